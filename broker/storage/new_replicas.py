@@ -43,7 +43,8 @@ def _copy_of(directory: LogDirectory, key: Key, topic_id: bytes, standing: Stand
     """A directory without the partition's name that may hold records of the replica. Blocks shortly. Raises
     KafkaError.
     """
-    if key in directory.futures and _may_be_of(directory, key, topic_id):
+    futures = directory.futures
+    if key in futures and futures.has_records(*key) and _may_be_of(directory, key, topic_id):
         return directory.futures.directory(*key)
     # A replica that was given away and comes back finds its old directory, if a power cut undid what told it.
     return None if standing is Standing.SPARE else directory.aside.copy_of(*key, topic_id)

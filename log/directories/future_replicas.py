@@ -12,7 +12,7 @@ from pathlib import Path
 
 from log.config import LogConfig
 from log.directories.aside_replicas import forget_topic_id
-from log.directories.topic_ids import belongs, topic_id_in
+from log.directories.topic_ids import belongs, has_records, topic_id_in
 from log.disk.checkpoints import TopicPartition
 from log.disk.files import Files
 from log.disk.health import DirectoryHealth
@@ -87,6 +87,12 @@ class FutureReplicas:
     def directory(self, topic: str, partition: int) -> Path:
         """Where the copy is that is on its way here."""
         return self._directories[topic, partition]
+
+    def has_records(self, topic: str, partition: int) -> bool:
+        """Whether something was copied so far. Raises KafkaError."""
+        directory = self._directories[topic, partition]
+        with self._health.guard(f"looking into {directory}"):
+            return has_records(directory, self._files)
 
     def is_of(self, topic: str, partition: int, topic_id: bytes) -> bool:
         """Whether the copy that is here belongs to the topic of that id. Raises KafkaError, as `topic_id_in` and

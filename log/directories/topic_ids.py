@@ -47,7 +47,7 @@ def topic_id_in(directory: Path, files: Files, health: DirectoryHealth) -> bytes
                 )
             return topic_id
         except PartitionMetadataDamaged as damage:
-            if _has_records(directory, files) and (
+            if has_records(directory, files) and (
                 not damage.may_be_torn or _was_flushed(directory, files)
             ):
                 raise _refused(damage) from damage
@@ -65,7 +65,7 @@ def belongs(
     path = directory / FILE_NAME
     if found is None:
         with health.guard_names(f"looking into {directory}"):
-            if _has_records(directory, files) and _was_flushed(directory, files):
+            if has_records(directory, files) and _was_flushed(directory, files):
                 raise _refused(FileDamaged(f"{path} is missing"))
     elif 0 < _different(found, wanted) <= CHARACTERS_OF_DAMAGE:
         raise _refused(
@@ -76,7 +76,7 @@ def belongs(
     return found == wanted
 
 
-def _has_records(directory: Path, files: Files) -> bool:
+def has_records(directory: Path, files: Files) -> bool:
     """Or had some: an emptied log goes on where it ended."""
     bases = offsets_of(directory, LOG_SUFFIX, files)
     return any(base or files.status(directory / file_name(base, LOG_SUFFIX)).size for base in bases)

@@ -67,6 +67,13 @@ def test_a_copy_of_another_topic_id_is_in_nobodys_way(disks, suffix):
     assert made_in(disks.start(), id_of("a")) == "a"
 
 
+def test_a_copy_that_has_no_records_yet_is_in_nobodys_way(disks):
+    """It may be one that was begun just now, of a replica to which nothing was written."""
+    disks.write("b", 0)
+    disks.rename("b", FUTURE_SUFFIX)
+    assert made_in(disks.start(), id_of("a")) == "a"
+
+
 @pytest.mark.parametrize("damage", [b"", b"version: 0\ntopic_id: "])
 def test_a_copy_that_does_not_tell_its_topic_id_may_be_the_one(disks, damage):
     disks.write("b", 10)
