@@ -98,19 +98,15 @@ STORAGE: dict[str, dict[str, Any]] = {
     "copies are not flushed": _MOVES,
     "purged before the copy is durable": _MOVES,
     "the name of a copy is not synced": {**_MOVES, "dies": 1.0, "directory_fails_every": 0.3},
-    "copies are taken for whole": {**_MOVES, "move_every": 0.2},
     "ends before all is copied": _MOVES,
     "copies are not aligned": {**_MOVES, **_LATE, "crash_every": 0.0},
     "the start is not carried": {**_MOVES, "delete_records_every": 0.2},
     "epochs are not carried": {**_MOVES, "balance_every": 0.4},
     "a copy of another topic goes on": {**_MOVES, "recreate_every": 0.5},
     "offline directories are not told": _FAILS,
-    "lost replicas are not told": {**_FAILS, "away": 0.0},
-    "errors are passing": {**_FAILS, "power_cut": 1.0},
     "failed syncs are forgotten": {**_POWER, "disk_fails_every": 0.2, "elr": False},
     "failures are not noticed": _FAILS,
     "damaged is none": {"damage": 1.0, "crash_every": 0.4, "elr": False},
-    "nobody claims": {"damage": 1.0, "crash_every": 0.4, "elr": False, "dies": 0.0},
     "offsets of a namesake stay": {**_REMADE, "crash_every": 0.4},
     "strays stay": {"reassign_every": 0.4, "crash_every": 0.4, "away": 0.6},
 }
@@ -144,7 +140,18 @@ _ISR = "tests/broker/partitions/test_isr_rules.py"
 _PROPOSALS = "tests/broker/partitions/test_alter_partitions.py"
 _PRODUCERS = "tests/log/producers/test_manager.py"
 _FAULTS = "tests/log/partitions/test_faults.py"
+_UNFINISHED = "tests/broker/storage/test_unfinished_moves.py"
+_FAILED = "tests/broker/test_failed_directories.py"
 ELSEWHERE = {
+    "what was cut meanwhile is copied": (
+        "tests/broker/background/test_directory_moves.py::test_what_was_read_while_the_source_was_cut_is_not_copied"
+    ),
+    "a failed directory hides the others": (
+        f"{_FAILED}::test_a_topic_is_made_again_while_the_directory_of_its_namesake_is_offline"
+    ),
+    "copies alone are complete": (
+        f"{_UNFINISHED}::test_a_copy_that_may_be_a_part_is_left_while_its_source_may_be_away"
+    ),
     "a retry asks for nobody": f"{_PROPOSALS}::test_what_the_controller_cannot_be_asked_is_asked_again_after_a_pause",
     "passes over the batch that straddles": (
         f"{_EPOCHS}::test_a_follower_takes_the_batch_in_which_the_leader_s_log_starts"

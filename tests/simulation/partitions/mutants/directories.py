@@ -7,21 +7,19 @@ from typing import Any
 from unittest import mock
 
 from broker.background.directory_assignments import DirectoryAssignments
-from broker.partitions.replica import Replica
 from broker.storage.broker_storage import Storage
 from broker.storage.directories import LogDirectories
 from log.directories import directory as directory_module
 from log.directories.directory import LogDirectory
 from log.directories.offset_checkpoints import OffsetCheckpoints
 from log.directories.topic_ids import TopicIds
-from log.disk.health import DirectoryHealth
 from log.partitions.flush import Flush
 from log.partitions.names import DELETE_SUFFIX, FUTURE_SUFFIX, STRAY_SUFFIX
 from quorum.metadata.image import LOST_DIRECTORY
 from tests.simulation.here import patched_here
 from tests.simulation.mutants.mutant import both
 from tests.simulation.partitions.mutants.moves import LOST, any_log_is_made
-from wire.errors import ErrorCode, KafkaError
+from wire.errors import KafkaError
 
 Patch = AbstractContextManager[Any]
 UNTOLD = ("P25", "P24", "L1")
@@ -29,19 +27,6 @@ UNTOLD = ("P25", "P24", "L1")
 
 def _offline_directories_are_not_told() -> Patch:
     return mock.patch.object(LogDirectories, "offline_ids", return_value=[])
-
-
-def _lost_replicas_are_not_told() -> Patch:
-    """The controller does not know that they had moved to the directory that failed; or that one is damaged."""
-    real = DirectoryAssignments.assign
-
-    def assign(
-        self: DirectoryAssignments, topic_id: bytes, index: int, directory_id: bytes
-    ) -> None:
-        if directory_id != LOST_DIRECTORY:
-            real(self, topic_id, index, directory_id)
-
-    return mock.patch.object(DirectoryAssignments, "assign", assign)
 
 
 def _new_places_are_not_told() -> Patch:
@@ -54,20 +39,6 @@ def _new_places_are_not_told() -> Patch:
             real(self, topic_id, index, directory_id)
 
     return mock.patch.object(DirectoryAssignments, "assign", assign)
-
-
-def _nobody_claims() -> Patch:
-    """A replica that another one leads is not told of."""
-    return mock.patch.object(Replica, "claim", return_value=None)
-
-
-def _errors_do_not_take_a_directory_offline() -> Patch:
-    """KAFKA-10778: after a failed append the next may succeed."""
-
-    def fail(_self: DirectoryHealth, reason: str) -> KafkaError:
-        return KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, reason)
-
-    return mock.patch.object(DirectoryHealth, "fail", fail)
 
 
 def _failed_syncs_are_forgotten() -> Patch:
@@ -178,10 +149,7 @@ DIRECTORIES = (
     ("any log is made", any_log_is_made, LOST),
     ("a failed directory hides the others", _a_failed_directory_hides_the_others, UNTOLD),
     ("offline directories are not told", _offline_directories_are_not_told, UNTOLD),
-    ("lost replicas are not told", _lost_replicas_are_not_told, UNTOLD),
     ("new places are not told", _new_places_are_not_told, UNTOLD),
-    ("nobody claims", _nobody_claims, UNTOLD),
-    ("errors are passing", _errors_do_not_take_a_directory_offline, (*LOST, *UNTOLD, "P10")),
     ("failed syncs are forgotten", _failed_syncs_are_forgotten, (*LOST, "L1")),
     ("failures are not noticed", _failures_are_not_noticed, (*UNTOLD, *LOST)),
     ("damaged is none", _damaged_is_none, LOST),
