@@ -13,7 +13,7 @@ from pathlib import Path
 import trio
 
 from bench.crowds import produce_frame
-from bench.switched import BROKER, TOPIC, compared, fetch_request, one_node, produce_request
+from bench.switched import BROKER, PAIRS, TOPIC, compared, fetch_request, one_node, produce_request
 from quorum.metadata.acls import Acl
 from quorum.metadata.authorizer import Authorizer
 from wire.security.acls import Operation, PatternType, Permission, ResourceType
@@ -60,4 +60,4 @@ def main(pairs: int) -> None:
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]) if len(sys.argv) > 1 else 400)
+    main(int(sys.argv[1]) if len(sys.argv) > 1 else PAIRS)

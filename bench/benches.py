@@ -16,10 +16,11 @@ from bench.groups import idle_bench, joining_bench, loading_bench
 from bench.load import Throughput, consume, create_topic, produce, produce_one_by_one
 from bench.quotas import quotas_bench
 from bench.results import Figure
+from bench.sizes import sized
 from bench.transactions import java_transactions_bench, transactions_bench
 
 PARTITIONS = 6
-IDLE_SECONDS = 10.0
+IDLE_SECONDS = sized(10.0, 0.5)
 
 
 def startup(open_cluster: Opener, system: str) -> list[Figure]:
@@ -68,7 +69,10 @@ def produce_bench(open_cluster: Opener, system: str) -> list[Figure]:
     for fsync in (True, False):
         kind = "fsync" if fsync else "write-behind"
         with open_cluster(1, 1, settings_for(system, fsync=fsync)) as cluster:
-            for size, records in ((1024, 1_000_000), (100, 3_000_000)):
+            for size, records in (
+                (1024, sized(1_000_000, 10_000)),
+                (100, sized(3_000_000, 10_000)),
+            ):
                 topic = f"produce-{size}"
                 create_topic(cluster, topic, PARTITIONS, 1)
                 produce(cluster, topic, PARTITIONS, size=size, records=records // 5)  # warm
@@ -80,9 +84,10 @@ def produce_bench(open_cluster: Opener, system: str) -> list[Figure]:
 def consume_bench(open_cluster: Opener, system: str) -> list[Figure]:
     with open_cluster(1, 1, settings_for(system, fsync=False)) as cluster:
         create_topic(cluster, "consume", PARTITIONS, 1)
-        produce(cluster, "consume", PARTITIONS, size=1024, records=2_000_000)
-        consume(cluster, "consume", PARTITIONS, size=1024, records=2_000_000)
-        moved = consume(cluster, "consume", PARTITIONS, size=1024, records=2_000_000)
+        records = sized(2_000_000, 10_000)
+        produce(cluster, "consume", PARTITIONS, size=1024, records=records)
+        consume(cluster, "consume", PARTITIONS, size=1024, records=records)
+        moved = consume(cluster, "consume", PARTITIONS, size=1024, records=records)
     return throughput_figures("consume", "1 KiB, page cache", system, moved)
 
 
@@ -92,8 +97,8 @@ def latency_bench(open_cluster: Opener, system: str) -> list[Figure]:
         kind = "fsync" if fsync else "write-behind"
         with open_cluster(1, 1, settings_for(system, fsync=fsync)) as cluster:
             create_topic(cluster, "latency", 1, 1)
-            produce_one_by_one(cluster, "latency", size=100, records=2_000)
-            times = produce_one_by_one(cluster, "latency", size=100, records=5_000)
+            produce_one_by_one(cluster, "latency", size=100, records=sized(2_000, 20))
+            times = produce_one_by_one(cluster, "latency", size=100, records=sized(5_000, 20))
         for share, label in ((0.5, "p50"), (0.99, "p99")):
             value = percentile(times, share) * 1000
             figures.append(
@@ -107,9 +112,9 @@ def latency_bench(open_cluster: Opener, system: str) -> list[Figure]:
 def replication_bench(open_cluster: Opener, system: str) -> list[Figure]:
     with open_cluster(3, 3, {}) as cluster:  # ours fsynced, Kafka's default
         create_topic(cluster, "rf3", PARTITIONS, 3, {"min.insync.replicas": "2"})
-        produce(cluster, "rf3", PARTITIONS, size=1024, records=100_000)
-        moved = produce(cluster, "rf3", PARTITIONS, size=1024, records=500_000)
-        times = produce_one_by_one(cluster, "rf3", size=100, records=1_000)
+        produce(cluster, "rf3", PARTITIONS, size=1024, records=sized(100_000, 5_000))
+        moved = produce(cluster, "rf3", PARTITIONS, size=1024, records=sized(500_000, 5_000))
+        times = produce_one_by_one(cluster, "rf3", size=100, records=sized(1_000, 20))
     figures = throughput_figures("rf3", "1 KiB, acks=all, min ISR 2", system, moved)
     for share, label in ((0.5, "p50"), (0.99, "p99")):
         value = percentile(times, share) * 1000

@@ -13,12 +13,13 @@ from bench.accounting import percentile
 from bench.clusters import Cluster, Opener
 from bench.load import create_topic
 from bench.results import Figure
+from bench.sizes import sized
 from wire.blocking import BlockingClient
 from wire.client.bootstrap import parse_bootstrap
 from wire.client.errors import ConnectionLost, RequestTimedOut
 from wire.messages.metadata import MetadataRequest, MetadataRequestTopic
 
-ROUNDS = 7
+ROUNDS = sized(7, 1)
 SECONDS_MAX = 60.0
 SETTLE_SECONDS = 3.0  # between rounds, so that the restarted node follows again
 

@@ -13,10 +13,11 @@ from bench.clusters import Cluster, Opener, settings_for
 from bench.committers import CALL_SECONDS
 from bench.load import create_topic, produce
 from bench.results import Figure
+from bench.sizes import sized
 from bench.transactions import SETTINGS, read_back
 
-RECORDS, RECORD_BYTES = 300_000, 1024
-RECORDS_EACH = 5_000  # in a transaction
+RECORDS, RECORD_BYTES = sized(300_000, 3_000), 1024
+RECORDS_EACH = sized(5_000, 1_000)  # in a transaction
 
 
 def copying_bench(open_cluster: Opener, system: str) -> list[Figure]:

@@ -13,6 +13,7 @@ import socket
 import time
 from contextlib import suppress
 
+from bench.sizes import sized
 from log.batches.records import NewRecord, build_batch
 from node.runtime.clock import now_ms
 from wire.messages.api_versions import ApiVersionsRequest
@@ -31,7 +32,7 @@ SLOW_READERS, READ_BYTES, READ_PAUSE = 20, 4096, 0.1
 FLOODING, FLOOD_AT_A_TIME = 8, 64
 PRODUCING, BULK_BYTES = 2, 900_000
 ASKING, ASKED_AT_A_TIME = 8, 4
-IDLE, HALF_OPEN = 10_000, 1_000
+IDLE, HALF_OPEN = sized(10_000, 100), sized(1_000, 100)
 # Half-open connections that live for longer are not waited for.
 LIFE_SECONDS_MAX = 14.0
 
@@ -188,6 +189,6 @@ CROWDS = {
     "a bulk producer": bulk_producer,
     "a Metadata storm": metadata_storm,
     # Before those whose memory the process keeps afterwards.
-    "1,000 half-open": half_open,
-    "10,000 idle": idle_connections,
+    f"{HALF_OPEN:,} half-open": half_open,
+    f"{IDLE:,} idle": idle_connections,
 }

@@ -40,6 +40,7 @@ from bench.scale_client import (
     open_clients,
     seconds_until,
 )
+from bench.sizes import sized
 from quorum.translate.describe_quorum import describe_quorum_request
 from wire.blocking import BlockingConnection
 from wire.client.bootstrap import parse_bootstrap
@@ -50,7 +51,7 @@ from wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
 SECONDS_MAX = 60.0
 PAUSE_SECONDS = 0.005  # between two questions
 BROKER_SECONDS = 0.25  # then another broker is asked
-TOPIC_PARTITIONS = 5_000  # Kafka takes less than 10,000 in a request
+TOPIC_PARTITIONS = sized(5_000, 20)  # Kafka takes less than 10,000 in a request
 LAG_MAX = 5  # records: a no-op every half second is always under way
 
 TUNED = {
@@ -75,8 +76,8 @@ CASES = {
     "frozen": Case(signal.SIGSTOP, {}),
     "killed-tuned": Case(signal.SIGKILL, TUNED),
     "frozen-tuned": Case(signal.SIGSTOP, TUNED),
-    "killed-50k": Case(signal.SIGKILL, {}, 50_000),
-    "frozen-50k": Case(signal.SIGSTOP, {}, 50_000),
+    "killed-50k": Case(signal.SIGKILL, {}, 10 * TOPIC_PARTITIONS),
+    "frozen-50k": Case(signal.SIGSTOP, {}, 10 * TOPIC_PARTITIONS),
 }
 STEADY = "steady"
 ASKED = ("controllers", "brokers")
@@ -262,9 +263,11 @@ def row(name: str, what: str, system: str, seconds: Sequence[float], epochs: Seq
 def main(arguments: Sequence[str]) -> None:
     parser = argparse.ArgumentParser(prog="./dev bench failover", description=__doc__)
     parser.add_argument("cases", nargs="*", choices=[[], *CASES, STEADY])
-    parser.add_argument("--rounds", type=int, default=50)
+    parser.add_argument("--rounds", type=int, default=sized(50, 1))
     parser.add_argument("--only", choices=SYSTEMS, help="measure one system")
-    parser.add_argument("--minutes", type=float, default=30.0, help=f"how long {STEADY} lasts")
+    parser.add_argument(
+        "--minutes", type=float, default=sized(30.0, 0.1), help=f"how long {STEADY} lasts"
+    )
     parser.add_argument("--load", action="store_true", help=f"create topics during {STEADY}")
     parser.add_argument("--brokers", action="store_true", help="ask brokers as well")
     options = parser.parse_args(arguments)

@@ -37,6 +37,7 @@ from bench.crowds import (
     raise_descriptors,
 )
 from bench.results import Figure
+from bench.sizes import sized
 from tests.interop.authorization.peers import Peer, eventually
 from trimaran.local.layout import FreePorts
 from wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
@@ -46,9 +47,9 @@ from wire.messages.metadata import MetadataRequest, MetadataRequestTopic
 from wire.messages.produce import PartitionProduceResponse, ProduceRequest, ProduceResponse
 
 HONEST = "honest"
-OTHER_TOPICS, PARTITIONS_EACH = 50, 10
+OTHER_TOPICS, PARTITIONS_EACH = sized(50, 5), 10
 FILLED_BATCHES, FILLED_BYTES = 40, 900_000
-WARM_UP_SECONDS, MEASURED_SECONDS = 6.0, 10.0
+WARM_UP_SECONDS, MEASURED_SECONDS = sized(6.0, 0.5), sized(10.0, 1.0)
 PAUSE, MEMORY_PAUSE = 0.005, 0.25
 RECORD_BYTES = 100
 FACTOR_MARK, MEMORY_MARK, HALF_OPEN_KIB_MARK, HALF_OPEN_SECONDS_MARK = 5.0, 128.0, 64.0, 10.0
@@ -124,7 +125,7 @@ def fairness_bench(_open_cluster: Opener, system: str) -> list[Figure]:
 
 def _beside(name: str, system: str, node: Peer, honest: Honest, quiet: Seen) -> list[Figure]:
     before = rss_mib(node.pid)
-    half_open = name == "1,000 half-open"
+    half_open = name == f"{HALF_OPEN:,} half-open"
     with _crowd(name, node.ports["CLIENTS" if half_open else "INTERNAL"]) as pipe:
         each = (rss_mib(node.pid) - before) * 1024 / HALF_OPEN
         seen = honest.look(node.pid)

@@ -26,6 +26,7 @@ from bench.clusters import Cluster, Opener
 from bench.load import create_topic
 from bench.results import Figure
 from bench.scale_client import open_clients, seconds_until
+from bench.sizes import sized
 from wire.blocking import BlockingConnection
 from wire.client.bootstrap import parse_bootstrap
 from wire.errors import ErrorCode
@@ -51,11 +52,11 @@ from wire.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignmen
 
 SETTINGS = {"offsets.topic.replication.factor": "1", "offsets.topic.num.partitions": "1"}
 PROTOCOLS = ("classic", "consumer")
-MEMBERS, PARTITIONS_EACH = 50, 2
-ROUNDS = 3
-IDLE_MEMBERS, IDLE_GROUPS = 1_000, 20
-LOADED_GROUPS, OFFSETS_EACH = 1_000, 1_000
-IDLE_SECONDS = 20.0
+MEMBERS, PARTITIONS_EACH = sized(50, 3), 2
+ROUNDS = sized(3, 1)
+IDLE_MEMBERS, IDLE_GROUPS = sized(1_000, 20), sized(20, 2)
+LOADED_GROUPS, OFFSETS_EACH = sized(1_000, 10), sized(1_000, 100)
+IDLE_SECONDS = sized(20.0, 4.0)
 CLASSIC_INTERVAL_SECONDS = 3.0  # heartbeat.interval.ms of clients
 SECONDS_MAX = 60.0
 

@@ -17,6 +17,7 @@ from pathlib import Path
 
 import trio
 
+from bench.sizes import sized
 from broker.handlers.registry import broker_registry
 from tests.certificates import Certificates
 from wire.messages.api_versions import ApiVersionsRequest
@@ -34,7 +35,7 @@ WARM_UP = 10
 
 
 def main() -> None:
-    count = int(sys.argv[1]) if len(sys.argv) > 1 else 1_000
+    count = int(sys.argv[1]) if len(sys.argv) > 1 else sized(1_000, 20)
     kind = sys.argv[2] if len(sys.argv) > 2 else "plaintext"
     certificates = Certificates()
     tls = certificates.server_settings() if "tls" in kind else None

@@ -11,16 +11,18 @@ import tempfile
 import time
 from pathlib import Path
 
+from bench.sizes import sized
 from log.disk.files import REAL_FILES
 from log.segments.index import OffsetIndex
 
-LOOKUPS = 2000
+LOOKUPS = sized(2000, 20)
+SEGMENT_MEGABYTES = sized((1, 16, 128, 1024), (1, 16))
 INTERVAL_BYTES = 4096
 
 
 def main() -> None:
     with tempfile.TemporaryDirectory() as name:
-        for megabytes in (1, 16, 128, 1024):
+        for megabytes in SEGMENT_MEGABYTES:
             entries = (megabytes << 20) // INTERVAL_BYTES
             path = Path(name) / f"{megabytes:020d}.index"
             path.write_bytes(

@@ -19,11 +19,12 @@ from pathlib import Path
 
 import trio
 
-from bench.switched import compared, fetch_request, one_node, produce_request
+from bench.sizes import sized
+from bench.switched import PAIRS, compared, fetch_request, one_node, produce_request
 from trimaran.metrics.loop_times import LoopTimes
 from wire.transport.loop_turns import loop_turns
 
-SCRAPES, SCRAPE_SECONDS = 50, 15.0
+SCRAPES, SCRAPE_SECONDS = sized(50, 5), 15.0
 _OF_A_PROCESS = 2  # of the kernel's numbers of CPU clocks: user and system time of all threads
 
 
@@ -76,4 +77,4 @@ def main(pairs: int) -> None:
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]) if len(sys.argv) > 1 else 400)
+    main(int(sys.argv[1]) if len(sys.argv) > 1 else PAIRS)

@@ -13,13 +13,15 @@ from pathlib import Path
 
 import crc32c
 
+from bench.sizes import sized
 from log.batches.batch import iter_batches
 from log.batches.records import NewRecord, build_batch
 from log.config import LogConfig
 from log.partitions.partition_log import PartitionLog
 from log.validation.validate import ProduceRules, validate_produced
 
-ROUNDS = 5
+ROUNDS = sized(5, 1)
+REPEATS_MAX = sized(2000, 20)
 CASES = [
     ("1 x 1 KiB", 1, 1000),
     ("16 x 1 KiB", 16, 960),
@@ -65,7 +67,7 @@ def measure(root, name, count, value_bytes, idempotent):
             log.producers.validate(view)
         log.append_as_leader(frame, views, leader_epoch=0, now_ms=0)
 
-    repeats = max(20, min(2000, (32 << 20) // len(frame)))
+    repeats = max(20, min(REPEATS_MAX, (32 << 20) // len(frame)))
     whole = best(append, repeats)
     file = log.files.open(root / f"plain-{len(os.listdir(root))}", create=True)
     position = 0
@@ -79,9 +81,12 @@ def measure(root, name, count, value_bytes, idempotent):
     alone = best(plain, repeats)
     end = log.log_end_offset
     tail = end - count
-    tail_read = best(lambda: log.read(tail, 1 << 20, upto_offset=end, min_one=True), 2000)
+    tail_read = best(lambda: log.read(tail, 1 << 20, upto_offset=end, min_one=True), REPEATS_MAX)
     offsets = iter(range(0, end - count, max(1, (end // 1999) or 1)))
-    old_read = best(lambda: log.read(next(offsets, 0), 1 << 20, upto_offset=end, min_one=True), 300)
+    old_read = best(
+        lambda: log.read(next(offsets, 0), 1 << 20, upto_offset=end, min_one=True),
+        min(REPEATS_MAX, 300),
+    )
     print(
         f"{name:14} {'idempotent' if idempotent else '':10} {len(frame):8} B  append {whole:7.1f} µs "
         f"({whole / len(frame) * 1e3:.2f} s/GB), "

@@ -14,15 +14,18 @@ from pathlib import Path
 
 import trio
 
+from bench.sizes import sized
 from tests.zkcompat import build
 from tests.zkcompat.rig import Source, running, topics
 from zkcompat.zookeeper.server_process import start_zookeeper
 
 LIMIT_SECONDS = 600.0
 SESSION_MS = 40_000
-CHANGES = 400
-PAUSE_SECONDS = 0.05  # between changes, so that verifications get their turns
-BURST_TOPICS = 5_000
+CHANGES = sized(400, 20)
+PAUSE_SECONDS = sized(0.05, 0.005)  # between changes, so that verifications get their turns
+BURST_TOPICS = sized(5_000, 50)
+TOPICS, PARTITIONS = sized(1_000, 20), sized(100, 10)
+VERIFIED_TOPICS, VERIFIED_PARTITIONS = sized(500, 20), sized(50, 10)
 BATCH_RECORDS = 20
 TOPIC = (1).to_bytes(16, "big")
 
@@ -35,26 +38,30 @@ async def shown(mirror, source):
 
 
 async def fill(connect):
-    source = Source(build.broker(1), *topics(1000, partitions=100))
+    source = Source(build.broker(1), *topics(TOPICS, partitions=PARTITIONS))
     begin, cpu = time.monotonic(), time.process_time()
     async with running(connect, source, session_timeout_ms=SESSION_MS) as mirror:
         await shown(mirror, source)
         took, spent = time.monotonic() - begin, time.process_time() - cpu
         peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
         print(
-            f"100,000 partitions, {mirror.status.writes} znodes: {took:.1f} s, CPU {spent:.1f} s, "
+            f"{TOPICS * PARTITIONS:,} partitions, {mirror.status.writes} znodes: {took:.1f} s, CPU {spent:.1f} s, "
             f"peak {peak} MiB with the image"
         )
-        await changes(mirror, source, 100, 0.0, "one change")
+        await changes(mirror, source, PARTITIONS, 0.0, "one change")
 
 
 async def beside_verifications(connect):
-    source = Source(build.broker(1), *topics(500, partitions=50))
+    source = Source(build.broker(1), *topics(VERIFIED_TOPICS, partitions=VERIFIED_PARTITIONS))
     options = {"session_timeout_ms": SESSION_MS, "verify_interval_seconds": 2.0}
     async with running(connect, source, **options) as mirror:
         await shown(mirror, source)
         await changes(
-            mirror, source, 50, PAUSE_SECONDS, "the same, 51,500 znodes verified each 2 s"
+            mirror,
+            source,
+            VERIFIED_PARTITIONS,
+            PAUSE_SECONDS,
+            f"the same, {mirror.status.writes:,} znodes verified each 2 s",
         )
         await burst(mirror, source)
 

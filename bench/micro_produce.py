@@ -16,6 +16,7 @@ from pathlib import Path
 import trio
 
 from bench.authorization_cost import authorizer
+from bench.sizes import sized
 from broker.handlers.produce import produce
 from log.batches.records import NewRecord, build_batch
 from log.validation.validate import validate_produced
@@ -24,7 +25,8 @@ from tests.broker.calls import call, connection, through_wire
 from tests.cluster.data_side import open_harness, partition, topic, topic_id
 from wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 
-ROUNDS = 15
+ROUNDS = sized(15, 1)
+REPEATS_MAX = sized(500, 4)
 VERSION = 13
 # partitions, records in each, bytes of a value
 CASES = [(1, 16, 990), (1, 1, 100), (10, 2, 800), (150, 1, 100)]
@@ -70,7 +72,7 @@ def measure(root, partitions, count, value_bytes, acks):
             leader.produce(view, found, acks)
 
     append()  # opens the logs: a request that finds many closed ones goes another way
-    repeats = max(4, min(500, (2 << 20) // sum(map(len, views)), 2000 // partitions))
+    repeats = max(4, min(REPEATS_MAX, (2 << 20) // sum(map(len, views)), 2000 // partitions))
     whole, alone = best(handle, repeats), best(append, repeats)
     harness.context = replace(harness.context, authorizer=authorizer())
     judged = best(handle, repeats)

@@ -13,14 +13,15 @@ import subprocess
 import sys
 import time
 
+from bench.sizes import sized
 from log.batches.batch import BatchView
 from log.batches.columns import COMPILED, check_records, decode_columns, retain
 from log.batches.records import RECORDS_BYTES_MAX, NewRecord, build_batch, decode_records
 from log.batches.records import records_bytes as body_of
 from log.codecs.compression import Compression
 
-ROUNDS = 25
-RECORDS = 10_000  # of a batch: 1 MB, as producers with large batches send
+ROUNDS = sized(25, 1)
+RECORDS = sized(10_000, 1_000)  # of a batch: 1 MB, as producers with large batches send
 SMALL_RECORDS = 10  # of a batch of 1 KB, of which many are decoded at once
 TIME_MS = 1_700_000_000_000
 

@@ -21,12 +21,13 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from bench.clusters import Cluster, Opener, trimaran
 from bench.load import create_topic, produce
 from bench.results import Figure
+from bench.sizes import sized
 
 # All eleven windows of a quota may be used at once, and again when they are over, with the second that the first may
 # overlap: bursts come nearly twelve seconds apart and last for some. Whole rounds of them are measured, from a quiet
 # second after the first two on: with others a client that keeps to its quota seems 25 % off.
-BURST_SECONDS = 17.0
-SECONDS = 35.0
+BURST_SECONDS = sized(17.0, 1.0)
+SECONDS = sized(35.0, 2.0)
 BYTES_PER_SECOND = 1_000_000
 PARTITIONS_PER_SECOND = 5
 CONNECTIONS_PER_SECOND = 20

@@ -29,6 +29,7 @@ from typing import NamedTuple
 
 from bench.accounting import cpu_seconds, rss_mib
 from bench.clusters import compile_packages
+from bench.sizes import sized
 from log.batches.batch import iter_batches
 from log.batches.records import NewRecord, build_batch
 from log.config import LogConfig
@@ -244,12 +245,16 @@ def say(what: str, value: object) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m bench.restart", description=__doc__)
-    parser.add_argument("partitions", type=int, nargs="?", default=20_000)
+    parser.add_argument("partitions", type=int, nargs="?", default=sized(20_000, 200))
     parser.add_argument("directory", nargs="?")
     parser.add_argument(
-        "--written", type=int, default=50, choices=range(1, PARTITIONS_OF_A_TOPIC + 1), metavar="N"
+        "--written",
+        type=int,
+        default=sized(50, 3),
+        choices=range(1, PARTITIONS_OF_A_TOPIC + 1),
+        metavar="N",
     )
-    parser.add_argument("--mib", type=int, default=4)
+    parser.add_argument("--mib", type=int, default=sized(4, 1))
     arguments = parser.parse_args()
     compile_packages()
     with tempfile.TemporaryDirectory(dir=arguments.directory) as name:

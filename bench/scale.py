@@ -1,11 +1,10 @@
-"""`./dev bench scale [PART ...] [--only ours|kafka] [--small]`: metadata at scale, against its marks and against Apache
+"""`./dev bench scale [PART ...] [--only ours|kafka]`: metadata at scale, against its marks and against Apache
 Kafka 4.3.
 
 Parts: image (memory, reading a snapshot, one change; in this process), steps (longest step of the loop), topics
 (created one by one), wide-topic (9,999 partitions at once), grow (a topic up to 100,000 partitions), many-topics
 (10,000 × 10), restart (of a broker with a third of 50,000 partitions). Nodes are 3 + 3. CPU seconds of all nodes stand
-beside wall-clock seconds; those hold for a quiet machine only. `--small` divides every size by ten, to try the bench
-itself.
+beside wall-clock seconds; those hold for a quiet machine only.
 """
 
 from __future__ import annotations
@@ -29,9 +28,11 @@ from bench.scale_client import (
     quorum_epoch,
     seconds_until,
 )
+from bench.sizes import sized
 
 WIDE = 9_999  # Kafka refuses a request for 10,000
 STEP = 9_000
+DIVISOR = sized(1, 100)  # of every size
 
 
 class Row(NamedTuple):
@@ -112,7 +113,7 @@ def wide_topic(open_cluster: Opener, _: str, size: int) -> Iterator[Row]:
         used = cpu_seconds(cluster.pids()) - before
         seconds_until(lambda: all_applied(clients, "wide", count))
         opened = time.perf_counter() - began
-        time.sleep(5)  # what goes on in the background belongs to it
+        time.sleep(sized(5, 0))  # what goes on in the background belongs to it
         used_in_all = cpu_seconds(cluster.pids()) - before
     name = f"a topic of {count:,} partitions, RF 3"
     yield Row("wide-topic", f"{name}: answered", f"{answered:.2f} s", "", "0.29 s")
@@ -231,14 +232,13 @@ def main(words: Sequence[str]) -> None:
     parser = argparse.ArgumentParser(prog="./dev bench scale", description=__doc__)
     parser.add_argument("parts", nargs="*", choices=[[], *PARTS])
     parser.add_argument("--only", choices=SYSTEMS)
-    parser.add_argument("--small", action="store_true")
     arguments = parser.parse_args(words)
     systems = systems_of(arguments.only)
     rows: dict[tuple[str, str], dict[str, Row]] = {}
     for part in arguments.parts or PARTS:
         for system in systems:
             with _timed(part, system):
-                for row in PARTS[part](SYSTEMS[system], system, 10 if arguments.small else 1):
+                for row in PARTS[part](SYSTEMS[system], system, DIVISOR):
                     rows.setdefault((part, row.name), {})[system] = row
     print_table(rows)
 

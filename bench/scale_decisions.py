@@ -16,6 +16,7 @@ from typing import Any
 import trio
 
 from bench.scale_steps import LongestStep
+from bench.sizes import sized
 from quorum.controller.server import RunningController
 from quorum.metadata.features import REGISTERED_FEATURES
 from quorum.metadata.image import MetadataImage
@@ -43,7 +44,8 @@ SECONDS = 120.0
 BROKERS = (1, 2, 3, 4)
 LATER = 1 << 40  # an offset that a broker has applied
 # Nearly what the controller takes in one request.
-MANY = 9_000
+MANY = sized(9_000, 90)
+TOPICS, SMALL_TOPICS = sized(500, 5), sized(5_000, 50)
 
 
 @dataclass
@@ -100,10 +102,10 @@ class Brokers:
         self._create({"wide": MANY})
 
     def many_topics(self) -> None:
-        self._create({f"topic-{number}": 10 for number in range(500)})
+        self._create({f"topic-{number}": 10 for number in range(TOPICS)})
 
     def more_topics(self) -> None:
-        self._create({f"one-{number}": 1 for number in range(5_000)})
+        self._create({f"one-{number}": 1 for number in range(SMALL_TOPICS)})
 
     def grow(self) -> None:
         topic = CreatePartitionsTopic(name="wide", count=2 * MANY, assignments=None)
@@ -185,21 +187,21 @@ class Brokers:
 
 
 DECISIONS: dict[str, Callable[[Brokers], None]] = {
-    "a topic of 9,000 partitions": Brokers.wide_topic,
-    "500 topics of 10 partitions": Brokers.many_topics,
-    "5,000 topics of one partition": Brokers.more_topics,
-    "9,000 partitions added": Brokers.grow,
-    "9,000 partitions reassigned": Brokers.reassign,
-    "preferred leaders among 28,000": Brokers.elect,
+    f"a topic of {MANY:,} partitions": Brokers.wide_topic,
+    f"{TOPICS} topics of 10 partitions": Brokers.many_topics,
+    f"{SMALL_TOPICS:,} topics of one partition": Brokers.more_topics,
+    f"{MANY:,} partitions added": Brokers.grow,
+    f"{MANY:,} partitions reassigned": Brokers.reassign,
+    f"preferred leaders among {2 * MANY + 10 * TOPICS + SMALL_TOPICS:,}": Brokers.elect,
     "ISRs of all that a broker leads shrunk": Brokers.shrink,
     "a broker fenced": Brokers.fence,
     "a broker unfenced": Brokers.unfence,
     "a broker's directory lost": Brokers.lose_a_directory,
     "a broker registered anew": Brokers.register_again,
     "a broker unregistered": Brokers.unregister,
-    "a topic of 18,000 partitions deleted": Brokers.delete_wide,
-    "500 topics of 10 partitions deleted": Brokers.delete_many,
-    "5,000 topics of one partition deleted": Brokers.delete_more,
+    f"a topic of {2 * MANY:,} partitions deleted": Brokers.delete_wide,
+    f"{TOPICS} topics of 10 partitions deleted": Brokers.delete_many,
+    f"{SMALL_TOPICS:,} topics of one partition deleted": Brokers.delete_more,
 }
 
 

@@ -16,6 +16,7 @@ from tempfile import TemporaryDirectory
 from typing import NamedTuple
 
 from bench.accounting import rss_mib
+from bench.sizes import sized
 from node.runtime.long_lived import LongLived
 from quorum.metadata.loader import MetadataLoader
 from quorum.metadata.records import image_to_records
@@ -31,7 +32,7 @@ BROKERS = 3
 REPLICAS = 3
 METADATA_VERSION = 30  # 4.3
 SNAPSHOT = OffsetAndEpoch(1000, 3)
-CHANGES = 5000
+CHANGES = sized(5000, 50)
 
 
 class Shape(NamedTuple):

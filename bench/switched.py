@@ -19,6 +19,7 @@ from pathlib import Path
 import trio
 
 from bench.crowds import FETCH, PRODUCE, answer, connect, frame
+from bench.sizes import sized
 from log.batches.records import NewRecord, build_batch
 from node.runtime.clock import now_ms
 from tests.cluster.in_process import Cluster, cluster
@@ -30,7 +31,8 @@ TOPIC = "t"
 BROKER = 11
 RECORDS, VALUE_BYTES = 100, 100  # of a batch, which is one request
 REQUESTS, UNDER_WAY = 100, 4  # of a turn
-WARM_UP_TURNS = 5
+WARM_UP_TURNS = sized(5, 1)
+PAIRS = sized(400, 2)
 RESAMPLED = 1000  # for the interval, by bootstrap
 CREATE_TOPICS_VERSION = 5
 

@@ -22,6 +22,7 @@ from bench.clusters import Cluster, Opener, settings_for
 from bench.committers import CALL_SECONDS, Commit, JavaProducers, librdkafka
 from bench.load import create_topic
 from bench.results import Figure
+from bench.sizes import sized
 from tests.interop import apache_kafka
 
 SETTINGS = {
@@ -31,9 +32,9 @@ SETTINGS = {
 }
 RECORDS = (1, 10, 100)
 # A JVM's commits get quicker for about so long.
-WARM_UP_SECONDS = 30.0
-TURNS = 6
-SECONDS = 2.0  # of a turn
+WARM_UP_SECONDS = sized(30.0, 1.0)
+TURNS = sized(6, 1)
+SECONDS = sized(2.0, 1.0)  # of a turn
 
 
 @dataclass

@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from bench.codec import java, kio_in_python
 from bench.codec.cases import Case, cases
 from bench.codec.peers import PEERS, best_us, open_codec
+from bench.sizes import sized
 from wire.codec import build
 
 COLUMNS = ("ours", "kio 0.6", "kio 0.5", "kafka-python", "java")
@@ -22,7 +23,9 @@ COLUMNS = ("ours", "kio 0.6", "kio 0.5", "kafka-python", "java")
 def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(prog="./dev bench codec", description=__doc__)
     parser.add_argument("words", nargs="*", help="rows whose name holds one of these words")
-    parser.add_argument("--seconds", type=float, default=0.5, help="time a figure (default 0.5)")
+    parser.add_argument(
+        "--seconds", type=float, default=sized(0.5, 0.01), help="time a figure (default 0.5)"
+    )
     parser.add_argument(
         "--generated", action="store_true", help="ours as it is where nothing was compiled"
     )

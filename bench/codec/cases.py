@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from bench.sizes import sized
 from wire.messages.fetch import (
     FetchableTopicResponse,
     FetchPartition,
@@ -33,7 +34,7 @@ from wire.records.configs import ConfigRecord
 from wire.records.topics import PartitionChangeRecord, PartitionRecord, TopicRecord
 from wire.schema import Message
 
-TOPICS = 1_000
+TOPICS = sized(1_000, 10)
 PARTITIONS = 10
 REPLICAS = [1, 2, 3]
 
@@ -208,7 +209,7 @@ def cases() -> list[Case]:
         Case("Fetch response, 1 × 1 of 1 KiB", "response", fetch_response(1, 1, 1024), 18),
         Case("Fetch response, 100 × 10 of 100 B", "response", fetch_response(100, 10, 100), 18),
         Case("Metadata request, 100 names", "request", metadata_request(), 13),
-        Case("Metadata response, 1,000 × 10", "response", metadata_response(), 13),
+        Case(f"Metadata response, {TOPICS:,} × {PARTITIONS}", "response", metadata_response(), 13),
         Case("TopicRecord", "record", TopicRecord(name="topic-0001", topic_id=topic_id(9)), 0),
         Case("PartitionRecord", "record", partition_record(), 2),
         Case("PartitionChangeRecord", "record", change, 2),

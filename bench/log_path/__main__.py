@@ -28,6 +28,7 @@ from pathlib import Path
 from bench.log_path.compaction import write as write_for_compaction
 from bench.log_path.peers import Kafka, Line, Ours, Peer, Sink, removed
 from bench.results import Figure, print_markdown, print_table
+from bench.sizes import sized
 from log.batches.records import NewRecord, build_batch
 from log.codecs.compression import Compression
 from tests.interop import apache_kafka
@@ -36,9 +37,9 @@ VALUE_BYTES = {"100 B": 90, "1 KiB": 1010}
 RECORD_BYTES = {"100 B": 100, "1 KiB": 1024}
 BATCH_BYTES = {"16 KiB": 16 << 10, "1 MiB": 1 << 20}
 ROUNDS = 5
-LOG_BYTES_MAX = 256 << 20  # of an append's round: no writing back while it runs
-RECOVERED_BYTES = 256 << 20
-COMPACTED_BYTES = 200 << 20
+LOG_BYTES_MAX = sized(256 << 20, 4 << 20)  # of an append's round: no writing back while it runs
+RECOVERED_BYTES = sized(256 << 20, 4 << 20)
+COMPACTED_BYTES = sized(200 << 20, 2 << 20)
 
 
 def batch_of(size: str, codec: Compression, batch_bytes: int) -> bytes:
@@ -196,7 +197,9 @@ def measure(folder: Path, seconds: float, words: Sequence[str]) -> list[Figure]:
 def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(prog="./dev bench log-path", description=__doc__)
     parser.add_argument("words", nargs="*", help="choose cases: append, read, a size, a codec, …")
-    parser.add_argument("--seconds", type=float, default=1.5, help="CPU time of each measurement")
+    parser.add_argument(
+        "--seconds", type=float, default=sized(1.5, 0.05), help="CPU time of each measurement"
+    )
     parser.add_argument("--markdown", action="store_true", help="the table in Markdown")
     given = parser.parse_args(arguments)
     base = Path(os.environ.get("TRIMARAN_BENCH_DIR", tempfile.gettempdir()))

@@ -20,10 +20,11 @@ from typing import Any, NamedTuple
 
 from bench.clusters import OURS_WRITE_BEHIND, ours
 from bench.load import create_topic, produce
+from bench.sizes import sized
 from bench.spark import data
 from tests.interop import spark_connector
 
-ROUNDS = 4
+ROUNDS = sized(4, 1)
 PARTITIONS = 4
 SMALL, LARGE = 100, 1024
 JAVA = "spark.driver.extraJavaOptions"
@@ -98,7 +99,7 @@ class Bench:
         options = {"end": "log_end"}
         one = query("first", "count", rounds=1, options=options, path=str(node))
         job(queries=[one])
-        time.sleep(10)  # its JVM is still writing
+        time.sleep(sized(10, 1))  # its JVM is still writing
         began = time.perf_counter()
         [told] = job(queries=[one])
         took = time.perf_counter() - began
@@ -260,7 +261,9 @@ def _cells(f: Figure) -> tuple[str, ...]:
 def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(prog="./dev bench spark", description=__doc__)
     parser.add_argument("rows", nargs="*", choices=[[], *ROWS], help="which rows; default all")
-    parser.add_argument("--scale", type=float, default=1.0, help="how much of the data (default 1)")
+    parser.add_argument(
+        "--scale", type=float, default=sized(1.0, 0.001), help="how much of the data (default 1)"
+    )
     parser.add_argument("--markdown", action="store_true")
     options = parser.parse_args(arguments)
     show(

@@ -3,11 +3,12 @@
 A producer fills a topic; members of one group copy it to another in transactions, of which every tenth is aborted; a
 reader reads along. Once all faults are healed everything must arrive: each acknowledged input exactly once, nothing of
 an aborted transaction, and the reader must get to the end (no last stable offset is stuck). A run without a fault, a
-commit or an abort counts as failed.
+commit or an abort counts as failed. `CHAOS_SECONDS` in the environment says for how long faults are played.
 """
 
 from __future__ import annotations
 
+import os
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,7 +18,7 @@ from tests.chaos.transactions.clusters import SYSTEMS, Cluster
 from tests.chaos.transactions.copying import COPIERS, PARTITIONS, SOURCE, TARGET, Run, Task
 from tests.chaos.transactions.faults import Faults
 
-FAULTS_SECONDS = 60.0
+FAULTS_SECONDS = float(os.environ.get("CHAOS_SECONDS", "60"))
 ARRIVE_SECONDS_MAX = 120.0
 
 

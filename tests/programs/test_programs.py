@@ -1,0 +1,69 @@
+"""What pages name can be run: each program has a small run, and each command of `trimaran` is one that it takes."""
+
+import re
+
+import pytest
+from cyclopts import CycloptsError
+
+from tests.checks import check_each
+from tests.programs.named import BENCH_NAMES, PAGES, ROOT, commands, programs
+from tests.programs.small_runs import ROWS, Elsewhere, Run
+from trimaran.cli.app import build
+
+IN_CI = [row for _, row in ROWS if isinstance(row, Run) and row.in_ci]
+
+
+def test_programs_of_a_text_are_named_by_what_they_are():
+    text = "`./dev simulate --seed 4 --partitions`, `./dev bench quotas [--only ours]` | python -m a.b N"
+    assert programs(text) == {"dev simulate --partitions --seed", "dev bench quotas", "a.b"}
+
+
+def test_commands_of_a_page_are_those_of_its_blocks():
+    page = "`trimaran x`\n```\n$ sudo -u me trimaran a \\\n  -b < c > d | trimaran e # f\n```\n"
+    assert list(commands(page)) == [["a", "-b"], ["e"]]
+
+
+def test_every_program_that_a_page_names_has_a_small_run():
+    pages = [*PAGES, *(ROOT / "bench").rglob("*.py")]
+    named = set().union(*(programs(page.read_text()) for page in pages))
+    usage = (ROOT / "dev").read_text().partition("<<'TEXT'")[2].partition("\nTEXT")[0]
+    verbs = {f"dev {verb}" for verb in re.findall(r"^  (\w+) ", usage, re.MULTILINE)}
+    named |= (verbs - {"dev bench"}) | {f"dev bench {name}" for name in BENCH_NAMES}
+    assert len(verbs) == 10
+    assert named - {program for program, _ in ROWS} == set()
+
+
+def test_what_runs_a_program_elsewhere_is_there():
+    elsewhere = [row for _, row in ROWS if isinstance(row, Elsewhere)]
+    check_each(elsewhere, lambda row: (ROOT / row.by).stat())
+
+
+def test_files_that_pytest_is_told_to_run_are_there():
+    named = {
+        path
+        for page in PAGES
+        for path in re.findall(r"pytest (?:-\S+ )*(tests/[\w/.]+)", page.read_text())
+    }
+    assert len(named) > 5
+    check_each(named, lambda path: (ROOT / path).stat())
+
+
+@pytest.mark.slow
+def test_every_command_in_a_block_of_a_page_is_one_that_trimaran_takes():
+    app = build()
+    typed = [words for page in PAGES for words in commands(page.read_text())]
+    assert len(typed) > 140
+    refused = []
+    for words in typed:
+        try:
+            app.parse_args(words, exit_on_error=False, print_error=False)
+        except CycloptsError as error:
+            refused.append(f"{' '.join(words)}: {error}")
+    assert refused == []
+
+
+@pytest.mark.slow
+@pytest.mark.cluster
+@pytest.mark.parametrize("run", IN_CI, ids=lambda run: run.words)
+def test_a_program_runs_small(run, tmp_path):
+    run.check(tmp_path)
