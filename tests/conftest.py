@@ -1,9 +1,11 @@
-"""Hypothesis profiles, which worker runs what, and the switch of the interop tests.
+"""Hypothesis profiles, which worker runs what, that nothing is written beside the tests, and the switch of the interop
+tests.
 
 `deterministic`, for every commit: the same examples each time, thirty, since with five a rule could be taken out and
 its test still pass. `exhaustive`, by `./dev test --exhaustive`: many times as many, other ones each time.
 """
 
+import logging
 import os
 import signal
 
@@ -11,6 +13,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 from xdist.scheduler import LoadFileScheduling
 
+from tests import own_output
 from tests.interop.suites import results
 
 settings.register_profile(
@@ -37,6 +40,12 @@ if "PYTEST_XDIST_WORKER" in os.environ:
             signal.signal(number, default)
 
 settings.load_profile("deterministic")  # --hypothesis-profile loads another one after this
+
+
+def pytest_configure(config):
+    own_output.watch(config)
+    # Without any handler Python writes a warning to standard error. Within tests pytest has handlers of its own.
+    logging.getLogger().addHandler(logging.NullHandler())
 
 
 @pytest.fixture(scope="session", autouse=True)

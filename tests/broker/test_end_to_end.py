@@ -27,7 +27,7 @@ async def in_thread(function: Callable[..., object], *args: object) -> object:
 
 def produce(bootstrap, topic, values=VALUES, **settings):
     """With confluent-kafka; returns (partition, offset) of every value."""
-    from confluent_kafka import Producer
+    from tests.librdkafka import Producer
 
     producer = Producer({"bootstrap.servers": bootstrap, "acks": "all", **settings})
     places = {}
@@ -44,7 +44,9 @@ def produce(bootstrap, topic, values=VALUES, **settings):
 
 def consume(bootstrap, topic, count=VALUE_COUNT):
     """With confluent-kafka, from the beginning; returns value to (partition, offset)."""
-    from confluent_kafka import Consumer, TopicPartition
+    from confluent_kafka import TopicPartition
+
+    from tests.librdkafka import Consumer
 
     consumer = Consumer(
         {"bootstrap.servers": bootstrap, "group.id": "g", "enable.auto.commit": False}
@@ -169,7 +171,6 @@ async def test_an_idempotent_producer(tmp_path):
 def admin(bootstrap):
     from confluent_kafka import TopicPartition
     from confluent_kafka.admin import (
-        AdminClient,
         AlterConfigOpType,
         ConfigEntry,
         ConfigResource,
@@ -178,6 +179,8 @@ def admin(bootstrap):
         OffsetSpec,
         ResourceType,
     )
+
+    from tests.librdkafka import AdminClient
 
     client = AdminClient({"bootstrap.servers": bootstrap})
 

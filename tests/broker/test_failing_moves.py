@@ -37,7 +37,7 @@ class FailingRename(Files):
 
 
 def write(bootstrap, first=0, count=RECORDS):
-    from confluent_kafka import Producer
+    from tests.librdkafka import Producer
 
     producer = Producer({"bootstrap.servers": bootstrap, "acks": "all"})
     errors = []
@@ -48,7 +48,9 @@ def write(bootstrap, first=0, count=RECORDS):
 
 
 def read(bootstrap, count=RECORDS):
-    from confluent_kafka import Consumer, TopicPartition
+    from confluent_kafka import TopicPartition
+
+    from tests.librdkafka import Consumer
 
     consumer = Consumer(
         {"bootstrap.servers": bootstrap, "group.id": "g", "enable.auto.commit": False}

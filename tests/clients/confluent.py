@@ -6,9 +6,8 @@ import time
 from contextlib import contextmanager
 from functools import partial
 
-from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition, libversion
+from confluent_kafka import KafkaException, TopicPartition, libversion
 from confluent_kafka.admin import (
-    AdminClient,
     AlterConfigOpType,
     ConfigEntry,
     ConfigResource,
@@ -17,6 +16,7 @@ from confluent_kafka.admin import (
 )
 
 from tests.clients.records import ANSWER_SECONDS, POLL_SECONDS, Place, Seen
+from tests.librdkafka import AdminClient, Consumer, Producer
 
 
 def seen(message):
@@ -57,7 +57,7 @@ class Confluent:
     produces_null_headers = True
 
     def __init__(self, bootstrap):
-        self._common = {"bootstrap.servers": bootstrap, "log_level": 2}
+        self._common = {"bootstrap.servers": bootstrap}
         self._admin = AdminClient(self._common)
 
     def close(self):

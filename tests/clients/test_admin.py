@@ -6,7 +6,6 @@ from confluent_kafka.admin import (
     AclBinding,
     AclOperation,
     AclPermissionType,
-    AdminClient,
     ResourcePatternType,
     ResourceType,
     ScramCredentialInfo,
@@ -16,6 +15,7 @@ from confluent_kafka.admin import (
 )
 
 from tests.cluster.processes import until
+from tests.librdkafka import AdminClient
 
 WHAT = "administration"
 

@@ -5,10 +5,11 @@ import subprocess
 import urllib.request
 
 import pytest
-from confluent_kafka import Consumer, Producer, libversion
+from confluent_kafka import libversion
 
 from tests.cluster.processes import LocalCluster, until
 from tests.interop import apache_kafka
+from tests.librdkafka import Consumer, Producer
 
 INTERVAL_MS = 500
 RECORDS = 200

@@ -7,11 +7,11 @@ import subprocess
 from urllib.parse import urlencode
 
 import pytest
-from confluent_kafka import Consumer, Producer
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka.admin import NewTopic
 
 from tests.checks import check_each
 from tests.cluster.processes import until
+from tests.librdkafka import AdminClient, Consumer, Producer
 from tests.trimaran.console.conftest import console_before
 from trimaran.console.cluster import Cluster
 

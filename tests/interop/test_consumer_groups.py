@@ -8,8 +8,7 @@ import re
 import subprocess
 
 import pytest
-from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
-from confluent_kafka.admin import AdminClient
+from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
 from broker.coordination.loader import CoordinatorLoader
 from broker.groups.limits import GroupLimits
@@ -17,6 +16,7 @@ from broker.groups.records import GroupRecordSerde
 from broker.groups.shard import GroupCoordinatorShard
 from tests.broker.groups.driver import SURROUNDINGS
 from tests.interop import apache_kafka, java_programs, mixed_quorum
+from tests.librdkafka import AdminClient, Consumer, Producer
 
 PARTITIONS = 4
 # KIP-848 was a preview in 3.9: its first version of the heartbeat, with member ids from the broker.

@@ -7,12 +7,12 @@ import shutil
 import time
 
 import pytest
-from confluent_kafka.admin import AdminClient
 
 from tests.interop.conftest import trimaran
 from tests.interop.controllers import WITHOUT_FEATURES
 from tests.interop.fixtures.kafkas import OneNode
 from tests.interop.test_written_directories import Us, create
+from tests.librdkafka import AdminClient
 
 VERSIONS = ("3.9.1", "4.3.0")
 # The newest metadata.version of each.
@@ -21,7 +21,7 @@ LEVELS = {"3.9.1": 21, "4.3.0": 30}
 
 def topics_at(bootstrap, wanted):
     """Until the server, which has just begun, lists all that is wanted."""
-    admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
+    admin = AdminClient({"bootstrap.servers": bootstrap})
     deadline = time.monotonic() + 60
     while True:
         found = admin.list_topics(timeout=10).topics

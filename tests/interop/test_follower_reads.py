@@ -7,10 +7,11 @@ import time
 from contextlib import closing
 
 import pytest
-from confluent_kafka import Consumer, Producer, TopicPartition, libversion
+from confluent_kafka import TopicPartition, libversion
 
 from tests.interop import apache_kafka, franz_go
 from tests.interop.suites.clusters import BROKERS, cluster
+from tests.librdkafka import Consumer, Producer
 
 TOPIC, RECORDS = "racks", 3000
 LEADER, NEAR, FAR = BROKERS

@@ -4,12 +4,12 @@ import socket
 import urllib.request
 
 import pytest
-from confluent_kafka import Consumer, Producer
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka.admin import NewTopic
 
 from tests.cluster.processes import until
 from tests.interop import apache_kafka, maven
 from tests.interop.conftest import trimaran
+from tests.librdkafka import AdminClient, Consumer, Producer
 from tests.trimaran.console.conftest import console_before
 from trimaran.console import samples
 from trimaran.console.cluster import Cluster

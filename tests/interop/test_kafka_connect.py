@@ -13,11 +13,12 @@ import urllib.error
 import urllib.request
 
 import pytest
-from confluent_kafka import Consumer, TopicPartition
+from confluent_kafka import TopicPartition
 
 from tests.cluster.processes import LocalCluster, until
 from tests.interop import apache_kafka, java_programs
 from tests.interop.kills import Kills, seconds_of
+from tests.librdkafka import Consumer
 
 LINES_PER_SECOND = 40
 # A dead worker is missed after its session; what it left open is aborted when its successor is fenced in.
@@ -128,7 +129,7 @@ class InputFile:
 
 def committed(bootstrap, count):
     """At least so many values that a read_committed reader finds, and what comes after them."""
-    settings = {"group.id": "judge", "isolation.level": "read_committed", "log_level": 0}
+    settings = {"group.id": "judge", "isolation.level": "read_committed"}
     found = []
     consumer = Consumer({"bootstrap.servers": bootstrap, **settings})
     consumer.assign([TopicPartition("copied", 0, 0)])

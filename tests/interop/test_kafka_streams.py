@@ -12,11 +12,12 @@ import time
 from collections import Counter
 
 import pytest
-from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka import TopicPartition
 
 from tests.cluster.processes import LocalCluster, until
 from tests.interop import apache_kafka, java_programs
 from tests.interop.kills import Kills, seconds_of
+from tests.librdkafka import Consumer, Producer
 
 PARTITIONS = 3
 LINES_PER_SECOND = 40
@@ -49,9 +50,7 @@ class Input:
         self.sent = []
         self._failed = []
         self._prng = random.Random(seed)
-        self._producer = Producer(
-            {"bootstrap.servers": bootstrap, "enable.idempotence": True, "log_level": 0}
-        )
+        self._producer = Producer({"bootstrap.servers": bootstrap, "enable.idempotence": True})
 
     def send_for(self, seconds):
         deadline = time.monotonic() + seconds
@@ -87,7 +86,7 @@ class Reader:
 
     def __init__(self, bootstrap, topic):
         self.records = []
-        settings = {"group.id": "judge", "isolation.level": "read_committed", "log_level": 0}
+        settings = {"group.id": "judge", "isolation.level": "read_committed"}
         self._consumer = Consumer({"bootstrap.servers": bootstrap, **settings})
         self._consumer.assign([TopicPartition(topic, index, 0) for index in range(PARTITIONS)])
 

@@ -7,12 +7,12 @@ import json
 import re
 
 import pytest
-from confluent_kafka import Producer
 
 from tests.clients.confluent import Confluent
 from tests.cluster.processes import until
 from tests.interop import apache_kafka
 from tests.interop.conftest import Ours, trimaran
+from tests.librdkafka import Producer
 
 TOPIC, GROUP, PAY = "text-orders", "text-readers", "text-pay"
 CALL_SECONDS = 60
@@ -28,9 +28,7 @@ def cluster(request):
         *server,
     )
     trimaran("configs", "set", f"topic/{TOPIC}", "cleanup.policy=compact,delete", *server)
-    producer = Producer(
-        {"bootstrap.servers": cluster.bootstrap, "transactional.id": PAY, "log_level": 0}
-    )
+    producer = Producer({"bootstrap.servers": cluster.bootstrap, "transactional.id": PAY})
     producer.init_transactions(CALL_SECONDS)
     producer.begin_transaction()
     for number in range(30):

@@ -7,9 +7,9 @@ import sys
 import time
 
 import pytest
-from confluent_kafka import Producer
 
 from tests.interop import apache_kafka
+from tests.librdkafka import Producer
 
 
 def tool(name, *arguments, **options):
@@ -242,7 +242,7 @@ def test_one_file_and_one_directory_serve_kafka_and_us_in_turn(tmp_path):
     try:
         plan.wait_ready()
         tool("topics", *server, "--create", "--topic", "shared", "--partitions", "2")
-        producer = Producer({"bootstrap.servers": plan.bootstrap, "acks": "all", "log_level": 0})
+        producer = Producer({"bootstrap.servers": plan.bootstrap, "acks": "all"})
         for i in range(100):
             producer.produce("shared", f"value {i}", partition=i % 2)
         assert producer.flush(30) == 0

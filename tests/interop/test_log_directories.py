@@ -6,7 +6,6 @@ import sys
 from contextlib import contextmanager
 
 import pytest
-from confluent_kafka import Producer
 
 from tests.cluster.processes import until
 from tests.interop import apache_kafka
@@ -19,6 +18,7 @@ from tests.interop.test_replication_throttle import (
     RECORDS,
     Growth,
 )
+from tests.librdkafka import Producer
 
 pytestmark = pytest.mark.interop
 LOG_DIRS = "org.apache.kafka.tools.LogDirsCommand"
@@ -82,7 +82,7 @@ def test_kafka_and_we_serve_the_same_two_directories(tmp_path):
     with us(plan):
         server = ("--bootstrap-server", plan.bootstrap)
         apache_kafka.tool("topics", *server, "--create", "--topic", "t", "--partitions", "4")
-        producer = Producer({"bootstrap.servers": plan.bootstrap, "acks": "all", "log_level": 0})
+        producer = Producer({"bootstrap.servers": plan.bootstrap, "acks": "all"})
         for number in range(400):
             producer.produce("t", f"value {number}", partition=number % 4)
         assert producer.flush(30) == 0
@@ -106,7 +106,7 @@ def test_a_throttled_move_between_directories_keeps_to_its_rate(tmp_path):
     with us(plan):
         server = ("--bootstrap-server", plan.bootstrap)
         apache_kafka.tool("topics", *server, "--create", "--topic", "t", "--partitions", "1")
-        producer = Producer({"bootstrap.servers": plan.bootstrap, "acks": "all", "log_level": 0})
+        producer = Producer({"bootstrap.servers": plan.bootstrap, "acks": "all"})
         for _ in range(MOVED_BYTES // RECORD_BYTES):
             producer.produce("t", bytes(RECORD_BYTES), partition=0)
             producer.poll(0)

@@ -9,8 +9,7 @@ import shutil
 import time
 
 import pytest
-from confluent_kafka import Producer
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka.admin import NewTopic
 
 from log.batches.records import NewRecord, build_batch, decode_records
 from log.codecs.compression import Compression
@@ -19,6 +18,7 @@ from log.partitions.partition_log import PartitionLog
 from log.producers.marker import EndMarker, build_end_marker
 from log.producers.snapshots import parse_snapshot
 from tests.interop import apache_kafka
+from tests.librdkafka import AdminClient, Producer
 from tests.log.compaction.helpers import compact
 from tests.log.compaction.test_against_twin import views_of
 from tests.log.helpers import open_log, view_of

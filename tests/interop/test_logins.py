@@ -13,12 +13,13 @@ from importlib.metadata import version as version_of
 import pytest
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
 from aiokafka.abc import AbstractTokenProvider as TokenOfAiokafka
-from confluent_kafka import Consumer, KafkaException, Producer, libversion
+from confluent_kafka import KafkaException, libversion
 
 from tests.clients.kafka_python import KafkaConsumer, KafkaProducer
 from tests.cluster.login_node import LoginNode
 from tests.cluster.processes import ROOT, trimaran, until
 from tests.interop import apache_kafka, franz_go, old_clients
+from tests.librdkafka import Consumer, Producer
 from trimaran.local.layout import FreePorts
 from wire.security.jaas import SCRAM_MODULE
 
@@ -119,7 +120,6 @@ def confluent(node, way):
     values = {
         "bootstrap.servers": node.bootstrap_of(way),
         "ssl.ca.location": f"{node.dir}/ca.pem",
-        "log_level": 2,
     }
     if way == "mTLS":
         own = {

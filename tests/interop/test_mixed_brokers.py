@@ -3,13 +3,13 @@ and take partitions over.
 """
 
 import pytest
-from confluent_kafka import Consumer, Producer, TopicPartition
-from confluent_kafka.admin import AdminClient
+from confluent_kafka import TopicPartition
 
 from log.inspection.reader import scan_batches
 from tests.interop import apache_kafka
 from tests.interop.controllers import WITHOUT_FEATURES, controllers
 from tests.interop.mixed_quorum import until
+from tests.librdkafka import AdminClient, Consumer, Producer
 
 OURS, KAFKAS = 11, 12
 # Two partitions, one led by either; `first` and `last` are of records before and after each leader has gone.
@@ -48,7 +48,7 @@ def consume(bootstrap, count):
 
 def partitions(bootstrap):
     """(leader, ISR) by partition."""
-    admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
+    admin = AdminClient({"bootstrap.servers": bootstrap})
     described = admin.list_topics("mixed", timeout=10).topics["mixed"].partitions
     return {index: (one.leader, set(one.isrs)) for index, one in described.items()}
 

@@ -10,13 +10,13 @@ import time
 from collections import Counter
 
 import pytest
-from confluent_kafka import Consumer, Producer, TopicPartition
-from confluent_kafka.admin import AdminClient
+from confluent_kafka import TopicPartition
 
 from tests.chaos.exactly_once import judge
 from tests.interop import apache_kafka, java_programs
 from tests.interop.controllers import WITHOUT_FEATURES, controllers
 from tests.interop.mixed_quorum import until
+from tests.librdkafka import AdminClient, Consumer, Producer
 
 ODD, SECOND, THIRD = 11, 12, 13
 BROKERS = {ODD, SECOND, THIRD}
@@ -42,7 +42,7 @@ class Source:
 
     def __init__(self, bootstrap):
         self.sent, self.acked = [], set()
-        settings = {"bootstrap.servers": bootstrap, "enable.idempotence": True, "log_level": 0}
+        settings = {"bootstrap.servers": bootstrap, "enable.idempotence": True}
         self._producer = Producer(settings)
 
     def send_for(self, seconds):
@@ -80,7 +80,7 @@ def create_topics(bootstrap):
 
 def partitions(bootstrap):
     """Leaders of the internal topics, and whether all partitions have all replicas in sync."""
-    admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
+    admin = AdminClient({"bootstrap.servers": bootstrap})
     topics = admin.list_topics(timeout=CALL_SECONDS).topics
     leaders = {one.leader for name in INTERNAL for one in topics[name].partitions.values()}
     are_whole = all(
@@ -113,7 +113,7 @@ def kill_coordinators(cluster, count, source):
 
 def read_committed(bootstrap, topic, is_whole):
     """What is in a topic, by place, and what comes within two seconds after it is whole."""
-    settings = {"group.id": "judge", "isolation.level": "read_committed", "log_level": 0}
+    settings = {"group.id": "judge", "isolation.level": "read_committed"}
     consumer = Consumer({"bootstrap.servers": bootstrap, **settings})
     consumer.assign([TopicPartition(topic, index, 0) for index in range(PARTITIONS)])
     found = {}

@@ -8,12 +8,12 @@ import subprocess
 import sys
 
 import pytest
-from confluent_kafka import Consumer, Producer
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka.admin import NewTopic
 
 from tests.cluster.processes import until
 from tests.interop import apache_kafka, manual
 from tests.interop.conftest import trimaran
+from tests.librdkafka import AdminClient, Consumer, Producer
 
 PAGE = "moving.md"
 TOPIC, PARTITIONS = "orders", 4
@@ -25,7 +25,7 @@ class Clients:
     """One that writes and a group that reads, the same all the time."""
 
     def __init__(self, bootstrap):
-        settings = {"bootstrap.servers": bootstrap, "log_level": 0}
+        settings = {"bootstrap.servers": bootstrap}
         topic = NewTopic(TOPIC, PARTITIONS, 2, config={"min.insync.replicas": "1"})
         admin = AdminClient(settings)
         admin.create_topics([topic])[TOPIC].result(SECONDS)

@@ -6,12 +6,12 @@ import json
 import subprocess
 
 import pytest
-from confluent_kafka import Producer
 
 from tests.clients.kafka_python import KafkaProducer
 from tests.cluster.login_node import LoginNode
 from tests.cluster.processes import trimaran, until
 from tests.interop import old_clients
+from tests.librdkafka import Producer
 from trimaran.local.layout import FreePorts
 from zkcompat.zookeeper.server_process import start_zookeeper
 
@@ -101,7 +101,6 @@ def by_librdkafka(node, mechanism, user, password):
             "sasl.mechanism": mechanism,
             "sasl.username": user,
             "sasl.password": password,
-            "log_level": 2,
         }
     )
     return "hello" in producer.list_topics(timeout=SECONDS).topics

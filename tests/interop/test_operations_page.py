@@ -10,11 +10,12 @@ import sys
 import threading
 
 import pytest
-from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka import TopicPartition
 
 from tests.cluster.processes import LocalCluster, until
 from tests.interop import manual
 from tests.interop.conftest import trimaran
+from tests.librdkafka import Consumer, Producer
 
 PAGE = "operations.md"
 TOPIC, PARTITIONS = "orders", 4
@@ -41,7 +42,7 @@ class Writing:
         assert not self._thread.is_alive()
 
     def _write(self):
-        producer = Producer({"bootstrap.servers": self._bootstrap, "log_level": 0})
+        producer = Producer({"bootstrap.servers": self._bootstrap})
         number = 0
         while not self._stop.wait(0.02):
             number += 1

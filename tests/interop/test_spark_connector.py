@@ -7,10 +7,11 @@ import subprocess
 import sys
 
 import pytest
-from confluent_kafka import Producer, TopicPartition
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka import TopicPartition
+from confluent_kafka.admin import NewTopic
 
 from tests.cluster.processes import until
+from tests.librdkafka import AdminClient, Producer
 
 TOPIC, PARTITIONS = "beside-the-connector", 3
 START = 1_700_000_000_000
@@ -153,7 +154,7 @@ def test_on_ours(ours, cases):
 
 def test_offsets_are_known_to_be_those_of_kafka(kafka):
     """The ends that were compared are the cluster's: else two empty frames would be equal."""
-    from confluent_kafka import Consumer
+    from tests.librdkafka import Consumer
 
     consumer = Consumer({"bootstrap.servers": kafka.bootstrap, "group.id": "none"})
     ends = [consumer.get_watermark_offsets(TopicPartition(TOPIC, p)) for p in range(PARTITIONS)]

@@ -12,7 +12,6 @@ from confluent_kafka.admin import (
     AclBindingFilter,
     AclOperation,
     AclPermissionType,
-    AdminClient,
     AlterConfigOpType,
     ConfigEntry,
     ConfigResource,
@@ -27,6 +26,7 @@ from confluent_kafka.admin import (
 )
 
 from tests.interop import apache_kafka
+from tests.librdkafka import AdminClient
 
 pytestmark = [pytest.mark.spark, pytest.mark.filterwarnings("ignore")]
 

@@ -8,7 +8,6 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from confluent_kafka import Consumer
 
 from spark.kafka_log.options import LogOptions
 from spark.kafka_log.plan import plan_log
@@ -18,6 +17,7 @@ from tests.interop import printed_coordinators
 from tests.interop.fixtures.kafkas import OneNode, libraries
 from tests.interop.fixtures.make import Writer, write_first
 from tests.interop.old_clients import number
+from tests.librdkafka import Consumer
 
 pytestmark = [pytest.mark.spark, pytest.mark.filterwarnings("ignore")]
 

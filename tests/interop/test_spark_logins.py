@@ -1,13 +1,13 @@
 """Spark reads secured clusters, ours and Apache Kafka's: each way to log in, as a batch of records."""
 
 import pytest
-from confluent_kafka import Producer
 from cryptography.hazmat.primitives import serialization
 
 from tests.cluster.login_node import LoginNode
 from tests.cluster.processes import trimaran
 from tests.interop import apache_kafka
 from tests.interop.test_logins import confluent
+from tests.librdkafka import Producer
 from trimaran.local.layout import FreePorts
 
 pytestmark = [pytest.mark.spark, pytest.mark.filterwarnings("ignore")]

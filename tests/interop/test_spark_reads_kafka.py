@@ -1,8 +1,10 @@
 """Our Spark sources over the directories of a running Apache Kafka give what its consumers are given."""
 
 import pytest
-from confluent_kafka import Consumer, Producer, TopicPartition
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka import TopicPartition
+from confluent_kafka.admin import NewTopic
+
+from tests.librdkafka import AdminClient, Consumer, Producer
 
 TOPIC, PARTITIONS, CODECS = "read-by-spark", 3, ("none", "gzip", "snappy", "lz4", "zstd")
 

@@ -10,10 +10,10 @@ import threading
 from pathlib import Path
 
 import pytest
-from confluent_kafka import Producer
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka.admin import NewTopic
 
 from tests.cluster.processes import ROOT, LocalCluster
+from tests.librdkafka import AdminClient, Producer
 
 pytestmark = [pytest.mark.spark, pytest.mark.cluster]
 

@@ -4,12 +4,12 @@ import re
 from contextlib import closing
 
 import pytest
-from confluent_kafka import Consumer, Producer, TopicPartition
-from confluent_kafka.admin import AdminClient
+from confluent_kafka import TopicPartition
 
 from tests.interop import apache_kafka
 from tests.interop.controllers import WITHOUT_FEATURES, controllers
 from tests.interop.mixed_quorum import until
+from tests.librdkafka import AdminClient, Consumer, Producer
 
 OURS, KAFKAS = 11, 12
 RECORDS = 3000
@@ -50,7 +50,7 @@ def test_javas_transactional_producer_and_kafkas_tools(ours):
 
 
 def coordinator(bootstrap):
-    admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
+    admin = AdminClient({"bootstrap.servers": bootstrap})
     topics = admin.list_topics("__transaction_state", timeout=10).topics
     partitions = topics["__transaction_state"].partitions.values()
     leaders, isrs = {one.leader for one in partitions}, {frozenset(one.isrs) for one in partitions}
@@ -64,7 +64,7 @@ def committed(bootstrap, count):
         "group.id": "r",
         "isolation.level": "read_committed",
     }
-    with closing(Consumer({**settings, "log_level": 0})) as consumer:
+    with closing(Consumer({**settings})) as consumer:
         consumer.assign([TopicPartition("tx", 0, 0)])
         found = []
         while len(found) < count:
@@ -95,9 +95,7 @@ def test_coordinators_of_both_kinds_take_over_from_each_other(tmp_path, controll
         for number in (0, 1):
             gone = coordinator(bootstrap)[0]
             left = OURS + KAFKAS - gone
-            producer = Producer(
-                {"bootstrap.servers": bootstrap, "transactional.id": "x", "log_level": 0}
-            )
+            producer = Producer({"bootstrap.servers": bootstrap, "transactional.id": "x"})
             producer.init_transactions(CALL_SECONDS)
             for name, ends in (("first", True), ("never", False), ("open", True)):
                 producer.begin_transaction()
@@ -115,6 +113,6 @@ def test_coordinators_of_both_kinds_take_over_from_each_other(tmp_path, controll
             assert committed(cluster.address(left), len(expected)) == expected
             cluster.start(gone)
             until(lambda: coordinator(bootstrap)[1] == both, "both in sync")
-        final = Producer({"bootstrap.servers": bootstrap, "transactional.id": "x", "log_level": 0})
+        final = Producer({"bootstrap.servers": bootstrap, "transactional.id": "x"})
         final.init_transactions(CALL_SECONDS)
         assert committed(bootstrap, len(expected)) == expected

@@ -7,13 +7,13 @@ import subprocess
 import sys
 
 import pytest
-from confluent_kafka import Producer
 
 from log.batches.records import decode_records
 from log.inspection.reader import scan_batches
 from tests.cluster.processes import until
 from tests.interop import apache_kafka
 from tests.interop.conftest import trimaran
+from tests.librdkafka import Producer
 from tests.trimaran.mistakes import told_of_mistakes
 from zkcompat.zookeeper.server_process import start_zookeeper
 

@@ -7,13 +7,14 @@ import subprocess
 import sys
 
 import pytest
-from confluent_kafka import Consumer, Producer, TopicPartition
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka import TopicPartition
+from confluent_kafka.admin import NewTopic
 
 from tests.interop.conftest import trimaran
 from tests.interop.fixtures.kafkas import OneNode
 from tests.interop.fixtures.make import send
 from tests.interop.fixtures.printed import consumed, printed
+from tests.librdkafka import AdminClient, Consumer, Producer
 from tests.log.fixtures import compare
 
 pytestmark = pytest.mark.interop

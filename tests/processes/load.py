@@ -6,10 +6,9 @@ import itertools
 import os
 import threading
 
-from confluent_kafka import Producer
-
 from tests.clients.kafka_python import KafkaPython
 from tests.cluster.processes import until
+from tests.librdkafka import Producer
 
 PACE_SECONDS = 0.002
 IN_FLIGHT_MAX = 2000
@@ -28,7 +27,6 @@ class Load:
                 "bootstrap.servers": bootstrap,
                 "enable.idempotence": True,
                 "linger.ms": 2,
-                "log_level": 2,
                 # a request that a frozen broker has got is given up after this, not after librdkafka's 30 and 60 s
                 "request.timeout.ms": 2000,
                 "socket.timeout.ms": 3000,

@@ -11,11 +11,12 @@ import sys
 
 import pytest
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
-from confluent_kafka import Consumer, KafkaException, Producer
+from confluent_kafka import KafkaException
 
 from tests.certificates import Certificates
 from tests.clients.kafka_python import KafkaConsumer, KafkaProducer
 from tests.cluster.processes import ROOT, trimaran, until
+from tests.librdkafka import Consumer, Producer
 from trimaran.errors import Exit
 from trimaran.local.layout import FreePorts
 
@@ -139,7 +140,6 @@ def confluent(cluster):
         "sasl.mechanism": "PLAIN",
         "sasl.username": "alice",
         "sasl.password": "secret",
-        "log_level": 2,
     }
 
 

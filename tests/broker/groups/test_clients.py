@@ -10,10 +10,11 @@ import threading
 from queue import Queue
 
 import pytest
-from confluent_kafka import Consumer, Producer, TopicPartition
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka import TopicPartition
+from confluent_kafka.admin import NewTopic
 
 from tests.cluster.processes import LocalCluster
+from tests.librdkafka import AdminClient, Consumer, Producer
 from wire.blocking import BlockingClient
 from wire.messages.find_coordinator import FindCoordinatorRequest
 

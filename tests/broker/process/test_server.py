@@ -86,7 +86,7 @@ async def test_a_disk_error_ends_the_broker_and_keeps_what_was_acked(
         bootstrap = running.bootstrap
 
         def lost():
-            from confluent_kafka import Producer
+            from tests.librdkafka import Producer
 
             producer = Producer({"bootstrap.servers": bootstrap, "message.timeout.ms": 1000})
             producer.produce("t", b"lost", partition=0)

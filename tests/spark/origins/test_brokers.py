@@ -4,8 +4,8 @@ import logging
 import pickle
 
 import pytest
-from confluent_kafka import Producer, TopicPartition
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka import TopicPartition
+from confluent_kafka.admin import NewTopic
 
 from spark.kafka_log.batches import read_batches
 from spark.kafka_log.options import LogOptions
@@ -15,6 +15,7 @@ from spark.kafka_log.source import wanted_of
 from spark.options import OptionError
 from spark.origins.origin import DataUnreadable
 from tests.cluster.processes import LocalCluster, until
+from tests.librdkafka import AdminClient, Producer
 
 pytestmark = [pytest.mark.slow, pytest.mark.cluster]
 

@@ -1,7 +1,7 @@
 """Running controllers of ours as the origin of metadata, real processes: what their directories say, and a leader that dies."""
 
 import pytest
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka.admin import NewTopic
 
 from spark.kafka_metadata.source import parse_options, plan_table
 from spark.kafka_metadata.tables.registry import TABLES
@@ -9,6 +9,7 @@ from spark.options import OptionError
 from spark.origins.controllers import survey_quorum
 from spark.origins.origin import DataUnreadable, Reading
 from tests.cluster.processes import LocalCluster, until
+from tests.librdkafka import AdminClient
 
 pytestmark = [pytest.mark.slow, pytest.mark.cluster]
 

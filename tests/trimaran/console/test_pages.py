@@ -7,10 +7,10 @@ from contextlib import closing
 from html.parser import HTMLParser
 
 import pytest
-from confluent_kafka import Consumer, Producer
 
 from tests.checks import check_each
 from tests.cluster.processes import until
+from tests.librdkafka import Consumer, Producer
 from tests.trimaran.console.conftest import console_before
 from trimaran.console.cluster import Cluster
 from trimaran.console.pages import brokers, zookeeper

@@ -6,9 +6,9 @@ from contextlib import closing
 from urllib.parse import urlencode
 
 import pytest
-from confluent_kafka import Consumer, Producer
 
 from tests.checks import check_each
+from tests.librdkafka import Consumer, Producer
 from tests.trimaran.console.conftest import console_before
 from trimaran.console.writes import WRITES
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import threading
 
-import confluent_kafka
 import pytest
 
+from tests import librdkafka
 from tests.broker.test_end_to_end import VALUE_COUNT, in_thread, produce
 from tests.cluster.in_process import cluster
 from tests.cluster.nodes import SECONDS
@@ -62,7 +62,7 @@ class Late:
     def consumer(self, settings):
         late = self
 
-        class OneConsumer(confluent_kafka.Consumer):
+        class OneConsumer(librdkafka.Consumer):
             def subscribe(self, *arguments, **options):
                 with late.lock:
                     late.first = late.first or self

@@ -7,7 +7,6 @@ import urllib.request
 
 import pytest
 import trio
-from confluent_kafka import Consumer, Producer
 from prometheus_client.openmetrics.parser import (
     text_string_to_metric_families as parse_openmetrics,
 )
@@ -16,6 +15,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from node.config.config_def import ConfigError
 from tests.cluster.in_process import cluster
 from tests.cluster.nodes import server_config
+from tests.librdkafka import Consumer, Producer
 from trimaran.metrics.alerts import ALERTS
 from trimaran.metrics.dashboard import PANELS
 from trimaran.metrics.node_monitor import NodeMonitor

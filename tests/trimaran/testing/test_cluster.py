@@ -1,9 +1,9 @@
 """A cluster of processes, broken and mended by a test."""
 
 import pytest
-from confluent_kafka import Producer
 
 from tests.cluster.processes import until
+from tests.librdkafka import Producer
 from trimaran.testing import KafkaCluster
 
 # Sessions are of a second here, so on a loaded machine one may end and begin anew.

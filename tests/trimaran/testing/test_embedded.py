@@ -6,9 +6,9 @@ import unittest
 
 import pytest
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
-from confluent_kafka import Consumer, Producer
 
 from node.config.config_def import ConfigError
+from tests.librdkafka import Consumer, Producer
 from trimaran.testing import EmbeddedKafka
 from wire.errors import KafkaError
 

@@ -8,10 +8,10 @@ import time
 from contextlib import closing
 
 import pytest
-from confluent_kafka import Consumer, ConsumerGroupState, ConsumerGroupType
-from confluent_kafka.admin import AdminClient
+from confluent_kafka import ConsumerGroupState, ConsumerGroupType
 
 from tests.broker.groups.test_clients import PARTITIONS, Cluster
+from tests.librdkafka import AdminClient, Consumer
 
 pytestmark = [pytest.mark.slow, pytest.mark.cluster]
 

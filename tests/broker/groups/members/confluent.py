@@ -5,7 +5,9 @@ from __future__ import annotations
 import sys
 import threading
 
-from confluent_kafka import Consumer, KafkaException
+from confluent_kafka import KafkaException
+
+from tests.librdkafka import Consumer
 
 
 def main(bootstrap, group, topic, client_id):

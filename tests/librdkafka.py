@@ -1,0 +1,30 @@
+"""librdkafka's clients, as tests make them: what they log is the test's, and pytest shows it where the test fails.
+
+By itself librdkafka writes to standard error from threads of its own, also at moments at which pytest keeps nothing. Of
+these clients a log line comes with the next `poll`, `consume` or `flush`.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+
+import confluent_kafka
+from confluent_kafka import admin
+
+LOGGER = logging.getLogger("librdkafka")
+
+
+class Producer(confluent_kafka.Producer):
+    def __init__(self, settings: Mapping[str, object]) -> None:
+        super().__init__(dict(settings), logger=LOGGER)
+
+
+class Consumer(confluent_kafka.Consumer):
+    def __init__(self, settings: Mapping[str, object]) -> None:
+        super().__init__(dict(settings), logger=LOGGER)
+
+
+class AdminClient(admin.AdminClient):
+    def __init__(self, settings: Mapping[str, object]) -> None:
+        super().__init__(dict(settings), logger=LOGGER)

@@ -1,0 +1,60 @@
+"""What a run of the tests in several processes prints is pytest's own; what is written beside it fails the run.
+
+Within a test pytest keeps what is written to the standard streams, and shows it where the test fails. Between tests
+and at the end of a process it keeps nothing: there the threads of clients write their log, a JVM its warnings, and an
+interpreter the errors that nobody caught.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+
+import pytest
+
+STDERR = 2
+
+
+def watch(config: pytest.Config) -> None:
+    """Watches the workers of a run that has some; `pytest_configure` of a conftest calls it, before they start."""
+    if config.getoption("dist", "no") != "no" and not hasattr(config, "workerinput"):
+        config.pluginmanager.register(OwnOutput())
+
+
+class OwnOutput:
+    """The standard error of all workers, and of every process and thread below them, is a file from here on."""
+
+    def __init__(self) -> None:
+        self._file = tempfile.TemporaryFile()  # noqa: SIM115 - until the session ends
+        self._terminal = os.dup(STDERR)
+        self._found: list[tuple[str, str]] = []
+        self._end = 0
+        os.dup2(self._file.fileno(), STDERR)
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        self._look(f"until the {report.when} of {report.nodeid}")
+
+    @pytest.hookimpl(trylast=True)  # pytest-xdist has ended the workers
+    def pytest_sessionfinish(self, session: pytest.Session) -> None:
+        self._look("when the workers ended")
+        os.dup2(self._terminal, STDERR)
+        os.close(self._terminal)
+        self._file.close()
+        if self._found and session.exitstatus == pytest.ExitCode.OK:
+            session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+    def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
+        if self._found:
+            terminalreporter.section("written beside the tests", red=True, bold=True)
+        for moment, text in self._found:
+            terminalreporter.write_line(f"{moment}:", red=True)
+            terminalreporter.write(text if text.endswith("\n") else f"{text}\n")
+
+    def _look(self, moment: str) -> None:
+        """Keeps what has come since it last looked. The processes that write share the file's position, so it stays."""
+        written = os.pread(
+            self._file.fileno(), os.fstat(self._file.fileno()).st_size - self._end, self._end
+        )
+        self._end += len(written)
+        if written:
+            self._found.append((moment, written.decode(errors="replace")))
