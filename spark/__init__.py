@@ -10,7 +10,7 @@ ensure_not_hidden()
 
 __all__ = ["register", "session", "views"]
 
-_HOMES = {"session": "spark.session", "register": "spark.sources", "views": "spark.sources"}
+_HOMES = {"session": "spark.sessions", "register": "spark.sources", "views": "spark.sources"}
 
 
 def __getattr__(name: str) -> object:

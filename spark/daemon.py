@@ -1,6 +1,6 @@
 """The process that Spark forks Python workers from, with our sources loaded: each worker would load them anew.
 
-`spark.session` has it started in place of `python -m pyspark.daemon MODULE`, for local sessions. A query takes some
+`spark.sessions` has it started in place of `python -m pyspark.daemon MODULE`, for local sessions. A query takes some
 five workers, and half a CPU second each is more than most of its work.
 """
 

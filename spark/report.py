@@ -72,7 +72,7 @@ def plan_report(data: Path, names: Sequence[str] | None = None, since_ms: int | 
 
 def analyse(job: Job, tell: Tell = lambda _: None) -> list[Outcome]:
     """Runs the analyses; `tell` gets each outcome when it is there. Raises JavaNotFound: Spark cannot run."""
-    from spark.session import FULL_COMPILER, session
+    from spark.sessions import FULL_COMPILER, session
 
     much = is_much(job.data)
     spark = session(app_name="trimaran report", conf=FULL_COMPILER if much else None)

@@ -113,7 +113,7 @@ def stopped(ran):
 
 @pytest.fixture(scope="module")
 def spark():
-    from spark.session import session
+    from spark.sessions import session
 
     made = session(app_name="interop")
     yield made

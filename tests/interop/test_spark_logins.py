@@ -97,7 +97,7 @@ def produce(settings):
 
 @pytest.fixture(scope="module")
 def spark():
-    from spark.session import session
+    from spark.sessions import session
 
     made = session(app_name="logins")
     yield made

@@ -8,7 +8,7 @@ import pytest
 
 import spark.daemon
 from spark.daemon import search_path
-from spark.session import worker_python
+from spark.sessions import worker_python
 
 
 def test_loading_the_package_loads_nothing_else():
@@ -53,7 +53,7 @@ def test_the_modules_that_spark_finds_by_name_load_nothing_of_ours():
 
 
 def test_settings_of_a_cluster_and_the_users():
-    from spark.session import JAVA_OPTIONS, settings
+    from spark.sessions import JAVA_OPTIONS, settings
 
     local = settings(True, {}, ["-XX:SharedArchiveFile=/a b/c"])
     assert local["spark.sql.python.filterPushdown.enabled"] == "true"
@@ -117,7 +117,7 @@ class FailingBuilder:
     def getOrCreate(self):  # noqa: N802 - Spark's name
         from pyspark.errors import PySparkRuntimeError
 
-        from spark.session import JAVA_OPTIONS
+        from spark.sessions import JAVA_OPTIONS
 
         self.tried.append(self.conf[JAVA_OPTIONS])
         if "SharedArchiveFile" in self.tried[-1]:
@@ -137,3 +137,11 @@ def test_an_archive_that_a_jvm_does_not_start_with_is_given_up(monkeypatch):
     assert session._started(builder, is_local=True, conf={}) == "a session"
     assert ["Archive" in options for options in builder.tried] == [True, False]
     assert forgotten
+
+
+def test_what_the_package_offers_is_a_function_each_time_it_is_asked_for():
+    """A module of the same name would take its place once it is imported: after the first use."""
+    import spark
+
+    for name in spark.__all__:
+        assert [callable(getattr(spark, name)) for _ in range(2)] == [True, True], name

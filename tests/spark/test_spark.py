@@ -195,6 +195,20 @@ def test_the_questions_of_the_manual_can_be_asked(spark, tmp_path):
     assert all(spark.sql(question).columns for question in asked)
 
 
+def test_the_programs_of_the_manual_run(spark, cluster, monkeypatch, capsys):
+    monkeypatch.setattr("spark.sessions.session", lambda **_: spark)  # the one of all tests
+    programs = re.findall(r"```python\n(.*?)```", MANUAL.read_text(), re.DOTALL)
+    places = {"/var/lib/kafka/broker-1": "node-11", "/var/lib/kafka/controller-*": "node-[123]"}
+    names = {}
+    for program in programs:
+        for place, own in {**places, "/var/lib/kafka": ""}.items():
+            program = program.replace(f'"{place}"', repr(str(cluster / own)))
+        exec(program, names)
+    assert "orders" in capsys.readouterr().out
+    assert names["log"].where("partition = 1").count() > 0
+    assert {row.topic for row in names["meta"].select("topic").collect()} == {"orders"}
+
+
 def test_payloads_are_json(spark, cluster):
     frame = (
         spark.read.format("kafka_metadata").option("recordTypes", "TopicRecord").load(str(cluster))

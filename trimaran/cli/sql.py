@@ -52,7 +52,7 @@ def sql(
 def _run(statement: str, views: list[str], data: Path, rows: int) -> list[dict[str, object]]:
     from pyspark.errors import PySparkException
 
-    from spark.session import session
+    from spark.sessions import session
     from spark.sources import VIEWS, view
     from spark.tracebacks import captured, cause_of
 
