@@ -81,7 +81,7 @@ ROWS: tuple[tuple[str, Run | Elsewhere], ...] = (
     ("dev simulate --model", Run("./dev simulate --model --epochs 1", r"^\d+ states", in_ci=True)),
     (
         "dev simulate --mutants",
-        Run("./dev simulate --mutants --seeds 100 --only vote", r"^(\d+) of \1 mutants killed"),
+        Run("./dev simulate --mutants --only forgotten", r"^(\d+) of \1 mutants killed"),
     ),
     (
         "dev simulate --partitions",
@@ -96,10 +96,13 @@ ROWS: tuple[tuple[str, Run | Elsewhere], ...] = (
         Run("./dev simulate --mutants --partitions --only nobody", r"^(\d+) of \1 mutants killed"),
     ),
     ("dev simulate --coordinators", Run("./dev simulate --coordinators 1", "simulated seconds a")),
-    ("dev simulate --coordinators --seed", Run("./dev simulate --coordinators --seed 1", "joined")),
+    (
+        "dev simulate --coordinators --seed",
+        Run("./dev simulate --coordinators --seed 1", "HeartbeatResponse"),
+    ),
     (
         "dev simulate --mutants --coordinators",
-        Run("./dev simulate --mutants --coordinators --only epoch", "mutants killed"),
+        Run("./dev simulate --mutants --coordinators --only takes", r"^(\d+) of \1 mutants killed"),
     ),
     (
         "dev mutate",
@@ -112,7 +115,7 @@ ROWS: tuple[tuple[str, Run | Elsewhere], ...] = (
     ("dev chaos --transactions", Run("./dev chaos --transactions 1", "^ours: 1 runs: 1 ok")),
     (
         "dev chaos --mirror",
-        Run("./dev chaos --mirror --quorum own --only nothing", "^1 faults played, 0 missed"),
+        Run("./dev chaos --mirror --quorum own --only 500", "^1 faults played, 0 missed"),
     ),
     ("dev fuzz", Run("./dev fuzz frame --minutes 0.05", r"stat::number_of_executed_units: \d")),
     ("tests.log.crash", Run("python -m tests.log.crash --seeds 1", "^0 failures")),
@@ -179,3 +182,17 @@ ROWS: tuple[tuple[str, Run | Elsewhere], ...] = (
     ("dev bench scale", Run("./dev bench scale", "^restart: a broker with .* every log opened")),
     ("dev bench spark", Run("./dev bench spark", "^scan +all of it")),
 )
+
+PYTHON = {
+    "benchmarks.md": Elsewhere(
+        "docs/benchmarks.md", "three options of Spark's own, for a frame of the reader's"
+    ),
+    "security.md": Elsewhere(
+        "tests/node/config", "a policy of the reader's; policies are tested there"
+    ),
+    "spark.md": Elsewhere("tests/spark/test_spark.py", "both blocks, one after the other"),
+    "testing.md": Elsewhere(
+        "tests/trimaran/testing/test_recipes.py", "all but two, which need more"
+    ),
+}
+"""What runs the Python in the blocks of a page."""

@@ -6,8 +6,8 @@ import pytest
 from cyclopts import CycloptsError
 
 from tests.checks import check_each
-from tests.programs.named import BENCH_NAMES, PAGES, ROOT, commands, programs
-from tests.programs.small_runs import ROWS, Elsewhere, Run
+from tests.programs.named import BENCH_NAMES, PAGES, ROOT, WAYS, commands, programs
+from tests.programs.small_runs import PYTHON, ROWS, Elsewhere, Run
 from trimaran.cli.app import build
 
 IN_CI = [row for _, row in ROWS if isinstance(row, Run) and row.in_ci]
@@ -33,8 +33,18 @@ def test_every_program_that_a_page_names_has_a_small_run():
     assert named - {program for program, _ in ROWS} == set()
 
 
+def test_every_way_that_a_verb_can_go_is_a_program():
+    ways = re.findall(r"^ +(--\w+)\) exec", (ROOT / "dev").read_text(), re.MULTILINE)
+    assert len(ways) > 3
+    assert set(ways) <= {way for of_verb in WAYS.values() for way in of_verb}
+
+
+def test_python_in_the_blocks_of_a_page_is_run():
+    assert {page.name for page in PAGES if "\n```python\n" in page.read_text()} == set(PYTHON)
+
+
 def test_what_runs_a_program_elsewhere_is_there():
-    elsewhere = [row for _, row in ROWS if isinstance(row, Elsewhere)]
+    elsewhere = [row for _, row in ROWS if isinstance(row, Elsewhere)] + [*PYTHON.values()]
     check_each(elsewhere, lambda row: (ROOT / row.by).stat())
 
 
