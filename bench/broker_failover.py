@@ -33,7 +33,12 @@ def broker_failover(open_cluster: Opener, system: str) -> list[Figure]:
             time.sleep(SETTLE_SECONDS)
             victim = _leader_of_partition(cluster, "failover")
             producer = Producer(
-                {"bootstrap.servers": cluster.bootstrap, "acks": "all", "linger.ms": 0}
+                {
+                    "bootstrap.servers": cluster.bootstrap,
+                    "acks": "all",
+                    "linger.ms": 0,
+                    "log_level": 0,
+                }
             )
             _acked(producer)
             cluster.kill(victim)
