@@ -1,4 +1,5 @@
-"""What a run of the tests in several processes prints is pytest's own; what is written beside it fails the run.
+"""What a run of the tests in several processes prints is pytest's own; what is written beside it stands in a section of
+its own at the end, and fails the run if the environment says `OWN_OUTPUT=fail`.
 
 Within a test pytest keeps what is written to the standard streams, and shows it where the test fails. Between tests
 and at the end of a process it keeps nothing: there the threads of clients write their log, a JVM its warnings, and an
@@ -29,6 +30,7 @@ class OwnOutput:
         self._terminal = os.dup(STDERR)
         self._found: list[tuple[str, str]] = []
         self._end = 0
+        self._fails = os.environ.get("OWN_OUTPUT") == "fail"
         os.dup2(self._file.fileno(), STDERR)
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
@@ -40,7 +42,7 @@ class OwnOutput:
         os.dup2(self._terminal, STDERR)
         os.close(self._terminal)
         self._file.close()
-        if self._found and session.exitstatus == pytest.ExitCode.OK:
+        if self._fails and self._found and session.exitstatus == pytest.ExitCode.OK:
             session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:

@@ -1,4 +1,4 @@
-"""A run with workers fails, and says why, where something is written beside its tests; and librdkafka, which writes
+"""A run with workers says what is written beside its tests, and fails if it is to; and librdkafka, which writes
 whenever it likes, is given a logger wherever tests make a client of it.
 """
 
@@ -27,19 +27,22 @@ TESTS = "import os\ndef test_one():\n    os.write(2, b'kept by pytest')\n"
 
 
 @pytest.mark.slow
-def test_a_run_in_which_something_is_written_beside_the_tests_fails(tmp_path):
+@pytest.mark.parametrize(
+    ("wanted", "code"), [("fail", pytest.ExitCode.TESTS_FAILED), ("", pytest.ExitCode.OK)]
+)
+def test_what_is_written_beside_the_tests_is_shown_and_may_fail_the_run(tmp_path, wanted, code):
     (tmp_path / "conftest.py").write_text(CONFTEST)
     (tmp_path / "test_it.py").write_text(TESTS)
     command = [sys.executable, "-m", "pytest", "-n", "1", "-p", "no:cacheprovider", str(tmp_path)]
     done = subprocess.run(
         command,
         cwd=tmp_path,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        env={**os.environ, "PYTHONPATH": str(ROOT), "OWN_OUTPUT": wanted},
         capture_output=True,
         text=True,
         check=False,
     )
-    assert done.returncode == pytest.ExitCode.TESTS_FAILED
+    assert done.returncode == code
     assert done.stderr == ""
     _, found, told = done.stdout.partition("written beside the tests")
     assert found, done.stdout
