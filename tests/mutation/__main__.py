@@ -1,9 +1,9 @@
 """`./dev mutate ROOM ...`: are the rules of a room held by a test each? Fails when a mutant survives that
 `survivors.toml` does not argue for.
 
-A room is a folder or a file of the product. `--every K` tries each K-th mutant, `--only TEXT` those with TEXT in their
-name. A whole room goes quickest in two runs: one with the room's own tests (`--tests`), its output kept in a file; then
-one with all tests and what survived the first (`--again FILE`).
+A room is a folder or a file of the product; `rooms.py` says which tests are asked. `--every K` tries each K-th mutant,
+`--only TEXT` those with TEXT in their name. A whole room goes quickest in two runs: one with the room's own tests
+(`--tests`), its output kept in a file; then one with all tests and what survived the first (`--again FILE`).
 """
 
 import argparse
@@ -18,11 +18,10 @@ from pathlib import Path
 import pytest
 
 from tests.mutation import survivors
-from tests.mutation.operators import Mutant, mutants_of
+from tests.mutation.mutants import Mutant, mutants_of
+from tests.mutation.rooms import belonging_to
 from tests.mutation.running import NOT_RUN, PATIENCE_SECONDS, SURVIVED, Mutation
 
-# Where the tests of a room are, by its first folder.
-TESTS = {"broker": ["tests/broker"], "quorum": ["tests/quorum", "tests/simulation", "tests/model"]}
 # Other processes run the code that is not mutated, and how long a step takes is not what is asked here.
 NOT_WITH = "not cluster and not zookeeper and not spark and not interop"
 NOT_TESTS = ["tests/broker/test_slow_steps.py"]
@@ -49,7 +48,7 @@ def main(arguments: list[str]) -> int:
             print(f"{outcome:9} {seconds:5.1f} s  {mutant.name}  {killer}", flush=True)
 
     mutation = Mutation(chosen, tell, options.patience)
-    status = _run_pytest(mutation, options.tests or _tests_for(options.rooms))
+    status = _run_pytest(mutation, options.tests or belonging_to(options.rooms))
     if status not in (pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED):
         return status
     for name in mutation.left_out:
@@ -93,11 +92,6 @@ def _mutants_in(room: Path) -> list[Mutant]:
     if not paths:
         raise SystemExit(f"no Python file in {room}")
     return [one for path in paths for one in mutants_of(path, ".".join(path.with_suffix("").parts))]
-
-
-def _tests_for(rooms: list[str]) -> list[str]:
-    found = [test for room in rooms for test in TESTS.get(Path(room).parts[0], ["tests"])]
-    return list(dict.fromkeys(found))
 
 
 def _run_pytest(mutation: Mutation, tests: list[str]) -> int:

@@ -1,18 +1,15 @@
-"""The mutants of a source file: one small wrong thing each, of those that people write.
+"""What is changed in one node of a function: one small wrong thing each, of those that people write.
 
-A comparison one off or turned round, a condition left out, `and` for `or`, a least for a most, a number or a truth
-value that is another one, a call left out. Not mutated: class bodies, defaults, assertions, what is only logged or
-printed.
+`mutations` gives the nodes that may stand in the place of another, `swaps` those of a list of statements. Not made is
+what no test could notice: texts, what is only logged or printed, types.
 """
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from copy import copy
-from dataclasses import dataclass, field
-from pathlib import Path
+from itertools import pairwise
 
-FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
-ONLY_PRINTED = {"__repr__", "__str__"}
+from wire.errors import ErrorCode
 
 COMPARISONS = {
     ast.Lt: (ast.LtE, ast.GtE),
@@ -29,204 +26,151 @@ COMPARISONS = {
 OPPOSITES = {ast.Add: ast.Sub, ast.Sub: ast.Add, ast.And: ast.Or, ast.Or: ast.And}
 EXTREMES = {"max": "min", "min": "max"}
 TEXTS = (ast.JoinedStr, ast.List, ast.Tuple)
+UNITS = {1000, 1_000_000, 1_000_000_000}
+# Whoever may do the left one can be taken for one who may do the right one: mostly what is implied, or its pair.
+OPERATIONS = {
+    "READ": "DESCRIBE",
+    "WRITE": "DESCRIBE",
+    "CREATE": "ALTER",
+    "DELETE": "ALTER",
+    "ALTER": "DESCRIBE",
+    "DESCRIBE": "READ",
+    "CLUSTER_ACTION": "ALTER",
+    "DESCRIBE_CONFIGS": "DESCRIBE",
+    "ALTER_CONFIGS": "ALTER",
+    "IDEMPOTENT_WRITE": "WRITE",
+    "CREATE_TOKENS": "DESCRIBE_TOKENS",
+    "DESCRIBE_TOKENS": "CREATE_TOKENS",
+    "TWO_PHASE_COMMIT": "WRITE",
+}
+_CODES = [code.name for code in ErrorCode]
+NEIGHBOURS = {
+    "Operation": OPERATIONS,
+    "ErrorCode": dict(zip(_CODES, [*_CODES[1:], _CODES[0]], strict=True)),
+    "ResourceType": {
+        "TOPIC": "GROUP",
+        "GROUP": "TOPIC",
+        "CLUSTER": "TOPIC",
+        "TRANSACTIONAL_ID": "GROUP",
+        "DELEGATION_TOKEN": "USER",
+        "USER": "DELEGATION_TOKEN",
+    },
+}
+# A tuple that one of these is asked about is a key.
+ASKED_BY_KEY = {"get", "pop", "setdefault", "add", "discard", "remove"}
+CALLS = (ast.Call, ast.Await)
 
 
-@dataclass
-class Place:
-    """A node, by where it hangs in the tree: `shown` is the expression or statement around it that a reader can find
-    again.
-    """
-
-    parent: ast.AST
-    name: str
-    index: int | None
-    shown: ast.AST
-
-    def get(self) -> ast.AST:
-        held = getattr(self.parent, self.name)
-        return held if self.index is None else held[self.index]
-
-    def set(self, node: ast.AST) -> None:
-        if self.index is None:
-            setattr(self.parent, self.name, node)
-        else:
-            getattr(self.parent, self.name)[self.index] = node
-
-
-@dataclass
-class Mutant:
-    """`where` is `module:qualified name`; `constant` names the module's constant that becomes `value`, else a function
-    changes.
-    """
-
-    path: Path
-    where: str
-    change: str
-    lines: range
-    tree: ast.Module
-    function_line: int = 0
-    place: Place | None = None
-    becomes: ast.AST | None = None
-    constant: str = ""
-    value: int | float = 0
-    tests: list[str] = field(default_factory=list)
-
-    @property
-    def name(self) -> str:
-        return f"{self.where}  {self.change}"
-
-    def mutated_tree(self) -> ast.Module:
-        """Changes the one tree of the file: for a process that ends after this mutant."""
-        self.place.set(self.becomes)
-        return ast.fix_missing_locations(self.tree)
-
-
-def mutants_of(path: Path, module: str) -> list[Mutant]:
-    """All of a file, in its order; `where` and `change` together are unlike those of any other."""
-    tree = ast.parse(path.read_text())
-    found = [*_of_constants(path, module, tree)]
-    for name, function in _functions(tree, ""):
-        if function.name not in ONLY_PRINTED:
-            found += _of_function(path, f"{module}:{name}", tree, function)
-    seen: dict[str, int] = {}
-    for mutant in found:
-        seen[mutant.name] = count = seen.get(mutant.name, 0) + 1
-        if count > 1:
-            mutant.change += f"  #{count}"
-    return found
-
-
-def _functions(node: ast.AST, prefix: str) -> Iterator[tuple[str, ast.FunctionDef]]:
-    """Those of the module and of its classes; what is nested in one belongs to it."""
-    for child in node.body:
-        if isinstance(child, FUNCTIONS):
-            yield prefix + child.name, child
-        elif isinstance(child, ast.ClassDef):
-            yield from _functions(child, f"{prefix}{child.name}.")
-
-
-def _of_constants(path: Path, module: str, tree: ast.Module) -> Iterator[Mutant]:
-    for node in tree.body:
-        match node:
-            case ast.Assign(targets=[ast.Name(id=name)], value=value):
-                number = _number(value)
-                if number is None:
-                    continue
-                # A mark or a count is one off; a time or a size is twice itself.
-                other = number + 1 if isinstance(number, int) and abs(number) < 10 else number * 2
-                yield Mutant(
-                    path,
-                    f"{module}:{name}",
-                    f"{ast.unparse(value)} -> {other}",
-                    range(node.lineno, node.end_lineno + 1),
-                    tree,
-                    constant=name,
-                    value=other,
-                )
-
-
-def _number(node: ast.AST) -> int | float | None:
-    if any(isinstance(inner, ast.Name | ast.Call | ast.Attribute) for inner in ast.walk(node)):
-        return None
-    value = eval(compile(ast.Expression(node), "constant", "eval"))
-    return value if isinstance(value, int | float) and not isinstance(value, bool) else None
-
-
-def _of_function(
-    path: Path, where: str, tree: ast.Module, function: ast.FunctionDef
-) -> Iterator[Mutant]:
-    first = min([function.lineno, *(one.lineno for one in function.decorator_list)])
-    for place in _places(function, "body", function):
-        node = place.get()
-        for other in _mutations(node, place.parent):
-            before = ast.unparse(place.shown)
-            place.set(other)
-            after = ast.unparse(place.shown)
-            if place.shown is node:
-                after = "(left out)" if isinstance(other, ast.Pass) else ast.unparse(other)
-            place.set(node)
-            change = f"{_first_line(before)} -> {_first_line(after)}"
-            lines = range(node.lineno, node.end_lineno + 1)
-            yield Mutant(path, where, change, lines, tree, first, place, other)
-
-
-def _first_line(text: str) -> str:
-    return text.partition("\n")[0].removesuffix(":")
-
-
-def _places(parent: ast.AST, name: str, shown: ast.AST) -> Iterator[Place]:
-    held = getattr(parent, name)
-    nodes = enumerate(held) if isinstance(held, list) else [(None, held)]
-    for index, node in nodes:
-        if not isinstance(node, ast.AST) or _is_no_behaviour(node):
-            continue
-        is_detail = isinstance(node, ast.Constant | ast.UnaryOp | ast.keyword)
-        around = shown if is_detail else node
-        if isinstance(node, ast.expr | ast.stmt):
-            yield Place(parent, name, index, around)
-        for inner in node._fields:
-            if inner not in ("annotation", "returns", "args", "decorator_list") or isinstance(
-                node, ast.Call
-            ):
-                yield from _places(node, inner, around)
-
-
-def _is_no_behaviour(node: ast.AST) -> bool:
+def is_no_behaviour(node: ast.AST) -> bool:
     match node:
         case ast.Assert() | ast.JoinedStr():
             return True
         case ast.Expr(value=ast.Constant()):  # a docstring
             return True
-        case ast.Call(func=ast.Attribute(value=ast.Name(id="log"), attr=level)):
-            return level in ("debug", "info", "warning", "error", "exception")
+        case ast.If(test=ast.Name(id="TYPE_CHECKING")):
+            return True
+        case ast.Call(func=ast.Name(id="cast")):
+            return not any(isinstance(one, ast.Call | ast.Attribute) for one in node.args[1:])
+        case ast.Call(func=ast.Attribute(value=value, attr="log"), args=args):
+            return any(ast.unparse(one).startswith("events.") for one in (value, *args))
+        case ast.Call(func=ast.Attribute(value=value, attr=level)):
+            logs = isinstance(value, ast.Name) and value.id == "log"
+            return logs and level in ("debug", "info", "warning", "error", "exception")
     return False
 
 
-def _mutations(node: ast.AST, parent: ast.AST) -> Iterator[ast.AST]:
+def mutations(node: ast.AST, parent: ast.AST) -> Iterator[ast.AST]:
+    yield from _of_logic(node)
+    yield from _of_sums_and_calls(node, parent)
+    yield from _of_test(node, parent)
+    yield from _of_unit(node)
+    yield from _of_order(node)
+    yield from _of_fields(node)
+    yield from _of_neighbour(node)
+    if _is_key(node, parent):
+        yield from _of_key(node)
+    if _can_be_left_out(node, parent):
+        yield ast.copy_location(ast.Pass(), node)
+
+
+def _of_logic(node: ast.AST) -> Iterator[ast.AST]:
     match node:
         case ast.Compare(ops=ops):
             for index, op in enumerate(ops):
                 for other in COMPARISONS[type(op)]:
-                    yield _with(node, ops=[*ops[:index], other(), *ops[index + 1 :]])
+                    yield replaced(node, ops=[*ops[:index], other(), *ops[index + 1 :]])
         case ast.BoolOp(op=op, values=values):
             yield from _without_one(node, "values", values)
-            yield _with(node, op=OPPOSITES[type(op)]())
+            yield replaced(node, op=OPPOSITES[type(op)]())
         case ast.UnaryOp(op=ast.Not()):
             yield node.operand
+
+
+def _of_sums_and_calls(node: ast.AST, parent: ast.AST) -> Iterator[ast.AST]:
+    match node:
         case ast.Call(func=ast.Name(id=name), args=args) if name in EXTREMES:
-            yield _with(node, func=_with(node.func, id=EXTREMES[name]))
+            yield replaced(node, func=replaced(node.func, id=EXTREMES[name]))
             yield from _without_one(node, "args", args)
         case ast.BinOp(op=ast.Add() | ast.Sub()):
             yield from _of_sum(node)
         case ast.AugAssign(op=ast.Add() | ast.Sub()) if not isinstance(node.value, TEXTS):
-            yield _with(node, op=OPPOSITES[type(node.op)]())
+            yield replaced(node, op=OPPOSITES[type(node.op)]())
         case ast.Constant(value=int()):  # truth values are numbers, too
             yield from _of_number(node, parent)
         case ast.Expr(value=ast.Call() | ast.Await(value=ast.Call())):
-            if not _is_no_behaviour(node.value):
+            if not is_no_behaviour(node.value):
                 yield ast.copy_location(ast.Pass(), node)
-    yield from _of_test(node, parent)
+
+
+def swaps(statements: list[ast.stmt]) -> Iterator[tuple[int, list[ast.stmt]]]:
+    """The index of the first of two neighbours that both do something, and the list with the two swapped.
+
+    Not of two where the second needs a name that the first gives: every test would notice.
+    """
+    for index, (first, second) in enumerate(pairwise(statements)):
+        needs = _names(first, ast.Store) & _names(second)
+        if _acts(first) and _acts(second) and not needs and ast.dump(first) != ast.dump(second):
+            yield index, [*statements[:index], second, first, *statements[index + 2 :]]
+
+
+def _acts(node: ast.stmt) -> bool:
+    """Whether a statement waits, or calls for the sake of the call."""
+    if isinstance(node, ast.Expr):
+        return isinstance(node.value, CALLS) and not is_no_behaviour(node.value)
+    is_plain = isinstance(node, ast.Assign | ast.AnnAssign | ast.AugAssign)
+    return is_plain and isinstance(node.value, ast.Await)
+
+
+def _names(node: ast.AST, context: type[ast.expr_context] = ast.expr_context) -> set[str]:
+    names = (one for one in ast.walk(node) if isinstance(one, ast.Name))
+    return {one.id for one in names if isinstance(one.ctx, context)}
 
 
 def _without_one(node: ast.AST, name: str, parts: list[ast.expr]) -> Iterator[ast.AST]:
     """`node` without each of its parts in turn; of two parts that is the other one."""
     for index in range(len(parts) if len(parts) > 1 else 0):
         rest = [*parts[:index], *parts[index + 1 :]]
-        yield rest[0] if len(rest) == 1 else _with(node, **{name: rest})
+        yield rest[0] if len(rest) == 1 else replaced(node, **{name: rest})
 
 
 def _of_sum(node: ast.BinOp) -> Iterator[ast.AST]:
     if isinstance(node.right, ast.Constant) and node.right.value == 1:
         yield node.left
     elif not isinstance(node.left, TEXTS) and not isinstance(node.right, TEXTS):
-        yield _with(node, op=OPPOSITES[type(node.op)]())
+        yield replaced(node, op=OPPOSITES[type(node.op)]())
 
 
 def _of_number(node: ast.Constant, parent: ast.AST) -> Iterator[ast.AST]:
     if isinstance(node.value, bool):
-        yield _with(node, value=not node.value)
+        yield replaced(node, value=not node.value)
     elif not (isinstance(parent, ast.BinOp) and node.value == 1):
-        yield _with(node, value=node.value + 1)
+        yield replaced(node, value=node.value + 1)
+        if isinstance(parent, ast.Compare) and _tells_version(parent):
+            yield replaced(node, value=node.value - 1)
+
+
+def _tells_version(node: ast.Compare) -> bool:
+    return any("version" in ast.unparse(part) for part in (node.left, *node.comparators))
 
 
 def _of_test(node: ast.AST, parent: ast.AST) -> Iterator[ast.AST]:
@@ -236,7 +180,134 @@ def _of_test(node: ast.AST, parent: ast.AST) -> Iterator[ast.AST]:
         yield ast.copy_location(ast.UnaryOp(ast.Not(), node), node)
 
 
-def _with(node: ast.AST, **changes: object) -> ast.AST:
+def _of_unit(node: ast.AST) -> Iterator[ast.AST]:
+    """A time or a size a thousand times what it is, and a change of units left out."""
+    match node:
+        case ast.Constant(value=int() | float() as value):
+            if not isinstance(value, bool) and (isinstance(value, float) or value >= 10):
+                yield replaced(node, value=value * 1000)
+        case ast.BinOp(op=ast.Mult() | ast.Div() | ast.FloorDiv(), left=left, right=right):
+            if isinstance(right, ast.Constant) and right.value in UNITS:
+                yield left
+            elif isinstance(left, ast.Constant) and left.value in UNITS:
+                yield right
+
+
+def _of_order(node: ast.AST) -> Iterator[ast.AST]:
+    """Not sorted, by another key, or the other way round."""
+    match node:
+        case ast.Call(func=ast.Name(id="sorted"), args=[what], keywords=keywords):
+            yield replaced(node, func=replaced(node.func, id="list"), args=[what], keywords=[])
+            yield from _sorted_otherwise(node, keywords)
+        case ast.Call(func=ast.Attribute(attr="sort"), args=[], keywords=keywords):
+            yield from _sorted_otherwise(node, keywords)
+        case ast.Call(func=ast.Name(id="min" | "max"), keywords=keywords):
+            yield from _without_key(node, keywords)
+
+
+def _sorted_otherwise(node: ast.Call, keywords: list[ast.keyword]) -> Iterator[ast.AST]:
+    rest = [one for one in keywords if one.arg != "reverse"]
+    other = [ast.keyword("reverse", ast.Constant(True))] if len(rest) == len(keywords) else []
+    yield replaced(node, keywords=[*rest, *other])
+    yield from _without_key(node, keywords)
+
+
+def _without_key(node: ast.Call, keywords: list[ast.keyword]) -> Iterator[ast.AST]:
+    if any(one.arg == "key" for one in keywords):
+        yield replaced(node, keywords=[one for one in keywords if one.arg != "key"])
+
+
+def _of_fields(node: ast.AST) -> Iterator[ast.AST]:
+    """A field that is not written, or not taken over from what was read: it has its default."""
+    match node:
+        case ast.Dict(keys=keys, values=values):
+            for index in range(len(keys)):
+                yield replaced(
+                    node,
+                    keys=[*keys[:index], *keys[index + 1 :]],
+                    values=[*values[:index], *values[index + 1 :]],
+                )
+        case ast.Call(func=func, keywords=keywords) if _makes_struct(func):
+            for index, keyword in enumerate(keywords):
+                if not _is_empty(keyword.value):
+                    yield replaced(node, keywords=[*keywords[:index], *keywords[index + 1 :]])
+
+
+def _makes_struct(func: ast.expr) -> bool:
+    name = func.attr if isinstance(func, ast.Attribute) else getattr(func, "id", "")
+    return name in ("replace", "_replace") or (name[:1].isupper() and not name.isupper())
+
+
+def _is_empty(node: ast.expr) -> bool:
+    """What a field mostly is by default: then nothing would change."""
+    match node:
+        case ast.Constant(value=value):
+            return not value
+        case ast.List(elts=[]) | ast.Dict(keys=[]) | ast.Attribute(attr="NONE"):
+            return True
+    return False
+
+
+def _of_neighbour(node: ast.AST) -> Iterator[ast.AST]:
+    match node:
+        case ast.Attribute(value=ast.Name(id=kind), attr=name) if kind in NEIGHBOURS:
+            if (other := NEIGHBOURS[kind].get(name)) is not None:
+                yield replaced(node, attr=other)
+
+
+def _is_key(node: ast.AST, parent: ast.AST) -> bool:
+    if not isinstance(node, ast.Tuple) or not isinstance(node.ctx, ast.Load):
+        return False
+    match parent:
+        case ast.Subscript(slice=what, value=ast.Name(id=name)):
+            return what is node and not name[:1].isupper() and name not in ("list", "dict", "tuple")
+        case ast.Subscript(slice=what):
+            return what is node
+        case ast.Assign(targets=[ast.Name(id=name)]):
+            return "key" in name
+        case ast.Lambda(body=body):
+            return body is node
+        case ast.Compare(left=left, ops=[ast.In() | ast.NotIn()]):
+            return left is node
+        case ast.Call(func=ast.Attribute(attr=name), args=[first, *_]):
+            return name in ASKED_BY_KEY and first is node
+    return False
+
+
+def _of_key(node: ast.Tuple) -> Iterator[ast.AST]:
+    """One part is the same for all."""
+    for index, part in enumerate(node.elts):
+        if not isinstance(part, ast.Constant | ast.Slice | ast.Starred):
+            elements: Iterable[ast.expr] = (
+                *node.elts[:index],
+                ast.Constant(None),
+                *node.elts[index + 1 :],
+            )
+            yield replaced(node, elts=list(elements))
+
+
+def _can_be_left_out(node: ast.AST, parent: ast.AST) -> bool:
+    """Statements beside calls: what is kept, deleted, refused, or ends something early."""
+    is_nested = not isinstance(parent, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda)
+    match node:
+        case ast.Assign(targets=targets):
+            is_first = getattr(parent, "name", "") in ("__init__", "__post_init__")
+            return not is_first and all(
+                not isinstance(one, ast.Name | ast.Tuple) for one in targets
+            )
+        case ast.AugAssign() | ast.Delete():
+            return True
+        case ast.Raise(exc=exc):
+            return exc is None or is_nested
+        case ast.Return():
+            return is_nested
+        case ast.Continue() | ast.Break():
+            return True
+    return False
+
+
+def replaced(node: ast.AST, **changes: object) -> ast.AST:
+    """A shallow copy with some fields changed."""
     other = copy(node)
     for name, value in changes.items():
         setattr(other, name, value)

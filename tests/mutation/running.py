@@ -23,7 +23,8 @@ from typing import TextIO
 
 import pytest
 
-from tests.mutation.operators import Mutant
+from tests.mutation.declarations import declare
+from tests.mutation.mutants import Mutant
 
 KILLED, SURVIVED, TIMED_OUT, NOT_RUN = "killed", "survived", "timed out", "not run"
 SURVIVED_STATUS, KILLED_STATUS, NOT_RUN_STATUS, CRASHED_STATUS = 0, 1, 2, 3
@@ -221,7 +222,8 @@ def _tests_of(
     return [
         name
         for name, of_files in lines.items()
-        if any((file, line) in wanted for file in files for line in of_files.get(file, ()))
+        if any(part in name for part in mutant.asked_by)
+        or any((file, line) in wanted for file in files for line in of_files.get(file, ()))
     ]
 
 
@@ -260,6 +262,10 @@ def swap(mutant: Mutant, functions: dict[tuple[str, int], list[FunctionType]]) -
     if mutant.constant:
         return _set_constant(mutant)
     file = str(mutant.path.resolve())
+    if mutant.declared is not None:
+        mutant.mutated_tree()
+        held = functions[file, mutant.function_line]
+        return declare(mutant.where.partition(":")[0], file, mutant.declared, held)
     code = compile(mutant.mutated_tree(), file, "exec", dont_inherit=True)
     name = mutant.where.partition(":")[2]
     mutated = [

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.mutation.operators import Mutant
+from tests.mutation.mutants import Mutant
 from tests.mutation.running import SURVIVED
 
 ARGUED = Path(__file__).parent / "survivors.toml"

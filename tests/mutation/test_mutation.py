@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.mutation.operators import mutants_of
+from tests.mutation.mutants import mutants_of
 from tests.mutation.running import KILLED, SURVIVED
 from tests.mutation.survivors import Argued, judge, read
 
@@ -33,43 +33,6 @@ where = "{MODULE}:unreached"
 changes = ["value < 0 -> value <= 0", "value < 0 -> value >= 0", "value < 0 -> value < 1"]
 why = "planted"
 """
-
-
-def changes(tmp_path: Path, code: str) -> list[str]:
-    path = tmp_path / "some.py"
-    path.write_text(code)
-    return [mutant.change for mutant in mutants_of(path, "some")]
-
-
-@pytest.mark.parametrize(
-    ("code", "expected"),
-    [
-        ("return a < b", ["a < b -> a <= b", "a < b -> a >= b"]),
-        ("return a is None", ["a is None -> a is not None"]),
-        ("return a and b", ["a and b -> b", "a and b -> a", "a and b -> a or b"]),
-        ("return not a", ["return not a -> return a"]),
-        ("return max(a, b)", ["max(a, b) -> min(a, b)", "max(a, b) -> b", "max(a, b) -> a"]),
-        ("return min(a)", ["min(a) -> max(a)"]),
-        ("return a + 1", ["a + 1 -> a"]),
-        ("return a - b", ["a - b -> a + b"]),
-        ("a += b", ["a += b -> a -= b"]),
-        ("return True", ["return True -> return False"]),
-        ("return -1", ["return -1 -> return -2"]),
-        ("return f(a, b=2)", ["f(a, b=2) -> f(a, b=3)"]),
-        ("f(a)\n  f(a)", ["f(a) -> (left out)", "f(a) -> (left out)  #2"]),
-        ("if a:\n    return b", ["a -> not a"]),
-        ("assert a < b", []),
-        ("log.info('%d', a + 1)", []),
-        ("'''More than 1.'''", []),
-    ],
-)
-def test_mutants_of_a_function(tmp_path, code, expected):
-    assert changes(tmp_path, f"def function(a, b=1):\n  {code}\n") == expected
-
-
-def test_marks_are_one_off_and_sizes_twice_themselves(tmp_path):
-    code = "NONE = -1\nSIZE = 1 << 20\nSECONDS = 0.5\nNAME = 'a'\n"
-    assert changes(tmp_path, code) == ["-1 -> 0", "1 << 20 -> 2097152", "0.5 -> 1.0"]
 
 
 def run(*arguments: str) -> subprocess.CompletedProcess[str]:

@@ -1,0 +1,141 @@
+"""Mutants of what is only declared: who may ask for what, in `@handles`, and in which versions a message or a field
+exists. What is declared runs when a module is imported, so `declare` runs it again and puts the outcome in place.
+"""
+
+import ast
+import gc
+import sys
+from collections.abc import Iterator
+from dataclasses import fields
+from types import FunctionType
+
+import wire.codec.build
+import wire.declarations
+import wire.schema
+from tests.mutation.operators import NEIGHBOURS, replaced
+from wire.declarations import Struct
+from wire.schema import Message
+from wire.security.acls import ResourceType
+from wire.transport.access import Need, needs_of
+from wire.transport.route import Route
+
+# Parts of the names of tests that ask for rights, or go through all messages: they meet a declaration without coming
+# by a line of it.
+OF_RIGHTS = ("access", "denied", "authoriz")
+OF_MESSAGES = ("tests/wire/test_", "tests/wire/messages/", "tests/wire/records/")
+EASED = {"with_error_of_whole", "or_cluster"}
+
+
+# What a reader sees of it, the expression that changes, and what takes its place.
+Change = tuple[ast.AST, ast.expr, ast.expr]
+
+
+def changed_rights(decorator: ast.expr) -> Iterator[Change]:
+    """Those of `@handles(…)`: another right, a right left out, versions one off."""
+    match decorator:
+        case ast.Call(func=ast.Name(id="handles"), keywords=keywords):
+            for keyword in keywords:
+                if keyword.arg == "versions":
+                    yield from _versions(keyword, keyword.value)
+                elif keyword.arg == "access":
+                    for node in ast.walk(keyword.value):
+                        yield from ((keyword, node, other) for other in _other_rights(node))
+
+
+def _other_rights(node: ast.AST) -> Iterator[ast.expr]:
+    match node:
+        case ast.Attribute(value=ast.Name(id=kind), attr=name):
+            if (other := NEIGHBOURS.get(kind, {}).get(name)) is not None:
+                yield replaced(node, attr=other)
+        case ast.Call(func=ast.Attribute(value=need, attr=name)) if name in EASED:
+            yield need
+        case ast.Tuple(elts=parts) if len(parts) > 1:
+            for part in parts:
+                yield replaced(node, elts=[one for one in parts if one is not part])
+
+
+def changed_message(node: ast.ClassDef) -> Iterator[Change]:
+    """Those of the class of a message or a struct: versions one off, a field that no version has."""
+    for decorator in node.decorator_list:
+        if isinstance(decorator, ast.Call):
+            for keyword in decorator.keywords:
+                if keyword.arg in ("versions", "flexible"):
+                    yield from _versions(keyword, keyword.value)
+    for statement in node.body:
+        match statement:
+            case ast.AnnAssign(value=ast.Call(func=ast.Name(id="field"), args=[versions])):
+                yield from _versions(statement, versions)
+                yield statement, versions, replaced(versions, value="none")
+
+
+def _versions(shown: ast.AST, node: ast.expr) -> Iterator[Change]:
+    match node:
+        case ast.Constant(value=str(text)):
+            for other in _one_off(text):
+                yield shown, node, replaced(node, value=other)
+
+
+def _one_off(text: str) -> list[str]:
+    """`"3-13"` begins one later or ends one earlier, `"9+"` begins one later or one earlier."""
+    if text == "none":
+        return []
+    if text.endswith("+"):
+        low = int(text[:-1])
+        return [f"{low + 1}+", *([f"{low - 1}+"] if low else [])]
+    low, _, high = text.partition("-")
+    if not high or low == high:
+        return [f"{int(low) + 1}"]
+    return [f"{int(low) + 1}-{high}", f"{low}-{int(high) - 1}"]
+
+
+def declare(module_name: str, file: str, declared: ast.stmt, held: list[FunctionType]) -> bool:
+    """Runs a changed declaration again and puts it in place; `held` are the functions that were made by it."""
+    module = sys.modules.get(module_name)
+    if module is None:
+        return False
+    names = dict(vars(module))
+    tree = ast.fix_missing_locations(ast.Module([declared], []))
+    exec(compile(tree, file, "exec", dont_inherit=True), names)
+    new = names[declared.name]
+    if isinstance(new, type):
+        return _put_struct(vars(module)[declared.name], new)
+    for function in held:
+        if (old := getattr(function, "__handles__", None)) is not None:
+            _put_rights(needs_of(old.access), needs_of(new.__handles__.access))
+            _put_versions(old, new.__handles__)
+    return bool(held)
+
+
+def _put_struct(old: type[Struct], new: type[Struct]) -> bool:
+    for name in ("__fields__", "VERSIONS", "FLEXIBLE"):
+        if hasattr(new, name):
+            setattr(old, name, getattr(new, name))
+    for message in Message.__subclasses__():
+        if hasattr(message, "writers"):
+            message.writers.clear()
+            message.readers.clear()
+    for module in (wire.codec.build, wire.schema, wire.declarations):
+        for value in vars(module).values():
+            if hasattr(value, "cache_clear"):
+                value.cache_clear()
+    return True
+
+
+def _put_rights(old: tuple[Need, ...], new: tuple[Need, ...]) -> None:
+    """In the needs themselves: guards hold them. One that is left out asks for nothing."""
+    for number, need in enumerate(old):
+        left_out = len(new) < len(old) and need not in new
+        other = NOTHING if left_out else new[min(number, len(new) - 1)]
+        if len(new) == len(old) or left_out:
+            for one in fields(Need):
+                object.__setattr__(need, one.name, getattr(other, one.name))
+
+
+NOTHING = Need(ResourceType.TOPIC, ())
+
+
+def _put_versions(old: object, new: object) -> None:
+    for route in gc.get_objects():
+        if isinstance(route, Route) and route.request is old.request:
+            object.__setattr__(route, "versions", new.versions)
+    object.__setattr__(old, "versions", new.versions)

@@ -1,0 +1,107 @@
+"""Which of the tests that CI runs belong to a room: the folder that mirrors it, what imports one of its modules, by
+itself or through a helper beside it, and a few that come to it through a whole broker.
+"""
+
+import ast
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+TESTS = Path("tests")
+# Tests that meet a room through others: the quickest of those that serve requests.
+BY_WAY_OF = {
+    "broker/background": [
+        "tests/broker/test_failing_moves.py",
+        "tests/broker/test_log_directories.py",
+    ],
+    "broker/storage": [
+        "tests/broker/test_failing_moves.py",
+        "tests/broker/test_failed_directories.py",
+    ],
+    "broker/producing": ["tests/broker/handlers/test_produce.py"],
+    "broker/transactions": ["tests/broker/test_transactions.py", "tests/simulation/coordinators"],
+    "broker/coordination": ["tests/simulation/coordinators"],
+    "broker/handlers": ["tests/broker/test_denied.py", "tests/test_access.py"],
+    "quorum/serving": ["tests/broker/handlers", "tests/quorum/controller/handlers"],
+    "quorum/metadata/authorizer.py": ["tests/broker/test_denied.py", "tests/broker/handlers"],
+    "quorum": ["tests/quorum", "tests/simulation", "tests/model"],
+    "wire/security": ["tests/wire/transport/test_tls.py", "tests/wire/transport/test_sasl.py"],
+    "wire/messages": ["tests/wire"],
+    "wire/records": ["tests/wire"],
+}
+# Run other code than what is mutated, ask for something else, or are these tests themselves.
+NOT_THESE = ("tests/interop", "tests/chaos", "tests/fuzz", "tests/mutation", "tests/processes")
+
+
+def belonging_to(rooms: list[str]) -> list[str]:
+    """Folders and files for pytest, for folders or files of the product.
+
+    Raises:
+        SystemExit: no test belongs to one of them.
+    """
+    found: dict[str, None] = {}
+    for room in rooms:
+        tests = [*_mirrored(Path(room)), *_by_way_of(Path(room)), *_importing(Path(room))]
+        if not tests:
+            raise SystemExit(
+                f"no test belongs to {room}: no folder below tests/ mirrors it and none imports it; "
+                "name its tests with --tests, or in BY_WAY_OF of tests/mutation/rooms.py"
+            )
+        found |= dict.fromkeys(tests)
+    folders = [Path(one) for one in found]
+    return [one for one in found if not any(other in Path(one).parents for other in folders)]
+
+
+def _mirrored(room: Path) -> Iterator[str]:
+    """Of a file the one test that is called like it, of a folder its own folder."""
+    if room.suffix == "":
+        if (ROOT / TESTS / room).is_dir():
+            yield str(TESTS / room)
+        return
+    test = TESTS / room.parent / f"test_{room.name}"
+    if (ROOT / test).is_file():
+        yield str(test)
+
+
+def _by_way_of(room: Path) -> Iterator[str]:
+    """What is named for the room, or for the nearest folder around it."""
+    for folder in (room, *room.parents):
+        if str(folder) in BY_WAY_OF:
+            yield from BY_WAY_OF[str(folder)]
+            return
+
+
+def _importing(room: Path) -> Iterator[str]:
+    name = ".".join(room.with_suffix("").parts)
+    for path in _test_files():
+        if any(f"{module}.".startswith(f"{name}.") for module in _reached(path)):
+            yield str(path)
+
+
+@cache
+def _test_files() -> list[Path]:
+    paths = (path.relative_to(ROOT) for path in sorted((ROOT / TESTS).rglob("test_*.py")))
+    return [path for path in paths if not str(path).startswith(NOT_THESE)]
+
+
+@cache
+def _reached(path: Path) -> frozenset[str]:
+    """The modules that a file imports, and those of the helpers in its own folder."""
+    found = _imported(path)
+    beside = ".".join(path.parent.parts)
+    for module in found & {f"{beside}.{one.stem}" for one in (ROOT / path.parent).glob("*.py")}:
+        found |= _imported(Path(*module.split(".")).with_suffix(".py"))
+    return found
+
+
+@cache
+def _imported(path: Path) -> frozenset[str]:
+    found: set[str] = set()
+    for node in ast.walk(ast.parse((ROOT / path).read_text())):
+        match node:
+            case ast.ImportFrom(module=str(module), names=names):
+                found |= {module, *(f"{module}.{one.name}" for one in names)}
+            case ast.Import(names=names):
+                found |= {one.name for one in names}
+    return frozenset(found)

@@ -1,0 +1,48 @@
+"""Each room has its tests, and a room that has none is told in words."""
+
+import pytest
+
+from tests.checks import check_each
+from tests.mutation.rooms import BY_WAY_OF, ROOT, belonging_to
+
+ROOMS = [
+    "broker/background",
+    "broker/coordination",
+    "broker/handlers",
+    "broker/producing",
+    "broker/storage",
+    "broker/transactions",
+    "log",
+    "node",
+    "quorum/metadata/authorizer.py",
+    "quorum/serving",
+    "spark",
+    "trimaran/client",
+    "wire",
+    "zkcompat",
+]
+
+
+def test_every_room_has_tests_and_all_of_them_exist():
+    def check(room: str) -> None:
+        for test in belonging_to([room]):
+            assert (ROOT / test).exists(), test
+
+    check_each(sorted({*ROOMS, *BY_WAY_OF}), check)
+
+
+def test_a_room_is_asked_about_by_its_folder_and_by_what_imports_it():
+    found = belonging_to(["broker/storage"])
+    assert "tests/broker/storage" in found
+    assert "tests/broker/background/test_directory_moves.py" in found
+
+
+def test_a_test_below_a_folder_that_is_run_is_not_named_again():
+    found = belonging_to(["quorum/serving", "quorum/metadata/authorizer.py"])
+    assert "tests/broker/handlers" in found
+    assert not [one for one in found if one.startswith("tests/broker/handlers/")]
+
+
+def test_a_room_without_tests_is_refused_in_words():
+    with pytest.raises(SystemExit, match="no test belongs to no/such/room"):
+        belonging_to(["no/such/room"])
