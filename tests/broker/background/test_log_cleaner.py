@@ -290,3 +290,37 @@ def test_the_pace():
     pace.stop()
     with pytest.raises(CleaningStopped):
         pace.pause(1)
+
+
+async def test_a_log_that_is_only_deleted_from_is_not_compacted(tmp_path):
+    harness = harness_with(tmp_path, "a", **{"cleanup.policy": "delete"})
+    log = write(harness, "a").log
+    assert not await cleaner_of(harness).clean_dirtiest()
+    assert set(map(len, values(log).values())) == {3}
+
+
+async def test_the_dirtiest_log_goes_before_those_around_it(tmp_path):
+    harness = harness_with(tmp_path, "a", "b", "c")
+    cleaner = cleaner_of(harness)
+    for name in ("a", "c"):
+        write(harness, name, rounds=1)
+        assert await cleaner.clean_dirtiest()
+        write(harness, name, rounds=2)  # two thirds of it are dirty
+    write(harness, "b", rounds=2)
+    assert await cleaner.clean_dirtiest()
+    counts = {name: set(map(len, values(harness.leader(name).log).values())) for name in "abc"}
+    assert counts == {"a": {3}, "b": {1}, "c": {3}}
+
+
+async def test_a_rate_that_is_altered_holds_from_the_next_round(tmp_path, monkeypatch):
+    harness = harness_with(tmp_path, "a")
+    settings = [CleanerSettings()]
+    cleaner = LogCleaner(
+        harness.partitions, harness.directories, lambda: settings[-1], lambda: 2000
+    )
+    rates = set()
+    monkeypatch.setattr(Pace, "pause", lambda pace, _bytes: rates.add(pace.bytes_per_second_max))
+    settings.append(CleanerSettings(bytes_per_second_max=5e6))
+    write(harness, "a")
+    assert await cleaner.clean_dirtiest()
+    assert rates == {5e6}

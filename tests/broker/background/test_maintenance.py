@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import os
 from dataclasses import replace
+from functools import partial
 
+import pytest
 import trio
 import trio.testing
 
-from broker.background.maintenance import Maintenance, MaintenanceTimes
+from broker.background.maintenance import PURGE_SECONDS, Maintenance, MaintenanceTimes
+from log.batches.batch import iter_batches
 from log.directories.directory import LogDirectory
 from log.disk.checkpoints import RECOVERY_POINTS, read_offsets
 from log.disk.files import REAL_FILES
@@ -16,8 +19,9 @@ from log.producers.state import ProducerState
 from log.segments import scan
 from log.segments.segments import Segments
 from node.runtime.clock import now_ms
-from tests.broker.batches import append
-from tests.cluster.data_side import open_harness, partition, topic
+from quorum.metadata.image import TOPIC_RESOURCE
+from tests.broker.batches import append, batch
+from tests.cluster.data_side import open_harness, partition, registration, topic
 from tests.counted_work import Work
 
 HOUR_MS = 3_600_000
@@ -156,3 +160,135 @@ async def test_offsets_of_many_logs_are_noted_for_a_checkpoint_some_at_a_time(
     assert (noted.calls, noted.in_longest_step) == (11, 4)
     points = read_offsets(tmp_path / RECOVERY_POINTS, REAL_FILES)
     assert points == {("t", index): 1 for index in range(11)}
+
+
+async def test_records_that_were_synced_meanwhile_begin_no_time(tmp_path, nursery):
+    harness = open_harness(tmp_path, trimaran_log_fsync="none", log_flush_interval_ms="1000")
+    harness.set_image(topic("t", partition()))
+    clock = [0]
+    maintenance = Maintenance(
+        harness.partitions, harness.directories, MaintenanceTimes(), lambda: clock[0]
+    )
+    append(harness, b"a")
+    log = harness.leader("t").log
+    await maintenance.flush_once()
+    log.flush()
+    assert log.flushed_offset == 1
+    clock[0] = 500
+    await maintenance.flush_once()  # nothing is left to sync
+    append(harness, b"b")
+    clock[0] = 1000
+    nursery.start_soon(harness.group_commit.run)
+    await maintenance.flush_once()
+    await trio.testing.wait_all_tasks_blocked()
+    assert log.flushed_offset == 1
+
+
+@pytest.mark.parametrize(
+    ("configs", "age_ms", "segments", "is_due"),
+    [
+        ({"retention.ms": "1000"}, 1000, 1, False),
+        ({"retention.ms": "1000"}, 1001, 1, True),
+        ({"retention.ms": "0"}, 1, 1, True),
+        ({"retention.ms": "-1"}, WEEK_MS * 100, 1, False),
+        ({"retention.bytes": "SIZE"}, 0, 1, False),
+        ({"retention.bytes": "LESS"}, 0, 1, True),
+        ({"retention.bytes": "0"}, 0, 1, True),
+        ({"retention.bytes": "-1"}, 0, 1, False),
+        ({"cleanup.policy": "compact"}, 0, 1, False),
+        ({"cleanup.policy": "compact"}, 0, 2, True),
+        ({}, 0, 2, False),
+    ],
+)
+async def test_a_log_at_rest_is_opened_if_something_may_go(
+    tmp_path, configs, age_ms, segments, is_due
+):
+    harness = open_harness(tmp_path)
+    harness.set_image(topic("t", partition()))
+    for number in range(segments):
+        append(harness, b"%d" % number)
+        if number < segments - 1:
+            harness.leader("t").log.roll(0)
+    harness.flush()
+    harness.partitions.close()
+    harness.directory.close(broker_epoch=1, high_watermarks={("t", 0): segments})
+    files = sorted((tmp_path / "t-0").glob("*.log"))
+    for file in files:
+        os.utime(file, (1_000_000, 1_000_000))
+    size = sum(file.stat().st_size for file in files)
+    sizes = {"SIZE": str(size), "LESS": str(size - 1)}
+    configs = {key: sizes.get(value, value) for key, value in configs.items()}
+
+    again = open_harness(tmp_path)
+    again.set_image(
+        topic("t", partition()),
+        configs={(TOPIC_RESOURCE, "t"): {"retention.bytes": "-1", "retention.ms": "-1"} | configs},
+    )
+    maintenance = Maintenance(
+        again.partitions, again.directories, MaintenanceTimes(), lambda: 1_000_000_000 + age_ms
+    )
+    await maintenance.retain_once()
+    assert (again.partitions.find("t", 0).open_log is not None) == is_due
+
+
+async def until(is_done):
+    """As threads need it, while the clock stands."""
+    for _ in range(100_000):
+        if is_done():
+            return
+        await trio.lowlevel.checkpoint()
+    raise AssertionError(f"{is_done} never says so")
+
+
+async def test_each_part_does_its_work_at_its_time(tmp_path, mock_clock, nursery):
+    harness = open_harness(tmp_path, trimaran_log_fsync="none", log_flush_interval_ms="1000")
+    brokers = tuple(registration(node_id) for node_id in (11, 12))
+    kept = (topic("t", partition((11, 12))), topic("alone", partition()))
+    harness.set_image(*kept, topic("gone", partition()), brokers=brokers)
+    for name in ("gone", "alone"):
+        append(harness, b"a", name=name)
+    data = batch(b"a", timestamp_ms=0, producer_id=5, producer_epoch=0, base_sequence=0)
+    leader = harness.leader("t")
+    leader.append(data, list(iter_batches(data)))
+    harness.set_image(*kept, brokers=brokers)
+    harness.now += 100
+    times = MaintenanceTimes(
+        checkpoint=10, replica_lag_max=60, producer_expiration=50, delete_delay=0, flush=20
+    )
+    maintenance = Maintenance(
+        harness.partitions,
+        harness.directories,
+        times,
+        lambda: WEEK_MS + round(trio.current_time() * 1000),
+    )
+    nursery.start_soon(harness.group_commit.run)
+    nursery.start_soon(maintenance.run)
+    began = trio.current_time()
+    await trio.testing.wait_all_tasks_blocked()
+    expected = {
+        "checkpoint": 10,
+        "purge": PURGE_SECONDS,
+        "lag": 30,
+        "flush": 40,  # the first look finds records unsynced, the next one 20 s later
+        "producers": 50,
+    }
+
+    def done(name):
+        match name:
+            case "checkpoint":
+                return (tmp_path / "replication-offset-checkpoint").exists()
+            case "purge":
+                return not list(tmp_path.glob("gone-0*"))
+            case "flush":
+                return leader.log.flushed_offset == 1
+            case "lag":
+                return bool(harness.isr_changes.submitted)
+            case "producers":
+                return len(leader.log.producers) == 0
+
+    for name, seconds in expected.items():
+        while trio.current_time() < began + seconds:
+            assert not done(name), name
+            mock_clock.jump(1)
+            await trio.testing.wait_all_tasks_blocked()
+        await until(partial(done, name))

@@ -1,0 +1,202 @@
+"""The controller is told where replicas are: each until it took it, all of a directory together, none without end."""
+
+from collections import deque
+from itertools import pairwise
+
+import pytest
+import trio
+
+from broker.background.directory_assignments import (
+    ASSIGNMENTS_MAX,
+    RETRY_SECONDS,
+    RETRY_SECONDS_MAX,
+    DirectoryAssignments,
+)
+from wire.errors import ErrorCode, KafkaError
+from wire.messages.assign_replicas_to_dirs import (
+    AssignReplicasToDirsResponse,
+    AssignReplicasToDirsResponseDirectoryData,
+    AssignReplicasToDirsResponsePartitionData,
+    AssignReplicasToDirsResponseTopicData,
+)
+
+TOPIC, OTHER = bytes(15) + b"\x01", bytes(15) + b"\x02"
+A, B = bytes(15) + b"\x0a", bytes(15) + b"\x0b"
+NODE_ID, BROKER_EPOCH = 11, 77
+
+
+class Controller:
+    """Takes what it is told, but for `refusals`: a code of the whole, or of each replica, one for each request."""
+
+    def __init__(self, *refusals):
+        self.refusals = deque(refusals)
+        self.told = []
+        self.requests = []
+        self.while_asked = lambda: None
+
+    async def call(self, request, timeout):  # noqa: ASYNC109 - as the channel's
+        self.requests.append(request)
+        asked = [
+            (topic.topic_id, one.partition_index, directory.id)
+            for directory in request.directories
+            for topic in directory.topics
+            for one in topic.partitions
+        ]
+        self.told.append((trio.current_time(), sorted(asked)))
+        self.while_asked()
+        await trio.lowlevel.checkpoint()
+        refusal = self.refusals.popleft() if self.refusals else {}
+        if isinstance(refusal, KafkaError):
+            raise refusal
+        if isinstance(refusal, ErrorCode):
+            return AssignReplicasToDirsResponse(error_code=refusal, directories=[])
+        return AssignReplicasToDirsResponse(
+            directories=[
+                AssignReplicasToDirsResponseDirectoryData(
+                    id=directory.id,
+                    topics=[
+                        AssignReplicasToDirsResponseTopicData(
+                            topic_id=topic.topic_id,
+                            partitions=[
+                                AssignReplicasToDirsResponsePartitionData(
+                                    partition_index=one.partition_index,
+                                    error_code=refusal.get(
+                                        (topic.topic_id, one.partition_index), ErrorCode.NONE
+                                    ),
+                                )
+                                for one in topic.partitions
+                            ],
+                        )
+                        for topic in directory.topics
+                    ],
+                )
+                for directory in request.directories
+            ]
+        )
+
+    def replicas(self):
+        return [asked for _, asked in self.told]
+
+
+@pytest.fixture
+async def telling(nursery):
+    """Makes the queue of a broker and lets it run."""
+
+    def begin(controller):
+        assignments = DirectoryAssignments(controller, NODE_ID, lambda: BROKER_EPOCH)
+        nursery.start_soon(assignments.run)
+        return assignments
+
+    return begin
+
+
+async def test_replicas_of_one_moment_are_told_together_and_once(autojump_clock, telling):
+    controller = Controller()
+    assignments = telling(controller)
+    assignments.assign(TOPIC, 0, A)
+    assignments.assign(TOPIC, 1, B)
+    assignments.assign(OTHER, 0, A)
+    await trio.sleep(60)
+    assert controller.replicas() == [[(TOPIC, 0, A), (TOPIC, 1, B), (OTHER, 0, A)]]
+    (request,) = controller.requests
+    assert (request.broker_id, request.broker_epoch) == (NODE_ID, BROKER_EPOCH)
+    assert [len(one.topics) for one in request.directories] == [2, 1]
+
+
+async def test_a_later_assignment_of_a_replica_replaces_the_earlier_one(autojump_clock, telling):
+    controller = Controller()
+    assignments = telling(controller)
+    assignments.assign(TOPIC, 0, A)
+    assignments.assign(TOPIC, 0, B)
+    await trio.sleep(60)
+    assert controller.replicas() == [[(TOPIC, 0, B)]]
+
+
+async def test_an_assignment_that_changes_while_the_controller_is_asked_is_told_again(
+    autojump_clock, telling
+):
+    controller = Controller()
+    assignments = telling(controller)
+    assignments.assign(TOPIC, 0, A)
+
+    def move_on():
+        if len(controller.told) == 1:
+            assignments.assign(TOPIC, 0, B)
+
+    controller.while_asked = move_on
+    await trio.sleep(60)
+    assert controller.replicas() == [[(TOPIC, 0, A)], [(TOPIC, 0, B)]]
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        ErrorCode.UNKNOWN_TOPIC_ID,
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        ErrorCode.NOT_LEADER_OR_FOLLOWER,
+    ],
+)
+async def test_a_replica_that_the_controller_does_not_know_any_more_is_not_told_again(
+    autojump_clock, telling, code
+):
+    controller = Controller({(TOPIC, 0): code})
+    assignments = telling(controller)
+    assignments.assign(TOPIC, 0, A)
+    assignments.assign(TOPIC, 1, A)
+    await trio.sleep(60)
+    assert controller.replicas() == [[(TOPIC, 0, A), (TOPIC, 1, A)]]
+
+
+async def test_a_replica_that_the_controller_refuses_is_told_again_without_the_others(
+    autojump_clock, telling
+):
+    controller = Controller({(TOPIC, 1): ErrorCode.NOT_CONTROLLER})
+    assignments = telling(controller)
+    assignments.assign(TOPIC, 0, A)
+    assignments.assign(TOPIC, 1, A)
+    await trio.sleep(60)
+    assert controller.replicas() == [[(TOPIC, 0, A), (TOPIC, 1, A)], [(TOPIC, 1, A)]]
+
+
+@pytest.mark.parametrize(
+    "refusal",
+    [
+        KafkaError(ErrorCode.REQUEST_TIMED_OUT, "the controller is away"),
+        ErrorCode.STALE_BROKER_EPOCH,
+        ErrorCode.UNSUPPORTED_VERSION,
+    ],
+)
+async def test_a_request_that_fails_is_repeated_ever_less_often(
+    autojump_clock, telling, refusal, caplog
+):
+    controller = Controller(*[refusal] * 8)
+    telling(controller).assign(TOPIC, 0, A)
+    await trio.sleep(60)
+    assert controller.replicas() == [[(TOPIC, 0, A)]] * 9
+    times = [when for when, _ in controller.told]
+    pauses = [later - earlier for earlier, later in pairwise(times)]
+    expected = [min(RETRY_SECONDS * 2**failures, RETRY_SECONDS_MAX) for failures in range(8)]
+    assert pauses == pytest.approx(expected)
+    # A cluster below metadata.version 3.7-IV2 knows no directories, and that is no warning.
+    assert bool(caplog.records) == (refusal is not ErrorCode.UNSUPPORTED_VERSION)
+
+
+async def test_after_a_success_the_next_failure_is_repeated_soon(autojump_clock, telling):
+    failure = ErrorCode.STALE_BROKER_EPOCH
+    controller = Controller(failure, failure, failure, {}, failure)
+    assignments = telling(controller)
+    assignments.assign(TOPIC, 0, A)
+    await trio.sleep(60)
+    assignments.assign(TOPIC, 1, A)
+    await trio.sleep(60)
+    (first, _), (second, _) = controller.told[-2:]
+    assert second - first == pytest.approx(RETRY_SECONDS)
+
+
+async def test_one_request_has_a_bound_and_the_rest_follows_at_once(autojump_clock, telling):
+    controller = Controller()
+    assignments = telling(controller)
+    for index in range(ASSIGNMENTS_MAX + 1):
+        assignments.assign(TOPIC, index, A)
+    await trio.sleep(0.01)
+    assert list(map(len, controller.replicas())) == [ASSIGNMENTS_MAX, 1]
