@@ -199,6 +199,19 @@ async def test_an_isr_that_became_too_small_before_the_answer(harness):
     assert answer.error_code == ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND
 
 
+async def test_what_was_committed_before_the_epoch_ended_is_acknowledged(harness):
+    """Whoever leads now has it; how many are in sync there is not asked."""
+    two_wanted(harness, (11, 12), 0)
+    response = start(harness, request(batch(b"a")))
+    harness.flush()
+    fetched_by_12(harness, 1)
+    state = partition((11, 12), isr=(12,), leader=12, leader_epoch=1, partition_epoch=1)
+    configs = {(2, "t"): {"min.insync.replicas": "2"}}
+    harness.set_image(topic("t", state), configs=configs)
+    answer = (await response.finish()).responses[0].partition_responses[0]
+    assert (answer.error_code, answer.base_offset) == (ErrorCode.NONE, 0)
+
+
 async def test_the_end_of_the_epoch_is_answered(harness):
     harness.set_image(topic("t", partition((11, 12))))
     response = start(harness, request(batch(b"a")))

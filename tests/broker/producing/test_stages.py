@@ -4,7 +4,7 @@ import pytest
 
 from broker.partitions.end_markers import append_end_marker
 from broker.producing.append import append
-from broker.producing.authorize import authorize
+from broker.producing.authorize import authorize, may_use_transactional_id
 from broker.producing.await_replicas import settle
 from broker.producing.resolve import resolve
 from broker.producing.validate import validate
@@ -12,7 +12,7 @@ from broker.producing.verify import is_verified_here, unverified, verify
 from log.producers.marker import EndMarker
 from node.runtime.clock import now_ms
 from tests.broker.batches import batch
-from tests.broker.calls import through_wire
+from tests.broker.calls import call, through_wire
 from tests.cluster.data_side import open_harness, partition, topic, topic_id
 from wire.errors import ErrorCode
 from wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
@@ -122,6 +122,15 @@ async def test_a_transactional_batch_without_the_id_is_refused_alone(harness):
     assert harness.leader("t", 0).log.log_end_offset == 0
 
 
+async def test_who_names_no_transactional_id_may_write_no_transactional_batch(harness):
+    """CVE-2018-17196: of none it cannot be said that the client may write under it."""
+    asked = call(ProduceRequest(acks=1, timeout_ms=0, topic_data=[]), VERSION)
+    for records, is_allowed in (((batch(b"a"), transactional()), False), ((batch(b"a"),), True)):
+        _, appends = resolved(harness, ("t", *records))
+        assert may_use_transactional_id(None, appends, harness.context, asked) is is_allowed
+        assert may_use_transactional_id("x", appends, harness.context, asked)
+
+
 class Coordinator:
     """Says of all what it is told to; `meanwhile` is what happens before the answer is here."""
 
@@ -204,11 +213,16 @@ async def test_a_marker_that_comes_before_the_append_makes_the_word_void(harness
     assert again == [[(0, "NONE", 1)]]
 
 
-async def test_the_marker_of_the_transaction_before_may_come_until_the_answer_is_here(harness):
+@pytest.mark.parametrize("version", [12, VERSION])
+async def test_the_marker_of_the_transaction_before_may_come_until_the_answer_is_here(
+    harness, version
+):
     """Version 2: the coordinator has waited for it, and the batch has the epoch after it."""
     await verified(harness, Coordinator(), ("t", transactional(epoch=0)))
     commit = marker(harness, is_commit=True, epoch=1)
-    found = await verified(harness, Coordinator(meanwhile=commit), ("t", transactional(epoch=1)))
+    found = await verified(
+        harness, Coordinator(meanwhile=commit), ("t", transactional(epoch=1)), version=version
+    )
     assert found == [[(0, "NONE", 2)]]
     abort = marker(harness, is_commit=False, epoch=2)
     late = await verified(

@@ -129,6 +129,14 @@ async def test_a_connection_that_closes_is_forgotten(harness):
     assert peer not in harness.context.offloaded
 
 
+async def test_a_connection_keeps_nothing_of_a_request_that_was_answered(harness):
+    """Else each large request of a connection would add to what is called when it closes."""
+    peer = connection()
+    await finished(send(harness, request(large()), peer))
+    assert peer not in harness.context.offloaded
+    assert not peer._callbacks
+
+
 async def test_a_wrong_largest_timestamp_is_stored_right(harness):
     time = now_ms()
     data = batch(b"a", timestamp_ms=time)

@@ -1,0 +1,73 @@
+"""What Produce counts for each topic: requests, failures, bytes and messages, those of others apart."""
+
+from broker.partitions.traffic import TopicTraffic, Traffic
+from broker.producing.count import count
+from broker.producing.partition_append import PartitionAppend
+from log.batches.batch import iter_batches
+from tests.broker.batches import batch
+from wire.errors import ErrorCode
+from wire.messages.produce import PartitionProduceResponse
+
+
+def appended(topic, *values):
+    data = batch(*values)
+    one = PartitionAppend(topic, 0, data, PartitionProduceResponse(index=0, base_offset=0))
+    one.batches = list(iter_batches(data))
+    return one
+
+
+def refused(topic, code):
+    one = appended(topic, b"refused")
+    one.refuse(code)
+    return one
+
+
+def counted(traffic, topic):
+    counters = traffic.of(topic)
+    values = {name: getattr(counters, name) for name in TopicTraffic.__slots__}
+    return {name: value for name, value in values.items() if value}
+
+
+def test_each_topic_has_its_own_counts():
+    traffic = Traffic()
+    traffic.of("a"), traffic.of("b")
+    first, second, third = appended("a", b"1", b"2"), appended("a", b"3"), appended("b", b"4")
+    count([first, second, third], traffic)
+    assert counted(traffic, "a") == {
+        "produces": 2,
+        "messages_in": 3,
+        "bytes_in": len(first.records) + len(second.records),
+    }
+    assert counted(traffic, "b") == {
+        "produces": 1,
+        "messages_in": 1,
+        "bytes_in": len(third.records),
+    }
+
+
+def test_what_was_refused_brought_nothing_in_and_what_was_too_large_is_told_in_bytes():
+    traffic = Traffic()
+    traffic.of("a")
+    codes = (
+        ErrorCode.INVALID_RECORD,
+        ErrorCode.MESSAGE_TOO_LARGE,
+        ErrorCode.RECORD_LIST_TOO_LARGE,
+    )
+    some = [refused("a", code) for code in codes]
+    count(some, traffic)
+    assert counted(traffic, "a") == {
+        "produces": 3,
+        "failed_produces": 3,
+        "bytes_rejected": sum(len(one.records) for one in some[1:]),
+    }
+
+
+def test_a_topic_without_a_replica_here_is_not_counted():
+    traffic = Traffic()
+    traffic.of("a")
+    count(
+        [refused("no_such_topic", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION), appended("a", b"1")],
+        traffic,
+    )
+    assert traffic.find("no_such_topic") is None
+    assert counted(traffic, "a")["produces"] == 1

@@ -1,0 +1,80 @@
+"""A broker asks for a block of producer ids when it has none left, and gives each id once."""
+
+from collections import deque
+
+import pytest
+import trio
+
+from broker.producing.producer_ids import ProducerIds
+from wire.errors import ErrorCode, KafkaError
+from wire.messages.allocate_producer_ids import AllocateProducerIdsResponse
+
+NODE_ID, BROKER_EPOCH = 11, 77
+
+
+class Controller:
+    """Answers with these blocks, a start and a length each, or with these errors, one after the other."""
+
+    def __init__(self, *answers):
+        self.answers = deque(answers)
+        self.requests = []
+
+    async def call(self, request, *, timeout):  # noqa: ASYNC109 - as the channel's
+        self.requests.append(request)
+        await trio.lowlevel.checkpoint()
+        answer = self.answers.popleft()
+        if isinstance(answer, KafkaError):
+            raise answer
+        if isinstance(answer, ErrorCode):
+            return AllocateProducerIdsResponse(
+                error_code=answer, producer_id_start=0, producer_id_len=0
+            )
+        start, length = answer
+        return AllocateProducerIdsResponse(producer_id_start=start, producer_id_len=length)
+
+
+def ids_of(controller):
+    return ProducerIds(controller, NODE_ID, lambda: BROKER_EPOCH)
+
+
+async def test_a_block_is_used_up_before_the_next_is_asked_for():
+    controller = Controller((1000, 3), (7000, 2))
+    ids = ids_of(controller)
+    assert [await ids.take() for _ in range(3)] == [1000, 1001, 1002]
+    assert len(controller.requests) == 1
+    assert [await ids.take() for _ in range(2)] == [7000, 7001]
+    assert {(one.broker_id, one.broker_epoch) for one in controller.requests} == {
+        (NODE_ID, BROKER_EPOCH)
+    }
+
+
+async def test_many_that_ask_at_once_share_one_block():
+    controller = Controller((5, 10))
+    ids, given = ids_of(controller), []
+
+    async def take():
+        given.append(await ids.take())
+
+    async with trio.open_nursery() as nursery:
+        for _ in range(10):
+            nursery.start_soon(take)
+    assert sorted(given) == list(range(5, 15))
+    assert len(controller.requests) == 1
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        KafkaError(ErrorCode.REQUEST_TIMED_OUT, "the controller is away"),
+        ErrorCode.STALE_BROKER_EPOCH,
+        (1000, 0),
+        (1000, -1),
+        (-1, 1000),
+    ],
+)
+async def test_without_a_block_the_client_is_to_ask_again_and_the_next_one_counts(answer):
+    ids = ids_of(Controller(answer, (0, 1)))
+    with pytest.raises(KafkaError) as refused:
+        await ids.take()
+    assert refused.value.code is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+    assert await ids.take() == 0
