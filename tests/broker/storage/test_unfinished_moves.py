@@ -89,6 +89,14 @@ async def test_a_copy_that_may_be_a_part_is_left_while_its_source_may_be_away(di
     assert copy.exists()
 
 
+@pytest.mark.parametrize("assigned", [id_of("z"), LOST_DIRECTORY])
+async def test_a_copy_of_a_source_that_is_in_none_of_the_directories_may_be_a_part(disks, assigned):
+    disks.write("b", 10)
+    copy = disks.rename("b", FUTURE_SUFFIX)
+    await start(disks, image(assigned))
+    assert copy.exists()
+
+
 async def test_a_part_is_used_where_others_have_the_rest(disks):
     disks.write("b", 10)
     disks.rename("b", FUTURE_SUFFIX)

@@ -1,0 +1,175 @@
+"""Which of several directories has a replica, or will have it, and what the controller is told of that."""
+
+from __future__ import annotations
+
+import pytest
+
+from broker.storage.new_replicas import Standing
+from log.config import LogConfig
+from log.partitions.names import FUTURE_SUFFIX
+from quorum.metadata.image import LOST_DIRECTORY, MIGRATING_DIRECTORY, UNASSIGNED_DIRECTORY
+from tests.broker.storage.directories import OTHER_ID, T0, TOPIC_ID, Disks, id_of
+
+UNKNOWN = b"z" * 16
+
+
+@pytest.fixture
+def disks(tmp_path):
+    disks = Disks(tmp_path)
+    yield disks
+    disks.stop(clean=False)
+
+
+def fail(directories, name):
+    directories.at(str(directories.all[0].path.with_name(name))).health.fail("the disk is gone")
+
+
+def name_of(directory):
+    return None if directory is None else directory.path.name
+
+
+def test_of_twins_the_one_in_service_is_the_replica(disks):
+    for name in "ab":
+        disks.write(name, 1)
+    directories = disks.start()
+    fail(directories, "a")
+    assert name_of(directories.holding(*T0)) == "b"
+    fail(directories, "b")
+    assert name_of(directories.holding(*T0)) == "a", "the first, as it was"
+
+
+def test_what_is_known_of_a_replica_is_not_known_of_its_neighbours(disks):
+    disks.write("b", 1)
+    directories = disks.start()
+    assert not directories.knows_nothing_of(*T0)
+    assert directories.knows_nothing_of("t", 1)
+    assert directories.knows_nothing_of("u", 0)
+
+
+def test_a_copy_or_a_committed_record_or_a_failed_disk_is_something(disks):
+    disks.write("b", 1)
+    disks.rename("b", FUTURE_SUFFIX)
+    assert not disks.start().knows_nothing_of(*T0)
+    disks.stop(high_watermarks={("u", 0): 3, ("u", 1): 0})
+    directories = disks.start("ab")
+    assert not directories.knows_nothing_of("u", 1), "directory c was not read"
+    directories = disks.start()
+    fail(directories, "c")
+    assert not directories.knows_nothing_of("u", 1)
+
+
+@pytest.mark.parametrize(
+    ("failed", "assigned", "expected"),
+    [
+        ("", id_of("b"), "b"),
+        ("", UNKNOWN, "a"),
+        ("", UNASSIGNED_DIRECTORY, "a"),
+        ("c", id_of("b"), "b"),
+        ("c", id_of("c"), None),
+        ("c", UNKNOWN, None),
+        ("a", UNASSIGNED_DIRECTORY, "b"),
+        ("abc", id_of("b"), None),
+    ],
+)
+def test_a_replica_will_be_where_it_is_assigned_if_that_can_be_said(
+    disks, failed, assigned, expected
+):
+    directories = disks.start()
+    for name in failed:
+        fail(directories, name)
+    assert name_of(directories.where(*T0, assigned)) == expected
+
+
+def placed_by(directories, ask):
+    placed = []
+    directories.on_placed = lambda *replica: placed.append(replica)
+    ask()
+    return placed
+
+
+@pytest.mark.parametrize(
+    ("assigned", "is_told"),
+    [
+        (id_of("a"), False),
+        (UNASSIGNED_DIRECTORY, True),
+        (MIGRATING_DIRECTORY, True),
+        (UNKNOWN, True),
+    ],
+)
+def test_the_controller_is_told_where_a_log_was_opened_unless_it_knows(disks, assigned, is_told):
+    disks.write("a", 1)
+    directories = disks.start()
+    placed = placed_by(
+        directories, lambda: directories.open_log(*T0, TOPIC_ID, LogConfig(), assigned)
+    )
+    assert placed == [(*T0, TOPIC_ID, id_of("a"))] * is_told
+
+
+def claimed(directories, assigned, topic_id=TOPIC_ID, *, may_begin_anew=False):
+    return placed_by(
+        directories,
+        lambda: directories.claim(
+            *T0, topic_id, assigned, Standing.SPARE, may_begin_anew=may_begin_anew
+        ),
+    )
+
+
+def test_a_replica_is_claimed_where_it_is_if_the_controller_has_it_nowhere_here(disks):
+    disks.write("b", 1)
+    directories = disks.start()
+    assert claimed(directories, UNKNOWN) == [(*T0, TOPIC_ID, id_of("b"))]
+    assert claimed(directories, id_of("b")) == []
+    assert claimed(directories, UNKNOWN, OTHER_ID) == []
+    fail(directories, "b")
+    assert claimed(directories, UNKNOWN) == []
+
+
+def test_a_replica_that_is_nowhere_is_begun_anew_only_if_it_may_and_cannot_be_elsewhere(disks):
+    directories = disks.start()
+    begun = [(*T0, TOPIC_ID, UNASSIGNED_DIRECTORY)]
+    assert claimed(directories, UNKNOWN) == []
+    assert claimed(directories, UNKNOWN, may_begin_anew=True) == begun
+    fail(directories, "c")
+    assert claimed(directories, UNKNOWN, may_begin_anew=True) == []
+    assert claimed(disks.start("ab"), UNKNOWN, may_begin_anew=True) == []
+
+
+def test_what_was_said_to_be_out_of_service_is_not_claimed_and_its_neighbour_is(disks):
+    disks.write("b", 1)
+    directories = disks.start()
+    directories.open_log(*T0, TOPIC_ID, LogConfig())
+    directories.take_out(*T0, TOPIC_ID, "it is damaged")
+    assert claimed(directories, UNKNOWN) == []
+    others = placed_by(
+        directories,
+        lambda: directories.claim("t", 1, TOPIC_ID, UNKNOWN, may_begin_anew=True),
+    )
+    assert others == [("t", 1, TOPIC_ID, UNASSIGNED_DIRECTORY)]
+
+
+@pytest.mark.parametrize(
+    ("cordoned", "expected"), [("", "b"), ("b", "c"), ("bc", "a"), ("abc", "b")]
+)
+def test_a_new_log_goes_where_the_fewest_are_and_nothing_is_cordoned(disks, cordoned, expected):
+    directories = disks.start()
+    for index, name in enumerate("aac"):
+        directories.open_log("u", index, OTHER_ID, LogConfig(), id_of(name))
+    directories.cordoned = lambda: [disks.path / name for name in cordoned]
+    directories.open_log(*T0, TOPIC_ID, LogConfig(), UNASSIGNED_DIRECTORY, Standing.NEW)
+    assert name_of(directories.holding(*T0)) == expected
+
+
+async def test_high_watermarks_are_written_where_their_replicas_are(disks):
+    directories = disks.start()
+    for index, name in enumerate("ab"):
+        directories.open_log("u", index, OTHER_ID, LogConfig(), id_of(name))
+    await directories.save_checkpoints({("u", 0): 5, ("u", 1): 7})
+    again = disks.start()
+    a, b, _ = again.all
+    assert (a.high_watermark("u", 0), a.high_watermark("u", 1)) == (5, 0)
+    assert (b.high_watermark("u", 0), b.high_watermark("u", 1)) == (0, 7)
+
+
+def test_a_replica_of_a_lost_directory_is_told_where_it_is(disks):
+    disks.write("c", 1)
+    assert claimed(disks.start(), LOST_DIRECTORY) == [(*T0, TOPIC_ID, id_of("c"))]
