@@ -13,13 +13,20 @@ from quorum.metadata.authorizer import (
     AclIndex,
     Action,
     Authorizer,
+    config_refusal,
     judge,
     judge_by_type,
 )
-from quorum.metadata.image import EMPTY
+from quorum.metadata.image import (
+    BROKER_RESOURCE,
+    EMPTY,
+    GROUP_RESOURCE,
+    TOPIC_RESOURCE,
+)
 from quorum.metadata.loader import Manifest
 from tests.quorum.metadata.build import SOMEWHERE, replay, uid
-from wire.records.security import AccessControlEntryRecord
+from wire.errors import ErrorCode, KafkaError
+from wire.records.security import AccessControlEntryRecord, RemoveAccessControlEntryRecord
 from wire.security.acls import Operation, PatternType, Permission, ResourceType
 from wire.security.principal import Principal
 
@@ -148,3 +155,95 @@ def test_what_is_kept_is_bounded():
     assert len(made._kept) == 10
     made.judge(ALICE, "h", WRITE._replace(resource_name="x" * (KEPT_NAME_MAX + 1)))
     assert len(made._kept) == 10
+    made.judge(ALICE, "h", WRITE._replace(resource_name="x" * KEPT_NAME_MAX))
+    assert len(made._kept) == 11
+
+
+def test_what_is_asked_again_is_not_decided_again():
+    made = authorizer()
+    made._index.add(acl("orders"))
+    assert made.judge(ALICE, "h", WRITE) is made.judge(ALICE, "h", WRITE)
+
+
+def test_before_all_acls_are_loaded_super_users_alone_are_authorized():
+    made = Authorizer(["User:root"])
+    assert made.judge(Principal("root"), "h", WRITE) is SUPER_USER
+    for ask in (made.judge, made.judge_by_type):
+        with pytest.raises(KafkaError) as refused:
+            ask(ALICE, "h", WRITE)
+        assert refused.value.code is ErrorCode.UNKNOWN_SERVER_ERROR
+    made.complete_initial_load()
+    assert not made.judge(ALICE, "h", WRITE).allowed
+
+
+def test_an_acl_that_was_removed_allows_nothing_any_more():
+    made = authorizer()
+    fields = acl("orders")._asdict()
+    record = AccessControlEntryRecord(id=uid(1), permission_type=fields.pop("permission"), **fields)
+    with_acl = replay([record])
+    made.publish(with_acl, EMPTY, Manifest(SOMEWHERE))
+    removed = replay([RemoveAccessControlEntryRecord(id=uid(1))], with_acl.apply(SOMEWHERE))
+    made.publish(removed, EMPTY, Manifest(SOMEWHERE))
+    assert not made.judge(ALICE, "h", WRITE).allowed
+    assert made.epoch == 2
+
+
+@pytest.mark.parametrize(
+    ("kind", "code"),
+    [
+        (TOPIC_RESOURCE, ErrorCode.TOPIC_AUTHORIZATION_FAILED),
+        (GROUP_RESOURCE, ErrorCode.GROUP_AUTHORIZATION_FAILED),
+        (BROKER_RESOURCE, ErrorCode.CLUSTER_AUTHORIZATION_FAILED),
+    ],
+)
+def test_configs_are_refused_by_the_kind_of_their_resource(kind, code):
+    assert config_refusal((kind, "1")) is code
+
+
+def test_what_was_decided_for_one_is_not_told_to_another():
+    """Each part of what was asked counts: the host, the client, the operation, the resource and its type."""
+    made = authorizer()
+    made._index.add(acl("orders", host="10.0.0.1"))
+    assert made.judge(ALICE, "10.0.0.1", WRITE).allowed
+    assert not made.judge(ALICE, "10.0.0.2", WRITE).allowed
+    assert not made.judge(Principal("bob"), "10.0.0.1", WRITE).allowed
+    assert not made.judge(ALICE, "10.0.0.1", WRITE._replace(resource_name="other")).allowed
+    assert not made.judge(ALICE, "10.0.0.1", Action(Operation.READ, TOPIC, "orders")).allowed
+    group = Action(Operation.WRITE, ResourceType.GROUP, "orders")
+    assert not made.judge(ALICE, "10.0.0.1", group).allowed
+    somewhere = WRITE._replace(resource_name="other")
+    assert made.judge_by_type(ALICE, "10.0.0.1", somewhere).allowed
+    assert not made.judge_by_type(ALICE, "10.0.0.2", somewhere).allowed
+    assert made.judge(ALICE, "10.0.0.1", WRITE).allowed, "as it was"
+
+
+SOME_ACLS = [
+    acl(name, pattern=pattern, principal=principal)
+    for name in ("o", "or", "ab", "*")
+    for pattern in (LITERAL, PREFIXED)
+    for principal in ("User:alice", "User:bob")
+]
+
+
+@given(st.lists(st.tuples(st.booleans(), st.sampled_from(SOME_ACLS)), max_size=40))
+def test_an_index_after_changes_is_the_one_of_the_acls_that_are_left(changes):
+    index, left = AclIndex(), set()
+    for is_new, one in changes:
+        (index.add if is_new else index.remove)(one)
+        (left.add if is_new else left.discard)(one)
+    expected = AclIndex.of(left)
+    assert _without_empty(index) == _without_empty(expected)
+
+
+def _without_empty(index):
+    lengths = {kind: counts for kind, counts in index._prefix_lengths.items() if counts}
+    return index._by_pattern, lengths
+
+
+@pytest.mark.parametrize("denied", ["o", "or", "orders"])
+def test_a_denied_prefix_of_any_length_leaves_nothing_of_what_is_allowed_below_it(denied):
+    index = AclIndex.of([acl("orders"), acl(denied, DENY, PREFIXED)])
+    assert not judge_by_type(index, "User:alice", "h", WRITE).allowed
+    assert judge_by_type(
+        AclIndex.of([acl("orders"), acl("x", DENY, PREFIXED)]), "User:alice", "h", WRITE
+    ).allowed

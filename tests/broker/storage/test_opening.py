@@ -1,0 +1,53 @@
+"""A start that is refused lets go of the directories that it opened, and of no other."""
+
+from __future__ import annotations
+
+import pytest
+
+from broker.storage.broker_storage import open_storage
+from log.directories.directory import LogDirectory
+from log.directories.directory_lock import DirectoryLocked
+from log.directories.meta_properties import MetaProperties, MetaPropertiesError
+from tests.broker.storage.directories import NODE_ID, id_of
+from tests.cluster.data_side import config
+from tests.cluster.nodes import CLUSTER_ID
+
+
+@pytest.fixture
+def refused(tmp_path):
+    """The settings of a broker of which directory b belongs to another node."""
+    for name, node_id in (("a", NODE_ID), ("b", NODE_ID + 1)):
+        (tmp_path / name).mkdir()
+        MetaProperties(CLUSTER_ID, node_id, id_of(name)).save(tmp_path / name)
+    return config(node_id=str(NODE_ID), log_dirs=f"{tmp_path}/a,{tmp_path}/b")
+
+
+def test_all_directories_of_a_refused_start_can_be_opened_again(tmp_path, refused):
+    with pytest.raises(MetaPropertiesError):
+        open_storage(refused, None)
+    for name in "ab":
+        LogDirectory(tmp_path / name).close(broker_epoch=None)
+
+
+def test_the_directory_that_a_controller_here_has_open_stays_open(tmp_path, refused):
+    shared = LogDirectory(tmp_path / "a")
+    with pytest.raises(MetaPropertiesError):
+        open_storage(refused, shared)
+    with pytest.raises(DirectoryLocked):
+        LogDirectory(tmp_path / "a")
+    shared.close(broker_epoch=None)
+    LogDirectory(tmp_path / "b").close(broker_epoch=None)
+
+
+@pytest.mark.parametrize(
+    ("cluster_id", "directory_id", "why"),
+    [("another", id_of("b"), "another"), (CLUSTER_ID, id_of("a"), "one is a copy of the other")],
+)
+def test_directories_of_two_clusters_or_copies_of_one_are_refused(
+    tmp_path, refused, cluster_id, directory_id, why
+):
+    MetaProperties(cluster_id, NODE_ID, directory_id).save(tmp_path / "b")
+    with pytest.raises(MetaPropertiesError, match=why):
+        open_storage(refused, None)
+    for name in "ab":
+        LogDirectory(tmp_path / name).close(broker_epoch=None)
