@@ -14,6 +14,7 @@ from quorum.metadata.authorizer import (
     Action,
     Authorizer,
     config_refusal,
+    config_resource,
     judge,
     judge_by_type,
 )
@@ -130,7 +131,10 @@ def test_super_users_and_open_clusters_by_type():
     made._index.add(denied)
     assert made.judge_by_type(Principal("root"), "h", WRITE) is SUPER_USER
     assert not made.judge_by_type(ALICE, "h", WRITE).allowed
-    assert authorizer(allow_if_no_acl=True).judge_by_type(ALICE, "h", WRITE).allowed
+    opened = authorizer(allow_if_no_acl=True)
+    assert opened.judge_by_type(ALICE, "h", WRITE).allowed
+    opened._index.add(acl("orders", DENY))
+    assert opened.judge_by_type(ALICE, "h", WRITE).allowed, "the name in the question counts not"
 
 
 def test_what_was_decided_counts_until_an_acl_changes():
@@ -236,7 +240,7 @@ def test_an_index_after_changes_is_the_one_of_the_acls_that_are_left(changes):
 
 
 def _without_empty(index):
-    lengths = {kind: counts for kind, counts in index._prefix_lengths.items() if counts}
+    lengths = {kind: dict(counts) for kind, counts in index._prefix_lengths.items() if counts}
     return index._by_pattern, lengths
 
 
@@ -247,3 +251,45 @@ def test_a_denied_prefix_of_any_length_leaves_nothing_of_what_is_allowed_below_i
     assert judge_by_type(
         AclIndex.of([acl("orders"), acl("x", DENY, PREFIXED)]), "User:alice", "h", WRITE
     ).allowed
+
+
+@pytest.mark.parametrize(
+    ("kind", "resource"),
+    [
+        (TOPIC_RESOURCE, (TOPIC, "1")),
+        (GROUP_RESOURCE, (ResourceType.GROUP, "1")),
+        (BROKER_RESOURCE, (ResourceType.CLUSTER, "kafka-cluster")),
+    ],
+)
+def test_configs_of_a_topic_or_group_need_a_right_on_it_others_on_the_cluster(kind, resource):
+    assert config_resource((kind, "1")) == resource
+
+
+OPERATIONS = [one for one in Operation if one > Operation.ALL]
+IMPLIED = {
+    Operation.DESCRIBE: {Operation.READ, Operation.WRITE, Operation.DELETE, Operation.ALTER},
+    Operation.DESCRIBE_CONFIGS: {Operation.ALTER_CONFIGS},
+}
+
+
+@pytest.mark.parametrize("asked", OPERATIONS)
+def test_a_right_implies_the_lesser_ones_and_a_denial_no_other(asked):
+    """Source: `StandardAuthorizerData.findResult` of Kafka."""
+    action = Action(asked, TOPIC, "orders")
+    everything = acl("orders", operation=Operation.ALL)
+    sufficient, denying = set(), set()
+    for one in [Operation.ALL, *OPERATIONS]:
+        granted = AclIndex.of([acl("orders", operation=one)])
+        if judge(granted, "User:alice", "h", action).allowed:
+            sufficient.add(one)
+        denied = AclIndex.of([everything, acl("orders", DENY, operation=one)])
+        if not judge(denied, "User:alice", "h", action).allowed:
+            denying.add(one)
+    assert sufficient == {Operation.ALL, asked} | IMPLIED.get(asked, set())
+    assert denying == {Operation.ALL, asked}
+
+
+def test_a_prefix_that_is_the_whole_name_covers_it():
+    index = AclIndex.of([acl("orders", pattern=PREFIXED)])
+    assert judge(index, "User:alice", "h", WRITE).allowed
+    assert not judge(index, "User:alice", "h", WRITE._replace(resource_name="order")).allowed
