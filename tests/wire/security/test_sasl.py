@@ -172,3 +172,45 @@ def test_mechanisms_may_have_many_rounds_but_not_endless_ones():
     rounds = [peer.token(b"a")[0].closes for _ in range(9)]
     assert rounds[:8] == [None] * 8
     assert "does not end" in rounds[8]
+
+
+@pytest.mark.parametrize("token", [b"\0carol\0", b"\0\0secret"])
+def test_an_empty_name_or_password_logs_nobody_in_though_one_is_configured(token):
+    exchange = PlainExchange({"carol": "", "": "secret"})
+    with pytest.raises(AuthenticationFailed, match="lacks a user name or a password"):
+        exchange.evaluate(token)
+
+
+@pytest.mark.parametrize(
+    ("configured", "of_token", "expected"),
+    [
+        ({}, None, None),
+        ({"PLAIN": 0}, None, None),
+        ({"PLAIN": 5000}, None, 5000),
+        ({"PLAIN": 5000}, 3000, 3000),
+        ({"PLAIN": 5000}, 7000, 5000),
+        ({"OTHER": 5000}, 7000, 7000),
+        ({}, 0, 0),
+        ({}, -5, 0),
+    ],
+)
+def test_a_login_holds_as_long_as_the_lesser_of_its_bounds(configured, of_token, expected):
+    done = Done(Principal("alice"), b"", lifetime_ms=of_token)
+    assert SaslSettings({}, session_ms_max=configured).session_ms("PLAIN", done) == expected
+
+
+def test_the_client_is_told_how_long_its_login_holds():
+    peer = Peer(SaslSettings(SETTINGS.mechanisms, session_ms_max={"PLAIN": 5000}))
+    peer.handshake()
+    reply, response = peer.token(b"\0alice\0secret")
+    assert (response.session_lifetime_ms, reply.login.session_ms) == (5000, 5000)
+
+
+@pytest.mark.parametrize("key", [SaslHandshakeRequest.KEY, SaslAuthenticateRequest.KEY])
+def test_a_version_that_is_not_served_closes(key):
+    peer = Peer()
+    if key == SaslAuthenticateRequest.KEY:
+        peer.handshake()
+    frame = key.to_bytes(2, "big") + (9).to_bytes(2, "big") + bytes(16)
+    with pytest.raises(RemoteProtocolError, match="v9 is not served"):
+        peer.raw(frame)

@@ -184,3 +184,41 @@ def test_a_store_that_is_called_pkcs12_may_be_javas_own():
     """As in Java, which tells the two apart by their content."""
     settings = replace(JKS, keystore_type="PKCS12", truststore_type="PKCS12")
     assert server_context(settings).cert_store_stats()["x509"] == 1
+
+
+def shaken(server, client):
+    """The server's side after both have shaken hands in memory."""
+    to_server, to_client = ssl.MemoryBIO(), ssl.MemoryBIO()
+    ours = server.wrap_bio(to_server, to_client, server_side=True)
+    theirs = client.wrap_bio(to_client, to_server, server_hostname="localhost")
+    for _ in range(4):
+        for one in (theirs, ours):
+            with contextlib.suppress(ssl.SSLWantReadError):
+                one.do_handshake()
+    return ours
+
+
+def test_a_client_with_a_keystore_shows_its_certificate(certificates):
+    server = certificates.server_context(client_auth="requested")
+    assert shaken(server, certificates.client_context()).getpeercert() is None
+    assert shaken(server, certificates.client_context(certificates.client)).getpeercert()
+
+
+@pytest.mark.parametrize(
+    ("protocols", "versions"),
+    [
+        (("TLSv1.2",), ("TLSv1_2", "TLSv1_2")),
+        (("TLSv1.3", "TLSv1.2"), ("TLSv1_2", "TLSv1_3")),
+        (("TLSv1.3",), ("TLSv1_3", "TLSv1_3")),
+    ],
+)
+def test_versions_from_the_oldest_to_the_newest_of_the_named_are_spoken(
+    certificates, protocols, versions
+):
+    context = server_context(replace(certificates.server_settings(), protocols=protocols))
+    assert (context.minimum_version.name, context.maximum_version.name) == versions
+
+
+def test_a_listener_without_a_certificate_is_refused():
+    with pytest.raises(TlsError, match=r"ssl\.keystore\.location.*needs a certificate"):
+        server_context(TlsSettings())
