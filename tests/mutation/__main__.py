@@ -23,7 +23,7 @@ from tests.mutation.rooms import belonging_to
 from tests.mutation.running import NOT_RUN, PATIENCE_SECONDS, SURVIVED, Mutation
 
 # Other processes run the code that is not mutated, and how long a step takes is not what is asked here.
-NOT_WITH = "not cluster and not zookeeper and not spark and not interop"
+NOT_WITH = ("cluster", "zookeeper", "spark", "interop")
 NOT_TESTS = ["tests/broker/test_slow_steps.py"]
 
 
@@ -48,7 +48,7 @@ def main(arguments: list[str]) -> int:
             print(f"{outcome:9} {seconds:5.1f} s  {mutant.name}  {killer}", flush=True)
 
     mutation = Mutation(chosen, tell, options.patience)
-    status = _run_pytest(mutation, options.tests or belonging_to(options.rooms))
+    status = _run_pytest(mutation, options.tests or belonging_to(options.rooms), options.marks)
     if status not in (pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED):
         return status
     for name in mutation.left_out:
@@ -76,6 +76,15 @@ def _options(arguments: list[str]) -> argparse.Namespace:
     )
     parser.add_argument("--argued", action="store_true", help="try what is argued for alone")
     parser.add_argument("--tests", action="append", metavar="PATH")
+    parser.add_argument(
+        "--with",
+        dest="marks",
+        action="append",
+        default=[],
+        choices=NOT_WITH,
+        metavar="MARK",
+        help="tests marked so too, slowly: zookeeper for the mirror, which runs in the test's process",
+    )
     parser.add_argument("--survivors", type=Path, default=survivors.ARGUED, metavar="FILE")
     parser.add_argument("--patience", type=int, default=PATIENCE_SECONDS, metavar="SECONDS")
     parser.add_argument("--verbose", action="store_true", help="tell of each mutant what kills it")
@@ -94,11 +103,12 @@ def _mutants_in(room: Path) -> list[Mutant]:
     return [one for path in paths for one in mutants_of(path, ".".join(path.with_suffix("").parts))]
 
 
-def _run_pytest(mutation: Mutation, tests: list[str]) -> int:
+def _run_pytest(mutation: Mutation, tests: list[str], marks: list[str]) -> int:
     place = tempfile.mkdtemp(prefix="mutation-")
     os.environ["TMPDIR"] = place
     ignored = [f"--ignore={test}" for test in NOT_TESTS]
-    own = ["-q", "-s", "-p", "no:cacheprovider", "-p", "no:xdist", "-m", NOT_WITH]
+    own = ["-q", "-s", "-p", "no:cacheprovider", "-p", "no:xdist"]
+    own += ["-m", " and ".join(f"not {one}" for one in NOT_WITH if one not in marks)]
     try:
         return pytest.main([*own, *ignored, f"--basetemp={place}/tests", *tests], [mutation])
     finally:

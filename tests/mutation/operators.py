@@ -72,7 +72,8 @@ def is_no_behaviour(node: ast.AST) -> bool:
         case ast.Call(func=ast.Name(id="cast")):
             return not any(isinstance(one, ast.Call | ast.Attribute) for one in node.args[1:])
         case ast.Call(func=ast.Attribute(value=value, attr="log"), args=args):
-            return any(ast.unparse(one).startswith("events.") for one in (value, *args))
+            told = (ast.unparse(one) for one in (value, *args))
+            return any(one == "log" or one.startswith("events.") for one in told)
         case ast.Call(func=ast.Attribute(value=value, attr=level)):
             logs = isinstance(value, ast.Name) and value.id == "log"
             return logs and level in ("debug", "info", "warning", "error", "exception")

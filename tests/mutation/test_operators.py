@@ -36,6 +36,7 @@ def changes(tmp_path):
         ("assert a < b", []),
         ("log.info('%d', a + 1)", []),
         ("events.SOMETHING.log(log, count=a + 1)", []),
+        ("event.log(log, count=a + 1)", []),
         ("self._log.log(events.SOMETHING, count=a + 1)", []),
         ("'''More than 1.'''", []),
     ],

@@ -205,7 +205,8 @@ async def test_what_was_committed_before_the_epoch_ended_is_acknowledged(harness
     response = start(harness, request(batch(b"a")))
     harness.flush()
     fetched_by_12(harness, 1)
-    state = partition((11, 12), isr=(12,), leader=12, leader_epoch=1, partition_epoch=1)
+    two_wanted(harness, (11,), 1)
+    state = partition((11, 12), isr=(12,), leader=12, leader_epoch=1, partition_epoch=2)
     configs = {(2, "t"): {"min.insync.replicas": "2"}}
     harness.set_image(topic("t", state), configs=configs)
     answer = (await response.finish()).responses[0].partition_responses[0]

@@ -134,6 +134,12 @@ def test_a_replica_that_is_nowhere_is_begun_anew_only_if_it_may_and_cannot_be_el
     assert claimed(disks.start("ab"), UNKNOWN, may_begin_anew=True) == []
 
 
+def test_a_replica_of_which_there_is_a_copy_is_not_begun_anew(disks):
+    disks.write("b", 1)
+    disks.rename("b", FUTURE_SUFFIX)
+    assert claimed(disks.start(), UNKNOWN, may_begin_anew=True) == []
+
+
 def test_what_was_said_to_be_out_of_service_is_not_claimed_and_its_neighbour_is(disks):
     disks.write("b", 1)
     directories = disks.start()
