@@ -1,0 +1,65 @@
+"""Every field of a transaction is in its record and comes back from it, but those that its format has not."""
+
+import pytest
+
+from broker.transactions.records import TransactionRecord, TransactionRecordSerde
+from broker.transactions.transaction import Transaction, TransactionState
+from wire.records.transaction_log import TransactionLogValue
+
+ALL_FIELDS = Transaction(
+    producer_id=101,
+    epoch=2,
+    timeout_ms=60_003,
+    state=TransactionState.PREPARE_COMMIT,
+    partitions=frozenset({("b", 1), ("a", 5), ("a", 4)}),
+    last_epoch=6,
+    previous_producer_id=107,
+    next_producer_id=108,
+    next_epoch=9,
+    started_ms=1_700_000_000_010,
+    updated_ms=1_700_000_000_011,
+    client_version=2,
+)
+# `last_epoch` is never written.
+FLEXIBLE = ALL_FIELDS._replace(last_epoch=-1)
+OLD = FLEXIBLE._replace(
+    previous_producer_id=-1, next_producer_id=-1, next_epoch=-1, client_version=0
+)
+
+
+@pytest.mark.parametrize(("version", "expected"), [(0, OLD), (1, FLEXIBLE), (2, FLEXIBLE)])
+def test_a_transaction_comes_back_as_it_was_written(version, expected):
+    serde = TransactionRecordSerde(lambda: version)
+    written = serde.encode(TransactionRecord("id", ALL_FIELDS), 1)
+    assert serde.decode(written.key, written.value) == TransactionRecord("id", expected)
+
+
+def test_the_fields_are_kafkas():
+    """What is read is not only what this program has written: names and order are those of the record."""
+    written = TransactionRecordSerde(lambda: 1).encode(TransactionRecord("id", ALL_FIELDS), 1)
+    value = TransactionLogValue.decode(written.value[2:], 1)
+    assert (value.producer_id, value.previous_producer_id, value.next_producer_id) == (
+        101,
+        107,
+        108,
+    )
+    assert (value.producer_epoch, value.next_producer_epoch) == (2, 9)
+    assert (value.transaction_timeout_ms, value.transaction_status) == (60_003, 2)
+    assert [(one.topic, one.partition_ids) for one in value.transaction_partitions] == [
+        ("a", [4, 5]),
+        ("b", [1]),
+    ]
+    assert value.transaction_start_timestamp_ms == 1_700_000_000_010
+    assert value.transaction_last_update_timestamp_ms == 1_700_000_000_011
+    assert value.client_transaction_version == 2
+
+
+@pytest.mark.parametrize("version", [0, 1])
+def test_an_empty_transaction_has_no_partitions_and_a_forgotten_one_no_value(version):
+    serde = TransactionRecordSerde(lambda: version)
+    empty = ALL_FIELDS._replace(state=TransactionState.EMPTY)
+    value = serde.encode(TransactionRecord("id", empty), 1).value
+    assert TransactionLogValue.decode(value[2:], version).transaction_partitions is None
+    forgotten = serde.encode(TransactionRecord("id", None), 1)
+    assert forgotten.value is None
+    assert serde.decode(forgotten.key, None) == TransactionRecord("id", None)
