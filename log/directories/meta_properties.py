@@ -34,7 +34,8 @@ FILE_NAME = "meta.properties"
 RESERVED_END = (100).to_bytes(16, "big")  # Kafka keeps the ids below for what is no directory
 _CHECKSUM = re.compile(rb"#crc32c ([0-9a-f]{8})\n")
 _KEYS = frozenset({"version", "cluster.id", "node.id", "broker.id", "directory.id"})
-_CLUSTER_ID = re.compile(r"[^\s=\0-\x1f\x7f]*\Z")
+# A cluster.id is any text, as in Kafka, often base64 with "==". One that holds a key has lost the end of its line.
+_NO_CLUSTER_ID = re.compile(r"[\0-\x1f\x7f]|(version|(cluster|node|broker|directory)\.id)=")
 
 
 class MetaPropertiesError(Exception):
@@ -84,7 +85,7 @@ class MetaProperties:
         if version not in (0, 1):
             raise ValueError(f"version {version} where 0 and 1 are known")
         cluster_id = properties["cluster.id"] if version else properties.get("cluster.id", "")
-        if _CLUSTER_ID.match(cluster_id) is None:
+        if _NO_CLUSTER_ID.search(cluster_id):
             raise ValueError(f"{cluster_id!r} is no cluster.id")
         directory_id = properties.get("directory.id")
         if directory_id is None and (others := properties.keys() - _KEYS):

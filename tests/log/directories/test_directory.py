@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 import threading
+from dataclasses import replace
 
 import pytest
 
@@ -76,11 +77,20 @@ def test_meta_properties_are_kafkas(path):
         loaded.check(path, cluster_id="other", node_id=1)
 
 
+@pytest.mark.parametrize("cluster_id", ["MkU3OEVBNTcwNTJENDM2Qg==", "my cluster", "käfer=1"])
+def test_a_cluster_id_is_any_text_as_in_kafka(path, cluster_id):
+    identity = replace(IDENTITY, cluster_id=cluster_id)
+    identity.save(path)
+    assert MetaProperties.load(path) == identity
+
+
 @pytest.mark.parametrize(
     "text",
     [
         "",
         "version=2\nnode.id=1\ncluster.id=x\n",
+        "version=1\nnode.id=1\ncluster.id=x\vdirectory.id=7buGdvd-RxmSR5-Fqp82HA\n",
+        "version=1\nnode.id=1\ncluster.id=xJdirectory.id=7buGdvd-RxmSR5-Fqp82HA\n",
         "version=1\nbroker.id=1\ncluster.id=x\n",
         "broker.id=1\n",
         "version=1\nnode.id=x\n",
