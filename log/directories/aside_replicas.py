@@ -17,6 +17,7 @@ from log.disk.health import DirectoryHealth
 from log.partitions.names import DELETE_SUFFIX, STRAY_SUFFIX, aside_topic, put_aside_from
 from log.partitions.partition_metadata import FILE_NAME
 from wire.errors import KafkaError
+from wire.primitives import NIL_UUID
 
 
 class AsideReplicas:
@@ -30,6 +31,8 @@ class AsideReplicas:
         self._health = health
         self._deleted = deleted
         self._directories: dict[TopicPartition, list[Path]] = {}
+        # Topic ids as they were read, nil where there is none: fetches of an empty replica ask again and again.
+        self._known: dict[Path, bytes] = {}
 
     def __bool__(self) -> bool:
         return bool(self._directories)
@@ -74,16 +77,20 @@ class AsideReplicas:
         return None
 
     def _may_be_of(self, directory: Path, topic_id: bytes) -> bool:
+        if self._known.get(directory, topic_id) != topic_id:
+            return False
         with self._health.guard_names(f"reading {directory}"):
             try:
                 names = self._files.list_directory(directory)
             except FileNotFoundError:
                 return False  # removed since
-        if FILE_NAME not in names:
-            return (
-                False  # the controller ordered the deletion, or a crash came before the first flush
-            )
-        return self._topic_id(directory, unknown=topic_id) == topic_id
+        # Without the file the controller ordered the deletion, or a crash came before the first flush.
+        is_known = FILE_NAME in names
+        found = self._topic_id(directory, unknown=topic_id) if is_known else None
+        if found == topic_id:  # asked for again, as somebody may move it away
+            return True
+        self._known[directory] = found or NIL_UUID
+        return False
 
     def _topic_id(self, directory: Path, unknown: bytes | None = None) -> bytes | None:
         """`unknown` of a damaged `partition.metadata`. Raises KafkaError: the disk failed."""

@@ -11,6 +11,7 @@ from broker.storage.directories import LogDirectories
 from log.config import LogConfig
 from log.directories.directory import LogDirectory
 from log.directories.meta_properties import MetaProperties
+from log.disk.files import REAL_FILES, Files
 from quorum.metadata.image import (
     UNASSIGNED_DIRECTORY,
     PartitionImage,
@@ -35,10 +36,10 @@ class Disks:
             MetaProperties(CLUSTER_ID, NODE_ID, id_of("abc"[number])).save(path / name)
         self._open: LogDirectories | None = None
 
-    def start(self, names: str = "abc") -> LogDirectories:
+    def start(self, names: str = "abc", files: Files = REAL_FILES) -> LogDirectories:
         """A process that can read the directories `names`; the one before it has died."""
         self.stop(clean=False)
-        opened = [LogDirectory(self.path / name) for name in names]
+        opened = [LogDirectory(self.path / name, files=files) for name in names]
         unread = {self.path / name: "gone" for name in "abc" if name not in names}
         self._open = LogDirectories(opened, failed_at_start=unread)
         return self._open

@@ -9,6 +9,7 @@ from log.config import LogConfig
 from log.partitions.names import DELETE_SUFFIX, FUTURE_SUFFIX, STRAY_SUFFIX
 from quorum.metadata.image import LOST_DIRECTORY, UNASSIGNED_DIRECTORY, PartitionImage
 from tests.broker.storage.directories import OTHER_ID, T0, TOPIC_ID, Disks, id_of
+from tests.log.faulty_files import FaultyFiles
 from wire.errors import ErrorCode, KafkaError
 
 OLD = [Standing.HELD, Standing.SPARE]
@@ -72,6 +73,32 @@ def test_a_copy_that_has_no_records_yet_is_in_nobodys_way(disks):
     disks.write("b", 0)
     disks.rename("b", FUTURE_SUFFIX)
     assert made_in(disks.start(), id_of("a")) == "a"
+
+
+@pytest.mark.parametrize("suffix", [DELETE_SUFFIX, STRAY_SUFFIX])
+@pytest.mark.parametrize("is_ordered", [True, False])
+def test_a_copy_of_another_topic_id_is_read_once(disks, suffix, is_ordered):
+    """Each fetch of a follower asks whether an empty replica is new."""
+    disks.write("b", 10, OTHER_ID)
+    copy = disks.rename("b", suffix)
+    if is_ordered:
+        (copy / "partition.metadata").unlink()
+    files = FaultyFiles()
+    directories = disks.start(files=files)
+    made = []
+    for _ in range(3):
+        assert directories.is_untouched(*T0, TOPIC_ID, id_of("a"), Standing.HELD)
+        made.append(files.calls.copy())
+    assert made[0] == made[1] == made[2]
+
+
+def test_a_copy_that_is_moved_away_is_in_nobodys_way(disks):
+    disks.write("b", 10)
+    copy = disks.rename("b", STRAY_SUFFIX)
+    directories = disks.start()
+    refused(directories, id_of("a"))
+    copy.rename(disks.path / "elsewhere")
+    assert made_in(directories, id_of("a")) == "a"
 
 
 @pytest.mark.parametrize("damage", [b"", b"version: 0\ntopic_id: "])
