@@ -168,6 +168,9 @@ class Partitions:
     def _add(self, topic: TopicImage, index: int, state: PartitionImage) -> None:
         saved = self._saved_watermark(topic.name, index)
         is_new = self._is_new(topic, index)
+        if is_new:
+            for directory in self._services.directories.all:
+                directory.offsets.expect((topic.name, index))
         partition = Partition(
             self._services, topic.name, index, topic.id, state, saved, is_new=is_new
         )

@@ -104,6 +104,8 @@ class LogDirectory:
                 self.previous_broker_epoch = take_marker(path, files)
                 self._list_names()
                 self.offsets = OffsetCheckpoints(path, files, self.health, self._names)
+                if not self.clean_shutdown:
+                    self.offsets.miss_nothing()
         except BaseException:
             self._lock.release()
             raise

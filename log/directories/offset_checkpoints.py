@@ -71,8 +71,9 @@ class OffsetCheckpoints:
         health: DirectoryHealth,
         partitions: Collection[TopicPartition] = (),
     ) -> None:
-        """Reads the files; `partitions` are those that have a directory here. Raises OSError."""
+        """Reads the files; `partitions` are those that have a directory here, as they come and go. Raises OSError."""
         self.damaged: set[str] = set()
+        self._partitions = partitions
         self._directory = directory
         self._files = files
         self._health = health
@@ -133,6 +134,18 @@ class OffsetCheckpoints:
         for offsets in self._live.values():
             if offsets.pop(key, 0) > 0:
                 self._forgotten.add(key)
+
+    def miss_nothing(self) -> None:
+        """High watermarks without a directory are of partitions that were deleted after the file was written."""
+        for key in self.high_watermarks.keys() - self._partitions:
+            del self.high_watermarks[key]
+
+    def expect(self, key: TopicPartition) -> None:
+        """A new partition has the name, and may get its directory much later, in another process: until then the high
+        watermark of an older one would look like lost data.
+        """
+        if key not in self._partitions:
+            self.high_watermarks.pop(key, None)
 
     def begin(self, key: TopicPartition) -> None:
         """A new partition takes the name: after a crash the offsets of the old one would look like lost data.

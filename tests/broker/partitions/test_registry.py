@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
+import pytest
+
 from broker.storage.new_replicas import Standing
 from quorum.metadata.image import UNASSIGNED_DIRECTORY
 from tests.broker.batches import append
 from tests.broker.partitions.listening import Listener, code_of
-from tests.cluster.data_side import open_harness, partition, registration, topic, topic_id
-from wire.errors import ErrorCode
+from tests.cluster.data_side import (
+    open_harness,
+    partition,
+    registration,
+    topic,
+    topic_id,
+    topics_image,
+)
+from wire.errors import ErrorCode, KafkaError
 
 
 def test_a_partition_that_nobody_uses_is_no_directory(harness):
@@ -16,6 +25,22 @@ def test_a_partition_that_nobody_uses_is_no_directory(harness):
     assert harness.directory.partitions() == set()
     append(harness, b"a", index=42)
     assert harness.directory.partitions() == {("t", 42)}
+
+
+def test_a_new_partition_does_not_inherit_a_high_watermark(tmp_path):
+    """Its log is not made before a clean restart. Kafka leaves such a line when a directory gets empty."""
+    harness = open_harness(tmp_path)
+    harness.directory.close(broker_epoch=1, high_watermarks={("t", 0): 30, ("u", 0): 30})
+    harness = open_harness(tmp_path)
+    harness.set_image(topic("t", partition()))
+    harness.directory.close(broker_epoch=2, high_watermarks={})
+    harness = open_harness(tmp_path)
+    image = topic("t", partition()), topic("u", partition())
+    harness.partitions.begin_with(topics_image(*image))
+    harness.set_image(*image)
+    assert harness.leader().log.log_end_offset == 0
+    with pytest.raises(KafkaError, match="up to offset 30 were committed"):
+        harness.leader("u")
 
 
 def test_who_is_asked_for_what_is_not_here(harness):

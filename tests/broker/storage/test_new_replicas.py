@@ -178,6 +178,18 @@ def test_a_log_that_is_missing_though_its_records_were_committed_is_not_made(dis
     assert "records up to offset 30 were committed" in refused(disks.start(), id_of("a"))
 
 
+def test_a_watermark_of_a_deleted_partition_stands_in_nobodys_way(disks):
+    """A crash before the next checkpoint leaves it; and the next process ends cleanly before the log is used."""
+    disks.write("a", 10)
+    directories = disks.start()
+    directories.open_log(*T0, TOPIC_ID, LogConfig(), id_of("a"))
+    disks.stop(high_watermarks={T0: 30})
+    disks.start().delete_log(*T0, TOPIC_ID)
+    disks.start()
+    disks.stop()
+    assert made_in(disks.start(), id_of("a")) == "a"
+
+
 def test_a_name_of_another_topic_is_put_aside_in_each_directory(disks):
     disks.write("a", 10, OTHER_ID)
     disks.write("b", 10)
