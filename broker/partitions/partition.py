@@ -88,7 +88,8 @@ class Partition(Replica):
             self.forget_log()
             self.services.directories.take_out(self.topic, self.index, self.topic_id, reason)
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, reason)
-        self.known_end = 0
+        if self.known_end:
+            self.go_on_as_it_is()
 
     def open_for_consumers(self) -> LeaderEpoch | FollowerReads:
         """What consumers read here, whoever leads.
@@ -121,7 +122,8 @@ class Partition(Replica):
         old, self.state = self.state, state
         node_id = self.services.node_id
         if self.known_end and node_id in state.isr and node_id not in old.isr:
-            self.known_end = 0  # it has all that is committed now
+            with self.services.directories.noting_failure(f"{self.name} goes on as it is"):
+                self.go_on_as_it_is()  # it has all that is committed now
         if state.leader_epoch == old.leader_epoch and state.leader == old.leader:
             if self.leads:
                 self._count_isr_change(old)

@@ -139,6 +139,16 @@ class Replica:
         was_ours = (self.topic, self.index) in directory.offsets.written_logs
         return was_ours and self.services.commit.survives_crashes
 
+    def go_on_as_it_is(self) -> None:
+        """The loss of what is missing was accepted: then no checkpoint says any more, after a crash, that it was here.
+        Blocks shortly. Raises KafkaError KAFKA_STORAGE_ERROR.
+        """
+        directory = self.services.directories.holding(self.topic, self.index)
+        if self._log is not None and directory is not None:
+            end = self._log.log_end_offset
+            directory.offsets.lower_recovery_point((self.topic, self.index), end)
+        self.known_end = 0
+
     @property
     def standing(self) -> Standing:
         """What the metadata say of the records that this replica may have."""

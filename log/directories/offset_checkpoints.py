@@ -233,7 +233,8 @@ class OffsetCheckpoints:
 
     def collect_lowered(self) -> CollectedCheckpoints:
         """What `write` is given, of now."""
-        files = {name: self._live[name].copy() for name in (RECOVERY_POINTS, LOG_START_OFFSETS)}
+        names = set[str]().union(*self._being_lowered.values())
+        files = {name: self._live[name].copy() for name in sorted(names)}
         return CollectedCheckpoints(self._truncations, files, frozenset())
 
     def end_lowering(self, points: Iterable[TopicPartition]) -> None:
@@ -246,8 +247,8 @@ class OffsetCheckpoints:
         if self.cleaner_offsets.get(key, 0) > offset:
             self.cleaner_offsets[key] = offset
         lowered = set()
-        # Of the start: the log begins anew, before where it began.
-        for name in (LOG_START_OFFSETS, RECOVERY_POINTS):
+        # Of the start: the log begins anew, before where it began. Of the watermark: an unclean election.
+        for name in (LOG_START_OFFSETS, RECOVERY_POINTS, HIGH_WATERMARKS):
             if self._live[name].get(key, 0) > offset:
                 self._live[name][key] = offset
                 lowered.add(name)

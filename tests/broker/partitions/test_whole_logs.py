@@ -6,6 +6,7 @@ import logging
 
 import pytest
 
+from broker.partitions.follower import FollowerEpoch
 from log.disk.checkpoints import WRITTEN_LOGS
 from quorum.metadata.image import LOST_DIRECTORY, TopicImage
 from tests.broker.partitions.replicas import append, brokers, until
@@ -78,6 +79,40 @@ def test_an_unclean_election_has_accepted_the_loss(tmp_path):
     harness, _ = restarted(tmp_path)
     assert leads(harness, leader_recovery_state=1) == 0
     assert leads(harness, epoch=2) == 0, "nothing else is known any more"
+
+
+def crashed(harness, path):
+    """The next process: this one has died before it wrote another checkpoint."""
+    harness.flush()
+    harness.partitions.close()
+    harness.directory.close(broker_epoch=None)
+    return open_harness(path)
+
+
+def test_an_unclean_election_is_not_forgotten_in_a_crash(tmp_path):
+    harness, _ = restarted(tmp_path)
+    leads(harness, leader_recovery_state=1)
+    append(harness, b"d")
+    assert leads(crashed(harness, tmp_path), epoch=2) == 1
+
+
+@pytest.mark.parametrize("cut", [FollowerEpoch.truncate_to, FollowerEpoch.start_at])
+def test_a_crash_does_not_undo_the_cut_of_a_follower(tmp_path, cut):
+    harness, _ = restarted(tmp_path, loses=False)
+    harness.set_image(state(12, 1, isr=(11, 12)))
+    follower = harness.partitions.find("t", 0).open_follower()
+    cut(follower, 1)
+    end = follower.log.log_end_offset
+    assert end < 3
+    assert leads(crashed(harness, tmp_path), epoch=2, replicas=REPLICAS) == end
+
+
+async def test_a_cut_that_is_prepared_in_a_thread_lowers_the_watermark_too(tmp_path):
+    harness, _ = restarted(tmp_path, loses=False)
+    harness.set_image(state(12, 1, isr=(11, 12)))
+    harness.partitions.find("t", 0).open_follower()
+    await harness.directories.lower_recovery_points({("t", 0): 1})
+    assert "t 0 1\n" in (tmp_path / "replication-offset-checkpoint").read_text()
 
 
 @pytest.mark.parametrize("clean", [True, False])
