@@ -66,16 +66,20 @@ def why_not_made(
     assigned: bytes,
     standing: Standing,
 ) -> str | None:
-    """None if the log may be made. `unread` are the directories that could not be read at the start. Raises
-    KafkaError.
-    """
+    """None if the log may be made. `unread` are the directories that could not be read at the start."""
     if standing is Standing.NEW:
         return None
     name = f"{key[0]}-{key[1]}"
     online = [one for one in directories if one.offline is None]
     offline = [one for one in directories if one.offline is not None]
     for one in online:
-        if (copy := _copy_of(one, key, topic_id, standing)) is not None:
+        try:
+            copy = _copy_of(one, key, topic_id, standing)
+        except (
+            KafkaError
+        ) as error:  # which is of this replica, among the many that a fetch asks for
+            return error.message
+        if copy is not None:
             return (
                 f"no log of {name} is made, as {copy} may be all that is left of it: bring back the log directory that "
                 f"holds {name}, or rename this one to {name}, or move it away to begin anew"

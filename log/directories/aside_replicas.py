@@ -82,8 +82,8 @@ class AsideReplicas:
         with self._health.guard_names(f"reading {directory}"):
             try:
                 names = self._files.list_directory(directory)
-            except FileNotFoundError:
-                return False  # removed since
+            except (FileNotFoundError, NotADirectoryError):
+                return False  # removed since, or no replica's
         # Without the file the controller ordered the deletion, or a crash came before the first flush.
         is_known = FILE_NAME in names
         found = self._topic_id(directory, unknown=topic_id) if is_known else None

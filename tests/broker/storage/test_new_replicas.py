@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import errno
+import os
+
 import pytest
 
 from broker.storage.new_replicas import Standing
@@ -90,6 +93,35 @@ def test_a_copy_of_another_topic_id_is_read_once(disks, suffix, is_ordered):
         assert directories.is_untouched(*T0, TOPIC_ID, id_of("a"), Standing.HELD)
         made.append(files.calls.copy())
     assert made[0] == made[1] == made[2]
+
+
+def test_a_file_with_the_name_of_a_copy_is_in_nobodys_way(disks):
+    (disks.path / "b" / f"t-0.{'0' * 32}{STRAY_SUFFIX}").touch()
+    assert made_in(disks.start(), id_of("a")) == "a"
+
+
+@pytest.mark.parametrize(("error", "is_offline"), [(errno.EACCES, False), (errno.EIO, True)])
+@pytest.mark.parametrize("asked", ["is_untouched", "prefer", "open_log"])
+def test_a_copy_that_cannot_be_looked_into_concerns_this_replica_only(
+    disks, error, is_offline, asked
+):
+    """A fetch asks for many, and an error of one would be that of all."""
+    disks.write("b", 10)
+    disks.rename("b", STRAY_SUFFIX)
+    files = FaultyFiles()
+    directories = disks.start(files=files)
+    files.fail_at("list_directory", error=error, sticky=True)
+    match asked:
+        case "is_untouched":
+            assert not directories.is_untouched(*T0, TOPIC_ID, id_of("a"), Standing.HELD)
+        case "prefer":
+            b = directories.all[1]
+            assert not directories.prefer(*T0, TOPIC_ID, id_of("a"), Standing.HELD, b)
+        case "open_log":
+            with pytest.raises(KafkaError, match=os.strerror(error)) as raised:
+                directories.open_log(*T0, TOPIC_ID, LogConfig(), id_of("a"))
+            assert raised.value.code is ErrorCode.KAFKA_STORAGE_ERROR
+    assert [one.offline is not None for one in directories.all] == [False, is_offline, False]
 
 
 def test_a_copy_that_is_moved_away_is_in_nobodys_way(disks):
