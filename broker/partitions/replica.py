@@ -131,13 +131,13 @@ class Replica:
         self.saved_watermark = min(self.saved_watermark, log.log_end_offset)
 
     def _keeps_what_was_committed(self, directory: LogDirectory) -> bool:
-        """Whether all that was committed was on this disk: not after the crash of a broker that does not flush what it
-        acknowledges, as Kafka does not.
+        """Whether all that was committed was on this disk: not after the crash of a broker that did not flush what it
+        acknowledged, as Kafka does not. How this process flushes says nothing of the one that crashed.
         """
         if directory.clean_shutdown:
             return True
-        was_ours = (self.topic, self.index) in directory.offsets.written_logs
-        return was_ours and self.services.commit.survives_crashes
+        key = (self.topic, self.index)
+        return directory.high_watermark(*key) <= directory.offsets.written_logs.get(key, 0)
 
     def go_on_as_it_is(self) -> None:
         """The loss of what is missing was accepted: then no checkpoint says any more, after a crash, that it was here.

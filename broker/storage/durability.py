@@ -27,11 +27,6 @@ class Durability:
         self._commits = commits
         self._fsync = fsync
 
-    @property
-    def survives_crashes(self) -> bool:
-        """Whether what is reported to others is on disk."""
-        return self._fsync
-
     def durable_end(self, log: PartitionLog) -> int:
         """The end (exclusive) of what may be reported to others."""
         return log.flushed_offset if self._fsync else log.log_end_offset

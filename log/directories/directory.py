@@ -180,7 +180,7 @@ class LogDirectory:
 
         Of the others nothing but the last seconds can be unchecked, and whoever opens them checks it.
         """
-        return sorted(self._names & self.offsets.written_logs)
+        return sorted(self._names & self.offsets.written_logs.keys())
 
     # Logs
 

@@ -89,7 +89,7 @@ class OffsetCheckpoints:
         self.log_starts = self._read(LOG_START_OFFSETS, may_be_empty=may_be_empty)
         self.high_watermarks = self._read(HIGH_WATERMARKS, may_be_empty=may_be_empty)
         self.cleaner_offsets = self._read(CLEANER_OFFSETS)
-        self.written_logs = set(self._read(WRITTEN_LOGS))
+        self.written_logs = self._read(WRITTEN_LOGS)  # as it was at the start
         self._live = {
             RECOVERY_POINTS: self.recovery_points,
             LOG_START_OFFSETS: self.log_starts,

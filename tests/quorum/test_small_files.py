@@ -150,7 +150,7 @@ OUTCOMES: dict[str, Outcome] = {
     "log-start-offset-checkpoint": {},
     "replication-offset-checkpoint": {"watermark": 0},
     "cleaner-offset-checkpoint": {"cleaned": {}},
-    "written-logs-checkpoint": {"unsettled": set()},
+    "written-logs-checkpoint": {"unsettled": {}},
     "t-0/partition.metadata": {"t": "out of service"},
     "u-0/partition.metadata": {},  # it is out of service already
     "t-0/leader-epoch-checkpoint": {},
@@ -176,7 +176,7 @@ NOT_ASKED = (
 LEGAL: dict[tuple[str, str], Mapping[str, object]] = {
     (".kafka_cleanshutdown", "empty"): {"broker epoch": -1},  # Kafka before 3.7
     ("cleaner-offset-checkpoint", "empty"): {"cleaned": {}},  # Kafka makes it so
-    ("written-logs-checkpoint", "empty"): {"unsettled": set()},
+    ("written-logs-checkpoint", "empty"): {"unsettled": {}},
 }
 
 

@@ -138,6 +138,14 @@ def test_a_crash_may_take_what_was_never_flushed(tmp_path):
     refused(harness)
 
 
+def test_how_a_process_flushes_says_nothing_of_the_one_that_crashed(tmp_path):
+    """Who has lost records in a crash may begin to flush with the next start."""
+    harness, _ = restarted(tmp_path, clean=False, trimaran_log_fsync="none")
+    harness.partitions.close()
+    harness.directory.close(broker_epoch=None)
+    assert leads(open_harness(tmp_path)) == 0
+
+
 def test_a_crash_of_kafka_may_take_it_too(tmp_path):
     harness = open_harness(tmp_path)
     harness.directory.close(broker_epoch=None)
