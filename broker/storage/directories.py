@@ -154,9 +154,9 @@ class LogDirectories:
             return False
         key = (topic, index)
         for one in self.all:
-            if one.health.offline is not None or key in one or key in one.futures or one.aside:
+            if key in one or key in one.futures or key in one.aside:
                 return False
-            if one.high_watermark(topic, index):
+            if one.health.offline is not None or one.high_watermark(topic, index):
                 return False
         return True
 

@@ -19,6 +19,9 @@ from log.partitions.partition_metadata import FILE_NAME
 from wire.errors import KafkaError
 from wire.primitives import NIL_UUID
 
+# A topic's name that is as long is whole in each name of a directory (`aside_topic`).
+UNCUT_CHARS = 200
+
 
 class AsideReplicas:
     """By the partition's name, as far as the directory's name holds it. `deleted` are those that are to be removed."""
@@ -34,8 +37,11 @@ class AsideReplicas:
         # Topic ids as they were read, nil where there is none: fetches of an empty replica ask again and again.
         self._known: dict[Path, bytes] = {}
 
-    def __bool__(self) -> bool:
-        return bool(self._directories)
+    def __contains__(self, partition: TopicPartition) -> bool:
+        """Whether `copy_of` has to look; quick."""
+        if not self._directories:
+            return False
+        return partition in self._directories or len(partition[0]) > UNCUT_CHARS
 
     def note(self, name: str) -> None:
         """A directory that an earlier process put aside; other names are passed over."""
@@ -65,7 +71,7 @@ class AsideReplicas:
         """The directory of a replica of that topic id, or of one whose `partition.metadata` does not tell. Blocks
         shortly. Raises KafkaError.
         """
-        if not self._directories:
+        if (topic, partition) not in self:
             return None
         keys = {
             (aside_topic(topic, partition, s), partition) for s in (DELETE_SUFFIX, STRAY_SUFFIX)

@@ -9,7 +9,10 @@ import pytest
 
 from broker.storage.new_replicas import Standing
 from log.config import LogConfig
-from log.partitions.names import DELETE_SUFFIX, FUTURE_SUFFIX, STRAY_SUFFIX
+from log.directories.aside_replicas import UNCUT_CHARS
+from log.disk.files import REAL_FILES
+from log.partitions.names import DELETE_SUFFIX, FUTURE_SUFFIX, STRAY_SUFFIX, aside_name
+from log.partitions.partition_metadata import make_partition_directory
 from quorum.metadata.image import LOST_DIRECTORY, UNASSIGNED_DIRECTORY, PartitionImage
 from tests.broker.storage.directories import OTHER_ID, T0, TOPIC_ID, Disks, id_of
 from tests.log.faulty_files import FaultyFiles
@@ -261,3 +264,16 @@ def test_a_deleted_replica_in_a_failed_directory_counts_for_nothing_until_it_is_
     directories = disks.start()
     assert directories.open_log(*T0, OTHER_ID, LogConfig()).log_end_offset == 0
     assert [T0 in one for one in directories.all] == [False, True, False]
+
+
+@pytest.mark.parametrize("length", [1, UNCUT_CHARS, UNCUT_CHARS + 1, 249])
+@pytest.mark.parametrize("partition", [0, 2**31 - 1])
+@pytest.mark.parametrize("suffix", [DELETE_SUFFIX, STRAY_SUFFIX])
+def test_a_copy_is_found_however_long_its_topics_name(disks, length, partition, suffix):
+    key = ("t" * length, partition)
+    copy = disks.path / "b" / aside_name(*key, suffix)
+    make_partition_directory(copy, TOPIC_ID, REAL_FILES)
+    directories = disks.start()
+    assert not directories.knows_nothing_of(*key)
+    assert not directories.is_untouched(*key, TOPIC_ID, id_of("a"), Standing.HELD)
+    assert directories.knows_nothing_of("u", 0)
