@@ -241,6 +241,8 @@ class DirectoryMoves:
                     _append(copy, data)
                     self._throttle.record(len(data), trio.current_time())
                 return True
+            # A shorter log would be taken for one that has lost records.
+            copy.skip_to(source.log_end_offset, move.partition.services.now_ms())
         if copy.flushed_offset < copy.log_end_offset:
             await _flush(copy)
             return True

@@ -272,6 +272,14 @@ class PartitionLog(ReadableLog):
             with self.storage(f"new segment in {self.directory}"):
                 self._roll(self.log_end_offset, now_ms)
 
+    def skip_to(self, offset: int, now_ms: int) -> None:
+        """Ends the log at `offset`, above its end, with an empty segment: compaction has left nothing before it. Raises
+        KafkaError.
+        """
+        with self.storage(f"new segment in {self.directory}"):
+            self._roll(offset, now_ms)
+            self.log_end_offset = offset
+
     def _roll(self, base_offset: int, now_ms: int) -> None:
         if self._segments.active.size:
             _ = self.producers  # it leaves a snapshot although nobody asked for it

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import os
 
 import pytest
 import trio
@@ -24,7 +25,7 @@ from quorum.metadata.image import TopicImage
 from tests.cluster.data_side import open_harness, topic, topics_image
 from tests.cluster.data_side import partition as partition_image
 from tests.cluster.nodes import CLUSTER_ID
-from tests.log.helpers import batch_bytes, view_of
+from tests.log.helpers import batch_bytes, read_all, view_of
 from wire.errors import ErrorCode, KafkaError
 
 
@@ -32,16 +33,22 @@ class Moves:
     """Partitions of `t` in directory `a`, and a directory `b`."""
 
     def __init__(self, tmp_path, partitions=1):
-        self.harness = open_harness(tmp_path / "a")
-        self.a, self.b = self.harness.directory, other_directory(tmp_path / "b")
+        self._path, self._partitions = tmp_path / "a", partitions
+        self.b = other_directory(tmp_path / "b")
+        self.start_again()
+        for index in range(partitions):
+            data = batch_bytes(3)
+            self.harness.leader("t", index).append(memoryview(data), [view_of(data)])
+
+    def start_again(self):
+        """A process that knows both directories; the one before has closed `a`."""
+        self.harness = open_harness(self._path)
+        self.a = self.harness.directory
         self.harness.directories.all.append(self.b)
         self.harness.partitions._services.commit._commits[self.b.health] = GroupCommit(
             self.b.health
         )
-        self.harness.set_image(topic("t", *[partition_image()] * partitions))
-        for index in range(partitions):
-            data = batch_bytes(3)
-            self.harness.leader("t", index).append(memoryview(data), [view_of(data)])
+        self.harness.set_image(topic("t", *[partition_image()] * self._partitions))
         self.moves = self.harness.context.moves
 
     def request(self, index, directory):
@@ -483,3 +490,36 @@ async def test_what_was_read_of_a_log_that_is_no_more_is_not_copied(
         end = 3 if meanwhile == "replaced" else 1
         assert setup.harness.partitions.find("t", 0).log.log_end_offset == end
     assert setup.holding()[0] == (None if meanwhile == "deleted" else "b")
+
+
+def bases(log):
+    return [int.from_bytes(batch[:8]) for batch in read_all(log)]
+
+
+async def test_a_log_that_ends_with_a_gap_ends_there_after_a_move_too(tmp_path):
+    """Apache Kafka's cleaner leaves nothing of a segment whose last records are tombstones."""
+    setup = Moves(tmp_path)
+    log = setup.harness.leader("t", 0).log
+    data = batch_bytes(3)
+    for _ in range(2):
+        setup.harness.leader("t", 0).append(memoryview(data), [view_of(data)])
+    log.roll(0)
+    setup.harness.partitions.close()
+    setup.a.close(broker_epoch=1)
+    os.truncate(setup.a.path / "t-0" / f"{0:020}.log", len(data))
+    for suffix in ("index", "timeindex"):
+        (setup.a.path / "t-0" / f"{0:020}.{suffix}").unlink()
+    for file in (setup.a.path / "t-0").glob("*.snapshot"):
+        file.unlink()
+    setup.start_again()
+    assert setup.harness.leader().log.log_end_offset == 9
+    setup.request(0, setup.b)
+    await setup.run()
+    assert setup.holding()[0] == "b"
+    setup.harness.leader().append(memoryview(data), [view_of(data)])
+    assert bases(setup.harness.leader().log) == [0, 9]
+    for one in (setup.a, setup.b):
+        one.close(broker_epoch=2)
+    moved = LogDirectory(setup.b.path)
+    assert bases(moved.open_log("t", 0, LogConfig())) == [0, 9]
+    moved.close(broker_epoch=None)
