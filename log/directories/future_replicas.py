@@ -91,7 +91,7 @@ class FutureReplicas:
     def has_records(self, topic: str, partition: int) -> bool:
         """Whether something was copied so far. Raises KafkaError."""
         directory = self._directories[topic, partition]
-        with self._health.guard(f"looking into {directory}"):
+        with self._health.guard_names(f"looking into {directory}"):
             return has_records(directory, self._files)
 
     def is_of(self, topic: str, partition: int, topic_id: bytes) -> bool:

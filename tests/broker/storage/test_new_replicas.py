@@ -277,3 +277,14 @@ def test_a_copy_is_found_however_long_its_topics_name(disks, length, partition, 
     assert not directories.knows_nothing_of(*key)
     assert not directories.is_untouched(*key, TOPIC_ID, id_of("a"), Standing.HELD)
     assert directories.knows_nothing_of("u", 0)
+
+
+@pytest.mark.parametrize("standing", OLD)
+def test_a_copy_on_its_way_that_may_not_be_read_takes_no_directory_out_of_service(disks, standing):
+    disks.write("b", 10)
+    copy = disks.rename("b", FUTURE_SUFFIX)
+    files = FaultyFiles()
+    directories = disks.start(files=files)
+    files.fail_at("list_directory", error=errno.EACCES, sticky=True)
+    assert str(copy) in refused(directories, id_of("a"), standing)
+    assert [one.offline for one in directories.all] == [None, None, None]
