@@ -108,6 +108,8 @@ def _run_pytest(mutation: Mutation, tests: list[str], marks: list[str]) -> int:
     os.environ["TMPDIR"] = place
     ignored = [f"--ignore={test}" for test in NOT_TESTS]
     own = ["-q", "-s", "-p", "no:cacheprovider", "-p", "no:xdist"]
+    # The operators import the product, of whose modules pytest rewrites the assertions where its plugin is installed.
+    own += ["-W", "ignore:Module already imported:pytest.PytestAssertRewriteWarning"]
     own += ["-m", " and ".join(f"not {one}" for one in NOT_WITH if one not in marks)]
     try:
         return pytest.main([*own, *ignored, f"--basetemp={place}/tests", *tests], [mutation])

@@ -14,8 +14,9 @@ from dataclasses import dataclass, replace
 from functools import partial, wraps
 from typing import Any, Protocol
 
+from wire.declarations import EncodedArray
 from wire.errors import ErrorCode, KafkaError
-from wire.schema import Message
+from wire.schema import Message, encode_element
 from wire.security.acls import CLUSTER_NAME, Operation, ResourceType
 from wire.transport.access import ITSELF, JudgedBy, Need
 from wire.transport.calls import Call, CloseConnection, DeferredResponse, finished
@@ -84,7 +85,7 @@ class _Refused:
     path: str
     asks_anyway: bool = False
 
-    def merged(self, response: Any) -> Any:
+    def merged(self, response: Any, call: Call) -> Any:
         if self.response is None:
             return response
         if (
@@ -93,7 +94,11 @@ class _Refused:
             raise CloseConnection("part of a request without an answer is not allowed")
         if self.asks_anyway and response.error_code:
             return response
-        getattr(response, self.path).extend(getattr(self.response, self.path))
+        items, refused = getattr(response, self.path), getattr(self.response, self.path)
+        if isinstance(items, EncodedArray):
+            version = call.header.api_version
+            refused = [encode_element(one, type(response), version) for one in refused]
+        items.extend(refused)
         return response
 
 
@@ -236,15 +241,17 @@ def _behind(guard: _Guard, handler: Handler) -> Handler:
             return refused.response
         response = handler(left, context, call)
         if isinstance(response, DeferredResponse):
-            return _later(response, lambda one: guard.filter(refused.merged(one), context, call))
-        return guard.filter(refused.merged(response), context, call)
+            return _later(
+                response, lambda one: guard.filter(refused.merged(one, call), context, call)
+            )
+        return guard.filter(refused.merged(response, call), context, call)
 
     async def in_turns(request: Message, context: Any, call: Call) -> Any:
         left, refused = await guard.admit_in_turns(request, context, call)
         if left is None:
             return refused.response
         response = await finished(handler(left, context, call))
-        return await guard.filter_in_turns(refused.merged(response), context, call)
+        return await guard.filter_in_turns(refused.merged(response, call), context, call)
 
     @wraps(handler)
     async def handle(request: Message, context: Any, call: Call) -> Any:
@@ -252,7 +259,7 @@ def _behind(guard: _Guard, handler: Handler) -> Handler:
         if left is None:
             return refused.response
         handling: Awaitable[Any] = handler(left, context, call)
-        return await guard.filter_in_turns(refused.merged(await handling), context, call)
+        return await guard.filter_in_turns(refused.merged(await handling, call), context, call)
 
     return handle if inspect.iscoroutinefunction(handler) else begin
 
