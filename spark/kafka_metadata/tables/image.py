@@ -38,8 +38,7 @@ COLUMNS = (
     Column(
         "kind",
         STRING,
-        "topic, partition, broker, controller, voter, config, client_quota, acl, scram, token, feature, producer_ids, "
-        "quorum, unknown_records: those of a later Kafka, by which the image may be stale",
+        "topic, broker, config, voter and the like (`metadata image` shows each); unknown_records of a later Kafka",
     ),
     Column(
         "name",
