@@ -440,7 +440,7 @@ NAMED_TWICE = """
 ## What a request names twice
 
 A repeated item does not multiply a response. It is answered once, or the request or the item is refused.
-What is answered each time takes a few bytes. Where Apache Kafka does otherwise the second column says so.
+An item that is answered each time takes a few bytes. The second column says what Apache Kafka does instead.
 
 | request | answered | Apache Kafka | |
 |---|---|---|---|"""
