@@ -127,14 +127,14 @@ class FailingBuilder:
 
 def test_an_archive_that_a_jvm_does_not_start_with_is_given_up(monkeypatch):
     pyspark = pytest.importorskip("pyspark")
-    from spark import class_archive, session
+    from spark import class_archive, sessions
 
     forgotten = []
     monkeypatch.setattr(pyspark.SparkContext, "_gateway", None)
     monkeypatch.setattr(class_archive, "options", lambda _conf: ["-XX:SharedArchiveFile=/damaged"])
     monkeypatch.setattr(class_archive, "forget", lambda: forgotten.append(True))
     builder = FailingBuilder()
-    assert session._started(builder, is_local=True, conf={}) == "a session"
+    assert sessions._started(builder, is_local=True, conf={}) == "a session"
     assert ["Archive" in options for options in builder.tried] == [True, False]
     assert forgotten
 
