@@ -163,7 +163,7 @@ class DirectoryMoves:
         return begun
 
     def _is_last(self, partition: Partition, directory: LogDirectory) -> bool:
-        """What it was copied from is away: it may be all that is left."""
+        """Whether the source of the copy is missing, so that the copy may be the last one left."""
         key = (partition.topic, partition.index)
         return self._directories.holding(*key) is None and directory.futures.is_of(
             *key, partition.topic_id
@@ -236,7 +236,7 @@ class DirectoryMoves:
                     data = await run_blocking(piece.read)
                 except OSError as error:
                     raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, str(error)) from error
-                # Else the copy is nobody's, or the bytes may be of two histories of the source.
+                # Else the move has ended, or the bytes may be of two histories of the source.
                 if self._goes_from(move, source) and source.truncations == truncations:
                     _append(copy, data)
                     self._throttle.record(len(data), trio.current_time())

@@ -33,7 +33,7 @@ log = logging.getLogger(__name__)
 PARTITIONS_PER_TURN = 50
 # Asked who lags: 10 ms of work.
 LEADERS_PER_TURN = 5_000
-# Of one of them: segments that are removed, each with four files, and producers that are looked at. 10 ms of work.
+# Segments that are removed in one turn, each with four files, and producers that are checked: 10 ms of work.
 SEGMENTS_PER_TURN = 100
 PRODUCERS_PER_TURN = 50_000
 # After the start, as Kafka's log.initial.task.delay.ms: a broker that a full disk ends again and again must come to it.

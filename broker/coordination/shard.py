@@ -106,8 +106,8 @@ class CoordinatorShard(Protocol[R]):
         """The epoch is over: leaves a response for every token it holds. Nothing is written any more."""
 
     def unload(self) -> None:
-        """Lets go of the state when nobody uses it any more. Runs in a thread, where a value after the other is freed
-        without holding the interpreter lock for long.
+        """Releases the state after its last use. Runs in a thread, and frees one value after another: so it never holds
+        the interpreter lock for long.
         """
 
 

@@ -1,4 +1,4 @@
-"""What a read_committed consumer must leave out of records that it is given (KIP-98).
+"""Finds the aborted transactions that a read_committed consumer must filter out of its records (KIP-98).
 
 Mostly nothing, which is found at once. Under a transaction that is open for long, a hundred thousand others may have
 been aborted; then they are listed in steps when the fetch is answered. The list is bounded by the records, as each
@@ -13,8 +13,8 @@ from log.steps import Steps, TakesLong, at_once
 from node.runtime.steps import pieces
 from wire.messages.fetch import AbortedTransaction
 
-# Of work on a partition's aborted transactions when it is looked at (see `log.steps`); what takes more is done when it
-# is answered, in steps.
+# The work on a partition's aborted transactions that a poll does at once (see `log.steps`). The response does more, in
+# steps.
 UNITS_AT_ONCE = 60
 # To name an aborted transaction in the answer takes a microsecond.
 LISTED_PER_STEP, LISTED_PER_UNIT = 1_000, 5
@@ -31,7 +31,7 @@ def aborted_at_once(log: PartitionLog, records: object) -> list[AbortedTransacti
 
 
 def aborted(log: PartitionLog, records: object) -> Steps[list[AbortedTransaction]]:
-    """What a read_committed consumer must leave out of `records`. Raises KafkaError as `PartitionLog.find_aborted`."""
+    """Lists what a read_committed consumer must filter out of `records`. Raises as `PartitionLog.find_aborted`."""
     if not isinstance(records, LogSlice):
         return []
     found = yield from log.find_aborted(records.first_offset, records.end_offset)

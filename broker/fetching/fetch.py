@@ -147,7 +147,7 @@ class Fetch:
 
     @property
     def is_worth_a_look(self) -> bool:
-        """Whether `look` may find enough. A session is told of all but watermarks, which alone answer nobody."""
+        """Whether `look` may find enough. A session hears of all but watermarks, which alone end no wait."""
         reader = self._reader
         return self.released or reader.data_came or not reader.in_session
 

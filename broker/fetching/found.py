@@ -1,4 +1,4 @@
-"""What a look at one partition of a fetch gave."""
+"""The result of polling one partition of a fetch."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from wire.messages.fetch import PartitionData
 
 @dataclass(slots=True)
 class Found:
-    """What the last look at a slot gave; `size` of the records; `urgent` ends the wait."""
+    """The result of the last poll of a slot; `size` of the records; `urgent` ends the wait."""
 
     data: PartitionData
     size: int

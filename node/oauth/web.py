@@ -96,8 +96,8 @@ class Web:
 
 
 class _Deadline:
-    """Bounds the whole exchange: a time-out of a socket begins anew with each byte, so a peer that drips is waited for
-    without end. At the deadline the socket is shut down, which wakes the thread that reads or writes.
+    """Bounds the whole exchange: a time-out of a socket restarts with each byte, so a peer that drips would keep it
+    waiting without end. At the deadline the socket is shut down, which wakes the thread that reads or writes.
     """
 
     def __init__(self, seconds: float) -> None:

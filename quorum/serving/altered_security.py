@@ -36,7 +36,7 @@ _FILES = ("ssl.keystore.location", "ssl.truststore.location", "trimaran.ssl.crl.
 
 
 class AlteredSecurity:
-    """A `Publisher`. Acts when somebody alters `listener.name.…` of this node; files are read in a thread."""
+    """A `Publisher`. Acts when a client alters `listener.name.…` of this node; files are read in a thread."""
 
     def __init__(
         self,
@@ -107,7 +107,7 @@ class AlteredSecurity:
     ) -> tuple[
         list[tuple[Listener, ListenerSecurity]], list[tuple[ClientSecurity, ClientSecurity]]
     ]:
-        """What listeners and clients shall use. For a thread. Raises ConfigError."""
+        """Reads what listeners and clients shall use. Blocks, so it belongs into a thread. Raises ConfigError."""
         secured = [(one, listener_security(config, one.name, self._logins)) for one in listeners]
         clients = [(one, make(config)) for one, make in self._clients if one is not PLAINTEXT]
         return secured, clients

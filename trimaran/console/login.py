@@ -24,7 +24,7 @@ PATH = "/login"
 # A working day; then the password is asked for again.
 SESSION_SECONDS = 12 * 3600.0
 SESSIONS_MAX = 1_000
-# Nobody guesses one of twelve letters, as long as wrong ones are answered late.
+# Guessing one of twelve letters is hopeless while wrong guesses are answered late.
 PASSWORD_CHARACTERS_MIN = 12
 # How late the first wrong one of an address is answered; each further one doubles it.
 WRONG_SECONDS = 0.1
@@ -52,7 +52,7 @@ class Login:
         return bool(self.password)
 
     async def knows(self, headers: Mapping[str, str], address: str) -> bool:
-        """Whether a request is of somebody who has logged in. The answer to a wrong password comes late."""
+        """Whether the sender of a request has logged in. The answer to a wrong password comes late."""
         if not self.password:
             return True
         kind, _, given = headers.get("authorization", "").partition(" ")
@@ -64,7 +64,7 @@ class Login:
     async def is_right(self, given: str, address: str) -> bool:
         """Compares in constant time. A wrong password is held back, the longer the more often `address` was wrong.
 
-        The right one never waits: behind a proxy all clients have one address, and a guesser must lock nobody out.
+        The right one never waits: behind a proxy all clients have one address, and guesses must not lock them out.
         """
         if hmac.compare_digest(_digest(given), _digest(self.password)):
             return True

@@ -17,7 +17,7 @@ _PEER_CREDENTIALS = struct.Struct("3i")  # pid, uid, gid: `struct ucred` of Linu
 
 
 def write_private(path: Path, text: str) -> None:
-    """Replaces the content; nobody else may read it, since settings may hold passwords. Raises OSError."""
+    """Replaces the content. No other user may read it, since settings may hold passwords. Raises OSError."""
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
     with open(descriptor, "w") as file:
         if stat.S_ISREG(os.fstat(descriptor).st_mode):

@@ -1,7 +1,7 @@
 """Reads a small file that a setting names: a store, a token, a set of keys.
 
 Clients may name such a path (`ssl.keystore.location` of a listener is a dynamic config), so it may be a FIFO, which
-nobody writes to, or a device without end.
+has no writer, or a device without end.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ def read_small_file(path: str | Path, bytes_max: int = SMALL_FILE_BYTES_MAX) -> 
     Raises:
         OSError: it cannot be read, is no regular file, or has more than `bytes_max` bytes; `strerror` says which.
     """
-    # Without O_NONBLOCK the opening of a FIFO waits until somebody writes to it.
+    # Without O_NONBLOCK the opening of a FIFO waits for a writer.
     descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     try:
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):

@@ -24,7 +24,7 @@ from zkcompat.zookeeper.errors import PathRefusedError
 
 log = logging.getLogger(__name__)
 
-# Of one kind within ten seconds: what another client does to many znodes must not fill the log.
+# Lines of one kind within ten seconds: another client that changes many znodes must not fill the log.
 LINES_MAX = 10
 _TREE_DIFFERS = ("NoNode", "NodeExists", "NotEmpty", "BadVersion")
 

@@ -198,7 +198,7 @@ class Session:
 
     def _guarded(self, call: Callable[[], object]) -> None:
         """Runs a callback of kazoo in the loop of trio, where an exception would end the run as an internal error;
-        the connection is given up instead, and whoever uses it starts over.
+        the session gives the connection up instead, and its users start over.
         """
         try:
             call()
