@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, settings
 from xdist.scheduler import LoadFileScheduling
 
 from tests import own_output
-from tests.interop.suites import results
+from tests.interop.suites import results, sources
 
 settings.register_profile(
     "deterministic",
@@ -43,6 +43,8 @@ settings.load_profile("deterministic")  # --hypothesis-profile loads another one
 
 
 def pytest_configure(config):
+    if named := config.getoption("--sources"):
+        os.environ[sources.VARIABLE] = named
     own_output.watch(config)
     # Without any handler Python writes a warning to standard error. Within tests pytest has handlers of its own.
     logging.getLogger().addHandler(logging.NullHandler())
@@ -72,6 +74,11 @@ def pytest_addoption(parser):
         "--record",
         action="store_true",
         help="keep what tests with clients say, for docs/compatibility.md",
+    )
+    parser.addoption(
+        "--sources",
+        metavar="FOLDER",
+        help="checkouts of suites of others that no package carries, each in a folder of its name",
     )
 
 

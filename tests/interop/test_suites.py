@@ -8,13 +8,14 @@ import os
 
 import pytest
 
-from tests.interop.suites import franz_go, kafka_python, librdkafka, results
+from tests.interop.suites import results
 from tests.interop.suites.gaps import GAPS
+from tests.interop.suites.registry import SUITES
 from tests.interop.suites.running import run, why_not
 from tests.interop.suites.variants import VARIANTS
 
 
-@pytest.mark.parametrize("suite", [librdkafka, franz_go, kafka_python], ids=lambda one: one.NAME)
+@pytest.mark.parametrize("suite", SUITES, ids=lambda one: one.NAME)
 def test_what_passes_on_kafka_passes_on_us(suite, tmp_path):
     assert missed(suite, tmp_path) == set(), f"logs in {tmp_path}"
 

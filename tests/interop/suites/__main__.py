@@ -5,11 +5,12 @@ import tempfile
 from collections import Counter
 from pathlib import Path
 
-from tests.interop.suites import franz_go, kafka_python, librdkafka, results
+from tests.interop.suites import results
+from tests.interop.suites.registry import SUITES as EVERY
 from tests.interop.suites.running import run
 from tests.interop.suites.variants import VARIANTS
 
-SUITES = {suite.NAME: suite for suite in (librdkafka, franz_go, kafka_python, *VARIANTS)}
+SUITES = {suite.NAME: suite for suite in (*EVERY, *VARIANTS)}
 
 
 def main(suite, kind, *only):

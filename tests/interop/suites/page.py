@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections import Counter
 from pathlib import Path
 
-from tests.interop.suites import franz_go, kafka_python, librdkafka, results
+from tests.interop.suites import results
 from tests.interop.suites.gaps import APART, GAPS, ON_KAFKA
+from tests.interop.suites.registry import SUITES
 from tests.interop.suites.results import FAILED, PASSED, SKIPPED
 from tests.interop.suites.variants import VARIANTS
 
 PAGE = Path(__file__).parents[3] / "docs" / "compatibility.md"
 HEADING = "## Tests of others, and clients\n"
-SUITES = (librdkafka, franz_go, kafka_python)
 INTRODUCTION = """
 This section is written from what the runs said (`tests/interop/suites/results/`).
 `REWRITE_TRANSCRIPTS=1 pytest tests/test_compatibility.py` writes it.

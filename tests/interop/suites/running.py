@@ -2,7 +2,7 @@
 
 import shutil
 
-from tests.interop.suites import kafka_python
+from tests.interop.suites import kafka_python, sources
 from tests.interop.suites.clusters import BROKERS, cluster
 from tests.interop.suites.variants import Variant
 
@@ -10,7 +10,11 @@ from tests.interop.suites.variants import Variant
 def why_not(suite):
     """What it needs and is not here; None when it can run."""
     missing = [tool for tool in suite.NEEDS if shutil.which(tool) is None]
-    return f"needs {' and '.join(missing)} on the PATH" if missing else None
+    if missing:
+        return f"needs {' and '.join(missing)} on the PATH"
+    if hasattr(suite, "SOURCES") and sources.folder(suite) is None:
+        return f"no package carries its tests: --sources FOLDER, with a checkout in FOLDER/{suite.SOURCES}"
+    return None
 
 
 def run(suite, kind, work, only=()):

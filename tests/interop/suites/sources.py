@@ -1,0 +1,14 @@
+"""Checkouts of suites that no package index carries: `./dev interop --sources FOLDER -k suites` names where they lie."""
+
+import os
+from pathlib import Path
+
+# `python -m tests.interop.suites` takes it from here; the option of pytest sets it.
+VARIABLE = "TRIMARAN_SUITE_SOURCES"
+
+
+def folder(suite):
+    """The checkout of a suite; None when no folder is named or it lacks this one."""
+    named = os.environ.get(VARIABLE)
+    found = Path(named).absolute() / suite.SOURCES if named else None
+    return found if found and found.is_dir() else None
