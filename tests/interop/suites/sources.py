@@ -1,4 +1,4 @@
-"""Checkouts of suites that no package index carries: `./dev interop --sources FOLDER -k suites` names where they lie."""
+"""Checkouts of suites that no package index carries: `./dev interop -k suites --sources FOLDER` says where they are."""
 
 import os
 from pathlib import Path
