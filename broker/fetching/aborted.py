@@ -30,11 +30,15 @@ def aborted_at_once(log: PartitionLog, records: object) -> list[AbortedTransacti
         return None
 
 
-def aborted(log: PartitionLog, records: object) -> Steps[list[AbortedTransaction]]:
-    """Lists what a read_committed consumer must filter out of `records`. Raises as `PartitionLog.find_aborted`."""
+def aborted(
+    log: PartitionLog, records: object, removals: int | None = None
+) -> Steps[list[AbortedTransaction]]:
+    """Lists what a read_committed consumer must filter out of `records`; `removals` and errors as of
+    `PartitionLog.find_aborted`.
+    """
     if not isinstance(records, LogSlice):
         return []
-    found = yield from log.find_aborted(records.first_offset, records.end_offset)
+    found = yield from log.find_aborted(records.first_offset, records.end_offset, removals)
     listed = []
     for some in pieces(found, LISTED_PER_STEP):
         listed += [

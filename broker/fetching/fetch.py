@@ -15,7 +15,7 @@ from itertools import islice
 from typing import TypeAlias
 
 from broker.fetching.aborted import aborted, aborted_at_once
-from broker.fetching.found import Found, is_news
+from broker.fetching.found import Found, Unlisted, is_news
 from broker.fetching.replica_selection import FROM_LEADER
 from broker.fetching.slots import Slot
 from broker.partitions.follower_reads import FollowerReads
@@ -25,7 +25,6 @@ from broker.partitions.partition import Partition
 from broker.partitions.registry import Partitions
 from broker.partitions.traffic import TopicTraffic
 from log.old_formats.down_conversion import OVERFLOW
-from log.partitions.partition_log import PartitionLog
 from log.steps import Steps
 from node.replication_throttle import ReplicationThrottle
 from node.runtime.long_lived import LongLived
@@ -237,9 +236,11 @@ class Fetch:
             topic.partitions.append(self._taken(slot, one))
         return list(topics.values())
 
-    def _list_aborted(self, slot: Slot, found: Found, log: PartitionLog) -> Steps[None]:
+    def _list_aborted(self, slot: Slot, found: Found, unlisted: Unlisted) -> Steps[None]:
         try:
-            found.data.aborted_transactions = yield from aborted(log, found.data.records)
+            found.data.aborted_transactions = yield from aborted(
+                unlisted.log, found.data.records, unlisted.removals
+            )
         except KafkaError as error:
             found.data, found.size, found.again = self._error_data(slot, error.code), 0, True
 
@@ -414,7 +415,7 @@ class Fetch:
             watermark=data.high_watermark,
             log_start_offset=data.log_start_offset,
             leader=leader if isinstance(leader, LeaderEpoch) else None,
-            unlisted=log if lists_later else None,
+            unlisted=Unlisted(log, log.removals) if lists_later else None,
         )
 
     def _held_back(self, source: Source) -> bool:

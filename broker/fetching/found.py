@@ -3,11 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from broker.fetching.slots import Slot
 from broker.partitions.leader import LeaderEpoch
 from log.partitions.partition_log import PartitionLog
 from wire.messages.fetch import PartitionData
+
+
+class Unlisted(NamedTuple):
+    """A log whose aborted transactions take long to find, and its `removals` when the records were read."""
+
+    log: PartitionLog
+    removals: int
 
 
 @dataclass(slots=True)
@@ -21,7 +29,7 @@ class Found:
     watermark: int = -1
     log_start_offset: int = -1
     leader: LeaderEpoch | None = None  # who gives records
-    unlisted: PartitionLog | None = None  # its aborted transactions take long to find
+    unlisted: Unlisted | None = None
 
 
 def is_news(slot: Slot, found: Found) -> bool:

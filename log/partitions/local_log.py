@@ -93,6 +93,11 @@ class LocalLog:
         return self._segments.active
 
     @property
+    def removals(self) -> int:
+        """How many segments have left the log since it was opened: cut, expired or compacted."""
+        return self._segments.removals
+
+    @property
     def flushed_offset(self) -> int:
         return self._flushing.flushed_offset
 
@@ -116,19 +121,24 @@ class LocalLog:
             except SegmentDamaged as damage:
                 raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, str(damage)) from damage
 
-    def _while_it_lasts(self, steps: Steps[T]) -> Steps[T]:
-        """Nothing that was found is true after a truncation, and the files of a log that is closed have other names."""
+    def _while_it_lasts(self, steps: Steps[T], removals: int | None = None) -> Steps[T]:
+        """Nothing that was found is true after a truncation, and the files of a log that is closed have other names;
+        given `removals`, also not after a segment has left the log since.
+        """
         before = self.truncations, self.is_closed
         while True:
+            if (self.truncations, self.is_closed) != before or removals not in (
+                None,
+                self.removals,
+            ):
+                steps.close()
+                raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"{self} has changed")
             try:
                 done = next(steps)
             except StopIteration as end:
                 result: T = end.value
                 return result
             yield done
-            if (self.truncations, self.is_closed) != before:
-                steps.close()
-                raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"{self} has changed")
 
     # Writing
 

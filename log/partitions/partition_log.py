@@ -34,6 +34,7 @@ from log.segments.transaction_index import AbortedTransaction
 from log.steps import Steps, at_once
 from wire.errors import ErrorCode, KafkaError
 
+Aborted = list[AbortedTransaction]
 EPOCH_MAX = (1 << 31) - 1
 
 
@@ -173,9 +174,7 @@ class PartitionLog(ReadableLog):
         """Gives the batches the next offsets and `leader_epoch`, and writes them with one call.
 
         `batches` are exactly the bytes of `views`, validated; they are stamped in place when writable, else copied.
-
-        Raises:
-            KafkaError: RECORD_LIST_TOO_LARGE, more than a segment holds; KAFKA_STORAGE_ERROR.
+        Raises KafkaError: RECORD_LIST_TOO_LARGE, more than a segment holds; KAFKA_STORAGE_ERROR.
         """
         self.health.check()
         if len(batches) > self.config.segment_bytes:
@@ -293,7 +292,7 @@ class PartitionLog(ReadableLog):
         stable = self.producers.last_stable_offset(high_watermark)
         return min(max(stable, self.log_start_offset), high_watermark)
 
-    def aborted_transactions(self, start: int, end: int) -> list[AbortedTransaction]:
+    def aborted_transactions(self, start: int, end: int) -> Aborted:
         """As `find_aborted`, in one go."""
         return at_once(self.find_aborted(start, end))
 
@@ -301,15 +300,18 @@ class PartitionLog(ReadableLog):
         """Whether `find_aborted` finds nothing from `start` on, as in most logs; False also where that is not known."""
         return self._producers.state is not None and self._segments.has_no_aborts(start)
 
-    def find_aborted(self, start: int, end: int) -> Steps[list[AbortedTransaction]]:
+    def find_aborted(self, start: int, end: int, removals: int | None = None) -> Steps[Aborted]:
         """The aborted transactions with a part in [start, end), by their markers' offsets (T8).
 
-        Raises KafkaError: KAFKA_STORAGE_ERROR; NOT_LEADER_OR_FOLLOWER, the log was cut or closed between two steps.
+        `removals`: those of the log when the records were read (default: now). A segment's index goes with it, while
+        its readers keep the records: aborted ones would look committed. Raises KafkaError: KAFKA_STORAGE_ERROR;
+        NOT_LEADER_OR_FOLLOWER, the log was cut or closed between two steps, or a segment has left it.
         """
+        removals = self.removals if removals is None else removals
         yield from self.load_producers()  # after a crash this completes the indexes
-        return (yield from self._while_it_lasts(self._find_aborted(start, end)))
+        return (yield from self._while_it_lasts(self._find_aborted(start, end), removals))
 
-    def _find_aborted(self, start: int, end: int) -> Steps[list[AbortedTransaction]]:
+    def _find_aborted(self, start: int, end: int) -> Steps[Aborted]:
         with self.storage(f"transaction index of {self.directory.name}"):
             try:
                 return (yield from self._segments.aborted_transactions(start, end))
@@ -322,10 +324,7 @@ class PartitionLog(ReadableLog):
 
     def truncate_to(self, offset: int) -> None:
         """Removes every batch with a record at `offset` or above; the log then ends behind what is left, or begins anew
-        where nothing is.
-
-        Raises:
-            KafkaError: KAFKA_STORAGE_ERROR.
+        where nothing is. Raises KafkaError KAFKA_STORAGE_ERROR.
         """
         if offset >= self.log_end_offset:
             self.epochs.truncate_from_end(offset)

@@ -10,11 +10,13 @@ yields int          so many headers were read
 yields Candidate    a batch is to be searched: `find` says what is sent back, or thrown
 ```
 
-Between two steps the log may change, but not close; a segment that was removed is passed over.
+Between two steps the log may change, but not close; in the place of a segment that was removed stands what is there
+then: compaction keeps records in another one.
 """
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Generator, Iterator, Sequence
 from typing import NamedTuple, TypeAlias
 
@@ -160,8 +162,8 @@ def find_timestamp(
 
     Raises SegmentDamaged, OSError, and what is thrown.
     """
-    for segment in list(segments.since(start_offset)):
-        if not (segment.size and segments.holds(segment)):
+    for segment in _as_they_are(segments, start_offset):
+        if not segment.size:
             continue
         if (yield from largest_timestamp(segment, index_interval)) < timestamp_ms:
             continue
@@ -186,19 +188,27 @@ def find_timestamp(
     return None
 
 
+def _as_they_are(segments: Segments, offset: int) -> Iterator[Segment]:
+    """The segments that hold `offset` or more; again from the same offset on where one is removed meanwhile."""
+    while True:
+        segment = segments.all[max(0, bisect_right(segments.bases, offset) - 1)]
+        yield segment
+        if not segment.removed:
+            following = bisect_right(segments.bases, segment.base_offset)
+            if following == len(segments):
+                return
+            offset = segments.bases[following]
+
+
 def find_max_timestamp(segments: Segments, index_interval: int) -> TimestampLookup:
     """The first record that has the largest timestamp of the log, unless compaction took it.
 
     Raises SegmentDamaged, OSError, and what is thrown.
     """
-    largest: Segment | None = None
-    for segment in list(segments.all):
-        if not (segment.size and segments.holds(segment)):
-            continue
-        timestamp = yield from largest_timestamp(segment, index_interval)
-        if timestamp > (NO_TIMESTAMP if largest is None else largest.max_timestamp):
-            largest = segment
-    if largest is None or not segments.holds(largest):
+    largest = yield from _newest_of(segments, index_interval)
+    while largest is not None and largest.removed:
+        largest = yield from _newest_of(segments, index_interval)
+    if largest is None:
         return None
     files, file, timestamp = largest.files, largest.file, largest.max_timestamp
     start = largest.locate(largest.max_timestamp_offset, index_interval)
@@ -210,6 +220,17 @@ def find_max_timestamp(segments: Segments, index_interval: int) -> TimestampLook
             return found
         break
     raise SegmentDamaged(f"{largest.path(LOG_SUFFIX)}: no record has its largest timestamp")
+
+
+def _newest_of(segments: Segments, index_interval: int) -> Steps[Segment | None]:
+    largest: Segment | None = None
+    for segment in _as_they_are(segments, 0):
+        if not segment.size:
+            continue
+        timestamp = yield from largest_timestamp(segment, index_interval)
+        if timestamp > (NO_TIMESTAMP if largest is None else largest.max_timestamp):
+            largest = segment
+    return largest
 
 
 def offsets_before(
@@ -241,6 +262,8 @@ def _modified_ms(segment: Segment) -> int:
 def _start_position(segment: Segment, timestamp_ms: int, index_interval: int) -> Steps[int]:
     """A batch before which no record is as late; the index entry used is checked against its batch."""
     for _ in range(2):
+        if segment.removed:
+            return 0
         try:
             entry = segment.time_index.floor(timestamp_ms)
         except IndexDamaged:

@@ -46,6 +46,8 @@ def rebuild_in_steps(segment: Segment, index_interval: int) -> Steps[None]:
 
     Nothing is changed if it was cut or removed between two steps. Raises OSError.
     """
+    if _is_removed(segment):
+        return  # another file may have its name
     if segment.may_be_written_to:
         segment.rebuild(index_interval)
         return
@@ -59,3 +61,7 @@ def rebuild_in_steps(segment: Segment, index_interval: int) -> Steps[None]:
             return
     twin.offset_index.write_behind = twin.time_index.write_behind = False
     segment.take_over(twin)
+
+
+def _is_removed(segment: Segment) -> bool:
+    return segment.removed

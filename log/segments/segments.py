@@ -39,6 +39,7 @@ class Segments:
         self.active = segments[-1]
         # Renamed, and when `purge` saw them first.
         self.deleted_files: dict[Path, int | None] = {}
+        self.removals = 0  # segments that left the log, for whatever reason
         self._files = files
         self._sealed_bytes = sum(segment.size for segment in segments[:-1])
         self._recently_read: list[Segment] = []
@@ -162,6 +163,7 @@ class Segments:
     def _remove_files(self, segment: Segment) -> None:
         """Renames the files (cheap); whoever owns threads unlinks them later. Readers keep what they have open."""
         segment.removed = True
+        self.removals += 1
         if segment in self._recently_read:
             self._recently_read.remove(segment)
         if not segment.exists:

@@ -6,7 +6,8 @@ from broker.fetching import aborted as listing
 from log.batches.batch import iter_batches
 from log.batches.records import NewRecord, build_batch
 from log.segments import transaction_index
-from tests.broker.fetching.asking import ask_one, wanted
+from log.steps import at_once
+from tests.broker.fetching.asking import ask_one, fetch_of, wanted
 from tests.cluster.data_side import open_harness, partition, topic
 from tests.counted_work import Work
 from wire.errors import ErrorCode, KafkaError
@@ -73,3 +74,17 @@ async def test_a_log_that_is_cut_while_its_aborts_are_looked_for_answers_nothing
     with pytest.raises(KafkaError, match="has changed") as refused:
         next(steps)
     assert refused.value.code is ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+
+async def test_records_whose_segment_expires_before_their_aborts_are_listed_are_not_sent(harness):
+    """Their file is open still, and without the list they would look committed."""
+    log = harness.leader().log
+    fetch, _, slots = fetch_of(harness, wanted(), isolation_level=1)
+    fetch.look()
+    log.roll(0)
+    log.delete_records_before(log.log_end_offset)
+    assert log.apply_retention(0, log.log_end_offset) == 1
+    [answered] = at_once(fetch.answer_all(slots))
+    [data] = answered.partitions
+    assert data.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+    assert not data.records
