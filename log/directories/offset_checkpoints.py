@@ -244,11 +244,10 @@ class OffsetCheckpoints:
 
     def _lower(self, key: TopicPartition, offset: int) -> set[str]:
         """In memory; returns the files that do not say so yet."""
-        if self.cleaner_offsets.get(key, 0) > offset:
-            self.cleaner_offsets[key] = offset
         lowered = set()
-        # Of the start: the log begins anew, before where it began. Of the watermark: an unclean election.
-        for name in (LOG_START_OFFSETS, RECOVERY_POINTS, HIGH_WATERMARKS):
+        # Of the start: the log begins anew, before where it began. Of the watermark, and of what is compacted, all of
+        # which is below it: an unclean election.
+        for name in (LOG_START_OFFSETS, RECOVERY_POINTS, HIGH_WATERMARKS, CLEANER_OFFSETS):
             if self._live[name].get(key, 0) > offset:
                 self._live[name][key] = offset
                 lowered.add(name)

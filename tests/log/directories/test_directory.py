@@ -429,6 +429,18 @@ def test_damaged_checkpoints_are_reported_and_nothing_is_guessed(path, text, cap
     directory.close(broker_epoch=None)
 
 
+def test_a_log_is_dirty_from_where_it_was_cut_also_after_a_restart(path):
+    """What is appended there was never compacted: a tombstone would go, and the value before it would come back."""
+    directory = LogDirectory(path)
+    log = fill(directory.create_log("t", 0, TOPIC_ID, SMALL), 20)
+    log.flush()
+    directory.write_checkpoints(directory.offsets.collect_cleaned({("t", 0): 45}))
+    log.truncate_to(30)
+    assert read_offsets(path / CLEANER_OFFSETS) == {("t", 0): 30}
+    directory.close(broker_epoch=1)
+    assert LogDirectory(path).offsets.cleaner_offsets == {("t", 0): 30}
+
+
 def test_a_truncation_lowers_the_checkpoint_before_bytes_go(path):
     """Else a crash after it would look like lost data, and the replica would be refused for ever."""
     files = FaultyFiles()
