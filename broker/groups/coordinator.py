@@ -203,9 +203,7 @@ class GroupCoordinator:
         try:
             return epoch.submit(result)
         except KafkaError:
-            epoch.step_when_loaded(
-                lambda shard, at: shard.consumers.heartbeat_failed(given.request, at)
-            )
+            epoch.step_when_loaded(lambda shard, at: shard.consumer_heartbeat_failed(given, at))
             raise
 
     async def _resolve_patterns(self, epoch: _GroupEpoch, group_id: str) -> None:

@@ -255,15 +255,20 @@ class GroupCoordinatorShard:
     def consumer_heartbeat(
         self, given: ConsumerHeartbeat, at: Instant
     ) -> Result[GroupRecord, ConsumerGroupHeartbeatResponse]:
-        """A member of the consumer protocol; its first makes a consumer group of a classic one.
-
-        Raises:
-            KafkaError: the request is refused.
-        """
+        """A member of the consumer protocol; its first makes a consumer group of a classic one. Raises KafkaError."""
         classic = self.groups.get(given.request.group_id)
         result = self.consumers.heartbeat(given, classic, at)
         self._upgrade = None if classic is None else (classic, at)
         return result
+
+    def consumer_heartbeat_failed(self, given: ConsumerHeartbeat, at: Instant) -> None:
+        """What `consumer_heartbeat` decided could not be written: the group is of the protocol that it was."""
+        self._upgrade = None
+        self.consumers.heartbeat_failed(given, at)
+        if (classic := self.groups.get(given.request.group_id)) is not None:
+            operation = self._operation(classic, at)
+            for member in classic.members.values():
+                operation.expect_heartbeat_if_absent(member)
 
     # -- offsets
 

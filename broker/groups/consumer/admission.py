@@ -143,7 +143,7 @@ def _replace_static(
     member = replace(known, id=member_id, epoch=JOINING_EPOCH, previous_epoch=JOINING_EPOCH)
     target = group.target.get(known.id, {})
     operation.write(member_tombstones(group.id, known.id))
-    operation.cancel_timers(known.id)
+    operation.replaced = known.id
     operation.write_member(member)
     operation.write([target_record(group.id, member_id, target)])
     operation.write_current(member)

@@ -42,7 +42,11 @@ from wire.messages.heartbeat import HeartbeatRequest
 from wire.messages.join_group import JoinGroupResponse
 from wire.messages.leave_group import MemberIdentity, MemberResponse
 from wire.messages.sync_group import SyncGroupRequest, SyncGroupResponse
-from wire.records.consumer_groups import ConsumerGroupKey, ConsumerGroupValue
+from wire.records.consumer_groups import (
+    ConsumerGroupKey,
+    ConsumerGroupMemberMetadataKey,
+    ConsumerGroupValue,
+)
 from wire.records.groups import GroupMetadataKey
 
 # Of a member that could not be fenced because nothing could be written: when it is tried again.
@@ -271,20 +275,29 @@ class ConsumerGroups:
 
     def write_failed(self, write: ConsumerGroupWrite, at: Instant) -> None:
         """What timers have led to begins again, after a while: what is written in pieces would fail without a pause."""
+        for key, _ in write.records:
+            if isinstance(key, ConsumerGroupMemberMetadataKey):
+                self._disown(key.group_id, key.member_id)
         group = self._groups.get(write.group_id)
         if group is not None:
             self.forget(write.group_id)
             self.expect_members(group, at)
 
-    def heartbeat_failed(self, request: ConsumerGroupHeartbeatRequest, at: Instant) -> None:
+    def _disown(self, group_id: str, member_id: str) -> None:
+        """A member counts for nobody, unless it is one."""
+        group = self._groups.get(group_id)
+        if group is None or member_id not in group.members:
+            self._account.gone((group_id, member_id), 0)
+
+    def heartbeat_failed(self, given: ConsumerHeartbeat, at: Instant) -> None:
         """Nothing of it was written: who was to go is still there, and is put out when its session ends. What the group
         was busy with may have ended with it, as when the last of the consumer protocol goes: that begins again.
         """
+        request = given.request
         group = self._groups.get(request.group_id)
         if group is None or request.member_epoch < JOINING_EPOCH:
             self.forget(request.group_id)
-        if group is None or request.member_id not in group.members:
-            self._account.gone((request.group_id, request.member_id), 0)
+        self._disown(request.group_id, request.member_id or given.new_id)
         if group is None:
             return
         member = group.members.get(request.member_id)

@@ -246,6 +246,8 @@ def move_on(
         gives_up = any(operation.topics.name_of(t) not in names for t in member.assigned)
     epoch = group.assignment_epoch
     moved = reconcile(member, epoch, target, group.owner, reported, gives_up=gives_up)
+    if operation.replaced:
+        operation.cancel_timers(operation.replaced)
     if moved != member:
         operation.write_current(moved)
         if moved.state is MemberState.UNREVOKED_PARTITIONS and not moved.uses_classic_protocol:

@@ -100,7 +100,7 @@ def _consumer_member(member: Member, epoch: int, topics: Topics) -> ConsumerMemb
         for one in decode_assignment(member.assignment).assigned_partitions:
             topic = topics.find(one.topic)
             if topic is not None:
-                assigned[topic.id] = dict.fromkeys(one.partitions, epoch)
+                assigned.setdefault(topic.id, {}).update(dict.fromkeys(one.partitions, epoch))
     return ConsumerMember(
         id=member.id,
         instance_id=member.instance_id,

@@ -60,6 +60,8 @@ class ConsumerOperation:
     work: GroupWork
     # Whether whoever asks may take so many bytes more.
     fits: Callable[[int], bool] = lambda _more: True
+    # The member whose place a static one takes: it keeps its timers until nothing can be refused any more.
+    replaced: str = ""
     records: list[GroupRecord] = field(default_factory=list)
 
     # -- records

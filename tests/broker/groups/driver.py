@@ -313,7 +313,7 @@ class Driver:
             return error.code
         self.settle()
         if self.failing is not None and result.records:
-            self.shard.consumers.heartbeat_failed(request, self.at)
+            self.shard.consumer_heartbeat_failed(given, self.at)
             return self.failing
         answer = self.submit(result)
         if not self.matching_later:

@@ -404,3 +404,13 @@ def test_what_is_known_of_a_connection_has_a_bound():
     assert len(arrivals._connection_of) <= KEPT_PER_CONNECTION + 1
     assert arrivals.closed(1) == [("g", "0")]
     assert not arrivals._connection_of
+
+
+def test_members_whose_first_record_was_not_written_count_for_nobody(driver):
+    """A member tries again under another id, as long as replicas are missing."""
+    driver.consumer_heartbeat("a")
+    driver.failing = E.NOT_ENOUGH_REPLICAS
+    driver.join("classic", version=3)
+    assert driver.answers["classic"].error_code == E.NOT_ENOUGH_REPLICAS
+    assert driver.consumer_heartbeat("", version=0) == E.NOT_ENOUGH_REPLICAS
+    driver.check_account()

@@ -13,7 +13,12 @@ from broker.groups.operation import Timer, TimerKey
 from tests.broker.groups.consumer.test_rules import assignment
 from tests.broker.groups.driver import Driver, FakeTopics, subscription, topic_id
 from wire.errors import ErrorCode
-from wire.messages.consumer_protocol import decode_assignment
+from wire.messages.consumer_protocol import (
+    ConsumerProtocolAssignment,
+    ConsumerProtocolAssignmentTopicPartition,
+    decode_assignment,
+    encode_assignment,
+)
 
 E = ErrorCode
 
@@ -62,6 +67,15 @@ def test_the_epoch_goes_on_from_the_generation_and_the_topics_are_looked_at(driv
     member = consumer(driver).members[ids["a"]]
     assert (member.epoch, member.previous_epoch) == (1, 1)
     assert member.assigned == {topic_id("t"): dict.fromkeys(range(4), 1)}
+
+
+def test_a_topic_may_be_named_twice_in_what_a_classic_member_was_assigned(driver):
+    """Each partition keeps its owner: nobody else is given one that is still read."""
+    named = [ConsumerProtocolAssignmentTopicPartition(topic="t", partitions=[n]) for n in (0, 1)]
+    both = encode_assignment(ConsumerProtocolAssignment(assigned_partitions=named), 0)
+    ids = classic_group(driver, "a", assigned={"a": both})
+    driver.consumer_heartbeat("n")
+    assert {consumer(driver).owner(topic_id("t"), n) for n in (0, 1)} == {ids["a"]}
 
 
 def test_a_group_without_a_generation_begins_at_an_epoch_that_members_can_have(driver):

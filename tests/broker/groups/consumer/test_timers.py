@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from broker.groups import memory
 from broker.groups.consumer import assigning, target
 from broker.groups.operation import Timer, TimerKey
 from tests.broker.groups.driver import Driver
@@ -221,3 +222,51 @@ def test_a_target_of_a_clock_that_went_ahead_is_not_waited_for():
     driver = Driver(log=ahead.log, settings=ahead.settings)
     driver.consumer_heartbeat("b")
     assert behind(driver) == 0
+
+
+@pytest.mark.parametrize("size", [0, 200_000])
+def test_a_static_member_leaves_in_time_though_another_was_refused_its_place(
+    driver, monkeypatch, size
+):
+    """Also a refusal that comes late, when its place was given already: its partitions are not held for ever."""
+    driver.consumer_heartbeat("a", instance="i")
+    driver.consumer_heartbeat("a", -2, instance="i")
+    monkeypatch.setattr(memory, "GROUPS_BYTES_MAX", 100_000)
+    refusal = driver.consumer_heartbeat(
+        "b", instance="i", topics=["t" * size], regex=None if size else "("
+    )
+    assert refusal == (
+        ErrorCode.GROUP_MAX_SIZE_REACHED if size else ErrorCode.INVALID_REGULAR_EXPRESSION
+    )
+    assert members(driver, "g") == {"a"}
+    driver.advance(45)
+    assert members(driver, "g") == set()
+
+
+def static_of_a_classic_group(driver):
+    driver.join("j", instance="i", session_ms=30_000)
+    driver.advance(3)
+    answer = driver.answers["j"]
+    driver.sync("s", answer.member_id, answer.generation_id, {answer.member_id: b""}, instance="i")
+    assert driver.heartbeat(answer.member_id, answer.generation_id, instance="i") == 0
+
+
+def test_a_static_member_of_a_classic_group_leaves_in_time_though_the_upgrade_was_refused(driver):
+    static_of_a_classic_group(driver)
+    assert (
+        driver.consumer_heartbeat("b", instance="i", regex="(")
+        == ErrorCode.INVALID_REGULAR_EXPRESSION
+    )
+    driver.advance(30)
+    assert not driver.shard.groups["g"].members
+
+
+def test_a_static_member_of_a_classic_group_leaves_in_time_though_the_upgrade_was_not_written(
+    driver,
+):
+    static_of_a_classic_group(driver)
+    driver.failing = ErrorCode.NOT_ENOUGH_REPLICAS
+    assert driver.consumer_heartbeat("b", instance="i") == ErrorCode.NOT_ENOUGH_REPLICAS
+    driver.failing = None
+    driver.advance(30)
+    assert not driver.shard.groups["g"].members
