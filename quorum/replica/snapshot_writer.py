@@ -121,8 +121,9 @@ class Snapshotter:
         files = self._log.snapshots
         batches = _encode(snapshot_id, content, self._log.history, now_ms())
         await run_blocking(files.write, snapshot_id, batches)
-        if content.end_offset < self._log.start_offset:
-            return  # a newer one was fetched meanwhile
+        if content.end_offset < self._log.start_offset:  # a newer one was fetched meanwhile
+            await run_blocking(files.unlink, [files.path(snapshot_id)])
+            return
         files.added(snapshot_id)
         size = files.size(snapshot_id)
         events.SNAPSHOT_WRITTEN.log(log, snapshot=snapshot_id, bytes=size)
@@ -134,18 +135,27 @@ class Snapshotter:
         """
         assert isinstance(self._log, MetadataLog)
         files = self._log.snapshots
-        while len(files.ids) > 1 and (
-            0 <= self._policy.retention_bytes < self._total_bytes(self._log)
-            or await self._is_too_old(files, files.ids[0])
-        ):
-            gone = self._log.clean_before(files.ids[1], now_ms())
-            await run_blocking(files.unlink, gone)
+        while len(files.ids) > 1:
+            oldest = files.ids[0]
+            is_too_much = 0 <= self._policy.retention_bytes < self._total_bytes(self._log)
+            if not is_too_much and not await self._is_too_old(files, oldest):
+                break
+            if (
+                oldest in files.ids
+            ):  # else one was fetched meanwhile, which has taken the place of all
+                gone = self._log.clean_before(files.ids[1], now_ms())
+                await run_blocking(files.unlink, gone)
         await run_blocking(self._log.log.purge)
 
     async def _is_too_old(self, files: SnapshotFiles, snapshot_id: OffsetAndEpoch) -> bool:
         if self._policy.retention_ms < 0:
             return False
-        head = await run_blocking(files.read, snapshot_id, 0, READ_BYTES)
+        try:
+            head = await run_blocking(files.read, snapshot_id, 0, READ_BYTES)
+        except FileNotFoundError:
+            if snapshot_id in files.ids:
+                raise
+            return True
         return now_ms() - appended_at_ms(snapshot_id, head) > self._policy.retention_ms
 
     @staticmethod

@@ -1,12 +1,20 @@
 """When a snapshot of the metadata is due."""
 
+from types import SimpleNamespace
+
 import pytest
 import trio
+import trio.testing
 
+from quorum.raft.types import OffsetAndEpoch
+from quorum.raft_log.metadata_log import MetadataLog
+from quorum.raft_log.snapshot_files import SnapshotFiles
+from quorum.raft_log.snapshot_format import encode_snapshot
 from quorum.replica import snapshot_writer as snapshots
-from quorum.replica.snapshot_writer import SnapshotPolicy
+from quorum.replica.snapshot_writer import SnapshotPolicy, Snapshotter
 from tests.cluster.in_process import cluster, connected_to
 from tests.cluster.nodes import SECONDS
+from tests.log.helpers import fill, open_log
 from tests.quorum.controller.test_server import creation
 
 MIB = 1 << 20
@@ -39,3 +47,29 @@ async def test_a_node_follows_that(tmp_path, monkeypatch):
             while log.latest_snapshot is None:
                 await trio.lowlevel.checkpoint()
             assert log.snapshots.size(log.latest_snapshot) > 0
+
+
+SNAPSHOTS = [OffsetAndEpoch(offset, 1) for offset in (10, 20, 30)]
+
+
+def encoded(snapshot_id):
+    return encode_snapshot(snapshot_id, [], appended_at_ms=1, now_ms=1)
+
+
+async def test_a_snapshot_may_be_fetched_while_old_ones_are_dropped(tmp_path):
+    """Of a node that was suspended for long: its own snapshot is due when it wakes, and the log it knows is gone."""
+    directory = tmp_path / "__cluster_metadata-0"
+    log = fill(open_log(directory), 10, epoch=1)
+    files = SnapshotFiles(directory)
+    metadata_log = MetadataLog(log, files)
+    for snapshot_id in SNAPSHOTS[:2]:
+        files.write(snapshot_id, encoded(snapshot_id))
+        files.added(snapshot_id)
+    snapshotter = Snapshotter(metadata_log, SnapshotPolicy(retention_ms=0), SimpleNamespace())
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(snapshotter.clean)
+        await trio.testing.wait_all_tasks_blocked()
+        files.write(SNAPSHOTS[2], encoded(SNAPSHOTS[2]))
+        files.unlink(metadata_log.start_at_snapshot(SNAPSHOTS[2]))
+    assert files.ids == SNAPSHOTS[2:]
+    assert metadata_log.start_offset == 30
