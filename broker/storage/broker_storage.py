@@ -23,7 +23,7 @@ from node.runtime.errors import StorageFailure
 from node.runtime.group_commit import GroupCommit
 from node.runtime.threads import run_blocking
 from quorum.replica.configured import check_metadata
-from wire.errors import KafkaError
+from wire.errors import ErrorCode, KafkaError
 
 log = logging.getLogger(__name__)
 
@@ -71,7 +71,8 @@ def open_storage(config: ServerConfig, shared: LogDirectory | None) -> Storage:
 
     Raises:
         MetaPropertiesError, DirectoryLocked, MetadataTooNew: the broker cannot start, and why.
-        KafkaError: KAFKA_STORAGE_ERROR, the metadata log's directory cannot be read.
+        KafkaError: KAFKA_STORAGE_ERROR, the metadata log's directory cannot be read, or none of the others: the
+            controller registers no broker without a directory.
     """
     if shared is None:
         check_metadata(config)
@@ -91,6 +92,11 @@ def open_storage(config: ServerConfig, shared: LogDirectory | None) -> Storage:
         metadata = opened[config.metadata_directory]
         _check(list(opened.values()), metadata)
         data = [opened[path] for path in config.log_directories if path in opened]
+        if not data:
+            raise KafkaError(
+                ErrorCode.KAFKA_STORAGE_ERROR,
+                f"none of the log directories can be read: {'; '.join(failed.values())}",
+            )
         directories = LogDirectories(data, metadata=metadata, failed_at_start=failed)
     except BaseException:
         for directory in opened.values():

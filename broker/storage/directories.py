@@ -18,6 +18,7 @@ import trio
 
 from broker import events
 from broker.storage.new_replicas import NOWHERE_YET, Standing, why_not_made
+from broker.storage.out_of_service import OutOfService
 from log.config import LogConfig
 from log.directories.clean_shutdown import EPOCH_UNKNOWN
 from log.directories.directory import LogDirectory
@@ -64,8 +65,7 @@ class LogDirectories:
         self.on_placed: OnPlaced = lambda *_: None
         self.cordoned: Callable[[], Collection[Path]] = tuple
         self._known_failed: set[bytes] = set()
-        # Why a replica is out of service, as it was said last; at most the replicas of this broker.
-        self._told: dict[Key, str] = {}
+        self._out_of_service = OutOfService()
         # Replicas whose logs threads check, and those of them to be deleted as soon as that is done.
         self._checks: dict[Key, trio.Event] = {}
         self._deleted_in_check: dict[Key, LogDirectory] = {}
@@ -224,7 +224,7 @@ class LogDirectories:
                 found = self._place((topic, index), topic_id, assigned, standing)
                 opened = found.create_log(topic, index, topic_id, config)
         except KafkaError as error:
-            self.refused(topic, index, topic_id, error, assigned)
+            self.refused(topic, index, topic_id, error, assigned, standing)
             raise
         if assigned != found.directory_id and (
             assigned != MIGRATING_DIRECTORY or len(self.all) > 1
@@ -278,29 +278,23 @@ class LogDirectories:
         topic_id: bytes,
         error: KafkaError,
         assigned: bytes = UNASSIGNED_DIRECTORY,
+        standing: Standing = Standing.HELD,
     ) -> None:
         """A log could not be opened or made: its directory failed, or the replica is damaged or missing, which then
-        leaves ISR and leadership to others.
+        leaves ISR and leadership to others. A missing one without others stays: it may never have had a log, and no
+        start could tell that from a log that is gone.
         """
         self.storage_failed()
-        key = (topic, index)
-        found = self.holding(topic, index)
+        key, found = (topic, index), self.holding(topic, index)
         if found is not None and found.offline is not None:
             return
         if found is None and assigned not in (*self.online_ids(), *NOWHERE_YET):
             return  # the controller knows that the directory is not there
-        if self._told.get(key) != error.message:
-            self._told[key] = error.message
-            if found is None:
-                events.REPLICA_NOT_MADE.log(log, partition=f"{topic}-{index}", error=error.message)
-            else:
-                events.REPLICA_OFFLINE.log(
-                    log,
-                    partition=f"{topic}-{index}",
-                    error=error.message,
-                    folder=found.path / f"{topic}-{index}",
-                )
-        self.on_placed(topic, index, topic_id, LOST_DIRECTORY)
+        self._out_of_service.note(key, error.message, None if found is None else found.path)
+        if found is None:
+            self._out_of_service.note_before(key, assigned)
+        if found is not None or standing is not Standing.LAST:
+            self.on_placed(topic, index, topic_id, LOST_DIRECTORY)
 
     def take_out(self, topic: str, index: int, topic_id: bytes, reason: str) -> None:
         """An open log was found damaged; nobody uses it any more. Blocks shortly."""
@@ -324,14 +318,18 @@ class LogDirectories:
         directory here any more, as when its disk was replaced or it was moved; else it could never lead again, nor join
         the ISR of a partition without records (KIP-858).
 
-        One that is not here is begun anew where there is a leader to follow, or nobody else may have its records.
+        One that is not here is begun anew where there is a leader to follow, or nobody else may have its records. One
+        that was not found, and is the last by now, stays where it was.
         """
-        if assigned in self._assignable or (topic, index) in self._told:
+        key = (topic, index)
+        is_last = assigned == LOST_DIRECTORY and standing is Standing.LAST
+        if is_last and (before := self._out_of_service.take_back(key)) is not None:
+            self.on_placed(topic, index, topic_id, before)
+        if assigned in self._assignable or key in self._out_of_service:
             return
         found = self.holding(topic, index)
         try:
             if found is None:
-                key = (topic, index)
                 if may_begin_anew and not self._may_be_elsewhere(key, topic_id, standing):
                     self.on_placed(topic, index, topic_id, UNASSIGNED_DIRECTORY)
             elif found.offline is None and found.is_of(topic, index, topic_id):
@@ -379,9 +377,12 @@ class LogDirectories:
         """
         key = (topic, index)
         self.preferred.pop(key, None)
-        self._told.pop(key, None)
+        self._out_of_service.forget(key)
         for directory in self.all:
-            if key in directory and directory.offline is not None:
+            if directory.offline is None:
+                with self.noting_failure(f"a copy of {topic}-{index} is not deleted"):
+                    directory.futures.drop_left(*key, topic_id)
+            elif key in directory:
                 directory.forget(*key)
         found = self.holding(topic, index)
         with self.noting_failure(f"{topic}-{index} is not deleted"):
@@ -417,7 +418,7 @@ class LogDirectories:
                             directory.topic_id(*key)
                             directory.put_aside(*key)
                             events.REPLICA_NOT_ASSIGNED.log(log, topic=key[0], index=key[1])
-                        self._told.pop(key, None)
+                        self._out_of_service.forget(key)
                         work += RENAME
                     if work >= WORK_PER_TURN:
                         work = 0

@@ -30,13 +30,17 @@ class Standing(Enum):
     SPARE = "spare"
     # It may be elected with the records that it has.
     HELD = "held"
+    # As HELD, and no other replica may be elected in its place.
+    LAST = "last"
 
     @classmethod
     def of(cls, state: PartitionImage, node_id: int) -> Standing:
         """Of a replica that is not new."""
         is_led_elsewhere = state.leader not in (-1, node_id)
-        counts = node_id in state.isr or node_id in state.elr
-        return cls.SPARE if is_led_elsewhere and not counts else cls.HELD
+        electable = {*state.isr, *state.elr}
+        if is_led_elsewhere and node_id not in electable:
+            return cls.SPARE
+        return cls.HELD if electable - {node_id} else cls.LAST
 
 
 def _copy_of(directory: LogDirectory, key: Key, topic_id: bytes, standing: Standing) -> Path | None:

@@ -42,6 +42,8 @@ class FutureReplicas:
         self._now_ms = now_ms
         self._deleted = deleted
         self._directories: dict[TopicPartition, Path] = {}
+        # Copies that this process has opened; None while one is being opened, perhaps by a thread.
+        self._opened: dict[TopicPartition, PartitionLog | None] = {}
 
     def __len__(self) -> int:
         return len(self._directories)
@@ -70,19 +72,27 @@ class FutureReplicas:
         The caller keeps it and closes it. Raises KafkaError: KAFKA_STORAGE_ERROR; INVALID_TOPIC_EXCEPTION, the name is
         too long.
         """
-        found = self._directories.get((topic, partition))
+        key = (topic, partition)
+        found = self._directories.get(key)
         if found is not None and not self.is_of(topic, partition, topic_id):
             self.drop(topic, partition)
             found = None
-        return PartitionLog.open(
-            found or self._make(topic, partition, topic_id),
-            config,
-            recovery_point=0,
-            clean_shutdown=found is None,
-            now_ms=self._now_ms(),
-            files=self._files,
-            health=self._health,
-        )
+        self._opened[key] = None
+        try:
+            log = PartitionLog.open(
+                found or self._make(topic, partition, topic_id),
+                config,
+                recovery_point=0,
+                clean_shutdown=found is None,
+                now_ms=self._now_ms(),
+                files=self._files,
+                health=self._health,
+            )
+        except BaseException:
+            del self._opened[key]
+            raise
+        self._opened[key] = log
+        return log
 
     def directory(self, topic: str, partition: int) -> Path:
         """Where the copy is that is on its way here."""
@@ -114,18 +124,34 @@ class FutureReplicas:
 
     def drop(self, topic: str, partition: int, names: Names | None = None) -> None:
         """Gives a move up; the caller has closed the log, whose `names` a flush may still be at. Raises KafkaError."""
-        directory = self._directories.pop((topic, partition), None)
+        directory = self._directories.get((topic, partition))
         if directory is not None:
             target = self._path / aside_name(topic, partition, DELETE_SUFFIX)
             names = names or Names()
             with self._health.guard_names(f"renaming {directory}"), names.taken_away():
                 self._files.rename(directory, target)
+                self._forget((topic, partition))
+                self._deleted[target] = None
                 forget_topic_id(target, self._files)
-            self._deleted[target] = None
+
+    def drop_left(self, topic: str, partition: int, topic_id: bytes) -> None:
+        """As `drop`, of a copy of that topic id that no move has open: one that has failed left it, as it may have been
+        the last. Raises KafkaError, as `is_of` too.
+        """
+        key = (topic, partition)
+        if key not in self:
+            return
+        is_open = key in self._opened and ((log := self._opened[key]) is None or not log.is_closed)
+        if not is_open and self.is_of(topic, partition, topic_id):
+            self.drop(topic, partition)
 
     def promote(self, partition: TopicPartition, target: Path) -> None:
         """The copy takes its partition's name, durably. Blocks shortly. Raises KafkaError."""
         with self._health.guard(f"renaming {self._directories[partition]}"):
             self._files.rename(self._directories[partition], target)
             self._files.fsync_directory(self._path)
+        self._forget(partition)
+
+    def _forget(self, partition: TopicPartition) -> None:
         del self._directories[partition]
+        self._opened.pop(partition, None)

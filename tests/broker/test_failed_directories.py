@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import shutil
 import uuid
+from collections.abc import Sequence
 
 import pytest
 
@@ -15,8 +16,12 @@ from tests.broker.test_end_to_end import in_thread
 from tests.broker.test_failing_moves import read, write
 from tests.broker.test_log_directories import ask
 from tests.cluster.in_process import Cluster, cluster
-from wire.errors import ErrorCode
-from wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from wire.errors import ErrorCode, KafkaError
+from wire.messages.create_topics import (
+    CreatableReplicaAssignment,
+    CreatableTopic,
+    CreateTopicsRequest,
+)
 from wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from wire.primitives import NIL_UUID
 
@@ -56,9 +61,10 @@ def make_unreadable(directory, *, back: bool = False) -> None:
         lock.mkdir()
 
 
-async def create(running: Cluster) -> ErrorCode:
+async def create(running: Cluster, *, replicas: Sequence[int] = (11,)) -> ErrorCode:
+    assignment = CreatableReplicaAssignment(partition_index=0, broker_ids=list(replicas))
     topic = CreatableTopic(
-        name="t", num_partitions=1, replication_factor=1, assignments=[], configs=[]
+        name="t", num_partitions=-1, replication_factor=-1, assignments=[assignment], configs=[]
     )
     answer = await ask(running, CreateTopicsRequest(topics=[topic], timeout_ms=10_000))
     return ErrorCode.of(answer.topics[0].error_code)
@@ -146,11 +152,33 @@ async def test_the_only_replica_waits_for_the_directory_that_has_it(tmp_path, ca
         assert holding(running) is None
         with pytest.raises(Exception, match="KAFKA_STORAGE_ERROR"):
             _ = held.log
-        await running.seen(lambda image: state(running).directory_of(11) == LOST_DIRECTORY)
         assert f"{target}, which could not be read" in caplog.text
+        assert state(running).directory_of(11) != LOST_DIRECTORY, "no other could lead"
         assert not (source / "t-0").exists()
         await running.stop(11)
         make_unreadable(target, back=True)
         await running.start_broker(11, **settings(tmp_path))
         await running.seen(lambda image: state(running).leader == 11)
+        assert await in_thread(read, running.bootstrap, RECORDS) == list(range(RECORDS))
+
+
+async def test_the_last_in_sync_goes_on_without_a_log_when_an_unread_directory_is_back(tmp_path):
+    """Nothing was written yet, and another replica is out of sync: no election by hand is needed."""
+    async with cluster(tmp_path, brokers=0) as running:
+        await running.start_broker(11, **settings(tmp_path))
+        await running.start_broker(12)
+        await running.stop(12)
+        del running.brokers[12]
+        assert await create(running, replicas=[11, 12]) is ErrorCode.NONE
+        await running.seen(lambda image: "t" in image.topics.by_name)
+        assert state(running).isr == (11,)
+        await running.stop(11)
+        make_unreadable(tmp_path / "b")
+        broker = await running.start_broker(11, **settings(tmp_path))
+        with pytest.raises(KafkaError, match="b, which could not be read"):
+            _ = broker.context.partitions.find("t", 0).log
+        await running.stop(11)
+        make_unreadable(tmp_path / "b", back=True)
+        await running.start_broker(11, **settings(tmp_path))
+        await in_thread(write, running.bootstrap, 0, RECORDS)
         assert await in_thread(read, running.bootstrap, RECORDS) == list(range(RECORDS))

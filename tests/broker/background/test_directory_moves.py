@@ -16,6 +16,7 @@ from broker.storage.directories import LogDirectories
 from broker.storage.unfinished_moves import finish_moves
 from log.config import LogConfig
 from log.directories.directory import LogDirectory
+from log.directories.future_replicas import FutureReplicas
 from log.directories.meta_properties import MetaProperties
 from log.disk.files import Files
 from log.partitions.names import DELETE_SUFFIX, FUTURE_SUFFIX
@@ -245,6 +246,48 @@ async def test_the_copy_stays_when_the_disk_fails_that_it_was_made_of(tmp_path):
     setup.a.offline = "the disk is gone"
     await setup.run()
     assert len(futures_of(setup.b)) == 1
+
+
+async def test_a_copy_that_a_failed_move_left_goes_with_its_topic(tmp_path):
+    setup = Moves(tmp_path, partitions=2)
+    for index in (0, 1):
+        setup.request(index, setup.b)
+    setup.a.offline = "the disk is gone"
+    await setup.run()
+    assert len(futures_of(setup.b)) == 2
+    setup.harness.set_image(topic("t", partition_image()))
+    assert list(setup.b.futures) == [("t", 0)]
+    assert len(futures_of(setup.b)) == 1
+    setup.b.purge()
+    assert not [one for one in setup.b.path.iterdir() if one.name.startswith("t-1")]
+
+
+async def test_a_copy_of_a_namesake_stays_when_a_topic_is_deleted(tmp_path):
+    """It belongs to the topic that has the name now; the old one is found out late."""
+    setup = Moves(tmp_path)
+    setup.request(0, setup.b)
+    setup.a.offline = "the disk is gone"
+    await setup.run()
+    setup.harness.directories.delete_log("t", 0, b"another topic's ")
+    assert list(setup.b.futures) == [("t", 0)]
+    assert len(futures_of(setup.b)) == 1
+
+
+async def test_a_copy_that_is_open_is_left_to_its_move(tmp_path, monkeypatch):
+    """A thread may be at its names."""
+    setup = Moves(tmp_path)
+    dropped = []
+    drop = FutureReplicas.drop
+    monkeypatch.setattr(
+        FutureReplicas, "drop", lambda *args: (dropped.append(args[1:3]), drop(*args))
+    )
+    setup.request(0, setup.b)
+    setup.harness.set_image()
+    assert dropped == []
+    assert len(futures_of(setup.b)) == 1
+    await setup.run(lambda: bool(dropped))
+    assert dropped == [("t", 0)]
+    assert not futures_of(setup.b)
 
 
 class FailingDisk(Files):

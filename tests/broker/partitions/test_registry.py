@@ -183,7 +183,7 @@ def test_a_replica_is_made_anew_once(harness):
     held = harness.partitions.find("t", 0)
     assert held.standing is Standing.NEW
     append(harness, b"a")
-    assert held.standing is Standing.HELD
+    assert held.standing is Standing.LAST
     harness.partitions.reopen([held], lambda: harness.directory.put_aside("t", 0))
     assert not held.is_new
     assert code_of(harness.partitions.leader_of, "t", 0) is ErrorCode.KAFKA_STORAGE_ERROR

@@ -9,6 +9,7 @@ from log.config import LogConfig
 from log.partitions.names import FUTURE_SUFFIX
 from quorum.metadata.image import LOST_DIRECTORY, MIGRATING_DIRECTORY, UNASSIGNED_DIRECTORY
 from tests.broker.storage.directories import OTHER_ID, T0, TOPIC_ID, Disks, id_of
+from wire.errors import KafkaError
 
 UNKNOWN = b"z" * 16
 
@@ -138,6 +139,48 @@ def test_a_replica_of_which_there_is_a_copy_is_not_begun_anew(disks):
     disks.write("b", 1)
     disks.rename("b", FUTURE_SUFFIX)
     assert claimed(disks.start(), UNKNOWN, may_begin_anew=True) == []
+
+
+def claimed_last(directories, assigned):
+    return placed_by(
+        directories,
+        lambda: directories.claim(*T0, TOPIC_ID, assigned, Standing.LAST, may_begin_anew=False),
+    )
+
+
+def not_opened(directories, assigned, standing):
+    def ask():
+        with pytest.raises(KafkaError, match="could not be read when the broker started"):
+            directories.open_log(*T0, TOPIC_ID, LogConfig(), assigned, standing)
+
+    return placed_by(directories, ask)
+
+
+@pytest.mark.parametrize("assigned", [UNASSIGNED_DIRECTORY, id_of("a")])
+def test_a_replica_that_is_not_found_is_lost_only_while_others_may_be_elected(
+    disks, assigned, caplog
+):
+    """It may have no log yet. A start with all directories could not tell that from a log that is gone."""
+    directories = disks.start("ab")
+    assert not_opened(directories, assigned, Standing.LAST) == []
+    assert "could not be read when the broker started" in caplog.text
+    assert not_opened(directories, assigned, Standing.HELD) == [(*T0, TOPIC_ID, LOST_DIRECTORY)]
+    assert claimed_last(directories, id_of("a")) == [], "the controller has not heard of it yet"
+    back = [(*T0, TOPIC_ID, assigned)]
+    assert claimed_last(directories, LOST_DIRECTORY) == back, "the others have left meanwhile"
+    assert claimed_last(directories, LOST_DIRECTORY) == []
+
+
+def test_a_damaged_replica_is_lost_though_it_is_the_last(disks):
+    (disks.write("a", 1) / "partition.metadata").write_bytes(b"")
+    directories = disks.start()
+
+    def ask():
+        with pytest.raises(KafkaError):
+            directories.open_log(*T0, TOPIC_ID, LogConfig(), id_of("a"), Standing.LAST)
+
+    assert placed_by(directories, ask) == [(*T0, TOPIC_ID, LOST_DIRECTORY)]
+    assert claimed_last(directories, LOST_DIRECTORY) == []
 
 
 def test_what_was_said_to_be_out_of_service_is_not_claimed_and_its_neighbour_is(disks):

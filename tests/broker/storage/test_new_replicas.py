@@ -246,6 +246,10 @@ STATE = PartitionImage(replicas=(11, 12), directories=(), isr=(12,), leader=12)
         ({"elr": (11,)}, Standing.HELD),
         ({"leader": 11}, Standing.HELD),
         ({"leader": -1}, Standing.HELD),
+        ({"leader": -1, "isr": (11,)}, Standing.LAST),
+        ({"leader": -1, "isr": (), "elr": (11,)}, Standing.LAST),
+        ({"leader": 11, "isr": (11,)}, Standing.LAST),
+        ({"leader": 11, "isr": (11,), "elr": (12,)}, Standing.HELD),
     ],
 )
 def test_the_metadata_say_what_a_replica_is_worth(changes, standing):

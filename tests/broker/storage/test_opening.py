@@ -11,6 +11,7 @@ from log.directories.meta_properties import MetaProperties, MetaPropertiesError
 from tests.broker.storage.directories import NODE_ID, id_of
 from tests.cluster.data_side import config
 from tests.cluster.nodes import CLUSTER_ID
+from wire.errors import ErrorCode, KafkaError
 
 
 @pytest.fixture
@@ -37,6 +38,32 @@ def test_the_directory_that_a_controller_here_has_open_stays_open(tmp_path, refu
         LogDirectory(tmp_path / "a")
     shared.close(broker_epoch=None)
     LogDirectory(tmp_path / "b").close(broker_epoch=None)
+
+
+@pytest.mark.parametrize("has_controller", [False, True])
+def test_a_start_without_any_readable_log_directory_is_refused_by_their_errors(
+    tmp_path, has_controller
+):
+    """The directory of the metadata log is whole. The controller would register no broker without a directory."""
+    (tmp_path / "metadata").mkdir()
+    MetaProperties(CLUSTER_ID, NODE_ID, id_of("m")).save(tmp_path / "metadata")
+    for name in "ab":
+        (tmp_path / name / ".lock").mkdir(parents=True)
+    settings = config(
+        node_id=str(NODE_ID),
+        log_dirs=f"{tmp_path}/a,{tmp_path}/b",
+        metadata_log_dir=f"{tmp_path}/metadata",
+    )
+    shared = LogDirectory(tmp_path / "metadata") if has_controller else None
+    with pytest.raises(KafkaError) as error:
+        open_storage(settings, shared)
+    assert error.value.code is ErrorCode.KAFKA_STORAGE_ERROR
+    assert error.value.message.startswith("none of the log directories can be read: ")
+    assert f"{tmp_path}/a" in error.value.message
+    assert f"{tmp_path}/b" in error.value.message
+    if shared is not None:
+        shared.close(broker_epoch=None)
+    LogDirectory(tmp_path / "metadata").close(broker_epoch=None)
 
 
 @pytest.mark.parametrize(
