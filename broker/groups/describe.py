@@ -17,7 +17,7 @@ from wire.errors import ErrorCode, KafkaError, cut_message
 from wire.messages.describe_groups import DescribedGroup, DescribedGroupMember
 from wire.messages.list_groups import ListedGroup
 
-CLASSIC = "Classic"
+CLASSIC = "classic"
 
 # From this version a group that does not exist is an error, before it is described as dead (KIP-1043).
 NOT_FOUND_VERSION = 6
@@ -35,7 +35,7 @@ def list_groups(
     listed = []
     for group_id in group_ids:
         group = _listed(shard, group_id)
-        if wanted_types and group.group_type.lower() not in wanted_types:
+        if wanted_types and group.group_type not in wanted_types:
             continue
         if not wanted_states or group.group_state.lower() in wanted_states:
             listed.append(group)

@@ -214,7 +214,7 @@ def _checked_configs(topic: CreatableTopic) -> dict[str, str]:
     try:
         check_topic_configs(configs)
     except ConfigError as error:
-        raise KafkaError(ErrorCode.INVALID_CONFIG, str(error)) from error
+        raise KafkaError(ErrorCode.INVALID_CONFIG, error.answer) from error
     return configs
 
 

@@ -21,7 +21,7 @@ from wire.messages.consumer_group_describe import (
 from wire.messages.consumer_group_describe import Member as DescribedMember
 from wire.messages.list_groups import ListedGroup
 
-CONSUMER = "Consumer"
+CONSUMER = "consumer"
 
 # How ConsumerGroupDescribe says which protocol a member speaks (KIP-1099).
 CLASSIC_MEMBER, CONSUMER_MEMBER = 0, 1

@@ -67,7 +67,7 @@ async def test_other_ways_to_ask(tmp_path, autojump_clock):
             request = ListGroupsRequest(states_filter=["stable"], types_filter=types)
             listed = (await rig.call(list_groups, request, 5)).groups
             assert [(one.group_id) for one in listed] == found
-            assert all(one.group_type == "Consumer" for one in listed)
+            assert all(one.group_type == "consumer" for one in listed)
         (code,) = await deleted(rig)
         assert code == E.NON_EMPTY_GROUP
         left = ConsumerGroupHeartbeatRequest(group_id="g", member_id="m", member_epoch=-1)

@@ -25,7 +25,7 @@ async def test_every_version(tmp_path, autojump_clock, version):
         assert answer.error_code == ErrorCode.NONE
         listed = {g.group_id: (g.protocol_type, g.group_state, g.group_type) for g in answer.groups}
         state = ("CompletingRebalance", "Empty") if version >= 4 else ("", "")
-        kind = "Classic" if version >= 5 else ""
+        kind = "classic" if version >= 5 else ""
         assert listed == {"g": ("consumer", state[0], kind), "simple": ("", state[1], kind)}
 
 

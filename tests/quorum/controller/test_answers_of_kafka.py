@@ -115,6 +115,16 @@ def by_hand(*assignments):
             "INVALID_REQUEST",
             "Creation of internal topic __cluster_metadata is prohibited.",
         ),
+        (
+            wanted(configs=[("no.such", "1")]),
+            "INVALID_CONFIG",
+            "Unknown topic config name: no.such",
+        ),
+        (
+            wanted(configs=[("retention.ms", "-7")]),
+            "INVALID_CONFIG",
+            "Invalid value -7 for configuration retention.ms: Value must be at least -1",
+        ),
         *(
             (
                 wanted(partitions=count),
