@@ -11,15 +11,12 @@ import base64
 import hashlib
 import hmac
 import struct
-import textwrap
 from dataclasses import dataclass
 
 MAGIC = b"\xfe\xed\xfe\xed"
 _PEPPER = b"Mighty Aphrodite"
 _DIGEST_BYTES = 20
 _KEY, _CERTIFICATE = 1, 2
-# Far above what anybody keeps in one, and a bound for what a count may make us do.
-_ENTRIES_MAX = 100_000
 _U32, _U16, _I64 = struct.Struct(">I"), struct.Struct(">H"), struct.Struct(">q")
 
 
@@ -64,11 +61,11 @@ def pem_of_jks(data: bytes, password: str | None, key_password: str | None = Non
         _check_digest(data, password)
     reader = _Reader(data[:-_DIGEST_BYTES], len(MAGIC))
     version, count = reader.number(), reader.number()
-    if version not in (1, 2) or count > _ENTRIES_MAX:
+    if version not in (1, 2):
         raise JksError("its version is not known")
     own: list[str] = []
     trusted: list[str] = []
-    for _ in range(count):
+    for _ in range(count):  # each takes some of the bytes, of which there are SMALL_FILE_BYTES_MAX
         tag = reader.number()
         reader.take(reader.number(_U16))  # the alias
         reader.number(_I64)  # when it was made
@@ -99,7 +96,7 @@ def _plain_key(protected: bytes, password: str) -> bytes:
     inner = _content(protected, 0x30)[0]
     _, rest = _content(inner, 0x30)
     sealed, _ = _content(rest, 0x04)
-    if len(sealed) < 2 * _DIGEST_BYTES:
+    if len(sealed) <= 2 * _DIGEST_BYTES:
         raise JksError("a private key ends too early")
     secret = password.encode("utf-16-be")
     salt, hidden = sealed[:_DIGEST_BYTES], sealed[_DIGEST_BYTES:-_DIGEST_BYTES]
@@ -126,5 +123,6 @@ def _content(data: bytes, tag: int) -> tuple[bytes, bytes]:
 
 
 def _pem(kind: str, der: bytes) -> str:
-    lines = textwrap.fill(base64.b64encode(der).decode(), 64)
+    text = base64.b64encode(der).decode()
+    lines = "\n".join(text[place : place + 64] for place in range(0, len(text), 64))
     return f"-----BEGIN {kind}-----\n{lines}\n-----END {kind}-----\n"

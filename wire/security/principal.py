@@ -37,6 +37,7 @@ _SHORT = {
 }
 _EMAIL_OID = "1.2.840.113549.1.9.1"
 _IA5_STRING = 0x16
+_BLANKS = " \r"
 _Rdn = Sequence[tuple[str, str]]
 
 
@@ -62,13 +63,25 @@ def distinguished_name(subject: Sequence[_Rdn]) -> str:
 
 
 def _attribute(name: str, value: str) -> str:
-    if name == "emailAddress" and len(value) < 128 and value.isascii():
-        return f"{_EMAIL_OID}=#{bytes([_IA5_STRING, len(value)]).hex()}{value.encode().hex()}"
+    if name == "emailAddress" and value.isascii():
+        tagged = bytes([_IA5_STRING, *_der_length(len(value))]) + value.encode()
+        return f"{_EMAIL_OID}=#{tagged.hex()}"
     return f"{_SHORT.get(name, name)}={_escaped(value)}"
 
 
+def _der_length(size: int) -> bytes:
+    if size < 0x80:
+        return bytes([size])
+    digits = size.to_bytes((size.bit_length() + 7) // 8, "big")
+    return bytes([0x80 | len(digits)]) + digits
+
+
 def _escaped(value: str) -> str:
-    text = "".join("\\" + c if c in ',+"\\<>;' else c for c in value)
-    if text[:1] in {" ", "#"}:
-        text = "\\" + text
-    return text[:-1] + "\\ " if text.endswith(" ") and len(text) > 1 else text
+    """As `AVA.toRFC2253String` of OpenJDK, which escapes more than RFC 2253 asks for: `=`, each `#`, and each blank at
+    the beginning and at the end.
+    """
+    text = "".join("\\" + c if c in ',=+<>#;"\\' else c for c in value)
+    inner = text.strip(_BLANKS)
+    begin = len(text) - len(text.lstrip(_BLANKS))
+    before, after = text[:begin], text[begin + len(inner) :]
+    return "".join("\\" + c for c in before) + inner + "".join("\\" + c for c in after)

@@ -201,11 +201,7 @@ def _load_trust(context: ssl.SSLContext, settings: TlsSettings) -> None:
             settings.truststore_password,
         )
     else:
-        context.load_default_certs(
-            ssl.Purpose.CLIENT_AUTH
-            if context.protocol == ssl.PROTOCOL_TLS_SERVER
-            else ssl.Purpose.SERVER_AUTH
-        )
+        context.set_default_verify_paths()
         _load_revoked(context, settings)
         return
     _load_revoked(context, settings)

@@ -24,6 +24,7 @@ KAFKAS = (
         ("RULE:(.*)/p-$1/", "x", "p-xp-"),  # Java's replaceAll, twice
         (r"RULE:(a)(b)/$1@$4\$1$12/", "ab", "a@$4$1a2"),
         (r"RULE:^CN=(.*?),O=a\/b$/$1/", "CN=x,O=a/b", "x"),
+        (r"RULE:^CN=(.*)$/\x\/$1\\/", "CN=a", "x/a\\"),
         ("RULE:^CN=(.*)$/$1/", "CN=*", "*"),
         ("RULE:^CN=(.*)$/$1/", r"CN=a\,O=root", r"a\,O=root"),
     ],

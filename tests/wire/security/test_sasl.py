@@ -13,7 +13,7 @@ from wire.messages.sasl_handshake import SaslHandshakeRequest
 from wire.security.exchange import AuthenticationFailed, Challenge, Done
 from wire.security.plain import PlainExchange
 from wire.security.principal import Principal
-from wire.security.sasl import SaslAuthenticator, SaslSettings
+from wire.security.sasl import Login, SaslAuthenticator, SaslSettings
 
 USERS = {"alice": "secret", "bob": "pässword"}
 SETTINGS = SaslSettings({"PLAIN": lambda: PlainExchange(USERS)})
@@ -22,8 +22,8 @@ SETTINGS = SaslSettings({"PLAIN": lambda: PlainExchange(USERS)})
 class Peer:
     """Speaks to an authenticator."""
 
-    def __init__(self, settings=SETTINGS):
-        self.authenticator = SaslAuthenticator(settings)
+    def __init__(self, settings=SETTINGS, before=None):
+        self.authenticator = SaslAuthenticator(settings, before)
 
     def send(self, request, version):
         frame = encode_request(request, version, 7, "c")
@@ -172,6 +172,41 @@ def test_mechanisms_may_have_many_rounds_but_not_endless_ones():
     rounds = [peer.token(b"a")[0].closes for _ in range(9)]
     assert rounds[:8] == [None] * 8
     assert "does not end" in rounds[8]
+
+
+class Rounds:
+    """Logs in whoever is named in the second round."""
+
+    def __init__(self):
+        self.is_begun = False
+
+    def evaluate(self, token):
+        if self.is_begun:
+            return Done(Principal(token.decode(), by_token=token == b"alice"), b"")
+        self.is_begun = True
+        return Challenge(b"?")
+
+
+@pytest.mark.parametrize(
+    ("before", "mechanism", "why"),
+    [
+        (Login(Principal("alice"), "ROUNDS", None), "ROUNDS", None),
+        (Login(Principal("bob"), "ROUNDS", None), "ROUNDS", "another principal"),
+        (Login(Principal("alice", "Other"), "ROUNDS", None), "ROUNDS", "another principal"),
+        (Login(Principal("alice"), "OTHER", None), "ROUNDS", "logged in by OTHER"),
+    ],
+)
+def test_an_open_connection_stays_with_its_principal_and_mechanism(before, mechanism, why):
+    """By a mechanism of two rounds, of which the first says nothing of the principal."""
+    peer = Peer(SaslSettings({"ROUNDS": Rounds}), before)
+    peer.handshake(mechanism=mechanism)
+    replies = [peer.token(token)[0] for token in (b"hello", b"alice")]
+    if why is None:
+        assert [reply.closes for reply in replies] == [None, None]
+        assert replies[1].login.principal[:2] == before.principal[:2]
+    else:
+        assert why in next(reply.closes for reply in replies if reply.closes)
+        assert all(reply.login is None for reply in replies)
 
 
 @pytest.mark.parametrize("token", [b"\0carol\0", b"\0\0secret"])

@@ -18,6 +18,7 @@ from wire.security.scram import (
     ScramExchange,
     credential_of,
     made_up_credential,
+    salted_password,
 )
 from wire.security.scram_client import ScramCredentials
 
@@ -199,6 +200,7 @@ def test_a_nonce_that_only_ends_like_ours_is_refused():
         (1, b"r={nonce}x,s=AAAA,i=" + b"9" * 5000),
         (1, b"r={nonce}x,s=AAAA,i=-1"),
         (1, b"r={nonce}x,s=,i=4096"),
+        (1, b"r={nonce}x,s=A,i=4096"),
         (1, b"r={nonce}x,s====,i=4096"),
         (1, b"r={nonce},s=AAAA,i=4096"),
         (1, b"r=another,s=AAAA,i=4096"),
@@ -206,6 +208,7 @@ def test_a_nonce_that_only_ends_like_ours_is_refused():
         (1, b""),
         (3, b"v=AAAA"),
         (3, b"v="),
+        (3, b"v=A"),
         (3, b"e=other-error"),
         (3, b"v=" + b"A" * (MESSAGE_BYTES_MAX + 1)),
         (3, b""),
@@ -220,6 +223,60 @@ def test_nodes_that_lie_are_refused_before_work_is_done_for_them(step, answer):
     with pytest.raises(AuthenticationRefused):
         converse(client, server(), spoil)
     assert "secret" not in repr(client)
+
+
+@pytest.mark.parametrize("iterations", [4096, 16384])
+def test_a_client_takes_the_least_and_the_most_iterations(iterations):
+    credential = credential_of(MECHANISMS[SHA256], "secret", SALT, iterations)
+    account = ScramAccount(credential, Principal("alice"))
+    done = converse(
+        ScramCredentials(SHA256, "alice", "secret"), ScramExchange(SHA256, lambda *_: account)
+    )
+    assert done.principal == Principal("alice")
+
+
+def test_a_client_salts_its_password_anew_for_another_salt_or_number_of_iterations(monkeypatch):
+    """As a user whose credential is altered while a client runs; else once, since it costs milliseconds."""
+    salted = []
+
+    def counted(digest, password, salt, iterations):
+        salted.append((salt, iterations))
+        return salted_password(digest, password, salt, iterations)
+
+    monkeypatch.setattr("wire.security.scram_client.salted_password", counted)
+    client = ScramCredentials(SHA256, "alice", "secret")
+    asked = [(SALT, 4096), (SALT, 8192), (SALT[::-1], 8192), (SALT[::-1], 8192), (SALT, 4096)]
+    for salt, iterations in asked:
+        account = ScramAccount(
+            credential_of(MECHANISMS[SHA256], "secret", salt, iterations), Principal("alice")
+        )
+        assert converse(client, ScramExchange(SHA256, lambda *_, one=account: one)).principal
+    assert salted == [*asked[:3], asked[4]]
+
+
+def test_the_right_password_of_an_account_without_principal_logs_nobody_in():
+    """As of a delegation token that has ended meanwhile."""
+    account = ScramAccount(credential_of(MECHANISMS[SHA256], "secret", SALT, 4096), None)
+    with pytest.raises(AuthenticationFailed, match="invalid credentials"):
+        converse(
+            ScramCredentials(SHA256, "alice", "secret"), ScramExchange(SHA256, lambda *_: account)
+        )
+
+
+def test_a_message_may_have_as_many_bytes_as_the_bound_says():
+    longest = b"n,,n=alice,r=".ljust(MESSAGE_BYTES_MAX, b"x")
+    assert isinstance(server().evaluate(longest), Challenge)
+    with pytest.raises(AuthenticationFailed, match="no message"):
+        server().evaluate(longest + b"x")
+
+
+@pytest.mark.parametrize("size", [1, 26, 64, 65, 200])
+def test_a_made_up_salt_is_as_long_as_others_and_of_letters_where_they_are(size):
+    for salt in (bytes(range(size)), b"a" * size):
+        like = ScramCredential(salt, bytes(32), bytes(32), 4096)
+        made_up = made_up_credential("sha256", b"k", "a", like)
+        assert (len(made_up.salt), made_up.salt.isalnum()) == (size, salt.isalnum())
+        assert (len(made_up.stored_key), len(made_up.server_key)) == (32, 32)
 
 
 def test_a_token_is_said_to_be_one():

@@ -6,6 +6,7 @@ import socket
 import pytest
 
 from tests.checks import check_each
+from tests.descriptors import end_after_free
 from wire.security.small_files import read_small_file
 from wire.security.tls import TlsError, TlsSettings, client_context
 
@@ -21,6 +22,16 @@ def test_file_that_grows_without_end_is_refused(tmp_path):
     (tmp_path / "store").write_bytes(b"0123456789")
     with pytest.raises(OSError, match="larger than 9 bytes"):
         read_small_file(tmp_path / "store", 9)
+
+
+def test_file_is_closed_whether_it_is_read_or_refused(tmp_path):
+    (tmp_path / "store").write_bytes(b"0123456789")
+    before = end_after_free(1)
+    read_small_file(tmp_path / "store", 10)
+    for path, bytes_max in ((tmp_path / "store", 9), (tmp_path, 10)):
+        with pytest.raises(OSError, match=r"larger|regular file"):
+            read_small_file(path, bytes_max)
+    assert end_after_free(1) == before
 
 
 @pytest.fixture

@@ -2,6 +2,7 @@
 
 import contextlib
 import ssl
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -222,3 +223,28 @@ def test_versions_from_the_oldest_to_the_newest_of_the_named_are_spoken(
 def test_a_listener_without_a_certificate_is_refused():
     with pytest.raises(TlsError, match=r"ssl\.keystore\.location.*needs a certificate"):
         server_context(TlsSettings())
+
+
+def test_a_key_reaches_openssl_where_memory_cannot_be_a_file(certificates, monkeypatch):
+    monkeypatch.delattr("os.memfd_create")
+    context = certificates.server_context()
+    assert context.cert_store_stats()["x509"] == 0
+    assert shaken(context, certificates.client_context()).version() == "TLSv1.3"
+
+
+def test_a_store_of_pkcs12_without_its_package_says_what_to_install(monkeypatch):
+    monkeypatch.setitem(sys.modules, "cryptography.hazmat.primitives.serialization", None)
+    with pytest.raises(TlsError, match=r"needs the package cryptography; pip install") as raised:
+        client_context(TlsSettings(truststore_location=str(STORES / "trust.p12")))
+    assert raised.value.key == "ssl.truststore.type"
+
+
+@pytest.mark.parametrize("make", [server_context, client_context])
+def test_without_a_truststore_the_authorities_of_the_machine_are_trusted(
+    certificates, make, monkeypatch, tmp_path
+):
+    (tmp_path / "ca.pem").write_text(certificates.ca)
+    monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "ca.pem"))
+    settings = certificates.server_settings(client_auth="required")
+    context = make(replace(settings, truststore_certificates=None))
+    assert context.cert_store_stats()["x509"] == 1

@@ -6,7 +6,7 @@ import ssl
 import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import rsa
+from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from cryptography.x509.oid import NameOID
 from hypothesis import given
 from hypothesis import strategies as st
@@ -33,6 +33,7 @@ def certificate(subject, key, issuer, issuer_key, algorithm=SHA_256):
     builder = x509.CertificateBuilder(named(issuer), named(subject), key.public_key(), 7)
     builder = builder.not_valid_before(NOW - dt.timedelta(days=1))
     builder = builder.not_valid_after(NOW + dt.timedelta(days=1))
+    builder = builder.add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
     der = builder.sign(issuer_key, hashes.SHA256()).public_bytes(serialization.Encoding.DER)
     return ssl.DER_cert_to_PEM_cert(der.replace(SHA_256, algorithm))
 
@@ -90,6 +91,32 @@ def test_a_short_key_is_named(keys):
     short = key_of(1024)
     error = refusal(short, certificate("node", short, "ca", keys[1]))
     assert "CN=node,O=Example has an RSA key of 1024 bits" in error.why
+
+
+def test_a_weakness_of_another_kind_is_told_in_general_words(keys):
+    short = ec.generate_private_key(ec.SECP192R1())
+    error = refusal(short, certificate("node", short, "ca", keys[1]))
+    assert "a certificate of the chain is too weak; Java takes that, OpenSSL does not" in error.why
+    assert "(EE_KEY_TOO_SMALL)" in error.why
+
+
+def test_each_weak_digest_that_rsa_signs_has_its_name(keys):
+    own, authority = keys
+    names = {"02": "MD2", "04": "MD5", "05": "SHA-1"}
+    for end, name in names.items():
+        algorithm = SHA_256[:-1] + bytes.fromhex(end)
+        (told,) = weaknesses(certificate("node", own, "ca", authority, algorithm))
+        assert told.endswith(f"is signed with {name}")
+
+
+def test_the_bound_of_keys_is_that_of_openssl(keys):
+    _, authority = keys
+    for bits, is_weak in ((2047, True), (2048, False), (2056, False)):
+        found = weaknesses(certificate("node", key_of(bits), "ca", authority))
+        assert (
+            found
+            == [f"the certificate of CN=node,O=Example has an RSA key of {bits} bits"] * is_weak
+        )
 
 
 def test_a_signature_on_itself_says_nothing(keys):

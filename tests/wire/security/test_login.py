@@ -1,0 +1,79 @@
+"""What a client does with each answer of a node to which it logs in."""
+
+import pytest
+
+from wire.client.errors import AuthenticationRefused
+from wire.errors import ErrorCode
+from wire.messages.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse
+from wire.messages.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
+from wire.security.listener import login
+
+
+class Twice:
+    """A mechanism of two tokens: the second one is the answer to the first, turned round."""
+
+    mechanism = "TWICE"
+    blocks = False
+
+    def prepare(self):
+        """Has nothing to prepare."""
+
+    def exchange(self):
+        answer = yield b"first"
+        yield answer[::-1]
+
+
+def test_each_token_goes_to_the_node_and_the_last_answer_says_how_long_the_login_holds():
+    requests = login(Twice())
+    assert next(requests) == SaslHandshakeRequest(mechanism="TWICE")
+    first = requests.send(SaslHandshakeResponse(mechanisms=["TWICE"]))
+    assert first == SaslAuthenticateRequest(auth_bytes=b"first")
+    second = requests.send(SaslAuthenticateResponse(auth_bytes=b"abc", session_lifetime_ms=9))
+    assert second == SaslAuthenticateRequest(auth_bytes=b"cba")
+    with pytest.raises(StopIteration) as ended:
+        requests.send(SaslAuthenticateResponse(auth_bytes=b"", session_lifetime_ms=5000))
+    assert ended.value.value == 5000
+
+
+@pytest.mark.parametrize(
+    ("code", "mechanisms", "told"),
+    [
+        (
+            ErrorCode.UNSUPPORTED_SASL_MECHANISM,
+            ["PLAIN", "X"],
+            "the node offers the SASL mechanisms PLAIN, X, not TWICE",
+        ),
+        (
+            ErrorCode.UNSUPPORTED_SASL_MECHANISM,
+            [],
+            "the node offers the SASL mechanisms none, not TWICE",
+        ),
+        (
+            ErrorCode.ILLEGAL_SASL_STATE,
+            ["TWICE"],
+            "the node answers SaslHandshake with ILLEGAL_SASL_STATE",
+        ),
+    ],
+)
+def test_a_refused_handshake_says_what_the_node_offers_or_answers(code, mechanisms, told):
+    requests = login(Twice())
+    next(requests)
+    with pytest.raises(AuthenticationRefused) as refused:
+        requests.send(SaslHandshakeResponse(error_code=code, mechanisms=mechanisms))
+    assert str(refused.value) == told
+
+
+@pytest.mark.parametrize(
+    ("message", "told"),
+    [("wrong password", "wrong password"), (None, "SASL_AUTHENTICATION_FAILED")],
+)
+def test_a_refused_token_gives_the_words_of_the_node_or_its_code(message, told):
+    requests = login(Twice())
+    next(requests)
+    requests.send(SaslHandshakeResponse(mechanisms=["TWICE"]))
+    response = SaslAuthenticateResponse(
+        error_code=ErrorCode.SASL_AUTHENTICATION_FAILED, error_message=message, auth_bytes=b""
+    )
+    with pytest.raises(AuthenticationRefused) as refused:
+        requests.send(response)
+    assert str(refused.value) == told
