@@ -1,0 +1,289 @@
+"""Guards before handlers of each kind, for as many items as take several turns, beside a twin that knows no turns."""
+
+from dataclasses import dataclass, field
+
+import pytest
+
+from tests.broker.calls import connection
+from tests.checks import check_each
+from wire.errors import ErrorCode
+from wire.messages.header import decode_response_header, encode_request
+from wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+from wire.messages.list_groups import ListedGroup, ListGroupsRequest, ListGroupsResponse
+from wire.messages.offset_delete import (
+    OffsetDeleteRequest,
+    OffsetDeleteRequestTopic,
+    OffsetDeleteResponse,
+    OffsetDeleteResponseTopic,
+)
+from wire.messages.registry import RESPONSES
+from wire.security.acls import Operation, ResourceType
+from wire.transport.access import (
+    ITSELF,
+    JudgedBy,
+    Need,
+    cluster,
+    configs,
+    groups,
+    needs_of,
+    open_to_all,
+    tokens,
+    topics,
+    transactional_ids,
+    users,
+)
+from wire.transport.calls import DeferredResponse
+from wire.transport.guard import JUDGED_PER_TURN
+from wire.transport.registry import Registry, handles
+
+COUNTS = (1, JUDGED_PER_TURN, JUDGED_PER_TURN + 1, 2 * JUDGED_PER_TURN + 1)
+DENIED = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+
+
+@dataclass
+class Rules:
+    """A judge that allows what `allowed` says of a name, and notes each question."""
+
+    allowed: object
+    asked: list = field(default_factory=list)
+    seen: list | None = None
+
+    def judges(self, context):
+        return True
+
+    def allows(self, context, call, operation, resource_type, name, *, asked_for):
+        self.asked.append((operation, resource_type, name, asked_for))
+        return self.allowed(name)
+
+
+def answered(names, code=ErrorCode.NONE):
+    topics = [OffsetDeleteResponseTopic(name=name, partitions=[]) for name in names]
+    return OffsetDeleteResponse(error_code=code, topics=topics)
+
+
+def refused(request, code, _message):
+    """Says of each topic that it is refused, by another name, since it has no code of its own."""
+    return answered([f"{topic.name}:{code}" for topic in request.topics])
+
+
+def deleting(access, kind, code=ErrorCode.NONE):
+    """A handler of that kind, which deletes what it is asked for, or answers with `code`."""
+
+    def at_once(request, rules, call):
+        rules.seen = [topic.name for topic in request.topics]
+        return answered(rules.seen if code == ErrorCode.NONE else [], code)
+
+    async def later(request, rules, call):
+        return at_once(request, rules, call)
+
+    def deferred(request, rules, call):
+        async def finish():
+            return at_once(request, rules, call)
+
+        return DeferredResponse(finish)
+
+    handler = {"at once": at_once, "later": later, "deferred": deferred}[kind]
+    return handles(OffsetDeleteRequest, versions="0", access=access, on_error=refused)(handler)
+
+
+KINDS = ("at once", "later", "deferred")
+
+
+def asking_for(names):
+    topics = [OffsetDeleteRequestTopic(name=name, partitions=[]) for name in names]
+    return OffsetDeleteRequest(group_id="g", topics=topics)
+
+
+async def answer(handler, rules, request, version=0, *, heavy=False):
+    frame = memoryview(bytearray(encode_request(request, version, 7, "test")))
+    registry = Registry((handler,), judge=rules)
+    if heavy:
+        said = await registry.dispatch_heavy(frame, rules, connection())
+    else:
+        said = registry.dispatch(frame, rules, connection())
+    data = bytes(await said.finish() if hasattr(said, "finish") else said)
+    _, body = decode_response_header(data, request.KEY, version)
+    return RESPONSES[request.KEY].decode(data[body:], version)
+
+
+def is_even(name):
+    return int(name) % 2 == 0
+
+
+DELETE_TOPICS = topics(Operation.READ, "topics.name", "topics")
+
+
+@pytest.mark.parametrize("heavy", [False, True])
+@pytest.mark.parametrize("kind", KINDS)
+async def test_of_any_number_of_items_the_allowed_ones_reach_the_handler_and_the_others_come_last(
+    kind, heavy
+):
+    for count in COUNTS:
+        names = [str(number) for number in range(count)]
+        rules = Rules(is_even)
+        response = await answer(
+            deleting(DELETE_TOPICS, kind), rules, asking_for([*names, *names]), heavy=heavy
+        )
+        allowed = [name for name in [*names, *names] if is_even(name)]
+        denied = [f"{name}:{DENIED}" for name in [*names, *names] if not is_even(name)]
+        assert rules.seen == allowed
+        assert [topic.name for topic in response.topics] == allowed + denied
+        assert rules.asked == [(Operation.READ, ResourceType.TOPIC, name, True) for name in names]
+
+
+@pytest.mark.parametrize("heavy", [False, True])
+@pytest.mark.parametrize("kind", KINDS)
+async def test_a_request_without_items_reaches_the_handler_and_no_judge(kind, heavy):
+    rules = Rules(is_even)
+    await answer(deleting(DELETE_TOPICS, kind), rules, asking_for([]), heavy=heavy)
+    assert (rules.seen, rules.asked) == ([], [])
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(
+    ("names", "code", "told"),
+    [
+        (["1", "2"], ErrorCode.NONE, ["2", f"1:{DENIED}"]),
+        (["1"], ErrorCode.NONE, [f"1:{DENIED}"]),
+        (["1", "2"], ErrorCode.GROUP_ID_NOT_FOUND, []),
+        (["1"], ErrorCode.GROUP_ID_NOT_FOUND, []),
+    ],
+)
+async def test_an_error_of_the_whole_goes_before_refused_items_where_it_is_declared_so(
+    kind, names, code, told
+):
+    """As an unknown group in OffsetDelete: the handler is asked even if no item is left."""
+    rules = Rules(is_even)
+    handler = deleting(DELETE_TOPICS.with_error_of_whole(), kind, code)
+    response = await answer(handler, rules, asking_for(names))
+    assert rules.seen == [name for name in names if is_even(name)]
+    assert (response.error_code, [topic.name for topic in response.topics]) == (code, told)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+async def test_without_that_the_handler_is_asked_for_what_is_left_alone(kind):
+    rules = Rules(is_even)
+    handler = deleting(DELETE_TOPICS, kind, ErrorCode.GROUP_ID_NOT_FOUND)
+    response = await answer(handler, rules, asking_for(["1"]))
+    assert rules.seen is None
+    assert [topic.name for topic in response.topics] == [f"1:{DENIED}"]
+    response = await answer(handler, rules, asking_for(["1", "2"]))
+    assert response.error_code == ErrorCode.GROUP_ID_NOT_FOUND
+    assert [topic.name for topic in response.topics] == [f"1:{DENIED}"]
+
+
+LISTED = groups(Operation.DESCRIBE, listed="groups.group_id")
+
+
+def listing(names, *, is_async):
+    def at_once(request, rules, call):
+        return ListGroupsResponse(
+            groups=[ListedGroup(group_id=name, protocol_type="") for name in names]
+        )
+
+    async def later(request, rules, call):
+        return at_once(request, rules, call)
+
+    handler = later if is_async else at_once
+    return handles(ListGroupsRequest, versions="0-5", access=LISTED)(handler)
+
+
+@pytest.mark.parametrize("is_async", [False, True])
+async def test_of_any_number_of_listed_items_those_allowed_are_seen_in_their_order(is_async):
+    for count in (0, *COUNTS):
+        names, rules = [str(number) for number in range(count)], Rules(is_even)
+        response = await answer(listing(names, is_async=is_async), rules, ListGroupsRequest(), 5)
+        assert [one.group_id for one in response.groups] == [one for one in names if is_even(one)]
+        # A group that is only listed is not asked for: a denial is no refusal of the request, and no failure in logs.
+        group = ResourceType.GROUP
+        assert rules.asked == [(Operation.DESCRIBE, group, name, False) for name in names]
+
+
+async def test_of_several_operations_the_last_one_alone_counts_as_asked_for():
+    @handles(
+        HeartbeatRequest, versions="0-4", access=cluster(Operation.ALTER, Operation.CLUSTER_ACTION)
+    )
+    def handler(request, rules, call):
+        return HeartbeatResponse()
+
+    rules = Rules(lambda name: False)
+    request = HeartbeatRequest(group_id="g", generation_id=1, member_id="m")
+    response = await answer(handler, rules, request, 4)
+    assert response.error_code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+    assert [(operation, asked_for) for operation, _, _, asked_for in rules.asked] == [
+        (Operation.ALTER, False),
+        (Operation.CLUSTER_ACTION, True),
+    ]
+
+
+CODES = [
+    (topics, ErrorCode.TOPIC_AUTHORIZATION_FAILED),
+    (groups, ErrorCode.GROUP_AUTHORIZATION_FAILED),
+    (transactional_ids, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED),
+]
+
+
+@pytest.mark.parametrize(("need", "code"), CODES)
+async def test_each_kind_of_resource_is_refused_by_its_own_code(need, code):
+    handler = handles(
+        HeartbeatRequest, versions="0-4", access=need(Operation.READ, asked="group_id")
+    )(lambda *_: HeartbeatResponse())
+    rules = Rules(lambda name: name == "mine")
+    for name, expected in (("mine", ErrorCode.NONE), ("other", code)):
+        request = HeartbeatRequest(group_id=name, generation_id=1, member_id="m")
+        assert (await answer(handler, rules, request, 4)).error_code == expected
+
+
+NEEDS = [
+    (
+        topics(Operation.WRITE, "a.b", "c", listed="d.e"),
+        Need(ResourceType.TOPIC, (Operation.WRITE,), "a.b", "c", "d.e"),
+    ),
+    (
+        groups(Operation.WRITE, "a.b", "c", listed="d.e"),
+        Need(ResourceType.GROUP, (Operation.WRITE,), "a.b", "c", "d.e"),
+    ),
+    (
+        transactional_ids(Operation.WRITE, "a.b", "c", listed="d.e"),
+        Need(ResourceType.TRANSACTIONAL_ID, (Operation.WRITE,), "a.b", "c", "d.e"),
+    ),
+    (
+        cluster(Operation.ALTER, Operation.READ),
+        Need(ResourceType.CLUSTER, (Operation.ALTER, Operation.READ)),
+    ),
+    (
+        groups(Operation.READ, f"a.{ITSELF}").or_cluster(Operation.ALTER),
+        Need(ResourceType.GROUP, (Operation.READ,), "a.*", on_cluster=(Operation.ALTER,)),
+    ),
+]
+JUDGED_ELSEWHERE = [
+    (tokens(Operation.DESCRIBE), ResourceType.DELEGATION_TOKEN, JudgedBy.HANDLER),
+    (users(Operation.DESCRIBE_TOKENS), ResourceType.USER, JudgedBy.HANDLER),
+    (open_to_all("a test"), ResourceType.UNKNOWN, JudgedBy.NOBODY),
+]
+
+
+def test_each_way_to_declare_a_need_says_what_it_says():
+    def is_said(case):
+        need, expected = case
+        assert need == expected
+        assert need.judged_by is JudgedBy.REGISTRY
+        assert needs_of(need) == (need,)
+
+    check_each(NEEDS, is_said)
+
+
+def test_needs_that_the_registry_does_not_judge_say_where_they_are_and_why():
+    def is_said(case):
+        need, resource_type, judged_by = case
+        assert (need.resource_type, need.judged_by) == (resource_type, judged_by)
+        assert need.why
+
+    check_each(JUDGED_ELSEWHERE, is_said)
+    kinds = [need.resource_type for need in configs(Operation.ALTER_CONFIGS)]
+    assert kinds == [ResourceType.TOPIC, ResourceType.GROUP, ResourceType.CLUSTER]
+    assert {need.operations for need in configs(Operation.ALTER_CONFIGS)} == {
+        (Operation.ALTER_CONFIGS,)
+    }
+    assert {need.judged_by for need in configs(Operation.ALTER_CONFIGS)} == {JudgedBy.HANDLER}
+    assert needs_of(None) == ()
