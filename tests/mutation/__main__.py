@@ -2,8 +2,9 @@
 `survivors.toml` does not argue for.
 
 A room is a folder or a file of the product; `rooms.py` says which tests are asked. `--every K` tries each K-th mutant,
-`--only TEXT` those with TEXT in their name. A whole room goes quickest in two runs: one with the room's own tests
-(`--tests`), its output kept in a file; then one with all tests and what survived the first (`--again FILE`).
+`--first N` begins with the N-th, for another sample, `--only TEXT` tries those with TEXT in their name. A whole room
+goes quickest in two runs: one with the room's own tests (`--tests`), its output kept in a file; then one with all tests
+and what survived the first (`--again FILE`).
 """
 
 import argparse
@@ -31,7 +32,8 @@ def main(arguments: list[str]) -> int:
     options = _options(arguments)
     rooms = {room: _mutants_in(Path(room)) for room in options.rooms}
     mutants = [mutant for of_room in rooms.values() for mutant in of_room]
-    chosen = [one for one in mutants if options.only in one.name][:: options.every]
+    chosen = [one for one in mutants if options.only in one.name]
+    chosen = chosen[options.first :: options.every]
     entries = survivors.read(options.survivors)
     if options.again is not None:
         again = _survivors_in(options.again)
@@ -70,6 +72,7 @@ def _options(arguments: list[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="./dev mutate", description=__doc__)
     parser.add_argument("rooms", nargs="+", metavar="ROOM")
     parser.add_argument("--every", type=int, default=1, metavar="K")
+    parser.add_argument("--first", type=int, default=0, metavar="N")
     parser.add_argument("--only", default="", metavar="TEXT")
     parser.add_argument(
         "--again", type=Path, metavar="FILE", help="only what survived the run that printed FILE"

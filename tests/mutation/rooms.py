@@ -9,6 +9,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 TESTS = Path("tests")
+COORDINATORS = "tests/simulation/test_coordinators.py::test_seeds_hold_every_rule"
 # Tests that meet a room through others: the quickest of those that serve requests.
 BY_WAY_OF = {
     "broker/background": [
@@ -26,8 +27,19 @@ BY_WAY_OF = {
         "tests/broker/test_end_to_end.py",
         "tests/broker/test_transactions.py",
     ],
-    "broker/transactions": ["tests/broker/test_transactions.py", "tests/simulation/coordinators"],
-    "broker/coordination": ["tests/simulation/coordinators"],
+    "broker/transactions": [
+        "tests/broker/handlers/test_add_offsets_to_txn.py",
+        "tests/broker/handlers/test_add_partitions_to_txn.py",
+        "tests/broker/handlers/test_describe_transactions.py",
+        "tests/broker/handlers/test_end_txn.py",
+        "tests/broker/handlers/test_init_producer_id.py",
+        "tests/broker/handlers/test_produce.py",
+        "tests/broker/handlers/test_txn_offset_commit.py",
+        "tests/broker/handlers/test_write_txn_markers.py",
+        "tests/broker/test_transactions.py",
+        COORDINATORS,
+    ],
+    "broker/coordination": [COORDINATORS],
     "broker/handlers": [
         "tests/broker/test_denied.py",
         "tests/broker/test_access_table.py",

@@ -4,6 +4,7 @@ import pytest
 
 from broker.transactions.records import TransactionRecord, TransactionRecordSerde
 from broker.transactions.transaction import Transaction, TransactionState
+from wire.errors import RemoteProtocolError
 from wire.records.transaction_log import TransactionLogValue
 
 ALL_FIELDS = Transaction(
@@ -63,3 +64,32 @@ def test_an_empty_transaction_has_no_partitions_and_a_forgotten_one_no_value(ver
     forgotten = serde.encode(TransactionRecord("id", None), 1)
     assert forgotten.value is None
     assert serde.decode(forgotten.key, None) == TransactionRecord("id", None)
+
+
+def test_a_record_of_another_type_is_passed_over_and_its_time_is_given():
+    serde = TransactionRecordSerde(lambda: 1)
+    written = serde.encode(TransactionRecord("id", ALL_FIELDS), 1234)
+    assert written.timestamp_ms == 1234
+    assert written.key[:2] == b"\0\0"
+    for kind in (b"\0\1", b"\xff\xff"):
+        assert serde.decode(kind + written.key[2:], written.value) is None
+
+
+def test_a_record_that_is_cut_or_of_no_known_state_is_refused():
+    serde = TransactionRecordSerde(lambda: 0)
+    written = serde.encode(TransactionRecord("id", ALL_FIELDS), 1)
+    unknown = TransactionLogValue.decode(written.value[2:], 0)
+    unknown.transaction_status = 6
+    for key, value in (
+        (b"", written.value),
+        (b"\0", written.value),
+        (b"\0\0", written.value),
+        (written.key, b""),
+        (written.key, b"\0"),
+        (written.key, b"\0\0"),
+        (written.key, written.value[:-1]),
+        (written.key, b"\0\0" + unknown.encode(0)),
+    ):
+        with pytest.raises(RemoteProtocolError):
+            serde.decode(key, value)
+    assert serde.decode(b"\0\1", None) is None

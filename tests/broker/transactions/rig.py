@@ -1,0 +1,133 @@
+"""A coordinator of transactions over a real log, with the metadata, the commits and the markers in the test's hands."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import trio
+
+from broker.coordination.shard import Producer
+from broker.transactions.coordinator import TransactionCoordinator
+from broker.transactions.limits import TransactionLimits
+from broker.transactions.ports import TRANSACTION_TOPIC
+from broker.transactions.transaction import Transaction
+from quorum.metadata.image import MetadataImage, TopicImage
+from tests.broker.coordination.leader import Leader, open_log
+from tests.cluster.data_side import cluster_image, partition, registration, topic, topics_image
+
+HERE, THERE, ELSEWHERE = 11, 12, 13
+NAME = "x"
+
+
+class Metadata:
+    """What is known, and who waits for more."""
+
+    def __init__(self, *topics: TopicImage, brokers: tuple[int, ...] = (HERE,)) -> None:
+        self.image = MetadataImage()
+        self._changed = trio.Event()
+        self.set(*topics, brokers=brokers)
+
+    def set(self, *topics: TopicImage, brokers: tuple[int, ...] = (HERE,), **fields: Any) -> None:
+        registered = cluster_image(*(registration(one, **fields) for one in brokers))
+        self.image = MetadataImage(topics=topics_image(*topics), cluster=registered)
+        self._changed.set()
+        self._changed = trio.Event()
+
+    async def wait_for(self, predicate: Callable[[MetadataImage], bool]) -> MetadataImage:
+        while not predicate(self.image):
+            await self._changed.wait()
+        return self.image
+
+
+class ProducerIds:
+    """Counts; `meanwhile` is what happens while an id is fetched."""
+
+    def __init__(self) -> None:
+        self.taken = 0
+        self.meanwhile: list[Callable[[], object]] = []
+
+    async def take(self) -> int:
+        await trio.lowlevel.checkpoint()
+        self.taken += 1
+        if self.meanwhile:
+            self.meanwhile.pop(0)()
+        return 1000 + self.taken
+
+
+class Markers:
+    """Written when the test says; until then a transaction stays as it was decided."""
+
+    def __init__(self) -> None:
+        self.goes_on = trio.Event()
+
+    async def finish(self, epoch: Any, transactional_id: str) -> None:
+        await self.goes_on.wait()
+        decided = epoch.active().decided(transactional_id)
+        if decided is not None:
+            epoch.decide(
+                lambda shard, at: shard.complete(transactional_id, decided, at), is_awaited=False
+            )
+
+
+class Rig:
+    def __init__(self, directory: Path, limits: TransactionLimits) -> None:
+        self.metadata = Metadata(
+            topic(TRANSACTION_TOPIC, partition((HERE,))),
+            topic("t", partition((HERE,)), partition((HERE,))),
+        )
+        self.producer_ids = ProducerIds()
+        self.markers = Markers()
+        writer: Any = self.markers
+        self.coordinator = TransactionCoordinator(limits, self.metadata, self.producer_ids, writer)
+        self.leader = Leader(open_log(directory / f"{TRANSACTION_TOPIC}-0"), 0)
+
+    def lead(self) -> None:
+        self.coordinator.runtime.began(0, self.leader)
+
+    def resign(self) -> None:
+        self.leader.high_watermark.close()
+        self.coordinator.runtime.ended(0, self.leader.epoch)
+
+    @property
+    def shard(self) -> Any:
+        return self.coordinator.epoch_of(NAME).active()
+
+    @property
+    def state(self) -> Transaction:
+        return self.shard.transactions[NAME]
+
+    async def init(self, told: Producer | None = None, timeout_ms: int = 60_000) -> Producer:
+        return await self.coordinator.init_producer(NAME, timeout_ms, told)
+
+    async def begin(self, *indexes: int) -> Producer:
+        """A producer whose transaction is open, with these partitions of `t`."""
+        producer = await self.init()
+        await self.add(producer, *indexes or (0,))
+        return producer
+
+    async def add(self, producer: Producer, *indexes: int, **options: Any) -> None:
+        partitions = [("t", index) for index in indexes]
+        await self.coordinator.add_partitions(NAME, producer, partitions, 2, **options)
+
+    async def end(self, producer: Producer, *, is_commit: bool = True) -> Transaction:
+        return await self.coordinator.end(NAME, producer, is_commit=is_commit, client_version=2)
+
+
+@asynccontextmanager
+async def open_rig(
+    directory: Path, *, leads: bool = True, limits: TransactionLimits | None = None
+) -> AsyncIterator[Rig]:
+    rig = Rig(directory, limits or TransactionLimits())
+    async with trio.open_nursery() as nursery:
+        await nursery.start(rig.coordinator.runtime.run)
+        try:
+            if leads:
+                rig.lead()
+                await rig.coordinator.epoch_of(NAME).wait_loaded()
+            yield rig
+        finally:
+            nursery.cancel_scope.cancel()
+            rig.leader.log.close()

@@ -1,0 +1,216 @@
+"""What the coordinator waits for and how long, to the millisecond of a clock in hand; the markers come when told."""
+
+from __future__ import annotations
+
+import pytest
+import trio
+import trio.testing
+
+from broker.coordination.shard import Producer
+from broker.transactions.limits import TransactionLimits
+from broker.transactions.ports import TRANSACTION_TOPIC
+from broker.transactions.transaction import TransactionState
+from tests.broker.transactions.rig import HERE, NAME, open_rig
+from tests.cluster.data_side import partition, topic
+from wire.errors import ErrorCode, KafkaError
+
+E, S = ErrorCode, TransactionState
+LAST = 32_766
+T0, T1 = ("t", 0), ("t", 1)
+
+
+async def outcome(act, *args, **options):
+    """What it returns, or the code; and after how many milliseconds."""
+    began = trio.current_time()
+    try:
+        found = await act(*args, **options)
+    except KafkaError as error:
+        found = error.code
+    return found, round((trio.current_time() - began) * 1000)
+
+
+@pytest.fixture
+async def rig(tmp_path, mock_clock):
+    async with open_rig(tmp_path) as rig:
+        mock_clock.autojump_threshold = 0
+        yield rig
+
+
+async def later(ms, act):
+    await trio.sleep(ms / 1000)
+    act()
+
+
+async def test_a_timeout_is_between_one_and_the_limit(tmp_path, mock_clock):
+    async with open_rig(tmp_path, limits=TransactionLimits(timeout_ms_max=500)) as rig:
+        for timeout_ms in (-1, 0, 501):
+            refused = await outcome(rig.init, timeout_ms=timeout_ms)
+            assert refused[0] == E.INVALID_TRANSACTION_TIMEOUT
+        for timeout_ms in (1, 500):
+            await rig.init(timeout_ms=timeout_ms)
+            assert rig.state.timeout_ms == timeout_ms
+
+
+async def test_partitions_are_counted_as_the_topic_is_or_as_it_would_be(tmp_path):
+    async with open_rig(tmp_path, leads=False, limits=TransactionLimits(partition_count=7)) as rig:
+        assert rig.coordinator.partition_count() == 1
+        three = [partition((HERE,))] * 3
+        rig.metadata.set(topic(TRANSACTION_TOPIC, *three))
+        assert rig.coordinator.partition_count() == 3
+        rig.metadata.set(topic("t", partition((HERE,))))
+        assert rig.coordinator.partition_count() == 7
+        found = {rig.coordinator.partition_of(f"id-{number}") for number in range(50)}
+        assert found == set(range(7))
+
+
+async def test_an_empty_id_is_refused_and_one_that_is_led_elsewhere_is_told(tmp_path):
+    async with open_rig(tmp_path, leads=False) as rig:
+        for name, code in (("", E.INVALID_REQUEST), (NAME, E.NOT_COORDINATOR)):
+            with pytest.raises(KafkaError) as caught:
+                rig.coordinator.epoch_of(name)
+            assert caught.value.code == code
+
+
+async def test_a_producer_waits_a_second_for_the_log_to_be_read(
+    tmp_path, mock_clock, nursery, held_load
+):
+    async with open_rig(tmp_path, leads=False) as rig:
+        rig.lead()
+        found = []
+
+        async def init():
+            found.append(await outcome(rig.init))
+
+        nursery.start_soon(init)
+        await trio.testing.wait_all_tasks_blocked()
+        mock_clock.jump(0.999)
+        await trio.testing.wait_all_tasks_blocked()
+        assert found == []
+        mock_clock.jump(0.001)
+        await trio.testing.wait_all_tasks_blocked()
+        assert found == [(E.COORDINATOR_LOAD_IN_PROGRESS, 1000)]
+        nursery.start_soon(init)
+        await trio.testing.wait_all_tasks_blocked()
+        held_load.set()
+        await rig.coordinator.epoch_of(NAME).wait_loaded()
+        await trio.testing.wait_all_tasks_blocked()
+        assert found[1:] == [(Producer(1001, 0), 0)]
+
+
+async def test_the_next_producer_waits_for_the_markers_of_the_transaction_it_aborts(
+    rig, nursery, mock_clock
+):
+    await rig.begin()
+    nursery.start_soon(later, 400, rig.markers.goes_on.set)
+    assert await outcome(rig.init) == (Producer(1001, 2), 400)
+    assert rig.producer_ids.taken == 1
+
+
+async def test_whoever_comes_while_markers_are_written_waits_a_second_and_is_forgotten(
+    rig, mock_clock
+):
+    first = await rig.begin()
+    await rig.end(first)
+    next_one = first._replace(epoch=first.epoch + 1)
+    for act in (rig.init, lambda: rig.add(next_one, 0), lambda: rig.end(next_one)):
+        assert await outcome(act) == (E.CONCURRENT_TRANSACTIONS, 1000)
+    assert await outcome(rig.add, next_one, 0, seconds=0.03) == (E.CONCURRENT_TRANSACTIONS, 30)
+    assert not rig.shard._waiting
+    assert rig.state.state is S.PREPARE_COMMIT
+
+
+async def test_whoever_waits_goes_on_when_the_markers_are_written(rig, nursery, mock_clock):
+    first = await rig.begin()
+    await rig.end(first)
+    next_one = first._replace(epoch=first.epoch + 1)
+    nursery.start_soon(later, 70, rig.markers.goes_on.set)
+    assert await outcome(rig.add, next_one, 1) == (None, 70)
+    assert (rig.state.state, rig.state.partitions) == (S.ONGOING, {T1})
+
+
+async def test_a_wait_ends_with_the_leadership(rig, nursery, mock_clock):
+    await rig.end(await rig.begin())
+    nursery.start_soon(later, 70, rig.resign)
+    assert await outcome(rig.init) == (E.NOT_COORDINATOR, 70)
+
+
+async def test_other_refusals_are_told_at_once(rig, mock_clock):
+    first = await rig.begin()
+    other = first._replace(epoch=7)
+    assert await outcome(rig.add, other, 0) == (E.PRODUCER_FENCED, 0)
+    assert await outcome(rig.end, other) == (E.PRODUCER_FENCED, 0)
+    assert await outcome(rig.init, other) == (E.PRODUCER_FENCED, 0)
+
+
+async def test_an_id_that_was_taken_for_a_state_that_changed_meanwhile_is_not_used(rig, mock_clock):
+    """Two producers of a new id at once: the second goes on from what the first has become."""
+    firsts = []
+
+    def first_comes():
+        decided = rig.coordinator._decide(
+            NAME, lambda shard, at: shard.init_producer(NAME, None, 5, 77, at)
+        )
+        firsts.append(decided)
+
+    rig.producer_ids.meanwhile.append(first_comes)
+    assert await rig.init() == Producer(77, 1)
+    assert len(firsts) == 1
+    assert rig.producer_ids.taken == 1
+
+
+async def test_the_last_epoch_is_ended_with_a_new_id_and_never_without_one(rig, mock_clock):
+    producer = await rig.begin()
+    last = rig.state._replace(epoch=LAST)
+    rig.shard.transactions[NAME] = last
+    producer = producer._replace(epoch=LAST)
+    end_now = rig.coordinator.end_now
+    assert end_now(NAME, producer, is_commit=True, client_version=2) is None
+    assert rig.state is last
+    ended = await rig.end(producer)
+    assert ended.told_producer == Producer(1002, 0)
+    rig.shard.transactions[NAME] = last
+    decided = end_now(NAME, producer, is_commit=True, client_version=1)
+    assert (await decided.wait()).told_producer == producer
+
+
+async def test_what_is_decided_at_once_is_what_the_others_decide(rig, mock_clock):
+    producer = await rig.init()
+    now = rig.coordinator.add_partitions_now(NAME, producer, [T0], 2)
+    assert (await now.wait()).partitions == {T0}
+    other = producer._replace(epoch=5)
+    assert rig.coordinator.add_partitions_now(NAME, other, [T0], 2) is None
+    assert rig.coordinator.end_now(NAME, other, is_commit=True, client_version=2) is None
+    ended = rig.coordinator.end_now(NAME, producer, is_commit=False, client_version=2)
+    assert (await ended.wait()).state is S.PREPARE_ABORT
+    assert rig.state.client_version == 2
+
+
+async def test_only_what_is_committed_is_known_for_certain(rig, mock_clock):
+    producer = await rig.init()
+    knows, adds = rig.coordinator.knows, rig.coordinator.adds
+    assert not knows(NAME, producer, [T0])
+    rig.leader.holding = True
+    assert not adds(NAME, producer, [T0], 2)
+    assert rig.state.partitions == {T0}
+    assert not knows(NAME, producer, [T0])
+    rig.leader.commit()
+    assert knows(NAME, producer, [T0])
+    assert adds(NAME, producer, [T0], 2)
+    assert not knows(NAME, producer, [T0, T1])
+    assert not adds(NAME, producer, [T0, ("t", 2)], 2)
+    assert not adds(NAME, producer, [("nowhere", 0)], 2)
+    assert rig.state.partitions == {T0}
+    assert not knows("", producer, [T0])
+    found = await rig.coordinator.verify_partitions(NAME, producer, [T0, T1])
+    assert found == {T0: E.NONE, T1: E.TRANSACTION_ABORTABLE}
+
+
+async def test_what_the_metadata_lacks_is_waited_for_a_second(rig, nursery, mock_clock):
+    wait_known = rig.coordinator.wait_known
+    new, gone = ("u", 0), ("v", 0)
+    assert await outcome(wait_known, [T0, T1]) == (set(), 0)
+    assert await outcome(wait_known, [T0, new]) == ({new}, 1000)
+    with_new = topic("u", partition((HERE,)))
+    nursery.start_soon(later, 40, lambda: rig.metadata.set(with_new))
+    assert await outcome(wait_known, [new]) == (set(), 40)
+    assert await outcome(wait_known, [new, gone, T0]) == ({gone, T0}, 1000)

@@ -1,0 +1,331 @@
+"""Markers for partitions of several leaders: what each is sent, what is sent again and when, what needs no marker."""
+
+from __future__ import annotations
+
+import pytest
+import trio
+
+from broker.channels.broker_channel import NotSent, OutcomeUnknown
+from broker.coordination.shard_epoch import ShardState
+from broker.transactions.markers import MarkerWriter
+from broker.transactions.transaction import Transaction, TransactionState
+from tests.broker.transactions.channels import Channels
+from tests.broker.transactions.rig import ELSEWHERE, HERE, THERE, Metadata
+from tests.checks import check_each
+from tests.cluster.data_side import partition, topic
+from wire.errors import ErrorCode, KafkaError
+from wire.messages.write_txn_markers import (
+    WritableTxnMarkerPartitionResult,
+    WritableTxnMarkerResult,
+    WritableTxnMarkerTopicResult,
+    WriteTxnMarkersResponse,
+)
+
+E = ErrorCode
+ALL = (HERE, THERE, ELSEWHERE)
+# Twice as long each time, and a second at most; a tenth more, as `random` says here.
+DELAYS_MS = [22, 44, 88, 176, 352, 704, 1100, 1100]
+TIMES_MS = [sum(DELAYS_MS[:count]) for count in range(len(DELAYS_MS))]
+
+
+def decided(*partitions, state=TransactionState.PREPARE_COMMIT, producer_id=70):
+    return Transaction(
+        producer_id, 7, 1000, state, frozenset(partitions or [("t", 0)]), client_version=2
+    )
+
+
+def answer_to(request, codes):
+    """NONE, but for the partitions of `codes`."""
+    return WriteTxnMarkersResponse(
+        markers=[
+            WritableTxnMarkerResult(
+                producer_id=marker.producer_id,
+                topics=[
+                    WritableTxnMarkerTopicResult(
+                        name=one.name,
+                        partitions=[
+                            WritableTxnMarkerPartitionResult(
+                                partition_index=index,
+                                error_code=codes.get((one.name, index), E.NONE),
+                            )
+                            for index in one.partition_indexes
+                        ],
+                    )
+                    for one in marker.topics
+                ],
+            )
+            for marker in request.markers
+        ]
+    )
+
+
+def keys_of(request):
+    return [
+        (one.name, index)
+        for marker in request.markers
+        for one in marker.topics
+        for index in one.partition_indexes
+    ]
+
+
+class Epoch:
+    """A shard of which only what is decided is asked; `refusals` of its log come before the end is written."""
+
+    def __init__(self, **transactions: Transaction) -> None:
+        self.state = ShardState.ACTIVE
+        self.leader_epoch = 4
+        self.transactions = transactions
+        self.refusals: list[ErrorCode] = []
+
+    def active(self):
+        return self
+
+    def decided(self, transactional_id):
+        return self.transactions.get(transactional_id)
+
+    def decide(self, act, *, is_awaited):
+        assert not is_awaited
+        if self.refusals:
+            raise KafkaError(self.refusals.pop(0))
+        act(self, None)
+
+    def complete(self, transactional_id, transaction, _at):
+        assert self.transactions.pop(transactional_id) is transaction
+
+
+class Brokers:
+    """`HERE` writes, and leads `t` 0; `THERE` leads `t` 1 and `u` 2, `ELSEWHERE` `u` 0 and 1."""
+
+    def __init__(self) -> None:
+        self.metadata = Metadata()
+        self.lead()
+        self.codes: dict[tuple[str, int], list[ErrorCode]] = {}
+        self.failures: dict[int, list[Exception]] = {}
+        self.channels = Channels(2, self.answer)
+        self.here = Channels(2, self.answer)
+        self.writer = MarkerWriter(HERE, self, self.channels, self.metadata, 2.5)
+
+    def lead(self, brokers=ALL, u_1=ELSEWHERE, **fields) -> None:
+        t = topic("t", partition(ALL, leader=HERE), partition(ALL, leader=THERE))
+        leaders = (ELSEWHERE, u_1, THERE)
+        u = topic("u", *[partition(ALL, leader=one) for one in leaders])
+        self.metadata.set(t, u, brokers=brokers, **fields)
+
+    async def write(self, request, keys):
+        """As `Marking`: of this broker."""
+        assert list(keys) == keys_of(request)
+        return await self.here.call(HERE, request, timeout=0)
+
+    def answer(self, broker_id, request):
+        if failures := self.failures.get(broker_id):
+            raise failures.pop(0)
+        named = keys_of(request)
+        found = {key: self.codes[key].pop(0) for key in named if self.codes.get(key)}
+        return answer_to(request, found)
+
+    def asked(self):
+        """When, which broker, and for what."""
+        return sorted(
+            (when, broker_id, [(one.name, one.partition_indexes) for one in marker.topics])
+            for channels in (self.here, self.channels)
+            for when, broker_id, request, _ in channels.asked
+            for marker in request.markers
+        )
+
+
+@pytest.fixture
+async def brokers(nursery, monkeypatch):
+    monkeypatch.setattr("broker.transactions.markers.random.random", lambda: 0.75)
+    brokers = Brokers()
+    await nursery.start(brokers.writer.run)
+    return brokers
+
+
+async def test_each_leader_is_sent_its_own_partitions(brokers, autojump_clock):
+    partitions = [("u", 1), ("u", 0), ("t", 1), ("t", 0), ("u", 2)]
+
+    async def check(state, is_commit):
+        epoch = Epoch(x=decided(*partitions, state=state))
+        await brokers.writer.finish(epoch, "x")
+        assert epoch.transactions == {}
+        assert [(one, topics) for _, one, topics in brokers.asked()] == [
+            (HERE, [("t", [0])]),
+            (THERE, [("t", [1]), ("u", [2])]),
+            (ELSEWHERE, [("u", [0, 1])]),
+        ]
+        for _, _, request, seconds in brokers.channels.asked:
+            (marker,) = request.markers
+            assert seconds == 2.5
+            assert (marker.producer_id, marker.producer_epoch) == (70, 7)
+            assert marker.transaction_result is is_commit
+            assert (marker.coordinator_epoch, marker.transaction_version) == (4, 2)
+
+    await check(TransactionState.PREPARE_COMMIT, True)
+    for channels in (brokers.here, brokers.channels):
+        channels.asked.clear()
+    await check(TransactionState.PREPARE_ABORT, False)
+
+
+async def test_only_what_is_not_written_is_sent_again_less_and_less_often(brokers, autojump_clock):
+    brokers.codes = {("t", 1): [E.NOT_LEADER_OR_FOLLOWER] * (len(TIMES_MS) - 1)}
+    await brokers.writer.finish(Epoch(x=decided(("t", 1), ("u", 0))), "x")
+    assert brokers.asked() == [
+        (0, THERE, [("t", [1])]),
+        (0, ELSEWHERE, [("u", [0])]),
+        *((when, THERE, [("t", [1])]) for when in TIMES_MS[1:]),
+    ]
+
+
+async def test_each_code_is_final_or_is_asked_about_again(brokers, autojump_clock):
+    final = {
+        E.NONE,
+        E.INVALID_PRODUCER_EPOCH,
+        E.UNSUPPORTED_FOR_MESSAGE_FORMAT,
+        E.UNSUPPORTED_VERSION,
+    }
+    attempts = {}
+    for code in E:
+        brokers.channels.asked.clear()
+        brokers.codes = {("t", 1): [code]}
+        await brokers.writer.finish(Epoch(x=decided(("t", 1))), "x")
+        attempts[code] = len(brokers.channels.asked)
+
+    def check(code):
+        assert attempts[code] == (1 if code in final else 2)
+
+    check_each(E, check)
+
+
+@pytest.mark.parametrize("failure", [NotSent("no connection"), OutcomeUnknown("no answer")])
+async def test_a_broker_that_does_not_answer_is_asked_again_and_keeps_no_other_back(
+    brokers, failure, autojump_clock
+):
+    brokers.failures = {THERE: [failure, failure]}
+    await brokers.writer.finish(Epoch(x=decided(("t", 1), ("t", 0))), "x")
+    assert [(one, topics) for _, one, topics in brokers.asked()] == [
+        (HERE, [("t", [0])]),
+        *[(THERE, [("t", [1])])] * 3,
+    ]
+
+
+async def test_what_an_answer_leaves_out_is_sent_again(brokers, autojump_clock):
+    answers = iter(
+        [
+            lambda _request: WriteTxnMarkersResponse(markers=[]),
+            lambda request: _renamed(answer_to(request, {})),
+            lambda request: answer_to(request, {}),
+        ]
+    )
+    brokers.channels.answer = lambda _id, request: next(answers)(request)
+    await brokers.writer.finish(Epoch(x=decided(("t", 1))), "x")
+    assert brokers.channels.times() == TIMES_MS[:3]
+
+
+def _renamed(answer):
+    answer.markers[0].topics[0].name = "another"
+    return answer
+
+
+async def test_partitions_without_a_leader_that_lives_wait_until_they_have_one(
+    brokers, nursery, autojump_clock
+):
+    for change in (
+        {"u_1": -1},
+        {"u_1": 99},
+        {"brokers": (HERE, THERE)},
+        {"brokers": ALL, "fenced": True},
+    ):
+        brokers.channels.asked.clear()
+        brokers.lead(**change)
+        epoch = Epoch(x=decided(("u", 1)))
+        nursery.start_soon(brokers.writer.finish, epoch, "x")
+        await trio.sleep(0.5)
+        assert brokers.channels.asked == []
+        brokers.lead()
+        await trio.sleep(0.5)
+        assert epoch.transactions == {}
+        assert [one for _, one, *_ in brokers.asked()] == [ELSEWHERE]
+
+
+async def test_partitions_that_are_deleted_need_none(brokers, nursery, autojump_clock):
+    epoch = Epoch(x=decided(("gone", 0), ("t", 2), ("t", 1)))
+    await brokers.writer.finish(epoch, "x")
+    assert brokers.asked() == [(0, THERE, [("t", [1])])]
+    brokers.failures = {THERE: [NotSent("")] * 3}
+    epoch = Epoch(x=decided(("t", 1)))
+    nursery.start_soon(brokers.writer.finish, epoch, "x")
+    await trio.sleep(0.05)
+    brokers.metadata.set(topic("t", partition(ALL)), brokers=ALL)
+    await trio.sleep(1)
+    assert epoch.transactions == {}
+    assert len(brokers.channels.asked) == 3, "the last of them when it was there still"
+
+
+async def test_a_transaction_that_does_not_end_is_told_of_once(brokers, caplog, autojump_clock):
+    names = [("u", 2), ("u", 1), ("u", 0), ("t", 1), ("v", 1), ("v", 0)]
+    v = topic("v", *[partition(ALL, leader=THERE)] * 2)
+    brokers.metadata.set(*brokers.metadata.image.topics.by_name.values(), v, brokers=ALL)
+    brokers.failures = {THERE: [NotSent("")] * 40, ELSEWHERE: [NotSent("")] * 40}
+    told = []
+    brokers.channels.answer = _counting(brokers, told, caplog)
+    await brokers.writer.finish(Epoch(x=decided(*names)), "x")
+    # Two leaders are asked at each attempt; the warning follows the twenty-fifth.
+    assert told.index(1) == 2 * 25
+    assert max(told) == 1
+    (record,) = caplog.records
+    assert record.getMessage().startswith(
+        "transaction of 'x' waits for markers in t-1, u-0, u-1, u-2, v-0"
+    )
+    assert "v-1" not in record.getMessage()
+
+
+def _counting(brokers, told, caplog):
+    def answer(broker_id, request):
+        told.append(len(caplog.records))
+        return brokers.answer(broker_id, request)
+
+    return answer
+
+
+async def test_an_end_that_is_not_written_is_tried_again_with_the_markers(brokers, autojump_clock):
+    epoch = Epoch(x=decided(("t", 1)))
+    epoch.refusals = [E.NOT_ENOUGH_REPLICAS] * 3
+    await brokers.writer.finish(epoch, "x")
+    assert brokers.channels.times() == TIMES_MS[:4]
+    assert epoch.transactions == {}
+
+
+async def test_a_shard_whose_epoch_is_over_ends_nothing(brokers, autojump_clock):
+    epoch = Epoch(x=decided(("t", 1)))
+    epoch.state = ShardState.CLOSED
+    await brokers.writer.finish(epoch, "x")
+    assert brokers.asked() == []
+    epoch.state = ShardState.ACTIVE
+    await brokers.writer.finish(epoch, "y")
+    assert brokers.asked() == []
+    assert "x" in epoch.transactions
+
+
+async def test_transactions_of_one_broker_go_together_each_with_its_own_outcome(
+    brokers, nursery, autojump_clock
+):
+    epoch = Epoch(**{f"id-{number}": decided(("t", 1), producer_id=number) for number in range(9)})
+    sizes = []
+
+    def answer(_broker_id, request):
+        sizes.append(len(request.markers))
+        found = answer_to(request, {})
+        for marker in found.markers:
+            if marker.producer_id % 2 and len(sizes) < 6:
+                marker.topics[0].partitions[0].error_code = E.NOT_LEADER_OR_FOLLOWER
+        return found
+
+    brokers.channels.answer = answer
+    for number in range(9):
+        nursery.start_soon(brokers.writer.finish, epoch, f"id-{number}")
+    await trio.sleep(0.01)
+    assert sorted(epoch.transactions) == ["id-1", "id-3", "id-5", "id-7"]
+    assert sum(sizes) == 9
+    assert len(sizes) < 9
+    await trio.sleep(3)
+    assert epoch.transactions == {}
