@@ -73,11 +73,8 @@ class MemoryLog:
             self._batches[-1].next_offset if self._batches else min(offset, self.end_offset)
         )
         self.history.truncate_to(self.end_offset)
-        while (
-            self._epochs
-            and self._epochs[-1][1] >= self.end_offset
-            and self.end_offset > self.start_offset
-        ):
+        of_snapshot = 0 if self._snapshot is None else 1
+        while len(self._epochs) > of_snapshot and self._epochs[-1][1] >= self.end_offset:
             self._epochs.pop()
 
     def write_snapshot_part(self, position: int, data: bytes | memoryview) -> None:
