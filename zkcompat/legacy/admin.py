@@ -271,7 +271,7 @@ class LegacyAdmin:
         write = progress.write
         if progress.order is not None and not await self._carry_out(progress.order, tenure):
             write = reassignments.DELETE
-        self._begun.update(progress.left)
+        self._begun = dict(progress.begun)
         self._desk.settle(subject)
         if write is None and progress.order is not None:
             self._desk.add(subject)  # what was refused leaves at once

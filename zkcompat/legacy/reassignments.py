@@ -69,36 +69,44 @@ class Reassignments:
 class Progress:
     """What is to be done about the znode now: `order` begins moves, `left` are those that it goes on to name.
 
-    `write` is the znode's new content, None to delete it; only where it differs from what is there.
+    `write` is the znode's new content, None to delete it; only where it differs from what is there. `begun` is for the
+    next look, once `order` is carried out.
     """
 
     order: Order | None
     left: Targets
     write: Step | None
+    begun: Targets
 
 
 def advance(data: bytes | None, image: MetadataImage, begun: Targets) -> Progress:
-    """`begun` are the moves that the quorum has taken or refused since this mirror leads: what became of those is in
-    the image, and they are not asked again.
+    """`begun` are the moves that the quorum has taken or refused since this mirror leads and that the znode has named
+    ever since: what became of those is in the image, and they are not asked again.
     """
     try:
         targets = Reassignments.decode(data).targets
     except RemoteProtocolError as error:
         what = "reassign partitions"
-        return Progress(Order(Kind.REASSIGNMENT, what, refused=[f"{what}: {error}"]), {}, DELETE)
+        return Progress(
+            Order(Kind.REASSIGNMENT, what, refused=[f"{what}: {error}"]), {}, DELETE, {}
+        )
+    begun = {key: to for key, to in targets.items() if begun.get(key) == to}
     moving = {key: to for key, to in targets.items() if _is_moving(key, to, image)}
     new = {
         key: to
         for key, to in targets.items()
-        if begun.get(key) != to and key not in moving and not _is_there(key, to, image)
+        if key not in begun and key not in moving and not _is_there(key, to, image)
     }
     if new:
-        return Progress(_begin(new), {**moving, **new}, None)
+        left = {**moving, **new}
+        return Progress(_begin(new), left, None, {**begun, **left})
+    begun |= moving
     if not moving:
-        return Progress(None, {}, DELETE)
+        return Progress(None, {}, DELETE, begun)
     if len(moving) == len(targets):
-        return Progress(None, moving, None)
-    return Progress(None, moving, Step("set", REASSIGN_PARTITIONS, Reassignments(moving).encode()))
+        return Progress(None, moving, None, begun)
+    write = Step("set", REASSIGN_PARTITIONS, Reassignments(moving).encode())
+    return Progress(None, moving, write, begun)
 
 
 def _partition(key: TopicPartition, image: MetadataImage) -> PartitionImage | None:

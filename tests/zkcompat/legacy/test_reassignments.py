@@ -71,6 +71,21 @@ def test_partitions_leave_one_by_one():
     assert progress.write == Step("set", REASSIGN_PARTITIONS, left.encode())
 
 
+def test_a_move_that_has_left_the_znode_may_be_asked_for_again():
+    """Another one runs meanwhile, so the znode stays; the partition was moved back by other means."""
+    other = ("t", 1)
+    records = [build.topic("t", build.T1), build.partition(build.T1, 0, [1, 2])]
+    records.append(build.partition(build.T1, 1, [1]))
+    runs = build.change(build.T1, 1, replicas=[2, 1], adding_replicas=[2], removing_replicas=[1])
+    image = build.image_of(*records, runs)
+    both = Reassignments({**TARGETS, other: (2,)}).encode()
+    asked = advance(both, image, {})
+    assert asked.begun == {**TARGETS, other: (2,)}
+    left = advance(Reassignments({other: (2,)}).encode(), image, asked.begun)
+    assert (left.order, left.write, left.begun) == (None, None, {other: (2,)})
+    assert advance(both, image, left.begun).order is not None
+
+
 @pytest.mark.parametrize(
     "data",
     [None, b"", b"[]", b"{}", b'{"partitions":[{}]}', b'{"partitions":[{"topic":"t"}]}',
