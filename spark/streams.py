@@ -83,7 +83,7 @@ class OffsetStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     @abstractmethod
     def tasks(self, spans: Spans) -> Sequence[Any]:
-        """What executors read for these offsets, a value for each task."""
+        """What executors read of these offsets, as far as they are `there`: a value for each task."""
 
     def initialOffset(self) -> Written:
         with without_frames():
@@ -141,13 +141,40 @@ class OffsetStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 )
                 begun[key] = bound.start
             else:
-                if known > bound.end:
+                end = bound.end if bound.log_end is None else bound.log_end
+                if known > end:
                     self._lost(
-                        f"{key[0]}-{key[1]} ends at offset {bound.end}, and was read up to {known}: it was cut, or "
+                        f"{key[0]}-{key[1]} ends at offset {end}, and was read up to {known}: it was cut, or "
                         "deleted and created again"
                     )
                 begun[key] = known
         return begun
+
+    def there(self, spans: Spans, bounds: Mapping[TopicPartition, Bounds]) -> Spans:
+        """Of the offsets of a micro-batch those that there are. It may have been planned long ago, by an earlier run.
+
+        Raises DataUnreadable for what was lost since.
+        """
+        found: Spans = {}
+        for key, (start, end) in sorted(spans.items()):
+            name, bound = f"{key[0]}-{key[1]}", bounds.get(key)
+            if bound is None:
+                self._lost(f"{name} is gone, offsets {start} to {end - 1} were not read")
+                continue
+            begin = min(max(start, bound.start), end)
+            if start < begin:
+                self._lost(
+                    f"{name}: offsets {start} to {begin - 1} were deleted before they were read"
+                )
+            if bound.log_end is not None and bound.log_end < end:
+                self._lost(
+                    f"{name} ends at offset {bound.log_end}, offsets up to {end - 1} were to be read: it was cut, or "
+                    "deleted and created again"
+                )
+                end = bound.log_end
+            if begin < end:
+                found[key] = begin, end
+        return found
 
     def _lost(self, what: str) -> None:
         lose(f"since the checkpoint: {what}", fail=self._fail_on_data_loss)
@@ -175,11 +202,10 @@ class OffsetStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def partitions(self, start: Written, end: Written) -> Sequence[InputPartition]:
         with without_frames():
             begun, ends = from_json(start), from_json(end)
-            new = ends.keys() - begun.keys()
-            bounds = self.bounds() if new else {}
-            for key in new:
-                begun[key] = bounds[key].start if key in bounds else ends[key]
-            spans = {key: (begun[key], ends[key]) for key in ends if begun[key] < ends[key]}
+            # A partition that is new is read from its beginning.
+            spans = {
+                key: (begun.get(key, 0), ends[key]) for key in ends if begun.get(key, 0) < ends[key]
+            }
             return [InputPartition(task) for task in self.tasks(spans)] if spans else []
 
     def commit(self, end: Written) -> None:

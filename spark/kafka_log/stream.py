@@ -48,8 +48,8 @@ class LogStreamReader(OffsetStreamReader):
 
     def tasks(self, spans: Spans) -> Sequence[Task]:
         origin = open_origin(self._options)
-        self._bounds(origin)  # who leads, which copy speaks
-        return origin.tasks(spans, self._options.split_bytes, self._options.min_partitions)
+        found = self.there(spans, self._bounds(origin))
+        return origin.tasks(found, self._options.split_bytes, self._options.min_partitions)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         with without_frames():

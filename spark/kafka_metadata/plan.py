@@ -333,7 +333,8 @@ def stream_bounds(options: MetadataOptions) -> Bounds:
             f"{log.found.url}: it is not known what is committed; name the directories of a majority of the voters, or "
             "kafka.controller.bootstrap.servers; includeUncommitted=true reads what may be cut off again"
         )
-    return Bounds(log.start_offset, max(log.start_offset, _end(log, committed, options)))
+    end = max(log.start_offset, _end(log, committed, options))
+    return Bounds(log.start_offset, end, log.end_offset)
 
 
 def stream_start(options: MetadataOptions) -> int:

@@ -35,7 +35,10 @@ class MetadataStreamReader(OffsetStreamReader):
         return {KEY: stream_bounds(self._options)}
 
     def tasks(self, spans: Spans) -> Sequence[MetadataTask]:
-        [(start, end)] = spans.values()
+        found = self.there(spans, self.bounds())
+        if not found:
+            return []
+        [(start, end)] = found.values()
         tasks = stream_tasks(self._options, start, end)
         if "topic" not in self._columns and not self._options.topics:
             return tasks

@@ -89,8 +89,10 @@ class DirectoryOrigin:
         return {key: self._bounds(key) for key in wanted}
 
     def _bounds(self, key: TopicPartition) -> Bounds:
-        each = [self._bounds_of(replica) for replica in self.copies(key)]
-        return Bounds(min(b.start for b in each), max(b.end for b in each))
+        copies = self.copies(key)
+        each = [self._bounds_of(replica) for replica in copies]
+        log_end = max(replica.end_offset for replica in copies)
+        return Bounds(min(b.start for b in each), max(b.end for b in each), log_end)
 
     def copies(self, key: TopicPartition) -> Sequence[Replica]:
         """The replicas that are read."""

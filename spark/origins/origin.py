@@ -7,7 +7,7 @@ itself. Origins: node directories (`spark.origins.directories`), running brokers
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
 from log.batches.batch import BatchView
@@ -60,10 +60,14 @@ DEFAULT_READING = Reading()
 class Bounds:
     """Offsets [start, end) of one partition: from where its log begins up to where it may be read, which is the high
     watermark, the last stable offset or the log's end, as was asked for.
+
+    `log_end` is where the log ends, committed or not, None where that is not told. A later look may find a lower `end`,
+    as another replica's high watermark is older; only a log that was cut ends lower.
     """
 
     start: int
     end: int
+    log_end: int | None = field(default=None, compare=False)
 
 
 class Range(Protocol):

@@ -1,6 +1,7 @@
 """Streams over directories in a real Spark session: every offset once, whatever comes, goes, or is restarted."""
 
 import json
+import shutil
 
 import pytest
 
@@ -149,6 +150,57 @@ def test_what_is_no_longer_there_is_told(log, start, told):
     log.put(0, BATCHES)
     with pytest.raises(DataUnreadable, match=told):
         reader_of(log).latestOffset(start, ReadAllAvailable())
+
+
+@pytest.mark.parametrize(
+    ("change", "told", "left"),
+    [
+        ("retention", "orders-0: offsets 20 to 49 were deleted before they were read", (50, 250)),
+        ("cut", "orders-0 ends at offset 200, offsets up to 249 were to be read", (20, 200)),
+        ("deletion", "orders-0 is gone, offsets 20 to 249 were not read", (0, 0)),
+    ],
+)
+def test_a_batch_of_an_earlier_run_is_given_whole_or_told(log, caplog, change, told, left):
+    """Spark repeats the micro-batch that its last run has planned, without asking where data ends."""
+    log.put(0, BATCHES)
+    log.put(1, BATCHES[:1])
+    if change == "retention":
+        log.starts["orders", 0] = 50
+        log.tell()
+    else:
+        shutil.rmtree(log.node / "orders-0")
+    if change == "cut":
+        log.put(0, BATCHES[:20])
+    start, end = {"orders": {"0": 20, "1": 0}}, {"orders": {"0": 250, "1": 10}}
+    with pytest.raises(DataUnreadable, match=told):
+        reader_of(log).partitions(start, end)
+    lenient = reader_of(log, failOnDataLoss="false")
+    assert rows(lenient, start, end) == [(0, o) for o in range(*left)] + [(1, o) for o in range(10)]
+    assert told in caplog.text
+
+
+def test_what_retention_took_of_a_new_partition_before_a_batch_is_repeated_is_told(log):
+    log.put(0, BATCHES)
+    log.put(1, BATCHES)
+    log.starts["orders", 1] = 50
+    log.tell()
+    start, end = {"orders": {"0": END}}, {"orders": {"0": END, "1": 100}}
+    with pytest.raises(DataUnreadable, match="orders-1: offsets 0 to 49 were deleted"):
+        reader_of(log).partitions(start, end)
+
+
+def test_a_new_leader_with_an_older_watermark_has_lost_nothing(log, tmp_path):
+    """Nodes write their watermarks every few seconds; the log holds what the old leader had committed."""
+    log.put(0, BATCHES)
+    leader = make_node(tmp_path / "data", 2)
+    later = build_batch(records(5), base_offset=END, leader_epoch=9)
+    write_partition(leader, "orders", 0, [*BATCHES, later])
+    checkpoint(leader, {("orders", 0): 200})
+    reader = reader_of(log, path=str(tmp_path / "data"))
+    start = {"orders": {"0": END - 20}}
+    read = {"orders": {"0": END}}
+    assert reader.latestOffset(read, ReadAllAvailable()) == read
+    assert rows(reader, start, read) == [(0, o) for o in range(END - 20, END)]
 
 
 def test_shares_are_by_what_waits():

@@ -84,6 +84,17 @@ def test_what_was_cut_off_again_is_told(tmp_path):
         reader_of(tmp_path).latestOffset(at(log.offset + 5), ReadAllAvailable())
 
 
+def test_a_batch_of_an_earlier_run_that_was_cut_off_since_is_told(tmp_path):
+    log = standard()
+    stored(tmp_path, log)
+    end = at(log.offset + 5)
+    with pytest.raises(DataUnreadable, match=f"offsets up to {log.offset + 4} were to be read"):
+        reader_of(tmp_path).partitions(at(0), end)
+    lenient = reader_of(tmp_path, failOnDataLoss="false")
+    assert rows(lenient, at(0), end) == rows(lenient, at(0), at(log.offset))
+    assert rows(lenient, at(log.offset), end) == []
+
+
 @pytest.mark.parametrize(
     ("options", "told"),
     [
