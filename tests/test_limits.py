@@ -110,7 +110,7 @@ TABLE = {
     "Requests and responses": [
         Limit("bytes of a frame", "socket.request.max.bytes", "closed", BAD),
         Limit(
-            "bytes of all that arrive and are under way; -1: 256 MiB, half for each",
+            "bytes of all that arrive and are under way; -1: 128 MiB, half for each",
             "queued.max.request.bytes",
             "sockets are not read",
             MEMORY,

@@ -24,9 +24,9 @@ FINAL_EPOCH = -1
 EPOCH_MAX = (1 << 31) - 1
 # Kafka's: a session that was used within two minutes is not taken away by an equal.
 EVICTION_IDLE_SECONDS = 120.0
-# Partitions of all sessions together, some 400 bytes each: 200 MB. Both followers of 50,000 partitions and eight that
-# read all of them fit. Kafka has no bound here.
-PARTITIONS_MAX = 500_000
+# Partitions of all sessions together, some 400 bytes each: 80 MB, as one client may open so many. Both followers of
+# 50,000 partitions and two consumers that read all of them fit; more fetch without a session. Kafka has no bound here.
+PARTITIONS_MAX = 200_000
 
 
 def next_epoch(epoch: int) -> int:

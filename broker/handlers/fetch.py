@@ -11,6 +11,7 @@ epoch (KIP-903), 16 who leads now (KIP-951), 18 the follower's high watermark, w
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
 from functools import partial
 
 import trio
@@ -275,7 +276,26 @@ def _full(
 
     if session is not None:
         session.begin(fetch)
-    return _prepared(prepare, call, fetch, reader, proceed)
+        return _prepared(prepare, call, fetch, reader, proceed)
+    return _forgetting(_prepared(prepare, call, fetch, reader, proceed), reader)
+
+
+def _forgetting(
+    response: FetchResponse | DeferredResponse[FetchResponse], reader: FetchReader
+) -> FetchResponse | DeferredResponse[FetchResponse]:
+    """The same. Slots know their reader: one that is gone before it has looked at all of them would be a cycle with
+    them, of which no more is freed once it is frozen (`FROZEN_ELEMENTS_MIN`).
+    """
+    if not isinstance(response, DeferredResponse):
+        return response
+
+    async def finish() -> FetchResponse:
+        try:
+            return await response.finish()
+        finally:
+            reader.changed.clear()
+
+    return replace(response, finish=finish)
 
 
 def _prepared(

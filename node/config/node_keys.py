@@ -205,7 +205,7 @@ LISTENERS = (
         "queued.max.request.bytes",
         "long",
         -1,
-        "Bytes of requests that are received or under way; -1 means 256 MiB.",
+        "Bytes of requests that are received or under way; -1 means 128 MiB.",
         importance="medium",
     ),
 )

@@ -68,10 +68,14 @@ class Operation(Generic[T]):
         self._done.set()
 
     def result(self) -> T:
-        """What was decided. Raises what the decision raised."""
+        """What was decided, to be asked once. Raises what the decision raised."""
         assert self.ended
-        if self._error is not None:
-            raise self._error
+        error, self._error = self._error, None
+        if error is not None:
+            try:
+                raise error
+            finally:
+                del error  # it refers to this frame: kept here, it would keep the request until the collector looks
         return self._value  # type: ignore[return-value]  # T may be None
 
     async def wait(self) -> T:

@@ -3,9 +3,11 @@ or are not so large.
 """
 
 import contextlib
+import gc
 
 import pytest
 import trio
+import trio.testing
 
 from broker.handlers.registry import broker_registry
 from quorum.controller.handlers.registry import controller_registry
@@ -46,6 +48,20 @@ def test_every_request_with_arrays_is_handled_in_slices_or_has_a_bound(node):
     assert not unbounded
 
 
+@contextlib.contextmanager
+def assert_freed_without_the_collector(requests):
+    """A large request is frozen (`FROZEN_ELEMENTS_MIN`), and the collector never frees a cycle of frozen objects."""
+    gc.collect()
+    gc.disable()
+    try:
+        yield
+        gc.unfreeze()
+        left = {type(one).__name__ for one in gc.get_objects() if type(one) in requests}
+    finally:
+        gc.enable()
+    assert not left
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("node", REGISTRIES)
 async def test_every_array_of_a_large_request(tmp_path, node):
@@ -58,8 +74,12 @@ async def test_every_array_of_a_large_request(tmp_path, node):
             small = frame_of(large_request(handled.request, version, path, 3), version)
             large = frame_of(largest_request(handled, path, ELEMENTS), version)
             await trio.to_thread.run_sync(ask, address, small)
-            with assert_no_slow_steps(CALLS_MAX):
+            with (
+                assert_freed_without_the_collector({handled.request}),
+                assert_no_slow_steps(CALLS_MAX),
+            ):
                 await trio.to_thread.run_sync(ask, address, large)
+                await trio.testing.wait_all_tasks_blocked(0.01)
 
 
 def ask(address, frame):

@@ -67,12 +67,15 @@ class DeferredFrame:
         except CloseConnection:
             raise
         except Exception as error:  # noqa: BLE001 - a connection is isolated from its siblings
-            refused = self.route.as_kafka_error(error)
-            response = (
-                await run_apart(self._error, refused) if self.call.heavy else self._error(refused)
-            )
+            # Kept in no variable here: an error keeps this frame, and the request with it.
+            response = await self._refused(self.route.as_kafka_error(error))
         self.route.ended(self.call, response)
         return response
+
+    async def _refused(self, error: KafkaError) -> Message:
+        if self.call.heavy:
+            return await run_apart(self._error, error)
+        return self._error(error)
 
     async def _encoded(self, response: Message | Outgoing | None) -> Outgoing | None:
         if self.call.is_large:
@@ -181,12 +184,15 @@ def _handling(route: Route, request: Any, context: Any, call: Call) -> DeferredR
         except CloseConnection:
             raise
         except Exception as error:  # noqa: BLE001 - a connection is isolated from its siblings
-            refused, version = route.as_kafka_error(error), call.header.api_version
-            if route.takes_frame:
-                return await run_apart(_error_response_to_frame, route, request, refused)
-            if call.heavy:
-                return await run_apart(route.error_response_to, request, refused, version)
-            return route.error_response_to(request, refused, version)
+            return await refused(route.as_kafka_error(error))
+
+    async def refused(error: KafkaError) -> Message:
+        version = call.header.api_version
+        if route.takes_frame:
+            return await run_apart(_error_response_to_frame, route, request, error)
+        if call.heavy:
+            return await run_apart(route.error_response_to, request, error, version)
+        return route.error_response_to(request, error, version)
 
     on_error = None
     if route.on_error is not None and not route.takes_frame:

@@ -61,6 +61,7 @@ class LoopTimed(Generic[T]):
                 result: T = ended.value
                 return result
             finally:
+                given = None  # an error keeps this frame, which would keep the error: a cycle, with all it holds
                 timed.pause()
             try:
                 given, step = (yield awaited), send

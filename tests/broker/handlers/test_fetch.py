@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import gc
 import shutil
 
 import pytest
 import trio
 import trio.testing
 
-from broker.handlers.fetch import fetch
+from broker.fetching.slots import Slot
+from broker.handlers.fetch import NOTED_PER_TURN, fetch
 from broker.partitions.isr import FetchClock
 from tests.broker.batches import append
 from tests.broker.calls import call, finished, through_wire
@@ -247,3 +249,31 @@ async def test_after_a_crash_the_watermark_is_not_told_before_it_is_known(tmp_pa
     after.flush()
     answer = await read(after, 0)
     assert (answer.error_code, answer.high_watermark) == (0, 1)
+
+
+async def test_a_large_fetch_that_is_given_up_leaves_no_cycle(harness):
+    """A large request is frozen, and the collector never frees a cycle of frozen objects."""
+    wanted = [
+        FetchPartition(partition=index, fetch_offset=0, partition_max_bytes=1)
+        for index in range(3 * NOTED_PER_TURN)
+    ]
+    topics = [FetchTopic(topic_id=topic_id("t"), partitions=wanted)]
+    asked = through_wire(fetch_request(0).replace(topics=topics), 17)
+    large = call(asked, 17)
+    large.heavy = True
+
+    def slots():
+        return sum(type(one) is Slot for one in gc.get_objects())
+
+    gc.collect()
+    gc.disable()
+    try:
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(fetch(asked, harness.context, large).finish)
+            while not slots():
+                await trio.lowlevel.checkpoint()
+            nursery.cancel_scope.cancel()
+        await trio.lowlevel.checkpoint()
+        assert not slots()
+    finally:
+        gc.enable()

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
+
 import pytest
 import trio
 
@@ -89,3 +92,31 @@ def test_each_second_is_taken_once_those_of_the_step_that_runs_included() -> Non
     assert time.take(13.0) == 1.0
     time.began, time.seconds = None, time.seconds + 4.0
     assert time.take(20.0) == 1.0
+
+
+async def test_an_error_that_was_thrown_in_leaves_no_cycle(steps: Steps) -> None:
+    """An error refers to the frames that it passes; a frame that refers to the error would keep what the frames hold
+    until the collector looks, and it never looks at what is frozen.
+    """
+
+    class Request:
+        pass
+
+    async def answer(_request: Request) -> None:
+        await trio.sleep_forever()
+
+    request = Request()
+    alive = weakref.ref(request)
+    gc.disable()
+    try:
+        with trio.CancelScope() as scope:
+            scope.cancel()
+            await LoopTimed(answer(request), steps)
+        del request
+        await (
+            trio.lowlevel.checkpoint()
+        )  # trio's loop keeps the last outcome of a step until the next one
+        assert scope.cancelled_caught
+        assert alive() is None
+    finally:
+        gc.enable()
