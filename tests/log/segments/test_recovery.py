@@ -9,7 +9,16 @@ import pytest
 from log.batches.batch import iter_batches
 from log.config import LogConfig
 from log.disk.checkpoints import LEADER_EPOCHS
+from log.disk.files import REAL_FILES
+from log.segments.recovery import (
+    READ_AT_ONCE_BYTES,
+    SNAPSHOT_BYTES_AT_ONCE,
+    lacks_index,
+    list_segments,
+    takes_long,
+)
 from log.segments.scan import scan_headers
+from tests.checks import check_each
 from tests.log.helpers import SMALL, append, batch_bytes, fill, open_log, read_all, view_of
 from wire.errors import ErrorCode, KafkaError
 
@@ -329,3 +338,107 @@ def test_a_log_whose_records_a_crash_took_begins_where_its_start_was_moved_to(tm
         log.close(clean=False)
     append(log)
     assert [view_of(data).base_offset for data in read_all(log)] == [20]
+
+
+@pytest.mark.parametrize(
+    "epochs", [(0, 0), (0, 1), (1, 0), (2, 1), (0, 2, 1, 3), (-1, 0), (1, 1, 0)]
+)
+def test_the_log_ends_before_a_batch_of_an_older_epoch(tmp_path, epochs):
+    """It was truncated once, and the truncation did not reach the disk."""
+    log = open_log(tmp_path / "t-0", LogConfig())
+    data = b"".join(
+        bytes(batch_bytes(1, base_offset=offset, leader_epoch=epoch))
+        for offset, epoch in enumerate(epochs)
+    )
+    crash(log)
+    (log.directory / f"{0:020d}.log").write_bytes(data)
+    kept = next((n for n in range(1, len(epochs)) if epochs[n] < epochs[n - 1]), len(epochs))
+    assert open_log(log.directory, LogConfig()).log_end_offset == kept
+
+
+def test_indexes_that_took_their_place_before_their_log_stay(tmp_path):
+    """A crash between the last two renames of a cleaned segment: without its transaction index the records of aborted
+    transactions would come back.
+    """
+    config = LogConfig(segment_bytes=2000, compacts=True, deletes=False)
+    log = fill(open_log(tmp_path / "t-0", config), 40)
+    batches = read_all(log)
+    bases = log.segment_base_offsets
+    log.close()
+    first = log.directory / f"{0:020d}.log"
+    swap_in(log.directory, 0, batches[0])
+    first.unlink()
+    (log.directory / f"{0:020d}.txnindex").write_bytes(b"new")
+    (log.directory / f"{0:020d}.timeindex.swap").write_bytes(b"new")
+    (log.directory / f"{bases[1]:020d}.txnindex").write_bytes(b"another segment's")
+    segments = list_segments(log.directory, REAL_FILES)
+    assert tuple(one.base_offset for one in segments) == bases
+    assert first.read_bytes() == batches[0]
+    assert first.with_suffix(".txnindex").read_bytes() == b"new"
+    assert first.with_suffix(".timeindex").read_bytes() == b"new"
+    assert (log.directory / f"{bases[1]:020d}.txnindex").exists()
+
+
+def test_a_cleaned_segment_takes_the_place_of_those_in_its_range_alone(tmp_path):
+    """With their indexes and snapshots; a segment that begins where it ends stays."""
+    log = fill(open_log(tmp_path / "t-0", LogConfig(segment_bytes=2000, compacts=True)), 40)
+    batches, bases = read_all(log), log.segment_base_offsets
+    log.close()
+    before = [data for data in batches if next(iter_batches(data)).base_offset < bases[2]]
+    swap_in(log.directory, 0, before[0] + before[-1])
+    segments = list_segments(log.directory, REAL_FILES)
+    assert [one.base_offset for one in segments] == [0, *bases[2:]]
+    assert not list(log.directory.glob(f"{bases[1]:020d}.*index"))
+
+
+@pytest.mark.parametrize(
+    ("missing", "expected"),
+    [((), False), ((".index",), True), ((".timeindex",), True), ((".index", ".timeindex"), True)],
+)
+def test_a_segment_lacks_an_index_if_either_is_missing(missing, expected):
+    kinds = {".log", ".index", ".timeindex"} - set(missing)
+    names = {f"{7:020d}{kind}" for kind in kinds} | {f"{8:020d}.index", f"{8:020d}.timeindex"}
+    assert lacks_index(names, 7) is expected
+
+
+LARGE = READ_AT_ONCE_BYTES + 1
+TAKING = [
+    ({}, False),
+    ({"0.log": LARGE}, True),  # without indexes and snapshot
+    ({"0.log": READ_AT_ONCE_BYTES}, False),
+    ({"0.log": LARGE, "0.index": 0, "0.timeindex": 0}, True),  # no snapshot
+    ({"0.log": LARGE, "0.index": 0, "0.timeindex": 0, "5.snapshot": 9}, False),
+    ({"0.log": LARGE, "0.timeindex": 0, "5.snapshot": 9}, True),
+    ({"5.log": LARGE, "5.index": 0, "5.timeindex": 0, "5.snapshot": 9}, True),
+    ({"5.log": LARGE, "5.index": 0, "5.timeindex": 0, "6.snapshot": 9}, False),
+    (
+        {
+            "0.log": LARGE,
+            "0.index": 0,
+            "0.timeindex": 0,
+            "9.log": 1,
+            "9.index": 0,
+            "9.timeindex": 0,
+        },
+        False,
+    ),
+    ({"0.log": 1, "0.index": 0, "0.timeindex": 0, "5.snapshot": SNAPSHOT_BYTES_AT_ONCE}, False),
+    ({"0.log": 1, "0.index": 0, "0.timeindex": 0, "5.snapshot": SNAPSHOT_BYTES_AT_ONCE + 1}, True),
+    ({"0.log": 1, "4.snapshot": SNAPSHOT_BYTES_AT_ONCE + 1, "5.snapshot": 1}, False),
+    ({"0.snapshot": SNAPSHOT_BYTES_AT_ONCE + 1}, True),
+]
+
+
+def test_opening_takes_long_where_much_must_be_read(tmp_path):
+    def is_so(row):
+        sizes, expected = row
+        directory = tmp_path / str(TAKING.index(row))
+        directory.mkdir()
+        for name, size in sizes.items():
+            base, suffix = name.split(".")
+            with (directory / f"{int(base):020d}.{suffix}").open("wb") as file:
+                file.truncate(size)
+        assert takes_long(directory, REAL_FILES) is expected
+
+    check_each(TAKING, is_so)
+    assert not takes_long(tmp_path / "none", REAL_FILES)

@@ -1,0 +1,146 @@
+"""When a segment is full: each bound to the byte, the offset and the millisecond."""
+
+from dataclasses import replace
+
+import crc32c
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from log.batches.batch import BatchView
+from log.config import RELATIVE_OFFSET_MAX, LogConfig
+from log.disk.files import Files
+from log.segments.rolling import must_roll, runs_within_segment
+from log.segments.segment import Segment
+from tests.log.helpers import batch_bytes, view_of
+
+CONFIG = LogConfig(segment_bytes=10_000, segment_ms=1000, segment_index_bytes=1000)
+BASE = 1000
+
+
+def segment(tmp_path, *, first_ms=5000, batches=1):
+    """One that begins at offset BASE, with batches of one record each."""
+    made = Segment(tmp_path, BASE, Files(), size=0, created=True)
+    for number in range(batches):
+        data = batch_bytes(1, timestamp_ms=first_ms, base_offset=BASE + number)
+        made.append(memoryview(data), [view_of(data)], 0)
+    return made
+
+
+def rolls(active, config=CONFIG, *, size=100, last_offset=BASE + 10, timestamp_ms=5000, now_ms=0):
+    return must_roll(active, config, size, last_offset, timestamp_ms, now_ms)
+
+
+def test_a_segment_rolls_where_its_bytes_would_be_too_many(tmp_path):
+    active = segment(tmp_path)
+    rest = CONFIG.segment_bytes - active.size
+    assert not rolls(active, size=rest)
+    assert rolls(active, size=rest + 1)
+
+
+def test_an_empty_segment_takes_a_batch_of_any_size_and_age(tmp_path):
+    empty = segment(tmp_path, batches=0)
+    assert not rolls(empty, size=CONFIG.segment_bytes + 1, now_ms=1 << 40)
+
+
+@pytest.mark.parametrize("batches", [0, 1])
+def test_a_segment_rolls_where_an_offset_does_not_fit_its_index(tmp_path, batches):
+    active = segment(tmp_path, batches=batches)
+    assert not rolls(active, last_offset=BASE + RELATIVE_OFFSET_MAX)
+    assert rolls(active, last_offset=BASE + RELATIVE_OFFSET_MAX + 1)
+
+
+@pytest.mark.parametrize("entry_bytes", [8, 12])
+def test_a_segment_rolls_where_an_index_is_full(tmp_path, entry_bytes):
+    """The time index keeps one entry free for the end of the segment."""
+    active = segment(tmp_path, batches=0)
+    entries, free = 9, 1
+    for number in range(entries):
+        if entry_bytes == 8:
+            active.offset_index.append(number + 1, number + 1)
+        else:
+            active.time_index.append(number + 1, number + 1)
+            free = 2
+    active.size = 1
+    bytes_max = (entries + free) * entry_bytes
+    assert not rolls(active, replace(CONFIG, segment_index_bytes=bytes_max))
+    assert rolls(active, replace(CONFIG, segment_index_bytes=bytes_max - 1))
+
+
+COMPACTED = replace(CONFIG, compacts=True, max_compaction_lag_ms=500)
+AGES = [
+    (CONFIG, 1000, False),
+    (CONFIG, 1001, True),
+    (COMPACTED, 500, False),
+    (COMPACTED, 501, True),
+    (replace(COMPACTED, compacts=False), 501, False),
+    (replace(COMPACTED, max_compaction_lag_ms=5000), 1001, True),
+    (replace(COMPACTED, max_compaction_lag_ms=5000), 1000, False),
+]
+
+
+@pytest.mark.parametrize(("config", "age_ms", "expected"), AGES)
+def test_a_segment_rolls_above_its_age(tmp_path, config, age_ms, expected):
+    active = segment(tmp_path)
+    assert rolls(active, config, timestamp_ms=5000 + age_ms) is expected
+    # Where the first batch or the new one has no timestamp the clock counts.
+    active.opened_ms = 7000
+    assert rolls(active, config, timestamp_ms=-1, now_ms=7000 + age_ms) is expected
+    without = segment(tmp_path, first_ms=-1)
+    without.opened_ms = 7000
+    assert rolls(without, config, timestamp_ms=5000, now_ms=7000 + age_ms) is expected
+
+
+@given(jitter_ms=st.integers(0, 2000), age_ms=st.integers(0, 1100), lag_ms=st.integers(100, 2000))
+def test_a_jitter_takes_the_same_share_off_the_age_each_time(
+    tmp_path_factory, jitter_ms, age_ms, lag_ms
+):
+    """By the twin: never more than the age, and the same for a segment of that name after a restart."""
+    directory = tmp_path_factory.getbasetemp() / "topic-0"
+    directory.mkdir(exist_ok=True)
+    active = segment(directory)
+    config = replace(
+        CONFIG, compacts=True, max_compaction_lag_ms=lag_ms, segment_jitter_ms=jitter_ms
+    )
+    age_max = min(1000, lag_ms)
+    name = bytes(active.path(".log"))[-64:]
+    within = min(jitter_ms, age_max)
+    age_max -= crc32c.crc32c(name) % within if within else 0
+    assert rolls(active, config, timestamp_ms=5000 + age_ms) is (age_ms > age_max)
+
+
+def view(base_offset, last_offset_delta, size):
+    data = batch_bytes(1, base_offset=base_offset)
+    made = BatchView(memoryview(data))
+    made.last_offset_delta, made.size = last_offset_delta, size
+    return made
+
+
+BATCHES = st.lists(
+    st.tuples(
+        st.sampled_from([0, 1, RELATIVE_OFFSET_MAX // 2, RELATIVE_OFFSET_MAX]), st.integers(1, 60)
+    ),
+    min_size=1,
+    max_size=8,
+)
+
+
+@given(BATCHES)
+def test_runs_are_as_long_as_a_segment_can_hold(batches):
+    views, offset = [], 0
+    for delta, size in batches:
+        views.append(view(offset, delta, size))
+        offset += delta + 1
+
+    def fits(run):
+        within = run[-1].last_offset - run[0].base_offset <= RELATIVE_OFFSET_MAX
+        return len(run) == 1 or (within and sum(one.size for one in run) <= 100)
+
+    runs = list(runs_within_segment(views, 100))
+    assert [one for run, _ in runs for one in run] == views
+    for number, (run, size) in enumerate(runs):
+        assert fits(run)
+        assert size == sum(one.size for one in run)
+        if number:
+            before = runs[number - 1][0]
+            assert not fits([*before, run[0]])

@@ -1,0 +1,94 @@
+"""Which bytes can be the header of a batch, and how much is read to walk along the headers."""
+
+import struct
+
+import pytest
+
+from log.batches.batch import HEADER_BYTES, header_at
+from log.disk.files import Files
+from log.segments.scan import BLOCK_BYTES, FIRST_BLOCK_BYTES, is_plausible, read_batch, scan_headers
+from tests.log.helpers import batch_bytes
+
+GOOD = bytes(batch_bytes(3, base_offset=7))
+INT32_MAX = (1 << 31) - 1
+
+
+def changed(position, form, value):
+    data = bytearray(GOOD)
+    struct.pack_into(form, data, position, value)
+    return bytes(data)
+
+
+HEADERS = [
+    (GOOD, True),
+    (changed(0, ">q", 0), True),
+    (changed(0, ">q", -1), False),
+    (changed(8, ">i", HEADER_BYTES - 12), True),
+    (changed(8, ">i", HEADER_BYTES - 13), False),
+    (changed(8, ">i", INT32_MAX - 12), True),
+    (changed(8, ">i", INT32_MAX - 11), False),
+    (changed(16, ">b", 3), False),
+    (changed(16, ">b", -1), False),
+    (changed(23, ">i", 0), True),
+    (changed(23, ">i", -1), False),
+    (changed(57, ">i", 0), True),  # what compaction leaves of a batch
+    (changed(57, ">i", -1), False),
+]
+
+
+@pytest.mark.parametrize(("data", "expected"), HEADERS)
+def test_a_header_can_be_one_only_with_each_field_in_its_range(data, expected):
+    batch = header_at(data, 0)
+    assert batch is not None
+    assert is_plausible(batch) is expected
+
+
+@pytest.fixture
+def walked(tmp_path):
+    """Walks along the headers of a file with batches of that many bytes; gives positions and reads."""
+
+    def walk(value_bytes, batches, **options):
+        data = bytes(batch_bytes(1, value=bytes(value_bytes)))
+        path = tmp_path / "log"
+        path.write_bytes(data * batches)
+        reads = []
+
+        class Counting(Files):
+            def pread(self, file, size, position):
+                reads.append(size)
+                return super().pread(file, size, position)
+
+        files = Counting()
+        file = files.open(path, write=False)
+        size = len(data) * batches
+        found = [position for position, _ in scan_headers(files, file, 0, size, **options)]
+        assert found == [number * len(data) for number in range(batches)]
+        return reads
+
+    return walk
+
+
+def test_of_a_large_batch_no_more_than_a_block_is_read(walked):
+    reads = walked(300_000, 4)
+    assert reads == [BLOCK_BYTES] * 4
+
+
+def test_many_small_batches_come_with_one_read(walked):
+    assert len(walked(10, 500)) == 1
+
+
+def test_blocks_grow_from_the_first_one(walked):
+    reads = walked(100, 3000, first_block_bytes=FIRST_BLOCK_BYTES)
+    sizes = [4096, 8192, 16384, 32768, 65536]
+    assert reads[:5] == sizes
+    assert set(reads[5:-1]) == {65536}
+
+
+@pytest.mark.parametrize("cut", [0, 1, 10])
+def test_a_batch_is_read_only_where_it_is_whole(tmp_path, cut):
+    path = tmp_path / "log"
+    path.write_bytes(b"x" * 5 + GOOD[: len(GOOD) - cut])
+    files = Files()
+    found = read_batch(files, files.open(path, write=False), 5, len(GOOD))
+    assert (found is not None) is (cut == 0)
+    assert found is None or found.base_offset == 7
