@@ -11,6 +11,13 @@ from broker.groups.memory import Account
 from wire.records.groups import GroupMetadataValue
 
 
+def is_to_rebalance(value: GroupMetadataValue) -> bool:
+    """Whether the group was a consumer group and its members have not joined since: what the last member of the
+    consumer protocol had may be assigned to nobody.
+    """
+    return bool(value.members) and value.leader is None
+
+
 def restore_group(
     group_id: str, value: GroupMetadataValue, account: Account | None = None
 ) -> ClassicGroup:

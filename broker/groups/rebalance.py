@@ -13,6 +13,7 @@ import logging
 from broker import events
 from broker.groups.group import ClassicGroup, GroupState
 from broker.groups.limits import JOIN_PHASE_MS_MIN
+from broker.groups.loaded import is_to_rebalance
 from broker.groups.member import Member
 from broker.groups.operation import (
     GroupOperation,
@@ -26,6 +27,7 @@ from broker.groups.operation import (
 from broker.groups.records import group_value
 from wire.errors import ErrorCode
 from wire.messages.sync_group import SyncGroupResponse
+from wire.records.groups import GroupMetadataValue
 
 log = logging.getLogger(__name__)
 
@@ -42,6 +44,16 @@ def rebalance_or_complete(operation: GroupOperation, reason: str) -> None:
         prepare(operation, reason)
     else:
         complete_if_all_joined(operation)
+
+
+def loaded(operation: GroupOperation, value: GroupMetadataValue | None) -> None:
+    """A coordinator takes over a group; `value` is its record, if it has one."""
+    if operation.group.state is not S.STABLE:
+        return
+    if value is not None and is_to_rebalance(value):
+        prepare(operation, "it was a consumer group")
+    elif len(operation.group.members) > operation.limits.members_max:
+        prepare(operation, "the loaded group is over its maximal size")
 
 
 def prepare(operation: GroupOperation, reason: str) -> None:

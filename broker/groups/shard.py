@@ -131,8 +131,7 @@ class GroupCoordinatorShard:
                 yield None
                 if group.members.get(member.id) is member:
                     operation.expect_heartbeat_if_absent(member)
-            if len(group.members) > self.limits.members_max and group.state is S.STABLE:
-                rebalance.prepare(operation, "the loaded group is over its maximal size")
+            rebalance.loaded(operation, self.store.groups.get(group.id))
 
     def _walk_on(self, at: Instant) -> None:
         """The next piece of what takes long; the rest follows on a timer."""

@@ -173,7 +173,11 @@ def _classic_record(operation: ConsumerOperation) -> GroupRecord:
         )
     classic.generation = group.epoch
     classic.protocol_name = classic.select_protocol()
-    return group_record(group.id, group_value(classic, assignments))
+    value = group_value(classic, assignments)
+    value.leader = (
+        None  # nobody was elected yet: `is_to_rebalance` of a coordinator that takes over
+    )
+    return group_record(group.id, value)
 
 
 # -- the consumer's own messages

@@ -173,6 +173,22 @@ def test_the_last_of_the_new_protocol_leaves_a_classic_group_and_nothing_else(dr
     assert driver.shard.groups["g"].state is GroupState.PREPARING_REBALANCE
 
 
+def test_what_the_last_of_the_new_protocol_had_is_given_to_others_after_a_fail_over_too(driver):
+    """The next coordinator begins the rebalance that this one had begun: members go on as they are until then."""
+    ids = classic_group(driver, "a", assigned={"a": assignment(t=[0, 1, 2, 3])})
+    driver.consumer_heartbeat("n")
+    driver.join("again", ids["a"], instance="a")
+    driver.consumer_heartbeat("n", -1)
+    again = Driver(log=driver.log)
+    generation = again.shard.groups["g"].generation
+    assert again.heartbeat(ids["a"], generation, instance="a") is E.REBALANCE_IN_PROGRESS
+    again.join("joined", ids["a"], instance="a")
+    joined = again.answers["joined"]
+    again.sync("synced", ids["a"], joined.generation_id, {ids["a"]: b"all"}, instance="a")
+    later = Driver(log=again.log)
+    assert later.heartbeat(ids["a"], joined.generation_id, instance="a") is E.NONE
+
+
 def test_work_that_waits_for_its_interval_goes_with_the_group(driver):
     classic_group(driver, "a")
     driver.settings = replace(driver.settings, assignment_interval_ms=60_000)
