@@ -11,6 +11,7 @@ from itertools import islice
 
 from broker.coordination.timers import Instant
 from broker.groups import removal
+from broker.groups.consumer.group import ConsumerGroup
 from broker.groups.consumer.records import group_tombstones
 from broker.groups.group import ClassicGroup, GroupState
 from broker.groups.limits import GroupLimits
@@ -116,11 +117,18 @@ class Removals:
         if self._store.has_members(group_id):
             return ()
         if (consumer := self._store.consumer_groups.get(group_id)) is not None:
-            return group_tombstones(consumer)
+            return self._while_empty(consumer)
         if group is not None and group_id not in self._store.groups:
             self._forget(group, at)
             return ()
         return (group_record(group_id, None),)
+
+    def _while_empty(self, consumer: ConsumerGroup) -> Iterator[GroupRecord]:
+        """A piece may end anywhere, and somebody join before the next: then what is left of the group stays."""
+        for record in group_tombstones(consumer):
+            if self._store.has_members(consumer.id):
+                return
+            yield record
 
     # -- deletion
 

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from broker.groups import walks as groups_walks
 from broker.groups.limits import GroupLimits
 from broker.groups.records import GroupRecord
 from broker.groups.walks import LOOKED_PER_PIECE, RECORDS_PER_PIECE, Walks
@@ -267,3 +268,20 @@ def test_a_group_with_a_record_of_its_own_is_not_remembered_twice():
     driver.settle()
     assert count(driver) == 0
     assert not driver.shard.store.emptied
+
+
+def test_a_consumer_group_that_somebody_joins_while_it_expires_keeps_its_epoch(monkeypatch):
+    """Else a coordinator that finds the log compacted begins the epochs of the group anew."""
+    driver = Driver(LIMITS)
+    driver.consumer_heartbeat("a")
+    driver.consumer_heartbeat("a", -1)
+    monkeypatch.setattr(groups_walks, "RECORDS_PER_PIECE", 1)
+    driver.now = LIMITS.expiry_interval_ms / 1000
+    written = len(driver.log)
+    driver.shard.handle_timeout(driver.at)
+    driver.settle()
+    assert len(driver.log) == written + 1, "the target's epoch, and more is to come"
+    joined = driver.consumer_heartbeat("b")
+    pieces(driver)
+    assert driver.replayed().consumer_groups["g"].epoch == joined.member_epoch
+    assert driver.shard.store.consumer_groups["g"].has_epoch
