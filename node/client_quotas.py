@@ -8,6 +8,7 @@ Left out: `client.quota.callback.class`.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from typing import Generic, TypeVar
 
@@ -51,12 +52,14 @@ class ClientLimits(Generic[T]):
             self._used.clear()
 
     def limit_of(self, user: str, client_id: str) -> tuple[Owner, float] | None:
-        """Who shares the quota of such a client, and how much it is; None without one."""
+        """Who shares the quota of such a client, and how much it is; None without one. A NaN is none, as in Kafka: no
+        rate is above it.
+        """
         limits = self._limits
         for entity, owner in _candidates(user, client_id):
             limit = limits.get(entity)
             if limit is not None:
-                return owner, limit
+                return None if math.isnan(limit) else (owner, limit)
         return None
 
     def used_by(self, owner: Owner, now: float) -> T:
@@ -147,7 +150,7 @@ class ConnectionQuota(ClientLimits[Rate]):
     def use_if_allowed(self, ip: str, now: float) -> float:
         """Counts a connection, unless it comes too early: the seconds by which it does."""
         limit = self._limits.get((("ip", ip),), self._limits.get((("ip", None),)))
-        if limit is None:
+        if limit is None or math.isnan(limit):
             return 0.0
         rate = self.used_by((ip, ""), now)
         rate.record(1, now)

@@ -31,7 +31,7 @@ def list_groups(
 ) -> list[ListedGroup]:
     """Of groups of a shard; filters are not case-sensitive, and an empty one lets everything through."""
     wanted_states = {state.strip().lower() for state in states}
-    wanted_types = {kind.strip().lower() for kind in types}
+    wanted_types = {kind.lower() for kind in types}
     listed = []
     for group_id in group_ids:
         group = _listed(shard, group_id)

@@ -101,7 +101,7 @@ class ConfigKey:
     of a running broker changes nothing before the broker's file says the same; `only_default`, no other value is taken,
     as whoever sets one relies on it. `told_as` is the type that clients are told where Kafka reads the text later.
     `undeclared`: Apache Kafka 4.3 does not declare it, since only a plug-in reads it there. Clients are told of such a
-    key when a file sets it, without its type and value.
+    key when a file sets it, without its type and value. `gaps`: values of a list may be empty, and count for nothing.
     """
 
     name: str
@@ -118,6 +118,7 @@ class ConfigKey:
     only_default: str = ""
     told_as: Kind | None = None
     undeclared: bool = False
+    gaps: bool = False
 
     @property
     def documentation(self) -> str:
@@ -146,7 +147,7 @@ class ConfigKey:
         Raises:
             ConfigError: not of the type, or out of bounds.
         """
-        value = self._typed(text.strip(), origin)
+        value = self._typed(text, origin)
         if self.only_default and value != self.default:
             raise ConfigError(
                 self.name,
@@ -198,8 +199,8 @@ class ConfigKey:
     def _typed(self, text: str, origin: str) -> Any:
         match self.kind:
             case "boolean":
-                if text.lower() in {"true", "false"}:
-                    return text.lower() == "true"
+                if (word := text.strip().lower()) in {"true", "false"}:
+                    return word == "true"
                 raise self._wrong(text, origin, "Expected value to be either true or false")
             case "int" | "long" | "short":
                 return self._integer(text, origin)
@@ -209,9 +210,22 @@ class ConfigKey:
                 except ValueError:
                     raise self._wrong(text, origin, "Not a number of type DOUBLE") from None
             case "list":
-                return [word.strip() for word in text.split(",") if word.strip()]
+                return self._list(text, origin)
             case _:
-                return text
+                return text.strip()
+
+    def _list(self, text: str, origin: str) -> list[str]:
+        words = [word.strip() for word in text.split(",")] if text.strip() else []
+        if self.gaps or self.told_as is not None or all(words):
+            return [word for word in words if word]
+        raise ConfigError(
+            self.name,
+            text,
+            "one of its values is empty",
+            origin=origin,
+            fix="take the comma away that is too many",
+            answer=f"Configuration '{self.name}' values must not be empty.",
+        )
 
     def _integer(self, text: str, origin: str) -> int:
         low, high = _INTEGERS[self.kind]

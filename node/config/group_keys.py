@@ -32,7 +32,7 @@ def _offset_reset(value: str) -> str | None:
     )
 
 
-_KINDS = ("consumer", "share", "streams")
+KINDS = ("consumer", "share", "streams")
 
 
 def _of_every_kind(kind: str) -> tuple[ConfigKey, ...]:
@@ -68,7 +68,7 @@ _NO_EFFECT = {
     "streams": "streams groups are not served yet",
 }
 _KEYS = (
-    *(key for kind in _KINDS for key in _of_every_kind(kind)),
+    *(key for kind in KINDS for key in _of_every_kind(kind)),
     ConfigKey(
         "share.record.lock.duration.ms",
         "int",
@@ -147,7 +147,7 @@ NOTHING: Mapping[str, Any] = {}
 _BOUNDED = (
     *(
         f"{kind}.{what}"
-        for kind in _KINDS
+        for kind in KINDS
         for what in ("session.timeout.ms", "heartbeat.interval.ms", "assignment.interval.ms")
     ),
     "share.record.lock.duration.ms",
@@ -183,7 +183,7 @@ def check_group_configs(configs: Mapping[str, str], server: Mapping[str, Any] = 
             raise _out_of_bounds(key, values[key], f"must be greater than or equal to {low_key}")
         if values[key] > of_server(high_key):
             raise _out_of_bounds(key, values[key], f"must be less than or equal to {high_key}")
-    for kind in _KINDS:
+    for kind in KINDS:
         session, heartbeat = f"{kind}.session.timeout.ms", f"{kind}.heartbeat.interval.ms"
         if values[session] <= values[heartbeat]:
             raise _out_of_bounds(session, values[session], f"must be greater than {heartbeat}")

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Protocol
 
+from node.config.altered_together import check_per_ip
 from node.config.config_def import ConfigError, ConfigKey
 from node.config.consumer_group_keys import check_consumer_groups
 from node.config.key_warnings import base_key, warning_of
@@ -247,6 +248,7 @@ class ServerConfig(Mapping[str, Any]):
             origin = self.origins.get("cordoned.log.dirs", "")
             self.check_cordoned(self["cordoned.log.dirs"], origin=origin)
             check_consumer_groups(self, self.origins)
+        check_per_ip(self.__getitem__)
 
     def _check_voters(self) -> None:
         ids = [voter.id for voter in self.voters]

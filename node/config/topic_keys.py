@@ -100,6 +100,7 @@ TOPIC_CONFIGS = ConfigDef(
             [],
             "Replicas whose follower side is throttled: PARTITION:BROKER, or * for all.",
             _throttled_replicas,
+            gaps=True,
         ),
         ConfigKey(
             "index.interval.bytes",
@@ -114,6 +115,7 @@ TOPIC_CONFIGS = ConfigDef(
             [],
             "Replicas whose leader side is throttled: PARTITION:BROKER, or * for all.",
             _throttled_replicas,
+            gaps=True,
         ),
         ConfigKey(
             "local.retention.bytes",

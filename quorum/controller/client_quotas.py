@@ -92,9 +92,14 @@ def _alter(
                 changes.append(_record(entry.entity, op.key, 0.0, remove=True))
             continue
         _check_value(allowed, op.key, op.value)
-        if present is None or present.value != op.value:
+        if present is None or not _is_same(present.value, op.value):
             changes.append(_record(entry.entity, op.key, op.value))
     return changes
+
+
+def _is_same(one: float, other: float) -> bool:
+    """As Java's Double.equals: also of NaN."""
+    return one == other or (math.isnan(one) and math.isnan(other))
 
 
 def _check_entity(entity: list[EntityData]) -> Mapping[str, int | None]:
@@ -140,7 +145,7 @@ def _may_be_host(name: str | None) -> bool:
 def _check_value(allowed: Mapping[str, int | None], key: str, value: float) -> None:
     if key not in allowed:
         raise _invalid(f"Invalid configuration key {key}")
-    if not value > 0:  # also what is no number at all
+    if value <= 0:  # a NaN is stored, as in Kafka, and holds nobody back
         raise _invalid(f"Quota {key} must be greater than 0")
     largest = allowed[key]
     if largest is None:

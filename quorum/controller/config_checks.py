@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from node.config.altered_together import check_together
 from node.config.client_metrics_keys import check_client_metrics_configs
 from node.config.config_def import ConfigError, ConfigKey
 from node.config.dynamic_keys import check_broker_configs, dynamic_key
@@ -70,6 +71,7 @@ def check(
             _check_topic(name, after, image)
         elif kind == BROKER_RESOURCE:
             _check_broker(name, changes, image)
+            _check_together(present, changes, image, server)
         elif kind == CLIENT_METRICS_RESOURCE:
             if not name:
                 raise _invalid("Subscription name can't be empty")
@@ -152,6 +154,27 @@ def _check_broker(name: str, changes: Changes, image: MetadataImage) -> None:
     cluster = image.cluster
     if name and int(name) not in cluster.brokers and int(name) not in cluster.controllers:
         raise KafkaError(ErrorCode.BROKER_ID_NOT_REGISTERED, f"No node with id {int(name)} found.")
+
+
+def _check_together(
+    present: Mapping[str, str],
+    changes: Changes,
+    image: MetadataImage,
+    server: Mapping[str, Any],
+) -> None:
+    """Values of one broker, of all, and of the files in turn; of the files this node's stands for all."""
+    of_all = image.configs.of(BROKER_RESOURCE, "")
+
+    def now(key: str) -> Any:
+        text = present.get(key, of_all.get(key))
+        if text is not None:
+            return SERVER_CONFIGS[key].parse(text)
+        return server[key] if key in server else SERVER_CONFIGS[key].default
+
+    try:
+        check_together({key: text for key, text in changes.items() if text is not None}, now)
+    except ConfigError as error:
+        raise _invalid(error.answer) from error
 
 
 def _invalid(message: str) -> KafkaError:

@@ -1,5 +1,7 @@
 """Whose quota holds, who shares it, and what is remembered of whom."""
 
+import math
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -120,3 +122,20 @@ def test_mutations_are_counted_only_while_tokens_are_left():
     assert made.use_if_allowed("alice", "a", 10, 9.0) == 0
     assert made.use("alice", "a", 5, 9.0) == 15
     assert made.use("bob", "a", 1000, 9.0) == 0
+
+
+@pytest.mark.parametrize("limit", [math.nan, math.inf])
+def test_a_quota_that_is_no_number_or_has_no_end_holds_nobody(limit):
+    """Kafka stores both. Nobody is held by a less precise one instead."""
+    made = quota(alice=limit)
+    made.set_limits({(("user", "alice"),): limit, (("user", None),): 1.0})
+    assert [made.use("alice", "a", 1e9, now) for now in (0.0, 0.0, 5.0)] == [0.0] * 3
+    assert made.use_if_allowed("alice", "a", 1e9, 6.0) == 0.0
+    most = made.most_at_once("alice", "a")
+    assert most is None or most == math.inf
+    mutations = MutationQuota(Windows())
+    mutations.set_limits({(("user", "alice"),): limit})
+    assert [mutations.use("alice", "a", 1e9, now) for now in (0.0, 0.0, 5.0)] == [0.0] * 3
+    connections = ConnectionQuota(Windows())
+    connections.set_limits({(("ip", None),): limit})
+    assert [connections.use_if_allowed("::1", 0.0) for _ in range(100)] == [0.0] * 100

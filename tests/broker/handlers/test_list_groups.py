@@ -43,6 +43,7 @@ async def test_filters(tmp_path, autojump_clock):
             ([], ["CLASSIC", "share"], ["g", "simple"]),
             ([], ["consumer"], []),
             ([], ["nonsense"], []),
+            ([], [" classic "], []),
         ):
             request = ListGroupsRequest(states_filter=states, types_filter=types)
             answer = await rig.call(list_groups, request, 5)

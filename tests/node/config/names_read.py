@@ -15,11 +15,12 @@ from log.config import LogConfig
 
 ROOT = Path(__file__).parents[3]
 PACKAGES = ("broker", "log", "node", "quorum", "trimaran", "zkcompat")
-# These write keys into files, and show names of them.
+# These write keys into files, show names of them, and judge values of keys that nothing else reads.
 _LOG_FIELDS = {field.name for field in fields(LogConfig)}
 _WRITERS = (
     "trimaran/local/",
     "trimaran/demo/",
+    "node/config/altered_together.py",
     "node/config/dynamic_keys.py",
     "node/config/synonyms.py",
 )

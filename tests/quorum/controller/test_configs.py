@@ -2,6 +2,7 @@
 
 import pytest
 
+from broker.telemetry.subscriptions import subscriptions_of
 from node.runtime.steps import at_once
 from quorum.controller.activation import activation_records
 from quorum.controller.configs import alter_configs, replace_configs
@@ -119,6 +120,11 @@ def test_append_and_subtract_begin_with_the_default():
         (resource(METRICS, "m", ("match", SET, "client_id=[")), ErrorCode.INVALID_CONFIG),
         (resource(METRICS, "m", ("match", SET, "shoe_size=1")), ErrorCode.INVALID_CONFIG),
         (resource(METRICS, "m", ("metrics", APPEND, "a")), ErrorCode.INVALID_CONFIG),
+        (resource(METRICS, "m", ("metrics", SET, "a,,b")), ErrorCode.INVALID_CONFIG),
+        (resource(METRICS, "m", ("match", SET, "client_id=a,")), ErrorCode.INVALID_CONFIG),
+        (resource(TOPIC, "t", ("cleanup.policy", SET, ",")), ErrorCode.INVALID_CONFIG),
+        (resource(BROKER, "", ("log.cleanup.policy", SET, ",")), ErrorCode.INVALID_REQUEST),
+        (resource(BROKER, "", ("max.connections.per.ip", SET, "0")), ErrorCode.INVALID_REQUEST),
         (resource(GROUP, "", ("share.auto.offset.reset", SET, "x")), ErrorCode.INVALID_REQUEST),
         (resource(GROUP, "g", ("no.such.key", SET, "x")), ErrorCode.INVALID_CONFIG),
         (
@@ -165,6 +171,30 @@ def test_the_bounds_of_groups_are_those_of_the_node():
         server = config_of(group_consumer_max_session_timeout_ms=most)
         result = at_once(alter_configs(request, IMAGE, server=server))
         assert [one.error_code for one in result.response.responses] == [code]
+
+
+def test_values_of_brokers_fit_those_of_the_broker_of_all_brokers_and_of_the_file():
+    """The most precise of them counts: `num.io.threads` may double and halve."""
+    pool = "num.io.threads"
+    image = image_of(config(pool, "40", (BROKER, "")), config(pool, "4", (BROKER, "1")), base=IMAGE)
+    of_one, of_all = resource(BROKER, "1", (pool, SET, "9")), resource(BROKER, "", (pool, SET, "9"))
+    assert alter(of_one, image=image)[1] == [ErrorCode.INVALID_REQUEST]
+    assert alter(of_all, image=image)[1] == [ErrorCode.INVALID_REQUEST]
+    assert alter(of_one, of_all)[1] == [ErrorCode.NONE] * 2
+    request = IncrementalAlterConfigsRequest(resources=[of_all], validate_only=False)
+    result = at_once(alter_configs(request, IMAGE, server=config_of(num_io_threads="4")))
+    [answer] = result.response.responses
+    assert answer.error_message == (
+        "Dynamic thread count update validation failed for num.io.threads=9, "
+        "value should not be greater than double the current value 4"
+    )
+
+
+def test_a_subscription_of_a_controller_before_is_still_read():
+    """It took gaps in lists."""
+    stored = image_of(config("metrics", "a,,b", (METRICS, "m")), base=IMAGE)
+    [found] = subscriptions_of(stored.configs)
+    assert found.metrics == {"a", "b"}
 
 
 def test_a_resource_changes_as_a_whole_or_not_at_all():

@@ -1,0 +1,126 @@
+"""What configs of brokers must be together when some of them are altered: values that are each legal may not fit.
+
+Source: `DynamicThreadPool`, `DynamicLogConfig`, `CleanerConfig` and `GroupCoordinatorConfig` of Kafka, and
+`KafkaConfig.validateValues`. Left out: what a key says by itself (`node.config.dynamic_keys`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from node.config.config_def import ConfigError
+from node.config.group_keys import KINDS
+from node.config.server_keys import SERVER_CONFIGS
+
+# Kafka changes the size of a pool by a factor of two at most. The pools themselves have no effect here.
+_POOLS = frozenset(
+    {
+        "background.threads",
+        "num.io.threads",
+        "num.network.threads",
+        "num.recovery.threads.per.data.dir",
+        "num.replica.fetchers",
+        "remote.log.manager.copier.thread.pool.size",
+        "remote.log.manager.expiration.thread.pool.size",
+        "remote.log.manager.follower.thread.pool.size",
+        "remote.log.reader.threads",
+    }
+)
+_CLEANERS, _BUFFER = "log.cleaner.threads", "log.cleaner.dedupe.buffer.size"
+_BUFFER_BYTES_MIN = 1 << 20
+_PER_IP, _OVERRIDES = "max.connections.per.ip", "max.connections.per.ip.overrides"
+_LIKE_ALL, _NO_BOUND = -2, -1
+
+Value = Callable[[str], Any]
+
+
+def check_together(changes: Mapping[str, str], now: Value) -> None:
+    """Looks at what is set, each by itself legal. `now` gives the value in force before by the name of its key.
+
+    Raises:
+        ConfigError: what does not fit, with Kafka's words.
+    """
+
+    def after(name: str) -> Any:
+        return SERVER_CONFIGS[name].parse(changes[name]) if name in changes else now(name)
+
+    for name in changes:
+        if name in _POOLS:
+            _check_pool(name, after(name), now(name))
+    if _CLEANERS in changes:
+        _check_cleaners(after(_CLEANERS), now(_CLEANERS), after(_BUFFER))
+    for kind in KINDS:
+        key = f"group.{kind}.assignment.interval.ms"
+        if key in changes:
+            _check_between(key, after, kind)
+    if _PER_IP in changes or _OVERRIDES in changes:
+        check_per_ip(after)
+    for unit in ("ms", "bytes"):
+        if {f"log.local.retention.{unit}", f"log.retention.{unit}"} & changes.keys():
+            _check_local_retention(unit, after)
+
+
+def _check_pool(name: str, value: int, present: int) -> None:
+    why = None
+    if value < present // 2:
+        why = f"value should be at least half the current value {present}"
+    if value > present * 2:
+        why = f"value should not be greater than double the current value {present}"
+    if why is not None:
+        said = f"Dynamic thread count update validation failed for {name}={value}, {why}"
+        raise ConfigError(name, value, why, answer=said)
+
+
+def _check_cleaners(value: int, present: int, buffer_bytes: int) -> None:
+    why = None
+    if value < 1:
+        why = "Log cleaner threads should be at least 1"
+    elif buffer_bytes // value < _BUFFER_BYTES_MIN:
+        why = f"{_BUFFER} must be at least 1MB per cleaner thread."
+    elif value < present // 2:
+        why = f"Log cleaner threads cannot be reduced to less than half the current value {present}"
+    elif value > present * 2:
+        why = f"Log cleaner threads cannot be increased to more than double the current value {present}"
+    if why is not None:
+        raise ConfigError(_CLEANERS, value, why, answer=why)
+
+
+def _check_between(key: str, after: Value, kind: str) -> None:
+    low, high = (f"group.{kind}.{end}.assignment.interval.ms" for end in ("min", "max"))
+    if after(key) < after(low):
+        why = f"must be greater than or equal to {low}"
+        raise ConfigError(key, after(key), why, answer=f"{key} {why}")
+    if after(key) > after(high):
+        why = f"must be less than or equal to {high}"
+        raise ConfigError(key, after(key), why, answer=f"{key} {why}")
+
+
+def check_per_ip(value: Value) -> None:
+    """Raises ConfigError: no address at all could connect."""
+    if not value(_PER_IP) and not value(_OVERRIDES):
+        why = f"can be set to zero only if {_OVERRIDES} property is set."
+        answer = f"requirement failed: {_PER_IP} {why}"
+        raise ConfigError(_PER_IP, 0, why, fix=f"set {_OVERRIDES}, or more than 0", answer=answer)
+
+
+def _check_local_retention(unit: str, after: Value) -> None:
+    whole_key, local_key = f"log.retention.{unit}", f"log.local.retention.{unit}"
+    whole, local = _retention_ms(after) if unit == "ms" else after(whole_key), after(local_key)
+    if whole == _NO_BOUND or local == _LIKE_ALL:
+        return
+    if local == _NO_BOUND:
+        why = f"Value must not be -1 as {whole_key} value is set as {whole}."
+        raise ConfigError(local_key, local, why)
+    if local > whole:
+        why = f"Value must not be more than {whole_key} property value: {whole}"
+        raise ConfigError(local_key, local, why)
+
+
+def _retention_ms(after: Value) -> int:
+    """The most precise of three keys that is set."""
+    for key, ms in (("ms", 1), ("minutes", 60_000), ("hours", 3_600_000)):
+        found = after(f"log.retention.{key}")
+        if found is not None:
+            return int(found) * ms if found >= 0 else _NO_BOUND
+    return _NO_BOUND

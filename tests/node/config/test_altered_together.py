@@ -1,0 +1,96 @@
+"""What configs of brokers must be together, as Apache Kafka 4.3 judges them."""
+
+import pytest
+
+from node.config.altered_together import check_together
+from node.config.config_def import ConfigError
+from node.config.server_keys import SERVER_CONFIGS
+from tests.quorum.config_of import config_of
+
+PER_IP, OVERRIDES = "max.connections.per.ip", "max.connections.per.ip.overrides"
+RETENTION, LOCAL = "log.retention.ms", "log.local.retention.ms"
+CLEANERS, BUFFER = "log.cleaner.threads", "log.cleaner.dedupe.buffer.size"
+POOLS = [
+    "background.threads",
+    "num.io.threads",
+    "num.network.threads",
+    "num.recovery.threads.per.data.dir",
+    "num.replica.fetchers",
+    "remote.log.manager.copier.thread.pool.size",
+    "remote.log.manager.expiration.thread.pool.size",
+    "remote.log.manager.follower.thread.pool.size",
+    "remote.log.reader.threads",
+]
+
+
+def why_not(changes, **present):
+    """The answer to such changes, where the values in force are the defaults or `present`; None where they fit."""
+    given = {name.replace("_", "."): value for name, value in present.items()}
+    try:
+        check_together(changes, lambda name: given.get(name, SERVER_CONFIGS[name].default))
+    except ConfigError as error:
+        return error.answer
+    return None
+
+
+@pytest.mark.parametrize("pool", POOLS)
+def test_a_pool_halves_and_doubles_at_most(pool):
+    present = SERVER_CONFIGS[pool].default
+    assert why_not({pool: str(present * 2)}) is None
+    assert "double" in why_not({pool: str(present * 2 + 1)})
+    if (least := present // 2) > 1:
+        assert why_not({pool: str(least)}) is None
+        assert "half" in why_not({pool: str(least - 1)})
+
+
+def test_cleaners_halve_and_double_and_have_a_mebibyte_each():
+    assert why_not({CLEANERS: "2"}) is None
+    assert "double" in why_not({CLEANERS: "3"})
+    assert "at least 1" in why_not({CLEANERS: "0"})
+    assert "half" in why_not({CLEANERS: "1"}, log_cleaner_threads=4)
+    assert "1MB" in why_not({CLEANERS: "2", BUFFER: str((2 << 20) - 1)})
+    assert why_not({CLEANERS: "2", BUFFER: str(2 << 20)}) is None
+
+
+@pytest.mark.parametrize("kind", ["consumer", "share", "streams"])
+def test_the_interval_between_assignments_lies_between_its_bounds(kind):
+    key = f"group.{kind}.assignment.interval.ms"
+    bounds = {f"group_{kind}_min_assignment_interval_ms": 10}
+    assert why_not({key: "15000"}, **bounds) is why_not({key: "10"}, **bounds) is None
+    above = f"{key} must be less than or equal to group.{kind}.max.assignment.interval.ms"
+    assert why_not({key: "15001"}, **bounds) == above
+    below = f"{key} must be greater than or equal to group.{kind}.min.assignment.interval.ms"
+    assert why_not({key: "9"}, **bounds) == below
+
+
+def test_no_connections_of_an_address_need_overrides():
+    said = (
+        "requirement failed: max.connections.per.ip can be set to zero only if "
+        "max.connections.per.ip.overrides property is set."
+    )
+    assert why_not({PER_IP: "0"}) == said
+    assert why_not({PER_IP: "0", OVERRIDES: "::1:5"}) is None
+    assert why_not({PER_IP: "0"}, max_connections_per_ip_overrides=["::1:5"]) is None
+    assert why_not({OVERRIDES: ""}, max_connections_per_ip=0) == said
+    assert why_not({PER_IP: "1"}) is None
+
+
+def test_a_file_says_no_connections_of_an_address_with_overrides_only():
+    with pytest.raises(ConfigError, match="can be set to zero only if"):
+        config_of(max_connections_per_ip="0")
+    config = config_of(max_connections_per_ip="0", max_connections_per_ip_overrides="h:5")
+    assert config[PER_IP] == 0
+
+
+def test_the_local_part_of_a_log_is_no_longer_kept_than_all_of_it():
+    week = 7 * 24 * 3_600_000
+    assert why_not({LOCAL: "-2"}) is why_not({LOCAL: str(week)}) is None
+    assert "Value must not be more than log.retention.ms" in why_not({LOCAL: str(week + 1)})
+    assert "Value must not be -1" in why_not({LOCAL: "-1"})
+    assert why_not({LOCAL: "-1", RETENTION: "-1"}) is None
+    assert why_not({LOCAL: "60001"}, log_retention_minutes=1) is not None
+    assert why_not({LOCAL: "60000"}, log_retention_minutes=1) is None
+    assert why_not({RETENTION: "9"}, log_local_retention_ms=10) is not None
+    sizes = {"log.local.retention.bytes": "10"}
+    assert why_not(sizes) is why_not({**sizes, "log.retention.bytes": "10"}) is None
+    assert why_not({**sizes, "log.retention.bytes": "9"}) is not None
