@@ -1,0 +1,33 @@
+"""What `tests/mutation/test_declarations.py` changes: a handler with two needs, and a message with fields of some
+versions.
+"""
+
+from wire.declarations import Struct, field, int16, int32, string
+from wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+from wire.schema import Message, request
+from wire.security.acls import Operation
+from wire.transport.access import cluster, groups
+from wire.transport.registry import handles
+
+
+@handles(
+    HeartbeatRequest,
+    versions="0-4",
+    access=(
+        groups(Operation.READ, "group_id").or_cluster(Operation.ALTER),
+        cluster(Operation.DESCRIBE),
+    ),
+)
+def beat(_request: HeartbeatRequest, _context: object, _call: object) -> HeartbeatResponse:
+    return HeartbeatResponse()
+
+
+class Part(Struct):
+    number: int16 = field("2+", default=0)
+
+
+@request(key=12, versions="0-4", flexible="4+")
+class Planted(Message):
+    name: string
+    parts: list[Part] = field("1-3", factory=list)
+    size: int32 = field("1+", default=0)
