@@ -26,7 +26,7 @@ def naive(entries, start, end):
 def histories(draw):
     """Aborts in the order of their markers, with the first open transaction after each."""
     open_now, entries = {}, []
-    for offset, producer in enumerate(draw(st.lists(st.integers(0, 4), max_size=60))):
+    for offset, producer in enumerate(draw(st.lists(st.integers(0, 4), min_size=30, max_size=60))):
         if producer in open_now:
             first = open_now.pop(producer)
             stable = min(open_now.values(), default=offset + 1)
@@ -36,10 +36,11 @@ def histories(draw):
     return entries
 
 
-OFFSETS = st.integers(0, 60)
+OFFSETS = st.integers(0, 30)
+RANGES = st.lists(st.tuples(OFFSETS, OFFSETS), min_size=5)  # few examples are to meet many entries
 
 
-@given(histories(), st.lists(st.tuples(OFFSETS, OFFSETS)), st.integers(0, 5), OFFSETS)
+@given(histories(), RANGES, st.integers(0, 5), OFFSETS)
 def test_a_search_finds_what_a_walk_finds(tmp_path_factory, history, ranges, later, cut):
     path = tmp_path_factory.mktemp("index") / "0.txnindex"
     with mock.patch.multiple(transaction_index, GROUP_ENTRIES=3, BLOCK_ENTRIES=6):

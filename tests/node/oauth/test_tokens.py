@@ -168,3 +168,30 @@ def test_unsecured_tokens_say_who_anybody_is():
 def test_unsecured_tokens_that_are_refused(kind):
     with pytest.raises(TokenRefused):
         UnsecuredTokens(RULES).validate(UNSECURED_WRONG[kind]())
+
+
+@pytest.mark.parametrize(
+    ("expiry", "lifetime_ms"),
+    [(1100, 100_000), (1000, 0), (970.5, -29_500), (1e300, 1 << 53), (1000.0015, 1)],
+)
+def test_what_is_left_of_a_token_is_told_to_the_millisecond(expiry, lifetime_ms):
+    rules = TokenRules(skew_seconds=30)
+    text = unsigned({"alg": "none"}, claims(exp=expiry))
+    found = UnsecuredTokens(rules, now=lambda: 1_000_000).validate(text)
+    assert found.lifetime_ms == lifetime_ms
+
+
+@pytest.mark.parametrize(
+    ("expiry", "skew_seconds"), [(970, 30), (969, 30), (1000, 0), (999.999, 0)]
+)
+def test_a_token_has_run_out_as_soon_as_the_skew_is_over(expiry, skew_seconds):
+    text = unsigned({"alg": "none"}, claims(exp=expiry))
+    one = UnsecuredTokens(TokenRules(skew_seconds=skew_seconds), now=lambda: 1_000_000)
+    with pytest.raises(TokenRefused, match="run out"):
+        one.validate(text)
+
+
+@pytest.mark.parametrize("key_id", [7, ["r"], {"r": "r"}])
+def test_an_id_of_a_key_that_is_no_text_is_refused(validator, key_id):
+    with pytest.raises(TokenRefused):
+        validator().validate(unsigned({"alg": "RS256", "kid": key_id}, claims(), b"x"))

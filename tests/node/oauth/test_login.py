@@ -1,0 +1,175 @@
+"""What our own clients log in with by OAUTHBEARER: which token they fetch, read or write, and how long they keep it."""
+
+import base64
+import json
+from urllib.parse import parse_qs
+
+import pytest
+
+from node.oauth import login
+from node.oauth.login import (
+    BearerCredentials,
+    Fetched,
+    by_client_credentials,
+    from_file,
+    unsecured,
+)
+from node.oauth.tokens import TokenRules, UnsecuredTokens
+from node.oauth.web import BYTES_MAX, Web
+from tests.node.oauth.provider import provider
+from wire.client.errors import AuthenticationRefused
+
+
+class Clock:
+    """In seconds, of no day in particular."""
+
+    def __init__(self):
+        self.now = 1000.0
+
+    def monotonic(self):
+        return self.now
+
+    def time_ns(self):
+        return int(self.now * 1_000_000_000) + 999_999_999  # of a second that has begun
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    made = Clock()
+    monkeypatch.setattr(login, "time", made)
+    return made
+
+
+def retrieving(*fetched):
+    left = list(fetched)
+    return lambda: left.pop(0)
+
+
+def token_of(credentials):
+    credentials.prepare()
+    return next(credentials.exchange()).split(b"Bearer ")[1].strip(b"\x01").decode()
+
+
+def test_a_token_is_kept_for_four_fifths_of_its_life(clock):
+    credentials = BearerCredentials(retrieving(Fetched("a", 100), Fetched("b", 10), Fetched("c")))
+    found = []
+    for now in (1000.0, 1079.9, 1080.0, 1087.9, 1088.0):
+        clock.now = now
+        found.append(token_of(credentials))
+    assert found == ["a", "a", "b", "b", "c"]
+
+
+def test_a_token_of_which_nobody_says_how_long_it_lives_is_not_kept(clock):
+    credentials = BearerCredentials(retrieving(Fetched("a"), Fetched("b")))
+    assert [token_of(credentials), token_of(credentials)] == ["a", "b"]
+
+
+def test_a_token_that_cannot_be_had_is_asked_for_again(clock):
+    answers = [AuthenticationRefused("no"), Fetched("a", 100)]
+
+    def retrieve():
+        answer = answers.pop(0)
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    credentials = BearerCredentials(retrieve)
+    with pytest.raises(AuthenticationRefused):
+        credentials.prepare()
+    assert token_of(credentials) == "a"
+
+
+def test_credentials_show_no_token():
+    credentials = BearerCredentials(retrieving(Fetched("secret", 100)))
+    assert token_of(credentials) == "secret"
+    assert "secret" not in repr(credentials)
+    assert (credentials.mechanism, credentials.blocks) == ("OAUTHBEARER", True)
+
+
+@pytest.mark.parametrize("scope", [None, "", "read write"])
+def test_a_provider_is_asked_as_rfc_6749_says(scope):
+    with provider() as idp:
+        idp.answers["/token"] = json.dumps({"access_token": "abc", "expires_in": 300}).encode()
+        found = by_client_credentials(Web(), f"{idp.url}/token", "me:x", "ge=h", scope)()
+        assert found == Fetched("abc", 300.0)
+        ((_, headers, body),) = idp.asked
+        basic = base64.b64encode(b"me:x:ge=h").decode()
+        assert headers["Authorization"] == f"Basic {basic}"
+        assert headers["Content-Type"] == "application/x-www-form-urlencoded"
+        expected = {"grant_type": ["client_credentials"]} | ({"scope": [scope]} if scope else {})
+        assert parse_qs(body.decode()) == expected
+
+
+@pytest.mark.parametrize(
+    ("answer", "seconds"),
+    [
+        ({"access_token": "abc"}, 0.0),
+        ({"access_token": "abc", "expires_in": "60"}, 60.0),
+        ({"access_token": "abc", "expires_in": 1.5}, 1.5),
+    ],
+)
+def test_the_life_of_a_token_is_what_the_provider_says(answer, seconds):
+    with provider() as idp:
+        idp.answers["/token"] = json.dumps(answer).encode()
+        found = by_client_credentials(Web(), f"{idp.url}/token", "me", "x", None)()
+        assert found == Fetched("abc", seconds)
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        b"",
+        b"[]",
+        b"{}",
+        b"7",
+        b'{"access_token": ""}',
+        b'{"access_token": 7}',
+        '{"access_token": "ä"}'.encode(),
+        b'{"access_token": "abc", "expires_in": "soon"}',
+        b'{"access_token": "abc", "expires_in": null}',
+        b"[" * 50_000,
+    ],
+)
+def test_an_answer_without_a_token_is_said_without_its_text(answer):
+    with provider() as idp:
+        idp.answers["/token"] = answer
+        with pytest.raises(AuthenticationRefused, match="answer holds no token") as refused:
+            by_client_credentials(Web(), f"{idp.url}/token", "me", "geheim", None)()
+        assert "geheim" not in str(refused.value)
+
+
+def test_a_provider_that_refuses_is_named_with_its_status():
+    with (
+        provider() as idp,
+        pytest.raises(AuthenticationRefused, match="there is no token: the identity provider"),
+    ):
+        by_client_credentials(Web(), f"{idp.url}/none", "me", "x", None)()
+
+
+def test_a_file_is_read_each_time_without_blanks_around_it(tmp_path):
+    path = tmp_path / "token"
+    retrieve = from_file(path)
+    for text in ("abc\n", " def "):
+        path.write_text(text)
+        assert retrieve() == Fetched(text.strip())
+
+
+@pytest.mark.parametrize("data", [None, "ä".encode(), b"x" * (BYTES_MAX + 1)])
+def test_a_file_without_a_token_is_named(tmp_path, data):
+    path = tmp_path / "token"
+    if data is not None:
+        path.write_bytes(data)
+    with pytest.raises(AuthenticationRefused, match=f"there is no token in {path}"):
+        from_file(path)()
+
+
+def test_a_token_that_nobody_signs_holds_for_an_hour(clock):
+    found = unsecured("alice")()
+    assert found.seconds == 3600
+    header, claims, signature = found.token.split(".")
+    assert signature == ""
+    assert "=" not in header + claims
+    said = json.loads(base64.urlsafe_b64decode(claims + "=="))
+    assert said == {"sub": "alice", "iat": 1000, "exp": 4600}
+    taken = UnsecuredTokens(TokenRules(), now=lambda: 1_000_000).validate(found.token)
+    assert (taken.subject, taken.lifetime_ms) == ("alice", 3_600_000)
