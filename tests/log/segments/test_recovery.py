@@ -442,3 +442,18 @@ def test_opening_takes_long_where_much_must_be_read(tmp_path):
 
     check_each(TAKING, is_so)
     assert not takes_long(tmp_path / "none", REAL_FILES)
+
+
+@pytest.mark.parametrize("within", [1, 2, 3])
+def test_a_batch_that_reaches_over_the_recovery_point_is_checked(tmp_path, within):
+    """Of its records only the first ones were flushed: damage of it is damage of the flushed part."""
+    log = fill(open_log(tmp_path / "t-0", LogConfig()), 3, count=3)
+    path = last_file(crash(log))
+    data = bytearray(path.read_bytes())
+    data[-1] ^= 1
+    path.write_bytes(data)
+    point = 6 + within
+    if within == 3:
+        assert open_log(log.directory, LogConfig(), recovery_point=point).log_end_offset == 9
+    else:
+        assert "flushed" in refuses(log.directory, point, config=LogConfig())

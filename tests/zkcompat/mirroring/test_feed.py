@@ -103,3 +103,52 @@ async def test_waiters_hear_of_images_leaders_and_readiness(autojump_clock):
         feed.caught_up()
     assert heard == ["image", "leader", "ready"]
     assert feed.leader == Leader(2, 5)
+
+
+def test_the_lag_is_the_age_of_the_oldest_batch_that_is_not_shown(monkeypatch):
+    feed = ImageFeed()
+    loader = MetadataLoader([feed])
+    assert feed.silent_seconds() == float("inf")
+    monkeypatch.setattr(feeding, "now_ms", lambda: 9000)
+    ends = []
+    for committed_ms in (1000, 2000, 5000):
+        loader.apply_committed(_batch(feed.image, [build.broker(1)], committed_ms))
+        ends.append(feed.image.provenance.offset)
+    assert [feed.lag_ms(end) for end in (-1, *ends)] == [8000, 7000, 4000, 0]
+    monkeypatch.setattr(feeding, "now_ms", lambda: 10_500)
+    assert feed.silent_seconds() == 1.5
+    monkeypatch.setattr(feeding, "now_ms", lambda: 500)  # the clock was put back
+    assert (feed.silent_seconds(), feed.lag_ms(-1)) == (0, 0)
+
+
+def test_the_image_up_to_an_offset_is_kept_and_no_later_one():
+    feed = ImageFeed()
+    loader = MetadataLoader([feed])
+    loader.apply_committed(_batch(feed.image, []))
+    first = feed.image
+    feed.kept_until = first.provenance.offset + 1
+    loader.apply_committed(_batch(feed.image, []))
+    second = feed.image
+    loader.apply_committed(_batch(feed.image, []))
+    assert feed.kept is second
+    assert feed.image is not second
+
+
+def test_what_was_touched_is_told_once():
+    feed = ImageFeed()
+    loader = MetadataLoader([feed])
+    loader.apply_committed(_batch(feed.image, [build.broker(1)]))
+    image, changes = feed.take()
+    assert image is feed.image
+    (brokers,) = [section for section in SECTIONS if section.label == "Broker"]
+    assert list(changes.names(brokers, EMPTY, image)) == ["1"]
+    assert list(feed.take()[1].names(brokers, image, image)) == []
+
+
+def test_times_that_are_apart_are_kept_to_the_millisecond():
+    times = CommitTimes()
+    for offset, committed_ms in enumerate((0, 999, 1000, 1999, 2000)):
+        times.add(offset, committed_ms)
+    assert [times.first_after(offset) for offset in range(-1, 5)] == [
+        *(0, 1000, 1000, 2000, 2000, None)
+    ]

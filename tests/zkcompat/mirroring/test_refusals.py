@@ -18,10 +18,8 @@ from tests.zkcompat.rig import (
     running,
     topics,
 )
-from zkcompat.mirroring.quarantine import HeldBack, Quarantine
 from zkcompat.mirroring.slices import LEVELS_MAX
 from zkcompat.mirroring.writer import LINES_MAX
-from zkcompat.operations import Kind, Operation
 from zkcompat.zookeeper.keeper import Keeper
 
 pytestmark = [pytest.mark.zookeeper, pytest.mark.slow]
@@ -241,73 +239,3 @@ async def test_a_claim_that_may_not_be_written_is_tried_again_and_named(connect,
             await allow(other, "/controller_epoch", OPEN_ACL_UNSAFE)
             await in_step(mirror, source)
             assert mirror.status.claims == 1
-
-
-def operation(kind, path, **members):
-    return Operation(kind, path, "Name", "sentence", **members)
-
-
-def test_what_is_refused_is_tried_again_as_often_as_it_is_cheap():
-    now = 0.0
-    quarantine = Quarantine(lambda: now)
-    wanted = operation(Kind.SET, "/a/b")
-    waits = []
-    for cpu_seconds in (0.001, 0.01, 0.05, 0.3, 5.0, 0.002, 0.0):
-        quarantine.refused(wanted, "NoAuth")
-        quarantine.tried(cpu_seconds)
-        assert quarantine.holds(wanted)
-        waits.append(quarantine.next_due() - now)
-        assert quarantine.take_due() == []
-        now = quarantine.next_due()
-        assert [entry.path for entry in quarantine.take_due()] == ["/a/b"]
-        assert not quarantine.holds(wanted)
-    assert waits == pytest.approx([1, 1, 5, 30, 60, 1, 1])
-    quarantine.settled(["/a/b"])
-    assert len(quarantine) == 0
-    assert quarantine.next_due() == float("inf")
-
-
-def test_all_that_is_refused_is_tried_again_together():
-    """Else thousands, each at its own time, would be thousands of cheap tries a second."""
-    now = 0.0
-    quarantine = Quarantine(lambda: now)
-    for number in range(100):
-        quarantine.add(f"/a/{number}", "set", "NoAuth")
-        now += 0.009
-    now = quarantine.next_due()
-    assert now == 1.0
-    assert len(quarantine.take_due()) == 100
-    assert quarantine.take_due() == []
-
-
-def test_the_right_to_create_is_the_parents():
-    quarantine = Quarantine(lambda: 0.0)
-    quarantine.refused(operation(Kind.CREATE, "/a/b"), "NoAuth")
-    assert quarantine.holds(operation(Kind.CREATE, "/a/c"))
-    assert quarantine.holds(operation(Kind.DELETE, "/a/c"))
-    assert not quarantine.holds(operation(Kind.SET, "/a/c"))
-    assert not quarantine.holds(operation(Kind.CREATE, "/b/c"))
-    quarantine.succeeded([operation(Kind.CREATE, "/a/d")])
-    assert len(quarantine) == 0
-
-
-def test_what_depends_on_something_left_out_is_left_out():
-    held = HeldBack()
-    held.add(operation(Kind.CREATE, "/t/a"))
-    held.add(operation(Kind.DELETE, "/t/b/partitions/0"))
-    assert held.touches(operation(Kind.CREATE, "/t/a/partitions/0"))
-    assert held.touches(operation(Kind.SET, "/t/a"))
-    assert held.touches(operation(Kind.DELETE, "/t/b"))
-    assert not held.touches(operation(Kind.DELETE, "/t/c"))
-    assert not held.touches(operation(Kind.SET, "/t/b"))
-
-
-def test_notes_tell_of_nothing_that_is_left_out():
-    held = HeldBack()
-    held.add(operation(Kind.SET, "/config/topics/a"))
-    prefix = "/config/changes/config_change_"
-    assert held.touches(operation(Kind.CREATE, prefix, sequential=True, about="/config/topics/a"))
-    assert not held.touches(
-        operation(Kind.CREATE, prefix, sequential=True, about="/config/topics/b")
-    )
-    assert not held.touches(operation(Kind.SET, "/config/topics/b"))
