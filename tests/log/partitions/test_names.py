@@ -13,7 +13,10 @@ from log.partitions.names import (
     STRAY_SUFFIX,
     aside_name,
     aside_topic,
+    future_name,
+    is_deleted_directory,
     is_partition_directory,
+    parse_directory_name,
     partition_of,
     put_aside_from,
 )
@@ -59,3 +62,37 @@ def test_a_directory_that_was_put_aside_tells_its_partition(suffix, topic):
 )
 def test_other_directories_were_not_put_aside(name):
     assert put_aside_from(name) is None
+
+
+UNIQUE = "0" * 32
+
+
+@pytest.mark.parametrize(
+    ("name", "deleted", "parsed"),
+    [
+        ("t-0", True, ("t", 0)),
+        (f"t-0.{UNIQUE}{DELETE_SUFFIX}", True, None),
+        (f"t-0.{UNIQUE}{STRAY_SUFFIX}", False, None),
+        (f"t-0.{UNIQUE}{FUTURE_SUFFIX}", False, ("t", 0)),
+        (f"t-0.{UNIQUE[1:]}{DELETE_SUFFIX}", False, None),
+        (f"t-0{DELETE_SUFFIX}", False, None),
+        (f"t.{UNIQUE}{DELETE_SUFFIX}", False, None),
+        (f"orders-3.{UNIQUE.replace('0', 'f')}{FUTURE_SUFFIX}", False, ("orders", 3)),
+    ],
+)
+def test_what_a_directory_is_called_says_what_it_is_for(name, deleted, parsed):
+    if name.endswith(DELETE_SUFFIX):
+        assert is_deleted_directory(name) is deleted
+    if parsed is None:
+        with pytest.raises(ValueError, match="is not TOPIC-PARTITION"):
+            parse_directory_name(name)
+    else:
+        assert parse_directory_name(name) == parsed
+
+
+def test_a_future_directory_has_room_for_its_name_or_is_refused():
+    room = FILE_NAME_BYTES_MAX - len(f"-7.{UNIQUE}{FUTURE_SUFFIX}")
+    assert parse_directory_name(future_name("x" * room, 7)) == ("x" * room, 7)
+    assert future_name("t", 7) != future_name("t", 7)
+    with pytest.raises(ValueError, match="longer than a file name"):
+        future_name("x" * (room + 1), 7)

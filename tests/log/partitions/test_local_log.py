@@ -1,0 +1,251 @@
+"""Small rules of a partition's log, each asked at its bound: when it is flushed, rolled, read and cut."""
+
+from dataclasses import replace
+
+import pytest
+
+from log.batches.batch import iter_batches
+from log.config import LogConfig
+from log.disk.files import REAL_FILES
+from log.partitions.fetched_batches import OFFSET_MAX, sound_batches
+from log.partitions.leader_epochs import LeaderEpochs
+from log.partitions.partition_metadata import (
+    FILE_NAME,
+    PartitionMetadataDamaged,
+    format_partition_metadata,
+    read_partition_metadata,
+)
+from log.segments.segments import OPEN_SEGMENTS_MAX
+from tests.checks import check_each
+from tests.log.helpers import append, batch_bytes, fill, open_log, view_of
+from wire.errors import ErrorCode, KafkaError, RemoteProtocolError
+
+CONFIG = LogConfig()
+
+
+def test_a_flush_is_due_where_enough_records_are_not_durable(tmp_path):
+    log = open_log(tmp_path / "t-0", replace(CONFIG, flush_messages=3))
+    due = []
+    for _ in range(4):
+        append(log)
+        due.append(log.must_flush)
+    assert due == [False, False, True, True]
+    log.flush()
+    assert not log.must_flush
+
+
+def test_a_flush_is_due_where_a_segment_was_rolled_since_the_last_one(tmp_path):
+    log = open_log(tmp_path / "t-0", CONFIG)
+    append(log, 2)
+    log.flush()
+    log.roll(0)
+    assert not log.must_flush  # all of the sealed one is durable
+    append(log)
+    assert not log.must_flush
+    log.roll(0)
+    assert log.must_flush
+
+
+def test_all_segments_but_the_active_one_are_sealed(tmp_path):
+    log = open_log(tmp_path / "t-0", CONFIG)
+    for count in range(4):
+        assert len(log.sealed_segments) == count
+        assert log.active_segment not in log.sealed_segments
+        append(log)
+        log.roll(0)
+
+
+def test_batches_of_as_many_bytes_as_a_segment_may_have_are_taken_and_no_more(tmp_path):
+    size = len(batch_bytes(3))
+    log = open_log(tmp_path / "a-0", replace(CONFIG, segment_bytes=size))
+    append(log, 3)
+    log = open_log(tmp_path / "b-0", replace(CONFIG, segment_bytes=size - 1))
+    with pytest.raises(KafkaError) as refused:
+        append(log, 3)
+    assert refused.value.code is ErrorCode.RECORD_LIST_TOO_LARGE
+    assert (log.log_end_offset, log.size_bytes) == (0, 0)
+
+
+READS = [
+    # offset, up to, the offsets that are given
+    (0, 6, (0, 6)),
+    (0, 3, (0, 3)),
+    (1, 6, (0, 6)),
+    (3, 4, None),
+    (3, 6, (3, 6)),
+    (6, 6, None),
+    (6, 9, None),
+    (4, 4, None),
+    (5, 4, None),
+    (0, 0, None),
+    (0, 100, (0, 6)),
+]
+
+
+def test_a_read_gives_whole_batches_below_the_bound(tmp_path):
+    log = fill(open_log(tmp_path / "t-0", CONFIG), 2, count=3)
+
+    def is_so(row):
+        offset, upto, expected = row
+        piece = log.read(offset, 10_000, upto_offset=upto, min_one=True)
+        views = [] if piece is None else list(iter_batches(memoryview(piece.read())))
+        found = (views[0].base_offset, views[-1].next_offset) if views else None
+        assert found == expected, row
+
+    check_each(READS, is_so)
+    for offset in (-1, 7):
+        with pytest.raises(KafkaError) as refused:
+            log.read(offset, 10, upto_offset=6, min_one=True)
+        assert refused.value.code is ErrorCode.OFFSET_OUT_OF_RANGE
+
+
+def test_a_read_takes_as_many_batches_as_fit(tmp_path):
+    log = fill(open_log(tmp_path / "t-0", CONFIG), 3, count=1)
+    size = len(batch_bytes(1))
+    for max_bytes, min_one, batches in (
+        (size - 1, False, 0),
+        (size - 1, True, 1),
+        (0, True, 1),
+        (size, False, 1),
+        (2 * size - 1, False, 1),
+        (2 * size, False, 2),
+        (3 * size, False, 3),
+        (9 * size, False, 3),
+    ):
+        piece = log.read(0, max_bytes, upto_offset=3, min_one=min_one)
+        assert (0 if piece is None else piece.size) == batches * size, max_bytes
+
+
+def test_old_segments_that_were_written_to_count_among_those_that_are_open(tmp_path):
+    log = open_log(tmp_path / "t-0", CONFIG)
+    for _ in range(OPEN_SEGMENTS_MAX + 4):
+        append(log)
+        log.roll(0)
+    kept = [segment for segment in log.sealed_segments if segment.may_be_written_to]
+    assert kept == list(log.sealed_segments)[-OPEN_SEGMENTS_MAX:]
+
+
+def test_epochs_that_a_cut_leaves_alone_are_not_to_be_written_again():
+    epochs = LeaderEpochs([(1, 0), (2, 10), (3, 20)])
+    for unchanged in (21, 100):
+        epochs.truncate_from_end(unchanged)
+    epochs.truncate_from_start(0)
+    assert (epochs.version, len(epochs.entries())) == (0, 3)
+    epochs.truncate_from_end(20)
+    assert (epochs.version, epochs.entries()) == (1, [(1, 0), (2, 10)])
+    epochs.truncate_from_start(10)
+    assert (epochs.version, epochs.entries()) == (2, [(2, 10)])
+    epochs.truncate_from_start(15)
+    assert (epochs.version, epochs.entries()) == (3, [(2, 15)])
+    epochs.clear()
+    assert (epochs.version, epochs.entries()) == (4, [])
+
+
+def test_an_emptied_log_forgets_its_epochs_and_producers(tmp_path):
+    log = open_log(tmp_path / "t-0", CONFIG)
+    append(log, 2, epoch=3, producer_id=5, producer_epoch=0, base_sequence=0)
+    told = []
+    log.before_truncate = told.append
+    log.truncate_fully_and_start_at(50)
+    assert (log.log_start_offset, log.log_end_offset, log.size_bytes) == (50, 50, 0)
+    assert log.epochs.entries() == []
+    assert list(log.producers.entries()) == []
+    append(log, epoch=4)
+    assert log.epochs.entries() == [(4, 50)]
+
+
+@pytest.mark.parametrize("offset", [0, 2, 3])
+def test_deleting_up_to_the_start_of_a_log_changes_nothing(tmp_path, offset):
+    log = fill(open_log(tmp_path / "t-0", CONFIG), 2, count=3)
+    log.delete_records_before(3)
+    version = log.epochs.version
+    log.delete_records_before(offset)
+    assert (log.log_start_offset, log.epochs.version) == (3, version)
+
+
+def fetched(*batches):
+    """(base offset, records, epoch) of each."""
+    data = b"".join(
+        bytes(batch_bytes(count, base_offset=base, leader_epoch=epoch))
+        for base, count, epoch in batches
+    )
+    return memoryview(bytearray(data))
+
+
+SOUND = [
+    # batches, the end and epoch of the log, the epoch of the leader, may it begin lower; what is taken, what is wrong
+    ([(5, 2, 1), (7, 1, 1)], 5, 1, 1, False, [5, 7], None),
+    ([(5, 2, 1), (7, 1, 2)], 5, 1, 2, False, [5, 7], None),
+    ([(9, 1, 1)], 5, 1, 1, False, [9], None),  # compaction left a gap
+    ([(5, 2, 1), (6, 1, 1)], 5, 1, 1, False, [], KafkaError),
+    ([(4, 2, 1)], 5, 1, 1, False, [], KafkaError),
+    ([(4, 2, 1)], 5, 1, 1, True, [4], None),
+    ([(4, 1, 1)], 5, 1, 1, True, [], KafkaError),  # wholly below the end
+    ([(4, 2, 1), (5, 2, 1)], 5, 1, 1, True, [], KafkaError),
+    ([(5, 1, 0)], 5, 1, 1, False, [], KafkaError),
+    ([(5, 1, 2), (6, 1, 1)], 5, 1, 2, False, [], KafkaError),
+    ([(5, 1, 2)], 5, 1, 1, False, [], RemoteProtocolError),
+    ([(5, 1, 1), (6, 1, 2)], 5, 1, 1, False, [5], RemoteProtocolError),
+    ([(5, 1, -1)], 5, 1, 1, False, [5], None),
+    ([(OFFSET_MAX - 1, 1, 1)], 5, 1, 1, False, [OFFSET_MAX - 1], None),
+    ([], 5, 1, 1, False, [], None),
+]
+
+
+def test_batches_that_a_leader_sent_continue_the_log_or_are_refused():
+    def is_so(row):
+        batches, end, epoch, leader_epoch, lower, taken, flaw = row
+        views, found = sound_batches(
+            fetched(*batches), end, epoch=epoch, leader_epoch=leader_epoch, may_begin_lower=lower
+        )
+        assert [view.base_offset for view in views] == taken, row
+        assert (None if found is None else type(found)) is flaw, row
+
+    check_each(SOUND, is_so)
+
+
+def test_of_batches_those_before_a_damaged_one_are_sound():
+    data = fetched((5, 1, 1), (6, 1, 1), (7, 1, 1))
+    first = view_of(fetched((5, 1, 1))).size
+    data[2 * first - 1] ^= 1
+    views, flaw = sound_batches(data, 5, epoch=1, leader_epoch=1, may_begin_lower=False)
+    assert [view.base_offset for view in views] == [5]
+    assert flaw.code is ErrorCode.CORRUPT_MESSAGE
+    cut = data[: first + 10]  # of a part at the end nothing is said
+    views, flaw = sound_batches(cut, 5, epoch=1, leader_epoch=1, may_begin_lower=False)
+    assert ([view.base_offset for view in views], flaw) == ([5], None)
+
+
+TOPIC_ID = bytes(range(16))
+WHOLE = format_partition_metadata(TOPIC_ID)
+METADATA = [
+    (WHOLE, TOPIC_ID),
+    (WHOLE.rpartition(b"crc32c")[0], TOPIC_ID),  # as Kafka writes it
+    (WHOLE.rpartition(b"crc32c")[0].rstrip(b"\n"), TOPIC_ID),
+    # what is damaged: whether a power cut may have left it
+    (b"", True),
+    (WHOLE[:-1], True),
+    (WHOLE[:20], True),
+    (bytes(len(WHOLE)), True),
+    (bytes(len(WHOLE) + 5), True),
+    (WHOLE.replace(b"version", b"Version"), False),
+    (WHOLE[:-2] + b"\0\n", False),
+    (WHOLE + b"x", False),
+    (format_partition_metadata(bytes(16)), False),
+]
+
+
+def test_the_topic_id_of_a_directory_is_read_or_its_damage_told(tmp_path):
+    def is_so(row):
+        text, expected = row
+        (tmp_path / FILE_NAME).write_bytes(text)
+        if isinstance(expected, bytes):
+            assert read_partition_metadata(tmp_path, REAL_FILES) == expected
+            return
+        with pytest.raises(PartitionMetadataDamaged) as damaged:
+            read_partition_metadata(tmp_path, REAL_FILES)
+        assert damaged.value.may_be_torn is expected, row
+
+    check_each(METADATA, is_so)
+    (tmp_path / FILE_NAME).unlink()
+    assert read_partition_metadata(tmp_path, REAL_FILES) is None
