@@ -2,6 +2,7 @@
 
 import json
 
+import jwt
 import pytest
 
 from node.oauth.keys import (
@@ -61,6 +62,22 @@ def test_other_keys_are_passed_over(entry):
 def test_what_is_no_set_of_keys_is_refused(data):
     with pytest.raises(KeySetError):
         parse_keys(data)
+
+
+def test_as_many_keys_as_the_bound_says_are_taken():
+    """Those that are passed over count as well: each costs a look."""
+    one = jwk(ec_key(), "good")
+    assert list(parse_keys(key_set(one, *[{}] * 127))) == ["good"]
+    with pytest.raises(KeySetError, match="more than 128 keys"):
+        parse_keys(key_set(one, *[{}] * 128))
+
+
+def test_a_private_key_is_none_to_check_tokens_by():
+    """Whoever publishes one has lost it."""
+    for key in (rsa_key(), ec_key()):
+        kind = jwt.algorithms.RSAAlgorithm if key is rsa_key() else jwt.algorithms.ECAlgorithm
+        private = {**kind.to_jwk(key, as_dict=True), "kid": "private"}
+        assert list(parse_keys(key_set(private, jwk(ec_key(), "good")))) == ["good"]
 
 
 def test_a_hundred_megabytes_are_not_read():

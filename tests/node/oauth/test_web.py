@@ -3,7 +3,7 @@
 import socket
 import ssl
 import threading
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 
 import pytest
 
@@ -87,3 +87,26 @@ def test_provider_that_is_not_there_is_named():
         port = listener.getsockname()[1]
     with pytest.raises(WebError, match="no answer from 127"):
         Web(seconds_max=SECONDS).get(f"http://127.0.0.1:{port}/jwks")
+
+
+@pytest.mark.parametrize(("bytes_max", "is_taken"), [(1, False), (2, True), (3, True)])
+def test_answer_of_as_many_bytes_as_the_bound_says_is_taken(bytes_max, is_taken):
+    with dripping(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}", b"") as port:
+        web = Web(seconds_max=5.0, bytes_max=bytes_max)
+        if is_taken:
+            assert web.get(f"http://localhost:{port}/jwks") == b"{}"
+        else:
+            with pytest.raises(WebError, match="larger than 1 bytes"):
+                web.get(f"http://localhost:{port}/jwks")
+
+
+def test_provider_that_takes_no_connection_is_given_up():
+    """Its queue is full: the kernel answers nobody."""
+    with ExitStack() as stack:
+        listener = stack.enter_context(socket.create_server(("127.0.0.1", 0), backlog=0))
+        for _ in range(3):
+            waiting = stack.enter_context(socket.socket())
+            waiting.setblocking(False)
+            waiting.connect_ex(listener.getsockname())
+        with pytest.raises(WebError):
+            Web(seconds_max=SECONDS).get(f"http://127.0.0.1:{listener.getsockname()[1]}/")
