@@ -1,0 +1,135 @@
+"""What a round leaves on the disk: which files, durable, and of which size; and where a round cannot go on."""
+
+import pytest
+
+from log.compaction.cleaning import CleanerLimits, CleaningStopped, Uncleanable
+from log.compaction.offset_map import SLOT_BYTES
+from log.compaction.planning import plan_round
+from tests.log.compaction.helpers import KEY, LIMITS, compact, dirt, no_pause
+from tests.log.compaction.test_rules import mark, opened, put, sealed
+from tests.log.faulty_files import FaultyFiles
+from tests.log.power_loss import Rename, Sync, Write
+
+
+def planned(log, *, limits=LIMITS, pause=no_pause, **options):
+    return plan_round(log, dirt(log, **options), limits=limits, map_key=KEY, now_ms=0, pause=pause)
+
+
+def with_an_abort(tmp_path, files):
+    """Of a transaction whose records and marker compaction takes away, in one sealed segment."""
+    log = opened(tmp_path, files=files)
+    fields = {"producer_id": 1, "producer_epoch": 0, "base_sequence": 0}
+    put(log, (b"a", b"1"), is_transactional=True, **fields)
+    mark(log, 1, commit=False)
+    later = {"producer_id": 1, "producer_epoch": 1, "base_sequence": 0}
+    put(log, (b"a", b"2"), is_transactional=True, **later)
+    mark(log, 1, commit=True, epoch=1)
+    return sealed(log)
+
+
+def test_every_file_of_a_cleaned_segment_is_durable_before_it_takes_its_place(tmp_path):
+    files = FaultyFiles()
+    log = with_an_abort(tmp_path, files)
+    log.flush()
+    done = []
+    files.on_operation = done.append
+    compact(log)
+    renamed = next(n for n, one in enumerate(done) if isinstance(one, Rename))
+    written = {one.file for one in done[:renamed] if isinstance(one, Write)}
+    assert written
+    for node in written:
+        last = max(n for n, one in enumerate(done) if isinstance(one, Write) and one.file == node)
+        synced = [n for n, one in enumerate(done) if isinstance(one, Sync) and one.file == node]
+        assert any(last < n < renamed for n in synced)
+
+
+def test_an_index_of_aborts_that_lost_all_takes_the_place_of_the_one_with_them(tmp_path):
+    """Else the old one would stay, and name offsets of another transaction some day."""
+    log = with_an_abort(tmp_path, FaultyFiles())
+    (path,) = [one for one in log.directory.glob("*.txnindex") if one.stat().st_size]
+    compact(log)
+    assert path.stat().st_size > 0
+    compact(log, cleaned_to=0, now_ms=1)
+    assert log.aborted_transactions(0, 4) == []
+    assert path.stat().st_size == 0
+
+
+def test_a_segment_without_aborts_gets_no_index_of_them(tmp_path):
+    log = opened(tmp_path)
+    put(log, (b"a", b"1"))
+    compact(sealed(log))
+    assert not list(log.directory.glob("*.txnindex"))
+
+
+def test_keys_of_one_batch_that_do_not_fit_into_the_map_are_said(tmp_path):
+    log = opened(tmp_path)
+    put(log, *((b"%d" % number, b"v") for number in range(5)))
+    sealed(log)
+    for slots, fits in ((5, False), (7, True)):
+        round_ = planned(log, limits=CleanerLimits(slots * SLOT_BYTES))
+        if fits:
+            assert round_.build_map() == 5
+        else:
+            with pytest.raises(Uncleanable, match="one batch at 0 do not fit"):
+                round_.build_map()
+
+
+@pytest.mark.parametrize(
+    ("map_bytes", "offsets", "slots"),
+    [
+        (1000 * SLOT_BYTES, 90, 102),
+        (50 * SLOT_BYTES, 90, 50),
+        (0, 90, 2),
+        (1000 * SLOT_BYTES, 0, 2),
+    ],
+)
+def test_a_map_is_as_large_as_the_offsets_need_and_the_limit_allows(
+    map_bytes, offsets, slots, monkeypatch
+):
+    made = []
+    monkeypatch.setattr("log.compaction.cleaning.OffsetMap", lambda *given: made.append(given))
+    CleanerLimits(map_bytes).offset_map(offsets, KEY)
+    assert made == [(slots, max(1, min(slots - 1, int(slots * 0.9))), KEY)]
+
+
+def test_a_round_counts_and_paces_what_it_reads_and_writes(tmp_path):
+    log = opened(tmp_path)
+    put(log, (b"a", b"1"), (b"b", b"1"))
+    put(log, (b"a", b"2"))
+    sealed(log)
+    paced = []
+    round_ = planned(log, pause=paced.append)
+    size = log.sealed_segments[0].size
+    assert round_.build_map() == 3
+    (sources,) = round_.groups(3)
+    cleaned = round_.clean(sources)
+    assert round_.bytes_read == 2 * size
+    assert round_.bytes_written == cleaned.size < size
+    assert sum(paced) == round_.bytes_read + round_.bytes_written
+
+
+def test_a_round_that_is_stopped_leaves_nothing_behind(tmp_path):
+    log = opened(tmp_path)
+    put(log, (b"a", b"1"))
+    put(log, (b"a", b"2"))
+    sealed(log)
+    round_ = planned(log)
+    (sources,) = round_.groups(round_.build_map())
+
+    def stop(_size):
+        raise CleaningStopped
+
+    round_.pause = stop
+    with pytest.raises(CleaningStopped):
+        round_.clean(sources)
+    assert not list(log.directory.glob("*.cleaned"))
+
+
+def test_a_segment_that_is_gone_stops_a_round(tmp_path):
+    log = opened(tmp_path)
+    put(log, (b"a", b"1"))
+    sealed(log)
+    round_ = planned(log)
+    log.sealed_segments[0].path(".log").unlink()
+    with pytest.raises(CleaningStopped, match="is gone"):
+        round_.build_map()
