@@ -30,7 +30,8 @@ METADATA_QUORUM = describe_quorum_request()
 @dataclass
 class Controllers:
     """Nodes by id, each "ours" or "kafka", with a properties file that both can read: `kinds` are the controllers',
-    `brokers` the brokers', `settings` what else their files say, `{id}` in it for the node's own. With a
+    `brokers` the brokers', `settings` what else their files say, with `{id}` and `{address}` for the node's own,
+    `of_brokers` what only those of brokers say. With a
     `protocol` brokers have a listener CLIENTS of it beside the plain one.
     """
 
@@ -39,6 +40,7 @@ class Controllers:
     brokers: dict[int, str] = field(default_factory=dict)
     settings: dict[str, object] = field(default_factory=dict)
     protocol: str = ""
+    of_brokers: dict[str, object] = field(default_factory=dict)
     ports: dict[int, int] = field(default_factory=dict)
     client_ports: dict[int, int] = field(default_factory=dict)
     processes: dict[int, subprocess.Popen] = field(default_factory=dict)
@@ -70,8 +72,12 @@ class Controllers:
                 keys["listeners"] += f",CLIENTS://{self.client_bootstrap(i)}"
                 keys["listener.security.protocol.map"] += f",CLIENTS:{self.protocol}"
             keys |= {"broker.session.timeout.ms": 3000, "broker.heartbeat.interval.ms": 500}
-            keys |= {k: str(v).replace("{id}", str(i)) for k, v in self.settings.items()}
+            said = self.settings | (self.of_brokers if role == "broker" else {})
+            keys |= {k: self._of(i, str(v)) for k, v in said.items()}
             self.file(i).write_text("".join(f"{k}={v}\n" for k, v in keys.items()))
+
+    def _of(self, i, value):
+        return value.replace("{id}", str(i)).replace("{address}", self.address(i))
 
     def address(self, i):
         return f"127.0.0.1:{self.ports[i]}"
@@ -102,7 +108,7 @@ class Controllers:
     def format(self, i, *options, by=None):
         arguments = ("format", "-t", CLUSTER_ID, "-c", str(self.file(i)), *options)
         if (by or self.kind(i)) == "kafka":
-            apache_kafka.tool("storage", *arguments)
+            apache_kafka.tool("storage", *arguments, timeout=SECONDS_MAX)
         else:
             trimaran("storage", *arguments)
 
@@ -174,8 +180,8 @@ class Controllers:
 
 
 @contextlib.contextmanager
-def controllers(root, kinds, brokers=None, settings=None, protocol=""):
-    found = Controllers(root, kinds, brokers or {}, settings or {}, protocol)
+def controllers(root, kinds, brokers=None, settings=None, protocol="", of_brokers=None):
+    found = Controllers(root, kinds, brokers or {}, settings or {}, protocol, of_brokers or {})
     try:
         yield found
     finally:

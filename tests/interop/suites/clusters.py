@@ -5,7 +5,7 @@ import contextlib
 from tests.interop.controllers import controllers
 
 KINDS = ("ours", "kafka")
-CONTROLLER, BROKERS = 1, (11, 12, 13)
+CONTROLLER, BROKERS = 100, (11, 12, 13)
 COPIES = "3"
 # What the suites' own scripts set on the clusters that they start: librdkafka's by trivup, franz-go's in its workflow.
 SETTINGS = {
@@ -31,12 +31,17 @@ KAFKAS = {
 
 
 @contextlib.contextmanager
-def cluster(kind, root, settings=None, protocol=""):
-    """One controller and three brokers of a kind, each in a rack of its own; gives what `controllers` gives."""
+def cluster(
+    kind, root, settings=None, protocol="", *, brokers=BROKERS, of_brokers=None, formatting=()
+):
+    """One controller and brokers of a kind, each in a rack of its own; gives what `controllers` gives.
+
+    `of_brokers` are settings in the files of brokers only, `formatting` more options of the controller's format.
+    """
     settings = {**SETTINGS, **(KAFKAS if kind == "kafka" else {}), **(settings or {})}
-    brokers = dict.fromkeys(BROKERS, kind)
-    with controllers(root, {CONTROLLER: kind}, brokers, settings, protocol) as found:
-        found.format(CONTROLLER, "--standalone")
+    kinds = dict.fromkeys(brokers, kind)
+    with controllers(root, {CONTROLLER: kind}, kinds, settings, protocol, of_brokers) as found:
+        found.format(CONTROLLER, "--standalone", *formatting)
         found.start(CONTROLLER)
         found.start_brokers()
         yield found

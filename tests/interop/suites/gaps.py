@@ -20,10 +20,14 @@ ON_KAFKA: dict[str, dict[str, str]] = {
         "0076_produce_retry": "fails now and then: one of five runs here passed, two of five on Kafka",
         "0093_holb_consumer": "fails now and then: three of five runs here passed, two of five on Kafka",
     },
+    "sarama": {
+        "TestFuncAdminListConsumerGroupOffsets": "the first to use groups; gave up before their coordinator had loaded",
+    },
 }
 # What of a suite is not counted, and why.
 APART = {
     "franz-go": "share groups",
     "librdkafka": "share groups; what needs no broker",
     "kafka-python": "unit tests",
+    "sarama": "unit tests; Java's programs in containers",
 }

@@ -22,6 +22,7 @@ from tests.interop.suites import kafka_home
 NAME = "kafka-python"
 VERSION = "3.0.12"
 NEEDS = ("openssl", "keytool")
+STARTS_NODES = True
 PINNED = (
     "crc32c==2.9.post0",
     "lz4==4.4.5",

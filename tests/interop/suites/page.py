@@ -12,6 +12,7 @@ from tests.interop.suites.results import FAILED, PASSED, SKIPPED
 from tests.interop.suites.variants import VARIANTS
 
 PAGE = Path(__file__).parents[3] / "docs" / "compatibility.md"
+NAME_MAX = 60
 HEADING = "## Tests of others, and clients\n"
 INTRODUCTION = """
 This section is written from what the runs said (`tests/interop/suites/results/`).
@@ -60,7 +61,7 @@ def _suite(name: str, title: str, apart: str) -> str:
 
 def _gaps() -> str:
     rows = [
-        f"| {suite.NAME} | `{name}` | {states.get('ours', SKIPPED)} | {states.get('kafka', SKIPPED)} "
+        f"| {suite.NAME} | {_code(name)} | {states.get('ours', SKIPPED)} | {states.get('kafka', SKIPPED)} "
         f"| {_why(suite.NAME, name)} |"
         for suite in (*SUITES, *VARIANTS)
         for name, states in sorted(results.load(suite.NAME).items())
@@ -70,6 +71,12 @@ def _gaps() -> str:
         return "\nNo test failed on either.\n"
     head = "| suite | test | ours | Kafka | why |"
     return "\n".join(["", head, "|---|---|---|---|---|", *rows, ""])
+
+
+def _code(name: str) -> str:
+    """A test's name, cut to what a cell may have."""
+    name = name.replace("|", r"\|")
+    return f"`{name}`" if len(name) <= NAME_MAX else f"`{name[:NAME_MAX]}…`"
 
 
 def _why(suite: str, test: str) -> str:

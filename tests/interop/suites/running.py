@@ -2,9 +2,8 @@
 
 import shutil
 
-from tests.interop.suites import kafka_python, sources
+from tests.interop.suites import sources
 from tests.interop.suites.clusters import BROKERS, cluster
-from tests.interop.suites.variants import Variant
 
 
 def why_not(suite):
@@ -18,10 +17,8 @@ def why_not(suite):
 
 
 def run(suite, kind, work, only=()):
-    """The states of its tests, by name; logs of clients and nodes stay in `work`. kafka-python starts its own nodes."""
-    if suite is kafka_python:
-        return suite.run(kind, work, only)
-    if isinstance(suite, Variant):
+    """The states of its tests, by name; logs of clients and nodes stay in `work`."""
+    if getattr(suite, "STARTS_NODES", False):
         return suite.run(kind, work, only)
     nodes = work / "nodes"
     nodes.mkdir()

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Any, ClassVar
 
 from tests.certificates import Certificates
 from tests.interop.secured_controllers import pkcs8
@@ -41,6 +41,7 @@ class Variant:
     options: Mapping[str, Any] = field(default_factory=dict)
     protocol: str = ""
     secure: Callable[[Path], Mapping[str, object]] = lambda _folder: {}
+    STARTS_NODES: ClassVar = True
 
     @property
     def NEEDS(self) -> tuple[str, ...]:  # noqa: N802 - as the suites' own

@@ -1,0 +1,95 @@
+"""The tests that a Go module carries: fetched, built once into the cache, run, and their outcomes read."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.interop.apache_kafka import CACHE
+
+BUILD_SECONDS_MAX = 900
+_OUTCOME = re.compile(r"^ *--- (PASS|FAIL|SKIP): (\S+) \(", re.MULTILINE)
+_STARTED = re.compile(r"^=== RUN +(\S+)$", re.MULTILINE)
+_STATES = {"PASS": "passed", "FAIL": "failed", "SKIP": "skipped"}
+
+
+@dataclass(frozen=True)
+class Package:
+    """A package of a module, whose tests are built with build tags; `name` is its folder in the cache."""
+
+    name: str
+    module: str
+    version: str
+    path: str = "."
+    tags: str = ""
+
+    def folder(self) -> Path:
+        """The package's own folder, where its tests must run; `kafka.test` is the built program in it."""
+        base = CACHE / f"{self.name}-{self.version}"
+        source, complete = base / "source", base / "complete"
+        if not complete.exists():
+            shutil.rmtree(base, ignore_errors=True)
+            self._copy(base, source)
+            complete.touch()
+        folder = source / self.path
+        if not (folder / "kafka.test").exists():
+            tags = (f"-tags={self.tags}",) if self.tags else ()
+            command("go", "test", "-c", *tags, "-o", "kafka.test", ".", folder=folder)
+        return folder
+
+    def _copy(self, base: Path, source: Path) -> None:
+        base.mkdir(parents=True)
+        command("go", "mod", "init", "suite", folder=base)
+        command("go", "mod", "download", f"{self.module}@v{self.version}", folder=base)
+        modules = command("go", "env", "GOMODCACHE", folder=base).strip()
+        # Modules whose names have capitals are kept with "!" before each.
+        kept = re.sub("[A-Z]", lambda capital: f"!{capital[0].lower()}", self.module)
+        shutil.copytree(f"{modules}/{kept}@v{self.version}", source)
+        for path in (source, *source.rglob("*")):
+            path.chmod(path.stat().st_mode | 0o200)
+
+    def run(
+        self,
+        log: Path,
+        environ: Mapping[str, str],
+        seconds_max: int,
+        *,
+        only: Iterable[str] = (),
+        options: Sequence[str] = (),
+    ) -> dict[str, str]:
+        """The states by the names of tests and of their parts; `only` are names of tests."""
+        folder = self.folder()
+        chosen = [f"-test.run=^({'|'.join(only)})$"] if only else []
+        with log.open("wb") as output:
+            subprocess.run(
+                [str(folder / "kafka.test"), "-test.v", f"-test.timeout={seconds_max}s",
+                 *chosen, *options],
+                cwd=folder, env=dict(environ), stdout=output, stderr=output, check=False,
+                timeout=seconds_max + 30,
+            )  # fmt: skip
+        return outcomes(log.read_text(errors="replace"))
+
+
+def command(*words: str, folder: Path) -> str:
+    """Runs it in a folder and returns its output."""
+    done = subprocess.run(
+        words, cwd=folder, capture_output=True, text=True, check=False, timeout=BUILD_SECONDS_MAX
+    )
+    assert done.returncode == 0, f"{words}: {done.stdout[-1000:]}{done.stderr[-3000:]}"
+    return done.stdout
+
+
+def outcomes(text: str) -> dict[str, str]:
+    """The states by name, of what `go test -v` printed."""
+    # What was begun and has no outcome was under way when the tests crashed or their time was over.
+    found = dict.fromkeys(_STARTED.findall(text), "failed")
+    return found | {name: _STATES[outcome] for outcome, name in _OUTCOME.findall(text)}
+
+
+def whole(states: Mapping[str, str]) -> dict[str, str]:
+    """Those of tests, without their parts."""
+    return {name: state for name, state in states.items() if "/" not in name}
