@@ -6,7 +6,13 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from wire.errors import RemoteProtocolError
-from wire.records.metadata import FRAME_VERSION, decode_metadata_record, metadata_decoder
+from wire.records.metadata import (
+    FRAME_VERSION,
+    UnknownRecord,
+    metadata_decoder,
+    read_metadata_record,
+    unknown_record,
+)
 
 FRAME_BYTES = 3  # of every record that exists so far: each of its three numbers is one byte
 Decode = Callable[[bytes], Any]
@@ -18,12 +24,15 @@ def decode_messages(
     sizes: Iterable[int],
     keys: frozenset[int] | None = None,
     raw: frozenset[int] = frozenset(),
+    *,
+    tells_unknown: bool = False,
 ) -> list[Any]:
-    """The records whose values lie in `data`, in order, as `decode_metadata_record` gives them one by one.
+    """The records whose values lie in `data`, in order, as `read_metadata_record` gives them one by one.
 
     None for those of a type that is not in `keys` (None: all are wanted), which cost a look at three bytes; and for
-    those of a later Kafka, and malformed ones: they are no end of an analysis. Those of a type in `raw` are given as
-    the bytes of their values, malformed or not; those whose frame is longer than any that exists are decoded.
+    malformed ones: they are no end of an analysis. Those of a type in `raw` are given as the bytes of their values,
+    malformed or not; those whose frame is longer than any that exists are decoded. Those of a later Kafka are None too,
+    unless `tells_unknown`: then each is an `UnknownRecord`, of whatever type.
     """
     decoders: dict[bytes, Decode] = {}  # by frame: a few
     messages: list[Any] = []
@@ -32,7 +41,7 @@ def decode_messages(
         frame = data[start:body]
         decode = decoders.get(frame)
         if decode is None:
-            decode = decoders[frame] = _decoder_behind(frame, keys, raw)
+            decode = decoders[frame] = _decoder_behind(frame, keys, raw, tells_unknown)
         if decode is _unwanted or size < FRAME_BYTES:
             messages.append(None)
             continue
@@ -46,25 +55,28 @@ def decode_messages(
     return messages
 
 
-def _decoder_behind(frame: bytes, keys: frozenset[int] | None, raw: frozenset[int]) -> Decode:
+def _decoder_behind(
+    frame: bytes, keys: frozenset[int] | None, raw: frozenset[int], tells_unknown: bool
+) -> Decode:
     if len(frame) == FRAME_BYTES and frame[0] == FRAME_VERSION and max(frame) < 0x80:
+        unknown = unknown_record(frame)
+        if unknown is not None:
+            return (lambda _: unknown) if tells_unknown else _unwanted
         if keys is not None and frame[1] not in keys:
             return _unwanted
-        try:
-            decoder = metadata_decoder(frame[1], frame[2])
-            return _raw if frame[1] in raw else decoder
-        except RemoteProtocolError:
-            return _unwanted
+        return _raw if frame[1] in raw else metadata_decoder(frame[1], frame[2])
 
     def decode(body: bytes) -> Any:
-        message = decode_metadata_record(frame + body)
+        message = read_metadata_record(frame + body)
+        if isinstance(message, UnknownRecord):
+            return message if tells_unknown else None
         return message if keys is None or message.KEY in keys else None
 
     return decode
 
 
 def _unwanted(_: bytes) -> None:
-    """Of a type that nobody asked for, or that nobody knows."""
+    """Of a type that is not asked for."""
 
 
 def _raw(_: bytes) -> None:

@@ -5,22 +5,33 @@ State is that of `quorum.metadata`'s deltas, the code that controllers and broke
 
 from __future__ import annotations
 
+import logging
+from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, ClassVar
 
 import pyarrow as pa
 
-from spark.column import Column, rows_to_arrow
+from quorum.metadata.image import UnknownRecords
+from spark.column import LONG, Column, rows_to_arrow, schema_of, to_array
 from spark.kafka_metadata.options import AS_OF_OPTIONS, BOUND_OPTIONS, MetadataOptions
 from spark.kafka_metadata.plan import MetadataTask
 from spark.kafka_metadata.tables.table import Read, Table, without_collector
 from spark.kafka_metadata.tables.walk import Moment, Step, Walk
 from spark.origins.origin import DataUnreadable
 from wire.errors import RemoteProtocolError
+from wire.records.metadata import UnknownRecord
 from wire.schema import Message
+
+log = logging.getLogger(__name__)
 
 CHUNK_ROWS = 10_000
 OFFSET = "offset"  # the column of a table of events: the record that a row is of
+UNKNOWN = Column(
+    "unknown_records",
+    LONG,
+    "records of a later Kafka up to there, since the snapshot that was read: the row lacks what they change",
+)
 Row = tuple[Any, ...]
 Span = tuple[
     int, int | None
@@ -90,8 +101,8 @@ def folded(
 ) -> Table:
     """A table read by a fold; `apart` as of `rows_to_arrow`. Rows are events, or intervals that `span` tells of."""
     common = frozenset((*AS_OF_OPTIONS, *BOUND_OPTIONS, *options))
-    read = _reader(tuple(columns), make, apart, span)
-    return Table(name, doc, tuple(columns), read, plan, common)
+    read = _reader(name, tuple(columns), make, apart, span)
+    return Table(name, doc, (*columns, UNKNOWN), read, plan, common)
 
 
 def overlaps(span: Span, start: int) -> bool:
@@ -101,6 +112,7 @@ def overlaps(span: Span, start: int) -> bool:
 
 
 def _reader(
+    table: str,
     columns: tuple[Column, ...],
     make: type[Fold],
     apart: Callable[[Sequence[Any]], Any] | None,
@@ -113,31 +125,55 @@ def _reader(
     def is_told(row: Row, start: int) -> bool:
         return overlaps(span(row), start) if span else row[offset_at] >= start
 
+    def end_of(row: Row) -> int | None:
+        return span(row)[1] if span else row[offset_at]
+
     def read(
         task: MetadataTask, wanted: tuple[str, ...], options: MetadataOptions
     ) -> Iterator[pa.RecordBatch]:
         topics = options.topics
+        unknown: list[UnknownRecord] = []  # those so far
 
         def made(rows: list[Row]) -> pa.RecordBatch:
             if task.told_from:
                 rows = [row for row in rows if is_told(row, task.told_from)]
             if topics and topic_at is not None:
                 rows = [row for row in rows if row[topic_at] in topics]
-            return rows_to_arrow(rows, columns, wanted, apart)
+            known = [name for name in wanted if name != UNKNOWN.name]
+            batch = rows_to_arrow(rows, columns, known, apart)
+            if len(known) == len(wanted):
+                return batch
+            offsets = [record.offset for record in unknown]
+            counts = [_up_to(offsets, end_of(row)) for row in rows] if unknown else [0] * len(rows)
+            arrays = dict(zip(known, batch.columns, strict=True))
+            arrays[UNKNOWN.name] = to_array(counts, UNKNOWN.kind)
+            schema = schema_of([every[name] for name in wanted])
+            return pa.RecordBatch.from_arrays([arrays[name] for name in wanted], schema=schema)
 
+        every = {column.name: column for column in (*columns, UNKNOWN)}
         fold = make()
         fold.tells_snapshot = task.tells_snapshot
         with without_collector():
-            for _ in _replayed(fold, task, options):
+            for _ in _replayed(fold, task, options, unknown):
                 rows, fold.rows = fold.rows, []
                 yield made(rows)
             yield made(fold.rows)
+        if unknown:  # a table without rows says it only so
+            left_out = UnknownRecords().plus(len(unknown), unknown).text
+            log.warning("%s may be stale: left out %s", table, left_out)
 
     return read
 
 
-def _replayed(fold: Fold, task: MetadataTask, options: MetadataOptions) -> Iterator[None]:
-    """Yields whenever there are rows enough to be given away."""
+def _up_to(offsets: Sequence[int], end: int | None) -> int:
+    """How many of these ascending offsets are not above the end; None: all."""
+    return len(offsets) if end is None else bisect_right(offsets, end)
+
+
+def _replayed(
+    fold: Fold, task: MetadataTask, options: MetadataOptions, unknown: list[UnknownRecord]
+) -> Iterator[None]:
+    """Yields whenever there are rows enough to be given away; `unknown` grows by the records of a later Kafka."""
     keys = frozenset(record.KEY for record in fold.RECORDS)
     raw = frozenset(record.KEY for record in fold.RAW)
     until = options.as_of_timestamp
@@ -145,6 +181,9 @@ def _replayed(fold: Fold, task: MetadataTask, options: MetadataOptions) -> Itera
     step = None
     try:
         for step in walk:
+            if type(step.message) is UnknownRecord:
+                unknown.append(step.message._replace(offset=step.moment.offset))
+                continue
             fold.replay(step)
             if len(fold.rows) >= CHUNK_ROWS:
                 yield

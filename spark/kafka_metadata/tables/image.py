@@ -127,6 +127,8 @@ def _rows(state: MetadataState, topics: frozenset[str]) -> Iterator[Row]:
     rest = state_as_json(replace(state, image=replace(image, topics=EMPTY.topics)))
     for config in rest["configs"]:
         yield from _config(row, config, topics)
+    if state.unknown:
+        yield row("unknown_records", "", rest["unknown_records"], value=state.unknown)
     if topics:
         return
     yield from _nodes(row, rest)
@@ -136,8 +138,6 @@ def _rows(state: MetadataState, topics: frozenset[str]) -> Iterator[Row]:
     producer_ids = rest["producer_ids"]
     yield row("producer_ids", "", producer_ids, value=str(producer_ids["next_producer_id"]))
     yield row("quorum", "", {"leader_id": rest["leader_id"]}, leader=known(rest["leader_id"]))
-    if state.unknown:
-        yield row("unknown_records", "", rest["unknown_records"], value=state.unknown)
 
 
 def _topic(row: Any, topic: TopicImage) -> Iterator[Row]:

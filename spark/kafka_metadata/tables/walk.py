@@ -1,6 +1,7 @@
 """The committed records of a metadata log in order, as every replica replays them: snapshot first, then the log.
 
-Only records of the types asked for are decoded; the others cost a look at a byte. A transaction of records (KIP-868) is
+Only records of the types asked for are decoded; the others cost a look at a byte. A record of a later Kafka comes as an
+`UnknownRecord`, whatever its type: what it changes is not told by the others. A transaction of records (KIP-868) is
 told when it has ended, and not at all when it was aborted.
 """
 
@@ -59,7 +60,7 @@ class Step(NamedTuple):
     """A record that became visible. `group` is the same for records that did so at once: those of a batch."""
 
     moment: Moment
-    message: Any  # of any record type, or its bytes
+    message: Any  # of any record type, or its bytes; or an UnknownRecord
     group: int
     from_snapshot: bool
 
@@ -182,7 +183,7 @@ class Walk:
         index, starts = columns.batch[first:end], columns.value_start[first:end]
         offsets, times = columns.offset[first:end], columns.timestamp_ms[first:end]
         sizes = columns.value_size[first:end]
-        messages = decode_messages(data, starts, sizes, self._keys, self._raw)
+        messages = decode_messages(data, starts, sizes, self._keys, self._raw, tells_unknown=True)
         epochs = [batch.leader_epoch for batch in batches]
         groups = [batch.base_offset for batch in batches]
         moments = map(_moment, zip(offsets, times, map(epochs.__getitem__, index), strict=True))

@@ -1,0 +1,136 @@
+"""Records of a later Kafka: each table with rows that they could have changed says how many it passed over."""
+
+import pytest
+
+from log.batches.batch import iter_batches
+from log.batches.records import NewRecord, build_batch
+from spark.kafka_metadata.source import parse_options, plan_table
+from spark.kafka_metadata.tables.registry import TABLES
+from tests.spark.directories import encode_newest, leader_change
+from tests.spark.kafka_metadata.test_reading import TOPIC_ID, Log, change, partition, rows, store
+from wire.records.brokers import RegisterBrokerRecord, UnregisterBrokerRecord
+from wire.records.configs import ConfigRecord
+from wire.records.features import FeatureLevelRecord
+from wire.records.security import AccessControlEntryRecord, RemoveAccessControlEntryRecord
+from wire.records.topics import RemoveTopicRecord, TopicRecord
+from wire.records.transactions import AbortTransactionRecord, BeginTransactionRecord
+
+UNREGISTER = b"\x01\x1d\x00\x00\x00\x00\x67\x00"  # UnregisterControllerRecord of 4.4
+OF_A_LONG_FRAME = b"\x01\xad\x02\x00\x00"  # type 301
+OF_A_LATER_VERSION = b"\x01\x02\x09later"
+LATER = (UNREGISTER, OF_A_LONG_FRAME, OF_A_LATER_VERSION)
+# Nothing in these follows from other records: each row is of one record, one batch, one file or one leader.
+NOT_STALE = {"records", "batches", "control", "snapshots", "quorum_epochs"}
+FIRST = 8  # offset of the first unknown record
+HISTORIES = sorted(TABLES.keys() - NOT_STALE - {"image"})
+
+
+def add(log, *values, timestamp_ms=2000):
+    """A batch of encoded records."""
+    records = [NewRecord(None, value, timestamp_ms) for value in values]
+    log.batches.append(build_batch(records, base_offset=log.offset, leader_epoch=log.epoch))
+    log.offset += len(values)
+    return log
+
+
+def registered(rack):
+    return RegisterBrokerRecord(
+        broker_id=11, incarnation_id=bytes(16), broker_epoch=1, end_points=[], features=[], rack=rack
+    )  # fmt: skip
+
+
+def retention(value):
+    return ConfigRecord(resource_type=2, resource_name="orders", name="retention.ms", value=value)
+
+
+def stored(root, *between):
+    """A log with rows of each history before and behind some records."""
+    log = Log().lead(1, 1000)
+    acl = AccessControlEntryRecord(
+        id=bytes(16), resource_type=2, resource_name="orders", pattern_type=3, principal="User:a",
+        host="*", operation=3, permission_type=3,
+    )  # fmt: skip
+    log.write(1000, FeatureLevelRecord(name="metadata.version", feature_level=30), registered("a"))
+    log.write(1000, TopicRecord(name="orders", topic_id=TOPIC_ID), partition(), retention("1"), acl)
+    log.write(1500, change(isr=[11, 12], leader=12))
+    assert log.offset == FIRST
+    add(log, *between)
+    log.write(3000, FeatureLevelRecord(name="metadata.version", feature_level=29))
+    log.write(3000, change(isr=[12], leader=11), retention("2"))
+    log.write(3000, RemoveAccessControlEntryRecord(id=bytes(16)))
+    log.write(3000, RemoveTopicRecord(topic_id=TOPIC_ID))
+    log.write(3000, UnregisterBrokerRecord(broker_id=11, broker_epoch=1))
+    log.batches.append(leader_change(log.offset, log.epoch + 1, 1, (1, 2), 4000))
+    return store(root, 1, log.batches)
+
+
+@pytest.mark.parametrize("table", HISTORIES)
+def test_each_row_counts_the_unknown_records_up_to_it(tmp_path, table):
+    stored(tmp_path, *LATER)
+    found = rows(tmp_path, table)
+    ends = [row["to_offset"] if "to_offset" in row else row["offset"] for row in found]
+    counts = [row["unknown_records"] for row in found]
+    assert counts == [0 if end is not None and end < FIRST else len(LATER) for end in ends]
+    assert len(LATER) in counts
+
+
+@pytest.mark.parametrize("table", HISTORIES)
+def test_a_log_that_is_known_whole_counts_none(tmp_path, table):
+    stored(tmp_path, UNREGISTER)
+    whole = rows(tmp_path, table, asOfOffset=str(FIRST - 1))
+    assert {row["unknown_records"] for row in whole} == {0}
+
+
+def test_an_unknown_record_of_an_aborted_transaction_is_not_counted(tmp_path):
+    begin, end = map(encode_newest, (BeginTransactionRecord(), AbortTransactionRecord()))
+    stored(tmp_path, begin, UNREGISTER, end)
+    assert {row["unknown_records"] for row in rows(tmp_path, "topic_history")} == {0}
+
+
+def test_a_history_that_begins_at_a_snapshot_counts_those_in_the_snapshot(tmp_path):
+    directory = stored(tmp_path, *LATER)
+    begin = f"{FIRST + len(LATER):020d}"
+    whole = directory / f"{0:020d}.log"
+    batches = list(iter_batches(memoryview(whole.read_bytes())))
+    kept = [bytes(b.buffer) for b in batches if b.base_offset >= int(begin)]
+    for file in directory.glob(f"{0:020d}.*"):
+        file.unlink()
+    (directory / f"{begin}.log").write_bytes(b"".join(kept))
+    state = map(encode_newest, (TopicRecord(name="orders", topic_id=TOPIC_ID), partition()))
+    snapshot = [NewRecord(None, value, 2000) for value in (UNREGISTER, *state)]
+    name = f"{begin}-{1:010d}.checkpoint"
+    (directory / name).write_bytes(build_batch(snapshot, base_offset=0, leader_epoch=1))
+    found = rows(tmp_path, "topic_history")
+    assert [(row["event"], row["unknown_records"]) for row in found] == [
+        ("snapshot", 1),
+        ("deleted", 1),
+    ]
+
+
+def test_a_column_is_read_beside_others_in_any_order_and_alone(tmp_path):
+    stored(tmp_path, *LATER)
+    options = parse_options({"path": str(tmp_path), "table": "topic_history"})
+    table = TABLES["topic_history"]
+    for wanted in (("unknown_records",), ("unknown_records", "event"), ("event",)):
+        (task,) = plan_table(table, options, wanted)
+        (batch,) = table.read(task, wanted, options)
+        assert batch.schema.names == list(wanted)
+        assert batch.num_rows == 2
+
+
+def test_a_history_without_rows_says_it_in_a_warning(tmp_path, caplog):
+    store(tmp_path, 1, add(Log().lead(1, 1000), *LATER).batches)
+    assert rows(tmp_path, "isr_changes") == []
+    assert caplog.messages == [
+        "isr_changes may be stale: left out 3 records of a later Kafka (type 29 version 0 at offset 1, "
+        "type 301 version 0 at offset 2, type 2 version 9 at offset 3)"
+    ]
+
+
+def test_an_image_tells_them_for_some_topics_too(tmp_path):
+    stored(tmp_path, *LATER)
+    found = rows(tmp_path, "image", topics="orders")
+    assert [row["value"] for row in found if row["kind"] == "unknown_records"] == [
+        "3 records of a later Kafka (type 29 version 0 at offset 8, type 301 version 0 at offset 9, "
+        "type 2 version 9 at offset 10)"
+    ]
