@@ -162,6 +162,12 @@ MIRROR_TREE_UNSETTLED = Event(
     "The tree changes while it is compared: %(problem)s",
     "The comparison begins again.",
 )
+MIRROR_UNKNOWN_RECORDS = Event(
+    "mirror.unknown_records",
+    _W,
+    "The metadata log has %(records)s: the tree may be stale by them; upgrade trimaran",
+    "The mirror goes on without what they change. It is told once for each type and version.",
+)
 MIRROR_WAITS_FOR_QUORUM = Event(
     "mirror.waits_for_quorum",
     _W,

@@ -39,6 +39,11 @@ def mirror_metrics(mirror: Mirror) -> Families:
         ),
         ("quarantined", "Znodes that ZooKeeper refuses, held back.", len(mirror.quarantine)),
         (
+            "unknown_records",
+            "Records of a later Kafka in the metadata log: the znodes may be stale by them.",
+            feed.image.unknown.count,
+        ),
+        (
             "connected",
             "1 while there is a session with ZooKeeper, else 0.",
             mirror.keeper.is_connected,

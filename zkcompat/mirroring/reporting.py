@@ -65,9 +65,13 @@ class Reporting:
         await self.status.wait_for(lambda status: status.state != state)
 
     async def watch_quorum(self) -> None:
-        """Says when the quorum falls silent, and when it speaks again."""
-        silent = False
+        """Says when the quorum falls silent, when it speaks again, and which records of a later Kafka it has."""
+        silent, kinds = False, self.feed.image.unknown.kinds[:0]
         while True:
+            unknown = self.feed.image.unknown
+            if unknown.kinds and unknown.kinds != kinds:
+                events.MIRROR_UNKNOWN_RECORDS.log(log, records=unknown.text)
+            kinds = unknown.kinds
             seconds = self.feed.silent_seconds()
             if QUORUM_SILENCE_SECONDS <= seconds < float("inf") and not silent:
                 silent = True

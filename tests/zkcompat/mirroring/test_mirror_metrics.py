@@ -3,11 +3,13 @@
 import re
 import urllib.error
 import urllib.request
+from dataclasses import replace
 
 import pytest
 import trio
 from prometheus_client.parser import text_string_to_metric_families
 
+from quorum.metadata.image import UnknownRecords
 from tests.zkcompat.rig import Source, in_step, running, topics
 from trimaran.metrics.alerts import ALERTS
 from trimaran.metrics.beside import mirror_with_metrics
@@ -37,6 +39,7 @@ async def test_a_mirror_in_step_is_ready_and_counts_its_writes(connect):
     source = Source(*topics(3))
     async with running(connect, source) as mirror:
         await in_step(mirror, source)
+        mirror.feed.image = replace(mirror.feed.image, unknown=UnknownRecords(2))
         async with mirror_with_metrics(("127.0.0.1", 0)) as monitor:
             monitor(mirror)
             assert await _asked(monitor.address, "/readyz") == "ready\n"
@@ -49,6 +52,7 @@ async def test_a_mirror_in_step_is_ready_and_counts_its_writes(connect):
     assert found["trimaran_zk_mirror_state", "in step"] == 1
     assert found["trimaran_zk_mirror_published_offset",] == source.offset
     assert found["trimaran_zk_mirror_lag_records",] == 0
+    assert found["trimaran_zk_mirror_unknown_records",] == 2
     assert found["trimaran_zk_mirror_writes_total",] > 9
     queries = " ".join(alert.expression for alert in ALERTS)
     wanted = set(re.findall(r"\btrimaran_zk_mirror_\w+", queries))

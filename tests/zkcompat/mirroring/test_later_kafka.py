@@ -1,0 +1,34 @@
+"""A mirror in front of a quorum of a later Kafka: it goes on, and its log says what it left out."""
+
+from dataclasses import replace
+
+import trio
+
+from quorum.metadata.image import EMPTY, UnknownRecords
+from wire.records.metadata import UnknownRecord
+from zkcompat.mirroring.feed import ImageFeed
+from zkcompat.mirroring.quarantine import Quarantine
+from zkcompat.mirroring.reporting import Reporting
+from zkcompat.mirroring.status import MirrorStatus
+
+FIRST, SECOND = UnknownRecord(29, 0, 40), UnknownRecord(30, 1, 90)
+
+
+def said(count, *kinds):
+    return replace(EMPTY, unknown=UnknownRecords(count, kinds))
+
+
+async def test_the_log_names_each_kind_of_unknown_records_once(autojump_clock, caplog):
+    feed = ImageFeed()
+    reporting = Reporting(feed, None, MirrorStatus(), Quarantine(trio.current_time))
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(reporting.watch_quorum)
+        for image in (EMPTY, said(1, FIRST), said(2, FIRST), said(3, FIRST, SECOND)):
+            feed.image = image
+            await trio.sleep(3)
+        nursery.cancel_scope.cancel()
+    assert [message.partition(":")[0] for message in caplog.messages] == [
+        "The metadata log has 1 record of a later Kafka (type 29 version 0 at offset 40)",
+        "The metadata log has 3 records of a later Kafka (type 29 version 0 at offset 40, "
+        "type 30 version 1 at offset 90)",
+    ]
