@@ -36,6 +36,8 @@ from trimaran.errors import Exit, UserError
 from trimaran.failures import explain
 
 log = logging.getLogger(__name__)
+# On JSON and CSV: which records of a later Kafka the page lacks.
+UNKNOWN_HEADER = "x-unknown-records"
 
 # What a reader waits for at most; a question whose cluster is silent has given up by then.
 PAGE_SECONDS = 15.0
@@ -195,12 +197,15 @@ def _form_of(request: Request) -> str:
 def _answer(console: Console, page: Page, question: Question, form: str, path: str) -> Response:
     """Runs in a thread: asking and rendering both take their time."""
     data = page.view(question)
+    # What programs take has no room for a notice on each form.
+    headers = {UNKNOWN_HEADER: unknown} if (unknown := console.cluster.log.unknown) else {}
     if form == "json":
-        return Response(rendering.to_json(data), media_type="application/json")
+        text = rendering.to_json(data)
+        return Response(text, media_type="application/json", headers=headers)
     if form == "csv":
         name = path.strip("/").replace("/", "-") or "overview"
-        disposition = {"content-disposition": f'attachment; filename="{_ascii(name)}.csv"'}
-        return Response(csv_of(data), media_type="text/csv", headers=disposition)
+        headers["content-disposition"] = f'attachment; filename="{_ascii(name)}.csv"'
+        return Response(csv_of(data), media_type="text/csv", headers=headers)
     values = {**_frame(console, page.title, path), "query": dict(question.query), **data}
     return HTMLResponse(rendering.render(page.template, values))
 

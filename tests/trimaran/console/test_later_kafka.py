@@ -1,0 +1,34 @@
+"""The console in front of a later Kafka: each form of each page says which records it lacks."""
+
+import pytest
+
+from tests.trimaran.console.conftest import console_before
+from trimaran.console.cluster import Cluster
+from trimaran.console.metadata_log import MetadataLog
+
+UNKNOWN = "1 record of a later Kafka (type 29 version 0 at offset 40)"
+FORMS = {
+    "text/html": lambda answer: f"The metadata log has {UNKNOWN}," in answer.body,
+    "application/json": lambda answer: answer.headers["x-unknown-records"] == UNKNOWN,
+    "text/csv": lambda answer: answer.headers["x-unknown-records"] == UNKNOWN,
+}
+
+
+class Later(MetadataLog):
+    unknown = UNKNOWN
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("path", ["/", "/topics", "/metadata", "/configs"])
+def test_each_form_of_a_page_names_the_unknown_records(kafka, form, path):
+    cluster = Cluster(kafka.bootstrap, kafka.controller_bootstrap)
+    cluster.log = Later(cluster.controller_client, kafka.controller_bootstrap)
+    asked = f"{path}?format=csv" if form == "text/csv" else path
+    with console_before(cluster) as browser:
+        answer = browser.get(asked, accept=form)
+    assert answer.status == 200
+    assert FORMS[form](answer)
+
+
+def test_a_log_that_is_known_whole_adds_no_header(browser):
+    assert "x-unknown-records" not in browser.get("/topics", accept="application/json").headers
