@@ -92,10 +92,6 @@ class Transaction(NamedTuple):
         return self.epoch >= PRODUCER_EPOCH_MAX
 
     @property
-    def bumps_epochs(self) -> bool:
-        return self.client_version >= EPOCH_BUMP_VERSION
-
-    @property
     def told_producer(self) -> Producer:
         """Who the producer is after the end of its transaction, as EndTxn answers."""
         if self.next_producer_id != NO_PRODUCER_ID:

@@ -214,3 +214,19 @@ async def test_what_the_metadata_lacks_is_waited_for_a_second(rig, nursery, mock
     nursery.start_soon(later, 40, lambda: rig.metadata.set(with_new))
     assert await outcome(wait_known, [new]) == (set(), 40)
     assert await outcome(wait_known, [new, gone, T0]) == ({gone, T0}, 1000)
+
+
+async def test_a_decision_that_is_not_committed_in_time_is_told_so(tmp_path, mock_clock):
+    async with open_rig(tmp_path, limits=TransactionLimits(commit_timeout_ms=70)) as rig:
+        mock_clock.autojump_threshold = 0
+        rig.leader.holding = True
+        assert await outcome(rig.init) == (E.COORDINATOR_NOT_AVAILABLE, 70)
+
+
+async def test_a_disk_that_fails_is_told_of(rig, mock_clock):
+    rig.leader.failing = E.NOT_ENOUGH_REPLICAS
+    assert await outcome(rig.init) == (E.COORDINATOR_NOT_AVAILABLE, 0)
+    assert rig.storage_failures == 0
+    rig.leader.failing = E.KAFKA_STORAGE_ERROR
+    assert await outcome(rig.init) == (E.NOT_COORDINATOR, 0)
+    assert rig.storage_failures == 1

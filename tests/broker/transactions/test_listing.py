@@ -18,8 +18,15 @@ from wire.messages.list_transactions import ListTransactionsRequest
 
 E, S = ErrorCode, TransactionState
 NOW_MS = 1_000_000
-# Of an id that never began a transaction Kafka takes the start for -1, so that it is as old as the clock.
-AGES = {S.EMPTY: NOW_MS + 1, S.ONGOING: 500, S.PREPARE_COMMIT: 501, S.COMPLETE_ABORT: 30_000}
+# A clock may go back. An id that never began a transaction has its start at -1, as in Kafka: it is as old as the clock.
+AGES = {
+    S.PREPARE_ABORT: -5,
+    S.COMPLETE_COMMIT: 0,
+    S.EMPTY: NOW_MS + 1,
+    S.ONGOING: 500,
+    S.PREPARE_COMMIT: 501,
+    S.COMPLETE_ABORT: 30_000,
+}
 OURS = {
     f"{kind}-{state.name.lower()}": Transaction(
         producer_id=10 * number + state,

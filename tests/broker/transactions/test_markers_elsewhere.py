@@ -329,3 +329,25 @@ async def test_transactions_of_one_broker_go_together_each_with_its_own_outcome(
     assert len(sizes) < 9
     await trio.sleep(3)
     assert epoch.transactions == {}
+
+
+async def test_to_another_broker_four_requests_are_under_way_and_the_rest_goes_together(
+    brokers, nursery, autojump_clock
+):
+    epoch = Epoch(**{f"id-{number}": decided(("t", 1), producer_id=number) for number in range(7)})
+    call, goes_on = brokers.channels.call, trio.Event()
+
+    async def held(*arguments, **options):
+        found = await call(*arguments, **options)
+        await goes_on.wait()
+        return found
+
+    brokers.channels.call = held
+    for number in range(7):
+        nursery.start_soon(brokers.writer.finish, epoch, f"id-{number}")
+        await trio.sleep(0.001)
+    assert [len(request.markers) for _, _, request, _ in brokers.channels.asked] == [1] * 4
+    goes_on.set()
+    await trio.sleep(0.1)
+    assert [len(request.markers) for _, _, request, _ in brokers.channels.asked] == [1] * 4 + [3]
+    assert epoch.transactions == {}

@@ -6,12 +6,15 @@ import pytest
 import trio
 import trio.testing
 
+from broker.partitions.isr import FetchClock
+from broker.transactions import marking
 from broker.transactions.marking import Marking, keys_of, the_same_for_all
 from log.batches.batch import iter_batches
 from log.batches.records import decode_records
 from log.producers.marker import EndMarker
 from tests.broker.batches import batch
 from tests.cluster.data_side import open_harness, partition, registration, topic
+from tests.counted_work import Work
 from wire.errors import ErrorCode, KafkaError
 from wire.messages.write_txn_markers import (
     WritableTxnMarker,
@@ -169,6 +172,7 @@ async def test_markers_of_offsets_go_to_the_group_coordinator(rig, nursery):
 
 
 async def test_followers_have_thirty_seconds_to_fetch_a_marker(rig, mock_clock, nursery):
+    """Who has the record before the marker has not the marker."""
     rig.write("u", 0, 7)
     answers = []
 
@@ -178,6 +182,8 @@ async def test_followers_have_thirty_seconds_to_fetch_a_marker(rig, mock_clock, 
     nursery.start_soon(mark)
     await trio.testing.wait_all_tasks_blocked()
     rig.harness.flush()
+    rig.harness.leader("u").record_fetch(12, 1, 0, 112, FetchClock())
+    assert rig.harness.leader("u").high_watermark.offset == 1
     mock_clock.jump(29.999)
     await trio.testing.wait_all_tasks_blocked()
     assert answers == []
@@ -187,6 +193,15 @@ async def test_followers_have_thirty_seconds_to_fetch_a_marker(rig, mock_clock, 
     assert codes_of(answer) == [
         (7, [("u", [(0, E.REQUEST_TIMED_OUT)]), ("t", [(5, E.UNKNOWN_TOPIC_OR_PARTITION)])])
     ]
+
+
+async def test_many_markers_are_written_some_in_a_turn(rig, nursery, monkeypatch):
+    """A marker and a topic of it are steps as its partitions are."""
+    monkeypatch.setattr(marking, "MARKERS_PER_TURN", 6)
+    rig.write("t", 0, 1)
+    written = Work(monkeypatch, Marking, "_append_to")
+    await marked(rig, nursery, *[marker(1, ("t", 0), epoch=epoch) for epoch in range(20)])
+    assert (written.calls, written.in_longest_step) == (20, 2)
 
 
 def test_one_code_for_all_names_every_partition_of_every_marker():

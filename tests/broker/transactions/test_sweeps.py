@@ -58,6 +58,7 @@ def sweep(driver, seconds):
     turns = []
     while driver.shard.deadline() <= driver.now:
         turns.append(turn(driver))
+        assert len(turns) <= COUNT, "the sweep comes to no end"
     return turns
 
 
@@ -94,3 +95,26 @@ def test_ids_that_expire_together_are_forgotten_some_in_a_turn(driver):
     assert states(driver) == []
     assert sum(turns) == COUNT
     assert max(turns) == PER_TURN
+
+
+def test_those_that_are_in_time_do_not_keep_the_sweep_from_the_others(driver):
+    """More of them come first than are looked at in a turn."""
+    for state, seconds in ((S.ONGOING, 70), (S.EMPTY, LIMITS.id_expiration_ms / 1000)):
+        fill(driver, state)
+        now_ms = WALL_CLOCK_MS + round(seconds * 1000)
+        young = [name_of(number) for number in range(25)]
+        for name in young:
+            one = driver.shard.transactions[name]
+            later = one._replace(started_ms=now_ms, updated_ms=now_ms)
+            driver.append([TransactionRecord(name, later)])
+        assert sum(sweep(driver, seconds)) == COUNT - 25
+        kept = [name for name, one in driver.shard.transactions.items() if one.state is state]
+        assert kept == young
+
+
+def test_an_id_that_goes_during_the_sweep_is_passed_over(driver):
+    fill(driver, S.EMPTY)
+    driver.now = LIMITS.id_expiration_ms / 1000
+    turn(driver)
+    driver.append([TransactionRecord(name_of(COUNT - 1), None)])
+    assert sum(sweep(driver, driver.now)) == COUNT - 1 - PER_TURN

@@ -1,0 +1,70 @@
+"""What a copy keeps of what it has when its source has other records by now: the records of their common history."""
+
+from __future__ import annotations
+
+import tempfile
+from itertools import accumulate
+from pathlib import Path
+
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from broker.background.directory_moves import align
+from tests.log.helpers import append, open_log, read_all
+
+# How many batches of records each leader epoch has written. Epochs that both histories have are the same leader's.
+SIZES = st.lists(st.integers(1, 3), max_size=3)
+
+
+def written(path, epochs):
+    """A log with a batch of one to three records for each leader epoch in `epochs`."""
+    log = open_log(path)
+    for number, epoch in enumerate(epochs):
+        append(log, 1 + number % 3, epoch=epoch)
+    return log
+
+
+def epochs_of(sizes, first, step):
+    return [first + step * number for number, size in enumerate(sizes) for _ in range(size)]
+
+
+@given(
+    shared=SIZES,
+    more=SIZES,
+    others=SIZES,
+    goes_on=st.booleans(),
+    deleted=st.integers(0, 12),
+    deleted_in_copy=st.integers(0, 6),
+)
+@example(shared=[], more=[], others=[], goes_on=False, deleted=0, deleted_in_copy=0)
+@example(shared=[2], more=[], others=[3], goes_on=False, deleted=0, deleted_in_copy=0)
+@example(shared=[2], more=[2], others=[], goes_on=True, deleted=6, deleted_in_copy=0)
+@example(shared=[2, 1], more=[1], others=[1, 1], goes_on=True, deleted=2, deleted_in_copy=0)
+def test_a_copy_keeps_the_common_history_and_nothing_else(
+    shared, more, others, goes_on, deleted, deleted_in_copy
+):
+    """`shared` was copied; then the source got `more`, and the copy `others`, of epochs that the source never had. Of
+    the last shared epoch the source may have more than was copied (`goes_on`), and its first records may be deleted. Of
+    an epoch above all that the source knows nothing tells where it began: all is copied again.
+    """
+    common = epochs_of(shared, 0, 1)
+    last = common[-1:] if goes_on else []
+    of_source = [*common, *last, *epochs_of(more, 10, 2)]
+    of_copy = [*common, *epochs_of(others, 11, 2)]
+    with tempfile.TemporaryDirectory() as place:
+        source = written(Path(place) / "source-0", of_source)
+        copy = written(Path(place) / "copy-0", of_copy)
+        ends = [0, *accumulate(1 + number % 3 for number in range(len(of_source)))]
+        start = min(deleted, source.log_end_offset)
+        source.delete_records_before(start)
+        copy.delete_records_before(min(deleted_in_copy, copy.log_end_offset, start))
+        align(source, copy)
+        is_unknown = of_copy[-1:] > of_source[-1:]
+        expected = start if is_unknown else max(ends[len(common)], start)
+        assert (copy.log_start_offset, copy.log_end_offset) == (start, expected)
+        kept = read_all(copy)
+        assert kept == read_all(source)[: len(kept)]
+        align(source, copy)
+        assert copy.log_end_offset == expected, "what is aligned stays so"
+        for log in (source, copy):
+            log.close()

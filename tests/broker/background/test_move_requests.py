@@ -1,0 +1,250 @@
+"""What a request to move a replica is answered in each standing, and what becomes of the copy."""
+
+from __future__ import annotations
+
+import trio
+
+from broker.background import directory_moves
+from log.batches.batch import iter_batches
+from log.config import LogConfig
+from log.directories.directory import LogDirectory
+from log.partitions.partition_log import PartitionLog
+from tests.broker.background.test_directory_moves import Moves, futures_of
+from tests.checks import check_each
+from tests.cluster.data_side import partition as partition_image
+from tests.cluster.data_side import topic
+from tests.log.helpers import batch_bytes, view_of
+from wire.errors import ErrorCode, KafkaError
+
+E = ErrorCode
+
+
+def ask(setup, index=0, path=None):
+    return setup.moves.request("t", index, str(setup.b.path if path is None else path))
+
+
+def told_of(directories):
+    """How often whoever waits for failed disks was told to look."""
+    told = []
+    directories.storage_failed = lambda: told.append("look")
+    return told
+
+
+def no_such_directory(setup):
+    return ask(setup, path="/nowhere")
+
+
+def directory_failed_at_the_start(setup):
+    path = setup.b.path.with_name("c")
+    setup.harness.directories.failed_at_start[path] = "it was not read"
+    return ask(setup, path=path)
+
+
+def target_is_offline(setup):
+    setup.b.offline = "the disk is gone"
+    return ask(setup)
+
+
+def target_is_cordoned(setup):
+    setup.harness.directories.cordoned = lambda: [setup.b.path]
+    return ask(setup)
+
+
+def another_is_cordoned(setup):
+    setup.harness.directories.cordoned = lambda: [setup.a.path]
+    return ask(setup)
+
+
+def no_such_partition(setup):
+    return ask(setup, index=5)
+
+
+def source_is_offline(setup):
+    setup.a.offline = "the disk is gone"
+    return ask(setup)
+
+
+def it_is_there_already(setup):
+    return ask(setup, path=setup.a.path)
+
+
+ANSWERS = {
+    no_such_directory: (E.LOG_DIR_NOT_FOUND, False),
+    directory_failed_at_the_start: (E.KAFKA_STORAGE_ERROR, False),
+    target_is_offline: (E.KAFKA_STORAGE_ERROR, False),
+    target_is_cordoned: (E.INVALID_REPLICA_ASSIGNMENT, False),
+    another_is_cordoned: (E.NONE, True),
+    no_such_partition: (E.REPLICA_NOT_AVAILABLE, False),
+    source_is_offline: (E.KAFKA_STORAGE_ERROR, False),
+    it_is_there_already: (E.NONE, False),
+    ask: (E.NONE, True),
+}
+
+
+async def test_a_request_is_answered_by_where_the_replica_and_its_target_stand(tmp_path):
+    """And only a replica that can move begins to."""
+
+    def check(row):
+        number, (act, (code, begins)) = row
+        setup = Moves(_made(tmp_path / str(number)))
+        told = told_of(setup.harness.directories)
+        assert act(setup) is code
+        assert (setup.moves.of(setup.harness.partitions.find("t", 0)) is not None) == begins
+        assert bool(futures_of(setup.b)) == begins
+        wanted = {("t", 5): setup.b} if act is no_such_partition else {}
+        assert setup.harness.directories.preferred == wanted
+        assert told == []
+
+    check_each(enumerate(ANSWERS.items()), check)
+
+
+def _made(path):
+    path.mkdir()
+    return path
+
+
+async def test_a_disk_that_refuses_the_copy_is_told_of_with_its_own_code(tmp_path, monkeypatch):
+    setup = Moves(tmp_path)
+    told = told_of(setup.harness.directories)
+
+    def refuse(*_arguments):
+        raise KafkaError(E.NOT_ENOUGH_REPLICAS, "as no disk does")
+
+    monkeypatch.setattr(directory_moves, "_open", refuse)
+    assert ask(setup) is E.NOT_ENOUGH_REPLICAS
+    assert told == ["look"]
+    assert setup.moves.of(setup.harness.partitions.find("t", 0)) is None
+
+
+async def test_a_move_that_is_asked_for_again_goes_on_and_another_takes_its_place(tmp_path):
+    setup = Moves(tmp_path, partitions=2)
+    first, second = (setup.harness.partitions.find("t", index) for index in (0, 1))
+    of = setup.moves.of
+    assert ask(setup) is E.NONE
+    move = of(first)
+    assert (move.target, move.partition, of(second)) == (setup.b, first, None)
+    assert ask(setup) is E.NONE
+    assert of(first) is move
+    assert ask(setup, 1) is E.NONE
+    assert len(futures_of(setup.b)) == 2
+    assert ask(setup, path=setup.a.path) is E.NONE
+    assert of(first) is None
+    assert of(second) is not None
+    assert len(futures_of(setup.b)) == 1
+    assert ask(setup) is E.NONE
+    assert of(first) not in (None, move)
+
+
+async def test_a_replica_without_a_log_is_made_where_it_was_asked_for_unless_one_may_exist(
+    tmp_path,
+):
+    setup = Moves(tmp_path)
+    setup.harness.set_image(topic("t", *[partition_image()] * 2))
+    assert ask(setup, 1) is E.NONE
+    assert setup.harness.directories.preferred == {("t", 1): setup.b}
+    assert setup.moves.of(setup.harness.partitions.find("t", 1)) is None
+
+
+async def test_a_copy_is_kept_only_while_it_may_be_the_last(tmp_path):
+    """`None`: its source is gone; `True`: its disk is; `False`: it is there, or nobody wants either."""
+
+    def check(row):
+        number, (source_fails, is_deleted, is_kept) = row
+        setup = Moves(_made(tmp_path / str(number)))
+        ask(setup)
+        move = setup.moves.of(setup.harness.partitions.find("t", 0))
+        if source_fails is None:
+            setup.a.forget("t", 0)
+        elif source_fails:
+            setup.a.offline = "the disk is gone"
+        move.partition.deleted = is_deleted
+        setup.moves._give_up(move)
+        assert bool(futures_of(setup.b)) == is_kept
+        assert setup.moves.of(move.partition) is None
+
+    rows = [
+        (False, False, False),
+        (True, False, True),
+        (None, False, True),
+        (True, True, False),
+        (False, True, False),
+    ]
+    check_each(enumerate(rows), check)
+
+
+async def test_a_copy_in_a_failed_directory_is_closed_and_left(tmp_path):
+    setup = Moves(tmp_path)
+    ask(setup)
+    setup.b.offline = "the disk is gone"
+    await setup.run()
+    assert len(futures_of(setup.b)) == 1
+    assert setup.holding()[0] == "a"
+
+
+async def test_what_was_moved_is_where_the_controller_is_told_and_begins_and_ends_as_before(
+    tmp_path, monkeypatch
+):
+    """After a restart, too: nothing that was moved is checked or begins anew."""
+    setup = Moves(tmp_path)
+    placed = []
+    setup.harness.directories.on_placed = lambda *replica: placed.append(replica)
+    leader = setup.harness.leader("t", 0)
+    for _ in range(2):
+        data = batch_bytes(3)
+        leader.append(memoryview(data), [view_of(data)])
+    setup.harness.flush()
+    leader.log.delete_records_before(4)
+    partition = setup.harness.partitions.find("t", 0)
+    ask(setup)
+    await setup.run()
+    assert placed == [("t", 0, partition.topic_id, setup.b.directory_id)]
+    assert not (setup.a.path / "t-0").exists()
+    assert ("t", 0) not in setup.a
+    assert (partition.log.log_start_offset, partition.log.log_end_offset) == (4, 9)
+    setup.b.save_checkpoints()
+    opened = []
+    open_log = PartitionLog.open
+
+    def noting(*arguments, **options):
+        opened.append((options["recovery_point"], options["log_start_offset"]))
+        return open_log(*arguments, **options)
+
+    monkeypatch.setattr(PartitionLog, "open", noting)
+    setup.b.close(broker_epoch=None)
+    again = LogDirectory(setup.b.path)
+    log = again.open_log("t", 0, LogConfig())
+    assert (log.log_start_offset, log.log_end_offset, opened) == (4, 9, [(9, 4)])
+    again.close(broker_epoch=None)
+
+
+async def test_a_copy_goes_a_mebibyte_at_a_time_with_its_bytes_counted(tmp_path, monkeypatch):
+    setup = Moves(tmp_path)
+    leader = setup.harness.leader("t", 0)
+    sizes = [len(batch_bytes(3))]
+    for _ in range(8):
+        data = batch_bytes(1, value=b"v" * 300_000)
+        leader.append(memoryview(data), [view_of(data)])
+        sizes.append(len(data))
+    pieces, counted = [], []
+
+    async def run_blocking(step, *arguments):
+        result = await trio.to_thread.run_sync(step, *arguments)
+        if isinstance(result, bytes):
+            pieces.append(
+                [len(view.buffer) for view in iter_batches(memoryview(bytearray(result)))]
+            )
+        return result
+
+    monkeypatch.setattr(directory_moves, "run_blocking", run_blocking)
+    record = setup.moves._throttle.record
+    monkeypatch.setattr(
+        setup.moves._throttle,
+        "record",
+        lambda size, now: (counted.append(size), record(size, now)),
+    )
+    ask(setup)
+    await setup.run()
+    assert [size for piece in pieces for size in piece] == sizes
+    assert counted == list(map(sum, pieces))
+    assert max(counted) <= 1 << 20
+    assert len(pieces) == 3

@@ -1,0 +1,152 @@
+"""Who waits for the end of a transaction, what a loaded shard goes on with, and what it leaves."""
+
+from __future__ import annotations
+
+import pytest
+
+from broker.coordination.shard import Completion
+from broker.coordination.timers import Instant
+from broker.transactions.limits import TransactionLimits
+from broker.transactions.records import TransactionRecord
+from broker.transactions.shard import TransactionCoordinatorShard
+from broker.transactions.transaction import Transaction, TransactionState
+from tests.checks import check_each
+
+S = TransactionState
+PREPARED = (S.PREPARE_COMMIT, S.PREPARE_ABORT)
+AT = Instant(100.0, 1_000_000)
+
+
+def transaction(state):
+    return Transaction(7, 1, 60_000, state)
+
+
+@pytest.fixture
+def shard():
+    shard = TransactionCoordinatorShard(TransactionLimits())
+    shard.loaded(AT)
+    shard.take()
+    return shard
+
+
+def become(shard, name, state):
+    shard.replay(0, TransactionRecord(name, None if state is None else transaction(state)))
+
+
+def told(shard):
+    return [token for token, said in shard.take().responses if said is True]
+
+
+def test_whoever_waits_is_told_when_nothing_is_being_ended(shard):
+    assert Completion("token", True) == ("token", True)
+    for state in (None, *S):
+        become(shard, "x", state)
+        shard.await_end("x", "now")
+        assert told(shard) == ([] if state in PREPARED else ["now"])
+        become(shard, "x", None)
+        shard.take()
+
+
+def test_all_who_wait_are_told_of_the_end_of_their_own_transaction_once(shard):
+    for state in (S.COMPLETE_COMMIT, S.COMPLETE_ABORT, None):
+        for name in "xy":
+            become(shard, name, S.PREPARE_COMMIT)
+        for name, token in (("x", "first"), ("x", "second"), ("y", "other")):
+            shard.await_end(name, token)
+        become(shard, "x", S.PREPARE_COMMIT)
+        assert told(shard) == []
+        become(shard, "x", state)
+        assert told(shard) == ["first", "second"]
+        become(shard, "x", state)
+        assert told(shard) == []
+        become(shard, "y", state)
+        assert told(shard) == ["other"]
+
+
+def test_whoever_waits_no_more_is_not_told(shard):
+    become(shard, "x", S.PREPARE_COMMIT)
+    for token in ("first", "second"):
+        shard.await_end("x", token)
+    for token in ("first", "first", "stranger"):
+        shard.forget_waiting("x", token)
+    shard.forget_waiting("y", "first")
+    become(shard, "x", S.COMPLETE_COMMIT)
+    assert told(shard) == ["second"]
+    become(shard, "x", S.PREPARE_ABORT)
+    shard.await_end("x", "third")
+    shard.forget_waiting("x", "third")
+    assert not shard._waiting, "nothing is kept of ids for which nobody waits"
+
+
+def test_all_who_wait_are_told_when_the_epoch_ends(shard):
+    for name in "xy":
+        become(shard, name, S.PREPARE_ABORT)
+        for token in (f"{name}1", f"{name}2"):
+            shard.await_end(name, token)
+    shard.close(AT)
+    assert told(shard) == ["x1", "x2", "y1", "y2"]
+    become(shard, "x", S.COMPLETE_ABORT)
+    assert told(shard) == []
+
+
+def test_markers_are_owed_once_for_each_decision_after_the_load():
+    shard = TransactionCoordinatorShard(TransactionLimits())
+    for name, states in (
+        ("done", (S.PREPARE_COMMIT, S.COMPLETE_COMMIT)),
+        ("commits", (S.ONGOING, S.PREPARE_COMMIT)),
+        ("aborts", (S.PREPARE_ABORT,)),
+        ("open", (S.ONGOING,)),
+        ("gone", (S.PREPARE_ABORT, None)),
+    ):
+        for state in states:
+            become(shard, name, state)
+    assert shard.take().follow_ups == []
+    shard.loaded(AT)
+    assert shard.take().follow_ups == ["commits", "aborts"]
+    become(shard, "open", S.PREPARE_COMMIT)
+    assert shard.take().follow_ups == ["open"]
+    become(shard, "open", S.COMPLETE_COMMIT)
+    assert shard.take().follow_ups == []
+
+
+def test_only_what_is_decided_has_markers_to_be_written(shard):
+    def check(state):
+        become(shard, "x", state)
+        found = shard.decided("x")
+        assert found == (transaction(state) if state in PREPARED else None)
+
+    check_each((None, *S), check)
+
+
+def test_what_was_decided_is_completed_once_and_nothing_else_is(shard):
+    become(shard, "x", S.PREPARE_COMMIT)
+    decided = shard.decided("x")
+    become(shard, "x", S.PREPARE_COMMIT)
+    late = shard.complete("x", decided, AT)
+    assert (late.records, late.response) == ((), None)
+    assert shard.complete("y", decided, AT).records == ()
+    (record,) = shard.complete("x", shard.decided("x"), AT).records
+    assert record.transactional_id == "x"
+    assert (record.transaction.state, record.transaction.updated_ms) == (
+        S.COMPLETE_COMMIT,
+        1_000_000,
+    )
+
+
+def test_a_loaded_shard_looks_for_timeouts_at_once_and_for_ids_to_expire_later():
+    limits = TransactionLimits(abort_interval_ms=3_000, expiry_interval_ms=7_000)
+    shard = TransactionCoordinatorShard(limits)
+    assert shard.deadline() is None
+    shard.loaded(AT)
+    due = []
+    while len(due) < 5:
+        due.append(shard.deadline())
+        shard.handle_timeout(Instant(due[-1], 0))
+    assert due == [100, 103, 106, 107, 109]
+
+
+def test_what_is_unloaded_leaves_nothing(shard):
+    for name in "xyz":
+        become(shard, name, S.EMPTY)
+    shard.unload()
+    assert shard.transactions == {}
