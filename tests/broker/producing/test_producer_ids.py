@@ -21,6 +21,7 @@ class Controller:
 
     async def call(self, request, *, timeout):  # noqa: ASYNC109 - as the channel's
         self.requests.append(request)
+        assert timeout == 5.0
         await trio.lowlevel.checkpoint()
         answer = self.answers.popleft()
         if isinstance(answer, KafkaError):

@@ -1,0 +1,433 @@
+"""What each partition of a Produce request is answered: laid out as asked, by offsets, times, watermarks and ISR."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+import trio
+import trio.testing
+
+from broker.partitions.isr import FetchClock
+from broker.producing.append import append, append_in_turns
+from broker.producing.authorize import authorize, may_use_transactional_id
+from broker.producing.await_disk import await_disk, behind, on_disk
+from broker.producing.await_replicas import await_replicas, replicated, settle
+from broker.producing.partition_append import PartitionAppend
+from broker.producing.resolve import refusal, resolve
+from broker.producing.validate import validate
+from log.validation.rejected_records import RejectedRecords
+from node.runtime.clock import now_ms
+from quorum.metadata.acls import Acl
+from quorum.metadata.authorizer import Authorizer
+from quorum.metadata.image import TOPIC_RESOURCE
+from tests.broker.batches import append as append_one
+from tests.broker.batches import batch
+from tests.broker.calls import call, through_wire
+from tests.checks import check_each
+from tests.cluster.data_side import open_harness, partition, registration, topic, topic_id
+from wire.errors import ErrorCode, KafkaError
+from wire.messages.produce import (
+    PartitionProduceData,
+    PartitionProduceResponse,
+    ProduceRequest,
+    TopicProduceData,
+)
+from wire.security.acls import Operation, PatternType, Permission, ResourceType
+
+E = ErrorCode
+BY_NAME, BY_ID = 12, 13
+ALL, LEADER = -1, 1
+BOTH = (11, 12)
+LITERAL = PatternType.LITERAL
+
+
+@pytest.fixture
+def harness(tmp_path):
+    harness = open_harness(tmp_path)
+    harness.set_image(
+        topic("t", partition(BOTH), partition(BOTH)),
+        topic("u", partition()),
+        topic("followed", partition(BOTH, leader=12)),
+        brokers=(registration(11), registration(12)),
+    )
+    return harness
+
+
+def request(*asked, version=BY_ID):
+    """`asked`: a topic and indexes each."""
+    topics = [
+        TopicProduceData(
+            name=name if version == BY_NAME else "",
+            topic_id=topic_id(name) if version == BY_ID else bytes(16),
+            partition_data=[
+                PartitionProduceData(index=index, records=batch(b"v")) for index in indexes
+            ],
+        )
+        for name, *indexes in asked
+    ]
+    return through_wire(ProduceRequest(acks=1, timeout_ms=0, topic_data=topics), version)
+
+
+def unasked(index):
+    """One that no stage has found a leader for."""
+    answer = PartitionProduceResponse(index=index, base_offset=-1)
+    return PartitionAppend("t", index, memoryview(b""), answer)
+
+
+def answers(response, version=BY_ID):
+    response = through_wire(response, version)
+    return [
+        (
+            one.name if version == BY_NAME else one.topic_id,
+            [(p.index, p.error_code, p.base_offset) for p in one.partition_responses],
+        )
+        for one in response.responses
+    ]
+
+
+def shown(name, version):
+    return name if version == BY_NAME else topic_id(name)
+
+
+@pytest.mark.parametrize("version", [BY_NAME, BY_ID])
+async def test_the_answer_has_the_topics_and_partitions_of_the_request_in_its_order(
+    harness, version
+):
+    asked = (("u", 3), ("t", 1, 0), ("nowhere", 5))
+    response, appends = resolve(request(*asked, version=version), harness.partitions)
+    nowhere = "nowhere" if version == BY_NAME else ""
+    named = [("u", 3), ("t", 1), ("t", 0), (nowhere, 5)]
+    assert [(one.topic, one.index) for one in appends] == named
+    assert [len(one.records) for one in appends] == [len(batch(b"v"))] * 4
+    code = E.NONE if version == BY_NAME else E.UNKNOWN_TOPIC_ID
+    assert answers(response, version) == [
+        (shown("u", version), [(3, E.NONE, -1)]),
+        (shown("t", version), [(1, E.NONE, -1), (0, E.NONE, -1)]),
+        (shown("nowhere", version), [(5, code, -1)]),
+    ]
+    assert [one.failed for one in appends] == [False] * 3 + [version == BY_ID]
+    leaders = {
+        (one.current_leader.leader_id, one.current_leader.leader_epoch)
+        for found in response.responses
+        for one in found.partition_responses
+    }
+    assert leaders == {(-1, -1)}
+    refused = refusal(
+        request(*asked, version=version), KafkaError(E.INVALID_REQUIRED_ACKS, "acks 7")
+    )
+    code = E.INVALID_REQUIRED_ACKS
+    assert answers(refused, version) == [
+        (shown("u", version), [(3, code, -1)]),
+        (shown("t", version), [(1, code, -1), (0, code, -1)]),
+        (shown("nowhere", version), [(5, code, -1)]),
+    ]
+    messages = {p.error_message for one in refused.responses for p in one.partition_responses}
+    assert messages == {"acks 7"}
+
+
+def validated(harness, *asked):
+    _, appends = resolve(request(*asked), harness.partitions)
+    validate(appends, harness.partitions, now_ms=now_ms(), version=BY_ID)
+    return appends
+
+
+async def test_an_append_is_answered_with_its_offset_its_time_and_where_the_log_starts(harness):
+    at_append = {(TOPIC_RESOURCE, "t"): {"message.timestamp.type": "LogAppendTime"}}
+    harness.set_image(topic("t", partition()), topic("u", partition()), configs=at_append)
+    for name in "tu":
+        for _ in range(3):
+            append_one(harness, b"before", name=name)
+    harness.flush()
+    harness.leader("u").log.delete_records_before(2)
+    before = now_ms()
+    by_append, by_client = appends = validated(harness, ("t", 0), ("u", 0))
+    append(appends, ALL, lambda: None)
+    assert (by_append.response.base_offset, by_client.response.base_offset) == (3, 3)
+    assert before <= by_append.response.log_append_time_ms <= now_ms()
+    assert by_client.response.log_append_time_ms == -1
+    assert by_append.response.log_start_offset == 0
+    assert by_client.response.log_start_offset == 2
+    assert (by_append.required_offset, by_client.required_offset) == (4, 4)
+
+
+async def test_only_a_failing_disk_is_told_of_and_each_failure_is_its_own(harness, monkeypatch):
+    told = []
+    (full,) = validated(harness, ("t", 0))
+    (sound,) = validated(harness, ("u", 0))
+    code = [E.NOT_ENOUGH_REPLICAS]
+
+    def produce(*_arguments):
+        raise KafkaError(code[-1], "as it is")
+
+    monkeypatch.setattr(type(full.leader), "produce", _for(full.leader, produce))
+    append([full, sound], ALL, lambda: told.append("look"))
+    assert (full.failed, full.response.error_code) == (True, E.NOT_ENOUGH_REPLICAS)
+    assert (full.response.error_message, told) == ("as it is", [])
+    assert (sound.failed, sound.response.base_offset) == (False, 0)
+    code.append(E.KAFKA_STORAGE_ERROR)
+    (full,) = validated(harness, ("t", 0))
+    await append_in_turns([full], ALL, lambda: told.append("look"))
+    assert (full.response.error_code, told) == (E.KAFKA_STORAGE_ERROR, ["look"])
+
+
+def _for(leader, act):
+    """In the place of a method, for one leader."""
+    original = type(leader).produce
+
+    def produce(one, *arguments):
+        return act() if one is leader else original(one, *arguments)
+
+    return produce
+
+
+async def test_what_has_failed_or_has_no_records_is_not_appended(harness):
+    failed, empty, without_leader, sound = validated(
+        harness, ("t", 0), ("t", 1), ("followed", 0), ("u", 0)
+    )
+    failed.refuse(E.CORRUPT_MESSAGE)
+    empty.batches = ()
+    append([failed, empty, without_leader, sound], ALL, lambda: None)
+    assert without_leader.response.error_code == E.NOT_LEADER_OR_FOLLOWER
+    ends = [harness.leader("t", index).log.log_end_offset for index in (0, 1)]
+    assert (ends, sound.response.base_offset) == ([0, 0], 0)
+    assert [one.required_offset for one in (failed, empty)] == [-1, -1]
+
+
+# -- acks=all
+
+
+def fetched(harness, index, offset):
+    harness.leader("t", index).record_fetch(12, offset, 0, 112, FetchClock())
+
+
+async def appended(harness):
+    appends = validated(harness, ("t", 0, 1))
+    append(appends, ALL, lambda: None)
+    harness.flush()
+    return appends
+
+
+async def test_all_must_be_replicated_and_the_rest_has_timed_out(harness):
+    both = first, second = await appended(harness)
+    failed = unasked(7)
+    failed.refuse(E.UNKNOWN_TOPIC_OR_PARTITION)
+    assert not replicated([failed, *both])
+    assert not replicated([second])
+    fetched(harness, 0, 1)
+    assert replicated([failed, first])
+    assert not replicated(both)
+    settle([failed, *both])
+    codes = [one.response.error_code for one in (failed, first, second)]
+    assert codes == [E.UNKNOWN_TOPIC_OR_PARTITION, E.NONE, E.REQUEST_TIMED_OUT]
+    assert [one.response.base_offset for one in both] == [0, -1]
+
+
+async def test_a_leader_whose_epoch_has_ended_is_not_waited_for(harness):
+    both = first, second = await appended(harness)
+    fetched(harness, 1, 1)
+    moved = partition(BOTH, leader=12, leader_epoch=5)
+    harness.set_image(topic("t", moved, moved))
+    assert replicated(both)
+    settle(both)
+    assert first.response.error_code == E.NOT_LEADER_OR_FOLLOWER
+    assert second.response.error_code == E.NONE, "it was committed before"
+
+
+async def test_a_committed_record_that_too_few_keep_is_told_so(harness):
+    both = await appended(harness)
+    for index in (0, 1):
+        fetched(harness, index, 1)
+    configs = {(TOPIC_RESOURCE, "t"): {"min.insync.replicas": "2"}}
+    alone = partition(BOTH, isr=(11,), partition_epoch=1)
+    fenced = (registration(11), registration(12, fenced=True))
+    harness.set_image(topic("t", alone, alone), configs=configs, brokers=fenced)
+    settle(both)
+    codes = [one.response.error_code for one in both]
+    assert codes == [E.NOT_ENOUGH_REPLICAS_AFTER_APPEND] * 2
+
+
+async def test_replicas_are_waited_for_until_the_last_has_it_or_the_time_is_over(
+    harness, mock_clock, nursery
+):
+    both = await appended(harness)
+    done = []
+
+    async def wait(deadline):
+        await await_replicas(both, deadline)
+        done.append(trio.current_time() - began)
+
+    began = trio.current_time()
+    nursery.start_soon(wait, began + 5)
+    nursery.start_soon(wait, began + 2)
+    for index, expected in ((0, []), (1, [])):
+        assert done == expected
+        await trio.testing.wait_all_tasks_blocked()
+        mock_clock.jump(1)
+        if index == 0:
+            fetched(harness, 0, 1)
+            await trio.testing.wait_all_tasks_blocked()
+    await trio.testing.wait_all_tasks_blocked()
+    assert done == [2]
+    mock_clock.jump(1)
+    fetched(harness, 1, 1)
+    await trio.testing.wait_all_tasks_blocked()
+    assert done == [2, 3]
+
+
+async def test_a_wait_goes_on_with_the_next_where_one_epoch_ends(harness, nursery, mock_clock):
+    both = await appended(harness)
+    done = []
+
+    async def wait():
+        await await_replicas(both, trio.current_time() + 5)
+        done.append(True)
+
+    nursery.start_soon(wait)
+    await trio.testing.wait_all_tasks_blocked()
+    moved = partition(BOTH, leader=12, leader_epoch=5)
+    harness.set_image(topic("t", moved, partition(BOTH)))
+    await trio.testing.wait_all_tasks_blocked()
+    assert done == []
+    fetched(harness, 1, 1)
+    await trio.testing.wait_all_tasks_blocked()
+    assert done == [True]
+
+
+# -- acks below all
+
+
+async def test_only_what_was_appended_behind_a_full_disk_waits_for_it(harness, monkeypatch):
+    first, second = appends = validated(harness, ("t", 0), ("u", 0))
+    second.refuse(E.CORRUPT_MESSAGE)
+    append(appends, LEADER, lambda: None)
+    assert behind(appends) == []
+    monkeypatch.setattr(type(first.leader), "disk_is_behind", property(lambda _: True))
+    assert behind(appends) == [first]
+    no_leader = unasked(9)
+    assert behind([no_leader]) == []
+    assert on_disk([no_leader])
+    assert not on_disk([first])
+    harness.flush()
+    assert on_disk([first, no_leader])
+
+
+async def test_a_disk_that_takes_nothing_is_waited_for_ten_seconds(harness, nursery, mock_clock):
+    nursery.start_soon(harness.group_commit.run)
+    appends = validated(harness, ("t", 0), ("t", 1))
+    append(appends, LEADER, lambda: None)
+    waited = []
+
+    async def held(_leader, offset):
+        waited.append(offset)
+        await trio.sleep_forever()
+
+    no_leader = unasked(9)
+    done = []
+    for one in appends:
+        object.__setattr__(one, "leader", _Waiting(held))
+
+    async def wait():
+        await await_disk([no_leader, *appends])
+        done.append(True)
+
+    nursery.start_soon(wait)
+    await trio.testing.wait_all_tasks_blocked()
+    mock_clock.jump(9.999)
+    await trio.testing.wait_all_tasks_blocked()
+    assert (waited, done) == ([1], [])
+    mock_clock.jump(0.001)
+    await trio.testing.wait_all_tasks_blocked()
+    assert done == [True]
+
+
+class _Waiting:
+    """A leader of which only the flush is awaited."""
+
+    def __init__(self, wait):
+        self._wait = wait
+
+    async def wait_flushed(self, offset):
+        await self._wait(self, offset)
+
+
+# -- rights
+
+
+async def test_only_partitions_of_topics_that_may_be_written_go_on(harness):
+    _, appends = resolve(request(("t", 0), ("u", 0), ("nowhere", 0)), harness.partitions)
+    asked = []
+
+    def may_write(name):
+        asked.append(name)
+        return name != "t"
+
+    authorize(appends, may_write)
+    assert asked == ["t", "u"], "what failed before is not asked about"
+    codes = [one.response.error_code for one in appends]
+    assert codes == [E.TOPIC_AUTHORIZATION_FAILED, E.NONE, E.UNKNOWN_TOPIC_ID]
+
+
+def transactional():
+    return batch(b"a", producer_id=7, producer_epoch=0, base_sequence=0, is_transactional=True)
+
+
+async def test_a_transactional_batch_needs_the_right_to_write_under_its_id_and_no_other(harness):
+    """Whichever of the batches it is; without one the id is not asked about."""
+    plain, mixed = (batch(b"a"), batch(b"b")), (batch(b"a"), transactional())
+    allowed = {
+        (Operation.WRITE, ResourceType.TRANSACTIONAL_ID): True,
+        (Operation.DESCRIBE, ResourceType.TRANSACTIONAL_ID): False,
+        (Operation.TWO_PHASE_COMMIT, ResourceType.TRANSACTIONAL_ID): False,
+        (Operation.WRITE, ResourceType.TOPIC): False,
+        (Operation.WRITE, ResourceType.GROUP): False,
+    }
+
+    def check(right):
+        operation, kind = right
+        authorizer = Authorizer()
+        authorizer.complete_initial_load()
+        authorizer._index.add(
+            Acl(kind, "x", LITERAL, "User:ANONYMOUS", "*", operation, Permission.ALLOW)
+        )
+        ctx = replace(harness.context, authorizer=authorizer)
+        asked = call(ProduceRequest(acks=1, timeout_ms=0, topic_data=[]), BY_ID)
+        for name, records, expected in (
+            ("x", mixed, allowed[right]),
+            ("y", mixed, False),
+            (None, mixed, False),
+            ("y", plain, True),
+            (None, plain, True),
+        ):
+            assert may_use_transactional_id(name, some(*records), ctx, asked) is expected
+
+    check_each(allowed, check)
+
+
+def some(*records):
+    return [
+        PartitionAppend("t", index, one, PartitionProduceResponse(index=index, base_offset=0))
+        for index, one in enumerate(records)
+    ]
+
+
+async def test_errors_of_records_are_named_one_by_one():
+    (one,) = some(batch(b"a"))
+    one.fail(RejectedRecords(E.INVALID_RECORD, "two", {3: "no key", 5: "too old"}))
+    found = [
+        (each.batch_index, each.batch_index_error_message) for each in one.response.record_errors
+    ]
+    assert found == [(3, "no key"), (5, "too old")]
+    assert (one.failed, one.response.error_code) == (True, E.INVALID_RECORD)
+
+
+async def test_records_are_let_go_of_or_copied_where_they_wait():
+    data = bytearray(bytes(batch(b"a")))
+    (one,) = some(memoryview(data))
+    one.batches = ["a batch"]
+    one.detach()
+    kept = bytes(data)
+    data[:4] = b"else"
+    assert (bytes(one.records), one.batches) == (kept, ())
+    assert bytes(one.take_records()) == kept
+    assert bytes(one.records) == b""
