@@ -32,25 +32,29 @@ def epochs_of(sizes, first, step):
     shared=SIZES,
     more=SIZES,
     others=SIZES,
+    cut=st.integers(0, 3),
     goes_on=st.booleans(),
     deleted=st.integers(0, 12),
     deleted_in_copy=st.integers(0, 6),
 )
-@example(shared=[], more=[], others=[], goes_on=False, deleted=0, deleted_in_copy=0)
-@example(shared=[2], more=[], others=[3], goes_on=False, deleted=0, deleted_in_copy=0)
-@example(shared=[2], more=[2], others=[], goes_on=True, deleted=6, deleted_in_copy=0)
-@example(shared=[2, 1], more=[1], others=[1, 1], goes_on=True, deleted=2, deleted_in_copy=0)
+@example(shared=[], more=[], others=[], cut=0, goes_on=False, deleted=0, deleted_in_copy=0)
+@example(shared=[2], more=[], others=[3], cut=0, goes_on=False, deleted=0, deleted_in_copy=0)
+@example(shared=[2], more=[2], others=[], cut=0, goes_on=True, deleted=6, deleted_in_copy=0)
+@example(shared=[3], more=[2], others=[], cut=2, goes_on=False, deleted=0, deleted_in_copy=0)
+@example(shared=[2, 1], more=[1], others=[1, 1], cut=0, goes_on=True, deleted=2, deleted_in_copy=0)
 def test_a_copy_keeps_the_common_history_and_nothing_else(
-    shared, more, others, goes_on, deleted, deleted_in_copy
+    shared, more, others, cut, goes_on, deleted, deleted_in_copy
 ):
-    """`shared` was copied; then the source got `more`, and the copy `others`, of epochs that the source never had. Of
-    the last shared epoch the source may have more than was copied (`goes_on`), and its first records may be deleted. Of
-    an epoch above all that the source knows nothing tells where it began: all is copied again.
+    """`shared` was copied; then the last batches of the source were `cut` and it got `more`, and the copy `others`, of
+    epochs that the source never had. Of its last epoch the source may have more than was copied (`goes_on`), and its
+    first records may be deleted. Of an epoch above all that the source knows nothing tells where it began: all is
+    copied again.
     """
-    common = epochs_of(shared, 0, 1)
-    last = common[-1:] if goes_on else []
+    copied = epochs_of(shared, 0, 1)
+    common = copied[: len(copied) - min(cut, len(copied))]
+    last = common[-1:] if goes_on and common == copied else []
     of_source = [*common, *last, *epochs_of(more, 10, 2)]
-    of_copy = [*common, *epochs_of(others, 11, 2)]
+    of_copy = [*copied, *epochs_of(others, 11, 2)]
     with tempfile.TemporaryDirectory() as place:
         source = written(Path(place) / "source-0", of_source)
         copy = written(Path(place) / "copy-0", of_copy)

@@ -6,12 +6,7 @@ from itertools import pairwise
 import pytest
 import trio
 
-from broker.background.directory_assignments import (
-    ASSIGNMENTS_MAX,
-    RETRY_SECONDS,
-    RETRY_SECONDS_MAX,
-    DirectoryAssignments,
-)
+from broker.background.directory_assignments import DirectoryAssignments
 from wire.errors import ErrorCode, KafkaError
 from wire.messages.assign_replicas_to_dirs import (
     AssignReplicasToDirsResponse,
@@ -23,6 +18,8 @@ from wire.messages.assign_replicas_to_dirs import (
 TOPIC, OTHER = bytes(15) + b"\x01", bytes(15) + b"\x02"
 A, B = bytes(15) + b"\x0a", bytes(15) + b"\x0b"
 NODE_ID, BROKER_EPOCH = 11, 77
+# Kafka's limit of one request, how long it may take, and the seconds between two of which the first has failed.
+ASSIGNMENTS_MAX, ANSWER_SECONDS_MAX, RETRY_SECONDS, RETRY_SECONDS_MAX = 2250, 30.0, 0.1, 5.0
 
 
 class Controller:
@@ -36,6 +33,7 @@ class Controller:
 
     async def call(self, request, timeout):  # noqa: ASYNC109 - as the channel's
         self.requests.append(request)
+        assert timeout == ANSWER_SECONDS_MAX
         asked = [
             (topic.topic_id, one.partition_index, directory.id)
             for directory in request.directories

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import errno
+
 import trio
 
 from broker.background import directory_moves
 from log.batches.batch import iter_batches
 from log.config import LogConfig
 from log.directories.directory import LogDirectory
+from log.disk.files import Files
 from log.partitions.partition_log import PartitionLog
 from tests.broker.background.test_directory_moves import Moves, futures_of
 from tests.checks import check_each
@@ -159,6 +162,7 @@ async def test_a_copy_is_kept_only_while_it_may_be_the_last(tmp_path):
             setup.a.offline = "the disk is gone"
         move.partition.deleted = is_deleted
         setup.moves._give_up(move)
+        assert move.copy.is_closed
         assert bool(futures_of(setup.b)) == is_kept
         assert setup.moves.of(move.partition) is None
 
@@ -248,3 +252,141 @@ async def test_a_copy_goes_a_mebibyte_at_a_time_with_its_bytes_counted(tmp_path,
     assert counted == list(map(sum, pieces))
     assert max(counted) <= 1 << 20
     assert len(pieces) == 3
+
+
+async def test_moves_that_are_asked_for_while_nothing_moves_begin_at_once(
+    tmp_path, nursery, autojump_clock, monkeypatch
+):
+    monkeypatch.setattr(directory_moves, "run_blocking", at_once)
+    setup = Moves(tmp_path, partitions=2)
+    nursery.start_soon(setup.moves.run)
+    await trio.sleep(5)
+    for index in (0, 1):
+        ask(setup, index)
+        await trio.sleep(0.001)
+        assert setup.holding()[index] == "b"
+        await trio.sleep(5)
+
+
+async def at_once(step, *arguments):
+    """A clock that jumps does not wait for threads."""
+    return step(*arguments)
+
+
+async def test_a_copy_that_is_being_checked_takes_no_turns_and_keeps_no_other_back(
+    tmp_path, nursery, autojump_clock, monkeypatch
+):
+    setup = Moves(tmp_path, partitions=2)
+    ask(setup)
+    setup.restart()
+    goes_on = trio.Event()
+
+    async def held(step, *arguments):
+        if step is directory_moves._open:
+            await goes_on.wait()
+        return step(*arguments)
+
+    monkeypatch.setattr(directory_moves, "run_blocking", held)
+    nursery.start_soon(setup.moves.run)
+    await trio.sleep(1)
+    ask(setup, 1)
+    await trio.sleep(1)
+    assert setup.holding() == ["a", "b"]
+    goes_on.set()
+    await trio.sleep(1)
+    assert setup.holding() == ["b", "b"]
+
+
+async def test_a_copy_that_cannot_be_checked_is_given_up(tmp_path, monkeypatch):
+    setup = Moves(tmp_path)
+    ask(setup)
+    setup.restart()
+    told = told_of(setup.harness.directories)
+    tried = []
+
+    async def failing(step, *_arguments):
+        tried.append(step)
+        raise KafkaError(E.KAFKA_STORAGE_ERROR, "it cannot be read")
+
+    monkeypatch.setattr(directory_moves, "run_blocking", failing)
+    await setup.run(and_until=lambda: tried)
+    assert setup.moves.of(setup.harness.partitions.find("t", 0)) is None
+    assert (told, setup.holding()[0], len(tried)) == (["look"], "a", 1)
+
+
+async def test_a_source_that_cannot_be_read_stays(tmp_path, monkeypatch, caplog):
+    setup = Moves(tmp_path)
+
+    async def failing(step, *_arguments):
+        if step.__name__ == "read":
+            raise OSError(errno.EIO, "the disk is gone")
+        return step()
+
+    monkeypatch.setattr(directory_moves, "run_blocking", failing)
+    ask(setup)
+    await setup.run()
+    assert "the disk is gone" in caplog.text
+    assert setup.holding()[0] == "a"
+    assert not futures_of(setup.b)
+
+
+async def test_a_copy_that_cannot_be_flushed_goes(tmp_path, monkeypatch, caplog):
+    setup = Moves(tmp_path)
+
+    async def failing(step, *_arguments):
+        if step.__name__ == "run":
+            raise OSError(errno.ENOSPC, "the disk is full")
+        return step()
+
+    monkeypatch.setattr(directory_moves, "run_blocking", failing)
+    ask(setup)
+    await setup.run()
+    assert "the disk is full" in caplog.text
+    assert setup.holding()[0] == "a"
+
+
+async def test_a_name_that_its_directory_keeps_is_not_the_replica_any_more(tmp_path):
+    """The source's disk is there, but lets no name go: the copy is the replica."""
+    setup = Moves(tmp_path)
+
+    class Keeping(Files):
+        def rename(self, source, target):
+            raise OSError(errno.EACCES, "no name goes")
+
+    setup.a._files = Keeping()
+    ask(setup)
+    await setup.run()
+    assert setup.holding()[0] == "b"
+    assert ("t", 0) not in setup.a
+    assert (setup.a.path / "t-0").exists()
+
+
+async def test_a_copy_whose_topic_cannot_be_read_stays_and_keeps_no_other_back(
+    tmp_path, monkeypatch
+):
+    setup = Moves(tmp_path, partitions=2)
+    ask(setup, 0)
+    ask(setup, 1)
+    setup.restart()
+    told = told_of(setup.harness.directories)
+    is_of = setup.b.futures.is_of
+
+    def damaged(topic, index, topic_id):
+        if index == 0:
+            raise KafkaError(E.KAFKA_STORAGE_ERROR, "its topic id is damaged")
+        return is_of(topic, index, topic_id)
+
+    monkeypatch.setattr(setup.b.futures, "is_of", damaged)
+    await setup.run(and_until=lambda: setup.holding() == ["a", "b"])
+    assert told == ["look"]
+    assert list(setup.b.futures) == [("t", 0)]
+
+
+async def test_copies_are_closed_with_the_moves(tmp_path):
+    setup = Moves(tmp_path)
+    ask(setup)
+    move = setup.moves.of(setup.harness.partitions.find("t", 0))
+    setup.moves.close()
+    assert move.copy.is_closed
+    assert setup.moves.of(move.partition) is None
+    assert len(futures_of(setup.b)) == 1

@@ -1,0 +1,387 @@
+"""Rounds of upkeep that meet a failing disk, a log that goes meanwhile, or many partitions: who hears of it, what is
+left, and what is tried again.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+import trio
+import trio.testing
+
+from broker.background import log_cleaner, maintenance
+from broker.background.log_cleaner import CleanerSettings, LogCleaner
+from broker.background.maintenance import Maintenance, MaintenanceTimes
+from log.compaction.cleaning import Round
+from log.disk.files import Files
+from log.partitions.partition_log import PartitionLog
+from node.runtime.clock import now_ms
+from quorum.metadata.image import ConfigsImage
+from quorum.serving.node_configs import NodeConfigs
+from tests.broker.background.test_log_cleaner import (
+    cleaner_of,
+    harness_with,
+    values,
+    write,
+)
+from tests.broker.batches import append
+from tests.checks import check_each
+from tests.cluster.data_side import config, open_harness, partition, topic
+from tests.counted_work import Work
+from wire.errors import ErrorCode, KafkaError
+
+E = ErrorCode
+
+
+def told_of(directories):
+    """How often whoever waits for failed disks was told to look."""
+    told = []
+    directories.storage_failed = lambda: told.append("look")
+    return told
+
+
+def is_compacted(leader):
+    return set(map(len, values(leader.log).values())) == {1}
+
+
+# -- compaction
+
+
+def test_the_cleaner_is_set_by_its_keys_within_bounds():
+    def of(**keys):
+        settings = {f"log_cleaner_{name}": value for name, value in keys.items()}
+        return CleanerSettings.of(NodeConfigs(config(**settings), ConfigsImage))
+
+    found = of(
+        backoff_ms="2500",
+        dedupe_buffer_size="1048576",
+        io_max_bytes_per_second="1000",
+        enable="false",
+    )
+    assert (found.enabled, found.backoff, found.bytes_per_second_max) == (False, 2.5, 1000)
+    assert found.limits.map_bytes == 1 << 20
+    defaults = CleanerSettings()
+    assert (of().enabled, of().backoff, of().limits) == (True, 15.0, defaults.limits)
+    for factor, full in (("0", 0.01), ("0.01", 0.01), ("0.5", 0.5), ("1", 0.99), ("7", 0.99)):
+        limits = of(io_buffer_load_factor=factor).limits
+        assert limits == replace(defaults.limits, load_factor=full)
+
+
+async def test_a_running_cleaner_compacts_until_nothing_is_dirty_and_looks_again_later(
+    tmp_path, nursery, autojump_clock, monkeypatch
+):
+    async def at_once(step, *arguments):
+        return step(*arguments)
+
+    monkeypatch.setattr(log_cleaner, "run_blocking", at_once)
+    harness = harness_with(tmp_path, "a", "b")
+    a, b = (write(harness, name) for name in "ab")
+    nursery.start_soon(cleaner_of(harness, CleanerSettings(backoff=40.0)).run)
+    await trio.sleep(1)
+    assert is_compacted(a)
+    assert is_compacted(b)
+    write(harness, "a")
+    await trio.sleep(38)
+    assert not is_compacted(a)
+    await trio.sleep(2)
+    assert is_compacted(a)
+
+
+async def test_a_cleaner_that_is_switched_off_does_nothing(tmp_path):
+    harness = harness_with(tmp_path, "a")
+    log = write(harness, "a").log
+    await cleaner_of(harness, CleanerSettings(enabled=False)).run()
+    assert set(map(len, values(log).values())) == {3}
+
+
+async def test_a_log_that_needs_more_memory_than_there_is_is_tried_again_later(
+    tmp_path, monkeypatch
+):
+    harness = harness_with(tmp_path, "a")
+    leader = write(harness, "a")
+    build_map = Round.build_map
+
+    def too_large(_round):
+        monkeypatch.setattr(Round, "build_map", build_map)
+        raise MemoryError("no room for the map")
+
+    monkeypatch.setattr(Round, "build_map", too_large)
+    cleaner = cleaner_of(harness)
+    assert not await cleaner.clean_dirtiest()
+    assert await cleaner.clean_dirtiest()
+    assert is_compacted(leader)
+
+
+async def test_a_disk_that_fails_in_a_round_is_told_of_and_the_log_left_alone(
+    tmp_path, monkeypatch
+):
+    harness = harness_with(tmp_path, "a")
+    write(harness, "a")
+    told = told_of(harness.directories)
+
+    def fails(_round):
+        raise OSError(5, "the disk is gone")
+
+    monkeypatch.setattr(Round, "build_map", fails)
+    cleaner = cleaner_of(harness)
+    assert await cleaner.clean_dirtiest()
+    assert told == ["look"]
+    assert harness.directory.offline is not None
+    assert not await cleaner.clean_dirtiest()
+
+
+async def test_a_log_whose_dirt_cannot_be_told_is_passed_over(tmp_path, monkeypatch):
+    harness = harness_with(tmp_path, "a", "b")
+    write(harness, "a")
+    b = write(harness, "b")
+    told = told_of(harness.directories)
+    dirt_of = log_cleaner.dirt_of
+
+    def fails(log, **options):
+        if log is not b.log:
+            raise KafkaError(E.KAFKA_STORAGE_ERROR, "the disk is gone")
+        return dirt_of(log, **options)
+
+    monkeypatch.setattr(log_cleaner, "dirt_of", fails)
+    cleaner = cleaner_of(harness)
+    assert await cleaner.clean_dirtiest()
+    assert is_compacted(b)
+    assert not await cleaner.clean_dirtiest()
+    assert told == ["look"] * 2
+
+
+async def test_a_log_that_goes_while_others_are_looked_at_is_not_compacted(tmp_path, monkeypatch):
+    monkeypatch.setattr(log_cleaner, "PARTITIONS_PER_TURN", 1)
+    harness = harness_with(tmp_path, "a", "b")
+    write(harness, "a")
+
+    async def meanwhile():
+        harness.partitions.find("a", 0).release_log()
+
+    monkeypatch.setattr(log_cleaner, "yield_to_loop", meanwhile)
+    planned = Work(monkeypatch, log_cleaner, "plan_round")
+    assert not await cleaner_of(harness).clean_dirtiest()
+    assert planned.calls == 0
+
+
+async def test_many_logs_are_looked_at_some_in_a_turn(tmp_path, monkeypatch):
+    monkeypatch.setattr(log_cleaner, "PARTITIONS_PER_TURN", 3)
+    names = [f"t{number}" for number in range(8)]
+    harness = harness_with(tmp_path, *names)
+    for name in names:
+        append(harness, b"a", name=name)
+    looked = Work(monkeypatch, LogCleaner, "_dirt")
+    await cleaner_of(harness).clean_dirtiest()
+    assert (looked.calls, looked.in_longest_step) == (8, 3)
+
+
+async def test_segments_that_others_have_changed_are_not_taken_for_compacted(tmp_path, monkeypatch):
+    harness = harness_with(tmp_path, "a")
+    log = write(harness, "a").log
+    monkeypatch.setattr(log, "replace_segments", lambda *_: False)
+    assert not await cleaner_of(harness).clean_dirtiest()
+    assert ("a", 0) not in harness.directory.offsets.cleaner_offsets
+    assert not [one for one in log.directory.iterdir() if one.suffix == ".cleaned"]
+
+
+async def test_a_log_that_is_cut_after_the_swap_is_compacted_again(tmp_path, monkeypatch):
+    harness = harness_with(tmp_path, "a")
+    log = write(harness, "a").log
+    sync_names = log_cleaner._sync_names
+
+    def cut_then(partition_log):
+        sync_names(partition_log)
+        log.truncate_to(50)
+
+    monkeypatch.setattr(log_cleaner, "_sync_names", cut_then)
+    assert not await cleaner_of(harness).clean_dirtiest()
+    assert ("a", 0) not in harness.directory.offsets.cleaner_offsets
+
+
+class Noting(Files):
+    """Keeps what was made durable, in its order."""
+
+    def __init__(self):
+        super().__init__()
+        self.synced = []
+
+    def fsync_directory(self, path):
+        self.synced.append(path.name)
+        super().fsync_directory(path)
+
+    def unlink(self, path, *rest):
+        self.synced.append(f"-{path.name}")
+        super().unlink(path, *rest)
+
+
+async def test_what_is_compacted_is_on_disk_before_and_its_names_after(tmp_path, monkeypatch):
+    """A leader in write-behind has records that no disk has; compaction leaves gaps among them."""
+    harness = harness_with(tmp_path, "a")
+    log = write(harness, "a").log
+    log._flushing.flushed_offset = 0
+    files = Noting()
+    monkeypatch.setattr(log, "files", files)
+    steps = []
+
+    async def run_blocking(step, *arguments):
+        steps.append(getattr(step, "__name__", "other"))
+        return await trio.to_thread.run_sync(step, *arguments)
+
+    monkeypatch.setattr(log_cleaner, "run_blocking", run_blocking)
+    assert await cleaner_of(harness).clean_dirtiest()
+    assert log.flushed_offset == log.log_end_offset
+    assert steps.index("run") < steps.index("write_checkpoints")
+    assert "a-0" in files.synced
+
+
+# -- checkpoints, retention, deletion
+
+
+def maintained(harness, clock_ms=now_ms, **times):
+    return Maintenance(harness.partitions, harness.directories, MaintenanceTimes(**times), clock_ms)
+
+
+async def test_at_each_checkpoint_failed_disks_are_looked_for_though_nobody_told(
+    tmp_path, nursery, autojump_clock, monkeypatch
+):
+    harness = open_harness(tmp_path)
+    told, saved = told_of(harness.directories), []
+
+    async def save(watermarks):
+        saved.append(dict(watermarks))
+        raise KafkaError(E.KAFKA_STORAGE_ERROR, "the disk is gone")
+
+    monkeypatch.setattr(harness.directories, "save_checkpoints", save)
+    nursery.start_soon(maintained(harness, checkpoint=10.0)._checkpoint)
+    await trio.sleep(35)
+    assert (len(saved), told) == (3, ["look"] * 3)
+
+
+@pytest.mark.parametrize(("retention", "times"), [(10.0, [10, 20, 30]), (40.0, [30, 70, 110])])
+async def test_the_first_retention_is_no_later_than_the_others_are_apart(
+    tmp_path, nursery, autojump_clock, monkeypatch, retention, times
+):
+    harness, at, began = open_harness(tmp_path), [], trio.current_time()
+
+    async def retained(_maintenance):
+        at.append(round(trio.current_time() - began))
+
+    monkeypatch.setattr(Maintenance, "retain_once", retained)
+    nursery.start_soon(maintained(harness, retention=retention)._retain)
+    await trio.sleep(119)
+    assert at[:3] == times
+
+
+def with_logs(tmp_path, count):
+    harness = open_harness(tmp_path)
+    harness.set_image(topic("t", *[partition()] * count))
+    for index in range(count):
+        append(harness, b"a", index=index)
+    harness.flush()
+    return harness
+
+
+async def test_a_log_whose_retention_fails_keeps_no_other_back_and_only_a_disk_is_told_of(
+    tmp_path, monkeypatch
+):
+    harness = with_logs(tmp_path, 3)
+    told = told_of(harness.directories)
+    apply = PartitionLog.apply_retention
+    failing = harness.leader("t", 1).log
+
+    async def check(code, is_told):
+        applied = []
+
+        def retain(log, *arguments):
+            if log is failing:
+                raise KafkaError(code, "as it is")
+            applied.append(log)
+            return apply(log, *arguments)
+
+        monkeypatch.setattr(PartitionLog, "apply_retention", retain)
+        told.clear()
+        assert await maintained(harness).retain_once() == 0
+        assert [one.directory.name for one in applied] == ["t-0", "t-2"]
+        assert bool(told) == is_told
+
+    await check(E.KAFKA_STORAGE_ERROR, True)
+    await check(E.OFFSET_OUT_OF_RANGE, False)
+
+
+async def test_a_log_that_is_cut_while_its_age_is_told_has_its_turn_in_the_next_round(
+    tmp_path, monkeypatch, caplog
+):
+    harness = with_logs(tmp_path, 2)
+    date_oldest = PartitionLog.date_oldest
+
+    async def check(code, is_told):
+        def dating(log, *arguments):
+            if log is harness.leader("t", 0).log:
+                raise KafkaError(code, "it was cut")
+            return (yield from date_oldest(log, *arguments))
+
+        monkeypatch.setattr(PartitionLog, "date_oldest", dating)
+        caplog.clear()
+        assert await maintained(harness).retain_once() == 0
+        assert bool(caplog.records) == is_told
+
+    await check(E.NOT_LEADER_OR_FOLLOWER, False)
+    await check(E.KAFKA_STORAGE_ERROR, True)
+
+
+async def test_many_logs_have_their_retention_and_their_flush_some_in_a_turn(tmp_path, monkeypatch):
+    monkeypatch.setattr(maintenance, "PARTITIONS_PER_TURN", 3)
+    monkeypatch.setattr(maintenance, "HEADERS_PER_TURN", 1_000)
+    harness = with_logs(tmp_path, 8)
+    retained = Work(monkeypatch, PartitionLog, "apply_retention")
+    await maintained(harness).retain_once()
+    assert (retained.calls, retained.in_longest_step) == (8, 3)
+    looked = Work(monkeypatch, Maintenance, "_flush_is_due")
+    await maintained(harness).flush_once()
+    assert (looked.calls, looked.in_longest_step) == (8, 3)
+
+
+async def test_deleted_files_stay_for_their_delay_in_milliseconds(tmp_path, monkeypatch, caplog):
+    harness = open_harness(tmp_path)
+    asked = []
+
+    async def purge(delay_ms):
+        asked.append(delay_ms)
+        raise KafkaError(E.KAFKA_STORAGE_ERROR, "the disk is gone")
+
+    monkeypatch.setattr(harness.directories, "purge", purge)
+    await maintained(harness, delete_delay=1.5).purge_once()
+    assert asked == [1500]
+    assert "the disk is gone" in caplog.text
+
+
+async def test_lagging_followers_are_looked_for_twice_in_the_time_they_have(
+    tmp_path, nursery, autojump_clock, monkeypatch
+):
+    harness, at, began = with_logs(tmp_path, 1), [], trio.current_time()
+    monkeypatch.setattr(
+        harness.partitions,
+        "drop_lagging_followers",
+        lambda _some: at.append(trio.current_time() - began),
+    )
+    nursery.start_soon(maintained(harness, replica_lag_max=60.0)._drop_lagging)
+    await trio.sleep(95)
+    assert at == [30, 60, 90]
+
+
+def test_the_defaults_are_kafkas():
+    times = MaintenanceTimes()
+    expected = {
+        "checkpoint": 5.0,
+        "retention": 300.0,
+        "replica_lag_max": 30.0,
+        "producer_expiration": 600.0,
+        "delete_delay": 60.0,
+        "flush": float("inf"),
+    }
+    check_each(expected.items(), lambda one: _equal(getattr(times, one[0]), one[1]))
+
+
+def _equal(found, expected):
+    assert found == expected
