@@ -15,8 +15,10 @@ from broker.producing.await_disk import await_disk, behind, on_disk
 from broker.producing.await_replicas import await_replicas, replicated, settle
 from broker.producing.partition_append import PartitionAppend
 from broker.producing.resolve import refusal, resolve
-from broker.producing.validate import validate
+from broker.producing.validate import validate, validate_in_thread
+from log.batches.records import NewRecord, build_batch
 from log.validation.rejected_records import RejectedRecords
+from log.validation.validate import OverBudget
 from node.runtime.clock import now_ms
 from quorum.metadata.acls import Acl
 from quorum.metadata.authorizer import Authorizer
@@ -245,6 +247,26 @@ async def test_a_committed_record_that_too_few_keep_is_told_so(harness):
     settle(both)
     codes = [one.response.error_code for one in both]
     assert codes == [E.NOT_ENOUGH_REPLICAS_AFTER_APPEND] * 2
+    refused = validated(harness, ("t", 0, 1))
+    append(refused, ALL, lambda: None)
+    settle(refused)
+    codes = [one.response.error_code for one in refused]
+    assert codes == [E.NOT_ENOUGH_REPLICAS] * 2, "nothing was appended"
+
+
+async def test_of_an_epoch_that_has_ended_nobody_asks_how_many_keep_what_was_committed(harness):
+    (one,) = validated(harness, ("t", 0))
+    append([one], ALL, lambda: None)
+    harness.flush()
+    fetched(harness, 0, 1)
+    configs = {(TOPIC_RESOURCE, "t"): {"min.insync.replicas": "2"}}
+    fenced = (registration(11), registration(12, fenced=True))
+    alone = partition(BOTH, isr=(11,), partition_epoch=1)
+    harness.set_image(topic("t", alone), configs=configs, brokers=fenced)
+    assert not one.leader.satisfies_min_isr
+    harness.set_image(topic("t", partition(BOTH, leader=12, leader_epoch=5)))
+    settle([one])
+    assert one.response.error_code == E.NONE
 
 
 async def test_replicas_are_waited_for_until_the_last_has_it_or_the_time_is_over(
@@ -431,3 +453,56 @@ async def test_records_are_let_go_of_or_copied_where_they_wait():
     assert (bytes(one.records), one.batches) == (kept, ())
     assert bytes(one.take_records()) == kept
     assert bytes(one.records) == b""
+
+
+# -- records that are refused
+
+
+def in_thread(harness, *asked, version=BY_ID):
+    """Validated as what is large is; each of a topic, an index and its records."""
+    appends = [
+        PartitionAppend(
+            name, index, memoryview(records), PartitionProduceResponse(index=index, base_offset=0)
+        )
+        for name, index, records in asked
+    ]
+    checked = validate_in_thread(appends, harness.partitions, now_ms=now_ms, version=version)
+    return appends, checked
+
+
+async def test_a_thread_checks_what_may_be_appended_and_nothing_else(harness):
+    """What has failed before keeps its error, and topics of the cluster's own take nothing of clients."""
+    appends, checked = in_thread(
+        harness,
+        ("t", 0, batch(b"a")),
+        ("__consumer_offsets", 0, batch(b"b")),
+        ("t", 1, batch(b"c")),
+    )
+    appends[0].refuse(E.TOPIC_AUTHORIZATION_FAILED)
+    await checked
+    codes = [one.response.error_code for one in appends]
+    assert codes == [E.TOPIC_AUTHORIZATION_FAILED, E.INVALID_TOPIC_EXCEPTION, E.NONE]
+    assert [len(one.batches) for one in appends] == [0, 0, 1]
+    with pytest.raises(OverBudget):
+        validate(appends, harness.partitions, now_ms=now_ms(), version=2)
+    internal = some(batch(b"a"))
+    internal[0].topic = "__transaction_state"
+    validate(internal, harness.partitions, now_ms=now_ms(), version=BY_ID)
+    assert internal[0].response.error_code == E.INVALID_TOPIC_EXCEPTION
+
+
+async def test_refused_records_are_named_until_the_response_has_ten_thousand(harness):
+    """One more batch is named whole, then none: clients take a batch without names as refused whole."""
+    compacted = {(TOPIC_RESOURCE, "t"): {"cleanup.policy": "compact"}}
+    harness.set_image(topic("t", *[partition()] * 5), configs=compacted)
+    sizes = (6_000, 4_000, 3, 2, 1)
+    appends, checked = in_thread(
+        harness, *(("t", index, without_keys(size)) for index, size in enumerate(sizes))
+    )
+    await checked
+    assert {one.response.error_code for one in appends} == {E.INVALID_RECORD}
+    assert [len(one.response.record_errors) for one in appends] == [6_000, 4_000, 3, 0, 0]
+
+
+def without_keys(count):
+    return bytearray(build_batch([NewRecord(None, b"", now_ms())] * count))

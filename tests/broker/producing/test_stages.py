@@ -8,7 +8,7 @@ from broker.producing.authorize import authorize, may_use_transactional_id
 from broker.producing.await_replicas import settle
 from broker.producing.resolve import resolve
 from broker.producing.validate import validate
-from broker.producing.verify import is_verified_here, unverified, verify
+from broker.producing.verify import NOT_IN_TRANSACTION, is_verified_here, unverified, verify
 from log.producers.marker import EndMarker
 from node.runtime.clock import now_ms
 from tests.broker.batches import batch
@@ -251,6 +251,33 @@ async def test_a_batch_does_not_overtake_one_whose_question_failed(harness):
     for sequence, expected in ((4, OUT_OF_ORDER), (3, [[(0, "NONE", 0)]]), (4, [[(0, "NONE", 1)]])):
         one = ("t", transactional(sequence=sequence))
         assert await verified(harness, Coordinator(), one, version=11) == expected
+
+
+async def test_what_has_failed_is_not_asked_about_and_an_epoch_that_is_over_fails(harness):
+    await verified(harness, Coordinator(), ("t", transactional(epoch=1)))
+    _, appends = resolved(harness, ("t", transactional(epoch=0), transactional(epoch=2)))
+    validate(appends, harness.partitions, now_ms=now_ms(), version=VERSION)
+    appends[1].refuse(ErrorCode.CORRUPT_MESSAGE)
+    for transactional_id in ("x", None, ""):
+        assert unverified(appends, transactional_id) == []
+    codes = [one.response.error_code for one in appends]
+    assert codes == [ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.CORRUPT_MESSAGE]
+
+
+@pytest.mark.parametrize(
+    ("code", "message"),
+    [
+        (ErrorCode.INVALID_TXN_STATE, NOT_IN_TRANSACTION),
+        (ErrorCode.TRANSACTION_ABORTABLE, NOT_IN_TRANSACTION),
+        (ErrorCode.NOT_ENOUGH_REPLICAS, "the transaction is not verified: NOT_ENOUGH_REPLICAS"),
+    ],
+)
+async def test_the_client_is_told_why_its_batch_is_not_verified(harness, code, message):
+    response, appends = resolved(harness, ("t", transactional()))
+    await verify(
+        go_through(harness, appends, transactional_id="x"), Coordinator(code), "x", VERSION
+    )
+    assert response.responses[0].partition_responses[0].error_message == message
 
 
 async def test_nobody_is_asked_about_an_epoch_that_is_over(harness):

@@ -9,6 +9,7 @@ import trio.testing
 from broker.handlers import produce as produce_handler
 from broker.handlers.produce import produce
 from broker.producing import validate as validate_stage
+from broker.producing.offloaded_connections import OffloadedConnections
 from broker.producing.resolve import resolve
 from broker.producing.validate import validate
 from log.batches.batch import BatchView, iter_batches
@@ -135,6 +136,28 @@ async def test_a_connection_keeps_nothing_of_a_request_that_was_answered(harness
     await finished(send(harness, request(large()), peer))
     assert peer not in harness.context.offloaded
     assert not peer._callbacks
+
+
+async def test_a_connection_has_its_turn_again_when_the_last_of_its_requests_is_done(harness):
+    """And keeps nothing of requests that end after it has closed."""
+    offloaded, peer, other = OffloadedConnections(), connection(), connection()
+    other.id = peer.id + 1
+    offloaded.begin(peer)
+    offloaded.begin(peer)
+    offloaded.begin(other)
+    offloaded.end(peer)
+    assert peer in offloaded
+    assert len(peer._callbacks) == 1
+    offloaded.end(peer)
+    assert peer not in offloaded
+    assert other in offloaded
+    assert not peer._callbacks
+    offloaded.begin(peer)
+    peer.mark_closed()
+    assert peer not in offloaded
+    offloaded.end(peer)
+    assert peer not in offloaded
+    assert other in offloaded
 
 
 async def test_a_wrong_largest_timestamp_is_stored_right(harness):
