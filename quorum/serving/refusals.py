@@ -103,7 +103,9 @@ def fail_alter_reassignments(
 def fail_elect_leaders(
     request: ElectLeadersRequest, code: ErrorCode, message: str
 ) -> ElectLeadersResponse:
-    """Version 0 has no error code at the top, so that every partition tells it."""
+    """Version 0 has no error code at the top, so that every partition tells it; only an election everywhere, which names
+    none, is refused at the top, and of version 0 not at all: its connection ends.
+    """
     results = [
         ReplicaElectionResult(
             topic=topic.topic,
@@ -114,7 +116,10 @@ def fail_elect_leaders(
         )
         for topic in request.topic_partitions or ()
     ]
-    return ElectLeadersResponse(replica_election_results=results)
+    is_everywhere = request.topic_partitions is None
+    return ElectLeadersResponse(
+        error_code=code if is_everywhere else ErrorCode.NONE, replica_election_results=results
+    )
 
 
 def fail_expire_token(

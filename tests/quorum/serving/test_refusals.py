@@ -1,0 +1,124 @@
+"""Refusals that have no room at the top of a response: each thing that was asked for has the code, in its order."""
+
+from __future__ import annotations
+
+from quorum.serving import refusals
+from tests.broker.calls import through_wire
+from tests.checks import check_each
+from wire.errors import ErrorCode
+from wire.messages.alter_partition_reassignments import (
+    AlterPartitionReassignmentsRequest,
+    ReassignablePartition,
+    ReassignableTopic,
+)
+from wire.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
+from wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
+from wire.messages.elect_leaders import ElectLeadersRequest, TopicPartitions
+from wire.messages.expire_delegation_token import ExpireDelegationTokenRequest
+from wire.messages.renew_delegation_token import RenewDelegationTokenRequest
+
+CODE, WHY = ErrorCode.NOT_CONTROLLER, "another one is"
+NO_ID, AN_ID = bytes(16), b"an id" * 3 + b"!"
+
+
+def told(one):
+    return one.error_code, one.error_message
+
+
+def topics():
+    request = CreateTopicsRequest(
+        topics=[
+            CreatableTopic(
+                name=name, num_partitions=1, replication_factor=1, assignments=[], configs=[]
+            )
+            for name in "ba"
+        ],
+        timeout_ms=0,
+    )
+    answer = through_wire(refusals.fail_create_topics(request, CODE, WHY), 7)
+    assert [(one.name, *told(one)) for one in answer.topics] == [("b", CODE, WHY), ("a", CODE, WHY)]
+
+
+def deletions():
+    by_name = DeleteTopicsRequest(topic_names=["b", "a"], timeout_ms=0)
+    answer = through_wire(refusals.fail_delete_topics(by_name, CODE, WHY), 5)
+    found = [(one.name, *told(one)) for one in answer.responses]
+    assert found == [("b", CODE, WHY), ("a", CODE, WHY)]
+    by_id = DeleteTopicsRequest(
+        topics=[
+            DeleteTopicState(name="c", topic_id=NO_ID),
+            DeleteTopicState(name=None, topic_id=AN_ID),
+        ],
+        timeout_ms=0,
+    )
+    answer = through_wire(refusals.fail_delete_topics(by_id, CODE, WHY), 6)
+    found = [(one.name, one.topic_id, *told(one)) for one in answer.responses]
+    assert found == [("c", NO_ID, CODE, WHY), (None, AN_ID, CODE, WHY)]
+
+
+def partitions():
+    request = CreatePartitionsRequest(
+        topics=[CreatePartitionsTopic(name=name, count=2, assignments=None) for name in "ba"],
+        timeout_ms=0,
+        validate_only=False,
+    )
+    answer = through_wire(refusals.fail_create_partitions(request, CODE, WHY), 3)
+    found = [(one.name, *told(one)) for one in answer.results]
+    assert found == [("b", CODE, WHY), ("a", CODE, WHY)]
+
+
+def reassignments():
+    request = AlterPartitionReassignmentsRequest(
+        topics=[
+            ReassignableTopic(
+                name=name,
+                partitions=[
+                    ReassignablePartition(partition_index=index, replicas=[1]) for index in indexes
+                ],
+            )
+            for name, indexes in (("b", [3, 1]), ("a", [2]))
+        ]
+    )
+    answer = through_wire(refusals.fail_alter_reassignments(request, CODE, WHY), 1)
+    assert told(answer) == (CODE, WHY)
+    assert [
+        (one.name, [(each.partition_index, *told(each)) for each in one.partitions])
+        for one in answer.responses
+    ] == [("b", [(3, CODE, WHY), (1, CODE, WHY)]), ("a", [(2, CODE, WHY)])]
+
+
+def elections():
+    request = ElectLeadersRequest(
+        topic_partitions=[
+            TopicPartitions(topic="b", partitions=[3, 1]),
+            TopicPartitions(topic="a", partitions=[2]),
+        ]
+    )
+    answer = refusals.fail_elect_leaders(request, CODE, WHY)
+    assert through_wire(answer, 2).error_code == ErrorCode.NONE
+    for version in (0, 2):
+        assert [
+            (one.topic, [(each.partition_id, *told(each)) for each in one.partition_result])
+            for one in through_wire(answer, version).replica_election_results
+        ] == [("b", [(3, CODE, WHY), (1, CODE, WHY)]), ("a", [(2, CODE, WHY)])]
+    of_all = refusals.fail_elect_leaders(ElectLeadersRequest(topic_partitions=None), CODE, WHY)
+    assert through_wire(of_all, 2).replica_election_results == []
+    assert through_wire(of_all, 2).error_code == CODE
+
+
+def tokens():
+    for fail, request in (
+        (
+            refusals.fail_expire_token,
+            ExpireDelegationTokenRequest(hmac=b"h", expiry_time_period_ms=1),
+        ),
+        (refusals.fail_renew_token, RenewDelegationTokenRequest(hmac=b"h", renew_period_ms=1)),
+    ):
+        answer = through_wire(fail(request, CODE, WHY), 2)
+        assert (answer.error_code, answer.expiry_timestamp_ms) == (CODE, -1)
+
+
+def test_each_thing_that_was_asked_for_is_refused_with_code_and_reason():
+    rows = (topics, deletions, partitions, reassignments, elections, tokens)
+    check_each(rows, lambda check: check())
