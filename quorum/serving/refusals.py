@@ -103,8 +103,8 @@ def fail_alter_reassignments(
 def fail_elect_leaders(
     request: ElectLeadersRequest, code: ErrorCode, message: str
 ) -> ElectLeadersResponse:
-    """Version 0 has no error code at the top, so that every partition tells it; only an election everywhere, which names
-    none, is refused at the top, and of version 0 not at all: its connection ends.
+    """Version 0 has no error code at the top, so that every partition tells it. An election everywhere names none: it
+    is refused at the top, and that of version 0 by the end of the connection.
     """
     results = [
         ReplicaElectionResult(

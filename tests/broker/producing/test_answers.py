@@ -16,7 +16,9 @@ from broker.producing.await_replicas import await_replicas, replicated, settle
 from broker.producing.partition_append import PartitionAppend
 from broker.producing.resolve import refusal, resolve
 from broker.producing.validate import validate, validate_in_thread
-from log.batches.records import NewRecord, build_batch
+from log.batches.records import NewRecord, Record, build_batch
+from log.codecs.compression import Compression
+from log.old_formats.message_sets import build_message_set
 from log.validation.rejected_records import RejectedRecords
 from log.validation.validate import OverBudget
 from node.runtime.clock import now_ms
@@ -502,6 +504,29 @@ async def test_refused_records_are_named_until_the_response_has_ten_thousand(har
     await checked
     assert {one.response.error_code for one in appends} == {E.INVALID_RECORD}
     assert [len(one.response.record_errors) for one in appends] == [6_000, 4_000, 3, 0, 0]
+
+
+async def test_message_sets_are_for_versions_0_to_2_and_what_is_cut_for_none(harness):
+    """In a thread, as all of those versions; cut anywhere before and behind the magic."""
+    record = Record(0, 1_700_000_000_000, b"k", b"v", ())
+    old = bytearray(build_message_set([record], magic=1, compression=Compression.NONE))
+    for version, code in (
+        (0, E.NONE),
+        (2, E.NONE),
+        (3, E.INVALID_RECORD),
+        (BY_ID, E.INVALID_RECORD),
+    ):
+        (one,), checked = in_thread(harness, ("t", 0, old), version=version)
+        await checked
+        assert one.response.error_code == code, version
+        assert bool(one.batches) == (code is E.NONE)
+    for size in range(40):
+        (one,), checked = in_thread(harness, ("t", 0, bytearray(bytes(batch(b"v"))[:size])))
+        await checked
+        assert one.response.error_code in (E.INVALID_RECORD, E.CORRUPT_MESSAGE), size
+        (one,), checked = in_thread(harness, ("t", 0, old[: min(size, 16)]), version=2)
+        await checked
+        assert (one.response.error_code, one.batches) == (E.NONE, []), size
 
 
 def without_keys(count):

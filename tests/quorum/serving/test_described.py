@@ -1,0 +1,323 @@
+"""What DescribeConfigs tells: each value with its source and its synonyms, who may ask, and what is no resource."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+from immutables import Map
+
+from node.config.config_def import ConfigTypeId
+from node.config.group_keys import GROUP_CONFIGS
+from node.config.loggers import logger_levels
+from node.config.topic_keys import TOPIC_CONFIGS
+from quorum.metadata.acls import Acl
+from quorum.metadata.authorizer import Authorizer
+from quorum.metadata.image import ConfigsImage, MetadataImage
+from quorum.serving.config_entries import ConfigDescription
+from quorum.serving.config_sources import Source
+from quorum.serving.describe_configs import answer, asked_once, fail_all
+from tests.broker.calls import call, through_wire
+from tests.checks import check_each
+from tests.cluster.data_side import config, partition, topic, topics_image
+from wire.errors import ErrorCode, KafkaError
+from wire.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
+from wire.security.acls import CLUSTER_NAME, Operation, PatternType, Permission, ResourceType
+
+E = ErrorCode
+TOPIC, BROKER, LOGGER, METRICS, GROUP = 2, 4, 8, 16, 32
+NODE_ID = "11"
+SET = {
+    (TOPIC, "t"): {"retention.ms": "5", "cleanup.policy": "compact"},
+    (TOPIC, "u"): {"retention.ms": "6"},
+    (BROKER, NODE_ID): {"log.retention.ms": "7", "num.io.threads": "3"},
+    (BROKER, "12"): {"log.retention.ms": "8"},
+    (BROKER, ""): {
+        "log.retention.ms": "9",
+        "message.max.bytes": "1000",
+        "log.cleaner.threads": "2",
+    },
+    (METRICS, "m"): {"interval.ms": "60000"},
+    (GROUP, "g"): {"consumer.session.timeout.ms": "50000"},
+}
+IN_FILE = {
+    "log_retention_minutes": "4",
+    "log_roll_hours": "2",
+    "num_network_threads": "5",
+    "ssl_keystore_password": "secret",
+    "group_consumer_heartbeat_interval_ms": "6000",
+}
+
+
+def image(settings=SET):
+    configs = ConfigsImage(Map({key: Map(value) for key, value in settings.items()}))
+    topics = topics_image(topic("t", partition()), topic("u", partition()))
+    return MetadataImage(topics=topics, configs=configs)
+
+
+@dataclass
+class Node:
+    config: Any
+    authorizer: Authorizer | None = None
+
+
+def request(*asked, **options):
+    return DescribeConfigsRequest(
+        resources=[
+            DescribeConfigsResource(
+                resource_type=kind, resource_name=name, configuration_keys=list(keys) or None
+            )
+            for kind, name, *keys in asked
+        ],
+        **options,
+    )
+
+
+async def described(*asked, version=4, authorizer=None, **options):
+    """Results as a client reads them."""
+    message = through_wire(request(*asked, **options), version)
+    node = Node(config(**IN_FILE), authorizer)
+    found = await answer(message, node, call(message, version), image())
+    return through_wire(found, version).results
+
+
+async def one_of(kind, name, key, **options):
+    (result,) = await described((kind, name, key), **options)
+    (found,) = result.configs
+    assert (found.name, result.error_code) == (key, 0)
+    return found
+
+
+# Of each kind, resource and key: the value, its source, and whether it is fixed.
+VALUES = {
+    (TOPIC, "t", "retention.ms"): ("5", Source.TOPIC, False),
+    (TOPIC, "u", "retention.ms"): ("6", Source.TOPIC, False),
+    (TOPIC, "t", "cleanup.policy"): ("compact", Source.TOPIC, False),
+    (TOPIC, "u", "cleanup.policy"): ("delete", Source.DEFAULT, False),
+    # Of `log.roll.hours`: as in Kafka its source is told under its own name alone.
+    (TOPIC, "t", "segment.ms"): ("7200000", Source.DEFAULT, False),
+    (TOPIC, "t", "max.message.bytes"): ("1000", Source.DYNAMIC_DEFAULT_BROKER, False),
+    (BROKER, NODE_ID, "log.retention.ms"): ("7", Source.DYNAMIC_BROKER, False),
+    (BROKER, NODE_ID, "message.max.bytes"): ("1000", Source.DYNAMIC_DEFAULT_BROKER, False),
+    (BROKER, NODE_ID, "num.network.threads"): ("5", Source.STATIC_BROKER, False),
+    (BROKER, NODE_ID, "node.id"): ("11", Source.STATIC_BROKER, True),
+    (BROKER, NODE_ID, "log.cleaner.backoff.ms"): ("15000", Source.DEFAULT, False),
+    (BROKER, "", "log.retention.ms"): ("9", Source.DYNAMIC_DEFAULT_BROKER, False),
+    (METRICS, "m", "interval.ms"): ("60000", Source.CLIENT_METRICS, False),
+    (METRICS, "n", "interval.ms"): ("300000", Source.DEFAULT, False),
+    (GROUP, "g", "consumer.session.timeout.ms"): ("50000", Source.GROUP, False),
+    (GROUP, "h", "consumer.session.timeout.ms"): ("45000", Source.DEFAULT, False),
+    (GROUP, "h", "consumer.heartbeat.interval.ms"): ("6000", Source.STATIC_BROKER, False),
+}
+
+
+async def test_each_value_has_its_source():
+    found = {key: await one_of(*key) for key in VALUES}
+
+    def check(row):
+        key, expected = row
+        one = found[key]
+        assert (one.value, one.config_source, one.read_only) == expected
+        assert (one.is_sensitive, one.synonyms, one.documentation) == (False, [], None)
+
+    check_each(VALUES.items(), check)
+
+
+SYNONYMS = {
+    (TOPIC, "t", "retention.ms"): [
+        ("retention.ms", "5", Source.TOPIC),
+        ("log.retention.ms", "7", Source.DYNAMIC_BROKER),
+        ("log.retention.ms", "9", Source.DYNAMIC_DEFAULT_BROKER),
+        ("log.retention.minutes", "4", Source.STATIC_BROKER),
+        ("log.retention.hours", "168", Source.DEFAULT),
+    ],
+    (BROKER, "", "log.retention.ms"): [("log.retention.ms", "9", Source.DYNAMIC_DEFAULT_BROKER)],
+    (METRICS, "m", "interval.ms"): [("interval.ms", "60000", Source.CLIENT_METRICS)],
+    (METRICS, "n", "interval.ms"): [],
+    (GROUP, "g", "consumer.session.timeout.ms"): [
+        ("consumer.session.timeout.ms", "50000", Source.GROUP),
+        ("group.consumer.session.timeout.ms", "45000", Source.DEFAULT),
+    ],
+}
+
+
+async def test_synonyms_are_told_in_the_order_in_which_they_count():
+    found = {key: await one_of(*key, include_synonyms=True) for key in SYNONYMS}
+
+    def check(row):
+        key, expected = row
+        told = [(one.name, one.value, one.source) for one in found[key].synonyms]
+        assert told == expected
+
+    check_each(SYNONYMS.items(), check)
+
+
+async def test_a_secret_is_told_nowhere():
+    key = "ssl.keystore.password"
+    found = await one_of(BROKER, NODE_ID, key, include_synonyms=True)
+    assert (found.value, found.is_sensitive) == (None, True)
+    assert [one.value for one in found.synonyms] == [None]
+
+
+async def test_documentation_and_types_are_told_where_they_are_asked_for():
+    for kind, name, key, of_type in (
+        (TOPIC, "t", "retention.ms", ConfigTypeId.LONG),
+        (BROKER, NODE_ID, "num.io.threads", ConfigTypeId.INT),
+        (TOPIC, "t", "cleanup.policy", ConfigTypeId.LIST),
+    ):
+        plain = await one_of(kind, name, key)
+        told = await one_of(kind, name, key, include_documentation=True)
+        assert plain.documentation is None
+        assert len(told.documentation) > 20
+        assert (plain.config_type, told.config_type) == (of_type, of_type)
+
+
+async def test_all_are_told_where_none_is_named_and_those_that_are_not_there_left_out():
+    (topics, nothing, group, default) = await described(
+        (TOPIC, "t"), (TOPIC, "u", "no.such.key"), (GROUP, "g"), (BROKER, "")
+    )
+    assert [one.name for one in topics.configs] == [key.name for key in TOPIC_CONFIGS.values()]
+    assert nothing.configs == []
+    assert [one.name for one in group.configs] == [key.name for key in GROUP_CONFIGS.values()]
+    names = [one.name for one in default.configs]
+    assert names == ["log.cleaner.threads", "log.retention.ms", "message.max.bytes"]
+    (broker,) = await described((BROKER, NODE_ID))
+    names = [one.name for one in broker.configs]
+    assert len(set(names)) == len(names)
+    assert {"log.retention.ms", "node.id", "num.io.threads"} <= set(names)
+    assert not [name for name in names if name.startswith("zookeeper.")]
+
+
+async def test_loggers_have_their_levels():
+    (all_of_them, one) = await described((LOGGER, NODE_ID), (LOGGER, NODE_ID, "root"))
+    levels = {found.name: found.value for found in all_of_them.configs}
+    assert levels == logger_levels()
+    assert [found.name for found in one.configs] == [name for name in levels if name == "root"]
+    first = all_of_them.configs[0]
+    assert (first.config_source, first.read_only, first.is_sensitive) == (6, False, False)
+    assert (first.config_type, first.documentation) == (ConfigTypeId.UNKNOWN, "")
+
+
+async def test_version_0_has_no_source_and_says_what_is_default():
+    own = await one_of(TOPIC, "t", "retention.ms", version=0)
+    other = await one_of(TOPIC, "u", "cleanup.policy", version=0)
+    assert (own.is_default, other.is_default) == (False, True)
+
+
+REFUSED = {
+    (TOPIC, "a/b"): (E.INVALID_TOPIC_EXCEPTION, "Topic name is invalid"),
+    (TOPIC, "nowhere"): (E.UNKNOWN_TOPIC_OR_PARTITION, ""),
+    (BROKER, "12"): (E.INVALID_REQUEST, "expected 11 or empty string, but received 12"),
+    (BROKER, "x"): (E.INVALID_REQUEST, "Broker id must be an integer, but it is: x"),
+    (LOGGER, ""): (E.INVALID_REQUEST, "Broker id must not be empty"),
+    (LOGGER, "12"): (E.INVALID_REQUEST, "expected 11 but received 12"),
+    (METRICS, ""): (E.INVALID_REQUEST, "Client metrics subscription name must not be empty"),
+    (GROUP, ""): (E.INVALID_REQUEST, "Group name must not be empty"),
+}
+
+
+async def test_what_is_no_resource_is_refused_alone():
+    results = await described(*REFUSED, (TOPIC, "t", "retention.ms"))
+    *refused, last = results
+    assert [(one.resource_type, one.resource_name) for one in refused] == list(REFUSED)
+
+    def check(row):
+        result, (code, why) = row
+        assert (result.error_code, result.configs) == (code, [])
+        assert why in result.error_message if why else result.error_message == ""
+
+    check_each(zip(refused, REFUSED.values(), strict=True), check)
+    assert (last.error_code, last.error_message, len(last.configs)) == (0, "", 1)
+
+
+@pytest.mark.parametrize("kind", [0, 1, 3, 5, 64])
+async def test_a_kind_that_has_no_configs_refuses_the_whole_request(kind):
+    with pytest.raises(KafkaError) as caught:
+        await described((TOPIC, "t"), (kind, "x"))
+    assert caught.value.code == E.INVALID_REQUEST
+    assert f"Unexpected resource type {kind} for resource x" in str(caught.value)
+
+
+RIGHTS = {
+    (TOPIC, "t"): (ResourceType.TOPIC, "t", E.TOPIC_AUTHORIZATION_FAILED),
+    (GROUP, "g"): (ResourceType.GROUP, "g", E.GROUP_AUTHORIZATION_FAILED),
+    (BROKER, NODE_ID): (ResourceType.CLUSTER, CLUSTER_NAME, E.CLUSTER_AUTHORIZATION_FAILED),
+    (LOGGER, NODE_ID): (ResourceType.CLUSTER, CLUSTER_NAME, E.CLUSTER_AUTHORIZATION_FAILED),
+    (METRICS, "m"): (ResourceType.CLUSTER, CLUSTER_NAME, E.CLUSTER_AUTHORIZATION_FAILED),
+}
+
+
+def allowing(kind, name, operation):
+    authorizer = Authorizer()
+    authorizer.complete_initial_load()
+    authorizer._index.add(
+        Acl(kind, name, PatternType.LITERAL, "User:ANONYMOUS", "*", operation, Permission.ALLOW)
+    )
+    return authorizer
+
+
+async def test_to_see_configs_takes_the_right_to_describe_configs_of_that_resource():
+    """Neither DESCRIBE nor the right to alter them, nor that of another resource."""
+    for resource, (kind, name, code) in RIGHTS.items():
+        for operation, is_enough in (
+            (Operation.DESCRIBE_CONFIGS, True),
+            (Operation.ALTER_CONFIGS, True),  # as in Kafka it implies the other
+            (Operation.DESCRIBE, False),
+            (Operation.READ, False),
+        ):
+            rights = allowing(kind, name, operation)
+            (result,) = await described(resource, authorizer=rights)
+            expected = E.NONE if is_enough else code
+            assert result.error_code == expected, (resource, operation)
+        others = allowing(kind, "other", Operation.DESCRIBE_CONFIGS)
+        (result,) = await described(resource, authorizer=others)
+        assert (result.error_code, result.configs) == (code, [])
+
+
+def test_a_resource_that_is_named_twice_is_described_once_with_all_that_is_asked_of_it():
+    asked = request(
+        (TOPIC, "t", "b", "a"), (TOPIC, "u"), (TOPIC, "t", "a", "c"), (GROUP, "t", "x"),
+        (TOPIC, "u", "a"), (GROUP, "g", "x"), (GROUP, "g"),
+    )  # fmt: skip
+    asked.resources[3].configuration_keys = []
+    found = [
+        (one.resource_type, one.resource_name, one.configuration_keys)
+        for one in asked_once(asked).resources
+    ]
+    assert found == [
+        (TOPIC, "t", ["b", "a", "c"]),
+        (TOPIC, "u", None),
+        (GROUP, "t", None),
+        (GROUP, "g", None),
+    ]
+
+
+def test_what_could_not_even_begin_is_told_of_each_resource():
+    failed = fail_all(request((TOPIC, "t"), (BROKER, "11")), E.NOT_CONTROLLER, "another one")
+    found = [
+        (one.resource_type, one.resource_name, one.error_code, one.error_message, one.configs)
+        for one in through_wire(failed, 4).results
+    ]
+    code = E.NOT_CONTROLLER
+    assert found == [(TOPIC, "t", code, "another one", []), (BROKER, "11", code, "another one", [])]
+
+
+def test_a_topic_that_is_made_has_its_own_configs_and_the_nodes_in_their_order():
+    description = ConfigDescription(
+        config(**IN_FILE), image().configs, synonyms=False, documentation=False
+    )
+    created = {one.name: one[1:] for one in description.created_topic({"segment.ms": "77"})}
+    assert set(created) == set(TOPIC_CONFIGS)
+    expected = {
+        "segment.ms": ("77", Source.TOPIC),
+        "retention.ms": ("7", Source.DYNAMIC_BROKER),
+        "max.message.bytes": ("1000", Source.DYNAMIC_DEFAULT_BROKER),
+        "cleanup.policy": ("delete", Source.DEFAULT),
+    }
+    assert {name: created[name] for name in expected} == expected
+    own = description.created_topic({}, ["segment.ms", "retention.ms"])
+    assert sorted((one.name, *one[1:]) for one in own) == [
+        ("retention.ms", "7", Source.DYNAMIC_BROKER),
+        ("segment.ms", "7200000", Source.STATIC_BROKER),
+    ]
