@@ -1,0 +1,131 @@
+"""Responses that come: when what they tell is committed, or not in time, or a rule of the shard has one."""
+
+from __future__ import annotations
+
+import pytest
+import trio
+import trio.testing
+
+from broker.coordination.responses import CommittedResponse, CompletableResponse, respond
+from node.runtime.watermark import Watermark
+from wire.errors import ErrorCode, KafkaError
+from wire.transport.calls import DeferredResponse
+
+E = ErrorCode
+
+
+async def outcome(pending):
+    """The response or the code, and after how many seconds."""
+    began = trio.current_time()
+    try:
+        found = await pending.wait()
+    except KafkaError as error:
+        found = error.code
+    return found, trio.current_time() - began
+
+
+def committed(watermark, *, end_offset=5, deadline=10.0):
+    return CommittedResponse("told", end_offset, watermark, trio.current_time() + deadline)
+
+
+async def test_what_is_committed_is_told_at_once_though_the_epoch_is_over(autojump_clock):
+    watermark = Watermark(5)
+    pending = committed(watermark)
+    watermark.close()
+    assert (pending.ready(), pending.response) == (True, "told")
+    assert await outcome(pending) == ("told", 0)
+
+
+async def test_a_response_waits_for_the_commit_of_all_of_it(autojump_clock, nursery):
+    watermark = Watermark(3)
+    pending = committed(watermark)
+    assert not pending.ready()
+
+    async def commit():
+        for offset in (4, 5):
+            await trio.sleep(2)
+            watermark.advance(offset)
+
+    nursery.start_soon(commit)
+    assert await outcome(pending) == ("told", 4)
+
+
+async def test_what_is_not_committed_in_time_is_told_so(autojump_clock):
+    assert await outcome(committed(Watermark(4))) == (E.COORDINATOR_NOT_AVAILABLE, 10)
+
+
+async def test_the_end_of_the_epoch_comes_before_the_commit(autojump_clock, nursery):
+    watermark = Watermark(4)
+
+    async def end():
+        await trio.sleep(3)
+        watermark.close()
+
+    nursery.start_soon(end)
+    assert await outcome(committed(watermark)) == (E.NOT_COORDINATOR, 3)
+    assert await outcome(committed(watermark)) == (E.NOT_COORDINATOR, 0)
+
+
+class Late(Watermark):
+    """Of which something becomes known in the turn in which the time is over."""
+
+    def __init__(self, change):
+        super().__init__(4)
+        self.change = change
+
+    async def wait_reached(self, offset):
+        try:
+            await trio.sleep_forever()
+        finally:
+            self.change(self)
+
+
+async def test_what_becomes_known_as_the_time_is_over_counts(autojump_clock):
+    reached, ended = Late(lambda one: one.advance(5)), Late(lambda one: one.close())
+    assert await outcome(committed(reached)) == ("told", 10)
+    assert await outcome(committed(ended)) == (E.NOT_COORDINATOR, 10)
+
+
+async def test_a_rule_completes_a_response_once(autojump_clock, nursery):
+    pending = CompletableResponse()
+    assert not pending.ready()
+    told = []
+
+    async def wait():
+        told.append(await pending.wait())
+
+    for _ in range(2):
+        nursery.start_soon(wait)
+    await trio.testing.wait_all_tasks_blocked()
+    assert told == []
+    pending.complete("first")
+    pending.complete("second")
+    await trio.testing.wait_all_tasks_blocked()
+    assert told == ["first", "first"]
+    assert (pending.ready(), pending.response) == (True, "first")
+    assert await outcome(pending) == ("first", 0)
+
+
+async def test_a_handler_answers_at_once_or_defers(autojump_clock):
+    def to_response(told):
+        return f"said: {told}"
+
+    def refuse(code):
+        return f"refused: {code.name}"
+
+    watermark = Watermark(5)
+    assert respond(committed(watermark), to_response, refuse) == "said: told"
+    deferred = respond(committed(Watermark(4)), to_response, refuse)
+    assert isinstance(deferred, DeferredResponse)
+    assert not deferred.ready()
+    assert await deferred.finish() == "refused: COORDINATOR_NOT_AVAILABLE"
+    pending = CompletableResponse()
+    deferred = respond(pending, to_response, refuse)
+    pending.complete("told")
+    assert deferred.ready()
+    assert await deferred.finish() == "said: told"
+
+
+def test_what_is_not_there_cannot_be_told():
+    with pytest.raises(AssertionError):
+        _ = CompletableResponse().response
