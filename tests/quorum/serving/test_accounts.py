@@ -140,3 +140,61 @@ def test_an_unknown_token_has_the_salt_that_it_would_have():
     known, unknown = accounts_of(token("t")), accounts_of(token("other"))
     salts = {one.find("SCRAM-SHA-512", "t", True).credential.salt for one in (known, unknown)}
     assert len(salts) == 1
+
+
+def shown(accounts, name="eve", mechanism="SCRAM-SHA-512", *, by_token=False):
+    """What whoever tries to log in sees of the account."""
+    found = accounts.find(mechanism, name, by_token).credential
+    return len(found.salt), found.iterations
+
+
+def with_salt(record, size, iterations):
+    return record.replace(salt=b"x" * size, iterations=iterations)
+
+
+def test_a_name_that_nobody_has_looks_like_the_first_user_that_may_log_in():
+    """By name, whichever was made first; of the same mechanism."""
+    amy, bob = with_salt(user("amy"), 16, 5000), with_salt(user("bob"), 20, 6000)
+    short = with_salt(user("aaa"), 12, 4095)
+    other = with_salt(user("aab"), 14, 7000).replace(mechanism=1)
+    for records in ((amy, bob), (bob, amy), (short, bob, amy), (bob, other, amy)):
+        assert shown(accounts_of(*records)) == (16, 5000)
+    assert shown(accounts_of(bob, other), mechanism="SCRAM-SHA-256") == (14, 7000)
+    for accounts in (Accounts(), accounts_of(short), accounts_of(other)):
+        assert shown(accounts) == (26, 4096), "as Kafka's tools make them"
+    assert shown(accounts_of(short), "aaa") == (26, 4096)
+    assert shown(accounts_of(amy, bob), "bob") == (20, 6000)
+    fewest = with_salt(user("ann"), 18, 4096)
+    assert shown(accounts_of(fewest)) == (18, 4096)
+
+
+def test_users_and_tokens_are_those_of_the_newest_image():
+    accounts = accounts_of(with_salt(user("amy"), 16, 5000), token("t"))
+    known = accounts.find("SCRAM-SHA-512", "amy", False).principal
+    assert known == Principal("amy")
+    delta = MetadataDelta(EMPTY)
+    for record in (with_salt(user("bob"), 20, 6000), token("u")):
+        delta.replay(record)
+    accounts.publish(delta, delta.apply(Provenance(2, 1, 1)), None)
+    found = {
+        name: accounts.find("SCRAM-SHA-512", name, by_token).principal
+        for name, by_token in (("amy", False), ("bob", False), ("t", True), ("u", True))
+    }
+    assert found == {
+        "amy": None,
+        "bob": Principal("bob"),
+        "t": None,
+        "u": Principal("alice", by_token=True),
+    }
+    assert shown(accounts) == (20, 6000)
+
+
+def test_tokens_known_or_not_look_alike():
+    accounts = accounts_of(token("t"), user("amy", iterations=9000))
+    for name in ("t", "nobody"):
+        assert shown(accounts, name, by_token=True) == (24, 4096)
+    salts = [accounts.find("SCRAM-SHA-512", name, True).credential.salt for name in "tuv"]
+    assert len(set(salts)) == 3
+    again = accounts.find("SCRAM-SHA-256", "t", True)
+    assert again.credential.salt == salts[0]
+    assert again.lifetime_ms == 5000

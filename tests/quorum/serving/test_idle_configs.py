@@ -36,3 +36,46 @@ def test_made_up_names_are_told_up_to_a_bound(told):
     lines = told(*(config(f"made.up.{n}", "5", BROKER) for n in range(UNDECLARED_MAX + 5)))
     assert len(lines) == UNDECLARED_MAX
     assert told(config("one.more", "5", BROKER)) == []
+
+
+TIERED, SHARE = "local.retention.ms", "share.session.timeout.ms"
+TOPIC, GROUP, METRICS = 2, 32, 16
+
+
+def test_each_kind_of_resource_is_told_of_its_own_idle_configs_once(told):
+    lines = told(
+        config(TIERED, "5", (TOPIC, "t")),
+        config("retention.ms", "5", (TOPIC, "t")),
+        config(SHARE, "50000", (GROUP, "g")),
+        config("interval.ms", "60000", (METRICS, "m")),
+        config("log.local.retention.ms", "5", BROKER),
+        config("log.retention.ms", "5", BROKER),
+    )
+    tiered, share = "tiered storage is not supported", "share groups are not served yet"
+    assert list(map(first_sentence, lines)) == [
+        f"{TIERED} was altered for t and changes nothing: {tiered}",
+        f"{SHARE} was altered for g and changes nothing: {share}",
+        f"log.{TIERED} was altered for 1 and changes nothing: {tiered}",
+    ]
+    assert told(config(TIERED, "6", (TOPIC, "t"))) == []
+    assert told(config(TIERED, "6", (TOPIC, "u"))) == []
+
+
+def first_sentence(line):
+    return line.partition(". ")[0]
+
+
+def test_only_what_is_set_for_this_node_or_for_all_is_told(told):
+    name = "log.local.retention.ms"
+    assert told(config(name, "5", (4, "2"))) == []
+    assert told(config(name, None, (4, ""))) == []
+    (line,) = told(config(name, "5", (4, "")))
+    assert first_sentence(line).startswith(f"{name} was altered for all and")
+    assert told(config(name, "5", BROKER)) == []
+
+
+def test_kinds_that_have_no_table_and_names_of_other_kinds_are_passed_over(told):
+    assert told(config("anything", "5", (8, "1"))) == []
+    assert told(config("no.such.config", "5", (TOPIC, "t"))) == []
+    assert told(config(SHARE, "5", (TOPIC, "t"))) == []
+    assert len(told(config(SHARE, "5", (GROUP, "t")))) == 1
