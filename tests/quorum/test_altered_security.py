@@ -148,3 +148,64 @@ def test_keys_of_the_controllers_listener_are_looked_at_too(node, tmp_path):
         check_altered(node, configs, {location: str(tmp_path / "none.pem")})
     with pytest.raises(ConfigError, match="no such listener"):
         check_altered(node, configs, {"listener.name.x.ssl.keystore.location": "f"})
+
+
+async def test_what_was_altered_is_what_is_read_again_when_its_file_changes(node, tmp_path):
+    """Not the file that the node began with."""
+    listener = Listener("CONTROLLER", None, listener_security(node, "CONTROLLER"))
+    publisher = AlteredSecurity(node, [listener], [])
+    await publish(publisher, altered(LOCATION, str(tmp_path / "new.pem"), THIS))
+    first = listener.security
+    (tmp_path / "node.pem").write_text("no certificate")
+    await publisher.read_changed_files()
+    assert listener.security is first, "nobody reads that file any more"
+    (tmp_path / "new.pem").write_text("".join(Certificates().issue("localhost")))
+    await publisher.read_changed_files()
+    assert listener.security is not first
+
+
+async def test_files_are_looked_at_as_often_as_the_key_says(node, tmp_path, autojump_clock):
+    looks = []
+    publisher = AlteredSecurity(node, [], [])
+
+    async def look():
+        looks.append(trio.current_time() - began)
+
+    publisher.read_changed_files = look
+    began = trio.current_time()
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(publisher._watch_files)
+        await trio.sleep(35)
+        nursery.cancel_scope.cancel()
+    assert looks == [10, 20, 30]
+
+
+async def test_a_second_alteration_is_obeyed_and_one_of_others_is_not(node, tmp_path):
+    listener = Listener("CONTROLLER", None, listener_security(node, "CONTROLLER"))
+    publisher = AlteredSecurity(node, [listener], [])
+    await publish(publisher, altered(LOCATION, str(tmp_path / "new.pem"), THIS))
+    first = listener.security
+    await publisher.obey()
+    assert listener.security is first, "nothing was altered since"
+    other = "listener.name.plaintext.ssl.keystore.location"
+    await publish(publisher, altered(other, str(tmp_path / "node.pem"), THIS))
+    assert listener.security is first
+    await publish(publisher, altered(LOCATION, str(tmp_path / "node.pem"), THIS))
+    assert listener.security is not first
+
+
+def test_what_was_altered_before_counts_for_what_is_altered_now(node, tmp_path):
+    """A key of one alteration, its file of another; and what is taken back counts no more."""
+    configs = image_of(altered("listener.name.controller.ssl.keystore.type", "JKS", THIS)).configs
+    new = {LOCATION: str(tmp_path / "new.pem")}
+    with pytest.raises(ConfigError):
+        check_altered(node, configs, new)
+    check_altered(node, configs, {**new, "listener.name.controller.ssl.keystore.type": None})
+    check_altered(node, image_of().configs, new)
+    check_altered(node, configs, {"log.retention.ms": "5"})
+
+
+def test_of_listeners_that_are_not_there_the_first_by_name_is_told(node):
+    names = [f"listener.name.{one}.ssl.keystore.location" for one in ("z", "x", "y")]
+    with pytest.raises(ConfigError, match=r"listener\.name\.x\.ssl.*no such listener"):
+        check_altered(node, image_of().configs, dict.fromkeys(names, "f"))

@@ -6,7 +6,7 @@ import pytest
 import trio
 
 from broker.coordination.shard_epoch import ShardState
-from tests.broker.coordination.rig import Rig
+from tests.broker.coordination.rig import Rig, open_rig
 
 
 @pytest.fixture
@@ -39,3 +39,20 @@ async def test_only_the_shards_that_are_asked_for_are_waited_for(rig, autojump_c
     rig.lead(1, index=1)
     assert rig.runtime.is_loading
     assert len(rig.runtime.epochs) == 2
+
+
+async def test_a_shard_is_committed_as_far_as_it_knows_while_it_is_led(tmp_path):
+    async with open_rig(tmp_path) as rig:
+        leader, _ = await rig.serve()
+        epoch = rig.epoch()
+        assert epoch.is_committed
+        leader.holding = True
+        rig.add("a")
+        rig.add("a")
+        assert not epoch.is_committed
+        leader.high_watermark.advance(1)
+        assert not epoch.is_committed
+        leader.commit()
+        assert epoch.is_committed
+        rig.resign()
+        assert not epoch.is_committed

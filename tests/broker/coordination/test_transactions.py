@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections import Counter
 
 import pytest
 import trio.testing
@@ -187,7 +188,9 @@ class Twin:
 
 @pytest.mark.parametrize("seed", range(20))
 def test_pending_records_are_those_of_a_naive_twin(seed):
-    rng, pending, twin = random.Random(seed), PendingTransactions(), Twin()
+    """Counted by key and weighed by value, too: each record has a weight of its own."""
+    rng, twin = random.Random(seed), Twin()
+    pending = PendingTransactions(part_of=lambda key: key == "a", weigh=lambda value: 10 * value)
     for offset in range(300):
         producer, key = rng.randrange(4), rng.choice("abc")
         match rng.randrange(4):
@@ -201,9 +204,14 @@ def test_pending_records_are_those_of_a_naive_twin(seed):
                     producer, is_commit
                 )
             case _:
-                pending.add(offset, Producer(producer, 0), key, None)
+                pending.add(offset, Producer(producer, 0), key, offset + 1)
                 twin.add(offset, producer, key)
         assert [(r.offset, r.producer.id, r.key) for r in pending] == twin.records
         keys = {key for _, _, key in twin.records}
         assert {key for key in "abc" if key in pending} == set(pending.keys) == keys
+        assert pending.weight == sum(10 * (offset + 1) for offset, _, _ in twin.records)
+        assert pending.parts == Counter(key == "a" for key in keys)
+        for key in keys:
+            newest = max(offset for offset, _, name in twin.records if name == key)
+            assert pending.last(key) == newest + 1
     assert len(pending._by_key) <= 3
