@@ -30,8 +30,13 @@ TOPIC, BROKER, LOGGER, METRICS, GROUP = 2, 4, 8, 16, 32
 NODE_ID = "11"
 SET = {
     (TOPIC, "t"): {"retention.ms": "5", "cleanup.policy": "compact"},
-    (TOPIC, "u"): {"retention.ms": "6"},
-    (BROKER, NODE_ID): {"log.retention.ms": "7", "num.io.threads": "3"},
+    (TOPIC, "u"): {"retention.ms": "6", "flush.ms": "many"},
+    (BROKER, NODE_ID): {
+        "log.retention.ms": "7",
+        "num.io.threads": "3",
+        "listener.name.plaintext.max.connections": "8",
+        "num.replica.fetchers": "many",
+    },
     (BROKER, "12"): {"log.retention.ms": "8"},
     (BROKER, ""): {
         "log.retention.ms": "9",
@@ -44,6 +49,8 @@ SET = {
 IN_FILE = {
     "log_retention_minutes": "4",
     "log_roll_hours": "2",
+    "log_cleanup_policy": "compact",
+    "a_plugin_key": "of a plug-in",
     "num_network_threads": "5",
     "ssl_keystore_password": "secret",
     "group_consumer_heartbeat_interval_ms": "6000",
@@ -94,7 +101,14 @@ VALUES = {
     (TOPIC, "t", "retention.ms"): ("5", Source.TOPIC, False),
     (TOPIC, "u", "retention.ms"): ("6", Source.TOPIC, False),
     (TOPIC, "t", "cleanup.policy"): ("compact", Source.TOPIC, False),
-    (TOPIC, "u", "cleanup.policy"): ("delete", Source.DEFAULT, False),
+    (TOPIC, "u", "cleanup.policy"): ("compact", Source.STATIC_BROKER, False),
+    (TOPIC, "u", "message.timestamp.type"): ("CreateTime", Source.DEFAULT, False),
+    # No value, as a log of Kafka's may hold it.
+    (TOPIC, "u", "flush.ms"): ("many", Source.TOPIC, False),
+    (BROKER, NODE_ID, "num.replica.fetchers"): ("many", Source.DYNAMIC_BROKER, False),
+    (BROKER, NODE_ID, "listener.name.plaintext.max.connections"): (
+        *("8", Source.DYNAMIC_BROKER, True),
+    ),
     # Of `log.roll.hours`: as in Kafka its source is told under its own name alone.
     (TOPIC, "t", "segment.ms"): ("7200000", Source.DEFAULT, False),
     (TOPIC, "t", "max.message.bytes"): ("1000", Source.DYNAMIC_DEFAULT_BROKER, False),
@@ -160,6 +174,33 @@ async def test_a_secret_is_told_nowhere():
     assert [one.value for one in found.synonyms] == [None]
 
 
+async def test_what_nothing_declares_may_be_a_secret():
+    found = await one_of(BROKER, NODE_ID, "a.plugin.key", include_documentation=True)
+    assert (found.value, found.is_sensitive, found.read_only) == (None, True, True)
+    assert (found.config_source, found.config_type) == (Source.STATIC_BROKER, ConfigTypeId.UNKNOWN)
+    assert found.documentation is None
+    (broker,) = await described((BROKER, NODE_ID))
+    last = [one.name for one in broker.configs][-2:]
+    assert last == ["a.plugin.key", "listener.name.plaintext.max.connections"]
+
+
+async def test_of_a_listeners_config_the_documentation_is_the_nodes():
+    key = "listener.name.plaintext.max.connections"
+    found = await one_of(BROKER, NODE_ID, key, include_documentation=True)
+    assert (found.documentation, found.config_type) == (None, ConfigTypeId.INT)
+
+
+def test_a_topic_that_is_made_takes_hours_and_minutes_in_milliseconds():
+    """As Kafka, which takes what is no number for 0."""
+    for hours, expected in (("3", "10800000"), ("some", "0")):
+        altered = {(BROKER, ""): {"log.roll.hours": hours}}
+        description = ConfigDescription(
+            config(), image(altered).configs, synonyms=False, documentation=False
+        )
+        (found,) = description.created_topic({}, ["segment.ms"])
+        assert found == ("segment.ms", expected, Source.DYNAMIC_DEFAULT_BROKER)
+
+
 async def test_documentation_and_types_are_told_where_they_are_asked_for():
     for kind, name, key, of_type in (
         (TOPIC, "t", "retention.ms", ConfigTypeId.LONG),
@@ -201,7 +242,7 @@ async def test_loggers_have_their_levels():
 
 async def test_version_0_has_no_source_and_says_what_is_default():
     own = await one_of(TOPIC, "t", "retention.ms", version=0)
-    other = await one_of(TOPIC, "u", "cleanup.policy", version=0)
+    other = await one_of(TOPIC, "u", "message.timestamp.type", version=0)
     assert (own.is_default, other.is_default) == (False, True)
 
 
@@ -313,7 +354,8 @@ def test_a_topic_that_is_made_has_its_own_configs_and_the_nodes_in_their_order()
         "segment.ms": ("77", Source.TOPIC),
         "retention.ms": ("7", Source.DYNAMIC_BROKER),
         "max.message.bytes": ("1000", Source.DYNAMIC_DEFAULT_BROKER),
-        "cleanup.policy": ("delete", Source.DEFAULT),
+        "cleanup.policy": ("compact", Source.STATIC_BROKER),
+        "message.timestamp.type": ("CreateTime", Source.DEFAULT),
     }
     assert {name: created[name] for name in expected} == expected
     own = description.created_topic({}, ["segment.ms", "retention.ms"])

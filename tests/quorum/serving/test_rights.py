@@ -180,12 +180,14 @@ def test_what_handlers_declare_is_judged_as_what_they_ask(noted):
     assert {line[0] for line in noted()} == {"DEBUG"}
 
 
-def test_the_bits_of_a_resource_are_those_of_what_is_allowed():
+def test_the_bits_of_a_resource_are_those_of_what_is_allowed(noted):
+    """They are looked at, not asked for: no bit that lacks is a refusal."""
     here = node((READ, TOPIC, "t"), (Operation.DELETE, TOPIC, "u"))
     bits = 1 << READ | 1 << DESCRIBE
     assert authorized_operations(here, asking(), TOPIC, "t") == bits
     assert authorized_operations(here, asking(), TOPIC, "v") == 0
     assert authorized_operations(here, asking(), GROUP, "t") == 0
+    assert {line[0] for line in noted()} == {"DEBUG"}
     cluster = node((Operation.CREATE, CLUSTER, CLUSTER_NAME))
     assert cluster_operations(cluster, asking()) == 0, "without DESCRIBE"
     both = node(*((one, CLUSTER, CLUSTER_NAME) for one in (Operation.CREATE, DESCRIBE)))
