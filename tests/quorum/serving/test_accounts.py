@@ -159,6 +159,10 @@ def test_a_name_that_nobody_has_looks_like_the_first_user_that_may_log_in():
     other = with_salt(user("aab"), 14, 7000).replace(mechanism=1)
     for records in ((amy, bob), (bob, amy), (short, bob, amy), (bob, other, amy)):
         assert shown(accounts_of(*records)) == (16, 5000)
+    for size in range(14, 24):
+        names = [f"user-{number:02}" for number in range(size, 40, 2)]
+        many = [with_salt(user(name), int(name[-2:]), 5000) for name in names]
+        assert shown(accounts_of(*many)) == (size, 5000)
     assert shown(accounts_of(bob, other), mechanism="SCRAM-SHA-256") == (14, 7000)
     for accounts in (Accounts(), accounts_of(short), accounts_of(other)):
         assert shown(accounts) == (26, 4096), "as Kafka's tools make them"

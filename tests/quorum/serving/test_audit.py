@@ -51,9 +51,13 @@ def test_what_is_allowed_or_only_looked_at_is_told_at_debug(lines):
 def test_refusals_are_bounded_and_counted(lines, monkeypatch):
     now = [100.0]
     monkeypatch.setattr(audit.time, "monotonic", lambda: now[0])
-    for _ in range(audit.LINES_MAX + 7):
+    for _ in range(1000 + 7):
         audit.note(CALL, READ, NO_ACL)
-    assert len(lines()) == audit.LINES_MAX
-    now[0] += audit.INTERVAL_SECONDS
+    assert len(lines()) == 1000
+    now[0] += 9.9
     audit.note(CALL, READ, NO_ACL)
-    assert lines()[-1][1].endswith("(and 7 more such lines left out)")
+    audit.note(CALL, READ, SUPER_USER)
+    assert len(lines()) == 1001, "what is allowed has no bound"
+    now[0] += 0.1
+    audit.note(CALL, READ, NO_ACL)
+    assert lines()[-1][1].endswith("(and 8 more such lines left out)")

@@ -74,6 +74,11 @@ def test_only_what_is_set_for_this_node_or_for_all_is_told(told):
     assert told(config(name, "5", BROKER)) == []
 
 
+def test_what_only_counts_in_a_file_is_told_too(told):
+    (line,) = told(config("config.providers", "x", BROKER))
+    assert "variables are resolved when the file is read" in line
+
+
 def test_kinds_that_have_no_table_and_names_of_other_kinds_are_passed_over(told):
     assert told(config("anything", "5", (8, "1"))) == []
     assert told(config("no.such.config", "5", (TOPIC, "t"))) == []
