@@ -19,7 +19,7 @@ TOPIC, OTHER = bytes(15) + b"\x01", bytes(15) + b"\x02"
 A, B = bytes(15) + b"\x0a", bytes(15) + b"\x0b"
 NODE_ID, BROKER_EPOCH = 11, 77
 # Kafka's limit of one request, how long it may take, and the seconds between two of which the first has failed.
-ASSIGNMENTS_MAX, ANSWER_SECONDS_MAX, RETRY_SECONDS, RETRY_SECONDS_MAX = 2250, 30.0, 0.1, 5.0
+MOST_IN_ONE, ANSWER_SECONDS, FIRST_PAUSE, LONGEST_PAUSE = 2250, 30.0, 0.1, 5.0
 
 
 class Controller:
@@ -33,7 +33,7 @@ class Controller:
 
     async def call(self, request, timeout):  # noqa: ASYNC109 - as the channel's
         self.requests.append(request)
-        assert timeout == ANSWER_SECONDS_MAX
+        assert timeout == ANSWER_SECONDS
         asked = [
             (topic.topic_id, one.partition_index, directory.id)
             for directory in request.directories
@@ -173,7 +173,7 @@ async def test_a_request_that_fails_is_repeated_ever_less_often(
     assert controller.replicas() == [[(TOPIC, 0, A)]] * 9
     times = [when for when, _ in controller.told]
     pauses = [later - earlier for earlier, later in pairwise(times)]
-    expected = [min(RETRY_SECONDS * 2**failures, RETRY_SECONDS_MAX) for failures in range(8)]
+    expected = [min(FIRST_PAUSE * 2**failures, LONGEST_PAUSE) for failures in range(8)]
     assert pauses == pytest.approx(expected)
     # A cluster below metadata.version 3.7-IV2 knows no directories, and that is no warning.
     assert bool(caplog.records) == (refusal is not ErrorCode.UNSUPPORTED_VERSION)
@@ -188,13 +188,13 @@ async def test_after_a_success_the_next_failure_is_repeated_soon(autojump_clock,
     assignments.assign(TOPIC, 1, A)
     await trio.sleep(60)
     (first, _), (second, _) = controller.told[-2:]
-    assert second - first == pytest.approx(RETRY_SECONDS)
+    assert second - first == pytest.approx(FIRST_PAUSE)
 
 
 async def test_one_request_has_a_bound_and_the_rest_follows_at_once(autojump_clock, telling):
     controller = Controller()
     assignments = telling(controller)
-    for index in range(ASSIGNMENTS_MAX + 1):
+    for index in range(MOST_IN_ONE + 1):
         assignments.assign(TOPIC, index, A)
     await trio.sleep(0.01)
-    assert list(map(len, controller.replicas())) == [ASSIGNMENTS_MAX, 1]
+    assert list(map(len, controller.replicas())) == [MOST_IN_ONE, 1]

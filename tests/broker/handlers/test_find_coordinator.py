@@ -1,15 +1,22 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
 
-from broker.handlers.find_coordinator import GROUP, find_coordinator
+from broker.handlers.find_coordinator import GROUP, TRANSACTION, _fail, find_coordinator
+from quorum.metadata.acls import Acl
+from quorum.metadata.authorizer import Authorizer
+from tests.broker.calls import call, connection, through_wire
 from tests.broker.groups.rig import NODE_ID, cluster_image, open_rig, topic_image
 from tests.broker.handlers.asking import asked
 from tests.broker.transactions.wire_producer import SETTINGS, WireProducer
+from tests.cluster.data_side import open_harness, partition, registration, topic
+from wire.endpoint import Endpoint
 from wire.errors import ErrorCode
 from wire.messages.find_coordinator import FindCoordinatorRequest
+from wire.security.acls import Operation, PatternType, Permission, ResourceType
 
 E = ErrorCode
 SHARE = 2
@@ -121,3 +128,86 @@ async def test_the_coordinator_of_a_transaction(tmp_path):
             "unclean.leader.election.enable": "false",
         }
         assert (await WireProducer(one).find("")).error_code == E.INVALID_REQUEST
+
+
+async def test_each_key_of_transactions_has_the_leader_of_its_own_partition(tmp_path):
+    """By the listener that the client came on; one that is fenced or has no such listener coordinates nothing."""
+    harness = open_harness(tmp_path)
+    leaders = {"here": 11, "fenced": 12, "other listener": 13, "unknown": 14, "none": -1}
+    partitions = [partition((11, 12, 13, 14), leader=one) for one in leaders.values()]
+    other = registration(13, listeners=(Endpoint("INSIDE", "inside", 9999),))
+    harness.set_image(
+        topic("__transaction_state", *partitions),
+        brokers=(registration(11, port=7777), registration(12, fenced=True), other),
+    )
+    coordinator = harness.context.transactions
+    names = {}
+    for number in range(100):
+        names.setdefault(list(leaders)[coordinator.partition_of(f"id-{number}")], f"id-{number}")
+    asked_for = [names[one] for one in leaders] + [""]
+    message = FindCoordinatorRequest(key_type=TRANSACTION, coordinator_keys=asked_for)
+    answer = find_coordinator(message, harness.context, call(message, 6))
+    unavailable = (*NOWHERE, E.COORDINATOR_NOT_AVAILABLE)
+    assert [
+        (one.key, one.node_id, one.host, one.port, one.error_code) for one in answer.coordinators
+    ] == [
+        (names["here"], 11, "127.0.0.1", 7777, E.NONE),
+        *((names[one], *unavailable) for one in list(leaders)[1:]),
+        ("", *NOWHERE, E.INVALID_REQUEST),
+    ]
+    assert all(one.error_message for one in answer.coordinators[1:])
+    inside = find_coordinator(message, harness.context, call(message, 6, connection("INSIDE")))
+    assert [one.node_id for one in inside.coordinators] == [-1, -1, 13, -1, -1, -1]
+    harness.directory.close(broker_epoch=None)
+
+
+@pytest.mark.parametrize("kind", [GROUP, TRANSACTION])
+async def test_to_find_a_coordinator_takes_the_right_to_describe_what_it_coordinates(
+    tmp_path, kind
+):
+    """Of a group or a transactional id, not the one for the other; and nobody else has a topic created."""
+    harness = open_harness(tmp_path)
+    types = {GROUP: ResourceType.GROUP, TRANSACTION: ResourceType.TRANSACTIONAL_ID}
+    code = {
+        GROUP: E.GROUP_AUTHORIZATION_FAILED,
+        TRANSACTION: E.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+    }
+    names = ("__consumer_offsets", "__transaction_state")
+    harness.set_image(*(topic(name, partition()) for name in names), brokers=(registration(11),))
+    message = FindCoordinatorRequest(key_type=kind, coordinator_keys=["a", "b"])
+
+    def codes(of_type, operation):
+        authorizer = Authorizer()
+        authorizer.complete_initial_load()
+        authorizer._index.add(
+            Acl(
+                of_type,
+                "a",
+                PatternType.LITERAL,
+                "User:ANONYMOUS",
+                "*",
+                operation,
+                Permission.ALLOW,
+            )
+        )
+        context = replace(harness.context, authorizer=authorizer)
+        answer = find_coordinator(message, context, call(message, 6))
+        return [one.error_code for one in answer.coordinators]
+
+    assert codes(types[kind], Operation.DESCRIBE) == [E.NONE, code[kind]]
+    assert codes(types[kind], Operation.DESCRIBE_CONFIGS) == [code[kind]] * 2
+    assert codes(types[1 - kind], Operation.DESCRIBE) == [code[kind]] * 2
+    harness.set_image(brokers=(registration(11),))
+    assert codes(ResourceType.TOPIC, Operation.CREATE) == [code[kind]] * 2
+    harness.directory.close(broker_epoch=None)
+
+
+def test_what_cannot_be_told_is_told_of_each_key():
+    many = FindCoordinatorRequest(coordinator_keys=["a", "b"])
+    found = through_wire(_fail(many, E.UNKNOWN_SERVER_ERROR, "why"), 4).coordinators
+    assert [(one.key, one.node_id, one.port, one.error_code) for one in found] == [
+        (key, -1, -1, E.UNKNOWN_SERVER_ERROR) for key in "ab"
+    ]
+    one = through_wire(_fail(FindCoordinatorRequest(key="a"), E.INVALID_REQUEST, "why"), 3)
+    assert (one.error_code, one.error_message) == (E.INVALID_REQUEST, "why")
+    assert (one.node_id, one.host, one.port) == NOWHERE
