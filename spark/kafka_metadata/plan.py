@@ -367,6 +367,19 @@ def stream_tasks(options: MetadataOptions, start: int, end: int) -> list[Metadat
     ]
 
 
+def tasks_before(options: MetadataOptions, end: int) -> list[MetadataTask]:
+    """Of everything that is known below the offset: the snapshot that the log begins with, and the log up to there.
+    Raises DataUnreadable.
+    """
+    if options.cluster is not None:
+        live = survey_quorum(options.cluster)
+        piece = ControllerRange(options.cluster, live.leader_id, live.start_offset, end)
+        return [MetadataTask((piece,), live.high_watermark, live.snapshot, live.leader_id)]
+    log = choose_log(find_metadata_logs(options.paths, options.storage_options))
+    ranges = tuple(split(log.replica, log.start_offset, end, MAX_OFFSET))
+    return [MetadataTask(ranges, None, base_snapshot(log), log.found.node_id)]
+
+
 def _as_of(log: MetadataLog, base: SnapshotFile | None, end: int, options: MetadataOptions) -> int:
     """Where the records end that were there as of the offset asked for."""
     wanted = options.as_of_offset

@@ -10,7 +10,13 @@ from pyspark.sql.datasource import InputPartition
 
 from spark.kafka_metadata.bounds import KEY
 from spark.kafka_metadata.options import MetadataOptions
-from spark.kafka_metadata.plan import MetadataTask, stream_bounds, stream_start, stream_tasks
+from spark.kafka_metadata.plan import (
+    MetadataTask,
+    stream_bounds,
+    stream_start,
+    stream_tasks,
+    tasks_before,
+)
 from spark.kafka_metadata.tables.records import topic_names
 from spark.kafka_metadata.tables.registry import TABLES
 from spark.origins.origin import Bounds, TopicPartition
@@ -47,9 +53,11 @@ class MetadataStreamReader(OffsetStreamReader):
 
     def _names_up_to(self, end: int) -> dict[bytes, str]:
         """Of each micro-batch only what is new is looked at, but for the first."""
-        start = self.bounds()[KEY].start if self._named_to is None else self._named_to
-        if start < end:
-            self._names |= topic_names(stream_tasks(self._options, start, end))
+        if self._named_to is None:
+            self._names = topic_names(tasks_before(self._options, end))
+            self._named_to = end
+        elif self._named_to < end:
+            self._names |= topic_names(stream_tasks(self._options, self._named_to, end))
             self._named_to = end
         return dict(self._names)
 

@@ -10,7 +10,9 @@ from spark.kafka_metadata.source import parse_options
 from spark.kafka_metadata.stream import MetadataStreamReader
 from spark.options import OptionError
 from spark.origins.origin import DataUnreadable
-from tests.spark.kafka_metadata.test_reading import change, standard, store
+from tests.spark.directories import metadata_batch
+from tests.spark.kafka_metadata.test_reading import TOPIC_ID, change, standard, store
+from wire.records.topics import TopicRecord
 
 COLUMNS = ("offset", "type", "topic", "partition", "committed")
 KEY = "__cluster_metadata"
@@ -93,6 +95,22 @@ def test_a_batch_of_an_earlier_run_that_was_cut_off_since_is_told(tmp_path):
     lenient = reader_of(tmp_path, failOnDataLoss="false")
     assert rows(lenient, at(0), end) == rows(lenient, at(0), at(log.offset))
     assert rows(lenient, at(log.offset), end) == []
+
+
+def test_topics_are_named_by_the_snapshot_that_the_log_begins_with(tmp_path):
+    log = standard()
+    begins_at, state = 6, [TopicRecord(name="orders", topic_id=TOPIC_ID)]
+    for node_id in (1, 2):
+        directory = store(tmp_path, node_id, log.batches)
+        for file in directory.glob(f"{0:020d}.*"):
+            file.unlink()
+        (directory / f"{begins_at:020d}.log").write_bytes(b"".join(log.batches[4:]))
+        snapshot = directory / f"{begins_at:020d}-{1:010d}.checkpoint"
+        snapshot.write_bytes(metadata_batch(0, 1, state, 3000))
+    for options in ({}, {"topics": "orders"}):
+        reader = reader_of(tmp_path, **options)
+        found = rows(reader, at(begins_at), at(log.offset))
+        assert [row[2] for row in found if row[1] == "PartitionChangeRecord"] == ["orders"] * 3
 
 
 @pytest.mark.parametrize(
