@@ -7,11 +7,10 @@ from collections.abc import Iterator, Mapping, Sequence
 import pyarrow as pa
 from pyspark.sql.datasource import InputPartition
 
-from spark.kafka_log.batches import read_batches
 from spark.kafka_log.limits import Resolving
 from spark.kafka_log.options import LogOptions
 from spark.kafka_log.plan import Task, open_origin, wanted_partitions
-from spark.kafka_log.records import read_records
+from spark.kafka_log.source import READERS
 from spark.kafka_log.wanted import Wanted
 from spark.origins.origin import Bounds, Origin, TopicPartition
 from spark.streams import Offsets, OffsetStreamReader, Spans
@@ -53,5 +52,4 @@ class LogStreamReader(OffsetStreamReader):
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         with without_frames():
-            read = read_records if self._options.level == "records" else read_batches
-            yield from read(partition.value, self._wanted)
+            yield from READERS[self._options.level](partition.value, self._wanted)

@@ -8,6 +8,7 @@ from log.batches.records import NewRecord, build_batch
 from spark.kafka_log.options import LogOptions
 from spark.kafka_log.plan import plan_log
 from spark.kafka_log.source import READERS, _offered, wanted_of
+from spark.kafka_log.stream import LogStreamReader
 from spark.options import OptionError
 from tests.spark.directories import checkpoint, make_node, write_partition
 from wire.messages.consumer_protocol import (
@@ -71,6 +72,21 @@ def test_commits(tmp_path):
     assert (found[0]["leader_epoch"], found[0]["metadata"], found[0]["offset"]) == (7, "m", 0)
     assert found[0]["commit_ts"].timestamp() == 1.234
     assert found[1]["offset"] == 2
+
+
+def test_a_stream_gives_the_rows_of_its_level(tmp_path):
+    key = OffsetCommitKey(group="g", topic="orders", partition=3)
+    value = OffsetCommitValue(offset=42, leader_epoch=7, metadata="m", commit_timestamp=1234)
+    records = [record(key, value, 3), record(GroupMetadataKey(group="g")), record(key)]
+    wanted = rows(tmp_path, "__consumer_offsets", "group_offsets", records)
+    given = {"path": str(tmp_path), "level": "group_offsets", "startingOffsets": "earliest"}
+    parsed = LogOptions.parse(given, streaming=True)
+    reader = LogStreamReader(parsed, wanted_of(parsed, tuple(_offered(parsed).names)))
+    start = reader.initialOffset()
+    tasks = reader.partitions(start, reader.latestOffset(start, reader.getDefaultReadLimit()))
+    assert [row for task in tasks for batch in reader.read(task) for row in batch.to_pylist()] == (
+        wanted
+    )
 
 
 def test_members(tmp_path):
