@@ -99,6 +99,8 @@ class LogCleaner:
         self._settings = settings  # asked anew for each round
         self._now_ms = now_ms
         self._uncleanable: WeakSet[PartitionLog] = WeakSet()
+        # Their last round was given up: others have their turn first, or one would keep all of them waiting.
+        self._postponed: WeakSet[PartitionLog] = WeakSet()
         self._pace = Pace(settings().bytes_per_second_max)
 
     async def run(self) -> None:
@@ -120,6 +122,9 @@ class LogCleaner:
     async def clean_dirtiest(self) -> bool:
         """Compacts one log if one needs it; returns whether it did."""
         found = await self._choose()
+        if found is None and self._postponed:
+            self._postponed.clear()
+            found = await self._choose()
         if found is None:
             return False
         partition, partition_log, dirt = found
@@ -127,9 +132,11 @@ class LogCleaner:
             await self._clean(partition, partition_log, dirt)
         except CleaningStopped as why:
             events.COMPACTION_POSTPONED.log(log, partition=partition.name, reason=why)
+            self._postponed.add(partition_log)
             return False
         except MemoryError as error:
             events.COMPACTION_OUT_OF_MEMORY.log(log, partition=partition.name, error=error)
+            self._postponed.add(partition_log)
             return False
         except Uncleanable as why:
             events.COMPACTION_STOPPED.log(log, partition=partition.name, error=why)
@@ -157,7 +164,9 @@ class LogCleaner:
     def _dirt(self, partition: Partition, partition_log: PartitionLog) -> Dirt | None:
         """None when the log is not to be cleaned now."""
         directory = self._directories.holding(partition.topic, partition.index)
-        if directory is None or directory.offline is not None or partition_log in self._uncleanable:
+        if directory is None or directory.offline is not None:
+            return None
+        if partition_log in self._uncleanable or partition_log in self._postponed:
             return None
         key = (partition.topic, partition.index)
         try:

@@ -272,6 +272,19 @@ async def test_a_batch_that_no_map_holds_makes_a_log_uncleanable(tmp_path, caplo
     assert not await cleaner.clean_dirtiest()
 
 
+async def test_a_log_that_no_memory_suffices_for_keeps_no_other_waiting(tmp_path, caplog):
+    """It is the dirtiest each time."""
+    harness = harness_with(tmp_path, "a", "b")
+    write(harness, "a").log.skip_to(1 << 45, 0)
+    write(harness, "a", rounds=1)
+    log = write(harness, "b").log
+    cleaner = cleaner_of(harness, CleanerSettings(limits=CleanerLimits(map_bytes=1 << 60)))
+    done = [await cleaner.clean_dirtiest() for _ in range(3)]
+    assert caplog.text.count("compaction of a-0: not enough memory") == 2
+    assert done == [False, True, False]
+    assert set(map(len, values(log).values())) == {1}
+
+
 async def test_a_cancelled_cleaner_stops_its_thread(tmp_path):
     harness = harness_with(tmp_path, "a")
     log = write(harness, "a").log
