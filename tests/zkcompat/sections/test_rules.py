@@ -1,6 +1,7 @@
 """What each section holds, compares and lets stand, asked directly: one row a rule."""
 
 import random
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -11,12 +12,14 @@ from tests.checks import check_each
 from tests.zkcompat import build
 from tests.zkcompat.build import CLUSTER_ID, T1, T2
 from tests.zkcompat.scenario import next_records
+from zkcompat.operations import Kind, delete, set_data
 from zkcompat.plan import plan
 from zkcompat.render import render
 from zkcompat.sections.acls import path_of
 from zkcompat.sections.registry import SectionIndex, sections_of
 from zkcompat.sections.section import differing_keys
-from zkcompat.tree import Znode
+from zkcompat.sections.shared_configs import resolve
+from zkcompat.tree import FoundZnode, Znode
 from zkcompat.znodes.broker_info import BrokerInfo, ListenerAddress
 from zkcompat.znodes.entity_config import EntityConfig
 from zkcompat.znodes.partition_state import PartitionState
@@ -289,10 +292,80 @@ def test_the_order_of_records_says_nothing_of_the_order_in_which_znodes_are_writ
     assert trees[0] == trees[1]
 
 
+NAMES = [f"n{number}" for number in range(40)]
+ORDERED = [
+    ("Broker", [build.broker(number) for number in (7, 100, 33, 2, 64)], "2 7 33 64 100"),
+    ("Topic", [build.topic(name, name.encode().ljust(16)) for name in NAMES], None),
+    ("BrokerConfigs", [build.config(4, name, "x", "1") for name in NAMES], None),
+    ("UserConfigs", [build.quota("producer_byte_rate", 1.0, user=name) for name in NAMES], None),
+    ("ClientConfigs", [build.quota("producer_byte_rate", 1.0, client=one) for one in NAMES], None),
+    ("IpConfigs", [build.quota("connection_creation_rate", 1.0, ip=one) for one in NAMES], None),
+    ("DelegationToken", [build.token(name) for name in NAMES], None),
+]
+
+
+def test_names_of_each_section_are_in_order():
+    """Brokers by their numbers, all others as texts."""
+
+    def is_so(row):
+        label, records, expected = row
+        names = list(BY_LABEL[label].names(build.image_of(*records)))
+        assert names == (expected.split() if expected else sorted(NAMES)), label
+
+    check_each(ORDERED, is_so)
+    image = build.image_of(*(build.acl(number, name) for number, name in enumerate(NAMES)))
+    paths = [f"/kafka-acl/Topic/{name}" for name in sorted(NAMES)]
+    assert list(BY_LABEL["Acls"].names(image)) == paths
+    clients = [build.quota("producer_byte_rate", 1.0, user="u", client=name) for name in NAMES]
+    found = [path for path, _ in BY_LABEL["UserConfigs"].znodes("u", build.image_of(*clients))]
+    assert found[2:] == [f"/config/users/u/clients/{name}" for name in sorted(NAMES)]
+
+
+@given(st.integers(0, 1 << 32))
+def test_each_note_follows_the_change_that_it_tells_of(seed):
+    prng, before = random.Random(seed), EMPTY
+    for _ in range(6):
+        delta, after = build.replay(before, *next_records(before, prng, prng.randint(0, 5)))
+        written = set()
+        for operation in plan(delta, after, SECTIONS):
+            if operation.sequential:
+                assert operation.about in written
+            else:
+                written.add(operation.path)
+        before = after
+
+
+FOREIGN, OWN = {"other": "x"}, {"producer_byte_rate": "1"}
+
+
+def resolved(operation, found, **changes):
+    one = resolve(replace(operation, **changes), found)
+    return one.kind, one.data, one.version
+
+
+def test_keys_of_others_stay_in_what_is_written_or_deleted():
+    keeps = BY_LABEL["UserConfigs"].is_foreign
+    write = set_data("/config/users/u", Znode(config(**OWN)), "n", "s", keeps)
+    gone = delete("/config/users/u", "n", "s", keeps)
+    mine, both = (
+        FoundZnode(config(**OWN), version=3),
+        FoundZnode(config(**OWN, **FOREIGN), version=4),
+    )
+    assert resolved(write, None) == (Kind.SET, config(**OWN), -1)
+    assert resolved(write, mine) == (Kind.SET, config(**OWN), 3)
+    assert resolved(write, both) == (Kind.SET, config(**OWN, **FOREIGN), 4)
+    assert resolved(write, FoundZnode(b"garbage", version=5)) == (Kind.SET, config(**OWN), 5)
+    assert resolved(write, both, keeps=None) == (Kind.SET, config(**OWN), -1)
+    assert resolved(write, None, keeps=None) == (Kind.SET, config(**OWN), -1)
+    assert resolved(gone, mine) == (Kind.DELETE, None, 3)
+    assert resolved(gone, both) == (Kind.SET, config(**FOREIGN), 4)
+    assert resolved(gone, None) == (Kind.DELETE, None, -1)
+
+
 @given(st.integers(0, 1 << 32))
 def test_partitions_that_come_or_change_are_written_by_their_numbers(seed):
     prng = random.Random(seed)
-    numbers = [0, 1, 2, 10, 11]
+    numbers = [0, 33, 64, 100, 31]
     prng.shuffle(numbers)
     before = build.image_of(
         build.topic("t", T1), *(build.partition(T1, number, [1, 2]) for number in numbers[:3])
