@@ -1,0 +1,313 @@
+"""What commands ask of brokers, and what they make of the answers: each with more than one of everything."""
+
+import pytest
+
+from tests.trimaran.client.scripted import Client, T, told, topic
+from trimaran.client.changes import (
+    alter_configs,
+    check_idle,
+    commit_offsets,
+    create_topic,
+    delete_topic,
+    elect_leaders,
+    within_log,
+)
+from trimaran.client.offsets import ASIDE_SECONDS, end_offset, end_offsets
+from trimaran.client.positions import Position
+from trimaran.client.topic_partitions import ensure_partitions_exist, leaders_of
+from trimaran.client.unknown import (
+    check_group,
+    check_resource,
+    check_topic,
+    check_transactional_id,
+    ensure_brokers_run,
+    no_group,
+)
+from trimaran.errors import Exit, UserError
+from wire.client.destinations import Coordinator, Leader
+from wire.client.errors import ConnectionLost, RequestTimedOut
+from wire.client.routing import LeaderOf
+from wire.errors import ErrorCode, KafkaError
+from wire.messages import (
+    create_topics,
+    delete_topics,
+    incremental_alter_configs,
+    list_offsets,
+    offset_commit,
+)
+from wire.messages import elect_leaders as elections
+
+NOT_THERE = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+
+def test_leaders_are_told_in_the_order_of_partitions():
+    client = Client(told(T))
+    assert leaders_of(client, "t") == [1, -1]
+    assert [one.name for one in client.request.topics] == ["t"]
+    assert client.request.allow_auto_topic_creation is False
+
+
+@pytest.mark.parametrize("create", [False, True])
+def test_a_topic_that_is_not_there_is_waited_for_only_where_it_may_be_created(create, monkeypatch):
+    now = [0.0]
+    monkeypatch.setattr("time.monotonic", lambda: now[0])
+    monkeypatch.setattr("time.sleep", lambda seconds: now.__setitem__(0, now[0] + seconds))
+    unready = [told(topic("t", code=code)) for code in (NOT_THERE, ErrorCode.LEADER_NOT_AVAILABLE)]
+    client = Client(*unready, told(T))
+    if create:
+        assert leaders_of(client, "t", create=True) == [1, -1]
+        assert client.request.allow_auto_topic_creation is True
+    else:
+        now[0] = 1.0
+        monkeypatch.setattr("time.monotonic", lambda: now.__setitem__(0, now[0] + 1) or now[0])
+        with pytest.raises(UserError, match="there is no topic t"):
+            leaders_of(client, "t")
+
+
+def test_a_refused_topic_is_not_asked_for_again():
+    client = Client(told(topic("t", code=ErrorCode.TOPIC_AUTHORIZATION_FAILED)))
+    with pytest.raises(KafkaError, match="topic t") as refused:
+        leaders_of(client, "t", create=True)
+    assert refused.value.code is ErrorCode.TOPIC_AUTHORIZATION_FAILED
+
+
+@pytest.mark.parametrize(("wanted", "wrong"), [([0, 2], None), ([3], 3), ([0, -1], -1)])
+def test_partitions_are_numbered_from_0_below_their_number(wanted, wrong):
+    if wrong is None:
+        ensure_partitions_exist("t", wanted, 3)
+        return
+    with pytest.raises(UserError, match=f"has no partition {wrong} .it has 3") as refused:
+        ensure_partitions_exist("t", wanted, 3)
+    assert refused.value.exit_code is Exit.USAGE
+
+
+@pytest.mark.parametrize(
+    ("wanted", "told_"),
+    [
+        ([1, 2], None),
+        ([], None),
+        ([4, 1], "broker 4 is not live"),
+        ([5, 4], "brokers 4, 5 are not live"),
+    ],
+)
+def test_brokers_that_do_not_run_are_named(wanted, told_):
+    if told_ is None:
+        ensure_brokers_run(wanted, {2, 1})
+        return
+    with pytest.raises(UserError, match=told_) as refused:
+        ensure_brokers_run(wanted, {2, 1})
+    assert "the live brokers are 1, 2" in str(refused.value.why)
+
+
+CHECKS = [
+    (check_topic, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "there is no topic x"),
+    (check_group, ErrorCode.GROUP_ID_NOT_FOUND, "there is no group x"),
+    (check_transactional_id, ErrorCode.TRANSACTIONAL_ID_NOT_FOUND, "no transactional id x"),
+]
+
+
+@pytest.mark.parametrize(("check", "code", "message"), CHECKS)
+def test_what_is_not_there_is_told_in_words_and_other_errors_by_their_code(check, code, message):
+    check("x", 0)
+    with pytest.raises(UserError, match=message):
+        check("x", code)
+    with pytest.raises(KafkaError, match="x") as refused:
+        check("x", ErrorCode.NOT_CONTROLLER)
+    assert refused.value.code is ErrorCode.NOT_CONTROLLER
+    assert "there is no group a, b" in str(no_group("a", "b"))
+
+
+def test_only_topics_are_told_to_be_missing_among_resources():
+    with pytest.raises(UserError):
+        check_resource(2, "x", NOT_THERE, "m")
+    with pytest.raises(KafkaError, match="m"):
+        check_resource(4, "x", NOT_THERE, "m")
+    for kind in (2, 4):
+        check_resource(kind, "x", 0, None)
+
+
+def listed(*offsets):
+    topics = {}
+    for name, index, offset, code in offsets:
+        answer = list_offsets.ListOffsetsPartitionResponse(
+            partition_index=index, error_code=code, offset=offset, timestamp=-1
+        )
+        topics.setdefault(name, []).append(answer)
+    return list_offsets.ListOffsetsResponse(
+        topics=[
+            list_offsets.ListOffsetsTopicResponse(name=name, partitions=parts)
+            for name, parts in topics.items()
+        ]
+    )
+
+
+def test_an_offset_is_asked_of_the_leader():
+    client = Client(listed(("t", 3, 42, 0)))
+    assert end_offset(client, "t", 3, -2, isolation=1) == 42
+    destination, request = client.asked[0]
+    assert destination == Leader("t", 3)
+    assert (request.replica_id, request.isolation_level) == (-1, 1)
+    (asked,) = request.topics[0].partitions
+    assert (request.topics[0].name, asked.partition_index, asked.timestamp) == ("t", 3, -2)
+    with pytest.raises(KafkaError):
+        end_offset(Client(listed(("t", 3, -1, ErrorCode.NOT_LEADER_OR_FOLLOWER))), "t", 3)
+
+
+def test_offsets_of_many_are_asked_once_a_leader_and_what_is_not_told_is_left_out():
+    leaders = {
+        ("t", 0): LeaderOf(1, 0),
+        ("t", 1): LeaderOf(2, 0),
+        ("s", 0): LeaderOf(1, 0),
+        ("t", 2): LeaderOf(9, 0),  # not among the brokers
+    }
+    wanted = [("t", 1), ("t", 0), ("s", 0), ("t", 2), ("t", 3)]
+    answers = [listed(("t", 0, 7, 0), ("s", 0, 8, 3)), listed(("t", 1, 9, 0))]
+    client = Client(*answers, leaders=leaders)
+    assert end_offsets(client, wanted, -2) == {("t", 0): 7, ("t", 1): 9}
+    assert client.refreshed == ["s", "t"]
+    assert [destination for destination, _ in client.asked] == [1, 2]
+    assert client.options == [{"timeout": ASIDE_SECONDS}] * 2
+    first = client.asked[0][1]
+    assert [(one.name, [p.partition_index for p in one.partitions]) for one in first.topics] == [
+        ("s", [0]),
+        ("t", [0]),
+    ]
+    assert {p.timestamp for one in first.topics for p in one.partitions} == {-2}
+    for error in (ConnectionLost("gone"), RequestTimedOut("late")):
+        client = Client(error, listed(("t", 1, 9, 0)), leaders=leaders)
+        assert end_offsets(client, wanted) == {("t", 1): 9}
+    assert end_offsets(Client(), []) == {}
+
+
+POSITIONS = [
+    (Position(offset=5), [], 5),
+    (Position(before_end=3), [0, 10], 7),
+    (Position(before_end=30), [4, 10], 4),
+    (Position(timestamp_ms=-1), [10], 10),
+    (Position(timestamp_ms=0), [0], 0),
+    (Position(timestamp_ms=77), [-1, 10], 10),
+]
+
+
+@pytest.mark.parametrize(("position", "offsets", "expected"), POSITIONS)
+def test_a_position_is_an_offset_of_the_partition(position, offsets, expected):
+    client = Client(*(listed(("t", 1, offset, 0)) for offset in offsets))
+    assert position.offset_in(client, "t", 1, isolation=1) == expected
+    assert client.answers == []
+    assert {request.isolation_level for _, request in client.asked} <= {1}
+
+
+@pytest.mark.parametrize(("offset", "expected"), [(2, 3), (3, 3), (5, 5), (9, 9), (10, 9)])
+def test_an_offset_outside_of_a_log_becomes_its_nearest_end(offset, expected):
+    client = Client(listed(("t", 1, 3, 0)), listed(("t", 1, 9, 0)))
+    assert within_log(client, ("t", 1), offset) == expected
+    timestamps = [r.topics[0].partitions[0].timestamp for _, r in client.asked]
+    assert timestamps == [-2, -1]
+
+
+def test_a_topic_is_created_as_it_was_asked_for_and_once():
+    result = create_topics.CreatableTopicResult(name="t", topic_id=bytes(16), error_code=0)
+    client = Client(create_topics.CreateTopicsResponse(topics=[result]))
+    found = create_topic(client, "t", 3, 2, {"a": "1"}, validate_only=True, timeout_ms=7)
+    assert found is result
+    (asked,) = client.request.topics
+    assert (asked.name, asked.num_partitions, asked.replication_factor) == ("t", 3, 2)
+    assert [(one.name, one.value) for one in asked.configs] == [("a", "1")]
+    assert (client.request.validate_only, client.request.timeout_ms) == (True, 7)
+    assert client.options == [{"retry_unknown": False}]
+    refused = result.replace(error_code=ErrorCode.TOPIC_ALREADY_EXISTS, error_message="it is there")
+    with pytest.raises(KafkaError, match="it is there"):
+        create_topic(Client(create_topics.CreateTopicsResponse(topics=[refused])), "t")
+
+
+def test_a_topic_is_deleted_once():
+    result = delete_topics.DeletableTopicResult(name="t", error_code=0)
+    client = Client(delete_topics.DeleteTopicsResponse(responses=[result]))
+    delete_topic(client, "t", timeout_ms=7)
+    assert [(one.name, one.topic_id) for one in client.request.topics] == [("t", bytes(16))]
+    assert (client.request.timeout_ms, client.options) == (7, [{"retry_unknown": False}])
+    gone = result.replace(error_code=NOT_THERE)
+    with pytest.raises(UserError, match="there is no topic t"):
+        delete_topic(Client(delete_topics.DeleteTopicsResponse(responses=[gone])), "t")
+
+
+def test_configs_are_changed_at_the_node_that_answers_for_them():
+    result = incremental_alter_configs.AlterConfigsResourceResponse(
+        error_code=0, error_message=None, resource_type=4, resource_name="1"
+    )
+    client = Client(incremental_alter_configs.IncrementalAlterConfigsResponse(responses=[result]))
+    changes = [("a", 0, "1"), ("b", 1, None), ("c", 2, "x")]
+    alter_configs(client, 4, "1", changes, node=3, validate_only=True)
+    destination, request = client.asked[0]
+    (asked,) = request.resources
+    assert (destination, request.validate_only) == (3, True)
+    assert (asked.resource_type, asked.resource_name) == (4, "1")
+    found = [(one.name, one.config_operation, one.value) for one in asked.configs]
+    assert found == changes
+
+
+def test_elections_tell_where_one_was_held_and_why_not():
+    def result(index, code, message=None):
+        return elections.PartitionResult(partition_id=index, error_code=code, error_message=message)
+
+    results = [
+        result(0, 0),
+        result(1, ErrorCode.ELECTION_NOT_NEEDED),
+        result(2, ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE, "it is down"),
+        result(3, ErrorCode.NOT_CONTROLLER),
+    ]
+    answer = elections.ElectLeadersResponse(
+        replica_election_results=[
+            elections.ReplicaElectionResult(topic="t", partition_result=results)
+        ]
+    )
+    client = Client(answer, answer)
+    expected = {("t", 0): None, ("t", 2): "it is down", ("t", 3): "NOT_CONTROLLER"}
+    assert elect_leaders(client, None) == expected
+    assert (client.request.election_type, client.request.topic_partitions) == (0, None)
+    elect_leaders(client, [], unclean=True)
+    assert client.request.election_type == 1
+
+
+def committed(*codes):
+    partitions = [
+        offset_commit.OffsetCommitResponsePartition(partition_index=index, error_code=code)
+        for index, code in enumerate(codes)
+    ]
+    topics = [offset_commit.OffsetCommitResponseTopic(name="t", partitions=partitions)]
+    return offset_commit.OffsetCommitResponse(topics=topics)
+
+
+def test_offsets_are_committed_together_and_a_refusal_is_told():
+    client = Client(committed(0, 0))
+    commit_offsets(client, "g", {("t", 0): 5, ("s", 2): 6, ("t", 1): 7})
+    destination, request = client.asked[0]
+    assert (destination, request.group_id) == (Coordinator("g"), "g")
+    found = {
+        (one.name, part.partition_index): part.committed_offset
+        for one in request.topics
+        for part in one.partitions
+    }
+    assert found == {("t", 0): 5, ("s", 2): 6, ("t", 1): 7}
+    assert len(request.topics) == 2
+    with pytest.raises(KafkaError, match="t-1"):
+        commit_offsets(Client(committed(0, ErrorCode.NOT_COORDINATOR)), "g", {("t", 0): 1})
+    commit_offsets(Client(), "g", {})
+
+
+@pytest.mark.parametrize(
+    ("code", "is_busy"),
+    [
+        (ErrorCode.NONE, False),
+        (ErrorCode.NON_EMPTY_GROUP, True),
+        (ErrorCode.UNKNOWN_MEMBER_ID, True),
+        (ErrorCode.REBALANCE_IN_PROGRESS, True),
+        (ErrorCode.NOT_COORDINATOR, False),
+    ],
+)
+def test_a_group_with_members_is_not_to_be_changed(code, is_busy):
+    if is_busy:
+        with pytest.raises(UserError, match="group g has members"):
+            check_idle("g", code)
+    else:
+        check_idle("g", code)
