@@ -9,15 +9,22 @@ topic 0 42           offset checkpoints: topic, partition, offset
 1 100                leader-epoch-checkpoint: epoch, start offset
 ```
 
+Ours end with a checksum that Kafka reads over, as it splits lines at blanks and tabs: behind a tab, the CRC-32C of all
+that is before it, a blank for each 0 and a tab for each 1, the highest bit first. A file of Kafka's has none, and a
+changed digit in it is not noticed; nor has one without entries.
+
 A file that does not parse, or cannot be read, is damage: `CheckpointDamaged` names it, and the caller rebuilds or
-refuses (mD3). There is no checksum, and no place for one that Kafka would read over: a changed digit is not noticed.
+refuses (mD3).
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from sys import intern
+
+import crc32c
 
 from log.disk.files import REAL_FILES, Files
 from log.disk.small_file import FileDamaged, read_small_file
@@ -31,6 +38,9 @@ LEADER_EPOCHS = "leader-epoch-checkpoint"
 
 TopicPartition = tuple[str, int]
 
+# The tab before it: one bit makes a digit of a blank.
+_CHECKSUM = re.compile(rb"\t([ \t]{32})\n\Z")
+
 
 class CheckpointDamaged(FileDamaged):
     """The file exists and is not a checkpoint; the message names it."""
@@ -38,14 +48,24 @@ class CheckpointDamaged(FileDamaged):
 
 def format_checkpoint(lines: Iterable[str]) -> bytes:
     body = list(lines)
-    return "\n".join(["0", str(len(body)), *body, ""]).encode()
+    text = "\n".join(["0", str(len(body)), *body]).encode()
+    return text + (b"\t" + _checksum(text) if body else b"") + b"\n"
+
+
+def _checksum(text: bytes) -> bytes:
+    return f"{crc32c.crc32c(text):032b}".translate({ord("0"): " ", ord("1"): "\t"}).encode()
 
 
 def parse_checkpoint(path: Path, text: bytes) -> list[list[str]]:
     """The entries, split at blanks."""
+    checksum = _CHECKSUM.search(text)
     try:
         if not text.endswith(b"\n"):
             raise ValueError("it is cut, its last line has no end")
+        if checksum is not None and checksum[1] != _checksum(text[: checksum.start()]):
+            raise ValueError(
+                "its checksum does not match. If it was edited on purpose, remove the blanks at its end"
+            )
         version, count, *lines = text.decode().splitlines()
         if int(version) != 0 or int(count) != len(lines):
             raise ValueError(f"version {version}, {count} entries announced, {len(lines)} present")
