@@ -120,14 +120,16 @@ class FollowerEpoch:
         history, which no epoch tells any more, and then be in the way of a batch that reaches over the leader's start;
         so it keeps us out of the ISR until we have done this (`may_join`).
 
-        Its producers are forgotten unless all of it is known to be committed. As leader we would answer that a batch is
-        here that never was in the leader's log (P5).
+        Unless all of it is known to be committed, its files go as well: after a crash that no checkpoint of the start
+        came before, another history would be here again (P3). So do its producers: as leader we would answer that a
+        batch is here that never was in the leader's log (P5).
         """
         if self._is_new or (end := self.log.log_end_offset) > leader_log_start_offset:
             return
-        self.log.delete_records_before(end)
         if self.replica.saved_watermark < end:
-            self.log.forget_producers()
+            self.start_at(end)
+        else:
+            self.log.delete_records_before(end)
 
     def take_watermark(self, high_watermark: int, leader_log_start_offset: int) -> None:
         """After append and truncation: follows the leader's high watermark and log start, as far as the log goes.

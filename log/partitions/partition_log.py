@@ -413,14 +413,6 @@ class PartitionLog(ReadableLog):
             _ = self.producers  # from the new start on they could not be read
             self._start_at(offset)
 
-    def forget_producers(self) -> None:
-        """What is known of producers is of another history than the leader's: they are those of the records in the log.
-
-        Raises KafkaError KAFKA_STORAGE_ERROR.
-        """
-        with self.storage(f"producer state of {self.directory.name}"):
-            self._producers.truncate(-1)
-
     def _start_at(self, offset: int) -> None:
         if offset > self.log_start_offset:
             self.log_start_offset = offset

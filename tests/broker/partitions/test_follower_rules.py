@@ -6,6 +6,8 @@ import pytest
 
 from broker.partitions.watchers import Interest
 from log.batches.batch import iter_batches
+from log.config import LogConfig
+from log.partitions.partition_log import PartitionLog
 from tests.broker.batches import batch
 from tests.cluster.data_side import open_harness, partition, topic
 from wire.errors import KafkaError, RemoteProtocolError
@@ -243,6 +245,24 @@ def test_of_what_the_leader_has_deleted_only_producers_of_committed_records_are_
     held.open_follower().drop_deleted(2)
     assert {producer for producer, _ in held.log.producers.entries()} == known
     assert held.log.log_start_offset == held.log.log_end_offset == 2
+
+
+@pytest.mark.parametrize(("watermark", "left"), [(1, 0), (2, 2)])
+def test_of_what_the_leader_has_deleted_a_crash_brings_back_committed_records_only(
+    harness, watermark, left
+):
+    """P3: the start is in memory, until the next checkpoint."""
+    held = follow(harness)
+    held.open_follower().append(batch(b"x", b"y"))
+    harness.flush()
+    held.saved_watermark = watermark
+    held.open_follower().drop_deleted(2)
+    harness.flush()
+    log = PartitionLog.open(
+        held.log.directory, LogConfig(), recovery_point=0, clean_shutdown=False, now_ms=0
+    )
+    assert log.log_end_offset - log.log_start_offset == left
+    log.close(clean=False)
 
 
 def test_the_log_s_start_does_not_go_back(harness):

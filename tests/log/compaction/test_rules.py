@@ -178,7 +178,7 @@ def test_the_epoch_of_a_producer_stays_when_its_last_marker_is_emptied(tmp_path)
     compact(log, now_ms=10, cleaned_to=0)
     compact(log, now_ms=10 + RETENTION_MS, cleaned_to=0)
     assert shape(log) == [(1, 1, 0), (2, 2, 1)]
-    log.forget_producers()
+    log._producers.truncate(-1)
     assert log.producers.get(1).epoch == 1
     compact(log, now_ms=10 + RETENTION_MS, cleaned_to=0)
     assert shape(log) == [(1, 1, 0), (2, 2, 1)]

@@ -104,7 +104,7 @@ def test_the_producers_of_another_history_are_forgotten_for_good(tmp_path):
     log.roll(0)
     append(log, 3, producer_id=8, producer_epoch=0, base_sequence=0)
     log.delete_records_before(6)
-    log.forget_producers()
+    log._producers.truncate(-1)
     assert facts(log.producers).keys() == set()
     log.close()
     log = open_log(tmp_path / "t-0", clean=True, log_start_offset=6)

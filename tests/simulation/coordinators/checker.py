@@ -109,7 +109,7 @@ class CoordinatorChecker(Checker):
                     begun.pop(batch.producer_id, None)
                 elif batch.is_transactional:
                     begun.setdefault(batch.producer_id, batch.base)
-        replica.log.forget_producers()
+        replica.log._producers.truncate(-1)
         found = dict(replica.log.producers.entries())
         self.rule(
             {number: one.epoch for number, one in found.items()} == epochs,
