@@ -32,7 +32,6 @@ from node.runtime.errors import StorageFailure
 from node.runtime.graceful import run_gracefully
 from node.runtime.threads import run_blocking
 from quorum.controller.server import RunningController
-from quorum.metadata.image import LOST_DIRECTORY
 from wire.errors import KafkaError
 from wire.transport.server import Server, serve_listener
 
@@ -158,6 +157,9 @@ async def _cancel_when(stop: trio.Event, scope: trio.CancelScope) -> None:
 async def _watch_directories(parts: Parts) -> None:
     """A directory that fails takes its replicas along; the controller hears of it and has others lead. Raises
     StorageFailure.
+
+    Of a replica that the controller has elsewhere it hears that it is there, where Kafka says that it is lost: when the
+    directory is back, the replica is as well, also one whose log a crash has taken before anything of it was durable.
     """
     directories, ctx = parts.storage.directories, parts.context
     while True:
@@ -170,7 +172,8 @@ async def _watch_directories(parts: Parts) -> None:
             ]
             for partition in lost:
                 if partition.state.directory_of(ctx.node_id) != failed.directory_id:
-                    parts.assignments.assign(partition.topic_id, partition.index, LOST_DIRECTORY)
+                    key = (partition.topic_id, partition.index)
+                    parts.assignments.assign(*key, failed.directory_id)
             ctx.partitions.reopen(lost)
             parts.lifecycle.report()
 
