@@ -68,6 +68,12 @@ def evaluate(frame: pd.DataFrame) -> list[Verdict]:
         Verdict("info", f"Metadata log: {text}."),
         *undated(shown, "records", "record", "Metadata log"),
     ]
+    unknown = by_type[by_type.index.str.startswith("UNKNOWN_")]
+    if len(unknown):
+        text = f"{count_text(unknown.sum(), 'record')} of a later Kafka ({', '.join(sorted(unknown.index))})"
+        verdicts.append(
+            Verdict("warn", f"Metadata log: {text}; what they change is in no analysis.")
+        )
     snapshots = frame[frame["kind"] == "snapshot"]
     if len(snapshots):
         latest = snapshots.loc[snapshots["end_offset"].idxmax()]

@@ -91,7 +91,7 @@ def diff(
 
     def state_of(side: str) -> MetadataState:
         where, at = _side(side, path)
-        return load_state(where, controllers, at)
+        return load_state(where, controllers, at, what=f"the state {side}")
 
     rows = list(state_differences(state_of(before), state_of(after)))
     if not show_data(rows, output):
@@ -212,9 +212,17 @@ def find(
 
 
 def load_state(
-    path: Path | None, controllers: Controllers, at: int | None, as_of: str | None = None
+    path: Path | None,
+    controllers: Controllers,
+    at: int | None,
+    as_of: str | None = None,
+    *,
+    what: str = "this",
 ) -> MetadataState:
-    """The state at an offset, or as of a time; the newest when neither is given. Raises UserError."""
+    """The state at an offset, or as of a time; the newest when neither is given. Raises UserError.
+
+    `what` is stale if records of a later Kafka were left out.
+    """
     from trimaran.cli.metadata_source import open_source
     from trimaran.client.positions import parse_time_ms
     from trimaran.metadata.source import offset_as_of, replay
@@ -231,7 +239,7 @@ def load_state(
         if time_ms is not None:
             at = offset_as_of(source, time_ms)
         state = replay(source, at)
-    say_unknown(state.unknown)
+    say_unknown(state.unknown, what)
     return state
 
 

@@ -151,10 +151,10 @@ def say(text: str) -> None:
         complain(text)
 
 
-def say_unknown(unknown: str) -> None:
+def say_unknown(unknown: str, what: str = "this") -> None:
     """Says that what was shown may be stale, if there are records of a later Kafka (`MetadataState.unknown`)."""
     if unknown:
-        say(f"this may be stale: left out {unknown}")
+        say(f"{what} may be stale: left out {unknown}")
 
 
 def complain(text: object) -> None:

@@ -331,6 +331,15 @@ def test_metadata_churn(spark):
     assert "10 records, 76 B; most are NoOpRecord (90 %)" in told.text
     assert "2 snapshots, the latest of 2.0 KiB" in told.text
     assert "not whole: damaged at position 7" in told.text
+    assert "later Kafka" not in told.text
+
+
+def test_metadata_churn_counts_records_of_a_later_kafka(spark):
+    types = ["NoOpRecord", "UNKNOWN_29", "UNKNOWN_29", "UNKNOWN_2"]
+    records = [("log", at(i), name, 4) for i, name in enumerate(types)]
+    told = analysed(spark, "metadata_churn", metadata_records=records, metadata_snapshots=[])
+    assert "3 records of a later Kafka (UNKNOWN_2, UNKNOWN_29); what they change" in told.text
+    assert "warn" in told.levels
 
 
 def test_unclean_elections(spark):

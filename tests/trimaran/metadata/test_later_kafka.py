@@ -85,6 +85,13 @@ def test_an_image_counts_it_and_says_so(node, capsys):
     assert told.err.strip() == SAID
 
 
+def test_a_difference_says_which_of_the_states_may_be_stale(node, capsys):
+    metadata_state.diff("3", "6", path=node)
+    told = capsys.readouterr()
+    assert "/configs/TOPIC:orders" in told.out
+    assert told.err.strip() == SAID.replace("this", "the state 6")
+
+
 def test_a_history_says_so(node, capsys):
     history.partitions("orders/0", node)
     assert SAID in capsys.readouterr().err
