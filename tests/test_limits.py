@@ -301,6 +301,12 @@ TABLE = {
             ERRORS,
         ),
         Limit(
+            "offsets of a transaction, in a partition of __consumer_offsets",
+            "broker.groups.store:PENDING_OFFSETS_MAX",
+            "INVALID_COMMIT_OFFSET_SIZE",
+            ERRORS,
+        ),
+        Limit(
             "length of a transaction",
             "transaction.max.timeout.ms",
             "INVALID_TRANSACTION_TIMEOUT",

@@ -55,6 +55,14 @@ class PendingTransactions(Generic[K, V]):
         """Whether an open transaction has a record of this key."""
         return key in self._by_key
 
+    def has(self, producer_id: int, key: K) -> bool:
+        """Whether the producer's transaction has a record of this key."""
+        return key in self._keys.get(producer_id, ())
+
+    def count_of(self, producer_id: int) -> int:
+        """How many keys the producer's transaction has records of."""
+        return len(self._keys.get(producer_id, ()))
+
     def last(self, key: K) -> V:
         """The newest record of a key that is here."""
         return max(self._by_key[key].values(), key=lambda record: record.offset).value
@@ -86,7 +94,8 @@ class PendingTransactions(Generic[K, V]):
         if not is_commit:
             return []
         for record in records:
-            self.supersede(record.key, record.offset)
+            if record.key in self._by_key:
+                self.supersede(record.key, record.offset)
         return records
 
     def _remove(self, key: K, producer_id: int) -> PendingRecord[K, V]:

@@ -262,7 +262,8 @@ class GroupCoordinator:
         if verified_from is not None and epoch.producers.ended_since(producer.id, verified_from):
             raise KafkaError(ErrorCode.INVALID_TXN_STATE)
         return epoch.decide(
-            lambda shard, at: shard.commit_offsets_in_transaction(request, at), producer
+            lambda shard, at: shard.commit_offsets_in_transaction(request, at, producer.id),
+            producer,
         )
 
     def unverified_from(self, group_id: str, producer: Producer) -> int | None:

@@ -102,8 +102,8 @@ def all_may(_topic_id: bytes, _partition: int) -> ErrorCode:
     return ErrorCode.NONE
 
 
-def _all_fit(_topic: str, _partition: int, _metadata: str) -> bool:
-    return True
+def _all_fit(_topic: str, _partition: int, _metadata: str) -> ErrorCode:
+    return ErrorCode.NONE
 
 
 def decide_commit(
@@ -111,10 +111,10 @@ def decide_commit(
     limits: GroupLimits,
     now_ms: int,
     check: CheckPartition = all_may,
-    metadata_fits: Callable[[str, int, str], bool] = _all_fit,
+    refusal: Callable[[str, int, str], ErrorCode] = _all_fit,
 ) -> Result[GroupRecord, OffsetCommitResponse]:
-    """The records of an admitted commit; each topic has its name, and its id if known. What does not fit with what all
-    groups have committed so is refused as if it were too large by itself.
+    """The records of an admitted commit; each topic has its name, and its id if known. `refusal` says what has no room
+    beside what was committed before.
     """
     records: list[GroupRecord] = []
     topics = []
@@ -125,10 +125,7 @@ def decide_commit(
             code = check(topic.topic_id, partition.partition_index)
             code = code or check_partition(partition, limits)
             metadata = partition.committed_metadata or ""
-            if code is ErrorCode.NONE and not metadata_fits(
-                topic.name, partition.partition_index, metadata
-            ):
-                code = ErrorCode.OFFSET_METADATA_TOO_LARGE
+            code = code or refusal(topic.name, partition.partition_index, metadata)
             partitions.append(
                 OffsetCommitResponsePartition(
                     partition_index=partition.partition_index, error_code=code

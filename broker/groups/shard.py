@@ -40,7 +40,7 @@ from broker.groups.operation import (
 from broker.groups.ports import KnowsTopic
 from broker.groups.records import GroupRecord, Tombstones, offset_tombstone
 from broker.groups.removals import Removals
-from broker.groups.store import GroupStore, MetadataRoom
+from broker.groups.store import GroupStore, OffsetsRoom
 from broker.groups.walks import Walk, Walks
 from node.runtime.deferred import Result
 from wire.errors import ErrorCode, KafkaError
@@ -55,6 +55,9 @@ from wire.records.groups import GroupMetadataKey, GroupMetadataValue
 from wire.schema import Message
 
 S = GroupState
+
+# Who waits for a JoinGroup or a SyncGroup is in one of these.
+_REBALANCING = (S.PREPARING_REBALANCE, S.COMPLETING_REBALANCE)
 
 _EXPIRY = TimerKey(Timer.EXPIRY)
 _WALK = TimerKey(Timer.WALK)
@@ -143,7 +146,8 @@ class GroupCoordinatorShard:
 
     def close(self, at: Instant) -> None:
         """The epoch is over: whoever waits is told NOT_COORDINATOR."""
-        for group in self.groups.values():
+        waiting = [one for one in self.groups.values() if one.state in _REBALANCING]
+        for group in waiting:
             if any(one.join is not None or one.sync is not None for one in group.members.values()):
                 rebalance.answer_all(self._operation(group, at), ErrorCode.NOT_COORDINATOR)
         for write in self._awaited:
@@ -286,24 +290,25 @@ class GroupCoordinatorShard:
         return self._decide_commit(request, at)
 
     def commit_offsets_in_transaction(
-        self, request: OffsetCommitRequest, at: Instant
+        self, request: OffsetCommitRequest, at: Instant, producer_id: int
     ) -> Result[GroupRecord, OffsetCommitResponse]:
         """To be written in the producer's transaction. Raises KafkaError as `offsets.check_transactional_commit`."""
         if (consumer := self.consumer_group(request.group_id)) is not None:
             check = consumer_offsets.check_transactional_commit(consumer, request)
-            return self._decide_commit(request, at, check)
+            return self._decide_commit(request, at, check, producer_id)
         group = self.groups.get(request.group_id)
         offsets.check_transactional_commit(group, request, self.store.knows(request.group_id))
-        return self._decide_commit(request, at)
+        return self._decide_commit(request, at, producer_id=producer_id)
 
     def _decide_commit(
         self,
         request: OffsetCommitRequest,
         at: Instant,
         check: consumer_offsets.CheckPartition = offsets.all_may,
+        producer_id: int | None = None,
     ) -> Result[GroupRecord, OffsetCommitResponse]:
-        room = MetadataRoom(self.store, request.group_id)
-        return offsets.decide_commit(request, self.limits, at.now_ms, check, room.fits)
+        room = OffsetsRoom(self.store, request.group_id, producer_id)
+        return offsets.decide_commit(request, self.limits, at.now_ms, check, room.refusal)
 
     def fetch_offsets(
         self, request: OffsetFetchRequestGroup, *, require_stable: bool = False

@@ -17,6 +17,7 @@ from broker.coordination.transactions import PendingTransactions
 from broker.groups.consumer.group import ConsumerGroup
 from broker.groups.memory import Account
 from broker.groups.records import GroupKey, GroupRecord, GroupValue
+from wire.errors import ErrorCode
 from wire.records.consumer_groups import ConsumerGroupKey, ConsumerGroupValue
 from wire.records.groups import (
     GroupMetadataKey,
@@ -25,6 +26,9 @@ from wire.records.groups import (
     OffsetCommitValue,
     encode_group_key,
 )
+
+# Of one transaction in one shard: they count at once when its marker comes, 15 ms.
+PENDING_OFFSETS_MAX = 10_000
 
 _PendingKey = tuple[str | int | bytes, ...]
 
@@ -65,10 +69,14 @@ class GroupStore:
         key, value = record
         if isinstance(key, OffsetCommitKey):
             if isinstance(value, OffsetCommitValue):
-                self.note_metadata(self.offset(key.group, key.topic, key.partition), value)
                 try:
-                    self.offsets[key.group][key.topic][key.partition] = value
+                    partitions = self.offsets[key.group][key.topic]
+                    before = partitions.get(key.partition)
+                    if value.metadata or before is not None:
+                        self.note_metadata(before, value)
+                    partitions[key.partition] = value
                 except KeyError:
+                    self.note_metadata(None, value)
                     topics = self.offsets.setdefault(key.group, {})
                     topics.setdefault(key.topic, {})[key.partition] = value
                     self.emptied.discard(key.group)
@@ -139,15 +147,21 @@ class GroupStore:
         """Whether the group exists by the offsets that it has, or had."""
         return group_id in self.offsets or group_id in self.emptied
 
-    def offset_count(self) -> int:
-        """How many offsets are committed, of all groups."""
-        return sum(
-            len(partitions) for topics in self.offsets.values() for partitions in topics.values()
-        )
+    def offset_count(self, group_id: str) -> int:
+        """How many offsets of the group are committed."""
+        return sum(map(len, self.offsets.get(group_id, {}).values()))
 
     def is_pending(self, group_id: str, topic: str, partition: int) -> bool:
         """Whether an open transaction commits an offset here (KIP-447)."""
         return (group_id, topic, partition) in self._pending
+
+    def pends(self, producer_id: int, group_id: str, topic: str, partition: int) -> bool:
+        """Whether the producer's open transaction commits an offset here."""
+        return self._pending.has(producer_id, (group_id, topic, partition))
+
+    def pending_count(self, producer_id: int) -> int:
+        """How many offsets the producer's open transaction commits."""
+        return self._pending.count_of(producer_id)
 
     def pending_offsets(self) -> Iterator[tuple[str, str, int, OffsetCommitValue]]:
         """Of open transactions, as `(group, topic, partition, value)`; each as it is now: replay may come between."""
@@ -187,17 +201,31 @@ class GroupStore:
         )
 
 
-class MetadataRoom:
-    """Whether the metadata of a commit's offsets, one after the other, fit into what the broker keeps of such."""
+class OffsetsRoom:
+    """Whether the offsets of a commit, one after the other, fit into what the broker keeps: their metadata, and what a
+    transaction of `producer_id` may commit.
+    """
 
-    def __init__(self, store: GroupStore, group_id: str) -> None:
+    def __init__(self, store: GroupStore, group_id: str, producer_id: int | None = None) -> None:
         self._store = store
         self._group_id = group_id
+        self._producer_id = producer_id
         self._taken = 0
+        self._new = 0
 
-    def fits(self, topic: str, partition: int, metadata: str) -> bool:
-        if not metadata:
-            return True
+    def refusal(self, topic: str, partition: int, metadata: str) -> ErrorCode:
+        """NONE, or what the answer says of an offset for which there is no room."""
+        if metadata and not self._metadata_fits(topic, partition, metadata):
+            return ErrorCode.OFFSET_METADATA_TOO_LARGE
+        if self._producer_id is None:
+            return ErrorCode.NONE
+        if not self._store.pends(self._producer_id, self._group_id, topic, partition):
+            if self._new >= PENDING_OFFSETS_MAX - self._store.pending_count(self._producer_id):
+                return ErrorCode.INVALID_COMMIT_OFFSET_SIZE
+            self._new += 1
+        return ErrorCode.NONE
+
+    def _metadata_fits(self, topic: str, partition: int, metadata: str) -> bool:
         before = self._store.offset(self._group_id, topic, partition)
         more = self._taken + len(metadata) - (0 if before is None else len(before.metadata))
         if not self._store.account.metadata_fits(more):

@@ -30,6 +30,7 @@ from broker.replication.fetch_client import (
     Key,
     PartitionFetchState,
 )
+from node.runtime.turns import in_turns
 from wire.client.backoff import ExponentialBackoff
 from wire.client.errors import ConnectionLost, RequestTimedOut, VersionMismatch
 from wire.errors import ErrorCode, KafkaError, RemoteProtocolError
@@ -309,6 +310,10 @@ class Fetcher:
         try:
             if data.diverging_epoch.end_offset >= 0:
                 diverging, before = data.diverging_epoch, follower.reached
+                at = follower.diverging_at(diverging.epoch, diverging.end_offset)
+                await in_turns(follower.cut_segments_above(at), 1)
+                if follower.ended:
+                    return False
                 follower.truncate_diverging(diverging.epoch, diverging.end_offset)
                 _check_moved(follower, before)
             else:
@@ -394,12 +399,16 @@ class Fetcher:
                     to_offset=leader_end,
                 )
                 await _prepare_cuts([(follower, leader_end)])
+                await in_turns(follower.cut_segments_above(leader_end), 1)
                 if not follower.ended:
                     follower.truncate_to(leader_end)
             else:
                 leader_start = await self._leader_offset(connection, follower, EARLIEST_LOCAL)
                 if not follower.ended and leader_start > follower.log.log_end_offset:
-                    follower.start_at(leader_start)
+                    await _prepare_cuts([(follower, 0)])
+                    await in_turns(follower.cut_segments_above(0), 1)
+                    if not follower.ended:
+                        follower.start_at(leader_start)
             if not follower.ended:
                 _check_moved(follower, before)
         except _LeaderError as refusal:

@@ -251,6 +251,7 @@ class PartitionLog(ReadableLog):
             if must_roll(active, self.config, len(data), last_offset, last.max_timestamp, now_ms):
                 self._roll(self._base_of_next(views[0].base_offset, last_offset), now_ms)
             self._write(data, views, now_ms)
+            self._producers.go_on()
             for view in views:
                 if view.producer_id >= 0:
                     self._follow_producer(producers, view)
@@ -282,7 +283,7 @@ class PartitionLog(ReadableLog):
     def _roll(self, base_offset: int, now_ms: int) -> None:
         if self._segments.active.size:
             _ = self.producers  # it leaves a snapshot although nobody asked for it
-            self._producers.take_snapshot()
+            self._producers.begin_snapshot()
         self._begin_segment(base_offset, now_ms)
 
     # Transactions

@@ -11,23 +11,39 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from log.disk.files import Files
-from log.producers.snapshots import load_producers, remove_snapshots, write_snapshot
+from log.producers.snapshots import (
+    SnapshotInPieces,
+    load_producers,
+    remove_snapshots,
+    write_snapshot,
+    write_snapshot_in_pieces,
+)
 from log.producers.state import ProducerState
 from log.segments.segment import SNAPSHOT_SUFFIX, Segment, file_name
 from log.segments.segments import Segments
 from log.steps import Steps
 
+# A snapshot of more producers is made in pieces, one with each append: 5 ms, and 2 ms.
+AT_ONCE_MAX, PIECE = 5_000, 2_000
+
 
 class ProducerStateManager:
     """`state` is that at the log's end; None until it is loaded, and after a truncation. Methods raise OSError."""
 
-    __slots__ = ("_directory", "_files", "_segments", "state")  # one for each open log
+    __slots__ = (
+        "_directory",
+        "_files",
+        "_segments",
+        "_unfinished",
+        "state",
+    )  # one for each open log
 
     def __init__(self, directory: Path, segments: Segments, files: Files) -> None:
         self.state: ProducerState | None = None
         self._directory = directory
         self._segments = segments
         self._files = files
+        self._unfinished: SnapshotInPieces | None = None
 
     def load(self, start_offset: int, end_offset: int) -> Steps[ProducerState]:
         """Builds the state from the newest snapshot and the headers behind it, for a log with these offsets. One that
@@ -49,9 +65,31 @@ class ProducerStateManager:
         if self.state is not None:
             write_snapshot(self._directory, self.state, self._files, durable=durable)
 
+    def begin_snapshot(self) -> None:
+        """The same for who has little time: of many producers it follows with `go_on`, and not if the log is closed or
+        cut before. One that is under way comes first.
+        """
+        if self.state is None or len(self.state) <= AT_ONCE_MAX:
+            self.take_snapshot()
+        elif self._unfinished is None:
+            self._unfinished = SnapshotInPieces(self.state)
+
+    def go_on(self) -> None:
+        """Makes the next piece of a snapshot that was begun."""
+        if (unfinished := self._unfinished) is None:
+            return
+        unfinished.go_on(PIECE)
+        if unfinished.is_complete:
+            self._unfinished = None
+            write_snapshot_in_pieces(self._directory, unfinished, self._files)
+
+    def forget(self) -> None:
+        """The state is built anew when it is asked for."""
+        self.state = self._unfinished = None
+
     def truncate(self, end_offset: int) -> None:
         """The log ends at `end_offset` now."""
-        self.state = None
+        self.forget()
         remove_snapshots(self._directory, self._files, above=end_offset)
 
     def drop_damaged(self) -> None:

@@ -17,6 +17,7 @@ import logging
 import struct
 from bisect import bisect_right
 from collections.abc import Sequence
+from itertools import islice
 from pathlib import Path
 
 import crc32c
@@ -43,10 +44,39 @@ _CRC_START = 6
 
 
 def format_snapshot(state: ProducerState) -> bytes:
-    out = bytearray(_HEAD.pack(1, 0, len(state)))
-    for producer_id, entry in state.entries():
+    pieces = SnapshotInPieces(state)
+    pieces.go_on(len(state))
+    return pieces.data()
+
+
+class SnapshotInPieces:
+    """The snapshot of a state as it is now, made while that goes on: an entry is written down before it changes."""
+
+    def __init__(self, state: ProducerState) -> None:
+        self.end_offset = state.end_offset
+        self._state = state
+        self._left = dict(state.entries())
+        self._order = iter(list(self._left))
+        self._out = bytearray(_HEAD.pack(1, 0, len(state)))
+        state.before_change = self._note
+
+    @property
+    def is_complete(self) -> bool:
+        return not self._left
+
+    def _note(self, producer_id: int, entry: ProducerEntry) -> None:
+        if self._left.pop(producer_id, None) is not None:
+            self._pack(producer_id, entry)
+
+    def go_on(self, count: int) -> None:
+        """Writes down so many entries more, the longest idle first."""
+        for producer_id in islice(self._order, count):
+            if (entry := self._left.pop(producer_id, None)) is not None:
+                self._pack(producer_id, entry)
+
+    def _pack(self, producer_id: int, entry: ProducerEntry) -> None:
         kept = entry.batches[-1] if entry.batches else None
-        out += _ENTRY.pack(
+        self._out += _ENTRY.pack(
             producer_id,
             entry.epoch,
             kept.last_sequence if kept else -1,
@@ -56,8 +86,13 @@ def format_snapshot(state: ProducerState) -> bytes:
             entry.coordinator_epoch,
             entry.transaction_start,
         )
-    struct.pack_into(">I", out, 2, crc32c.crc32c(memoryview(out)[_CRC_START:]))
-    return bytes(out)
+
+    def data(self) -> bytes:
+        """The file, of a snapshot that is complete."""
+        assert self.is_complete
+        self._state.before_change = None
+        struct.pack_into(">I", self._out, 2, crc32c.crc32c(memoryview(self._out)[_CRC_START:]))
+        return bytes(self._out)
 
 
 def parse_snapshot(data: bytes, end_offset: int) -> ProducerState:
@@ -105,8 +140,17 @@ def write_snapshot(
     directory: Path, state: ProducerState, files: Files, *, durable: bool = False
 ) -> None:
     """Writes the state under its end offset; `durable` syncs it, and its name. Raises OSError."""
+    _write(directory, state.end_offset, format_snapshot(state), files, durable=durable)
+
+
+def write_snapshot_in_pieces(directory: Path, complete: SnapshotInPieces, files: Files) -> None:
+    """The same of one that was made in pieces, unsynced. Raises OSError."""
+    _write(directory, complete.end_offset, complete.data(), files, durable=False)
+
+
+def _write(directory: Path, end_offset: int, data: bytes, files: Files, *, durable: bool) -> None:
     write = write_atomically if durable else write_unsynced
-    write(directory / file_name(state.end_offset, SNAPSHOT_SUFFIX), format_snapshot(state), files)
+    write(directory / file_name(end_offset, SNAPSHOT_SUFFIX), data, files)
 
 
 def remove_snapshots(

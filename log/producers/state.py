@@ -8,7 +8,8 @@ asked coordinators (`Verifications`).
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from itertools import islice
 from typing import NamedTuple
 
 from log.batches.batch import BatchView
@@ -20,6 +21,8 @@ from log.segments.transaction_index import AbortedTransaction
 from wire.errors import ErrorCode, KafkaError
 
 PRODUCERS_MAX = 100_000  # about 60 MiB; the longest idle go first, as if their ids had expired
+# So many are looked at for an idle one; where all of these are in transactions there is one more for the time being.
+_LOOKED_AT = 100
 EPOCH_MAX = (1 << 15) - 1
 BUMPING_TRANSACTION_VERSION = (
     2  # from this `transaction.version` on a marker has an epoch of its own (KIP-890)
@@ -43,6 +46,8 @@ class ProducerState:
         self._producers: dict[int, ProducerEntry] = {}
         self._transactions = OpenTransactions()
         self._verifications = Verifications()
+        # Is given an entry, with its producer id, before it changes.
+        self.before_change: Callable[[int, ProducerEntry], object] | None = None
 
     def __len__(self) -> int:
         return len(self._producers)
@@ -197,6 +202,8 @@ class ProducerState:
             entry = ProducerEntry()
             if len(self._producers) >= PRODUCERS_MAX:
                 self._forget_longest_idle()
+        elif self.before_change is not None:
+            self.before_change(view.producer_id, entry)
         self._producers[view.producer_id] = entry
         self._verifications.end(view.producer_id)
         entry.enter_epoch(view.producer_epoch)
@@ -252,10 +259,13 @@ class ProducerState:
                 del self._producers[producer_id]
 
     def _forget_longest_idle(self) -> None:
-        for producer_id, entry in self._producers.items():
-            if entry.transaction_start == NO_TRANSACTION:
-                del self._producers[producer_id]
+        """Makes room for one more. A producer in a transaction is not idle: it is looked at again after all others."""
+        for producer_id, entry in list(islice(self._producers.items(), _LOOKED_AT)):
+            if len(self._producers) < PRODUCERS_MAX:
                 return
+            del self._producers[producer_id]
+            if entry.transaction_start != NO_TRANSACTION:
+                self._producers[producer_id] = entry
 
 
 def _fenced(producer_id: int, epoch: int, current: int) -> KafkaError:

@@ -20,10 +20,9 @@ def group_metrics(groups: GroupCoordinator) -> Families:
         shards += 1
         for listed in groups.listed(shard):
             for one in listed:
-                states[one.group_type.lower(), one.group_state] += 1
+                states[one.group_type, one.group_state] += 1
+                offsets += shard.store.offset_count(one.group_id)
             yield None
-        offsets += shard.store.offset_count()
-        yield None
     yield gauges(
         "kafka_server_groupmetadatamanager_numgroups",
         "Groups that this broker coordinates.",

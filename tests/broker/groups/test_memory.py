@@ -7,15 +7,20 @@ import pytest
 from broker.coordination.shard import Producer
 from broker.groups import memory
 from broker.groups.arrivals import ABANDONED_SECONDS, KEPT_PER_CONNECTION, Arrivals, is_arriving
+from broker.groups.group import ClassicGroup
 from broker.groups.limits import NEW_MEMBER_JOIN_TIMEOUT_MS
 from broker.groups.memory import MEMBER_BYTES, Account, GroupMemory
+from broker.groups.records import GroupRecord
+from broker.groups.store import PENDING_OFFSETS_MAX, GroupStore
 from tests.broker.groups.driver import Driver
+from tests.slow_steps import no_slow_steps
 from wire.errors import ErrorCode
 from wire.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
 )
+from wire.records.groups import OffsetCommitKey, OffsetCommitValue
 
 E = ErrorCode
 FULL = E.GROUP_MAX_SIZE_REACHED
@@ -262,7 +267,7 @@ def test_the_offsets_of_one_commit_count_together(driver):
 def test_what_open_transactions_commit_counts_until_they_end(driver, is_commit):
     producer = Producer(7, 0)
     for _ in range(2):  # the second in the place of the first
-        result = driver.shard.commit_offsets_in_transaction(commit_of(80), driver.at)
+        result = driver.shard.commit_offsets_in_transaction(commit_of(80), driver.at, 7)
         for record in result.records:
             driver.shard.replay(len(driver.log), record, producer)
     assert committed(driver, "x" * 30, partition=1) is E.OFFSET_METADATA_TOO_LARGE
@@ -271,6 +276,61 @@ def test_what_open_transactions_commit_counts_until_they_end(driver, is_commit):
         E.OFFSET_METADATA_TOO_LARGE if is_commit else E.NONE
     )
     assert driver.shard.account.pending_metadata_bytes == 0
+
+
+def test_a_transaction_commits_so_many_offsets_of_a_group_and_no_more(driver, monkeypatch):
+    """It may commit each of them anew; another transaction has room of its own."""
+    monkeypatch.setattr("broker.groups.store.PENDING_OFFSETS_MAX", 3)
+
+    def commit(producer, *partitions):
+        wanted = [
+            OffsetCommitRequestPartition(
+                partition_index=one, committed_offset=1, committed_metadata=""
+            )
+            for one in partitions
+        ]
+        topic = OffsetCommitRequestTopic(name="t", partitions=wanted)
+        request = OffsetCommitRequest(group_id="g", topics=[topic])
+        decide = driver.shard.commit_offsets_in_transaction
+        result = decide(request, driver.at, producer.id)
+        for record in result.records:
+            driver.shard.replay(len(driver.log), record, producer)
+        return [one.error_code for one in result.response.topics[0].partitions]
+
+    one, other = Producer(7, 0), Producer(8, 0)
+    assert commit(one, 0, 1) == [E.NONE] * 2
+    assert commit(one, 2, 3, 0, 4) == [
+        E.NONE,
+        E.INVALID_COMMIT_OFFSET_SIZE,
+        E.NONE,
+        E.INVALID_COMMIT_OFFSET_SIZE,
+    ]
+    assert commit(one, 0, 1, 2) == [E.NONE] * 3
+    assert commit(other, 3, 4, 5) == [E.NONE] * 3
+    driver.shard.complete_transaction(one, True)
+    assert commit(one, 3, 4) == [E.NONE] * 2
+
+
+async def test_the_most_offsets_that_a_transaction_commits_count_in_one_step():
+    producer, store = Producer(7, 0), GroupStore()
+    for index in range(PENDING_OFFSETS_MAX):
+        key = OffsetCommitKey(group="g", topic="t", partition=index)
+        value = OffsetCommitValue(offset=index, metadata="", commit_timestamp=0)
+        store.replay(index, GroupRecord(key, value), producer)
+    with no_slow_steps():
+        store.complete_transaction(producer, True)
+    assert store.offset_count("g") == PENDING_OFFSETS_MAX
+
+
+async def test_a_shard_with_very_many_groups_ends_in_one_step(driver):
+    """Nobody waits in most of them."""
+    for number in range(200_000):
+        driver.shard.groups[f"g{number}"] = ClassicGroup(f"g{number}", 0)
+    assert joined(driver, "a") is None
+    with no_slow_steps(10_000):
+        driver.shard.close(driver.at)
+        answers = {one.token: one.response for one in driver.shard.take().responses}
+    assert answers["a"].error_code == E.NOT_COORDINATOR
 
 
 # -- who has no connection any more

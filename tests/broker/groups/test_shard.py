@@ -196,7 +196,7 @@ def test_offsets_are_read_and_committed_by_the_rules_of_the_kind(driver):
             group_id=group, generation_id_or_member_epoch=1, member_id="x", topics=[]
         )
         with pytest.raises(KafkaError) as refusal:
-            driver.shard.commit_offsets_in_transaction(request, driver.at)
+            driver.shard.commit_offsets_in_transaction(request, driver.at, 7)
         assert refusal.value.code is code
 
 

@@ -1,16 +1,29 @@
-"""A large answer of a leader is taken over some batches at a time, and a cut of many logs writes one checkpoint."""
+"""A large answer of a leader is taken over some batches at a time; a cut of many logs writes one checkpoint, and one of
+many segments takes some at a time.
+"""
 
 import pytest
 
+from broker.partitions import follower as follower_module
 from broker.partitions.follower import FollowerEpoch, in_runs
 from broker.replication import fetcher
 from log.directories.offset_checkpoints import OffsetCheckpoints
 from log.disk.checkpoints import RECOVERY_POINTS, read_offsets
 from log.disk.files import REAL_FILES
 from log.partitions import fetched_batches
+from log.segments.segments import Segments
+from tests.broker.batches import append
 from tests.broker.partitions.replicas import until
-from tests.broker.replication.stub_leader import answered, data, follow, followed, record
-from tests.broker.replication.test_fetcher_rules import once
+from tests.broker.replication.stub_leader import (
+    NEWEST,
+    OLDEST,
+    answered,
+    data,
+    follow,
+    followed,
+    record,
+)
+from tests.broker.replication.test_fetcher_rules import OUT_OF_RANGE, once
 from tests.counted_work import Work
 from wire.messages.fetch import EpochEndOffset
 
@@ -69,6 +82,35 @@ async def test_cuts_of_many_logs_are_noted_at_once_and_in_a_thread(tmp_path, mon
         assert saved.calls == saved.elsewhere <= 2
         points = read_offsets(tmp_path / RECOVERY_POINTS, REAL_FILES)
         assert points == {("t", index): 2 for index in range(many)}
+
+
+@pytest.mark.parametrize(
+    ("answer", "offsets", "kept"),
+    [
+        ({"diverging_epoch": EpochEndOffset(epoch=0, end_offset=3)}, {}, (0, 3)),
+        ({"diverging_epoch": EpochEndOffset(epoch=0, end_offset=0)}, {}, (0, 0)),
+        ({"error_code": OUT_OF_RANGE}, {NEWEST: (5, 0), OLDEST: (0, 0)}, (0, 5)),
+        ({"error_code": OUT_OF_RANGE}, {NEWEST: (90, 0), OLDEST: (80, 0)}, (80, 80)),
+    ],
+)
+async def test_a_cut_of_many_segments_takes_some_away_at_a_time(
+    tmp_path, monkeypatch, answer, offsets, kept
+):
+    monkeypatch.setattr(follower_module, "SEGMENTS_AT_ONCE", 4)
+    async with followed(tmp_path, records=0) as (harness, leader):
+        log = harness.leader().log
+        for _ in range(30):
+            append(harness, b"mine")
+            log.roll(0)
+        harness.flush()
+        leader.offsets = offsets
+        leader.answer = once(answered(data(**answer)))
+        dropped = Work(monkeypatch, Segments, "drop_last")
+        follow(harness)
+        await until(lambda: len(leader.fetches) >= 2)
+        assert (log.log_start_offset, log.log_end_offset) == kept
+        assert dropped.calls >= 25
+        assert dropped.in_longest_step <= 5
 
 
 def test_runs_are_whole_batches_and_lose_no_byte():

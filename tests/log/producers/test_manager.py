@@ -4,7 +4,10 @@ import random
 
 import pytest
 
+from log.config import LogConfig
 from log.producers.entry import Duplicate
+from log.producers.snapshots import parse_snapshot
+from log.segments.segment import SNAPSHOT_SUFFIX, file_name
 from tests.log.helpers import append, batch_bytes, fill, open_log, view_of
 from wire.errors import KafkaError
 
@@ -16,9 +19,13 @@ def facts(state):
     }
 
 
+@pytest.mark.parametrize("in_pieces", [False, True])
 @pytest.mark.parametrize("seed", range(5))
-def test_the_state_is_a_function_of_the_log(tmp_path, seed):
+def test_the_state_is_a_function_of_the_log(tmp_path, monkeypatch, seed, in_pieces):
     """I3: however the log is opened, cut or reopened, with or without its snapshots."""
+    if in_pieces:
+        monkeypatch.setattr("log.producers.manager.AT_ONCE_MAX", 0)
+        monkeypatch.setattr("log.producers.manager.PIECE", 1)
     r = random.Random(seed)
     log = open_log(tmp_path / "t-0")
     next_sequence = {}
@@ -48,6 +55,23 @@ def test_the_state_is_a_function_of_the_log(tmp_path, seed):
     assert all(
         kept is None or kept.last_offset < log.log_end_offset for _, kept, _ in whole.values()
     )
+
+
+def test_a_snapshot_of_many_producers_is_made_with_the_appends_that_follow(tmp_path, monkeypatch):
+    monkeypatch.setattr("log.producers.manager.AT_ONCE_MAX", 3)
+    monkeypatch.setattr("log.producers.manager.PIECE", 2)
+    log = open_log(tmp_path / "t-0", LogConfig())
+    for producer in range(5):
+        append(log, 1, producer_id=producer, producer_epoch=0, base_sequence=0)
+    log.roll(0)
+    path = log.directory / file_name(5, SNAPSHOT_SUFFIX)
+    for sequence in range(1, 3):
+        append(log, 1, producer_id=0, producer_epoch=0, base_sequence=sequence)
+        assert not path.exists()
+    append(log, 1)
+    state = parse_snapshot(path.read_bytes(), 5)
+    assert facts(state).keys() == set(range(5))
+    assert state.get(0).batches[-1].last_sequence == 0
 
 
 def test_a_failed_append_leaves_the_state_alone(tmp_path):

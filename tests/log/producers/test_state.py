@@ -3,9 +3,9 @@
 import pytest
 
 from log.batches.records import rebuilt
-from log.producers.entry import Duplicate
+from log.producers.entry import Duplicate, ProducerEntry
 from log.producers.marker import EndMarker, build_end_marker
-from log.producers.snapshots import format_snapshot, parse_snapshot
+from log.producers.snapshots import SnapshotInPieces, format_snapshot, parse_snapshot
 from log.producers.state import PRODUCERS_MAX, ProducerState
 from tests.checks import check_each
 from tests.log.helpers import batch_bytes, view_of
@@ -163,6 +163,80 @@ _TEMPLATE = batch(0)
 def batch_of(producer):
     _TEMPLATE.producer_id = producer
     return _TEMPLATE
+
+
+def test_who_is_in_a_transaction_is_looked_at_once_and_not_forgotten(monkeypatch):
+    """However many they are, and although others come."""
+    monkeypatch.setattr("log.producers.state.PRODUCERS_MAX", 1_000)
+    state = ProducerState()
+    for producer in range(1_000):
+        state.update(in_transaction(producer))
+    looked_at = []
+    monkeypatch.setattr(
+        ProducerEntry,
+        "transaction_start",
+        Watched(vars(ProducerEntry)["transaction_start"], looked_at),
+    )
+    most = 0
+    for producer in range(1_000, 1_100):
+        looked_at.clear()
+        state.update(in_transaction(producer))
+        most = max(most, len(looked_at))
+    assert most < 150
+    assert len(state) == 1_100
+    state.update(batch_of(2_000))
+    for producer in range(3_000, 3_020):
+        state.update(in_transaction(producer))
+    assert state.get(2_000) is None
+    assert all(state.get(one) for one in range(1_100))
+
+
+class Watched:
+    """A slot whose reads are counted."""
+
+    def __init__(self, slot, reads):
+        self.slot, self.reads = slot, reads
+
+    def __get__(self, entry, owner=None):
+        self.reads.append(entry)
+        return self.slot.__get__(entry, owner)
+
+    def __set__(self, entry, value):
+        self.slot.__set__(entry, value)
+
+
+def in_transaction(producer):
+    view = view_of(batch_bytes(1, producer_id=producer, base_sequence=0, is_transactional=True))
+    assert view.is_transactional
+    return view
+
+
+def test_a_snapshot_in_pieces_is_of_the_state_that_it_began_with():
+    """Producers write, expire and come meanwhile."""
+    state, same = (state_with(*(batch(0, producer=one) for one in range(9))) for _ in range(2))
+    state.update(batch(1, producer=3, offset=9))
+    same.update(batch(1, producer=3, offset=9))
+    pieces = SnapshotInPieces(state)
+    pieces.go_on(2)
+    for producer in (0, 5, 3, 77):
+        state.update(batch(7, producer=producer, epoch=1, offset=10))
+    state.remove_expired(10_000_000, 1)
+    state.update(batch(0, producer=6, offset=20))
+    assert not pieces.is_complete
+    pieces.go_on(100)
+    assert pieces.is_complete
+    assert entries(parse_snapshot(pieces.data(), pieces.end_offset)) == entries(
+        parse_snapshot(format_snapshot(same), same.end_offset)
+    )
+    state.update(batch(1, producer=6, offset=21))
+    assert len(state) == 1
+
+
+def entries(state):
+    return state.end_offset, sorted(
+        (producer_id, entry.epoch, tuple(entry.batches), entry.last_timestamp)
+        for producer_id, entry in state.entries()
+    )
 
 
 def test_expiry():
