@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from log.batches.batch import BatchView
 from log.batches.control_records import ControlRecord, read_control_records
-from log.batches.records import Record, decode_records
+from log.batches.records import Record, iter_records
 from log.directories.meta_properties import MetaProperties, MetaPropertiesError
 from log.disk.checkpoints import LOG_START_OFFSETS, CheckpointDamaged, read_offsets
 from log.inspection.reader import SegmentFile, list_segments, scan_batches
@@ -35,6 +35,9 @@ from wire.records.metadata import UnknownRecord, read_metadata_record
 from wire.records.registry import COORDINATOR_RECORDS
 
 Row = dict[str, Any]
+
+# Of a record, which may have millions in a batch of some kilobytes. A row says how many are left out.
+HEADERS_SHOWN = 10_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -247,26 +250,38 @@ def rows_of_batch(
     if not batch.count:
         return
     try:
-        records = decode_records(as_v2(batch))
         controls = read_control_records(batch) if batch.is_control else ()
+        by_offset = {control.offset: control for control in controls}
+        for record, headers_count in iter_records(as_v2(batch), headers_max=HEADERS_SHOWN):
+            if record.offset >= source.log_start_offset:
+                row = _row_of(source, batch, record, by_offset, decoded=decoded)
+                if headers_count > HEADERS_SHOWN:
+                    row["headers_left_out"] = headers_count - HEADERS_SHOWN
+                yield row
     except (RemoteProtocolError, KafkaError) as error:
         raise UserError(
             f"{segment.path} is damaged at position {position}",
             str(error),
             "another replica may have this batch; trimaran logs dump --verify lists all that is wrong",
         ) from None
-    by_offset = {control.offset: control for control in controls}
-    for record in records:
-        if record.offset < source.log_start_offset:
-            continue
-        row = _record_row(source, batch, record)
-        if control := by_offset.get(record.offset):
-            row |= _control_columns(control)
-        elif decoded and source.topic is not None:
-            row["decoded"] = decode_record(source.topic, record)
-        if source.topic == TOPIC and row["value"] is not None and _may_hold_secret(record):
-            row["value"] = HIDDEN
-        yield row
+
+
+def _row_of(
+    source: Source,
+    batch: BatchView,
+    record: Record,
+    by_offset: Mapping[int, ControlRecord],
+    *,
+    decoded: bool,
+) -> Row:
+    row = _record_row(source, batch, record)
+    if control := by_offset.get(record.offset):
+        row |= _control_columns(control)
+    elif decoded and source.topic is not None:
+        row["decoded"] = decode_record(source.topic, record)
+    if source.topic == TOPIC and row["value"] is not None and _may_hold_secret(record):
+        row["value"] = HIDDEN
+    return row
 
 
 def _may_hold_secret(record: Record) -> bool:

@@ -108,6 +108,8 @@ async def _producers(
     if not may_read(topic):
         raise KafkaError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
     partition = ctx.partitions.hosted(topic, index)
+    if partition.is_new:  # who only asks makes no log
+        return iter(())
     if partition.must_check:
         await partition.check()
     if partition.open_log is None:

@@ -37,6 +37,8 @@ RECORD_BYTES_MIN = 7  # length, attributes, two deltas, two sizes and a header c
 RECORDS_BYTES_MAX = (
     256 << 20
 )  # output limit of `decode_records` unless told otherwise: 2.5 times the largest frame
+# Of a record of two bytes a header, as many as that.
+HEADERS_MAX = RECORDS_BYTES_MAX // 2
 
 
 class RecordHeader(NamedTuple):
@@ -88,7 +90,15 @@ def records_in_pieces(batch: BatchView, piece_bytes: int) -> Iterator[Buffer]:
 
 
 def decode_records(batch: BatchView, limit_bytes: int = RECORDS_BYTES_MAX) -> list[Record]:
-    """All records of a whole batch, key, value and headers copied.
+    """All records of a whole batch, key, value and headers copied. Raises as `iter_records`."""
+    return [record for record, _ in iter_records(batch, limit_bytes)]
+
+
+def iter_records(
+    batch: BatchView, limit_bytes: int = RECORDS_BYTES_MAX, headers_max: int = HEADERS_MAX
+) -> Iterator[tuple[Record, int]]:
+    """Each record of a whole batch with its first `headers_max` headers, and how many it has: a header of two bytes is
+    an object of a hundred.
 
     Raises:
         RemoteProtocolError: the records are not what the header says, or expand beyond `limit_bytes`.
@@ -100,29 +110,27 @@ def decode_records(batch: BatchView, limit_bytes: int = RECORDS_BYTES_MAX) -> li
         raise RemoteProtocolError(f"{count} records cannot lie in {len(data)} bytes")
     append_time = batch.max_timestamp if batch.attributes & ATTRIBUTES_LOG_APPEND_TIME else None
     base_offset, base_timestamp = batch.base_offset, batch.base_timestamp
-    records: list[Record] = []
     position = 0
-    try:
-        for _ in range(count):
-            position, timestamp_delta, offset_delta, key, value, headers = _read_record(
-                data, position
+    for number in range(count):
+        try:
+            position, timestamp_delta, offset_delta, key, value, headers, headers_count = (
+                _read_record(data, position, headers_max)
             )
-            timestamp = base_timestamp + timestamp_delta if append_time is None else append_time
-            records.append(Record(base_offset + offset_delta, timestamp, key, value, headers))
-    except IndexError as error:
-        raise RemoteProtocolError(
-            f"malformed record {len(records)} in {batch!r}: {error}"
-        ) from None
+        except IndexError as error:
+            raise RemoteProtocolError(f"malformed record {number} in {batch!r}: {error}") from None
+        timestamp = base_timestamp + timestamp_delta if append_time is None else append_time
+        yield Record(base_offset + offset_delta, timestamp, key, value, headers), headers_count
     if position != len(data):
         raise RemoteProtocolError(f"{len(data) - position} bytes after the records of {batch!r}")
-    return records
 
 
-_RawRecord = tuple[int, int, int, bytes | None, bytes | None, tuple[RecordHeader, ...]]
+_RawRecord = tuple[int, int, int, bytes | None, bytes | None, tuple[RecordHeader, ...], int]
 
 
-def _read_record(data: bytes, position: int) -> _RawRecord:
-    """The record at `position`: where the next begins, timestamp delta, offset delta, key, value, headers."""
+def _read_record(data: bytes, position: int, headers_max: int) -> _RawRecord:
+    """The record at `position`: where the next begins, timestamp delta, offset delta, key, value, headers and how many
+    there are.
+    """
     size, start = read_varint(data, position)
     end = start + size
     if size < RECORD_BYTES_MIN - 1 or end > len(data):
@@ -134,12 +142,12 @@ def _read_record(data: bytes, position: int) -> _RawRecord:
     count = data[position]
     headers: tuple[RecordHeader, ...] = ()
     if count:
-        headers, position = _read_headers(data, position, end)
+        headers, count, position = _read_headers(data, position, end, headers_max)
     else:
         position += 1
     if position != end:
         raise RemoteProtocolError(f"record of {size} bytes whose fields take {position - start}")
-    return end, timestamp_delta, offset_delta, key, value, headers
+    return end, timestamp_delta, offset_delta, key, value, headers, count
 
 
 def _read_sized(data: bytes, position: int, end: int) -> tuple[bytes | None, int]:
@@ -153,18 +161,22 @@ def _read_sized(data: bytes, position: int, end: int) -> tuple[bytes | None, int
     return data[position : position + size], position + size
 
 
-def _read_headers(data: bytes, position: int, end: int) -> tuple[tuple[RecordHeader, ...], int]:
+def _read_headers(
+    data: bytes, position: int, end: int, headers_max: int
+) -> tuple[tuple[RecordHeader, ...], int, int]:
+    """The first `headers_max` of them, how many there are, and where they end."""
     count, position = read_varint(data, position)
     if not 0 <= count <= (end - position) // 2:  # a header takes two bytes at the least
         raise RemoteProtocolError(f"{count} headers in {end - position} bytes")
-    headers = []
+    headers: list[RecordHeader] = []
     for _ in range(count):
         key, position = _read_sized(data, position, end)
         if key is None:
             raise RemoteProtocolError("a header without a key")
         value, position = _read_sized(data, position, end)
-        headers.append(RecordHeader(key.decode(errors="replace"), value))
-    return tuple(headers), position
+        if len(headers) < headers_max:
+            headers.append(RecordHeader(key.decode(errors="replace"), value))
+    return tuple(headers), count, position
 
 
 class BatchHeader(TypedDict, total=False):

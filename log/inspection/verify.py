@@ -15,13 +15,12 @@ from __future__ import annotations
 import struct
 from bisect import bisect_left
 from collections.abc import Iterator
-from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple
 
 from log.batches.batch import MAGIC, BatchView, has_valid_crc
 from log.batches.control_records import read_control_records
-from log.batches.records import decode_records
+from log.batches.records import iter_records
 from log.disk.checkpoints import LEADER_EPOCHS, RECOVERY_POINTS, CheckpointDamaged, read_offsets
 from log.disk.files import REAL_FILES
 from log.inspection.reader import SegmentFile, list_segments
@@ -55,6 +54,15 @@ class Problem(NamedTuple):
     file: str
     position: int | None
     what: str
+
+
+class _Span(NamedTuple):
+    """The first and the last offset of a batch's records, whether the offsets ascend, and the largest timestamp."""
+
+    first: int
+    last: int
+    ascend: bool
+    timestamp_ms: int
 
 
 class _Place(NamedTuple):
@@ -134,17 +142,15 @@ class _Check:
         if not batch.count:
             return
         try:
-            records = decode_records(as_v2(batch))
+            span = _span_of(as_v2(batch))
             if batch.is_control:
                 read_control_records(batch)
         except (RemoteProtocolError, KafkaError) as error:
             yield f"damaged records: {error}"
             return
-        offsets = [record.offset for record in records]
-        ascend = all(a < b for a, b in pairwise(offsets))
-        if not ascend or offsets[0] < batch.base_offset or offsets[-1] > batch.last_offset:
-            yield f"records at offsets {offsets[0]} to {offsets[-1]} in {batch!r}"
-        if not batch.is_control and max(r.timestamp_ms for r in records) > batch.max_timestamp:
+        if not span.ascend or span.first < batch.base_offset or span.last > batch.last_offset:
+            yield f"records at offsets {span.first} to {span.last} in {batch!r}"
+        if not batch.is_control and span.timestamp_ms > batch.max_timestamp:
             yield f"a record is later than the largest timestamp of {batch!r}"
 
     def _note(self, position: int, batch: BatchView) -> None:
@@ -290,6 +296,22 @@ class _Check:
             return 0
         key = partition_of(self._directory.name)
         return points.get(key, 0) if key else 0
+
+
+def _span_of(batch: BatchView) -> _Span:
+    """Of a batch with records, which are read one by one: of the headers that a record has none is kept. Raises as
+    `iter_records`.
+    """
+    found: _Span | None = None
+    for record, _ in iter_records(batch, headers_max=0):
+        at, timestamp_ms = record.offset, record.timestamp_ms
+        if found is None:
+            found = _Span(at, at, True, timestamp_ms)
+        else:
+            ascend, latest = found.ascend and at > found.last, max(found.timestamp_ms, timestamp_ms)
+            found = _Span(found.first, at, ascend, latest)
+    assert found is not None
+    return found
 
 
 def _facts(entry: ProducerEntry) -> str:

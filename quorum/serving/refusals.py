@@ -1,6 +1,6 @@
 """Answers that tell the same error of each thing that was asked for, where the response has no room for it at the top.
 
-The same for brokers, which pass such requests on, and controllers, which decide.
+A topic that is named again is refused once. The same for brokers, which pass such requests on, and controllers, which decide.
 In Kafka this is `AbstractRequest.getErrorResponse`.
 """
 
@@ -51,8 +51,8 @@ def fail_create_topics(
     request: CreateTopicsRequest, code: ErrorCode, message: str
 ) -> CreateTopicsResponse:
     topics = [
-        CreatableTopicResult(name=topic.name, error_code=code, error_message=message)
-        for topic in request.topics
+        CreatableTopicResult(name=name, error_code=code, error_message=message)
+        for name in dict.fromkeys(topic.name for topic in request.topics)
     ]
     return CreateTopicsResponse(topics=topics)
 
@@ -64,7 +64,7 @@ def fail_delete_topics(
     asked += [(topic.name, topic.topic_id) for topic in request.topics]
     responses = [
         DeletableTopicResult(name=name, topic_id=topic_id, error_code=code, error_message=message)
-        for name, topic_id in asked
+        for name, topic_id in dict.fromkeys(asked)
     ]
     return DeleteTopicsResponse(responses=responses)
 
@@ -73,8 +73,8 @@ def fail_create_partitions(
     request: CreatePartitionsRequest, code: ErrorCode, message: str
 ) -> CreatePartitionsResponse:
     results = [
-        CreatePartitionsTopicResult(name=topic.name, error_code=code, error_message=message)
-        for topic in request.topics
+        CreatePartitionsTopicResult(name=name, error_code=code, error_message=message)
+        for name in dict.fromkeys(topic.name for topic in request.topics)
     ]
     return CreatePartitionsResponse(results=results)
 

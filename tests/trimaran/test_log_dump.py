@@ -5,9 +5,14 @@ told.
 import base64
 import json
 import shutil
+import tracemalloc
 
 import pytest
 
+from log.batches.batch import iter_batches
+from log.batches.records import NewRecord, build_batch
+from log.codecs.compression import Compression
+from log.config import LogConfig
 from log.inspection.verify import verify
 from spark.kafka_log.batches import BATCH_COLUMNS
 from spark.kafka_log.records import RECORD_SCHEMA
@@ -15,7 +20,13 @@ from tests.log import fixtures
 from tests.log.helpers import append, fill, open_log
 from trimaran.cli.logs import dump
 from trimaran.errors import Exit, UserError
-from trimaran.log_dump import batch_rows, find_sources, record_rows, transactions_of
+from trimaran.log_dump import (
+    HEADERS_SHOWN,
+    batch_rows,
+    find_sources,
+    record_rows,
+    transactions_of,
+)
 from wire.records.configs import ConfigRecord
 from wire.records.metadata import encode_metadata_record
 from wire.records.security import UserScramCredentialRecord
@@ -179,6 +190,28 @@ def test_a_torn_end_is_printed_up_to_it_and_told(tmp_path, capsys):
     assert told.value.exit_code == Exit.NO
     assert len(capsys.readouterr().out.splitlines()) == 9
     assert lines_of(capsys, path, verify=True)[0] == Exit.NO
+
+
+def test_records_with_very_many_headers_take_little_memory(tmp_path, capsys):
+    """A batch of kilobytes expands to millions of headers. What is left out is said, and verified all the same."""
+    headers = [("", None)] * 1_000_000
+    records = [NewRecord(None, b"1", 7, headers), NewRecord(None, b"2", 7)]
+    log = open_log(tmp_path / "t-0", LogConfig())
+    data = bytearray(build_batch(records, compression=Compression.GZIP))
+    assert len(data) < 10_000
+    views = list(iter_batches(memoryview(data)))
+    log.append_as_leader(memoryview(data), views, leader_epoch=0, now_ms=0)
+    log.close()
+    tracemalloc.start()
+    try:
+        code, rows = lines_of(capsys, log.directory)
+        assert not list(verify(log.directory))
+        assert tracemalloc.get_traced_memory()[1] < 30 << 20
+    finally:
+        tracemalloc.stop()
+    assert code == Exit.OK
+    assert [len(row["headers"]) for row in rows] == [HEADERS_SHOWN, 0]
+    assert [row.get("headers_left_out") for row in rows] == [1_000_000 - HEADERS_SHOWN, None]
 
 
 def test_control_records_are_no_data(unpacked, capsys):

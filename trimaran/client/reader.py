@@ -104,6 +104,10 @@ class Reader:
         return fetched_batches(found)
 
 
+# More than anybody looks at; a header of two bytes is an object of a hundred.
+HEADERS_READ = 10_000
+
+
 class FetchedBatch(NamedTuple):
     """`batch` with its records, unless it is for nobody: a control batch, or part of an aborted transaction."""
 
@@ -114,10 +118,13 @@ class FetchedBatch(NamedTuple):
     def next_offset(self) -> int:
         return self.batch.next_offset
 
-    def records(self) -> list[Record]:
-        from log.batches.records import decode_records
+    def records(self) -> Iterator[Record]:
+        """One by one: a batch of some kilobytes may have millions, and of each no more than `HEADERS_READ` headers."""
+        from log.batches.records import iter_records
 
-        return decode_records(self.batch) if self.is_seen else []
+        if self.is_seen:
+            for record, _ in iter_records(self.batch, headers_max=HEADERS_READ):
+                yield record
 
 
 def fetched_batches(found: Any) -> list[FetchedBatch]:

@@ -48,6 +48,13 @@ async def test_producers_and_their_open_transactions_are_told(harness):
     assert found[8].last_timestamp > 0
 
 
+async def test_no_log_is_made_for_who_only_asks(harness):
+    found = await producers(harness)
+    assert (found.error_code, found.active_producers) == (0, [])
+    assert harness.partitions.find("t", 0).open_log is None
+    assert not [one for one in harness.directory.path.iterdir() if one.is_dir()]
+
+
 async def test_very_many_are_told_some_at_a_time(harness, monkeypatch):
     monkeypatch.setattr(room, "STEP_BYTES", 5 * room.ITEM_BYTES)
     monkeypatch.setattr(room, "FIRST_STEP_BYTES", 5 * room.ITEM_BYTES)
