@@ -31,8 +31,9 @@ from wire.transport.room import JUDGED_WORK, OBJECT_BYTES
 async def list_transactions(
     request: ListTransactionsRequest, ctx: Context, call: Call
 ) -> ListTransactionsResponse:
-    unknown = [name for name in request.state_filters if name not in STATE_NAMES]
-    if unknown and len(unknown) == len(request.state_filters):
+    asked = dict.fromkeys(request.state_filters)
+    unknown = [name for name in asked if name not in STATE_NAMES]
+    if unknown and len(unknown) == len(asked):
         return ListTransactionsResponse(unknown_state_filters=unknown, transaction_states=[])
     found, room = EncodedArray(), call.room()
     may_see = may_with(

@@ -1,6 +1,7 @@
 """Answers that tell the same error of each thing that was asked for, where the response has no room for it at the top.
 
-A topic that is named again is refused once. The same for brokers, which pass such requests on, and controllers, which decide.
+A topic that is named again is refused once. The same for brokers, which pass such requests on, and controllers, which
+decide.
 In Kafka this is `AbstractRequest.getErrorResponse`.
 """
 

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TypeVar
 
@@ -37,6 +39,17 @@ def until(probe: Callable[[], Found], what: str, seconds: float = 20.0) -> Found
         assert time.monotonic() < deadline, f"not within {seconds} s: {what}"
         pause.wait(POLL_SECONDS)
     return found
+
+
+@contextmanager
+def ended_with_its_block(process: subprocess.Popen) -> Iterator[subprocess.Popen]:
+    """Stops a cluster in the foreground, whatever the test meets: a supervisor that is asked to end stops its nodes."""
+    with process:
+        try:
+            yield process
+        finally:
+            if process.poll() is None:
+                process.terminate()
 
 
 class LocalCluster:

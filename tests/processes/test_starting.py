@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cluster.processes import ROOT, LocalCluster, trimaran, until
+from tests.cluster.processes import ROOT, LocalCluster, ended_with_its_block, trimaran, until
 from trimaran.errors import Exit
 from trimaran.local import state_file
 from trimaran.local.lock import ClusterLock
@@ -78,14 +78,15 @@ def test_options_that_make_no_cluster_are_refused_and_nothing_is_formatted(tmp_p
 
 def test_ctrl_c_stops_a_cluster_in_the_foreground(tmp_path):
     command = [sys.executable, "-m", "trimaran", "up", *SMALL, "--data", str(tmp_path)]
-    process = subprocess.Popen(
+    begun = subprocess.Popen(
         command, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
     )
-    until(lambda: "ready in" in process.stderr.readline(), "the line that says ready")
-    nodes = state_file.read(tmp_path).nodes
-    assert all(is_alive(node.pid, node.started) for node in nodes)
-    process.send_signal(signal.SIGINT)
-    process.communicate(timeout=20)
+    with ended_with_its_block(begun) as process:
+        until(lambda: "ready in" in process.stderr.readline(), "the line that says ready")
+        nodes = state_file.read(tmp_path).nodes
+        assert all(is_alive(node.pid, node.started) for node in nodes)
+        process.send_signal(signal.SIGINT)
+        process.communicate(timeout=20)
     assert process.returncode == Exit.OK
     assert not any(is_alive(node.pid, node.started) for node in nodes)
     assert [node.state for node in state_file.read(tmp_path).nodes] == ["stopped"] * 2
@@ -94,7 +95,7 @@ def test_ctrl_c_stops_a_cluster_in_the_foreground(tmp_path):
 def test_a_temporary_cluster(tmp_path):
     environ = {**os.environ, "TMPDIR": str(tmp_path)}
     command = [sys.executable, "-m", "trimaran", "up", *SMALL, "--tmp"]
-    process = subprocess.Popen(
+    begun = subprocess.Popen(
         command,
         cwd=ROOT,
         env=environ,
@@ -102,14 +103,15 @@ def test_a_temporary_cluster(tmp_path):
         stderr=subprocess.PIPE,
         text=True,
     )
-    until(lambda: "ready in" in process.stderr.readline(), "the line that says ready", 60)
-    # A socket lies beside it where the path is too long for one.
-    (data,) = (one for one in tmp_path.glob("trimaran-*") if one.is_dir())
-    state = state_file.read(data)
-    assert process.stderr.readline() == f"next:  export TRIMARAN_BOOTSTRAP={state.bootstrap}\n"
-    trimaran("topics", "create", "t", "-b", state.bootstrap)
-    process.send_signal(signal.SIGINT)
-    process.communicate(timeout=60)
+    with ended_with_its_block(begun) as process:
+        until(lambda: "ready in" in process.stderr.readline(), "the line that says ready", 60)
+        # A socket lies beside it where the path is too long for one.
+        (data,) = (one for one in tmp_path.glob("trimaran-*") if one.is_dir())
+        state = state_file.read(data)
+        assert process.stderr.readline() == f"next:  export TRIMARAN_BOOTSTRAP={state.bootstrap}\n"
+        trimaran("topics", "create", "t", "-b", state.bootstrap)
+        process.send_signal(signal.SIGINT)
+        process.communicate(timeout=60)
     assert process.returncode == Exit.OK
     assert not any(is_alive(node.pid, node.started) for node in state.nodes)
     assert list(tmp_path.glob("trimaran-*")) == []

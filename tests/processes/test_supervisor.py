@@ -5,11 +5,12 @@ import signal
 import socket
 import subprocess
 import sys
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
-from tests.cluster.processes import ROOT, LocalCluster, trimaran, until
+from tests.cluster.processes import ROOT, LocalCluster, ended_with_its_block, trimaran, until
 from trimaran.errors import Exit
 from trimaran.local import state_file
 from trimaran.local.state_file import ClusterState, NodeState, is_alive, start_time
@@ -39,8 +40,9 @@ def alive(nodes):
     return [node.name for node in nodes if node.pid and is_alive(node.pid, node.started)]
 
 
+@contextmanager
 def begin(data, *options):
-    """`up`, not waited for; returned when the supervisor can be found."""
+    """`up`, not waited for; from when the supervisor can be found until the end of the block."""
     process = subprocess.Popen(
         [sys.executable, "-m", "trimaran", "up", *options, *SMALL, "--data", str(data)],
         cwd=ROOT,
@@ -48,8 +50,13 @@ def begin(data, *options):
         stderr=subprocess.PIPE,
         text=True,
     )
-    until((data / state_file.FILE_NAME).exists, "cluster.json")
-    return process
+    with ended_with_its_block(process):
+        try:
+            until((data / state_file.FILE_NAME).exists, "cluster.json")
+            yield process
+        finally:
+            if "-d" in options and (data / state_file.FILE_NAME).exists():
+                trimaran("down", "--data", data, check=False)
 
 
 @needs_dev_full
@@ -180,25 +187,25 @@ def test_signals_stop_all_nodes(cluster, number):
 
 
 def test_down_during_up_stops_what_was_begun(tmp_path):
-    starting = begin(tmp_path, "-d")
-    assert trimaran("down", "--data", tmp_path).stderr == "stopped\n"
-    _, said = starting.communicate(timeout=30)
-    nodes = state_file.read(tmp_path).nodes
-    assert not alive(nodes)
+    with begin(tmp_path, "-d") as starting:
+        assert trimaran("down", "--data", tmp_path).stderr == "stopped\n"
+        _, said = starting.communicate(timeout=30)
+        nodes = state_file.read(tmp_path).nodes
+        assert not alive(nodes)
     if starting.returncode:  # else it was ready before
         assert "was stopped while it started" in said
 
 
 @pytest.mark.parametrize("detached", [["-d"], []], ids=["detached", "in the foreground"])
 def test_down_is_obeyed_while_the_brokers_do_not_see_each_other_yet(tmp_path, detached):
-    starting = begin(tmp_path, *detached, *NEVER_READY)
-    until(
-        lambda: all(node.state == "running" for node in state_file.read(tmp_path).nodes),
-        "all serve",
-        seconds=60,
-    )
-    assert trimaran("down", "--data", tmp_path).stderr == "stopped\n"
-    _, said = starting.communicate(timeout=30)
+    with begin(tmp_path, *detached, *NEVER_READY) as starting:
+        until(
+            lambda: all(node.state == "running" for node in state_file.read(tmp_path).nodes),
+            "all serve",
+            seconds=60,
+        )
+        assert trimaran("down", "--data", tmp_path).stderr == "stopped\n"
+        _, said = starting.communicate(timeout=30)
     assert "was stopped while it started" in said
     assert starting.returncode == Exit.NO
     assert not alive(state_file.read(tmp_path).nodes)
@@ -206,10 +213,10 @@ def test_down_is_obeyed_while_the_brokers_do_not_see_each_other_yet(tmp_path, de
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_who_interrupts_up_has_no_cluster(tmp_path, number):
-    starting = begin(tmp_path, "-d", *NEVER_READY)
-    nodes = until(lambda: all_begun(tmp_path), "both nodes have begun")
-    starting.send_signal(number)
-    _, said = starting.communicate(timeout=90)  # each role has 15 seconds to stop
+    with begin(tmp_path, "-d", *NEVER_READY) as starting:
+        nodes = until(lambda: all_begun(tmp_path), "both nodes have begun")
+        starting.send_signal(number)
+        _, said = starting.communicate(timeout=90)  # each role has 15 seconds to stop
     assert starting.returncode == 128 + number, said
     assert not alive(nodes)
     left = {path.name for path in tmp_path.iterdir()}
@@ -226,33 +233,34 @@ def test_nohup_is_respected(tmp_path):
     ignoring = (
         f"trap '' HUP; exec {sys.executable} -m trimaran up {' '.join(SMALL)} --data {tmp_path}"
     )
-    process = subprocess.Popen(
+    begun = subprocess.Popen(
         ["sh", "-c", ignoring], cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
     )
-    until((tmp_path / state_file.FILE_NAME).exists, "cluster.json")
-    until(lambda: not any(n.state != "running" for n in state_file.read(tmp_path).nodes), "ready")
-    process.send_signal(signal.SIGHUP)
-    trimaran("chaos", "resume", 11, "--data", tmp_path)
-    trimaran("down", "--data", tmp_path)
-    assert process.wait(timeout=30) == Exit.OK
+    with ended_with_its_block(begun) as process:
+        until((tmp_path / state_file.FILE_NAME).exists, "cluster.json")
+        until(
+            lambda: not any(n.state != "running" for n in state_file.read(tmp_path).nodes), "ready"
+        )
+        process.send_signal(signal.SIGHUP)
+        trimaran("chaos", "resume", 11, "--data", tmp_path)
+        trimaran("down", "--data", tmp_path)
+        assert process.wait(timeout=30) == Exit.OK
 
 
 def test_a_reader_of_its_output_that_goes_away_does_not_stop_it(tmp_path):
     """As in `trimaran up | head -1`."""
-    with subprocess.Popen(
+    begun = subprocess.Popen(
         [sys.executable, "-m", "trimaran", "up", *SMALL, "--data", str(tmp_path)],
         cwd=ROOT,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
-    ) as process:
-        try:
-            process.stdout.close()
-            assert "ready in" in process.stderr.readline()
-            process.stderr.close()
-            trimaran("chaos", "restart", "11", "--data", tmp_path)
-            assert state_file.read(tmp_path).is_up()
-            trimaran("down", "--data", tmp_path)
-            assert process.wait(60) == Exit.OK
-        finally:
-            process.terminate()
+    )
+    with ended_with_its_block(begun) as process:
+        process.stdout.close()
+        assert "ready in" in process.stderr.readline()
+        process.stderr.close()
+        trimaran("chaos", "restart", "11", "--data", tmp_path)
+        assert state_file.read(tmp_path).is_up()
+        trimaran("down", "--data", tmp_path)
+        assert process.wait(60) == Exit.OK

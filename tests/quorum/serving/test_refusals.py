@@ -1,4 +1,7 @@
-"""Refusals that have no room at the top of a response: each thing that was asked for has the code, in its order."""
+"""Refusals that have no room at the top of a response: each thing that was asked for has the code, in its order.
+
+A topic that is named again has it once.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +35,7 @@ def topics():
             CreatableTopic(
                 name=name, num_partitions=1, replication_factor=1, assignments=[], configs=[]
             )
-            for name in "ba"
+            for name in "baab"
         ],
         timeout_ms=0,
     )
@@ -41,7 +44,7 @@ def topics():
 
 
 def deletions():
-    by_name = DeleteTopicsRequest(topic_names=["b", "a"], timeout_ms=0)
+    by_name = DeleteTopicsRequest(topic_names=["b", "a", "b"], timeout_ms=0)
     answer = through_wire(refusals.fail_delete_topics(by_name, CODE, WHY), 5)
     found = [(one.name, *told(one)) for one in answer.responses]
     assert found == [("b", CODE, WHY), ("a", CODE, WHY)]
@@ -49,6 +52,7 @@ def deletions():
         topics=[
             DeleteTopicState(name="c", topic_id=NO_ID),
             DeleteTopicState(name=None, topic_id=AN_ID),
+            DeleteTopicState(name="c", topic_id=NO_ID),
         ],
         timeout_ms=0,
     )
@@ -59,7 +63,7 @@ def deletions():
 
 def partitions():
     request = CreatePartitionsRequest(
-        topics=[CreatePartitionsTopic(name=name, count=2, assignments=None) for name in "ba"],
+        topics=[CreatePartitionsTopic(name=name, count=2, assignments=None) for name in "bab"],
         timeout_ms=0,
         validate_only=False,
     )
