@@ -1,0 +1,260 @@
+"""What commands read: batches without what was aborted, each record once; and the figures of a load."""
+
+import math
+from types import SimpleNamespace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from log.batches.records import NewRecord, build_batch
+from log.producers.marker import EndMarker, build_end_marker
+from tests.trimaran.client.scripted import Client, T
+from trimaran.client import bench
+from trimaran.client.bench import Latencies, Load, _shares
+from trimaran.client.groups import total_lag
+from trimaran.client.health import count_partitions
+from trimaran.client.positions import Position
+from trimaran.client.reader import Reader, fetched_batches
+from trimaran.client.topics import topic_rows
+from wire.client.destinations import Leader
+from wire.errors import ErrorCode, KafkaError
+from wire.messages.fetch import FetchableTopicResponse, FetchResponse, PartitionData
+from wire.messages.list_offsets import (
+    ListOffsetsPartitionResponse,
+    ListOffsetsResponse,
+    ListOffsetsTopicResponse,
+)
+
+
+def data(offset, count, producer=-1, *, transactional=False):
+    records = [NewRecord(None, b"%d" % (offset + n), 1000 + offset + n) for n in range(count)]
+    fields = {"producer_id": producer, "producer_epoch": 0, "base_sequence": 0}
+    return build_batch(
+        records,
+        base_offset=offset,
+        is_transactional=transactional,
+        **(fields if producer >= 0 else {}),
+    )
+
+
+def marker(offset, producer, *, commit):
+    made = bytearray(
+        build_end_marker(
+            EndMarker(commit, 0), producer_id=producer, producer_epoch=0, timestamp_ms=5
+        )
+    )
+    made[:8] = offset.to_bytes(8, "big")
+    return bytes(made)
+
+
+STEPS = st.lists(st.tuples(st.sampled_from("dtca"), st.integers(0, 2)), min_size=1, max_size=20)
+
+
+@given(STEPS)
+def test_records_of_aborted_transactions_and_markers_are_for_nobody(steps):
+    """The twin knows of each record how its transaction ended."""
+    batches, aborted, begun, seen, offset = [], [], {}, [], 0
+    for step, producer in steps:
+        if step in "dt":
+            transactional = step == "t"
+            batches.append(data(offset, 2, producer, transactional=transactional))
+            if transactional:
+                begun.setdefault(producer, []).append(offset)
+            else:
+                seen += [offset, offset + 1]
+            offset += 2
+        else:
+            commit = step == "c"
+            batches.append(marker(offset, producer, commit=commit))
+            offsets = begun.pop(producer, [])
+            if commit:
+                seen += [one + n for one in offsets for n in (0, 1)]
+            elif offsets:
+                aborted.append(SimpleNamespace(first_offset=offsets[0], producer_id=producer))
+            offset += 1
+    seen += [one + n for offsets in begun.values() for one in offsets for n in (0, 1)]
+    found = SimpleNamespace(aborted_transactions=aborted[::-1], records=b"".join(batches))
+    read = fetched_batches(found)
+    assert [record.offset for batch in read for record in batch.records()] == sorted(seen)
+    assert read[-1].next_offset == offset
+
+
+def test_nothing_fetched_is_no_batch():
+    for nothing in (None, b""):
+        assert fetched_batches(SimpleNamespace(aborted_transactions=None, records=nothing)) == []
+
+
+def fetched(*batches, code=0, index=0):
+    part = PartitionData(
+        partition_index=index,
+        error_code=code,
+        high_watermark=9,
+        aborted_transactions=None,
+        records=b"".join(batches),
+    )
+    topic = FetchableTopicResponse(topic="t", partitions=[part])
+    return FetchResponse(responses=[topic])
+
+
+def told(*offsets):
+    """An answer of ListOffsets for each."""
+    return [
+        ListOffsetsResponse(
+            topics=[
+                ListOffsetsTopicResponse(
+                    name="t",
+                    partitions=[
+                        ListOffsetsPartitionResponse(partition_index=0, offset=one, timestamp=-1)
+                    ],
+                )
+            ]
+        )
+        for one in offsets
+    ]
+
+
+def test_each_partition_is_read_from_its_begin_to_its_end():
+    """A batch in which the begin lies comes whole; what is written meanwhile is not read."""
+    answers = [
+        *told(6, 9),  # the ends of partitions 4 and 7
+        fetched(data(2, 3), index=4),
+        fetched(data(0, 4), data(4, 5), index=7),
+        fetched(data(5, 1), data(6, 1), index=4),
+    ]
+    turns = []
+    client = Client(*answers)
+    reader = Reader(client, "t", [4, 7], is_committed=True)
+    found = list(reader.records(Position(offset=3), True, lambda: turns.append(1)))
+    assert [(index, record.offset) for index, record in found] == [
+        *((4, 3), (4, 4)),
+        *((7, offset) for offset in range(3, 9)),
+        *((4, 5), (4, 6)),
+    ]
+    assert len(turns) == 2
+    fetches = [(to, one) for to, one in client.asked if hasattr(one, "max_wait_ms")]
+    assert [to for to, _ in fetches] == [Leader("t", 4), Leader("t", 7), Leader("t", 4)]
+    assert {one.isolation_level for _, one in client.asked} == {1}
+    assert {one.max_wait_ms for _, one in fetches} == {0}
+    offsets = [one.topics[0].partitions[0].fetch_offset for _, one in fetches]
+    assert offsets == [3, 3, 5]
+
+
+@pytest.mark.parametrize(("until", "end"), [(5, [3, 4]), (3, []), (100, [3, 4, 5])])
+def test_a_partition_is_read_until_a_position_or_its_end(until, end):
+    client = Client(*told(6), fetched(data(0, 6)))
+    reader = Reader(client, "t", [0], is_committed=False)
+    found = reader.records(Position(offset=3), False, until=Position(offset=until))
+    assert [record.offset for _, record in found] == end
+
+
+@pytest.mark.parametrize(
+    ("offset", "batches", "expected"),
+    [(2, [data(0, 3)], 1002), (3, [data(0, 3), data(5, 1)], 1005), (9, [data(0, 3)], None)],
+)
+def test_the_time_at_an_offset_is_that_of_the_record_there_or_of_the_next(
+    offset, batches, expected
+):
+    reader = Reader(Client(fetched(*batches)), "t", [0], is_committed=False)
+    assert reader.timestamp_at(0, offset) == expected
+
+
+def test_a_fetch_that_is_refused_is_told_with_its_place():
+    reader = Reader(
+        Client(fetched(code=ErrorCode.OFFSET_OUT_OF_RANGE)), "t", [0], is_committed=False
+    )
+    with pytest.raises(KafkaError, match="t-0 at offset 7"):
+        reader.fetch(0, 7, wait=True)
+    assert (
+        Reader(Client(FetchResponse(responses=[])), "t", [0], is_committed=False).fetch(
+            0, 7, wait=True
+        )
+        == []
+    )
+
+
+@given(st.lists(st.floats(1e-6, 1e3), min_size=1, max_size=40), st.sampled_from([50, 95, 99.9]))
+def test_a_percentile_is_that_of_the_sorted_list_within_a_hundredth(seconds, percent):
+    latencies = Latencies()
+    for one in seconds:
+        latencies.add(one)
+    expected = sorted(seconds)[math.ceil(len(seconds) * percent / 100) - 1]
+    assert latencies.percentile(percent) == pytest.approx(expected, rel=0.006)
+    told_ = latencies.as_ms()
+    assert told_["mean"] == pytest.approx(1000 * sum(seconds) / len(seconds), rel=0.006, abs=0.001)
+    assert told_["max"] == pytest.approx(1000 * max(seconds), rel=0.006, abs=0.001)
+
+
+def test_of_no_requests_all_latencies_are_0():
+    assert set(Latencies().as_ms().values()) == {0.0}
+    assert list(Latencies().as_ms()) == ["mean", "p50", "p95", "p99", "p99.9", "max"]
+
+
+def test_figures_are_of_the_whole_run_and_the_recent_ones_of_what_came_since(monkeypatch):
+    now = [100.0]
+    monkeypatch.setattr(bench, "time", SimpleNamespace(monotonic=lambda: now[0]))
+    load = Load()
+    load.add(10, 3_000_000, 0.25)
+    assert load.recent().percentile(100) == 0.25
+    load.add(20, 1_000_000, 0.5)
+    assert load.recent().counts.total() == 1
+    assert load.recent().counts.total() == 0
+    now[0] = 102.0
+    figures = load.figures()
+    assert (figures["records"], figures["bytes"], figures["requests"]) == (30, 4_000_000, 2)
+    assert (figures["records_per_second"], figures["mb_per_second"]) == (15.0, 2.0)
+    assert (figures["seconds"], figures["latency_ms"]["max"]) == (2.0, 500.0)
+    now[0] = 102.00005
+    assert load.figures()["mb_per_second"] == 2.0
+    assert load.wait(0)
+    now[0] = 200.0
+    assert load.figures()["seconds"] == 2.0  # it has ended
+
+
+def test_the_first_error_of_a_client_ends_the_run_of_all():
+    failed = ValueError("first")
+
+    def failing(load):
+        raise failed
+
+    def waiting(load):
+        load.pause_until(1e9)
+
+    load = Load()
+    load.begin([waiting, failing])
+    assert load.wait(30)
+    assert load.error is failed
+    assert load.is_stopped()
+
+
+@pytest.mark.parametrize(
+    ("records", "expected"), [(0, []), (3, [3]), (4, [4]), (9, [4, 4, 1]), (8, [4, 4])]
+)
+def test_records_are_shared_out_to_whole_batches_and_a_rest(records, expected):
+    assert list(_shares(records, 4)) == expected
+
+
+def test_partitions_are_counted_by_what_is_wrong_with_them():
+    def one(leader, replicas, isr):
+        return SimpleNamespace(leader_id=leader, replica_nodes=replicas, isr_nodes=isr)
+
+    partitions = [
+        one(0, [0, 1], [0, 1]),
+        one(1, [0, 1], [1]),
+        one(-1, [0, 1], []),
+        one(0, [], []),
+    ]
+    topics = [SimpleNamespace(partitions=partitions), SimpleNamespace(partitions=[])]
+    assert tuple(count_partitions(topics)) == (2, 4, 1, 2, 1)
+
+
+def test_topics_are_rows_in_the_order_of_names():
+    other = T.replace(name="a", partitions=[], is_internal=True)
+    assert topic_rows([T, other]) == [
+        {"topic": "a", "partitions": 0, "replicas": 0, "internal": True},
+        {"topic": "t", "partitions": 2, "replicas": 3, "internal": False},
+    ]
+
+
+def test_the_lag_of_all_is_that_of_the_partitions_that_tell_theirs():
+    assert total_lag([{"lag": 3}, {"lag": None}, {"lag": 4}, {"lag": 0}]) == 7
