@@ -248,3 +248,46 @@ def test_without_a_truststore_the_authorities_of_the_machine_are_trusted(
     settings = certificates.server_settings(client_auth="required")
     context = make(replace(settings, truststore_certificates=None))
     assert context.cert_store_stats()["x509"] == 1
+
+
+def test_both_sides_take_versions_and_suites_from_the_settings(certificates):
+    settings = replace(
+        certificates.server_settings(),
+        protocols=["TLSv1.2"],
+        cipher_suites=["TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256"],
+    )
+    for make in (server_context, client_context):
+        context = make(settings)
+        assert context.minimum_version == context.maximum_version == ssl.TLSVersion.TLSv1_2
+        older = {one["name"] for one in context.get_ciphers() if one["protocol"] == "TLSv1.2"}
+        assert older == {"ECDHE-RSA-AES128-GCM-SHA256"}
+        assert context.options & ssl.OP_NO_RENEGOTIATION
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "no list",
+        "-----BEGIN CERTIFICATE-----\n-----END CERTIFICATE-----\n",
+        "-----BEGIN X509 CRL-----\nAAAA\n-----END X509 CRL-----\n",
+    ],
+)
+def test_a_file_without_revocation_lists_is_refused(certificates, tmp_path, text):
+    """Else a node would trust what it was told to look up."""
+    (tmp_path / "crl.pem").write_text(text)
+    settings = certificates.server_settings(
+        client_auth="required", crl_location=str(tmp_path / "crl.pem")
+    )
+    for make in (server_context, client_context):
+        with pytest.raises(TlsError, match="no usable revocation lists") as raised:
+            make(settings)
+        assert raised.value.key == "trimaran.ssl.crl.location"
+
+
+@pytest.mark.parametrize("name", ["trust.p12", "trust.jks"])
+def test_a_store_that_is_called_pem_is_read_as_pem_alone(name):
+    settings = TlsSettings(truststore_type="PEM", truststore_location=str(STORES / name))
+    with pytest.raises(TlsError, match="is no PEM file") as raised:
+        client_context(settings)
+    assert raised.value.key == "ssl.truststore.type"

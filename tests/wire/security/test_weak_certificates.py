@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from wire.security.tls import TlsError, TlsSettings, server_context
-from wire.security.weak_certificates import weaknesses
+from wire.security.weak_certificates import _values, weaknesses
 
 PEM = serialization.Encoding.PEM
 NOW = dt.datetime.now(dt.UTC)
@@ -135,3 +135,22 @@ def test_good_ones_have_no_weakness(keys):
 def test_any_bytes_are_no_certificate(data):
     assert weaknesses(ssl.DER_cert_to_PEM_cert(data)) == []
     assert weaknesses("-----BEGIN CERTIFICATE-----") == []
+
+
+def test_a_certificate_that_ends_too_early_says_nothing_at_each_byte(keys):
+    own, authority = keys
+    der = ssl.PEM_cert_to_DER_cert(certificate("node", own, "ca", authority, SHA_1))
+    assert len(weaknesses(ssl.DER_cert_to_PEM_cert(der))) == 1
+    for end in range(len(der)):
+        assert weaknesses(ssl.DER_cert_to_PEM_cert(der[:end])) == []
+
+
+@pytest.mark.parametrize("size", [0, 1, 127, 128, 255, 256, 70_000])
+def test_values_of_der_have_lengths_of_one_byte_or_of_more(size):
+    digits = size.to_bytes((size.bit_length() + 7) // 8, "big")
+    length = bytes([size]) if size < 128 else bytes([128 + len(digits)]) + digits
+    one = b"\x04" + length + b"v" * size
+    assert list(_values(one + b"\x05\x00" + one)) == [(4, b"v" * size), (5, b""), (4, b"v" * size)]
+    for cut in (one[:-1], one + b"\x05", one + b"\x05\x01"):
+        with pytest.raises(IndexError):
+            list(_values(cut))
