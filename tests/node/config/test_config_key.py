@@ -1,0 +1,253 @@
+"""What a text means for a key of each type, at its bounds; and checks of what clients may set beside the keys."""
+
+import math
+import re
+
+import pytest
+
+from node.config.client_metrics_keys import check_client_metrics_configs
+from node.config.config_def import (
+    ConfigError,
+    ConfigKey,
+    ConfigTypeId,
+    all_of,
+    at_least,
+    between,
+    between_or_default,
+    java_double,
+    one_of,
+)
+from node.config.group_keys import check_group_configs
+from node.config.loggers import ROOT, _check
+from node.config.node_keys import override
+from node.config.providers import command_line_providers, resolve_text
+from tests.checks import check_each
+from wire.errors import ErrorCode, KafkaError
+from wire.messages.incremental_alter_configs import AlterableConfig
+
+PARSED = [
+    ("boolean", " TRUE ", True),
+    ("boolean", "false", False),
+    ("boolean", "yes", None),
+    ("boolean", "", None),
+    ("short", "32767", 32767),
+    ("short", "32768", None),
+    ("short", "-32768", -32768),
+    ("short", "-32769", None),
+    ("int", "2147483647", 2147483647),
+    ("int", "2147483648", None),
+    ("int", "-2147483648", -2147483648),
+    ("int", "-2147483649", None),
+    ("long", "9223372036854775807", (1 << 63) - 1),
+    ("long", "9223372036854775808", None),
+    ("int", "1_000", None),
+    ("int", "1.0", None),
+    ("int", "", None),
+    ("double", "1e3", 1000.0),
+    ("double", "1_0.5", None),
+    ("double", "x", None),
+    ("list", " a, b ,,c ", ["a", "b", "c"]),
+    ("list", "", []),
+    ("string", " a b ", "a b"),
+    ("password", "x", "x"),
+    ("class", "a.B", "a.B"),
+]
+
+
+def key(kind, default=None, check=None, **options):
+    return ConfigKey("a.key", kind, default, "A key.", check, **options)
+
+
+def test_a_text_is_a_value_of_the_type_or_is_refused():
+    def is_so(row):
+        kind, text, expected = row
+        if expected is None:
+            with pytest.raises(ConfigError) as refused:
+                key(kind, 1).parse(text, origin="a.properties:3")
+            assert (refused.value.key, refused.value.origin) == ("a.key", "a.properties:3")
+            assert "a.properties:3" in str(refused.value)
+        else:
+            assert key(kind).parse(text) == expected, row
+
+    check_each(PARSED, is_so)
+
+
+CHECKS = [
+    (at_least(3), [3, 4], [2]),
+    (between(3, 5), [3, 5], [2, 6]),
+    (between_or_default(3, 5), [-1, 3, 5], [-2, 0, 2, 6]),
+    (one_of("a", "b"), ["a", "b"], ["c", ""]),
+    (all_of("a", "b"), [[], ["a"], ["b", "a"]], [["c"], ["a", "c"]]),
+]
+
+
+def test_bounds_belong_to_what_is_taken():
+    def is_so(row):
+        check, right, wrong = row
+        assert all(check(value) is None for value in right), row
+        assert all(check(value) for value in wrong), row
+
+    check_each(CHECKS, is_so)
+
+
+@pytest.mark.parametrize(
+    ("one", "text", "answer"),
+    [
+        (key("int", check=at_least(3)), "2", "Invalid value 2 for configuration a.key: Value must"),
+        (key("list", check=all_of("a", "b")), "a,c,d", "Invalid value c for configuration a.key"),
+        (key("boolean", check=one_of("x")), "true", "Invalid value true for"),
+        (key("double", check=at_least(1e9)), "1e7", "Invalid value 1.0E7 for"),
+    ],
+)
+def test_a_value_out_of_bounds_is_answered_as_kafka_does(one, text, answer):
+    with pytest.raises(ConfigError) as refused:
+        one.parse(text)
+    assert refused.value.answer.startswith(answer)
+    assert refused.value.fix == "the default is none"
+
+
+def test_a_key_of_which_only_the_default_is_taken_says_why():
+    one = key("int", 5, only_default="it is fixed")
+    assert one.parse("5") == 5
+    with pytest.raises(ConfigError, match="it is fixed") as refused:
+        one.parse("6")
+    assert refused.value.fix == "leave it out; the default is 5"
+    assert "Only the default is accepted: it is fixed." in one.documentation
+    assert "It has no effect here: so." in key("int", no_effect="so").documentation
+    assert "before a restart: so." in key("int", no_effect_while_running="so").documentation
+    assert key("int").documentation == "A key."
+
+
+def test_a_key_is_told_by_its_type_unless_it_is_not_declared():
+    assert key("int").type_id is ConfigTypeId.INT
+    assert key("string", told_as="list").type_id is ConfigTypeId.LIST
+    assert key("string", undeclared=True).type_id is ConfigTypeId.UNKNOWN
+    assert [key(kind).sensitive for kind in ("password", "string")] == [True, False]
+    assert key("string", undeclared=True).sensitive
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (0.0, "0.0"),
+        (0.5, "0.5"),
+        (0.001, "0.001"),
+        (0.00099, "9.9E-4"),
+        (9_999_999.0, "9999999.0"),
+        (1e7, "1.0E7"),
+        (-1.25e10, "-1.25E10"),
+        (1e-4, "1.0E-4"),
+        (math.inf, "Infinity"),
+        (-math.inf, "-Infinity"),
+        (math.nan, "NaN"),
+    ],
+)
+def test_a_double_is_written_as_java_writes_it(value, text):
+    assert java_double(value) == text
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("10.0.0.1:5", ("10.0.0.1", 5)),
+        ("[::1]:0", ("::1", 0)),
+        ("h:9999999999", ("h", 9_999_999_999)),
+        ("h:99999999999", None),
+        (":5", None),
+        ("h", None),
+        ("h:x", None),
+        ("h:-1", None),
+        ("h:", None),
+    ],
+)
+def test_an_override_is_a_host_and_a_count(text, expected):
+    if expected is None:
+        with pytest.raises(ConfigError, match="HOST:COUNT"):
+            override(text)
+    else:
+        assert override(text) == expected
+
+
+METRICS = [
+    ({"interval.ms": "100"}, None),
+    ({"interval.ms": "3600000", "metrics": "a,b"}, None),
+    ({"match": "client_id=a.*,client_source_port=[0-9]+"}, None),
+    ({"interval.ms": "99"}, "interval must be between"),
+    ({"interval.ms": "3600001"}, "interval must be between"),
+    ({"other": "1"}, "Unknown client metrics configuration: other"),
+    ({"interval.ms": "x"}, "Not a number"),
+    ({"match": "client_id"}, "Illegal client matching pattern: client_id"),
+    ({"match": "client_id="}, "Illegal client matching pattern"),
+    ({"match": "client_id=a=b"}, "Illegal client matching pattern"),
+    ({"match": "other=a"}, "Illegal client matching pattern"),
+    ({"match": "client_id=["}, "Illegal client matching pattern"),
+]
+
+
+def test_configs_of_a_subscription_are_taken_or_refused_in_kafkas_words():
+    def is_so(row):
+        configs, told = row
+        if told is None:
+            check_client_metrics_configs(configs)
+            return
+        with pytest.raises((KafkaError, ConfigError)) as refused:
+            check_client_metrics_configs(configs)
+        answer = getattr(refused.value, "answer", None) or str(refused.value)
+        assert re.search(re.escape(told), answer), (row, answer)
+
+    check_each(METRICS, is_so)
+
+
+def test_an_unknown_config_of_a_group_is_answered_as_kafka_does():
+    check_group_configs({})
+    with pytest.raises(ConfigError) as refused:
+        check_group_configs({"other": "1"})
+    assert refused.value.answer == "Unknown group config name: other"
+
+
+SET, DELETE, APPEND, SUBTRACT = range(4)
+KNOWN = {ROOT: "INFO", "a.logger": "INFO"}
+LEVELS = [
+    ("a.logger", SET, "DEBUG", None),
+    ("a.logger", DELETE, None, None),
+    ("a.logger", DELETE, "NONSENSE", None),
+    (ROOT, SET, "WARN", None),
+    ("a.logger", SET, "NONSENSE", ErrorCode.INVALID_CONFIG),
+    ("a.logger", SET, None, ErrorCode.INVALID_CONFIG),
+    ("other", SET, "DEBUG", ErrorCode.INVALID_CONFIG),
+    ("other", DELETE, None, ErrorCode.INVALID_CONFIG),
+    (ROOT, DELETE, None, ErrorCode.INVALID_REQUEST),
+    ("a.logger", APPEND, "DEBUG", ErrorCode.INVALID_REQUEST),
+    ("a.logger", SUBTRACT, "DEBUG", ErrorCode.INVALID_REQUEST),
+    ("a.logger", 9, "DEBUG", ErrorCode.INVALID_REQUEST),
+]
+
+
+def test_levels_of_loggers_are_set_and_taken_back_but_that_of_the_root():
+    def is_so(row):
+        name, operation, value, code = row
+        change = AlterableConfig(name=name, config_operation=operation, value=value)
+        if code is None:
+            _check(change, KNOWN)
+            return
+        with pytest.raises(KafkaError) as refused:
+            _check(change, KNOWN)
+        assert refused.value.code is code, row
+
+    check_each(LEVELS, is_so)
+
+
+@pytest.mark.parametrize("name", ["", ".", "..", "a/b", "/etc/passwd"])
+def test_a_secret_of_a_directory_is_a_file_in_it(tmp_path, name):
+    (tmp_path / "secret").write_text("s")
+    look_up = command_line_providers({})["dir"]
+    assert look_up(str(tmp_path), "secret") == "s"
+    with pytest.raises(ValueError, match="is not a file in"):
+        look_up(str(tmp_path), name)
+
+
+def test_a_variable_of_no_provider_stays_as_it_is():
+    providers = command_line_providers({"A": "1"})
+    assert resolve_text("${env:A}-${other:A}-${env:x:A}-$A", providers) == "1-${other:A}-1-$A"
+    with pytest.raises(ValueError, match="no variable B"):
+        resolve_text("${env:B}", providers)
