@@ -173,3 +173,26 @@ def test_what_does_not_apply_is_refused():
         value = "true" if name.startswith("include") else "orders"
         with pytest.raises(OptionError, match=name):
             LogOptions.parse({"path": "x", "level": "transactions", name: value})
+
+
+@pytest.mark.parametrize(
+    ("status", "started", "is_open"), [(1, 0, True), (1, 5, True), (0, -1, False)]
+)
+def test_a_transaction_began_at_a_time_or_never(tmp_path, status, started, is_open):
+    value = TransactionLogValue(
+        producer_id=0,
+        producer_epoch=0,
+        transaction_timeout_ms=1,
+        transaction_status=status,
+        transaction_partitions=None,
+        transaction_last_update_timestamp_ms=0,
+        transaction_start_timestamp_ms=started,
+    )
+    written = record(
+        TransactionLogKey(transactional_id="tx"), value, timestamp_ms=1_234_567_890_123
+    )
+    (found,) = rows(tmp_path, "__transaction_state", "transactions", [written])
+    millis = [value.timestamp() * 1000 for value in found.values() if hasattr(value, "timestamp")]
+    assert millis == [1_234_567_890_123, *([started] if started >= 0 else []), 0]
+    assert is_open in found.values()
+    assert (found["partition"], found["offset"]) == (0, 0)

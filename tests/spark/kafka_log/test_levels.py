@@ -15,11 +15,13 @@ from spark.kafka_log import records as records_level
 from spark.kafka_log.batches import read_batches
 from spark.kafka_log.options import LogOptions
 from spark.kafka_log.plan import open_origin, plan_log, plan_segments
-from spark.kafka_log.records import read_records
+from spark.kafka_log.records import RECORD_SCHEMA, read_records
 from spark.kafka_log.segments import SEGMENT_SCHEMA, read_segments, segment_tasks
-from spark.kafka_log.source import LogReader, wanted_of
+from spark.kafka_log.source import KafkaLogSource, LogReader, wanted_of
 from spark.kafka_log.wanted import Wanted
+from spark.options import OptionError
 from spark.origins.origin import DataUnreadable
+from spark.streams import FailedStreamReader
 from tests.spark.directories import (
     checkpoint,
     data_batches,
@@ -218,3 +220,40 @@ def test_a_read_of_nothing_has_one_partition_without_rows(tmp_path, level):
     (partition,) = reader.partitions()
     assert partition.value == ()
     assert [len(batch) for batch in reader.read(partition)] in ([], [0])
+
+
+def names_of(**options):
+    return KafkaLogSource({"path": "/data", **options}).schema().names
+
+
+def test_a_schema_has_the_columns_of_its_level_and_of_its_options():
+    plain = [name for name in RECORD_SCHEMA.names if name != "headers"]
+    assert names_of() == plain
+    assert names_of(includeHeaders="true") == RECORD_SCHEMA.names
+    informed = names_of(includeBatchInfo="true")
+    assert informed[: len(plain)] == plain
+    assert "crc" in informed
+    assert "headers" not in informed
+    assert names_of(level="segments") == list(COLUMNS)
+    assert "uncompressed_bytes" not in names_of(level="batches")
+    assert "crc" in names_of(level="batches")
+    assert names_of(columns="offset, value") == ["offset", "value"]
+    assert names_of(level="batches", columns="uncompressed_bytes") == ["uncompressed_bytes"]
+    # What is right for a stream alone is no error yet: Spark does not say which it is.
+    assert names_of(startingOffsets="latest") == plain
+
+
+def test_a_column_that_there_is_not_is_refused_with_those_that_there_are():
+    with pytest.raises(OptionError, match="option columns: no column other; there are: key, value"):
+        names_of(columns="offset,other")
+
+
+def test_options_that_neither_a_batch_nor_a_stream_takes_are_refused():
+    with pytest.raises(OptionError, match="nonsense"):
+        names_of(nonsense="1")
+
+
+def test_a_stream_that_cannot_be_read_tells_so_when_it_is_read():
+    """PySpark loses what is raised earlier."""
+    reader = KafkaLogSource({"path": "/data", "level": "segments"}).streamReader(None)
+    assert isinstance(reader, FailedStreamReader)
