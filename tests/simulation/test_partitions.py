@@ -10,14 +10,17 @@ from pathlib import Path
 
 import pytest
 
+from tests.broker.batches import batch
 from tests.simulation.checker import Violation
 from tests.simulation.mutants.elsewhere import missing_tests
 from tests.simulation.mutants.mutant import SURVIVED, Mutant, hunt
+from tests.simulation.partitions.copies import has_batch
 from tests.simulation.partitions.disk import SimDisk
 from tests.simulation.partitions.disk_faults import CALLS, damage, repair, small_files
 from tests.simulation.partitions.kernel import SimKernel
 from tests.simulation.partitions.mutants import ELSEWHERE, EMPHASIS, STORAGE
 from tests.simulation.partitions.mutants import PARTITIONS as MUTANTS
+from tests.simulation.partitions.replica_logs import batch_ends, entries_in
 from tests.simulation.partitions.simulation import PARTITIONS
 from tests.simulation.partitions.world import World
 
@@ -28,6 +31,7 @@ QUICK = (
     *("waits for nobody", "keeps what diverges", "reads above the watermark"),
     *("epoch start not recorded", "told before it is flushed", "emptied disks lead"),
     *("told when the kernel begins", "the source goes first", "offline directories are not told"),
+    "a move that was given up goes on",
 )
 QUICK_SEEDS = 12
 
@@ -165,6 +169,39 @@ def test_what_failed_to_be_flushed_stays_undurable() -> None:
     disk.fdatasync(file)
     assert disk.read_bytes(Path("/d/f")) == b"abc"
     assert file.node.durable == b""
+
+
+def test_names_whose_fsync_failed_stay_undurable() -> None:
+    disk = disk_with(b"abc", flush=True, flush_name=False)
+
+    def fail(name: str, *_paths: object) -> None:
+        if name == "fsync_directory":
+            raise OSError(errno.EIO, name)
+
+    disk.on_call = fail
+    with pytest.raises(OSError, match="fsync_directory"):
+        disk.fsync_directory(Path("/d"))
+    disk.on_call = None
+    disk.fsync_directory(Path("/d"))
+    for seed in range(20):
+        after = disk.after_crash(random.Random(seed), power_cut=True)
+        assert list(after.list_directory(Path("/d"))) == []
+
+
+def test_a_batch_is_found_on_a_disk_by_what_it_has() -> None:
+    """Behind others, in the segment that has its offset; preallocated zeros are none."""
+    first, second = bytes(batch(b"a")), bytes(batch(b"b", base_offset=1))
+    disk = SimDisk(lambda: 0)
+    disk.mkdir(Path("/t-0"))
+    disk.pwrite(disk.open(Path("/t-0/0.log"), create=True), first + second + bytes(100), 0)
+    files = disk._directory(Path("/t-0"))
+    [held, last] = entries_in(first + second)
+    assert has_batch(files, held)
+    assert has_batch(files, last)
+    assert not has_batch(files, last._replace(crc=held.crc))
+    assert not has_batch(files, last._replace(epoch=7))
+    assert not has_batch(files, last._replace(base=2))
+    assert list(batch_ends(first + second)) == [0, len(first), len(first + second)]
 
 
 @pytest.mark.parametrize("call", sorted(CALLS))

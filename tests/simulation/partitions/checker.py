@@ -37,6 +37,7 @@ class History:
         self.told: dict[int, tuple[int, int]] = {}
         self.taken_again: set[Entry] = set()
         self.start = 0  # below it everything was deleted somewhere
+        self.deleted_to = 0  # by a client
         self.is_unclean = False
 
     @property
@@ -145,6 +146,18 @@ class Checker:
             self._look_at_leader(broker, leader, replica, key)
         elif partition.follows:
             self._look_at_follower(broker, partition, replica, history)
+        if self.world.rules.retention_bytes < 0:
+            self.require(
+                log.log_start_offset <= history.deleted_to,
+                *(
+                    "P13",
+                    broker.id,
+                    "starts at",
+                    log.log_start_offset,
+                    "deleted",
+                    history.deleted_to,
+                ),
+            )
         self.require(
             log.log_start_offset <= history.end,
             *("P13", broker.id, "starts at", log.log_start_offset, "committed", history.end),
@@ -350,6 +363,7 @@ class Checker:
         history = self.histories[key]
         if state.leader_recovery_state == RECOVERING and state.leader_epoch != was.leader_epoch:
             self.world.happened["unclean election"] += 1
+            self._elected_uncleanly(key, state.leader, history)
             history.is_unclean = True
         if history.is_unclean:
             return
@@ -357,6 +371,14 @@ class Checker:
         if joined and state.leader == was.leader and state.leader_epoch == was.leader_epoch:
             self._joined(key, state, joined)
         self.is_safe(key)
+
+    def _elected_uncleanly(self, key: Key, leader: int, history: History) -> None:
+        """What the chosen one has on its disk of all that was acknowledged stays."""
+        replica = self.replicas.get((leader, key), ReplicaLog())
+        for base in list(self.acked[key]):
+            entry = history.at(base)
+            if entry is None or not history.is_held(entry, replica, on_disk=True):
+                del self.acked[key][base]
 
     def _joined(self, key: Key, state: PartitionImage, joined: set[int]) -> None:
         """P3: they have reached where the leader's epoch began, with its history."""
@@ -404,6 +426,12 @@ class Checker:
     def refused(self, crc: int) -> None:
         """NOT_ENOUGH_REPLICAS to a batch that was sent once."""
         self._refused.add(crc)
+
+    def deletes(self, key: Key, start: int) -> None:
+        """Records below `start` are deleted at a client's word."""
+        history = self.histories.get(key)
+        if history is not None:
+            history.deleted_to = max(history.deleted_to, start)
 
     def acks(self, key: Key, base: int, crc: int) -> None:
         """The leader answers acks=all: from now on for ever."""
@@ -540,8 +568,8 @@ class Checker:
                 mine = [one for one in replica.entries if one.base >= start]
                 theirs = [one for one in leader.entries if one.base >= start]
                 self.require(mine == theirs, "P15", member, "differs from", state.leader)
+            self._acked_are_there(key, leader)
             if not history.is_unclean:
-                self._acked_are_there(key, leader)
                 self._no_doubles(history)
 
     def _has_only_its_own(self, broker: SimBroker) -> None:

@@ -100,6 +100,8 @@ class Producer(Client):
             b"%d" % self.world.next_number() + b"x" * prng.choice((0, 10, 80))
             for _ in range(prng.choice((1, 1, 2, 3)))
         ]
+        if self.world.rules.even_batches and self.world.rules.directories > 1:
+            values = [b"%08d" % self.world.next_number()]
         time = self.world.now_ms()
         data = build_batch(
             [NewRecord(None, value, time) for value in values],
@@ -151,7 +153,7 @@ class Producer(Client):
             if not (keys := world.keys):
                 continue
             key = world.prng.choice(keys)
-            acks = ALL if world.prng.random() < 0.8 else LEADER
+            acks = ALL if world.prng.random() < world.rules.acks_all else LEADER
             if await self.send(key, self.batch(key), acks):
                 world.acked += acks == ALL
             else:
@@ -420,6 +422,7 @@ def delete_records(broker: SimBroker, key: Key) -> None:
             # What is deleted may be there again after a crash (as in Kafka), and is what was committed.
             broker.world.checker.look_at(broker)
             start = broker.world.prng.randint(leader.log.log_start_offset, watermark)
+            broker.world.checker.deletes(key, start)
             leader.delete_records_before(start)
             broker.world.happened["records deleted"] += 1
     except KafkaError:

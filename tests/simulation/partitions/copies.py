@@ -4,15 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from struct import Struct
 from typing import TYPE_CHECKING
 
 from broker.partitions.partition import Partition
 from log.partitions.partition_log import PartitionLog
-from tests.simulation.partitions.checker import Checker, History, Key
+from tests.simulation.partitions.checker import Checker, Key
 from tests.simulation.partitions.disk import Directory, Node
 from tests.simulation.partitions.replica_logs import Entry, ReplicaLog
 from tests.simulation.partitions.storing import StoringBroker
 from wire.primitives import uuid_to_text
+
+# Of a batch up to its checksum: base offset, length of what follows the first two, leader epoch, magic, CRC.
+HEADER, LENGTHS = Struct(">qiibI"), 12
 
 if TYPE_CHECKING:
     from tests.simulation.partitions.broker import SimBroker
@@ -24,7 +28,8 @@ class CopiesChecker(Checker):
 
     def __init__(self, world: World) -> None:
         super().__init__(world)
-        self._last_acked: dict[Key, Entry] = {}
+        # Of each replica the last batch that was acknowledged while it was in the ISR.
+        self._held: dict[tuple[int, Key], Entry] = {}
         # Replicas that were to be deleted once: what is left of them nobody needs.
         self._let_go: set[tuple[int, Key]] = set()
 
@@ -35,6 +40,7 @@ class CopiesChecker(Checker):
         history, log = self.histories[key], partition.open_log
         assert log is not None
         before, end, was = replica.entries, replica.end, replica.log
+        truncations = replica.truncations
         _lower_what_was_to_be_cut(replica)
         if was is not log and log.health.offline is None:
             self._is_the_one(broker, partition, log.directory)
@@ -60,8 +66,8 @@ class CopiesChecker(Checker):
         super()._look_at(broker, partition, replica, key)
         if was is log and replica.entries is not before and not history.is_unclean:
             self._was_to_be_cut(broker, partition, replica, before, leads)
-        if replica.entries is not before:
-            self._is_somewhere(key, history)
+        if was is not log or replica.truncations != truncations:
+            self.look_at_disks(broker, key)
 
     # --- P22, P20
 
@@ -80,13 +86,14 @@ class CopiesChecker(Checker):
         )
 
     def _topic_of(self, broker: StoringBroker, directory: Path) -> str:
+        """By what was there before it was damaged; its directory may have another name since."""
         file = directory / "partition.metadata"
         try:
             content = bytes(broker.disks[directory.parent]._file(file).content)
         except OSError:
             return "none"
         for _, damaged in broker.damaged:
-            if damaged.path == file and damaged.after == content:
+            if damaged.path.name == file.name and damaged.after == content:
                 return _topic_in(damaged.before)
         return _topic_in(content)
 
@@ -163,22 +170,33 @@ class CopiesChecker(Checker):
 
     def acks(self, key: Key, base: int, crc: int) -> None:
         super().acks(key, base, crc)
-        history = self.histories.get(key)
+        history, state = self.histories.get(key), self.world.state_of(key)
         found = None if history is None else history.at(base)
-        last = self._last_acked.get(key)
-        if found is not None and (last is None or last.base < found.base):
-            self._last_acked[key] = found
-
-    def _is_somewhere(self, key: Key, history: History) -> None:
-        last = self._last_acked.get(key)
-        if last is None or history.is_unclean:
+        if history is None or history.is_unclean or state is None or found is None:
             return
+        for member in state.isr:
+            last = self._held.get((member, key))
+            if not self.world.brokers[member].was_wiped and (last is None or last.base < base):
+                self._held[member, key] = found
+
+    def look_at_all_disks(self) -> None:
+        """P23: what was acknowledged is on the disks of each broker that was in the ISR then, whichever fail."""
+        for broker_id, key in list(self._held):
+            broker = self.world.brokers[broker_id]
+            assert isinstance(broker, StoringBroker)
+            self.look_at_disks(broker, key)
+
+    def look_at_disks(self, broker: StoringBroker, key: Key) -> None:
+        entry, history = self._held.get((broker.id, key)), self.histories.get(key)
+        if entry is None or history is None or history.is_unclean or entry.last < history.start:
+            return
+        name = f"{self.world.name_of(key)}-{key[1]}"
+        topic = uuid_to_text(key[0])
         held = any(
-            history.is_held(last, replica)
-            for (_, of), replica in self.replicas.items()
-            if of == key
+            self._topic_of(broker, path) == topic and has_batch(files, entry)
+            for path, files in self._directories_of(broker, name)
         )
-        self.require(held, "P23", "nobody has", last, "which was acknowledged")
+        self.require(held, "P23", broker.id, "has not", entry, "which was acknowledged")
 
     # --- what is not to be here any more
 
@@ -188,14 +206,30 @@ class CopiesChecker(Checker):
                 _lower_what_was_to_be_cut(replica)
         super().process_ended(broker)
 
+    def disks_left(self, broker: StoringBroker) -> None:
+        """After the end of a process: what the next one finds."""
+        for broker_id, key in list(self._held):
+            if broker_id == broker.id:
+                self.look_at_disks(broker, key)
+
     def metadata_applied(self, broker: SimBroker) -> None:
         before = {one for one in self.replicas if one[0] == broker.id}
         super().metadata_applied(broker)
-        self._let_go |= before - self.replicas.keys()
+        self._let_go |= (gone := before - self.replicas.keys())
+        self._forget(gone)
 
     def wiped(self, broker: SimBroker) -> None:
         super().wiped(broker)
-        self._let_go |= {(broker.id, key) for key in self.histories}
+        self._let_go |= (gone := {(broker.id, key) for key in self.histories})
+        self._forget(gone)
+
+    def gone(self, key: Key) -> None:
+        super().gone(key)
+        self._forget({one for one in self._held if one[1] == key})
+
+    def _forget(self, replicas: set[tuple[int, Key]]) -> None:
+        for one in replicas:
+            self._held.pop(one, None)
 
 
 def _lower_what_was_to_be_cut(replica: ReplicaLog) -> None:
@@ -208,3 +242,21 @@ def _lower_what_was_to_be_cut(replica: ReplicaLog) -> None:
 def _topic_in(content: bytes) -> str:
     _, _, topic = content.decode(errors="replace").partition("topic_id: ")
     return topic.partition("\n")[0].strip()
+
+
+def has_batch(files: Directory, entry: Entry) -> bool:
+    """Whether a segment there has the batch."""
+    for name, node in files.names.items():
+        if not name.endswith(".log") or not isinstance(node, Node) or int(name[:-4]) > entry.base:
+            continue
+        content, at = bytes(node.content), 0
+        while at + HEADER.size <= len(content):
+            base, size, epoch, _magic, crc = HEADER.unpack_from(content, at)
+            if base == entry.base:
+                if (epoch, crc) == (entry.epoch, entry.crc):
+                    return True
+                break
+            if size <= 0:
+                break  # preallocated
+            at += LENGTHS + size
+    return False

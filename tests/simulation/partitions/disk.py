@@ -38,11 +38,14 @@ class Node:
 
 
 class Directory:
-    __slots__ = ("durable", "names")
+    """`durable` are the names that its last fsync covered. Once one has failed, no more become so, as of a `Node`."""
+
+    __slots__ = ("durable", "failed", "names")
 
     def __init__(self) -> None:
         self.names: dict[str, Node | Directory] = {}
         self.durable: dict[str, Node | Directory] = {}
+        self.failed = False
 
 
 class SimFile:
@@ -196,8 +199,15 @@ class SimDisk(Files):
         """Makes nothing durable."""
 
     def fsync_directory(self, path: Path) -> None:
-        self._call("fsync_directory", path)
         synced = self._directory(path)
+        try:
+            self._call("fsync_directory", path)
+        except OSError:
+            synced.failed = True
+            self._pending = [one for one in self._pending if one[0] is not synced]
+            raise
+        if synced.failed:
+            return
         synced.durable = dict(synced.names)
         self._pending = [one for one in self._pending if one[0] is not synced]
 

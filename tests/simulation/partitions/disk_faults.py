@@ -104,19 +104,16 @@ def small_files(disk: SimDisk, path: Path) -> list[Path]:
 
 
 def damage(disk: SimDisk, path: Path, prng: random.Random) -> Damage:
-    """Cuts the file, empties it, or flips a bit. In checkpoints and `meta.properties`, which have no checksum, that is
-    the highest of a byte: another number or id would be a right one.
-    """
+    """Flips a bit of the file, cuts it, or leaves zeros instead of its end, or of all of it."""
     node = disk._file(path)
     before = bytes(node.content)
     content = bytearray(before)
     kind = prng.choice(("cut", "flip", "flip", "zeros"))
     if kind == "flip" and content:
-        has_no_sum = path.name.endswith(("-checkpoint", ".properties"))
-        bit = 7 if has_no_sum else prng.randrange(8)
-        content[prng.randrange(len(content))] ^= 1 << bit
-    elif kind == "zeros":
-        content[:] = bytes(len(content))
+        content[prng.randrange(len(content))] ^= 1 << prng.randrange(8)
+    elif kind == "zeros" and content:
+        start = prng.choice((0, prng.randrange(len(content))))
+        content[start:] = bytes(len(content) - start)
     else:
         del content[prng.randint(0, max(0, len(content) - 1)) :]
     _put(node, bytes(content))

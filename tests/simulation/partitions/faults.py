@@ -38,6 +38,8 @@ class Rules:
     directories: int = 1
     move_bytes: int = 1 << 20
     preallocates: bool = False
+    acks_all: float = 0.8  # of batches
+    even_batches: bool = False  # all of one size, so that one takes another's place in a file
 
     @classmethod
     def draw(cls, prng: random.Random) -> Rules:
@@ -58,6 +60,7 @@ class Rules:
             directories=aside.choice((1, 1, 2, 3)),
             move_bytes=aside.choice((200, 1000, 1 << 20)),
             preallocates=aside.random() < 0.2,
+            even_batches=aside.random() < 0.3,
         )
 
 
@@ -66,7 +69,9 @@ class Faults:
     """Times are seconds between two, zero: it does not occur. The others are probabilities, or seconds.
 
     Of brokers with several directories: `directory_fails_every` is of calls of the file layer, of which `dies` ends the
-    process instead; `away` is of a directory at a start, `damage` of a small file then; `move_every` of replicas.
+    process instead; `away` is of a directory at a start, `damage` of a small file then; `move_every` of replicas;
+    `slow_thread` of what threads do: the loop hears of it late, and a read has its end from later than its beginning;
+    `alone_every` of brokers that only their clients reach for a while.
     `stuck_ends` is of what ends transactions, `stuck` of other requests of coordinators.
     """
 
@@ -89,6 +94,8 @@ class Faults:
     away: float = 0.0
     damage: float = 0.0
     move_every: float = 0.0
+    slow_thread: float = 0.0
+    alone_every: float = 0.0
     stuck: float = 0.0
     stuck_ends: float = 0.0
 
@@ -119,6 +126,8 @@ class Faults:
             away=aside.choice((0.0, 0.3, 0.6)),
             damage=aside.choice((0.0, 0.0, 0.5)),
             move_every=aside.choice((0.15, 0.3, 1.0)),
+            slow_thread=aside.choice((0.0, 0.1, 0.5)),
+            alone_every=aside.choice((0.0, 0.0, 1.5)),
         )
 
     def cut_nobody_off(self) -> None:

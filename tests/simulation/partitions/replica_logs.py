@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from broker.partitions.leader import LeaderEpoch
@@ -43,6 +44,14 @@ def entries_in(data: bytes | memoryview) -> list[Entry]:
             )
         )
     return found
+
+
+def batch_ends(data: bytes) -> Iterator[int]:
+    """Where a batch begins or ends, by the lengths that stand there."""
+    end = 0
+    while end <= len(data):
+        yield end
+        end += 12 + max(0, int.from_bytes(data[end + 8 : end + 12], "big"))
 
 
 def read_bytes(log: Any, start: int) -> bytes:

@@ -19,6 +19,7 @@ SOMETIMES = (
     *("synced by the kernel", "disk failed", "directory failed", "directory away", "not mounted"),
     *("small file damaged", "did not start", "died within a call", "disk broken to the end"),
     *("move asked for", "move refused", "move given up", "replica moved"),
+    *("no directory read", "slow thread"),
     *(f"{call} failed" for call in CALLS),
 )
 PARTITIONS = Simulation(World, run_seed, INVARIANTS, SOMETIMES)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import AbstractContextManager
+from pathlib import Path
 from typing import TYPE_CHECKING
 from unittest import mock
 from uuid import UUID
@@ -13,15 +14,18 @@ from log.directories import meta_properties
 from log.partitions import names
 from tests.simulation.checker import Violation
 from tests.simulation.here import patched_here
+from tests.simulation.partitions.checker import Key
+from tests.simulation.partitions.copies import CopiesChecker
 from tests.simulation.partitions.disk_faults import DiskFault
 from tests.simulation.partitions.storing import StoringBroker
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from log.directories.directory import LogDirectory
     from quorum.metadata.image import PartitionImage
     from tests.simulation.partitions.world import World
+
+
+LOOK_SECONDS = 0.5
 
 
 class StorageFaults:
@@ -80,14 +84,25 @@ class StorageFaults:
         if before is not None and before is not broker.moves.of(before.partition):
             world.happened["move given up"] += 1
 
+    def disks_left(self, broker: StoringBroker) -> None:
+        checker = self._world.checker
+        assert isinstance(checker, CopiesChecker)
+        checker.disks_left(broker)
+
+    def _look_at_disks(self) -> None:
+        checker = self._world.checker
+        assert isinstance(checker, CopiesChecker)
+        checker.look_at_all_disks()
+
     # --- the end
 
     async def settle_without_broken_disks(self) -> None:
         """P25: what lies on disks that stay broken leads nothing, and is missing nowhere else."""
         world = self._world
-        if not any(one.broken for one in self._brokers.values()):
+        if not any(one.is_lacking for one in self._brokers.values()):
             return
-        world.happened["disk broken to the end"] += 1
+        if any(one.broken for one in self._brokers.values()):
+            world.happened["disk broken to the end"] += 1
         if not await world.run_until(world.now + world.recovery_seconds, self._is_in_order):
             raise Violation(f"P25 no order beside disks that have failed: {self._told()}")
         world.checker.count("P25")
@@ -115,8 +130,21 @@ class StorageFaults:
     def _is_in_order(self) -> bool:
         world = self._world
         return bool(world.keys) and all(
-            state is not None and self._is_led(state) for state in map(world.state_of, world.keys)
+            (state := world.state_of(key)) is not None
+            and (self._is_led(state) or self._is_not_found(key, state))
+            for key in world.keys
         )
+
+    def _is_not_found(self, key: Key, state: PartitionImage) -> bool:
+        """The last of the ISR has no log, as a directory could not be read in which it may be: it leads nothing, and
+        keeps its place.
+        """
+        if len(state.isr) != 1 or state.elr:
+            return False
+        broker = self._brokers[state.isr[0]]
+        if not broker.alive or not broker.directories.failed_at_start:
+            return False
+        return broker.directories.holding(self._world.name_of(key), key[1]) is None
 
     def _is_led(self, state: PartitionImage) -> bool:
         brokers = self._world.controller.image.cluster.brokers
@@ -147,9 +175,8 @@ class StorageFaults:
         for key in world.keys:
             state, history = world.state_of(key), world.checker.histories[key]
             if state is not None and not self._may_be_led(state):
-                # The replica was said to be lost as the directory could not be read in which it may have been; or, with
-                # eligible leader replicas, the last of them was not stopped in good order.
-                may_be_empty = not history.committed or history.is_unclean or world.rules.elr
+                # With eligible leader replicas: the last of them was not stopped in good order.
+                may_be_empty = history.is_unclean or world.rules.elr
                 world.checker.require(may_be_empty, "P25", "nobody leads", *history.committed[-1:])
                 world.happened["elected anyway"] += 1
                 world.say("an operator has somebody lead", world.name_of(key), key[1])
@@ -184,8 +211,43 @@ class StorageFaults:
         if not await world.run_until(world.now + world.recovery_seconds, self.is_moved):
             raise Violation(f"P24 replicas are not where the controller thinks: {self._told()}")
         world.checker.count("P24")
+        self._look_at_disks()
+        wanted = await self._ask_for_moves()
+        if not await world.run_until(world.now + world.recovery_seconds, self.is_moved):
+            raise Violation(f"P24 moves have no end: {self._told()}")
+        for (broker, name, index), path in wanted.items():
+            found = broker.directories.holding(name, index)
+            where = None if found is None else found.path
+            world.checker.require(
+                where == path, *("P24", broker.id, f"{name}-{index} is in", where, "not", path)
+            )
+        for broker in self._brokers.values():
+            for directory in broker.directories.online:
+                left = list(directory.futures)
+                world.checker.require(not left, "P24", directory, "has still copies of", left)
+        self._look_at_disks()
+
+    async def _ask_for_moves(self) -> dict[tuple[StoringBroker, str, int], Path]:
+        """There and back, or elsewhere before they are over; returns where each replica is to be."""
+        world, wanted = self._world, {}
+        replicas = [
+            (broker, one.topic, one.index)
+            for broker in self._brokers.values()
+            for one in broker.partitions
+            if broker.directories.holding(one.topic, one.index) is not None
+        ]
+        world.faults.slow_thread = 0.5
+        for _ in range(2):
+            for broker, name, index in replicas:
+                path = world.prng.choice(list(broker.disks))
+                if not broker.moves.request(name, index, str(path)):
+                    wanted[broker, name, index] = path
+            await world.run_until(world.now + world.prng.uniform(0.0, 0.4))
+        world.faults.slow_thread = 0.0
+        return wanted
 
     def schedule(self) -> None:
         world = self._world
         world._every(world.faults.directory_fails_every, self.some_call_fails)
         world._every(world.faults.move_every, self.move_some_replica)
+        world._every(LOOK_SECONDS, self._look_at_disks)

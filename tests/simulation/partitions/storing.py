@@ -1,8 +1,8 @@
 """A broker with several log directories, each on a disk of its own; disks fail, are away for a start, and come back.
 
 Real are, beside what `SimBroker` has, the opening of directories, their moves, what is told to the controller of them,
-the lifecycle with its registration and heartbeats, and the recovery after a crash. The directory of the metadata log is
-not one of them, and does not fail.
+the lifecycle with its registration and heartbeats, and the recovery after a crash. The metadata log has a directory and
+a disk of its own, which fails too; of the log itself there are only its writes.
 """
 
 from __future__ import annotations
@@ -91,6 +91,13 @@ class StoringBroker(SimBroker):
 
     # --- disks
 
+    @property
+    def metadata_path(self) -> Path:
+        return self.config().metadata_directory
+
+    def disk_of(self, path: Path) -> SimDisk:
+        return self.disks.get(path, self.disk)
+
     def _formatted(self) -> SimDisk:
         """That of the metadata log."""
         self.armed, self.broken, self.away, self.damaged = {}, {}, {}, []
@@ -108,8 +115,7 @@ class StoringBroker(SimBroker):
         return disk
 
     def _watch(self, path: Path, disk: SimDisk) -> None:
-        if path in self.config().log_directories:
-            disk.on_call = partial(self._called, path)
+        disk.on_call = partial(self._called, path)
 
     def _called(self, directory: Path, call: str, path: Path, target: Path | None) -> None:
         """A call of the file layer: raises OSError where it fails, or ends the process."""
@@ -153,12 +159,16 @@ class StoringBroker(SimBroker):
             # One that has failed to sync is mounted anew, and has what it had.
             self.disks[path] = left = disk.after_crash(prng, power_cut=power_cut or disk.has_failed)
             self._watch(path, left)
+        self._watch(self.metadata_path, self.disk)
+        self.world.storage.disks_left(self)
 
     def fail_next_flush(self) -> None:
         self.world.prng.choice(list(self.disks.values())).fails = True
 
     def arm(self, fault: DiskFault) -> None:
         path = self.world.prng.choice(list(self.disks))
+        if not fault.place and self.world.prng.random() < 0.2:
+            path = self.metadata_path
         self.world.say(self.id, path, "will fail:", fault)
         self.armed[path] = fault
 
@@ -167,23 +177,28 @@ class StoringBroker(SimBroker):
             disk.fails = False
         self.armed.clear()
 
-    def mend(self) -> bool:
-        """Everything is whole again for the next start; returns whether this life lacks something."""
-        is_lacking = bool(self.broken or self.away or self.damaged or not self.alive) or bool(
+    @property
+    def is_lacking(self) -> bool:
+        """Whether this life cannot use all that is on its disks."""
+        return bool(self.broken or self.away or self.damaged or not self.alive) or bool(
             self.directories.offline_ids()
             or self.directories.failed_at_start
             or any(one.state.directory_of(self.id) == LOST_DIRECTORY for one in self.partitions)
         )
+
+    def mend(self) -> bool:
+        """Everything is whole again for the next start; returns whether this life lacks something."""
+        was_lacking = self.is_lacking
         self._restore()
         self.broken, self.away = {}, {}
-        return is_lacking
+        return was_lacking
 
     def _restore(self, name: str = "") -> None:
         """Somebody does what the error says; files that were written since are what they are."""
         for path, damaged in list(self.damaged):
             if name in ("", damaged.path.name):
                 self.damaged.remove((path, damaged))
-                if repair(self.disks[path], damaged):
+                if repair(self.disk_of(path), damaged):
                     self.world.say(self.id, "gets back", damaged.path)
 
     # --- a start
@@ -192,14 +207,17 @@ class StoringBroker(SimBroker):
         self.away = {}
         if not self.world.is_calm:
             self._draw_disks(self.world.prng)
-        elif len(self.broken) == len(self.disks):
+        elif self.broken.keys() >= self.disks.keys() or self.metadata_path in self.broken:
             self.broken.clear()
         try:
             super().begin()
-        except MetaPropertiesError as error:
+        except (MetaPropertiesError, KafkaError) as error:
             self.alive = False
             self.world.say(self.id, "does not start:", error)
             self.world.happened["did not start"] += 1
+            if isinstance(error, KafkaError):
+                self.world.happened["no directory read"] += 1
+                self.broken.clear()
             self.away = {}
             self._restore("meta.properties")
             self.world.after(self.world.prng.uniform(0.05, 0.5), self.world.restart_of(self))
@@ -211,20 +229,21 @@ class StoringBroker(SimBroker):
             if prng.random() < 0.6:
                 del self.broken[path]
         whole = [path for path in self.disks if path not in self.broken]
-        if not whole:
-            whole = [self.broken.popitem()[0]]
         prng.shuffle(whole)
-        for path in whole[1:]:
-            if prng.random() < faults.away:
+        for path in (*whole, self.metadata_path):
+            # Seldom all at once, or that of the metadata log: then the broker does not start.
+            is_needed = path in (*whole[:1], self.metadata_path)
+            if prng.random() < faults.away * (0.1 if is_needed else 1.0):
                 self.away[path] = prng.choice((errno.EIO, errno.EACCES))
                 self.world.say(self.id, path, "is away")
                 self.world.happened["directory away"] += 1
-        self.away |= {path: 0 for path in whole[:1] if prng.random() < faults.away * 0.2}
+        self.away |= {path: 0 for path in whole[:1] if prng.random() < faults.away * 0.1}
         if faults.damage and self.world.storage.may_damage(self) and prng.random() < faults.damage:
             self._damage(prng)
 
     def _damage(self, prng: random.Random) -> None:
-        files = [(path, one) for path in self.disks for one in small_files(self.disks[path], path)]
+        paths = (*self.disks, self.metadata_path)
+        files = [(path, one) for path in paths for one in small_files(self.disk_of(path), path)]
         kinds = sorted({one.name for _, one in files})
         if not kinds:
             return
@@ -232,13 +251,13 @@ class StoringBroker(SimBroker):
         path, file = prng.choice([one for one in files if one[1].name == kind])
         if any(file == one.path for _, one in self.damaged):
             return
-        self.damaged.append((path, damage(self.disks[path], file, prng)))
+        self.damaged.append((path, damage(self.disk_of(path), file, prng)))
         self.world.say(self.id, file, "is damaged")
         self.world.happened["small file damaged"] += 1
 
     def open_directory(self, path: Path) -> LogDirectory:
         """On the disk of that path: of one that is not mounted the mount point is there."""
-        disk = self.disks.get(path, self.disk)
+        disk = self.disk_of(path)
         if self.away.get(path) == 0:
             self.world.happened["not mounted"] += 1
             disk = SimDisk(self.world.now_ms)
@@ -249,9 +268,6 @@ class StoringBroker(SimBroker):
     def _open_directories(self) -> Durability:
         self.storage = open_storage(self.config(), None)
         self.directories = self.storage.directories
-        if not self.directories.all:
-            self.release_locks()
-            raise MetaPropertiesError("no directory can be read")
         return self.storage.durability
 
     def _compose(self) -> None:
@@ -288,6 +304,19 @@ class StoringBroker(SimBroker):
             assignments=self.assignments,
             lifecycle=self.lifecycle,
         )
+
+    def catch_up(self) -> None:
+        """What is replayed is written to the metadata log, whose disk may fail."""
+        before = self.metadata.image.provenance.offset
+        super().catch_up()
+        after = self.metadata.image.provenance.offset
+        if after == before or not self.alive:
+            return
+        with suppress(KafkaError), self.directories.metadata.health.guard("writing"):
+            file = self.disk.open(self.metadata_path / "metadata.log", create=True)
+            self.disk.pwrite(file, after.to_bytes(8, "big"), 0)
+            self.disk.fdatasync(file)
+        self.directories.storage_failed()
 
     # --- a life
 

@@ -34,6 +34,7 @@ from tests.simulation.partitions.copies import CopiesChecker
 from tests.simulation.partitions.faults import Faults, Rules
 from tests.simulation.partitions.kernel import SimKernel
 from tests.simulation.partitions.network import CONTROLLER, Network
+from tests.simulation.partitions.replica_logs import batch_ends
 from tests.simulation.partitions.storage_faults import StorageFaults
 from tests.simulation.partitions.storing import StoringBroker
 from tests.simulation.tasks import Tasks
@@ -262,6 +263,7 @@ class World:
         self._every(faults.recreate_every, self._recreate)
         self._every(faults.delete_records_every, self._delete_records)
         if self.rules.directories > 1:
+            self._every(faults.alone_every, self._leave_alone)
             self.storage.schedule()
 
     def _some_broker(self) -> SimBroker:
@@ -334,6 +336,21 @@ class World:
             self._mend()
 
         self.after(self.prng.choice((0.2, 0.8, 1.5, 2.5)) * self.prng.uniform(0.5, 1.5), end)
+
+    def _leave_alone(self) -> None:
+        """Only clients reach the broker, for longer than its session: what it appends meanwhile it has alone."""
+        broker = self._some_broker()
+        self.say(broker.id, "is left alone")
+        others = {CONTROLLER, *self.brokers} - {broker.id}
+        cut = {pair for one in others for pair in ((one, broker.id), (broker.id, one))}
+        self.network.cut |= cut
+
+        def end() -> None:
+            self.say(broker.id, "is left alone no more")
+            self.network.cut -= cut
+            self._mend()
+
+        self.after(self.prng.uniform(1.0, 2.5), end)
 
     def _cut(self) -> None:
         """Links in one direction or both, that to the controller perhaps among them."""
@@ -435,7 +452,14 @@ class World:
 
     async def _in_thread(self, work: Callable[..., Any], *arguments: Any, **_options: Any) -> Any:
         await trio.sleep(self.prng.uniform(0.0001, 0.003))
-        return work(*arguments)
+        result = work(*arguments)
+        if self.rules.directories > 1 and self.prng.random() < self.faults.slow_thread:
+            self.happened["slow thread"] += 1
+            await trio.sleep(self.prng.choice((0.02, 0.2, 2.0)) * self.prng.random())
+            if isinstance(result, bytes):
+                read = self.prng.choice(list(batch_ends(result))[-4:])
+                result = result[:read] + work(*arguments)[read:]
+        return result
 
     async def _play_to_the_end(self) -> Result:
         try:

@@ -87,14 +87,51 @@ _MOVES = {
 _FAILS = {"directory_fails_every": 0.3, "dies": 0.0, "elr": False, "move_every": 0.3}
 _REMADE = {"recreate_every": 0.6, "elr": False, "away": 0.6, "damage": 0.0}
 _AWAY = {**_MOVES, "away": 0.6, "dies": 1.0, "directory_fails_every": 0.3, "directories": 3}
+# A source that is cut while it is copied; a copy whose source is away, of a broker that was alone in sync.
+_CUT = {
+    **_MOVES,
+    **_LATE,
+    "alone_every": 0.6,
+    "acks_all": 0.3,
+    "partitions": 1,
+    "isolate_every": 0.0,
+    "stop_every": 0.0,
+    "delay_max": 0.02,
+    "crash_every": 0.0,
+    "move_bytes": 1000,
+    "producers": 3,
+    "slow_thread": 0.7,
+    "move_every": 0.05,
+}
+_PARTS = {**_AWAY, "slow_thread": 0.5, "min_isr": 1, "producers": 3, "crash_every": 0.3}
 STORAGE: dict[str, dict[str, Any]] = {
     "the source goes first": {**_MOVES, **_FAILS},
-    "what was cut meanwhile is copied": {**_MOVES, **_LATE, "crash_every": 0.0, "move_every": 0.04},
+    "what was cut meanwhile is copied": {**_CUT, "even_batches": True},
     "the longer of two stays": {**_REMADE, "crash_every": 0.3},
     "the shorter of two stays": {**_AWAY, "move_every": 0.05},
-    "copies alone are complete": _AWAY,
+    "copies alone are complete": _PARTS,
+    "a copy is taken for whole": {**_PARTS, "away": 0.0, "directory_fails_every": 0.1, "dies": 0.0},
+    "a move that was given up goes on": {**_MOVES, "slow_thread": 0.5},
     "any log is made": _AWAY,
-    "a failed directory hides the others": {**_FAILS, "recreate_every": 0.6},
+    "a failed directory hides the others": {
+        **_FAILS,
+        "recreate_every": 0.5,
+        "crash_every": 0.0,
+        "stop_every": 0.0,
+        "reassign_every": 0.0,
+    },
+    "a lost replica is not told": {"damage": 1.0, "crash_every": 0.4, "elr": False},
+    "a replica that lies elsewhere is not claimed": {
+        "damage": 1.0,
+        "crash_every": 0.3,
+        "elr": False,
+        "min_isr": 1,
+    },
+    "an error of a disk is taken for a passing one": {
+        **_FAILS,
+        **_POWER,
+        "directory_fails_every": 0.15,
+    },
     "copies are not flushed": _MOVES,
     "purged before the copy is durable": _MOVES,
     "the name of a copy is not synced": {**_MOVES, "dies": 1.0, "directory_fails_every": 0.3},

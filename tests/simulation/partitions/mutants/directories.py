@@ -13,13 +13,14 @@ from log.directories import directory as directory_module
 from log.directories.directory import LogDirectory
 from log.directories.offset_checkpoints import OffsetCheckpoints
 from log.directories.topic_ids import TopicIds
+from log.disk.health import DirectoryHealth
 from log.partitions.flush import Flush
 from log.partitions.names import DELETE_SUFFIX, FUTURE_SUFFIX, STRAY_SUFFIX
 from quorum.metadata.image import LOST_DIRECTORY
 from tests.simulation.here import patched_here
 from tests.simulation.mutants.mutant import both
 from tests.simulation.partitions.mutants.moves import LOST, any_log_is_made
-from wire.errors import KafkaError
+from wire.errors import ErrorCode, KafkaError
 
 Patch = AbstractContextManager[Any]
 UNTOLD = ("P25", "P24", "L1")
@@ -145,6 +146,29 @@ def _a_failed_directory_hides_the_others() -> Patch:
     )
 
 
+def _a_replica_that_lies_elsewhere_is_not_claimed() -> Patch:
+    """Where nobody leads, so that nobody opens its log either."""
+    return mock.patch.object(LogDirectories, "claim", return_value=None)
+
+
+def _a_lost_replica_is_not_told() -> Patch:
+    """That its log cannot be opened."""
+
+    def refused(self: LogDirectories, *_args: Any) -> None:
+        self.storage_failed()
+
+    return mock.patch.object(LogDirectories, "refused", refused)
+
+
+def _an_error_of_a_disk_is_taken_for_a_passing_one() -> Patch:
+    """What a log directory cannot do is refused, and it stays in service."""
+
+    def fail(_self: DirectoryHealth, reason: str) -> KafkaError:
+        return KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, reason)
+
+    return mock.patch.object(DirectoryHealth, "fail", fail)
+
+
 DIRECTORIES = (
     ("any log is made", any_log_is_made, LOST),
     ("a failed directory hides the others", _a_failed_directory_hides_the_others, UNTOLD),
@@ -154,6 +178,17 @@ DIRECTORIES = (
     ("failures are not noticed", _failures_are_not_noticed, (*UNTOLD, *LOST)),
     ("damaged is none", _damaged_is_none, LOST),
     ("offsets of a namesake stay", _offsets_of_a_namesake_stay, (*LOST, *UNTOLD)),
+    (
+        "a replica that lies elsewhere is not claimed",
+        _a_replica_that_lies_elsewhere_is_not_claimed,
+        UNTOLD,
+    ),
+    ("a lost replica is not told", _a_lost_replica_is_not_told, UNTOLD),
+    (
+        "an error of a disk is taken for a passing one",
+        _an_error_of_a_disk_is_taken_for_a_passing_one,
+        (*UNTOLD, *LOST),
+    ),
     ("strays stay", _strays_stay, ("P14", "P22", "L1")),
     ("everything is stray", _everything_is_stray, LOST),
     ("what is put aside comes back", _what_is_put_aside_comes_back, (*LOST, "P22", "L1")),

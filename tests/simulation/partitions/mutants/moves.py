@@ -20,6 +20,7 @@ from log.partitions.partition_log import PartitionLog
 from tests.simulation.here import patched_here
 from tests.simulation.mutants.mutant import both
 from tests.simulation.partitions.mutants.leaders import SAFETY
+from wire.errors import ErrorCode, KafkaError
 
 Patch = AbstractContextManager[Any]
 # What is lost is missing when its log is opened, or its replica is refused for that and nobody leads.
@@ -198,7 +199,10 @@ def _what_was_cut_meanwhile_is_copied() -> Patch:
                 min_one=True,
             )
             if piece is not None:
-                data = await directory_moves.run_blocking(piece.read)
+                try:
+                    data = await directory_moves.run_blocking(piece.read)
+                except OSError as error:
+                    raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, str(error)) from error
                 if self.of(move.partition) is move:
                     directory_moves._append(copy, data)
                 return True
@@ -241,12 +245,58 @@ def _copies_alone_are_complete() -> Patch:
     return mock.patch.object(unfinished_moves._Moves, "_promote", promote)
 
 
+def _a_copy_is_taken_for_whole() -> Patch:
+    """Where the disk of its source has failed."""
+    real = DirectoryMoves._give_up
+
+    def give_up(self: DirectoryMoves, move: Move) -> None:
+        key = (move.partition.topic, move.partition.index)
+        source = self._directories.holding(*key)
+        is_alone = source is None or source.offline is not None
+        real(self, move)
+        if is_alone and move.copy is not None and not move.partition.deleted:
+            move.target.promote_future(*key, end_offset=move.copy.flushed_offset)
+
+    return mock.patch.object(DirectoryMoves, "_give_up", give_up)
+
+
+def _a_move_that_was_given_up_goes_on() -> Patch:
+    """A thread was at it when another one was asked for."""
+    real = DirectoryMoves._finish
+
+    def give_up(self: DirectoryMoves, move: Move) -> None:
+        self._moves.pop((move.partition.topic, move.partition.index), None)
+
+    def goes_from(_self: DirectoryMoves, move: Move, source: PartitionLog) -> bool:
+        return not move.partition.deleted and move.partition.open_log is source
+
+    async def step(self: DirectoryMoves, move: Move, copy: PartitionLog) -> bool:
+        while True:
+            await real_step(self, move, copy)
+            if copy.is_closed or self.of(move.partition) is move:
+                return True
+
+    def finish(self: DirectoryMoves, move: Move, source: PartitionLog, copy: PartitionLog) -> None:
+        self._moves.setdefault((move.partition.topic, move.partition.index), move)
+        real(self, move, source, copy)
+
+    real_step = DirectoryMoves._step
+    return both(
+        mock.patch.object(DirectoryMoves, "_give_up", give_up),
+        mock.patch.object(DirectoryMoves, "_goes_from", goes_from),
+        mock.patch.object(DirectoryMoves, "_step", step),
+        mock.patch.object(DirectoryMoves, "_finish", finish),
+    )
+
+
 MOVES = (
     ("the source goes first", _the_source_goes_first, LOST),
     ("what was cut meanwhile is copied", _what_was_cut_meanwhile_is_copied, (*LOST, "P10", "L1")),
     ("the longer of two stays", _the_longer_of_two_stays, (*LOST, "P22", "P25", "L1")),
     ("the shorter of two stays", _the_shorter_of_two_stays, (*LOST, "L1")),
     ("copies alone are complete", _copies_alone_are_complete, (*LOST, "P22", "L1")),
+    ("a copy is taken for whole", _a_copy_is_taken_for_whole, (*LOST, "P22", "P24")),
+    ("a move that was given up goes on", _a_move_that_was_given_up_goes_on, ("P24", "P22")),
     ("copies are not flushed", _copies_are_not_flushed, LOST),
     ("purged before the copy is durable", _purged_before_the_copy_is_durable, LOST),
     ("the name of a copy is not synced", _the_name_of_a_copy_is_not_synced, LOST),
