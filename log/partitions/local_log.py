@@ -125,12 +125,10 @@ class LocalLog:
         """Nothing that was found is true after a truncation, and the files of a log that is closed have other names;
         given `removals`, also not after a segment has left the log since.
         """
-        before = self.truncations, self.is_closed
+        before = self.truncations
         while True:
-            if (self.truncations, self.is_closed) != before or removals not in (
-                None,
-                self.removals,
-            ):
+            is_as_before = self.truncations == before and removals in (None, self.removals)
+            if self.is_closed or not is_as_before:
                 steps.close()
                 raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"{self} has changed")
             try:

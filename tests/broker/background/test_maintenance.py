@@ -10,6 +10,7 @@ import pytest
 import trio
 import trio.testing
 
+from broker.background import maintenance
 from broker.background.maintenance import PURGE_SECONDS, Maintenance, MaintenanceTimes
 from log.batches.batch import iter_batches
 from log.directories.directory import LogDirectory
@@ -83,6 +84,39 @@ async def test_thousands_of_segments_go_some_at_a_time(tmp_path, monkeypatch):
     assert (removed.calls, removed.in_longest_step) == (45, 10)
     assert read.calls >= 45
     assert read.in_longest_step <= 15
+
+
+@pytest.mark.parametrize("is_made_again", [False, True])
+async def test_a_topic_that_is_deleted_while_its_segments_go_is_left_alone(
+    tmp_path, monkeypatch, is_made_again
+):
+    """Its files have other names then, or there are those of another topic: nothing is rolled there."""
+    monkeypatch.setattr(maintenance, "SEGMENTS_PER_TURN", 10)
+    harness = open_harness(tmp_path)
+    harness.set_image(topic("t", partition()))
+    for _ in range(15):
+        append(harness, b"a")
+        harness.leader().log.roll(0)
+    append(harness, b"a")
+    harness.flush()
+    log = harness.leader().log
+    log.config = replace(log.config, retention_ms=HOUR_MS)
+
+    async def others():
+        harness.set_image()
+        if is_made_again:
+            harness.set_image(topic("t", partition()))
+            append(harness, b"new")
+
+    monkeypatch.setattr(maintenance, "yield_to_loop", others)
+    retention = Maintenance(
+        harness.partitions, harness.directories, MaintenanceTimes(), lambda: now_ms() + WEEK_MS
+    )
+    assert await retention.retain_once() == 10
+    assert harness.directory.offline is None
+    assert [path.name for path in tmp_path.glob("t-0/*.log")] == (
+        [f"{0:020d}.log"] if is_made_again else []
+    )
 
 
 async def test_producers_of_many_logs_expire_some_at_a_time(tmp_path, monkeypatch):

@@ -301,10 +301,10 @@ def test_a_damaged_index_of_aborts_is_made_anew_also_below_the_recovery_point(
     for producer in (7, 8):
         transactional(log, producer, 0)
         end(log, producer, commit=False)
-    log.close()
     end_offset = log.log_end_offset
     aborted = log.aborted_transactions(0, end_offset)
     assert len(aborted) == 2
+    log.close()
     assert list((tmp_path / "t-0").glob("*.snapshot"))
     damage(tmp_path / "t-0" / f"{0:020d}.txnindex")
     for _ in range(2):  # the next process has no damage to see any more
