@@ -76,9 +76,14 @@ class _Waiter:
         self.done.set()
 
     def result(self) -> Any:
-        if isinstance(self._answer, Exception):
-            raise self._answer
-        return self._answer
+        """The response, to be asked for once. Raises the ConnectionLost that took its place."""
+        answer, self._answer = self._answer, None
+        if not isinstance(answer, Exception):
+            return answer
+        try:
+            raise answer
+        finally:
+            del answer  # it refers to this frame, and to those that hold the request: kept here, it would be a cycle
 
 
 class NodeConnection:

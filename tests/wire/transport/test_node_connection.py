@@ -1,8 +1,10 @@
 """The trio client against our server, and against peers that misbehave."""
 
 import errno
+import gc
 import os
 import random
+import weakref
 
 import pytest
 import trio
@@ -123,6 +125,36 @@ async def test_the_death_of_the_node_is_seen_at_once():
             await connection.call(beat(), timeout=1)
         with pytest.raises(ConnectionLost):
             connection.send_unanswered(beat())
+
+
+async def test_a_request_whose_connection_is_lost_is_freed_at_once():
+    """Its error refers to the frames that hold the request; a waiter that kept the error would make that a cycle."""
+
+    class Held(HeartbeatRequest):
+        __slots__ = ("__weakref__",)
+
+    async def ask(connection):
+        request = Held(group_id="g", generation_id=1, member_id="m")
+        alive.append(weakref.ref(request))
+        with pytest.raises(ConnectionLost):
+            await connection.call(request, timeout=5)
+
+    alive = []
+    toy = Toy()
+    toy.defer("g")
+    gc.collect()
+    gc.disable()
+    try:
+        async with open_server(heartbeat, context=toy) as server, open_to(server) as connection:
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(ask, connection)
+                await settled()
+                (served,) = server.connections.values()
+                served.abort()
+            await settled()
+            assert [one() for one in alive] == [None]
+    finally:
+        gc.enable()
 
 
 async def test_refused_is_told_from_lost():
