@@ -1,0 +1,134 @@
+"""Which notes go and which stay, by their age and number: a tenure over a dictionary stands in for ZooKeeper."""
+
+from types import SimpleNamespace
+
+import pytest
+
+from zkcompat.mirroring import sweeper as sweeping
+from zkcompat.mirroring.quarantine import Quarantine
+from zkcompat.mirroring.sweeper import LIFETIME_MS, Sweeper
+from zkcompat.mirroring.tenure import StepRefusedError
+from zkcompat.tree import FoundZnode
+from zkcompat.zookeeper.errors import PathRefusedError
+
+NOW = 10 * LIFETIME_MS
+OLD, BORDER, YOUNG = NOW - LIFETIME_MS - 1, NOW - LIFETIME_MS, NOW
+
+
+class Tree:
+    """Notes by name; `locked` may not be deleted, `refused` not be read, `shut` holds a root that may not be."""
+
+    def __init__(self, notes, locked=(), busy=(), refused=(), shut=False):
+        self.notes = dict(notes)
+        self.locked, self.busy, self.refused, self.shut = locked, busy, refused, shut
+        self.reads = []
+        self.transactions = []
+        self.keeper = self
+
+    async def children(self, root):
+        if self.shut:
+            raise PathRefusedError(root, "NoAuth")
+        return list(self.notes)
+
+    async def read_many(self, paths):
+        self.reads.append(len(paths))
+        found = {}
+        for path in paths:
+            name = path.rpartition("/")[2]
+            refusal = "NoAuth" if name in self.refused else ""
+            found[path] = FoundZnode(b"", created_ms=self.notes[name], refusal=refusal)
+        return found
+
+    async def transact(self, steps):
+        names = [step.path.rpartition("/")[2] for step in steps]
+        self.transactions.append(names)
+        for index, (step, name) in enumerate(zip(steps, names, strict=True)):
+            if name in self.locked:
+                raise StepRefusedError(index, step, "NoAuth")
+            if name in self.busy or name not in self.notes:
+                raise StepRefusedError(index, step, "NotEmpty")
+        for name in names:
+            del self.notes[name]
+
+
+@pytest.fixture
+def sweep(monkeypatch):
+    monkeypatch.setattr(sweeping, "now_ms", lambda: NOW)
+
+    async def run(notes, **options):
+        tree = Tree(notes, **options)
+        quarantine = Quarantine(lambda: 0.0)
+        await Sweeper(tree, quarantine).sweep("/root")
+        return SimpleNamespace(
+            left=sorted(tree.notes),
+            reads=tree.reads,
+            transactions=tree.transactions,
+            held=[(entry.path, entry.action) for entry in quarantine],
+        )
+
+    return run
+
+
+def note(number):
+    return f"change_{number:010d}"
+
+
+async def test_notes_go_as_soon_as_they_are_older_than_a_quarter_of_an_hour(sweep):
+    assert LIFETIME_MS == 900_000
+    found = await sweep({note(1): OLD, note(2): BORDER, note(3): YOUNG})
+    assert found.left == [note(2), note(3)]
+    assert found.transactions == [[note(1)]]
+    assert (await sweep({note(1): BORDER})).transactions == []
+    assert (await sweep({})).reads == []
+
+
+async def test_the_rest_behind_a_young_note_is_not_looked_at(sweep, monkeypatch):
+    monkeypatch.setattr(sweeping, "IN_TRANSACTION", 2)
+    ages = [OLD, OLD, OLD, YOUNG, OLD, OLD]
+    found = await sweep({note(number): age for number, age in enumerate(ages)})
+    assert found.reads == [2, 2]
+    assert found.left == [note(3), note(4), note(5)]
+    assert found.transactions == [[note(0), note(1)], [note(2)]]
+
+
+async def test_numbers_count_and_not_the_prefixes_before_them(sweep, monkeypatch):
+    monkeypatch.setattr(sweeping, "IN_TRANSACTION", 1)
+    found = await sweep({"z_0000000001": OLD, "a_0000000002": YOUNG, "b_0000000003": OLD})
+    assert found.left == ["a_0000000002", "b_0000000003"]
+
+
+async def test_a_young_note_without_a_number_says_nothing_of_the_others(sweep, monkeypatch):
+    monkeypatch.setattr(sweeping, "IN_TRANSACTION", 1)
+    found = await sweep({"strange": YOUNG, note(1): OLD})
+    assert found.left == ["strange"]
+
+
+async def test_of_too_many_the_older_ones_go_before_their_time(sweep, monkeypatch):
+    monkeypatch.setattr(sweeping, "IN_TRANSACTION", 2)
+    monkeypatch.setattr(sweeping, "NOTES_MAX", 3)
+    found = await sweep({note(number): YOUNG for number in range(6)})
+    assert found.left == [note(4), note(5)]
+    assert (await sweep({note(number): YOUNG for number in range(3)})).left == list(
+        map(note, range(3))
+    )
+
+
+async def test_a_note_that_may_not_be_read_is_neither_old_nor_young(sweep, monkeypatch):
+    monkeypatch.setattr(sweeping, "IN_TRANSACTION", 1)
+    found = await sweep({note(1): OLD, note(2): YOUNG, note(3): OLD}, refused=[note(1), note(2)])
+    assert found.left == [note(1), note(2)]
+
+
+async def test_a_note_that_cannot_go_keeps_none_of_the_others(sweep):
+    found = await sweep({note(number): OLD for number in range(4)}, busy=[note(1)])
+    assert found.left == [note(1)]
+    assert len(found.transactions) == 2
+    assert found.held == []
+
+
+async def test_where_the_right_is_lacking_the_root_is_held_back(sweep):
+    found = await sweep({note(number): OLD for number in range(3)}, locked=[note(1)])
+    assert found.left == [note(0), note(1), note(2)]
+    assert (len(found.transactions), found.held) == (1, [("/root", "children")])
+    found = await sweep({note(1): OLD}, shut=True)
+    assert (found.reads, found.held) == ([], [("/root", "read")])
