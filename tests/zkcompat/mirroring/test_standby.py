@@ -1,0 +1,107 @@
+"""When a mirror that stands by takes over: by a virtual clock, over znodes that others write."""
+
+from types import SimpleNamespace
+
+import pytest
+import trio
+
+from quorum.metadata.image import EMPTY
+from tests.zkcompat import build
+from zkcompat.mirroring.feed import ImageFeed
+from zkcompat.mirroring.standby import POLL_SECONDS, Standby
+from zkcompat.tree import FoundZnode
+from zkcompat.znodes.controller import Controller
+from zkcompat.znodes.migration import Migration
+
+TIMEOUT_MS = 18_000  # so that a third of it is six seconds
+
+
+class Keeper:
+    """`controller` is whose session holds the claim, None where nobody does; `written` are offsets by second."""
+
+    def __init__(self, controller, written=((0, 0),), ours=(), gone_at=float("inf")):
+        self.controller, self.written, self.ours, self.gone_at = controller, written, ours, gone_at
+        self.config = SimpleNamespace(session_timeout_ms=TIMEOUT_MS)
+        self.reads = 0
+
+    def was_ours(self, owner):
+        return owner in self.ours
+
+    async def read(self, path):
+        await trio.lowlevel.checkpoint()
+        now = trio.current_time() - self.began
+        if path == Controller.PATH:
+            self.reads += 1
+            is_there = self.controller is not None and now < self.gone_at
+            return FoundZnode(b"{}", owner=self.controller) if is_there else None
+        assert path == Migration.PATH
+        done = [offset for second, offset in self.written if second <= now]
+        if not done:
+            return None
+        state = Migration(offset=done[-1])
+        return FoundZnode(state.encode(), version=len(done))
+
+    async def wait_deleted(self, path, seconds):
+        assert path == Controller.PATH
+        left = self.gone_at - (trio.current_time() - self.began)
+        await trio.sleep(min(seconds, max(0, left)))
+        return left <= seconds
+
+
+async def waited(keeper, *, offset=5):
+    """How long it stands by; None: for as long as anybody looks."""
+    feed = ImageFeed()
+    _, feed.image = build.replay(EMPTY, *(build.broker(1),) * (offset + 1))
+    assert feed.image.provenance.offset == offset
+    told = []
+    status = SimpleNamespace(tell=told.append)
+    keeper.began = trio.current_time()
+    with trio.move_on_after(100):
+        await Standby(feed, keeper, status).wait()
+        return trio.current_time() - keeper.began, told
+    return None, told
+
+
+@pytest.mark.parametrize(("controller", "ours"), [(None, ()), (0, ()), (7, (7,))])
+async def test_a_claim_of_nobody_is_not_waited_for(autojump_clock, controller, ours):
+    """Of no session, or of one that was ours."""
+    seconds, told = await waited(Keeper(controller, ours=ours))
+    assert (seconds, told) == (0, [])
+
+
+async def test_a_mirror_that_has_something_to_write_and_is_silent_is_overtaken(autojump_clock):
+    seconds, told = await waited(Keeper(7))
+    assert 6 < seconds <= 6 + POLL_SECONDS
+    assert set(told) == {"standby"}
+
+
+async def test_a_mirror_that_never_wrote_is_overtaken_as_well(autojump_clock):
+    seconds, _ = await waited(Keeper(7, written=()))
+    assert 6 < seconds <= 6 + POLL_SECONDS
+
+
+async def test_a_mirror_that_writes_is_not_overtaken(autojump_clock):
+    written = [(second, 1) for second in range(0, 200, 3)]
+    assert (await waited(Keeper(7, written)))[0] is None
+
+
+async def test_a_mirror_that_writes_no_more_is_overtaken_from_its_last_word_on(autojump_clock):
+    seconds, _ = await waited(Keeper(7, [(0, 1), (3, 2), (9, 3)]))
+    assert 9 + 6 - POLL_SECONDS < seconds <= 9 + 6 + 2 * POLL_SECONDS
+
+
+@pytest.mark.parametrize("offset", [5, 6])
+async def test_a_mirror_that_has_nothing_to_write_may_be_silent(autojump_clock, offset):
+    assert (await waited(Keeper(7, [(0, offset)])))[0] is None
+
+
+async def test_a_claim_that_goes_is_taken_at_once(autojump_clock):
+    seconds, _ = await waited(Keeper(7, [(0, 5)], gone_at=10.25))
+    assert seconds == 10.25
+
+
+async def test_the_claim_is_looked_at_as_often_as_is_good_for_both(autojump_clock):
+    """A quarter of the patience, and no more seldom than every two seconds."""
+    keeper = Keeper(7)
+    seconds, _ = await waited(keeper)
+    assert keeper.reads == pytest.approx(seconds / 1.5, abs=2)
