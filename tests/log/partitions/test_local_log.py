@@ -66,6 +66,14 @@ def test_batches_of_as_many_bytes_as_a_segment_may_have_are_taken_and_no_more(tm
     assert (log.log_end_offset, log.size_bytes) == (0, 0)
 
 
+def test_a_segment_without_timestamps_is_as_old_as_its_first_batch_by_the_clock(tmp_path):
+    """Not as the log, which may have been opened, or rolled, long before anything was written."""
+    log = open_log(tmp_path / "t-0", replace(CONFIG, segment_ms=100))
+    for now_ms, segments in ((10_000, 1), (10_100, 1), (10_101, 2), (10_201, 2), (10_202, 3)):
+        append(log, timestamp_ms=-1, now_ms=now_ms)
+        assert len(log.segment_base_offsets) == segments, now_ms
+
+
 READS = [
     # offset, up to, the offsets that are given
     (0, 6, (0, 6)),
