@@ -190,7 +190,9 @@ async def test_one_directory_fails_and_the_others_go_on(tmp_path):
         )
 
 
-async def test_a_replica_that_the_controller_has_not_placed_is_in_the_directory_that_fails(tmp_path):
+async def test_a_replica_that_the_controller_has_not_placed_is_in_the_directory_that_fails(
+    tmp_path,
+):
     """Not lost: it leads again when the directory is back, also if a crash has taken its log, which had no records."""
     async with cluster(tmp_path, brokers=0, num_partitions="3") as running:
         broker = await running.start_broker(11, **two(tmp_path))

@@ -76,7 +76,7 @@ async def test_the_dirtiest_log_is_compacted_and_the_checkpoint_says_how_far(tmp
     assert not await cleaner.clean_dirtiest(), "nothing is dirty any more"
     for leader in (a, b):
         assert set(map(len, values(leader.log).values())) == {1}
-    lines = (tmp_path / "cleaner-offset-checkpoint").read_text().splitlines()
+    lines = (tmp_path / "cleaner-offset-checkpoint").read_text().rstrip().splitlines()
     assert lines[2:] == ["a 0 20", "b 0 60"]
     assert b.log.log_end_offset == 60
     write(harness, "b", rounds=1)

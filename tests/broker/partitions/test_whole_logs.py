@@ -112,7 +112,7 @@ async def test_a_cut_that_is_prepared_in_a_thread_lowers_the_watermark_too(tmp_p
     harness.set_image(state(12, 1, isr=(11, 12)))
     harness.partitions.find("t", 0).open_follower()
     await harness.directories.lower_recovery_points({("t", 0): 1})
-    assert "t 0 1\n" in (tmp_path / "replication-offset-checkpoint").read_text()
+    assert "t 0 1\t" in (tmp_path / "replication-offset-checkpoint").read_text()
 
 
 @pytest.mark.parametrize("clean", [True, False])

@@ -114,7 +114,7 @@ async def test_a_clean_stop_leaves_checkpoints_and_the_marker(tmp_path):
         path = tmp_path / "11"
         assert f'"brokerEpoch":{epoch}' in (path / ".kafka_cleanshutdown").read_text()
         for name in ("replication-offset-checkpoint", "recovery-point-offset-checkpoint"):
-            lines = (path / name).read_text().splitlines()[2:]
+            lines = (path / name).read_text().rstrip().splitlines()[2:]
             assert {line for line in lines if line.startswith("t ")} == {
                 f"t {index} 100" for index in range(3)
             }

@@ -45,9 +45,9 @@ def test_clean_shutdown_and_start(path):
     batches = read_all(log)
     directory.close(broker_epoch=42, high_watermarks={("orders", 3): 90})
     assert (path / CLEAN_SHUTDOWN).read_bytes() == b'{"version":0,"brokerEpoch":42}'
-    assert (path / RECOVERY_POINTS).read_text() == "0\n1\norders 3 90\n"
-    assert (path / LOG_START_OFFSETS).read_text() == "0\n1\norders 3 10\n"
-    assert (path / HIGH_WATERMARKS).read_text() == "0\n1\norders 3 90\n"
+    assert (path / RECOVERY_POINTS).read_text().rstrip() == "0\n1\norders 3 90"
+    assert (path / LOG_START_OFFSETS).read_text().rstrip() == "0\n1\norders 3 10"
+    assert (path / HIGH_WATERMARKS).read_text().rstrip() == "0\n1\norders 3 90"
 
     again = LogDirectory(path)
     assert again.previous_broker_epoch == 42

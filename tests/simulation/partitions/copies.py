@@ -41,8 +41,10 @@ class CopiesChecker(Checker):
         assert log is not None
         before, end, was = replica.entries, replica.end, replica.log
         truncations = replica.truncations
+        if was is not log and log.health.offline is not None:
+            return  # its directory failed as it was opened
         _lower_what_was_to_be_cut(replica)
-        if was is not log and log.health.offline is None:
+        if was is not log:
             self._is_the_one(broker, partition, log.directory)
             if was is None and self._is_spare(broker, partition, log.directory):
                 replica.entries, replica.end, replica.durable_end = [], 0, 0

@@ -438,7 +438,7 @@ class World:
         finally:
             logging.disable(logging.NOTSET)
             for broker in self.brokers.values():
-                if broker.alive:
+                if hasattr(broker, "directories"):
                     broker.release_locks()
 
     async def _flush(self, flush: Callable[[], T], then: Callable[[T], U]) -> U:

@@ -110,7 +110,11 @@ STORAGE: dict[str, dict[str, Any]] = {
     "the longer of two stays": {**_REMADE, "crash_every": 0.3},
     "the shorter of two stays": {**_AWAY, "move_every": 0.05},
     "copies alone are complete": _PARTS,
-    "a copy is taken for whole": {**_PARTS, "away": 0.0, "directory_fails_every": 0.1, "dies": 0.0},
+    "a copy is taken for whole": {
+        **_PARTS,
+        "crash_every": 0.0,
+        "directory_fails_every": 0.05,
+    },
     "a move that was given up goes on": {**_MOVES, "slow_thread": 0.5},
     "any log is made": _AWAY,
     "a failed directory hides the others": {
