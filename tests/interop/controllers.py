@@ -30,9 +30,9 @@ METADATA_QUORUM = describe_quorum_request()
 @dataclass
 class Controllers:
     """Nodes by id, each "ours" or "kafka", with a properties file that both can read: `kinds` are the controllers',
-    `brokers` the brokers', `settings` what else their files say, with `{id}` and `{address}` for the node's own,
-    `of_brokers` what only those of brokers say. With a
-    `protocol` brokers have a listener CLIENTS of it beside the plain one.
+    `brokers` the brokers', `settings` what else their files say, `of_brokers` what only those of brokers say. In these
+    `{id}` and `{address}` are the node's own, and None is for nothing. With a `protocol` brokers have a listener
+    CLIENTS of it beside the plain one.
     """
 
     root: Path
@@ -73,7 +73,7 @@ class Controllers:
                 keys["listener.security.protocol.map"] += f",CLIENTS:{self.protocol}"
             keys |= {"broker.session.timeout.ms": 3000, "broker.heartbeat.interval.ms": 500}
             said = self.settings | (self.of_brokers if role == "broker" else {})
-            keys |= {k: self._of(i, str(v)) for k, v in said.items()}
+            keys |= {k: self._of(i, str(v)) for k, v in said.items() if v is not None}
             self.file(i).write_text("".join(f"{k}={v}\n" for k, v in keys.items()))
 
     def _of(self, i, value):

@@ -38,7 +38,7 @@ class Package:
         folder = source / self.path
         if not (folder / "kafka.test").exists():
             tags = (f"-tags={self.tags}",) if self.tags else ()
-            command("go", "test", "-c", *tags, "-o", "kafka.test", ".", folder=folder)
+            command("go", "test", "-c", "-mod=mod", *tags, "-o", "kafka.test", ".", folder=folder)
         return folder
 
     def _copy(self, base: Path, source: Path) -> None:

@@ -23,6 +23,8 @@ with the same properties files: one controller, three brokers, each in a rack, a
 Share groups are not served here. kafka-python's start a node for each file, with TLS and SASL where they want that.
 librdkafka's skip what needs TLS, SASL or topics that are not created by themselves, so it ran in other ways, too.
 franz-go's move 50,000 records instead of 500,000, and those in a run of their own.
+kcl, kafkactl, kcat, Burrow, kafka_exporter and kminion are programs of the PATH. Of each, a test is a command, or what
+it serves by HTTP; it passes here when the answer is Kafka's, but for names of brokers, ids and times.
 `./dev interop -k suites` runs the suites on ours again and compares, `-k librdkafka-sasl` one of the other ways.
 """
 CLIENTS = """

@@ -11,6 +11,7 @@ A suite is a module or an object with:
 
 from tests.interop.suites import (
     franz_go,
+    kafka_go,
     kafka_python,
     librdkafka,
     sarama,
@@ -21,4 +22,5 @@ SUITES = (
     franz_go,
     kafka_python,
     sarama,
+    kafka_go,
 )
