@@ -21,7 +21,7 @@ from wire.transport.route import Route
 
 # Parts of the names of tests that ask for rights, or go through all messages: they meet a declaration without coming
 # by a line of it.
-OF_RIGHTS = ("access", "denied", "authoriz")
+OF_RIGHTS = ("access", "denied", "authoriz", "test_served_versions")
 OF_MESSAGES = ("tests/wire/test_", "tests/wire/messages/", "tests/wire/records/")
 EASED = {"with_error_of_whole", "or_cluster"}
 

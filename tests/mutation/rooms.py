@@ -44,6 +44,7 @@ BY_WAY_OF = {
         "tests/broker/test_denied.py",
         "tests/broker/test_access_table.py",
         "tests/test_access.py",
+        "tests/test_served_versions.py",
     ],
     "quorum/serving": ["tests/broker/handlers", "tests/quorum/controller/handlers"],
     "quorum/metadata/authorizer.py": [

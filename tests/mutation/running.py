@@ -68,7 +68,7 @@ class Mutation:
         for mutant in self._mutants:
             told, began = killers[mutant.where], time.monotonic()
             tests = _tests_of(mutant, lines, users)
-            chosen = _in_order(tests, seconds, told)
+            chosen = _in_order(tests, seconds, told, mutant.asked_by)
             outcome, killer = self._run(
                 mutant, [items[name] for name in chosen], seconds, functions
             )
@@ -199,15 +199,18 @@ def _with_next(items: list[pytest.Item]) -> Iterable[tuple[pytest.Item, pytest.I
     return zip(items, [*items[1:], None], strict=True)
 
 
-def _in_order(tests: list[str], seconds: dict[str, float], killers: list[str]) -> list[str]:
-    """What killed a mutant of the same function first, then the quick ones, as many as there is time for."""
+def _in_order(
+    tests: list[str], seconds: dict[str, float], killers: list[str], asked_by: tuple[str, ...] = ()
+) -> list[str]:
+    """What killed a mutant of the same function first, then the quick ones, as many as there is time for, and then
+    those that ask for what is declared, however long the whole table of them takes.
+    """
     tests = sorted(tests, key=lambda name: (name not in killers, seconds[name]))
     total, chosen = 0.0, []
     for name in tests:
         total += seconds[name]
-        if total > SECONDS_OF_MUTANT:
-            break
-        chosen.append(name)
+        if total <= SECONDS_OF_MUTANT or any(part in name for part in asked_by):
+            chosen.append(name)
     return chosen
 
 
