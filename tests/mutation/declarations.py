@@ -99,7 +99,8 @@ def declare(module_name: str, file: str, declared: ast.stmt, held: list[Function
     new = names[declared.name]
     if isinstance(new, type):
         return _put_struct(vars(module)[declared.name], new)
-    for function in held:
+    # What another decorator has wrapped is known by the module's name alone.
+    for function in dict.fromkeys([*held, vars(module)[declared.name]]):
         if (old := getattr(function, "__handles__", None)) is not None:
             _put_rights(needs_of(old.access), needs_of(new.__handles__.access))
             _put_versions(old, new.__handles__)

@@ -1,8 +1,13 @@
 """Source in, mutants out: one case for each thing that people get wrong."""
 
+import sys
+from types import ModuleType
+
 import pytest
 
 from tests.mutation.mutants import mutants_of
+from tests.mutation.running import swap
+from wire.declarations import Versions
 
 
 @pytest.fixture
@@ -242,3 +247,37 @@ def test_a_message_and_its_fields_exist_in_other_versions(changes):
         "flexible='2+' -> flexible='1+'",
         *(f"{field.format('1+')} -> {field.format(one)}" for one in ("2+", "0+", "none")),
     ]
+
+
+WRAPPED = """
+from functools import wraps
+from wire.transport.access import groups
+from wire.transport.registry import handles
+from wire.messages.heartbeat import HeartbeatRequest
+from wire.security.acls import Operation
+
+def when_ready(handler):
+    @wraps(handler)
+    def waiting(*arguments):
+        return handler(*arguments)
+    return waiting
+
+@handles(HeartbeatRequest, versions="0-4", access=groups(Operation.READ, "group_id"))
+@when_ready
+def heartbeat(request, ctx, call):
+    return request
+"""
+
+
+def test_what_a_wrapped_handler_declares_is_put_in_place(tmp_path, monkeypatch):
+    """Its own function lies behind that of the other decorator, in another file as a rule."""
+    path = tmp_path / "wrapped.py"
+    path.write_text(WRAPPED)
+    module = ModuleType("wrapped")
+    exec(compile(WRAPPED, str(path), "exec"), vars(module))
+    monkeypatch.setitem(sys.modules, "wrapped", module)
+    declared = module.heartbeat.__handles__
+    (mutant,) = [one for one in mutants_of(path, "wrapped") if "-> versions='0-3'" in one.change]
+    own = module.heartbeat.__wrapped__
+    assert swap(mutant, {(str(path.resolve()), mutant.function_line): [own]})
+    assert declared.versions == Versions(0, 3)
