@@ -4,7 +4,9 @@ left, and what is tried again.
 
 from __future__ import annotations
 
+import os
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 import trio
@@ -13,6 +15,7 @@ import trio.testing
 from broker.background import log_cleaner, maintenance
 from broker.background.log_cleaner import CleanerSettings, LogCleaner
 from broker.background.maintenance import Maintenance, MaintenanceTimes
+from broker.partitions.partition import Partition
 from log.compaction.cleaning import Round
 from log.disk.files import Files
 from log.partitions.partition_log import PartitionLog
@@ -199,6 +202,39 @@ async def test_a_log_that_is_cut_after_the_swap_is_compacted_again(tmp_path, mon
     assert ("a", 0) not in harness.directory.offsets.cleaner_offsets
 
 
+async def test_a_replica_that_has_no_directory_any_more_is_not_compacted(tmp_path, monkeypatch):
+    harness = harness_with(tmp_path, "a")
+    write(harness, "a")
+    build_map = Round.build_map
+
+    def forgotten(cleaning):
+        end_offset = build_map(cleaning)
+        monkeypatch.setattr(harness.directories, "holding", lambda *_: None)
+        return end_offset
+
+    monkeypatch.setattr(Round, "build_map", forgotten)
+    assert not await cleaner_of(harness).clean_dirtiest()
+
+
+@pytest.mark.parametrize("is_gone", [True, False])
+async def test_files_that_are_missing_are_a_fault_of_the_disk_unless_the_replica_is_gone(
+    tmp_path, monkeypatch, is_gone
+):
+    harness = harness_with(tmp_path, "a")
+    log = write(harness, "a").log
+    told = told_of(harness.directories)
+
+    def missing(_cleaning):
+        if is_gone:
+            with log.names.taken_away():
+                pass
+        raise FileNotFoundError("no such segment")
+
+    monkeypatch.setattr(Round, "build_map", missing)
+    assert await cleaner_of(harness).clean_dirtiest() is not is_gone
+    assert told == ([] if is_gone else ["look"])
+
+
 class Noting(Files):
     """Keeps what was made durable, in its order."""
 
@@ -271,6 +307,66 @@ async def test_the_first_retention_is_no_later_than_the_others_are_apart(
     nursery.start_soon(maintained(harness, retention=retention)._retain)
     await trio.sleep(119)
     assert at[:3] == times
+
+
+@pytest.mark.parametrize(
+    ("part", "once", "times", "expected"),
+    [
+        ("_purge", "purge_once", {}, [15, 30, 45]),
+        ("_expire_producers", "expire_producers_once", {"producer_expiration": 20.0}, [20, 40]),
+        ("_flush", "flush_once", {"flush": 25.0}, [25, 50]),
+        ("_flush", "flush_once", {}, []),
+    ],
+)
+async def test_each_part_begins_after_its_first_pause(
+    tmp_path, nursery, autojump_clock, monkeypatch, part, once, times, expected
+):
+    harness, at, began = open_harness(tmp_path), [], trio.current_time()
+
+    async def noted(_maintenance):
+        at.append(round(trio.current_time() - began))
+
+    monkeypatch.setattr(Maintenance, once, noted)
+    nursery.start_soon(getattr(maintained(harness, **times), part))
+    await trio.sleep(59)
+    assert at == expected
+
+
+async def test_producers_of_partitions_that_nobody_has_opened_take_turns_too(tmp_path, monkeypatch):
+    turns = []
+
+    async def turn():
+        turns.append(True)
+
+    monkeypatch.setattr(maintenance, "yield_to_loop", turn)
+    many = [SimpleNamespace(open_log=None)] * 2_500
+    await Maintenance(
+        many, open_harness(tmp_path).directories, MaintenanceTimes(), now_ms
+    ).expire_producers_once()
+    assert len(turns) == 2
+
+
+@pytest.mark.parametrize("is_clean", [True, False])
+async def test_only_what_a_crash_left_is_checked_before_its_retention(
+    tmp_path, monkeypatch, is_clean
+):
+    harness = with_logs(tmp_path, 1)
+    harness.partitions.close()
+    harness.directory.close(broker_epoch=1 if is_clean else None, high_watermarks={("t", 0): 1})
+    for file in (tmp_path / "t-0").glob("*.log"):
+        os.utime(file, (0, 0))
+    again = open_harness(tmp_path)
+    again.set_image(topic("t", partition()))
+    checked, check = [], Partition.check
+
+    async def noted(one):
+        checked.append(one.name)
+        await check(one)
+
+    monkeypatch.setattr(Partition, "check", noted)
+    await maintained(again).retain_once()
+    assert again.partitions.find("t", 0).open_log is not None
+    assert checked == ([] if is_clean else ["t-0"])
 
 
 def with_logs(tmp_path, count):
