@@ -5,7 +5,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from broker.handlers.find_coordinator import GROUP, TRANSACTION, _fail, find_coordinator
+from broker.handlers.find_coordinator import _fail, find_coordinator
 from quorum.metadata.acls import Acl
 from quorum.metadata.authorizer import Authorizer
 from tests.broker.calls import call, connection, through_wire
@@ -19,10 +19,11 @@ from wire.messages.find_coordinator import FindCoordinatorRequest
 from wire.security.acls import Operation, PatternType, Permission, ResourceType
 
 E = ErrorCode
-SHARE = 2
+# Kinds of keys.
+OF_GROUP, OF_TRANSACTION, SHARE = 0, 1, 2
 
 
-def request(version, key="g", kind=GROUP):
+def request(version, key="g", kind=OF_GROUP):
     if version >= 4:
         return FindCoordinatorRequest(key_type=kind, coordinator_keys=[key])
     return FindCoordinatorRequest(key=key, key_type=kind if version else 0)
@@ -145,7 +146,7 @@ async def test_each_key_of_transactions_has_the_leader_of_its_own_partition(tmp_
     for number in range(100):
         names.setdefault(list(leaders)[coordinator.partition_of(f"id-{number}")], f"id-{number}")
     asked_for = [names[one] for one in leaders] + [""]
-    message = FindCoordinatorRequest(key_type=TRANSACTION, coordinator_keys=asked_for)
+    message = FindCoordinatorRequest(key_type=OF_TRANSACTION, coordinator_keys=asked_for)
     answer = find_coordinator(message, harness.context, call(message, 6))
     unavailable = (*NOWHERE, E.COORDINATOR_NOT_AVAILABLE)
     assert [
@@ -161,16 +162,16 @@ async def test_each_key_of_transactions_has_the_leader_of_its_own_partition(tmp_
     harness.directory.close(broker_epoch=None)
 
 
-@pytest.mark.parametrize("kind", [GROUP, TRANSACTION])
+@pytest.mark.parametrize("kind", [OF_GROUP, OF_TRANSACTION])
 async def test_to_find_a_coordinator_takes_the_right_to_describe_what_it_coordinates(
     tmp_path, kind
 ):
     """Of a group or a transactional id, not the one for the other; and nobody else has a topic created."""
     harness = open_harness(tmp_path)
-    types = {GROUP: ResourceType.GROUP, TRANSACTION: ResourceType.TRANSACTIONAL_ID}
+    types = {OF_GROUP: ResourceType.GROUP, OF_TRANSACTION: ResourceType.TRANSACTIONAL_ID}
     code = {
-        GROUP: E.GROUP_AUTHORIZATION_FAILED,
-        TRANSACTION: E.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+        OF_GROUP: E.GROUP_AUTHORIZATION_FAILED,
+        OF_TRANSACTION: E.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
     }
     names = ("__consumer_offsets", "__transaction_state")
     harness.set_image(*(topic(name, partition()) for name in names), brokers=(registration(11),))

@@ -1,0 +1,119 @@
+"""What a client may do with topics, groups and the cluster is told where it asks for it, of each resource its own."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from types import SimpleNamespace
+
+import pytest
+
+from broker.handlers.consumer_group_describe import consumer_group_describe
+from broker.handlers.consumer_group_heartbeat import consumer_group_heartbeat
+from broker.handlers.describe_cluster import describe_cluster
+from broker.handlers.describe_groups import describe_groups
+from broker.handlers.describe_topic_partitions import describe_topic_partitions
+from broker.handlers.join_group import join_group
+from broker.handlers.metadata import metadata
+from quorum.metadata.acls import Acl
+from quorum.metadata.authorizer import Authorizer
+from tests.broker.calls import answered, call, through_wire
+from tests.broker.groups.rig import open_rig
+from tests.broker.handlers.test_consumer_group_heartbeat import joining, leading, served
+from tests.broker.handlers.test_join_group import request as join_request
+from tests.cluster.data_side import open_harness, partition, registration, topic
+from wire.messages.consumer_group_describe import ConsumerGroupDescribeRequest
+from wire.messages.describe_cluster import DescribeClusterRequest
+from wire.messages.describe_groups import DescribeGroupsRequest
+from wire.messages.describe_topic_partitions import DescribeTopicPartitionsRequest, TopicRequest
+from wire.messages.metadata import MetadataRequest, MetadataRequestTopic
+from wire.security.acls import CLUSTER_NAME, Operation, PatternType, Permission, ResourceType
+
+NOT_ASKED = -(1 << 31)
+TOPIC, GROUP, CLUSTER = ResourceType.TOPIC, ResourceType.GROUP, ResourceType.CLUSTER
+# A topic, a group and the cluster of one name each, with rights that no two share.
+RIGHTS = {
+    (TOPIC, "t"): (Operation.READ, Operation.DESCRIBE),
+    (TOPIC, "u"): (Operation.ALTER, Operation.DESCRIBE),
+    (GROUP, "t"): (Operation.DELETE, Operation.DESCRIBE),
+    (GROUP, "g"): (Operation.READ, Operation.DESCRIBE),
+    (CLUSTER, CLUSTER_NAME): (Operation.CREATE, Operation.DESCRIBE),
+}
+
+
+def bits(kind, name):
+    return sum(1 << one for one in RIGHTS[kind, name])
+
+
+@pytest.fixture
+def authorizer():
+    made = Authorizer()
+    made.complete_initial_load()
+    for (kind, name), operations in RIGHTS.items():
+        for one in operations:
+            made._index.add(
+                Acl(kind, name, PatternType.LITERAL, "User:ANONYMOUS", "*", one, Permission.ALLOW)
+            )
+    return made
+
+
+@pytest.fixture
+def harness(tmp_path, authorizer):
+    harness = open_harness(tmp_path)
+    topics = (topic("t", partition()), topic("u", partition()))
+    harness.set_image(*topics, brokers=(registration(11),))
+    harness.context = replace(harness.context, authorizer=authorizer)
+    yield harness
+    harness.directory.close(broker_epoch=None)
+
+
+async def ask(harness, handler, message, version):
+    message = through_wire(message, version)
+    return await answered(handler, message, harness.context, call(message, version))
+
+
+@pytest.mark.parametrize("asked_for", [True, False])
+async def test_of_topics_and_the_cluster(harness, asked_for):
+    wanted = MetadataRequest(
+        topics=[MetadataRequestTopic(name=name) for name in "tu"],
+        include_cluster_authorized_operations=asked_for,
+        include_topic_authorized_operations=asked_for,
+    )
+    for version in (8, 10):
+        told = await ask(harness, metadata, wanted, version)
+        found = {one.name: one.topic_authorized_operations for one in told.topics}
+        expected = {name: bits(TOPIC, name) if asked_for else NOT_ASKED for name in "tu"}
+        assert found == expected
+        cluster = bits(CLUSTER, CLUSTER_NAME) if asked_for else NOT_ASKED
+        assert told.cluster_authorized_operations == cluster
+    wanted = DescribeClusterRequest(include_cluster_authorized_operations=asked_for)
+    told = await ask(harness, describe_cluster, wanted, 1)
+    assert told.cluster_authorized_operations == cluster
+
+
+async def test_of_each_topic_of_a_page(harness):
+    wanted = DescribeTopicPartitionsRequest(topics=[TopicRequest(name=name) for name in "tu"])
+    told = await ask(harness, describe_topic_partitions, wanted, 0)
+    found = {one.name: one.topic_authorized_operations for one in told.topics}
+    assert found == {name: bits(TOPIC, name) for name in "tu"}
+
+
+@pytest.mark.parametrize("asked_for", [True, False])
+async def test_of_groups(tmp_path, autojump_clock, authorizer, asked_for):
+    async with open_rig(tmp_path) as rig:
+        served(rig)
+        await leading(rig)
+        await rig.call(consumer_group_heartbeat, joining(), 1)
+        rig.context = SimpleNamespace(**{**vars(rig.context), "authorizer": authorizer})
+        of_consumers = ConsumerGroupDescribeRequest(
+            group_ids=["g"], include_authorized_operations=asked_for
+        )
+        (group,) = (await rig.call(consumer_group_describe, of_consumers, 1)).groups
+        expected = bits(GROUP, "g") if asked_for else NOT_ASKED
+        assert (group.error_code, group.authorized_operations) == (0, expected)
+        if rig.index_of("t") != rig.index_of("g"):
+            rig.lead(rig.index_of("t"))
+            await rig.loaded(rig.index_of("t"))
+        await rig.call(join_group, join_request(group_id="t"), 3)
+        classic = DescribeGroupsRequest(groups=["t"], include_authorized_operations=asked_for)
+        (group,) = (await rig.call(describe_groups, classic, 4)).groups
+        assert group.authorized_operations == (bits(GROUP, "t") if asked_for else NOT_ASKED)

@@ -1,0 +1,124 @@
+"""Configs that a broker alters or refuses by itself: those of this process, and what only its disks and files tell."""
+
+from __future__ import annotations
+
+import logging
+
+import pytest
+
+from broker.handlers.config_changes import NONE, _check_own_listeners, answer_here, resource_of
+from tests.broker.handlers.configs import BROKER, GROUP, LOGGER, TOPIC, incremental, replacing
+from tests.checks import check_each
+from tests.cluster.data_side import open_harness
+from wire.errors import ErrorCode, KafkaError
+
+E = ErrorCode
+CORDONED = "cordoned.log.dirs"
+LOGGER_NAME = "broker.some_logger"
+SET, DELETE, APPEND, SUBTRACT = range(4)
+
+
+@pytest.fixture
+def harness(tmp_path):
+    harness = open_harness(tmp_path)
+    yield harness
+    harness.directory.close(broker_epoch=None)
+
+
+@pytest.fixture
+def level():
+    """The level of a logger that tests may alter."""
+    logger = logging.getLogger(LOGGER_NAME)
+    yield lambda: logger.level
+    logger.setLevel(logging.NOTSET)
+
+
+def answers(harness, message, **options):
+    """By resource the code, or None where the controller is to answer."""
+    answered: dict = {}
+    options = {"validate_only": False, "may_alter_loggers": True, **options}
+    for _ in answer_here(message.resources, harness.context, answered, **options):
+        pass
+    return [
+        answered[resource_of(one)].code if resource_of(one) in answered else None
+        for one in message.resources
+    ]
+
+
+def test_levels_of_loggers_are_altered_here_by_those_who_may(harness, level):
+    alters = incremental((LOGGER, "11", {LOGGER_NAME: "ERROR"}))
+    denied = answers(harness, alters, may_alter_loggers=False)
+    assert (denied, level()) == ([E.CLUSTER_AUTHORIZATION_FAILED], logging.NOTSET)
+    assert (answers(harness, alters, validate_only=True), level()) == ([E.NONE], logging.NOTSET)
+    assert (answers(harness, alters), level()) == ([E.NONE], logging.ERROR)
+    elsewhere = incremental((LOGGER, "12", {LOGGER_NAME: "DEBUG"}))
+    assert (answers(harness, elsewhere), level()) == ([E.INVALID_REQUEST], logging.ERROR)
+    old = replacing((LOGGER, "11", {LOGGER_NAME: "DEBUG"}))
+    assert (answers(harness, old), level()) == ([E.INVALID_REQUEST], logging.ERROR)
+
+
+def test_only_what_the_controller_cannot_tell_is_answered_here(harness):
+    rows = {
+        (TOPIC, "t"): None,
+        (GROUP, "g"): None,
+        (BROKER, ""): None,
+        (BROKER, "11"): None,
+        (BROKER, "12"): E.INVALID_REQUEST,
+        (BROKER, "x"): E.INVALID_REQUEST,
+        (5, "x"): E.INVALID_REQUEST,
+    }
+
+    def check(row):
+        (kind, name), expected = row
+        for make in (incremental, replacing):
+            assert answers(harness, make((kind, name, {"a": "b"}))) == [expected]
+
+    check_each(rows.items(), check)
+    twice = incremental((TOPIC, "t", {}), (TOPIC, "u", {}), (TOPIC, "t", {}))
+    assert answers(harness, twice) == [E.INVALID_REQUEST, None, E.INVALID_REQUEST]
+
+
+def cordoning(value, operation=SET, name=CORDONED):
+    message = incremental((BROKER, "11", {name: value}))
+    message.resources[0].configs[0].config_operation = operation
+    return message
+
+
+def test_only_directories_of_this_broker_are_cordoned(harness, tmp_path):
+    here = str(tmp_path)
+    for operation in (SET, APPEND):
+        assert answers(harness, cordoning(here, operation)) == [None]
+        assert answers(harness, cordoning("/nowhere", operation)) == [E.INVALID_REQUEST]
+    for operation in (DELETE, SUBTRACT):
+        assert answers(harness, cordoning("/nowhere", operation)) == [None]
+    assert answers(harness, cordoning(None)) == [None]
+    assert answers(harness, cordoning("/nowhere", name="log.cleaner.threads")) == [None]
+    assert answers(harness, replacing((BROKER, "11", {CORDONED: "/nowhere"}))) == [
+        E.INVALID_REQUEST
+    ]
+    harness.set_image(configs={(BROKER, "11"): {CORDONED: here}})
+    assert answers(harness, cordoning(here, APPEND)) == [None], "it is there already"
+
+
+async def refusals(harness, message, answered=()):
+    found = {key: KafkaError(E.NONE) for key in answered}
+    before = set(found)
+    await _check_own_listeners(message.resources, harness.context, found)
+    return {key: error.code for key, error in found.items() if key not in before}
+
+
+async def test_only_this_node_is_asked_whether_its_listeners_could_go_on(harness):
+    key = "listener.name.plaintext.ssl.keystore.location"
+    refused = {(BROKER, "11"): E.INVALID_REQUEST}
+    unknown = {"listener.name.nowhere.ssl.keystore.location": "/no/file"}
+    for make in (incremental, replacing):
+        assert await refusals(harness, make((BROKER, "11", unknown))) == refused
+        for kind, name in ((BROKER, ""), (TOPIC, "11"), (GROUP, "11")):
+            assert await refusals(harness, make((kind, name, unknown))) == {}
+        assert await refusals(harness, make((BROKER, "11", {"num.io.threads": "3"}))) == {}
+    answered = await refusals(harness, incremental((BROKER, "11", unknown)), [(BROKER, "11")])
+    assert answered == {}, "it was refused before"
+    taken_back = incremental((BROKER, "11", {key: ""}))
+    taken_back.resources[0].configs[0].config_operation = DELETE
+    assert await refusals(harness, taken_back) == {}
+    assert NONE.code is E.NONE
