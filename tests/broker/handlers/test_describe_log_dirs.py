@@ -4,7 +4,7 @@ import pytest
 
 from broker.handlers.describe_log_dirs import describe_log_dirs
 from log.batches.batch import iter_batches
-from tests.broker.background.test_directory_moves import other_directory
+from tests.broker.background.test_directory_moves import Moves, other_directory
 from tests.broker.batches import batch
 from tests.broker.calls import call, through_wire
 from tests.cluster.data_side import open_harness, partition, topic
@@ -94,3 +94,22 @@ async def test_what_may_be_in_a_failed_directory_is_in_no_other(tmp_path):
     harness.directory.offline = "the disk is gone"
     told = {one.log_dir: one for one in (await described(harness)).results}
     assert told[str(tmp_path / "b")].topics == []
+
+
+async def test_a_copy_is_told_of_where_it_goes_while_that_directory_is_in_service(tmp_path):
+    """Its size, and how far it is behind; of one in a directory that fails nothing more is told."""
+    setup = Moves(tmp_path)
+    setup.request(0, setup.b)
+    source = setup.harness.partitions.find("t", 0).log
+    told = {one.log_dir: one for one in (await described(setup.harness)).results}
+    (of_a,), (of_b,) = (told[str(one.path)].topics[0].partitions for one in (setup.a, setup.b))
+    assert (of_a.partition_size, of_a.offset_lag, of_a.is_future_key) == (
+        source.size_bytes,
+        0,
+        False,
+    )
+    assert (of_b.partition_size, of_b.offset_lag, of_b.is_future_key) == (0, 3, True)
+    setup.b.offline = "the disk is gone"
+    told = {one.log_dir: one for one in (await described(setup.harness)).results}
+    assert told[str(setup.b.path)].error_code == ErrorCode.KAFKA_STORAGE_ERROR
+    assert len(told[str(setup.a.path)].topics) == 1

@@ -150,3 +150,11 @@ def test_what_is_unloaded_leaves_nothing(shard):
         become(shard, name, S.EMPTY)
     shard.unload()
     assert shard.transactions == {}
+
+
+def test_only_open_transactions_are_kept_for_the_sweep(shard):
+    for state in (*S, None):
+        become(shard, "x", S.ONGOING)
+        assert list(shard._open) == ["x"]
+        become(shard, "x", state)
+        assert list(shard._open) == (["x"] if state is S.ONGOING else [])
