@@ -1,4 +1,4 @@
-"""What clients fetch has a bound and is charged; what followers fetch is neither, or replication would wait for them."""
+"""What clients fetch has a bound and is charged; what followers fetch is neither, so that replication never waits."""
 
 from __future__ import annotations
 

@@ -1,0 +1,158 @@
+"""What a broker opens, by its configuration, what it goes on without, and what it leaves to a controller beside it."""
+
+from __future__ import annotations
+
+import pytest
+import trio
+
+from broker.metadata.metadata_cache import BrokerMetadata
+from broker.storage.broker_storage import open_storage
+from broker.storage.cordons import Cordons
+from broker.storage.durability import UNFLUSHED_BYTES_MAX
+from log.config import LogConfig
+from log.directories.directory import CLUSTER_METADATA, LogDirectory
+from log.directories.directory_lock import DirectoryLocked
+from log.directories.meta_properties import MetaProperties, MetaPropertiesError
+from node.runtime.errors import StorageFailure
+from quorum.metadata.image import FeaturesImage, MetadataImage
+from quorum.serving.node_configs import NodeConfigs
+from tests.broker.storage.directories import NODE_ID, T0, TOPIC_ID, id_of
+from tests.cluster.data_side import config
+from tests.cluster.nodes import CLUSTER_ID
+from tests.log.helpers import fill
+from tests.quorum.metadata.build import config as altered
+from tests.quorum.metadata.build import image_of
+from wire.errors import KafkaError
+
+
+@pytest.fixture
+def formatted(tmp_path):
+    for name in "abm":
+        (tmp_path / name).mkdir()
+        MetaProperties(CLUSTER_ID, NODE_ID, id_of(name)).save(tmp_path / name)
+    return tmp_path
+
+
+def settings(path, **more):
+    return config(node_id=str(NODE_ID), log_dirs=f"{path}/a,{path}/b", **more)
+
+
+def names(directories):
+    return [one.path.name for one in directories]
+
+
+async def closed(storage, epoch=None):
+    await storage.close(epoch, {})
+
+
+async def test_the_metadata_log_is_in_the_first_directory_or_in_one_of_its_own(formatted):
+    storage = open_storage(settings(formatted), None)
+    assert names(storage.directories.all) == ["a", "b"]
+    assert storage.metadata.path.name == "a"
+    assert list(map(str, storage.commits)) == list(map(str, storage.directories.all))
+    await closed(storage)
+    of_its_own = settings(formatted, metadata_log_dir=f"{formatted}/m")
+    storage = open_storage(of_its_own, None)
+    assert (names(storage.directories.all), storage.metadata.path.name) == (["a", "b"], "m")
+    assert storage.metadata not in storage.commits
+    await closed(storage)
+    for name in "abm":
+        LogDirectory(formatted / name).close(broker_epoch=None)
+
+
+async def test_a_directory_that_cannot_be_read_is_left_out_unless_it_has_the_metadata(formatted):
+    (formatted / "b" / ".lock").mkdir()
+    storage = open_storage(settings(formatted), None)
+    assert names(storage.directories.all) == ["a"]
+    assert list(storage.directories.failed_at_start) == [formatted / "b"]
+    assert storage.directories.failed_at_start[formatted / "b"]
+    assert storage.directories.previous_broker_epoch == -1
+    await closed(storage)
+    with pytest.raises(KafkaError):
+        open_storage(settings(formatted, metadata_log_dir=f"{formatted}/b"), None)
+    LogDirectory(formatted / "a").close(broker_epoch=None)
+
+
+def test_only_the_configured_directory_may_hold_a_metadata_log(formatted):
+    (formatted / "a" / f"{CLUSTER_METADATA[0]}-{CLUSTER_METADATA[1]}").mkdir()
+    storage = open_storage(settings(formatted), None)
+    assert storage.metadata.path.name == "a"
+    storage.directories.close(broker_epoch=None, high_watermarks={})
+    with pytest.raises(MetaPropertiesError, match="holds a metadata log"):
+        open_storage(settings(formatted, metadata_log_dir=f"{formatted}/b"), None)
+
+
+@pytest.mark.parametrize("fsync", ["commit", "none"])
+async def test_records_are_as_durable_as_the_configuration_asks(formatted, fsync):
+    storage = open_storage(settings(formatted, trimaran_log_fsync=fsync), None)
+    log = storage.directories.all[1].create_log(*T0, TOPIC_ID, LogConfig())
+    fill(log, 1)
+    expected = 0 if fsync == "commit" else 3
+    assert storage.durability.durable_end(log) == expected
+    assert not storage.durability.is_behind(log)
+    storage.durability.mark_dirty(log, lambda _offset: None, UNFLUSHED_BYTES_MAX)
+    assert not storage.durability.is_behind(log)
+    storage.durability.mark_dirty(log, lambda _offset: None, 1)
+    assert storage.durability.is_behind(log) == (fsync == "commit"), "else nobody waits for it"
+    await closed(storage)
+
+
+async def test_a_disk_whose_flush_fails_is_told_of(formatted, monkeypatch):
+    storage = open_storage(settings(formatted), None)
+    told = []
+    monkeypatch.setattr(storage.directories, "storage_failed", lambda: told.append("look"))
+    failing = storage.directories.all[1]
+
+    async def run():
+        await trio.lowlevel.checkpoint()
+        raise StorageFailure("the disk is gone")
+
+    monkeypatch.setattr(storage.commits[failing], "run", run)
+    await storage.commit(failing)
+    assert told == ["look"]
+    await closed(storage)
+
+
+@pytest.mark.parametrize("epoch", [7, None])
+async def test_the_directory_of_a_controller_is_told_the_epoch_and_left_open(formatted, epoch):
+    """It closes it, and last; a crash tells nothing."""
+    shared = LogDirectory(formatted / "a")
+    storage = open_storage(settings(formatted), shared)
+    assert (storage.shared, storage.metadata) == (shared, shared)
+    log = shared.create_log(*T0, TOPIC_ID, LogConfig())
+    fill(log, 1).flush()
+    await storage.close(epoch, {T0: 3})
+    with pytest.raises(DirectoryLocked):
+        LogDirectory(formatted / "a")
+    shared.close(broker_epoch=-1)
+    again = [LogDirectory(formatted / name) for name in "ab"]
+    assert [one.previous_broker_epoch for one in again] == ([7, 7] if epoch else [-1, None])
+    assert again[0].high_watermark(*T0) == (3 if epoch else 0)
+    for one in again:
+        one.close(broker_epoch=None)
+
+
+async def test_without_a_controller_the_epoch_is_written_where_the_broker_ends(formatted):
+    storage = open_storage(settings(formatted), None)
+    await storage.close(8, {})
+    again = [LogDirectory(formatted / name) for name in "ab"]
+    assert [one.previous_broker_epoch for one in again] == [8, 8]
+    for one in again:
+        one.close(broker_epoch=None)
+
+
+@pytest.mark.parametrize(("level", "are_told"), [(29, False), (30, True), (31, True)])
+def test_cordons_are_those_of_now_and_told_where_the_cluster_knows_of_them(
+    formatted, level, are_told
+):
+    own = settings(formatted, cordoned_log_dirs=f"{formatted}/b")
+    image = image_of()
+    configs = NodeConfigs(own, lambda: image.configs)
+    metadata = BrokerMetadata(
+        MetadataImage(features=FeaturesImage(metadata_version=level)), lambda: 0.0
+    )
+    cordons = Cordons(own, configs, metadata)
+    assert list(cordons.paths()) == [formatted / "b"]
+    image = image_of(altered("cordoned.log.dirs", f"{formatted}/a", (4, str(NODE_ID))))
+    assert list(cordons.paths()) == [formatted / "a"]
+    assert cordons.are_told is are_told
