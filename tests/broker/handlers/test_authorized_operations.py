@@ -7,6 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from broker.handlers import metadata as metadata_handler
 from broker.handlers.consumer_group_describe import consumer_group_describe
 from broker.handlers.consumer_group_heartbeat import consumer_group_heartbeat
 from broker.handlers.describe_cluster import describe_cluster
@@ -21,12 +22,14 @@ from tests.broker.groups.rig import open_rig
 from tests.broker.handlers.test_consumer_group_heartbeat import joining, leading, served
 from tests.broker.handlers.test_join_group import request as join_request
 from tests.cluster.data_side import open_harness, partition, registration, topic
+from tests.counted_work import Work
 from wire.messages.consumer_group_describe import ConsumerGroupDescribeRequest
 from wire.messages.describe_cluster import DescribeClusterRequest
 from wire.messages.describe_groups import DescribeGroupsRequest
 from wire.messages.describe_topic_partitions import DescribeTopicPartitionsRequest, TopicRequest
 from wire.messages.metadata import MetadataRequest, MetadataRequestTopic
 from wire.security.acls import CLUSTER_NAME, Operation, PatternType, Permission, ResourceType
+from wire.transport.calls import DeferredResponse
 
 NOT_ASKED = -(1 << 31)
 TOPIC, GROUP, CLUSTER = ResourceType.TOPIC, ResourceType.GROUP, ResourceType.CLUSTER
@@ -88,6 +91,53 @@ async def test_of_topics_and_the_cluster(harness, asked_for):
     wanted = DescribeClusterRequest(include_cluster_authorized_operations=asked_for)
     told = await ask(harness, describe_cluster, wanted, 1)
     assert told.cluster_authorized_operations == cluster
+
+
+async def test_of_all_topics_whatever_was_told_before(harness):
+    """What is kept of an answer about all topics has no operations, and those with them are not kept."""
+    told = []
+    for asked_for in (False, True, False, True):
+        wanted = MetadataRequest(topics=None, include_topic_authorized_operations=asked_for)
+        answer = await ask(harness, metadata, wanted, 12)
+        told.append({one.name: one.topic_authorized_operations for one in answer.topics})
+    without = dict.fromkeys("tu", NOT_ASKED)
+    assert told == [without, {name: bits(TOPIC, name) for name in "tu"}] * 2
+
+
+async def test_operations_with_many_topics_are_looked_at_some_in_a_turn(harness, monkeypatch):
+    monkeypatch.setattr(metadata_handler, "TOLD_PER_TURN", 2)
+    names = [f"t{number}" for number in range(7)]
+    harness.set_image(*(topic(name, partition()) for name in names))
+    harness.context = replace(harness.context, authorizer=None)
+    looked = Work(monkeypatch, metadata_handler, "authorized_operations")
+    wanted = MetadataRequest(
+        topics=[MetadataRequestTopic(name=name) for name in names],
+        include_topic_authorized_operations=True,
+    )
+    answer = await ask(harness, metadata, wanted, 12)
+    assert all(one.topic_authorized_operations > 0 for one in answer.topics)
+    assert (looked.calls, looked.in_longest_step) == (7, 2)
+
+
+async def test_a_large_answer_waits_for_memory_and_a_small_one_does_not(harness, monkeypatch):
+    wanted = MetadataRequest(topics=[MetadataRequestTopic(name="t")])
+    for free, waits in ((1 << 20, False), (0, True)):
+        monkeypatch.setattr(metadata_handler, "FREE_BYTES", free)
+        answer = metadata(wanted, harness.context, call(wanted, 12))
+        assert isinstance(answer, DeferredResponse) is waits
+        assert [one.name for one in (await ask(harness, metadata, wanted, 12)).topics] == ["t"]
+
+
+async def test_a_topic_of_the_clusters_own_is_told_so_before_it_exists(harness):
+    harness.context = replace(harness.context, authorizer=None)
+    wanted = MetadataRequest(
+        topics=[MetadataRequestTopic(name=name) for name in ("__consumer_offsets", "v")],
+        allow_auto_topic_creation=False,
+    )
+    found = [
+        (one.name, one.is_internal) for one in (await ask(harness, metadata, wanted, 12)).topics
+    ]
+    assert found == [("__consumer_offsets", True), ("v", False)]
 
 
 async def test_of_each_topic_of_a_page(harness):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+import trio
 
 from broker.storage.new_replicas import Standing
 from log.config import LogConfig
@@ -222,3 +223,87 @@ async def test_high_watermarks_are_written_where_their_replicas_are(disks):
 def test_a_replica_of_a_lost_directory_is_told_where_it_is(disks):
     disks.write("c", 1)
     assert claimed(disks.start(), LOST_DIRECTORY) == [(*T0, TOPIC_ID, id_of("c"))]
+
+
+def test_a_broker_goes_on_while_its_metadata_log_and_one_directory_are_there(disks):
+    directories = disks.start()
+    assert directories.offline is None
+    fail(directories, "b")
+    fail(directories, "c")
+    assert directories.offline is None
+    assert (directories.online_ids(), directories.offline_ids()) == (
+        [id_of("a")],
+        [id_of("b"), id_of("c")],
+    )
+    fail(directories, "a")
+    path = disks.path / "a"
+    assert directories.offline == f"{path}: {directories.all[0].offline}"
+    directories.metadata = directories.all[1]
+    directories.all[1].health.offline = None
+    assert directories.offline is None
+    directories.all[1].health.offline = "gone too"
+    directories.metadata = Sound()
+    told = directories.offline
+    assert [f"{disks.path / name}: " in told for name in "abc"] == [True] * 3
+    assert told.count("; ") == 2
+
+
+class Sound:
+    """A directory of the metadata log alone, which is there."""
+
+    offline = None
+    directory_id = id_of("m")
+
+    def close(self, **_options):
+        pass
+
+
+def test_the_epoch_of_the_last_end_counts_where_all_directories_have_it(disks):
+    directories = disks.start()
+    for epochs, expected in (
+        ((7, 7, 7), 7),
+        ((7, 7, 8), -1),
+        ((7, 7, None), -1),
+        ((None, None, None), -1),
+    ):
+        for one, epoch in zip(directories.all, epochs, strict=True):
+            one.previous_broker_epoch = epoch
+        assert directories.previous_broker_epoch == expected, epochs
+    directories.failed_at_start[disks.path / "d"] = "gone"
+    for one in directories.all:
+        one.previous_broker_epoch = 7
+    assert directories.previous_broker_epoch == -1
+
+
+def test_cordoned_directories_are_told_by_their_ids(disks):
+    directories = disks.start()
+    assert directories.cordoned_ids() == []
+    directories.cordoned = lambda: [disks.path / "c", disks.path / "elsewhere"]
+    assert directories.cordoned_ids() == [id_of("c")]
+
+
+async def test_each_failure_is_told_once_when_somebody_has_met_it(disks, autojump_clock):
+    directories = disks.start()
+    told = []
+
+    async def watch():
+        while True:
+            told.append([name_of(one) for one in await directories.wait_failed()])
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(watch)
+        await trio.sleep(1)
+        fail(directories, "b")
+        await trio.sleep(1)
+        assert told == []
+        directories.storage_failed()
+        await trio.sleep(1)
+        assert told == [["b"]]
+        directories.storage_failed()
+        await trio.sleep(1)
+        fail(directories, "a")
+        fail(directories, "c")
+        directories.storage_failed()
+        await trio.sleep(1)
+        assert told == [["b"], ["a", "c"]]
+        nursery.cancel_scope.cancel()
