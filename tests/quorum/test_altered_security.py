@@ -8,6 +8,7 @@ from trio.testing import wait_all_tasks_blocked
 
 from node.config.config_def import ConfigError
 from node.config.security import controller_security, inter_broker_security, listener_security
+from node.logins import Logins
 from quorum.metadata.delta import MetadataDelta
 from quorum.metadata.image import EMPTY
 from quorum.metadata.loader import Manifest
@@ -209,3 +210,28 @@ def test_of_listeners_that_are_not_there_the_first_by_name_is_told(node):
     names = [f"listener.name.{one}.ssl.keystore.location" for one in ("z", "x", "y")]
     with pytest.raises(ConfigError, match=r"listener\.name\.x\.ssl.*no such listener"):
         check_altered(node, image_of().configs, dict.fromkeys(names, "f"))
+
+
+def test_configs_of_a_listener_that_is_there_are_taken(tmp_path):
+    """Of plain text, which reads none of them; those of several listeners are looked at one by one."""
+    broker = config_of(
+        **{
+            "process.roles": "broker",
+            "node.id": "2",
+            "listeners": "PLAINTEXT://127.0.0.1:0,INSIDE://127.0.0.1:0",
+            "listener.security.protocol.map": (
+                "PLAINTEXT:PLAINTEXT,INSIDE:PLAINTEXT,CONTROLLER:PLAINTEXT"
+            ),
+        }
+    )
+    names = [f"listener.name.{one}.ssl.keystore.location" for one in ("plaintext", "inside")]
+    check_altered(broker, image_of().configs, dict.fromkeys(names, "f"))
+    check_altered(broker, image_of().configs, dict.fromkeys(names[:1], "f"))
+    others = [*names, "listener.name.outside.ssl.keystore.location"]
+    with pytest.raises(ConfigError, match="no such listener"):
+        check_altered(broker, image_of().configs, dict.fromkeys(others, "f"))
+
+
+def test_users_that_a_node_knows_are_those_that_it_was_given(node):
+    logins = Logins()
+    assert AlteredSecurity(node, [], [], logins)._logins is logins

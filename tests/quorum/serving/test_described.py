@@ -34,7 +34,7 @@ SET = {
     (BROKER, NODE_ID): {
         "log.retention.ms": "7",
         "num.io.threads": "3",
-        "listener.name.plaintext.max.connections": "8",
+        "listener.name.plaintext.max.connections": "08",
         "num.replica.fetchers": "many",
     },
     (BROKER, "12"): {"log.retention.ms": "8"},
@@ -107,7 +107,7 @@ VALUES = {
     (TOPIC, "u", "flush.ms"): ("many", Source.TOPIC, False),
     (BROKER, NODE_ID, "num.replica.fetchers"): ("many", Source.DYNAMIC_BROKER, False),
     (BROKER, NODE_ID, "listener.name.plaintext.max.connections"): (
-        *("8", Source.DYNAMIC_BROKER, True),
+        *("08", Source.DYNAMIC_BROKER, True),  # as it was set
     ),
     # Of `log.roll.hours`: as in Kafka its source is told under its own name alone.
     (TOPIC, "t", "segment.ms"): ("7200000", Source.DEFAULT, False),
@@ -117,6 +117,9 @@ VALUES = {
     (BROKER, NODE_ID, "num.network.threads"): ("5", Source.STATIC_BROKER, False),
     (BROKER, NODE_ID, "node.id"): ("11", Source.STATIC_BROKER, True),
     (BROKER, NODE_ID, "log.cleaner.backoff.ms"): ("15000", Source.DEFAULT, False),
+    # Only for one listener, and yet not fixed, as Kafka has it.
+    (BROKER, NODE_ID, "ssl.keystore.type"): ("JKS", Source.DEFAULT, False),
+    (BROKER, NODE_ID, "process.roles"): ("broker", Source.STATIC_BROKER, True),
     (BROKER, "", "log.retention.ms"): ("9", Source.DYNAMIC_DEFAULT_BROKER, False),
     (METRICS, "m", "interval.ms"): ("60000", Source.CLIENT_METRICS, False),
     (METRICS, "n", "interval.ms"): ("300000", Source.DEFAULT, False),
@@ -199,6 +202,16 @@ def test_a_topic_that_is_made_takes_hours_and_minutes_in_milliseconds():
         )
         (found,) = description.created_topic({}, ["segment.ms"])
         assert found == ("segment.ms", expected, Source.DYNAMIC_DEFAULT_BROKER)
+
+
+async def test_what_is_altered_takes_the_place_of_its_synonyms_in_the_file():
+    """Though the one that the file has would count more."""
+    altered = {(BROKER, ""): {"log.retention.minutes": "3"}}
+    description = ConfigDescription(
+        config(log_retention_ms="1000"), image(altered).configs, synonyms=False, documentation=False
+    )
+    (found,) = description.topic("t", ["retention.ms"])
+    assert found.value == "180000"
 
 
 async def test_documentation_and_types_are_told_where_they_are_asked_for():
