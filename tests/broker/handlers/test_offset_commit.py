@@ -1,11 +1,13 @@
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import pytest
 import trio
 
-from broker.handlers.offset_commit import offset_commit
+from broker.handlers.offset_commit import _admit, offset_commit
 from broker.handlers.offset_fetch import offset_fetch
-from tests.broker.groups.rig import TOPIC_ID, open_rig
+from tests.broker.groups.rig import TOPIC_ID, cluster_image, open_rig, topic_image
 from wire.errors import ErrorCode
 from wire.messages.offset_commit import (
     OffsetCommitRequest,
@@ -157,3 +159,40 @@ async def test_a_group_is_reset_to_the_earliest_by_minus_two(tmp_path):
             asked = OffsetFetchRequest(group_id="g", topics=[wanted])
             (found,) = (await rig.call(offset_fetch, asked, 1)).topics
             assert [one.committed_offset for one in found.partitions] == [offset]
+
+
+@pytest.mark.parametrize("may_read", [True, False])
+def test_of_a_name_nothing_is_told_to_who_may_not_read_it_and_of_an_unknown_id_that_it_is_unknown(
+    may_read,
+):
+    """An id that is unknown has no name to be judged by."""
+    known_topic = topic_image("t", TOPIC_ID, 2)
+    context = SimpleNamespace(metadata=SimpleNamespace(image=cluster_image(known_topic)))
+    judged = []
+
+    def judge(name):
+        judged.append(name)
+        return may_read
+
+    def admitted(version, *, name="", topic_id=bytes(16)):
+        partitions = [
+            OffsetCommitRequestPartition(partition_index=index, committed_offset=1)
+            for index in (1, 0, 5)
+        ]
+        asked = OffsetCommitRequestTopic(name=name, topic_id=topic_id, partitions=partitions)
+        refused, known = _admit(asked, context, version, judge)
+        codes = {one.partition_index: one.error_code for one in refused.partitions}
+        return codes, known.name, [one.partition_index for one in known.partitions]
+
+    denied = dict.fromkeys((1, 0, 5), E.TOPIC_AUTHORIZATION_FAILED)
+    missing = {5: E.UNKNOWN_TOPIC_OR_PARTITION}
+    here = (missing, "t", [1, 0]) if may_read else (denied, "", [])
+    assert admitted(9, name="t") == here
+    assert admitted(10, topic_id=TOPIC_ID) == here
+    assert judged == ["t", "t"]
+    unknown = dict.fromkeys((1, 0, 5), E.UNKNOWN_TOPIC_ID)
+    assert admitted(10, topic_id=b"u" * 16) == (unknown, "", [])
+    assert judged == ["t", "t"]
+    unknown = dict.fromkeys((1, 0, 5), E.UNKNOWN_TOPIC_OR_PARTITION)
+    assert admitted(9, name="nowhere") == (unknown if may_read else denied, "", [])
+    assert judged[2:] == ["nowhere"]

@@ -5,7 +5,7 @@ import trio
 
 from broker.groups.ports import OFFSETS_TOPIC
 from broker.handlers.offset_commit import offset_commit
-from broker.handlers.offset_fetch import offset_fetch
+from broker.handlers.offset_fetch import _asked_once, offset_fetch
 from tests.broker.groups.rig import TOPIC_ID, cluster_image, open_rig, topic_image
 from tests.broker.handlers.test_offset_commit import request as commit_request
 from tests.broker.handlers.test_offset_commit import topic as commit_topic
@@ -154,3 +154,41 @@ async def test_a_topic_that_was_made_anew(tmp_path, version, partitions):
         told = found(await rig.call(offset_fetch, asked, version), version)
         nothing = [(0, -1, "", E.NONE), (1, -1, "", E.NONE)]
         assert told == ([] if partitions is None else nothing)
+
+
+def group(group_id, *topics):
+    """A group with topics and their partitions; without any, all of its offsets."""
+    named = [
+        OffsetFetchRequestTopics(name=name, topic_id=bytes(16), partition_indexes=list(indexes))
+        for name, *indexes in topics
+    ]
+    return OffsetFetchRequestGroup(group_id=group_id, topics=named or None)
+
+
+def asked(message):
+    return [
+        (
+            one.group_id,
+            None
+            if one.topics is None
+            else [(topic.name, topic.partition_indexes) for topic in one.topics],
+        )
+        for one in message.groups
+    ]
+
+
+@pytest.mark.parametrize(
+    ("groups", "expected"),
+    [
+        ([group("g", ("t", 1, 0, 1))], [("g", [("t", [1, 0])])]),
+        (
+            [group("g", ("t", 0)), group("g", ("t", 1), ("u", 2))],
+            [("g", [("t", [0, 1]), ("u", [2])])],
+        ),
+        ([group("g", ("t", 0)), group("g")], [("g", None)]),
+        ([group("g"), group("g", ("t", 0))], [("g", None)]),
+        ([group("g"), group("h", ("t", 0)), group("g")], [("g", None), ("h", [("t", [0])])]),
+    ],
+)
+def test_what_is_asked_for_twice_is_asked_for_once(groups, expected):
+    assert asked(_asked_once(OffsetFetchRequest(groups=groups))) == expected
