@@ -21,7 +21,13 @@ import pytest
 from tests.mutation import survivors
 from tests.mutation.mutants import Mutant, mutants_of
 from tests.mutation.rooms import belonging_to
-from tests.mutation.running import NOT_RUN, PATIENCE_SECONDS, SURVIVED, Mutation
+from tests.mutation.running import (
+    NOT_RUN,
+    PATIENCE_SECONDS,
+    SECONDS_OF_MUTANT,
+    SURVIVED,
+    Mutation,
+)
 
 # Other processes run the code that is not mutated, and how long a step takes is not what is asked here.
 NOT_WITH = ("cluster", "zookeeper", "spark", "interop")
@@ -49,7 +55,7 @@ def main(arguments: list[str]) -> int:
         if options.verbose or outcome in (SURVIVED, NOT_RUN):
             print(f"{outcome:9} {seconds:5.1f} s  {mutant.name}  {killer}", flush=True)
 
-    mutation = Mutation(chosen, tell, options.patience)
+    mutation = Mutation(chosen, tell, options.patience, options.seconds)
     status = _run_pytest(mutation, options.tests or belonging_to(options.rooms), options.marks)
     if status not in (pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED):
         return status
@@ -90,6 +96,13 @@ def _options(arguments: list[str]) -> argparse.Namespace:
     )
     parser.add_argument("--survivors", type=Path, default=survivors.ARGUED, metavar="FILE")
     parser.add_argument("--patience", type=int, default=PATIENCE_SECONDS, metavar="SECONDS")
+    parser.add_argument(
+        "--seconds",
+        type=int,
+        default=SECONDS_OF_MUTANT,
+        metavar="SECONDS",
+        help="how long the tests of one mutant may take, as they were traced: more on a busy machine",
+    )
     parser.add_argument("--verbose", action="store_true", help="tell of each mutant what kills it")
     return parser.parse_args(arguments)
 

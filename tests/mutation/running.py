@@ -47,8 +47,10 @@ class Mutation:
         mutants: list[Mutant],
         tell: Callable[[Mutant, str, str, float], None],
         patience_seconds: int = PATIENCE_SECONDS,
+        seconds_of_mutant: int = SECONDS_OF_MUTANT,
     ) -> None:
         """`tell` hears of each mutant what became of it, by which test, and the seconds that it took."""
+        self._seconds_of_mutant = seconds_of_mutant
         self._mutants = mutants
         self._patience_seconds = patience_seconds
         self._tell = tell
@@ -68,7 +70,7 @@ class Mutation:
         for mutant in self._mutants:
             told, began = killers[mutant.where], time.monotonic()
             tests = _tests_of(mutant, lines, users)
-            chosen = _in_order(tests, seconds, told, mutant.asked_by)
+            chosen = _in_order(tests, seconds, told, self._seconds_of_mutant, mutant.asked_by)
             outcome, killer = self._run(
                 mutant, [items[name] for name in chosen], seconds, functions
             )
@@ -200,16 +202,20 @@ def _with_next(items: list[pytest.Item]) -> Iterable[tuple[pytest.Item, pytest.I
 
 
 def _in_order(
-    tests: list[str], seconds: dict[str, float], killers: list[str], asked_by: tuple[str, ...] = ()
+    tests: list[str],
+    seconds: dict[str, float],
+    killers: list[str],
+    most: int,
+    asked_by: tuple[str, ...],
 ) -> list[str]:
-    """What killed a mutant of the same function first, then the quick ones, as many as there is time for, and then
-    those that ask for what is declared, however long the whole table of them takes.
+    """What killed a mutant of the same function first, then the quick ones, `most` seconds of them, and then those that
+    ask for what is declared, however long the whole table of them takes.
     """
     tests = sorted(tests, key=lambda name: (name not in killers, seconds[name]))
     total, chosen = 0.0, []
     for name in tests:
         total += seconds[name]
-        if total <= SECONDS_OF_MUTANT or any(part in name for part in asked_by):
+        if total <= most or any(part in name for part in asked_by):
             chosen.append(name)
     return chosen
 

@@ -176,7 +176,9 @@ def test_of_a_name_nothing_is_told_to_who_may_not_read_it_and_of_an_unknown_id_t
 
     def admitted(version, *, name="", topic_id=bytes(16)):
         partitions = [
-            OffsetCommitRequestPartition(partition_index=index, committed_offset=1)
+            OffsetCommitRequestPartition(
+                partition_index=index, committed_offset=1, committed_metadata=None
+            )
             for index in (1, 0, 5)
         ]
         asked = OffsetCommitRequestTopic(name=name, topic_id=topic_id, partitions=partitions)
