@@ -10,7 +10,7 @@ from log.config import LogConfig
 from log.partitions.names import FUTURE_SUFFIX
 from quorum.metadata.image import LOST_DIRECTORY, MIGRATING_DIRECTORY, UNASSIGNED_DIRECTORY
 from tests.broker.storage.directories import OTHER_ID, T0, TOPIC_ID, Disks, id_of
-from wire.errors import KafkaError
+from wire.errors import ErrorCode, KafkaError
 
 UNKNOWN = b"z" * 16
 
@@ -307,3 +307,125 @@ async def test_each_failure_is_told_once_when_somebody_has_met_it(disks, autojum
         await trio.sleep(1)
         assert told == [["b"], ["a", "c"]]
         nursery.cancel_scope.cancel()
+
+
+@pytest.mark.parametrize(
+    ("names", "assigned", "is_told"),
+    [
+        ("a", MIGRATING_DIRECTORY, False),
+        ("a", UNASSIGNED_DIRECTORY, True),
+        ("ab", MIGRATING_DIRECTORY, True),
+        ("ab", id_of("a"), False),
+        ("a", id_of("a"), False),
+        ("a", UNKNOWN, True),
+    ],
+)
+def test_a_broker_with_one_directory_need_not_tell_where_it_has_what_is_migrated(
+    disks, names, assigned, is_told
+):
+    disks.write("a", 1)
+    directories = disks.start(names)
+    placed = placed_by(
+        directories, lambda: directories.open_log(*T0, TOPIC_ID, LogConfig(), assigned)
+    )
+    assert placed == [(*T0, TOPIC_ID, id_of("a"))] * is_told
+
+
+class Checking:
+    """Checks of `t-0` in directory `a`, which `meanwhile` comes into; `error` is what they end with."""
+
+    def __init__(self, disks, monkeypatch):
+        disks.write("a", 1)
+        self.directories = disks.start()
+        self.checked, self.meanwhile, self.error = [], lambda: None, None
+        monkeypatch.setattr("broker.storage.directories.run_blocking", self.run)
+
+    async def run(self, _check, topic, index, _config):
+        self.checked.append((topic, index))
+        self.meanwhile()
+        await trio.lowlevel.checkpoint()
+        if self.error is not None:
+            raise self.error
+
+    async def check(self, topic_id=TOPIC_ID):
+        """What the controller was told, and the code."""
+        placed, code = [], None
+        self.directories.on_placed = lambda *replica: placed.append(replica[3])
+        try:
+            await self.directories.check_log(*T0, topic_id, LogConfig())
+        except KafkaError as error:
+            code = error.code
+        return placed, code
+
+
+@pytest.fixture
+def checking(disks, monkeypatch):
+    return Checking(disks, monkeypatch)
+
+
+def damaged():
+    return KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, "it is damaged")
+
+
+async def test_a_log_is_checked_if_it_is_there_and_of_the_topic(checking):
+    assert await checking.check() == ([], None)
+    assert checking.checked == [T0]
+    assert await checking.check(OTHER_ID) == ([], None)
+    await checking.directories.check_log("t", 1, TOPIC_ID, LogConfig())
+    assert checking.checked == [T0], "what another topic left is none of its business"
+    checking.error = damaged()
+    assert await checking.check() == ([LOST_DIRECTORY], ErrorCode.KAFKA_STORAGE_ERROR)
+
+
+@pytest.mark.parametrize("is_damaged", [False, True])
+async def test_what_is_deleted_while_it_is_checked_keeps_its_name_until_then(checking, is_damaged):
+    """And nobody leads elsewhere for what the check has found."""
+    directories, seen = checking.directories, []
+
+    def delete():
+        directories.delete_log(*T0, TOPIC_ID)
+        seen.append(T0 in directories.all[0])
+
+    checking.meanwhile = delete
+    checking.error = damaged() if is_damaged else None
+    placed, code = await checking.check()
+    assert (placed, code) == ([], ErrorCode.KAFKA_STORAGE_ERROR if is_damaged else None)
+    assert seen == [True]
+    assert directories.holding(*T0) is None
+
+
+async def test_checks_of_one_name_come_one_after_another(checking, monkeypatch):
+    """One under way may be of a deleted topic of this name."""
+    under_way = []
+
+    async def held(_check, *_arguments):
+        under_way.append(True)
+        assert len(under_way) == 1
+        for _ in range(5):
+            await trio.lowlevel.checkpoint()
+        under_way.pop()
+
+    monkeypatch.setattr("broker.storage.directories.run_blocking", held)
+    async with trio.open_nursery() as both:
+        for _ in range(3):
+            both.start_soon(checking.check)
+    assert not checking.directories._checks
+
+
+def test_a_log_that_is_refused_is_told_of_unless_its_directory_is_known_to_be_away(disks, caplog):
+    disks.write("b", 1)
+    directories = disks.start()
+
+    def refused(assigned=UNASSIGNED_DIRECTORY, key=T0):
+        return placed_by(
+            directories, lambda: directories.refused(*key, TOPIC_ID, damaged(), assigned)
+        )
+
+    lost = [(*T0, TOPIC_ID, LOST_DIRECTORY)]
+    assert refused() == lost
+    assert refused() == lost
+    assert len(caplog.records) == 1, "its reason is told once"
+    assert refused(UNKNOWN, ("t", 1)) == [], "the controller knows that it is not there"
+    assert refused(id_of("a"), ("t", 1)) == [("t", 1, TOPIC_ID, LOST_DIRECTORY)]
+    fail(directories, "b")
+    assert refused() == []
