@@ -104,9 +104,7 @@ def fail_alter_reassignments(
 def fail_elect_leaders(
     request: ElectLeadersRequest, code: ErrorCode, message: str
 ) -> ElectLeadersResponse:
-    """Version 0 has no error code at the top, so that every partition tells it. An election everywhere names none: it
-    is refused at the top, and that of version 0 by the end of the connection.
-    """
+    """Version 0 has no error code at the top, so that every partition tells it."""
     results = [
         ReplicaElectionResult(
             topic=topic.topic,
@@ -117,10 +115,7 @@ def fail_elect_leaders(
         )
         for topic in request.topic_partitions or ()
     ]
-    is_everywhere = request.topic_partitions is None
-    return ElectLeadersResponse(
-        error_code=code if is_everywhere else ErrorCode.NONE, replica_election_results=results
-    )
+    return ElectLeadersResponse(replica_election_results=results)
 
 
 def fail_expire_token(

@@ -43,10 +43,3 @@ async def test_a_refusal_is_told_for_every_partition(tmp_path):
     answer = await refused(tmp_path, election(0, 5), 2)
     code = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
     assert codes_of(answer) == {("t", 0): code, ("t", 5): code}
-
-
-async def test_an_election_everywhere_is_refused_at_the_top(tmp_path):
-    """It names no partition that could tell; else the client would take it for done."""
-    answer = await refused(tmp_path, ElectLeadersRequest(topic_partitions=None), 2)
-    assert answer.error_code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED
-    assert answer.replica_election_results == []
