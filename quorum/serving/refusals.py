@@ -104,7 +104,9 @@ def fail_alter_reassignments(
 def fail_elect_leaders(
     request: ElectLeadersRequest, code: ErrorCode, message: str
 ) -> ElectLeadersResponse:
-    """Version 0 has no error code at the top, so that every partition tells it."""
+    """At the top and of each partition, as Kafka: an election everywhere names none, and version 0 has no code at the
+    top.
+    """
     results = [
         ReplicaElectionResult(
             topic=topic.topic,
@@ -115,7 +117,7 @@ def fail_elect_leaders(
         )
         for topic in request.topic_partitions or ()
     ]
-    return ElectLeadersResponse(replica_election_results=results)
+    return ElectLeadersResponse(error_code=code, replica_election_results=results)
 
 
 def fail_expire_token(

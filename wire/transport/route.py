@@ -85,7 +85,7 @@ class Route:
             CloseConnection: no answer can say it.
         """
         if special is not None:
-            return special(error.code, error.message)
+            return _in_version(special(error.code, error.message), version)
         if self.general_error is not None and version in self.general_error.versions:
             return self.general_error.build(error.code, error.message)
         raise CloseConnection(f"{self.request.__name__} failed: {error!r}") from error
@@ -106,6 +106,14 @@ class Route:
         return KafkaError(
             ErrorCode.UNKNOWN_SERVER_ERROR, "unexpected error, see the log of the node"
         )
+
+
+def _in_version(said: Message, version: int) -> Message:
+    """Without the code of the whole where the version has no place for it: then the items of the answer tell it."""
+    for field in said.__fields__:
+        if field.name == "error_code" and version not in field.versions and not field.ignorable:
+            return said.replace(error_code=ErrorCode.NONE)
+    return said
 
 
 def route_of(

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
-
 from node.runtime.deferred import Result
 from node.runtime.steps import Steps
 from quorum.controller.active_controller import ActiveController
@@ -24,12 +22,6 @@ from wire.transport.heavy import DECISION_ELEMENTS_MAX
 from wire.transport.registry import handles
 
 
-def _fail_at_top(
-    request: ElectLeadersRequest, code: ErrorCode, message: str
-) -> ElectLeadersResponse:
-    return fail_elect_leaders(request, code, message).replace(error_code=code)
-
-
 @handles(
     ElectLeadersRequest,
     versions="0-2",
@@ -42,16 +34,18 @@ def _fail_at_top(
 def elect_leaders(
     request: ElectLeadersRequest, ctx: ControllerContext, call: Call
 ) -> ElectLeadersResponse | DeferredResponse[ElectLeadersResponse]:
-    fail = _fail_at_top if call.header.api_version > 0 else fail_elect_leaders
+    def fail(code: ErrorCode, message: str) -> ElectLeadersResponse:
+        answer = fail_elect_leaders(request, code, message)
+        return answer if call.header.api_version > 0 else answer.replace(error_code=ErrorCode.NONE)
 
     def elect(active: ActiveController) -> Steps[Result[Message, ElectLeadersResponse]]:
         try:
             return (yield from decide(request, active.state))
         except KafkaError as error:
-            return Result((), fail(request, error.code, error.message))
+            return Result((), fail(error.code, error.message))
 
     try:
         check_cluster(ctx, call, Operation.ALTER)
-        return ctx.controller.submit(elect, partial(fail, request))
+        return ctx.controller.submit(elect, fail)
     except KafkaError as error:
-        return fail(request, error.code, error.message)
+        return fail(error.code, error.message)

@@ -43,3 +43,19 @@ async def test_a_refusal_is_told_for_every_partition(tmp_path):
     answer = await refused(tmp_path, election(0, 5), 2)
     code = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
     assert codes_of(answer) == {("t", 0): code, ("t", 5): code}
+
+
+async def test_an_election_everywhere_is_refused_at_the_top_where_there_is_a_place(tmp_path):
+    """It names no partition that could tell; else the client would take it for done. In version 0 it does."""
+    everywhere = ElectLeadersRequest(topic_partitions=None)
+    for version, code in ((2, ErrorCode.CLUSTER_AUTHORIZATION_FAILED), (0, ErrorCode.NONE)):
+        path = tmp_path / str(version)
+        path.mkdir()
+        answer = await refused(path, everywhere, version)
+        assert (answer.error_code, answer.replica_election_results) == (code, [])
+
+
+async def test_a_refusal_of_version_0_is_told_by_partition_alone(tmp_path):
+    answer = await refused(tmp_path, election(0), 0)
+    assert answer.error_code == ErrorCode.NONE
+    assert codes_of(answer) == {("t", 0): ErrorCode.CLUSTER_AUTHORIZATION_FAILED}
