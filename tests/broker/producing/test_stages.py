@@ -116,7 +116,7 @@ def transactional(epoch=0, sequence=0, producer_id=7):
 
 async def test_a_transactional_batch_without_the_id_is_refused_alone(harness):
     response, appends = resolved(harness, ("t", transactional(), batch(b"b")))
-    go_through(harness, appends)
+    assert go_through(harness, appends) == [], "no coordinator is asked about it"
     refused = "TRANSACTIONAL_ID_AUTHORIZATION_FAILED"
     assert outcomes(response) == [[(0, refused, -1), (1, "NONE", 0)]]
     assert harness.leader("t", 0).log.log_end_offset == 0

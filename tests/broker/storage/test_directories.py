@@ -429,3 +429,25 @@ def test_a_log_that_is_refused_is_told_of_unless_its_directory_is_known_to_be_aw
     assert refused(id_of("a"), ("t", 1)) == [("t", 1, TOPIC_ID, LOST_DIRECTORY)]
     fail(directories, "b")
     assert refused() == []
+
+
+async def test_only_what_is_not_wanted_is_put_aside_and_only_such_copies_go(disks):
+    disks.write("b", 1)
+    directories = disks.start()
+    a, b, _ = directories.all
+    for index in (1, 2):
+        directories.open_log("u", index, OTHER_ID, LogConfig(), id_of("a"))
+        a.futures.open("v", index, OTHER_ID, LogConfig()).close(clean=False)
+    await directories.drop_strays({T0, ("u", 2), ("v", 2)})
+    assert sorted(a.partitions()) == [("u", 2)]
+    assert sorted(b.partitions()) == [T0]
+    assert list(a.futures) == [("v", 2)]
+
+
+async def test_with_two_directories_too_each_has_the_watermarks_of_its_own(disks):
+    directories = disks.start("ab")
+    for index, name in enumerate("ab"):
+        directories.open_log("u", index, OTHER_ID, LogConfig(), id_of(name))
+    await directories.save_checkpoints({("u", 0): 5, ("u", 1): 7})
+    a, b = disks.start("ab").all
+    assert (a.high_watermark("u", 1), b.high_watermark("u", 0)) == (0, 0)
