@@ -447,7 +447,7 @@ async def test_only_what_is_not_wanted_is_put_aside_and_only_such_copies_go(disk
 async def test_with_two_directories_too_each_has_the_watermarks_of_its_own(disks):
     directories = disks.start("ab")
     for index, name in enumerate("ab"):
-        directories.open_log("u", index, OTHER_ID, LogConfig(), id_of(name))
+        directories.open_log("u", index, OTHER_ID, LogConfig(), id_of(name), Standing.NEW)
     await directories.save_checkpoints({("u", 0): 5, ("u", 1): 7})
     a, b = disks.start("ab").all
     assert (a.high_watermark("u", 1), b.high_watermark("u", 0)) == (0, 0)
