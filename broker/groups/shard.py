@@ -56,9 +56,6 @@ from wire.schema import Message
 
 S = GroupState
 
-# Who waits for a JoinGroup or a SyncGroup is in one of these.
-_REBALANCING = (S.PREPARING_REBALANCE, S.COMPLETING_REBALANCE)
-
 _EXPIRY = TimerKey(Timer.EXPIRY)
 _WALK = TimerKey(Timer.WALK)
 
@@ -145,11 +142,10 @@ class GroupCoordinatorShard:
             self._timers.set(_WALK, at.now)
 
     def close(self, at: Instant) -> None:
-        """The epoch is over: whoever waits is told NOT_COORDINATOR."""
-        waiting = [one for one in self.groups.values() if one.state in _REBALANCING]
-        for group in waiting:
-            if any(one.join is not None or one.sync is not None for one in group.members.values()):
-                rebalance.answer_all(self._operation(group, at), ErrorCode.NOT_COORDINATOR)
+        """The epoch is over: members that wait are told NOT_COORDINATOR, in groups that rebalance and in no others."""
+        rebalancing = (S.PREPARING_REBALANCE, S.COMPLETING_REBALANCE)
+        for group in [one for one in self.groups.values() if one.state in rebalancing]:
+            rebalance.answer_all(self._operation(group, at), ErrorCode.NOT_COORDINATOR)
         for write in self._awaited:
             self._answer(write, ErrorCode.NOT_COORDINATOR)
         self._awaited.clear()
