@@ -268,6 +268,8 @@ def test_lags():
         overdue
     )
     assert not measured(few, overdue, cleaned_to=20).is_due(overdue), "nothing is dirty"
+    assert not measured(facts(90, 5, first=0), overdue).is_overdue, "as for Kafka that is no time"
+    assert measured(facts(90, 5, first=1), overdue).is_overdue
 
 
 def test_the_dirty_ratio():
@@ -285,6 +287,7 @@ def test_segments_are_grouped_by_size_indexes_and_offsets():
 
     assert groups((0, 10, 60, 0, 0), (10, 20, 40, 0, 0), (20, 30, 1, 0, 0)) == [[0, 1], [2]]
     assert groups((0, 10, 1, 30, 0), (10, 20, 1, 20, 0), (20, 30, 1, 1, 0)) == [[0, 1], [2]]
+    assert groups((0, 10, 1, 0, 30), (10, 20, 1, 0, 20)) == [[0, 1]]
     assert groups((0, 10, 1, 0, 30), (10, 20, 1, 0, 21)) == [[0], [1]]
     far = RELATIVE_OFFSET_MAX
     assert groups((0, 10, 1, 0, 0), (10, far + 1, 1, 0, 0)) == [[0, 1]]

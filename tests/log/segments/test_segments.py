@@ -1,5 +1,9 @@
 """The segments of a log are a list: which one holds an offset, what they take, and which files are left of them."""
 
+import os
+from contextlib import suppress
+from pathlib import Path
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -177,3 +181,20 @@ def test_of_segments_it_is_known_that_nothing_was_aborted_only_if_all_were_looke
         assert not segment.transaction_index.exists
     assert not segments.has_no_aborts(0)
     assert segments.has_no_aborts(10)
+
+
+def test_a_released_segment_holds_no_file_open(tmp_path):
+    segments = made(tmp_path, [0, 10])
+    first = segments.all[0]
+    first.seal()
+
+    def opened():
+        links = []
+        for number in os.listdir("/proc/self/fd"):
+            with suppress(FileNotFoundError):  # another thread has closed it
+                links.append(os.readlink(f"/proc/self/fd/{number}"))
+        return sorted(Path(link).suffix for link in links if link.startswith(str(first.path(""))))
+
+    assert opened() == [".index", ".log", ".timeindex"]
+    first.release()
+    assert opened() == []
