@@ -71,7 +71,8 @@ class Faults:
     Of brokers with several directories: `directory_fails_every` is of calls of the file layer, of which `dies` ends the
     process instead; `away` is of a directory at a start, `damage` of a small file then; `move_every` of replicas;
     `slow_thread` of what threads do: the loop hears of it late, and a read has its end from later than its beginning;
-    `alone_every` of brokers that only their clients reach for a while.
+    `alone_every` of brokers that only their clients reach for a while; `metadata_fails` is the share of the metadata
+    log's directory in failing calls.
     `stuck_ends` is of what ends transactions, `stuck` of other requests of coordinators.
     """
 
@@ -96,6 +97,7 @@ class Faults:
     move_every: float = 0.0
     slow_thread: float = 0.0
     alone_every: float = 0.0
+    metadata_fails: float = 0.2
     stuck: float = 0.0
     stuck_ends: float = 0.0
 

@@ -167,7 +167,7 @@ class StoringBroker(SimBroker):
 
     def arm(self, fault: DiskFault) -> None:
         path = self.world.prng.choice(list(self.disks))
-        if not fault.place and self.world.prng.random() < 0.2:
+        if not fault.place and self.world.prng.random() < self.world.faults.metadata_fails:
             path = self.metadata_path
         self.world.say(self.id, path, "will fail:", fault)
         self.armed[path] = fault

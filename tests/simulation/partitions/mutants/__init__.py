@@ -112,8 +112,11 @@ STORAGE: dict[str, dict[str, Any]] = {
     "copies alone are complete": _PARTS,
     "a copy is taken for whole": {
         **_PARTS,
+        "away": 0.0,
+        "dies": 0.0,
         "crash_every": 0.0,
         "directory_fails_every": 0.05,
+        "metadata_fails": 0.0,
     },
     "a move that was given up goes on": {**_MOVES, "slow_thread": 0.5},
     "any log is made": _AWAY,
@@ -123,6 +126,9 @@ STORAGE: dict[str, dict[str, Any]] = {
         "crash_every": 0.0,
         "stop_every": 0.0,
         "reassign_every": 0.0,
+        "disk_fails_every": 0.0,
+        "away": 0.0,
+        "metadata_fails": 0.0,
     },
     "a lost replica is not told": {"damage": 1.0, "crash_every": 0.4, "elr": False},
     "a replica that lies elsewhere is not claimed": {

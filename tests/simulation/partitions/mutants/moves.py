@@ -301,7 +301,7 @@ MOVES = (
     ("purged before the copy is durable", _purged_before_the_copy_is_durable, LOST),
     ("the name of a copy is not synced", _the_name_of_a_copy_is_not_synced, LOST),
     ("ends before all is copied", _ends_before_all_is_copied, LOST),
-    ("copies are not aligned", _copies_are_not_aligned, (*LOST, "P10", "L1")),
+    ("copies are not aligned", _copies_are_not_aligned, (*LOST, "P10", "P24", "L1")),
     ("the start is not carried", _the_start_is_not_carried, ("P19", *LOST)),
     ("epochs are not carried", _epochs_are_not_carried, ("P10", *LOST, "L1")),
     (
