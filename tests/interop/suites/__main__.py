@@ -5,12 +5,16 @@ import tempfile
 from collections import Counter
 from pathlib import Path
 
-from tests.interop.suites import results
-from tests.interop.suites.registry import SUITES as EVERY
+from tests.interop.suites import registry, results, variants
 from tests.interop.suites.running import run
-from tests.interop.suites.variants import VARIANTS
 
-SUITES = {suite.NAME: suite for suite in (*EVERY, *VARIANTS)}
+EVERY = (
+    *registry.SUITES,
+    *registry.TO_COMPARE,
+    *variants.VARIANTS,
+    *variants.TO_COMPARE,
+)
+SUITES = {suite.NAME: suite for suite in EVERY}
 
 
 def main(suite, kind, *only):

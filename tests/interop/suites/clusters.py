@@ -28,6 +28,17 @@ KAFKAS = {
     "share.coordinator.state.topic.min.isr": "2",
     "share.coordinator.state.topic.replication.factor": COPIES,
 }
+# Where there is one broker only.
+ALONE = {
+    "default.replication.factor": "1",
+    "offsets.topic.replication.factor": "1",
+    "transaction.state.log.min.isr": "1",
+    "transaction.state.log.replication.factor": "1",
+}
+KAFKA_ALONE = {
+    "share.coordinator.state.topic.min.isr": "1",
+    "share.coordinator.state.topic.replication.factor": "1",
+}
 
 
 @contextlib.contextmanager
@@ -38,7 +49,11 @@ def cluster(
 
     `of_brokers` are settings in the files of brokers only, `formatting` more options of the controller's format.
     """
-    settings = {**SETTINGS, **(KAFKAS if kind == "kafka" else {}), **(settings or {})}
+    of_kind = KAFKAS if kind == "kafka" else {}
+    alone = {}
+    if len(brokers) == 1:
+        alone = {**ALONE, **(KAFKA_ALONE if kind == "kafka" else {})}
+    settings = {**SETTINGS, **of_kind, **alone, **(settings or {})}
     kinds = dict.fromkeys(brokers, kind)
     with controllers(root, {CONTROLLER: kind}, kinds, settings, protocol, of_brokers) as found:
         found.format(CONTROLLER, "--standalone", *formatting)

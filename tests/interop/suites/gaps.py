@@ -75,4 +75,9 @@ APART = {
     "librdkafka": "share groups; what needs no broker",
     "kafka-python": "unit tests",
     "sarama": "unit tests; Java's programs in containers",
+    "aiokafka": "Kerberos",
+    "confluent-kafka-python": "share groups; schema registry",
+    "kafka-javascript": "its callback API",
+    "kafkajs": "unit tests",
+    "platformatic-kafka": "Kerberos; schema registry; what needs no broker",
 }

@@ -13,11 +13,10 @@ import sys
 import venv
 from collections.abc import Iterable
 from pathlib import Path
-from xml.etree import ElementTree as ET
 
 from tests.interop.apache_kafka import CACHE
 from tests.interop.apache_kafka import VERSION as KAFKA_VERSION
-from tests.interop.suites import kafka_home
+from tests.interop.suites import kafka_home, python_tests
 
 NAME = "kafka-python"
 VERSION = "3.0.12"
@@ -96,16 +95,4 @@ def run(kind: str, work: Path, only: Iterable[str] = ()) -> dict[str, str]:
              "--timeout=600", "-q", "test/integration", f"--junitxml={report}", *chosen],
             cwd=folder, env=environ, stdout=log, stderr=log, check=False, timeout=RUN_SECONDS_MAX,
         )  # fmt: skip
-    return _states(report)
-
-
-def _states(report: Path) -> dict[str, str]:
-    found = {}
-    for case in ET.parse(report).iter("testcase"):
-        outcomes = {part.tag for part in case}
-        name = f"{case.get('classname', '').rpartition('.')[2]}::{case.get('name')}"
-        if outcomes & {"failure", "error"}:
-            found[name] = "failed"
-        else:
-            found[name] = "skipped" if "skipped" in outcomes else "passed"
-    return found
+    return python_tests.states(report)

@@ -11,7 +11,7 @@ def why_not(suite):
     missing = [tool for tool in suite.NEEDS if shutil.which(tool) is None]
     if missing:
         return f"needs {' and '.join(missing)} on the PATH"
-    if hasattr(suite, "SOURCES") and sources.folder(suite) is None:
+    if hasattr(suite, "SOURCES") and sources.folder(suite.SOURCES) is None:
         return f"no package carries its tests: --sources FOLDER, with a checkout in FOLDER/{suite.SOURCES}"
     return None
 

@@ -7,8 +7,8 @@ from pathlib import Path
 VARIABLE = "TRIMARAN_SUITE_SOURCES"
 
 
-def folder(suite):
-    """The checkout of a suite; None when no folder is named or it lacks this one."""
+def folder(name):
+    """The checkout of that name; None when no folder is named or it lacks this one."""
     named = os.environ.get(VARIABLE)
-    found = Path(named).absolute() / suite.SOURCES if named else None
+    found = Path(named).absolute() / name if named else None
     return found if found and found.is_dir() else None

@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 
 from tests.certificates import Certificates
 from tests.interop.secured_controllers import pkcs8
-from tests.interop.suites import franz_go, librdkafka
+from tests.interop.suites import franz_go, kafka_javascript, librdkafka
 from tests.interop.suites.clusters import BROKERS, cluster
 from wire.security.jaas import PLAIN_MODULE
 
@@ -114,4 +114,13 @@ VARIANTS = (
         options={"options": ("-P",)},
     ),
     Variant("franz-go-500000", "500,000 records", franz_go, options={"records": 500_000}),
+)
+# As in registry.py.
+TO_COMPARE = (
+    Variant(
+        "kafka-javascript-consumer",
+        "groups by KIP-848",
+        kafka_javascript,
+        options={"protocol": "consumer"},
+    ),
 )

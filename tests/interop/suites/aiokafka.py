@@ -1,0 +1,70 @@
+"""aiokafka's own tests.
+
+Its sdist leaves them out, so they are those of a checkout: `--sources FOLDER` with `aiokafka`. They start a container;
+`for_aiokafka/` has fixtures that take a broker in its place, with listeners plain, with TLS and with logins.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterable
+from pathlib import Path
+
+from tests.interop.apache_kafka import CACHE
+from tests.interop.apache_kafka import VERSION as KAFKA_VERSION
+from tests.interop.suites import kafka_home, listeners, python_tests, sources
+from tests.interop.suites.clusters import cluster
+
+NAME = "aiokafka"
+VERSION = "0.14.0"
+NEEDS = ("java",)
+STARTS_NODES = True
+SOURCES = "aiokafka"
+PACKAGES = (
+    f"aiokafka=={VERSION}",
+    "cramjam==2.11.0",
+    "docker==7.1.0",
+    "pytest==9.0.2",
+    "pytest-asyncio==1.3.0",
+    "pytest-mock==3.15.1",
+    "pytest-timeout==2.4.0",
+)
+OF_OURS = Path(__file__).parent / "for_aiokafka" / "conftest.py"
+BROKER = 0
+PROTOCOLS = {"PLAIN": "PLAINTEXT", "TLS": "SSL", "LOGINS": "SASL_PLAINTEXT", "BOTH": "SASL_SSL"}
+USERS = {"admin": "admin", "test": "test", "test2": "test2"}
+# As its docker/scripts/start-kafka.sh has them.
+SETTINGS = {"num.partitions": "2"}
+RUN_SECONDS_MAX = 2400
+
+
+def run(kind: str, work: Path, only: Iterable[str] = ()) -> dict[str, str]:
+    """`passed`, `failed` or `skipped` by the name of each test; `only` are parts of names. Output stays in `work`."""
+    python = python_tests.environment(CACHE / f"aiokafka-{VERSION}", *PACKAGES)
+    folder = _copy(work)
+    ports = listeners.free(PROTOCOLS, (BROKER,))
+    nodes = work / "nodes"
+    nodes.mkdir()
+    of_brokers = ports.settings(work, USERS) | {"listener.name.tls.ssl.client.auth": "required"}
+    with cluster(kind, nodes, SETTINGS, brokers=(BROKER,), of_brokers=of_brokers) as found:
+        environ = {
+            **os.environ,
+            "SUITE_BROKER": found.address(BROKER),
+            "SUITE_KAFKA": str(kafka_home.write(work / "kafka")),
+            "SUITE_KEYS": str(work),
+            "SUITE_PORTS": ",".join(str(ports.port(name, BROKER)) for name in PROTOCOLS),
+        }
+        options = ("--timeout=600", f"--docker-image=kafka:{KAFKA_VERSION}", "--no-pull", "tests")
+        return python_tests.pytest(python, folder, work, environ, options, only, RUN_SECONDS_MAX)
+
+
+def _copy(work: Path) -> Path:
+    checkout = sources.folder(SOURCES)
+    assert checkout
+    folder = work / "aiokafka"
+    shutil.copytree(checkout / "tests", folder / "tests")
+    shutil.copy(checkout / "pyproject.toml", folder)
+    (folder / "tests" / "conftest.py").rename(folder / "tests" / "conftest_of_aiokafka.py")
+    shutil.copy(OF_OURS, folder / "tests")
+    return folder

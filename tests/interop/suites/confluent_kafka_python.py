@@ -1,0 +1,75 @@
+"""The integration tests of confluent-kafka for Python.
+
+Its sdist leaves them out, so they are those of a checkout: `--sources FOLDER` with `confluent-kafka-python`. Where they
+would start a cluster with logins, they take a listener of the broker that is there.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Iterable
+from pathlib import Path
+
+from tests.interop.apache_kafka import CACHE
+from tests.interop.suites import listeners, python_tests, sources
+from tests.interop.suites.clusters import cluster
+
+NAME = "confluent-kafka-python"
+VERSION = "2.15.0"
+NEEDS = ()
+STARTS_NODES = True
+SOURCES = "confluent-kafka-python"
+PACKAGES = (
+    f"confluent-kafka[avro,json,protobuf,rules,schemaregistry]=={VERSION}",
+    "pytest==9.0.2",
+    "pytest-asyncio==1.3.0",
+    "pytest-timeout==2.4.0",
+    "trivup==0.12.2",
+)
+BROKER = 1
+PROTOCOLS = {"PLAIN": "PLAINTEXT", "LOGINS": "SASL_PLAINTEXT"}
+USERS = {"sasl_user": "sasl_user"}
+# What needs neither a schema registry nor share groups.
+FOLDERS = ("admin", "consumer", "producer", "serialization")
+LOGINS = """
+
+def create_sasl_cluster(conf={}):
+    return create_byo_cluster(__import__("json").loads(os.environ["SUITE_LOGINS"]))
+"""
+RUN_SECONDS_MAX = 1800
+
+
+def run(kind: str, work: Path, only: Iterable[str] = ()) -> dict[str, str]:
+    """`passed`, `failed` or `skipped` by the name of each test; `only` are parts of names. Output stays in `work`."""
+    python = python_tests.environment(CACHE / f"confluent-kafka-python-{VERSION}", *PACKAGES)
+    folder = _copy(work)
+    ports = listeners.free(PROTOCOLS, (BROKER,))
+    nodes = work / "nodes"
+    nodes.mkdir()
+    logins = {
+        "bootstrap.servers": f"{listeners.HOST}:{ports.port('LOGINS', BROKER)}",
+        "security.protocol": PROTOCOLS["LOGINS"],
+        "sasl.mechanism": "PLAIN",
+        "sasl.username": "sasl_user",
+        "sasl.password": USERS["sasl_user"],
+    }
+    with cluster(kind, nodes, brokers=(BROKER,), of_brokers=ports.settings(work, USERS)):
+        environ = {
+            **os.environ,
+            "BROKERS": f"{listeners.HOST}:{ports.port('PLAIN', BROKER)}",
+            "SUITE_LOGINS": json.dumps(logins),
+        }
+        options = ("--timeout=600", *(f"tests/integration/{part}" for part in FOLDERS))
+        return python_tests.pytest(python, folder, work, environ, options, only, RUN_SECONDS_MAX)
+
+
+def _copy(work: Path) -> Path:
+    checkout = sources.folder(SOURCES)
+    assert checkout
+    folder = work / "confluent-kafka-python"
+    shutil.copytree(checkout / "tests", folder / "tests")
+    with (folder / "tests" / "integration" / "conftest.py").open("a") as conftest:
+        conftest.write(LOGINS)
+    return folder

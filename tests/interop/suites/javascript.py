@@ -1,0 +1,87 @@
+"""What suites in JavaScript share: packages of npm in a folder, and jest with what it says."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+
+BUILD_SECONDS_MAX = 1800
+# Files of tests; they wait for most of their time, and have topics and groups of their own.
+AT_ONCE = 6
+
+
+def install(folder: Path, *packages: str) -> None:
+    """Puts packages, each with its version, into `folder/node_modules`; runs no scripts of theirs."""
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "package.json").write_text('{"name": "suite", "version": "1.0.0", "private": true}')
+    command("npm", "install", "--silent", "--ignore-scripts", *packages, folder=folder)
+
+
+def headers() -> dict[str, str]:
+    """The environment in which addons are compiled with the headers beside `node`; without them they are fetched."""
+    prefix = Path(shutil.which("node") or "").resolve().parents[1]
+    beside = (prefix / "include" / "node" / "node.h").exists()
+    return {**os.environ, **({"npm_config_nodedir": str(prefix)} if beside else {})}
+
+
+def command(*words: str, folder: Path, environ: Mapping[str, str] | None = None) -> None:
+    done = subprocess.run(
+        words, cwd=folder, env=environ, capture_output=True, text=True, check=False,
+        timeout=BUILD_SECONDS_MAX,
+    )  # fmt: skip
+    assert done.returncode == 0, f"{words}: {done.stdout[-1000:]}{done.stderr[-3000:]}"
+
+
+def be_patient(folder: Path, times: int) -> None:
+    """Multiplies the time that tests of jest have; their authors gave it for a machine that does nothing else."""
+    for file in folder.rglob("*.spec.js"):
+        text = re.sub(
+            r"(?m)(\bjest\.setTimeout\(|^ *\}, ?|^ +)(\d{4,6})(?=\)?;?$)",
+            lambda found: f"{found[1]}{int(found[2]) * times}",
+            file.read_text(),
+        )
+        file.write_text(text)
+
+
+def jest(
+    program: Path,
+    folder: Path,
+    work: Path,
+    environ: Mapping[str, str],
+    options: Sequence[str],
+    only: Iterable[str],
+    seconds_max: float,
+) -> dict[str, str]:
+    """The states of the tests that jest finds in `folder`, by file and name; `only` are parts of names.
+
+    Its output stays in `work`.
+    """
+    report = work / "report.json"
+    chosen = ["--testNamePattern", "|".join(only)] if only else []
+    words = [program, "--ci", "--forceExit", "--json", f"--outputFile={report}", *options, *chosen]
+    with (work / "jest.log").open("wb") as log:
+        subprocess.run(
+            words, cwd=folder, env=environ, stdout=log, stderr=log, check=False, timeout=seconds_max
+        )
+    return _states(json.loads(report.read_text()), folder, bool(chosen))
+
+
+def _states(report: dict, folder: Path, chosen: bool) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for file in report["testResults"]:
+        name = Path(file["name"]).relative_to(folder.resolve())
+        if not file["assertionResults"]:  # it could not be loaded
+            found[str(name)] = "failed"
+        for one in file["assertionResults"]:
+            state = one["status"] if one["status"] in ("passed", "failed") else "skipped"
+            if state == "skipped" and chosen:
+                continue
+            test = f"{name}::{one['fullName']}"
+            # Of tests with one name the worst counts.
+            found[test] = "failed" if "failed" in (state, found.get(test)) else state
+    return found
