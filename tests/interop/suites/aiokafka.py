@@ -35,7 +35,7 @@ BROKER = 0
 PROTOCOLS = {"PLAIN": "PLAINTEXT", "TLS": "SSL", "LOGINS": "SASL_PLAINTEXT", "BOTH": "SASL_SSL"}
 USERS = {"admin": "admin", "test": "test", "test2": "test2"}
 # As its docker/scripts/start-kafka.sh has them.
-SETTINGS = {"num.partitions": "2"}
+SETTINGS = {**listeners.OF_ALL, "num.partitions": "2"}
 RUN_SECONDS_MAX = 2400
 
 

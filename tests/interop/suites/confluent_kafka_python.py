@@ -55,7 +55,8 @@ def run(kind: str, work: Path, only: Iterable[str] = ()) -> dict[str, str]:
         "sasl.username": "sasl_user",
         "sasl.password": USERS["sasl_user"],
     }
-    with cluster(kind, nodes, brokers=(BROKER,), of_brokers=ports.settings(work, USERS)):
+    of_brokers = ports.settings(work, USERS)
+    with cluster(kind, nodes, listeners.OF_ALL, brokers=(BROKER,), of_brokers=of_brokers):
         environ = {
             **os.environ,
             "BROKERS": f"{listeners.HOST}:{ports.port('PLAIN', BROKER)}",

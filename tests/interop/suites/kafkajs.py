@@ -45,6 +45,7 @@ SCRAM = tuple(
 )
 # As its docker-compose.2_4.yml has them.
 SETTINGS = {
+    **listeners.OF_ALL,
     "default.replication.factor": "2",
     "group.initial.rebalance.delay.ms": "0",
     "num.partitions": "2",

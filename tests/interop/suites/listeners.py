@@ -14,6 +14,9 @@ from tests.interop.secured_controllers import pkcs8
 from wire.security.jaas import PLAIN_MODULE, SCRAM_MODULE
 
 HOST = "127.0.0.1"
+# Brokers are nobody to each other, on B, and so are clients that do not log in; the first ACL of the cluster would shut
+# them out. Controllers judge what brokers pass on.
+OF_ALL = {"super.users": "User:ANONYMOUS;User:admin"}
 MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
 
 
@@ -34,8 +37,6 @@ class Listeners:
         found: dict[str, object] = {
             "listeners": ",".join(["B://{address}", *names]),
             "listener.security.protocol.map": ",".join(f"{n}:{p}" for n, p in protocols.items()),
-            # Brokers are nobody to each other, on B; the first ACL of the cluster would shut them out.
-            "super.users": "User:ANONYMOUS;User:admin",
             **_keys(folder),
         }
         known = " ".join(f'user_{name}="{password}"' for name, password in users.items())

@@ -50,6 +50,7 @@ PROTOCOLS = {"PLAIN": "PLAINTEXT", "LOGINS": "SASL_PLAINTEXT"}
 USERS = {"admin": "admin"}
 # As its docker-compose.yml has them.
 SETTINGS = {
+    **listeners.OF_ALL,
     "allow.everyone.if.no.acl.found": "false",
     "default.replication.factor": "1",
     "group.initial.rebalance.delay.ms": "0",
