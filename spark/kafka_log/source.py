@@ -33,8 +33,7 @@ maxOffsetsPerTrigger, minOffsetsPerTrigger, maxTriggerDelay     of streams
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from functools import partial
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -48,14 +47,14 @@ from pyspark.sql.types import StructType
 
 from spark.column import schema_of
 from spark.columns import columns_of, spark_schema
-from spark.kafka_log.batches import BATCH_SCHEMA, read_batches
+from spark.kafka_log.batches import BATCH_SCHEMA
 from spark.kafka_log.decoded import DECODED
-from spark.kafka_log.decoded_rows import read_decoded
 from spark.kafka_log.filters import EVERYTHING, OffsetFilter
 from spark.kafka_log.options import LogOptions
 from spark.kafka_log.plan import plan_log, plan_segments
-from spark.kafka_log.records import ALL_COLUMNS, RECORD_SCHEMA, read_records
-from spark.kafka_log.segments import SEGMENT_SCHEMA, read_segments
+from spark.kafka_log.readers import READERS
+from spark.kafka_log.records import ALL_COLUMNS, RECORD_SCHEMA
+from spark.kafka_log.segments import SEGMENT_SCHEMA
 from spark.kafka_log.wanted import Wanted
 from spark.options import OptionError
 from spark.origins.origin import Reading
@@ -64,13 +63,6 @@ from spark.streams import FailedStreamReader
 from spark.tracebacks import without_frames
 
 COSTLY_COLUMNS = {"uncompressed_bytes"}  # only when the user's schema names them
-Read = Callable[[Any, Wanted], Iterator[pa.RecordBatch]]
-READERS: dict[str, Read] = {
-    "records": read_records,
-    "batches": read_batches,
-    "segments": read_segments,
-    **{level.name: partial(read_decoded, level) for level in DECODED.values()},
-}
 
 
 class KafkaLogSource(DataSource):

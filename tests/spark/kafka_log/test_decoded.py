@@ -7,7 +7,8 @@ import pytest
 from log.batches.records import NewRecord, build_batch
 from spark.kafka_log.options import LogOptions
 from spark.kafka_log.plan import plan_log
-from spark.kafka_log.source import READERS, _offered, wanted_of
+from spark.kafka_log.readers import READERS
+from spark.kafka_log.source import _offered, wanted_of
 from spark.kafka_log.stream import LogStreamReader
 from spark.options import OptionError
 from tests.spark.directories import checkpoint, make_node, write_partition
