@@ -98,3 +98,12 @@ def test_any_bytes_are_answered_or_refused(token):
         assert isinstance(evaluate(token), Challenge | Done)
     except AuthenticationFailed:
         return
+
+
+def test_a_token_of_as_many_characters_as_the_bound_says_is_looked_at():
+    def of(size):
+        return b"n,,\x01auth=Bearer " + b"t" * size + b"\x01\x01"
+
+    assert evaluate(of(TOKEN_CHARS_MAX)) == Challenge(b'{"status":"invalid_token"}')
+    with pytest.raises(AuthenticationFailed, match="wants one bearer token"):
+        evaluate(of(TOKEN_CHARS_MAX + 1))

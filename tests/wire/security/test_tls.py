@@ -291,3 +291,26 @@ def test_a_store_that_is_called_pem_is_read_as_pem_alone(name):
     with pytest.raises(TlsError, match="is no PEM file") as raised:
         client_context(settings)
     assert raised.value.key == "ssl.truststore.type"
+
+
+def test_a_client_with_a_keystore_of_which_it_has_no_password_is_refused():
+    client_context(JKS)
+    with pytest.raises(TlsError) as raised:
+        client_context(replace(JKS, keystore_password="wrong"))
+    assert raised.value.key == "ssl.keystore.password"
+
+
+@pytest.mark.parametrize("trusts_the_machine", [False, True])
+def test_lists_of_revoked_certificates_count_whoever_is_trusted(
+    certificates, tmp_path, trusts_the_machine
+):
+    (tmp_path / "crl.pem").write_text(certificates.revocation_list(certificates.client))
+    settings = certificates.server_settings(
+        client_auth="required", crl_location=str(tmp_path / "crl.pem")
+    )
+    if trusts_the_machine:
+        settings = replace(settings, truststore_certificates=None)
+    for make in (server_context, client_context):
+        context = make(settings)
+        assert context.verify_flags & ssl.VerifyFlags.VERIFY_CRL_CHECK_LEAF
+        assert context.cert_store_stats()["crl"] == 1

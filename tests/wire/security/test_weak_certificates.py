@@ -151,6 +151,7 @@ def test_values_of_der_have_lengths_of_one_byte_or_of_more(size):
     length = bytes([size]) if size < 128 else bytes([128 + len(digits)]) + digits
     one = b"\x04" + length + b"v" * size
     assert list(_values(one + b"\x05\x00" + one)) == [(4, b"v" * size), (5, b""), (4, b"v" * size)]
+    assert list(_values(b"\x04\x80" + one)) == [(4, b""), (4, b"v" * size)]  # a length of no bytes
     for cut in (one[:-1], one + b"\x05", one + b"\x05\x01"):
         with pytest.raises(IndexError):
             list(_values(cut))

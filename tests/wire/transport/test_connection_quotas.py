@@ -64,11 +64,19 @@ def expected_delay(rate, limit, now):
 
 
 COMINGS = st.lists(
-    st.tuples(PLACES, st.sampled_from([0.0, 0.25, 1.0]), st.sampled_from([0.0, 0.5])), max_size=12
+    st.tuples(PLACES, st.sampled_from([0.0, 0.25]), st.sampled_from([0.0, 0.5])),
+    min_size=6,
+    max_size=12,
+)
+RATES = st.sampled_from([0.25, 1.0])
+BOUNDED = st.builds(
+    ConnectionBounds,
+    rate=RATES,
+    rates_of_listeners=st.fixed_dictionaries({"CLIENTS": RATES, "NODES": RATES}),
 )
 
 
-@given(BOUNDS, COMINGS)
+@given(BOUNDS | BOUNDED, COMINGS)
 def test_who_comes_waits_by_the_rates_of_those_who_did_not_come_too_early(bounds, comings):
     """Where both the listener and the server bound the rate the longer wait counts; other nodes wait for the first."""
     early = {}
