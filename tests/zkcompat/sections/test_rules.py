@@ -142,6 +142,7 @@ COMPARED = [
     ("/kafka-acl/Topic/t", acls("Read"), acls("Read", "Write"), False),
     ("/kafka-acl/Topic/t", acls("Read"), b"garbage", False),
     ("/kafka-acl/Topic/t", b"garbage", b"other garbage", False),
+    ("/kafka-acl/Topic/t", b"garbage", b"garbage", True),
     ("/latest_producer_id_block", None, b"", True),
     ("/latest_producer_id_block", b"1", b"2", False),
     ("/config/users", None, b"whatever", True),
@@ -218,6 +219,17 @@ def test_a_znode_that_was_missing_is_told_unless_it_is_a_topics_first_config():
     assert not topics.is_new("/brokers/topics/t", empty)
     assert users.is_new("/config/users/u/clients", Znode(None))
     assert not users.is_new("/config/users/u", empty)
+
+
+def test_znodes_of_brokers_alone_are_of_the_session():
+    image = build.image_of(
+        build.broker(1), build.broker(12), build.topic("t", T1), build.scram("u")
+    )
+    tree = render(image, CLUSTER_ID, SECTIONS)
+    ephemeral = {path for path, znode in tree.items() if znode.ephemeral}
+    assert ephemeral == {"/brokers/ids/1", "/brokers/ids/12"}
+    for name in ("01", "1 ", "+1", "١", "2", ""):
+        assert list(BY_LABEL["Broker"].znodes(name, image)) == []
 
 
 def test_a_topics_size_is_the_number_of_its_znodes():
