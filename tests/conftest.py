@@ -14,6 +14,7 @@ from hypothesis import HealthCheck, settings
 from xdist.scheduler import LoadFileScheduling
 
 from tests import own_output
+from tests.interop import kills
 from tests.interop.suites import results, sources
 
 settings.register_profile(
@@ -45,6 +46,7 @@ settings.load_profile("deterministic")  # --hypothesis-profile loads another one
 def pytest_configure(config):
     if named := config.getoption("--sources"):
         os.environ[sources.VARIABLE] = named
+    os.environ.setdefault(kills.MINUTES, str(config.getoption("--minutes")))
     own_output.watch(config)
     # Without any handler Python writes a warning to standard error. Within tests pytest has handlers of its own.
     logging.getLogger().addHandler(logging.NullHandler())

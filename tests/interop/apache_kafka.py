@@ -53,6 +53,8 @@ JVM = [
     "-XX:MaxGCPauseMillis=20",
     "-Djava.awt.headless=true",
 ]  # as Kafka's scripts pass
+# For tools and nodes of tests, which end before a compiler's work pays.
+SHORT_LIVED = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
 READY_SECONDS_MAX = 240.0  # a JVM needs ten on an idle machine
 
 
@@ -63,7 +65,8 @@ def why_not() -> str | None:
 
 
 def artifacts(version: str) -> tuple[tuple[str, str, str], ...]:
-    shell = (("org.apache.kafka", "kafka-shell", version),) if version >= "2.8" else ()
+    # 4.4's shell was not published.
+    shell = (("org.apache.kafka", "kafka-shell", version),) if "2.8" <= version < "4.4" else ()
     return (
         ("org.apache.kafka", "kafka_2.13", version),
         ("org.apache.kafka", "kafka-tools", version),
@@ -105,18 +108,30 @@ def fetched(name: str, wanted: tuple[tuple[str, str, str], ...]) -> Path:
     return folder / "libs"
 
 
-def java(main: str, *arguments: str, level: str = "error", heap: str = "512m") -> list[str]:
+def java(
+    main: str,
+    *arguments: str,
+    level: str = "error",
+    heap: str = "512m",
+    version: str = VERSION,
+    jvm: tuple[str, ...] = (),
+) -> list[str]:
     """The command line of a Java program of Kafka's."""
-    options = [f"-Dorg.slf4j.simpleLogger.defaultLogLevel={level}", f"-Xmx{heap}"]
-    return ["java", *options, "-cp", class_path(), main, *arguments]
+    options = [f"-Dorg.slf4j.simpleLogger.defaultLogLevel={level}", f"-Xmx{heap}", *jvm]
+    return ["java", *options, "-cp", class_path(version), main, *arguments]
 
 
 def tool(
-    name: str, *arguments: str, stdin: str | None = None, timeout: float = 60, check: bool = True
+    name: str,
+    *arguments: str,
+    stdin: str | None = None,
+    timeout: float = 180,
+    check: bool = True,
+    version: str = VERSION,
 ) -> subprocess.CompletedProcess[str]:
     """Runs one of Kafka's own command-line tools to its end."""
     done = subprocess.run(
-        java(TOOLS[name], *arguments),
+        java(TOOLS[name], *arguments, version=version, jvm=SHORT_LIVED),
         input=stdin,
         capture_output=True,
         text=True,
@@ -153,6 +168,7 @@ class ApacheKafka:
     settings: dict[str, str] = field(default_factory=dict)
     heap: str = "1g"
     jvm: tuple[str, ...] = ()  # further options of each node's
+    version: str = VERSION
 
     @property
     def nodes(self) -> list[Node]:
@@ -171,14 +187,18 @@ class ApacheKafka:
         return [n.process.pid for n in self.nodes if n.process is not None]
 
     def format(self) -> None:
-        cluster_id = tool("storage", "random-uuid").stdout.strip().splitlines()[-1]
+        cluster_id = self._tool("storage", "random-uuid").stdout.strip().splitlines()[-1]
         for node in self.nodes:
             node.directory.mkdir(parents=True, exist_ok=True)
             self.write_properties(node)
-            tool("storage", "format", "-t", cluster_id, "-c", str(self.file(node)))
+            self._tool("storage", "format", "-t", cluster_id, "-c", str(self.file(node)))
+
+    def _tool(self, name: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+        return tool(name, *arguments, version=self.version)
 
     def start_node(self, node: Node) -> None:
-        command = java("kafka.Kafka", str(self.file(node)), level="info", heap=self.heap)
+        file = str(self.file(node))
+        command = java("kafka.Kafka", file, level="info", heap=self.heap, version=self.version)
         with (self.directory / f"{node.id}.log").open("ab") as log:
             node.process = subprocess.Popen(
                 [command[0], *JVM, *self.jvm, *command[1:]], stdout=log, stderr=log
@@ -297,10 +317,11 @@ def running(
     brokers: int = 1,
     settings: Mapping[str, str] | None = None,
     heap: str = "1g",
+    version: str = VERSION,
 ) -> Iterator[ApacheKafka]:
     """A formatted, started and ready cluster, a heap of this size at most each; stopped on exit."""
     kafka = plan(directory, controllers=controllers, brokers=brokers, settings=settings)
-    kafka.heap = heap
+    kafka.heap, kafka.version = heap, version
     kafka.format()
     kafka.start()
     try:

@@ -114,7 +114,9 @@ class Controllers:
 
     def start(self, i):
         if self.kind(i) == "kafka":
-            command = apache_kafka.java("kafka.Kafka", str(self.file(i)), level="info")
+            command = apache_kafka.java(
+                "kafka.Kafka", str(self.file(i)), level="info", jvm=apache_kafka.SHORT_LIVED
+            )
         else:
             command = [sys.executable, "-m", "trimaran", "server", "start", "-c", self.file(i)]
         with (self.root / f"{i}.log").open("ab") as log:

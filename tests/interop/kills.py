@@ -1,9 +1,11 @@
-"""Kill -9 of one node after another of a local cluster of ours, while something runs on it."""
+"""Kill -9 of one node after another of a cluster, while something runs on it."""
 
 import random
 import threading
 import time
 
+# `python -m tests.interop.suites` takes it from here; the option --minutes of pytest sets it.
+MINUTES = "TRIMARAN_SUITE_MINUTES"
 EVERY_SECONDS = 20.0
 RESTART_AFTER_SECONDS = 1.0
 

@@ -11,6 +11,7 @@ A suite is a module or an object with:
 
 from tests.interop.suites import (
     aiokafka,
+    applications,
     confluent_kafka_python,
     franz_go,
     kafka_go,
@@ -28,6 +29,7 @@ SUITES = (
     kafka_python,
     sarama,
     kafka_go,
+    applications,
 )
 # These have not run on both kinds, so `results/` has nothing to compare. `python -m tests.interop.suites NAME kafka`
 # runs one there; it moves up with its results, and with reasons in `gaps.py`.

@@ -1,0 +1,39 @@
+"""Apache's own applications on Kafka's transactions, each beside faults: what passes on Kafka must pass on ours.
+
+MirrorMaker 2 both ways, Kafka Streams with exactly_once_v2, Kafka Connect with an exactly-once source (KIP-618), and
+Flink's connector with two-phase commits. A test of the suite is one claim of one application (`claims.py`). Where nodes
+die, they do for a minute; `--minutes 10` makes it longer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+from tests.interop import apache_kafka
+from tests.interop.suites.applications import connect, flink, mirror_maker, streams
+from tests.interop.suites.applications.claims import Claims
+
+NAME = "applications"
+VERSION = apache_kafka.VERSION
+NEEDS = ("java", "javac", "mvn")
+STARTS_NODES = True
+APPLICATIONS: dict[str, Callable[[str, Path, Claims], None]] = {
+    "mirror-maker": mirror_maker.run,
+    "streams": streams.run,
+    "connect": connect.run,
+    "flink-incrementing": flink.run_incrementing,
+    "flink-pooling": flink.run_pooling,
+}
+
+
+def run(kind: str, work: Path, only: Iterable[str] = ()) -> dict[str, str]:
+    """`passed` or `failed` by "APPLICATION: CLAIM"; `only` are applications. All logs stay in `work`."""
+    states = {}
+    for name in only or APPLICATIONS:
+        folder = work / name
+        folder.mkdir()
+        with Claims(name, folder / "claims.log") as claims:
+            APPLICATIONS[name](kind, folder, claims)
+        states |= claims.states
+    return states

@@ -1,0 +1,81 @@
+"""Clusters of one kind for applications, and what kills their nodes."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from tests.cluster.processes import until
+from tests.interop.controllers import SECONDS_MAX, Controllers, controllers
+from tests.interop.kills import MINUTES, seconds_of
+from tests.interop.suites.applications import reading
+
+VOTERS, BROKERS = (1, 2, 3), (11, 12, 13)
+# Internal topics of few partitions, which fail over in a moment on a machine that is busy.
+SETTINGS = {
+    "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+    "auto.create.topics.enable": "false",
+    "group.initial.rebalance.delay.ms": "0",
+    "offsets.topic.num.partitions": "6",
+    "super.users": "User:ANONYMOUS",
+    "transaction.state.log.num.partitions": "6",
+}
+
+
+def seconds() -> float:
+    """How long nodes die."""
+    return seconds_of(float(os.environ.get(MINUTES, "1")))
+
+
+class Nodes:
+    """A cluster as `Kills` takes it."""
+
+    def __init__(self, found: Controllers) -> None:
+        self._found = found
+        self.bootstrap = found.bootstrap(*found.brokers)
+
+    def brokers(self) -> set[int]:
+        return set(self._found.brokers)
+
+    def active_controller(self) -> int:
+        leader: int = until(self._leader, "an active controller", SECONDS_MAX)
+        return leader
+
+    def _leader(self) -> int | None:
+        found = self._found.quorum()
+        return found.leader_id if found is not None and found.leader_id > 0 else None
+
+    def kill(self, node: int) -> None:
+        """Once all replicas are in sync: what two dead brokers of three take away is no fault."""
+        until(lambda: reading.is_whole(self.bootstrap), "all replicas are in sync", SECONDS_MAX)
+        self._found.kill(node)
+
+    def restart(self, node: int) -> None:
+        self._found.start(node)
+
+
+@contextlib.contextmanager
+def cluster(
+    kind: str, root: Path, voters: Sequence[int] = VOTERS, brokers: Sequence[int] = BROKERS
+) -> Iterator[Nodes]:
+    """So many nodes of a kind; internal topics have three replicas, or one if there is one broker."""
+    copies = min(len(brokers), 3)
+    settings = {
+        **SETTINGS,
+        "default.replication.factor": copies,
+        "min.insync.replicas": min(copies, 2),
+        "offsets.topic.replication.factor": copies,
+        "transaction.state.log.min.isr": min(copies, 2),
+        "transaction.state.log.replication.factor": copies,
+    }
+    root.mkdir()
+    with controllers(
+        root, dict.fromkeys(voters, kind), dict.fromkeys(brokers, kind), settings
+    ) as found:
+        for voter in voters:
+            found.format(voter, "--initial-controllers", found.initial)
+            found.start(voter)
+        found.start_brokers()
+        yield Nodes(found)
