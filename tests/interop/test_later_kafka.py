@@ -10,6 +10,10 @@ import sys
 
 import pytest
 
+from spark.kafka_log.options import LogOptions
+from spark.kafka_log.plan import plan_log
+from spark.kafka_log.records import read_records
+from spark.kafka_log.source import wanted_of
 from spark.kafka_metadata.source import parse_options, plan_table
 from spark.kafka_metadata.tables.fold import UNKNOWN
 from spark.kafka_metadata.tables.registry import TABLES
@@ -27,6 +31,7 @@ TOOL = "org.apache.kafka.tools.ClusterTool"
 SAID = "1 record of a later Kafka (type 29 version 0 at offset"
 STALE = f"this may be stale: left out {SAID}"
 LIVE = "kafka.controller.bootstrap.servers"
+VALUES = "".join(f"{number}\n" for number in range(20))
 PAGES = (
     "/", "/quorum", "/brokers", "/topics", "/topics/before", "/topics/before/0", "/groups", "/events", "/metadata",
     "/configs", "/charts", "/access",
@@ -41,6 +46,7 @@ def kafka(tmp_path_factory):
         directory, controllers=CONTROLLERS, brokers=1, heap="512m", version=VERSION
     ) as cluster:
         create(cluster, "before")
+        trimaran("produce", "before", "-b", cluster.bootstrap, stdin=VALUES)
         controllers = ("-B", cluster.controller_bootstrap)
         quorum = json.loads(trimaran("quorum", "status", *controllers, "-o", "json").stdout)
         follower = next(one.id for one in cluster.controllers if one.id != quorum["leader_id"])
@@ -139,6 +145,22 @@ def test_each_page_of_the_console_says_so(kafka):
             until(lambda: SAID in browser.get(path).body, f"{path} says so", 60)
 
         check_each(PAGES, check)
+
+
+@pytest.mark.parametrize("where", ["files", "live"])
+def test_spark_reads_the_records_of_its_topics(kafka, where):
+    live = {"kafka.bootstrap.servers": kafka.bootstrap, "subscribe": "before"}
+    directory = str(kafka.brokers[0].directory)
+    files = {"path": directory, "subscribe": "before", "end": "log_end"}
+    options = LogOptions.parse(files if where == "files" else live)
+    wanted = wanted_of(options, ("value",))
+    found = [
+        row["value"].decode()
+        for task in plan_log(options)
+        for batch in read_records(task, wanted)
+        for row in batch.to_pylist()
+    ]
+    assert sorted(found, key=int) == VALUES.split()
 
 
 @pytest.mark.parametrize("where", ["files", "live"])
