@@ -54,6 +54,10 @@ ON_KAFKA: dict[str, dict[str, str]] = {
         "0076_produce_retry": "fails now and then: one of five runs here passed, two of five on Kafka",
         "0093_holb_consumer": "fails now and then: three of five runs here passed, two of five on Kafka",
     },
+    "rskafka": {
+        f"produce_consume::test_produce_rdkafka_consume_rdkafka_{codec}": BUSY_CLIENT
+        for codec in ("gzip", "lz4", "snappy", "zstd")
+    },
     "sarama": {
         "TestFuncAdminListConsumerGroupOffsets": LOADING,
     },

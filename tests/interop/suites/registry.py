@@ -12,6 +12,7 @@ A suite is a module or an object with:
 from tests.interop.suites import (
     aiokafka,
     applications,
+    commands,
     confluent_kafka_python,
     franz_go,
     kafka_go,
@@ -19,7 +20,9 @@ from tests.interop.suites import (
     kafka_python,
     kafkajs,
     librdkafka,
+    monitors,
     platformatic_kafka,
+    rskafka,
     sarama,
 )
 
@@ -30,6 +33,9 @@ SUITES = (
     sarama,
     kafka_go,
     applications,
+    rskafka,
+    *commands.PROGRAMS,
+    *monitors.PROGRAMS,
 )
 # These have not run on both kinds, so `results/` has nothing to compare. `python -m tests.interop.suites NAME kafka`
 # runs one there; it moves up with its results, and with reasons in `gaps.py`.

@@ -1,0 +1,104 @@
+"""The integration tests that a crate carries: fetched, built once in the cache, run, and their outcomes read."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from tests.interop.apache_kafka import CACHE
+
+# librdkafka is in there, whose C takes minutes.
+BUILD_SECONDS_MAX = 1800
+# They wait for most of their time.
+AT_ONCE = 4
+_OUTCOME = re.compile(r"^test (\S+)(?: - should panic)? \.\.\. (ok|FAILED|ignored)", re.MULTILINE)
+_STATES = {"ok": "passed", "FAILED": "failed", "ignored": "skipped"}
+MANIFEST = """[package]
+name = "suite"
+version = "1.0.0"
+edition = "2021"
+
+[lib]
+path = "empty.rs"
+
+[dependencies]
+{name} = {{ version = "={version}", default-features = false }}
+"""
+
+
+@dataclass(frozen=True)
+class Crate:
+    """A crate whose tests are built with features.
+
+    `newer` are versions of what it needs, by name, instead of those that it was published with: those do not compile.
+    """
+
+    name: str
+    version: str
+    features: tuple[str, ...] = ()
+    newer: Mapping[str, str] = field(default_factory=dict)
+
+    def folder(self) -> Path:
+        """Its source, with the tests built by the versions that it was published with."""
+        base = CACHE / f"{self.name}-{self.version}"
+        source, complete = base / "source", base / "complete"
+        if not complete.exists():
+            shutil.rmtree(base, ignore_errors=True)
+            self._copy(base, source)
+            done = self._cargo(source, "--test=*", "--no-run", timeout=BUILD_SECONDS_MAX)
+            assert done.returncode == 0, done.stdout[-3000:]
+            complete.touch()
+        return source
+
+    def _copy(self, base: Path, source: Path) -> None:
+        base.mkdir(parents=True)
+        (base / "empty.rs").touch()
+        (base / "Cargo.toml").write_text(MANIFEST.format(name=self.name, version=self.version))
+        subprocess.run(
+            ("cargo", "vendor", "-q", "crates"), cwd=base, check=True, capture_output=True,
+            timeout=BUILD_SECONDS_MAX,
+        )  # fmt: skip
+        (base / "crates" / self.name).rename(source)
+        # The others were for a resolver that knows nothing of the crate's own lock.
+        shutil.rmtree(base / "crates")
+        (base / "Cargo.toml").unlink()
+        # Any compiler that is here will do.
+        (source / "rust-toolchain.toml").unlink(missing_ok=True)
+        for name, version in self.newer.items():
+            precise = ("cargo", "update", "-p", name, "--precise", version)
+            subprocess.run(precise, cwd=source, check=True, capture_output=True, timeout=300)
+
+    def _cargo(
+        self,
+        source: Path,
+        *options: str,
+        environ: Mapping[str, str] | None = None,
+        timeout: int,
+    ) -> subprocess.CompletedProcess[str]:
+        features = [f"--features={','.join(self.features)}"] if self.features else []
+        return subprocess.run(
+            ("cargo", "test", "--locked", *features, *options), cwd=source, env=environ,
+            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace",
+            check=False, timeout=timeout,
+        )  # fmt: skip
+
+    def run(
+        self,
+        work: Path,
+        environ: Mapping[str, str],
+        seconds_max: int,
+        only: Iterable[str] = (),
+    ) -> dict[str, str]:
+        """The states of tests, named by file and function; `only` are parts of their names. Output stays in `work`."""
+        source = self.folder()
+        found: dict[str, str] = {}
+        for file in sorted((source / "tests").glob("*.rs")):
+            options = (f"--test={file.stem}", "--", f"--test-threads={AT_ONCE}", *only)
+            done = self._cargo(source, *options, environ=environ, timeout=seconds_max)
+            (work / f"{file.stem}.log").write_text(done.stdout)
+            found |= {f"{file.stem}::{n}": _STATES[o] for n, o in _OUTCOME.findall(done.stdout)}
+        return found
