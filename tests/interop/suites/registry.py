@@ -13,6 +13,7 @@ from tests.interop.suites import (
     aiokafka,
     applications,
     commands,
+    confluent_kafka_go,
     confluent_kafka_python,
     franz_go,
     kafka_go,
@@ -23,6 +24,7 @@ from tests.interop.suites import (
     monitors,
     platformatic_kafka,
     rskafka,
+    rust_rdkafka,
     sarama,
 )
 
@@ -45,4 +47,6 @@ TO_COMPARE = (
     platformatic_kafka,
     aiokafka,
     confluent_kafka_python,
+    confluent_kafka_go,
+    rust_rdkafka,
 )

@@ -1,0 +1,69 @@
+"""The integration tests of confluent-kafka-go, as its Go module carries them, with either protocol of groups."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable
+from pathlib import Path
+
+from tests.interop.controllers import Controllers
+from tests.interop.suites.clusters import BROKERS, cluster
+from tests.interop.suites.go_tests import Package
+from wire.security.jaas import PLAIN_MODULE
+
+NAME = "confluent-kafka-go"
+VERSION = "2.11.1"
+NEEDS = ("go", "gcc")
+STARTS_NODES = True
+PACKAGE = Package(NAME, "github.com/confluentinc/confluent-kafka-go/v2", VERSION, "kafka")
+USER, PASSWORD = "testuser", "testpass"
+SETTINGS = {"connections.max.reauth.ms": "10000", "sasl.enabled.mechanisms": "PLAIN"}
+USERS = {
+    "listener.name.clients.plain.sasl.jaas.config": f'{PLAIN_MODULE} required user_{USER}="{PASSWORD}";'
+}
+SUITE = "TestIntegration"
+# The others use no broker.
+TESTS = (SUITE, "TestTransactionalProducer", "TestTransactionalSendOffsets")
+# Of what measures; two million is what its authors send.
+RECORDS = 50_000
+RUN_SECONDS_MAX = 900
+
+
+def run(kind: str, work: Path, only: Iterable[str] = ()) -> dict[str, str]:
+    """The states by protocol and name of each test; `only` are names of tests of the suite, without the protocol."""
+    nodes = work / "nodes"
+    nodes.mkdir()
+    chosen = ("-testify.m", f"^({'|'.join(only)})$") if only else ()
+    states: dict[str, str] = {}
+    with cluster(kind, nodes, SETTINGS, "SASL_PLAINTEXT", of_brokers=USERS) as found:
+        _configure(found)
+        for protocol in ("classic", "consumer"):
+            said = PACKAGE.run(
+                work / f"{protocol}.log",
+                {**os.environ, "TEST_CONSUMER_GROUP_PROTOCOL": protocol},
+                RUN_SECONDS_MAX,
+                only=(SUITE,) if only else TESTS,
+                options=chosen,
+            )
+            states |= {
+                f"{protocol}: {name.removeprefix(f'{SUITE}/')}": state
+                for name, state in said.items()
+                if name != SUITE
+            }
+    return states
+
+
+def _configure(nodes: Controllers) -> None:
+    """Its tests read a file that lies beside them."""
+    settings = {
+        "Brokers": nodes.bootstrap(*BROKERS),
+        "BrokersSasl": nodes.client_bootstrap(*BROKERS),
+        "SaslUsername": USER,
+        "SaslPassword": PASSWORD,
+        "SaslMechanism": "PLAIN",
+        "PerfMsgCount": RECORDS,
+        "PerfMsgSize": 100,
+        "Config": ["api.version.request=true"],
+    }
+    (PACKAGE.folder() / "testconf.json").write_text(json.dumps(settings))

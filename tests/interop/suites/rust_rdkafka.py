@@ -1,0 +1,40 @@
+"""The integration tests of rust-rdkafka, as its crate carries them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from pathlib import Path
+
+from tests.interop.apache_kafka import VERSION as KAFKA_VERSION
+from tests.interop.suites.clusters import cluster
+from tests.interop.suites.crate_tests import Crate
+
+NAME = "rust-rdkafka"
+VERSION = "0.39.0"
+NEEDS = ("cargo", "make", "g++")
+STARTS_NODES = True
+CRATE = Crate("rdkafka", VERSION)
+# As its docker-compose.yaml has them: one broker, whose number the tests know.
+BROKER = 0
+SETTINGS = {
+    "default.replication.factor": "1",
+    "num.partitions": "3",
+    "offsets.topic.replication.factor": "1",
+    "transaction.state.log.min.isr": "1",
+    "transaction.state.log.replication.factor": "1",
+}
+RUN_SECONDS_MAX = 900
+
+
+def run(kind: str, work: Path, only: Iterable[str] = ()) -> dict[str, str]:
+    """`passed`, `failed` or `skipped` by the name of each test; `only` are parts of names."""
+    nodes = work / "nodes"
+    nodes.mkdir()
+    with cluster(kind, nodes, SETTINGS, brokers=(BROKER,)) as found:
+        environ = {
+            **os.environ,
+            "KAFKA_HOST": found.bootstrap(BROKER),
+            "KAFKA_VERSION": KAFKA_VERSION,
+        }
+        return CRATE.run(work, environ, RUN_SECONDS_MAX, only)
