@@ -38,6 +38,7 @@ SUITES = (
     rskafka,
     *commands.PROGRAMS,
     *monitors.PROGRAMS,
+    confluent_kafka_python,
 )
 # These have not run on both kinds, so `results/` has nothing to compare. `python -m tests.interop.suites NAME kafka`
 # runs one there; it moves up with its results, and with reasons in `gaps.py`.
@@ -46,7 +47,6 @@ TO_COMPARE = (
     kafkajs,
     platformatic_kafka,
     aiokafka,
-    confluent_kafka_python,
     confluent_kafka_go,
     rust_rdkafka,
 )
