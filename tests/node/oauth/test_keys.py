@@ -134,6 +134,9 @@ def test_an_unknown_key_has_the_file_read_again_but_not_each_time(tmp_path, monk
     [
         "http://idp.example.org/jwks",
         "ftp://idp.example.org/jwks",
+        "ftp://localhost/jwks",
+        "ftp://127.0.0.1/jwks",
+        "http://127.0.0.1.example.org/jwks",
         "https://user:pass@idp.example.org/",
         "https://",
         "https://h:notaport/",
@@ -144,3 +147,19 @@ def test_an_unknown_key_has_the_file_read_again_but_not_each_time(tmp_path, monk
 def test_addresses_that_are_not_asked(url):
     with pytest.raises(KeySetError):
         check_keys_url(url)
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "https://idp.example.org/jwks",
+        "https://idp.example.org:8443/jwks?a=b",
+        "http://localhost/jwks",
+        "http://127.0.0.1:80/jwks",
+        "http://[::1]:80/jwks",
+        "file:///etc/jwks",
+    ],
+)
+def test_addresses_that_are_asked(url):
+    check_keys_url(url)
+    assert isinstance(KeySet(url, Web()), KeySet)

@@ -151,6 +151,7 @@ UNSECURED_WRONG = {
     "algorithm": lambda: unsigned({"alg": "HS256"}, claims()),
     "expired": lambda: unsigned({"alg": "none"}, claims(exp=NOW - 2 * HOUR)),
     "no expiry": lambda: unsigned({"alg": "none"}, claims(exp=None)),
+    "expiry text": lambda: unsigned({"alg": "none"}, claims(exp="9999999999")),
     "expiry true": lambda: unsigned({"alg": "none"}, claims(exp=True)),
     "infinite": lambda: unsigned({"alg": "none"}, claims(exp=float("inf"))),
     "no subject": lambda: unsigned({"alg": "none"}, claims(sub=None)),
