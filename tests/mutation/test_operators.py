@@ -1,12 +1,13 @@
 """Source in, mutants out: one case for each thing that people get wrong."""
 
+import os
 import sys
 from types import ModuleType
 
 import pytest
 
 from tests.mutation.mutants import mutants_of
-from tests.mutation.running import swap
+from tests.mutation.running import _in_child, swap
 from wire.declarations import Versions
 
 
@@ -279,5 +280,10 @@ def test_what_a_wrapped_handler_declares_is_put_in_place(tmp_path, monkeypatch):
     declared = module.heartbeat.__handles__
     (mutant,) = [one for one in mutants_of(path, "wrapped") if "-> versions='0-3'" in one.change]
     own = module.heartbeat.__wrapped__
-    assert swap(mutant, {(str(path.resolve()), mutant.function_line): [own]})
-    assert declared.versions == Versions(0, 3)
+
+    def put_in_place():
+        """In a process of its own: it stays for good, in every registry."""
+        is_there = swap(mutant, {(str(path.resolve()), mutant.function_line): [own]})
+        return 0 if is_there and declared.versions == Versions(0, 3) else 1
+
+    assert os.waitstatus_to_exitcode(_in_child(put_in_place)) == 0

@@ -30,7 +30,7 @@ PACKAGES = (
     "pytest-mock==3.15.1",
     "pytest-timeout==2.4.0",
 )
-OF_OURS = Path(__file__).parent / "for_aiokafka" / "conftest.py"
+OF_OURS = Path(__file__).parent / "for_aiokafka" / "fixtures.py"
 BROKER = 0
 PROTOCOLS = {"PLAIN": "PLAINTEXT", "TLS": "SSL", "LOGINS": "SASL_PLAINTEXT", "BOTH": "SASL_SSL"}
 USERS = {"admin": "admin", "test": "test", "test2": "test2"}
@@ -66,5 +66,5 @@ def _copy(work: Path) -> Path:
     shutil.copytree(checkout / "tests", folder / "tests")
     shutil.copy(checkout / "pyproject.toml", folder)
     (folder / "tests" / "conftest.py").rename(folder / "tests" / "conftest_of_aiokafka.py")
-    shutil.copy(OF_OURS, folder / "tests")
+    shutil.copy(OF_OURS, folder / "tests" / "conftest.py")
     return folder
