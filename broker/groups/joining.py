@@ -181,6 +181,7 @@ def _replace_static(operation: GroupOperation, join: Join, member: Member, membe
         member=member,
         token=join.token,
         old_member_id=member.id,
+        old_owner=group.account.owner((group.id, member.id)),
         old_leader=group.leader,
         old_protocols=member.protocols,
         old_rebalance_timeout_ms=member.rebalance_timeout_ms,

@@ -59,11 +59,14 @@ class Purpose(Enum):
 
 @dataclass(frozen=True, slots=True)
 class StaticReplacement:
-    """What to go back to if the new incarnation of a static member cannot be stored."""
+    """What to go back to if the new incarnation of a static member cannot be stored; `old_owner` is the principal for
+    which the member counted, "" for none.
+    """
 
     member: Member
     token: ResponseToken
     old_member_id: str
+    old_owner: str
     old_leader: str | None
     old_protocols: Protocols
     old_rebalance_timeout_ms: int

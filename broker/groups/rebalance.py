@@ -254,6 +254,8 @@ def _revert_replacement(operation: GroupOperation, write: GroupWrite, code: Erro
     group.set_protocols(member, replaced.old_protocols)
     member.rebalance_timeout_ms = replaced.old_rebalance_timeout_ms
     member.session_timeout_ms = replaced.old_session_timeout_ms
+    if replaced.old_owner:
+        group.account.owned_by((group.id, replaced.old_member_id), replaced.old_owner)
     group.rename(member, replaced.old_member_id)
     operation.expect_heartbeat(member)
 

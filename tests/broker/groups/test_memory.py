@@ -466,6 +466,32 @@ def test_what_is_known_of_a_connection_has_a_bound():
     assert not arrivals._connection_of
 
 
+def stable_static(driver):
+    """A static member of A, alone in its group, that has synced."""
+    driver.join("first", instance="i", principal=A)
+    driver.advance(3)
+    first = driver.answers["first"].member_id
+    driver.sync("sync", first, 1, {first: b"x"}, instance="i")
+    return driver.shard.account.by_principal[A]
+
+
+def test_a_static_member_that_is_back_counts_for_the_principal_that_asked(driver):
+    held = stable_static(driver)
+    driver.join("again", instance="i", principal=B)
+    assert driver.answers["again"].error_code == E.NONE
+    assert +driver.shard.account.by_principal == {B: held}
+    driver.check_account()
+
+
+def test_a_static_member_whose_return_was_not_written_counts_for_whom_it_counted_before(driver):
+    held = stable_static(driver)
+    driver.failing = E.NOT_ENOUGH_REPLICAS
+    driver.join("again", instance="i", principal=B)
+    assert driver.answers["again"].error_code == E.NOT_ENOUGH_REPLICAS
+    assert +driver.shard.account.by_principal == {A: held}
+    driver.check_account()
+
+
 def test_members_whose_first_record_was_not_written_count_for_nobody(driver):
     """A member tries again under another id, as long as replicas are missing."""
     driver.consumer_heartbeat("a")
