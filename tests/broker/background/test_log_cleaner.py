@@ -205,6 +205,26 @@ async def test_a_replica_that_is_deleted_while_its_progress_is_written_leaves_no
     assert "t 0" not in (tmp_path / CLEANER_OFFSETS).read_text()
 
 
+async def test_a_log_that_is_cut_while_its_progress_is_written_is_not_noted_as_compacted_above_the_cut(
+    tmp_path, monkeypatch
+):
+    """What is written there later would never be compacted."""
+    harness = harness_with(tmp_path, "t")
+    log = write(harness, "t").log
+
+    async def late(step, *arguments):
+        if isinstance(arguments[0], CollectedCheckpoints) and CLEANER_OFFSETS in arguments[0].files:
+            monkeypatch.undo()
+            log.truncate_to(50)
+        return await trio.to_thread.run_sync(step, *arguments)
+
+    monkeypatch.setattr(log_cleaner, "run_blocking", late)
+    assert not await cleaner_of(harness).clean_dirtiest()
+    assert log.log_end_offset == 50
+    assert harness.directory.offsets.cleaner_offsets["t", 0] == 50
+    assert "t 0 50" in (tmp_path / CLEANER_OFFSETS).read_text()
+
+
 async def test_a_log_that_is_cut_while_it_is_read_is_not_taken_for_damaged(tmp_path, monkeypatch):
     harness = harness_with(tmp_path, "a")
     log = write(harness, "a").log
