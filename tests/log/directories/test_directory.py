@@ -11,6 +11,7 @@ import pytest
 
 from log.directories import closing
 from log.directories.clean_shutdown import FILE_NAME as CLEAN_SHUTDOWN
+from log.directories.clean_shutdown import take_marker
 from log.directories.directory import LogDirectory
 from log.directories.directory_lock import DirectoryLocked
 from log.directories.meta_properties import MetaProperties, MetaPropertiesError
@@ -661,6 +662,16 @@ def test_a_clean_stop_makes_durable_what_a_crash_left_though_nobody_has_opened_i
     assert again.previous_broker_epoch == 7
     assert again.open_log("t", 0, SMALL).flushed_offset == 9
     again.close(broker_epoch=None)
+
+
+def test_the_marker_of_a_clean_stop_does_not_come_back_with_a_power_cut(path):
+    """The logs of that process would be taken for flushed (KAFKA-10471)."""
+    LogDirectory(path).close(broker_epoch=7)
+    files = FaultyFiles()
+    files.watch(path)
+    assert take_marker(path, files) == 7
+    files.crash()
+    assert not LogDirectory(path).clean_shutdown
 
 
 def test_a_clean_stop_checks_what_a_crash_left_though_nobody_has_opened_it(path):
