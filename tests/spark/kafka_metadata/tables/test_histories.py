@@ -194,7 +194,8 @@ def test_config_history(tmp_path):
     log = Log().lead(1, 0)
     log.write(1000, TopicRecord(name="orders", topic_id=TOPIC_ID), partition(), min_isr("2"))
     log.write(2000, min_isr("3"), config("ssl.key.password", "open sesame"))
-    log.write(3000, config("x", "1"), config("x", None))
+    log.write(3000, config("x", "1"), config("x", None), config("retention.ms", "1"))
+    log.write(3500, config("interval.ms", "1", kind=16, resource="c"))
     entity = [EntityData(entity_type="user", entity_name=None)]
     quota = {"entity": entity, "key": "producer_byte_rate"}
     log.write(4000, ClientQuotaRecord(value=1024.0, remove=False, **quota))
@@ -211,12 +212,25 @@ def test_config_history(tmp_path):
         ("broker", "1", "ssl.key.password", None, "(hidden)"),
         ("broker", "1", "x", None, "(hidden)"),  # which may be a plug-in's secret
         ("broker", "1", "x", "(hidden)", None),
+        ("broker", "1", "retention.ms", None, "(hidden)"),  # a topic's name, unknown of brokers
+        ("client-metrics", "c", "interval.ms", None, "1"),
         ("client-quota", "user=<default>", "producer_byte_rate", None, "1024"),
         ("client-quota", "user=<default>", "producer_byte_rate", "1024", None),
         ("topic", "orders", "min.insync.replicas", "3", None),
     ]
     assert [r["event"] for r in found] == [
-        *("set", "changed", "set", "set", "deleted", "set", "deleted", "topic_deleted")
+        *(
+            "set",
+            "changed",
+            "set",
+            "set",
+            "deleted",
+            "set",
+            "set",
+            "set",
+            "deleted",
+            "topic_deleted",
+        )
     ]
 
 
