@@ -181,6 +181,8 @@ def test_values_of_brokers_fit_those_of_the_broker_of_all_brokers_and_of_the_fil
     assert alter(of_one, image=image)[1] == [ErrorCode.INVALID_REQUEST]
     assert alter(of_all, image=image)[1] == [ErrorCode.INVALID_REQUEST]
     assert alter(of_one, of_all)[1] == [ErrorCode.NONE] * 2
+    without_own = image_of(config(pool, "40", (BROKER, "")), base=IMAGE)
+    assert alter(of_one, image=without_own)[1] == [ErrorCode.INVALID_REQUEST]
     request = IncrementalAlterConfigsRequest(resources=[of_all], validate_only=False)
     result = at_once(alter_configs(request, IMAGE, server=config_of(num_io_threads="4")))
     [answer] = result.response.responses

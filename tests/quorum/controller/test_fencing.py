@@ -174,6 +174,21 @@ async def test_an_incarnation_at_a_new_port_is_known_by_that_one(autojump_clock)
         assert one.fenced == []
 
 
+async def test_a_refusal_by_an_address_that_never_answered_is_no_sign(autojump_clock, monkeypatch):
+    """The advertised name stands for another address now, and the broker answered at the one before."""
+
+    async def look_at(_listeners):
+        await trio.lowlevel.checkpoint()
+        return Look(refused=frozenset({("other", 9001)}), is_down=True)
+
+    async with solo(features(), broker(1)) as one:
+        await one.beat(1)
+        monkeypatch.setattr(liveness, "look_at", look_at)
+        one.connection.mark_closed()
+        await trio.sleep(SESSION - 1)
+        assert one.fenced == []
+
+
 async def test_who_heartbeats_while_it_is_looked_at_is_alive(autojump_clock, monkeypatch):
     looked = trio.Event()
 

@@ -10,9 +10,10 @@ from quorum.metadata.image import BROKER_RESOURCE, TOPIC_RESOURCE
 from tests.cluster.in_process import cluster
 from tests.zkcompat.legacy.rig import ALL, CREATED, Admin, mirroring, obeying
 from tests.zkcompat.rig import connected
+from wire.messages.alter_partition_reassignments import AlterPartitionReassignmentsRequest
 from zkcompat.legacy.admin import LegacyAdmin
 from zkcompat.legacy.controller import ActiveController
-from zkcompat.legacy.orders import Kind
+from zkcompat.legacy.orders import Kind, UndecidedError
 
 
 async def test_topics(tmp_path, connect):
@@ -218,6 +219,44 @@ async def test_a_reassignment_is_shown_while_it_runs(tmp_path, connect):
         await admin.until_tree(one_is_left)
         await admin.cluster.start_broker(12)
         await admin.gone(path)
+        assert admin.topics["t"].partitions[0].replicas == (12,)
+
+
+class Losing:
+    """The way to the active controller, which loses the first request of a class before that arrives."""
+
+    def __init__(self, way, lost):
+        self.way, self.lost = way, lost
+
+    async def call(self, request):
+        if self.lost is not None and isinstance(request, self.lost):
+            self.lost = None
+            raise UndecidedError("the connection is lost")
+        return await self.way.call(request)
+
+
+async def test_a_reassignment_whose_request_was_lost_is_asked_for_again(tmp_path, connect):
+    losing = None
+
+    def companion(feed):
+        nonlocal losing
+        losing = Losing(ActiveController(feed.leader_address), AlterPartitionReassignmentsRequest)
+        return LegacyAdmin(losing, ALL)
+
+    async with (
+        cluster(tmp_path, brokers=2) as running,
+        mirroring(running, connect, companion=companion) as (feed, mirror),
+        connected(connect) as hands,
+    ):
+        admin = Admin(running, feed, mirror, hands, connect)
+        await mirror.wait_status(lambda s: s.state == "in step")
+        await admin.create("t", CREATED)
+        path = "/admin/reassign_partitions"
+        await admin.write(
+            path, b'{"version":1,"partitions":[{"topic":"t","partition":0,"replicas":[12]}]}'
+        )
+        await admin.gone(path)
+        assert losing.lost is None
         assert admin.topics["t"].partitions[0].replicas == (12,)
 
 
