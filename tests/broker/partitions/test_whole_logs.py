@@ -178,11 +178,12 @@ def test_who_is_in_the_isr_by_name_only_does_not_lead(tmp_path):
     assert "up to offset 3 were committed" in refused(harness, epoch=2, replicas=REPLICAS)
 
 
-def test_a_follower_that_is_cut_knows_nothing_of_what_went(tmp_path):
+@pytest.mark.parametrize("cut", [FollowerEpoch.truncate_to, FollowerEpoch.start_at])
+def test_a_follower_that_is_cut_knows_nothing_of_what_went(tmp_path, cut):
     harness, _ = restarted(tmp_path, loses=False)
     harness.set_image(state(12, 1, isr=(11, 12)))
     follower = harness.partitions.find("t", 0).open_follower()
-    follower.truncate_to(1)
+    cut(follower, 1)
     assert leads(harness, epoch=2, replicas=REPLICAS) == follower.log.log_end_offset
 
 
