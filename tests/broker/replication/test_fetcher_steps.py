@@ -49,10 +49,10 @@ async def test_many_small_batches_are_appended_some_at_a_time(tmp_path, monkeypa
     assert checked.in_longest_step == PER_TURN
 
 
-async def test_what_comes_behind_an_end_of_the_epoch_is_not_appended(tmp_path, monkeypatch):
+async def test_what_comes_behind_an_end_of_the_epoch_is_not_taken(tmp_path, monkeypatch):
     async with followed(tmp_path) as (harness, leader):
         records = b"".join(record(1 + number) for number in range(BATCHES))
-        leader.answer = once(answered(data(records=records)))
+        leader.answer = once(answered(data(records=records, high_watermark=BATCHES)))
         original = FollowerEpoch.append
 
         def append_and_end(follower, some):
@@ -65,7 +65,9 @@ async def test_what_comes_behind_an_end_of_the_epoch_is_not_appended(tmp_path, m
         monkeypatch.setattr(FollowerEpoch, "append", append_and_end)
         follow(harness)
         await until(lambda: len(leader.fetches) >= 4)
-        assert harness.partitions.find("t", 0).log.log_end_offset == 1 + PER_TURN
+        held = harness.partitions.find("t", 0)
+        assert held.log.log_end_offset == 1 + PER_TURN
+        assert held.high_watermark == 0, "nor is the leader's word taken"
 
 
 async def test_cuts_of_many_logs_are_noted_at_once_and_in_a_thread(tmp_path, monkeypatch):

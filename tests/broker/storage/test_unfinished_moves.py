@@ -62,9 +62,11 @@ def leave_copy_alone(disks):
 
 @pytest.mark.parametrize("names", ["abc", "ab"])
 async def test_a_complete_copy_takes_the_name_whichever_other_disk_is_away(disks, names):
-    leave_copy_alone(disks)
+    deleted, _ = leave_copy_alone(disks)
     directories = await start(disks, image(id_of("a")), names)
     assert end_in(directories) == ("b", RECORDS)
+    await directories.purge()
+    assert not deleted.exists(), "the source, of which the copy has everything"
 
 
 async def test_what_is_left_of_the_source_stays_while_the_copy_is_away(disks):
