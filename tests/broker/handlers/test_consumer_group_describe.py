@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from broker.handlers.consumer_group_describe import consumer_group_describe
+from broker.handlers.consumer_group_describe import _seen, consumer_group_describe
 from broker.handlers.consumer_group_heartbeat import consumer_group_heartbeat
 from broker.handlers.delete_groups import delete_groups
 from broker.handlers.describe_groups import describe_groups
@@ -11,8 +11,13 @@ from broker.handlers.list_groups import list_groups
 from tests.broker.groups.rig import TOPIC_ID, open_rig
 from tests.broker.handlers.test_consumer_group_heartbeat import joining, leading, served
 from tests.broker.handlers.test_join_group import request as join_request
-from wire.errors import ErrorCode
-from wire.messages.consumer_group_describe import ConsumerGroupDescribeRequest
+from wire.errors import ErrorCode, KafkaError
+from wire.messages.consumer_group_describe import (
+    Assignment,
+    ConsumerGroupDescribeRequest,
+    Member,
+    TopicPartitions,
+)
 from wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from wire.messages.delete_groups import DeleteGroupsRequest
 from wire.messages.describe_groups import DescribeGroupsRequest
@@ -90,3 +95,25 @@ async def test_a_classic_group_is_none(tmp_path, autojump_clock):
         (group,) = (await rig.call(consumer_group_describe, describing("g"), 1)).groups
         assert group.error_code == E.GROUP_ID_NOT_FOUND
         assert group.error_message == "Group g is not a consumer group."
+
+
+@pytest.mark.parametrize("where", ["subscribed_topic_names", "assignment", "target_assignment"])
+def test_a_member_with_a_topic_that_the_client_may_not_see_is_not_told(where):
+    """A pattern subscribes to no names, and a target may have what nobody is assigned yet."""
+    nothing = Assignment(topic_partitions=[])
+    member = Member(
+        member_id="m",
+        member_epoch=1,
+        client_id="c",
+        client_host="/h",
+        subscribed_topic_names=[],
+        assignment=nothing,
+        target_assignment=nothing,
+    )
+    topic = TopicPartitions(topic_id=TOPIC_ID, topic_name="secret", partitions=[0])
+    is_name = where == "subscribed_topic_names"
+    setattr(member, where, ["secret"] if is_name else Assignment(topic_partitions=[topic]))
+    assert list(_seen([member], lambda name: name == "secret")) == [member]
+    with pytest.raises(KafkaError) as refused:
+        list(_seen([member], lambda name: name == "t"))
+    assert refused.value.code is E.TOPIC_AUTHORIZATION_FAILED
