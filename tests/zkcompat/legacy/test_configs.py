@@ -99,11 +99,17 @@ def test_secrets_of_brokers_are_left_alone():
     assert changes(order) == {"log.cleaner.threads": (0, "3")}
     (order,) = decide(
         entity_of("brokers/1"),
-        znode(log__cleaner__threads="2", ssl__keystore__password="encoded", my__plugin="encoded"),
+        znode(
+            log__cleaner__threads="2",
+            ssl__keystore__password="encoded",
+            my__plugin="encoded",
+            retention__ms="encoded",  # a topic's name, unknown of brokers
+        ),
         IMAGE,
     )
     assert not order.asks
-    for name, refused in zip(("my.plugin", "ssl.keystore.password"), order.refused, strict=True):
+    names = ("my.plugin", "retention.ms", "ssl.keystore.password")
+    for name, refused in zip(names, order.refused, strict=True):
         assert f"{name} may be a secret" in refused
         assert "encoded" not in refused
 

@@ -170,6 +170,7 @@ OWNERS = [
     ("IpConfigs", "connection_creation_rate", False, False),
     ("IpConfigs", "other", True, True),
     ("BrokerConfigs", "ssl.keystore.password", True, True),
+    ("BrokerConfigs", "retention.ms", True, True),  # a topic's name, unknown of brokers
     ("BrokerConfigs", "log.cleaner.threads", False, False),
 ]
 
