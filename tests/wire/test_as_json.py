@@ -13,6 +13,7 @@ from wire.messages.incremental_alter_configs import (
 from wire.messages.metadata import MetadataRequest, MetadataRequestTopic
 from wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from wire.messages.sasl_authenticate import SaslAuthenticateRequest
+from wire.records.configs import ConfigRecord
 
 UUID = bytes(range(16))
 
@@ -62,3 +63,16 @@ def test_secrets_are_hidden_whatever_carries_them():
     assert [one["value"] for one in shown] == [HIDDEN, "1", HIDDEN, None]
     told = json.dumps(as_json(SaslAuthenticateRequest(auth_bytes=b"\0alice\0sesame"), 2))
     assert json.loads(told) == {"auth_bytes": HIDDEN}
+
+
+def test_a_config_is_known_by_its_name_and_its_resource():
+    """Of a broker a topic's name is one that nothing declares; metrics have no secrets."""
+
+    def shown(kind, name):
+        record = ConfigRecord(resource_type=kind, resource_name="1", name=name, value="v")
+        return as_json(record)["value"]
+
+    assert shown(2, "retention.ms") == "v"
+    assert shown(4, "retention.ms") == HIDDEN
+    assert shown(4, "my.plugin") == HIDDEN
+    assert shown(16, "my.plugin") == "v"

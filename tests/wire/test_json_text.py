@@ -85,6 +85,19 @@ def test_secrets_are_hidden():
     assert "open" not in shown
 
 
+def test_a_config_is_known_by_its_name_and_its_resource():
+    """Of a broker a topic's name is one that nothing declares; metrics have no secrets."""
+
+    def shown(kind, name):
+        record = ConfigRecord(resource_type=kind, resource_name="1", name=name, value="v")
+        return json.loads(json_text(record))["value"]
+
+    assert shown(2, "retention.ms") == "v"
+    assert shown(4, "retention.ms") == HIDDEN
+    assert shown(4, "my.plugin") == HIDDEN
+    assert shown(16, "my.plugin") == "v"
+
+
 def test_tokens_are_hidden_in_every_record():
     told = json_text(RemoveDelegationTokenRecord(token_id="sesame")) + json_text(
         DelegationTokenRecord(

@@ -198,6 +198,7 @@ def test_the_whole_state_as_json_has_no_secret():
         ),
         ConfigRecord(resource_type=2, resource_name="t1", name="retention.ms", value="1"),
         ConfigRecord(resource_type=4, resource_name="", name="ssl.key.password", value="sesame"),
+        ConfigRecord(resource_type=4, resource_name="", name="retention.ms", value="sesame"),
         UserScramCredentialRecord(
             name="u",
             mechanism=1,
@@ -238,7 +239,12 @@ def test_the_whole_state_as_json_has_no_secret():
     assert (partition["leader_epoch"], partition["partition_epoch"]) == (2, 3)
     assert shown["configs"] == [
         {"resource_type": "TOPIC", "resource_name": "t1", "config": {"retention.ms": "1"}},
-        {"resource_type": "BROKER", "resource_name": "", "config": {"ssl.key.password": HIDDEN}},
+        {
+            "resource_type": "BROKER",
+            "resource_name": "",
+            # The second is a topic's name, unknown of brokers.
+            "config": {"ssl.key.password": HIDDEN, "retention.ms": HIDDEN},
+        },
     ]
     assert shown["scram"] == {"u": ["SCRAM-SHA-256:8192"]}
     assert shown["client_quotas"] == [
