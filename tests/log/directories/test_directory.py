@@ -818,3 +818,14 @@ def test_a_log_tells_where_a_cut_lowers_what_counts_as_flushed(path, start, cut,
         90 if point is None else log.log_end_offset if point == 0 else point
     )
     directory.close(broker_epoch=None)
+
+
+def test_a_cut_below_the_start_is_noted_before_although_nothing_was_flushed(path):
+    """The checkpoint of starts would be above the log's end."""
+    directory = LogDirectory(path)
+    log = fill(directory.create_log("t", 0, TOPIC_ID, SMALL), 30)
+    log.delete_records_before(40)
+    assert log.flushed_offset == 0
+    assert log.recovery_point_after(10) == 0
+    assert log.recovery_point_after(60) is None
+    directory.close(broker_epoch=None)
