@@ -59,6 +59,9 @@ RETRIED: frozenset[int] = frozenset(
     }
 )
 
+# Their answers describe what is wrong: partitions without a leader, log directories that are offline.
+_DESCRIBING = frozenset({ApiKey.METADATA, ApiKey.DESCRIBE_LOG_DIRS})
+
 # Highest version of FindCoordinator with one key in a request, which is all that is asked for here.
 _ONE_COORDINATOR_VERSION = 3
 
@@ -170,7 +173,7 @@ def _lost(routing: Routing, destination: Destination, address: Address) -> None:
 def _retried_error(
     request: Message, response: Message, retried: frozenset[int]
 ) -> ErrorCode | None:
-    if request.KEY == ApiKey.METADATA:  # describes partitions without a leader; that is its answer
+    if request.KEY in _DESCRIBING:
         return None
     return next((ErrorCode.of(code) for code in error_codes(response) if code in retried), None)
 

@@ -10,6 +10,11 @@ from wire.client.errors import ConnectionLost, ConnectRefused
 from wire.client.routing import Routing
 from wire.errors import ErrorCode, KafkaError
 from wire.messages.describe_cluster import DescribeClusterBroker, DescribeClusterResponse
+from wire.messages.describe_log_dirs import (
+    DescribeLogDirsRequest,
+    DescribeLogDirsResponse,
+    DescribeLogDirsResult,
+)
 from wire.messages.find_coordinator import FindCoordinatorResponse
 from wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from wire.messages.list_offsets import (
@@ -88,6 +93,16 @@ def test_errors_that_are_the_answer_are_returned():
     assert play(call(known, LIST, Leader("t", 0)), answer)[1] == answer
     described = metadata([(-1, 3)], error=ErrorCode.LEADER_NOT_AVAILABLE)
     assert play(call(known, MetadataRequest(topics=[]), AnyNode()), described)[1] == described
+
+
+def test_an_answer_with_a_log_directory_that_is_offline_is_returned():
+    offline = DescribeLogDirsResult(
+        error_code=ErrorCode.KAFKA_STORAGE_ERROR, log_dir="/d", topics=[]
+    )
+    answer = DescribeLogDirsResponse(results=[offline])
+    assert (
+        play(call(routing(), DescribeLogDirsRequest(topics=None), AnyNode()), answer)[1] == answer
+    )
 
 
 def test_a_lost_node_makes_it_ask_another():
