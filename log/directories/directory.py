@@ -396,9 +396,9 @@ class LogDirectory:
         """The copy, closed and flushed up to `end_offset`, takes the partition's name, durably. Raises KafkaError."""
         key = (topic, partition)
         self.offsets.begin(key)
+        self.offsets.note_log_start(key, start_offset)
         self.futures.promote(key, self._directory(key))
         self._names.add(key)
-        self.offsets.log_starts[key] = start_offset
         self.offsets.recovery_points[key] = end_offset
 
     # Checkpoints

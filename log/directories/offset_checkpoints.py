@@ -209,6 +209,16 @@ class OffsetCheckpoints:
         write_atomically(self._directory / name, text, self._files)
         self._saved[name] = hash(text)
 
+    def note_log_start(self, key: TopicPartition, offset: int) -> None:
+        """Writes where a replica starts before it takes the name: its first batch may hold deleted records, and what
+        said so stands in the directory that it leaves. Blocks if `offset` is above 0. Raises KafkaError.
+        """
+        self.log_starts[key] = offset
+        if offset > 0:
+            with self._writing, self._health.guard(f"writing {LOG_START_OFFSETS}"):
+                self._truncations += 1
+                self._save(LOG_START_OFFSETS, _text(LOG_START_OFFSETS, self.log_starts))
+
     def lower_recovery_point(self, key: TopicPartition, offset: int) -> None:
         """A checkpoint above the log's end would look like lost data after a crash: it is lowered before bytes go.
 

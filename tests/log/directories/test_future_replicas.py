@@ -50,6 +50,21 @@ def test_the_checkpoints_of_a_deleted_partition_are_not_those_of_a_replica_that_
     target.close(broker_epoch=None)
 
 
+def test_deleted_records_stay_deleted_when_the_process_dies_after_a_move(tmp_path):
+    """Records are deleted up to the middle of a batch, which is copied whole."""
+    target = make(tmp_path / "b", 2)
+    future = fill(target.futures.open("t", 0, TOPIC_ID, SMALL), 10)
+    future.flush()
+    future.close()
+    written_before = target.collect_checkpoints({})
+    target.promote_future("t", 0, start_offset=1, end_offset=30)
+    target.write_checkpoints(written_before)
+    target._lock.release()
+    target = LogDirectory(tmp_path / "b")
+    assert target.open_log("t", 0, SMALL).log_start_offset == 1
+    target.close(broker_epoch=None)
+
+
 def test_of_two_copies_one_goes_and_that_of_another_topic_too(tmp_path):
     directory = make(tmp_path / "b", 2)
     future = fill(directory.futures.open("t", 0, TOPIC_ID, SMALL), 10)
