@@ -104,7 +104,8 @@ def why_not_made(
         if one.clean_shutdown and (end := one.high_watermark(*key)) > 0:
             return (
                 f"{one.path / name} is missing, and records up to offset {end} were committed: put it back; to begin "
-                f"anew without them take its line out of {one.path}/replication-offset-checkpoint while the broker is "
-                f"down"
+                f"anew without them, while the broker is down take its line out of "
+                f"{one.path}/replication-offset-checkpoint, lower the count above the lines, and remove the blanks at "
+                f"the end"
             )
     return None

@@ -75,6 +75,8 @@ class MetaProperties:
     @classmethod
     def _parse(cls, data: bytes) -> MetaProperties:
         """Raises ValueError, KeyError: it has no such key."""
+        if not data.strip():
+            raise ValueError("it is empty")
         checksum = _CHECKSUM.match(data)
         if checksum is not None and int(checksum[1], 16) != crc32c.crc32c(data[checksum.end() :]):
             raise ValueError(

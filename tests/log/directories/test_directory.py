@@ -105,6 +105,13 @@ def test_damaged_meta_properties_are_refused_and_named(path, text):
         LogDirectory(path)
 
 
+@pytest.mark.parametrize("text", ["", "\n"])
+def test_empty_meta_properties_are_told_as_empty(path, text):
+    (path / "meta.properties").write_text(text)
+    with pytest.raises(MetaPropertiesError, match=r"meta\.properties is damaged: it is empty"):
+        LogDirectory(path)
+
+
 def test_an_unformatted_directory_is_refused(tmp_path):
     with pytest.raises(MetaPropertiesError, match="not formatted"):
         LogDirectory(tmp_path)
