@@ -89,5 +89,5 @@ APART = {
     "kafka-javascript": "its callback API",
     "kafkajs": "unit tests",
     "platformatic-kafka": "Kerberos; schema registry; what needs no broker",
-    "applications": "",
+    "applications": "nothing",
 }
