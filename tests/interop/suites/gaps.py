@@ -1,5 +1,20 @@
 """Tests of others that failed on us or on Apache Kafka, each with its reason; by suite."""
 
+import json
+from pathlib import Path
+
+
+def of_file(suite: str) -> dict[str, str]:
+    """The reasons of a suite with many: `reasons/SUITE.json` has, by reason and file, the names of tests."""
+    text = (Path(__file__).parent / "reasons" / f"{suite}.json").read_text()
+    return {
+        f"{file}::{name}": reason
+        for reason, files in json.loads(text).items()
+        for file, names in files.items()
+        for name in names
+    }
+
+
 # Those that Kafka passes and we do not.
 SHARE = "every part passes by itself but those about share groups"
 NOT_SERVED = "share groups and the protocol of Kafka Streams are not served"
@@ -35,6 +50,7 @@ ON_KAFKA: dict[str, dict[str, str]] = {
             "wants no log.retention.bytes from the brokers, which have one"
         ),
     },
+    "kafkajs": of_file("kafkajs"),
     "kafka-go": {
         "TestClient": PART,
         "TestClient/retrieve_committed_offsets_for_a_consumer_group_and_topic": LOADING,

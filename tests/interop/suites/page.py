@@ -13,6 +13,7 @@ from tests.interop.suites.variants import VARIANTS
 
 PAGE = Path(__file__).parents[3] / "docs" / "compatibility.md"
 NAME_MAX = 60
+NAMED_MAX = 5  # tests of a suite that differ for one reason
 HEADING = "## Tests of others, and clients\n"
 INTRODUCTION = """
 This section is written from what the runs said (`tests/interop/suites/results/`).
@@ -28,6 +29,7 @@ it serves by HTTP; it passes here when the answer is Kafka's, but for names of b
 `applications` are programs of Apache with exactly-once: MirrorMaker 2 both ways between the kind and Kafka,
 Streams, Connect, and Flink's connector. Nodes and the programs themselves are killed meanwhile. A test is one claim.
 `./dev interop -k suites` runs the suites on ours again and compares, `-k librdkafka-sasl` one of the other ways.
+KafkaJS's and confluent-kafka-python's packages carry no tests: `--sources FOLDER` names checkouts of them.
 """
 CLIENTS = """
 **Clients.** What `./dev interop --record` and `pytest --record tests/clients` ran on us with each version of a client.
@@ -64,17 +66,29 @@ def _suite(name: str, title: str, apart: str) -> str:
 
 
 def _gaps() -> str:
+    alike: dict[tuple[str, str, str, str], list[str]] = {}
+    for suite in (*SUITES, *VARIANTS):
+        for name, states in sorted(results.load(suite.NAME).items()):
+            ours, kafka = states.get("ours", SKIPPED), states.get("kafka", SKIPPED)
+            if FAILED in states.values() or ours != kafka:
+                why = _why(suite.NAME, name)
+                alike.setdefault((suite.NAME, ours, kafka, why), []).append(name)
     rows = [
-        f"| {suite.NAME} | {_code(name)} | {states.get('ours', SKIPPED)} | {states.get('kafka', SKIPPED)} "
-        f"| {_why(suite.NAME, name)} |"
-        for suite in (*SUITES, *VARIANTS)
-        for name, states in sorted(results.load(suite.NAME).items())
-        if FAILED in states.values() or states.get("ours") != states.get("kafka")
+        f"| {suite} | {test} | {ours} | {kafka} | {why} |"
+        for (suite, ours, kafka, why), names in alike.items()
+        for test in _tests(names)
     ]
     if not rows:
         return "\nNo test failed on either.\n"
     head = "| suite | test | ours | Kafka | why |"
     return "\n".join(["", head, "|---|---|---|---|---|", *rows, ""])
+
+
+def _tests(names: list[str]) -> list[str]:
+    """Each of a few tests alike; of many the first, and how many others there are."""
+    if len(names) <= NAMED_MAX:
+        return [_code(name) for name in names]
+    return [f"{_code(names[0])} and {len(names) - 1} others"]
 
 
 def _code(name: str) -> str:
