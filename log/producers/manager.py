@@ -66,21 +66,23 @@ class ProducerStateManager:
             write_snapshot(self._directory, self.state, self._files, durable=durable)
 
     def begin_snapshot(self) -> None:
-        """The same for who has little time: of many producers it follows with `go_on`, and not if the log is closed or
-        cut before. One that is under way comes first.
+        """As `take_snapshot`, without holding the loop: a snapshot of many producers is made by `go_on`, and is dropped
+        if the log is closed or cut before. An unfinished one comes first.
         """
         if self.state is None or len(self.state) <= AT_ONCE_MAX:
             self.take_snapshot()
         elif self._unfinished is None:
             self._unfinished = SnapshotInPieces(self.state)
+            self.state.before_change = self._unfinished.note
 
     def go_on(self) -> None:
         """Makes the next piece of a snapshot that was begun."""
-        if (unfinished := self._unfinished) is None:
+        unfinished, state = self._unfinished, self.state
+        if unfinished is None or state is None:
             return
         unfinished.go_on(PIECE)
         if unfinished.is_complete:
-            self._unfinished = None
+            self._unfinished = state.before_change = None
             write_snapshot_in_pieces(self._directory, unfinished, self._files)
 
     def forget(self) -> None:

@@ -50,26 +50,25 @@ def format_snapshot(state: ProducerState) -> bytes:
 
 
 class SnapshotInPieces:
-    """The snapshot of a state as it is now, made while that goes on: an entry is written down before it changes."""
+    """The snapshot of a state as it is now. While the state goes on, `note` is its `before_change`."""
 
     def __init__(self, state: ProducerState) -> None:
         self.end_offset = state.end_offset
-        self._state = state
         self._left = dict(state.entries())
         self._order = iter(list(self._left))
         self._out = bytearray(_HEAD.pack(1, 0, len(state)))
-        state.before_change = self._note
 
     @property
     def is_complete(self) -> bool:
         return not self._left
 
-    def _note(self, producer_id: int, entry: ProducerEntry) -> None:
+    def note(self, producer_id: int, entry: ProducerEntry) -> None:
+        """Writes down an entry that is about to change, unless that is done."""
         if self._left.pop(producer_id, None) is not None:
             self._pack(producer_id, entry)
 
     def go_on(self, count: int) -> None:
-        """Writes down so many entries more, the longest idle first."""
+        """Writes down up to `count` further entries, the longest idle first."""
         for producer_id in islice(self._order, count):
             if (entry := self._left.pop(producer_id, None)) is not None:
                 self._pack(producer_id, entry)
@@ -90,7 +89,6 @@ class SnapshotInPieces:
     def data(self) -> bytes:
         """The file, of a snapshot that is complete."""
         assert self.is_complete
-        self._state.before_change = None
         struct.pack_into(">I", self._out, 2, crc32c.crc32c(memoryview(self._out)[_CRC_START:]))
         return bytes(self._out)
 

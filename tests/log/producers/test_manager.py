@@ -74,6 +74,34 @@ def test_a_snapshot_of_many_producers_is_made_with_the_appends_that_follow(tmp_p
     assert state.get(0).batches[-1].last_sequence == 0
 
 
+def test_a_snapshot_in_pieces_keeps_its_state_while_another_is_written_at_once(
+    tmp_path, monkeypatch
+):
+    monkeypatch.setattr("log.producers.manager.AT_ONCE_MAX", 3)
+    monkeypatch.setattr("log.producers.manager.PIECE", 1)
+    log = open_log(tmp_path / "t-0", LogConfig())
+    for producer in range(5):
+        time = 1_000 if producer < 3 else 10_000
+        append(
+            log,
+            1,
+            producer_id=producer,
+            producer_epoch=0,
+            base_sequence=0,
+            timestamp_ms=time,
+        )
+    log.roll(0)
+    log.remove_expired_producers(1_000 + log.config.producer_id_expiration_ms)
+    append(log, 1)
+    log.roll(0)
+    append(log, 1, producer_id=4, producer_epoch=0, base_sequence=1, timestamp_ms=10_000)
+    for _ in range(4):
+        append(log, 1)
+    state = parse_snapshot((log.directory / file_name(5, SNAPSHOT_SUFFIX)).read_bytes(), 5)
+    assert facts(state).keys() == set(range(5))
+    assert state.get(4).batches[-1].last_sequence == 0
+
+
 def test_a_failed_append_leaves_the_state_alone(tmp_path):
     log = fill(open_log(tmp_path / "t-0"), 1)
     append(log, 1, producer_id=7, producer_epoch=0, base_sequence=0)

@@ -217,6 +217,7 @@ def test_a_snapshot_in_pieces_is_of_the_state_that_it_began_with():
     state.update(batch(1, producer=3, offset=9))
     same.update(batch(1, producer=3, offset=9))
     pieces = SnapshotInPieces(state)
+    state.before_change = pieces.note
     pieces.go_on(2)
     for producer in (0, 5, 3, 77):
         state.update(batch(7, producer=producer, epoch=1, offset=10))
