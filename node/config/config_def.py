@@ -215,17 +215,21 @@ class ConfigKey:
                 return text.strip()
 
     def _list(self, text: str, origin: str) -> list[str]:
-        words = [word.strip() for word in text.split(",")] if text.strip() else []
-        if self.gaps or self.told_as is not None or all(words):
-            return [word for word in words if word]
-        raise ConfigError(
-            self.name,
-            text,
-            "one of its values is empty",
-            origin=origin,
-            fix="take the comma away that is too many",
-            answer=f"Configuration '{self.name}' values must not be empty.",
-        )
+        if not (self.gaps or self.told_as is not None):
+            self.refuse_gaps(text, origin)
+        return [word for part in text.split(",") if (word := part.strip())]
+
+    def refuse_gaps(self, text: str, origin: str = "") -> None:
+        """Raises ConfigError: an element of a list is empty. An empty text is a list without elements."""
+        if text.strip() and not all(part.strip() for part in text.split(",")):
+            raise ConfigError(
+                self.name,
+                text,
+                "one of its values is empty",
+                origin=origin,
+                fix="remove the extra comma",
+                answer=f"Configuration '{self.name}' values must not be empty.",
+            )
 
     def _integer(self, text: str, origin: str) -> int:
         low, high = _INTEGERS[self.kind]
