@@ -10,9 +10,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from tests.interop.apache_kafka import CACHE
+from tests.interop.suites.building import BUILD_SECONDS_MAX, command
 
 # librdkafka is in there, whose C takes minutes.
-BUILD_SECONDS_MAX = 1800
 # They wait for most of their time.
 AT_ONCE = 4
 _OUTCOME = re.compile(r"^test (\S+)(?: - should panic)? \.\.\. (ok|FAILED|ignored)", re.MULTILINE)
@@ -58,10 +58,7 @@ class Crate:
         base.mkdir(parents=True)
         (base / "empty.rs").touch()
         (base / "Cargo.toml").write_text(MANIFEST.format(name=self.name, version=self.version))
-        subprocess.run(
-            ("cargo", "vendor", "-q", "crates"), cwd=base, check=True, capture_output=True,
-            timeout=BUILD_SECONDS_MAX,
-        )  # fmt: skip
+        command("cargo", "vendor", "-q", "crates", folder=base)
         (base / "crates" / self.name).rename(source)
         # The others were for a resolver that knows nothing of the crate's own lock.
         shutil.rmtree(base / "crates")
@@ -69,8 +66,7 @@ class Crate:
         # Any compiler that is here will do.
         (source / "rust-toolchain.toml").unlink(missing_ok=True)
         for name, version in self.newer.items():
-            precise = ("cargo", "update", "-p", name, "--precise", version)
-            subprocess.run(precise, cwd=source, check=True, capture_output=True, timeout=300)
+            command("cargo", "update", "-p", name, "--precise", version, folder=source)
 
     def _cargo(
         self,

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tests.interop.apache_kafka import CACHE
+from tests.interop.suites.building import command
 
-BUILD_SECONDS_MAX = 900
 _OUTCOME = re.compile(r"^ *--- (PASS|FAIL|SKIP): (\S+) \(", re.MULTILINE)
 _STARTED = re.compile(r"^=== RUN +(\S+)$", re.MULTILINE)
 _STATES = {"PASS": "passed", "FAIL": "failed", "SKIP": "skipped"}
@@ -72,15 +72,6 @@ class Package:
                 timeout=seconds_max + 30,
             )  # fmt: skip
         return outcomes(log.read_text(errors="replace"))
-
-
-def command(*words: str, folder: Path) -> str:
-    """Runs it in a folder and returns its output."""
-    done = subprocess.run(
-        words, cwd=folder, capture_output=True, text=True, check=False, timeout=BUILD_SECONDS_MAX
-    )
-    assert done.returncode == 0, f"{words}: {done.stdout[-1000:]}{done.stderr[-3000:]}"
-    return done.stdout
 
 
 def outcomes(text: str) -> dict[str, str]:

@@ -10,7 +10,8 @@ import subprocess
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
-BUILD_SECONDS_MAX = 1800
+from tests.interop.suites.building import command
+
 # Files of tests; they wait for most of their time, and have topics and groups of their own.
 AT_ONCE = 6
 
@@ -27,14 +28,6 @@ def headers() -> dict[str, str]:
     prefix = Path(shutil.which("node") or "").resolve().parents[1]
     beside = (prefix / "include" / "node" / "node.h").exists()
     return {**os.environ, **({"npm_config_nodedir": str(prefix)} if beside else {})}
-
-
-def command(*words: str, folder: Path, environ: Mapping[str, str] | None = None) -> None:
-    done = subprocess.run(
-        words, cwd=folder, env=environ, capture_output=True, text=True, check=False,
-        timeout=BUILD_SECONDS_MAX,
-    )  # fmt: skip
-    assert done.returncode == 0, f"{words}: {done.stdout[-1000:]}{done.stderr[-3000:]}"
 
 
 def be_patient(folder: Path, times: int) -> None:

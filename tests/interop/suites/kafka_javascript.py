@@ -12,6 +12,7 @@ from pathlib import Path
 
 from tests.interop.apache_kafka import CACHE
 from tests.interop.suites import javascript, sources
+from tests.interop.suites.building import command
 
 NAME = "kafka-javascript"
 # Versions before it seek one message too low when they give their cache up, and deliver that one twice: of "does not
@@ -38,9 +39,9 @@ def library() -> Path:
             (package / "deps" / "librdkafka" / script).chmod(0o755)
         environ = {**javascript.headers(), **BUILD}
         # gyp's rules want to see what this writes before they begin.
-        javascript.command("bash", "configure", folder=package, environ=environ)
+        command("bash", "configure", folder=package, environ=environ)
         install = ("npx", "--no-install", "node-pre-gyp", "install", "--build-from-source")
-        javascript.command(*install, folder=package, environ=environ)
+        command(*install, folder=package, environ=environ)
         complete.touch()
     return package
 

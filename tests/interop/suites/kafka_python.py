@@ -17,6 +17,7 @@ from pathlib import Path
 from tests.interop.apache_kafka import CACHE
 from tests.interop.apache_kafka import VERSION as KAFKA_VERSION
 from tests.interop.suites import kafka_home, python_tests
+from tests.interop.suites.building import command
 
 NAME = "kafka-python"
 VERSION = "3.0.12"
@@ -33,7 +34,6 @@ PINNED = (
     "zstandard==0.25.0",
 )
 OF_OURS = Path(__file__).parent / "for_kafka_python"
-BUILD_SECONDS_MAX = 600
 RUN_SECONDS_MAX = 1800
 # How a server of ours is formatted and started where the fixtures run Kafka's scripts.
 STORAGE = """#!/bin/sh
@@ -53,11 +53,11 @@ def source() -> Path:
         shutil.rmtree(folder, ignore_errors=True)
         venv.create(folder / "venv", with_pip=True)
         pip = (str(folder / "venv" / "bin" / "python"), "-m", "pip", "-q")
-        _run(folder, *pip, "install", *PINNED)
+        command(*pip, "install", *PINNED, folder=folder)
         no_wheel = ("--no-deps", "--no-binary", ":all:", f"kafka-python=={VERSION}")
-        _run(folder, *pip, "download", *no_wheel)
+        command(*pip, "download", *no_wheel, folder=folder)
         (archive,) = folder.glob("*.tar.gz")
-        _run(folder, "tar", "xf", str(archive))
+        command("tar", "xf", str(archive), folder=folder)
         (found / "test" / "__init__.py").touch()  # else it would be Python's own `test`
         complete.touch()
     resources = found / "servers" / "resources" / "default"
@@ -66,13 +66,6 @@ def source() -> Path:
         if file.is_file() and not file.name.startswith("__"):
             shutil.copy(file, found / "test" if file.suffix == ".py" else resources)
     return found
-
-
-def _run(folder: Path, *command: str) -> None:
-    done = subprocess.run(
-        command, cwd=folder, capture_output=True, text=True, check=False, timeout=BUILD_SECONDS_MAX
-    )
-    assert done.returncode == 0, f"{command}: {done.stdout[-1000:]}{done.stderr[-3000:]}"
 
 
 def run(kind: str, work: Path, only: Iterable[str] = ()) -> dict[str, str]:

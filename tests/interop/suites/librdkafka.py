@@ -13,12 +13,12 @@ from pathlib import Path
 
 from tests.interop.apache_kafka import CACHE
 from tests.interop.suites import kafka_home
+from tests.interop.suites.building import command
 
 NAME = "librdkafka"
 PACKAGE = "@confluentinc/kafka-javascript@1.10.1"
 VERSION = "2.15.1"
 NEEDS = ("npm", "make", "g++", "javac")
-BUILD_SECONDS_MAX = 900
 # One number, with what it starts; the slowest takes six minutes on a machine that is busy.
 TEST_SECONDS_MAX = 900
 # They wait for most of their time. Each has topics and groups of its own.
@@ -40,16 +40,16 @@ def tests_folder() -> Path:
     if not complete.exists():
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir(parents=True)
-        _run(folder, "npm", "pack", "--silent", PACKAGE)
+        command("npm", "pack", "--silent", PACKAGE, folder=folder)
         (archive,) = folder.glob("*.tgz")
-        _run(folder, "tar", "xf", str(archive))
+        command("tar", "xf", str(archive), folder=folder)
         # npm packs no modes.
         for script in ("configure", "lds-gen.py", "tests/java/run-class.sh"):
             (source / script).chmod(0o755)
         environ = {**os.environ, "CPLUS_INCLUDE_PATH": str(_rapidjson(folder))}
-        _run(source, "./configure", "--disable-gssapi", "--disable-curl", environ=environ)
-        _run(source, "make", "-j2", "libs", environ=environ)
-        _run(source / "tests", "make", "-j2", "test-runner", environ=environ)
+        command("./configure", "--disable-gssapi", "--disable-curl", environ=environ, folder=source)
+        command("make", "-j2", "libs", environ=environ, folder=source)
+        command("make", "-j2", "test-runner", environ=environ, folder=source / "tests")
         complete.touch()
     return source / "tests"
 
@@ -60,21 +60,8 @@ def _rapidjson(folder: Path) -> Path:
         download = ["apt-get", "download", "-qq", "rapidjson-dev"]
         subprocess.run(download, cwd=folder, capture_output=True, check=False)
         for package in folder.glob("*.deb"):
-            _run(folder, "dpkg", "-x", package.name, "headers")
+            command("dpkg", "-x", package.name, "headers", folder=folder)
     return folder / "headers" / "usr" / "include"
-
-
-def _run(folder: Path, *command: str, environ: dict[str, str] | None = None) -> None:
-    done = subprocess.run(
-        command,
-        cwd=folder,
-        env=environ,
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=BUILD_SECONDS_MAX,
-    )
-    assert done.returncode == 0, f"{command}: {done.stdout[-1000:]}{done.stderr[-3000:]}"
 
 
 def names(scenario: str = "") -> set[str]:

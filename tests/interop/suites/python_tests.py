@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from xml.etree import ElementTree as ET
 
-BUILD_SECONDS_MAX = 1800
+from tests.interop.suites.building import command
 
 
 def environment(folder: Path, *packages: str) -> Path:
@@ -19,11 +19,7 @@ def environment(folder: Path, *packages: str) -> Path:
     if not complete.exists():
         shutil.rmtree(folder, ignore_errors=True)
         venv.create(folder / "venv", with_pip=True)
-        done = subprocess.run(
-            [python, "-m", "pip", "-q", "install", *packages],
-            capture_output=True, text=True, check=False, timeout=BUILD_SECONDS_MAX,
-        )  # fmt: skip
-        assert done.returncode == 0, done.stdout[-1000:] + done.stderr[-3000:]
+        command(str(python), "-m", "pip", "-q", "install", *packages, folder=folder)
         complete.touch()
     return python
 

@@ -20,8 +20,9 @@ from tests.interop.apache_kafka import CACHE
 from tests.interop.apache_kafka import VERSION as KAFKA_VERSION
 from tests.interop.controllers import Controllers
 from tests.interop.suites import docker_compose
+from tests.interop.suites.building import command
 from tests.interop.suites.clusters import cluster
-from tests.interop.suites.go_tests import Package, command, whole
+from tests.interop.suites.go_tests import Package, whole
 
 NAME = "sarama"
 VERSION = "1.61.1"
