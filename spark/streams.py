@@ -83,7 +83,7 @@ class OffsetStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     @abstractmethod
     def tasks(self, spans: Spans) -> Sequence[Any]:
-        """What executors read of these offsets, as far as they are `there`: a value for each task."""
+        """Plans reading those of these offsets that are `there`; returns a value for each task."""
 
     def initialOffset(self) -> Written:
         with without_frames():
@@ -151,7 +151,7 @@ class OffsetStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return begun
 
     def there(self, spans: Spans, bounds: Mapping[TopicPartition, Bounds]) -> Spans:
-        """Of the offsets of a micro-batch those that there are. It may have been planned long ago, by an earlier run.
+        """Returns those offsets of a micro-batch that still exist. An earlier run may have planned it long ago.
 
         Raises DataUnreadable for what was lost since.
         """

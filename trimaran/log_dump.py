@@ -36,7 +36,7 @@ from wire.records.registry import COORDINATOR_RECORDS
 
 Row = dict[str, Any]
 
-# Of a record, which may have millions in a batch of some kilobytes. A row says how many are left out.
+# Headers shown of a record: a batch of some kilobytes may hold millions. A row says how many are left out.
 HEADERS_SHOWN = 10_000
 
 

@@ -12,8 +12,8 @@ from wire.records.groups import GroupMetadataValue
 
 
 def is_to_rebalance(value: GroupMetadataValue) -> bool:
-    """Whether the group was a consumer group and its members have not joined since: what the last member of the
-    consumer protocol had may be assigned to nobody.
+    """Whether the group was a consumer group and its members have not joined since: the partitions of the last member
+    of the consumer protocol may be unassigned.
     """
     return bool(value.members) and value.leader is None
 

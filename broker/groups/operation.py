@@ -59,8 +59,8 @@ class Purpose(Enum):
 
 @dataclass(frozen=True, slots=True)
 class StaticReplacement:
-    """What to go back to if the new incarnation of a static member cannot be stored; `old_owner` is the principal for
-    which the member counted, "" for none.
+    """The state of a static member before its new incarnation, restored if that cannot be stored. `old_owner` is the
+    principal for which the member counted, "" for none.
     """
 
     member: Member

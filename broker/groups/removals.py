@@ -124,7 +124,7 @@ class Removals:
         return (group_record(group_id, None),)
 
     def _while_empty(self, consumer: ConsumerGroup) -> Iterator[GroupRecord]:
-        """A piece may end anywhere, and somebody join before the next: then what is left of the group stays."""
+        """Gives tombstones while the group has no members. One may join between two pieces: then the rest stays."""
         for record in group_tombstones(consumer):
             if self._store.has_members(consumer.id):
                 return

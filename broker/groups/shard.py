@@ -142,7 +142,7 @@ class GroupCoordinatorShard:
             self._timers.set(_WALK, at.now)
 
     def close(self, at: Instant) -> None:
-        """The epoch is over: members that wait are told NOT_COORDINATOR, in groups that rebalance and in no others."""
+        """Ends the epoch: members that wait get NOT_COORDINATOR. They wait only in groups that rebalance."""
         rebalancing = (S.PREPARING_REBALANCE, S.COMPLETING_REBALANCE)
         for group in [one for one in self.groups.values() if one.state in rebalancing]:
             rebalance.answer_all(self._operation(group, at), ErrorCode.NOT_COORDINATOR)

@@ -27,7 +27,7 @@ from wire.records.groups import (
     encode_group_key,
 )
 
-# Of one transaction in one shard: they count at once when its marker comes, 15 ms.
+# Offsets that one transaction commits in one shard. Its marker applies them in one step, which takes 15 ms.
 PENDING_OFFSETS_MAX = 10_000
 
 _PendingKey = tuple[str | int | bytes, ...]

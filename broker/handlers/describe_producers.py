@@ -108,7 +108,7 @@ async def _producers(
     if not may_read(topic):
         raise KafkaError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
     partition = ctx.partitions.hosted(topic, index)
-    if partition.is_new:  # who only asks makes no log
+    if partition.is_new:  # a read-only request creates no log
         return iter(())
     if partition.must_check:
         await partition.check()

@@ -1,5 +1,5 @@
-"""Why replicas of this broker are out of service, as it was said last: a reason is logged once, however often their
-logs are asked for.
+"""Remembers why replicas of this broker are out of service, and logs each reason once, however often a request needs
+their logs.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ class OutOfService:
 
     def __init__(self) -> None:
         self._reasons: dict[Key, str] = {}
-        # Of those that were not found: where the controller has them, or had before it was told that they are lost.
+        # By missing replica: the directory that the controller has for it, or had before LOST was reported.
         self._were_in: dict[Key, bytes] = {}
 
     def __contains__(self, key: Key) -> bool:
@@ -41,7 +41,7 @@ class OutOfService:
         self._were_in[key] = assigned
 
     def take_back(self, key: Key) -> bytes | None:
-        """The directory that `note_before` was told, once."""
+        """Returns the directory given to `note_before`, and forgets it."""
         return self._were_in.pop(key, None)
 
     def forget(self, key: Key) -> None:

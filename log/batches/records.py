@@ -37,7 +37,7 @@ RECORD_BYTES_MIN = 7  # length, attributes, two deltas, two sizes and a header c
 RECORDS_BYTES_MAX = (
     256 << 20
 )  # output limit of `decode_records` unless told otherwise: 2.5 times the largest frame
-# Of a record of two bytes a header, as many as that.
+# A header takes two bytes at least, so no record has more.
 HEADERS_MAX = RECORDS_BYTES_MAX // 2
 
 
@@ -128,8 +128,8 @@ _RawRecord = tuple[int, int, int, bytes | None, bytes | None, tuple[RecordHeader
 
 
 def _read_record(data: bytes, position: int, headers_max: int) -> _RawRecord:
-    """The record at `position`: where the next begins, timestamp delta, offset delta, key, value, headers and how many
-    there are.
+    """Reads the record at `position`. Returns the start of the next one, timestamp delta, offset delta, key, value,
+    headers and the count of headers.
     """
     size, start = read_varint(data, position)
     end = start + size

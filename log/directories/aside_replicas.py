@@ -93,7 +93,7 @@ class AsideReplicas:
         # Without the file the controller ordered the deletion, or a crash came before the first flush.
         is_known = FILE_NAME in names
         found = self._topic_id(directory, unknown=topic_id) if is_known else None
-        if found == topic_id:  # asked for again, as somebody may move it away
+        if found == topic_id:  # not remembered, since an operator may move it away
             return True
         self._known[directory] = found or NIL_UUID
         return False

@@ -210,8 +210,8 @@ class OffsetCheckpoints:
         self._saved[name] = hash(text)
 
     def note_log_start(self, key: TopicPartition, offset: int) -> None:
-        """Writes where a replica starts before it takes the name: its first batch may hold deleted records, and what
-        said so stands in the directory that it leaves. Blocks if `offset` is above 0. Raises KafkaError.
+        """Writes the start of a moved replica before it takes the name: its first batch may hold deleted records, and
+        only the checkpoint of its old directory has their end. Blocks if `offset` is above 0. Raises KafkaError.
         """
         self.log_starts[key] = offset
         if offset > 0:
@@ -255,8 +255,8 @@ class OffsetCheckpoints:
     def _lower(self, key: TopicPartition, offset: int) -> set[str]:
         """In memory; returns the files that do not say so yet."""
         lowered = set()
-        # Of the start: the log begins anew, before where it began. Of the watermark, and of what is compacted, all of
-        # which is below it: an unclean election.
+        # The start is lowered when the log begins again below it; the watermark and the cleaner's offset, which is
+        # below the watermark, after an unclean election.
         for name in (LOG_START_OFFSETS, RECOVERY_POINTS, HIGH_WATERMARKS, CLEANER_OFFSETS):
             if self._live[name].get(key, 0) > offset:
                 self._live[name][key] = offset

@@ -299,9 +299,7 @@ class _Check:
 
 
 def _span_of(batch: BatchView) -> _Span:
-    """Of a batch with records, which are read one by one: of the headers that a record has none is kept. Raises as
-    `iter_records`.
-    """
+    """Reads the records of a batch one by one, without headers; there is at least one. Raises as `iter_records`."""
     found: _Span | None = None
     for record, _ in iter_records(batch, headers_max=0):
         at, timestamp_ms = record.offset, record.timestamp_ms

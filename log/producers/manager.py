@@ -86,7 +86,7 @@ class ProducerStateManager:
             write_snapshot_in_pieces(self._directory, unfinished, self._files)
 
     def forget(self) -> None:
-        """The state is built anew when it is asked for."""
+        """Drops the state; the next `load` builds it again."""
         self.state = self._unfinished = None
 
     def truncate(self, end_offset: int) -> None:

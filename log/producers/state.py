@@ -21,7 +21,7 @@ from log.segments.transaction_index import AbortedTransaction
 from wire.errors import ErrorCode, KafkaError
 
 PRODUCERS_MAX = 100_000  # about 60 MiB; the longest idle go first, as if their ids had expired
-# So many are looked at for an idle one; where all of these are in transactions there is one more for the time being.
+# Producers that are checked to find an idle one. If all of these are in transactions, the bound is exceeded by one.
 _LOOKED_AT = 100
 EPOCH_MAX = (1 << 15) - 1
 BUMPING_TRANSACTION_VERSION = (
@@ -259,7 +259,7 @@ class ProducerState:
                 del self._producers[producer_id]
 
     def _forget_longest_idle(self) -> None:
-        """Makes room for one more. A producer in a transaction is not idle: it is looked at again after all others."""
+        """Makes room for one more. A producer in a transaction is not idle: it moves to the end of the order."""
         for producer_id, entry in list(islice(self._producers.items(), _LOOKED_AT)):
             if len(self._producers) < PRODUCERS_MAX:
                 return

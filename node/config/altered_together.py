@@ -1,7 +1,7 @@
-"""What configs of brokers must be together when some of them are altered: values that are each legal may not fit.
+"""Checks configs of brokers together when some of them are altered: values that are each legal may not fit.
 
 Source: `DynamicThreadPool`, `DynamicLogConfig`, `CleanerConfig` and `GroupCoordinatorConfig` of Kafka, and
-`KafkaConfig.validateValues`. Left out: what a key says by itself (`node.config.dynamic_keys`).
+`KafkaConfig.validateValues`. See `node.config.dynamic_keys` for the bounds of a key by itself.
 """
 
 from __future__ import annotations

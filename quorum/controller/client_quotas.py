@@ -145,7 +145,7 @@ def _may_be_host(name: str | None) -> bool:
 def _check_value(allowed: Mapping[str, int | None], key: str, value: float) -> None:
     if key not in allowed:
         raise _invalid(f"Invalid configuration key {key}")
-    if value <= 0:  # a NaN is stored, as in Kafka, and holds nobody back
+    if value <= 0:  # a NaN is stored, as in Kafka, and throttles no client
         raise _invalid(f"Quota {key} must be greater than 0")
     largest = allowed[key]
     if largest is None:

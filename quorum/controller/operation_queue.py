@@ -68,7 +68,7 @@ class Operation(Generic[T]):
         self._done.set()
 
     def result(self) -> T:
-        """What was decided, to be asked once. Raises what the decision raised."""
+        """Returns the decision; may be called once. Raises what the decision raised."""
         assert self.ended
         error, self._error = self._error, None
         if error is not None:

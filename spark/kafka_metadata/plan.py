@@ -368,7 +368,7 @@ def stream_tasks(options: MetadataOptions, start: int, end: int) -> list[Metadat
 
 
 def tasks_before(options: MetadataOptions, end: int) -> list[MetadataTask]:
-    """Of everything that is known below the offset: the snapshot that the log begins with, and the log up to there.
+    """Plans reading all that is known below `end`: the snapshot that the log begins with, and the log up to there.
     Raises DataUnreadable.
     """
     if options.cluster is not None:

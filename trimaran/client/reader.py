@@ -104,7 +104,7 @@ class Reader:
         return fetched_batches(found)
 
 
-# More than anybody looks at; a header of two bytes is an object of a hundred.
+# More than a person reads; a header of two bytes is an object of a hundred.
 HEADERS_READ = 10_000
 
 

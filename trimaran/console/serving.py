@@ -197,7 +197,7 @@ def _form_of(request: Request) -> str:
 def _answer(console: Console, page: Page, question: Question, form: str, path: str) -> Response:
     """Runs in a thread: asking and rendering both take their time."""
     data = page.view(question)
-    # What programs take has no room for a notice on each form.
+    # JSON and CSV have no place for a notice.
     headers = {UNKNOWN_HEADER: unknown} if (unknown := console.cluster.log.unknown) else {}
     if form == "json":
         text = rendering.to_json(data)

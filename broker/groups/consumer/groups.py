@@ -284,7 +284,7 @@ class ConsumerGroups:
             self.expect_members(group, at)
 
     def _disown(self, group_id: str, member_id: str) -> None:
-        """A member counts for nobody, unless it is one."""
+        """Removes an id from the account of its principal, unless the group has a member of that id."""
         group = self._groups.get(group_id)
         if group is None or member_id not in group.members:
             self._account.gone((group_id, member_id), 0)

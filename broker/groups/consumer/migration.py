@@ -175,7 +175,7 @@ def _classic_record(operation: ConsumerOperation) -> GroupRecord:
     classic.protocol_name = classic.select_protocol()
     value = group_value(classic, assignments)
     value.leader = (
-        None  # nobody was elected yet: `is_to_rebalance` of a coordinator that takes over
+        None  # no election yet: a coordinator that takes over rebalances (`is_to_rebalance`)
     )
     return group_record(group.id, value)
 

@@ -76,7 +76,7 @@ def _decoder_behind(
 
 
 def _unwanted(_: bytes) -> None:
-    """Of a type that is not asked for."""
+    """Skips a record of a type that is not read."""
 
 
 def _raw(_: bytes) -> None:

@@ -24,8 +24,8 @@ with the same properties files: one controller, three brokers, each in a rack, a
 Share groups are not served here. kafka-python's start a node for each file, with TLS and SASL where they want that.
 librdkafka's skip what needs TLS, SASL or topics that are not created by themselves, so it ran in other ways, too.
 franz-go's move 50,000 records instead of 500,000, and those in a run of their own.
-kcl, kafkactl, kcat, Burrow, kafka_exporter and kminion are programs of the PATH. Of each, a test is a command, or what
-it serves by HTTP; it passes here when the answer is Kafka's, but for names of brokers, ids and times.
+kcl, kafkactl, kcat, Burrow, kafka_exporter and kminion are programs of the PATH. A test is a command of a program, or
+its answer by HTTP. It passes here when the answer is Kafka's, except for names of brokers, ids and times.
 `applications` are programs of Apache with exactly-once: MirrorMaker 2 both ways between the kind and Kafka,
 Streams, Connect, and Flink's connector. Nodes and the programs themselves are killed meanwhile. A test is one claim.
 `./dev interop -k suites` runs the suites on ours again and compares, `-k librdkafka-sasl` one of the other ways.
