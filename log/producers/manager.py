@@ -30,13 +30,8 @@ AT_ONCE_MAX, PIECE = 5_000, 2_000
 class ProducerStateManager:
     """`state` is that at the log's end; None until it is loaded, and after a truncation. Methods raise OSError."""
 
-    __slots__ = (
-        "_directory",
-        "_files",
-        "_segments",
-        "_unfinished",
-        "state",
-    )  # one for each open log
+    # There is one for each open log.
+    __slots__ = ("_directory", "_files", "_segments", "_unfinished", "state")
 
     def __init__(self, directory: Path, segments: Segments, files: Files) -> None:
         self.state: ProducerState | None = None

@@ -174,9 +174,8 @@ def _classic_record(operation: ConsumerOperation) -> GroupRecord:
     classic.generation = group.epoch
     classic.protocol_name = classic.select_protocol()
     value = group_value(classic, assignments)
-    value.leader = (
-        None  # no election yet: a coordinator that takes over rebalances (`is_to_rebalance`)
-    )
+    # No election yet: a coordinator that takes over rebalances (`is_to_rebalance`).
+    value.leader = None
     return group_record(group.id, value)
 
 
