@@ -8,6 +8,7 @@ its test still pass. `exhaustive`, by `./dev test --exhaustive`: many times as m
 import logging
 import os
 import signal
+from collections import Counter
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -98,12 +99,15 @@ def pytest_runtest_makereport(item, call):
     return report
 
 
-class Scheduling(LoadFileScheduling):
-    """A file is one worker's, and so is all of Spark: its session costs more than most tests in it."""
+def _scope(nodeid):
+    """What one worker runs: a file, or all of Spark, whose session costs more than most tests in it."""
+    folder = "tests/spark/"
+    return folder if nodeid.startswith(folder) else nodeid.partition("::")[0]
 
+
+class Scheduling(LoadFileScheduling):
     def _split_scope(self, nodeid):
-        folder = "tests/spark/"
-        return folder if nodeid.startswith(folder) else super()._split_scope(nodeid)
+        return _scope(nodeid)
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -111,7 +115,33 @@ def pytest_xdist_make_scheduler(config, log):
     return Scheduling(config, log)
 
 
+# Seconds that a test takes, roughly: of one that starts processes, of one that is marked slow without a number, and of
+# any other. What takes minutes begins first, so that no worker is left alone with it at the end.
+SECONDS_OF_CLUSTER, SECONDS_OF_SLOW, SECONDS_OF_TEST = 3.0, 1.0, 0.03
+
+
+def _seconds(item):
+    if item.get_closest_marker("interop"):
+        return 0.0
+    slow = item.get_closest_marker("slow")
+    if slow and slow.kwargs:
+        return slow.kwargs["seconds"]
+    if item.get_closest_marker("cluster"):
+        return SECONDS_OF_CLUSTER
+    return SECONDS_OF_SLOW if slow else SECONDS_OF_TEST
+
+
+def _longest_first(items):
+    """Workers take scopes in the order of the collection (`--no-loadscope-reorder`)."""
+    seconds = Counter()
+    for item in items:
+        seconds[_scope(item.nodeid)] += _seconds(item)
+    items.sort(key=lambda item: -seconds[_scope(item.nodeid)])
+
+
 def pytest_collection_modifyitems(config, items):
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        _longest_first(items)
     reason = _why_no_interop(config)
     if reason is None:
         return
