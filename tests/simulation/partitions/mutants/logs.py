@@ -78,7 +78,7 @@ def _the_clean_marker_stays() -> Patch:
 
 
 def _recovery_point_stays_when_it_is_cut() -> Patch:
-    return mock.patch.object(OffsetCheckpoints, "lower_recovery_point", return_value=None)
+    return mock.patch.object(OffsetCheckpoints, "_lower", return_value=set())
 
 
 def _recovery_point_is_the_end() -> Patch:
@@ -121,8 +121,8 @@ def _retention_passes_the_watermark() -> Patch:
     """KAFKA-5634."""
     real = PartitionLog.apply_retention
 
-    def apply(self: PartitionLog, now_ms: int, _high: int) -> int:
-        return real(self, now_ms, self.log_end_offset)
+    def apply(self: PartitionLog, now_ms: int, _high: int, *segments_max: int) -> int:
+        return real(self, now_ms, self.log_end_offset, *segments_max)
 
     return mock.patch.object(PartitionLog, "apply_retention", apply)
 
