@@ -143,7 +143,7 @@ def _check_cordoned(resource: Resource, ctx: Context) -> None:
             if one.name != CORDONED or one.value is None or operation in TAKING_AWAY:
                 continue
             appends = operation == ConfigOperation.APPEND
-            present = key.parse(dynamic.get(CORDONED, "")) if appends else []
+            present = key.parse_stored(dynamic.get(CORDONED, "")) if appends else []
             added = [name for name in key.parse(one.value) if name not in present]
             ctx.config.check_cordoned([*present, *added])
     except ConfigError as error:

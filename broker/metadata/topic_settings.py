@@ -69,7 +69,7 @@ class TopicSettingsSource:
             dynamic = configs.of(BROKER_RESOURCE, resource)
             for server_key, factor in SERVER_SYNONYMS.get(key, ()):
                 if server_key in dynamic:
-                    parsed = TOPIC_CONFIGS[key].parse(dynamic[server_key])
+                    parsed = TOPIC_CONFIGS[key].parse_stored(dynamic[server_key])
                     return parsed * factor if factor != 1 else parsed
         return topic_value(self._config, {}, key)
 

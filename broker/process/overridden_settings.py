@@ -18,7 +18,9 @@ def overridden(config: ServerConfig, configs: ConfigsImage) -> Iterator[str]:
     own = configs.of(BROKER_RESOURCE, str(config.node_id))
     for name, text in sorted(configs.of(BROKER_RESOURCE, "").update(own).items()):
         key = SERVER_CONFIGS.get(name)
-        if key is None or name not in config.explicit or key.parse(text) == config.explicit[name]:
+        if key is None or name not in config.explicit:
+            continue
+        if key.parse_stored(text) == config.explicit[name]:
             continue
         resource = f"broker/{config.node_id}" if name in own else "broker"
         value = "another value" if key.sensitive else text

@@ -56,7 +56,7 @@ def subscriptions_of(configs: ConfigsImage) -> list[Subscription]:
 
 def _subscription(own: Mapping[str, str]) -> Subscription:
     def value(name: str, default: str) -> list[str] | int:
-        found: list[str] | int = CLIENT_METRICS_CONFIGS[name].parse(own.get(name, default))
+        found: list[str] | int = CLIENT_METRICS_CONFIGS[name].parse_stored(own.get(name, default))
         return found
 
     interval_ms, metrics = value("interval.ms", str(INTERVAL_MS)), value("metrics", "")

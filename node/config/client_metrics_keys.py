@@ -29,7 +29,6 @@ CLIENT_METRICS_CONFIGS = ConfigDef(
             "list",
             [],
             "Prefixes of the names of the metrics that clients push.",
-            gaps=True,
         ),
         ConfigKey(INTERVAL, "int", 300_000, "Time between two pushes of a client."),
         ConfigKey(
@@ -37,7 +36,6 @@ CLIENT_METRICS_CONFIGS = ConfigDef(
             "list",
             [],
             "Clients that push: those that match every NAME=PATTERN.",
-            gaps=True,
         ),
     )
 )
@@ -55,9 +53,6 @@ def check_client_metrics_configs(configs: Mapping[str, str]) -> None:
             raise KafkaError(
                 ErrorCode.INVALID_REQUEST, f"Unknown client metrics configuration: {key}"
             )
-        if CLIENT_METRICS_CONFIGS[key].kind == "list":
-            # An earlier controller may have stored gaps, so that reading takes them; altering does not.
-            CLIENT_METRICS_CONFIGS[key].refuse_gaps(configs[key])
     values = {key: CLIENT_METRICS_CONFIGS[key].parse(text) for key, text in configs.items()}
     interval = values.get(INTERVAL)
     if interval is not None and not INTERVAL_MS_MIN <= interval <= INTERVAL_MS_MAX:

@@ -191,7 +191,7 @@ class ServerConfig(Mapping[str, Any]):
         are left out.
         """
         keys = {name: key for name in texts if (key := _listener_key(name)) is not None}
-        values = {name: key.parse(texts[name], origin=ALTERED) for name, key in keys.items()}
+        values = {name: key.parse_stored(texts[name], origin=ALTERED) for name, key in keys.items()}
         origins = self.origins | dict.fromkeys(values, ALTERED)
         of_listeners = self._of_listeners | values
         return ServerConfig(self._values, origins, self.warnings, of_listeners, self.texts)

@@ -303,7 +303,7 @@ def topic_value(server: ServerConfig, overrides: Mapping[str, str], key: str) ->
     if text is None:
         return topic_default(server, key)
     try:
-        return TOPIC_CONFIGS[key].parse(text)
+        return TOPIC_CONFIGS[key].parse_stored(text)
     except ConfigError:
         return topic_default(
             server, key

@@ -126,7 +126,7 @@ def _check_cordoned(
 
 
 def _entries(value: str | None) -> set[str]:
-    return set(SERVER_CONFIGS[CORDONED].parse(value or ""))
+    return set(SERVER_CONFIGS[CORDONED].parse_stored(value or ""))
 
 
 def _check_topic(name: str, configs: Mapping[str, str], image: MetadataImage) -> None:

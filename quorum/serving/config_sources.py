@@ -93,7 +93,7 @@ class NodeSettings:
 def text_of(key: ConfigKey, text: str) -> str:
     """The value that `text` means as Kafka writes it; `text` where it is none, which a log of Kafka's may hold."""
     try:
-        return key.text_of(key.parse(text))
+        return key.text_of(key.parse_stored(text))
     except ConfigError:
         return text
 

@@ -39,14 +39,14 @@ class NodeConfigs:
         definition = DYNAMIC_ONLY.get(key) or SERVER_CONFIGS[key]
         text = self._altered(key)
         if text is not None:
-            return definition.parse(text)
+            return definition.parse_stored(text)
         return definition.default if key in DYNAMIC_ONLY else self._config[key]
 
     def now_of_listener(self, listener: str, key: str) -> Any:
         """The value of a key that one listener may have for itself; else that of the node."""
         text = self._altered(f"{LISTENER_PREFIX}{listener.lower()}.{key}")
         if text is not None:
-            return SERVER_CONFIGS[key].parse(text)
+            return SERVER_CONFIGS[key].parse_stored(text)
         if self._config.is_set_for_listener(listener, key):
             return self._config.of_listener(listener, key)
         return self.now(key)

@@ -32,6 +32,7 @@ def test_what_one_broker_was_told_counts_most():
 def test_the_same_and_what_the_file_does_not_say_are_no_news():
     assert lines({"min.insync.replicas": " 2"}, min_insync_replicas="02") == []
     assert lines({"min.insync.replicas": "2", "some.key": "x"}) == []
+    assert lines({"log.cleanup.policy": "compact,"}, log_cleanup_policy="compact") == []
 
 
 def test_secrets_are_not_told():

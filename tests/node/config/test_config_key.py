@@ -55,6 +55,14 @@ PARSED = [
 ]
 
 
+def test_a_stored_list_is_read_without_its_empty_elements():
+    one = key("list", check=all_of("a", "b"))
+    assert one.parse_stored(" a,, b,") == ["a", "b"]
+    with pytest.raises(ConfigError):
+        one.parse_stored("a,,c")
+    assert key("int").parse_stored(" 5 ") == 5
+
+
 def key(kind, default=None, check=None, **options):
     return ConfigKey("a.key", kind, default, "A key.", check, **options)
 

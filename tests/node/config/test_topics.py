@@ -37,6 +37,11 @@ def test_a_server_key_gives_the_default_the_finer_unit_first():
     assert topic_value(config_of(log_retention_ms="5"), {"retention.ms": "6"}, "retention.ms") == 6
 
 
+def test_a_compacted_topic_of_an_earlier_controller_stays_compacted():
+    """That controller stored lists with empty elements. By default the records would be deleted after a week."""
+    assert topic_value(config_of(), {"cleanup.policy": "compact,"}, "cleanup.policy") == ["compact"]
+
+
 def test_a_value_that_we_would_refuse_does_not_stop_a_partition():
     assert topic_value(config_of(), {"retention.ms": "x"}, "retention.ms") == 604_800_000
 

@@ -192,6 +192,18 @@ def test_values_of_brokers_fit_those_of_the_broker_of_all_brokers_and_of_the_fil
     )
 
 
+def test_a_list_of_a_controller_before_is_still_altered():
+    """It took gaps in lists. A new value has none."""
+    stored = image_of(config("cordoned.log.dirs", "/a,,/b", (BROKER, "1")), base=IMAGE)
+    fewer = resource(BROKER, "1", ("cordoned.log.dirs", SET, "/a"))
+    assert alter(fewer, image=stored)[1] == [ErrorCode.NONE]
+    with_gap = resource(BROKER, "1", ("cordoned.log.dirs", SET, "/a,,/b"))
+    assert (
+        told(with_gap, image=stored)
+        == "Configuration 'cordoned.log.dirs' values must not be empty."
+    )
+
+
 def test_a_subscription_of_a_controller_before_is_still_read():
     """It took gaps in lists."""
     stored = image_of(config("metrics", "a,,b", (METRICS, "m")), base=IMAGE)

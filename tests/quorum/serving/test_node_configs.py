@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+from typing import Any, cast
+
 import pytest
 
+from broker.metadata.topic_settings import TopicSettingsSource
 from quorum.metadata.image import ConfigsImage
 from quorum.serving.node_configs import NodeConfigs
 from tests.cluster.data_side import config
@@ -47,6 +51,15 @@ def test_the_nearest_of_what_is_set_holds():
         node.alter(*records)
         assert node.configs.now(KEY) == expected, records
         assert node.configs.now(KEY) == expected, "asked again"
+
+
+def test_a_list_of_an_earlier_controller_is_read_without_its_empty_elements():
+    node = Node()
+    node.alter(altered("log.cleanup.policy", "compact,", ALL))
+    assert node.configs.now("log.cleanup.policy") == ["compact"]
+    metadata = SimpleNamespace(image=SimpleNamespace(configs=node.image))
+    settings = TopicSettingsSource(config(), cast(Any, metadata), 11)
+    assert settings.value("t", "cleanup.policy") == ["compact"]
 
 
 def test_a_key_that_no_file_has_is_known_where_it_is_altered_or_by_its_default():
