@@ -11,7 +11,6 @@ from typing import Any
 
 from node.config.config_def import ConfigError
 from node.config.group_keys import KINDS
-from node.config.server_keys import SERVER_CONFIGS
 
 # Kafka changes the size of a pool by a factor of two at most. The pools themselves have no effect here.
 _POOLS = frozenset(
@@ -35,24 +34,23 @@ _LIKE_ALL, _NO_BOUND = -2, -1
 Value = Callable[[str], Any]
 
 
-def check_together(changes: Mapping[str, str], now: Value) -> None:
-    """Looks at what is set, each by itself legal. `now` gives the value in force before by the name of its key.
+def check_together(changes: Mapping[str, str | None], before: Value, after: Value) -> None:
+    """Judges configs that are set, each legal by itself, or taken away (None). `before` and `after` give the value in
+    force by the name of its key.
+
+    A pool whose size is taken away has that of the broker's file again, which a controller does not know.
 
     Raises:
         ConfigError: what does not fit, with Kafka's words.
     """
-
-    def after(name: str) -> Any:
-        return SERVER_CONFIGS[name].parse(changes[name]) if name in changes else now(name)
-
-    for name in changes:
-        if name in _POOLS:
-            _check_pool(name, after(name), now(name))
-    if _CLEANERS in changes:
-        _check_cleaners(after(_CLEANERS), now(_CLEANERS), after(_BUFFER))
+    given = {name for name, text in changes.items() if text is not None}
+    for name in sorted(given & _POOLS):
+        _check_pool(name, after(name), before(name))
+    if _CLEANERS in given:
+        _check_cleaners(after(_CLEANERS), before(_CLEANERS), after(_BUFFER))
     for kind in KINDS:
         key = f"group.{kind}.assignment.interval.ms"
-        if key in changes:
+        if key in given:
             _check_between(key, after, kind)
     if _PER_IP in changes or _OVERRIDES in changes:
         check_per_ip(after)

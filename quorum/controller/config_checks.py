@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 from node.config.altered_together import check_together
@@ -54,7 +55,8 @@ def check(
     forwarded: bool,
     server: Mapping[str, Any] = NOTHING,
 ) -> None:
-    """Looks at a resource as it would be afterwards; taking away what a broker has is always allowed.
+    """Looks at a resource as it would be afterwards. A broker's config may be taken away, unless those that stay do not
+    fit together without it.
 
     `forwarded`: the broker that the client asked has looked at what only it can know. `server`: the configs of this
     node, which bound those of groups.
@@ -71,7 +73,8 @@ def check(
             _check_topic(name, after, image)
         elif kind == BROKER_RESOURCE:
             _check_broker(name, changes, image)
-            _check_together(present, changes, image, server)
+            of_all = image.configs.of(BROKER_RESOURCE, "") if name else {}
+            _check_together((present, of_all, server), (after, of_all, server), changes)
         elif kind == CLIENT_METRICS_RESOURCE:
             if not name:
                 raise _invalid("Subscription name can't be empty")
@@ -156,25 +159,23 @@ def _check_broker(name: str, changes: Changes, image: MetadataImage) -> None:
         raise KafkaError(ErrorCode.BROKER_ID_NOT_REGISTERED, f"No node with id {int(name)} found.")
 
 
-def _check_together(
-    present: Mapping[str, str],
-    changes: Changes,
-    image: MetadataImage,
-    server: Mapping[str, Any],
-) -> None:
-    """Values of one broker, of all, and of the files in turn; of the files this node's stands for all."""
-    of_all = image.configs.of(BROKER_RESOURCE, "")
+# Configs that one broker has, that all have, and typed values of the files: this node's file stands for all.
+_Layers = tuple[Mapping[str, str], Mapping[str, str], Mapping[str, Any]]
 
-    def now(key: str) -> Any:
-        text = present.get(key, of_all.get(key))
-        if text is not None:
-            return SERVER_CONFIGS[key].parse(text)
-        return server[key] if key in server else SERVER_CONFIGS[key].default
 
+def _check_together(before: _Layers, after: _Layers, changes: Changes) -> None:
     try:
-        check_together({key: text for key, text in changes.items() if text is not None}, now)
+        check_together(changes, partial(_value_in, before), partial(_value_in, after))
     except ConfigError as error:
         raise _invalid(error.answer) from error
+
+
+def _value_in(layers: _Layers, key: str) -> Any:
+    own, of_all, server = layers
+    text = own.get(key, of_all.get(key))
+    if text is not None:
+        return SERVER_CONFIGS[key].parse_stored(text)
+    return server[key] if key in server else SERVER_CONFIGS[key].default
 
 
 def _invalid(message: str) -> KafkaError:

@@ -26,8 +26,16 @@ POOLS = [
 def why_not(changes, **present):
     """The answer to such changes, where the values in force are the defaults or `present`; None where they fit."""
     given = {name.replace("_", "."): value for name, value in present.items()}
+
+    def before(name):
+        return given.get(name, SERVER_CONFIGS[name].default)
+
+    def after(name):
+        text = changes.get(name)
+        return before(name) if text is None else SERVER_CONFIGS[name].parse(text)
+
     try:
-        check_together(changes, lambda name: given.get(name, SERVER_CONFIGS[name].default))
+        check_together(changes, before, after)
     except ConfigError as error:
         return error.answer
     return None

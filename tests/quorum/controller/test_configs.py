@@ -192,6 +192,28 @@ def test_values_of_brokers_fit_those_of_the_broker_of_all_brokers_and_of_the_fil
     )
 
 
+def test_what_is_taken_away_counts_when_values_of_brokers_must_fit():
+    """Without overrides no address could connect. A retention that goes bounds its local part no more."""
+    per_ip, overrides = "max.connections.per.ip", "max.connections.per.ip.overrides"
+    no_overrides = resource(BROKER, "1", (overrides, DELETE, None))
+    both = resource(BROKER, "1", (per_ip, DELETE, None), (overrides, DELETE, None))
+    closed = image_of(config(per_ip, "0", (BROKER, "1")), base=IMAGE)
+    closed = image_of(config(overrides, "h:5", (BROKER, "1")), base=closed)
+    assert alter(no_overrides, image=closed) == ([], [ErrorCode.INVALID_REQUEST])
+    assert alter(both, image=closed)[1] == [ErrorCode.NONE]
+    of_all = image_of(config(overrides, "h:5", (BROKER, "")), base=closed)
+    assert alter(no_overrides, image=of_all)[1] == [ErrorCode.NONE]
+    no_overrides_of_all = resource(BROKER, "", (overrides, DELETE, None))
+    closed_for_all = image_of(config(per_ip, "0", (BROKER, "")), base=of_all)
+    assert alter(no_overrides_of_all, image=closed_for_all)[1] == [ErrorCode.INVALID_REQUEST]
+
+    short = image_of(config("log.retention.ms", "1000", (BROKER, "1")), base=IMAGE)
+    local = ("log.local.retention.ms", SET, "5000")
+    assert alter(resource(BROKER, "1", local), image=short)[1] == [ErrorCode.INVALID_REQUEST]
+    default = resource(BROKER, "1", ("log.retention.ms", DELETE, None), local)
+    assert alter(default, image=short)[1] == [ErrorCode.NONE]
+
+
 def test_a_list_of_a_controller_before_is_still_altered():
     """It took gaps in lists. A new value has none."""
     stored = image_of(config("cordoned.log.dirs", "/a,,/b", (BROKER, "1")), base=IMAGE)
