@@ -118,19 +118,21 @@ class FollowerEpoch:
             self._services.commit.mark_dirty(self.log, self._flushed, len(records))
         return self.log.log_end_offset > end
 
-    def drop_deleted(self, leader_log_start_offset: int) -> None:
-        """Before append: where the leader has deleted all that is here, it is gone here too. It may be of another
-        history, which no epoch tells any more, and then be in the way of a batch that reaches over the leader's start;
-        so it keeps us out of the ISR until we have done this (`may_join`).
+    def drop_deleted(self, leader_log_start_offset: int) -> Iterator[None]:
+        """Before append, in steps as `cut_segments_above`: deletes the records here if the leader has deleted all of
+        them. They may be of another history, which no epoch tells any more, and then be in the way of a batch that
+        reaches over the leader's start. So the replica stays out of the ISR until this is done (`may_join`).
 
-        Unless all of it is known to be committed, its files go as well: after a crash that no checkpoint of the start
-        came before, another history would be here again (P3). So do its producers: as leader we would answer that a
-        batch is here that never was in the leader's log (P5).
+        Unless all of them are known to be committed, their files go as well: if the broker crashed before the next
+        checkpoint of the start, another history would be here again (P3). So do their producers: as leader the broker
+        would answer that a batch is here that never was in the leader's log (P5).
         """
         if self._is_new or (end := self.log.log_end_offset) > leader_log_start_offset:
             return
         if self.replica.saved_watermark < end:
-            self.start_at(end)
+            yield from self.cut_segments_above(0)
+            if not self.ended:
+                self.start_at(end)
         else:
             self.log.delete_records_before(end)
 

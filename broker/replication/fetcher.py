@@ -317,13 +317,13 @@ class Fetcher:
                 follower.truncate_diverging(diverging.epoch, diverging.end_offset)
                 _check_moved(follower, before)
             else:
-                follower.drop_deleted(data.log_start_offset)
+                await in_turns(follower.drop_deleted(data.log_start_offset), 1)
                 records = records_view(data.records)
-                if len(records):
+                if len(records) and not follower.ended:
                     self._client.received(followed, len(records), trio.current_time())
                     await self._take_records(followed, records)
-                    if follower.ended:
-                        return False
+                if follower.ended:
+                    return False
                 follower.take_watermark(data.high_watermark, data.log_start_offset)
                 followed.lags = follower.reached.offset < data.high_watermark
         except (KafkaError, RemoteProtocolError) as error:

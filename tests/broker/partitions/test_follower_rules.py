@@ -231,6 +231,11 @@ def test_the_log_starts_where_the_leader_s_does_up_to_the_watermark(
     assert held.log.log_start_offset == start
 
 
+def drop_deleted(held, leader_start):
+    for _ in held.open_follower().drop_deleted(leader_start):
+        pass
+
+
 @pytest.mark.parametrize(("watermark", "known"), [(1, set()), (2, {7})])
 def test_of_what_the_leader_has_deleted_only_producers_of_committed_records_are_known(
     harness, watermark, known
@@ -240,9 +245,9 @@ def test_of_what_the_leader_has_deleted_only_producers_of_committed_records_are_
     held.open_follower().append(batch(b"x", b"y", producer_id=7, producer_epoch=0, base_sequence=0))
     harness.flush()
     held.saved_watermark = watermark
-    held.open_follower().drop_deleted(2)
+    drop_deleted(held, 2)
     held.open_follower().take_watermark(2, 2)
-    held.open_follower().drop_deleted(2)
+    drop_deleted(held, 2)
     assert {producer for producer, _ in held.log.producers.entries()} == known
     assert held.log.log_start_offset == held.log.log_end_offset == 2
 
@@ -256,7 +261,7 @@ def test_of_what_the_leader_has_deleted_a_crash_brings_back_committed_records_on
     held.open_follower().append(batch(b"x", b"y"))
     harness.flush()
     held.saved_watermark = watermark
-    held.open_follower().drop_deleted(2)
+    drop_deleted(held, 2)
     harness.flush()
     log = PartitionLog.open(
         held.log.directory, LogConfig(), recovery_point=0, clean_shutdown=False, now_ms=0

@@ -93,6 +93,7 @@ async def test_cuts_of_many_logs_are_noted_at_once_and_in_a_thread(tmp_path, mon
         ({"diverging_epoch": EpochEndOffset(epoch=0, end_offset=0)}, {}, (0, 0)),
         ({"error_code": OUT_OF_RANGE}, {NEWEST: (5, 0), OLDEST: (0, 0)}, (0, 5)),
         ({"error_code": OUT_OF_RANGE}, {NEWEST: (90, 0), OLDEST: (80, 0)}, (80, 80)),
+        ({"log_start_offset": 30}, {}, (30, 30)),
     ],
 )
 async def test_a_cut_of_many_segments_takes_some_away_at_a_time(

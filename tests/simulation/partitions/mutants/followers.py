@@ -134,7 +134,7 @@ def _ends_while_it_checks() -> Patch:
 
 
 def _deleted_records_are_in_the_way() -> Patch:
-    return mock.patch.object(FollowerEpoch, "drop_deleted", return_value=None)
+    return mock.patch.object(FollowerEpoch, "drop_deleted", return_value=())
 
 
 def _delayed_are_forgotten() -> Patch:
