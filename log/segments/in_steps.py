@@ -46,7 +46,7 @@ def rebuild_in_steps(segment: Segment, index_interval: int) -> Steps[None]:
 
     Nothing is changed if it was cut or removed between two steps. Raises OSError.
     """
-    if _is_removed(segment):
+    if segment.removed:
         return  # another file may have its name
     if segment.may_be_written_to:
         segment.rebuild(index_interval)
@@ -54,14 +54,14 @@ def rebuild_in_steps(segment: Segment, index_interval: int) -> Steps[None]:
     base, files, size = segment.base_offset, segment.files, segment.size
     twin = Segment(segment.directory, base, files, size=size, created=False)
     twin.offset_index.write_behind = twin.time_index.write_behind = True
+
+    def has_changed() -> bool:
+        return segment.removed or segment.size != size or segment.may_be_written_to
+
     for done in (steps := twin.rebuild_steps(index_interval)):
         yield done
-        if segment.removed or segment.size != size or segment.may_be_written_to:
+        if has_changed():
             steps.close()
             return
     twin.offset_index.write_behind = twin.time_index.write_behind = False
     segment.take_over(twin)
-
-
-def _is_removed(segment: Segment) -> bool:
-    return segment.removed
