@@ -32,6 +32,7 @@ _PER_IP, _OVERRIDES = "max.connections.per.ip", "max.connections.per.ip.override
 _LIKE_ALL, _NO_BOUND = -2, -1
 
 Value = Callable[[str], Any]
+NOWHERE: Mapping[str, str] = {}
 
 
 def check_together(changes: Mapping[str, str | None], before: Value, after: Value) -> None:
@@ -94,12 +95,18 @@ def _check_between(key: str, after: Value, kind: str) -> None:
         raise ConfigError(key, after(key), why, answer=f"{key} {why}")
 
 
-def check_per_ip(value: Value) -> None:
-    """Raises ConfigError: no address at all could connect."""
+def check_per_ip(value: Value, origins: Mapping[str, str] = NOWHERE) -> None:
+    """`origins`: the line of the file, by key. Raises ConfigError: no address at all could connect."""
     if not value(_PER_IP) and not value(_OVERRIDES):
         why = f"can be set to zero only if {_OVERRIDES} property is set."
-        answer = f"requirement failed: {_PER_IP} {why}"
-        raise ConfigError(_PER_IP, 0, why, fix=f"set {_OVERRIDES}, or more than 0", answer=answer)
+        raise ConfigError(
+            _PER_IP,
+            0,
+            why,
+            origin=origins.get(_PER_IP, ""),
+            fix=f"set {_OVERRIDES}, or more than 0",
+            answer=f"requirement failed: {_PER_IP} {why}",
+        )
 
 
 def _check_local_retention(unit: str, after: Value) -> None:

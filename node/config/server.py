@@ -248,7 +248,7 @@ class ServerConfig(Mapping[str, Any]):
             origin = self.origins.get("cordoned.log.dirs", "")
             self.check_cordoned(self["cordoned.log.dirs"], origin=origin)
             check_consumer_groups(self, self.origins)
-        check_per_ip(self.__getitem__)
+        check_per_ip(self.__getitem__, self.origins)
 
     def _check_voters(self) -> None:
         ids = [voter.id for voter in self.voters]

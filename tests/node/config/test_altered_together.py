@@ -84,7 +84,7 @@ def test_no_connections_of_an_address_need_overrides():
 
 
 def test_a_file_says_no_connections_of_an_address_with_overrides_only():
-    with pytest.raises(ConfigError, match="can be set to zero only if"):
+    with pytest.raises(ConfigError, match=r"\(test.properties:\d+\): can be set to zero only if"):
         config_of(max_connections_per_ip="0")
     config = config_of(max_connections_per_ip="0", max_connections_per_ip_overrides="h:5")
     assert config[PER_IP] == 0
