@@ -52,8 +52,8 @@ class ClientLimits(Generic[T]):
             self._used.clear()
 
     def limit_of(self, user: str, client_id: str) -> tuple[Owner, float] | None:
-        """Returns the owner of the quota that applies to a client, and its limit; None without one. A NaN is none, as
-        in Kafka: no rate is above it.
+        """Returns the owner of the quota that applies to a client, and its limit; None without one. A limit of
+        NaN is none, as in Kafka, where no rate is above it.
         """
         limits = self._limits
         for entity, owner in _candidates(user, client_id):

@@ -99,7 +99,7 @@ class LogCleaner:
         self._settings = settings  # asked anew for each round
         self._now_ms = now_ms
         self._uncleanable: WeakSet[PartitionLog] = WeakSet()
-        # Their last round was given up: others have their turn first, or one would keep all of them waiting.
+        # Logs whose last round was given up. The cleaner takes others first: one such log would keep them waiting.
         self._postponed: WeakSet[PartitionLog] = WeakSet()
         self._pace = Pace(settings().bytes_per_second_max)
 

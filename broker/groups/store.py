@@ -27,7 +27,7 @@ from wire.records.groups import (
     encode_group_key,
 )
 
-# Offsets that one transaction commits in one shard. Its marker applies them in one step, which takes 15 ms.
+# The most offsets that one transaction commits in one shard: its marker applies them in one step of 15 ms.
 PENDING_OFFSETS_MAX = 10_000
 
 _PendingKey = tuple[str | int | bytes, ...]
@@ -202,8 +202,8 @@ class GroupStore:
 
 
 class OffsetsRoom:
-    """Whether the offsets of a commit, one after the other, fit into what the broker keeps: their metadata, and what a
-    transaction of `producer_id` may commit.
+    """Decides for each offset of a commit, in their order, whether the broker has room: for its metadata, and, given
+    the `producer_id` of a transaction, for one more offset of that.
     """
 
     def __init__(self, store: GroupStore, group_id: str, producer_id: int | None = None) -> None:
@@ -214,7 +214,7 @@ class OffsetsRoom:
         self._new = 0
 
     def refusal(self, topic: str, partition: int, metadata: str) -> ErrorCode:
-        """NONE, or what the answer says of an offset for which there is no room."""
+        """Returns NONE, or the error code of an offset for which there is no room."""
         if metadata and not self._metadata_fits(topic, partition, metadata):
             return ErrorCode.OFFSET_METADATA_TOO_LARGE
         if self._producer_id is None:

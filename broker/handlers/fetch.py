@@ -283,8 +283,8 @@ def _full(
 def _forgetting(
     response: FetchResponse | DeferredResponse[FetchResponse], reader: FetchReader
 ) -> FetchResponse | DeferredResponse[FetchResponse]:
-    """The same. Slots know their reader: one that is gone before it has looked at all of them would be a cycle with
-    them, of which no more is freed once it is frozen (`FROZEN_ELEMENTS_MIN`).
+    """Returns the same response, whose end clears `reader.changed`. The reader refers to slots that it has not looked
+    at, and slots refer to their reader: a frozen cycle (`FROZEN_ELEMENTS_MIN`) would never be freed.
     """
     if not isinstance(response, DeferredResponse):
         return response

@@ -158,8 +158,8 @@ async def _watch_directories(parts: Parts) -> None:
     """A directory that fails takes its replicas along; the controller hears of it and has others lead. Raises
     StorageFailure.
 
-    Of a replica that the controller has elsewhere it hears that it is there, where Kafka says that it is lost: when the
-    directory is back, the replica is as well, also one whose log a crash has taken before anything of it was durable.
+    For a replica that the controller has in another directory, it gets the failed directory, where Kafka reports the
+    replica as lost. So the replica is back when the directory is, even if a crash took its log before it was durable.
     """
     directories, ctx = parts.storage.directories, parts.context
     while True:

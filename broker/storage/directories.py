@@ -280,9 +280,9 @@ class LogDirectories:
         assigned: bytes = UNASSIGNED_DIRECTORY,
         standing: Standing = Standing.HELD,
     ) -> None:
-        """A log could not be opened or made: its directory failed, or the replica is damaged or missing, which then
-        leaves ISR and leadership to others. A missing one without others stays: it may never have had a log, and no
-        start could tell that from a log that is gone.
+        """A log could not be opened or made: its directory failed, or the replica is damaged or missing. The controller
+        hears of the latter two, and takes it out of ISR and leadership. It does not hear of a missing replica that is
+        the last: that may never have had a log, which no later start could tell from a lost one.
         """
         self.storage_failed()
         key, found = (topic, index), self.holding(topic, index)
@@ -318,8 +318,8 @@ class LogDirectories:
         directory here any more, as when its disk was replaced or it was moved; else it could never lead again, nor join
         the ISR of a partition without records (KIP-858).
 
-        One that is not here is begun anew where there is a leader to follow, or nobody else may have its records. One
-        that was not found, and is the last by now, stays where it was.
+        One that is not here is begun anew where there is a leader to follow, or nobody else may have its records. For
+        one that was reported as lost and is the last by now, the controller gets its directory of before again.
         """
         key = (topic, index)
         is_last = assigned == LOST_DIRECTORY and standing is Standing.LAST

@@ -15,7 +15,7 @@ Key = tuple[str, int]
 
 
 class OutOfService:
-    """At most the replicas of this broker."""
+    """Has at most one entry for each replica of this broker."""
 
     def __init__(self) -> None:
         self._reasons: dict[Key, str] = {}
@@ -26,7 +26,7 @@ class OutOfService:
         return key in self._reasons
 
     def note(self, key: Key, reason: str, directory: Path | None) -> None:
-        """`directory` is the log directory of the replica; None: it was not found."""
+        """Logs a reason that is new. `directory` is the log directory of the replica; None: it was not found."""
         if self._reasons.get(key) == reason:
             return
         self._reasons[key] = reason
@@ -37,7 +37,7 @@ class OutOfService:
             events.REPLICA_OFFLINE.log(log, partition=name, error=reason, folder=directory / name)
 
     def note_before(self, key: Key, assigned: bytes) -> None:
-        """A replica was not found, and the controller has it in the directory `assigned`."""
+        """Notes that a replica was not found, and that the controller has it in the directory `assigned`."""
         self._were_in[key] = assigned
 
     def take_back(self, key: Key) -> bytes | None:

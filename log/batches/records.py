@@ -37,7 +37,7 @@ RECORD_BYTES_MIN = 7  # length, attributes, two deltas, two sizes and a header c
 RECORDS_BYTES_MAX = (
     256 << 20
 )  # output limit of `decode_records` unless told otherwise: 2.5 times the largest frame
-# A header takes two bytes at least, so no record has more.
+# The most headers of a record: each takes two bytes at least.
 HEADERS_MAX = RECORDS_BYTES_MAX // 2
 
 
@@ -97,8 +97,8 @@ def decode_records(batch: BatchView, limit_bytes: int = RECORDS_BYTES_MAX) -> li
 def iter_records(
     batch: BatchView, limit_bytes: int = RECORDS_BYTES_MAX, headers_max: int = HEADERS_MAX
 ) -> Iterator[tuple[Record, int]]:
-    """Each record of a whole batch with its first `headers_max` headers, and how many it has: a header of two bytes is
-    an object of a hundred.
+    """Yields each record of a whole batch with its first `headers_max` headers, and the count of all its headers. Two
+    bytes of a header become an object of a hundred, so a few kilobytes may need all memory.
 
     Raises:
         RemoteProtocolError: the records are not what the header says, or expand beyond `limit_bytes`.
@@ -164,7 +164,7 @@ def _read_sized(data: bytes, position: int, end: int) -> tuple[bytes | None, int
 def _read_headers(
     data: bytes, position: int, end: int, headers_max: int
 ) -> tuple[tuple[RecordHeader, ...], int, int]:
-    """The first `headers_max` of them, how many there are, and where they end."""
+    """Returns the first `headers_max` headers, the count of all, and the position after them."""
     count, position = read_varint(data, position)
     if not 0 <= count <= (end - position) // 2:  # a header takes two bytes at the least
         raise RemoteProtocolError(f"{count} headers in {end - position} bytes")

@@ -38,7 +38,7 @@ LEADER_EPOCHS = "leader-epoch-checkpoint"
 
 TopicPartition = tuple[str, int]
 
-# The tab before it: one bit makes a digit of a blank.
+# A tab, then the checksum. After a blank a flipped bit (0x20, 0x30) could make it a digit of the offset.
 _CHECKSUM = re.compile(rb"\t([ \t]{32})\n\Z")
 
 

@@ -122,8 +122,10 @@ class LocalLog:
                 raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, str(damage)) from damage
 
     def _while_it_lasts(self, steps: Steps[T], removals: int | None = None) -> Steps[T]:
-        """Nothing that was found is true after a truncation, and the files of a log that is closed have other names;
-        given `removals`, also not after a segment has left the log since.
+        """Runs `steps` unless the log changes under them: a truncation makes what they found wrong, and a closed log
+        gives its files other names. Given `removals`, no segment may have left the log since then either.
+
+        Raises KafkaError: NOT_LEADER_OR_FOLLOWER, the log has changed.
         """
         before = self.truncations
         while True:

@@ -304,9 +304,9 @@ class PartitionLog(ReadableLog):
     def find_aborted(self, start: int, end: int, removals: int | None = None) -> Steps[Aborted]:
         """The aborted transactions with a part in [start, end), by their markers' offsets (T8).
 
-        `removals`: those of the log when the records were read (default: now). A segment's index goes with it, while
-        its readers keep the records: aborted ones would look committed. Raises KafkaError: KAFKA_STORAGE_ERROR;
-        NOT_LEADER_OR_FOLLOWER, the log was cut or closed between two steps, or a segment has left it.
+        `removals` is that of the log when the records were read (default: now). A segment that leaves the log takes its
+        index along, while readers keep its records: aborted ones would look committed. Raises KafkaError:
+        KAFKA_STORAGE_ERROR; NOT_LEADER_OR_FOLLOWER, the log was cut or closed, or a segment has left it.
         """
         removals = self.removals if removals is None else removals
         yield from self.load_producers()  # after a crash this completes the indexes

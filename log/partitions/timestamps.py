@@ -10,8 +10,8 @@ yields int          so many headers were read
 yields Candidate    a batch is to be searched: `find` says what is sent back, or thrown
 ```
 
-Between two steps the log may change, but not close; in the place of a segment that was removed stands what is there
-then: compaction keeps records in another one.
+Between two steps the log may change, but not close. If a segment was removed, the look-up goes on with the one that
+has its offsets then: compaction keeps its records there.
 """
 
 from __future__ import annotations
@@ -189,7 +189,9 @@ def find_timestamp(
 
 
 def _as_they_are(segments: Segments, offset: int) -> Iterator[Segment]:
-    """The segments that hold `offset` or more; again from the same offset on where one is removed meanwhile."""
+    """Yields the segments that hold `offset` or more. If one is removed meanwhile, it yields those of the same offsets
+    again.
+    """
     while True:
         segment = segments.all[max(0, bisect_right(segments.bases, offset) - 1)]
         yield segment

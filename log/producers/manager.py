@@ -23,7 +23,7 @@ from log.segments.segment import SNAPSHOT_SUFFIX, Segment, file_name
 from log.segments.segments import Segments
 from log.steps import Steps
 
-# A snapshot of more producers is made in pieces, one with each append: 5 ms, and 2 ms.
+# A snapshot of up to AT_ONCE_MAX producers is made at once, in 5 ms; of more, a PIECE of 2 ms with each append.
 AT_ONCE_MAX, PIECE = 5_000, 2_000
 
 
@@ -61,8 +61,8 @@ class ProducerStateManager:
             write_snapshot(self._directory, self.state, self._files, durable=durable)
 
     def begin_snapshot(self) -> None:
-        """As `take_snapshot`, without holding the loop: a snapshot of many producers is made by `go_on`, and is dropped
-        if the log is closed or cut before. An unfinished one comes first.
+        """As `take_snapshot`, without holding the loop: `go_on` makes a snapshot of many producers, and it is dropped
+        if the log is closed or cut before. While one is unfinished, no other begins.
         """
         if self.state is None or len(self.state) <= AT_ONCE_MAX:
             self.take_snapshot()

@@ -50,7 +50,7 @@ def format_snapshot(state: ProducerState) -> bytes:
 
 
 class SnapshotInPieces:
-    """The snapshot of a state as it is now. While the state goes on, `note` is its `before_change`."""
+    """Makes the snapshot of a state as it is now. The state may go on if its `before_change` is `note`."""
 
     def __init__(self, state: ProducerState) -> None:
         self.end_offset = state.end_offset
@@ -142,7 +142,7 @@ def write_snapshot(
 
 
 def write_snapshot_in_pieces(directory: Path, complete: SnapshotInPieces, files: Files) -> None:
-    """The same of one that was made in pieces, unsynced. Raises OSError."""
+    """As `write_snapshot`, of a snapshot that was made in pieces, unsynced. Raises OSError."""
     _write(directory, complete.end_offset, complete.data(), files, durable=False)
 
 

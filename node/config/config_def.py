@@ -101,7 +101,7 @@ class ConfigKey:
     of a running broker changes nothing before the broker's file says the same; `only_default`, no other value is taken,
     as whoever sets one relies on it. `told_as` is the type that clients are told where Kafka reads the text later.
     `undeclared`: Apache Kafka 4.3 does not declare it, since only a plug-in reads it there. Clients are told of such a
-    key when a file sets it, without its type and value. `gaps`: values of a list may be empty, and count for nothing.
+    key when a file sets it, without its type and value. `gaps`: elements of a list may be empty, and are left out.
     """
 
     name: str

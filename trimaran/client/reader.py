@@ -104,7 +104,7 @@ class Reader:
         return fetched_batches(found)
 
 
-# More than a person reads; a header of two bytes is an object of a hundred.
+# More headers of a record than a person reads: two bytes of a header become an object of a hundred.
 HEADERS_READ = 10_000
 
 
@@ -119,7 +119,9 @@ class FetchedBatch(NamedTuple):
         return self.batch.next_offset
 
     def records(self) -> Iterator[Record]:
-        """One by one: a batch of some kilobytes may have millions, and of each no more than `HEADERS_READ` headers."""
+        """Yields the records one by one, since a batch of some kilobytes may have millions, and of each up to
+        `HEADERS_READ` headers.
+        """
         from log.batches.records import iter_records
 
         if self.is_seen:

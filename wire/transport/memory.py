@@ -18,8 +18,9 @@ import trio
 
 from wire.transport.events import AutoResetEvent
 
-# A thousand busy producers with a megabyte under way each all get their share within a few milliseconds. With a request
-# above each half (60 MiB for 150,000 partitions) and the answers one client makes a node grow by less than 256 MiB.
+# A thousand busy producers with a megabyte under way each all get their share within a few milliseconds. One client
+# makes a node grow by less than 256 MiB: by this, one request above each half (60 MiB for 150,000 partitions), and
+# answers.
 REQUEST_BYTES_MAX = 128 << 20
 # Answers leave by `sendfile`; only metadata, converted messages and TLS are in memory. Two of the largest are made at
 # once (`transport.room`), the second above the bound.

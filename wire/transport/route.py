@@ -109,7 +109,7 @@ class Route:
 
 
 def _in_version(said: Message, version: int) -> Message:
-    """Without the code of the whole where the version has no place for it: then the items of the answer tell it."""
+    """Takes away the error code of the whole response if this version has no field for it: its items have the code."""
     for field in said.__fields__:
         if field.name == "error_code" and version not in field.versions and not field.ignorable:
             return said.replace(error_code=ErrorCode.NONE)

@@ -60,7 +60,7 @@ class ConsumerOperation:
     work: GroupWork
     # Whether whoever asks may take so many bytes more.
     fits: Callable[[int], bool] = lambda _more: True
-    # The member whose place a static one takes: it keeps its timers until nothing can be refused any more.
+    # Id of the earlier incarnation of a static member that joins. Its timers run until the join is admitted.
     replaced: str = ""
     records: list[GroupRecord] = field(default_factory=list)
 

@@ -30,7 +30,7 @@ OFFSET = "offset"  # the column of a table of events: the record that a row is o
 UNKNOWN = Column(
     "unknown_records",
     LONG,
-    "records of a later Kafka up to there, since the snapshot that was read: the row lacks what they change",
+    "left-out records of a later Kafka, from the snapshot up to this row: the row lacks what they change",
 )
 Row = tuple[Any, ...]
 Span = tuple[
