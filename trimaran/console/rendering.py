@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import time
 from collections.abc import Mapping
 from dataclasses import asdict, is_dataclass
@@ -12,6 +13,7 @@ from urllib.parse import quote, urlencode
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
+from node.config.config_def import java_double
 from node.runtime.clock import now_ms
 from trimaran.console.lines import path_of
 from trimaran.text import bounded, one_line
@@ -55,9 +57,11 @@ def environment() -> Environment:
 
 
 def number(value: float | None) -> str:
-    """`12,345`."""
+    """`12,345`; `NaN` and `Infinity`, which quotas may be."""
     if value is None:
         return _ABSENT
+    if not math.isfinite(value):
+        return java_double(value)
     return f"{value:,.0f}" if value == int(value) else f"{value:,.1f}"
 
 

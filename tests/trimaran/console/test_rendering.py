@@ -1,0 +1,22 @@
+"""How pages write numbers."""
+
+import math
+
+import pytest
+
+from trimaran.console.rendering import number
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (12345, "12,345"),
+        (12345.0, "12,345"),
+        (0.25, "0.2"),
+        (math.nan, "NaN"),
+        (math.inf, "Infinity"),
+    ],
+)
+def test_a_number_is_written_whatever_a_quota_may_be(value, text):
+    """The page of quotas failed for a quota of NaN, which Kafka stores."""
+    assert number(value) == text
