@@ -29,7 +29,7 @@ class FetchPosition:
     log_start_offset: int
 
 
-# Taken away at once: 10 ms, and a sync of the directory.
+# Segments that one step takes away: 10 ms, and a sync of the directory.
 SEGMENTS_AT_ONCE = 100
 # An old message without key and value.
 RECORD_BATCH_BYTES_MIN = 26

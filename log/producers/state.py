@@ -46,7 +46,7 @@ class ProducerState:
         self._producers: dict[int, ProducerEntry] = {}
         self._transactions = OpenTransactions()
         self._verifications = Verifications()
-        # Is given an entry, with its producer id, before it changes.
+        # Is called with a producer id and its entry, before the entry changes.
         self.before_change: Callable[[int, ProducerEntry], object] | None = None
 
     def __len__(self) -> int:

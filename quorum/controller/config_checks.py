@@ -159,7 +159,7 @@ def _check_broker(name: str, changes: Changes, image: MetadataImage) -> None:
         raise KafkaError(ErrorCode.BROKER_ID_NOT_REGISTERED, f"No node with id {int(name)} found.")
 
 
-# Configs that one broker has, that all have, and typed values of the files: this node's file stands for all.
+# Configs of one broker, configs of all brokers, and typed values of this node's file, as other files are not known.
 _Layers = tuple[Mapping[str, str], Mapping[str, str], Mapping[str, Any]]
 
 

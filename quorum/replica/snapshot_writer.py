@@ -140,7 +140,7 @@ class Snapshotter:
             is_too_much = 0 <= self._policy.retention_bytes < self._total_bytes(self._log)
             if not is_too_much and not await self._is_too_old(files, oldest):
                 break
-            # Otherwise one was fetched meanwhile, which has taken the place of all.
+            # Otherwise a snapshot was fetched meanwhile, and has replaced all others.
             if oldest in files.ids:
                 gone = self._log.clean_before(files.ids[1], now_ms())
                 await run_blocking(files.unlink, gone)

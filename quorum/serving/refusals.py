@@ -104,8 +104,8 @@ def fail_alter_reassignments(
 def fail_elect_leaders(
     request: ElectLeadersRequest, code: ErrorCode, message: str
 ) -> ElectLeadersResponse:
-    """At the top and of each partition, as Kafka: an election everywhere names none, and version 0 has no code at the
-    top.
+    """Gives the code at the top and for each partition, as Kafka: an election of all partitions names none of them,
+    and version 0 has no field at the top.
     """
     results = [
         ReplicaElectionResult(

@@ -41,7 +41,7 @@ class MetadataStreamReader(OffsetStreamReader):
         return {KEY: stream_bounds(self._options)}
 
     def tasks(self, spans: Spans) -> Sequence[MetadataTask]:
-        if self._options.cluster is None:  # a running leader's log is compared when it is read
+        if self._options.cluster is None:  # else `ControllerRange.batches` finds what was trimmed
             spans = self.there(spans, self.bounds())
         if not spans:
             return []

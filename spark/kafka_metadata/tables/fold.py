@@ -132,7 +132,7 @@ def _reader(
         task: MetadataTask, wanted: tuple[str, ...], options: MetadataOptions
     ) -> Iterator[pa.RecordBatch]:
         topics = options.topics
-        unknown: list[UnknownRecord] = []  # those so far
+        unknown: list[UnknownRecord] = []  # those that were read so far
 
         def made(rows: list[Row]) -> pa.RecordBatch:
             if task.told_from:
@@ -158,7 +158,7 @@ def _reader(
                 rows, fold.rows = fold.rows, []
                 yield made(rows)
             yield made(fold.rows)
-        if unknown:  # a table without rows says it only so
+        if unknown:  # a table without rows has no other place for it
             left_out = UnknownRecords().plus(len(unknown), unknown).text
             log.warning("%s may be stale: left out %s", table, left_out)
 
