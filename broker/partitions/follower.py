@@ -129,12 +129,18 @@ class FollowerEpoch:
         """
         if self._is_new or (end := self.log.log_end_offset) > leader_log_start_offset:
             return
-        if self.replica.saved_watermark < end:
+        if self.begins_anew(leader_log_start_offset):
             yield from self.cut_segments_above(0)
             if not self.ended:
                 self.start_at(end)
         else:
             self.log.delete_records_before(end)
+
+    def begins_anew(self, leader_log_start_offset: int) -> bool:
+        """Whether `drop_deleted` takes the files away, too."""
+        if self._is_new:
+            return False
+        return self.replica.saved_watermark < self.log.log_end_offset <= leader_log_start_offset
 
     def take_watermark(self, high_watermark: int, leader_log_start_offset: int) -> None:
         """After append and truncation: follows the leader's high watermark and log start, as far as the log goes.

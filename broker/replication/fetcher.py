@@ -317,7 +317,10 @@ class Fetcher:
                 follower.truncate_diverging(diverging.epoch, diverging.end_offset)
                 _check_moved(follower, before)
             else:
-                await in_turns(follower.drop_deleted(data.log_start_offset), 1)
+                if follower.begins_anew(data.log_start_offset):
+                    await _prepare_cuts([(follower, 0)])
+                if not follower.ended:
+                    await in_turns(follower.drop_deleted(data.log_start_offset), 1)
                 records = records_view(data.records)
                 if len(records) and not follower.ended:
                     self._client.received(followed, len(records), trio.current_time())

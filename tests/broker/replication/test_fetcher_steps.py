@@ -7,6 +7,7 @@ import pytest
 from broker.partitions import follower as follower_module
 from broker.partitions.follower import FollowerEpoch, in_runs
 from broker.replication import fetcher
+from broker.storage.directories import LogDirectories
 from log.directories.offset_checkpoints import OffsetCheckpoints
 from log.disk.checkpoints import RECOVERY_POINTS, read_offsets
 from log.disk.files import REAL_FILES
@@ -84,6 +85,38 @@ async def test_cuts_of_many_logs_are_noted_at_once_and_in_a_thread(tmp_path, mon
         assert saved.calls == saved.elsewhere <= 2
         points = read_offsets(tmp_path / RECOVERY_POINTS, REAL_FILES)
         assert points == {("t", index): 2 for index in range(many)}
+
+
+async def test_a_log_whose_records_the_leader_has_deleted_is_noted_in_a_thread(
+    tmp_path, monkeypatch
+):
+    async with followed(tmp_path, records=3) as (harness, leader):
+        harness.directory.save_checkpoints()
+        saved = Work(monkeypatch, OffsetCheckpoints, "_save")
+        leader.answer = once(answered(data(log_start_offset=3)))
+        follow(harness)
+        await until(lambda: len(leader.fetches) >= 2)
+        assert harness.partitions.find("t", 0).log.log_start_offset == 3
+        assert saved.calls == saved.elsewhere > 0
+
+
+async def test_a_log_is_not_emptied_for_a_leader_whose_epoch_ends_while_that_is_noted(
+    tmp_path, monkeypatch
+):
+    async with followed(tmp_path, records=3) as (harness, leader):
+        leader.answer = once(answered(data(log_start_offset=3)))
+        original = LogDirectories.lower_recovery_points
+
+        async def lower_and_end(directories, points):
+            await original(directories, points)
+            leader.answer = once()
+            follow(harness, 2)
+
+        monkeypatch.setattr(LogDirectories, "lower_recovery_points", lower_and_end)
+        follow(harness)
+        await until(lambda: len(leader.fetches) >= 2)
+        log = harness.partitions.find("t", 0).log
+        assert (log.log_start_offset, log.log_end_offset) == (0, 3)
 
 
 @pytest.mark.parametrize(
