@@ -129,13 +129,7 @@ def _retention_passes_the_watermark() -> Patch:
 
 def _a_namesake_s_log_is_opened() -> Patch:
     """KAFKA-16157: nobody compares topic ids."""
-    real = LogDirectories.open_log
-
-    def opened(self: LogDirectories, topic: str, index: int, topic_id: bytes, *rest: Any) -> Any:
-        with mock.patch.object(LogDirectory, "topic_id", return_value=topic_id):
-            return real(self, topic, index, topic_id, *rest)
-
-    return mock.patch.object(LogDirectories, "open_log", opened)
+    return mock.patch.object(LogDirectory, "is_of", return_value=True)
 
 
 def _deletion_forgets_the_log() -> Patch:
