@@ -72,9 +72,9 @@ def elect_leaders(
                     PartitionResult(partition_id=index, error_code=code, error_message=message)
                 )
             yield 1
+        if len(records) > RECORDS_MAX:
+            raise too_much()
         results.append(ReplicaElectionResult(topic=topic.topic, partition_result=partitions))
-    if len(records) > RECORDS_MAX:
-        raise too_much()
     response = ElectLeadersResponse(replica_election_results=results)
     return Result(records, response, atomic=False)
 

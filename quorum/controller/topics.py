@@ -303,7 +303,8 @@ def create_partitions(
                 raise KafkaError(ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
             if not may_alter(topic.name):
                 raise KafkaError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
-            records += yield from _add_partitions(topic, new, rules, spend)
+            room = RECORDS_MAX - len(records)
+            records += yield from _add_partitions(topic, new, rules, spend, room)
         except KafkaError as error:
             if error.code is ErrorCode.POLICY_VIOLATION:
                 raise
@@ -312,15 +313,14 @@ def create_partitions(
         results[topic.name] = CreatePartitionsTopicResult(
             name=topic.name, error_code=code, error_message=message
         )
-    if len(records) > RECORDS_MAX:
-        raise too_much()
     response = CreatePartitionsResponse(results=list(results.values()))
     return Result([] if request.validate_only else records, response)
 
 
 def _add_partitions(
-    asked: CreatePartitionsTopic, new: NewPartitions, rules: TopicRules, spend: Spend
+    asked: CreatePartitionsTopic, new: NewPartitions, rules: TopicRules, spend: Spend, room: int
 ) -> Steps[list[Message]]:
+    """`room` is for how many records the request has room left; they are counted before any is made."""
     topic = new.image.topics.by_name.get(asked.name)
     if topic is None:
         raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
@@ -337,7 +337,7 @@ def _add_partitions(
             f"Attempted to add {added} additional partition(s), but only {len(asked.assignments)} assignment(s) were "
             f"specified.",
         )
-    if added > RECORDS_MAX:
+    if added > room:
         raise too_much()
     spend(added)
     factor = len(topic.partitions[0].replicas) if 0 in topic.partitions else 1

@@ -322,6 +322,29 @@ def test_too_many_new_partitions_fail_as_a_request():
         assert caught.value.code is ErrorCode.POLICY_VIOLATION
 
 
+def test_new_partitions_of_many_topics_are_refused_before_the_work_is_done():
+    """Each topic asks for less than a request may have, all of them for six times as much."""
+    many = image_of(
+        *(topic(f"u{i}", i) for i in range(10, 20)),
+        *(partition(i, 0, [1, 2]) for i in range(10, 20)),
+        base=IMAGE,
+    )
+    request = CreatePartitionsRequest(
+        topics=[
+            CreatePartitionsTopic(name=f"u{i}", count=6_001, assignments=None)
+            for i in range(10, 20)
+        ],
+        timeout_ms=0,
+        validate_only=False,
+    )
+    steps = create_partitions(request, many, rules())
+    done: list[int] = []
+    with pytest.raises(KafkaError) as caught:
+        done.extend(steps)
+    assert caught.value.code is ErrorCode.POLICY_VIOLATION
+    assert 6_000 <= sum(done) <= 2 * 6_000 + 1  # the first topic: partitions and their records
+
+
 @pytest.mark.parametrize(
     "known", [[partition(2, 0, [1, 2])], [partition(2, 0, [3, 1]), partition(2, 1, [1])]]
 )
