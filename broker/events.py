@@ -337,6 +337,12 @@ TELEMETRY_COLLECTS_NOTHING = Event(
     "install trimaran[telemetry]",
     "A client-metrics config was set, and this broker cannot take metrics.",
 )
+TELEMETRY_UNKNOWN_PATTERN = Event(
+    "telemetry.unknown_pattern",
+    _W,
+    "subscription %(subscription)a asks no client: one of its patterns is not RE2's, or too large",
+    "A controller of Java took a client-metrics config that this broker cannot match. Set a simpler pattern.",
+)
 TRANSACTION_MARKERS_WAIT = Event(
     "transaction.markers_wait",
     _W,

@@ -352,6 +352,12 @@ TABLE = {
             "of all clients", "broker.telemetry.received:BYTES_MAX", "the most silent are forgotten"
         ),
         Limit(
+            "memory of a pattern of a subscription",
+            "node.config.client_metrics_keys:PATTERN_MEMORY_BYTES_MAX",
+            "refused",
+            ERRORS,
+        ),
+        Limit(
             "clients that push",
             "broker.telemetry.clients:CLIENTS_MAX",
             "the most silent are forgotten",

@@ -14,7 +14,7 @@ import crc32c
 
 from broker import events
 from broker.telemetry.received import ReceivedMetrics
-from broker.telemetry.subscriptions import Subscription, Wanted, subscriptions_of, wanted_of
+from broker.telemetry.subscriptions import Subscription, Wanted, subscription_of, wanted_of
 from log.codecs.compression import Compression
 from quorum.metadata.delta import MetadataDelta
 from quorum.metadata.image import CLIENT_METRICS_RESOURCE, MetadataImage
@@ -98,7 +98,7 @@ class ClientMetrics:
         self.bytes_max = bytes_max
         self.counts = Counts()
         self._now_ms = now_ms
-        self._subscriptions: list[Subscription] = []
+        self._subscriptions: dict[str, Subscription] = {}
         self._version = 0
         # The one that was heard of last is last.
         self._clients: OrderedDict[bytes, Client] = OrderedDict()
@@ -113,7 +113,12 @@ class ClientMetrics:
         changed = [name for kind, name in delta.configs.changed if kind == CLIENT_METRICS_RESOURCE]
         if not changed:
             return
-        self._subscriptions = subscriptions_of(image.configs)
+        for name in changed:
+            self._subscriptions.pop(name, None)
+            if own := image.configs.of(CLIENT_METRICS_RESOURCE, name):
+                self._subscriptions[name] = found = subscription_of(own)
+                if found.match is None:
+                    events.TELEMETRY_UNKNOWN_PATTERN.log(log, subscription=name)
         self._version += 1
         if self.received is None and not self._warned:
             self._warned = True
@@ -207,7 +212,7 @@ class ClientMetrics:
     def _created(
         self, instance_id: bytes, labels: dict[str, str], connection: ConnectionInfo
     ) -> Client:
-        wanted = wanted_of(labels, self._subscriptions)
+        wanted = wanted_of(labels, self._subscriptions.values())
         number = subscription_id_of(wanted, instance_id)
         client = Client(instance_id, labels, wanted, number, self._version)
         self._clients[instance_id] = client

@@ -5,35 +5,33 @@ Source: Kafka's `ClientMetricsConfigs`, `ClientMetricsInstanceMetadata`.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 
-from node.config.client_metrics_keys import CLIENT_METRICS_CONFIGS
-from quorum.metadata.image import CLIENT_METRICS_RESOURCE, ConfigsImage
+from node.config.client_metrics_keys import CLIENT_METRICS_CONFIGS, Matches, client_patterns
+from node.config.config_def import ConfigError
 
 ALL_METRICS = "*"
 # Also where a subscription asks for less often: Kafka's clients are never told more.
 INTERVAL_MS = 300_000
-# What clients say of themselves is matched up to here: patterns are the operator's, these texts are not.
+# What clients say of themselves is matched up to here.
 _CHARACTERS_MAX = 255
 
 
 @dataclass(frozen=True, slots=True)
 class Subscription:
-    """`match` are patterns by parameter, all of which must match; none matches every client."""
+    """`match` are patterns by parameter, all of which must match; an empty one matches every client, None no client."""
 
     metrics: frozenset[str]
     interval_ms: int
-    match: tuple[tuple[str, re.Pattern[str]], ...]
+    match: tuple[tuple[str, Matches], ...] | None
 
     def matches(self, client: Mapping[str, str]) -> bool:
         """`client` has the texts by parameter, without those that are not known."""
-        return all(
-            name in client
-            and len(client[name]) <= _CHARACTERS_MAX
-            and pattern.fullmatch(client[name])
-            for name, pattern in self.match
+        return self.match is not None and all(
+            name in client and len(client[name]) <= _CHARACTERS_MAX and matches(client[name])
+            for name, matches in self.match
         )
 
 
@@ -45,16 +43,9 @@ class Wanted:
     interval_ms: int
 
 
-def subscriptions_of(configs: ConfigsImage) -> list[Subscription]:
-    """All that the metadata has."""
-    return [
-        _subscription(own)
-        for (kind, _), own in configs.by_resource.items()
-        if kind == CLIENT_METRICS_RESOURCE and own
-    ]
+def subscription_of(own: Mapping[str, str]) -> Subscription:
+    """Reads the configs of one."""
 
-
-def _subscription(own: Mapping[str, str]) -> Subscription:
     def value(name: str, default: str) -> list[str] | int:
         found: list[str] | int = CLIENT_METRICS_CONFIGS[name].parse_stored(own.get(name, default))
         return found
@@ -64,11 +55,10 @@ def _subscription(own: Mapping[str, str]) -> Subscription:
     assert isinstance(interval_ms, int)
     assert isinstance(metrics, list)
     assert isinstance(patterns, list)
-    match: dict[str, re.Pattern[str]] = {}
-    for one in patterns:  # the controller has looked at them
-        name, _, pattern = one.partition("=")
-        match[name.strip()] = re.compile(pattern.strip())
-    return Subscription(frozenset(metrics), interval_ms, tuple(match.items()))
+    match: tuple[tuple[str, Matches], ...] | None = None
+    with suppress(ConfigError):  # controllers of Java store what RE2 does not understand
+        match = tuple(client_patterns(patterns).items())
+    return Subscription(frozenset(metrics), interval_ms, match)
 
 
 def wanted_of(client: Mapping[str, str], subscriptions: Iterable[Subscription]) -> Wanted:

@@ -161,6 +161,20 @@ def test_a_subscription_that_nothing_collects_is_warned_of_once(clock, caplog):
     assert "'all' collects nothing here" in line.getMessage()
 
 
+def test_a_subscription_that_is_altered_or_goes_counts_as_it_is_now(metrics, clock):
+    subscribe(metrics, all={"metrics": "org."}, two={"metrics": "com."})
+    assert metrics.asked(NIL_UUID, call()).wanted.metrics == ("com.", "org.")
+    subscribe(metrics, all={})
+    assert metrics.asked(NIL_UUID, call()).wanted.metrics == ("com.",)
+
+
+def test_a_pattern_that_only_java_knows_is_told_of_and_the_others_hold(metrics, caplog):
+    subscribe(metrics, java={"metrics": "com.", "match": r"client_id=\p{javaLowerCase}+"})
+    (line,) = caplog.records
+    assert "'java' asks no client" in line.getMessage()
+    assert metrics.asked(NIL_UUID, call()).wanted.metrics == ("*",)
+
+
 def test_the_subscription_id_is_kafkas():
     """As `computeSubscriptionId` and `Uuid.hashCode` of Apache Kafka 4.3 give it for this client."""
     assert subscription_id_of(Wanted(("*",), 100), ONE) == 967040551

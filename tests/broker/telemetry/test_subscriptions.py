@@ -1,19 +1,12 @@
 """Which metrics a client is asked for."""
 
-from immutables import Map
-
-from broker.telemetry.subscriptions import Wanted, subscriptions_of, wanted_of
-from quorum.metadata.image import CLIENT_METRICS_RESOURCE, TOPIC_RESOURCE, ConfigsImage
+from broker.telemetry.subscriptions import Wanted, subscription_of, wanted_of
 
 JAVA = {"client_id": "shop-1", "client_software_name": "apache-kafka-java"}
 
 
 def wanted(client=JAVA, **subscriptions):
-    by_resource = {
-        (CLIENT_METRICS_RESOURCE, name): Map(configs) for name, configs in subscriptions.items()
-    }
-    by_resource[TOPIC_RESOURCE, "t"] = Map({"retention.ms": "1"})
-    return wanted_of(client, subscriptions_of(ConfigsImage(Map(by_resource))))
+    return wanted_of(client, [subscription_of(own) for own in subscriptions.values()])
 
 
 def test_without_a_subscription_nothing_is_wanted_every_five_minutes():
@@ -53,3 +46,19 @@ def test_a_text_of_a_client_that_is_too_long_matches_nothing():
         wanted({"client_id": "a" * 256}, one={"metrics": "*", "match": "client_id=a+"}).metrics
         == ()
     )
+
+
+def test_the_last_pattern_of_a_parameter_holds():
+    one = {"metrics": "*", "match": "client_id=bank-1,client_id=shop-1"}
+    assert wanted(one=one).metrics == ("*",)
+
+
+def test_a_pattern_that_explodes_takes_linear_time():
+    """Python's own matcher would not end before the sun does."""
+    client = {"client_id": "a" * 254 + "!"}
+    assert wanted(client, one={"metrics": "*", "match": "client_id=(a|aa)+"}).metrics == ()
+
+
+def test_a_pattern_that_only_java_knows_matches_no_client():
+    for pattern in ("shop-1++", r"\p{javaLowerCase}+-1", "(?=s)shop-1"):
+        assert wanted(one={"metrics": "*", "match": f"client_id={pattern}"}).metrics == (), pattern

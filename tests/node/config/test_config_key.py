@@ -190,6 +190,10 @@ METRICS = [
     ({"match": "client_id=a=b"}, "Illegal client matching pattern"),
     ({"match": "other=a"}, "Illegal client matching pattern"),
     ({"match": "client_id=["}, "Illegal client matching pattern"),
+    ({"match": "client_id=(?=a)b"}, "Illegal client matching pattern"),
+    ({"match": r"client_id=(a)\1"}, "Illegal client matching pattern"),
+    ({"match": r"client_id=(?:\pL?){999}"}, "Illegal client matching pattern"),
+    ({"match": "other=a,client_id=a"}, "Illegal client matching pattern: other=a"),
 ]
 
 

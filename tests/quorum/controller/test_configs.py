@@ -2,7 +2,7 @@
 
 import pytest
 
-from broker.telemetry.subscriptions import subscriptions_of
+from broker.telemetry.subscriptions import subscription_of
 from node.runtime.steps import at_once
 from quorum.controller.activation import activation_records
 from quorum.controller.configs import alter_configs, replace_configs
@@ -67,6 +67,28 @@ def test_a_broker_config_is_written_again():
     image = image_of(config("min.insync.replicas", "2", (BROKER, "")), base=IMAGE)
     records, _ = alter(resource(BROKER, "", ("min.insync.replicas", SET, "2")), image=image)
     assert len(records) == 1
+
+
+@pytest.mark.parametrize(
+    ("operation", "after"),
+    [(APPEND, "0:1,1:1,2:1,9:1"), (SUBTRACT, "0:1,2:1")],
+)
+def test_a_list_is_taken_apart_once_and_a_repeated_element_counts_once(operation, after):
+    """B2. A topic's list has thousands of elements, and a request hundreds of topics."""
+    splits = []
+
+    class Counted(str):
+        __slots__ = ()
+
+        def split(self, *args):
+            splits.append(self)
+            return super().split(*args)
+
+    key = "leader.replication.throttled.replicas"
+    image = image_of(config(key, "0:1,1:1,2:1"), base=IMAGE)
+    asked = resource(TOPIC, "t", (key, operation, Counted("1:1,9:1,9:1")))
+    assert alter(asked, image=image)[0] == [config(key, after)]
+    assert len(splits) == 1
 
 
 def test_append_and_subtract_begin_with_the_default():
@@ -229,7 +251,7 @@ def test_a_list_of_a_controller_before_is_still_altered():
 def test_a_subscription_of_a_controller_before_is_still_read():
     """It took gaps in lists."""
     stored = image_of(config("metrics", "a,,b", (METRICS, "m")), base=IMAGE)
-    [found] = subscriptions_of(stored.configs)
+    found = subscription_of(stored.configs.of(METRICS, "m"))
     assert found.metrics == {"a", "b"}
 
 
