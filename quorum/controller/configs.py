@@ -257,7 +257,9 @@ def _new_value(config: incremental.AlterableConfig, kind: int, present: str | No
     default = ",".join(key.default)
     parts = [part for part in (default if present is None else present).split(",") if part]
     if operation is Operation.APPEND:
-        parts += [part for part in given.split(",") if part not in parts]
+        there = set(parts)
+        parts += [part for part in dict.fromkeys(given.split(",")) if part not in there]
     else:
-        parts = [part for part in parts if part not in given.split(",")]
+        gone = set(given.split(","))
+        parts = [part for part in parts if part not in gone]
     return ",".join(parts)

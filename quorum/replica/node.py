@@ -305,12 +305,17 @@ class QuorumNode:
         """The batch that `propose` writes.
 
         Raises:
-            KafkaError: INVALID_REQUEST, something is longer than a record can hold.
+            KafkaError: INVALID_REQUEST, something is longer than a record can hold; RECORD_LIST_TOO_LARGE, as soon as
+                the records are more than a batch can hold.
         """
         timestamp_ms = now_ms()
         builder = BatchBuilder()
+        size = 0
         for record in records:
-            builder.add(NewRecord(None, self._encode_one(record), timestamp_ms))
+            value = self._encode_one(record)
+            if (size := size + len(value)) > BATCH_BYTES_MAX:
+                raise _too_large(size)
+            builder.add(NewRecord(None, value, timestamp_ms))
             yield 1
         return builder.build()
 
@@ -325,9 +330,7 @@ class QuorumNode:
 
     def _check_size(self, batch: bytes) -> None:
         if len(batch) > BATCH_BYTES_MAX:
-            raise KafkaError(
-                ErrorCode.RECORD_LIST_TOO_LARGE, f"{len(batch)} bytes in one change of metadata"
-            )
+            raise _too_large(len(batch))
         if self._uncommitted_bytes + len(batch) > UNCOMMITTED_BYTES_MAX:
             raise KafkaError(
                 ErrorCode.REQUEST_TIMED_OUT, "too many changes of metadata wait for a majority"
@@ -407,3 +410,10 @@ class QuorumNode:
     async def _lead(self, leading: Leading) -> None:
         await self._applier.applied.wait_reached(leading.start_offset)
         await self._listener.lead(leading.epoch)
+
+
+def _too_large(size: int) -> KafkaError:
+    return KafkaError(
+        ErrorCode.RECORD_LIST_TOO_LARGE,
+        f"{size} bytes in one change of metadata, more than {BATCH_BYTES_MAX}",
+    )

@@ -18,7 +18,7 @@ from quorum.replica.quorum_state_file import FILE_NAME, QuorumStateError, load_e
 from quorum.replica.snapshot_writer import SnapshotContent
 from tests.cluster.nodes import until
 from tests.cluster.quorum_nodes import Member, Names, QuorumNodes, quorum_nodes
-from wire.errors import KafkaError
+from wire.errors import ErrorCode, KafkaError
 from wire.records.topics import TopicRecord
 
 pytestmark = pytest.mark.slow
@@ -70,6 +70,18 @@ async def test_proposals_of_one_turn_share_a_round(tmp_path: Path) -> None:
                 node.propose([topic("x")], epoch + 1)
             with pytest.raises(KafkaError, match="bytes in one change"):
                 node.propose([topic("x" * 30_000)] * (BATCH_BYTES_MAX // 30_000 + 1), epoch)
+
+
+async def test_a_change_that_is_too_large_is_encoded_no_further_than_that(tmp_path: Path) -> None:
+    with trio.fail_after(20):
+        async with quorum_nodes(tmp_path, 1) as cluster:
+            await start_all(cluster)
+            node = (await cluster.leader()).node
+            done: list[int] = []
+            with pytest.raises(KafkaError, match="bytes in one change") as caught:
+                done.extend(node.encode([topic("x" * 30_000)] * 1_000))
+            assert caught.value.code is ErrorCode.RECORD_LIST_TOO_LARGE
+            assert sum(done) == BATCH_BYTES_MAX // 30_020  # a record has 20 bytes besides the name
 
 
 async def test_proposals_linger_and_are_committed_together(tmp_path: Path) -> None:
