@@ -25,14 +25,25 @@ class ReplicationThrottle:
         self.bound: float = LONG_MAX
         self._rate = SimpleRate(windows)
         self._replicas: dict[str, frozenset[int] | None] = {}
+        # What `name_replicas` was told of topics that were not asked about since.
+        self._unread: dict[str, tuple[str, int]] = {}
 
     @property
     def is_set(self) -> bool:
-        """Whether any replica is throttled."""
-        return bool(self._replicas)
+        """Whether any replica is throttled, or may be: a list that has not been read yet counts."""
+        return bool(self._replicas or self._unread)
+
+    def name_replicas(self, topic: str, text: str, node_id: int) -> None:
+        """As `set_replicas` with `replicas_here`, which reads the list when it is first asked about: 0.5 ms for the
+        longest, and a snapshot of metadata has one for each topic.
+        """
+        self.set_replicas(topic, ())
+        if text:
+            self._unread[topic] = (text, node_id)
 
     def set_replicas(self, topic: str, partitions: Iterable[int] | None) -> None:
         """Of `topic` these partitions here are throttled, instead of those before; ALL is every one."""
+        self._unread.pop(topic, None)
         chosen = None if partitions is None else frozenset(partitions)
         if chosen == frozenset():
             self._replicas.pop(topic, None)
@@ -41,6 +52,8 @@ class ReplicationThrottle:
 
     def holds(self, topic: str, partition: int) -> bool:
         """Whether this replica is throttled."""
+        if (unread := self._unread.get(topic)) is not None:
+            self.set_replicas(topic, replicas_here(*unread))
         if topic not in self._replicas:
             return False
         partitions = self._replicas[topic]
@@ -61,7 +74,8 @@ class ReplicationThrottle:
 
 def replicas_here(text: str, node_id: int) -> list[int] | None:
     """The partitions that a list of `PARTITION:BROKER` names for a broker; ALL for `*`."""
-    if text.strip() == "*":
+    words = [word for word in text.split(",") if word.strip()]
+    if [word.strip() for word in words] == ["*"]:
         return ALL
-    pairs = (word.split(":") for word in text.split(",") if word.strip())
+    pairs = (word.split(":") for word in words)
     return [int(partition) for partition, broker in pairs if int(broker) == node_id]

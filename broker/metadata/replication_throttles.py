@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Self
 
 from node.config.server import ServerConfig
-from node.replication_throttle import ReplicationThrottle, replicas_here
+from node.replication_throttle import ReplicationThrottle
 from quorum.metadata.delta import MetadataDelta
 from quorum.metadata.image import BROKER_RESOURCE, TOPIC_RESOURCE, MetadataImage
 from quorum.metadata.loader import Manifest
@@ -65,7 +65,7 @@ class ReplicationThrottles:
     def _set_replicas(self, topic: str, changes: Mapping[str, str | None]) -> None:
         for key, throttle in ((LEADER_REPLICAS, self.leader), (FOLLOWER_REPLICAS, self.follower)):
             if key in changes:
-                throttle.set_replicas(topic, replicas_here(changes[key] or "", self.node_id))
+                throttle.name_replicas(topic, changes[key] or "", self.node_id)
 
     def _set_rates(self) -> None:
         if self.configs is None:

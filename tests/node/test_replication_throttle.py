@@ -15,7 +15,7 @@ def throttle():
 
 @pytest.mark.parametrize(
     ("text", "expected"),
-    [("", []), ("*", ALL), (" * ", ALL), ("0:11,1:12,7:11", [0, 7]), ("0:12", [])],
+    [("", []), ("*", ALL), (" * ", ALL), ("*,", ALL), ("0:11,1:12,7:11", [0, 7]), ("0:12", [])],
 )
 def test_of_a_list_a_broker_finds_its_own_replicas(text, expected):
     assert replicas_here(text, 11) == expected

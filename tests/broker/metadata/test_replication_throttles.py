@@ -4,12 +4,13 @@ import pytest
 
 from broker.metadata.replication_throttles import ReplicationThrottles
 from node.config.config_def import LONG_MAX
+from node.replication_throttle import replicas_here
 from quorum.metadata.delta import MetadataDelta
 from quorum.serving.node_configs import NodeConfigs
 from tests.cluster.data_side import config as config_of
 from tests.quorum.metadata.build import config, image_of
 
-BROKER = 4
+TOPIC, BROKER = 2, 4
 LEADERS = "leader.replication.throttled.replicas"
 FOLLOWERS = "follower.replication.throttled.replicas"
 RATE = "leader.replication.throttled.rate"
@@ -46,6 +47,35 @@ def test_the_replicas_are_those_of_topics(node):
     assert not follower.holds("u", 1)
     node.apply(config(LEADERS, None))
     assert (leader.is_set, follower.is_set) == (False, True)
+
+
+def test_lists_of_many_topics_are_read_when_one_is_asked_about(node, monkeypatch):
+    """B2. A snapshot of metadata has them all, and is published in one step."""
+    read = []
+
+    def counted(text, node_id):
+        read.append(text)
+        return replicas_here(text, node_id)
+
+    monkeypatch.setattr("node.replication_throttle.replicas_here", counted)
+    node.apply(*(config(LEADERS, f"{i}:{node.node}", (TOPIC, f"t{i}")) for i in range(9)))
+    leader = node.throttles.leader
+    assert leader.is_set
+    assert read == []
+    assert leader.holds("t3", 3)
+    assert not leader.holds("t3", 4)
+    assert read == [f"3:{node.node}"]
+
+
+@pytest.mark.parametrize("before", ["0:999", "*"])
+def test_a_list_that_is_altered_before_it_was_read_holds_as_it_is_now(node, before):
+    leader = node.throttles.leader
+    node.apply(config(LEADERS, before))
+    node.apply(config(LEADERS, f"7:{node.node}"))
+    assert [leader.holds("t", index) for index in (0, 7)] == [False, True]
+    node.apply(config(LEADERS, before))
+    node.apply(config(LEADERS, None))
+    assert not leader.is_set
 
 
 def test_a_rate_of_the_broker_goes_before_that_of_all(node):
