@@ -380,6 +380,24 @@ TABLE = {
             ERRORS,
         ),
         Limit(
+            "bytes of all configs of one request",
+            "quorum.controller.config_checks:CHARACTERS_MAX",
+            "POLICY_VIOLATION",
+            ERRORS,
+        ),
+        Limit(
+            "configs of one resource in a request",
+            "quorum.controller.config_checks:CONFIGS_MAX",
+            "POLICY_VIOLATION",
+            ERRORS,
+        ),
+        Limit(
+            "configs of a broker, or of all, that nothing declares",
+            "quorum.controller.config_checks:UNDECLARED_MAX",
+            "POLICY_VIOLATION",
+            ERRORS,
+        ),
+        Limit(
             "bytes of a batch of metadata", "quorum.replica.node:BATCH_BYTES_MAX", "refused", ERRORS
         ),
         Limit(

@@ -4,14 +4,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import partial
-from typing import Any
+from typing import Any, Protocol
 
 from node.config.altered_together import check_together
 from node.config.client_metrics_keys import check_client_metrics_configs
 from node.config.config_def import ConfigError, ConfigKey
-from node.config.dynamic_keys import check_broker_configs, dynamic_key
+from node.config.dynamic_keys import check_broker_configs, declared_key, dynamic_key
 from node.config.group_keys import NOTHING, check_group_configs
 from node.config.server_keys import SERVER_CONFIGS
 from node.config.topic_keys import TOPIC_CONFIGS, check_topic_configs
@@ -26,6 +26,7 @@ from quorum.metadata.image import (
     MetadataImage,
 )
 from quorum.metadata.topic_names import why_illegal
+from quorum.replica.node import BATCH_BYTES_MAX
 from wire.errors import ErrorCode, KafkaError
 
 MIN_ISR = "min.insync.replicas"
@@ -33,9 +34,36 @@ MIN_ISR = "min.insync.replicas"
 # fit.
 VALUE_SIZE_MAX = 0x7FFF
 
+# Of all configs that a request gives, together: as much as a change of metadata can hold.
+CHARACTERS_MAX = BATCH_BYTES_MAX
+# Of one resource in a request: more than there are keys, with those of listeners and of plug-ins.
+CONFIGS_MAX = 2_000
+# Configs of a broker, or of all of them, that nothing here declares; plug-ins have some, and each look at a broker's
+# configs passes all of them.
+UNDECLARED_MAX = 1_000
+# That are checked in 20 µs, a step of a decision.
+_CHARACTERS_PER_STEP = 100
+
 CORDONED = "cordoned.log.dirs"
 
 Changes = Mapping[str, str | None]
+
+
+class GivenConfig(Protocol):
+    """One that a request gives."""
+
+    name: str
+    value: str | None
+
+
+def characters_of(configs: Iterable[GivenConfig]) -> int:
+    """Returns how long they are, names and values."""
+    return sum(len(one.name) + len(one.value or "") for one in configs)
+
+
+def steps_of(configs: Iterable[GivenConfig]) -> int:
+    """Returns how many steps of a decision it is to check them."""
+    return 1 + characters_of(configs) // _CHARACTERS_PER_STEP
 
 
 def key_of(kind: int, name: str) -> ConfigKey | None:
@@ -72,7 +100,7 @@ def check(
         if kind == TOPIC_RESOURCE:
             _check_topic(name, after, image)
         elif kind == BROKER_RESOURCE:
-            _check_broker(name, changes, image)
+            _check_broker(name, present, changes, image)
             of_all = image.configs.of(BROKER_RESOURCE, "") if name else {}
             _check_together((present, of_all, server), (after, of_all, server), changes)
         elif kind == CLIENT_METRICS_RESOURCE:
@@ -144,7 +172,20 @@ def _check_topic(name: str, configs: Mapping[str, str], image: MetadataImage) ->
         )
 
 
-def _check_broker(name: str, changes: Changes, image: MetadataImage) -> None:
+def _check_undeclared(present: Mapping[str, str], given: Mapping[str, str]) -> None:
+    if all(key in present or declared_key(key) is not None for key in given):
+        return
+    count = sum(declared_key(key) is None for key in {**present, **given})
+    if count > UNDECLARED_MAX:
+        raise KafkaError(
+            ErrorCode.POLICY_VIOLATION,
+            f"{count} configs that are not of brokers, {UNDECLARED_MAX} are kept: delete some first.",
+        )
+
+
+def _check_broker(
+    name: str, present: Mapping[str, str], changes: Changes, image: MetadataImage
+) -> None:
     if name:
         try:
             broker_id = int(name)
@@ -154,6 +195,7 @@ def _check_broker(name: str, changes: Changes, image: MetadataImage) -> None:
             raise _invalid("Invalid negative broker ID.")
     given = {key: value for key, value in changes.items() if value is not None}
     check_broker_configs(given, of_one_broker=bool(name))
+    _check_undeclared(present, given)
     cluster = image.cluster
     if name and int(name) not in cluster.brokers and int(name) not in cluster.controllers:
         raise KafkaError(ErrorCode.BROKER_ID_NOT_REGISTERED, f"No node with id {int(name)} found.")

@@ -15,9 +15,18 @@ from node.config.group_keys import NOTHING
 from node.config.loggers import Operation
 from node.runtime.deferred import Result
 from node.runtime.steps import Steps
-from quorum.controller.config_checks import MIN_ISR, Changes, check, key_of
+from quorum.controller.config_checks import (
+    CHARACTERS_MAX,
+    CONFIGS_MAX,
+    MIN_ISR,
+    Changes,
+    characters_of,
+    check,
+    key_of,
+    steps_of,
+)
 from quorum.controller.policies import NO_POLICIES, Policies
-from quorum.controller.topics import RECORDS_MAX
+from quorum.controller.topics import RECORDS_MAX, too_much
 from quorum.metadata.features import ELR_VERSION
 from quorum.metadata.image import (
     BROKER_LOGGER_RESOURCE,
@@ -145,8 +154,10 @@ def _decide(
     times = Counter(map(resource_of, listed))
     records: list[ConfigRecord] = []
     errors: dict[ConfigResource, KafkaError] = {}
+    if sum(characters_of(one.configs) for one in listed) > CHARACTERS_MAX:
+        raise too_much()
     for resource in listed:
-        yield 1
+        yield steps_of(resource.configs)
         kind, name = key = resource_of(resource)
         if key in errors:
             continue
@@ -155,6 +166,11 @@ def _decide(
                 raise KafkaError(ErrorCode.INVALID_REQUEST, "Duplicate resource.")
             if kind not in RESOURCE_TYPES or kind == BROKER_LOGGER_RESOURCE:
                 raise KafkaError(ErrorCode.UNSUPPORTED_VERSION, f"Unknown resource type {kind}.")
+            if len(resource.configs) > CONFIGS_MAX:
+                raise KafkaError(
+                    ErrorCode.POLICY_VIOLATION,
+                    f"{len(resource.configs)} configs of one resource, {CONFIGS_MAX} are taken at once.",
+                )
             present = image.configs.of(kind, name)
             changes = changes_of(resource, present)
             check(kind, name, present, changes, image, forwarded=forwarded, server=server)
@@ -167,9 +183,7 @@ def _decide(
     if image.features.levels.get(ELR_VERSION, 0):
         cleared = _cleared_elrs(records)
     if len(records) + len(cleared) > RECORDS_MAX:
-        raise KafkaError(
-            ErrorCode.POLICY_VIOLATION, "Unable to perform excessively large batch operation."
-        )
+        raise too_much()
     return [*records, *cleared], errors
 
 

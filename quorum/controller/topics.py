@@ -17,6 +17,7 @@ from node.config.server import ServerConfig
 from node.config.topic_keys import check_topic_configs
 from node.runtime.deferred import Result
 from node.runtime.steps import Steps
+from quorum.controller.config_checks import CHARACTERS_MAX, characters_of, steps_of
 from quorum.controller.effective_configs import EffectiveConfigs
 from quorum.controller.mutation_quotas import Spend, without_quota
 from quorum.controller.new_partitions import NewPartitions
@@ -108,6 +109,7 @@ def create_topics(
     for topic in request.topics:
         if topic.name in results:
             continue
+        yield steps_of(topic.configs)
         try:
             _check_times(topic.name, times[topic.name])
             if not may_create(topic.name):
@@ -135,6 +137,8 @@ def _check_size(request: CreateTopicsRequest, rules: TopicRules) -> None:
         raise KafkaError(
             ErrorCode.POLICY_VIOLATION, "Excessively large number of partitions per request."
         )
+    if sum(characters_of(topic.configs) for topic in request.topics) > CHARACTERS_MAX:
+        raise too_much()
 
 
 def too_much() -> KafkaError:

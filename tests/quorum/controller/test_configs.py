@@ -277,15 +277,60 @@ def test_what_an_older_version_wrote_can_be_taken_away():
 
 
 def test_far_too_much_fails_as_a_request():
-    many = [(f"k{i}", DELETE, None) for i in range(10_001)]
-    assert len(alter(resource(BROKER, "", *many[1:]))[0]) == 10_000
+    image = image_of(*(broker(i) for i in range(1, 7)), base=IMAGE)
+    many = [
+        resource(BROKER, str(i), *((f"k{k}", DELETE, None) for k in range(2_000)))
+        for i in range(1, 6)
+    ]
+    one = resource(BROKER, "6", ("k", DELETE, None))
+    assert len(alter(*many, image=image)[0]) == 10_000
     with pytest.raises(KafkaError) as caught:
-        alter(resource(BROKER, "", *many))
+        alter(*many, one, image=image)
     assert caught.value.code is ErrorCode.POLICY_VIOLATION
     eligible = FeatureLevelRecord(name="eligible.leader.replicas.version", feature_level=1)
-    minimum = ("min.insync.replicas", SET, "2")  # a record more, which forgets who was eligible
-    with pytest.raises(KafkaError):
-        alter(resource(BROKER, "", *many[2:], minimum), image=image_of(eligible, base=IMAGE))
+    minimum = resource(BROKER, "", ("min.insync.replicas", SET, "2"))
+    image = image_of(eligible, base=image)
+    many[0].configs.pop()
+    with pytest.raises(KafkaError):  # a record more, which forgets who was eligible
+        alter(*many, minimum, image=image)
+
+
+def test_more_text_than_a_change_can_hold_fails_as_a_request():
+    """B2. A list of 32,767 bytes takes a millisecond to check."""
+    key, value = "leader.replication.throttled.replicas", "0:1," * 8_000
+    several = [resource(TOPIC, str(i), (key, SET, value)) for i in range(300)]
+    with pytest.raises(KafkaError) as caught:
+        alter(*several)
+    assert caught.value.code is ErrorCode.POLICY_VIOLATION
+
+
+def test_a_resource_with_longer_texts_is_more_steps_of_a_decision():
+    key, value = "leader.replication.throttled.replicas", ",".join(["0:1"] * 8_000)
+    request = IncrementalAlterConfigsRequest(
+        resources=[resource(TOPIC, "t", (key, SET, value))], validate_only=False
+    )
+    assert 300 <= sum(alter_configs(request, IMAGE)) <= 400
+
+
+def test_a_resource_has_a_bound_of_configs_in_a_request():
+    many = resource(BROKER, "", *((f"k{i}", DELETE, None) for i in range(2_001)))
+    assert alter(many) == ([], [ErrorCode.POLICY_VIOLATION])
+    assert "2001 configs of one resource" in told(many)
+
+
+def test_a_broker_keeps_a_bounded_number_of_configs_that_nothing_declares():
+    """They are passed with each look at a broker's configs."""
+    stored = image_of(*(config(f"k{i}", "1", (BROKER, "")) for i in range(999)), base=IMAGE)
+    one, two = ("x", SET, "1"), ("y", SET, "1")
+    declared = ("log.retention.ms", SET, "5")
+    assert alter(resource(BROKER, "", one, declared), image=stored)[1] == [ErrorCode.NONE]
+    assert alter(resource(BROKER, "", one, two), image=stored)[1] == [ErrorCode.POLICY_VIOLATION]
+    assert alter(resource(BROKER, "1", one, two), image=stored)[1] == [ErrorCode.NONE]
+    more = image_of(*(config(f"m{i}", "1", (BROKER, "")) for i in range(9)), base=stored)
+    again = resource(BROKER, "", ("k0", SET, "2"), ("m0", DELETE, None), declared)
+    assert alter(again, image=more)[1] == [ErrorCode.NONE], (
+        "what an older version took can be altered"
+    )
 
 
 def told(*asked, image=IMAGE):

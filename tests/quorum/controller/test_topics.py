@@ -267,6 +267,17 @@ def test_collisions_are_of_dots_and_underscores_only():
     assert len({in_metrics(name) for name in ("a.b", "a-b", "aXb")}) == 3
 
 
+def test_new_topics_with_more_text_than_a_change_can_hold_fail_as_a_request():
+    """B2. A list of 32,767 bytes takes a millisecond to check."""
+    key, value = "leader.replication.throttled.replicas", ",".join(["0:1"] * 8_000)
+    several = [wanted(f"t{i}", configs=[(key, value)]) for i in range(300)]
+    with pytest.raises(KafkaError) as caught:
+        create(*several)
+    assert caught.value.code is ErrorCode.POLICY_VIOLATION
+    request = CreateTopicsRequest(topics=several[:1])
+    assert sum(create_topics(request, state_of(IMAGE), rules())) > 300
+
+
 # --- CreatePartitions
 
 WITH_TOPIC = image_of(topic("t", 1), partition(1, 0, [1, 2]), partition(1, 1, [2, 3]), base=IMAGE)
