@@ -191,6 +191,8 @@ def _check_broker(
             broker_id = int(name)
         except ValueError:
             raise _invalid("Unable to parse broker name as a base 10 number.") from None
+        if str(broker_id) != name:  # Kafka keeps configs of "011", which no broker reads
+            raise _invalid(f"Write the id of the broker as {broker_id}.")
         if broker_id < 0:
             raise _invalid("Invalid negative broker ID.")
     given = {key: value for key, value in changes.items() if value is not None}

@@ -363,6 +363,13 @@ def told(*asked, image=IMAGE):
             "Config value append is not allowed for config key: log.retention.ms",
         ),
         (resource(TOPIC, "t", ("foo", SET, "1")), "Unknown topic config name: foo"),
+        *(
+            (
+                resource(BROKER, name, ("log.retention.ms", SET, "1")),
+                "Write the id of the broker as 1.",
+            )
+            for name in ("01", "+1", " 1", "\u0661")
+        ),
         (
             resource(TOPIC, "t", ("cordoned.log.dirs", SET, "/a")),  # it is a broker's
             "Unknown topic config name: cordoned.log.dirs",
