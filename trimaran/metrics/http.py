@@ -1,8 +1,8 @@
 """A small HTTP/1.1 server for trio: GET and HEAD, answers in memory. h11 has the protocol.
 
-Bounds: so many connections at a time, and a new one takes the place of one that waits for a request, so that idle
-peers keep no probe out; h11's 16 KiB for a request line with its headers, and no body; so long for a request to arrive
-and for its answer to be taken.
+Bounds: so many connections at a time, and a new one takes the place of one that waits for its peer, for a request or
+for its answer to be taken, so that neither idle peers nor slow ones keep a probe out; h11's 16 KiB for a request line
+with its headers, and no body; so long for a request to arrive and for its answer to be taken.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ def _address_of(stream: trio.SocketStream) -> str:
 
 @dataclass(slots=True)
 class _Places:
-    """The open connections with their peers' addresses, and those that wait for a request, longest first."""
+    """The open connections with their peers' addresses, and those that wait for their peers, longest first."""
 
     open: dict[_Connection, str] = field(default_factory=dict)
     waiting: dict[_Connection, None] = field(default_factory=dict)
@@ -130,8 +130,10 @@ class _Connection:
                 response = await self._next_answer()
                 if response is None:
                     return
+                self._places.waiting[self] = None
                 with trio.move_on_after(ANSWER_SECONDS):
                     await self._send(response)
+                self._places.waiting.pop(self, None)
                 if self._http.states == {h11.CLIENT: h11.DONE, h11.SERVER: h11.DONE}:
                     self._http.start_next_cycle()
                     going_on = True

@@ -1,5 +1,6 @@
 """The HTTP server of metrics, over sockets: what scrapers, browsers and strangers send."""
 
+import socket
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 
 import pytest
@@ -90,6 +91,22 @@ async def test_idle_connections_keep_no_probe_out(sent):
         for _ in range(http.CONNECTIONS_MAX):
             stream = await idle.enter_async_context(await trio.open_tcp_stream("127.0.0.1", port))
             await stream.send_all(sent)
+        for _ in range(3):
+            assert b"200" in await _ask(port, b"GET /healthz HTTP/1.1\r\nHost: a\r\n\r\n")
+
+
+async def test_connections_that_do_not_take_their_answers_keep_no_probe_out():
+    async def respond(request):
+        return Response(200, bytes(5 << 20) if request.path == "/metrics" else b"")
+
+    async with serving(respond) as port, AsyncExitStack() as slow:
+        for _ in range(http.CONNECTIONS_MAX):
+            stream = trio.SocketStream(trio.socket.socket())
+            stream.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)  # the kernels take less
+            await stream.socket.connect(("127.0.0.1", port))
+            await slow.enter_async_context(stream)
+            await stream.send_all(b"GET /metrics HTTP/1.1\r\nHost: a\r\n\r\n")
+            assert await stream.receive_some(1) == b"H"  # the answer is under way
         for _ in range(3):
             assert b"200" in await _ask(port, b"GET /healthz HTTP/1.1\r\nHost: a\r\n\r\n")
 
