@@ -31,10 +31,12 @@ from trimaran.record_rows import batch_row
 from wire.as_json import HIDDEN, as_json, base64_text, holds_secret
 from wire.errors import KafkaError, RemoteProtocolError
 from wire.records.coordinator import decode_coordinator_record
-from wire.records.metadata import UnknownRecord, read_metadata_record
+from wire.records.metadata import FRAME_VERSION, UnknownRecord, read_metadata_record
 from wire.records.registry import COORDINATOR_RECORDS
 
 Row = dict[str, Any]
+
+_METADATA_FRAME = bytes([FRAME_VERSION])
 
 # Headers shown of a record: a batch of some kilobytes may hold millions. A row says how many are left out.
 HEADERS_SHOWN = 10_000
@@ -279,18 +281,24 @@ def _row_of(
         row |= _control_columns(control)
     elif decoded and source.topic is not None:
         row["decoded"] = decode_record(source.topic, record)
-    if source.topic == TOPIC and row["value"] is not None and _may_hold_secret(record):
+    if row["value"] is not None and _may_hold_secret(record, in_doubt=source.topic == TOPIC):
         row["value"] = HIDDEN
     return row
 
 
-def _may_hold_secret(record: Record) -> bool:
-    """Tells it of a record of the metadata log; nobody knows it of one that cannot be decoded."""
+def _may_hold_secret(record: Record, *, in_doubt: bool) -> bool:
+    """Tells it of a record of the metadata log, which may also lie in a directory of another name, as a copy or alone.
+
+    `in_doubt` is what is said of a record that cannot be decoded: the directory has the name of the metadata log.
+    """
+    value = record.value or b""
+    if not in_doubt and value[:1] != _METADATA_FRAME:
+        return False
     try:
-        found = read_metadata_record(record.value or b"", record.offset)
+        found = read_metadata_record(value, record.offset)
     except RemoteProtocolError:
-        return True
-    return isinstance(found, UnknownRecord) or holds_secret(found)
+        return in_doubt
+    return in_doubt if isinstance(found, UnknownRecord) else holds_secret(found)
 
 
 def _control_columns(control: ControlRecord) -> Row:

@@ -323,3 +323,11 @@ def test_other_metadata_records_are_shown_whole(tmp_path, capsys):
     assert hidden == [1, 3, 4], "and the record that nobody can decode"
     assert b"orders" in base64.b64decode(rows[0]["value"])
     assert b"retention.ms" in base64.b64decode(rows[2]["value"])
+
+
+@pytest.mark.parametrize("name", ["copy-0", "evidence"])
+def test_secrets_of_a_copied_metadata_log_are_hidden(tmp_path, capsys, name):
+    """A copy for a ticket has any name; its records say what they are, but one that is unknown may be anybody's."""
+    copy = metadata_log(tmp_path).rename(tmp_path / name)
+    _, rows = lines_of(capsys, copy)
+    assert [row["offset"] for row in rows if row["value"] == "(hidden)"] == [1, 3]
