@@ -7,7 +7,16 @@ import json
 import pytest
 import yaml
 
-from trimaran.cli.output import be_quiet, complain, put, say, show_fields, show_item, show_rows
+from trimaran.cli.output import (
+    be_quiet,
+    complain,
+    put,
+    say,
+    show_data,
+    show_fields,
+    show_item,
+    show_rows,
+)
 from trimaran.errors import UserError
 
 HOSTILE = "c\n\x1b[2Kadmin  Stable\u2028x"
@@ -75,3 +84,16 @@ def test_many_rows_are_counted_beside_the_table_unless_it_is_quiet(capsys):
     finally:
         be_quiet(False)
     assert capsys.readouterr().err == ""
+
+
+@pytest.mark.parametrize("output", ["json", "jsonl", "yaml"])
+def test_marks_that_turn_text_around_are_escaped_in_data(capsys, output):
+    show_data({"group": "a\u202eb"}, output)
+    out = capsys.readouterr().out
+    assert "\u202e" not in out
+    assert yaml.safe_load(out) == {"group": "a\u202eb"}
+
+
+def test_letters_of_other_languages_are_readable_in_yaml(capsys):
+    show_data({"group": "größe"}, "yaml")
+    assert capsys.readouterr().out == "group: größe\n"

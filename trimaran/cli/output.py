@@ -118,7 +118,9 @@ def _yaml(value: Any) -> str:
 
     # What JSON has no type for is text, as in the other formats.
     plain = json.loads(json.dumps(value, default=str))
-    text: str = yaml.safe_dump(plain, sort_keys=False, allow_unicode=True, width=1 << 20)
+    # YAML takes marks that turn the direction of what a terminal shows for text; then all but ASCII is escaped.
+    harmless = json.dumps(plain, ensure_ascii=False).isprintable()
+    text: str = yaml.safe_dump(plain, sort_keys=False, allow_unicode=harmless, width=1 << 20)
     return text
 
 
