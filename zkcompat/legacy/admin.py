@@ -18,6 +18,7 @@ import trio
 from quorum.metadata.image import MetadataImage
 from wire.client.backoff import ExponentialBackoff
 from wire.errors import LocalProtocolError
+from wire.transport.limited_log import LimitedLog
 from zkcompat import events
 from zkcompat.claim import Step
 from zkcompat.legacy import acls, configs, credentials, deletions, elections, reassignments, topics
@@ -44,6 +45,7 @@ SHOW_SECONDS = 30.0
 HALF_TOPIC_SECONDS = 5.0
 # Between the fence and the request, as a share of a session timeout: a mirror that takes over waits longer.
 FENCE_SHARE = 1 / 6
+# Lines of one event within ten seconds: another client that writes many znodes must not fill the log.
 WARNINGS_MAX = 20
 OPTION = "trimaran.zk.legacy.admin.enable is not set"
 
@@ -68,6 +70,7 @@ class LegacyAdmin:
     _before: MetadataImage | None = None
     _in_step_zxid: int = 0
     _acls: Acls = field(default_factory=Acls)
+    _limited: LimitedLog = field(default_factory=lambda: LimitedLog(log, lines_max=WARNINGS_MAX))
 
     def spares(self, path: str) -> bool:
         """See `Companion`."""
@@ -118,7 +121,7 @@ class LegacyAdmin:
                     await trio.sleep(backoff.failed())
                     break
                 except PathRefusedError as refused:
-                    events.TOOLS_NOT_READ.log(log, error=refused)
+                    self._limited.log(events.TOOLS_NOT_READ, error=refused)
                     self._settle(subject, tenure, stands=True)
                 else:
                     backoff.succeeded()
@@ -289,14 +292,16 @@ class LegacyAdmin:
         """
         obeyed = order.kind in self.kinds
         if obeyed:
-            _warn(order.refused)
+            self._warn(order.refused)
             if not await self._ask(order, tenure):
                 return True
         else:
             why = f"{order.kind} is not among the kinds that are obeyed" if self.kinds else OPTION
             if order.kind is Kind.SCRAM:
                 why += "; use kafka-configs --bootstrap-server"
-            events.TOOLS_NOT_OBEYED.log(log, order=order.what, reason=why)
+            self._limited.log(
+                events.TOOLS_NOT_OBEYED, of=order.kind.name, order=order.what, reason=why
+            )
         await self._tidy(order.tidy, tenure)
         return obeyed
 
@@ -310,12 +315,12 @@ class LegacyAdmin:
             try:
                 refused += await self._ask_fenced(ask, claim, tenure)
             except StepRefusedError as refused_claim:
-                events.TOOLS_NOT_READABLE.log(log, error=refused_claim)
+                self._limited.log(events.TOOLS_NOT_READABLE, error=refused_claim)
                 return False
             except LocalProtocolError as error:  # a number or a text that no request can say
                 refused.append(f"{order.what}: {error}")
             claim = ()
-        _warn(refused)
+        self._warn(refused)
         if order.asks:
             events.TOOLS_OBEYED.log(log, order=order.what)
             await self._sync(tenure)
@@ -340,7 +345,14 @@ class LegacyAdmin:
             if refused.reason == "BadVersion":  # a tool wrote more
                 self._desk.hear(refused.step.path)
             elif refused.reason != "NoNode":  # it is gone already
-                events.TOOLS_NOT_REMOVED.log(log, error=refused)
+                self._limited.log(events.TOOLS_NOT_REMOVED, error=refused)
+
+    def _warn(self, refused: Iterable[str]) -> None:
+        said = list(refused)
+        for sentence in said[:WARNINGS_MAX]:
+            self._limited.log(events.TOOLS_REFUSED, order=sentence)
+        if len(said) > WARNINGS_MAX:
+            self._limited.log(events.TOOLS_REFUSALS_LEFT_OUT, count=len(said) - WARNINGS_MAX)
 
 
 async def _read(paths: Sequence[str], tenure: Tenure) -> FoundTree:
@@ -359,11 +371,3 @@ def _one(order: Order | None) -> Sequence[Order]:
 def _at_version(step: Step, version: int) -> Step:
     """Only if nobody wrote meanwhile."""
     return Step(step.kind, step.path, step.data, version)
-
-
-def _warn(refused: Iterable[str]) -> None:
-    said = list(refused)
-    for sentence in said[:WARNINGS_MAX]:
-        events.TOOLS_REFUSED.log(log, order=sentence)
-    if len(said) > WARNINGS_MAX:
-        events.TOOLS_REFUSALS_LEFT_OUT.log(log, count=len(said) - WARNINGS_MAX)

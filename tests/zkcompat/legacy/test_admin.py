@@ -275,6 +275,18 @@ async def test_without_the_option_a_tools_wait_ends(tmp_path, connect, caplog):
         assert caplog.text.count("Not obeyed: a tool wrote to ZooKeeper to create topic t") == 1
 
 
+async def test_many_requests_that_are_not_obeyed_are_a_few_lines(tmp_path, connect, caplog):
+    async with obeying(tmp_path, connect, kinds=()) as admin:
+        paths = [f"/admin/delete_topics/no{i}" for i in range(60)]
+        for path in paths:
+            await admin.write(path, None)
+        await admin.write("/admin/preferred_replica_election", b'{"version":1,"partitions":[]}')
+        for path in [*paths, "/admin/preferred_replica_election"]:
+            await admin.gone(path)
+        assert 20 <= caplog.text.count("to delete topic no") <= 40
+        assert caplog.text.count("Not obeyed: a tool wrote to ZooKeeper to elect") == 1
+
+
 async def test_what_is_locked_stops_nothing(tmp_path, connect, caplog):
     """Requests that the mirror may not read."""
     auth = {"auth": [("digest", "owner:secret")], "secured": True}
