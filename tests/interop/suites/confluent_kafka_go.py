@@ -18,7 +18,12 @@ NEEDS = ("go", "gcc")
 STARTS_NODES = True
 PACKAGE = Package(NAME, "github.com/confluentinc/confluent-kafka-go/v2", VERSION, "kafka")
 USER, PASSWORD = "testuser", "testpass"
-SETTINGS = {"connections.max.reauth.ms": "10000", "sasl.enabled.mechanisms": "PLAIN"}
+SETTINGS = {
+    "connections.max.reauth.ms": "10000",
+    "sasl.enabled.mechanisms": "PLAIN",
+    # Its ACLs of the cluster would shut the brokers out, which are anonymous here.
+    "super.users": "User:ANONYMOUS",
+}
 USERS = {
     "listener.name.clients.plain.sasl.jaas.config": f'{PLAIN_MODULE} required user_{USER}="{PASSWORD}";'
 }

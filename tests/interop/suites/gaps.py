@@ -19,10 +19,27 @@ def of_file(suite: str) -> dict[str, str]:
 SHARE = "every part passes by itself but those about share groups"
 NOT_SERVED = "share groups and the protocol of Kafka Streams are not served"
 ON_KAFKA_ALONE = "lists what was set on Kafka alone, about share groups"
+QUICK_FLUSH = "its Flush(-1) waits for nothing, and offsets are added to the transaction quicker than on Kafka"
+SAME_SECOND = "names topics by the second, and the test before it has ended within the same one"
+_PROMISIFIED = "test/promisified"
 GAPS: dict[str, dict[str, str]] = {
     "librdkafka-sasl": {
         "0135_sasl_credentials": SHARE,
         "0142_reauthentication": SHARE,
+    },
+    "confluent-kafka-go": {
+        f"{protocol}: {test}": reason
+        for protocol, test, reason in (
+            ("classic", "TestTransactionalProducer", QUICK_FLUSH),
+            ("classic", "TestTransactionalSendOffsets", SAME_SECOND),
+            ("consumer", "TestTransactionalProducer", QUICK_FLUSH),
+        )
+    },
+    "kafka-javascript": {
+        f"{_PROMISIFIED}/consumer/consumeMessages.spec.js::Consumer - partitionsConsumedConcurrently = 1 - "
+        "max.poll.interval.ms should be exceeded when batch processing time > max.poll.interval.ms": (
+            "has a second between two of its waits; the machine was busy, three of three passed by themselves"
+        ),
     },
     "kafkactl": {
         "02 get topics -o wide": "the same configs in the order of their names",
@@ -44,11 +61,44 @@ BUSY = "measures milliseconds; the machine was busy"
 EARLY = "reads what the broker has not yet heard of from the controller; passes now and then"
 LOADING = "gave up before the coordinator of groups had loaded"
 PART = "one of its parts"
+TWICE = "the client delivers two of its messages twice, now and then"
+_CONSUMED = "consumer/consumeMessages.spec.js::Consumer - partitionsConsumedConcurrently = 1 - "
+_CACHED = (
+    "consumer/consumerCacheTests.spec.js::Consumer message cache - isAutoCommit = {} - "
+    "partitionsConsumedConcurrently = 1 - "
+)
 ON_KAFKA: dict[str, dict[str, str]] = {
+    "confluent-kafka-go": {
+        f"classic: {test}": EARLY
+        for test in (
+            "TestAdminACLs",
+            "TestAdminClient_DeleteConsumerGroups",
+            "TestAdminClient_DescribeCluster",
+            "TestAdminClient_UserScramCredentials",
+        )
+    },
     "confluent-kafka-python": {
         "test_incremental_alter_configs::test_incremental_alter_configs": (
             "wants no log.retention.bytes from the brokers, which have one"
         ),
+    },
+    "kafka-javascript": {
+        f"{_PROMISIFIED}/{test}": reason
+        for test, reason in (
+            (
+                "admin/fetch_offsets.spec.js::fetchOffset function "
+                "should handle multiple topics each with more than 1 partition",
+                LOADING,
+            ),
+            (
+                "admin/fetch_topic_metadata.spec.js::Admin > fetchTopicMetadata "
+                "should fetch metadata for a topic with a single partition, includeAuthorizedOperations = false",
+                EARLY,
+            ),
+            (f"{_CONSUMED}consume messages", BUSY_CLIENT),
+            (f"{_CACHED.format('false')}does not hold up polling for non-message events", TWICE),
+            (f"{_CACHED.format('true')}is cleared on seek", BUSY_CLIENT),
+        )
     },
     "kafkajs": of_file("kafkajs"),
     "kafka-go": {

@@ -16,7 +16,8 @@ from tests.interop.suites.building import command
 
 NAME = "kafka-javascript"
 # Versions before it seek one message too low when they give their cache up, and deliver that one twice: of "does not
-# hold up polling for non-message events" 3 of 4 failed on ours with 1.10.0, 2 of 4 on Kafka, none of 12 with 1.10.1.
+# hold up polling for non-message events" 3 of 4 failed on ours with 1.10.0, 2 of 4 on Kafka; with 1.10.1 one of 13, on
+# Kafka.
 VERSION = "1.10.1"
 NEEDS = ("node", "npm", "npx", "make", "g++", "python3")
 SOURCES = "confluent-kafka-javascript"
