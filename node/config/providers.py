@@ -120,8 +120,9 @@ def _of_environment(environ: Mapping[str, str], name: str, pattern: str) -> str:
 
 
 def _of_file(path: str, key: str, allowed: str) -> str:
+    text = _read(path, allowed)
     try:
-        values = javaproperties.loads(_read(path, allowed))
+        values = javaproperties.loads(text)
     except ValueError as error:
         raise ProviderError(f"{path} is not a properties file") from error
     if key not in values:

@@ -417,7 +417,7 @@ def _check_broker_id(values: Mapping[str, Any], origins: Mapping[str, str]) -> N
 
 def _voter(text: str, origin: str) -> Voter:
     number, at, address = text.partition("@")
-    if not at or not number.isdigit():
+    if not at or not _is_below(number, 1 << 31):
         raise ConfigError(
             "controller.quorum.voters", text, "a voter is written id@host:port", origin=origin
         )
@@ -427,7 +427,7 @@ def _voter(text: str, origin: str) -> Voter:
 
 def _host_port(text: str, key: str, origin: str) -> tuple[str, int]:
     host, colon, port = text.rpartition(":")
-    if not colon or not port.isdigit() or not 0 <= int(port) < 65536:
+    if not colon or not _is_below(port, 1 << 16):
         raise ConfigError(
             key,
             text,
@@ -435,6 +435,14 @@ def _host_port(text: str, key: str, origin: str) -> tuple[str, int]:
             origin=origin,
         )
     return host.strip("[]"), int(port)
+
+
+def _is_below(text: str, bound: int) -> bool:
+    """Whether the text is a number from 0; Python takes no number of thousands of digits."""
+    try:
+        return text.isdecimal() and int(text) < bound
+    except ValueError:
+        return False
 
 
 def _endpoint(text: str, protocols: Mapping[str, str], key: str, origin: str) -> Endpoint:

@@ -7,6 +7,7 @@ import pytest
 
 from node.config.client_metrics_keys import check_client_metrics_configs
 from node.config.config_def import (
+    ConfigDef,
     ConfigError,
     ConfigKey,
     ConfigTypeId,
@@ -18,9 +19,13 @@ from node.config.config_def import (
     one_of,
 )
 from node.config.group_keys import check_group_configs
+from node.config.key_rows import rows
+from node.config.legacy_admin_keys import KINDS
 from node.config.loggers import ROOT, _check
 from node.config.node_keys import override
 from node.config.providers import command_line_providers, resolve_text
+from node.config.security_keys import STANDARD_AUTHORIZER
+from node.config.server_keys import SERVER_CONFIGS
 from tests.checks import check_each
 from wire.errors import ErrorCode, KafkaError
 from wire.messages.incremental_alter_configs import AlterableConfig
@@ -127,6 +132,248 @@ def test_a_key_of_which_only_the_default_is_taken_says_why():
     assert key("int").documentation == "A key."
 
 
+REFUSED = [
+    (
+        key("int", 5, at_least(1)),
+        "0",
+        (
+            "Value must be at least 1",
+            "the default is 5",
+            "Invalid value 0 for configuration a.key: ",
+        ),
+    ),
+    (
+        key("double", 0.5, between(0, 1)),
+        "1.5",
+        (
+            "Value must be no more than 1",
+            "the default is 0.5",
+            "Invalid value 1.5 for configuration a.key: ",
+        ),
+    ),
+    (
+        key("list", ["a"], all_of("a", "b")),
+        "a,c,d",
+        (
+            "String must be one of: a, b",
+            "the default is a",
+            "Invalid value c for configuration a.key: ",
+        ),
+    ),
+    (
+        key("list", [], lambda value: None if len(value) < 2 else "too many"),
+        "a,b",
+        ("too many", "the default is ", "Invalid value a,b for configuration a.key: "),
+    ),
+    (
+        key("string", None, one_of("a", "b"), required=True),
+        "c",
+        (
+            "String must be one of: a, b",
+            "a.key must be set, and has no default: A key.",
+            "Invalid value c for configuration a.key: ",
+        ),
+    ),
+    (
+        key("boolean", True),
+        "maybe",
+        (
+            "Expected value to be either true or false",
+            "the default is true",
+            "Invalid value maybe for configuration a.key: ",
+        ),
+    ),
+    (
+        key("int", -1, between_or_default(1, 9)),
+        "0",
+        (
+            "Value must be between 1 and 9 or equal to -1",
+            "the default is -1",
+            "Invalid value 0 for configuration a.key: ",
+        ),
+    ),
+    *(
+        (
+            key(kind, 1),
+            text,
+            (
+                f"Not a number of type {kind.upper()}",
+                "the default is 1",
+                f"Invalid value {text} for configuration a.key: ",
+            ),
+        )
+        for kind, text in (("short", "x"), ("int", "1_0"), ("long", "9223372036854775808"))
+    ),
+    (
+        key("double", 1.0),
+        "x",
+        (
+            "Not a number of type DOUBLE",
+            "the default is 1.0",
+            "Invalid value x for configuration a.key: ",
+        ),
+    ),
+]
+
+
+def test_a_refusal_has_the_key_the_text_its_place_the_reason_and_what_to_do():
+    def is_so(row):
+        one, text, (why, fix, answer) = row
+        with pytest.raises(ConfigError) as refused:
+            one.parse(text, origin="f:3")
+        error = refused.value
+        assert (error.key, error.value, error.origin) == ("a.key", text, "f:3")
+        assert (error.why, error.fix, error.answer) == (why, fix, answer + why)
+        assert str(error) == f"a.key={text} (f:3): {why}"
+        with pytest.raises(ConfigError, match=re.escape(f"a.key={text}: {why}")):
+            one.parse(text)
+
+    check_each(REFUSED, is_so)
+
+
+def test_an_empty_element_of_a_list_is_refused_unless_the_key_has_gaps():
+    with pytest.raises(ConfigError) as refused:
+        key("list").parse("a,,b", origin="f:3")
+    error = refused.value
+    assert (error.key, error.value, error.origin) == ("a.key", "a,,b", "f:3")
+    assert (error.why, error.fix) == ("one of its values is empty", "remove the extra comma")
+    assert error.answer == "Configuration 'a.key' values must not be empty."
+    assert key("list", gaps=True).parse("a,,b,") == ["a", "b"]
+    assert key("list", told_as="string").parse("a,,b") == ["a", "b"]
+    assert key("list").parse("  ") == []
+    key("string").refuse_gaps("")
+    with pytest.raises(ConfigError):
+        key("list", gaps=True).refuse_gaps(",")
+
+
+def test_values_are_written_as_kafka_writes_them():
+    one = key("string")
+    written = [one.text_of(value) for value in (True, False, ["a", "b"], [], 0.5, 7, "x")]
+    assert written == ["true", "false", "a,b", "", "0.5", "7", "x"]
+    assert key("int").default_text == "none"
+    assert key("boolean", False).default_text == "false"
+
+
+def test_documentation_says_what_the_key_does_not_do():
+    assert key("int", no_effect="so").documentation == "A key. It has no effect here: so."
+    assert key("int", only_default="so").documentation == (
+        "A key. Only the default is accepted: so."
+    )
+    assert key("int", no_effect_while_running="so").documentation == (
+        "A key. An alteration has no effect before a restart: so."
+    )
+
+
+def test_a_fixed_key_is_refused_with_its_place_and_its_default():
+    with pytest.raises(ConfigError) as refused:
+        key("int", 5, only_default="it is fixed").parse("6", origin="f:3")
+    error = refused.value
+    assert (error.key, error.value, error.origin) == ("a.key", "6", "f:3")
+    assert (error.why, error.fix) == ("it is fixed", "leave it out; the default is 5")
+
+
+ROWS = """
+    a.key | int 1..5 | 3 | high dynamic
+        A doc.
+    b.key | long ..7 | null | medium per-broker
+        B doc.
+    c.key | list | x,y | low
+        C doc.
+    d.key | double 0.. | 0.5 | internal
+        D doc.
+"""
+
+
+def test_rows_of_text_are_keys_with_their_bounds_and_scopes():
+    keys = rows(ROWS, no_effect="so")
+    assert [
+        (one.name, one.kind, one.default, one.doc, one.importance, one.scope, one.internal)
+        for one in keys
+    ] == [
+        ("a.key", "int", 3, "A doc.", "high", "cluster-wide", False),
+        ("b.key", "long", None, "B doc.", "medium", "per-broker", False),
+        ("c.key", "list", ["x", "y"], "C doc.", "low", "read-only", False),
+        ("d.key", "double", 0.5, "D doc.", "low", "read-only", True),
+    ]
+    assert {one.no_effect for one in keys} == {"so"}
+    assert rows(ROWS)[0].no_effect == ""
+    first, second, third, fourth = (one.check for one in keys)
+    least, most = "Value must be at least 1", "Value must be no more than 5"
+    assert [first(value) for value in (0, 1, 5, 6)] == [least, None, None, most]
+    assert [second(value) for value in (-(10**30), 7, 8)] == [
+        None,
+        None,
+        "Value must be no more than 7",
+    ]
+    assert third is None
+    assert [fourth(value) for value in (-1, 0, 10**30)] == ["Value must be at least 0", None, None]
+
+
+def test_a_table_of_keys_is_found_by_name_in_its_order():
+    table = ConfigDef([key("int"), ConfigKey("b", "int", 1, "B.")])
+    assert list(table) == ["a.key", "b"]
+    assert len(table) == 2
+    assert table["b"].default == 1
+
+
+CHECKS_OF_KEYS = [
+    ("group.consumer.assignors", "uniform,range", None),
+    ("group.consumer.assignors", "org.apache.kafka.coordinator.group.assignor.RangeAssignor", None),
+    (
+        "group.consumer.assignors",
+        "uniform,x,y",
+        "assignors are uniform and range, and own ones cannot be loaded: x, y",
+    ),
+    (
+        "group.consumer.assignors",
+        "",
+        "assignors are uniform and range, and own ones cannot be loaded: none is named",
+    ),
+    ("group.consumer.migration.policy", "Upgrade", None),
+    (
+        "group.consumer.migration.policy",
+        "up",
+        "String must be one of: disabled, upgrade, downgrade, bidirectional",
+    ),
+    ("group.coordinator.rebalance.protocols", "classic,share", None),
+    ("group.coordinator.rebalance.protocols", "consumer", "classic cannot be left out"),
+    (
+        "group.coordinator.rebalance.protocols",
+        "classic,x,y",
+        "protocols of groups are classic, consumer, streams, share, not x, y",
+    ),
+    ("max.connections.per.ip.overrides", "a:1,[::1]:2", None),
+    ("max.connections.per.ip.overrides", "a:1,b", "an override is written HOST:COUNT"),
+    ("ssl.principal.mapping.rules", "DEFAULT", None),
+    (
+        "ssl.principal.mapping.rules",
+        "RULE:x",
+        "rules are written RULE:pattern/replacement/[LU] or DEFAULT",
+    ),
+    ("authorizer.class.name", "", None),
+    ("authorizer.class.name", STANDARD_AUTHORIZER, None),
+    ("authorizer.class.name", "x.Y", f"the one authorizer here is {STANDARD_AUTHORIZER}"),
+    ("trimaran.zk.legacy.admin.kinds", ",".join(KINDS), None),
+    ("trimaran.zk.legacy.admin.kinds", f"{KINDS[0]},x,y", f"x, y is none of {', '.join(KINDS)}"),
+    ("log.retention.ms", "-1", None),
+    ("log.retention.ms", "1", None),
+    ("log.retention.ms", "0", "Value must be negative for never, or at least 1"),
+]
+
+
+def test_keys_with_checks_of_their_own_take_and_refuse_what_they_say():
+    def is_so(row):
+        name, text, why = row
+        if why is None:
+            SERVER_CONFIGS[name].parse(text)
+            return
+        with pytest.raises(ConfigError) as refused:
+            SERVER_CONFIGS[name].parse(text)
+        assert refused.value.why == why
+
+    check_each(CHECKS_OF_KEYS, is_so)
+
+
 def test_a_key_is_told_by_its_type_unless_it_is_not_declared():
     assert key("int").type_id is ConfigTypeId.INT
     assert key("string", told_as="list").type_id is ConfigTypeId.LIST
@@ -173,6 +420,13 @@ def test_an_override_is_a_host_and_a_count(text, expected):
     if expected is None:
         with pytest.raises(ConfigError, match="HOST:COUNT"):
             override(text)
+        with pytest.raises(ConfigError) as refused:
+            override(text)
+        assert (refused.value.key, refused.value.value) == (
+            "max.connections.per.ip.overrides",
+            text,
+        )
+        assert refused.value.fix == "use an address or a host name, and a number"
     else:
         assert override(text) == expected
 

@@ -94,3 +94,106 @@ def test_arguments_of_commands_know_the_same_words(tmp_path):
     providers = command_line_providers({"P": "x,y"})
     text = resolve_text("SCRAM-SHA-256=[name=a,password=${env:P}]", providers)
     assert text == "SCRAM-SHA-256=[name=a,password=x,y]"
+
+
+FILE, ENV, DIR = (
+    CLASSES + name
+    for name in ("FileConfigProvider", "EnvVarConfigProvider", "DirectoryConfigProvider")
+)
+
+
+def refusal(environ=None, **values):
+    with pytest.raises(ConfigError) as raised:
+        resolved(environ, **values)
+    error = raised.value
+    return error.key, error.value, error.why, error.origin, error.fix
+
+
+CORRECT = ("test:1", "write the value there, or correct the variable")
+
+
+def test_each_refusal_says_which_variable_why_and_what_to_do(tmp_path):
+    (tmp_path / "secrets").write_text("a=topsecret\n")
+    (tmp_path / "wrong").write_text("a=\\u12\n")
+    (tmp_path / "binary").write_bytes(b"\xff\xfe")
+    missing = "the environment has no variable X that may be read"
+    assert refusal(key="${env:X}") == ("key", "${env:X}", missing, *CORRECT)
+    pattern = {"config__providers__env__param__allowlist.pattern": " Y.* "}
+    assert refusal({"X": "1"}, key="${env:X}", **pattern)[2] == missing
+    assert resolved({"YX": "1"}, key="${env:YX}", **pattern) == "1"
+    for path, word, why in (
+        ("none", "a", "{}: No such file or directory"),
+        ("secrets", "b", "there is no b in {}"),
+        ("wrong", "a", "{} is not a properties file"),
+        ("binary", "a", "{} is not text"),
+    ):
+        text = f"${{file:{tmp_path}/{path}:{word}}}"
+        assert refusal(key=text) == ("key", text, why.format(tmp_path / path), *CORRECT)
+    for name in (".", "..", "a/b"):
+        text = f"${{dir:{tmp_path}:{name}}}"
+        assert refusal(key=text)[2] == f"{name} is not a file in {tmp_path}"
+
+
+def test_a_provider_without_a_known_class_is_refused_with_its_line():
+    known = "FileConfigProvider, EnvVarConfigProvider, DirectoryConfigProvider"
+    told = (
+        "classes of Java do not run here; only some are known by their names",
+        "test:1",
+        f"set it to {CLASSES} and one of {known}",
+    )
+    name = "config.providers.env.class"
+    assert refusal(key="x", config__providers__env__class="com.Evil") == (name, "com.Evil", *told)
+    given = {"config.providers": Given("env"), "key": Given("x")}
+    with pytest.raises(ConfigError) as raised:
+        resolve(given, lambda one, _: one, {})
+    assert (raised.value.key, raised.value.value, raised.value.origin) == (name, "", "")
+
+
+def test_files_and_directories_are_read_in_the_allowed_places_only(tmp_path):
+    for name in ("one", "two", "three"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "s").write_text("a=b\n")
+    allowed = f" {tmp_path}/one , {tmp_path}/two/,"
+    for kind in ("file", "dir"):
+        bound = {f"config__providers__{kind}__param__allowed.paths": allowed}
+        for name, text in (("one", "b"), ("two", "b"), ("three", None)):
+            at = f"{tmp_path}/{name}/s:a" if kind == "file" else f"{tmp_path}/{name}:s"
+            expected = "b" if kind == "file" else "a=b\n"
+            if text is not None:
+                assert resolved(key=f"${{{kind}:{at}}}", **bound) == expected
+            else:
+                why = refusal(key=f"${{{kind}:{at}}}", **bound)[2]
+                assert why == f"{tmp_path}/{name}/s is outside allowed.paths"
+
+
+def test_a_file_of_a_mebibyte_is_read_and_a_larger_one_is_not(tmp_path):
+    (tmp_path / "full").write_bytes(b"#" * (1 << 20))
+    (tmp_path / "large").write_bytes(b"#" * ((1 << 20) + 1))
+    assert len(resolved(key=f"${{dir:{tmp_path}:full}}")) == 1 << 20
+    assert "large" in refusal(key=f"${{dir:{tmp_path}:large}}")[2]
+
+
+def test_settings_of_providers_are_not_resolved_and_others_are_each_by_itself():
+    given = {
+        "config.providers": Given("a , b,"),
+        "config.providers.a.class": Given(ENV),
+        "config.providers.b.class": Given("EnvVarConfigProvider"),
+        "config.providers.b.param.allowlist.pattern": Given("${a:P}"),
+        "plain": Given("x"),
+        "one": Given("${a:P}-${c:P}"),
+        "two": Given("${a:path:P}"),
+    }
+    found = resolve(given, lambda one, value: replace(one, value=value), {"P": "secret"})
+    changed = {"one": Given("secret-${c:P}"), "two": Given("secret")}
+    assert found == given | changed
+    for none in ("", " , "):
+        without = {**given, "config.providers": Given(none)}
+        assert resolve(without, lambda one, _: one, {}) == without
+
+
+def test_words_of_commands_are_bounded_by_no_place(tmp_path):
+    (tmp_path / "s").write_text("a=b\n")
+    providers = command_line_providers({"P": "x"})
+    assert set(providers) == {"file", "env", "dir"}
+    text = f"${{file:{tmp_path}/s:a}}${{env:P}}${{dir:{tmp_path}:s}}"
+    assert resolve_text(text, providers) == "bxa=b\n"

@@ -1,0 +1,128 @@
+"""What files of nodes mean as a whole, and each refusal of one word by word."""
+
+from pathlib import Path
+
+from node.config.server import ServerConfig, parse
+from node.config.server_keys import LISTENER_CONFIGS, SERVER_CONFIGS
+from tests.datadriven import check_transcript
+from tests.node.config.transcript import outcome, settings
+
+TESTDATA = Path(__file__).parent / "testdata"
+BASES = {
+    "empty": {},
+    "controller": {
+        "process.roles": "controller",
+        "node.id": "1",
+        "controller.listener.names": "CONTROLLER",
+        "listeners": "CONTROLLER://ctrl:9093",
+        "controller.quorum.voters": "1@ctrl:9093",
+    },
+    "broker": {
+        "process.roles": "broker",
+        "node.id": "11",
+        "controller.listener.names": "CONTROLLER",
+        "listeners": "PLAINTEXT://br:9092",
+        "controller.quorum.voters": "1@ctrl:9093",
+    },
+    "both": {
+        "process.roles": "broker,controller",
+        "node.id": "1",
+        "controller.listener.names": "CONTROLLER",
+        "listeners": "PLAINTEXT://br:9092,CONTROLLER://ctrl:9093",
+        "controller.quorum.voters": "1@ctrl:9093",
+    },
+}
+
+
+def shown(config: ServerConfig, set_by_file: set[str]) -> str:
+    """All that is computed, and what else than the base is set."""
+    roles = [name for name in ("broker", "controller") if getattr(config, f"is_{name}")]
+    lines = [
+        f"{' and '.join(roles)} {config.node_id}",
+        f"quorum {config.quorum_bootstrap} {[voter.id for voter in config.voters]}",
+        *_listeners("brokers", config.broker_listeners),
+        *_listeners("advertised", config.advertised_broker_listeners),
+        *_listeners("controllers", config.controller_listeners),
+        *_listeners("advertised", config.advertised_controller_listeners),
+        f"between brokers {config.inter_broker_listener_name}",
+    ]
+    if "log.dir" in config.explicit or "log.dirs" in config.explicit:
+        cordoned = config.cordoned_directories(config["cordoned.log.dirs"])
+        lines.append(
+            f"logs {_paths(config.log_directories)}, metadata {config.metadata_directory}, "
+            f"cordoned {_paths(cordoned)}"
+        )
+    lines += [f"{key}: {warning}" for key, warning in config.warnings.items()]
+    given = [key for key, origin in config.origins.items() if not origin.startswith("base")]
+    lines += [
+        f"{key} = {config.explicit.get(key, '(of listeners)')} ({config.origins[key]})"
+        for key in given
+    ]
+    lines += [f"{key} was {config.texts[key]!r}" for key in sorted(set_by_file - set(given))]
+    return "\n".join(lines)
+
+
+def _listeners(word, endpoints):
+    return [f"{word} {one.name} {one.host}:{one.port} {one.security_protocol}" for one in endpoints]
+
+
+def _paths(paths):
+    return ",".join(map(str, paths)) or "none"
+
+
+def handle(step):
+    given = settings(step, BASES[step.command])
+    in_file = {key for key, one in given.items() if one.origin.startswith("f:")}
+    return outcome(lambda: shown(parse(given), in_file))
+
+
+def test_files_of_nodes_mean_and_are_refused_as_the_transcript_says():
+    check_transcript(TESTDATA / "server.txt", handle)
+
+
+def config(**more):
+    base = BASES["both"] | {"listener.name.plaintext.ssl.client.auth": "required"}
+    given = {key: (value, "f") for key, value in (base | more).items()}
+    return parse({key: Text(*one) for key, one in given.items()})
+
+
+class Text:
+    def __init__(self, value, origin):
+        self.value, self.origin = value, origin
+
+
+def test_a_configuration_has_every_declared_key_with_its_value_or_default():
+    found = config(**{"num.partitions": "7"})
+    assert list(found) == list(SERVER_CONFIGS)
+    assert len(found) == len(SERVER_CONFIGS)
+    assert found["num.partitions"] == 7
+    assert found["num.network.threads"] == SERVER_CONFIGS["num.network.threads"].default
+    assert found.texts["num.partitions"] == "7"
+
+
+def test_a_listeners_own_value_comes_before_that_of_the_node_and_the_default():
+    found = config(
+        **{"ssl.keystore.location": "/k", "listener.name.plaintext.ssl.key.password": ""}
+    )
+    assert found.of_listener("PLAINTEXT", "ssl.client.auth") == "required"
+    assert found.of_listener("CONTROLLER", "ssl.client.auth") == "none"
+    assert found.of_listener("CONTROLLER", "ssl.keystore.location") == "/k"
+    assert found.of_listener("PLAINTEXT", "ssl.key.password") == ""
+    only = "plain.sasl.jaas.config"
+    assert only not in SERVER_CONFIGS
+    assert found.of_listener("PLAINTEXT", only) is LISTENER_CONFIGS[only].default
+    assert found.is_set_for_listener("PLAINTEXT", "ssl.client.auth")
+    assert not found.is_set_for_listener("CONTROLLER", "ssl.client.auth")
+    assert found.protocol_of("CONTROLLER") == "PLAINTEXT"
+
+
+def test_altered_keys_of_listeners_are_those_that_are_known_and_the_rest_stays():
+    before = config(zzz="1")
+    own = "listener.name.controller.ssl.client.auth"
+    after = before.with_listener_configs({own: "requested", "num.partitions": "9", "zzz": "2"})
+    assert after.of_listener("CONTROLLER", "ssl.client.auth") == "requested"
+    assert after.of_listener("PLAINTEXT", "ssl.client.auth") == "required"
+    assert after.origins == before.origins | {own: "altered while the node runs"}
+    assert after.explicit == before.explicit
+    assert (after.texts, after.warnings) == (before.texts, before.warnings)
+    assert before.of_listener("CONTROLLER", "ssl.client.auth") == "none"

@@ -1,0 +1,48 @@
+"""What transcripts of configurations show: a file's lines behind a command, and every part of an error."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from node.config.config_def import ConfigError
+from tests.datadriven import Step
+from tests.quorum.config_of import Given
+from wire.errors import KafkaError
+
+
+def settings(step: Step, base: dict[str, str] | None = None) -> dict[str, Given]:
+    """Those of `base`, and those that the step's lines `KEY=VALUE` set or `KEY` leave out. Each knows its line."""
+    found = {
+        key: Given(value, f"base:{n}") for n, (key, value) in enumerate((base or {}).items(), 1)
+    }
+    for number, line in enumerate(lines(step), 1):
+        key, equals, value = line.partition("=")
+        if equals:
+            found[key] = Given(value, f"f:{number}")
+        else:
+            found.pop(key, None)
+    return found
+
+
+def lines(step: Step) -> list[str]:
+    """Those behind the line of the command."""
+    found = [line for line in step.source.splitlines() if line and not line.startswith("#")]
+    return found[1:]
+
+
+def outcome(act: Callable[[], str | None]) -> str:
+    """What `act` returns, or its refusal with all that a user or a client is told."""
+    try:
+        return act() or "ok"
+    except ConfigError as error:
+        told = {
+            "key": error.key,
+            "value": error.value,
+            "why": error.why,
+            "origin": error.origin,
+            "fix": error.fix,
+            "answer": error.answer,
+        }
+        return "refused\n" + "\n".join(f"  {name}: {what}".rstrip() for name, what in told.items())
+    except KafkaError as error:
+        return str(error)
