@@ -19,13 +19,9 @@ from node.config.config_def import (
     one_of,
 )
 from node.config.group_keys import check_group_configs
-from node.config.key_rows import rows
-from node.config.legacy_admin_keys import KINDS
 from node.config.loggers import ROOT, _check
 from node.config.node_keys import override
 from node.config.providers import command_line_providers, resolve_text
-from node.config.security_keys import STANDARD_AUTHORIZER
-from node.config.server_keys import SERVER_CONFIGS
 from tests.checks import check_each
 from wire.errors import ErrorCode, KafkaError
 from wire.messages.incremental_alter_configs import AlterableConfig
@@ -272,106 +268,11 @@ def test_a_fixed_key_is_refused_with_its_place_and_its_default():
     assert (error.why, error.fix) == ("it is fixed", "leave it out; the default is 5")
 
 
-ROWS = """
-    a.key | int 1..5 | 3 | high dynamic
-        A doc.
-    b.key | long ..7 | null | medium per-broker
-        B doc.
-    c.key | list | x,y | low
-        C doc.
-    d.key | double 0.. | 0.5 | internal
-        D doc.
-"""
-
-
-def test_rows_of_text_are_keys_with_their_bounds_and_scopes():
-    keys = rows(ROWS, no_effect="so")
-    assert [
-        (one.name, one.kind, one.default, one.doc, one.importance, one.scope, one.internal)
-        for one in keys
-    ] == [
-        ("a.key", "int", 3, "A doc.", "high", "cluster-wide", False),
-        ("b.key", "long", None, "B doc.", "medium", "per-broker", False),
-        ("c.key", "list", ["x", "y"], "C doc.", "low", "read-only", False),
-        ("d.key", "double", 0.5, "D doc.", "low", "read-only", True),
-    ]
-    assert {one.no_effect for one in keys} == {"so"}
-    assert rows(ROWS)[0].no_effect == ""
-    first, second, third, fourth = (one.check for one in keys)
-    least, most = "Value must be at least 1", "Value must be no more than 5"
-    assert [first(value) for value in (0, 1, 5, 6)] == [least, None, None, most]
-    assert [second(value) for value in (-(10**30), 7, 8)] == [
-        None,
-        None,
-        "Value must be no more than 7",
-    ]
-    assert third is None
-    assert [fourth(value) for value in (-1, 0, 10**30)] == ["Value must be at least 0", None, None]
-
-
 def test_a_table_of_keys_is_found_by_name_in_its_order():
     table = ConfigDef([key("int"), ConfigKey("b", "int", 1, "B.")])
     assert list(table) == ["a.key", "b"]
     assert len(table) == 2
     assert table["b"].default == 1
-
-
-CHECKS_OF_KEYS = [
-    ("group.consumer.assignors", "uniform,range", None),
-    ("group.consumer.assignors", "org.apache.kafka.coordinator.group.assignor.RangeAssignor", None),
-    (
-        "group.consumer.assignors",
-        "uniform,x,y",
-        "assignors are uniform and range, and own ones cannot be loaded: x, y",
-    ),
-    (
-        "group.consumer.assignors",
-        "",
-        "assignors are uniform and range, and own ones cannot be loaded: none is named",
-    ),
-    ("group.consumer.migration.policy", "Upgrade", None),
-    (
-        "group.consumer.migration.policy",
-        "up",
-        "String must be one of: disabled, upgrade, downgrade, bidirectional",
-    ),
-    ("group.coordinator.rebalance.protocols", "classic,share", None),
-    ("group.coordinator.rebalance.protocols", "consumer", "classic cannot be left out"),
-    (
-        "group.coordinator.rebalance.protocols",
-        "classic,x,y",
-        "protocols of groups are classic, consumer, streams, share, not x, y",
-    ),
-    ("max.connections.per.ip.overrides", "a:1,[::1]:2", None),
-    ("max.connections.per.ip.overrides", "a:1,b", "an override is written HOST:COUNT"),
-    ("ssl.principal.mapping.rules", "DEFAULT", None),
-    (
-        "ssl.principal.mapping.rules",
-        "RULE:x",
-        "rules are written RULE:pattern/replacement/[LU] or DEFAULT",
-    ),
-    ("authorizer.class.name", "", None),
-    ("authorizer.class.name", STANDARD_AUTHORIZER, None),
-    ("authorizer.class.name", "x.Y", f"the one authorizer here is {STANDARD_AUTHORIZER}"),
-    ("trimaran.zk.legacy.admin.kinds", ",".join(KINDS), None),
-    ("trimaran.zk.legacy.admin.kinds", f"{KINDS[0]},x,y", f"x, y is none of {', '.join(KINDS)}"),
-    ("log.retention.ms", "-1", None),
-    ("log.retention.ms", "1", None),
-    ("log.retention.ms", "0", "Value must be negative for never, or at least 1"),
-]
-
-
-def test_keys_with_checks_of_their_own_take_and_refuse_what_they_say():
-    def is_so(row):
-        name, text, why = row
-        if why is None:
-            SERVER_CONFIGS[name].parse(text)
-            return
-        with pytest.raises(ConfigError) as refused:
-            SERVER_CONFIGS[name].parse(text)
-        assert refused.value.why == why
-
-    check_each(CHECKS_OF_KEYS, is_so)
 
 
 def test_a_key_is_told_by_its_type_unless_it_is_not_declared():

@@ -15,9 +15,11 @@ from node.oauth.login import (
     unsecured,
 )
 from node.oauth.tokens import TokenRules, UnsecuredTokens
-from node.oauth.web import BYTES_MAX, Web
+from node.oauth.web import Web
 from tests.node.oauth.provider import provider
 from wire.client.errors import AuthenticationRefused
+
+MEBIBYTE = 1 << 20
 
 
 class Clock:
@@ -155,7 +157,7 @@ def test_a_file_is_read_each_time_without_blanks_around_it(tmp_path):
         assert retrieve() == Fetched(text.strip())
 
 
-@pytest.mark.parametrize("data", [None, "ä".encode(), b"x" * (BYTES_MAX + 1)])
+@pytest.mark.parametrize("data", [None, "ä".encode(), b"x" * (MEBIBYTE + 1)])
 def test_a_file_without_a_token_is_named(tmp_path, data):
     path = tmp_path / "token"
     if data is not None:

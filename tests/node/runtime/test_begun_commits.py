@@ -8,9 +8,12 @@ import trio
 from trio.testing import wait_all_tasks_blocked as settled
 
 from node.runtime.errors import StorageFailure
-from node.runtime.group_commit import BEGUN_MAX, LEFT_SECONDS_MAX, GroupCommit
+from node.runtime.group_commit import GroupCommit
 from tests.node.runtime.held_syncs import held
 from wire.transport.slice_end import slice_end
+
+BEGUN = 3
+LEFT = 0.02
 
 
 class Directory:
@@ -158,18 +161,18 @@ async def test_what_nobody_waits_for_is_left_for_a_while_at_most(commits, autoju
     began, log, other = trio.current_time(), KernelLog(7), KernelLog(8)
     commits.append(log, is_awaited=False)
     for _ in range(4):
-        await trio.sleep(LEFT_SECONDS_MAX / 5)
+        await trio.sleep(LEFT / 5)
         commits.append(log, is_awaited=False)
         commits.append(other, is_awaited=False)
     assert commits.kernel.submitted == []
-    await trio.sleep_until(began + LEFT_SECONDS_MAX * 1.01)
+    await trio.sleep_until(began + LEFT * 1.01)
     assert commits.kernel.submitted == [[7], [8]]
     for tag in (0, 1):
         commits.kernel.complete(tag)
     await settled()
     assert sorted(commits.told) == [4, 5]
     commits.append(log, is_awaited=False)
-    await trio.sleep(LEFT_SECONDS_MAX * 1.05)
+    await trio.sleep(LEFT * 1.05)
     assert commits.kernel.submitted == [[7], [8], [7]]
 
 
@@ -194,7 +197,7 @@ async def test_what_nobody_waits_for_waits_for_the_flush_that_runs(commits, auto
     log = KernelLog(7)
     commits.append(log)
     commits.append(log, is_awaited=False)
-    await trio.sleep(2 * LEFT_SECONDS_MAX)
+    await trio.sleep(2 * LEFT)
     assert commits.kernel.submitted == [[7]]
     commits.kernel.complete(0)
     await settled()
@@ -205,18 +208,18 @@ async def test_what_nobody_waits_for_is_forgotten(commits, autojump_clock):
     log = KernelLog(7)
     commits.append(log, is_awaited=False)
     commits.commit.forget(log)
-    await trio.sleep(2 * LEFT_SECONDS_MAX)
+    await trio.sleep(2 * LEFT)
     assert (commits.kernel.submitted, commits.commit.unflushed_bytes) == ([], 0)
 
 
 async def test_of_many_logs_some_begin_and_the_others_share(commits):
-    logs = [KernelLog(number) for number in range(BEGUN_MAX + 6)]
+    logs = [KernelLog(number) for number in range(BEGUN + 6)]
     for log in logs:
         commits.append(log)
-    assert commits.kernel.submitted == [[number] for number in range(BEGUN_MAX)]
+    assert commits.kernel.submitted == [[number] for number in range(BEGUN)]
     await settled()
-    left = commits.kernel.submitted[BEGUN_MAX:]
-    assert sorted(chain(*left)) == list(range(BEGUN_MAX, BEGUN_MAX + 6))
+    left = commits.kernel.submitted[BEGUN:]
+    assert sorted(chain(*left)) == list(range(BEGUN, BEGUN + 6))
     assert len(left) == 3
     for tag, descriptors in enumerate(commits.kernel.submitted):
         for _ in descriptors:

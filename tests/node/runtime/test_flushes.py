@@ -8,8 +8,10 @@ import pytest
 import trio
 from trio.testing import wait_all_tasks_blocked as settled
 
-from node.runtime.flushes import FILES_MAX, begin, carry_out
+from node.runtime.flushes import begin, carry_out
 from tests.node.runtime.held_syncs import held
+
+FILES = 8
 
 
 class Flushed:
@@ -62,7 +64,7 @@ async def test_the_kernel_syncs_some_files():
 
 @pytest.mark.parametrize(
     "descriptors",
-    [[None], [[3], None], [[3] * (FILES_MAX + 1)], [[3] * FILES_MAX, [4]], [[]]],
+    [[None], [[3], None], [[3] * (FILES + 1)], [[3] * FILES, [4]], [[]]],
     ids=["more to do", "one has more to do", "many files", "many together", "none"],
 )
 async def test_a_thread_does_the_rest(descriptors):

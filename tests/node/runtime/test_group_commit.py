@@ -7,8 +7,10 @@ from trio.testing import wait_all_tasks_blocked as settled
 
 from node.runtime.clock import now_ms
 from node.runtime.errors import StorageFailure
-from node.runtime.group_commit import WORKERS_MAX, GroupCommit
+from node.runtime.group_commit import GroupCommit
 from node.runtime.threads import run_blocking
+
+WORKERS = 3
 
 
 class Directory:
@@ -157,7 +159,7 @@ async def test_many_logs_share_the_threads(tmp_path, logs):
         while any(log.flushed_offset < 1 for log in more):
             await trio.lowlevel.checkpoint()
         nursery.cancel_scope.cancel()
-    assert commit.flushes == WORKERS_MAX
+    assert commit.flushes == WORKERS
     for log in more:
         os.close(log.fd)
 

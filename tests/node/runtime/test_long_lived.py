@@ -2,19 +2,21 @@
 
 import gc
 
-from node.runtime.long_lived import OBJECTS_MAX, LongLived
+from node.runtime.long_lived import LongLived
+
+OBJECTS = 10_000
 
 
 def test_frozen_once_there_are_many():
     gc.unfreeze()
     long_lived = LongLived()
     try:
-        long_lived.add(OBJECTS_MAX - 1)
+        long_lived.add(OBJECTS - 1)
         assert gc.get_freeze_count() == 0
         long_lived.add(1)
         assert gc.get_freeze_count() > 0
         gc.unfreeze()
-        long_lived.add(OBJECTS_MAX - 1)
+        long_lived.add(OBJECTS - 1)
         assert gc.get_freeze_count() == 0
     finally:
         gc.unfreeze()

@@ -23,10 +23,11 @@ from wire.schema import DECODE_BUDGET, DECODE_BUDGET_BEFORE_AUTHENTICATION
 from wire.transport.access import open_to_all
 from wire.transport.calls import CloseConnection
 from wire.transport.dispatch import decode
-from wire.transport.heavy import HEAVY_BYTES
-from wire.transport.memory import ELEMENT_BYTES
 from wire.transport.registry import Registry, handles
 from wire.transport.slices import Slices
+
+HEAVY = 16 << 10
+OF_ELEMENT = 384
 
 OPEN = open_to_all("a test")
 BEAT = HeartbeatRequest(group_id="group", generation_id=1, member_id="m")
@@ -77,13 +78,13 @@ def test_a_call_knows_how_many_bytes_came_and_are_held():
     topics = [OffsetDeleteRequestTopic(name="t", partitions=[]) for _ in range(5)]
     frame = frame_of(OffsetDeleteRequest(group_id="g", topics=topics), 0)
     call, _ = decode(route_of(handler, OffsetDeleteRequest), frame, DECODE_BUDGET, connection())
-    elements = (call.held - len(frame)) // ELEMENT_BYTES
-    assert (call.frame_bytes, call.held) == (len(frame), len(frame) + elements * ELEMENT_BYTES)
+    elements = (call.held - len(frame)) // OF_ELEMENT
+    assert (call.frame_bytes, call.held) == (len(frame), len(frame) + elements * OF_ELEMENT)
     assert elements in range(5, 13)
     assert not call.heavy
 
 
-@pytest.mark.parametrize(("size", "heavy"), [(HEAVY_BYTES, False), (HEAVY_BYTES + 1, True)])
+@pytest.mark.parametrize(("size", "heavy"), [(HEAVY, False), (HEAVY + 1, True)])
 def test_a_frame_that_is_only_passed_on_is_taken_as_it_is(size, heavy):
     handler = handler_of(HeartbeatRequest, "0-4", is_async=True, takes_frame=True)
     whole = bytes(frame_of(BEAT, 4)).ljust(size, b"x")

@@ -33,10 +33,11 @@ from wire.transport.access import (
     users,
 )
 from wire.transport.calls import DeferredResponse
-from wire.transport.guard import JUDGED_PER_TURN
 from wire.transport.registry import Registry, handles
 
-COUNTS = (1, JUDGED_PER_TURN, JUDGED_PER_TURN + 1, 2 * JUDGED_PER_TURN + 1)
+JUDGED = 200
+
+COUNTS = (1, JUDGED, JUDGED + 1, 2 * JUDGED + 1)
 DENIED = ErrorCode.TOPIC_AUTHORIZATION_FAILED
 
 

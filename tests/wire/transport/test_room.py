@@ -17,8 +17,13 @@ from wire.messages.describe_groups import (
 from wire.messages.header import encode_response
 from wire.messages.list_groups import ListedGroup, ListGroupsResponse
 from wire.response_size import ENCODED_BYTES_MAX, RESPONSE_BYTES_MAX, ResponseTooLarge
-from wire.transport.memory import LARGE_BYTES_MAX, Memory
-from wire.transport.room import FREE_BYTES, HUGE_BYTES, LARGE_BYTES, STEP_BYTES, ResponseRoom
+from wire.transport.memory import Memory
+from wire.transport.room import HUGE_BYTES, ResponseRoom
+
+OF_LARGE = 16 << 20
+FREE = 64 << 10
+LARGE = 1 << 20
+STEP = 64 << 10
 
 MEMBERS_VERSION = LISTED_VERSION = 5
 MIB = 1 << 20
@@ -100,28 +105,28 @@ async def test_others_have_their_turn():
     room = room_of(of=ListGroupsResponse)
     with no_slow_steps(40_000):
         found = await room.encode(groups)
-    assert room.size == sum(map(len, found)) > 10 * STEP_BYTES
+    assert room.size == sum(map(len, found)) > 10 * STEP
 
 
 async def grown(room, size):
     while room.size < size:
-        room.encoded(member(STEP_BYTES))
+        room.encoded(member(STEP))
         await room.pause()
 
 
 async def test_what_is_small_asks_nobody_and_what_grows_holds_memory():
     memory = Memory()
     room = room_of(memory)
-    memory.large.take(LARGE_BYTES_MAX)
+    memory.large.take(OF_LARGE)
     memory.answers.take(memory.answers.bytes_max)
-    room.encoded(member(FREE_BYTES // 2))
+    room.encoded(member(FREE // 2))
     await room.pause()
-    memory.large.give_back(LARGE_BYTES_MAX)
-    await grown(room, LARGE_BYTES - STEP_BYTES)
-    assert memory.large.used == LARGE_BYTES
+    memory.large.give_back(OF_LARGE)
+    await grown(room, LARGE - STEP)
+    assert memory.large.used == LARGE
     memory.answers.give_back(memory.answers.bytes_max)
-    await grown(room, 2 * LARGE_BYTES)
-    assert (memory.large.used, memory.answers.used) == (LARGE_BYTES, HUGE_BYTES)
+    await grown(room, 2 * LARGE)
+    assert (memory.large.used, memory.answers.used) == (LARGE, HUGE_BYTES)
     room.close()
     assert (memory.large.used, memory.answers.used) == (0, 0)
 
@@ -144,7 +149,7 @@ async def test_the_largest_wait_for_each_other_and_hold_up_no_smaller_one(autoju
             nursery.start_soon(make, 8 * MIB)
         await trio.testing.wait_all_tasks_blocked()
         began = trio.current_time()
-        await make(LARGE_BYTES // 2)
+        await make(LARGE // 2)
         assert trio.current_time() - began < 1.5
     assert made == 9
     assert most <= memory.answers.bytes_max + HUGE_BYTES

@@ -27,8 +27,9 @@ from wire.messages.sasl_handshake import SaslHandshakeRequest
 from wire.security.listener import ClientSecurity, ListenerSecurity
 from wire.security.plain import PlainCredentials, PlainExchange
 from wire.security.sasl import SaslSettings
-from wire.transport.connection import FRAME_BYTES_BEFORE_LOGIN_MAX
 from wire.transport.node_connection import open_node_connection
+
+BEFORE_LOGIN = 28 << 10
 
 SASL = SaslSettings({"PLAIN": lambda: PlainExchange({"alice": "secret"})})
 LISTENER = ListenerSecurity(sasl=SASL)
@@ -135,12 +136,12 @@ async def test_frames_are_small_until_the_peer_is_known(caplog):
     toy = Toy()
     async with open_server(heartbeat, context=toy, security=LISTENER) as server:
         async with open_raw(server) as client:
-            await client.send((FRAME_BYTES_BEFORE_LOGIN_MAX + 1).to_bytes(4, "big"))
+            await client.send((BEFORE_LOGIN + 1).to_bytes(4, "big"))
             assert await client.is_closed()
         async with open_raw(server) as client:
             await handshake(client)
             await authenticate(client)
-            tail = bytes(FRAME_BYTES_BEFORE_LOGIN_MAX)
+            tail = bytes(BEFORE_LOGIN)
             frame = heartbeat_frame("g", 4)[4:] + tail
             await client.send(sized(frame))
             assert (await client.heartbeat())[0] == 4
@@ -240,10 +241,10 @@ async def test_an_answer_that_never_comes_ends_with_the_time_for_logins():
 async def test_before_the_login_a_connection_holds_no_more_than_a_frame():
     async with open_server(heartbeat, context=Toy(), security=LISTENER) as server:
         async with open_raw(server) as client:
-            await client.send(FRAME_BYTES_BEFORE_LOGIN_MAX.to_bytes(4, "big"))
-            await client.send(bytes(FRAME_BYTES_BEFORE_LOGIN_MAX - 1))
+            await client.send(BEFORE_LOGIN.to_bytes(4, "big"))
+            await client.send(bytes(BEFORE_LOGIN - 1))
             (connection,) = server.connections.values()
             with trio.fail_after(5):
-                while connection._frames.unread < FRAME_BYTES_BEFORE_LOGIN_MAX + 3:
+                while connection._frames.unread < BEFORE_LOGIN + 3:
                     await trio.lowlevel.checkpoint()
-            assert len(connection._frames._buffer) <= FRAME_BYTES_BEFORE_LOGIN_MAX + 4
+            assert len(connection._frames._buffer) <= BEFORE_LOGIN + 4

@@ -8,7 +8,10 @@ import trio.testing
 
 from node.runtime.threads import run_computing
 from wire.transport.heavy import run_apart
-from wire.transport.shares import KNOWN_MAX, MEMORY_SECONDS, Shares
+from wire.transport.shares import Shares
+
+KNOWN = 10_000
+FADING = 2.0
 
 
 class Clock:
@@ -95,7 +98,7 @@ async def test_what_was_used_long_ago_is_forgotten():
     thread = Thread()
     await thread.shares.enter("old", 0)
     thread.shares.leave("old", 1.0)
-    thread.clock.now += 20 * MEMORY_SECONDS
+    thread.clock.now += 20 * FADING
     await thread.shares.enter("new", 0)
     thread.shares.leave("new", 0.01)
     assert await begun(thread, ("x", 1), ("new", 1), ("old", 1)) == ["x", "old", "new"]
@@ -116,10 +119,10 @@ async def test_who_gives_up_is_passed_over():
 
 async def test_of_how_many_it_is_known_what_they_used_has_a_bound():
     shares = Shares()
-    for whom in range(KNOWN_MAX + 10):
+    for whom in range(KNOWN + 10):
         await shares.enter(whom, 0)
         shares.leave(whom, 0.1)
-    assert len(shares._used) <= KNOWN_MAX
+    assert len(shares._used) <= KNOWN
 
 
 async def test_one_item_computes_at_a_time_and_a_failure_lets_in_the_next():

@@ -21,7 +21,9 @@ from wire.messages.offset_delete import OffsetDeleteResponsePartition as Respons
 from wire.messages.offset_delete import OffsetDeleteResponseTopic as ResponseTopic
 from wire.transport.access import open_to_all
 from wire.transport.registry import handles
-from wire.transport.slices import ITEMS_PER_SLICE, Slices
+from wire.transport.slices import Slices
+
+ITEMS = 2000
 
 PARTITIONS = Slices("topics.partitions", "topics.partitions")
 
@@ -57,18 +59,18 @@ def answered(request):
 @pytest.mark.parametrize(
     "counts",
     [
-        (5 * ITEMS_PER_SLICE + 1,),
-        (1,) * (2 * ITEMS_PER_SLICE),
-        (ITEMS_PER_SLICE, 0, ITEMS_PER_SLICE - 1, 3, 2 * ITEMS_PER_SLICE),
-        (0,) * (ITEMS_PER_SLICE + 1),
-        (ITEMS_PER_SLICE - 1, ITEMS_PER_SLICE),
+        (5 * ITEMS + 1,),
+        (1,) * (2 * ITEMS),
+        (ITEMS, 0, ITEMS - 1, 3, 2 * ITEMS),
+        (0,) * (ITEMS + 1),
+        (ITEMS - 1, ITEMS),
     ],
 )
 def test_the_answers_to_all_parts_are_the_answer_to_the_whole(counts):
     whole = request_of(*counts)
     joined = Response(topics=[])
     for number, (part, goes_on) in enumerate(PARTITIONS.of(whole)):
-        assert sum(1 + len(topic.partitions) for topic in part.topics) <= ITEMS_PER_SLICE + 1
+        assert sum(1 + len(topic.partitions) for topic in part.topics) <= ITEMS + 1
         if number:
             PARTITIONS.join(joined, answered(part), goes_on)
         else:
@@ -80,10 +82,10 @@ def test_the_answers_to_all_parts_are_the_answer_to_the_whole(counts):
 @pytest.mark.parametrize(
     ("counts", "are_several"),
     [
-        ((ITEMS_PER_SLICE - 1,), False),
-        ((ITEMS_PER_SLICE,), True),
-        ((0,) * ITEMS_PER_SLICE, False),
-        ((0,) * (ITEMS_PER_SLICE + 1), True),
+        ((ITEMS - 1,), False),
+        ((ITEMS,), True),
+        ((0,) * ITEMS, False),
+        ((0,) * (ITEMS + 1), True),
         ((), False),
     ],
 )
@@ -109,7 +111,7 @@ async def test_others_have_their_turn_and_answers_keep_their_order():
             ]
         )
 
-    keys = [f"k{i}" for i in range(3 * ITEMS_PER_SLICE + 7)]
+    keys = [f"k{i}" for i in range(3 * ITEMS + 7)]
     many = FindCoordinatorRequest(key="", key_type=0, coordinator_keys=keys)
     few = FindCoordinatorRequest(key="", key_type=0, coordinator_keys=["a"])
     async with open_server(find) as server, open_raw(server) as client:
@@ -118,7 +120,7 @@ async def test_others_have_their_turn_and_answers_keep_their_order():
         assert number == 1
         assert [one.key for one in response.coordinators] == keys
         assert (await client.answer(10, 6))[0] == 2
-    assert seen == [ITEMS_PER_SLICE] * 3 + [7, 1]
+    assert seen == [ITEMS] * 3 + [7, 1]
 
 
 async def test_an_error_in_the_middle_is_answered_for_the_whole():
@@ -141,11 +143,11 @@ async def test_an_error_in_the_middle_is_answered_for_the_whole():
     )
     async def find(request, _context, _call):
         await trio.lowlevel.checkpoint()
-        if len(request.coordinator_keys) < ITEMS_PER_SLICE:
+        if len(request.coordinator_keys) < ITEMS:
             raise ValueError("a bug")
         return fail(request, 0, "")
 
-    keys = [f"k{i}" for i in range(ITEMS_PER_SLICE + 500)]
+    keys = [f"k{i}" for i in range(ITEMS + 500)]
     many = FindCoordinatorRequest(key="", key_type=0, coordinator_keys=keys * 2)
     async with open_server(find) as server, open_raw(server) as client:
         await client.send(request_frame(many, 6, 1))
@@ -162,13 +164,11 @@ async def test_an_error_of_the_whole_in_any_slice_is_the_answer():
         slices=Slices("topics.partitions", "topics.partitions"),
     )
     def delete(request, _context, _call):
-        if len(request.topics[0].partitions) < ITEMS_PER_SLICE:
+        if len(request.topics[0].partitions) < ITEMS:
             return OffsetDeleteResponse(error_code=16, topics=[])
         return OffsetDeleteResponse(topics=[OffsetDeleteResponseTopic(name="t", partitions=[])])
 
-    asked = [
-        OffsetDeleteRequestPartition(partition_index=i) for i in range(3 * ITEMS_PER_SLICE + 1000)
-    ]
+    asked = [OffsetDeleteRequestPartition(partition_index=i) for i in range(3 * ITEMS + 1000)]
     many = OffsetDeleteRequest(
         group_id="g", topics=[OffsetDeleteRequestTopic(name="t", partitions=asked)]
     )

@@ -9,22 +9,20 @@ from trio.testing import assert_checkpoints, assert_no_checkpoints, wait_all_tas
 from tests.checks import check_each
 from wire.transport.loop_time import LoopTime
 from wire.transport.loop_turns import LoopTurns, loop_turns
-from wire.transport.turn import (
-    ALONE_SECONDS,
-    LITTLE_SECONDS,
-    LITTLE_SHARE,
-    MEMORY_SECONDS,
-    RESERVED_SECONDS,
-    TURN_SECONDS,
-    Turn,
-    TurnQueue,
-)
+from wire.transport.turn import Turn, TurnQueue
 
-LITTLE = TURN_SECONDS / 10
+ALONE = 0.001
+SHARE_OF_LITTLE = 0.7
+FADING = 0.1
+SLICE = 0.00025
+RESERVED = 0.0005
+SELDOM = 0.005
+
+LITTLE = SLICE / 10
 # What a turn of the loop may take: what was begun in time may end later, and one more was let in.
-LONGEST = 2 * TURN_SECONDS + RESERVED_SECONDS
+LONGEST = 2 * SLICE + RESERVED
 # A rest after which what was taken before hardly counts.
-LONG = 20 * MEMORY_SECONDS
+LONG = 20 * FADING
 
 
 class Clock:
@@ -59,7 +57,7 @@ async def work(turn, clock, seconds):
 
 
 def lets_begin(queue, turn):
-    return queue.lets_begin(turn, TURN_SECONDS)
+    return queue.lets_begin(turn, SLICE)
 
 
 def made(queue):
@@ -69,7 +67,7 @@ def made(queue):
 class Busy:
     """Connections that always have a slice to do. `slices` of each so far."""
 
-    def __init__(self, queue, clock, count, seconds=TURN_SECONDS):
+    def __init__(self, queue, clock, count, seconds=SLICE):
         self.turns = [made(queue) for _ in range(count)]
         self.slices = [0] * count
         self._clock, self._seconds = clock, seconds
@@ -86,7 +84,7 @@ class Busy:
 
 
 @pytest.mark.parametrize("count", [1, 8, 100])
-@pytest.mark.parametrize("slice_seconds", [TURN_SECONDS, LITTLE], ids=["long", "short"])
+@pytest.mark.parametrize("slice_seconds", [SLICE, LITTLE], ids=["long", "short"])
 async def test_who_asks_for_little_waits_for_two_turns_however_many_are_busy(
     queue, clock, count, slice_seconds
 ):
@@ -109,11 +107,11 @@ async def test_who_asks_for_little_waits_for_two_turns_however_many_are_busy(
 async def test_the_busy_share_the_loop_alike(queue, clock):
     """B3; also who takes more at once than others."""
     async with trio.open_nursery() as nursery:
-        small, large = Busy(queue, clock, 4, TURN_SECONDS), Busy(queue, clock, 4, 5 * TURN_SECONDS)
+        small, large = Busy(queue, clock, 4, SLICE), Busy(queue, clock, 4, 5 * SLICE)
         small.start(nursery)
         large.start(nursery)
         began = clock.now
-        while clock.now < began + 2000 * TURN_SECONDS:
+        while clock.now < began + 2000 * SLICE:
             await trio.lowlevel.checkpoint()
         nursery.cancel_scope.cancel()
     shares = [turn.loop_time.seconds / (clock.now - began) for turn in small.turns + large.turns]
@@ -134,12 +132,12 @@ async def test_many_short_slices_share_a_turn_of_the_loop(queue, clock):
         busy.start(nursery)
         counting = Counting()
         trio.lowlevel.add_instrument(counting)
-        ends = clock.now + 200 * TURN_SECONDS
+        ends = clock.now + 200 * SLICE
         while clock.now < ends:
             await trio.lowlevel.checkpoint()
         trio.lowlevel.remove_instrument(counting)
         nursery.cancel_scope.cancel()
-    assert sum(busy.slices) / turns > TURN_SECONDS / LITTLE / 2
+    assert sum(busy.slices) / turns > SLICE / LITTLE / 2
 
 
 async def test_who_is_alone_does_not_wait(queue, clock):
@@ -147,9 +145,9 @@ async def test_who_is_alone_does_not_wait(queue, clock):
     for _ in range(3):
         await turn.begin()
         assert not turn.is_over()
-        clock.now += ALONE_SECONDS * 0.9
+        clock.now += ALONE * 0.9
         assert not turn.is_over()
-        clock.now += ALONE_SECONDS * 0.2
+        clock.now += ALONE * 0.2
         assert turn.is_over()
         turn.end()
         assert turn.is_over()
@@ -160,13 +158,13 @@ async def test_who_is_not_alone_has_shorter_slices_for_a_while(queue, clock):
     for one in (turn, other):
         await work(one, clock, LITTLE)
     await turn.begin()
-    clock.now += TURN_SECONDS * 1.1
+    clock.now += SLICE * 1.1
     assert turn.is_over()
     turn.end()
-    clock.now += MEMORY_SECONDS
+    clock.now += FADING
     await trio.lowlevel.checkpoint()
     await turn.begin()
-    clock.now += TURN_SECONDS * 1.1
+    clock.now += SLICE * 1.1
     assert not turn.is_over()
 
 
@@ -177,7 +175,7 @@ async def test_what_came_before_a_slice_is_of_it(queue, clock):
     await turn.begin(since)
     turn.end()
     assert turn.loop_time.seconds == pytest.approx(LITTLE)
-    await work(other, clock, 2 * TURN_SECONDS)
+    await work(other, clock, 2 * SLICE)
     since, clock.now = clock.now, clock.now + LITTLE
     await turn.begin(since)
     clock.now += LITTLE
@@ -192,14 +190,14 @@ async def test_who_took_least_lately_is_next(clock):
     for seconds, turn in zip((0.96, 0.9, 0.94, 0.92), turns, strict=True):
         add(turn, seconds)
     first, went = made(queue), []
-    add(first, 2 * LITTLE_SECONDS)
+    add(first, 2 * SELDOM)
 
     async def ask(number):
-        await work(turns[number], clock, TURN_SECONDS)
+        await work(turns[number], clock, SLICE)
         went.append(number)
 
     async with trio.open_nursery() as nursery:
-        nursery.start_soon(work, first, clock, TURN_SECONDS)  # the first to wait is in no line
+        nursery.start_soon(work, first, clock, SLICE)  # the first to wait is in no line
         await wait_all_tasks_blocked()
         for number in range(4):
             nursery.start_soon(ask, number)
@@ -212,10 +210,10 @@ async def test_who_took_least_lately_is_next(clock):
 
 async def test_what_was_taken_long_ago_does_not_count(queue, clock):
     was_busy, other = made(queue), made(queue)
-    await work(was_busy, clock, 100 * TURN_SECONDS)
+    await work(was_busy, clock, 100 * SLICE)
     clock.now += LONG
     await trio.lowlevel.checkpoint()
-    await work(other, clock, TURN_SECONDS)
+    await work(other, clock, SLICE)
     assert was_busy.order() < other.order()
     assert math.isfinite(was_busy.order())
 
@@ -226,7 +224,7 @@ async def test_who_gives_up_holds_up_nobody(queue, clock):
 
     async def ask(turn, scope):
         with scope:
-            await work(turn, clock, TURN_SECONDS)
+            await work(turn, clock, SLICE)
             went.append(turn)
 
     async def leave(scopes):
@@ -237,7 +235,7 @@ async def test_who_gives_up_holds_up_nobody(queue, clock):
         stays, *others = [(made(queue), trio.CancelScope()) for _ in range(4)]
         with trio.fail_after(30):
             async with trio.open_nursery() as nursery:
-                nursery.start_soon(work, made(queue), clock, TURN_SECONDS)
+                nursery.start_soon(work, made(queue), clock, SLICE)
                 nursery.start_soon(leave, [scope for _, scope in others])
                 for turn, scope in (stays, *others):
                     nursery.start_soon(ask, turn, scope)
@@ -246,16 +244,16 @@ async def test_who_gives_up_holds_up_nobody(queue, clock):
 
 async def test_steps_beside_slices_are_counted_and_make_others_wait(queue, clock):
     turn, other, busy = made(queue), made(queue), made(queue)
-    add(busy, 2 * LITTLE_SECONDS)
+    add(busy, 2 * SELDOM)
     await trio.lowlevel.checkpoint()
     turn.resume()
-    clock.now += TURN_SECONDS
-    assert turn.pause() == pytest.approx(TURN_SECONDS)
+    clock.now += SLICE
+    assert turn.pause() == pytest.approx(SLICE)
     add(turn, LITTLE)
-    assert turn.loop_time.seconds == pytest.approx(TURN_SECONDS + LITTLE)
+    assert turn.loop_time.seconds == pytest.approx(SLICE + LITTLE)
     assert not lets_begin(queue, busy)
-    add(turn, LITTLE_SECONDS)
-    add(other, 2 * LITTLE_SECONDS)
+    add(turn, SELDOM)
+    add(other, 2 * SELDOM)
     with assert_checkpoints():
         await work(other, clock, LITTLE)
     assert lets_begin(queue, busy)
@@ -263,16 +261,16 @@ async def test_steps_beside_slices_are_counted_and_make_others_wait(queue, clock
 
 async def test_a_part_of_each_turn_is_kept_for_who_took_little(queue, clock):
     busy, honest, other, third = (made(queue) for _ in range(4))
-    add(busy, 2 * LITTLE_SECONDS)
+    add(busy, 2 * SELDOM)
     await trio.lowlevel.checkpoint()
-    await work(busy, clock, TURN_SECONDS * 1.01)
+    await work(busy, clock, SLICE * 1.01)
     assert not lets_begin(queue, busy)
     with assert_no_checkpoints():
-        await work(honest, clock, TURN_SECONDS)
-        await work(other, clock, TURN_SECONDS)
+        await work(honest, clock, SLICE)
+        await work(other, clock, SLICE)
     assert not lets_begin(queue, third), "nor is there more for many of them"
     with assert_checkpoints():
-        await work(third, clock, TURN_SECONDS)
+        await work(third, clock, SLICE)
     with assert_no_checkpoints():
         await work(honest, clock, LITTLE)
 
@@ -281,13 +279,13 @@ async def test_little_is_also_what_is_less_than_that_of_those_in_line(queue, clo
     """Eight share the loop; each took more than a twentieth of it, as did who took less than they."""
     crowd, less, hardly_less = [made(queue) for _ in range(8)], made(queue), made(queue)
     for one in crowd:
-        add(one, 2 * LITTLE_SECONDS)
-    add(less, 2 * LITTLE_SECONDS * LITTLE_SHARE * 0.99)
-    add(hardly_less, 2 * LITTLE_SECONDS * LITTLE_SHARE * 1.01)
+        add(one, 2 * SELDOM)
+    add(less, 2 * SELDOM * SHARE_OF_LITTLE * 0.99)
+    add(hardly_less, 2 * SELDOM * SHARE_OF_LITTLE * 1.01)
     await trio.lowlevel.checkpoint()
     async with trio.open_nursery() as nursery:
         for one in crowd:
-            nursery.start_soon(work, one, clock, TURN_SECONDS)
+            nursery.start_soon(work, one, clock, SLICE)
         for _ in range(2):  # in the first of them all have asked, before or after this
             await trio.lowlevel.checkpoint()
         assert not lets_begin(queue, hardly_less)
@@ -298,20 +296,20 @@ async def test_little_is_also_what_is_less_than_that_of_those_in_line(queue, clo
 async def test_who_has_had_a_slice_in_this_turn_took_more_than_little(queue, clock):
     turn, other = made(queue), made(queue)
     await work(other, clock, LITTLE)
-    await work(turn, clock, TURN_SECONDS)
+    await work(turn, clock, SLICE)
     assert not lets_begin(queue, turn)
     assert lets_begin(queue, other) is False
     await trio.lowlevel.checkpoint()
-    await work(made(queue), clock, TURN_SECONDS)
+    await work(made(queue), clock, SLICE)
     assert lets_begin(queue, turn)
 
 
 async def test_who_took_much_long_ago_took_little(queue, clock):
     turn = made(queue)
-    add(turn, TURN_SECONDS * 1000)
+    add(turn, SLICE * 1000)
     clock.now += LONG
     await trio.lowlevel.checkpoint()
-    await work(made(queue), clock, TURN_SECONDS)
+    await work(made(queue), clock, SLICE)
     assert lets_begin(queue, turn)
 
 
@@ -319,9 +317,9 @@ async def test_who_was_let_in_is_expected_in_the_next_turn(queue, clock):
     """Who comes then waits, unless what was expected has not come: nobody is held up by who has gone."""
     first, second, third = made(queue), made(queue), made(queue)
     for one in (first, second, third):
-        add(one, 2 * LITTLE_SECONDS)
+        add(one, 2 * SELDOM)
     await trio.lowlevel.checkpoint()
-    await work(first, clock, TURN_SECONDS)
+    await work(first, clock, SLICE)
     await second.begin()
     assert not lets_begin(queue, third)
     for _ in range(2):  # `second` does nothing
@@ -332,7 +330,7 @@ async def test_who_was_let_in_is_expected_in_the_next_turn(queue, clock):
 async def test_nobody_goes_before_those_in_line_but_who_took_less(queue):
     """Though the turn is not full: who was let in is expected to take less than a whole one."""
     late = made(queue)
-    add(late, 2 * LITTLE_SECONDS)
+    add(late, 2 * SELDOM)
     async with trio.open_nursery() as nursery:
         for order in range(3):
             nursery.start_soon(queue.enter, order, LITTLE)
@@ -346,19 +344,19 @@ async def test_nobody_goes_before_those_in_line_but_who_took_less(queue):
 async def test_who_left_the_line_is_not_compared_with(queue, difference, is_little):
     """One at most is let in, of those who leave or of the others. e to the power of -0.36 is 0.7."""
     late = made(queue)
-    add(late, 2 * LITTLE_SECONDS)
+    add(late, 2 * SELDOM)
     order = late.order() + difference
     leaving = [trio.CancelScope() for _ in range(2)]
 
     async def leave(scope):
         with scope:
-            await queue.enter(order + 50, TURN_SECONDS)
+            await queue.enter(order + 50, SLICE)
 
     async with trio.open_nursery() as nursery:
         for scope in leaving:
             nursery.start_soon(leave, scope)
         for _ in range(4):
-            nursery.start_soon(queue.enter, order, TURN_SECONDS)
+            nursery.start_soon(queue.enter, order, SLICE)
         await trio.lowlevel.checkpoint()
         for scope in leaving:
             scope.cancel()
@@ -370,13 +368,13 @@ async def test_who_left_the_line_is_not_compared_with(queue, difference, is_litt
 
 async def test_where_nobody_is_in_line_little_is_less_than_of_who_was_let_in_last(queue, clock):
     busy, less, hardly_less = made(queue), made(queue), made(queue)
-    add(busy, 2 * LITTLE_SECONDS)
-    add(less, 2 * LITTLE_SECONDS * LITTLE_SHARE * 0.9)
-    add(hardly_less, 2 * LITTLE_SECONDS * LITTLE_SHARE * 1.1)
+    add(busy, 2 * SELDOM)
+    add(less, 2 * SELDOM * SHARE_OF_LITTLE * 0.9)
+    add(hardly_less, 2 * SELDOM * SHARE_OF_LITTLE * 1.1)
     await trio.lowlevel.checkpoint()
-    await work(made(queue), clock, TURN_SECONDS)
+    await work(made(queue), clock, SLICE)
     with assert_checkpoints():
-        await work(busy, clock, TURN_SECONDS)
+        await work(busy, clock, SLICE)
     assert not lets_begin(queue, hardly_less)
     assert lets_begin(queue, less)
 
@@ -384,19 +382,19 @@ async def test_where_nobody_is_in_line_little_is_less_than_of_who_was_let_in_las
 async def test_what_was_spent_before_a_slice_counts_and_does_not_shorten_it(queue, clock):
     turn = made(queue)
     clock.now += 1.0
-    await turn.begin(clock.now, spent=ALONE_SECONDS)
+    await turn.begin(clock.now, spent=ALONE)
     assert not turn.is_over()
-    clock.now += ALONE_SECONDS * 0.9
+    clock.now += ALONE * 0.9
     assert not turn.is_over()
     turn.end()
-    assert turn.loop_time.seconds == pytest.approx(ALONE_SECONDS * 1.9)
+    assert turn.loop_time.seconds == pytest.approx(ALONE * 1.9)
 
 
 async def test_what_was_spent_counts_once_where_a_slice_has_to_wait(queue, clock):
     turn = made(queue)
-    await work(turn, clock, TURN_SECONDS)
+    await work(turn, clock, SLICE)
     since, clock.now = clock.now, clock.now + LITTLE
     await turn.begin(since, spent=LITTLE)  # in the next turn: this one is full
-    assert turn.loop_time.seconds == pytest.approx(TURN_SECONDS + 2 * LITTLE)
+    assert turn.loop_time.seconds == pytest.approx(SLICE + 2 * LITTLE)
     turn.end()
-    assert turn.loop_time.seconds == pytest.approx(TURN_SECONDS + 2 * LITTLE)
+    assert turn.loop_time.seconds == pytest.approx(SLICE + 2 * LITTLE)
