@@ -82,13 +82,15 @@ def test_a_text_is_a_value_of_the_type_or_is_refused():
     check_each(PARSED, is_so)
 
 
-CHECKS = [
-    (at_least(3), [3, 4], [2]),
-    (between(3, 5), [3, 5], [2, 6]),
-    (between_or_default(3, 5), [-1, 3, 5], [-2, 0, 2, 6]),
-    (one_of("a", "b"), ["a", "b"], ["c", ""]),
-    (all_of("a", "b"), [[], ["a"], ["b", "a"]], [["c"], ["a", "c"]]),
-]
+def checks():
+    """Made within the test, as what makes them is tested too."""
+    return [
+        (at_least(3), [3, 4], [2]),
+        (between(3, 5), [3, 5], [2, 6]),
+        (between_or_default(3, 5), [-1, 3, 5], [-2, 0, 2, 6]),
+        (one_of("a", "b"), ["a", "b"], ["c", ""]),
+        (all_of("a", "b"), [[], ["a"], ["b", "a"]], [["c"], ["a", "c"]]),
+    ]
 
 
 def test_bounds_belong_to_what_is_taken():
@@ -97,7 +99,7 @@ def test_bounds_belong_to_what_is_taken():
         assert all(check(value) is None for value in right), row
         assert all(check(value) for value in wrong), row
 
-    check_each(CHECKS, is_so)
+    check_each(checks(), is_so)
 
 
 @pytest.mark.parametrize(
@@ -128,88 +130,90 @@ def test_a_key_of_which_only_the_default_is_taken_says_why():
     assert key("int").documentation == "A key."
 
 
-REFUSED = [
-    (
-        key("int", 5, at_least(1)),
-        "0",
+def refused():
+    """Made within the test, as what makes them is tested too."""
+    return [
         (
-            "Value must be at least 1",
-            "the default is 5",
-            "Invalid value 0 for configuration a.key: ",
-        ),
-    ),
-    (
-        key("double", 0.5, between(0, 1)),
-        "1.5",
-        (
-            "Value must be no more than 1",
-            "the default is 0.5",
-            "Invalid value 1.5 for configuration a.key: ",
-        ),
-    ),
-    (
-        key("list", ["a"], all_of("a", "b")),
-        "a,c,d",
-        (
-            "String must be one of: a, b",
-            "the default is a",
-            "Invalid value c for configuration a.key: ",
-        ),
-    ),
-    (
-        key("list", [], lambda value: None if len(value) < 2 else "too many"),
-        "a,b",
-        ("too many", "the default is ", "Invalid value a,b for configuration a.key: "),
-    ),
-    (
-        key("string", None, one_of("a", "b"), required=True),
-        "c",
-        (
-            "String must be one of: a, b",
-            "a.key must be set, and has no default: A key.",
-            "Invalid value c for configuration a.key: ",
-        ),
-    ),
-    (
-        key("boolean", True),
-        "maybe",
-        (
-            "Expected value to be either true or false",
-            "the default is true",
-            "Invalid value maybe for configuration a.key: ",
-        ),
-    ),
-    (
-        key("int", -1, between_or_default(1, 9)),
-        "0",
-        (
-            "Value must be between 1 and 9 or equal to -1",
-            "the default is -1",
-            "Invalid value 0 for configuration a.key: ",
-        ),
-    ),
-    *(
-        (
-            key(kind, 1),
-            text,
+            key("int", 5, at_least(1)),
+            "0",
             (
-                f"Not a number of type {kind.upper()}",
-                "the default is 1",
-                f"Invalid value {text} for configuration a.key: ",
+                "Value must be at least 1",
+                "the default is 5",
+                "Invalid value 0 for configuration a.key: ",
             ),
-        )
-        for kind, text in (("short", "x"), ("int", "1_0"), ("long", "9223372036854775808"))
-    ),
-    (
-        key("double", 1.0),
-        "x",
-        (
-            "Not a number of type DOUBLE",
-            "the default is 1.0",
-            "Invalid value x for configuration a.key: ",
         ),
-    ),
-]
+        (
+            key("double", 0.5, between(0, 1)),
+            "1.5",
+            (
+                "Value must be no more than 1",
+                "the default is 0.5",
+                "Invalid value 1.5 for configuration a.key: ",
+            ),
+        ),
+        (
+            key("list", ["a"], all_of("a", "b")),
+            "a,c,d",
+            (
+                "String must be one of: a, b",
+                "the default is a",
+                "Invalid value c for configuration a.key: ",
+            ),
+        ),
+        (
+            key("list", [], lambda value: None if len(value) < 2 else "too many"),
+            "a,b",
+            ("too many", "the default is ", "Invalid value a,b for configuration a.key: "),
+        ),
+        (
+            key("string", None, one_of("a", "b"), required=True),
+            "c",
+            (
+                "String must be one of: a, b",
+                "a.key must be set, and has no default: A key.",
+                "Invalid value c for configuration a.key: ",
+            ),
+        ),
+        (
+            key("boolean", True),
+            "maybe",
+            (
+                "Expected value to be either true or false",
+                "the default is true",
+                "Invalid value maybe for configuration a.key: ",
+            ),
+        ),
+        (
+            key("int", -1, between_or_default(1, 9)),
+            "0",
+            (
+                "Value must be between 1 and 9 or equal to -1",
+                "the default is -1",
+                "Invalid value 0 for configuration a.key: ",
+            ),
+        ),
+        *(
+            (
+                key(kind, 1),
+                text,
+                (
+                    f"Not a number of type {kind.upper()}",
+                    "the default is 1",
+                    f"Invalid value {text} for configuration a.key: ",
+                ),
+            )
+            for kind, text in (("short", "x"), ("int", "1_0"), ("long", "9223372036854775808"))
+        ),
+        (
+            key("double", 1.0),
+            "x",
+            (
+                "Not a number of type DOUBLE",
+                "the default is 1.0",
+                "Invalid value x for configuration a.key: ",
+            ),
+        ),
+    ]
 
 
 def test_a_refusal_has_the_key_the_text_its_place_the_reason_and_what_to_do():
@@ -224,7 +228,7 @@ def test_a_refusal_has_the_key_the_text_its_place_the_reason_and_what_to_do():
         with pytest.raises(ConfigError, match=re.escape(f"a.key={text}: {why}")):
             one.parse(text)
 
-    check_each(REFUSED, is_so)
+    check_each(refused(), is_so)
 
 
 def test_an_empty_element_of_a_list_is_refused_unless_the_key_has_gaps():

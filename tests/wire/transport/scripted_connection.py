@@ -1,0 +1,502 @@
+"""A `Connection` whose endpoint, registry, turn and clock do what a transcript says, and tell all that they are asked.
+
+What the reader does is told by lines with `r`, what the writer does by `w`; a step ends when both wait.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+import ssl
+from unittest import mock
+
+import trio
+from trio._core import _run as scheduler
+from trio.testing import MockClock, wait_all_tasks_blocked
+
+from tests.simulation.here import patched_here
+from wire.errors import ErrorCode, RemoteProtocolError
+from wire.framing import FrameBuffer
+from wire.outgoing import Outgoing
+from wire.security.listener import ListenerSecurity
+from wire.security.principal import Principal
+from wire.security.sasl import Login, Reply, SaslSettings
+from wire.transport.calls import CloseConnection, ConnectionInfo
+from wire.transport.connection import Connection
+from wire.transport.dispatch import DeferredFrame
+from wire.transport.limited_log import LimitedLog
+from wire.transport.limits import ConnectionLimits, Counters
+from wire.transport.memory import Memory
+
+LIMITS = ConnectionLimits(
+    frame_bytes_max=1 << 20,
+    handshake_seconds=10.0,
+    in_flight_max=3,
+    in_flight_bytes_max=1000,
+    unsent_bytes_max=200,
+    half_closed_seconds=1.0,
+)
+
+
+class Told:
+    """Lines of both tasks."""
+
+    def __init__(self):
+        self.lines: dict[str, list[str]] = {"r": [], "w": []}
+
+    def say(self, text):
+        task = trio.lowlevel.current_task().name
+        self.lines["w" if task.endswith("_write") else "r"].append(text)
+
+    def taken(self):
+        found = [f"{task} {line}" for task, of_task in self.lines.items() for line in of_task]
+        self.lines = {"r": [], "w": []}
+        return found
+
+
+class ScriptedEndpoint:
+    """`room`: how many bytes the kernel takes."""
+
+    def __init__(self, say):
+        self._say = say
+        self.received_at, self.seconds = 0.0, 0.0
+        self.coming: trio.MemoryReceiveChannel
+        self.give, self.coming = trio.open_memory_channel(math.inf)
+        self.also: list[bytes] = []
+        self.room = math.inf
+        self.more_room = trio.Event()
+        self.gone = False
+        self.failure: BaseException | None = None
+        self.shakes = trio.Event()
+        self.shakes.set()
+
+    async def handshake(self):
+        await self.shakes.wait()
+        if self.failure is not None:
+            raise self.failure
+        return Principal("peer")
+
+    async def receive(self, frames: FrameBuffer):
+        data = await self.coming.receive()
+        if isinstance(data, BaseException):
+            raise data
+        self.received_at, self.seconds = self.received_at + 1.0, 0.25
+        self._put(frames, data)
+        return len(data)
+
+    def receive_nowait(self, frames):
+        data = self.also.pop(0) if self.also else b""
+        self._say(f"receives {len(data)} more")
+        self._put(frames, data)
+        return len(data)
+
+    def _put(self, frames, data):
+        while data:
+            room = frames.room()
+            count = min(len(room), len(data))
+            room[:count] = data[:count]
+            del room
+            frames.received(count)
+            data = data[count:]
+
+    def send_nowait(self, queue):
+        self._say(f"sends {queue.size} at once")
+        self._send(queue)
+
+    async def send(self, queue):
+        self._say(f"sends {queue.size}")
+        while queue:
+            self._send(queue)
+            if queue:
+                self.more_room = trio.Event()
+                await self.more_room.wait()
+        await trio.lowlevel.checkpoint()
+
+    def _send(self, queue):
+        count = min(queue.size, self.room)
+        self.room -= count
+        if count:
+            queue.sent_bytes(count)
+
+    def peer_is_gone(self):
+        return self.gone
+
+    async def aclose(self):
+        self._say("closes")
+        await trio.lowlevel.cancel_shielded_checkpoint()
+
+
+class ScriptedTurn:
+    def __init__(self, say, loop_time):
+        self._say = say
+        self._loop_time = loop_time
+        self.over = self.joined = False
+        self.step_seconds = 0.0
+
+    async def begin(self, since=None, spent=0.0):
+        self._say(
+            "begins a slice" + (f" since {since}, {spent} before" if since is not None else "")
+        )
+        await trio.lowlevel.checkpoint()
+
+    def is_over(self):
+        return self.over
+
+    def may_be_joined(self):
+        joined, self.joined = self.joined, False
+        return joined
+
+    def end(self):
+        self._say("ends its slice")
+
+    def resume(self):
+        pass
+
+    def pause(self):
+        self._loop_time.seconds += self.step_seconds
+
+
+class Deferred:
+    """One that is known when the test says so."""
+
+    def __init__(self, size):
+        self.known = trio.Event()
+        self.answer = answer_of(size)
+
+    def ready(self):
+        return self.known.is_set()
+
+
+class Later(DeferredFrame):
+    """Without a request."""
+
+    __slots__ = ("_given", "_say", "_what")
+
+    def __init__(self, say, what, given, held, alone):
+        self._say, self._what, self._given = say, what, given
+        self.held, self.alone = held, alone
+
+    def ready(self):
+        self._say(f"asks whether {self._what} is ready")
+        return self._given.ready()
+
+    async def finish(self):
+        await self._given.known.wait()
+        self._say(f"finishes {self._what}")
+        if isinstance(self._given.answer, Exception):
+            raise self._given.answer
+        return self._given.answer
+
+
+def answer_of(size):
+    out = Outgoing()
+    out += bytes(size)
+    return out
+
+
+class ScriptedRegistry:
+    """A frame says what becomes of it: `answer 10`, `later NAME 10 [held] [alone]`, `nothing`, `mute 5`, errors."""
+
+    def __init__(self, say):
+        self._say = say
+        self.later: dict[str, Deferred] = {}
+
+    def is_heavy(self, frame):
+        return bytes(frame[:5]) == b"heavy"
+
+    def memory_of(self, frame):
+        return 5000
+
+    async def dispatch_heavy(self, frame, _context, info):
+        self._say("begins apart")
+        await trio.lowlevel.checkpoint()
+        return self.dispatch(frame, _context, info)
+
+    def dispatch(self, frame, context, info, budget=None):
+        assert context == "context"
+        text = bytes(frame).rstrip(b".").decode().removeprefix("heavy ")
+        said = " before it has logged in" if budget is not None else ""
+        self._say(f"handles {text[:40]}{said}{', owes' if info.owes else ''}")
+        match text.split():
+            case ["answer", size]:
+                return answer_of(int(size))
+            case ["later", name, size, *more]:
+                held = next((int(one) for one in more if one.isdigit()), 0)
+                self.later[name] = Deferred(int(size))
+                return Later(self._say, name, self.later[name], held, "alone" in more)
+            case ["mute", seconds]:
+                info.mute(float(seconds))
+                return answer_of(1)
+            case ["nothing"]:
+                return None
+            case ["bad"]:
+                raise RemoteProtocolError("no sense")
+            case ["close"]:
+                raise CloseConnection("said so")
+            case ["fail"]:
+                raise RuntimeError("ours")
+        raise AssertionError(text)
+
+    def refuse(self, frame, code, why):
+        self._say(f"refuses {bytes(frame)!r}: {code.name} {why}")
+        return answer_of(9)
+
+
+class ScriptedAuthenticator:
+    """A frame says what the mechanism replies."""
+
+    def __init__(self, say, login):
+        self._say, self._login = say, login
+
+    def receive(self, frame):
+        text = bytes(frame).decode()
+        self._say(f"logs in by {text}")
+        match text.split():
+            case ["token"]:
+                return Reply(answer_of(5))
+            case ["answer", _]:
+                return Reply(passes=True)
+            case ["last", *milliseconds]:
+                session = int(milliseconds[0]) if milliseconds else None
+                login = Login(Principal("alice"), "PLAIN", session)
+                return Reply(answer_of(6), login=login)
+            case ["wrong"]:
+                return Reply(answer_of(7), closes="wrong password", delayed=True)
+            case ["refused"]:
+                return Reply(refused=ErrorCode.ILLEGAL_SASL_STATE, closes="not now")
+            case ["refused-mildly"]:
+                return Reply(refused=ErrorCode.ILLEGAL_SASL_STATE)
+        raise RemoteProtocolError("no token")
+
+
+class World:
+    """One connection in a run of trio."""
+
+    def __init__(self, *, sasl=None, blocks=False, limits=LIMITS):
+        self.told = Told()
+        self.records: list[str] = []
+        self.memory = Memory(request_bytes_max=200_000, answer_bytes_max=500)
+        self.counters = Counters()
+        self.info = ConnectionInfo(1, "L", ("10.0.0.1", 5), ("10.0.0.2", 9092), memory=self.memory)
+        self.info.on_close(lambda: self.told.say("is marked as closed"))
+        self.endpoint = ScriptedEndpoint(self.told.say)
+        self.registry = ScriptedRegistry(self.told.say)
+        settings = SaslSettings({}, failure_delay_seconds=0.5, blocks=blocks) if sasl else None
+        logger = logging.Logger("scripted")
+        logger.addHandler(self._handler())
+        self.connection = Connection(
+            self.endpoint,
+            self.info,
+            self.registry,
+            "context",
+            limits,
+            self.memory,
+            self.counters,
+            LimitedLog(logger, 0.0),
+            ListenerSecurity(None, settings),
+        )
+        self.turn = ScriptedTurn(self.told.say, self.info.loop_time)
+        self.connection._turn = self.turn
+        if sasl:
+            self.connection._authenticator = ScriptedAuthenticator(self.told.say, None)
+
+    def _handler(self):
+        handler = logging.Handler()
+        handler.emit = lambda record: self.told.say(
+            f"logs {record.getMessage()}{' with a traceback' if record.exc_info else ''}"
+        )
+        return handler
+
+    def state(self):
+        one, share = self.connection, self.connection._share
+        used = [pool.used for pool in self.memory.pools()]
+        deadline = one._serving.deadline
+        counted = {
+            name: getattr(self.counters, name)
+            for name in (
+                *("requests", "bad_frames", "bad_requests", "failed_handshakes"),
+                *("failed_authentications", "expired_sessions"),
+            )
+            if getattr(self.counters, name)
+        }
+        words = [f"progress {one.progress()}", f"activity {one.activity()}"]
+        words.append(f"owed {len(one._owed)} of {one._owed_bytes}, unsent {one._unsent.size}")
+        words.append(f"holds {share.frame} {share.requests} {share.answers} of {used}")
+        pools = [one.held_of(pool) for pool in self.memory.pools()]
+        assert pools == [share.frame if share.frame > 65536 else 0, share.requests, share.answers]
+        words.append(f"until {'ever' if deadline == math.inf else deadline}")
+        words.append(f"buffer {len(one._frames._buffer)}, unread {one._frames.unread}")
+        if counted:
+            words.append(" ".join(f"{name} {count}" for name, count in counted.items()))
+        if self.info.muted_until is not None:
+            words.append(f"muted until {self.info.muted_until}, abandoned {one.is_abandoned()}")
+        if self.info.principal.name not in ("ANONYMOUS", "peer"):
+            words.append(f"is {self.info.principal}")
+        return words
+
+
+class Script:
+    """Handles the steps of a transcript; the connection lives from `open` to the next one."""
+
+    def __init__(self, clock: MockClock):
+        self.clock = clock
+        self.world: World
+        self.nursery: trio.Nursery
+        self.ended = False
+
+    async def step(self, step):
+        words = [line for line in step.source.splitlines() if line and not line.startswith("#")]
+        for line in words:
+            await self._do(*line.split(" ", 1))
+        await wait_all_tasks_blocked()
+        world = self.world
+        end = ["has ended"] if self.ended else []
+        return "\n".join([*world.told.taken(), *end, *world.state()])
+
+    async def _do(self, word, rest=""):
+        await getattr(self, f"_{word}")(rest)
+
+    async def _frame(self, rest):
+        self.world.endpoint.give.send_nowait(b"".join(map(framed, rest.split("|"))))
+
+    async def _bytes(self, rest):
+        """The size of a frame, and so much of it."""
+        size, filled = map(int, rest.split())
+        self.world.endpoint.give.send_nowait(size.to_bytes(4, "big") + b"." * filled)
+
+    async def _rest(self, rest):
+        self.world.endpoint.give.send_nowait(b"." * int(rest))
+
+    async def _also(self, rest):
+        """What comes while the slice of the next frame runs."""
+        self.world.endpoint.also.append(b"".join(map(framed, rest.split("|"))))
+        self.world.turn.joined = True
+
+    async def _end(self, _):
+        self.world.endpoint.give.send_nowait(b"")
+
+    async def _break(self, rest):
+        errors = {"reset": ConnectionResetError(), "os": OSError("disk"), "ours": ValueError()}
+        self.world.endpoint.give.send_nowait(errors[rest])
+
+    async def _known(self, rest):
+        (await self._later(rest)).known.set()
+        await wait_all_tasks_blocked()
+
+    async def _fails(self, rest):
+        name, kind = rest.split()
+        later = await self._later(name)
+        later.answer = {"close": CloseConnection("late"), "ours": ValueError()}[kind]
+        later.known.set()
+
+    async def _unanswered(self, rest):
+        later = await self._later(rest)
+        later.answer = None
+        later.known.set()
+
+    async def _later(self, name):
+        await wait_all_tasks_blocked()
+        return self.world.registry.later[name]
+
+    async def _room(self, rest):
+        """What the kernel takes from now on."""
+        self.world.endpoint.room = math.inf if rest == "all" else int(rest)
+        self.world.endpoint.more_room.set()
+
+    async def _advance(self, rest):
+        await wait_all_tasks_blocked()
+        self.clock.jump(float(rest))
+
+    async def _over(self, rest):
+        self.world.turn.over = rest == "yes"
+
+    async def _steps(self, rest):
+        self.world.turn.step_seconds = float(rest)
+
+    async def _gone(self, _):
+        self.world.endpoint.gone = True
+
+    async def _fill(self, rest):
+        name, size = rest.split()
+        getattr(self.world.memory, name).take(int(size))
+
+    async def _free(self, rest):
+        name, size = rest.split()
+        getattr(self.world.memory, name).give_back(int(size))
+
+    async def _want(self, rest):
+        """Another connection waits for memory."""
+        self.nursery.start_soon(getattr(self.world.memory, rest).acquire, 10)
+        await wait_all_tasks_blocked()
+
+    async def _shrink(self, _):
+        await wait_all_tasks_blocked()
+        self.world.connection.shrink()
+
+    async def _stop(self, _):
+        await wait_all_tasks_blocked()
+        self.world.connection.stop_reading()
+
+    async def _abort(self, _):
+        await wait_all_tasks_blocked()
+        self.world.connection.abort()
+
+    async def _shake(self, _):
+        self.world.endpoint.shakes.set()
+
+    async def _open(self, rest):
+        words = rest.split()
+        if hasattr(self, "world"):
+            self.world.connection.abort()
+            await wait_all_tasks_blocked()
+        self.ended = False
+        self.world = world = World(sasl="sasl" in words, blocks="blocks" in words)
+        if "slowly" in words:
+            world.endpoint.shakes = trio.Event()
+        if "eof" in words:
+            world.endpoint.failure = ssl.SSLEOFError()
+        if "refused" in words:
+            world.endpoint.failure = ssl.SSLError("bad certificate")
+
+        async def serve():
+            await world.connection.serve()
+            self.ended = True
+
+        self.nursery.start_soon(serve)
+
+
+def framed(text):
+    """`answer 3*5000` is filled up to so many bytes by dots."""
+    text, _, size = text.partition("*")
+    data = text.encode()
+    data += b"." * (int(size) - len(data)) if size else b""
+    return len(data).to_bytes(4, "big") + data
+
+
+def run_script(check):
+    """Each task has its turn in one order, always."""
+    clock = MockClock()
+    script = Script(clock)
+
+    async def in_no_thread(work, *args, abandon_on_cancel, limiter):
+        script.world.told.say(
+            f"has a thread of {limiter.total_tokens}" + ", or leaves it" * abandon_on_cancel
+        )
+        await trio.lowlevel.checkpoint()
+        return work(*args)
+
+    async def main():
+        async with trio.open_nursery() as script.nursery:
+            await check(script)
+            script.nursery.cancel_scope.cancel()
+
+    class InOrder:
+        def shuffle(self, _):
+            """They are sorted by age."""
+
+    with (
+        patched_here(scheduler, "_r", InOrder()),
+        mock.patch.object(scheduler, "_ALLOW_DETERMINISTIC_SCHEDULING", new=True),
+        mock.patch.object(trio.to_thread, "run_sync", in_no_thread),
+    ):
+        return trio.run(main, clock=clock)
