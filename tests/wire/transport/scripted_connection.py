@@ -11,10 +11,9 @@ import ssl
 from unittest import mock
 
 import trio
-from trio._core import _run as scheduler
 from trio.testing import MockClock, wait_all_tasks_blocked
 
-from tests.simulation.here import patched_here
+from tests.wire.transport.in_order import run_in_order
 from wire.errors import ErrorCode, RemoteProtocolError
 from wire.framing import FrameBuffer
 from wire.outgoing import Outgoing
@@ -490,13 +489,5 @@ def run_script(check):
             await check(script)
             script.nursery.cancel_scope.cancel()
 
-    class InOrder:
-        def shuffle(self, _):
-            """They are sorted by age."""
-
-    with (
-        patched_here(scheduler, "_r", InOrder()),
-        mock.patch.object(scheduler, "_ALLOW_DETERMINISTIC_SCHEDULING", new=True),
-        mock.patch.object(trio.to_thread, "run_sync", in_no_thread),
-    ):
-        return trio.run(main, clock=clock)
+    with mock.patch.object(trio.to_thread, "run_sync", in_no_thread):
+        return run_in_order(main, clock)
