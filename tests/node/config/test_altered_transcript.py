@@ -15,6 +15,7 @@ from node.config.group_keys import (
     broker_synonym,
     check_group_configs,
 )
+from node.config.key_warnings import warning_of
 from node.config.loggers import ROOT, Operation, alter_loggers, logger_levels
 from node.config.server_keys import DYNAMIC_ONLY, SERVER_CONFIGS
 from node.config.synonyms import broker_synonyms
@@ -179,3 +180,20 @@ def test_levels_are_altered_all_or_none_and_only_of_this_node(monkeypatch):
         "INVALID_REQUEST: Unexpected node id. Expected 1, but received 2"
     )
     assert logger.level == logging.NOTSET
+
+
+def test_operations_that_loggers_do_not_have_are_refused_by_their_names():
+    told = "INVALID_REQUEST: {} is not allowed for the BROKER_LOGGER resource"
+    for operation, word in (
+        (Operation.APPEND, "APPEND operation"),
+        (Operation.SUBTRACT, "SUBTRACT operation"),
+        (9, "Unknown operation type 9"),
+    ):
+        assert altered(change(ROOT, operation, "INFO")) == told.format(word)
+
+
+def test_a_key_that_acts_for_one_listener_is_not_warned_of():
+    assert warning_of("listener.name.a.ssl.client.auth") is None
+    assert warning_of("listener.name.a.plain.sasl.jaas.config") is None
+    assert warning_of("config.providers.a.class") is None
+    assert warning_of("num.partitions") is None

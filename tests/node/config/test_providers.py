@@ -129,6 +129,7 @@ def test_each_refusal_says_which_variable_why_and_what_to_do(tmp_path):
     ):
         text = f"${{file:{tmp_path}/{path}:{word}}}"
         assert refusal(key=text) == ("key", text, why.format(tmp_path / path), *CORRECT)
+    assert refusal(key="${file:a}")[2] == ": it is not a regular file"
     for name in (".", "..", "a/b"):
         text = f"${{dir:{tmp_path}:{name}}}"
         assert refusal(key=text)[2] == f"{name} is not a file in {tmp_path}"
@@ -183,12 +184,21 @@ def test_settings_of_providers_are_not_resolved_and_others_are_each_by_itself():
         "one": Given("${a:P}-${c:P}"),
         "two": Given("${a:path:P}"),
     }
-    found = resolve(given, lambda one, value: replace(one, value=value), {"P": "secret"})
+    resolved_texts = []
+
+    def with_value(one, value):
+        resolved_texts.append(one.value)
+        return replace(one, value=value)
+
+    found = resolve(given, with_value, {"P": "secret"})
+    assert resolved_texts == ["${a:P}-${c:P}", "${a:path:P}"]
     changed = {"one": Given("secret-${c:P}"), "two": Given("secret")}
     assert found == given | changed
     for none in ("", " , "):
         without = {**given, "config.providers": Given(none)}
-        assert resolve(without, lambda one, _: one, {}) == without
+        resolved_texts.clear()
+        assert resolve(without, with_value, {}) == without
+        assert resolved_texts == []
 
 
 def test_words_of_commands_are_bounded_by_no_place(tmp_path):
