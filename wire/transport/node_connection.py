@@ -236,8 +236,12 @@ class NodeConnection:
             try:
                 with trio.fail_after(CONNECT_SECONDS):
                     lifetime_ms = await self._log_in(security.sasl)
-            except (ConnectionLost, trio.TooSlowError) as error:
+            except ConnectionLost as error:
                 self._close(error)
+                self._running.cancel()
+                return
+            except trio.TooSlowError:
+                self._close(RequestTimedOut(f"no answer to a login in {CONNECT_SECONDS} s"))
                 self._running.cancel()
                 return
             held, self._held = self._held, None
@@ -403,7 +407,8 @@ async def connect_endpoint(
         raise AuthenticationRefused(f"TLS with {host}:{port} failed: {error}") from error
     except (OSError, trio.TooSlowError) as error:
         await endpoint.aclose()
-        raise ConnectionLost(f"TLS with {host}:{port} failed: {error}") from error
+        why = error if isinstance(error, OSError) else f"no handshake in {timeout} s"
+        raise ConnectionLost(f"TLS with {host}:{port} failed: {why}") from error
     except BaseException:
         await endpoint.aclose()
         raise
