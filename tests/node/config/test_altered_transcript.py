@@ -95,7 +95,9 @@ def test_a_topics_value_is_its_own_else_the_first_synonym_that_is_set_in_the_top
         set_later[name] = text
         server = config_of(**set_later)
         value = key.parse(text)
-        assert topic_value(server, {}, topic_key) == (value * factor if factor != 1 else value)
+        found = topic_value(server, {}, topic_key)
+        assert found == (value * factor if factor != 1 else value)
+        assert type(found) is type(value)
         assert topic_value(server, {topic_key: "no value at all"}, topic_key) == topic_value(
             server, {}, topic_key
         )

@@ -1,6 +1,7 @@
 """From Kafka's keys to what listeners and clients speak, with every part of it, and each refusal word by word."""
 
 import ssl
+import sys
 from importlib.metadata import EntryPoint
 from pathlib import Path
 from types import SimpleNamespace
@@ -28,6 +29,7 @@ from tests.node.config.transcript import lines, outcome
 from tests.quorum.config_of import Given, config_of
 from wire.client.errors import AuthenticationRefused
 from wire.security.exchange import Done
+from wire.security.listener import PLAINTEXT
 from wire.security.oauthbearer import OAuthBearerExchange
 from wire.security.plain import PlainCredentials, PlainExchange
 from wire.security.principal import Principal
@@ -283,8 +285,29 @@ def test_a_listener_has_its_certificate_its_names_and_its_users(certificates):
     assert tls.names.name_of("CN=alice,O=x") == "ALICE"
     plain = listener_security(config, "C")
     assert (plain.tls, plain.sasl) == (None, None)
-    alone = listener_security(config, "A", Logins(find_account=SimpleNamespace()))
-    assert alone.sasl is not None
+
+
+def test_accounts_are_found_where_the_node_says():
+    logins = Logins(find_account=SimpleNamespace())
+    config = config_of(**BASE | {"sasl.enabled.mechanisms": "SCRAM-SHA-256"})
+    found = listener_security(config, "A", logins).sasl
+    assert found.mechanisms["SCRAM-SHA-256"].args == ("SCRAM-SHA-256", logins.find_account)
+
+
+def test_listeners_without_security_share_one_object():
+    protocols = {"listener.security.protocol.map": "CONTROLLER:PLAINTEXT,A:PLAINTEXT"}
+    assert inter_broker_security(config_of(**BASE | protocols)) is PLAINTEXT
+
+
+def test_tokens_cannot_be_checked_without_the_package_for_it(monkeypatch):
+    monkeypatch.setitem(sys.modules, "jwt", None)
+    changes = {
+        "sasl.enabled.mechanisms": "OAUTHBEARER",
+        "sasl.oauthbearer.jwks.endpoint.url": "https://h/",
+    }
+    told = outcome(lambda: listener_security(config_of(**BASE | changes), "A"))
+    assert "why: checking tokens needs the package PyJWT" in told
+    assert "fix: pip install 'trimaran[oauth]'" in told
 
 
 def test_what_an_error_shows_of_a_value_is_no_secret():

@@ -2,6 +2,9 @@
 
 from pathlib import Path
 
+import pytest
+
+from node.config.config_def import ConfigError
 from node.config.server import ServerConfig, parse
 from node.config.server_keys import LISTENER_CONFIGS, SERVER_CONFIGS
 from tests.datadriven import check_transcript
@@ -98,6 +101,28 @@ def test_a_configuration_has_every_declared_key_with_its_value_or_default():
     assert found["num.partitions"] == 7
     assert found["num.network.threads"] == SERVER_CONFIGS["num.network.threads"].default
     assert found.texts["num.partitions"] == "7"
+
+
+def test_a_configuration_of_nothing_but_values_has_no_texts_and_no_listeners_keys():
+    values = {key: SERVER_CONFIGS[key].parse(text) for key, text in BASES["broker"].items()}
+    found = ServerConfig(values, {}, {})
+    assert (found.texts, found.origins, found.warnings) == ({}, {}, {})
+    assert not found.is_set_for_listener("PLAINTEXT", "ssl.client.auth")
+
+
+def test_the_switch_for_development_is_seen_in_the_texts():
+    found = config(**{"trimaran.dev.mode": "true", "broker.session.timeout.ms": "7000"})
+    assert found.texts["trimaran.log.fsync"] == "none"
+    assert found.texts["broker.session.timeout.ms"] == "7000"
+
+
+@pytest.mark.parametrize("key", ["voters", "bootstrap.servers"])
+def test_a_number_of_thousands_of_digits_is_refused(key):
+    digits = "9" * 5000
+    text = f"{digits}@h:1" if key == "voters" else f"h:{digits}"
+    none = {"controller.quorum.voters": ""} if key != "voters" else {}
+    with pytest.raises(ConfigError, match="is written"):
+        config(**{**none, f"controller.quorum.{key}": text})
 
 
 def test_a_listeners_own_value_comes_before_that_of_the_node_and_the_default():
