@@ -185,7 +185,8 @@ def _of_unit(node: ast.AST) -> Iterator[ast.AST]:
     """A time or a size a thousand times what it is, and a change of units left out."""
     match node:
         case ast.Constant(value=int() | float() as value):
-            if not isinstance(value, bool) and (isinstance(value, float) or value >= 10):
+            is_amount = (isinstance(value, float) and value != 0) or value >= 10
+            if not isinstance(value, bool) and is_amount:
                 yield replaced(node, value=value * 1000)
         case ast.BinOp(op=ast.Mult() | ast.Div() | ast.FloorDiv(), left=left, right=right):
             if isinstance(right, ast.Constant) and right.value in UNITS:

@@ -94,6 +94,7 @@ def test_two_neighbouring_statements_are_swapped(changes, code, expected):
     [
         ("return 30", ["return 30 -> return 31", "return 30 -> return 30000"]),
         ("return 0.5", ["return 0.5 -> return 500.0"]),
+        ("return 0.0", []),  # a thousand times nothing is the same
         ("return 3", ["return 3 -> return 4"]),
         ("return a * 1000", ["a * 1000 -> a"]),
         ("return a / 1_000_000", ["a / 1000000 -> a"]),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+from random import Random
 
 import pytest
 import trio
@@ -171,3 +172,90 @@ def test_an_encoder_stops_whatever_it_was_given():
     with pytest.raises(ResponseTooLarge):
         encode_response(ListGroupsResponse(groups=listed), LISTED_VERSION, 1)
     assert encode_response(ListGroupsResponse(groups=listed[:2_000]), LISTED_VERSION, 1)
+
+
+class Twin:
+    """A room by plain sums: what it counts, what it holds, and whether a pause lets others run."""
+
+    def __init__(self):
+        self.size, self.step, self.held, self.full = 0, 60 << 10, "free", False
+
+    def take(self, size):
+        if self.full or self.size + size > RESPONSE_BYTES_MAX:
+            self.full = True
+            return False
+        self.size, self.step = self.size + size, self.step + max(size, 64)
+        return True
+
+    def pause(self, coming):
+        if self.step + coming < 64 << 10:
+            return False
+        self.step, size = 0, self.size + coming
+        if size > 64 << 10 and self.held == "free":
+            self.held = "large"
+        if size > 1 << 20 and self.held == "large":
+            self.held = "huge"
+        return True
+
+    def used(self):
+        of_large = {"free": 0, "large": 1 << 20, "huge": 1 << 20}[self.held]
+        return of_large, 2 * RESPONSE_BYTES_MAX if self.held == "huge" else 0
+
+
+@pytest.mark.parametrize("seed", range(10))
+async def test_a_room_counts_holds_and_pauses_as_its_twin(seed):
+    random, memory, twin = Random(seed), Memory(), Twin()
+    room = room_of(memory)
+    task = trio.lowlevel.current_task()
+    kib = 1 << 10
+    sizes = [0, 1, 63, 64, 65, 4 * kib - 64, 4 * kib, 60 * kib, 64 * kib, 1 << 20, 30 << 20]
+    for _ in range(60):
+        match random.randrange(6):
+            case 0 | 1:
+                size = random.choice(sizes[: 11 if random.random() < 0.1 else 9])
+                if twin.take(size):
+                    room.take(size)
+                else:
+                    with pytest.raises(ResponseTooLarge):
+                        room.take(size)
+            case 2:
+                count = random.randrange(70)
+                room.worked(count)
+                twin.step += 64 * count
+            case 3:
+                twin.size = random.choice([0, twin.size // 2, twin.size])
+                room.rewind(twin.size)
+            case 4:
+                data = room.refusal(group(group_id="x" * random.randrange(100)))
+                twin.size, twin.step = twin.size + len(data), twin.step + max(64, len(data))
+            case _:
+                coming = random.choice([0, 0, 256, 4 * kib - 1, 4 * kib, 64 * kib, 64 * kib + 1])
+                before = task._schedule_points
+                await room.pause(coming)
+                assert (task._schedule_points > before) == twin.pause(coming)
+        assert room.size == twin.size
+        assert (memory.large.used, memory.answers.used) == twin.used()
+    room.close()
+    room.close()
+    assert (memory.large.used, memory.answers.used) == (0, 0)
+
+
+@pytest.mark.parametrize(
+    ("size", "held"),
+    [
+        (64 << 10, (0, 0)),
+        ((64 << 10) + 1, (1 << 20, 0)),
+        (1 << 20, (1 << 20, 0)),
+        ((1 << 20) + 1, (1 << 20, 2 * RESPONSE_BYTES_MAX)),
+    ],
+)
+async def test_each_stage_is_held_from_the_first_byte_above_it(size, held):
+    memory = Memory()
+    room = room_of(memory)
+    room.take(size)
+    await room.pause()
+    assert (memory.large.used, memory.answers.used) == held
+    await room.pause()
+    assert (memory.large.used, memory.answers.used) == held
+    room.close()
+    assert (memory.large.used, memory.answers.used) == (0, 0)
