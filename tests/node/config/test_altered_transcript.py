@@ -25,7 +25,7 @@ from tests.node.config.transcript import lines, outcome
 from tests.quorum.config_of import config_of
 from wire.messages.incremental_alter_configs import AlterableConfig, AlterConfigsResource
 
-TESTDATA = Path(__file__).parent / "testdata"
+FILES = sorted((Path(__file__).parent / "testdata" / "altered").glob("*.txt"))
 
 
 def parts(step):
@@ -60,8 +60,9 @@ def handle(step):
     return outcome(act[step.command])
 
 
-def test_alterations_are_taken_or_refused_as_the_transcript_says():
-    check_transcript(TESTDATA / "altered.txt", handle)
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
+def test_alterations_are_taken_or_refused_as_each_transcript_says(path):
+    check_transcript(path, handle)
 
 
 def test_every_key_that_a_running_broker_is_given_is_found_with_its_synonyms():

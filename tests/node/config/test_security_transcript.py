@@ -37,7 +37,7 @@ from wire.security.scram import ScramExchange
 from wire.security.scram_client import ScramCredentials
 from wire.security.tls import TlsSettings
 
-TESTDATA = Path(__file__).parent / "testdata"
+FILES = sorted((Path(__file__).parent / "testdata" / "security").glob("*.txt"))
 BASE = {
     "listeners": "CONTROLLER://127.0.0.1:0,A://127.0.0.1:0",
     "listener.security.protocol.map": "CONTROLLER:SASL_PLAINTEXT,A:SASL_PLAINTEXT",
@@ -168,14 +168,15 @@ HANDLERS = {
 }
 
 
-def test_logins_are_made_of_keys_and_refused_as_the_transcript_says(monkeypatch):
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
+def test_logins_are_made_of_keys_and_refused_as_each_transcript_says(path, monkeypatch):
     points = [
         EntryPoint("ldap", "operator:eq", "trimaran.sasl.plain"),
         EntryPoint("path", "sys:path", "trimaran.sasl.plain"),
     ]
     monkeypatch.setattr("node.config.sasl.entry_points", lambda group: points)
     check_transcript(
-        TESTDATA / "security.txt",
+        path,
         lambda step: outcome(lambda: HANDLERS[step.command](step)),
     )
 

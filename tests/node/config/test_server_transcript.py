@@ -10,7 +10,7 @@ from node.config.server_keys import LISTENER_CONFIGS, SERVER_CONFIGS
 from tests.datadriven import check_transcript
 from tests.node.config.transcript import outcome, settings
 
-TESTDATA = Path(__file__).parent / "testdata"
+FILES = sorted((Path(__file__).parent / "testdata" / "server").glob("*.txt"))
 BASES = {
     "empty": {},
     "controller": {
@@ -79,8 +79,9 @@ def handle(step):
     return outcome(lambda: shown(parse(given), in_file))
 
 
-def test_files_of_nodes_mean_and_are_refused_as_the_transcript_says():
-    check_transcript(TESTDATA / "server.txt", handle)
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
+def test_files_of_nodes_mean_and_are_refused_as_each_transcript_says(path):
+    check_transcript(path, handle)
 
 
 def config(**more):

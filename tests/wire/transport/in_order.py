@@ -6,6 +6,7 @@ import trio
 from trio._core import _run as scheduler
 from trio.testing import MockClock
 
+from tests.datadriven import REWRITE, SEPARATOR, parse_transcript
 from tests.simulation.here import patched_here
 
 
@@ -21,3 +22,16 @@ def run_in_order(main, clock=None):
         mock.patch.object(scheduler, "_ALLOW_DETERMINISTIC_SCHEDULING", new=True),
     ):
         return trio.run(main, clock=clock or MockClock())
+
+
+async def play(path, take):
+    """Gives each step of a transcript to `take`, and compares what it says, or rewrites the file."""
+    written = []
+    for step in parse_transcript(path.read_text()):
+        actual = await take(step)
+        if not REWRITE:
+            assert actual == step.expected, f"{path}:{step.line}: {step.source}"
+        written.append(f"{step.source}\n{SEPARATOR}\n{actual}\n")
+    assert written, f"{path} has no steps"
+    if REWRITE:
+        path.write_text("\n".join(written))

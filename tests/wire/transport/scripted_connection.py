@@ -271,7 +271,7 @@ class ScriptedAuthenticator:
 class World:
     """One connection in a run of trio."""
 
-    def __init__(self, *, sasl=None, blocks=False, limits=LIMITS):
+    def __init__(self, sasl=False, blocks=False, token_bytes_max=524_288):
         self.told = Told()
         self.records: list[str] = []
         self.memory = Memory(request_bytes_max=200_000, answer_bytes_max=500)
@@ -280,7 +280,9 @@ class World:
         self.info.on_close(lambda: self.told.say("is marked as closed"))
         self.endpoint = ScriptedEndpoint(self.told.say)
         self.registry = ScriptedRegistry(self.told.say)
-        settings = SaslSettings({}, failure_delay_seconds=0.5, blocks=blocks) if sasl else None
+        settings = None
+        if sasl:
+            settings = SaslSettings({}, token_bytes_max, 0.5, blocks=blocks)
         logger = logging.Logger("scripted")
         logger.addHandler(self._handler())
         self.connection = Connection(
@@ -288,7 +290,7 @@ class World:
             self.info,
             self.registry,
             "context",
-            limits,
+            LIMITS,
             self.memory,
             self.counters,
             LimitedLog(logger, 0.0),
@@ -449,7 +451,8 @@ class Script:
             self.world.connection.abort()
             await wait_all_tasks_blocked()
         self.ended = False
-        self.world = world = World(sasl="sasl" in words, blocks="blocks" in words)
+        token_bytes_max = next((int(one) for one in words if one.isdigit()), 524_288)
+        self.world = world = World("sasl" in words, "blocks" in words, token_bytes_max)
         if "slowly" in words:
             world.endpoint.shakes = trio.Event()
         if "eof" in words:

@@ -2,23 +2,36 @@
 
 from pathlib import Path
 
-from tests.datadriven import REWRITE, SEPARATOR, parse_transcript
-from tests.wire.transport.scripted_connection import Script, run_script
+import pytest
 
-FILE = Path(__file__).parent / "testdata" / "connection.txt"
+from tests.wire.transport.in_order import play
+from tests.wire.transport.scripted_connection import LIMITS, Script, World, run_script
+from wire.security.listener import ListenerSecurity
+from wire.security.principal import ANONYMOUS, Principal
+from wire.transport.connection import Connection
+from wire.transport.loop_turns import loop_turns
+from wire.transport.turn import TurnQueue
+
+FILES = sorted((Path(__file__).parent / "testdata" / "connection").glob("*.txt"))
 
 
-def test_a_connection_reads_begins_answers_and_ends_as_the_transcript_says():
-    written = []
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
+def test_a_connection_reads_begins_answers_and_ends_as_each_transcript_says(path):
 
     async def check(script: Script):
-        for step in parse_transcript(FILE.read_text()):
-            actual = await script.step(step)
-            if not REWRITE:
-                assert actual == step.expected, f"{FILE}:{step.line}: {step.source}"
-            written.append(f"{step.source}\n{SEPARATOR}\n{actual}\n")
+        await play(path, script.step)
 
     run_script(check)
-    assert written
-    if REWRITE:
-        FILE.write_text("\n".join(written))
+
+
+async def test_connections_that_share_turns_are_of_one_queue():
+    queue = TurnQueue(loop_turns())
+    world = World()
+    security = ListenerSecurity(None, None)
+    given = (world.endpoint, world.info, world.registry, "context", LIMITS, world.memory)
+    more = (world.counters, None, security)
+    assert Connection(*given, *more, queue)._turn._queue is queue
+    assert Connection(*given, *more)._turn._queue is not queue
+    assert world.info.principal == ANONYMOUS
+    assert await world.connection._shake_hands()
+    assert world.info.principal == Principal("peer")

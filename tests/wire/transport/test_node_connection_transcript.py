@@ -10,9 +10,8 @@ import pytest
 import trio
 from trio.testing import wait_all_tasks_blocked
 
-from tests.datadriven import REWRITE, SEPARATOR, parse_transcript
 from tests.wire.transport import support
-from tests.wire.transport.in_order import run_in_order
+from tests.wire.transport.in_order import play, run_in_order
 from wire.client.errors import AuthenticationRefused, ConnectionLost, ConnectRefused
 from wire.errors import ErrorCode
 from wire.framing import FrameBuffer
@@ -29,7 +28,7 @@ from wire.security.plain import PlainCredentials
 from wire.transport import node_connection
 from wire.transport.node_connection import NodeConnection
 
-FILE = Path(__file__).parent / "testdata" / "node_connection.txt"
+FILES = sorted((Path(__file__).parent / "testdata" / "node_connection").glob("*.txt"))
 KEYS = [(0, 3, 9), (12, 0, 4), (17, 0, 1), (18, 0, 4), (36, 0, 2)]
 
 
@@ -256,24 +255,17 @@ def response_to(key, what):
     return HeartbeatResponse(throttle_time_ms=int(what))
 
 
-def test_requests_are_sent_answered_and_given_up_as_the_transcript_says():
-    written = []
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
+def test_requests_are_sent_answered_and_given_up_as_each_transcript_says(path):
     clock = trio.testing.MockClock()
 
     async def main():
         async with trio.open_nursery() as nursery:
             scene = Scene(nursery, clock)
-            for step in parse_transcript(FILE.read_text()):
-                actual = await scene.step(step)
-                if not REWRITE:
-                    assert actual == step.expected, f"{FILE}:{step.line}: {step.source}"
-                written.append(f"{step.source}\n{SEPARATOR}\n{actual}\n")
+            await play(path, scene.step)
             nursery.cancel_scope.cancel()
 
     run_in_order(main, clock)
-    assert written
-    if REWRITE:
-        FILE.write_text("\n".join(written))
 
 
 async def test_answers_let_others_run_after_every_thirty_two(monkeypatch):

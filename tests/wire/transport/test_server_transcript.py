@@ -7,11 +7,11 @@ import math
 from pathlib import Path
 from types import SimpleNamespace
 
+import pytest
 import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
-from tests.datadriven import REWRITE, SEPARATOR, parse_transcript
-from tests.wire.transport.in_order import run_in_order
+from tests.wire.transport.in_order import play, run_in_order
 from wire.security.listener import PLAINTEXT_LISTENER
 from wire.transport import server as module
 from wire.transport.connection_quotas import ConnectionBounds, ConnectionQuotas
@@ -19,7 +19,7 @@ from wire.transport.limited_log import LimitedLog
 from wire.transport.limits import ConnectionLimits
 from wire.transport.rate import Windows
 
-FILE = Path(__file__).parent / "testdata" / "server.txt"
+FILES = sorted((Path(__file__).parent / "testdata" / "server").glob("*.txt"))
 
 
 class ScriptedListener:
@@ -276,8 +276,8 @@ class Scene:
 BOUNDS = {"connections_max", "per_ip_max", "rate"}
 
 
-def test_connections_are_let_in_and_closed_as_the_transcript_says(monkeypatch):
-    written = []
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
+def test_connections_are_let_in_and_closed_as_each_transcript_says(path, monkeypatch):
     clock = MockClock()
 
     async def main():
@@ -286,11 +286,7 @@ def test_connections_are_let_in_and_closed_as_the_transcript_says(monkeypatch):
             monkeypatch.setattr(
                 module, "Connection", lambda *given: ScriptedConnection(scene, *given)
             )
-            for step in parse_transcript(FILE.read_text()):
-                actual = await scene.step(step)
-                if not REWRITE:
-                    assert actual == step.expected, f"{FILE}:{step.line}: {step.source}"
-                written.append(f"{step.source}\n{SEPARATOR}\n{actual}\n")
+            await play(path, scene.step)
             nursery.cancel_scope.cancel()
 
     async def wait_readable(listener):
@@ -299,9 +295,6 @@ def test_connections_are_let_in_and_closed_as_the_transcript_says(monkeypatch):
     monkeypatch.setattr(trio.lowlevel, "wait_readable", wait_readable)
     monkeypatch.setattr(module, "SocketEndpoint", lambda sock: SimpleNamespace(sock=sock))
     run_in_order(main, clock)
-    assert written
-    if REWRITE:
-        FILE.write_text("\n".join(written))
 
 
 def test_an_address_is_told_as_that_of_the_old_family_where_it_is_one():

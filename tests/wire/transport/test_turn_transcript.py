@@ -4,15 +4,15 @@ import math
 from pathlib import Path
 from types import SimpleNamespace
 
+import pytest
 import trio
 from trio.testing import wait_all_tasks_blocked
 
-from tests.datadriven import REWRITE, SEPARATOR, parse_transcript
-from tests.wire.transport.in_order import run_in_order
+from tests.wire.transport.in_order import play, run_in_order
 from wire.transport.loop_time import LoopTime
 from wire.transport.turn import Turn, TurnQueue
 
-FILE = Path(__file__).parent / "testdata" / "turn.txt"
+FILES = sorted((Path(__file__).parent / "testdata" / "turn").glob("*.txt"))
 
 
 class Scene:
@@ -128,20 +128,13 @@ def ago(seconds):
     return "never" if math.isinf(seconds) or seconds < -20 else ms(seconds)
 
 
-def test_slices_begin_and_are_counted_as_the_transcript_says():
-    written = []
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
+def test_slices_begin_and_are_counted_as_each_transcript_says(path):
 
     async def main():
         async with trio.open_nursery() as nursery:
             scene = Scene(nursery)
-            for step in parse_transcript(FILE.read_text()):
-                actual = await scene.step(step)
-                if not REWRITE:
-                    assert actual == step.expected, f"{FILE}:{step.line}: {step.source}"
-                written.append(f"{step.source}\n{SEPARATOR}\n{actual}\n")
+            await play(path, scene.step)
             nursery.cancel_scope.cancel()
 
     run_in_order(main)
-    assert written
-    if REWRITE:
-        FILE.write_text("\n".join(written))
