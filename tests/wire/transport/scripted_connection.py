@@ -26,6 +26,7 @@ from wire.transport.dispatch import DeferredFrame
 from wire.transport.limited_log import LimitedLog
 from wire.transport.limits import ConnectionLimits, Counters
 from wire.transport.memory import Memory
+from wire.transport.sending import NOTHING
 
 LIMITS = ConnectionLimits(
     frame_bytes_max=1 << 20,
@@ -121,8 +122,8 @@ class ScriptedEndpoint:
         return self.gone
 
     async def aclose(self):
+        await trio.lowlevel.checkpoint()
         self._say("closes")
-        await trio.lowlevel.cancel_shielded_checkpoint()
 
 
 class ScriptedTurn:
@@ -226,7 +227,7 @@ class ScriptedRegistry:
             case ["mute", seconds]:
                 info.mute(float(seconds))
                 return answer_of(1)
-            case ["nothing"]:
+            case ["nothing"] | []:
                 return None
             case ["bad"]:
                 raise RemoteProtocolError("no sense")
@@ -248,7 +249,7 @@ class ScriptedAuthenticator:
         self._say, self._login = say, login
 
     def receive(self, frame):
-        text = bytes(frame).decode()
+        text = bytes(frame).rstrip(b".").decode().removeprefix("heavy ")
         self._say(f"logs in by {text}")
         match text.split():
             case ["token"]:
@@ -321,7 +322,8 @@ class World:
             if getattr(self.counters, name)
         }
         words = [f"progress {one.progress()}", f"activity {one.activity()}"]
-        words.append(f"owed {len(one._owed)} of {one._owed_bytes}, unsent {one._unsent.size}")
+        rest = "" if one._owed is NOTHING else " in a queue"
+        words.append(f"owed {len(one._owed)} of {one._owed_bytes}{rest}, unsent {one._unsent.size}")
         words.append(f"holds {share.frame} {share.requests} {share.answers} of {used}")
         pools = [one.held_of(pool) for pool in self.memory.pools()]
         assert pools == [share.frame if share.frame > 65536 else 0, share.requests, share.answers]
@@ -359,6 +361,13 @@ class Script:
 
     async def _frame(self, rest):
         self.world.endpoint.give.send_nowait(b"".join(map(framed, rest.split("|"))))
+
+    async def _parts(self, rest):
+        """Frames that come in two parts, the first of so many bytes."""
+        size, _, texts = rest.partition(" ")
+        data = b"".join(map(framed, texts.split("|")))
+        for part in (data[: int(size)], data[int(size) :]):
+            self.world.endpoint.give.send_nowait(part)
 
     async def _bytes(self, rest):
         """The size of a frame, and so much of it."""
@@ -442,6 +451,11 @@ class Script:
         await wait_all_tasks_blocked()
         self.world.connection.abort()
 
+    async def _cancel(self, _):
+        """The server around it ends."""
+        await wait_all_tasks_blocked()
+        self.around.cancel()
+
     async def _shake(self, _):
         self.world.endpoint.shakes.set()
 
@@ -460,8 +474,11 @@ class Script:
         if "refused" in words:
             world.endpoint.failure = ssl.SSLError("bad certificate")
 
+        self.around = trio.CancelScope()
+
         async def serve():
-            await world.connection.serve()
+            with self.around:
+                await world.connection.serve()
             self.ended = True
 
         self.nursery.start_soon(serve)

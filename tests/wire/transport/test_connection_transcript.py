@@ -1,5 +1,6 @@
 """Each step of a connection's reader and writer, and what it holds after it, as the transcript says."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -8,6 +9,7 @@ from tests.wire.transport.in_order import play
 from tests.wire.transport.scripted_connection import LIMITS, Script, World, run_script
 from wire.security.listener import ListenerSecurity
 from wire.security.principal import ANONYMOUS, Principal
+from wire.security.sasl import SaslSettings
 from wire.transport.connection import Connection
 from wire.transport.loop_turns import loop_turns
 from wire.transport.turn import TurnQueue
@@ -32,6 +34,11 @@ async def test_connections_that_share_turns_are_of_one_queue():
     more = (world.counters, None, security)
     assert Connection(*given, *more, queue)._turn._queue is queue
     assert Connection(*given, *more)._turn._queue is not queue
+    few = replace(LIMITS, frame_bytes_max=50)
+    sasl = ListenerSecurity(None, SaslSettings({}))
+    given = (*given[:4], few, world.memory, world.counters, None)
+    assert Connection(*given, sasl)._frames.frame_bytes_max == 50
+    assert Connection(*given, security)._frames.frame_bytes_max == 50
     assert world.info.principal == ANONYMOUS
     assert await world.connection._shake_hands()
     assert world.info.principal == Principal("peer")
