@@ -59,6 +59,7 @@ class Endpoint:
         return count
 
     def send_nowait(self, queue):
+        self._say(f"sends {queue.size} at once")
         if self.failure is not None:
             raise self.failure
         self._send(queue)
@@ -96,8 +97,8 @@ class Endpoint:
         self._say("gives up what is not sent")
 
     async def aclose(self):
+        await trio.lowlevel.checkpoint()
         self._say("closes")
-        await trio.lowlevel.cancel_shielded_checkpoint()
 
 
 class Scene:
@@ -229,6 +230,10 @@ class Scene:
 
     async def _closes(self):
         self.connection.close()
+
+    async def _cancels(self):
+        """The task around it ends."""
+        self.scope.cancel()
 
     async def _forgets(self):
         """A listener's security without SASL from now on."""

@@ -32,7 +32,7 @@ class ScriptedListener:
         self.address = ("127.0.0.1", 9092 + for_nodes)
         self.coming = []
         self.readable = trio.Event()
-        self.accepts = 0
+        self.accepts = self.waits = 0
         self.socket = self
 
     def setblocking(self, blocking):
@@ -168,7 +168,8 @@ class Scene:
                 *told,
                 f"at {trio.current_time() - self.began:g}: {counted or 'nothing'}; "
                 f"open {open_now or 'none'}; clients {quotas.of_listener('CLIENTS')} of "
-                f"{quotas.total}; accepts {self.clients.accepts}",
+                f"{quotas.total}; "
+                f"accepts {self.clients.accepts} in {self.clients.waits}",
             ]
         )
 
@@ -290,6 +291,7 @@ def test_connections_are_let_in_and_closed_as_each_transcript_says(path, monkeyp
             nursery.cancel_scope.cancel()
 
     async def wait_readable(listener):
+        listener.waits += 1
         await listener.readable.wait()
 
     monkeypatch.setattr(trio.lowlevel, "wait_readable", wait_readable)
