@@ -61,7 +61,7 @@ class Script:
         return self._next(None)
 
     def getpeercert(self):
-        return {}
+        return {} if self.server_side else {"subject": ((("commonName", "node"),),)}
 
     def recv_into(self, room):
         answer = self._next(0)
@@ -136,14 +136,15 @@ def world(monkeypatch):
 
 
 class NotingFrames(FrameBuffer):
-    __slots__ = ("rests",)
+    __slots__ = ("rests", "waited")
 
-    def __init__(self):
+    def __init__(self, waited=()):
         super().__init__(MEBIBYTE)
-        self.rests = 0
+        self.rests, self.waited = 0, waited
 
     def rest(self):
         self.rests += 1
+        assert not self.waited, "it rests before the wait"
         super().rest()
 
 
@@ -205,7 +206,7 @@ async def test_what_has_come_is_received_at_once_and_then_others_have_their_turn
 
 async def test_a_socket_that_has_nothing_is_waited_for_until_it_has(world):
     made, _ = plain(BlockingIOError(), BlockingIOError(), 7)
-    frames = NotingFrames()
+    frames = NotingFrames(world.waited)
     assert await made.receive(frames) == 7
     assert (frames.unread, frames.rests) == (7, 1)
     assert world.waited == ["readable", "readable"]
@@ -215,7 +216,7 @@ async def test_a_socket_that_has_nothing_is_waited_for_until_it_has(world):
 
 async def test_tls_that_has_nothing_is_waited_for_either_way(world):
     made, _ = secured(ssl.SSLWantReadError(), ssl.SSLWantWriteError(), 7)
-    frames = NotingFrames()
+    frames = NotingFrames(world.waited)
     assert await made.receive(frames) == 7
     assert (frames.unread, frames.rests) == (7, 1)
     assert world.waited == ["readable", "writable"]
@@ -340,6 +341,18 @@ def test_files_go_by_sendfile_as_far_as_they_are_in_memory(world):
     assert made._send_some(queue) is _Next.TURN
     assert [one[3] for one in world.sent[2:]] == [MEBIBYTE, MEBIBYTE]
     assert not queue
+
+
+def test_of_a_file_no_more_is_sent_than_is_in_memory(world):
+    made, _ = plain()
+    queue = queue_of(-40_000)
+    queue.sent_bytes(4)
+    piece = queue.pieces[0]
+    piece.advance(300)
+    piece.cached_until = piece.position + 10
+    made._send_file(queue, piece)
+    assert world.sent == [(77, 9, 1300, 10)]
+    assert queue.sent == 14
 
 
 def test_a_file_that_has_ended_is_an_error(world):
