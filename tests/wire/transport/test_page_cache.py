@@ -105,6 +105,13 @@ async def test_a_thread_reads_the_next_stretch(system):
     assert (piece.position, piece.size) == (150, 3 * MEBIBYTE - 50)
 
 
+async def test_of_a_short_piece_no_more_is_read_than_it_has(system):
+    piece = FilePiece(Slice(size=5))
+    await warm(piece)
+    assert system.asked[0][:3] == ("pread", 100, 5)
+    assert piece.cached_until == 105
+
+
 def test_a_small_piece_is_read_whole_or_not_at_all(system, monkeypatch):
     piece = Slice(size=9)
     assert read_cached(piece) == bytes(9)
