@@ -1,6 +1,7 @@
 """Guards before handlers of each kind, for as many items as take several turns, beside a twin that knows no turns."""
 
 from dataclasses import dataclass, field
+from types import SimpleNamespace
 
 import pytest
 
@@ -18,6 +19,7 @@ from wire.messages.offset_delete import (
 )
 from wire.messages.registry import RESPONSES
 from wire.security.acls import Operation, ResourceType
+from wire.transport import guard
 from wire.transport.access import (
     ITSELF,
     JudgedBy,
@@ -288,3 +290,36 @@ def test_needs_that_the_registry_does_not_judge_say_where_they_are_and_why():
     }
     assert {need.judged_by for need in configs(Operation.ALTER_CONFIGS)} == {JudgedBy.HANDLER}
     assert needs_of(None) == ()
+
+
+@pytest.mark.parametrize(("count", "turns"), [(199, 0), (200, 1), (399, 1), (400, 2), (1001, 5)])
+async def test_after_every_two_hundred_names_others_have_their_turn(monkeypatch, count, turns):
+    yielded = []
+
+    async def noting():
+        yielded.append(1)
+
+    monkeypatch.setattr(guard, "yield_to_loop", noting)
+    names = [str(number) for number in range(count)]
+    await answer(deleting(DELETE_TOPICS, "later"), Rules(is_even), asking_for([*names, *names]))
+    assert len(yielded) == turns
+    yielded.clear()
+    await answer(listing(names, is_async=True), Rules(is_even), ListGroupsRequest(), 5)
+    assert len(yielded) == -(-count // 200)
+
+
+@pytest.mark.parametrize(
+    ("count", "heavy", "later"), [(200, True, False), (201, True, True), (201, False, False)]
+)
+def test_of_a_large_request_more_than_two_hundred_items_are_judged_in_turns(count, heavy, later):
+    names = [str(number) for number in range(count)]
+    registry = Registry((deleting(DELETE_TOPICS, "at once"),), judge=(rules := Rules(is_even)))
+    (handler,) = (
+        route.handler for route in registry.routes() if route.request is OffsetDeleteRequest
+    )
+    call = SimpleNamespace(
+        heavy=heavy, connection=connection(), header=SimpleNamespace(api_version=0)
+    )
+    found = handler(asking_for(names), rules, call)
+    assert isinstance(found, DeferredResponse) is later
+    assert bool(rules.asked) is not later
