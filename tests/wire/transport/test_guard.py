@@ -7,7 +7,7 @@ import pytest
 
 from tests.broker.calls import connection
 from tests.checks import check_each
-from wire.errors import ErrorCode
+from wire.errors import ErrorCode, KafkaError
 from wire.messages.header import decode_response_header, encode_request
 from wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from wire.messages.list_groups import ListedGroup, ListGroupsRequest, ListGroupsResponse
@@ -323,3 +323,75 @@ def test_of_a_large_request_more_than_two_hundred_items_are_judged_in_turns(coun
     found = handler(asking_for(names), rules, call)
     assert isinstance(found, DeferredResponse) is later
     assert bool(rules.asked) is not later
+
+
+@pytest.mark.parametrize("is_async", [False, True])
+async def test_who_may_on_the_cluster_sees_all_that_is_listed(is_async):
+    def handler(request, rules, call):
+        listed = [ListedGroup(group_id=name, protocol_type="") for name in "abc"]
+        return ListGroupsResponse(groups=listed)
+
+    async def later(request, rules, call):
+        return handler(request, rules, call)
+
+    access = LISTED.or_cluster(Operation.DESCRIBE_CONFIGS)
+    declared = handles(ListGroupsRequest, versions="0-5", access=access)
+    behind = declared(later if is_async else handler)
+    rules = Rules(lambda name: name == "kafka-cluster")
+    response = await answer(behind, rules, ListGroupsRequest(), 5)
+    assert [one.group_id for one in response.groups] == ["a", "b", "c"]
+    kind = ResourceType.CLUSTER
+    assert set(rules.asked) == {(Operation.DESCRIBE_CONFIGS, kind, "kafka-cluster", False)}
+    nobody = Rules(lambda name: False)
+    assert (await answer(behind, nobody, ListGroupsRequest(), 5)).groups == []
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("heavy", [False, True])
+async def test_where_nothing_is_left_of_a_request_the_handler_is_not_asked(kind, heavy):
+    names = [str(2 * number + 1) for number in range(401)]
+    rules = Rules(is_even)
+    handler = deleting(DELETE_TOPICS, kind)
+    response = await answer(handler, rules, asking_for(names), heavy=heavy)
+    assert rules.seen is None
+    assert [topic.name for topic in response.topics] == [f"{name}:{DENIED}" for name in names]
+
+
+FAILED = ErrorCode.COORDINATOR_NOT_AVAILABLE
+
+
+def failing(kind, on_error):
+    """A handler that fails; `on_error` is what a deferred answer says of that by itself."""
+
+    def at_once(request, rules, call):
+        raise KafkaError(FAILED, "gone")
+
+    async def later(request, rules, call):
+        raise KafkaError(FAILED, "gone")
+
+    def deferred(request, rules, call):
+        async def finish():
+            raise KafkaError(FAILED, "gone")
+
+        return DeferredResponse(finish, on_error=on_error)
+
+    handler = {"at once": at_once, "later": later, "deferred": deferred}[kind]
+    declared = handles(OffsetDeleteRequest, versions="0", access=DELETE_TOPICS, on_error=refused)
+    return declared(handler)
+
+
+@pytest.mark.parametrize("count", [2, 402])
+async def test_a_deferred_answer_that_fails_says_so_and_of_each_refused_item(count):
+    names = [str(number) for number in range(count)]
+    odd = [f"{name}:{DENIED}" for name in names if not is_even(name)]
+    own = failing("deferred", lambda code, message: answered([f"own {code} {message}"]))
+    response = await answer(own, Rules(is_even), asking_for(names))
+    assert [topic.name for topic in response.topics] == [f"own {FAILED} gone", *odd]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+async def test_a_large_request_that_fails_is_answered_by_its_own_errors(kind):
+    names = [str(2 * number) for number in range(401)]
+    handler = failing(kind, None)
+    response = await answer(handler, Rules(is_even), asking_for(names), heavy=True)
+    assert [topic.name for topic in response.topics] == [f"{name}:{FAILED}" for name in names]
