@@ -259,3 +259,47 @@ async def test_each_stage_is_held_from_the_first_byte_above_it(size, held):
     assert (memory.large.used, memory.answers.used) == held
     room.close()
     assert (memory.large.used, memory.answers.used) == (0, 0)
+
+
+async def yields(act):
+    """Whether others had their turn."""
+    task = trio.lowlevel.current_task()
+    before = task._schedule_points
+    await act
+    return task._schedule_points > before
+
+
+@pytest.mark.parametrize(
+    ("count", "size", "pauses"),
+    [
+        (63, 1, False),
+        (64, 1, True),
+        (63, 64, False),
+        (64, 64, True),
+        (40, 100, False),
+        (41, 100, True),
+    ],
+)
+async def test_others_have_their_turn_after_four_kibibytes_of_items_of_64_bytes_or_more(
+    count, size, pauses
+):
+    room = room_of()
+    for _ in range(count):
+        room.take(size)
+    assert await yields(room.pause()) is pauses
+    worked = room_of()
+    worked.worked(count)
+    assert await yields(worked.pause()) is (count >= 64)
+    # From then on after sixty-four.
+    room, turns = room_of(), 0
+    for _ in range(5000):
+        room.take(1)
+        turns += await yields(room.pause())
+    assert turns == 1 + (5000 - 64) // 1024
+
+
+@pytest.mark.parametrize(("count", "pauses"), [(63, False), (64, True)])
+async def test_an_array_lets_others_run_when_enough_of_it_is_made(count, pauses):
+    room = room_of()
+    assert await yields(room.encode([member(0)] * count)) is pauses
+    assert room.size == count * len(room_of().encoded(member(0)))
