@@ -113,3 +113,27 @@ def test_half_of_the_bytes_of_requests_are_for_frames_that_arrive():
     assert made.large.bytes_max == 16 << 20
     assert len({id(pool) for pool in made.pools()}) == 3
     assert made.large not in made.pools()
+
+
+async def test_others_go_before_what_is_large_a_thousand_times():
+    pool, granted = MemoryPool(100), []
+
+    async def acquire(size):
+        await pool.acquire(size)
+        granted.append(size)
+
+    pool.take(100)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(acquire, 500)
+        await wait_all_tasks_blocked()
+        for _ in range(1001):
+            nursery.start_soon(acquire, 100)
+        await wait_all_tasks_blocked()
+        for _ in range(1000):
+            pool.give_back(100)
+        await wait_all_tasks_blocked()
+        assert granted == [100] * 1000
+        pool.give_back(100)
+        await wait_all_tasks_blocked()
+        assert granted[1000:] == [500]
+        nursery.cancel_scope.cancel()
