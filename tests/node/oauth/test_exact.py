@@ -13,6 +13,7 @@ from cryptography.hazmat.primitives.asymmetric import ec, ed448, ed25519, rsa
 from node.oauth import keys as keys_module
 from node.oauth import login as login_module
 from node.oauth import tokens as tokens_module
+from node.oauth import web as web_module
 from node.oauth.keys import KeySet, KeySetError, check_keys_url, parse_keys
 from node.oauth.login import BearerCredentials, Fetched, by_client_credentials, from_file, unsecured
 from node.oauth.tokens import SignedTokens, TokenRules, UnsecuredTokens
@@ -440,3 +441,56 @@ def test_a_token_is_read_from_a_small_file_of_ascii(tmp_path):
     with pytest.raises(AuthenticationRefused, match=f"there is no token in {path}"):
         from_file(path)()
     assert time.monotonic() > 0
+
+
+class Socket:
+    """Connects, or not, as the address says."""
+
+    def __init__(self, made, *kind):
+        made.append((kind, self))
+        self.timeouts, self.closed = [], False
+
+    def settimeout(self, seconds):
+        self.timeouts.append(seconds)
+
+    def connect(self, where):
+        if where == "refused":
+            raise OSError("refused")
+
+    def close(self):
+        self.closed = True
+
+    def dup(self):
+        return self
+
+
+def test_each_address_of_a_provider_is_tried_within_what_is_left_of_the_time(monkeypatch):
+    made, now, addresses = [], [100.0], []
+    asked = []
+
+    def getaddrinfo(host, port, type):  # noqa: A002 - as it is called
+        asked.append((host, port, type))
+        return [("family", "kind", "protocol", "", where) for where in addresses]
+
+    fake = SimpleNamespace(
+        getaddrinfo=getaddrinfo, socket=lambda *kind: Socket(made, *kind), SOCK_STREAM="stream"
+    )
+    monkeypatch.setattr(web_module, "socket", fake)
+    monkeypatch.setattr(web_module, "time", SimpleNamespace(monotonic=lambda: now[0]))
+    deadline = web_module._Deadline(10.0)
+    now[0] = 104.0
+    addresses[:] = ["refused", "open", "open"]
+    found = deadline.connect(("h", 5), 7.0)
+    assert asked == [("h", 5, "stream")]
+    assert [one.timeouts for _, one in made] == [[6.0], [6.0, 7.0]]
+    assert [one.closed for _, one in made] == [True, False]
+    assert found is made[1][1] is deadline._socket
+    assert made[0][0] == ("family", "kind", "protocol")
+    now[0] = 200.0
+    addresses[:] = ["refused"]
+    with pytest.raises(OSError, match=r"^refused$"):
+        deadline.connect(("h", 5), 7.0)
+    assert made[2][1].timeouts == [0.001]
+    addresses.clear()
+    with pytest.raises(OSError, match="it has no address"):
+        deadline.connect(("h", 5), 7.0)

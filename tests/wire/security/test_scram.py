@@ -287,3 +287,10 @@ def test_a_token_is_said_to_be_one():
     assert not converse(
         ScramCredentials(SHA512, "id", "hmac"), server(SHA512, id="hmac")
     ).principal.by_token
+
+
+@pytest.mark.parametrize("extensions", ["", ",a=b", ",a=b=c", ",a=b,tokenauth=false"])
+def test_extensions_that_are_not_known_are_passed_over(extensions):
+    step = server().evaluate(f"n,,n=alice,r={CLIENT_NONCE}{extensions}".encode())
+    assert isinstance(step, Challenge)
+    assert step.token.decode().startswith(f"r={CLIENT_NONCE}")
