@@ -49,11 +49,18 @@ def in_force(present):
 def handle(step):
     changes, present = parts(step)
     values, now = in_force(present)
+    # A line without a value is taken away.
+    altered_values = {key: value or None for key, value in changes.items()}
+
+    def after(name):
+        text = altered_values.get(name)
+        return now(name) if text is None else SERVER_CONFIGS[name].parse(text)
+
     act = {
         "topic": lambda: check_topic_configs(changes),
         "group": lambda: check_group_configs(changes, values),
         "subscription": lambda: check_client_metrics_configs(changes),
-        "together": lambda: check_together(changes, now),
+        "together": lambda: check_together(altered_values, now, after),
         "broker": lambda: check_broker_configs(changes, of_one_broker=True),
         "brokers": lambda: check_broker_configs(changes, of_one_broker=False),
     }

@@ -241,9 +241,14 @@ def test_an_empty_element_of_a_list_is_refused_unless_the_key_has_gaps():
     assert key("list", gaps=True).parse("a,,b,") == ["a", "b"]
     assert key("list", told_as="string").parse("a,,b") == ["a", "b"]
     assert key("list").parse("  ") == []
-    key("string").refuse_gaps("")
-    with pytest.raises(ConfigError):
-        key("list", gaps=True).refuse_gaps(",")
+
+
+def test_a_stored_list_may_have_gaps_and_other_values_are_as_they_are():
+    assert key("list").parse_stored("a,,b") == ["a", "b"]
+    assert key("int").parse_stored("5") == 5
+    with pytest.raises(ConfigError) as refused:
+        key("list", check=all_of("a")).parse_stored("b,", origin="f:3")
+    assert refused.value.origin == "f:3"
 
 
 def test_values_are_written_as_kafka_writes_them():
