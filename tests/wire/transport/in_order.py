@@ -24,7 +24,7 @@ def run_in_order(main, clock=None):
         return trio.run(main, clock=clock or MockClock())
 
 
-async def play(path, take):
+async def check_steps(path, take):
     """Gives each step of a transcript to `take`, and compares what it says, or rewrites the file."""
     written = []
     for step in parse_transcript(path.read_text()):

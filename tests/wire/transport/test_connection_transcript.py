@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.wire.transport.in_order import play
+from tests.wire.transport.in_order import check_steps
 from tests.wire.transport.scripted_connection import LIMITS, Script, World, run_script
 from wire.security.listener import ListenerSecurity
 from wire.security.principal import ANONYMOUS, Principal
@@ -21,7 +21,7 @@ FILES = sorted((Path(__file__).parent / "testdata" / "connection").glob("*.txt")
 def test_a_connection_reads_begins_answers_and_ends_as_each_transcript_says(path):
 
     async def check(script: Script):
-        await play(path, script.step)
+        await check_steps(path, script.step)
 
     run_script(check)
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.broker.calls import connection
-from tests.wire.transport.in_order import play, run_in_order
+from tests.wire.transport.in_order import check_steps, run_in_order
 from wire.errors import ErrorCode, KafkaError, RemoteProtocolError
 from wire.messages.header import decode_response_header, encode_request, encode_response
 from wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
@@ -182,6 +182,6 @@ def test_a_request_is_decoded_handled_and_answered_as_each_transcript_says(path,
     scene = Scene(monkeypatch)
 
     async def main():
-        await play(path, scene.step)
+        await check_steps(path, scene.step)
 
     run_in_order(main)

@@ -11,7 +11,7 @@ import trio
 from trio.testing import wait_all_tasks_blocked
 
 from tests.wire.transport import support
-from tests.wire.transport.in_order import play, run_in_order
+from tests.wire.transport.in_order import check_steps, run_in_order
 from wire.client.errors import AuthenticationRefused, ConnectionLost, ConnectRefused
 from wire.errors import ErrorCode
 from wire.framing import FrameBuffer
@@ -267,7 +267,7 @@ def test_requests_are_sent_answered_and_given_up_as_each_transcript_says(path):
     async def main():
         async with trio.open_nursery() as nursery:
             scene = Scene(nursery, clock)
-            await play(path, scene.step)
+            await check_steps(path, scene.step)
             nursery.cancel_scope.cancel()
 
     run_in_order(main, clock)

@@ -11,7 +11,7 @@ import pytest
 import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
-from tests.wire.transport.in_order import play, run_in_order
+from tests.wire.transport.in_order import check_steps, run_in_order
 from wire.security.listener import PLAINTEXT_LISTENER
 from wire.transport import server as module
 from wire.transport.connection_quotas import ConnectionBounds, ConnectionQuotas
@@ -287,7 +287,7 @@ def test_connections_are_let_in_and_closed_as_each_transcript_says(path, monkeyp
             monkeypatch.setattr(
                 module, "Connection", lambda *given: ScriptedConnection(scene, *given)
             )
-            await play(path, scene.step)
+            await check_steps(path, scene.step)
             nursery.cancel_scope.cancel()
 
     async def wait_readable(listener):

@@ -8,7 +8,7 @@ import pytest
 import trio
 from trio.testing import wait_all_tasks_blocked
 
-from tests.wire.transport.in_order import play, run_in_order
+from tests.wire.transport.in_order import check_steps, run_in_order
 from wire.transport.loop_time import LoopTime
 from wire.transport.turn import Turn, TurnQueue
 
@@ -134,7 +134,7 @@ def test_slices_begin_and_are_counted_as_each_transcript_says(path):
     async def main():
         async with trio.open_nursery() as nursery:
             scene = Scene(nursery)
-            await play(path, scene.step)
+            await check_steps(path, scene.step)
             nursery.cancel_scope.cancel()
 
     run_in_order(main)
