@@ -57,6 +57,17 @@ class Scene:
             self.say(f"apart{f' for {whom}' if whom is not None else ''}: {name}")
             return work(*args)
 
+        encode = module.encode_response
+
+        def encode_response(*given):
+            if self.too_large:
+                self.too_large -= 1
+                raise ResponseTooLarge
+            return encode(*given)
+
+        self.too_large = 0
+        monkeypatch.setattr(module, "encode_response", encode_response)
+
         async def yielded():
             self.say("others have their turn")
 
@@ -77,6 +88,7 @@ class Scene:
     async def step(self, step):
         self.lines.clear()
         words = step.source.splitlines()[-1].split()
+        self.too_large = {"huge": 1, "huge-errors": 2}.get(words[-1], 0)
         try:
             await self._ask(words)
         except Exception as error:  # noqa: BLE001 - told

@@ -395,3 +395,12 @@ async def test_a_large_request_that_fails_is_answered_by_its_own_errors(kind):
     handler = failing(kind, None)
     response = await answer(handler, Rules(is_even), asking_for(names), heavy=True)
     assert [topic.name for topic in response.topics] == [f"{name}:{FAILED}" for name in names]
+
+
+def test_of_no_list_there_are_not_many_items():
+    one = guard._Guard(DELETE_TOPICS, Rules(is_even), refused)
+    assert not one.has_many_items(SimpleNamespace(topics=None))
+    assert not one.has_many_items(SimpleNamespace(topics=[1] * 200))
+    assert one.has_many_items(SimpleNamespace(topics=[1] * 201))
+    whole = guard._Guard(groups(Operation.READ, "group_id"), Rules(is_even), None)
+    assert not whole.has_many_items(SimpleNamespace(group_id="g" * 300))

@@ -8,6 +8,7 @@ from tests.broker.calls import connection
 from wire.declarations import Versions
 from wire.errors import ErrorCode, RemoteProtocolError
 from wire.messages.api_versions import ApiVersionsResponse
+from wire.messages.find_coordinator import FindCoordinatorRequest
 from wire.messages.header import decode_response_header
 from wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from wire.messages.list_groups import ListGroupsRequest
@@ -20,7 +21,7 @@ from wire.transport.access import open_to_all
 from wire.transport.registry import Registry, UnsupportedRequest, handles
 
 OPEN = open_to_all("a test")
-HEARTBEAT, LIST_GROUPS, PRODUCE, OFFSET_DELETE = 12, 16, 0, 47
+HEARTBEAT, LIST_GROUPS, PRODUCE, OFFSET_DELETE, FIND_COORDINATOR = 12, 16, 0, 47, 10
 
 
 def declared(request, versions, **options):
@@ -40,6 +41,7 @@ def registry():
             declared(OffsetDeleteRequest, "0", on_error=said),
             declared(ListGroupsRequest, "1-3", elements_max=1000),
             declared(HeartbeatRequest, "1-3"),
+            declared(FindCoordinatorRequest, "3-4"),
             declared(ProduceRequest, "3-9", elements_max=20_000),
         ),
         unadvertised={ProduceRequest: Versions(3, 5)},
@@ -59,6 +61,7 @@ def refusal(data):
 def test_versions_are_told_in_the_order_of_keys_without_those_that_are_hidden():
     assert list(registry().api_versions().items()) == [
         (PRODUCE, Versions(6, 9)),
+        (FIND_COORDINATOR, Versions(3, 4)),
         (HEARTBEAT, Versions(1, 3)),
         (LIST_GROUPS, Versions(1, 3)),
         (17, Versions(0, 1)),
@@ -67,7 +70,7 @@ def test_versions_are_told_in_the_order_of_keys_without_those_that_are_hidden():
         (OFFSET_DELETE, Versions(0, 0)),
     ]
     keys = [route.request.KEY for route in registry().routes()]
-    assert keys == list(registry().handled()) == [0, 12, 16, 17, 18, 36, 47]
+    assert keys == list(registry().handled()) == [0, 10, 12, 16, 17, 18, 36, 47]
     assert registry().handled()[LIST_GROUPS].elements_max == 1000
 
 
@@ -123,6 +126,7 @@ def test_a_large_request_takes_as_much_as_all_the_elements_that_it_may_have(size
         (99, 0, False),
         (OFFSET_DELETE, 0, False),
         (PRODUCE, 3, False),
+        (FIND_COORDINATOR, 4, False),
     ],
 )
 def test_a_request_is_refused_unread_where_its_response_can_say_so(key, version, is_answered):
@@ -144,3 +148,8 @@ def test_an_open_connection_is_not_authenticated_again():
         error_message="this connection is not, or no longer, to be authenticated by SASL",
         auth_bytes=b"",
     )
+
+
+def test_a_coordinator_is_refused_in_the_last_version_that_has_a_code_for_all():
+    code = ErrorCode.NOT_COORDINATOR
+    assert registry().refuse(frame(FIND_COORDINATOR, 3), code, "not now") is not None

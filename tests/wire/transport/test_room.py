@@ -303,3 +303,15 @@ async def test_an_array_lets_others_run_when_enough_of_it_is_made(count, pauses)
     room = room_of()
     assert await yields(room.encode([member(0)] * count)) is pauses
     assert room.size == count * len(room_of().encoded(member(0)))
+
+
+def test_a_refusal_has_room_up_to_the_bound_of_what_can_be_encoded():
+    item = group(group_id="g")
+    size = len(room_of().refusal(item))
+    room = room_of()
+    room.rewind(ENCODED_BYTES_MAX - size)
+    room.refusal(item)
+    assert room.size == ENCODED_BYTES_MAX
+    room.rewind(ENCODED_BYTES_MAX - size + 1)
+    with pytest.raises(ResponseTooLarge):
+        room.refusal(item)

@@ -176,3 +176,42 @@ async def test_an_error_of_the_whole_in_any_slice_is_the_answer():
         await client.send(request_frame(many, 0, 1))
         _, response = await client.answer(47, 0)
         assert (response.error_code, response.topics) == (16, [])
+
+
+class Asked:
+    """A request, or an outer item of one, with its items."""
+
+    def __init__(self, name, items):
+        self.name, self.items = name, items
+
+    def replace(self, *, items):
+        return Asked(self.name, items)
+
+    def __repr__(self):
+        return f"{self.name}{self.items}"
+
+
+@pytest.mark.parametrize(
+    ("counts", "parts"),
+    [
+        ([3], [("r[a[0, 1, 2]]", False)]),
+        ([4], [("r[a[0, 1, 2, 3]]", False)]),
+        ([2], [("r[a[0, 1]]", False)]),
+        ([3, 3], [("r[a[0, 1, 2]]", False), ("r[b[0, 1, 2]]", False)]),
+        ([5], [("r[a[0, 1, 2, 3]]", False), ("r[a[4]]", True)]),
+        ([1, 1, 1], [("r[a[0], b[0]]", False), ("r[c[0]]", False)]),
+        ([9, 1], None),
+        ([None, 0], [("r[aNone, b[]]", False)]),
+    ],
+)
+def test_a_request_is_cut_where_a_slice_is_full(counts, parts):
+    outer = [
+        Asked(name, count if count is None else list(range(count)))
+        for name, count in zip("abc", counts, strict=False)
+    ]
+    slices = Slices("items.items", "items.items", 4)
+    found = [(repr(part), goes_on) for part, goes_on in slices.of(Asked("r", outer))]
+    if parts is None:
+        parts = [("r[a[0, 1, 2, 3]]", False), ("r[a[4, 5, 6, 7]]", True), ("r[a[8], b[0]]", True)]
+    assert found == parts
+    assert slices.are_several(Asked("r", outer)) is (sum(1 + (count or 0) for count in counts) > 4)
