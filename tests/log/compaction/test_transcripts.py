@@ -1,0 +1,19 @@
+"""Compaction of one log against transcripts: what is dirty, what a round maps, reads and writes, and what stays."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.datadriven import check_transcript
+from tests.log.compaction.interaction import Interaction
+
+TRANSCRIPTS = sorted((Path(__file__).parent / "testdata").glob("*.txt"))
+
+
+@pytest.mark.parametrize("path", TRANSCRIPTS, ids=lambda path: path.stem)
+def test_compaction_does_what_the_transcript_says(tmp_path, path):
+    check_transcript(path, Interaction(tmp_path).answer)
+
+
+def test_there_are_transcripts():
+    assert len(TRANSCRIPTS) >= 3

@@ -1,0 +1,19 @@
+"""One segment against transcripts, each call of the file system and each entry of an index: see `testdata/`."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.datadriven import check_transcript
+from tests.log.segments.interaction import Interaction
+
+TRANSCRIPTS = sorted((Path(__file__).parent / "testdata").glob("*.txt"))
+
+
+@pytest.mark.parametrize("path", TRANSCRIPTS, ids=lambda path: path.stem)
+def test_a_segment_says_and_does_what_the_transcript_says(tmp_path, path):
+    check_transcript(path, Interaction(tmp_path).handle)
+
+
+def test_there_are_transcripts():
+    assert len(TRANSCRIPTS) >= 6
