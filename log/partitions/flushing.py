@@ -108,7 +108,7 @@ class Flushing:
             return self.flushed_offset
         self._epochs_saved = max(self._epochs_saved, flush.epochs_version)
         self._names_saved = max(self._names_saved, flush.names_version)
-        if not self._directory_is_durable and self._directory.parent in flush.directories:
+        if self._directory.parent in flush.directories:
             self._directory_is_durable = True
         self.flushed_offset = max(self.flushed_offset, flush.end_offset)
         return self.flushed_offset

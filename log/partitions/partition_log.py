@@ -119,8 +119,7 @@ class PartitionLog(ReadableLog):
         log = cls(directory, config, segments, epochs, files=files, health=health)
         log._segments.active.opened_ms = now_ms
         log.log_start_offset = max(log_start_offset, segments[0].base_offset)
-        flushed = log.log_end_offset if clean_shutdown else recovery_point
-        log._flushing.flushed_offset = min(flushed, log.log_end_offset)
+        log._flushing.flushed_offset = log.log_end_offset if clean_shutdown else recovery_point
         # Recovery may have made indexes, and damaged epochs are to be written anew.
         log._flushing.touched = not clean_shutdown or epochs.version > 0
         return log

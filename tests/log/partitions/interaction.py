@@ -13,13 +13,16 @@ from pathlib import Path
 from unittest.mock import patch
 
 from log.batches.batch import TimestampType, iter_batches
+from log.batches.records import Record
 from log.config import LogConfig
-from log.partitions import flush, flushing
+from log.old_formats.message_sets import build_message_set
+from log.partitions import flush, flushing, timestamps
 from log.partitions.flush import Flush
 from log.partitions.partition_log import PartitionLog
 from log.partitions.timestamps import Candidate
 from log.producers.marker import EndMarker, build_end_marker
 from log.producers.state import ProducerState
+from log.segments import segment
 from log.segments.index import OffsetIndex, TimeIndex
 from log.segments.slices import LogSlice
 from log.steps import TakesLong
@@ -49,6 +52,10 @@ def described(found: object) -> str:
     )
 
 
+def named_in(lines: list[str]) -> set[str]:
+    return {line.split()[2].rstrip(":,") for line in lines if line.startswith("= file")}
+
+
 class Interaction(logging.Handler):
     """One log, in a directory `t-0`.
 
@@ -74,12 +81,19 @@ class Interaction(logging.Handler):
         return text.replace(f"{self.directory}/", "").replace(str(self.directory), "t-0")
 
     def answer(self, step: Step) -> str:
+        with (
+            patch.object(flush, "WRITTEN_OUT_BYTES", 150),
+            patch.object(flushing, "WRITTEN_OUT_BYTES", 150),
+            patch.object(segment, "REBUILT_AT_ONCE_BYTES", 700),
+            patch.object(timestamps, "SMALL_BYTES", 400),
+        ):
+            return "\n".join(self.lines(step))
+
+    def lines(self, step: Step) -> list[str]:
         logger = logging.getLogger("log")
         logger.addHandler(self)
-        written_out = "WRITTEN_OUT_BYTES"
         try:
-            with patch.object(flush, written_out, 150), patch.object(flushing, written_out, 150):
-                said = getattr(self, "do_" + step.command)(**step.args)
+            said = getattr(self, "do_" + step.command)(**step.args)
         except KafkaError as error:
             said = f"{error.code.name}: {self.plain(error.message)}"
         except (RemoteProtocolError, OSError, TakesLong) as error:
@@ -90,12 +104,10 @@ class Interaction(logging.Handler):
         lines += self.files.taken()
         state = [*self.state(), *self.listing()]
         lines += [line for line in state if line not in self.told]
-        here = {line.split()[2] for line in state if line.startswith("= file")}
-        gone = {line.split()[2] for line in self.told if line.startswith("= file")} - here
-        lines += [f"= no file {name}" for name in sorted(gone)]
+        lines += [f"= no file {name}" for name in sorted(named_in(self.told) - named_in(state))]
         self.told = state
         self.files.taken()
-        return "\n".join(lines)
+        return lines
 
     def state(self) -> list[str]:
         log = self.log
@@ -105,9 +117,10 @@ class Interaction(logging.Handler):
         return [
             f"= {self.plain(repr(log))}",
             f"= segments {' '.join(map(str, log.segment_base_offsets))}, {log.size_bytes} bytes",
-            f"= epochs{''.join(f' {epoch}:{start}' for epoch, start in log.epochs.entries())}",
+            f"= epochs{''.join(f' {epoch}:{start}' for epoch, start in log.epochs.entries())}"
+            f", {log.epochs.version} changes",
             f"= {', '.join(one for one in dues if getattr(log, one))}",
-            f"= {log.truncations} truncations, {log.removals} removals",
+            f"= {log.truncations} truncations, {log.removals} removals, active since {log.active_segment.opened_ms}",
         ]
 
     def listing(self) -> list[str]:
@@ -234,20 +247,22 @@ class Interaction(logging.Handler):
 
     @staticmethod
     def fetched(batches: str) -> bytes:
-        pieces = []
+        """`/v1` and `/v0` in the place of an epoch make messages of old formats."""
+        pieces: list[bytes] = []
         for one in batches.strip("()").split():
-            for sign in "+@/":
-                one = one.replace(sign, ":")
-            offset, count, size, timestamp, epoch = map(int, one.split(":"))
+            place, _, epoch = one.replace("+", ":").replace("@", ":").partition("/")
+            offset, count, size, timestamp = map(int, place.split(":"))
+            if epoch.startswith("v"):
+                records = [
+                    Record(offset + number, timestamp, None, bytes(size), ())
+                    for number in range(count)
+                ]
+                pieces.append(build_message_set(records, magic=int(epoch[1:])))
+                continue
+            fields = {"base_offset": offset, "leader_epoch": int(epoch)}
+            value = bytes(size)
             pieces.append(
-                batch_bytes(
-                    count,
-                    value=bytes(size),
-                    timestamp_ms=timestamp,
-                    step_ms=0,
-                    base_offset=offset,
-                    leader_epoch=epoch,
-                )
+                batch_bytes(count, value=value, timestamp_ms=timestamp, step_ms=0, **fields)
             )
         return b"".join(pieces)
 
@@ -302,6 +317,9 @@ class Interaction(logging.Handler):
 
     def do_failed(self, name: str = "one") -> None:
         self.flushes[name].synced(OSError(5, "Input/output error"))
+
+    def do_descriptors(self, name: str = "one") -> str:
+        return f"by the kernel {self.flushes[name].descriptors() is not None}"
 
     def do_finish(self, name: str = "one") -> str:
         return f"flushed {self.log.finish_flush(self.flushes[name])}, ends at {self.flushes[name].end_offset}"

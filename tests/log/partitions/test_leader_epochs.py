@@ -54,6 +54,12 @@ def test_a_contradiction_removes_what_was_known():
     assert cache.entries() == [(0, 0), (6, 10)]
     cache.assign(-1, 50)
     assert cache.latest_epoch == 6
+    cache.assign(6, 9)
+    assert cache.entries() == [(0, 0), (6, 9)]
+    for start_offset in (9, 10):
+        version = cache.version
+        cache.assign(6, start_offset)
+        assert (cache.version, cache.entries()) == (version, [(0, 0), (6, 9)])
 
 
 @pytest.mark.parametrize(
@@ -66,6 +72,8 @@ def test_a_contradiction_removes_what_was_known():
         b"0\n2\n0 0\n0 5\n",
         b"0\n2\n0 5\n1 5\n",
         b"0\n1\n-2 0\n",
+        b"0\n1\n-1 0\n",
+        b"0\n1\n0 -1\n",
         b"x\n0\n",
         b"\xff",
     ],

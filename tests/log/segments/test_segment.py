@@ -13,9 +13,10 @@ from hypothesis import strategies as st
 from log.batches.batch import MAGIC_POSITION, iter_batches
 from log.config import LogConfig
 from log.disk.files import Files
+from log.segments.index import IndexLost
 from log.segments.scan import scan_headers
-from log.segments.segment import TAIL_BATCHES_MAX, Boundary
-from tests.log.helpers import append, batch_bytes, fill, open_log
+from log.segments.segment import TAIL_BATCHES_MAX, Boundary, Segment
+from tests.log.helpers import append, batch_bytes, fill, open_log, view_of
 from wire.errors import ErrorCode, KafkaError
 
 CONFIG = LogConfig(segment_bytes=1 << 30, index_interval_bytes=300)
@@ -188,3 +189,38 @@ def test_hints_of_what_was_cut_are_forgotten(tmp_path, cut):
         piece = log.read(offset, 1, upto_offset=log.log_end_offset, min_one=True)
         first = next(iter_batches(piece.read()))
         assert first.base_offset <= offset <= first.last_offset
+
+
+def test_up_to_2048_batches_are_remembered_and_then_the_newer_half(tmp_path):
+    segment = Segment(tmp_path, 0, Files(), size=0, created=True)
+    data = batch_bytes(1)
+    view = view_of(data)
+    for offset in range(2049):
+        assert len(segment._tail_positions) == offset
+        view.base_offset = offset
+        segment.append(memoryview(data), [view], 1 << 30)
+    assert list(segment._tail_last_offsets) == list(range(1024, 2049))
+
+
+def test_where_32_readers_go_on_is_remembered_and_the_oldest_is_forgotten_then(tmp_path):
+    segment = Segment(tmp_path, 0, Files(), size=1000, created=True)
+    for number in range(33):
+        assert len(segment._hints) == number
+        segment.hint(Boundary(number, number))
+    assert sorted(segment._hints) == list(range(1, 33))
+
+
+@pytest.mark.parametrize("more", [0, 1])
+def test_a_lost_index_of_up_to_a_mebibyte_is_made_anew_by_a_read(tmp_path, more):
+    segment = Segment(tmp_path, 0, Files(), size=0, created=True)
+    data = batch_bytes(1, value=bytes((1 << 20) - 74 + more))
+    assert len(data) == (1 << 20) + more
+    segment.append(memoryview(data), [view_of(data)], 100)
+    segment.seal()
+    segment.release()
+    segment.path(".index").unlink()
+    opened = Segment(tmp_path, 0, Files(), size=len(data), created=False)
+    if more:
+        with pytest.raises(IndexLost):
+            opened.locate(0, 100, rebuilds=False)
+    assert opened.locate(0, 100, rebuilds=more > 0) == 0
