@@ -439,13 +439,10 @@ class PartitionLog(ReadableLog):
                 self.log_start_offset, self.log_end_offset, high_watermark, self.size_bytes
             )
             count = deletable(segments.all, bounds, self.config, now_ms, segments_max)
-            if count == len(segments):
-                if not segments.active.size:
-                    count -= 1
-                else:
-                    self.roll(now_ms)
-                    # Else the log's end could go with the old segments.
-                    self.files.fsync_directory(self.directory)
+            if count == len(segments):  # and the active one is not empty
+                self.roll(now_ms)
+                # Else the log's end could go with the old segments.
+                self.files.fsync_directory(self.directory)
             segments.drop_first(count)
             if count:
                 self._flushing.touched = True

@@ -19,6 +19,7 @@ from log.old_formats.message_sets import build_message_set
 from log.partitions import flush, flushing, timestamps
 from log.partitions.flush import Flush
 from log.partitions.partition_log import PartitionLog
+from log.partitions.preparing import prepare
 from log.partitions.timestamps import Candidate
 from log.producers.marker import EndMarker, build_end_marker
 from log.producers.state import ProducerState
@@ -113,13 +114,22 @@ class Interaction(logging.Handler):
         log = self.log
         if log is None:
             return []
-        dues = ("must_flush", "needs_only_a_sync", "must_close", "lacks_index", "knows_producers")
+        dues = (
+            "must_flush",
+            "needs_only_a_sync",
+            "must_close",
+            "lacks_index",
+            "knows_producers",
+            "is_closed",
+        )
+        opened = [str(one.base_offset) for one in log._segments.all if one._log_file.is_open]
         return [
             f"= {self.plain(repr(log))}",
             f"= segments {' '.join(map(str, log.segment_base_offsets))}, {log.size_bytes} bytes",
             f"= epochs{''.join(f' {epoch}:{start}' for epoch, start in log.epochs.entries())}"
             f", {log.epochs.version} changes",
             f"= {', '.join(one for one in dues if getattr(log, one))}",
+            f"= open {' '.join(opened)}",
             f"= {log.truncations} truncations, {log.removals} removals, active since {log.active_segment.opened_ms}",
         ]
 
@@ -192,6 +202,9 @@ class Interaction(logging.Handler):
 
     def do_close_unsynced(self) -> None:
         self.log.close_unsynced()
+
+    def do_prepare_log(self) -> None:
+        prepare(self.log)
 
     def do_note_synced(self) -> None:
         self.log.note_synced()
