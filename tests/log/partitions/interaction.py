@@ -14,6 +14,7 @@ from unittest.mock import patch
 
 from log.batches.batch import TimestampType, iter_batches
 from log.batches.records import Record
+from log.codecs.compression import Compression
 from log.config import LogConfig
 from log.old_formats.message_sets import build_message_set
 from log.partitions import flush, flushing, timestamps
@@ -87,6 +88,8 @@ class Interaction(logging.Handler):
             patch.object(flushing, "WRITTEN_OUT_BYTES", 150),
             patch.object(segment, "REBUILT_AT_ONCE_BYTES", 700),
             patch.object(timestamps, "SMALL_BYTES", 400),
+            patch.object(timestamps, "RECORDS_BYTES_MAX", 500),
+            patch.object(timestamps, "PIECE_BYTES", 50),
         ):
             return "\n".join(self.lines(step))
 
@@ -212,13 +215,25 @@ class Interaction(logging.Handler):
     # Writing
 
     def do_append(
-        self, batches: str, epoch: str = "0", now: str = "0", step: str = "0", readonly: str = "no"
+        self,
+        batches: str,
+        epoch: str = "0",
+        now: str = "0",
+        step: str = "0",
+        readonly: str = "no",
+        codec: str = "NONE",
     ) -> str:
         pieces = []
         for one in batches.strip("()").split():
             count, size, timestamp = map(int, one.replace("@", ":").split(":"))
             pieces.append(
-                batch_bytes(count, value=bytes(size), timestamp_ms=timestamp, step_ms=int(step))
+                batch_bytes(
+                    count,
+                    value=bytes(size),
+                    timestamp_ms=timestamp,
+                    step_ms=int(step),
+                    compression=Compression[codec],
+                )
             )
         data = b"".join(pieces)
         return self.written(data if readonly == "yes" else bytearray(data), epoch, now)
@@ -260,17 +275,18 @@ class Interaction(logging.Handler):
 
     @staticmethod
     def fetched(batches: str) -> bytes:
-        """`/v1` and `/v0` in the place of an epoch make messages of old formats."""
+        """`/v1` and `/v0` in the place of an epoch make messages of old formats, `/v1s` a compressed one."""
         pieces: list[bytes] = []
         for one in batches.strip("()").split():
             place, _, epoch = one.replace("+", ":").replace("@", ":").partition("/")
             offset, count, size, timestamp = map(int, place.split(":"))
             if epoch.startswith("v"):
                 records = [
-                    Record(offset + number, timestamp, None, bytes(size), ())
+                    Record(offset + number, timestamp + number, None, bytes(size), ())
                     for number in range(count)
                 ]
-                pieces.append(build_message_set(records, magic=int(epoch[1:])))
+                codec = Compression.SNAPPY if epoch.endswith("s") else Compression.NONE
+                pieces.append(build_message_set(records, magic=int(epoch[1]), compression=codec))
                 continue
             fields = {"base_offset": offset, "leader_epoch": int(epoch)}
             value = bytes(size)
@@ -404,7 +420,7 @@ class Interaction(logging.Handler):
             try:
                 answer = ask(number)
             except KafkaError as error:
-                answer = f"{error.code.name}: {error.message}"
+                answer = f"{error.code.name}: {self.plain(error.message)}"
             except TakesLong:
                 answer = "takes long"
             if isinstance(answer, tuple):
@@ -417,22 +433,24 @@ class Interaction(logging.Handler):
 
     @classmethod
     def all_of(cls, steps) -> str:
-        done: list[str] = []
-        while (said := cls.next_of(steps)).split()[0] != "ends":
-            done.append(said)
-        return ", ".join([*done, said])
+        done = [cls.next_of(steps)]
+        while "ends with" not in done[-1]:
+            done.append(cls.next_of(steps))
+        return ", ".join(done)
 
     @staticmethod
     def next_of(steps) -> str:
         """One step; of a batch that is to be searched, this is done too."""
+        said = ""
         try:
             step = next(steps)
+            said = str(step)
             if isinstance(step, Candidate):
-                found = step.find()
-                return f"batch at {step.position}: {steps.send(found)} behind {found}"
+                said = f"{'small' if step.is_small else 'large'} batch at {step.position}, "
+                said += str(steps.send(step.find()))
         except StopIteration as end:
-            return f"ends with {described(end.value)}"
-        return str(step)
+            said += f"ends with {described(end.value)}"
+        return said
 
     def do_begin(self, what: str, first: str = "0", second: str = "0") -> None:
         log = self.log
@@ -450,7 +468,7 @@ class Interaction(logging.Handler):
         lines = []
         for _ in range(int(times)):
             lines.append(self.next_of(self.steps[what]))
-            if lines[-1].startswith("ends"):
+            if "ends with" in lines[-1]:
                 break
         return "\n".join(lines)
 
