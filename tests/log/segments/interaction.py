@@ -94,6 +94,12 @@ class Interaction:
         data, views = self.built(batches)
         self.segment.append(memoryview(data), views, self.interval)
 
+    def do_append_many(self, count: str) -> None:
+        """Batches of 100 bytes, with timestamps that ascend."""
+        first = self.segment.next_offset
+        for at in range(first, first + int(count)):
+            self.do_append(f"{at}+1:30@{at}/0")
+
     def do_write(self, batches: str) -> None:
         """Behind what is there, whatever it is; not noted."""
         with self.segment.path(".log").open("ab") as file:

@@ -5,7 +5,7 @@ import os
 from itertools import count
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from log.disk.files import Files
@@ -17,6 +17,7 @@ from log.segments.index import (
     ascends,
     open_index,
 )
+from tests.checks import check_each
 from tests.log.faulty_files import FaultyFiles
 
 MANY = PENDING_BYTES_MAX // OffsetIndex.layout.size
@@ -84,8 +85,16 @@ def check_equal(index, twin, path):
     assert (path.read_bytes() if path.exists() else None) == stored
 
 
+WITH_PENDING = [("append", 3), ("write", None), ("append", 3)]
+
+
 @pytest.mark.parametrize("kind", [OffsetIndex, TimeIndex])
 @given(steps=STEPS)
+@example(steps=[*WITH_PENDING, ("keep", 4), ("append", 1), ("write", None)])
+@example(steps=[*WITH_PENDING, ("set_aside", 1), ("append", 1), ("write", None)])
+@example(steps=[*WITH_PENDING, ("write", None), ("set_aside", 9), ("append", 1), ("write", None)])
+@example(steps=[*WITH_PENDING, ("write", None), ("set_aside", 2), ("append", 1), ("write", None)])
+@example(steps=[("behind", None), ("append", MANY), ("append", 3), ("write", None)])
 def test_an_index_is_the_twins_list_after_each_step(tmp_path_factory, kind, steps):
     path = tmp_path_factory.getbasetemp() / "model.index"
     path.unlink(missing_ok=True)
@@ -173,3 +182,27 @@ def test_something_else_in_the_place_of_an_index_is_damage_and_is_kept_beside_it
     with pytest.raises(IndexDamaged):
         _ = OffsetIndex(path, Files(), created=False).entries
     assert [one.name for one in tmp_path.iterdir()] == ["index.damaged"]
+
+
+FIRST_CALLS = [
+    (lambda index: index.entries, 3),
+    (lambda index: index.last, (3, 30)),
+    (lambda index: index.floor(2), (2, 20)),
+    (lambda index: index.ceiling(3), 2),
+    (lambda index: index.ceiling_entry(3), (3, 30)),
+    (lambda index: (index.keep(2), index.last)[1], (2, 20)),
+    (lambda index: (index.set_aside(1), index.last)[1], (1, 10)),
+    (lambda index: (index.append(4, 40), index.entries)[1], 4),
+]
+
+
+@pytest.mark.parametrize("kind", [OffsetIndex, TimeIndex])
+def test_whatever_is_asked_first_of_an_index_its_file_is_read_before(tmp_path, kind):
+    path = tmp_path / "index"
+
+    def is_so(row):
+        ask, expected = row
+        path.write_bytes(b"".join(kind.layout.pack(one, 10 * one) for one in (1, 2, 3)))
+        assert ask(kind(path, Files(), created=False)) == expected
+
+    check_each(FIRST_CALLS, is_so)

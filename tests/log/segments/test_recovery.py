@@ -6,13 +6,15 @@ import os
 
 import pytest
 
-from log.batches.batch import iter_batches
+from log.batches.batch import CRC_START, iter_batches
 from log.config import LogConfig
 from log.disk.checkpoints import LEADER_EPOCHS
-from log.disk.files import REAL_FILES
+from log.disk.files import REAL_FILES, Files
 from log.segments.recovery import (
     READ_AT_ONCE_BYTES,
     SNAPSHOT_BYTES_AT_ONCE,
+    base_offset_of,
+    crc_is_valid,
     lacks_index,
     list_segments,
     takes_long,
@@ -457,3 +459,40 @@ def test_a_batch_that_reaches_over_the_recovery_point_is_checked(tmp_path, withi
         assert open_log(log.directory, LogConfig(), recovery_point=point).log_end_offset == 9
     else:
         assert "flushed" in refuses(log.directory, point, config=LogConfig())
+
+
+NAMES = [
+    (f"{42:020d}.log", ".log", 42),
+    (f"{42:020d}.log", ".index", None),
+    (f"{42:020d}", ".log", None),
+    (f"{42:019d}.log", ".log", None),
+    (f"{42:021d}.log", ".log", None),
+    (f"{'x' * 20}.log", ".log", None),
+    (f"-{42:019d}.log", ".log", None),
+]
+
+
+def test_an_offset_in_a_name_has_twenty_digits_and_the_suffix():
+    def is_so(row):
+        name, suffix, expected = row
+        assert base_offset_of(name, suffix) == expected
+
+    check_each(NAMES, is_so)
+
+
+def test_a_batch_is_checked_a_mebibyte_at_a_time(tmp_path):
+    """Its declared size is not allocated."""
+
+    class Sizes(Files):
+        sizes = ()
+
+        def pread(self, file, size, position):
+            self.sizes = (*self.sizes, size)
+            return super().pread(file, size, position)
+
+    data = batch_bytes(1, value=bytes((1 << 20) + 1000))
+    (tmp_path / "log").write_bytes(data)
+    files = Sizes()
+    file = files.open(tmp_path / "log", write=False)
+    assert crc_is_valid(files, file, 0, view_of(data))
+    assert files.sizes == (1 << 20, len(data) - CRC_START - (1 << 20))
