@@ -5,17 +5,29 @@ find, decide, read and write.
 from __future__ import annotations
 
 from pathlib import Path
+from unittest.mock import patch
 
 from log.batches.batch import BatchView, TimestampType, iter_batches
 from log.batches.records import NewRecord, build_batch, decode_records
 from log.codecs.compression import Compression
+from log.compaction import batches, cleaning
 from log.compaction.cleaning import CleanerLimits, CleaningStopped, Round, Uncleanable
-from log.compaction.offset_map import SLOT_BYTES
+from log.compaction.offset_map import SLOT_BYTES, OffsetMap
 from log.compaction.planning import dirt_of, plan_round
 from tests.datadriven import Step
 from tests.log.compaction.helpers import KEY
 from tests.log.partitions.interaction import Interaction as LogInteraction
 from wire.errors import RemoteProtocolError
+
+
+class Limits(CleanerLimits):
+    """Remembers for how many offsets a map was asked for."""
+
+    asked = 0
+
+    def offset_map(self, offsets: int, key: bytes) -> OffsetMap:
+        type(self).asked = offsets
+        return super().offset_map(offsets, key)
 
 
 class Interaction(LogInteraction):
@@ -29,8 +41,13 @@ class Interaction(LogInteraction):
         self.stop_after = 1 << 60
 
     def answer(self, step: Step) -> str:
+        small = (
+            patch.object(batches, "RECORDS_AT_ONCE", 4),
+            patch.object(cleaning, "BLOCK_BYTES", 300),
+        )
         try:
-            return super().answer(step)
+            with small[0], small[1]:
+                return super().answer(step)
         except (Uncleanable, CleaningStopped) as error:
             lines = [f"{type(error).__name__}: {self.plain(str(error))}", *self.files.taken()]
             return "\n".join(
@@ -47,7 +64,7 @@ class Interaction(LogInteraction):
                 return " is damaged"
         return LogInteraction.content(path)
 
-    def do_put(
+    def do_send(
         self,
         records: str,
         at: str = "1000",
@@ -95,10 +112,11 @@ class Interaction(LogInteraction):
 
     def do_plan(self, now: str = "0", slots: str = "1000", **options: str) -> str:
         self.pauses.clear()
+        limits = Limits(int(slots) * SLOT_BYTES)
         self.round = plan_round(
             self.log,
             self.dirt(now=now, **options),
-            limits=CleanerLimits(int(slots) * SLOT_BYTES),
+            limits=limits,
             map_key=KEY,
             now_ms=int(now),
             pause=self.pause,
@@ -109,7 +127,8 @@ class Interaction(LogInteraction):
         retention = self.round.retention
         return (
             f"{' '.join(sources)} from {self.round.first_dirty_offset} to {retention.end_offset}, horizon "
-            f"{retention.delete_horizon_ms}, aborted {[tuple(one) for one in self.round.aborted]}\n"
+            f"{retention.delete_horizon_ms}, a map of {limits.asked} offsets, "
+            f"aborted {[tuple(one) for one in self.round.aborted]}\n"
             f"{[(producer, *one) for producer, one in retention.last_records.items()]}"
         )
 

@@ -92,6 +92,19 @@ def test_a_map_is_as_large_as_the_offsets_need_and_the_limit_allows(
     assert made == [(slots, max(1, min(slots - 1, int(slots * 0.9))), KEY)]
 
 
+@pytest.mark.parametrize(
+    ("load_factor", "offsets", "made_of"),
+    [(1.0, 90, (50, 49)), (0.4, 0, (2, 1)), (0.5, 9, (20, 10))],
+)
+def test_a_map_is_full_at_its_load_factor_and_has_a_free_slot(
+    load_factor, offsets, made_of, monkeypatch
+):
+    made = []
+    monkeypatch.setattr("log.compaction.cleaning.OffsetMap", lambda *given: made.append(given[:2]))
+    CleanerLimits(50 * SLOT_BYTES, load_factor).offset_map(offsets, KEY)
+    assert made == [made_of]
+
+
 def test_a_round_counts_and_paces_what_it_reads_and_writes(tmp_path):
     log = opened(tmp_path)
     put(log, (b"a", b"1"), (b"b", b"1"))

@@ -261,6 +261,9 @@ def test_lags():
     young = replace(CONFIG, min_compaction_lag_ms=100)
     segments = [*facts(5, largest=9900), SealedSegment(10, 20, 5, 1, 9901)]
     assert measured(segments, young).end_offset == 10
+    ahead = facts(5, largest=10_001)
+    assert measured(ahead).end_offset == 10, "of no age is asked"
+    assert measured(ahead, replace(CONFIG, min_compaction_lag_ms=1)).end_offset == 0
     overdue = replace(CONFIG, max_compaction_lag_ms=1000, min_cleanable_dirty_ratio=0.9)
     few = facts(90, 5, first=8999)
     assert measured(few, overdue, cleaned_to=10).is_due(overdue)
@@ -276,6 +279,9 @@ def test_the_dirty_ratio():
     half = replace(CONFIG, min_cleanable_dirty_ratio=0.5)
     assert not measured(facts(50, 50), half, cleaned_to=10).is_due(half)
     assert measured(facts(50, 51), half, cleaned_to=10).is_due(half)
+    none = replace(CONFIG, min_cleanable_dirty_ratio=0.0)
+    assert not measured(facts(50), none, cleaned_to=10).is_due(none)
+    assert measured(facts(1), none).is_due(none)
 
 
 def test_segments_are_grouped_by_size_indexes_and_offsets():
@@ -294,6 +300,9 @@ def test_segments_are_grouped_by_size_indexes_and_offsets():
     assert groups((0, 10, 1, 0, 0), (10, far + 2, 1, 0, 0)) == [[0], [1]]
     assert groups((0, 10, 1, 0, 0), (10, far + 2, 0, 0, 0)) == [[0, 1]]
     assert groups() == []
+    assert groups((0, 10, 60, 0, 0), (10, 20, 50, 0, 0), (20, 30, 50, 0, 0)) == [[0], [1, 2]]
+    assert groups((0, 10, 1, 30, 0), (10, 20, 1, 21, 0), (20, 30, 1, 29, 0)) == [[0], [1, 2]]
+    assert groups((0, 10, 1, 0, 30), (10, 20, 1, 0, 21), (20, 30, 1, 0, 29)) == [[0], [1, 2]]
 
 
 def test_merged_segments_and_a_full_map(tmp_path):

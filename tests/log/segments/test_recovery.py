@@ -496,3 +496,6 @@ def test_a_batch_is_checked_a_mebibyte_at_a_time(tmp_path):
     file = files.open(tmp_path / "log", write=False)
     assert crc_is_valid(files, file, 0, view_of(data))
     assert files.sizes == (1 << 20, len(data) - CRC_START - (1 << 20))
+    for size in (0, CRC_START, CRC_START + 500):
+        files.truncate(files.open(tmp_path / "log"), size)
+        assert not crc_is_valid(files, file, 0, view_of(data))

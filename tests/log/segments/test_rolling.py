@@ -96,7 +96,7 @@ def test_a_jitter_takes_the_same_share_off_the_age_each_time(
     tmp_path_factory, jitter_ms, age_ms, lag_ms
 ):
     """By the twin: never more than the age, and the same for a segment of that name after a restart."""
-    directory = tmp_path_factory.getbasetemp() / "topic-0"
+    directory = tmp_path_factory.getbasetemp() / f"{'topic' * 30}-0"
     directory.mkdir(exist_ok=True)
     active = segment(directory)
     config = replace(
