@@ -1,10 +1,15 @@
 """What a round leaves on the disk: which files, durable, and of which size; and where a round cannot go on."""
 
+import zlib
+
 import pytest
 
+from log.batches.records import Record
+from log.codecs.compression import Compression
 from log.compaction.cleaning import CleanerLimits, CleaningStopped, Uncleanable
 from log.compaction.offset_map import SLOT_BYTES
 from log.compaction.planning import plan_round
+from log.old_formats.message_sets import build_message_set
 from tests.log.compaction.helpers import KEY, LIMITS, compact, dirt, no_pause
 from tests.log.compaction.test_rules import mark, opened, put, sealed
 from tests.log.faulty_files import FaultyFiles
@@ -136,6 +141,18 @@ def test_a_round_that_is_stopped_leaves_nothing_behind(tmp_path):
     with pytest.raises(CleaningStopped):
         round_.clean(sources)
     assert not list(log.directory.glob("*.cleaned"))
+
+
+def test_an_old_message_that_does_not_open_leaves_the_log_alone(tmp_path):
+    log = opened(tmp_path)
+    record = Record(0, 5, b"a", b"v" * 50, ())
+    data = bytearray(build_message_set([record], magic=1, compression=Compression.SNAPPY))
+    data[-8:] = b"\xff" * 8
+    data[12:16] = zlib.crc32(data[16:]).to_bytes(4, "big")
+    log.append_as_follower(memoryview(data))
+    sealed(log)
+    with pytest.raises(Uncleanable, match="segment 0 of"):
+        planned(log).build_map()
 
 
 def test_a_segment_that_is_gone_stops_a_round(tmp_path):

@@ -162,6 +162,13 @@ def test_an_emptied_log_forgets_its_epochs_and_producers(tmp_path):
     assert log.epochs.entries() == [(4, 50)]
 
 
+def test_the_producer_with_the_lowest_id_is_one(tmp_path):
+    log = open_log(tmp_path / "t-0", CONFIG)
+    append(log, 1)
+    append(log, 1, producer_id=0, producer_epoch=0, base_sequence=0)
+    assert [producer for producer, _ in log.producers.entries()] == [0]
+
+
 @pytest.mark.parametrize("offset", [0, 2, 3])
 def test_deleting_up_to_the_start_of_a_log_changes_nothing(tmp_path, offset):
     log = fill(open_log(tmp_path / "t-0", CONFIG), 2, count=3)
