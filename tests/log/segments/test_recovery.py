@@ -404,6 +404,16 @@ def test_a_segment_lacks_an_index_if_either_is_missing(missing, expected):
 
 
 LARGE = READ_AT_ONCE_BYTES + 1
+
+
+def many(sizes):
+    """Segments with their indexes, and a snapshot of the first."""
+    found = {"1.snapshot": 9}
+    for base, size in enumerate(sizes):
+        found |= {f"{base}.log": size, f"{base}.index": 0, f"{base}.timeindex": 0}
+    return found
+
+
 TAKING = [
     ({}, False),
     ({"0.log": LARGE}, True),  # without indexes and snapshot
@@ -428,6 +438,8 @@ TAKING = [
     ({"0.log": 1, "0.index": 0, "0.timeindex": 0, "5.snapshot": SNAPSHOT_BYTES_AT_ONCE + 1}, True),
     ({"0.log": 1, "4.snapshot": SNAPSHOT_BYTES_AT_ONCE + 1, "5.snapshot": 1}, False),
     ({"0.snapshot": SNAPSHOT_BYTES_AT_ONCE + 1}, True),
+    (many(sizes=[LARGE] * 8 + [1]), False),  # the last one alone is read
+    (many(sizes=[1] * 8 + [LARGE]), True),
 ]
 
 
