@@ -2,6 +2,7 @@
 
 import zlib
 
+import crc32c
 import pytest
 
 from log.batches.records import Record
@@ -11,6 +12,7 @@ from log.compaction.offset_map import SLOT_BYTES
 from log.compaction.planning import plan_round
 from log.old_formats.message_sets import build_message_set
 from tests.log.compaction.helpers import KEY, LIMITS, compact, dirt, no_pause
+from tests.log.compaction.test_against_twin import views_of
 from tests.log.compaction.test_rules import mark, opened, put, sealed
 from tests.log.faulty_files import FaultyFiles
 from tests.log.power_loss import Rename, Sync, Write
@@ -151,6 +153,36 @@ def test_an_old_message_that_does_not_open_leaves_the_log_alone(tmp_path):
     data[12:16] = zlib.crc32(data[16:]).to_bytes(4, "big")
     log.append_as_follower(memoryview(data))
     sealed(log)
+    with pytest.raises(Uncleanable, match="segment 0 of"):
+        planned(log).build_map()
+
+
+def test_what_stays_of_a_compressed_old_message_is_compressed_alike(tmp_path):
+    log = opened(tmp_path)
+    records = [Record(n, 5, b"%d" % (n % 2), b"v" * 50, ()) for n in range(3)]
+    data = build_message_set(records, magic=1, compression=Compression.SNAPPY)
+    log.append_as_follower(memoryview(data))
+    compact(sealed(log))
+    [view] = views_of(log)
+    assert (view.magic, view.compression, view.count) == (2, Compression.SNAPPY, 2)
+
+
+def test_records_that_are_not_what_their_header_says_end_a_round_where_they_are_rewritten(tmp_path):
+    """The part before the first dirty offset was looked at in an earlier round, and is not mapped again."""
+    log = opened(tmp_path)
+    put(log, (b"a", b"1"))
+    sealed(log)
+    put(log, (b"b", b"1"))
+    sealed(log)
+    path = log.sealed_segments[0].path(".log")
+    data = bytearray(path.read_bytes())
+    data[61] ^= 0x55  # how long the record is
+    data[17:21] = crc32c.crc32c(data[21:]).to_bytes(4, "big")
+    path.write_bytes(data)
+    round_ = planned(log, cleaned_to=1)
+    assert round_.build_map() == 2
+    with pytest.raises(Uncleanable, match="segment 0 of"):
+        round_.clean(round_.groups(2)[0])
     with pytest.raises(Uncleanable, match="segment 0 of"):
         planned(log).build_map()
 
