@@ -81,6 +81,28 @@ def test_keys_of_one_batch_that_do_not_fit_into_the_map_are_said(tmp_path):
                 round_.build_map()
 
 
+def test_a_map_that_is_full_in_the_middle_of_a_run_ends_before_that_batch(tmp_path):
+    log = opened(tmp_path)
+    put(log, (b"a", b"1"), (b"b", b"1"))
+    for key in (b"c", b"d", b"e"):
+        put(log, (key, b"1"))
+    sealed(log)
+    for slots, end_offset in ((3, 2), (4, 3), (5, 4), (7, 5)):
+        assert planned(log, limits=CleanerLimits(slots * SLOT_BYTES)).build_map() == end_offset
+
+
+def test_a_batch_that_is_larger_than_a_block_is_read_as_a_whole(tmp_path, monkeypatch):
+    log = opened(tmp_path)
+    put(log, (b"a", b"v" * 20))
+    put(log, (b"b", b"v" * 300))
+    size = log.active_segment.size
+    sealed(log)
+    monkeypatch.setattr("log.compaction.cleaning.BLOCK_BYTES", 200)
+    round_ = planned(log)
+    assert round_.build_map() == 2
+    assert round_.bytes_read > size
+
+
 @pytest.mark.parametrize(
     ("map_bytes", "offsets", "slots"),
     [
