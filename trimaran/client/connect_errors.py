@@ -6,6 +6,7 @@ What can be known is found out by asking: a listener that breaks off is asked wh
 from __future__ import annotations
 
 import socket
+from contextlib import closing
 from typing import TYPE_CHECKING
 
 from trimaran.errors import Exit, UserError
@@ -242,9 +243,10 @@ def mechanisms_wanted(address: Address, security: ClientSecurity | None) -> list
     from wire.messages.sasl_handshake import SaslHandshakeRequest
 
     try:
-        connection = BlockingConnection(address, timeout=PROBE_SECONDS, security=security)
-        answer = connection.call(SaslHandshakeRequest(mechanism="?"), timeout=PROBE_SECONDS)
-        connection.close()
+        with closing(
+            BlockingConnection(address, timeout=PROBE_SECONDS, security=security)
+        ) as connection:
+            answer = connection.call(SaslHandshakeRequest(mechanism="?"), timeout=PROBE_SECONDS)
     except (ConnectionLost, RequestTimedOut, VersionMismatch):
         return []
     unknown = answer.error_code == ErrorCode.UNSUPPORTED_SASL_MECHANISM

@@ -1,0 +1,419 @@
+"""How commands find out whom they talk to: nodes that answer over sockets, and what is said where they do not."""
+
+import contextlib
+import re
+import socket
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from tests.certificates import Certificates
+from tests.datadriven import check_transcript
+from tests.trimaran.client.listeners import (
+    CLOSE,
+    SILENCE,
+    Node,
+    listening,
+    nobody,
+    over_tls,
+    saying,
+)
+from trimaran.client import connect, connect_errors
+from trimaran.client.connect import connected
+from trimaran.errors import UserError
+from trimaran.properties import Setting
+from wire.client.errors import (
+    AuthenticationRefused,
+    ConnectionLost,
+    ConnectRefused,
+    RequestTimedOut,
+    VersionMismatch,
+)
+from wire.errors import ErrorCode, KafkaError, RemoteProtocolError
+from wire.messages.describe_cluster import DescribeClusterRequest, DescribeClusterResponse
+from wire.messages.metadata import MetadataRequest, MetadataResponse
+from wire.messages.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
+from wire.security.listener import ClientSecurity
+
+ZOOKEEPER = saying(b"Zookeeper version: 3.9\n", to=b"srvr")
+REFUSED, OTHER = ErrorCode.ILLEGAL_SASL_STATE, ErrorCode.UNSUPPORTED_VERSION
+
+
+def metadata(code=0):
+    return MetadataResponse(error_code=code, brokers=[], cluster_id="c", controller_id=1, topics=[])
+
+
+def cluster(code=0):
+    return DescribeClusterResponse(
+        error_code=code, endpoint_type=2, cluster_id="c", controller_id=1, brokers=[]
+    )
+
+
+def broker(answer=None, **more):
+    return Node({MetadataRequest: answer or metadata(), **_handshake(**more)})
+
+
+def controller(answer=None, **more):
+    return Node({DescribeClusterRequest: answer or cluster(), **_handshake(**more)})
+
+
+def _handshake(mechanisms=None, code=ErrorCode.UNSUPPORTED_SASL_MECHANISM):
+    if mechanisms is None:
+        return {}
+    answer = SaslHandshakeResponse(error_code=code, mechanisms=mechanisms)
+    return {SaslHandshakeRequest: answer}
+
+
+@contextmanager
+def at(*served):
+    """The addresses of what is served, in a list; `nobody` serves nothing."""
+    with contextlib.ExitStack() as stack:
+        yield [stack.enter_context(nobody() if one is nobody else listening(one)) for one in served]
+
+
+def text_of(*addresses):
+    return ",".join(f"{host}:{port}" for host, port in addresses)
+
+
+def said(error, *addresses):
+    """All three lines and the exit code; addresses are FIRST, SECOND, …"""
+    text = f"{error}\n  exit code: {error.exit_code.name}"
+    for address, name in zip(addresses, ("FIRST", "SECOND", "THIRD"), strict=False):
+        text = text.replace(text_of(address), name)
+    text = re.sub(r"\[SSL.*", "[SSL …]", text)  # as the library says it
+    return re.sub(r"\[Errno 104\].*|the node closed it", "it broke off", text)
+
+
+@pytest.fixture
+def hasty(monkeypatch):
+    """Who says nothing is waited for a moment only."""
+    monkeypatch.setattr(connect, "HELLO_SECONDS", 0.1)
+    monkeypatch.setattr(connect_errors, "PROBE_SECONDS", 0.1)
+
+
+# --- whom one talks to
+
+
+@pytest.mark.parametrize("of_controllers", [False, True])
+def test_a_node_of_the_right_kind_is_asked_once_whether_it_wants_a_login(of_controllers):
+    node = controller() if of_controllers else broker()
+    names = []
+
+    @contextmanager
+    def waiting(name):
+        names.append(name)
+        yield
+
+    with at(node) as addresses:
+        options = {"of_controllers": of_controllers, "timeout": 7.0, "waiting": waiting}
+        with connected(text_of(*addresses), **options) as client:
+            assert client.routing.bootstrap.current == addresses[0]
+            assert client._timeout == 7.0
+            assert (node.asked, names) == (
+                [
+                    DescribeClusterRequest(
+                        include_cluster_authorized_operations=False, endpoint_type=2
+                    )
+                    if of_controllers
+                    else MetadataRequest(topics=[], allow_auto_topic_creation=False)
+                ],
+                [],
+            )
+            assert client.routing.of_controllers is of_controllers
+            client.refresh()
+            assert names == ["refresh"]
+        with connected(text_of(*addresses), of_controllers=of_controllers) as client:
+            assert client._timeout == 20.0
+
+
+def test_a_node_that_may_be_asked_without_login_is_not_asked_for_its_mechanisms():
+    node = broker(mechanisms=["PLAIN"])
+    with at(node) as addresses, connected(text_of(*addresses)):
+        assert [type(one) for one in node.asked] == [MetadataRequest]
+
+
+@pytest.mark.parametrize("silent", [None, nobody, saying(b"")])
+def test_the_first_node_that_answers_is_the_one_that_is_asked(hasty, silent):
+    node = broker()
+    with at(silent, node, silent) as addresses, connected(text_of(*addresses)) as client:
+        assert client.routing.bootstrap.current == addresses[1]
+        client.refresh()
+        assert len(node.asked) == 2
+
+
+def test_who_is_silent_for_a_second_is_passed_over(monkeypatch):
+    waited = []
+    create = socket.create_connection
+
+    def noting(address, timeout, **options):
+        waited.append(timeout)
+        return create(address, 0.05, **options)
+
+    monkeypatch.setattr(socket, "create_connection", noting)
+    with at(saying(b"")) as addresses:
+        with pytest.raises(UserError, match="does not speak Kafka"), connected(text_of(*addresses)):
+            pass
+    assert waited[0] == 1.0
+    assert set(waited) == {1.0}
+    assert len(waited) == 4  # hello, is it there, does it speak TLS, is it a ZooKeeper
+
+
+SASL = [
+    ("a broker refuses", lambda: broker(metadata(REFUSED), mechanisms=["PLAIN", "X"])),
+    ("a broker breaks off", lambda: broker(CLOSE, mechanisms=["PLAIN"])),
+    ("a controller refuses", lambda: controller(cluster(REFUSED), mechanisms=["PLAIN"])),
+    ("a broker is silent", lambda: broker(SILENCE, mechanisms=["PLAIN"])),
+]
+NO_SASL = [
+    ("it breaks off, and offers no mechanisms", lambda: broker(CLOSE, mechanisms=[])),
+    ("it breaks off, and knows no handshake", lambda: broker(CLOSE)),
+    ("it breaks off, and takes any mechanism", lambda: broker(CLOSE, mechanisms=["P"], code=0)),
+    (
+        "it breaks off, and refuses the handshake otherwise",
+        lambda: broker(CLOSE, mechanisms=["P"], code=ErrorCode.ILLEGAL_SASL_STATE),
+    ),
+    ("it answers with another error", lambda: broker(metadata(OTHER), mechanisms=["PLAIN"])),
+]
+
+
+@pytest.mark.parametrize(("name", "make"), SASL, ids=[name for name, _ in SASL])
+def test_a_listener_that_wants_a_login_says_which(hasty, name, make):
+    with at(make()) as addresses, pytest.raises(UserError, match="requires a login") as refused:
+        with connected(text_of(*addresses), of_controllers="controller" in name):
+            pass
+    assert "PLAIN" in refused.value.why
+
+
+@pytest.mark.parametrize(("name", "make"), NO_SASL, ids=[name for name, _ in NO_SASL])
+def test_a_listener_without_mechanisms_wants_no_login(name, make):
+    node = make()
+    with at(node) as addresses, connected(text_of(*addresses)) as client:
+        assert client.routing.bootstrap.current == addresses[0]
+
+
+def test_who_logs_in_is_not_asked_whether_a_login_is_wanted(monkeypatch):
+    asked = []
+    monkeypatch.setattr(connect, "_ensure_no_login_is_wanted", lambda *_, **__: asked.append(1))
+    monkeypatch.setattr("wire.blocking.BlockingConnection._log_in", lambda *_: None)
+    for security in (ClientSecurity(sasl=object()), ClientSecurity(), None):
+        monkeypatch.setattr(connect, "_security", lambda *_, given=security: given)
+        with at(broker()) as addresses, connected(text_of(*addresses)):
+            pass
+    assert len(asked) == 2
+
+
+# --- what is said where that fails
+
+
+def _raising(error):
+    def fail(client):
+        raise error
+
+    return fail
+
+
+def _caused(error, cause):
+    error.__cause__ = cause
+    return error
+
+
+# What is served, for a command that asks brokers or controllers, and what its body does.
+CASES = {
+    "a-controller-for-a-broker": ([controller()], False, None),
+    "a-broker-for-a-controller": ([broker()], True, None),
+    "nothing-at-all": ([nobody], False, None),
+    "nothing-at-two": ([nobody, nobody], False, None),
+    "nothing-and-a-zookeeper": ([nobody, ZOOKEEPER], False, None),
+    "zookeeper": ([ZOOKEEPER], False, None),
+    "another-protocol": ([saying(b"SSH-2.0-OpenSSH_9.6\r\n")], False, None),
+    "breaks-off": ([saying(b"")], False, None),
+    "login": ([broker(metadata(REFUSED), mechanisms=["PLAIN", "X"])], False, None),
+    "refused": (
+        [broker()],
+        False,
+        _raising(KafkaError(ErrorCode.TOPIC_AUTHORIZATION_FAILED, "topic t")),
+    ),
+    "refused-without-words": (
+        [broker()],
+        False,
+        _raising(KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)),
+    ),
+    "malformed": ([broker()], False, _raising(RemoteProtocolError("too long"))),
+    "not-served": ([broker()], False, _raising(VersionMismatch("no such request"))),
+    "not-authenticated": ([broker()], False, _raising(AuthenticationRefused("who are you"))),
+    "lost-and-there": ([broker()], False, _raising(ConnectionLost("it broke"))),
+    "late-and-there": ([broker(), nobody], False, _raising(RequestTimedOut("late"))),
+    "late-and-silent": ([broker()], False, ConnectionLost("silent")),
+    "late-and-gone": ([broker()], False, ConnectRefused("connection refused")),
+    "late-and-controllers-there": ([controller()], True, _raising(RequestTimedOut("late"))),
+    "late-and-one-controller-gone": (
+        [controller(), nobody, nobody],
+        True,
+        _raising(RequestTimedOut("late")),
+    ),
+}
+
+
+@pytest.mark.usefixtures("hasty")
+def test_failures_are_told_as_written(monkeypatch):
+    seen = []
+
+    def told(addresses, of_controllers, body):
+        try:
+            with monkeypatch.context() as patch:
+                with connected(text_of(*addresses), of_controllers=of_controllers) as client:
+                    if not callable(body):
+                        patch.setattr(connect_errors, "_speaks_kafka", lambda *_: False)
+                        raise _caused(RequestTimedOut("late"), body)
+                    body(client)
+        except UserError as error:
+            return said(error, *addresses)
+
+    def run(step):
+        seen.append(step.command)
+        served, of_controllers, body = CASES[step.command]
+        with at(*served) as addresses:
+            return told(addresses, of_controllers, body)
+
+    check_transcript(Path(__file__).parent / "testdata/connect.txt", run)
+    assert sorted(seen) == sorted(CASES)
+
+
+def test_all_silent_nodes_may_come_back(hasty):
+    """A timeout is nothing that no repetition mends: the command asks, and waits for its own time."""
+    with at(None, None) as addresses, connected(text_of(*addresses)) as client:
+        assert client.routing.bootstrap.current == addresses[0]
+
+
+@pytest.fixture(scope="module")
+def certificates():
+    return Certificates()
+
+
+TLS = {
+    "tls-for-plain": ("tls", "plain"),
+    "tls-that-wants-a-certificate-for-plain": ("strict", "plain"),
+    "plain-for-tls": ("node", "tls"),
+    "another-protocol-for-tls": ("other", "tls"),
+    "tls-that-wants-a-certificate": ("strict", "tls"),
+    "tls-that-nobody-trusts": ("tls", "without trust"),
+    "tls-that-closes": ("closing", "tls"),
+}
+
+
+def test_failures_of_tls_are_told_as_written(hasty, monkeypatch, certificates):
+    context = certificates.server_context()
+    strict = certificates.server_context(client_auth="required")
+    stranger = Certificates()
+    served = {
+        "tls": over_tls(context, broker()),
+        "strict": over_tls(strict, broker()),
+        "closing": over_tls(context, saying(b"")),
+        "node": broker(),
+        "other": saying(b"SSH-2.0\r\n"),
+    }
+    security = {
+        "plain": None,
+        "tls": ClientSecurity(tls=certificates.client_context()),
+        "without trust": ClientSecurity(tls=stranger.client_context()),
+    }
+    monkeypatch.setattr(connect, "HELLO_SECONDS", 1.0)
+    monkeypatch.setattr(connect_errors, "PROBE_SECONDS", 1.0)
+    seen = []
+
+    def run(step):
+        seen.append(step.command)
+        name, by = TLS[step.command]
+        monkeypatch.setattr(connect, "_security", lambda *_: security[by])
+        with at(served[name]) as addresses, pytest.raises(UserError) as caught:
+            with connected(text_of(*addresses)):
+                pass
+        return said(caught.value, *addresses)
+
+    check_transcript(Path(__file__).parent / "testdata/connect_tls.txt", run)
+    assert sorted(seen) == sorted(TLS)
+
+
+ADDRESSES = ["", "x", "127.0.0.1", "127.0.0.1:99999", "a:b"]
+
+
+@pytest.mark.parametrize("of_controllers", [False, True])
+@pytest.mark.parametrize("text", ADDRESSES)
+def test_what_is_no_address_is_told_with_the_option_that_it_belongs_to(text, of_controllers):
+    with pytest.raises(UserError, match="is not a list of addresses") as refused:
+        with connected(text, of_controllers=of_controllers):
+            pass
+    option = "-B" if of_controllers else "-b"
+    assert refused.value.fix == f"addresses are written {option} HOST:PORT,…"
+    assert refused.value.exit_code.name == "USAGE"
+    assert refused.value.why
+
+
+def test_a_host_that_is_not_known_is_named(monkeypatch):
+    unknown = socket.gaierror(-2, "Name or service not known")
+    lost = _caused(ConnectionLost("cannot connect"), unknown)
+    assert said(connect_errors.no_conversation(("nowhere", 1), lost, None)) == (
+        "error: the host name nowhere is not known\n"
+        "  why: Name or service not known\n"
+        "  fix: check the spelling of the address\n"
+        "  exit code: CANNOT_CONNECT"
+    )
+    lost = _caused(ConnectionLost("cannot connect"), socket.gaierror())
+    assert connect_errors.no_conversation(("nowhere", 1), lost, None).why == "cannot connect"
+
+
+@pytest.mark.parametrize("served", [broker(), None])
+def test_a_host_that_was_not_reached_and_is_there_now_does_not_speak_kafka(hasty, served):
+    lost = _caused(ConnectionLost("reset"), OSError("reset"))
+    with at(served) as (address,):
+        assert "does not speak Kafka" in str(connect_errors.no_conversation(address, lost, None))
+    with at(nobody) as (address,):
+        found = connect_errors.no_conversation(address, lost, None)
+        assert said(found, address) == (
+            "error: cannot connect to FIRST\n"
+            "  why: reset\n"
+            "  fix: check the address, firewalls and the network in between\n"
+            "  exit code: CANNOT_CONNECT"
+        )
+
+
+def test_each_error_code_has_a_way_out():
+    fixes = {code.name: connect.refused(KafkaError(code, "m")).fix for code in ErrorCode}
+    path = Path(__file__).parent / "testdata/fixes.txt"
+
+    def run(step):
+        wanted = step.command.replace("-", " ")
+        return "\n".join(sorted(name for name, fix in fixes.items() if _begins(fix) == wanted))
+
+    check_transcript(path, run)
+    listed = path.read_text().split()
+    assert set(fixes) <= set(listed)
+
+
+def _begins(fix):
+    """The first words of a fix, as the file names it."""
+    return " ".join(re.findall(r"\w+", fix)[:4]).replace("-", " ")
+
+
+# --- how one talks to it
+
+
+def test_without_a_file_and_settings_nodes_are_talked_to_in_plain():
+    assert connect._security(None, {}) is None
+    assert connect._security(Path(), {}) is None
+
+
+def test_settings_count_more_than_the_file(tmp_path):
+    file = tmp_path / "client.properties"
+    file.write_text("security.protocol=SSL\n")
+    assert connect._security(file, {}).tls is not None
+    plain = {"security.protocol": Setting("PLAINTEXT", "-X")}
+    security = connect._security(file, plain)
+    assert (security.tls, security.sasl) == (None, None)
+    tls = {"security.protocol": Setting("SSL", "-X")}
+    for nothing in (None, Path()):
+        assert connect._security(nothing, tls).tls is not None
+    wrong = {"security.protocol": Setting("X", "-X")}
+    with pytest.raises(UserError, match=r"security\.protocol=X \(-X\)"):
+        connect._security(file, wrong)
