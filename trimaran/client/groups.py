@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from wire.schema import Message
 
 SHARE = "share"
-NOTHING_COMMITTED = -1
 
 
 def group_rows(client: BlockingClient) -> list[dict[str, Any]]:

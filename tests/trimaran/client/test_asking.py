@@ -1,8 +1,11 @@
 """What commands ask of brokers, and what they make of the answers: each with more than one of everything."""
 
+from types import SimpleNamespace
+
 import pytest
 
 from tests.trimaran.client.scripted import Client, T, told, topic
+from trimaran.client import topic_partitions
 from trimaran.client.changes import (
     alter_configs,
     check_idle,
@@ -311,3 +314,36 @@ def test_a_group_with_members_is_not_to_be_changed(code, is_busy):
             check_idle("g", code)
     else:
         check_idle("g", code)
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    """Seconds that passed, and the pauses, each of which takes its time at once."""
+    found = SimpleNamespace(now=0.0, pauses=[])
+
+    def sleep(seconds):
+        found.pauses.append(seconds)
+        found.now += seconds
+
+    time = SimpleNamespace(monotonic=lambda: found.now, sleep=sleep)
+    monkeypatch.setattr(topic_partitions, "time", time)
+    return found
+
+
+@pytest.mark.parametrize("code", [NOT_THERE, ErrorCode.LEADER_NOT_AVAILABLE])
+def test_a_topic_that_is_being_created_is_asked_for_again_for_five_seconds(clock, code):
+    client = Client(*[told(topic("t", code=code))] * 200)
+    with pytest.raises((UserError, KafkaError)) as refused:
+        leaders_of(client, "t", create=True)
+    assert set(clock.pauses) == {0.05}
+    assert 4.99 < clock.now < 5.06
+    if code is NOT_THERE:
+        assert refused.value.why == "no broker knows it, and the brokers do not create it"
+
+
+def test_a_topic_that_is_not_to_be_created_is_asked_for_again_within_the_same_moment(clock):
+    client = Client(*[told(topic("t", code=NOT_THERE))] * 3)
+    with pytest.raises(UserError) as refused:
+        leaders_of(client, "t")
+    assert clock.pauses == [0.05]
+    assert refused.value.why == "no broker knows it, reading does not create it"

@@ -2,7 +2,8 @@
 
 import pytest
 
-from trimaran.client.health import Counts, Reason, judge
+from tests.trimaran.client.scripted import partition, topic
+from trimaran.client.health import Counts, Reason, count_partitions, judge
 
 
 def voter(id_, role="follower", ago=10, lag=0):
@@ -82,3 +83,78 @@ def test_what_is_known_beside_counts_too():
         [], BROKERS, Counts(), beside=[Reason("bad", "the quorum has no leader", "quorum")]
     )
     assert health.sentence == "Unhealthy: the quorum has no leader."
+
+
+@pytest.mark.parametrize(
+    ("voters", "silent", "level"),
+    [
+        *((1, 0, "good"), (2, 1, "bad"), (3, 1, "warning"), (3, 2, "bad"), (4, 1, "warning")),
+        *((4, 2, "bad"), (5, 2, "warning"), (5, 3, "bad"), (6, 3, "bad"), (7, 3, "warning")),
+    ],
+)
+def test_a_quorum_is_lost_with_half_of_its_voters(voters, silent, level):
+    rows = [voter(1, "leader")]
+    rows += [
+        voter(number, ago=9000 if number < 2 + silent else 1) for number in range(2, voters + 1)
+    ]
+    assert judge(rows, BROKERS, Counts()).level == level
+
+
+@pytest.mark.parametrize(
+    ("row", "is_behind"),
+    [
+        (voter(2, ago=4999), False),
+        (voter(2, ago=5000), False),
+        (voter(2, ago=5001), True),
+        (voter(2, ago=0, lag=9), False),
+        (voter(2, ago=None, lag=0), False),
+        (voter(2, ago=None, lag=1), True),
+        (voter(2, "leader", ago=9000, lag=9), False),
+    ],
+)
+def test_a_voter_is_behind_by_its_silence_or_where_none_is_known_by_its_lag(row, is_behind):
+    reasons = judge([VOTERS[0], row, voter(3)], BROKERS, Counts()).reasons
+    assert [one.text for one in reasons] == (["voter 2 is not caught up"] if is_behind else [])
+
+
+@pytest.mark.parametrize(
+    ("partitions", "not_preferred", "is_told"),
+    [(10, 1, False), (10, 2, True), (1000, 100, False), (1000, 101, True), (0, 1, False)],
+)
+def test_more_than_a_tenth_led_by_others_is_told(partitions, not_preferred, is_told):
+    counts = Counts(1, partitions, not_preferred=not_preferred)
+    assert bool(judge(VOTERS, BROKERS, counts).reasons) is is_told
+
+
+def test_reasons_are_told_in_words_the_worst_first():
+    rows = [voter(1, "leader"), voter(2, ago=9000), voter(3), voter(4), voter(5, ago=9000)]
+    brokers = [broker(11, "fenced"), broker(12), broker(13, "fenced")]
+    counts = Counts(2, 10, offline=1, under_replicated=2, not_preferred=3)
+    beside = [Reason("warning", "the mirror lags", "mirror")]
+    health = judge(rows, brokers, counts, 1, beside)
+    assert [tuple(one) for one in health.reasons] == [
+        ("bad", "1 partition without a leader", "offline"),
+        ("bad", "1 partition under min.insync.replicas", "under-min-isr"),
+        ("warning", "the mirror lags", "mirror"),
+        ("warning", "voters 2, 5 are not caught up", "quorum"),
+        ("warning", "brokers 11, 13 are fenced", "brokers"),
+        ("warning", "2 partitions under-replicated", "under-replicated"),
+        ("warning", "3 partitions not led by the preferred replica", "not-preferred"),
+    ]
+    assert health.sentence == "Unhealthy: 1 partition without a leader, and 6 more."
+    assert judge(VOTERS, [], Counts()).sentence == "Unhealthy: no broker is active."
+    assert judge(VOTERS, [broker(1), broker(2, "fenced")], Counts()).sentence == (
+        "Needs a look: broker 2 is fenced."
+    )
+
+
+def test_each_partition_counts_by_its_leader_and_its_replicas():
+    rows = [
+        partition(0, 1, [1, 2], [1, 2]),
+        partition(1, 2, [1, 2], [2, 1]),
+        partition(2, 1, [1, 2], [1]),
+        partition(3, -1, [1, 2], []),
+        partition(4, 0, [0, 1], [0, 1]),
+        partition(5, 1, [], []),
+    ]
+    assert count_partitions([topic("t", *rows), topic("u")]) == Counts(2, 6, 1, 2, 1)

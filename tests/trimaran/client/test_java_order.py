@@ -1,5 +1,7 @@
 """The order of a Java `HashMap`, as a JVM printed it of the same names."""
 
+import pytest
+
 from trimaran.client.java_order import java_hash_order
 
 
@@ -15,3 +17,28 @@ def test_the_number_of_buckets_follows_that_of_keys():
     among_33 = [*configs, *(f"other.{number}" for number in range(30))]
     found = [name for name in java_hash_order(among_33) if name in configs]
     assert found == ["min.insync.replicas", "cleanup.policy", "retention.ms"]
+
+
+def twin(names):
+    """A table of lists that is filled name by name, and twice as long when it is more than three quarters full."""
+    table = [[] for _ in range(16)]
+    for count, name in enumerate(names, 1):
+        table[place(name, len(table))].append(name)
+        if count > 0.75 * len(table):
+            old, table = table, [[] for _ in range(2 * len(table))]
+            for one in (name for bucket in old for name in bucket):
+                table[place(one, len(table))].append(one)
+    return [name for bucket in table for name in bucket]
+
+
+def place(name, length):
+    code = 0
+    for letter in name:
+        code = (31 * code + ord(letter)) % 2**32
+    return (code ^ code >> 16) % length
+
+
+@pytest.mark.parametrize("count", [*range(16), *range(20, 28), *range(46, 52), 95, 96, 97])
+def test_the_order_is_that_of_a_table_that_grows(count):
+    names = [f"some.{number * 7919}.name" for number in range(count)]
+    assert java_hash_order(names) == twin(names)

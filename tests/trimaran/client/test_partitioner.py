@@ -33,3 +33,8 @@ def test_batches_without_keys_go_round_and_leave_out_what_nobody_leads():
     assert [sticky.next() for _ in range(4)] == [2, 0, 2, 0]
     sticky = StickyPartitions([-1, -1], first=0)
     assert {sticky.next() for _ in range(2)} == {0, 1}
+
+
+def test_batches_without_keys_go_to_the_partition_after_the_first_and_on():
+    sticky = StickyPartitions([0, 0, 5, -1, 0], first=0)
+    assert [sticky.next() for _ in range(6)] == [1, 2, 4, 0, 1, 2]

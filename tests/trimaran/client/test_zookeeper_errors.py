@@ -68,3 +68,38 @@ def test_a_zookeeper(tmp_path):
         assert why_no_zookeeper(server.connect) is None
     finally:
         server.kill()
+
+
+def told(connect):
+    error = why_no_zookeeper(connect)
+    return error.what, error.why, error.fix, error.exit_code.name
+
+
+def test_the_first_address_that_is_none_is_told_in_three_lines():
+    fix = "name the client port of a ZooKeeper with -z HOST:PORT"
+    with answering(b"HTTP/1.1 400 Bad Request\r\n\r\n") as where:
+        what = f"{where} does not speak ZooKeeper's protocol"
+        why = "it answers something else to ZooKeeper's word srvr"
+        assert told(f"{where},{HOST}:1") == (what, why, fix, "CANNOT_CONNECT")
+    with answering(b"") as where:
+        what = f"{where} does not speak ZooKeeper's protocol"
+        why = "it ends the connection to ZooKeeper's word srvr"
+        assert told(where) == (what, why, fix, "CANNOT_CONNECT")
+    with answering(b"") as where:
+        assert told(f"{HOST}:1,{where}")[0] == f"nothing listens at {HOST}:1"
+
+
+@pytest.mark.parametrize(
+    ("error", "why"),
+    [
+        (socket.gaierror(-2, "Name or service not known"), "Name or service not known"),
+        (socket.gaierror("nothing said"), "nothing said"),
+        (OSError(113, "No route to host"), "[Errno 113] No route to host"),
+    ],
+)
+def test_what_the_network_says_is_the_reason(monkeypatch, error, why):
+    def refuse(*_):
+        raise error
+
+    monkeypatch.setattr(socket, "create_connection", refuse)
+    assert told("h")[1] == why

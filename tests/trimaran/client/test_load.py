@@ -1,0 +1,295 @@
+"""The figures and the clients of `bench` by a clock that the test turns: when what is sent, and when they end."""
+
+import threading
+from contextlib import contextmanager
+from types import SimpleNamespace
+
+import pytest
+
+from log.batches.batch import iter_batches
+from log.batches.records import iter_records
+from log.codecs.compression import Compression
+from trimaran.client import bench
+from trimaran.client.bench import Latencies, Load, Producing, consume, produce
+
+NOW_MS = 1_795_221_879_206
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    """`now` in seconds; a pause of a load takes its time at once, and is noted."""
+    found = SimpleNamespace(now=100.0, pauses=[])
+
+    def pause_until(load, moment):
+        found.pauses.append(round(moment - found.now, 6))
+        found.now = max(found.now, moment)
+
+    time = SimpleNamespace(
+        monotonic=lambda: found.now, time_ns=lambda: NOW_MS * 1_000_000 + 999_999
+    )
+    monkeypatch.setattr(bench, "time", time)
+    monkeypatch.setattr(Load, "pause_until", pause_until)
+    return found
+
+
+@pytest.fixture
+def closed():
+    return []
+
+
+@pytest.fixture
+def connect(closed):
+    @contextmanager
+    def connecting():
+        yield "client"
+        closed.append(1)
+
+    return connecting
+
+
+# --- producing
+
+
+@pytest.fixture
+def sent(monkeypatch, clock):
+    """What was sent when: partition, records in it. Each takes a quarter of a second."""
+    found = []
+
+    def send(client, producing, partition, batch):
+        assert (client, producing.topic) == ("client", "t")
+        (view,) = iter_batches(batch)
+        found.append((round(clock.now - 100, 6), partition, view.count))
+        clock.now += 0.25
+
+    monkeypatch.setattr(bench, "_send", send)
+    return found
+
+
+PRODUCING = Producing("t", 5, 10, -1, Compression.NONE, 1000)
+
+
+def test_without_a_rate_a_batch_follows_the_answer_to_the_one_before(clock, sent, connect, closed):
+    load = Load()
+    produce(PRODUCING, connect, [3, 7], 25, None)(load)
+    assert sent == [(0, 3, 10), (0.25, 7, 10), (0.5, 3, 5)]
+    assert clock.pauses == [0, 0, 0]
+    figures = load.figures()
+    assert (figures["records"], figures["bytes"], figures["requests"]) == (25, 125, 3)
+    assert dict(load.recent().counts) == {0.25: 3}
+    assert closed == [1]
+
+
+def test_with_a_rate_a_batch_is_due_when_the_records_before_it_have_had_their_time(
+    clock, sent, connect
+):
+    load = Load()
+    produce(PRODUCING, connect, [3], 35, 20.0)(load)
+    assert [at for at, _, _ in sent] == [0, 0.5, 1.0, 1.5]
+    assert clock.pauses == [0, 0.25, 0.25, 0.25]
+    assert dict(load.recent().counts) == {0.25: 4}
+
+
+def test_what_is_late_is_counted_from_when_it_was_due(clock, sent, connect):
+    load = Load()
+    produce(PRODUCING, connect, [3], 30, 100.0)(load)
+    assert [at for at, _, _ in sent] == [0, 0.25, 0.5]
+    assert clock.pauses == [0, -0.15, -0.3]
+    assert dict(load.recent().counts) == {0.25: 1, 0.4: 1, 0.55: 1}
+
+
+def test_a_run_that_is_stopped_sends_nothing_more(sent, connect):
+    load = Load()
+    load.stop()
+    produce(PRODUCING, connect, [3], 30, None)(load)
+    assert sent == []
+
+
+@pytest.mark.usefixtures("clock")
+def test_a_batch_has_records_of_the_size_that_were_made_now():
+    (view,) = iter_batches(PRODUCING.batch(3))
+    records = [record for record, _ in iter_records(view)]
+    assert [(one.key, len(one.value), one.timestamp_ms) for one in records] == [
+        (None, 5, NOW_MS)
+    ] * 3
+    assert len({one.value for one in records}) == 3
+    lz4 = Producing("t", 5, 10, -1, Compression.LZ4, 1000)
+    (view,) = iter_batches(lz4.batch(1))
+    assert view.compression is Compression.LZ4
+
+
+# --- consuming
+
+
+class Batch:
+    def __init__(self, count, next_offset):
+        self.batch = SimpleNamespace(count=count, size=100 * count, next_offset=next_offset)
+
+
+@pytest.fixture
+def fetches(monkeypatch, clock):
+    """What was fetched; each answer takes a quarter of a second and has two batches of three records."""
+    found = []
+
+    class Reader:
+        def __init__(self, client, topic, partitions, *, is_committed):
+            found.append((client, topic, partitions, is_committed))
+
+        def fetch(self, partition, offset, *, wait):
+            found.append((partition, offset, wait))
+            clock.now += 0.25
+            return [Batch(3, offset + 3), Batch(3, offset + 6)] if partition != 9 else []
+
+    monkeypatch.setattr(bench, "Reader", Reader)
+    return found
+
+
+def test_partitions_are_read_in_turn_until_each_is_at_its_end(fetches, connect, closed):
+    load = Load()
+    consume("t", connect, {3: (10, 17), 4: (0, 6), 5: (8, 8), 6: (9, 8)}, None)(load)
+    assert fetches == [
+        ("client", "t", [3, 4, 5, 6], False),
+        (3, 10, True),
+        (4, 0, True),
+        (3, 16, True),
+    ]
+    figures = load.figures()
+    assert (figures["records"], figures["bytes"], figures["requests"]) == (18, 1800, 3)
+    assert dict(load.recent().counts) == {0.25: 3}
+    assert not load.is_stopped()
+    assert closed == [1]
+
+
+def test_where_nothing_came_is_asked_again_from_there(fetches, connect):
+    load = Load()
+
+    def stop_after_three(*_):
+        if len(fetches) == 4:
+            load.stop()
+
+    load.add = stop_after_three
+    consume("t", connect, {9: (5, 6)}, None)(load)
+    assert fetches[1:] == [(9, 5, True)] * 3
+
+
+@pytest.mark.parametrize(("records", "count"), [(1, 1), (6, 1), (7, 2), (12, 2), (13, 3), (0, 1)])
+def test_all_clients_end_when_together_they_have_so_many_records(fetches, connect, records, count):
+    load = Load()
+    consume("t", connect, {3: (0, 1000)}, records)(load)
+    assert len(fetches) - 1 == count
+    assert load.is_stopped()
+
+
+# --- the figures
+
+
+def test_latencies_keep_three_digits():
+    latencies = Latencies()
+    for seconds in (0.0012344, 0.0012361, 0.0012399, 12.3456):
+        latencies.add(seconds)
+    assert dict(latencies.counts) == {0.00123: 1, 0.00124: 2, 12.3: 1}
+
+
+def test_a_percentile_counts_up_from_the_least():
+    latencies = Latencies()
+    assert latencies.percentile(50) == 0.0
+    for number in range(1, 201):
+        latencies.add(number)
+    assert [latencies.percentile(one) for one in (0, 0.5, 50, 50.1, 99, 99.5, 99.9, 100)] == [
+        *(1, 1, 100, 101, 198, 199, 200, 200)
+    ]
+
+
+def test_latencies_are_told_in_microseconds_exactly():
+    latencies = Latencies()
+    for seconds in (0.00000123, 0.00000456, 0.5):
+        latencies.add(seconds)
+    assert latencies.as_ms() == {
+        "mean": 166.669,
+        "p50": 0.005,
+        "p95": 500.0,
+        "p99": 500.0,
+        "p99.9": 500.0,
+        "max": 500.0,
+    }
+
+
+def test_figures_are_rounded(clock):
+    load = Load()
+    clock.now = 200.0
+    load.begin([])
+    clock.now = 203.0
+    load.add(100, 1_234_567, 0.5)
+    figures = load.figures()
+    assert {name: figures[name] for name in list(figures)[:6]} == {
+        "records": 100,
+        "bytes": 1_234_567,
+        "seconds": 3.0,
+        "records_per_second": 33.3,
+        "mb_per_second": 0.412,
+        "requests": 1,
+    }
+
+
+@pytest.mark.usefixtures("clock")
+def test_a_run_without_a_moment_has_figures_too():
+    load = Load()
+    load.begin([])
+    load.add(1, 1_000_000, 0.0)
+    assert load.figures()["records_per_second"] == 1e9
+    assert load.figures()["mb_per_second"] == 1e9
+
+
+# --- threads
+
+
+def test_a_run_is_over_when_all_its_clients_have_ended():
+    release = [threading.Event(), threading.Event()]
+    load = Load()
+    load.begin([lambda _, one=one: one.wait(20) for one in release])
+    assert all(thread.daemon for thread in load._threads)
+    release[0].set()
+    assert load.wait(0.01) is False
+    assert load._ended is None
+    release[1].set()
+    assert load.wait(20) is True
+    ended = load._ended
+    assert ended is not None
+    assert load.wait(20) is True
+    assert load._ended == ended
+
+
+def test_who_waits_for_a_run_waits_for_all_clients_together(clock):
+    """Of the time that one took nothing is left for the next; none is waited for less than not at all."""
+    waited = []
+
+    def client(took):
+        def join(seconds):
+            waited.append(seconds)
+            clock.now += took
+
+        return SimpleNamespace(join=join, is_alive=lambda: took > 1)
+
+    load = Load()
+    load._threads = [client(0.5), client(0.25), client(2.0), client(0.5)]
+    assert load.wait(1.0) is False
+    assert waited == [1.0, 0.5, 0.25, 0.0]
+    assert load._ended is None
+
+
+def test_a_pause_lasts_until_its_moment_or_the_end_of_the_run(monkeypatch):
+    waited = []
+    load = Load()
+    monkeypatch.setattr(bench, "time", SimpleNamespace(monotonic=lambda: 100.0))
+    monkeypatch.setattr(load, "_stopped", SimpleNamespace(wait=waited.append))
+    for moment in (102.5, 100.0, 99.0):
+        load.pause_until(moment)
+    assert waited == [2.5, 0.0, 0.0]
+
+
+def test_the_first_of_two_failures_is_told():
+    first, second = ValueError("first"), ValueError("second")
+    load = Load()
+    load._run(lambda _: (_ for _ in ()).throw(first))
+    load._run(lambda _: (_ for _ in ()).throw(second))
+    assert load.error is first
+    assert load.is_stopped()

@@ -1,0 +1,53 @@
+"""Failures of the mirror's room as people are told them, whole; and the settings of a file."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.datadriven import check_transcript
+from trimaran.client.zookeeper import explained, properties_of
+from trimaran.errors import UserError
+from wire.client.errors import AuthenticationRefused
+from zkcompat import commands
+from zkcompat.zookeeper.server_process import ZooKeeperUnavailableError
+
+FAILURES = {
+    "cannot-start": ZooKeeperUnavailableError("no Java"),
+    "unreachable": commands.ZooKeeperUnreachableError("it does not answer"),
+    "refused": commands.ZNodeRefusedError("/a: NoAuth"),
+    "quorum-unreachable": commands.QuorumUnreachableError("no controller answers"),
+    "quorum-breaks-off": commands.QuorumUnreachableError("the connection to h:1 broke: EOF"),
+    "sasl": AuthenticationRefused("wrong password"),
+    "tls": AuthenticationRefused("h:1: TLS with h:1 failed: expired"),
+    "locked": commands.MirrorLockedError("another mirror uses d"),
+    "too-old": commands.ZooKeeperTooOldError("3.5"),
+    "wrong-cluster": commands.WrongClusterError("of cluster c"),
+    "wrong-value": ValueError("x is not host:port"),
+}
+
+
+def test_failures_are_told_as_written():
+    seen = []
+
+    def run(step):
+        seen.append(step.command)
+        with pytest.raises(UserError) as told, explained():
+            raise FAILURES[step.command]
+        return f"{told.value}\n  exit code: {told.value.exit_code.name}"
+
+    check_transcript(Path(__file__).parent / "testdata/zookeeper.txt", run)
+    assert sorted(seen) == sorted(FAILURES)
+
+
+def test_a_mistake_of_ours_stays_what_it_is():
+    with pytest.raises(KeyError), explained():
+        raise KeyError("x")
+
+
+def test_settings_of_a_file_are_resolved(tmp_path, monkeypatch):
+    monkeypatch.setenv("SECRET", "s")
+    file = tmp_path / "file"
+    file.write_text("a=1\nb=${env:SECRET}\n")
+    assert properties_of(None) == {}
+    assert properties_of(file)["a"] == "1"
+    assert set(properties_of(file)) == {"a", "b"}
