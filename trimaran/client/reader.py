@@ -60,12 +60,9 @@ class Reader:
                         if until is not None and record.offset >= ends[index]:
                             break
                         if record.offset >= positions[index]:
-                            positions[index] = record.offset + 1
                             yield index, record
                     positions[index] = max(positions[index], batch.next_offset)
-            waiting = [
-                p for p in self._partitions if not exit_at_end or positions[p] < ends.get(p, 0)
-            ]
+            waiting = [p for p in self._partitions if not exit_at_end or positions[p] < ends[p]]
 
     def timestamp_at(self, partition: int, offset: int) -> int | None:
         """Of the record at `offset`, or of the next one; None at the end."""

@@ -90,7 +90,7 @@ def test_partitions_are_numbered_from_0_below_their_number(wanted, wrong):
         ([1, 2], None),
         ([], None),
         ([4, 1], "broker 4 is not live"),
-        ([5, 4], "brokers 4, 5 are not live"),
+        ([9, 40], "brokers 9, 40 are not live"),
     ],
 )
 def test_brokers_that_do_not_run_are_named(wanted, told_):
@@ -100,6 +100,7 @@ def test_brokers_that_do_not_run_are_named(wanted, told_):
     with pytest.raises(UserError, match=told_) as refused:
         ensure_brokers_run(wanted, {2, 1})
     assert "the live brokers are 1, 2" in str(refused.value.why)
+    assert refused.value.exit_code is Exit.REFUSED
 
 
 CHECKS = [
@@ -112,8 +113,9 @@ CHECKS = [
 @pytest.mark.parametrize(("check", "code", "message"), CHECKS)
 def test_what_is_not_there_is_told_in_words_and_other_errors_by_their_code(check, code, message):
     check("x", 0)
-    with pytest.raises(UserError, match=message):
+    with pytest.raises(UserError, match=message) as unknown:
         check("x", code)
+    assert unknown.value.exit_code is Exit.REFUSED
     with pytest.raises(KafkaError, match="x") as refused:
         check("x", ErrorCode.NOT_CONTROLLER)
     assert refused.value.code is ErrorCode.NOT_CONTROLLER

@@ -3,6 +3,7 @@
 import contextlib
 import re
 import socket
+import ssl
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -190,17 +191,29 @@ def test_a_listener_without_mechanisms_wants_no_login(name, make):
     node = make()
     with at(node) as addresses, connected(text_of(*addresses)) as client:
         assert client.routing.bootstrap.current == addresses[0]
+        assert "breaks off" not in name or client._connections == {}
 
 
 def test_who_logs_in_is_not_asked_whether_a_login_is_wanted(monkeypatch):
     asked = []
-    monkeypatch.setattr(connect, "_ensure_no_login_is_wanted", lambda *_, **__: asked.append(1))
+
+    def note(client, address, security, **_):
+        asked.append(security)
+
+    monkeypatch.setattr(connect, "_ensure_no_login_is_wanted", note)
     monkeypatch.setattr("wire.blocking.BlockingConnection._log_in", lambda *_: None)
-    for security in (ClientSecurity(sasl=object()), ClientSecurity(), None):
+    plain = ClientSecurity()
+    for security in (ClientSecurity(sasl=object()), plain, None):
         monkeypatch.setattr(connect, "_security", lambda *_, given=security: given)
         with at(broker()) as addresses, connected(text_of(*addresses)):
             pass
-    assert len(asked) == 2
+    assert asked == [plain, None]
+
+
+def test_of_two_nodes_that_answer_one_is_asked():
+    first, second = broker(), broker()
+    with at(first, second) as addresses, connected(text_of(*addresses)):
+        assert (len(first.asked), len(second.asked)) == (1, 0)
 
 
 # --- what is said where that fails
@@ -299,14 +312,21 @@ TLS = {
     "tls-that-wants-a-certificate": ("strict", "tls"),
     "tls-that-nobody-trusts": ("tls", "without trust"),
     "tls-that-closes": ("closing", "tls"),
+    "old-tls-that-wants-a-certificate-for-plain": ("old", "plain"),
+    "tls-that-wants-a-login": ("login", "tls"),
+    "tls-that-is-late": ("tls", "tls"),
 }
 
 
 def test_failures_of_tls_are_told_as_written(hasty, monkeypatch, certificates):
     context = certificates.server_context()
     strict = certificates.server_context(client_auth="required")
+    old = certificates.server_context(client_auth="required")
+    old.maximum_version = ssl.TLSVersion.TLSv1_2
     stranger = Certificates()
     served = {
+        "old": over_tls(old, broker()),
+        "login": over_tls(context, broker(metadata(REFUSED), mechanisms=["PLAIN"])),
         "tls": over_tls(context, broker()),
         "strict": over_tls(strict, broker()),
         "closing": over_tls(context, saying(b"")),
@@ -328,11 +348,25 @@ def test_failures_of_tls_are_told_as_written(hasty, monkeypatch, certificates):
         monkeypatch.setattr(connect, "_security", lambda *_: security[by])
         with at(served[name]) as addresses, pytest.raises(UserError) as caught:
             with connected(text_of(*addresses)):
-                pass
+                raise RequestTimedOut("late")
         return said(caught.value, *addresses)
 
     check_transcript(Path(__file__).parent / "testdata/connect_tls.txt", run)
     assert sorted(seen) == sorted(TLS)
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("TLS with h failed: WRONG_VERSION_NUMBER", "does not speak TLS"),
+        ("TLS with h failed: CERTIFICATE_VERIFY_FAILED", "TLS verification failed"),
+    ],
+)
+def test_a_listener_without_tls_is_told_from_one_that_is_not_trusted(text, told):
+    with at(broker()) as addresses:
+        found = connect_errors.not_authenticated(text_of(*addresses), AuthenticationRefused(text))
+    assert told in found.what
+    assert found.why == text
 
 
 ADDRESSES = ["", "x", "127.0.0.1", "127.0.0.1:99999", "a:b"]

@@ -123,8 +123,12 @@ def _verdict_of():
 def _sets_more_rules():
     rule = config("super.users", None, 4, is_sensitive=True)
     denied = described_configs(kind=4, name="1", code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+
+    def asked(client):
+        return acls.sets_more_rules(client), client.refreshed
+
     return exchanges(
-        exchange(acls.sets_more_rules, described_configs(rule, kind=4, name="1")),
+        exchange(asked, described_configs(rule, kind=4, name="1")),
         exchange(acls.sets_more_rules, described_configs(kind=4, name="1")),
         exchange(acls.sets_more_rules, denied),
     )
@@ -149,6 +153,7 @@ def _broker_rows():
     refused = answer(ErrorCode.CLUSTER_AUTHORIZATION_FAILED, "not you")
     return exchanges(
         exchange(lambda client: brokers.broker_rows(client, [T, S]), answer()),
+        exchange(lambda client: brokers.broker_rows(client, [S]), answer()),
         exchange(lambda client: brokers.broker_rows(client, []), refused),
     )
 

@@ -84,7 +84,7 @@ def _end_offsets():
         exchange(asked(), listed(5), listed(6, name="t", first=2), leaders=leaders),
         exchange(asked(-2), ConnectionLost("gone"), listed(7, name="s"), leaders=leaders),
         exchange(asked(), failed, RequestTimedOut("late"), leaders=leaders),
-        exchange(lambda client: offsets.end_offsets(client, [])),
+        exchange(lambda client: (offsets.end_offsets(client, []), hasattr(client, "refreshed"))),
     )
 
 
@@ -168,6 +168,7 @@ def _group_rows():
     refused = answer(code=ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
 
     def refreshed(client):
+        client.routing.nodes = dict(reversed(client.routing.nodes.items()))
         return groups.group_rows(client), client.refreshed
 
     return exchanges(
@@ -229,6 +230,13 @@ def _share_lag_rows():
             lambda client: groups.offset_rows(client, "g", "Share"), told_, ends, leaders=LEADERS
         ),
         exchange(lambda client: groups.offset_rows(client, "g", "share"), refused),
+        exchange(
+            lambda client: groups.lag_rows(client, "g", "share"),
+            answer((0, 0), (-1, 7)),
+            listed(9, 90, first=0),
+            fetched(batch_of(3)),
+            leaders=LEADERS,
+        ),
     )
 
 

@@ -157,6 +157,7 @@ def _topic_described():
     return exchanges(
         exchange(describe, *whole, leaders=LEADERS, topics=[T]),
         exchange(describe, unknown),
+        exchange(describe, page(), described_configs()),
         exchange(describe, VersionMismatch("old"), told(T), described_configs()),
     )
 
@@ -259,11 +260,12 @@ def _ask_quorum():
         exchange(ask, RequestTimedOut("late")),
         exchange(ask, VersionMismatch("old")),
         exchange(lambda _: quorum.replica_rows(*_rows_of(answer()))),
+        exchange(lambda _: quorum.replica_rows(*_rows_of(answer(), current_voters=[]))),
     )
 
 
-def _rows_of(answer):
-    return answer.topics[0].partitions[0], answer.nodes
+def _rows_of(answer, **changes):
+    return answer.topics[0].partitions[0].replace(**changes), answer.nodes
 
 
 # --- producers
@@ -350,6 +352,13 @@ def _transactional_producer():
         finally:
             unpacked(client)
 
+    def twice(client):
+        producer = TransactionalProducer(client, "t", "tx")
+        with pytest.raises(KafkaError):
+            producer.send(1, LINES)
+        producer.send(1, LINES)
+        unpacked(client)
+
     ended = end_txn.EndTxnResponse()
     refused = end_txn.EndTxnResponse(error_code=ErrorCode.INVALID_TXN_STATE)
     fenced = ErrorCode.PRODUCER_FENCED
@@ -361,6 +370,7 @@ def _transactional_producer():
         exchange(aborting, identity(), added(), produced(), refused),
         exchange(run, identity(), added(fenced)),
         exchange(run, identity(fenced)),
+        exchange(twice, identity(), added(fenced), added(), produced()),
         exchange(lambda client: run(client, count=0)),
     )
 

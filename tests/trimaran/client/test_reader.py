@@ -7,7 +7,7 @@ import pytest
 
 from log.batches.records import NewRecord, build_batch
 from log.producers.marker import EndMarker, build_end_marker
-from tests.trimaran.client.answers import listed
+from tests.trimaran.client.answers import batch_of, listed
 from trimaran.client.positions import Position
 from trimaran.client.reader import HEADERS_READ, Reader, fetched_batches
 from wire.messages.fetch import (
@@ -86,8 +86,9 @@ class Log:
 class Broker:
     """Serves the logs of a topic's partitions, a few batches in an answer."""
 
-    def __init__(self, logs):
+    def __init__(self, logs, batches=BATCHES_IN_ANSWER):
         self.logs = logs
+        self.batches = batches
         self.fetches = []
         self.refreshed = None
 
@@ -107,7 +108,7 @@ class Broker:
         (asked,) = request.topics[0].partitions
         self.fetches.append((leader.partition, asked.fetch_offset))
         assert len(self.fetches) < ASKED_MAX, "the reader asks again and again"
-        found = [one for one in log.batches if one[1] > asked.fetch_offset][:BATCHES_IN_ANSWER]
+        found = [one for one in log.batches if one[1] > asked.fetch_offset][: self.batches]
         return answered(leader.partition, found, log.aborted[::-1])
 
 
@@ -152,7 +153,7 @@ def test_what_is_read_is_what_lies_between_two_positions(seed):
         logs = {4: Log(prng), 7: Log(prng)}
         begin = prng.choice(POSITIONS)
         until = prng.choice([None, *POSITIONS])
-        broker = Broker(logs)
+        broker = Broker(logs, prng.choice([BATCHES_IN_ANSWER, 2 * BATCHES_IN_ANSWER]))
         turns = []
         reader = Reader(broker, "t", [4, 7], is_committed=True)
         found = reader.records(begin, until is None, lambda turns=turns: turns.append(1), until)
@@ -175,7 +176,7 @@ def assert_no_more_is_asked_than_needed(logs, broker, begin, until):
         needed, at = 0, low
         while at < end or (needed == 0 and until is None):
             needed += 1
-            batches = [one for one in log.batches if one[1] > at][:BATCHES_IN_ANSWER]
+            batches = [one for one in log.batches if one[1] > at][: broker.batches]
             at = batches[-1][1] if batches else at
         asked = [offset for partition, offset in broker.fetches if partition == index]
         assert len(asked) == needed
@@ -193,6 +194,21 @@ def test_a_reader_that_does_not_end_goes_on_where_it_was():
         (at_end, at_end + 1, build_batch([NewRecord(None, b"", 5)], base_offset=at_end))
     )
     assert [*first, next(found)[1].offset] == [*log.seen, at_end]
+
+
+def test_what_lies_before_the_begin_of_an_answer_is_not_read_twice():
+    batches = [(base, base + 3, batch_of(3, base)) for base in (0, 3)]
+    broker = Broker({0: SimpleNamespace(start=0, end=6, batches=batches, aborted=[])})
+    asked, broker.call = broker.call, None
+
+    def from_the_start(leader, request, **options):
+        if not isinstance(request, ListOffsetsRequest):
+            return answered(0, batches, [])
+        return asked(leader, request, **options)
+
+    broker.call = from_the_start
+    found = Reader(broker, "t", [0], is_committed=False).records(Position(offset=5), True)
+    assert [record.offset for _, record in found] == [5]
 
 
 def test_what_was_cut_off_at_the_end_of_an_answer_is_asked_for_again():

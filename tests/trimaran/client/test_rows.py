@@ -3,7 +3,7 @@
 import pytest
 
 from quorum.metadata.acls import Acl
-from tests.trimaran.client.scripted import Client, S, T, told, topic
+from tests.trimaran.client.scripted import Client, S, T, partition, told, topic
 from trimaran.client import quorum as quorum_rows
 from trimaran.client.acls import acl_row, acls_of, parse_pattern
 from trimaran.client.brokers import broker_rows
@@ -18,10 +18,13 @@ from trimaran.client.partitions import (
     is_under_min_isr,
     is_under_replicated,
     partitions_of,
+    rows_of,
     topics_of,
 )
+from trimaran.client.topics import add_offsets
 from trimaran.errors import UserError
 from wire.client.errors import RequestTimedOut, VersionMismatch
+from wire.client.routing import LeaderOf
 from wire.errors import ErrorCode, KafkaError, RemoteProtocolError
 from wire.messages import (
     consumer_group_describe,
@@ -59,6 +62,23 @@ def test_partitions_are_rows_in_order_and_those_wanted():
     assert found(is_not_preferred) == [("s", 0)]
     assert found(is_not_preferred, is_offline) == [("s", 0), ("t", 1)]
     assert topics_of(Client(told()), None) == []
+
+
+def test_broker_0_leads_as_any_other():
+    topics = [topic("t", partition(0, 0, [0, 1], [0, 1]), partition(1, 0, [1, 0], [0]))]
+    assert partitions_of(Client(), topics, [is_offline]) == []
+    assert [row["partition"] for row in rows_of(topics, [is_not_preferred])] == [1]
+    assert [row["min_isr"] for row in rows_of(topics, [])] == [None, None]
+    asked = []
+    client = Client(leaders={("t", 0): LeaderOf(0, 0)}, topics=topics)
+    client.routing.nodes = {0: ("a", 1)}
+    client.call = lambda *request, **_: (
+        asked.append(request) or (_ for _ in ()).throw(RequestTimedOut("late"))
+    )
+    rows = [{"partition": 0, "leader": 0}]
+    add_offsets(client, "t", rows)
+    assert [to for to, _ in asked] == [0]
+    assert rows == [{"partition": 0, "leader": 0, "begin": None, "end": None, "size": None}]
 
 
 def described_configs(**values):
