@@ -3,8 +3,10 @@ of it in no time, so that none is left out for its length.
 """
 
 import inspect
+from functools import wraps
 
 import pytest
+import trio
 
 from tests.zkcompat.mirroring import (
     test_claim_repair,
@@ -29,22 +31,25 @@ NOT_WITH = (
 )
 
 
-@pytest.fixture(autouse=True)
-def connect(monkeypatch, autojump_clock):
+@pytest.fixture
+def connect(monkeypatch, at_once):
     """In place of the one of real servers."""
-    ensemble = Ensemble(lambda: int(autojump_clock.current_time() * 1000))
+    ensemble = Ensemble(lambda: int(trio.current_time() * 1000))
     monkeypatch.setattr(session, "make_client", ensemble.client)
-    monkeypatch.setattr(session, "_stop", _stop)
-    monkeypatch.setattr(session, "run_blocking", _run_at_once)
     return "memory/chroot"
 
 
-def _stop(client):
-    client.stop()
+def _by_the_clock(test):
+    """The clock of a test is an argument of its own."""
 
+    @wraps(test)
+    async def run(autojump_clock, **given):
+        await test(**given)
 
-async def _run_at_once(call, *arguments):
-    return call(*arguments)
+    signature = inspect.signature(test)
+    clock = inspect.Parameter("autojump_clock", inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    run.__signature__ = signature.replace(parameters=[clock, *signature.parameters.values()])
+    return run
 
 
 def _tests_of(module):
@@ -54,7 +59,7 @@ def _tests_of(module):
             if any(one in inspect.getsource(test) for one in NOT_WITH):
                 continue
             if "connect" in wanted and not set(NOT_THESE) & set(wanted):
-                yield f"{name}_without_servers", test
+                yield f"{name}_without_servers", _by_the_clock(test)
 
 
 for _module in (
