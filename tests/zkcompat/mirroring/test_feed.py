@@ -152,3 +152,31 @@ def test_times_that_are_apart_are_kept_to_the_millisecond():
     assert [times.first_after(offset) for offset in range(-1, 5)] == [
         *(0, 1000, 1000, 2000, 2000, None)
     ]
+
+
+def test_of_times_every_second_is_left_out_when_there_are_more_than_an_hour_of_seconds():
+    times = CommitTimes()
+    for offset in range(3600):
+        times.add(offset, 1000 * offset)
+    assert (len(times._offsets), times._apart_ms) == (3600, 1000)
+    times.add(3600, 3_600_000)
+    assert times._offsets == list(range(0, 3601, 2))
+    assert times._times_ms == list(range(0, 3_600_001, 2000))
+    times.add(3601, 3_601_999)
+    assert times._offsets[-1] == 3600
+    times.add(3602, 3_602_000)
+    assert (times._offsets[-1], times._times_ms[-1]) == (3602, 3_602_000)
+
+
+def test_the_image_at_an_offset_is_that_of_the_batch_that_ends_there():
+    feed = ImageFeed()
+    loader = MetadataLoader([feed])
+    images = []
+    for _ in range(257):
+        loader.apply_committed(_batch(feed.image, [build.broker(1), build.broker(2)]))
+        images.append(feed.image)
+    offsets = [image.provenance.offset for image in images]
+    assert [feed.image_at(offset) for offset in offsets[-3:]] == images[-3:]
+    assert feed.image_at(offsets[-1] - 1) is None
+    assert feed.image_at(offsets[1]) is images[1]
+    assert feed.image_at(offsets[0]) is None  # 256 are kept

@@ -1,0 +1,114 @@
+"""What a tenure says of paths, and whom it wakes: without any znode."""
+
+import pytest
+import trio
+
+from tests.zkcompat import build
+from tests.zkcompat.build import CLUSTER_ID, T1
+from zkcompat.mirroring.status import MirrorStatus
+from zkcompat.mirroring.tenure import RECHECK_MAX, Tenure
+from zkcompat.sections.registry import sections_of
+
+IMAGE = build.image_of(
+    build.topic("t", T1), build.partition(T1, 0, [1]), build.config(2, "t", "retention.ms", "5")
+)
+CONFIG = b'{"version":1,"config":{"retention.ms":"5"}}'
+
+
+class Companion:
+    def __init__(self, held=(), spared=()):
+        self.held, self.spared = held, spared
+
+    def holds(self, path):
+        return path in self.held
+
+    def spares(self, path):
+        return path in self.spared
+
+
+@pytest.fixture
+def tenure():
+    companions = [Companion(["/a"], ["/b"]), Companion(["/c"], ["/d"])]
+    return Tenure(None, CLUSTER_ID, sections_of(CLUSTER_ID), MirrorStatus(), companions)
+
+
+def test_what_an_image_says_of_a_znode(tenure):
+    assert tenure.wanted("/config/topics/t", IMAGE) == CONFIG
+    assert tenure.wanted("/config/topics/u", IMAGE) is None
+    assert tenure.wanted("/nowhere", IMAGE) is None
+    assert tenure.says("/config/topics/t", CONFIG, IMAGE)
+    assert not tenure.says("/config/topics/t", b"{}", IMAGE)
+    assert not tenure.says("/nowhere", None, IMAGE)
+
+
+def test_an_entity_is_held_or_a_znode_spared_by_any_companion(tenure):
+    assert [tenure.is_held(roots) for roots in (["/a"], ["/x", "/c"], ["/b"], [])] == [
+        *(True, True, False, False)
+    ]
+    assert [tenure.is_spared(path) for path in ("/b", "/d", "/a", "/x")] == [
+        *(True, True, False, False)
+    ]
+
+
+async def test_suspects_are_entities_up_to_a_bound(tenure):
+    heard = []
+
+    async def listen():
+        await tenure.wait_suspects()
+        heard.append(dict(tenure.suspects))
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(listen)
+        await trio.testing.wait_all_tasks_blocked()
+        tenure.recheck("/nowhere")
+        assert tenure.suspects == {}
+        tenure.recheck("/config/topics/t")
+    assert list(heard[0]) == [("Topic", "t")]
+    (section,) = heard[0].values()
+    assert section.label == "Topic"
+    assert RECHECK_MAX == 10_000
+    for number in range(RECHECK_MAX):
+        tenure.suspect(section, str(number))
+    assert len(tenure.suspects) == RECHECK_MAX
+    await tenure.wait_suspects()
+
+
+async def test_who_waits_for_no_suspects_waits_for_their_comparison_too(tenure, autojump_clock):
+    heard = []
+
+    async def listen():
+        await tenure.wait_no_suspects()
+        heard.append(trio.current_time() - began)
+
+    began = trio.current_time()
+    tenure.recheck("/config/topics/t")
+    tenure.comparing = True
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(listen)
+        await trio.sleep(1)
+        tenure.suspects.clear()
+        await trio.sleep(1)
+        tenure.compared()
+    assert heard == [2]
+    assert tenure.comparing is False
+    await tenure.wait_no_suspects()
+
+
+async def test_who_waits_for_an_image_hears_when_the_tree_shows_it(tenure, autojump_clock):
+    heard = []
+
+    async def listen():
+        found = await tenure.wait_shown(lambda image: image.provenance.offset >= 3)
+        heard.append((found, trio.current_time() - began))
+
+    began = trio.current_time()
+    _, later = build.replay(IMAGE, build.broker(1))
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(listen)
+        await trio.sleep(1)
+        tenure.published(build.image_of(build.broker(1)))
+        await trio.sleep(1)
+        tenure.published(later)
+    assert heard == [(later, 2)]
+    assert (tenure.shown, tenure.status.published_offset) == (later, 3)
+    assert await tenure.wait_shown(lambda _: True) is later
