@@ -46,7 +46,7 @@ def _one(image: MetadataImage, prng: random.Random):
         return [build.config(*resource, prng.choice(CONFIG_KEYS), prng.choice([None, "1", "2"]))]
     if kind == "ids":
         return [build.producer_ids(prng.randrange(0, 5000, 1000))]
-    names = list(image.topics.by_name)
+    names = sorted(image.topics.by_name)
     if kind == "topic":
         name = prng.choice(TOPICS)
         return [] if name in names else _new_topic(name, prng)
