@@ -211,7 +211,7 @@ class Follower:
         """Has compared what is to be tried again."""
         for entry in self.quarantine.take_due():
             self._retrying = True
-            for path in (entry.path, *entry.waiting):
+            for path in (entry.path, *sorted(entry.waiting)):
                 self.tenure.recheck(path)
 
     def _settled(self, piece: Slice) -> None:

@@ -84,3 +84,11 @@ async def test_without_a_share_only_the_interval_counts(autojump_clock):
     assert trio.current_time() - began == pytest.approx(60.0 / PARTS_GUESSED)
     await pace.next_round()
     assert await round_of(pace, 1) == pytest.approx(60.0)
+
+
+@pytest.mark.parametrize(
+    ("znodes", "steps", "seconds"),
+    [(0, 0, 0.001), (1000, 0, 0.017), (0, 1000, 0.013), (1000, 1000, 0.029)],
+)
+def test_what_work_costs_is_reckoned_by_its_znodes_and_steps(znodes, steps, seconds):
+    assert cpu_seconds(znodes, steps) == pytest.approx(seconds)

@@ -1,12 +1,16 @@
 """A mirror in front of a ZooKeeper in memory, by a clock that a transcript turns: what it writes, says and logs, when.
 
-run batch=5        start it (secrets, verify=SECONDS)
+run batch=5        start it (secrets, verify=SECONDS, turn: it waits for `turn`, until `over`)
+unready            before `run`: the quorum has no leader yet, until `ready`
 say broker=1       records of the quorum, in one batch: see `RECORDS`
 leader 2 7         another leader and its epoch
 wait 1.5           let so many seconds pass
 create PATH DATA   by another client; set, delete, session (ephemeral), lock, unlock, shut
 lose, regain       its connection; expire: its session
 doubt 3            no answer to its third request from now, which is done; fail: which is not
+servers TEXT       what each says from now on to `srvr`, | between lines; refuse: they do not take the login
+contest 2 PATH     before the next two transactions that write there another client makes or deletes the znode
+hold PATH          a companion has asked for a change; spare: it still has to look at it; free: neither any more
 stop               cancel it
 status             all counters
 """
@@ -32,6 +36,7 @@ from tests.zkcompat.rig import NEVER, Source
 from tests.zkcompat.zookeeper.in_memory import OPEN, Client, Ensemble
 from zkcompat.claim import Leader
 from zkcompat.mirroring import connecting
+from zkcompat.mirroring.feed import ImageFeed
 from zkcompat.mirroring.mirror import VERIFY_SHARE, Mirror, MirrorConfig
 from zkcompat.zookeeper import session
 from zkcompat.zookeeper.kazoo_client import NO_SECURITY
@@ -59,6 +64,48 @@ RECORDS: dict[str, Callable[..., list]] = {
 }
 
 
+class Companion:
+    """Holds and spares what it is told to."""
+
+    def __init__(self, note: Callable[[str], None]) -> None:
+        self.note = note
+        self.held: set[str] = set()
+        self.spared: set[str] = set()
+
+    def spares(self, path: str) -> bool:
+        return path in self.spared
+
+    def holds(self, path: str) -> bool:
+        return path in self.held
+
+    async def prepare(self, tenure, image) -> None:
+        before = tenure.shown_before
+        shown = None if before is None else before.provenance.offset
+        self.note(f"companion prepares: known {tenure.known}, shown before {shown}")
+
+    async def run(self, tenure) -> None:
+        self.note("companion runs")
+        await trio.sleep_forever()
+
+
+class Turn:
+    def __init__(self) -> None:
+        self._is_ours, self._changed = False, trio.Event()
+
+    def set(self, *, is_ours: bool) -> None:
+        self._is_ours = is_ours
+        self._changed.set()
+        self._changed = trio.Event()
+
+    async def wait(self) -> None:
+        while not self._is_ours:
+            await self._changed.wait()
+
+    async def wait_over(self) -> None:
+        while self._is_ours:
+            await self._changed.wait()
+
+
 class Machine:
     def __init__(self, nursery: trio.Nursery, caplog) -> None:
         self.nursery = nursery
@@ -78,6 +125,9 @@ class Machine:
         self.doubts: dict[int, bool] = {}  # of which request from now, and whether it is done
         self.asked = 0
         self.answer: str | None = None
+        self.companion = Companion(self._note)
+        self.turn = Turn()
+        self.contested: dict[str, int] = {}
 
     async def run(self, step: Step) -> str:
         """What happens until nothing does any more, or the time of `wait` is over."""
@@ -109,12 +159,40 @@ class Machine:
             secrets="secrets" in given,
             verify_share=VERIFY_SHARE if "verify" in given else 0.0,
         )
-        self.nursery.start_soon(self._mirror, config)
+        self.nursery.start_soon(self._mirror, config, self.turn if "turn" in given else None)
 
-    async def _mirror(self, config: MirrorConfig) -> None:
+    def _turn(self) -> None:
+        self.turn.set(is_ours=True)
+
+    def _over(self) -> None:
+        self.turn.set(is_ours=False)
+
+    def _unready(self) -> None:
+        self.source.feed = ImageFeed()
+
+    def _ready(self) -> None:
+        self.source.feed.caught_up()
+
+    def _hold(self, path: str) -> None:
+        self.companion.held.add(path)
+
+    def _spare(self, path: str) -> None:
+        self.companion.spared.add(path)
+
+    def _free(self) -> None:
+        self.companion.held.clear()
+        self.companion.spared.clear()
+
+    def _contest(self, count: str, path: str) -> None:
+        self.contested[f"/c{path}"] = int(count)
+
+    async def _mirror(self, config: MirrorConfig, turn: Turn | None) -> None:
         with trio.CancelScope() as self.scope:
             async with open_keeper(KeeperConfig("h/c", SESSION_MS)) as keeper:
-                self.mirror = Mirror(self.source.feed, keeper, build.CLUSTER_ID, config)
+                self.mirror = Mirror(
+                    *(self.source.feed, keeper, build.CLUSTER_ID, config, [self.companion]),
+                    turn=turn,
+                )
                 tell = type(self.mirror.status).tell
                 status = self.mirror.status
 
@@ -215,6 +293,12 @@ class Machine:
             self._note(text)
         else:
             self.reads += 1
+        for operation in getattr(request, "operations", ()):
+            if self.contested.get(operation.path, 0) > 0:
+                self.contested[operation.path] -= 1
+                is_there = operation.path in self.ensemble.tree
+                path = operation.path.removeprefix("/c")
+                self._by_hand("delete" if is_there else "create", path)
         if self.doubts.get(self.asked) is False:
             self._break(client)
 
