@@ -1,11 +1,13 @@
 """What servers say of themselves while the mirror waits for a session: real sockets, and words of our own in them."""
 
 from functools import partial
+from types import SimpleNamespace
 
 import pytest
 import trio
 
-from zkcompat.mirroring.connecting import WORD_BYTES_MAX, _ask_all, _servers
+from zkcompat.mirroring import connecting
+from zkcompat.mirroring.connecting import WORD_BYTES_MAX, Connecting, _ask_all, _Seen, _servers
 
 SERVES = b"Zookeeper version: 3.9.2\nZxid: 0x1f\nMode: leader\n"
 READS_ONLY = b"Zookeeper version: 3.9.2\nZxid: 0x2f\nMode: read-only\n"
@@ -79,3 +81,84 @@ async def test_each_server_is_asked_where_it_stands(answers, zxids, reads_only):
 async def test_servers_of_tls_alone_are_asked_nothing_and_serve_if_they_let_anybody_connect():
     seen, _ = await asked(SERVES, None, tls_only=True)
     assert seen.zxids == [1 << 64]
+
+
+class Keeper:
+    """Is connected after so many seconds; what is done to it is noted with the time."""
+
+    def __init__(self, last_zxid, connected_at):
+        self.config = SimpleNamespace(
+            connect="h", session_timeout_ms=6000, security=SimpleNamespace(tls=None)
+        )
+        self.saved, self.last_zxid, self.connected_at = "saved", last_zxid, connected_at
+        self.tls_problem, self.is_refused = "", False
+        self.began = trio.current_time()
+        self.done = []
+
+    def note(self, *what):
+        self.done.append((round(trio.current_time() - self.began, 3), *what))
+
+    async def wait_connected(self, seconds):
+        left = self.connected_at - (trio.current_time() - self.began)
+        await trio.sleep(max(0, min(seconds, left)))
+        return left <= seconds
+
+    async def close(self):
+        self.note("close")
+
+    def connect(self, resume):
+        self.is_refused = False
+        self.note("connect", resume)
+
+
+async def waited(monkeypatch, zxids, *, last_zxid=7, connected_at=30.0, refused=False):
+    keeper = Keeper(last_zxid, connected_at)
+    keeper.is_refused = refused
+
+    async def ask_all(connect, tls_only):
+        assert (connect, tls_only) == ("h", False)
+        keeper.note("ask")
+        return _Seen(zxids, reads_only=False)
+
+    monkeypatch.setattr(connecting, "_ask_all", ask_all)
+    told = []
+    await Connecting(keeper, SimpleNamespace(tell=told.append)).wait()
+    assert told == ["connecting"]
+    assert trio.current_time() - keeper.began == pytest.approx(connected_at)
+    return keeper.done
+
+
+async def test_a_connection_that_stands_at_once_asks_nobody(monkeypatch, autojump_clock):
+    for seconds in (0.0, 0.9, 1.0):
+        assert await waited(monkeypatch, [9], connected_at=seconds) == []
+
+
+async def test_servers_are_asked_after_a_second_and_twice_a_second_then(
+    monkeypatch, autojump_clock
+):
+    done = await waited(monkeypatch, [], connected_at=3.2)
+    assert done == [(at, "ask") for at in (1, 1.5, 2, 2.5, 3)]
+
+
+@pytest.mark.parametrize(
+    ("zxids", "closed"),
+    [
+        ([], []),
+        ([6], [1.5 + 0.5 * number for number in range(57)]),
+        ([6, 5], [1.5 + 0.5 * number for number in range(57)]),
+        ([7], [13.5, 26]),  # longer than two sessions
+        ([5, 9], [13.5, 26]),
+        ([9, 5], [13.5, 26]),
+    ],
+)
+async def test_a_client_from_the_future_begins_anew_as_does_one_that_waits_for_long(
+    monkeypatch, autojump_clock, zxids, closed
+):
+    done = await waited(monkeypatch, zxids)
+    assert [at for at, what, *_ in done if what == "close"] == closed
+    assert [one[1:] for one in done if one[1] == "connect"] == [("connect", "saved")] * len(closed)
+
+
+async def test_a_refused_login_is_tried_again_after_five_seconds(monkeypatch, autojump_clock):
+    done = await waited(monkeypatch, [9], connected_at=7.2, refused=True)
+    assert done == [(1, "ask"), (6.5, "close"), (6.5, "connect", "saved"), (7, "ask")]

@@ -105,3 +105,20 @@ async def test_the_claim_is_looked_at_as_often_as_is_good_for_both(autojump_cloc
     keeper = Keeper(7)
     seconds, _ = await waited(keeper)
     assert keeper.reads == pytest.approx(seconds / 1.5, abs=2)
+
+
+@pytest.mark.parametrize(("timeout_ms", "poll"), [(18_000, 1.5), (24_000, 2.0), (60_000, 2.0)])
+async def test_a_claim_is_polled_for_by_the_patience_up_to_two_seconds(
+    autojump_clock, timeout_ms, poll
+):
+    keeper, polls = Keeper(7, [(0, 5)]), []
+    keeper.config.session_timeout_ms = timeout_ms
+    wait_deleted = keeper.wait_deleted
+
+    async def noting(path, seconds):
+        polls.append(seconds)
+        return await wait_deleted(path, seconds)
+
+    keeper.wait_deleted = noting
+    await waited(keeper)
+    assert set(polls) == {poll}

@@ -103,6 +103,13 @@ async def test_a_young_note_without_a_number_says_nothing_of_the_others(sweep, m
     assert found.left == ["strange"]
 
 
+async def test_so_many_notes_stay_and_go_together(sweep):
+    found = await sweep({note(number): YOUNG for number in range(10_201)})
+    assert found.left[0] == note(400)
+    assert [len(names) for names in found.transactions] == [200, 200]
+    assert found.reads == [200] * 3
+
+
 async def test_of_too_many_the_older_ones_go_before_their_time(sweep, monkeypatch):
     monkeypatch.setattr(sweeping, "IN_TRANSACTION", 2)
     monkeypatch.setattr(sweeping, "NOTES_MAX", 3)

@@ -5,9 +5,15 @@ import trio
 
 from tests.zkcompat import build
 from tests.zkcompat.build import CLUSTER_ID, T1
+from zkcompat.claim import Guard, Leader
 from zkcompat.mirroring.status import MirrorStatus
-from zkcompat.mirroring.tenure import RECHECK_MAX, Tenure
+from zkcompat.mirroring.tenure import RECHECK_MAX, MirrorFencedError, Tenure
 from zkcompat.sections.registry import sections_of
+from zkcompat.tree import FoundZnode
+from zkcompat.znodes.cluster_id import ClusterId
+from zkcompat.znodes.controller import Controller, ControllerEpoch
+from zkcompat.znodes.migration import Migration
+from zkcompat.zookeeper.errors import TransactionRefusedError, UncertainOutcomeError
 
 IMAGE = build.image_of(
     build.topic("t", T1), build.partition(T1, 0, [1]), build.config(2, "t", "retention.ms", "5")
@@ -112,3 +118,55 @@ async def test_who_waits_for_an_image_hears_when_the_tree_shows_it(tenure, autoj
     assert heard == [(later, 2)]
     assert (tenure.shown, tenure.status.published_offset) == (later, 3)
     assert await tenure.wait_shown(lambda _: True) is later
+
+
+class Keeper:
+    """Has the znodes that it is given, refuses all transactions, and counts them by the second."""
+
+    session_id = 7
+
+    def __init__(self, **znodes):
+        self.znodes = {f"/{name}": FoundZnode(data) for name, data in znodes.items()}
+        self.znodes[ClusterId.PATH] = FoundZnode(ClusterId(CLUSTER_ID).encode())
+        self.transactions = []
+
+    async def ensure(self, path, data):
+        await trio.lowlevel.checkpoint()
+
+    async def read(self, path, changed=None):
+        await trio.lowlevel.checkpoint()
+        return self.znodes.get(path)
+
+    async def transact(self, steps, meanwhile=None):
+        self.transactions.append(trio.current_time())
+        raise TransactionRefusedError(2, "NoAuth")
+
+
+@pytest.mark.parametrize("gone", [ControllerEpoch.PATH, Migration.PATH])
+async def test_a_claim_whose_znodes_vanish_again_is_in_doubt(tenure, gone):
+    tenure.keeper = Keeper(controller_epoch=b"1", migration=b"{}")
+    del tenure.keeper.znodes[gone]
+    with pytest.raises(UncertainOutcomeError, match="the claim's znodes vanished"):
+        await tenure.claim(Leader(1, 1))
+    assert tenure.keeper.transactions == []
+
+
+async def test_a_claim_that_was_overtaken_is_not_made_for_the_next_leader(tenure):
+    tenure.keeper = Keeper(controller_epoch=b"2", migration=b"{}")
+    tenure.guard = Guard(1, 1, Migration(), 0)
+    with pytest.raises(MirrorFencedError, match="another mirror holds the claim"):
+        await tenure.claim(Leader(1, 1))
+    assert tenure.keeper.transactions == []
+
+
+async def test_where_the_controller_cannot_be_made_again_that_is_tried_each_second(
+    tenure, autojump_clock
+):
+    tenure.keeper, tenure.leader = Keeper(), Leader(1, 1)
+    tenure.guard = Guard(1, 1, Migration(), 0)
+    began = trio.current_time()
+    with trio.move_on_after(3.5):
+        await tenure.keep_controller()
+    assert [round(at - began, 3) for at in tenure.keeper.transactions] == [0, 1, 2, 3]
+    assert tenure.status.repairs == 0
+    assert Controller.PATH not in tenure.keeper.znodes

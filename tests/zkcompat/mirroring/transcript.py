@@ -39,7 +39,7 @@ from zkcompat.mirroring import connecting
 from zkcompat.mirroring.feed import ImageFeed
 from zkcompat.mirroring.mirror import VERIFY_SHARE, Mirror, MirrorConfig
 from zkcompat.zookeeper import session
-from zkcompat.zookeeper.kazoo_client import NO_SECURITY
+from zkcompat.zookeeper.kazoo_client import NO_SECURITY, Security
 from zkcompat.zookeeper.keeper import open_keeper
 from zkcompat.zookeeper.session import KeeperConfig
 
@@ -60,7 +60,7 @@ RECORDS: dict[str, Callable[..., list]] = {
     "config": lambda name, value: [build.config(2, name, "retention.ms", value)],
     "ids": lambda number: [build.producer_ids(int(number))],
     "acl": lambda number: [build.acl(int(number), "t")],
-    "scram": lambda user: [build.scram(user)],
+    "scram": lambda user, salt="saltsalt1": [build.scram(user, salt=salt.encode())],
 }
 
 
@@ -188,7 +188,9 @@ class Machine:
 
     async def _mirror(self, config: MirrorConfig, turn: Turn | None) -> None:
         with trio.CancelScope() as self.scope:
-            async with open_keeper(KeeperConfig("h/c", SESSION_MS)) as keeper:
+            security = Security(auth=[("digest", "mirror:secret")] if config.secrets else ())
+            keeper_config = KeeperConfig("h/c", SESSION_MS, security=security)
+            async with open_keeper(keeper_config) as keeper:
                 self.mirror = Mirror(
                     *(self.source.feed, keeper, build.CLUSTER_ID, config, [self.companion]),
                     turn=turn,
@@ -229,7 +231,7 @@ class Machine:
     # --- what others do
 
     def _by_hand(self, command: str, path: str, data: str = "") -> None:
-        client, full = self.hands, f"/c{path}"
+        client, full = self.hands, f"/c{path}".rstrip("/")
         match command:
             case "create":
                 result = client.create_async(full, data.encode())
