@@ -422,3 +422,8 @@ def test_differing_keys_are_those_of_other_objects_gone_or_new():
     after = {"kept": kept, "changed": new, "new": new}
     assert differing_keys(before, after) == ["gone", "changed", "new"]
     assert differing_keys(before, before) == []
+
+
+def test_parents_of_tokens_stand_where_tokens_are_mirrored():
+    for sections, is_there in ((PLAIN, False), (SECTIONS, True)):
+        assert ("/delegation_token/tokens" in render(EMPTY, CLUSTER_ID, sections)) is is_there
