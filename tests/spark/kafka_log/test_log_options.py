@@ -1,0 +1,54 @@
+"""What becomes of each option, whole: the value that is parsed, or what is said of one that is wrong, and of those that
+have no effect.
+"""
+
+import json
+import logging
+from dataclasses import fields
+from pathlib import Path
+
+import pytest
+
+from spark.kafka_log.options import LogOptions
+from spark.options import OptionError
+from tests.datadriven import check_transcript
+
+
+def told(given, *, streaming):
+    try:
+        parsed = LogOptions.parse(given, streaming=streaming)
+    except OptionError as error:
+        return f"OptionError: {error}"
+    default = LogOptions.parse(
+        {"kafka.bootstrap.servers": "h:1"} if parsed.cluster else {"path": "/p"},
+        streaming=streaming,
+    )
+    changed = {
+        one.name: getattr(parsed, one.name)
+        for one in fields(parsed)
+        if getattr(parsed, one.name) != getattr(default, one.name)
+    }
+    return "\n".join(f"{name} = {value!r}" for name, value in changed.items())
+
+
+def test_options_are_parsed_as_written(caplog):
+    """`read` and `stream` have options as JSON, and tell what is unlike the default; `defaults` tells that."""
+
+    def run(step):
+        caplog.clear()
+        text = step.source.splitlines()[-1].partition(" ")[2]
+        if step.command == "defaults":
+            parsed = LogOptions.parse(json.loads(text))
+            lines = [f"{one.name} = {getattr(parsed, one.name)!r}" for one in fields(parsed)]
+            return "\n".join(lines)
+        said = told(json.loads(text), streaming=step.command == "stream")
+        warned = [one.getMessage() for one in caplog.records if one.levelno >= logging.WARNING]
+        return "\n".join([said, *(f"warning: {one}" for one in dict.fromkeys(warned))])
+
+    check_transcript(Path(__file__).parent / "testdata/options.txt", run)
+
+
+@pytest.mark.parametrize("streaming", [False, True])
+def test_what_is_no_option_is_refused(streaming):
+    with pytest.raises(OptionError, match="nope"):
+        LogOptions.parse({"path": "/p", "nope": "1"}, streaming=streaming)
