@@ -92,3 +92,9 @@ async def test_without_a_share_only_the_interval_counts(autojump_clock):
 )
 def test_what_work_costs_is_reckoned_by_its_znodes_and_steps(znodes, steps, seconds):
     assert cpu_seconds(znodes, steps) == pytest.approx(seconds)
+
+
+async def test_a_round_without_parts_is_followed_by_one_with_some(autojump_clock):
+    pace = Pace(0.02, 60.0)
+    await pace.next_round()
+    assert await round_of(pace, 2) > 0

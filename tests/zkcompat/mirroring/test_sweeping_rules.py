@@ -3,11 +3,13 @@
 from types import SimpleNamespace
 
 import pytest
+import trio
 
 from zkcompat.mirroring import sweeper as sweeping
 from zkcompat.mirroring.quarantine import Quarantine
 from zkcompat.mirroring.sweeper import LIFETIME_MS, Sweeper
 from zkcompat.mirroring.tenure import StepRefusedError
+from zkcompat.sections.notes import NOTE_ROOTS
 from zkcompat.tree import FoundZnode
 from zkcompat.zookeeper.errors import PathRefusedError
 
@@ -89,6 +91,26 @@ async def test_the_rest_behind_a_young_note_is_not_looked_at(sweep, monkeypatch)
     assert found.reads == [2, 2]
     assert found.left == [note(3), note(4), note(5)]
     assert found.transactions == [[note(0), note(1)], [note(2)]]
+
+
+async def test_the_first_note_of_all_tells_of_the_others_as_well(sweep, monkeypatch):
+    monkeypatch.setattr(sweeping, "IN_TRANSACTION", 1)
+    found = await sweep({note(0): YOUNG, note(1): OLD})
+    assert found.left == [note(0), note(1)]
+
+
+async def test_all_roots_are_swept_twice_a_minute(autojump_clock):
+    sweeper, swept = Sweeper(Tree({}), Quarantine(lambda: 0.0)), []
+    began = trio.current_time()
+
+    async def children(root):
+        swept.append((trio.current_time() - began, root))
+        return []
+
+    sweeper.tenure.children = children
+    with trio.move_on_after(65):
+        await sweeper.run()
+    assert swept == [(at, root) for at in (0, 30, 60) for root in NOTE_ROOTS]
 
 
 async def test_numbers_count_and_not_the_prefixes_before_them(sweep, monkeypatch):

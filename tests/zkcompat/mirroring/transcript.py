@@ -10,6 +10,7 @@ lose, regain       its connection; expire: its session
 doubt 3            no answer to its third request from now, which is done; fail: which is not
 servers TEXT       what each says from now on to `srvr`, | between lines; refuse: they do not take the login
 contest 2 PATH     before the next two transactions that write there another client makes or deletes the znode
+forge DATA         another client's /controller in place of the one that stands; session: of its session
 hold PATH          a companion has asked for a change; spare: it still has to look at it; free: neither any more
 stop               cancel it
 status             all counters
@@ -33,7 +34,7 @@ from trio._core import _run as scheduler
 from tests.datadriven import Step
 from tests.zkcompat import build
 from tests.zkcompat.rig import NEVER, Source
-from tests.zkcompat.zookeeper.in_memory import OPEN, Client, Ensemble
+from tests.zkcompat.zookeeper.in_memory import EPHEMERAL, OPEN, Client, Ensemble
 from zkcompat.claim import Leader
 from zkcompat.mirroring import connecting
 from zkcompat.mirroring.feed import ImageFeed
@@ -250,6 +251,12 @@ class Machine:
             result.get()
         except KazooException as error:
             self._note(f"the other client is refused: {type(error).__name__}")
+
+    def _forge(self, data: str, mark: str = "") -> None:
+        """Another client's own /controller in place of the one that stands, at once; `session`: of its session."""
+        path, flags = "/c/controller", EPHEMERAL * bool(mark)
+        requests = [Delete(path, -1), Create(path, data.encode(), OPEN, flags)]
+        self.hands.ask(("forge",), lambda: self.hands.run_all(requests)).get()
 
     # --- the connection
 

@@ -1,0 +1,87 @@
+"""What a nursery of the mirror ends with, and what it says of the quorum and of records that it does not know."""
+
+from dataclasses import replace
+from types import SimpleNamespace
+
+import pytest
+import trio
+
+from quorum.metadata.image import EMPTY, UnknownRecord, UnknownRecords
+from tests.cluster.nodes import CLUSTER_ID
+from zkcompat.mirroring import observer
+from zkcompat.mirroring.feed import ImageFeed
+from zkcompat.mirroring.mirror import only
+from zkcompat.mirroring.observer import open_observer
+from zkcompat.mirroring.quarantine import Quarantine
+from zkcompat.mirroring.reporting import Reporting
+from zkcompat.mirroring.status import MirrorStatus
+
+WANTED, OTHER = KeyError("wanted"), ValueError("other")
+
+
+@pytest.mark.parametrize(
+    ("errors", "is_one"),
+    [
+        ([WANTED], True),
+        ([WANTED, KeyError("second")], True),
+        ([ExceptionGroup("", [WANTED])], True),
+        ([WANTED, OTHER], False),
+        ([OTHER], False),
+        ([ExceptionGroup("", [WANTED, OTHER])], False),
+    ],
+)
+def test_a_group_of_what_was_expected_is_its_first_error(errors, is_one):
+    group = ExceptionGroup("", errors)
+    assert only(group, KeyError, IndexError) is (WANTED if is_one else group)
+
+
+async def test_an_observer_has_no_id_and_names_its_cluster(monkeypatch):
+    made = []
+
+    class Node:
+        leader_address = None
+
+        def __init__(self, settings, log, loader):
+            made.append(settings)
+            self.leader = SimpleNamespace(
+                value=SimpleNamespace(leader_id=None, epoch=0), wait_not=self.never
+            )
+
+        async def never(self, *_):
+            await trio.sleep_forever()
+
+        wait_caught_up = never
+
+        async def run(self, *, task_status):
+            task_status.started()
+
+    monkeypatch.setattr(observer, "QuorumNode", Node)
+    async with open_observer(CLUSTER_ID, [("a", 1), ("b", 2)]) as feed:
+        assert feed.leader_address() is None
+        assert (feed.leader, feed.ready, feed.kept_until) == (None, False, -1)
+    (settings,) = made
+    assert (settings.identity.node_id, settings.identity.cluster_id) == (-1, CLUSTER_ID)
+    assert [(one.id, one.host, one.port) for one in settings.identity.bootstrap] == [
+        *((-2, "a", 1), (-3, "b", 2))
+    ]
+    assert settings.client_id == "zk-mirror"
+
+
+async def test_records_of_a_later_kafka_are_told_of_once_each_time_that_they_change(
+    autojump_clock, caplog
+):
+    feed = ImageFeed()
+    reporting = Reporting(feed, None, MirrorStatus(), Quarantine(lambda: 0.0))
+
+    async def seen(*kinds):
+        caplog.clear()
+        feed.image = replace(EMPTY, unknown=UnknownRecords(len(kinds), kinds))
+        await trio.sleep(3)
+        return len(caplog.records)
+
+    one, other = (UnknownRecord(number, 0, 5) for number in (98, 99))
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(reporting.watch_quorum)
+        found = [await seen(*kinds) for kinds in ((), (one,), (one,), (one, other), (), (one,))]
+        nursery.cancel_scope.cancel()
+    assert found == [0, 1, 0, 1, 0, 1]
