@@ -184,6 +184,9 @@ class TreeWriter:
         found = await keeper.read_many(shared) if shared else {}
         resolved: list[Operation] = []
         for operation in batch:
+            if held.touches(operation):  # it depends on, or tells of, what could not be hidden
+                held.add(operation)
+                continue
             there = found.get(operation.path)
             if there is not None and there.refusal:
                 there = None
