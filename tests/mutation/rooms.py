@@ -55,6 +55,8 @@ BY_WAY_OF = {
     "wire/security": ["tests/wire/transport/test_tls.py", "tests/wire/transport/test_sasl.py"],
     "wire/messages": ["tests/wire"],
     "wire/records": ["tests/wire"],
+    "zkcompat/sections": ["tests/zkcompat/mirroring/test_transcripts.py"],
+    "zkcompat/zookeeper": ["tests/zkcompat/mirroring/test_transcripts.py"],
 }
 # Run other code than what is mutated, ask for something else, or are these tests themselves.
 NOT_THESE = ("tests/interop", "tests/chaos", "tests/fuzz", "tests/mutation", "tests/processes")
