@@ -170,3 +170,20 @@ async def test_where_the_controller_cannot_be_made_again_that_is_tried_each_seco
     assert [round(at - began, 3) for at in tenure.keeper.transactions] == [0, 1, 2, 3]
     assert tenure.status.repairs == 0
     assert Controller.PATH not in tenure.keeper.znodes
+
+
+async def test_suspects_that_are_not_compared_yet_are_waited_for(tenure, autojump_clock):
+    tenure.recheck("/config/topics/t")
+    with trio.move_on_after(1) as scope:
+        await tenure.wait_no_suspects()
+    assert scope.cancelled_caught
+
+
+@pytest.mark.parametrize(
+    ("offset", "dirty", "asked"), [(-1, False, []), (0, False, [0]), (5, False, [5]), (5, True, [])]
+)
+def test_the_image_before_is_that_of_a_published_offset(tenure, offset, dirty, asked):
+    found = []
+    tenure.image_at = found.append
+    tenure._image_of(Migration(offset=offset, dirty=dirty).encode())
+    assert found == asked
