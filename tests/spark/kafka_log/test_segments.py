@@ -101,3 +101,35 @@ def test_a_segment_is_cleaned_when_all_of_it_lies_below_the_cleaner(
 def test_broker_0_is_a_broker(tmp_path):
     ((row,), _) = row_of(tmp_path, batch(5, 1), node_id=0)
     assert row["broker_id"] == 0
+
+
+@pytest.mark.parametrize(
+    ("batches", "least", "most"),
+    [
+        ([(1000, 9000), (2000,), (3000, 4000)], 1000, 9000),
+        ([(5000, 6000), (1000, 9000), (3000, 4000)], 1000, 9000),
+        ([(5000, 6000), (4000, 7000), (2000, 8000)], 2000, 8000),
+    ],
+)
+def test_times_are_the_least_first_and_the_greatest_last_of_all_batches(
+    tmp_path, batches, least, most
+):
+    data = b"".join(batch(5 + 3 * number, *times) for number, times in enumerate(batches))
+    ((row,), _) = row_of(tmp_path, data)
+    assert (row["min_timestamp"], row["max_timestamp"]) == (moment(least), moment(most))
+
+
+def test_a_batch_of_a_wrong_crc_is_counted_as_it_says(tmp_path):
+    damaged = bytearray(batch(5, 1000))
+    damaged[-1] ^= 1
+    ((row,), _) = row_of(tmp_path, bytes(damaged))
+    assert (row["batches"], row["next_offset"]) == (1, 6)
+
+
+def test_a_segment_that_is_gone_has_no_row(tmp_path):
+    storage = SimpleNamespace(files=REAL_FILES, url=str)
+    log = SimpleNamespace(found=SimpleNamespace(storage=storage), cleaned_to=0)
+    gone = SegmentTask(log, SimpleNamespace(path=tmp_path / "gone.log", base_offset=0), False)
+    wanted = SimpleNamespace(columns=SEGMENT_SCHEMA.names)
+    (rows,) = read_segments([gone], wanted)
+    assert rows.num_rows == 0
