@@ -20,6 +20,12 @@ PRODUCER_FENCED_VERSION = 4
 NONE = -1
 
 
+def _fail(
+    _request: InitProducerIdRequest, code: ErrorCode, _message: str
+) -> InitProducerIdResponse:
+    return InitProducerIdResponse(error_code=code, producer_epoch=NONE)
+
+
 @handles(
     InitProducerIdRequest,
     versions="0-5",
@@ -29,6 +35,7 @@ NONE = -1
             "without a transactional id; WRITE on a topic is enough, too"
         ),
     ),
+    on_error=_fail,
 )
 async def init_producer_id(
     request: InitProducerIdRequest, ctx: Context, call: Call
@@ -40,7 +47,7 @@ async def init_producer_id(
         code = error.code
         if code is ErrorCode.PRODUCER_FENCED and call.header.api_version < PRODUCER_FENCED_VERSION:
             code = ErrorCode.INVALID_PRODUCER_EPOCH
-        return InitProducerIdResponse(error_code=code, producer_epoch=NONE)
+        return _fail(request, code, "")
     return InitProducerIdResponse(producer_id=producer.id, producer_epoch=producer.epoch)
 
 

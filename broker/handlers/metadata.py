@@ -63,7 +63,8 @@ Topics = list[TopicImage | MetadataResponseTopic]
 def _fail(request: MetadataRequest, code: ErrorCode, _message: str) -> MetadataResponse:
     if not request.topics:  # of all topics: none and no error would say that there are none
         raise CloseConnection(f"Metadata of all topics failed: {code.name}")
-    topics = [_error(code, one.name, one.topic_id) for one in request.topics]
+    # The name is none where a request names ids, or wrongly nothing; answers below version 12 cannot say so.
+    topics = [_error(code, one.name or "", one.topic_id) for one in request.topics]
     return MetadataResponse(brokers=[], topics=topics, error_code=code)
 
 

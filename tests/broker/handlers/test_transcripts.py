@@ -1,0 +1,188 @@
+"""Whole answers of the broker, version by version, as `testdata/*.txt` has them.
+
+A step is `[as=NAME] [on=LISTENER] [sorted=FIELD] Api VERSIONS` and the fields of the request, as arguments of `dict`;
+`given NAME` changes the world. Fields of an answer that have their default are left out. Versions with equal answers
+are told of together. What only reads is asked once more as a large request is, in the first and the last version: the
+answer is the same.
+"""
+
+from __future__ import annotations
+
+import re
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import trio
+
+from tests.broker.batches import batch
+from tests.broker.handlers.world import NOW_MS, World, open_world
+from tests.cluster.data_side import topic_id
+from tests.datadriven import REWRITE, SEPARATOR, parse_transcript
+from wire.declarations import Struct
+from wire.errors import ErrorCode
+
+FILES = sorted((Path(__file__).parent / "testdata").glob("*.txt"))
+READS = {
+    "DescribeCluster",
+    "DescribeGroups",
+    "DescribeLogDirs",
+    "DescribeProducers",
+    "DescribeTopicPartitions",
+    "DescribeTransactions",
+    "Fetch",
+    "FindCoordinator",
+    "ListConfigResources",
+    "ListGroups",
+    "ListOffsets",
+    "ListTransactions",
+    "Metadata",
+    "OffsetFetch",
+    "OffsetForLeaderEpoch",
+}
+SHOWN_MAX = 12
+# What is new each time.
+NEW = [
+    (re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}"), "<uuid>"),
+    (re.compile(r"(transaction_start_time_ms)=\d{13}"), r"\1=<now>"),
+    (re.compile(r"(total_bytes|usable_bytes)=\d+"), r"\1=<size>"),
+    (re.compile(r"log_dir='[^']+'"), "log_dir=<path>"),
+]
+COMMAND = re.compile(r"((?:\w+=\w+ )*)(\w+) (\d+)(?:-(\d+))?\s*(.*)", re.DOTALL)
+
+
+def shown(value: Any, indent: str = "") -> str:
+    """A struct without its defaults, each struct of a list on lines of its own."""
+    if isinstance(value, Struct):
+        told = [
+            (one.name, getattr(value, one.name))
+            for one in value.__fields__
+            if one.required or getattr(value, one.name) != _default(one)
+        ]
+        flat = [f"{name}={_plain(name, one)}" for name, one in told if not _is_nested(one)]
+        lines = [" ".join(flat) or "-"]
+        for name, one in told:
+            if _is_nested(one):
+                items = one if isinstance(one, list) else [one]
+                each = [f"{indent}  {name}: {shown(item, indent + '  ')}" for item in items]
+                lines += each if len(each) <= SHOWN_MAX else _abridged(each, indent)
+        return "\n".join(lines)
+    if isinstance(value, bytes | bytearray | memoryview):
+        return _bytes(bytes(value))
+    if isinstance(value, list):
+        return f"[{', '.join(map(shown, value))}]"
+    return repr(value)
+
+
+def _abridged(lines: list[str], indent: str) -> list[str]:
+    """Both ends, and a sum of all."""
+    between = f"{indent}  ... {len(lines)} in all, {zlib.crc32(''.join(lines).encode()):08x}"
+    return [*lines[:2], between, lines[-1]]
+
+
+def _plain(name: str, value: Any) -> str:
+    return ErrorCode.of(value).name if name.endswith("error_code") else shown(value)
+
+
+def _default(field: Any) -> Any:
+    return [] if field.factory is list else field.value_default()
+
+
+def _is_nested(value: Any) -> bool:
+    is_list = isinstance(value, list) and value and isinstance(value[0], Struct)
+    return is_list or isinstance(value, Struct)
+
+
+def _bytes(data: bytes) -> str:
+    name = data.rstrip(b"\0")
+    if len(data) == 16:
+        return f"id({name.decode('latin-1')})" if name else "-"
+    return f"{len(data)} bytes"
+
+
+def together(answers: list[tuple[int, str]]) -> Iterator[str]:
+    """Versions in a row that say the same."""
+    start = 0
+    for index, (version, text) in enumerate(answers):
+        if index + 1 == len(answers) or answers[index + 1][1] != text:
+            first = answers[start][0]
+            yield f"{first}: {text}" if first == version else f"{first}-{version}: {text}"
+            start = index + 1
+
+
+def _batch(*values: bytes, timestamp_ms: int = NOW_MS, **fields: Any) -> bytes:
+    return bytes(batch(*values, timestamp_ms=timestamp_ms, **fields))
+
+
+class Transcript:
+    def __init__(self, world: World) -> None:
+        self.world = world
+
+    async def step(self, source: str) -> str:
+        command = " ".join(line for line in source.splitlines() if not line.startswith("#")).strip()
+        if command.startswith("given "):
+            return await self._given(command.removeprefix("given "))
+        found = COMMAND.fullmatch(command)
+        assert found is not None, command
+        options, api, low, high, fields = found.groups()
+        names = {"NOW": NOW_MS, "id": topic_id, "p": dict, "batch": _batch}
+        values = eval(f"dict({fields})", names)
+        given = dict(one.split("=") for one in options.split())
+        asking = {"name": given.get("as", ""), "listener": given.get("on", "PLAINTEXT")}
+        asking["owes"] = "owes" in given
+        answers = []
+        for version in range(int(low), int(high or low) + 1):
+            text = await self._answer(api, version, values, given, asking)
+            if api in READS and version in (int(low), int(high or low)):
+                asking["heavy"] = True
+                heavy = await self._answer(api, version, values, given, asking)
+                asking["heavy"] = False
+                assert heavy == text, (command, version)
+            answers.append((version, text))
+        created, self.world.topics.asked = self.world.topics.asked, []
+        told = [f"creates {', '.join(n)}{' for the client' if c else ''}" for n, c in created]
+        return "\n".join([*together(answers), *dict.fromkeys(told)])
+
+    async def _answer(self, api, version, values, given, asking) -> str:
+        answer = await self.world.ask(api, version, values, **asking)
+        if (name := given.get("sorted")) is not None and not isinstance(answer, str):
+            for one in getattr(answer, "groups", None) or [answer]:
+                getattr(one, name).sort(key=lambda item: item.name)
+        text = shown(answer)
+        for pattern, instead in NEW:
+            text = pattern.sub(instead, text)
+        return text
+
+    async def _given(self, text: str) -> str:
+        world = self.world
+        match text.split():
+            case ["created", name, code]:
+                world.creates[name] = ErrorCode[code]
+            case ["gone", name]:
+                world.remove_topic(name)
+            case ["fenced", *brokers]:
+                world.fence(*map(int, brokers))
+            case ["level", name, level]:
+                world.set_level(name, int(level))
+            case _:
+                raise AssertionError(text)
+        return ""
+
+
+@pytest.mark.parametrize("path", FILES, ids=[path.stem for path in FILES])
+async def test_answers_are_those_of_the_transcript(tmp_path, path):
+    written, wrong = [], []
+    with trio.fail_after(60):
+        async with open_world(tmp_path) as world:
+            transcript = Transcript(world)
+            for one in parse_transcript(path.read_text()):
+                actual = await transcript.step(one.source) or "ok"
+                if not REWRITE and actual != one.expected:
+                    wrong.append(f"{path.name}:{one.line}: {one.source}\n{actual}")
+                written.append(f"{one.source}\n{SEPARATOR}\n{actual}\n")
+    assert not wrong, "\n".join(wrong)
+    assert written
+    if REWRITE:
+        path.write_text("\n".join(written))

@@ -1,0 +1,321 @@
+"""A broker that has met some of everything, for transcripts of its answers: see `World`.
+
+Its data side is real; the image is given, and what creating a topic comes to is scripted.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+from collections.abc import AsyncIterator, Iterable
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import trio
+from immutables import Map
+
+from broker.handlers.registry import broker_registry
+from broker.metadata.internal_topics import CONSUMER_OFFSETS, TRANSACTION_STATE
+from broker.process.transactions import transactions
+from broker.transactions.marking import Marking
+from log.batches.batch import iter_batches
+from quorum.metadata import versions
+from quorum.metadata.acls import Acl
+from quorum.metadata.authorizer import AclIndex, Authorizer
+from quorum.metadata.image import (
+    BROKER_RESOURCE,
+    CLIENT_METRICS_RESOURCE,
+    GROUP_RESOURCE,
+    TOPIC_RESOURCE,
+    ClusterImage,
+    FeaturesImage,
+)
+from tests.broker.batches import batch
+from tests.cluster.data_side import DIRECTORY, open_harness, partition, registration, topic
+from tests.interop.authorization.making import make
+from wire.endpoint import Endpoint
+from wire.errors import ErrorCode
+from wire.messages.header import decode_response_header, encode_request
+from wire.messages.registry import REQUESTS, RESPONSES
+from wire.outgoing import Outgoing
+from wire.security.acls import Operation, PatternType, Permission, ResourceType
+from wire.security.principal import Principal
+from wire.transport.calls import CloseConnection, ConnectionInfo
+
+BY_NAME = {one.__name__.removesuffix("Request"): one for one in REQUESTS.values()}
+LOST_DIRECTORY = bytes(15) + b"\x08"
+NOW_MS = 1_700_000_000_000
+HERE, BESIDE, FENCED, ELSEWHERE = 11, 12, 13, 14
+Op, Kind = Operation, ResourceType
+# What each may do; `root` may do everything, and without a name there is no authorizer.
+RIGHTS: dict[str, dict[tuple[ResourceType, str], tuple[Operation, ...]]] = {
+    "alice": {
+        (Kind.TOPIC, "t"): (Op.READ, Op.WRITE, Op.DELETE),
+        (Kind.TOPIC, "u"): (Op.DESCRIBE,),
+        (Kind.TOPIC, "none"): (Op.READ, Op.WRITE, Op.DELETE),
+        (Kind.TOPIC, CONSUMER_OFFSETS): (Op.READ, Op.WRITE),
+        (Kind.GROUP, "h"): (Op.READ, Op.DELETE),
+        (Kind.TRANSACTIONAL_ID, "x"): (Op.WRITE,),
+    },
+    "bob": {
+        (Kind.TOPIC, "t"): (Op.DESCRIBE,),
+        (Kind.GROUP, "h"): (Op.DESCRIBE,),
+        (Kind.TRANSACTIONAL_ID, "x"): (Op.DESCRIBE,),
+    },
+    "carol": {
+        (Kind.TOPIC, "fresh"): (Op.DESCRIBE, Op.CREATE),
+        (Kind.TOPIC, "fresh-2"): (Op.DESCRIBE,),
+        (Kind.TOPIC, "bad/name"): (Op.DESCRIBE,),
+    },
+    "dave": {
+        (Kind.CLUSTER, "kafka-cluster"): (Op.CREATE, Op.DESCRIBE, Op.IDEMPOTENT_WRITE),
+        (Kind.TOPIC, "*"): (Op.DESCRIBE,),
+    },
+    "erin": {(Kind.CLUSTER, "kafka-cluster"): (Op.CLUSTER_ACTION,)},
+    "frank": {(Kind.GROUP, "*"): (Op.DESCRIBE,), (Kind.TOPIC, "t"): (Op.DESCRIBE,)},
+    "nobody": {},
+}
+_epochs = itertools.count(1)
+
+
+def authorizer_of(name: str) -> Authorizer:
+    made = Authorizer(["User:root"])
+    made._index = AclIndex.of(
+        Acl(kind, resource, PatternType.LITERAL, f"User:{name}", "*", one, Permission.ALLOW)
+        for (kind, resource), operations in RIGHTS.get(name, {}).items()
+        for one in operations
+    )
+    made.complete_initial_load()
+    made.epoch = next(_epochs)
+    return made
+
+
+class Topics:
+    """Says of each that it is there now, or what `creates` says of it."""
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+        self.asked: list[tuple[tuple[str, ...], bool]] = []
+
+    async def create(self, names: Iterable[str], call: Any = None) -> dict[str, ErrorCode]:
+        await trio.lowlevel.checkpoint()
+        names = list(names)
+        self.asked.append((tuple(names), call is not None))
+        return {name: self.world.creates.get(name, ErrorCode.NONE) for name in names}
+
+
+class ProducerIds:
+    async def take(self) -> int:
+        await trio.lowlevel.checkpoint()
+        return 4000
+
+
+class World:
+    """Broker 11 leads most of `t`, `u`, `secret` and the partitions of groups and transactions.
+
+    Broker 12 is alive, 13 fenced, and 14 has no listener for clients but EXTERNAL. Groups `h` and `j` and transactional
+    ids `x` and `z` belong to broker 11; group `g` to broker 12 and transactional id `y` to broker 13.
+    """
+
+    def __init__(self, path: Path, nursery: trio.Nursery, **settings: str) -> None:
+        settings = {
+            "offsets_topic_num_partitions": "2",
+            "transaction_state_log_num_partitions": "2",
+            **settings,
+        }
+        self.harness = open_harness(path, **settings)
+        self.nursery = nursery
+        self.creates: dict[str, ErrorCode] = {}
+        self.topics = Topics(self)
+        context = self.harness.context
+        groups = context.groups
+        absent: Any = None
+        parts = transactions(
+            self.harness.config,
+            self.harness.metadata,
+            Marking(self.harness.partitions, groups.complete_transaction, context.now_ms),
+            ProducerIds(),  # type: ignore[arg-type]
+            lambda: None,
+            lambda _purpose: absent,
+            lambda: True,
+        )
+        self.parts = parts
+        self.harness.partitions.listen(CONSUMER_OFFSETS, groups.runtime)
+        self.harness.partitions.listen(TRANSACTION_STATE, parts.coordinator.runtime)
+        self.context = replace(
+            context,
+            now_ms=lambda: NOW_MS,
+            topic_creation=self.topics,
+            producer_ids=ProducerIds(),
+            transactions=parts.coordinator,
+            verifier=parts.verifier,
+        )
+
+    async def start(self) -> None:
+        nursery = self.nursery
+        nursery.start_soon(self.harness.group_commit.run)
+        await nursery.start(self.context.groups.runtime.run)
+        await nursery.start(self.parts.markers.run)
+        await nursery.start(self.parts.coordinator.runtime.run)
+        self._set_image()
+        self._append()
+        await self.context.groups.wait_loaded()
+
+    def set_image(self, **changes: Any) -> None:
+        """Changes parts of the image that no partition goes by."""
+        metadata = self.harness.metadata
+        metadata.set(replace(metadata.image, **changes))
+
+    def remove_topic(self, name: str) -> None:
+        topics = self.harness.metadata.image.topics
+        gone = topics.by_name[name]
+        self.set_image(
+            topics=replace(
+                topics, by_name=topics.by_name.delete(name), by_id=topics.by_id.delete(gone.id)
+            )
+        )
+
+    def fence(self, *brokers: int) -> None:
+        """Of these no broker serves from now on, the others do."""
+        known = self.harness.metadata.image.cluster.brokers
+        changed = {one: replace(known[one], fenced=one in brokers) for one in known}
+        self.set_image(cluster=ClusterImage(brokers=Map(changed)))
+
+    def set_level(self, name: str, level: int) -> None:
+        features = self.harness.metadata.image.features
+        levels = features.levels.set(name, level) if level else features.levels.delete(name)
+        self.set_image(features=replace(features, levels=levels))
+
+    def _set_image(self) -> None:
+        away = Endpoint("EXTERNAL", "away.example", 19)
+        brokers = (
+            registration(HERE, 9011, rack="r1", directories=(DIRECTORY,)),
+            registration(
+                BESIDE,
+                9012,
+                listeners=(Endpoint("PLAINTEXT", "beside", 9012), away),
+                directories=(DIRECTORY,),
+            ),
+            registration(FENCED, 9013, fenced=True, rack="r3"),
+            registration(ELSEWHERE, listeners=(away,)),
+        )
+        both = (HERE, BESIDE)
+        self.harness.set_image(
+            topic(
+                "t",
+                partition(leader_epoch=3),
+                partition(both, isr=(HERE,), leader_epoch=5, elr=(BESIDE,)),
+                partition((BESIDE, HERE), leader_epoch=7, partition_epoch=2),
+                partition(
+                    (BESIDE, FENCED),
+                    leader_epoch=8,
+                    isr=(BESIDE,),
+                    directories=(LOST_DIRECTORY, DIRECTORY),
+                ),
+            ),
+            topic(
+                "u",
+                partition((FENCED, BESIDE), leader=FENCED, last_known_elr=(FENCED, BESIDE)),
+                partition((ELSEWHERE,), leader_epoch=2),
+                partition(both, leader=-1, isr=(), elr=both),
+            ),
+            topic("secret", partition(leader_epoch=1)),
+            topic("compact", partition(leader_epoch=1)),
+            topic(CONSUMER_OFFSETS, partition(), partition((BESIDE,), leader_epoch=4)),
+            topic(TRANSACTION_STATE, partition(), partition((FENCED,))),
+            brokers=brokers,
+            configs={
+                (TOPIC_RESOURCE, "compact"): {"cleanup.policy": "compact"},
+                (TOPIC_RESOURCE, "t"): {"retention.ms": "-1"},
+                (GROUP_RESOURCE, "h"): {"consumer.session.timeout.ms": "50000"},
+                (CLIENT_METRICS_RESOURCE, "m"): {"interval.ms": "1000"},
+                (BROKER_RESOURCE, "11"): {"log.cleaner.threads": "2"},
+            },
+        )
+        features = FeaturesImage(versions.LATEST, Map({"group.version": 1}))
+        self.set_image(features=features)
+
+    def _append(self) -> None:
+        """`t-0` has five offsets, of which the last two are of an open transaction; `t-1` one; the others none."""
+        times = (10, 30, 20)
+        for time in times:
+            self.append("t", 0, timestamp_ms=NOW_MS - 1000 + time)
+        self.append(
+            "t",
+            0,
+            b"x",
+            b"y",
+            timestamp_ms=NOW_MS - 900,
+            producer_id=70,
+            producer_epoch=2,
+            base_sequence=0,
+            is_transactional=True,
+        )
+        self.append(
+            "t", 1, timestamp_ms=NOW_MS - 5, producer_id=71, producer_epoch=0, base_sequence=8
+        )
+        self.harness.flush()
+
+    def append(self, name: str, index: int, *values: bytes, **fields: Any) -> None:
+        data, leader = batch(*(values or (b"value",)), **fields), self.harness.leader(name, index)
+        assert leader.log.producers is not None  # as before each Produce
+        leader.append(data, list(iter_batches(data)))
+
+    # -- requests
+
+    async def ask(
+        self,
+        api: str,
+        version: int,
+        values: dict[str, Any],
+        *,
+        name: str = "",
+        listener: str = "PLAINTEXT",
+        heavy: bool = False,
+        owes: bool = False,
+    ) -> Any:
+        """The answer to what the connection of `name` asks, decoded; what it says when it closes the connection."""
+        context = replace(self.context, authorizer=authorizer_of(name) if name else None)
+        asking = ConnectionInfo(1, listener, ("10.1.2.3", 4567), ("127.0.0.1", 2))
+        asking.principal = Principal(name or "ANONYMOUS")
+        asking.owes = owes
+        request = make(BY_NAME[api], values, version)
+        frame = memoryview(bytearray(encode_request(request, version, 7, "c")))
+        registry = broker_registry()
+        try:
+            if heavy:
+                answer: Any = await registry.dispatch_heavy(frame, context, asking)
+            else:
+                answer = registry.dispatch(frame, context, asking)
+            if hasattr(answer, "finish"):
+                answer = await answer.finish()
+        except CloseConnection as closed:
+            return f"closed: {closed}"
+        if answer is None:
+            return "no answer"
+        data = _with_files(answer)
+        _, body = decode_response_header(data, request.KEY, version)
+        return RESPONSES[request.KEY].decode(data[body:], version)
+
+
+def _with_files(answer: Outgoing) -> bytes:
+    """With the pieces of files in their places."""
+    out, before = bytearray(), 0
+    for place, piece in getattr(answer, "splices", ()):
+        out += answer[before:place] + os.pread(piece.fileno(), piece.size, piece.position)
+        before = place
+    return bytes(out + answer[before:])
+
+
+@asynccontextmanager
+async def open_world(path: Path, **settings: str) -> AsyncIterator[World]:
+    async with trio.open_nursery() as nursery:
+        world = World(path, nursery, **settings)
+        await world.start()
+        try:
+            yield world
+        finally:
+            nursery.cancel_scope.cancel()
+            world.harness.directory.close(broker_epoch=None)
