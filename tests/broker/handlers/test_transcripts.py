@@ -143,6 +143,8 @@ class Transcript:
             answers.append((version, text))
         created, self.world.topics.asked = self.world.topics.asked, []
         told = [f"creates {', '.join(n)}{' for the client' if c else ''}" for n, c in created]
+        taken, self.world.controller.taken = self.world.controller.taken, []
+        told += [f"forwards {shown(one, '  ')}" for one in taken]
         return "\n".join([*together(answers), *dict.fromkeys(told)])
 
     async def _answer(self, api, version, values, given, asking) -> str:
@@ -164,6 +166,12 @@ class Transcript:
                 world.remove_topic(name)
             case ["fenced", *brokers]:
                 world.fence(*map(int, brokers))
+            case ["zookeeper", *code]:
+                world.keep_offsets_in_zookeeper(*code)
+            case ["stored", group, name, index]:
+                world.zookeeper.offsets[group][name, int(index)] = None
+            case ["config", name, value]:
+                world.set_own_config(name, value)
             case ["level", name, level]:
                 world.set_level(name, int(level))
             case _:

@@ -16,6 +16,7 @@ from typing import Any
 import trio
 from immutables import Map
 
+from broker.channels.forwarding import Forwarder
 from broker.handlers.registry import broker_registry
 from broker.metadata.internal_topics import CONSUMER_OFFSETS, TRANSACTION_STATE
 from broker.process.transactions import transactions
@@ -36,8 +37,14 @@ from tests.broker.batches import batch
 from tests.cluster.data_side import DIRECTORY, open_harness, partition, registration, topic
 from tests.interop.authorization.making import make
 from wire.endpoint import Endpoint
-from wire.errors import ErrorCode
-from wire.messages.header import decode_response_header, encode_request
+from wire.errors import ErrorCode, KafkaError
+from wire.messages.envelope import EnvelopeResponse
+from wire.messages.header import (
+    decode_request_header,
+    decode_response_header,
+    encode_request,
+    encode_response,
+)
 from wire.messages.registry import REQUESTS, RESPONSES
 from wire.outgoing import Outgoing
 from wire.security.acls import Operation, PatternType, Permission, ResourceType
@@ -106,6 +113,59 @@ class Topics:
         return {name: self.world.creates.get(name, ErrorCode.NONE) for name in names}
 
 
+class Controller:
+    """Takes what is forwarded to it, and answers that all of it is done."""
+
+    def __init__(self) -> None:
+        self.taken: list[Any] = []
+
+    async def call(self, envelope: Any, *, timeout: float) -> EnvelopeResponse:  # noqa: ASYNC109
+        del timeout
+        await trio.lowlevel.checkpoint()
+        frame = memoryview(bytearray(envelope.request_data))
+        header, start = decode_request_header(frame)
+        request = REQUESTS[header.api_key].decode(frame[start:], header.api_version)
+        self.taken.append(request)
+        answer = make(RESPONSES[header.api_key], _all_done(request), header.api_version)
+        data = encode_response(answer, header.api_version, header.correlation_id)
+        return EnvelopeResponse(response_data=bytes(data), error_code=ErrorCode.NONE)
+
+
+def _all_done(request: Any) -> dict[str, Any]:
+    match type(request).__name__:
+        case "CreateTopicsRequest":
+            return {"topics": [{"name": one.name} for one in request.topics]}
+        case "DeleteTopicsRequest":
+            return {"responses": [{"name": one} for one in request.topic_names]}
+    return {
+        "responses": [
+            {"resource_type": one.resource_type, "resource_name": one.resource_name}
+            for one in request.resources
+        ]
+    }
+
+
+class Stored:
+    """Offsets as ZooKeeper keeps them: numbers alone, by group and partition."""
+
+    def __init__(self) -> None:
+        self.offsets: dict[str, dict[Any, int | None]] = {}
+        self.error: KafkaError | None = None
+
+    async def commit(self, group: str, offsets: dict[Any, int]) -> None:
+        await trio.lowlevel.checkpoint()
+        if self.error:
+            raise self.error
+        self.offsets.setdefault(group, {}).update(offsets)
+
+    async def fetch(self, group: str, partitions: list[Any]) -> dict[Any, int | None]:
+        await trio.lowlevel.checkpoint()
+        if self.error:
+            raise self.error
+        known = self.offsets.get(group, {})
+        return {key: known[key] for key in partitions if key in known}
+
+
 class ProducerIds:
     async def take(self) -> int:
         await trio.lowlevel.checkpoint()
@@ -129,6 +189,8 @@ class World:
         self.nursery = nursery
         self.creates: dict[str, ErrorCode] = {}
         self.topics = Topics(self)
+        self.controller = Controller()
+        self.zookeeper = Stored()
         context = self.harness.context
         groups = context.groups
         absent: Any = None
@@ -148,6 +210,7 @@ class World:
             context,
             now_ms=lambda: NOW_MS,
             topic_creation=self.topics,
+            forwarder=Forwarder(self.controller, 20.0),  # type: ignore[arg-type]
             producer_ids=ProducerIds(),
             transactions=parts.coordinator,
             verifier=parts.verifier,
@@ -182,6 +245,19 @@ class World:
         known = self.harness.metadata.image.cluster.brokers
         changed = {one: replace(known[one], fenced=one in brokers) for one in known}
         self.set_image(cluster=ClusterImage(brokers=Map(changed)))
+
+    def keep_offsets_in_zookeeper(self, error: str = "NONE") -> None:
+        """Which answers by `error` from now on, if it is one."""
+        code = ErrorCode[error]
+        self.zookeeper.error = KafkaError(code) if code else None
+        self.context = replace(self.context, zookeeper_offsets=self.zookeeper)  # type: ignore[arg-type]
+
+    def set_own_config(self, name: str, value: str) -> None:
+        """A dynamic config of this broker."""
+        configs = self.harness.metadata.image.configs
+        own = (BROKER_RESOURCE, str(HERE))
+        known = configs.by_resource.get(own, Map()).set(name, value)
+        self.set_image(configs=replace(configs, by_resource=configs.by_resource.set(own, known)))
 
     def set_level(self, name: str, level: int) -> None:
         features = self.harness.metadata.image.features
