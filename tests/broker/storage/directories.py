@@ -32,7 +32,7 @@ class Disks:
     def __init__(self, path: Path) -> None:
         self.path = path
         for number, name in enumerate("abc"):
-            (path / name).mkdir()
+            (path / name).mkdir(parents=True)
             MetaProperties(CLUSTER_ID, NODE_ID, id_of("abc"[number])).save(path / name)
         self._open: LogDirectories | None = None
 

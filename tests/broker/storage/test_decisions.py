@@ -1,0 +1,143 @@
+"""Where a replica is or goes, and what the controller is told of it: all decisions in every state of three directories,
+as `testdata/decisions.txt` has them (`REWRITE_TRANSCRIPTS=1` writes it).
+"""
+
+from __future__ import annotations
+
+import itertools
+from pathlib import Path
+
+import pytest
+
+from broker.storage.directories import LogDirectories
+from broker.storage.new_replicas import Standing
+from log.config import LogConfig
+from quorum.metadata.image import LOST_DIRECTORY, MIGRATING_DIRECTORY, UNASSIGNED_DIRECTORY
+from tests.broker.storage.directories import T0, TOPIC_ID, Disks, id_of
+from tests.datadriven import REWRITE
+from wire.errors import ErrorCode, KafkaError
+
+DECISIONS = Path(__file__).parent / "testdata" / "decisions.txt"
+NAMES = {id_of(name): name for name in "abc"} | {
+    UNASSIGNED_DIRECTORY: "unassigned",
+    MIGRATING_DIRECTORY: "migrating",
+    LOST_DIRECTORY: "lost",
+}
+
+
+class Case:
+    """One state: which directories hold the replica, are offline, could not be read at the start, are cordoned."""
+
+    def __init__(self, disks: Disks, started: LogDirectories, offline: str) -> None:
+        self.disks, self.started, self.offline = disks, started, offline
+        self.placed: list[str] = []
+
+    def fresh(self, cordoned: str = "") -> LogDirectories:
+        """A process that remembers nothing, with the same directories."""
+        for one in self.started.all:
+            one.health.offline = "the disk is gone" if one.path.name in self.offline else None
+        made = LogDirectories(self.started.all, failed_at_start=self.started.failed_at_start)
+        made.on_placed = lambda _topic, _index, _id, directory: self.placed.append(NAMES[directory])
+        made.cordoned = lambda: {self.disks.path / name for name in cordoned}
+        return made
+
+    def told(self) -> str:
+        placed, self.placed = self.placed, []
+        return f" tells {', '.join(placed)}" if placed else ""
+
+    def claimed(self, assigned: bytes, standing: Standing) -> str:
+        said = {}
+        for may_begin_anew in (True, False):
+            self.fresh().claim(*T0, TOPIC_ID, assigned, standing, may_begin_anew=may_begin_anew)
+            said[self.told() or " tells nothing"] = may_begin_anew
+        return " and, not anew,".join(said)
+
+    def refused(self, assigned: bytes, standing: Standing) -> str:
+        """A replica was refused, and once more; later it is claimed, lost by then."""
+        directories = self.fresh()
+        error = KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, "damaged")
+        directories.refused(*T0, TOPIC_ID, error, assigned, standing)
+        first = self.told()
+        directories.refused(*T0, TOPIC_ID, error, assigned, standing)
+        again = self.told()
+        directories.claim(*T0, TOPIC_ID, LOST_DIRECTORY, Standing.LAST, may_begin_anew=True)
+        return f"{first or ' tells nothing'}, again{again or ' nothing'}, as last{self.told() or ' nothing'}"
+
+    def opened(self, assigned: bytes, standing: Standing, cordoned: str) -> str:
+        directories = self.fresh(cordoned)
+        is_untouched = directories.is_untouched(*T0, TOPIC_ID, assigned, standing)
+        where = directories.where(*T0, assigned)
+        expected = "nowhere" if where is None else where.path.name
+        made = not any(T0 in one for one in directories.online)
+        try:
+            directories.open_log(*T0, TOPIC_ID, LogConfig(), assigned, standing).close(clean=False)
+            found = directories.holding(*T0)
+            assert found is not None
+            outcome = f"{'made' if made else 'opened'} in {found.path.name}"
+            if made:
+                directories.delete_log(*T0, TOPIC_ID)
+                assert directories.holding(*T0) is not found
+        except KafkaError as error:
+            outcome = f"refused ({error.message.partition(' ')[2]})".replace(
+                str(self.disks.path), ""
+            )
+        looked = "untouched" if is_untouched else "touched"
+        return f"looked for in {expected}, {looked}: {outcome}{self.told()}"
+
+    def lines(self) -> list[str]:
+        found: dict[str, list[str]] = {}
+        for assigned, standing in itertools.product(NAMES, Standing):
+            who = f"{NAMES[assigned]}/{standing.value}"
+            outcome = "\n".join(
+                [
+                    f"  open: {self.opened(assigned, standing, '')}",
+                    f"  claim:{self.claimed(assigned, standing)}",
+                    f"  refuse:{self.refused(assigned, standing)}",
+                ]
+            )
+            found.setdefault(outcome, []).append(who)
+        return [f"{' '.join(who)}\n{outcome}" for outcome, who in found.items()]
+
+
+def decisions(path: Path) -> str:
+    told = []
+    for held in ("", "a", "b", "ab"):
+        disks = Disks(path / f"held-{held}")
+        for name in held:
+            disks.write(name, 2)
+        for readable, offline in itertools.product(("abc", "ab", "a"), ("", "a", "b")):
+            if offline and (offline not in readable or offline == readable):
+                continue
+            case = Case(disks, disks.start(readable), offline)
+            title = f"== held by {held or 'none'}, of {readable}"
+            told += [title + (f" {offline} is offline" if offline else ""), *case.lines(), ""]
+            for one in case.started.all:
+                one.health.offline = None
+        disks.stop(clean=False)
+    return "\n".join(told)
+
+
+def test_every_decision_in_every_state_is_that_of_the_table(tmp_path):
+    actual = decisions(tmp_path)
+    if REWRITE:
+        DECISIONS.write_text(actual)
+    assert actual == DECISIONS.read_text()
+
+
+@pytest.mark.parametrize(
+    ("cordoned", "assigned", "expected"),
+    [
+        ("", UNASSIGNED_DIRECTORY, "a"),
+        ("a", UNASSIGNED_DIRECTORY, "b"),
+        ("ab", UNASSIGNED_DIRECTORY, "c"),
+        ("abc", UNASSIGNED_DIRECTORY, "a"),
+        ("ab", id_of("b"), "b"),
+    ],
+)
+def test_a_new_replica_goes_to_no_cordoned_directory_unless_it_is_assigned(
+    tmp_path, cordoned, assigned, expected
+):
+    disks = Disks(tmp_path)
+    case = Case(disks, disks.start(), "")
+    assert f"made in {expected}" in case.opened(assigned, Standing.NEW, cordoned)
+    disks.stop(clean=False)
