@@ -34,7 +34,7 @@ def _fail(
     request: ConsumerGroupDescribeRequest, code: ErrorCode, message: str
 ) -> ConsumerGroupDescribeResponse:
     return ConsumerGroupDescribeResponse(
-        groups=[describe.refused(group_id, code, message or None) for group_id in request.group_ids]
+        groups=[describe.refused(group_id, code, message) for group_id in request.group_ids]
     )
 
 

@@ -1,5 +1,7 @@
 """DescribeDelegationToken: what this broker knows, and each his own where there is an authorizer."""
 
+from quorum.metadata.acls import Acl
+from quorum.metadata.authorizer import AclIndex
 from tests.broker.handlers.asking import AUTHORIZER
 from tests.broker.handlers.tokens import asked_by, connected_as, token_of
 from wire.errors import ErrorCode
@@ -7,6 +9,7 @@ from wire.messages.describe_delegation_token import (
     DescribeDelegationTokenOwner,
     DescribeDelegationTokenRequest,
 )
+from wire.security.acls import Operation, PatternType, Permission, ResourceType
 
 ALL = DescribeDelegationTokenRequest(owners=None)
 
@@ -42,3 +45,28 @@ async def test_without_a_secret_there_are_none(tmp_path):
     async with asked_by(tmp_path, "alice", delegation_token_secret_key="") as one:
         answer = await one.call(ALL)
         assert answer.error_code == ErrorCode.DELEGATION_TOKEN_AUTH_DISABLED
+
+
+async def test_one_right_on_the_token_or_on_its_owner_is_enough_and_no_neighbour_is(tmp_path):
+    async with asked_by(tmp_path, "alice", **AUTHORIZER) as one:
+        token = await token_of(one)
+        token_id, owner = ResourceType.DELEGATION_TOKEN, ResourceType.USER
+        seen = {}
+        async with connected_as(one.broker, "bob") as bob:
+            for operation, kind, name in (
+                (Operation.DESCRIBE, token_id, token.token_id),
+                (Operation.DESCRIBE_TOKENS, owner, "User:alice"),
+                (Operation.DESCRIBE, token_id, "another"),
+                (Operation.DESCRIBE_TOKENS, owner, "User:carol"),
+                (Operation.CREATE_TOKENS, owner, "User:alice"),
+                (Operation.READ, owner, "User:alice"),
+            ):
+                acl = Acl(
+                    kind, name, PatternType.LITERAL, "User:bob", "*", operation, Permission.ALLOW
+                )
+                authorizer = one.broker.context.authorizer
+                authorizer._index = AclIndex.of([acl])
+                authorizer._kept.clear()
+                answer = await bob.call(ALL, timeout=5)
+                seen[operation.name, name == token.token_id, name] = len(answer.tokens)
+        assert list(seen.values()) == [1, 1, 0, 0, 0, 0], seen

@@ -14,10 +14,10 @@ from quorum.metadata.image import EMPTY
 from quorum.metadata.loader import Manifest
 from tests.broker.batches import append
 from tests.broker.calls import call, connection, finished, through_wire
-from tests.cluster.data_side import open_harness, partition, topic, topic_id
+from tests.cluster.data_side import open_harness, partition, registration, topic, topic_id
 from tests.quorum.metadata.build import SOMEWHERE, replay, uid
 from wire.errors import ErrorCode
-from wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+from wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic, ReplicaState
 from wire.messages.metadata import MetadataRequest, MetadataRequestTopic
 from wire.records.security import AccessControlEntryRecord, RemoveAccessControlEntryRecord
 from wire.security.acls import CLUSTER_NAME, Operation, PatternType, Permission, ResourceType
@@ -194,3 +194,16 @@ async def test_metadata_creates_for_who_may_create(harness, acls):
     assert creation.made == ["new", "new", "seen"]
     assert found["seen"] is unknown
     assert (found["bad name"], found["hidden"]) == (E.INVALID_TOPIC_EXCEPTION, REFUSED)
+
+
+async def test_only_a_request_that_counts_as_a_followers_is_exempt_from_quotas(tmp_path):
+    harness = open_harness(tmp_path)
+    brokers = (registration(11), registration(12))
+    harness.set_image(topic("t", partition((11, 12))), brokers=brokers)
+    exempt = {}
+    for broker_id, epoch in ((-1, -1), (12, 112), (12, 111), (13, 113)):
+        state = ReplicaState(replica_id=broker_id, replica_epoch=epoch)
+        asked = call(request("t", replica_state=state), 17)
+        await finished(fetch(request("t", replica_state=state), harness.context, asked))
+        exempt[broker_id, epoch] = asked.is_exempt
+    assert exempt == {(-1, -1): False, (12, 112): True, (12, 111): False, (13, 113): False}

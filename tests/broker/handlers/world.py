@@ -18,6 +18,7 @@ from immutables import Map
 
 from broker.channels.forwarding import Forwarder
 from broker.handlers.registry import broker_registry
+from broker.metadata.client_quotas import ClientQuotas
 from broker.metadata.internal_topics import CONSUMER_OFFSETS, TRANSACTION_STATE
 from broker.process.transactions import transactions
 from broker.transactions.marking import Marking
@@ -52,6 +53,7 @@ from wire.security.principal import Principal
 from wire.transport.calls import CloseConnection, ConnectionInfo
 
 BY_NAME = {one.__name__.removesuffix("Request"): one for one in REQUESTS.values()}
+REGISTRY = broker_registry()
 LOST_DIRECTORY = bytes(15) + b"\x08"
 NOW_MS = 1_700_000_000_000
 HERE, BESIDE, FENCED, ELSEWHERE = 11, 12, 13, 14
@@ -81,6 +83,7 @@ RIGHTS: dict[str, dict[tuple[ResourceType, str], tuple[Operation, ...]]] = {
         (Kind.TOPIC, "*"): (Op.DESCRIBE,),
     },
     "erin": {(Kind.CLUSTER, "kafka-cluster"): (Op.CLUSTER_ACTION,)},
+    "gina": {(Kind.GROUP, "*"): (Op.READ,), (Kind.TOPIC, "t"): (Op.DESCRIBE,)},
     "frank": {(Kind.GROUP, "*"): (Op.DESCRIBE,), (Kind.TOPIC, "t"): (Op.DESCRIBE,)},
     "nobody": {},
 }
@@ -209,6 +212,7 @@ class World:
         self.context = replace(
             context,
             now_ms=lambda: NOW_MS,
+            quotas=ClientQuotas(now=lambda: 1000.0),
             topic_creation=self.topics,
             forwarder=Forwarder(self.controller, 20.0),  # type: ignore[arg-type]
             producer_ids=ProducerIds(),
@@ -359,12 +363,11 @@ class World:
         asking.owes = owes
         request = make(BY_NAME[api], values, version)
         frame = memoryview(bytearray(encode_request(request, version, 7, "c")))
-        registry = broker_registry()
         try:
             if heavy:
-                answer: Any = await registry.dispatch_heavy(frame, context, asking)
+                answer: Any = await REGISTRY.dispatch_heavy(frame, context, asking)
             else:
-                answer = registry.dispatch(frame, context, asking)
+                answer = REGISTRY.dispatch(frame, context, asking)
             if hasattr(answer, "finish"):
                 answer = await answer.finish()
         except CloseConnection as closed:
