@@ -1,16 +1,19 @@
 """Whole answers of the broker, version by version, as `testdata/*.txt` has them.
 
-A step is `[as=NAME] [on=LISTENER] [sorted=FIELD] Api VERSIONS` and the fields of the request, as arguments of `dict`;
-`given NAME` changes the world. Fields of an answer that have their default are left out. Versions with equal answers
-are told of together. What only reads is asked once more as a large request is, in the first and the last version: the
-answer is the same.
+A step is `[as=NAME] [on=LISTENER] [sorted=FIELD] [owes=1] [once=1] [audited=1] Api VERSIONS` and the fields of the
+request, as arguments of `dict`; `given NAME` changes the world. Fields of an answer that have their default are
+left out. Versions with equal answers are told of together. What only reads is asked once more as a large request
+is, in the first and the last version: the answer is the same, unless the step says `once`. `owes`: the connection
+waits for another answer.
 """
 
 from __future__ import annotations
 
+import logging
 import re
 import zlib
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -116,6 +119,24 @@ def _batch(*values: bytes, timestamp_ms: int = NOW_MS, **fields: Any) -> bytes:
     return bytes(batch(*values, timestamp_ms=timestamp_ms, **fields))
 
 
+@contextmanager
+def _audited(is_wanted: bool) -> Iterator[list[str]]:
+    """What is told to the audit log."""
+    lines: list[str] = []
+    handler = logging.Handler()
+    handler.emit = lambda record: lines.append(record.getMessage())  # type: ignore[method-assign]
+    audit = logging.getLogger("kafka.authorizer.logger")
+    level = audit.level
+    if is_wanted:
+        audit.setLevel(logging.INFO)
+        audit.addHandler(handler)
+    try:
+        yield lines
+    finally:
+        audit.removeHandler(handler)
+        audit.setLevel(level)
+
+
 class Transcript:
     def __init__(self, world: World) -> None:
         self.world = world
@@ -134,8 +155,14 @@ class Transcript:
         asking["owes"] = "owes" in given
         answers = []
         for version in range(int(low), int(high or low) + 1):
-            text = await self._answer(api, version, values, given, asking)
-            if api in READS and "once" not in given and version in (int(low), int(high or low)):
+            with _audited("audited" in given) as lines:
+                text = await self._answer(api, version, values, given, asking)
+            text += "".join(f"\naudit: {line}" for line in lines)
+            if (
+                api in READS
+                and not {"audited", "once"} & given.keys()
+                and version in (int(low), int(high or low))
+            ):
                 asking["heavy"] = True
                 heavy = await self._answer(api, version, values, given, asking)
                 asking["heavy"] = False
@@ -170,6 +197,8 @@ class Transcript:
                 world.keep_offsets_in_zookeeper(*code)
             case ["stored", group, name, index]:
                 world.zookeeper.offsets[group][name, int(index)] = None
+            case ["settled"]:
+                await world.wait_settled()
             case ["quota", ("produce" | "fetch") as kind, rate]:
                 getattr(world.context.quotas, kind).set_limits({(("user", None),): float(rate)})
             case ["config", name, value]:

@@ -200,7 +200,7 @@ class World:
         parts = transactions(
             self.harness.config,
             self.harness.metadata,
-            Marking(self.harness.partitions, groups.complete_transaction, context.now_ms),
+            Marking(self.harness.partitions, groups.complete_transaction, lambda: NOW_MS),
             ProducerIds(),  # type: ignore[arg-type]
             lambda: None,
             lambda _purpose: absent,
@@ -234,6 +234,12 @@ class World:
         """Changes parts of the image that no partition goes by."""
         metadata = self.harness.metadata
         metadata.set(replace(metadata.image, **changes))
+
+    async def wait_settled(self) -> None:
+        """Until no transaction that was decided waits for its markers."""
+        listing = {"state_filters": ["PrepareCommit", "PrepareAbort"]}
+        while (await self.ask("ListTransactions", 0, listing)).transaction_states:  # noqa: ASYNC110
+            await trio.sleep(0.005)  # as a client that asks again
 
     def remove_topic(self, name: str) -> None:
         topics = self.harness.metadata.image.topics
