@@ -105,10 +105,11 @@ async def test_beyond_the_end_also_after_the_flush(tmp_path):
     assert await after_the_flush(harness, 5) == (ErrorCode.OFFSET_OUT_OF_RANGE, -1)
 
 
-async def test_what_is_on_disk_waits_for_no_flush(tmp_path):
+@pytest.mark.parametrize(("offset", "answer"), [(3, 3), (1, 1), (0, 0)])
+async def test_what_is_on_disk_waits_for_no_flush(tmp_path, offset, answer):
     harness = with_records(tmp_path)
     append(harness, b"d")
-    assert await ask(harness, "t", 3) == (ErrorCode.NONE, 3)
+    assert await ask(harness, "t", offset) == (ErrorCode.NONE, answer)
 
 
 async def test_a_disk_that_does_not_answer(tmp_path, autojump_clock):
