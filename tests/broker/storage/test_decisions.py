@@ -12,9 +12,11 @@ import pytest
 from broker.storage.directories import LogDirectories
 from broker.storage.new_replicas import Standing
 from log.config import LogConfig
+from log.disk.checkpoints import RECOVERY_POINTS, read_offsets
 from quorum.metadata.image import LOST_DIRECTORY, MIGRATING_DIRECTORY, UNASSIGNED_DIRECTORY
 from tests.broker.storage.directories import T0, TOPIC_ID, Disks, id_of
 from tests.datadriven import REWRITE
+from tests.log.helpers import fill
 from wire.errors import ErrorCode, KafkaError
 
 DECISIONS = Path(__file__).parent / "testdata" / "decisions.txt"
@@ -105,12 +107,12 @@ def decisions(path: Path) -> str:
         disks = Disks(path / f"held-{held}")
         for name in held:
             disks.write(name, 2)
-        for readable, offline in itertools.product(("abc", "ab", "a"), ("", "a", "b")):
-            if offline and (offline not in readable or offline == readable):
+        for readable, offline in itertools.product(("abc", "ab", "a"), ("", "a", "b", "abc")):
+            if offline == "b" and offline not in readable:
                 continue
             case = Case(disks, disks.start(readable), offline)
             title = f"== held by {held or 'none'}, of {readable}"
-            told += [title + (f" {offline} is offline" if offline else ""), *case.lines(), ""]
+            told += [title + (f" {offline} offline" if offline else ""), *case.lines(), ""]
             for one in case.started.all:
                 one.health.offline = None
         disks.stop(clean=False)
@@ -140,4 +142,30 @@ def test_a_new_replica_goes_to_no_cordoned_directory_unless_it_is_assigned(
     disks = Disks(tmp_path)
     case = Case(disks, disks.start(), "")
     assert f"made in {expected}" in case.opened(assigned, Standing.NEW, cordoned)
+    disks.stop(clean=False)
+
+
+async def test_recovery_points_are_lowered_in_the_directory_of_each_replica_alone(tmp_path):
+    disks = Disks(tmp_path)
+    directories = disks.start("ab")
+    for name, topic in (("a", "t"), ("b", "u")):
+        log = directories.at(str(tmp_path / name)).create_log(topic, 0, TOPIC_ID, LogConfig())
+        fill(log, 2).flush()
+    await directories.save_checkpoints({})
+    before = [read_offsets(tmp_path / name / RECOVERY_POINTS) for name in "ab"]
+    await directories.lower_recovery_points({("t", 0): 3, ("u", 0): 4, ("none", 0): 1})
+    after = [read_offsets(tmp_path / name / RECOVERY_POINTS) for name in "ab"]
+    disks.stop(clean=False)
+    assert before == [{("t", 0): 6}, {("u", 0): 6}]
+    assert after == [{("t", 0): 3}, {("u", 0): 4}]
+
+
+def test_only_what_a_crash_left_is_checked_before_it_is_opened(tmp_path):
+    disks = Disks(tmp_path)
+    disks.write("b", 2)
+    crashed = disks.start()
+    assert [crashed.must_check("t", 0), crashed.must_check("none", 0)] == [True, False]
+    crashed.open_log(*T0, TOPIC_ID, LogConfig())
+    disks.stop(clean=True)
+    assert not disks.start().must_check("t", 0)
     disks.stop(clean=False)
