@@ -9,6 +9,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 TESTS = Path("tests")
+ANSWERS = "tests/broker/handlers/test_transcripts.py"
 COORDINATORS = "tests/simulation/test_coordinators.py::test_seeds_hold_every_rule"
 # Tests that meet a room through others: the quickest of those that serve requests.
 BY_WAY_OF = {
@@ -20,7 +21,9 @@ BY_WAY_OF = {
         "tests/broker/test_failing_moves.py",
         "tests/broker/test_failed_directories.py",
     ],
+    "broker/metadata": [ANSWERS],
     "broker/producing": [
+        ANSWERS,
         "tests/broker/handlers/test_produce.py",
         "tests/broker/handlers/test_old_formats.py",
         "tests/broker/handlers/test_topic_access.py",
@@ -28,6 +31,7 @@ BY_WAY_OF = {
         "tests/broker/test_transactions.py",
     ],
     "broker/transactions": [
+        ANSWERS,
         "tests/broker/handlers/test_add_offsets_to_txn.py",
         "tests/broker/handlers/test_add_partitions_to_txn.py",
         "tests/broker/handlers/test_describe_transactions.py",
@@ -39,7 +43,7 @@ BY_WAY_OF = {
         "tests/broker/test_transactions.py",
         COORDINATORS,
     ],
-    "broker/coordination": [COORDINATORS],
+    "broker/coordination": [ANSWERS, COORDINATORS],
     "broker/handlers": [
         "tests/broker/test_denied.py",
         "tests/broker/test_access_table.py",

@@ -85,6 +85,11 @@ RIGHTS: dict[str, dict[tuple[ResourceType, str], tuple[Operation, ...]]] = {
     "erin": {(Kind.CLUSTER, "kafka-cluster"): (Op.CLUSTER_ACTION,)},
     "gina": {(Kind.GROUP, "*"): (Op.READ,), (Kind.TOPIC, "t"): (Op.DESCRIBE,)},
     "frank": {(Kind.GROUP, "*"): (Op.DESCRIBE,), (Kind.TOPIC, "t"): (Op.DESCRIBE,)},
+    "harry": {
+        (Kind.TOPIC, "t"): (Op.DESCRIBE_CONFIGS,),
+        (Kind.GROUP, "h"): (Op.DESCRIBE_CONFIGS,),
+    },
+    "ivy": {(Kind.CLUSTER, "kafka-cluster"): (Op.DESCRIBE_CONFIGS,)},
     "nobody": {},
 }
 _epochs = itertools.count(1)
