@@ -122,3 +122,20 @@ async def test_only_this_node_is_asked_whether_its_listeners_could_go_on(harness
     taken_back.resources[0].configs[0].config_operation = DELETE
     assert await refusals(harness, taken_back) == {}
     assert NONE.code is E.NONE
+
+
+async def test_a_value_counts_where_it_is_set_and_not_where_it_is_taken_away(harness):
+    wrong = {"listener.name.plaintext.max.connections": "many"}
+    found = {}
+    for operation in (SET, DELETE, APPEND, SUBTRACT):
+        message = incremental((BROKER, "11", wrong))
+        message.resources[0].configs[0].config_operation = operation
+        found[operation] = bool(await refusals(harness, message))
+    assert found == {SET: True, DELETE: False, APPEND: True, SUBTRACT: False}
+    # Who says all that there shall be takes away what was there.
+    harness.set_image(configs={(BROKER, "11"): wrong})
+    fine = {"listener.name.plaintext.max.connections.per.ip": "5"}
+    assert await refusals(harness, replacing((BROKER, "11", fine))) == {}
+    assert await refusals(harness, incremental((BROKER, "11", fine))) == {
+        (BROKER, "11"): E.INVALID_REQUEST
+    }
