@@ -198,12 +198,34 @@ async def test_metadata_creates_for_who_may_create(harness, acls):
 
 async def test_only_a_request_that_counts_as_a_followers_is_exempt_from_quotas(tmp_path):
     harness = open_harness(tmp_path)
-    brokers = (registration(11), registration(12))
-    harness.set_image(topic("t", partition((11, 12))), brokers=brokers)
+    brokers = (registration(11), registration(12), registration(0))
+    harness.set_image(topic("t", partition((11, 12, 0))), brokers=brokers)
     exempt = {}
-    for broker_id, epoch in ((-1, -1), (12, 112), (12, 111), (13, 113)):
+    for broker_id, epoch in ((-1, -1), (12, 112), (12, 111), (13, 113), (0, 100)):
         state = ReplicaState(replica_id=broker_id, replica_epoch=epoch)
         asked = call(request("t", replica_state=state), 17)
         await finished(fetch(request("t", replica_state=state), harness.context, asked))
         exempt[broker_id, epoch] = asked.is_exempt
-    assert exempt == {(-1, -1): False, (12, 112): True, (12, 111): False, (13, 113): False}
+    assert {key for key in exempt if exempt[key]} == {(12, 112), (0, 100)}
+
+
+@pytest.mark.parametrize("broker_id", [0, 12])
+async def test_a_follower_needs_no_right_on_the_topic_whatever_its_id(tmp_path, acls, broker_id):
+    harness = open_harness(tmp_path)
+    brokers = (registration(11), registration(broker_id))
+    harness.set_image(topic("t", partition((11, broker_id))), brokers=brokers)
+    harness.context = replace(harness.context, authorizer=acls.authorizer)
+    acls.allow(1, CLUSTER_NAME, Operation.CLUSTER_ACTION, ResourceType.CLUSTER)
+    state = ReplicaState(replica_id=broker_id, replica_epoch=100 + broker_id)
+    _, found = await told(harness, request("t", replica_state=state))
+    assert found == {topic_id("t"): E.NONE}
+
+
+@pytest.mark.parametrize(("asked_ms", "seconds"), [(1500, 1.5), (299_999, 299.999), (10**9, 300)])
+async def test_nobody_waits_for_longer_than_five_minutes(
+    harness, acls, autojump_clock, asked_ms, seconds
+):
+    acls.allow(1, "t")
+    began = trio.current_time()
+    await told(harness, request("t", max_wait_ms=asked_ms, min_bytes=1000))
+    assert trio.current_time() - began == pytest.approx(seconds)

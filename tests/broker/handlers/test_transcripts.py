@@ -9,6 +9,7 @@ waits for another answer.
 
 from __future__ import annotations
 
+import inspect
 import logging
 import re
 import zlib
@@ -148,7 +149,8 @@ class Transcript:
         found = COMMAND.fullmatch(command)
         assert found is not None, command
         options, api, low, high, fields = found.groups()
-        names = {"NOW": NOW_MS, "id": topic_id, "p": dict, "batch": _batch}
+        names: dict[str, Any] = {"NOW": NOW_MS, "id": topic_id, "p": dict, "batch": _batch}
+        names["own"] = str(self.world.harness.directory.path)
         values = eval(f"dict({fields})", names)
         given = dict(one.split("=") for one in options.split())
         asking = {"name": given.get("as", ""), "listener": given.get("on", "PLAINTEXT")}
@@ -185,28 +187,10 @@ class Transcript:
         return text
 
     async def _given(self, text: str) -> str:
-        world = self.world
-        match text.split():
-            case ["created", name, code]:
-                world.creates[name] = ErrorCode[code]
-            case ["gone", name]:
-                world.remove_topic(name)
-            case ["fenced", *brokers]:
-                world.fence(*map(int, brokers))
-            case ["zookeeper", *code]:
-                world.keep_offsets_in_zookeeper(*code)
-            case ["stored", group, name, index]:
-                world.zookeeper.offsets[group][name, int(index)] = None
-            case ["settled"]:
-                await world.wait_settled()
-            case ["quota", ("produce" | "fetch") as kind, rate]:
-                getattr(world.context.quotas, kind).set_limits({(("user", None),): float(rate)})
-            case ["config", name, value]:
-                world.set_own_config(name, value)
-            case ["level", name, level]:
-                world.set_level(name, int(level))
-            case _:
-                raise AssertionError(text)
+        name, *words = text.split()
+        done = getattr(self.world, f"given_{name}")(*words)
+        if inspect.isawaitable(done):
+            await done
         return ""
 
 

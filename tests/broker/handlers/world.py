@@ -240,13 +240,33 @@ class World:
         metadata = self.harness.metadata
         metadata.set(replace(metadata.image, **changes))
 
-    async def wait_settled(self) -> None:
+    # -- what `given` in a transcript says
+
+    def given_created(self, name: str, code: str) -> None:
+        """What creating that topic comes to from now on."""
+        self.creates[name] = ErrorCode[code]
+
+    def given_stored(self, group: str, name: str, index: str) -> None:
+        """ZooKeeper has something under the partition that is no offset."""
+        self.zookeeper.offsets[group][name, int(index)] = None
+
+    def given_quota(self, kind: str, rate: str) -> None:
+        """Of each user, in bytes a second."""
+        getattr(self.context.quotas, kind).set_limits({(("user", None),): float(rate)})
+
+    def given_cordoned(self) -> None:
+        self.harness.directories.cordoned = lambda: {self.harness.directory.path}
+
+    def given_failed(self) -> None:
+        self.harness.directory.health.fail("the disk is gone")
+
+    async def given_settled(self) -> None:
         """Until no transaction that was decided waits for its markers."""
         listing = {"state_filters": ["PrepareCommit", "PrepareAbort"]}
         while (await self.ask("ListTransactions", 0, listing)).transaction_states:  # noqa: ASYNC110
             await trio.sleep(0.005)  # as a client that asks again
 
-    def remove_topic(self, name: str) -> None:
+    def given_gone(self, name: str) -> None:
         topics = self.harness.metadata.image.topics
         gone = topics.by_name[name]
         self.set_image(
@@ -255,28 +275,34 @@ class World:
             )
         )
 
-    def fence(self, *brokers: int) -> None:
+    def given_fenced(self, *brokers: str) -> None:
         """Of these no broker serves from now on, the others do."""
         known = self.harness.metadata.image.cluster.brokers
-        changed = {one: replace(known[one], fenced=one in brokers) for one in known}
+        changed = {one: replace(known[one], fenced=str(one) in brokers) for one in known}
         self.set_image(cluster=ClusterImage(brokers=Map(changed)))
 
-    def keep_offsets_in_zookeeper(self, error: str = "NONE") -> None:
+    def given_zookeeper(self, error: str = "NONE") -> None:
         """Which answers by `error` from now on, if it is one."""
         code = ErrorCode[error]
         self.zookeeper.error = KafkaError(code) if code else None
         self.context = replace(self.context, zookeeper_offsets=self.zookeeper)  # type: ignore[arg-type]
 
-    def set_own_config(self, name: str, value: str) -> None:
+    def given_config(self, name: str, value: str) -> None:
         """A dynamic config of this broker."""
         configs = self.harness.metadata.image.configs
         own = (BROKER_RESOURCE, str(HERE))
         known = configs.by_resource.get(own, Map()).set(name, value)
         self.set_image(configs=replace(configs, by_resource=configs.by_resource.set(own, known)))
 
-    def set_level(self, name: str, level: int) -> None:
+    def given_metadata_version(self, version: str) -> None:
         features = self.harness.metadata.image.features
-        levels = features.levels.set(name, level) if level else features.levels.delete(name)
+        self.set_image(features=replace(features, metadata_version=int(version)))
+
+    def given_level(self, name: str, level: str) -> None:
+        features = self.harness.metadata.image.features
+        levels = (
+            features.levels.set(name, int(level)) if int(level) else features.levels.delete(name)
+        )
         self.set_image(features=replace(features, levels=levels))
 
     def _set_image(self) -> None:
