@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 from tests.broker.handlers.asking import asked
+from tests.broker.handlers.world import open_world
 from tests.broker.transactions.wire_producer import SETTINGS, WireProducer, offset_of
-from wire.errors import ErrorCode
+from wire.errors import ErrorCode, KafkaError
 
 E = ErrorCode
 
@@ -95,3 +96,27 @@ async def test_the_deletion_of_a_topic_drops_what_is_pending(tmp_path):
         assert await producer.end() == E.NONE
         assert await stable(one, topic="u") == (-1, E.NONE)
         assert await offset_of(one) == (-1, E.NONE)
+
+
+@pytest.mark.parametrize("version", range(6))
+async def test_a_group_that_is_being_loaded_is_told_of_in_the_words_of_the_version(
+    tmp_path, monkeypatch, version
+):
+    """Clients before version 2 take COORDINATOR_LOAD_IN_PROGRESS for fatal."""
+
+    def refuse(*_arguments):
+        raise KafkaError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+
+    values = {
+        "transactional_id": "x",
+        "producer_id": 1,
+        "group_id": "h",
+        "topics": [{"name": "t", "partitions": [{"partition_index": 0, "committed_offset": 1}]}],
+    }
+    async with open_world(tmp_path) as world:
+        monkeypatch.setattr(type(world.context.groups), "unverified_from", refuse)
+        answer = await world.ask("TxnOffsetCommit", version, values)
+    [one] = answer.topics[0].partitions
+    assert ErrorCode.of(one.error_code).name == (
+        "COORDINATOR_NOT_AVAILABLE" if version < 2 else "COORDINATOR_LOAD_IN_PROGRESS"
+    )
