@@ -16,7 +16,7 @@ from broker.background import log_cleaner, maintenance
 from broker.background.log_cleaner import CleanerSettings, LogCleaner
 from broker.background.maintenance import Maintenance, MaintenanceTimes
 from broker.partitions.partition import Partition
-from log.compaction.cleaning import Round
+from log.compaction.cleaning import CleaningStopped, Round
 from log.disk.files import Files
 from log.partitions.partition_log import PartitionLog
 from node.runtime.clock import now_ms
@@ -481,3 +481,23 @@ def test_the_defaults_are_kafkas():
 
 def _equal(found, expected):
     assert found == expected
+
+
+async def test_a_log_whose_round_was_given_up_lets_the_others_go_first(tmp_path, monkeypatch):
+    harness = harness_with(tmp_path, "a", "b")
+    dirtiest, other = write(harness, "a"), write(harness, "b", rounds=2)
+    build_map, tried = Round.build_map, []
+
+    def given_up(this):
+        tried.append(this)
+        if len(tried) == 1:
+            raise CleaningStopped("the log was cut")
+        return build_map(this)
+
+    monkeypatch.setattr(Round, "build_map", given_up)
+    cleaner = cleaner_of(harness)
+    done = [
+        (await cleaner.clean_dirtiest(), is_compacted(dirtiest), is_compacted(other))
+        for _ in range(3)
+    ]
+    assert done == [(False, False, False), (True, False, True), (True, True, True)]
