@@ -7,6 +7,7 @@ Its sdist leaves them out, so they are those of a checkout: `--sources FOLDER` w
 from __future__ import annotations
 
 import os
+import re
 import shutil
 from collections.abc import Iterable
 from pathlib import Path
@@ -37,6 +38,8 @@ USERS = {"admin": "admin", "test": "test", "test2": "test2"}
 # As its docker/scripts/start-kafka.sh has them.
 SETTINGS = {**listeners.OF_ALL, "num.partitions": "2"}
 RUN_SECONDS_MAX = 2400
+# Parameters that it draws anew in each run, behind the number of the case.
+DRAWN = re.compile(r"(_with_random_subscriptions_and_changes\[\d+)-\d+-\d+\]")
 
 
 def run(kind: str, work: Path, only: Iterable[str] = ()) -> dict[str, str]:
@@ -56,7 +59,8 @@ def run(kind: str, work: Path, only: Iterable[str] = ()) -> dict[str, str]:
             "SUITE_PORTS": ",".join(str(ports.port(name, BROKER)) for name in PROTOCOLS),
         }
         options = ("--timeout=600", f"--docker-image=kafka:{KAFKA_VERSION}", "--no-pull", "tests")
-        return python_tests.pytest(python, folder, work, environ, options, only, RUN_SECONDS_MAX)
+        states = python_tests.pytest(python, folder, work, environ, options, only, RUN_SECONDS_MAX)
+        return {DRAWN.sub(r"\1]", name): state for name, state in states.items()}
 
 
 def _copy(work: Path) -> Path:
