@@ -97,8 +97,7 @@ class CoordinatorLoader(Generic[R]):
         marker = read_end_marker(batch)
         if marker is not None:
             for ended in self._pending.end(batch.producer_id, marker.is_commit):
-                offset, _, place, (key, value) = ended
-                self._last[place] = (offset, key, value)
+                self._last[ended.key] = (ended.offset, *ended.value)
 
     def replay_into(self, shard: CoordinatorShard[R], take_rows: TakeRows | None = None) -> None:
         """Gives `shard`, which is empty, the state that the log has led to; `take_rows` instead of decoding and
@@ -113,10 +112,10 @@ class CoordinatorLoader(Generic[R]):
             some = rows[start : start + ROWS_AT_ONCE]
             take([row for row in some if row[2] is not None] if self._compacted else some)
             self._long_lived.add(ROWS_AT_ONCE)
-        for offset, producer, _, (key, value) in self._pending:
-            record = self._serde.decode(key, value)
+        for pending in self._pending:
+            record = self._serde.decode(*pending.value)
             if record is not None:
-                shard.replay(offset, record, producer)
+                shard.replay(pending.offset, record, pending.producer)
 
     def _replaying(self, shard: CoordinatorShard[R]) -> TakeRows:
         decode, replay = self._serde.decode, shard.replay

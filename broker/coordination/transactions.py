@@ -17,29 +17,34 @@ V = TypeVar("V")
 
 
 class PendingRecord(NamedTuple, Generic[K, V]):
-    """A record whose transaction is open, and where in the log it stands."""
+    """A record whose transaction is open, where in the log it stands, and what it and its key weigh."""
 
     offset: int
     producer: Producer
     key: K
     value: V
+    weight: int
+    key_weight: int
 
 
 class PendingTransactions(Generic[K, V]):
     """At most one record for each producer and key, the last; as many as the log holds of open transactions.
 
-    `part_of` says what a key is counted by in `parts`, `weigh` what a record adds to `weight`.
+    `part_of` says what a key is counted by in `parts`, `weigh` what a record adds to `weight`, `weigh_key` what it adds
+    to `key_weight`.
     """
 
     def __init__(
         self,
         part_of: Callable[[K], Hashable] = lambda _key: None,
         weigh: Callable[[V], int] = lambda _value: 0,
+        weigh_key: Callable[[K], int] = lambda _key: 0,
     ) -> None:
         self._part_of = part_of
         self._weigh = weigh
+        self._weigh_key = weigh_key
         # Of all records.
-        self.weight = 0
+        self.weight = self.key_weight = 0
         # How many keys have records, by part.
         self.parts = Counter[Hashable]()
         self._by_key: dict[K, dict[int, PendingRecord[K, V]]] = {}
@@ -74,8 +79,10 @@ class PendingTransactions(Generic[K, V]):
             records = self._by_key[key] = {}
             self.parts[self._part_of(key)] += 1
         before = records.get(producer.id)
-        self.weight += self._weigh(value) - (0 if before is None else self._weigh(before.value))
-        records[producer.id] = PendingRecord(offset, producer, key, value)
+        weight, key_weight = self._weigh(value), self._weigh_key(key)
+        self.weight += weight - (0 if before is None else before.weight)
+        self.key_weight += key_weight - (0 if before is None else before.key_weight)
+        records[producer.id] = PendingRecord(offset, producer, key, value, weight, key_weight)
         self._keys.setdefault(producer.id, {})[key] = None
 
     def supersede(self, key: K, offset: int) -> None:
@@ -101,7 +108,8 @@ class PendingTransactions(Generic[K, V]):
     def _remove(self, key: K, producer_id: int) -> PendingRecord[K, V]:
         pending = self._by_key[key]
         record = pending.pop(producer_id)
-        self.weight -= self._weigh(record.value)
+        self.weight -= record.weight
+        self.key_weight -= record.key_weight
         if not pending:
             del self._by_key[key]
             part = self._part_of(key)

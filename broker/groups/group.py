@@ -13,6 +13,7 @@ from enum import Enum
 from broker.groups.member import Member, Protocols, size_of
 from broker.groups.memory import PENDING_BYTES, Account
 from broker.groups.subscription import CONSUMER_PROTOCOL, subscribed_topics
+from node.text_memory import text_bytes
 from wire.errors import ErrorCode, KafkaError
 
 GENERATION_MAX = 0x7FFFFFFF
@@ -268,4 +269,4 @@ class ClassicGroup:
 
 def pending_bytes(member_id: str) -> int:
     """What a pending member takes in memory, about."""
-    return PENDING_BYTES + len(member_id)
+    return PENDING_BYTES + text_bytes(member_id)

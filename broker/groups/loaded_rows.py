@@ -57,12 +57,15 @@ class LoadedRows:
     def _store(self) -> None:
         values = decode_offset_commit_values(self._values)
         size, partition_of = _PARTITION.size, _PARTITION.unpack_from
+        new = 0
         for place, key, value in zip(self._places, self._keys, values, strict=True):
             partition = partition_of(key, len(key) - size)[0]
             before = place.get(partition)
             place[partition] = value
+            new += before is None
             if value.metadata or before is not None:
                 self._shard.store.note_metadata(before, value)
+        self._shard.store.note_offsets(new)
         self._places.clear()
         self._keys.clear()
         self._values.clear()

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from broker.coordination.shard import ResponseToken
 from broker.groups.memory import MEMBER_BYTES
+from node.text_memory import text_bytes
 
 Protocols = tuple[tuple[str, bytes], ...]
 """Assignors a member supports, the preferred first, each with the member's metadata for it."""
@@ -52,9 +53,9 @@ class Member:
     @property
     def held_bytes(self) -> int:
         """What the member takes in memory, about."""
-        texts = len(self.id) + len(self.client_id) + len(self.client_host)
+        texts = (self.id, self.client_id, self.client_host, self.instance_id or "")
         said = size_of(self.protocols) + len(self.assignment)
-        return MEMBER_BYTES + texts + len(self.instance_id or "") + said
+        return MEMBER_BYTES + sum(map(text_bytes, texts)) + said
 
     def metadata(self, protocol: str) -> bytes:
         """What this member said for `protocol`, which it supports."""

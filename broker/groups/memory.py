@@ -1,14 +1,17 @@
 """How much memory the groups of a broker take, about, and for whom; so that there is an end to it.
 
-Each shard counts what its members say and are assigned, what its patterns match and what was committed beside offsets.
-Whoever would take more is refused, and no one principal has more than half. What was loaded counts for nobody in
-particular, as records do not tell. Kafka has no such bound.
+Each shard counts what its members say and are assigned, what its patterns match, which groups and offsets it knows, and
+what was committed beside offsets. Whoever would take more is refused, and no one principal's members have more than
+half. What was loaded counts for nobody in particular, as records do not tell. Kafka has no such bound.
 """
 
 from __future__ import annotations
 
 from collections import Counter
+from typing import TypeVar
 from weakref import WeakSet
+
+from node.text_memory import text_bytes
 
 # Of all groups of a broker: 20,000 members with subscriptions and assignments of 4 KiB are less.
 GROUPS_BYTES_MAX = 128 << 20
@@ -16,6 +19,15 @@ GROUPS_BYTES_MAX = 128 << 20
 PRINCIPAL_BYTES_MAX = GROUPS_BYTES_MAX // 2
 # Of metadata that clients commit with their offsets: half a million of them with a host name each are less.
 OFFSET_METADATA_BYTES_MAX = 64 << 20
+
+# Of all groups and offsets that a broker knows, ids included, whether a group has members or not: 300,000 groups with an
+# offset each are less, and so are two million offsets of a few groups.
+KNOWN_BYTES_MAX = 512 << 20
+
+# What a group costs beside its id, in each of the places where it is known; a topic of its offsets, and an offset.
+GROUP_BYTES = 1_024
+TOPIC_BYTES = 256
+OFFSET_BYTES = 256
 
 # What a member costs beside what it says, its timers included; one that has no more than an id; a partition that is
 # somebody's; a name in what a pattern matches.
@@ -28,6 +40,19 @@ MemberKey = tuple[str, str]
 """Group and member id."""
 
 
+V = TypeVar("V")
+
+
+def group_bytes(group_id: str) -> int:
+    """Returns what a group takes in one of the places where it is known, about."""
+    return GROUP_BYTES + text_bytes(group_id)
+
+
+def topic_bytes(topic: str) -> int:
+    """Returns what a topic of a group's offsets takes beside the offsets, about."""
+    return TOPIC_BYTES + text_bytes(topic)
+
+
 class Account:
     """What one shard holds."""
 
@@ -38,6 +63,8 @@ class Account:
         self.bytes = 0
         self.by_principal = Counter[str]()
         self.offset_metadata_bytes = self.pending_metadata_bytes = 0
+        # Of groups, of their offsets, and of offsets of open transactions.
+        self.known_bytes = self.pending_known_bytes = 0
 
     def owned_by(self, member: MemberKey, principal: str) -> None:
         """Who is asking for a new member: what it takes from now on counts for that principal."""
@@ -68,9 +95,37 @@ class Account:
         """The same of what is committed with offsets."""
         return more <= 0 or self._memory.metadata_fits(more)
 
+    def known_room(self) -> int:
+        """Returns how many bytes more of groups and offsets the broker has room for; none, or less, when it is full."""
+        return self._memory.known_room()
+
     def close(self) -> None:
         """The shard is gone."""
         self._memory.accounts.discard(self)
+
+
+class ByGroup(dict[str, V]):
+    """Values by group id, of which each group counts in an account as long as it is there."""
+
+    def __init__(self, account: Account) -> None:
+        super().__init__()
+        self._account = account
+
+    def __setitem__(self, group_id: str, value: V) -> None:
+        if group_id not in self:
+            self._account.known_bytes += group_bytes(group_id)
+        super().__setitem__(group_id, value)
+
+    def __delitem__(self, group_id: str) -> None:
+        super().__delitem__(group_id)
+        self._account.known_bytes -= group_bytes(group_id)
+
+    def take(self, group_id: str) -> V | None:
+        """Removes a group, and returns its value; None if it is not there."""
+        value = self.get(group_id)
+        if value is not None:
+            del self[group_id]
+        return value
 
 
 class GroupMemory:
@@ -88,3 +143,7 @@ class GroupMemory:
     def metadata_fits(self, more: int) -> bool:
         used = sum(one.offset_metadata_bytes + one.pending_metadata_bytes for one in self.accounts)
         return used + more <= OFFSET_METADATA_BYTES_MAX
+
+    def known_room(self) -> int:
+        used = sum(one.known_bytes + one.pending_known_bytes for one in self.accounts)
+        return KNOWN_BYTES_MAX - used

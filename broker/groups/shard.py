@@ -25,7 +25,7 @@ from broker.groups.group import ClassicGroup, GroupState
 from broker.groups.joining import Join
 from broker.groups.limits import GroupLimits
 from broker.groups.loaded import restore_group
-from broker.groups.memory import Account, GroupMemory
+from broker.groups.memory import Account, ByGroup, GroupMemory
 from broker.groups.operation import (
     Answer,
     GroupOperation,
@@ -54,7 +54,7 @@ from wire.records.consumer_groups import ConsumerGroupMetadataKey
 from wire.records.groups import GroupMetadataKey, GroupMetadataValue
 from wire.schema import Message
 
-S = GroupState
+S, E = GroupState, ErrorCode
 
 _EXPIRY = TimerKey(Timer.EXPIRY)
 _WALK = TimerKey(Timer.WALK)
@@ -79,7 +79,7 @@ class GroupCoordinatorShard:
         self.store = GroupStore(self.account)
         self.limits = limits
         self._knows_topic = knows_topic
-        self.groups: dict[str, ClassicGroup] = {}
+        self.groups = ByGroup[ClassicGroup](self.account)
         self._timers: Timers[TimerKey] = Timers()
         self._effects: Effects[GroupRecord] = Effects()
         # Writes whose commit somebody awaits.
@@ -182,10 +182,9 @@ class GroupCoordinatorShard:
             self._effects.writes.append(Succession(consumer.id, records))
         group = self.groups.get(request.group_id)
         if group is None:
-            if request.member_id:
-                self._respond(
-                    join.token, join_error(ErrorCode.UNKNOWN_MEMBER_ID, request.member_id)
-                )
+            if request.member_id or not self.store.has_room_for(request.group_id):
+                code = E.UNKNOWN_MEMBER_ID if request.member_id else E.GROUP_MAX_SIZE_REACHED
+                self._respond(join.token, join_error(code, request.member_id))
                 return
             group = ClassicGroup(request.group_id, at.now_ms, account=self.account)
             self.groups[group.id] = group
@@ -255,6 +254,7 @@ class GroupCoordinatorShard:
         self, given: ConsumerHeartbeat, at: Instant
     ) -> Result[GroupRecord, ConsumerGroupHeartbeatResponse]:
         """A member of the consumer protocol; its first makes a consumer group of a classic one. Raises KafkaError."""
+        self.store.check_room_for(given.request.group_id)
         classic = self.groups.get(given.request.group_id)
         result = self.consumers.heartbeat(given, classic, at)
         self._upgrade = None if classic is None else (classic, at)
@@ -423,7 +423,7 @@ class GroupCoordinatorShard:
     def _give_up_succession(self, group_id: str, code: ErrorCode, at: Instant) -> None:
         """The consumer group is still in the log: a classic one would hide it, and begin its epochs anew."""
         events.GROUP_METADATA_WRITE_FAILED.log(log, group=group_id, error=code.name)
-        if group_id in self.store.consumer_groups and (group := self.groups.pop(group_id, None)):
+        if group_id in self.store.consumer_groups and (group := self.groups.take(group_id)):
             rebalance.close(self._operation(group, at), code)
 
     # -- time
@@ -497,4 +497,4 @@ class GroupCoordinatorShard:
         """A group that somebody asked for and left again, before anything was written of it."""
         never_led = group.state is S.EMPTY and not group.pending and group.generation == 0
         if never_led and group.id not in self.store.groups:
-            self.groups.pop(group.id, None)
+            self.groups.take(group.id)

@@ -15,9 +15,16 @@ from typing import cast
 from broker.coordination.shard import Producer
 from broker.coordination.transactions import PendingTransactions
 from broker.groups.consumer.group import ConsumerGroup
-from broker.groups.memory import Account
+from broker.groups.memory import (
+    OFFSET_BYTES,
+    Account,
+    ByGroup,
+    group_bytes,
+    topic_bytes,
+)
 from broker.groups.records import GroupKey, GroupRecord, GroupValue
-from wire.errors import ErrorCode
+from node.text_memory import text_bytes
+from wire.errors import ErrorCode, KafkaError
 from wire.records.consumer_groups import ConsumerGroupKey, ConsumerGroupValue
 from wire.records.groups import (
     GroupMetadataKey,
@@ -41,13 +48,13 @@ class GroupStore:
 
     def __init__(self, account: Account | None = None) -> None:
         self.account = Account() if account is None else account
-        self.groups: dict[str, GroupMetadataValue] = {}
-        self.consumer_groups: dict[str, ConsumerGroup] = {}
-        self.offsets: dict[str, Offsets] = {}
+        self.groups = ByGroup[GroupMetadataValue](self.account)
+        self.consumer_groups = ByGroup[ConsumerGroup](self.account)
+        self.offsets = ByGroup[Offsets](self.account)
         # Groups without a record whose last offset was removed: they are listed until they expire or are deleted.
-        self.emptied: set[str] = set()
+        self.emptied = ByGroup[bool](self.account)
         self._pending = PendingTransactions[_PendingKey, GroupRecord](
-            itemgetter(0), _metadata_bytes
+            itemgetter(0), _metadata_bytes, _known_bytes
         )
 
     def replay(self, offset: int, record: GroupRecord, producer: Producer | None = None) -> None:
@@ -55,15 +62,20 @@ class GroupStore:
         if producer is None:
             if self._pending.keys and isinstance(record.key, OffsetCommitKey):
                 self._pending.supersede(_hashable(record.key), offset)
+                self._note_pending()
             self._apply(record)
         else:
             self._pending.add(offset, producer, _hashable(record.key), record)
-            self.account.pending_metadata_bytes = self._pending.weight
+            self._note_pending()
 
     def complete_transaction(self, producer: Producer, is_commit: bool) -> None:
         for pending in self._pending.end(producer.id, is_commit):
             self._apply(pending.value)
+        self._note_pending()
+
+    def _note_pending(self) -> None:
         self.account.pending_metadata_bytes = self._pending.weight
+        self.account.pending_known_bytes = self._pending.key_weight
 
     def _apply(self, record: GroupRecord) -> None:
         key, value = record
@@ -71,29 +83,41 @@ class GroupStore:
             if isinstance(value, OffsetCommitValue):
                 try:
                     partitions = self.offsets[key.group][key.topic]
-                    before = partitions.get(key.partition)
-                    if value.metadata or before is not None:
-                        self.note_metadata(before, value)
-                    partitions[key.partition] = value
                 except KeyError:
-                    self.note_metadata(None, value)
-                    topics = self.offsets.setdefault(key.group, {})
-                    topics.setdefault(key.topic, {})[key.partition] = value
-                    self.emptied.discard(key.group)
+                    partitions = self._new_topic(key)
+                before = partitions.get(key.partition)
+                if before is None:
+                    self.note_offsets(1)
+                if value.metadata or before is not None:
+                    self.note_metadata(before, value)
+                partitions[key.partition] = value
             else:
                 self._remove_offset(key)
         elif not isinstance(key, GroupMetadataKey):
             self._apply_to_consumer_group(key, value)
         else:
-            self.emptied.discard(key.group)
+            self.emptied.take(key.group)
             if isinstance(value, GroupMetadataValue):
                 self.groups[key.group] = value
             else:
-                self.groups.pop(key.group, None)
+                self.groups.take(key.group)
+
+    def _new_topic(self, key: OffsetCommitKey) -> dict[int, OffsetCommitValue]:
+        """Returns where the first offset of a group and topic goes."""
+        if key.group not in self.offsets:
+            self.offsets[key.group] = {}
+            self.emptied.take(key.group)
+        self.account.known_bytes += topic_bytes(key.topic)
+        partitions = self.offsets[key.group][key.topic] = {}
+        return partitions
+
+    def note_offsets(self, more: int) -> None:
+        """Counts so many offsets, of partitions that had none."""
+        self.account.known_bytes += OFFSET_BYTES * more
 
     def note_metadata(self, before: OffsetCommitValue | None, after: OffsetCommitValue) -> None:
         """Counts what is committed with an offset that takes the place of another."""
-        more = len(after.metadata) - (0 if before is None else len(before.metadata))
+        more = text_bytes(after.metadata) - (0 if before is None else text_bytes(before.metadata))
         self.account.offset_metadata_bytes += more
 
     def _apply_to_consumer_group(self, key: ConsumerGroupKey, value: GroupValue | None) -> None:
@@ -103,7 +127,7 @@ class GroupStore:
             if value is None:
                 return
             group = self.consumer_groups[key.group_id] = ConsumerGroup(key.group_id)
-            self.emptied.discard(key.group_id)
+            self.emptied.take(key.group_id)
         before = group.held_bytes
         group.apply(key, cast("ConsumerGroupValue | None", value))
         member = (key.group_id, getattr(key, "member_id", ""))
@@ -118,13 +142,18 @@ class GroupStore:
         topics = self.offsets.get(key.group, {})
         partitions = topics.get(key.topic, {})
         removed = partitions.pop(key.partition, None)
-        if removed is not None:
-            self.account.offset_metadata_bytes -= len(removed.metadata)
+        if removed is None:
+            return
+        self.note_offsets(-1)
+        self.account.offset_metadata_bytes -= text_bytes(removed.metadata)
         if not partitions:
-            topics.pop(key.topic, None)
-        had_offsets = not topics and self.offsets.pop(key.group, None) is not None
-        if had_offsets and key.group not in self.groups and key.group not in self.consumer_groups:
-            self.emptied.add(key.group)
+            del topics[key.topic]
+            self.account.known_bytes -= topic_bytes(key.topic)
+        if topics:
+            return
+        del self.offsets[key.group]
+        if key.group not in self.groups and key.group not in self.consumer_groups:
+            self.emptied[key.group] = True
 
     def offset(self, group_id: str, topic: str, partition: int) -> OffsetCommitValue | None:
         return self.offsets.get(group_id, {}).get(topic, {}).get(partition)
@@ -191,6 +220,19 @@ class GroupStore:
             if (value := partitions.get(partition)) is not None:
                 yield partition, value
 
+    def has_room_for(self, group_id: str) -> bool:
+        """Whether the broker has room for the group, be it that it knows the group already."""
+        return self.knows(group_id) or group_bytes(group_id) <= self.account.known_room()
+
+    def check_room_for(self, group_id: str) -> None:
+        """Raises KafkaError: GROUP_MAX_SIZE_REACHED: as `has_room_for`."""
+        if not self.has_room_for(group_id):
+            raise KafkaError(
+                ErrorCode.GROUP_MAX_SIZE_REACHED,
+                "The groups and offsets of this broker take as much memory as they may: delete groups that are not in "
+                "use, or use the id of one that exists.",
+            )
+
     def knows(self, group_id: str) -> bool:
         return (
             group_id in self.groups
@@ -202,8 +244,8 @@ class GroupStore:
 
 
 class OffsetsRoom:
-    """Decides for each offset of a commit, in their order, whether the broker has room: for its metadata, and, given
-    the `producer_id` of a transaction, for one more offset of that.
+    """Decides for each offset of a commit, in their order, whether the broker has room: for its metadata, for one that
+    is new, and, given the `producer_id` of a transaction, for one more offset of that.
     """
 
     def __init__(self, store: GroupStore, group_id: str, producer_id: int | None = None) -> None:
@@ -212,22 +254,36 @@ class OffsetsRoom:
         self._producer_id = producer_id
         self._taken = 0
         self._new = 0
+        # What is left for new offsets; it is found out when there is one.
+        self._known_room: int | None = None
 
     def refusal(self, topic: str, partition: int, metadata: str) -> ErrorCode:
         """Returns NONE, or the error code of an offset for which there is no room."""
-        if metadata and not self._metadata_fits(topic, partition, metadata):
-            return ErrorCode.OFFSET_METADATA_TOO_LARGE
+        store, before = self._store, self._store.offset(self._group_id, topic, partition)
         if self._producer_id is None:
-            return ErrorCode.NONE
-        if not self._store.pends(self._producer_id, self._group_id, topic, partition):
-            if self._new >= PENDING_OFFSETS_MAX - self._store.pending_count(self._producer_id):
+            is_new = before is None
+        else:
+            is_new = not store.pends(self._producer_id, self._group_id, topic, partition)
+            if is_new and self._new >= PENDING_OFFSETS_MAX - store.pending_count(self._producer_id):
                 return ErrorCode.INVALID_COMMIT_OFFSET_SIZE
+        more = _offset_bytes(self._group_id, topic) if is_new else 0
+        if is_new and more > self._room_left():
+            return ErrorCode.INVALID_COMMIT_OFFSET_SIZE
+        if metadata and not self._metadata_fits(before, metadata):
+            return ErrorCode.OFFSET_METADATA_TOO_LARGE
+        if is_new:
             self._new += 1
+            self._known_room = self._room_left() - more
         return ErrorCode.NONE
 
-    def _metadata_fits(self, topic: str, partition: int, metadata: str) -> bool:
-        before = self._store.offset(self._group_id, topic, partition)
-        more = self._taken + len(metadata) - (0 if before is None else len(before.metadata))
+    def _room_left(self) -> int:
+        if self._known_room is None:
+            self._known_room = self._store.account.known_room()
+        return self._known_room
+
+    def _metadata_fits(self, before: OffsetCommitValue | None, metadata: str) -> bool:
+        more = self._taken + text_bytes(metadata)
+        more -= 0 if before is None else text_bytes(before.metadata)
         if not self._store.account.metadata_fits(more):
             return False
         self._taken = more
@@ -235,7 +291,17 @@ class OffsetsRoom:
 
 
 def _metadata_bytes(record: GroupRecord) -> int:
-    return len(record.value.metadata) if isinstance(record.value, OffsetCommitValue) else 0
+    return text_bytes(record.value.metadata) if isinstance(record.value, OffsetCommitValue) else 0
+
+
+def _known_bytes(key: _PendingKey) -> int:
+    """Returns what a record of an open transaction takes: each has names of its own, which came with its request."""
+    return _offset_bytes(str(key[0]), str(key[1])) if len(key) == 3 else OFFSET_BYTES
+
+
+def _offset_bytes(group_id: str, topic: str) -> int:
+    """Returns what an offset takes at the most: where it is the first of its group and topic."""
+    return group_bytes(group_id) + topic_bytes(topic) + OFFSET_BYTES
 
 
 def _hashable(key: GroupKey) -> _PendingKey:

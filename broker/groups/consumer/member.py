@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from enum import IntEnum
 
 from broker.groups.memory import MEMBER_BYTES, PARTITION_BYTES
+from node.text_memory import text_bytes
 from wire.records.consumer_groups import (
     ClassicMemberMetadata,
     ConsumerGroupCurrentMemberAssignmentValue,
@@ -75,7 +76,7 @@ class ConsumerMember:
     @property
     def bytes(self) -> int:
         """What the member said of itself, about."""
-        size = sum(map(len, self.subscribed_names)) + len(self.regex)
+        size = sum(map(text_bytes, self.subscribed_names)) + text_bytes(self.regex)
         if self.classic is not None:
             size += sum(
                 len(one.name) + len(one.metadata) for one in self.classic.supported_protocols
@@ -87,7 +88,7 @@ class ConsumerMember:
         """What the member takes in memory, about."""
         texts = (self.id, self.client_id, self.client_host, self.instance_id, self.rack_id)
         owned = sum(map(len, self.assigned.values())) + sum(map(len, self.revoking.values()))
-        said = self.bytes + sum(len(text) for text in texts if text is not None)
+        said = self.bytes + sum(text_bytes(text) for text in texts if text is not None)
         return MEMBER_BYTES + said + PARTITION_BYTES * owned
 
     def is_reconciled_to(self, assignment_epoch: int) -> bool:

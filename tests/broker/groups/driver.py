@@ -13,13 +13,21 @@ from broker.groups.consumer.topics import Topic
 from broker.groups.group import pending_bytes
 from broker.groups.joining import Join
 from broker.groups.limits import GroupLimits
-from broker.groups.memory import NAME_BYTES, PARTITION_BYTES, GroupMemory
+from broker.groups.memory import (
+    NAME_BYTES,
+    OFFSET_BYTES,
+    PARTITION_BYTES,
+    GroupMemory,
+    group_bytes,
+    topic_bytes,
+)
 from broker.groups.operation import GroupWrite
 from broker.groups.records import GroupRecord
 from broker.groups.shard import GroupCoordinatorShard
 from broker.groups.store import GroupStore
 from broker.metadata.topic_patterns import compiled
 from node.runtime.deferred import Result
+from node.text_memory import text_bytes
 from wire.errors import ErrorCode, KafkaError
 from wire.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
@@ -433,14 +441,26 @@ class Driver:
                 of_consumer += len(regex) + NAME_BYTES * len(resolved.topics)
         return of_classic + of_consumer
 
+    def known_bytes(self) -> int:
+        """What is known of groups and offsets, counted anew."""
+        store = self.shard.store
+        places = (self.shard.groups, store.groups, store.consumer_groups, store.offsets)
+        found = sum(group_bytes(group_id) for one in (*places, store.emptied) for group_id in one)
+        for topics in store.offsets.values():
+            found += sum(map(topic_bytes, topics)) + OFFSET_BYTES * sum(map(len, topics.values()))
+        return found
+
     def check_account(self) -> None:
         account, store = self.shard.account, self.shard.store
         assert account.bytes == self.held_bytes()
         assert sum(account.by_principal.values()) <= account.bytes
         texts = [
-            len(value.metadata) for group in store.offsets for *_, value in store.offsets_of(group)
+            text_bytes(value.metadata)
+            for group in store.offsets
+            for *_, value in store.offsets_of(group)
         ]
         assert account.offset_metadata_bytes == sum(texts)
+        assert account.known_bytes == self.known_bytes()
         members = {
             (group.id, member_id)
             for groups in (self.shard.groups, store.consumer_groups)
