@@ -12,6 +12,7 @@ COMPILED = (
     "log.batches.slice_copies",
     "log.compaction.offset_map",
     "wire.codec.native",
+    "wire.java_hash",
 )
 
 extensions = cythonize(

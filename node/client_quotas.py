@@ -12,6 +12,7 @@ import math
 from collections.abc import Callable, Mapping
 from typing import Generic, TypeVar
 
+from node.text_memory import text_bytes
 from node.token_bucket import TokenBucket
 from wire.transport.rate import Rate, Windows
 
@@ -24,6 +25,8 @@ Owner = tuple[str, str]
 IDLE_SECONDS = 3600.0
 # Clients may call themselves anything: the one that was quiet for the longest is forgotten. About 2 KB each.
 OWNERS_MAX = 10_000
+# Of all their names, which may have 32,767 bytes each: those of so many clients have 400.
+NAMES_BYTES_MAX = 4 << 20
 
 T = TypeVar("T")
 
@@ -37,6 +40,7 @@ class ClientLimits(Generic[T]):
         self._limits: Mapping[Entity, float] = {}
         # The one used last at the end.
         self._used: dict[Owner, tuple[T, float]] = {}
+        self._names_bytes = 0
         # Whether there is a quota for anybody.
         self.is_set = False
 
@@ -50,6 +54,7 @@ class ClientLimits(Generic[T]):
         self.is_set = bool(limits)
         if not limits:
             self._used.clear()
+            self._names_bytes = 0
 
     def limit_of(self, user: str, client_id: str) -> tuple[Owner, float] | None:
         """Returns the owner of the quota that applies to a client, and its limit; None without one. A limit of
@@ -68,6 +73,7 @@ class ClientLimits(Generic[T]):
         measure = self._measure() if kept is None else kept[0]
         self._used[owner] = (measure, now)
         if kept is None:
+            self._names_bytes += _names_bytes(owner)
             self._forget(now)
         return measure
 
@@ -75,9 +81,11 @@ class ClientLimits(Generic[T]):
         """The idle, and who is too many."""
         while self._used:
             oldest, (_, used_at) = next(iter(self._used.items()))
-            if len(self._used) <= self._owners_max and now - used_at < IDLE_SECONDS:
+            are_few = len(self._used) <= self._owners_max and self._names_bytes <= NAMES_BYTES_MAX
+            if are_few and now - used_at < IDLE_SECONDS:
                 return
             del self._used[oldest]
+            self._names_bytes -= _names_bytes(oldest)
 
 
 class ClientQuota(ClientLimits[Rate]):
@@ -158,6 +166,10 @@ class ConnectionQuota(ClientLimits[Rate]):
         if delay:
             rate.record(-1, now)
         return delay
+
+
+def _names_bytes(owner: Owner) -> int:
+    return sum(map(text_bytes, owner))
 
 
 def _candidates(user: str, client_id: str) -> tuple[tuple[Entity, Owner], ...]:

@@ -236,6 +236,11 @@ TABLE = {
         Limit(
             "partitions of all", "broker.fetching.sessions:PARTITIONS_MAX", "fetches without one"
         ),
+        Limit(
+            "bytes of a topic's name",
+            "broker.fetching.sessions:NAME_BYTES_MAX",
+            "fetches without one",
+        ),
     ],
     "Groups and transactions": [
         Limit("members of a classic group", "group.max.size", "GROUP_MAX_SIZE_REACHED", ERRORS),
@@ -289,6 +294,12 @@ TABLE = {
             ERRORS,
         ),
         Limit(
+            "bytes of all groups and offsets that a broker knows, ids included",
+            "broker.groups.memory:KNOWN_BYTES_MAX",
+            "GROUP_MAX_SIZE_REACHED, INVALID_COMMIT_OFFSET_SIZE",
+            ERRORS,
+        ),
+        Limit(
             "bytes of an offset's metadata",
             "offset.metadata.max.bytes",
             "OFFSET_METADATA_TOO_LARGE",
@@ -304,6 +315,12 @@ TABLE = {
             "offsets of a transaction, in a partition of __consumer_offsets",
             "broker.groups.store:PENDING_OFFSETS_MAX",
             "INVALID_COMMIT_OFFSET_SIZE",
+            ERRORS,
+        ),
+        Limit(
+            "bytes of all transactional ids of a broker and their partitions",
+            "broker.transactions.memory:TRANSACTIONS_BYTES_MAX",
+            "POLICY_VIOLATION",
             ERRORS,
         ),
         Limit(
@@ -330,6 +347,11 @@ TABLE = {
         Limit(
             "clients that are remembered, by quota",
             "node.client_quotas:OWNERS_MAX",
+            "the quiet are forgotten",
+        ),
+        Limit(
+            "bytes of their names, by quota",
+            "node.client_quotas:NAMES_BYTES_MAX",
             "the quiet are forgotten",
         ),
         Limit(
@@ -360,6 +382,11 @@ TABLE = {
         Limit(
             "clients that push",
             "broker.telemetry.clients:CLIENTS_MAX",
+            "the most silent are forgotten",
+        ),
+        Limit(
+            "bytes of what they say of themselves",
+            "broker.telemetry.clients:LABELS_BYTES_MAX",
             "the most silent are forgotten",
         ),
         Limit(

@@ -2,21 +2,7 @@
 
 from __future__ import annotations
 
-import struct
-from collections.abc import Iterator
-
-
-def java_hash(text: str) -> int:
-    """`String.hashCode()`: over UTF-16 code units, in signed 32 bits."""
-    value = 0
-    for unit in text.encode() if text.isascii() else _utf16_units(text):
-        value = (31 * value + unit) & 0xFFFFFFFF
-    return value - (1 << 32) if value >= 1 << 31 else value
-
-
-def _utf16_units(text: str) -> Iterator[int]:
-    for (unit,) in struct.iter_unpack(">H", text.encode("utf-16-be", "surrogatepass")):
-        yield unit
+from wire.java_hash import java_hash
 
 
 def partition_for(key: str, partition_count: int) -> int:

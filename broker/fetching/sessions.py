@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from broker.fetching.fetch import Fetch, FetchReader
 from broker.fetching.slots import Slot, SlotKey
 from node.runtime.steps import Steps
+from node.text_memory import text_bytes
 from wire.errors import ErrorCode, KafkaError
 from wire.messages.fetch import FetchRequest, FetchTopic, ForgottenTopic
 from wire.primitives import NIL_UUID
@@ -27,6 +28,8 @@ EVICTION_IDLE_SECONDS = 120.0
 # Partitions of all sessions together, some 400 bytes each: 80 MB, as one client may open so many. Both followers of
 # 50,000 partitions and two consumers that read all of them fit; more fetch without a session. Kafka has no bound here.
 PARTITIONS_MAX = 200_000
+# Of a name: no topic has a longer one, and each partition of a session may have a name of its own.
+NAME_BYTES_MAX = 255
 
 
 def next_epoch(epoch: int) -> int:
@@ -127,8 +130,11 @@ class FetchSession:
 
     def reserve_for(self, topics: Iterable[FetchTopic]) -> bool:
         """Takes room for what is new to the session; False where it does not fit. What is not new is looked at only
-        where all would not fit.
+        where all would not fit. Names that are too long for a topic never fit.
         """
+        topics = list(topics)
+        if has_long_names(topics):
+            return False
         count = sum(len(topic.partitions) for topic in topics)
         if not self.room.has(count):
             count = sum(
@@ -173,6 +179,11 @@ class FetchSession:
             self.current_fetch.release()
         if self.on_close is not None:
             self.on_close()
+
+
+def has_long_names(topics: Iterable[FetchTopic]) -> bool:
+    """Whether some are too long to be remembered."""
+    return any(text_bytes(topic.topic) > NAME_BYTES_MAX for topic in topics)
 
 
 def _name(topic: FetchTopic) -> str | bytes:

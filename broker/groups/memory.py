@@ -20,9 +20,9 @@ PRINCIPAL_BYTES_MAX = GROUPS_BYTES_MAX // 2
 # Of metadata that clients commit with their offsets: half a million of them with a host name each are less.
 OFFSET_METADATA_BYTES_MAX = 64 << 20
 
-# Of all groups and offsets that a broker knows, ids included, whether a group has members or not: 300,000 groups with an
-# offset each are less, and so are two million offsets of a few groups.
-KNOWN_BYTES_MAX = 512 << 20
+# Of all groups and offsets that a broker knows, ids included, whether a group has members or not: 150,000 groups with
+# an offset each are less, and so are a million offsets of larger groups.
+KNOWN_BYTES_MAX = 256 << 20
 
 # What a group costs beside its id, in each of the places where it is known; a topic of its offsets, and an offset.
 GROUP_BYTES = 1_024

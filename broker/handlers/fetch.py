@@ -27,7 +27,13 @@ from broker.fetching.fetch import (
 )
 from broker.fetching.old_formats import FIRST_FETCH_VERSION_OF_BATCHES, down_converted, stored_bytes
 from broker.fetching.replica_selection import Client
-from broker.fetching.sessions import FINAL_EPOCH, INITIAL_EPOCH, NO_SESSION, FetchSession
+from broker.fetching.sessions import (
+    FINAL_EPOCH,
+    INITIAL_EPOCH,
+    NO_SESSION,
+    FetchSession,
+    has_long_names,
+)
 from broker.fetching.slots import Slot, SlotKey
 from broker.handlers.context import Context
 from broker.metadata.endpoints import leader_endpoints
@@ -338,6 +344,8 @@ def _open_session(
     request: FetchRequest, ctx: Context, call: Call, terms: FetchTerms
 ) -> FetchSession | None:
     sessions = ctx.fetch_sessions
+    if has_long_names(request.topics):
+        return None
     session = sessions.open(
         privileged=terms.is_follower,
         by_id=request.topics[0].topic_id != NIL_UUID,

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import crc32c
 
 from broker import events
-from broker.telemetry.received import ReceivedMetrics
+from broker.telemetry.received import ReceivedMetrics, labels_bytes
 from broker.telemetry.subscriptions import Subscription, Wanted, subscription_of, wanted_of
 from log.codecs.compression import Compression
 from quorum.metadata.delta import MetadataDelta
@@ -28,6 +28,8 @@ log = logging.getLogger(__name__)
 
 # Kafka's: so many clients of a broker are remembered, and each for a minute or three intervals.
 CLIENTS_MAX = 16384
+# Of what all say of themselves, which may be 32,767 bytes in each place: 500 of each client, and more of fewer.
+LABELS_BYTES_MAX = 8 << 20
 _KEPT_MS = 60_000
 _KEPT_INTERVALS = 3
 # Some 0.2 ms for all clients: seldom beside the pushes that are between.
@@ -102,6 +104,7 @@ class ClientMetrics:
         self._version = 0
         # The one that was heard of last is last.
         self._clients: OrderedDict[bytes, Client] = OrderedDict()
+        self._labels_bytes = 0
         self._by_connection: dict[int, bytes] = {}
         self._swept_ms = 0
         self._warned = False
@@ -215,9 +218,11 @@ class ClientMetrics:
         wanted = wanted_of(labels, self._subscriptions.values())
         number = subscription_id_of(wanted, instance_id)
         client = Client(instance_id, labels, wanted, number, self._version)
+        self._forget(instance_id)
         self._clients[instance_id] = client
-        while len(self._clients) > CLIENTS_MAX:
-            self._clients.popitem(last=False)
+        self._labels_bytes += labels_bytes(labels)
+        while len(self._clients) > CLIENTS_MAX or self._labels_bytes > LABELS_BYTES_MAX:
+            self._forget(next(iter(self._clients)))
         if connection.id not in self._by_connection:  # one callback, whatever it says that it is
             connection.on_close(lambda: self._disconnected(connection.id))
         if not connection.closed:
@@ -227,14 +232,18 @@ class ClientMetrics:
     def _disconnected(self, connection_id: int) -> None:
         instance_id = self._by_connection.pop(connection_id, None)
         if instance_id is not None:
-            self._clients.pop(instance_id, None)
+            self._forget(instance_id)
+
+    def _forget(self, instance_id: bytes) -> None:
+        if (gone := self._clients.pop(instance_id, None)) is not None:
+            self._labels_bytes -= labels_bytes(gone.labels)
 
     def _sweep(self, now_ms: int) -> None:
         if now_ms - self._swept_ms < _SWEEP_MS:
             return
         self._swept_ms = now_ms
         for gone in [one for one in self._clients.values() if one.expires_ms <= now_ms]:
-            del self._clients[gone.instance_id]
+            self._forget(gone.instance_id)
 
 
 def labels_of(instance_id: bytes, call: Call) -> dict[str, str]:

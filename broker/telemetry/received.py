@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 
 from broker.telemetry.otlp import Point
+from node.text_memory import text_bytes
 
 Labels = tuple[tuple[str, str], ...]
 
@@ -14,8 +15,9 @@ Labels = tuple[tuple[str, str], ...]
 BYTES_MAX = 16 << 20
 # Of one client: what Java's push of everything in a consumer of 1,000 partitions takes. More is left out.
 CLIENT_BYTES_MAX = 1 << 20
-# Of a number beside the texts.
+# Of a number beside the texts, and of a client.
 _SERIES_BYTES = 200
+_CLIENT_BYTES = 1_000
 
 
 @dataclass(slots=True, eq=False)
@@ -41,10 +43,13 @@ class ReceivedMetrics:
         self, instance_id: bytes, labels: dict[str, str], points: Iterable[Point], kept_ms: int
     ) -> None:
         """Adds a push, which counts for `kept_ms`. Gauges are the newest; of sums, deltas are added up."""
-        client = self._clients.setdefault(instance_id, ClientSeries(labels))
+        client = self._clients.get(instance_id)
+        before = 0 if client is None else client.size
+        if client is None:
+            client = self._clients[instance_id] = ClientSeries({}, size=_CLIENT_BYTES)
         self._clients.move_to_end(instance_id)
+        client.size += labels_bytes(labels) - labels_bytes(client.labels)
         client.labels, client.expires_ms = labels, self._now_ms() + kept_ms
-        before = client.size
         for point in points:
             if not _add(client, point):
                 self.dropped += 1
@@ -62,12 +67,18 @@ class ReceivedMetrics:
                 yield client
 
 
+def labels_bytes(labels: dict[str, str]) -> int:
+    """Returns what the texts of a client's labels take, about."""
+    return sum(map(text_bytes, labels.values()))
+
+
 def _add(client: ClientSeries, point: Point) -> bool:
     """False: there is no room."""
     key = (point.name, point.labels, point.is_sum)
     value = client.values.get(key)
     if value is None:
-        size = _SERIES_BYTES + len(point.name) + sum(len(k) + len(v) for k, v in point.labels)
+        texts = sum(text_bytes(k) + text_bytes(v) for k, v in point.labels)
+        size = _SERIES_BYTES + text_bytes(point.name) + texts
         if client.size + size > CLIENT_BYTES_MAX:
             return False
         client.size += size

@@ -24,6 +24,7 @@ from broker.coordination.timers import Instant
 from broker.transactions import rules
 from broker.transactions.limits import TransactionLimits
 from broker.transactions.markers import MarkerWriter
+from broker.transactions.memory import TransactionMemory
 from broker.transactions.ports import TRANSACTION_TOPIC, Metadata, ProducerIds, has_partition
 from broker.transactions.records import TransactionRecord, TransactionRecordSerde
 from broker.transactions.shard import TransactionCoordinatorShard
@@ -60,12 +61,13 @@ class TransactionCoordinator:
         """`storage_failed` is called when an append has met KAFKA_STORAGE_ERROR."""
         self.limits = limits
         self.markers = markers
+        self.memory = TransactionMemory()
         self._metadata = metadata
         self._producer_ids = producer_ids
         self.runtime = CoordinatorRuntime(
             CoordinatorSpec(
                 topic=TRANSACTION_TOPIC,
-                make_shard=lambda: TransactionCoordinatorShard(limits),
+                make_shard=lambda: TransactionCoordinatorShard(limits, self.memory),
                 serde=TransactionRecordSerde(self.transaction_version),
                 commit_timeout_ms=limits.commit_timeout_ms,
                 load_buffer_bytes=limits.load_buffer_bytes,

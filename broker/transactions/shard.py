@@ -18,10 +18,11 @@ from broker.coordination.shard import Completion, Effects, Producer, ResponseTok
 from broker.coordination.timers import Instant, Timers
 from broker.transactions import rules
 from broker.transactions.limits import TransactionLimits
+from broker.transactions.memory import IdAccount, TransactionMemory, held_bytes
 from broker.transactions.records import TransactionRecord, TransactionWrite
 from broker.transactions.transaction import TopicPartition, Transaction, TransactionState
 from node.runtime.deferred import Result
-from wire.errors import ErrorCode
+from wire.errors import ErrorCode, KafkaError
 
 log = logging.getLogger(__name__)
 
@@ -40,8 +41,9 @@ class _Timer(Enum):
 class TransactionCoordinatorShard:
     """`transactions` by transactional id, as the log has them."""
 
-    def __init__(self, limits: TransactionLimits) -> None:
+    def __init__(self, limits: TransactionLimits, memory: TransactionMemory | None = None) -> None:
         self.limits = limits
+        self.account = IdAccount(memory)
         self.transactions: dict[str, Transaction] = {}
         # Those in state Ongoing: few among many ids that are at rest.
         self._open: dict[str, None] = {}
@@ -64,9 +66,10 @@ class TransactionCoordinatorShard:
         new_producer_id: int,
         at: Instant,
     ) -> Result[TransactionRecord, Transaction]:
-        """Raises KafkaError as `rules.init_producer`."""
+        """Raises KafkaError as `rules.init_producer`, and POLICY_VIOLATION: there is no room for a new id."""
         before = self.transactions.get(transactional_id)
         after = rules.init_producer(before, told, timeout_ms, new_producer_id, at.now_ms)
+        self._check_room(transactional_id, before, after)
         return _result(transactional_id, before, after)
 
     def add_partitions(
@@ -77,10 +80,22 @@ class TransactionCoordinatorShard:
         client_version: int,
         at: Instant,
     ) -> Result[TransactionRecord, Transaction]:
-        """Raises KafkaError as `rules.add_partitions`."""
+        """Raises KafkaError as `rules.add_partitions`, and POLICY_VIOLATION: there is no room for them."""
         before = self.transactions.get(transactional_id)
         after = rules.add_partitions(before, producer, partitions, client_version, at.now_ms)
+        self._check_room(transactional_id, before, after)
         return _result(transactional_id, before, after)
+
+    def _check_room(
+        self, transactional_id: str, before: Transaction | None, after: Transaction
+    ) -> None:
+        more = held_bytes(transactional_id, after) - held_bytes(transactional_id, before)
+        if not self.account.fits(more):
+            raise KafkaError(
+                ErrorCode.POLICY_VIOLATION,
+                "the transactional ids of this broker take as much memory as they may: use one that exists, or wait "
+                "until others expire (transactional.id.expiration.ms)",
+            )
 
     def verify_partitions(
         self, transactional_id: str, producer: Producer, partitions: Collection[TopicPartition]
@@ -150,6 +165,8 @@ class TransactionCoordinatorShard:
     ) -> None:
         """Takes over a record that is in the log: the only way in which a transaction changes."""
         transactional_id, transaction = record
+        self.account.bytes += held_bytes(transactional_id, transaction)
+        self.account.bytes -= held_bytes(transactional_id, self.transactions.get(transactional_id))
         self._open.pop(transactional_id, None)
         if transaction is None:
             self.transactions.pop(transactional_id, None)
@@ -250,6 +267,7 @@ class TransactionCoordinatorShard:
         for tokens in self._waiting.values():
             self._effects.responses += [Completion(token, True) for token in tokens]
         self._waiting.clear()
+        self.account.close()
 
     def unload(self) -> None:
         while self.transactions:

@@ -279,7 +279,7 @@ class Authorizer:
         if found is not None:
             return found
         found = self._decide(f"{principal.type}:{principal.name}", host, action, by_type=by_type)
-        if len(action.resource_name) <= KEPT_NAME_MAX:
+        if len(action.resource_name) <= KEPT_NAME_MAX and len(principal.name) <= KEPT_NAME_MAX:
             if len(self._kept) >= KEPT_MAX:
                 self._kept.clear()
             self._kept[key] = found

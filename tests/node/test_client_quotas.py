@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from node import client_quotas
 from node.client_quotas import IDLE_SECONDS, ClientQuota, ConnectionQuota, MutationQuota
 from wire.transport.rate import Windows
 
@@ -78,6 +79,20 @@ def test_a_new_limit_holds_for_what_was_used_before():
     made.use("alice", "a", 2000, 0.0)
     made.set_limits({(("user", "alice"),): 100.0})
     assert made.use("alice", "a", 0, 0.0) == 10
+
+
+def test_the_quiet_are_forgotten_when_the_names_of_all_are_long(monkeypatch):
+    monkeypatch.setattr(client_quotas, "NAMES_BYTES_MAX", 100_000)
+    made = ClientQuota(Windows())
+    made.set_limits({(("client-id", None),): 100.0})
+    for number in range(9):
+        made.use("alice", f"{'c' * 30_000}{number}", 1, float(number))
+        made.use("alice", f"{'c' * 30_000}{number}", 1, float(number))
+    assert len(made) == 3
+    made.use("alice", "😀" + "c" * 20_000, 1, 10.0)  # four bytes a character
+    assert len(made) == 1
+    made.use("alice", "c", 1, 11.0)
+    assert len(made) == 2
 
 
 def test_the_idle_are_forgotten_and_the_many():

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from wire.java_hash import java_hash
+
 _LEAST_BUCKETS = 16
 _WORD = 0xFFFFFFFF
 
@@ -22,7 +24,5 @@ def java_hash_order(names: Sequence[str]) -> list[str]:
 
 def _spread(name: str) -> int:
     """`HashMap.hash`: the upper half counts, too."""
-    from broker.coordination.partitioning import java_hash
-
     code = java_hash(name) & _WORD
     return code ^ (code >> 16)

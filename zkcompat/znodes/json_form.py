@@ -14,10 +14,12 @@ from collections.abc import Iterable
 from typing import Any
 
 from wire.errors import RemoteProtocolError
+from wire.java_hash import java_hash
 
 # Deeper or bigger is no znode of Kafka's: jute refuses packets over 1 MiB, and our objects nest three deep.
 JSON_BYTES_MAX = 1 << 20
 
+_WORD = 0xFFFFFFFF
 _ESCAPE = re.compile(r"\\(?:u[0-9a-f]{4}|.)")
 # `json.dumps` would make one for each call.
 _ENCODER = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False)
@@ -52,7 +54,7 @@ def scala_map_order(keys: Iterable[str]) -> list[str]:
         buckets *= 2
 
     def place(key: str) -> tuple[int, int, str]:
-        signed = _java_hash(key)
+        signed = java_hash(key) & _WORD
         mixed = signed ^ (signed >> 16)
         # Buckets are chains ordered by the (signed) hash.
         return mixed & (buckets - 1), _signed(mixed), key
@@ -68,19 +70,10 @@ def properties_order(keys: Iterable[str]) -> list[str]:
         buckets *= 2
 
     def place(key: str) -> tuple[int, str]:
-        value = _java_hash(key)
+        value = java_hash(key) & _WORD
         return (value ^ (value >> 16)) & 0x7FFFFFFF & (buckets - 1), key
 
     return sorted(names, key=place)
-
-
-def _java_hash(text: str) -> int:
-    """String.hashCode as an unsigned 32-bit number."""
-    value = 0
-    encoded = text.encode("utf-16-be", "surrogatepass")
-    for index in range(0, len(encoded), 2):
-        value = (31 * value + (encoded[index] << 8 | encoded[index + 1])) & 0xFFFFFFFF
-    return value
 
 
 def _signed(value: int) -> int:

@@ -2,22 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from broker.coordination.partitioning import java_hash, partition_for
-
-
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        ("", 0),
-        ("a", 97),
-        ("hello", 99162322),
-        ("polygenelubricants", -(1 << 31)),
-        ("é", 233),
-        ("😀", 55357 * 31 + 56832),
-    ],
-)
-def test_java_hash(text, expected):
-    assert java_hash(text) == expected
+from broker.coordination.partitioning import partition_for
 
 
 @pytest.mark.parametrize(

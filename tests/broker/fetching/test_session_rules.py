@@ -10,7 +10,7 @@ import pytest
 import trio
 import trio.testing
 
-from broker.fetching.sessions import EPOCH_MAX, FetchSessions
+from broker.fetching.sessions import EPOCH_MAX, NAME_BYTES_MAX, FetchSessions
 from broker.handlers.fetch import fetch
 from node.runtime.steps import at_once
 from tests.broker.batches import append
@@ -217,6 +217,19 @@ async def test_a_session_by_name_goes_on_by_name(harness):
     more = request(named("t", wanted(1)), session_id=session_id, epoch=1)
     answer = await ask(harness, more, BY_NAME)
     assert found(answer)[1][1] > 0
+
+
+async def test_names_that_no_topic_can_have_are_answered_and_not_remembered(harness):
+    long = "t" * (NAME_BYTES_MAX + 1)
+    answer = await ask(harness, request(named("t", wanted()), named(long, wanted())), BY_NAME)
+    assert answer.session_id == 0
+    assert [found(answer)[0][0]] == [ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]
+    session_id = (await ask(harness, request(named("t", wanted())), BY_NAME)).session_id
+    assert session_id
+    more = request(named(long, wanted(1)), session_id=session_id, epoch=1)
+    answer = await ask(harness, more, BY_NAME)
+    assert answer.error_code == ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+    assert not harness.context.fetch_sessions
 
 
 async def test_a_session_by_name_forgets_by_name(harness):

@@ -172,6 +172,119 @@ def test_a_shard_that_could_not_be_loaded_takes_nothing():
     assert of_all.fits(A, 50_000)
 
 
+# -- groups and offsets that are known
+
+
+@pytest.fixture
+def room(monkeypatch):
+    """Groups and offsets may take 100,000 bytes."""
+    monkeypatch.setattr(memory, "KNOWN_BYTES_MAX", 100_000)
+
+
+NO_ROOM = E.INVALID_COMMIT_OFFSET_SIZE
+LONG = "g" * 30_000
+
+
+def test_groups_that_commit_offsets_count_with_their_ids(driver, room):
+    codes = [committed(driver, "", group=f"{LONG}{number}") for number in range(4)]
+    assert codes == [E.NONE] * 3 + [NO_ROOM]
+    assert committed(driver, "", group=f"{LONG}0") is E.NONE  # in the place of what was there
+    driver.check_account()
+    driver.submit(driver.shard.delete_groups([f"{LONG}0"]))
+    driver.check_account()
+    assert committed(driver, "", group=f"{LONG}4") is E.NONE
+    driver.check_account()
+
+
+def test_a_text_of_wide_characters_counts_with_what_they_take(driver, room):
+    assert committed(driver, "", group="😀" + "g" * 25_000) is NO_ROOM
+    assert committed(driver, "", group="😀" + "g" * 20_000) is E.NONE
+
+
+def test_offsets_of_a_group_have_a_bound_whatever_its_id(driver, room):
+    for partition in range(1_000):
+        if committed(driver, "", partition=partition) is not E.NONE:
+            break
+    assert 300 < partition < 400
+    driver.check_account()
+    driver.submit(driver.shard.delete_offsets("g", [("t", index) for index in range(partition)]))
+    assert "g" in driver.shard.store.emptied
+    driver.check_account()
+    assert committed(driver, "", partition=partition) is E.NONE
+    driver.check_account()
+
+
+def test_offsets_of_open_transactions_count_with_the_group_until_they_end(driver, room):
+    def commit(group, producer, partition=0):
+        wanted = OffsetCommitRequestPartition(
+            partition_index=partition, committed_offset=1, committed_metadata=""
+        )
+        topic = OffsetCommitRequestTopic(name="t", partitions=[wanted])
+        request = OffsetCommitRequest(group_id=group, topics=[topic])
+        result = driver.shard.commit_offsets_in_transaction(request, driver.at, producer.id)
+        for record in result.records:
+            driver.shard.replay(len(driver.log), record, producer)
+        return result.response.topics[0].partitions[0].error_code
+
+    one, other = Producer(7, 0), Producer(8, 0)
+    assert [commit(LONG, one, partition) for partition in range(4)] == [E.NONE] * 3 + [NO_ROOM]
+    assert commit(LONG, one) is E.NONE
+    assert commit(LONG, other) is NO_ROOM
+    driver.shard.complete_transaction(one, False)
+    assert driver.shard.account.pending_known_bytes == 0
+    assert commit(LONG, other) is E.NONE
+    driver.shard.complete_transaction(other, True)
+    driver.check_account()
+    assert driver.shard.account.known_bytes > len(LONG)
+
+
+def test_an_offset_that_stands_against_one_of_an_open_transaction_takes_its_room(driver, room):
+    result = driver.shard.commit_offsets_in_transaction(commit_of(0), driver.at, 7)
+    driver.shard.replay(0, result.records[0], Producer(7, 0))
+    assert driver.shard.account.pending_known_bytes
+    assert committed(driver, "") is E.NONE
+    driver.shard.replay(1, GroupRecord(driver.log[0].key, driver.log[0].value))
+    assert driver.shard.account.pending_known_bytes == 0
+
+
+def test_a_classic_group_that_does_not_fit_is_refused_and_one_that_is_known_joins(driver, room):
+    for number in range(4):
+        driver.join(f"{number}", group=f"{LONG}{number}", version=3)
+    assert list(driver.answers) == ["3"]
+    assert driver.answers["3"].error_code == FULL
+    driver.check_account()
+    driver.join("again", group=f"{LONG}0", version=3, instance="i")
+    assert "again" not in driver.answers
+    driver.check_account()
+    driver.advance(100)  # nobody has come again
+    driver.advance(2 * driver.limits.expiry_interval_ms / 1000)
+    driver.check_account()
+    assert driver.shard.account.known_bytes == 0
+
+
+def test_a_consumer_group_that_does_not_fit_is_refused(driver, room):
+    for number in range(3):
+        answer = driver.consumer_heartbeat("m", group=f"{LONG}{number}", topics=[])
+        assert answer.error_code == E.NONE
+    assert driver.consumer_heartbeat("m", group=f"{LONG}3", topics=[]) is FULL
+    driver.check_account()
+    driver.consumer_heartbeat("m", -1, group=f"{LONG}0")
+    driver.submit(driver.shard.delete_groups([f"{LONG}0"]))
+    driver.check_account()
+    assert driver.consumer_heartbeat("m", group=f"{LONG}3", topics=[]).error_code == E.NONE
+
+
+def test_what_was_loaded_counts_and_is_never_refused(driver, monkeypatch):
+    for number in range(4):
+        assert committed(driver, "", group=f"{LONG}{number}") is E.NONE
+    monkeypatch.setattr(memory, "KNOWN_BYTES_MAX", 100_000)
+    loaded = Driver(log=driver.log)
+    loaded.check_account()
+    assert loaded.shard.account.known_bytes == driver.shard.account.known_bytes > 120_000
+    assert committed(loaded, "", group=f"{LONG}3") is E.NONE
+    assert committed(loaded, "", group="h") is NO_ROOM
+
+
 # -- members of the consumer protocol
 
 

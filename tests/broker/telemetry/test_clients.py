@@ -153,6 +153,25 @@ def test_many_clients_of_one_connection_cost_one_callback_and_the_oldest_goes(me
     assert len(on.connection._callbacks) == 1
 
 
+def test_clients_that_say_much_of_themselves_have_so_much_room_and_the_oldest_goes(
+    metrics, monkeypatch
+):
+    monkeypatch.setattr(clients, "LABELS_BYTES_MAX", 100_000)
+    on = call()
+    on.header.client_id = "c" * 30_000
+    told = [metrics.asked(NIL_UUID, on) for _ in range(10)]
+    assert list(metrics._clients) == [one.instance_id for one in told[-3:]]
+    subscribe(metrics, all={"metrics": "org."})  # each is another client of the same labels
+    for one in told[-3:]:
+        check_refused(ErrorCode.UNKNOWN_SUBSCRIPTION_ID, push, metrics, one, on)
+    assert len(metrics) == 3
+    on.connection.mark_closed()
+    assert len(metrics) == 2
+    assert metrics._labels_bytes == sum(
+        len(text) for one in metrics._clients.values() for text in one.labels.values()
+    )
+
+
 def test_a_subscription_that_nothing_collects_is_warned_of_once(clock, caplog):
     idle = ClientMetrics(None, 100, clock)
     subscribe(idle, all={"metrics": "*"})

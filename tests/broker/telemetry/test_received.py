@@ -48,9 +48,22 @@ def test_a_client_that_is_silent_is_forgotten(metrics, now):
     assert values(metrics) == []
 
 
+def test_clients_count_with_what_they_say_of_themselves_be_it_that_they_push_nothing(
+    metrics, monkeypatch
+):
+    monkeypatch.setattr(received, "BYTES_MAX", 100_000)
+    for number in range(9):
+        for _ in range(2):
+            metrics.take(b"%d" % number, {"client_id": "c" * 30_000}, [], 1000)
+    assert len(list(metrics.clients())) == 3
+    for number in range(1_000):
+        metrics.take(b"new %d" % number, {}, [], 1000)
+    assert len(list(metrics.clients())) == 100
+
+
 def test_one_client_has_so_much_room_and_all_of_them_so_much(metrics, monkeypatch):
-    monkeypatch.setattr(received, "CLIENT_BYTES_MAX", 1000)
-    monkeypatch.setattr(received, "BYTES_MAX", 2000)
+    monkeypatch.setattr(received, "CLIENT_BYTES_MAX", 2000)
+    monkeypatch.setattr(received, "BYTES_MAX", 4000)
     points = [Point(f"n{number}", (), 1, False, False) for number in range(9)]
     for client in (b"1", b"2", b"3"):
         metrics.take(client, {"client_id": client.decode()}, points, 1000)

@@ -159,6 +159,8 @@ def test_what_is_kept_is_bounded():
     assert len(made._kept) == 10
     made.judge(ALICE, "h", WRITE._replace(resource_name="x" * (KEPT_NAME_MAX + 1)))
     assert len(made._kept) == 10
+    made.judge(Principal("a" * (KEPT_NAME_MAX + 1)), "h", WRITE)
+    assert len(made._kept) == 10
     made.judge(ALICE, "h", WRITE._replace(resource_name="x" * KEPT_NAME_MAX))
     assert len(made._kept) == 11
 

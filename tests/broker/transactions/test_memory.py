@@ -1,0 +1,107 @@
+"""What the transactional ids of a broker may take in memory."""
+
+from __future__ import annotations
+
+import pytest
+
+from broker.coordination.shard import Producer
+from broker.transactions import memory
+from broker.transactions.memory import ID_BYTES, PARTITION_BYTES, TransactionMemory, held_bytes
+from broker.transactions.records import TransactionRecord
+from broker.transactions.shard import TransactionCoordinatorShard
+from tests.broker.transactions.driver import ID, Driver
+from wire.errors import ErrorCode, KafkaError
+
+LONG = "x" * 10_000
+
+
+@pytest.fixture(autouse=True)
+def small(monkeypatch):
+    """All ids may take 100,000 bytes."""
+    monkeypatch.setattr(memory, "TRANSACTIONS_BYTES_MAX", 100_000)
+
+
+def init(driver, name):
+    """Returns the id's producer, or the code of the refusal."""
+    try:
+        decided = driver.shard.init_producer(
+            name, None, 60_000, driver.new_producer_id(), driver.at
+        )
+    except KafkaError as error:
+        return error.code
+    return driver.submit(decided).told_producer
+
+
+def counted(shard):
+    return sum(held_bytes(name, one) for name, one in shard.transactions.items())
+
+
+def test_ids_count_with_their_characters_and_a_new_one_is_refused():
+    driver = Driver()
+    known = [init(driver, f"{LONG}{number}") for number in range(5)]
+    assert known[4] is ErrorCode.POLICY_VIOLATION
+    assert all(isinstance(one, Producer) for one in known[:4])
+    assert init(driver, f"{LONG}0").epoch == 1
+    assert driver.shard.account.bytes == counted(driver.shard)
+    driver.append([TransactionRecord(f"{LONG}0", None)])
+    assert driver.shard.account.bytes == counted(driver.shard)
+    assert isinstance(init(driver, f"{LONG}4"), Producer)
+
+
+def test_short_ids_count_with_what_each_costs():
+    driver = Driver()
+    for number in range(1_000):
+        if init(driver, f"id {number}") is ErrorCode.POLICY_VIOLATION:
+            break
+    assert number == pytest.approx(100_000 / ID_BYTES, rel=0.05)
+
+
+def test_partitions_count_until_their_transaction_has_ended():
+    driver = Driver()
+    producer = driver.init().told_producer
+    at_rest = driver.shard.account.bytes
+    driver.add(producer, *[("t", index) for index in range(200)])
+    assert driver.shard.account.bytes == at_rest + 200 * PARTITION_BYTES
+    with pytest.raises(KafkaError) as refused:
+        driver.add(producer, *[("u", index) for index in range(100)])
+    assert refused.value.code is ErrorCode.POLICY_VIOLATION
+    driver.add(producer, ("t", 0))
+    assert init(driver, LONG) is ErrorCode.POLICY_VIOLATION
+    driver.end(producer)
+    driver.write_markers()
+    assert driver.shard.account.bytes == at_rest
+    assert isinstance(init(driver, LONG), Producer)
+
+
+def test_an_id_that_expires_gives_its_room_back():
+    driver = Driver()
+    assert isinstance(init(driver, LONG), Producer)
+    driver.advance(driver.limits.id_expiration_ms / 1000 + driver.limits.expiry_interval_ms)
+    assert not driver.shard.transactions
+    assert driver.shard.account.bytes == 0
+
+
+def test_all_shards_count_together_until_one_is_closed():
+    of_all = TransactionMemory()
+    driver, other = Driver(), Driver()
+    for one in (driver, other):
+        one.shard = TransactionCoordinatorShard(one.limits, of_all)
+        one.shard.loaded(one.at)
+    for number in range(4):
+        init(driver, f"{LONG}{number}")
+    assert init(other, LONG) is ErrorCode.POLICY_VIOLATION
+    driver.shard.close(driver.at)
+    assert isinstance(init(other, LONG), Producer)
+
+
+def test_what_is_loaded_counts_and_is_never_refused(monkeypatch):
+    monkeypatch.undo()
+    driver = Driver()
+    for name in (ID, *(f"{LONG}{number}" for number in range(6))):
+        init(driver, name)
+    monkeypatch.setattr(memory, "TRANSACTIONS_BYTES_MAX", 100_000)
+    driver.reload()
+    assert driver.shard.account.bytes == counted(driver.shard) > 100_000
+    producer = driver.init().told_producer
+    assert init(driver, "new") is ErrorCode.POLICY_VIOLATION
+    driver.end(producer, is_commit=False)

@@ -1,0 +1,3 @@
+COMPILED: bool
+
+def java_hash(text: str) -> int: ...
