@@ -434,6 +434,12 @@ TABLE = {
             ERRORS,
         ),
         Limit(
+            "bytes of all delegation tokens",
+            "quorum.controller.delegation_tokens:TOKENS_BYTES_MAX",
+            "POLICY_VIOLATION",
+            ERRORS,
+        ),
+        Limit(
             "requests that wait for the replica",
             "quorum.replica.driver:INBOX_MAX",
             "BROKER_NOT_AVAILABLE",

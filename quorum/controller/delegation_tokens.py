@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from node.config.server import ServerConfig
 from node.runtime.deferred import Result
+from node.text_memory import text_bytes
 from quorum.metadata import versions
 from quorum.metadata.image import MetadataImage, TokensImage
 from quorum.metadata.tokens import (
@@ -40,6 +41,10 @@ LONG_MAX = (1 << 63) - 1
 NO_TIME = -1
 # Longer would not fit the record's strings, and a request may name as many renewers as its frame holds.
 RENEWERS_MAX = 1000
+# What all tokens may take, about: each node keeps them for as long as they live. 30,000 of usual names are less, and a
+# login looks at all. Kafka has no bound.
+TOKENS_BYTES_MAX = 16 << 20
+_TOKEN_BYTES = 400
 # Tokens that one sweep removes; the next goes on. Kafka's number.
 EXPIRED_MAX = 1000
 
@@ -96,7 +101,7 @@ def create_token(
 
     Raises:
         KafkaError: DELEGATION_TOKEN_AUTH_DISABLED, UNSUPPORTED_VERSION, INVALID_PRINCIPAL_TYPE, INVALID_REQUEST (too
-            many renewers).
+            many renewers), POLICY_VIOLATION (too much of all tokens).
     """
     _check_enabled(image, rules)
     if any(renewer.principal_type != USER for renewer in request.renewers):
@@ -115,6 +120,11 @@ def create_token(
         expiration_timestamp=min(max_timestamp, now_ms + rules.renewal_ms),
         token_id=new_id(),
     )
+    if sum(map(_held_bytes, image.tokens.values()), _held_bytes(record)) > TOKENS_BYTES_MAX:
+        raise KafkaError(
+            ErrorCode.POLICY_VIOLATION,
+            f"all delegation tokens together have {TOKENS_BYTES_MAX} bytes: expire some, or name fewer renewers",
+        )
     response = fail_create_token(request, requester, ErrorCode.NONE, version).replace(
         issue_timestamp_ms=now_ms,
         expiry_timestamp_ms=record.expiration_timestamp,
@@ -123,6 +133,11 @@ def create_token(
         hmac=token_hmac(rules.secret, record.token_id),
     )
     return Result([record], response)
+
+
+def _held_bytes(token: DelegationTokenRecord) -> int:
+    names = sum(map(text_bytes, token.renewers))
+    return _TOKEN_BYTES + text_bytes(token.owner) + text_bytes(token.requester) + names
 
 
 def renew_token(

@@ -6,6 +6,7 @@ import pytest
 from immutables import Map
 
 from node.runtime.steps import at_once
+from quorum.controller import delegation_tokens
 from quorum.controller.delegation_tokens import (
     TokenRules,
     create_token,
@@ -65,6 +66,20 @@ def refused(function, *arguments, **options):
     with pytest.raises(KafkaError) as caught:
         function(*arguments, **options)
     return caught.value.code
+
+
+def test_all_tokens_together_have_so_many_bytes_of_names(monkeypatch):
+    monkeypatch.setattr(delegation_tokens, "TOKENS_BYTES_MAX", 100_000)
+    image = IMAGE
+    for _ in range(3):
+        image, token = create(image, renewers=["r" * 10_000] * 3)
+    assert refused(create, image, renewers=["r" * 10_000]) is ErrorCode.POLICY_VIOLATION
+    image, _ = create(image)
+    assert refused(create, image, requester=f"User:{'a' * 10_000}") is ErrorCode.POLICY_VIOLATION
+    image, _ = expire(image, token.hmac, at=1, period=-1)
+    image, _ = create(image, renewers=["r" * 10_000])
+    owner = {"owner_principal_type": "User", "owner_principal_name": "a" * 29_000}
+    assert refused(create, image, **owner) is ErrorCode.POLICY_VIOLATION
 
 
 def test_the_life_of_a_token():
