@@ -7,15 +7,19 @@ member has `ABANDONED_SECONDS` to come again from another. In Kafka it stays.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping
 
 from broker.groups.group import ClassicGroup
 from broker.groups.memory import MemberKey
+from node.text_memory import text_bytes
 
 # Clients come back after 100 ms, and at the latest after 1 s (`reconnect.backoff.max.ms`).
 ABANDONED_SECONDS = 10.0
 # Of a connection; more are looked through for those that are not about to join any more.
 KEPT_PER_CONNECTION = 1_000
+# The same of ids that are long.
+KEPT_BYTES_PER_CONNECTION = 1 << 20
 
 
 def is_arriving(groups: Mapping[str, ClassicGroup], key: MemberKey) -> bool:
@@ -35,6 +39,8 @@ class Arrivals:
         self._is_awaited = is_awaited
         self._by_connection: dict[int, set[MemberKey]] = {}
         self._connection_of: dict[MemberKey, int] = {}
+        # Of ids that were noted since those of the connection were looked through.
+        self._noted_bytes = Counter[int]()
 
     def note(self, member: MemberKey, connection: int) -> None:
         """Somebody has asked from this connection to be the member, who may be about to join now."""
@@ -46,7 +52,10 @@ class Arrivals:
         self._connection_of[member] = connection
         known = self._by_connection.setdefault(connection, set())
         known.add(member)
-        if len(known) % KEPT_PER_CONNECTION == 0:
+        self._noted_bytes[connection] += sum(map(text_bytes, member))
+        are_long = self._noted_bytes[connection] >= KEPT_BYTES_PER_CONNECTION
+        if are_long or len(known) % KEPT_PER_CONNECTION == 0:
+            del self._noted_bytes[connection]
             for one in [one for one in known if not self._is_awaited(one)]:
                 known.remove(one)
                 del self._connection_of[one]
@@ -54,6 +63,7 @@ class Arrivals:
     def closed(self, connection: int) -> list[MemberKey]:
         """The connection has ended: who is about to join, and has not been heard of from another."""
         members = self._by_connection.pop(connection, set())
+        del self._noted_bytes[connection]
         for member in members:
             del self._connection_of[member]
         return [member for member in members if self._is_awaited(member)]

@@ -6,7 +6,13 @@ import pytest
 
 from broker.coordination.shard import Producer
 from broker.groups import memory
-from broker.groups.arrivals import ABANDONED_SECONDS, KEPT_PER_CONNECTION, Arrivals, is_arriving
+from broker.groups.arrivals import (
+    ABANDONED_SECONDS,
+    KEPT_BYTES_PER_CONNECTION,
+    KEPT_PER_CONNECTION,
+    Arrivals,
+    is_arriving,
+)
 from broker.groups.group import ClassicGroup
 from broker.groups.limits import NEW_MEMBER_JOIN_TIMEOUT_MS
 from broker.groups.memory import MEMBER_BYTES, Account, GroupMemory
@@ -577,6 +583,18 @@ def test_what_is_known_of_a_connection_has_a_bound():
     assert len(arrivals._connection_of) <= KEPT_PER_CONNECTION + 1
     assert arrivals.closed(1) == [("g", "0")]
     assert not arrivals._connection_of
+
+
+def test_of_long_ids_fewer_are_known_of_a_connection():
+    awaited = {("g", "0")}
+    arrivals = Arrivals(awaited.__contains__)
+    for number in range(200):
+        awaited.add((LONG, str(number)))
+        arrivals.note((LONG, str(number)), 1)
+        awaited.intersection_update([("g", "0")])
+    assert len(arrivals._connection_of) <= KEPT_BYTES_PER_CONNECTION // len(LONG) + 1
+    arrivals.closed(1)
+    assert not arrivals._noted_bytes
 
 
 def stable_static(driver):
