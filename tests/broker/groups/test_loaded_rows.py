@@ -69,6 +69,8 @@ def test_the_state_is_that_of_records_replayed(rows):
             plain.replay(offset, record)
     assert quick.store.offsets == plain.store.offsets
     assert quick.store.groups == plain.store.groups
+    for counted in ("known_bytes", "offset_metadata_bytes"):
+        assert getattr(quick.account, counted) == getattr(plain.account, counted)
 
 
 @pytest.mark.parametrize("damaged", [b"", b"\x00", b"\x00\x04", b"\x00\x63" + bytes(30)])
