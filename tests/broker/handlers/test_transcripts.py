@@ -15,6 +15,7 @@ import re
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
@@ -54,7 +55,7 @@ NEW = [
     (re.compile(r"(total_bytes|usable_bytes)=\d+"), r"\1=<size>"),
     (re.compile(r"log_dir='[^']+'"), "log_dir=<path>"),
 ]
-COMMAND = re.compile(r"((?:\w+=\w+ )*)(\w+) (\d+)(?:-(\d+))?\s*(.*)", re.DOTALL)
+COMMAND = re.compile(r"((?:\w+=[\w.]+ )*)(\w+) (\d+)(?:-(\d+))?\s*(.*)", re.DOTALL)
 
 
 def shown(value: Any, indent: str = "") -> str:
@@ -180,7 +181,7 @@ class Transcript:
         answer = await self.world.ask(api, version, values, **asking)
         if (name := given.get("sorted")) is not None and not isinstance(answer, str):
             for one in getattr(answer, "groups", None) or [answer]:
-                getattr(one, name).sort(key=lambda item: item.name)
+                attrgetter(name)(one).sort(key=lambda item: getattr(item, "name", shown(item)))
         text = shown(answer)
         for pattern, instead in NEW:
             text = pattern.sub(instead, text)
