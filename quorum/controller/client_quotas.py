@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from node.runtime.deferred import Result
 from node.runtime.steps import Steps
 from quorum.controller.topics import RECORDS_MAX
-from quorum.metadata.client_quotas import CLIENT_ID, IP, USER
+from quorum.metadata.client_quotas import CLIENT_ID, IP, USER, hash_map_order
 from quorum.metadata.image import QuotaEntity, QuotasImage
 from wire.errors import ErrorCode, KafkaError
 from wire.messages.alter_client_quotas import (
@@ -189,5 +189,5 @@ def _answer(
     return AlterClientQuotasResponseEntryData(
         error_code=ErrorCode.NONE if error is None else error.code,
         error_message=None if error is None else error.message,
-        entity=entity,
+        entity=sorted(entity, key=lambda part: hash_map_order(part.entity_type)),
     )

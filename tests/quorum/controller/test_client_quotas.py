@@ -61,6 +61,31 @@ def test_quotas_are_set_kept_and_removed():
     assert [key for _, key in image_of(*removed, base=image).quotas] == ["request_percentage"]
 
 
+def test_entities_and_quotas_have_the_order_that_kafka_gives_them():
+    """As a test of @platformatic/kafka has seen them there."""
+    quotas = [(RATE, 1000.0), ("consumer_byte_rate", 1000.0), ("request_percentage", 0.5)]
+    alice, pair = [("user", "alice")], [("user", "alice"), ("client-id", "a")]
+    request = AlterClientQuotasRequest(
+        entries=[entry(pair, *quotas), entry(alice, *quotas)], validate_only=False
+    )
+    result = at_once(alter_client_quotas(request, EMPTY.quotas))
+    assert [part.entity_type for part in result.response.entries[0].entity] == ["client-id", "user"]
+    wanted = DescribeClientQuotasRequest(
+        components=[ComponentData(entity_type="user", match_type=0, match="alice")], strict=False
+    )
+    found = list(at_once(describe_client_quotas(wanted, image_of(*result.records).quotas)))
+    assert [[part.entity_type for part in one.entity] for one in found] == [
+        ["user"],
+        ["client-id", "user"],
+    ]
+    for one in found:
+        assert [value.key for value in one.values] == [
+            "consumer_byte_rate",
+            "request_percentage",
+            "producer_byte_rate",
+        ]
+
+
 @pytest.mark.parametrize(
     ("entity", "ops", "message"),
     [
