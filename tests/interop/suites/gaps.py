@@ -49,6 +49,20 @@ GAPS: dict[str, dict[str, str]] = {
             "has a second between two of its waits; the machine was busy, three of three passed by themselves"
         ),
     },
+    "platformatic-kafka": {
+        "::describeConfigs should include documentation and synonyms if requested (TOPIC resource type)": (
+            "wants Apache Kafka's own words about a config"
+        ),
+        **dict.fromkeys(
+            (
+                "::should automatically refresh expired tokens when the server provides a session_lifetime",
+                "::should handle async credential provider errors",
+                "::should handle authentication errors",
+                "::should handle sync credential provider errors",
+            ),
+            "logs in with tokens that nobody signed, which are refused here",
+        ),
+    },
     "kafkactl": {
         "02 get topics -o wide": "the same configs in the order of their names",
         "04 get brokers -o yaml": ON_KAFKA_ALONE,
@@ -142,6 +156,54 @@ ON_KAFKA: dict[str, dict[str, str]] = {
     "librdkafka-sasl": {
         "0076_produce_retry": "fails now and then: one of five runs here passed, two of five on Kafka",
         "0093_holb_consumer": "fails now and then: three of five runs here passed, two of five on Kafka",
+    },
+    "kafka-javascript-consumer": {
+        f"{_PROMISIFIED}/admin/describe_groups.spec.js::Admin > describeGroups should describe consumer groups": (
+            "wants a classic group's members; the client crashed in the whole run here"
+        ),
+        f"{_PROMISIFIED}/admin/fetch_topic_metadata.spec.js::Admin > fetchTopicMetadata "
+        "should fetch metadata for multiple topics": EARLY,
+    },
+    "platformatic-kafka": {
+        **{
+            f"::{mechanism}should {does}": "wants a broker without a rack, called localhost"
+            for mechanism in ("PLAIN - ", "SCRAM-SHA-256 - ", "SCRAM-SHA-512 - ", "")
+            for does in (
+                "accept a function as credential provider",
+                "accept an async function as credential provider",
+            )
+        },
+        **{
+            f"::{mechanism}should connect to SASL protected broker{using}": (
+                "wants a broker without a rack, called localhost"
+            )
+            for mechanism, using in (
+                ("PLAIN - ", ""),
+                ("SCRAM-SHA-256 - ", ""),
+                ("SCRAM-SHA-512 - ", ""),
+                ("", " using SASL/OAUTHBEARER"),
+                ("", " using SASL/OAUTHBEARER and custom extensions"),
+            )
+        },
+        "::consumer.assignments should change on rebalance with new consumer protocol": BUSY_CLIENT,
+        "::describeLogDirs should describe log directories for topics and support diagnostic channels": (
+            "wants the directory of its own container"
+        ),
+        "::metadata should handle connection failures to non-existent broker": BUSY_CLIENT,
+        **dict.fromkeys(
+            (
+                "::send should handle errors from ConnectionPool.get",
+                "::should not stall under backpressure with pipeline and batch stream",
+                "::should respect backpressure and not buffer all messages in memory",
+            ),
+            BUSY_CLIENT,
+        ),
+    },
+    "rust-rdkafka": {
+        "test_admin::test_groups": LOADING,
+        "test_high_producers::test_future_producer_send": BUSY_CLIENT,
+        "test_high_producers::test_future_producer_send_fail": BUSY_CLIENT,
+        "test_metadata::test_metadata": "wants a broker at port 9092",
     },
     "rskafka": {
         f"produce_consume::test_produce_rdkafka_consume_rdkafka_{codec}": BUSY_CLIENT

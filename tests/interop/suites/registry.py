@@ -43,7 +43,6 @@ SUITES = (
     kafka_javascript,
     confluent_kafka_go,
     aiokafka,
+    platformatic_kafka,
+    rust_rdkafka,
 )
-# These have not run on both kinds, so `results/` has nothing to compare. `python -m tests.interop.suites NAME kafka`
-# runs one there; it moves up with its results, and with reasons in `gaps.py`.
-TO_COMPARE = (platformatic_kafka, rust_rdkafka)

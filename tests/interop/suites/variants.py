@@ -114,9 +114,6 @@ VARIANTS = (
         options={"options": ("-P",)},
     ),
     Variant("franz-go-500000", "500,000 records", franz_go, options={"records": 500_000}),
-)
-# As in registry.py.
-TO_COMPARE = (
     Variant(
         "kafka-javascript-consumer",
         "groups by KIP-848",
