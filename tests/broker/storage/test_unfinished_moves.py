@@ -187,3 +187,65 @@ async def test_a_name_that_was_cut_is_known_by_its_topic_id(disks, name):
     await directories.purge()
     with pytest.raises(KafkaError, match=str(deleted)):
         directories.open_log(name, 0, TOPIC_ID, LogConfig(), id_of("a"))
+
+
+@pytest.mark.parametrize(
+    ("topics", "is_kept"),
+    [
+        (image(), True),
+        (image(isr=(12,), replicas=(NODE_ID, 12), elr=(NODE_ID,)), True),
+        (image(**LED_ELSEWHERE), False),
+        (image(isr=(12,), replicas=(12,)), False),
+        (image(topic_id=OTHER_ID), False),
+        (TopicsImage(), False),
+    ],
+)
+@pytest.mark.parametrize("is_there", [False, True])
+async def test_what_was_about_to_be_removed_stays_only_while_it_may_be_the_last(
+    disks, topics, is_kept, is_there
+):
+    disks.write("b", 10)
+    left = disks.rename("b", DELETE_SUFFIX)
+    if is_there:
+        disks.write("a", 10)
+    directories = await start(disks, topics)
+    await directories.purge(0)
+    assert left.exists() == (is_kept and not is_there)
+
+
+async def test_of_an_index_that_the_topic_has_not_nothing_is_kept_or_promoted(disks):
+    disks.write("b", 10)
+    for name, suffix in (("b", DELETE_SUFFIX), ("b", FUTURE_SUFFIX)):
+        left = disks.path / name / f"t-1.{uuid.uuid4().hex}{suffix}"
+        shutil.copytree(disks.path / "b" / "t-0", left)
+    directories = await start(disks, image())
+    await directories.purge(0)
+    assert [directories.holding("t", index) is not None for index in (0, 1)] == [True, False]
+    assert list(directories.all[1].futures) == [("t", 1)]
+    assert not list((disks.path / "b").glob(f"t-1*{DELETE_SUFFIX}"))
+
+
+async def test_of_three_twins_of_one_topic_the_longest_stays(disks, caplog):
+    for name, batches in zip("abc", (2, 5, 3), strict=True):
+        disks.write(name, batches)
+    directories = await start(disks, image(id_of("a")))
+    assert end_in(directories) == ("b", 15)
+    assert [T0 in one for one in directories.all] == [False, True, False]
+    told = [record.getMessage() for record in caplog.records]
+    assert [str(disks.path / name) in line for name, line in zip("ac", told, strict=True)] == [
+        True,
+        True,
+    ]
+
+
+async def test_twins_are_settled_in_the_order_of_their_names(disks, monkeypatch):
+    names = {("b", 10), ("a", 2), ("b", 9), ("c", 0), ("a", 11)}
+    monkeypatch.setattr(LogDirectory, "partitions", lambda _directory: names)
+    settled = []
+
+    async def settle(_moves, key):
+        settled.append(key)
+
+    monkeypatch.setattr("broker.storage.unfinished_moves._Moves._settle_twins", settle)
+    await start(disks, image(), "ab")
+    assert settled == [("a", 2), ("a", 11), ("b", 9), ("b", 10), ("c", 0)]

@@ -1,0 +1,319 @@
+"""Rounds over many partitions: after how many others have their turn, as the constants are; and which logs at rest a
+round of retention opens.
+"""
+
+from __future__ import annotations
+
+import itertools
+from types import SimpleNamespace
+
+import pytest
+import trio
+
+from broker.background import log_cleaner, maintenance
+from broker.background.log_cleaner import CleanerSettings, LogCleaner
+from broker.background.maintenance import Maintenance, MaintenanceTimes, _due
+from log.directories.directory import LogDirectory
+from log.disk.files import FileStatus
+from node.runtime import turns as turns_module
+from tests.broker.background.test_log_cleaner import cleaner_of, harness_with, write
+from tests.broker.background.test_rounds_that_fail import is_compacted, maintained, with_logs
+from tests.checks import check_each
+from wire.errors import ErrorCode, KafkaError
+
+CLOSED = SimpleNamespace(open_log=None)
+
+
+class Registry(list):
+    """Partitions, and in `dropped` how many of them were asked at a time who lags."""
+
+    def __init__(self, partitions):
+        super().__init__(partitions)
+        self.dropped = []
+
+    def drop_lagging_followers(self, some):
+        self.dropped.append(len(some))
+
+
+def maintenance_of(partitions, directories=None):
+    return Maintenance(partitions, directories, MaintenanceTimes(), lambda: 0)
+
+
+@pytest.fixture
+def turns(monkeypatch):
+    """One entry for each turn that others have had."""
+    taken = []
+
+    async def turn():
+        taken.append(True)
+
+    for module in (log_cleaner, maintenance, turns_module):
+        monkeypatch.setattr(module, "yield_to_loop", turn)
+    return taken
+
+
+COUNTS = {0: 0, 49: 0, 50: 1, 99: 1, 100: 2, 101: 2}
+
+
+@pytest.mark.parametrize(("count", "expected"), COUNTS.items())
+async def test_fifty_logs_are_looked_at_for_compaction_in_a_turn(turns, count, expected):
+    cleaner = LogCleaner([CLOSED] * count, None, CleanerSettings, lambda: 0)
+    assert not await cleaner.clean_dirtiest()
+    assert len(turns) == expected, "and once, as nothing is postponed"
+
+
+@pytest.mark.parametrize(("count", "expected"), COUNTS.items())
+async def test_fifty_logs_are_flushed_in_a_turn(turns, count, expected):
+    await maintenance_of([CLOSED] * count).flush_once()
+    assert len(turns) == expected
+
+
+@pytest.mark.parametrize(("count", "expected"), COUNTS.items())
+async def test_fifty_logs_have_their_retention_in_a_turn(turns, monkeypatch, count, expected):
+    async def shortened(_maintenance, partition_log, partition):
+        assert partition_log is partition.open_log
+        return 3
+
+    monkeypatch.setattr(Maintenance, "_shorten", shortened)
+    partitions = [SimpleNamespace(open_log="a log")] * count
+    assert await maintenance_of(partitions).retain_once() == 3 * count
+    assert len(turns) == expected
+
+
+@pytest.mark.parametrize(
+    ("segments", "expected"), [(0, 0), (99, 0), (100, 2), (150, 2), (199, 2), (200, 3)]
+)
+async def test_a_hundred_segments_of_a_log_go_in_a_turn(turns, segments, expected):
+    asked = []
+
+    class Log:
+        def date_oldest(self, at_ms, count):
+            yield from ()
+
+        def apply_retention(self, at_ms, high_watermark, count):
+            asked.append((at_ms, high_watermark, count))
+            return min(count, segments - 100 * (len(asked) - 1))
+
+    times = itertools.count(7)
+    upkeep = Maintenance([], None, MaintenanceTimes(), lambda: next(times))
+    removed = await upkeep._shorten(Log(), SimpleNamespace(high_watermark=5))
+    assert removed == segments
+    assert asked == [(7 + number, 5, 100) for number in range(segments // 100 + 1)]
+    assert len(turns) == expected
+
+
+@pytest.mark.parametrize(
+    ("producers", "expected"),
+    [
+        ([49_949], 0),
+        ([49_950], 1),
+        ([49_949, 0], 1),
+        ([24_000, 24_000], 0),
+        ([25_000, 24_900], 1),
+        ([49_950, 49_949], 1),
+        ([49_950, 49_950], 2),
+    ],
+)
+async def test_fifty_thousand_producers_are_checked_in_a_turn(turns, producers, expected):
+    """A log counts as fifty of them."""
+    asked = []
+
+    def log_of(count):
+        return SimpleNamespace(
+            remove_expired_producers=lambda at_ms: (asked.append(at_ms), count)[1]
+        )
+
+    partitions = [SimpleNamespace(open_log=log_of(count)) for count in producers]
+    await maintenance_of(partitions).expire_producers_once()
+    assert asked == [0] * len(producers)
+    assert len(turns) == expected
+
+
+async def test_five_thousand_leaders_are_asked_in_a_turn_who_lags(turns, nursery, autojump_clock):
+    partitions = Registry([CLOSED] * 12_000)
+    nursery.start_soon(maintenance_of(partitions)._drop_lagging)
+    await trio.sleep(16)
+    assert partitions.dropped == [5_000, 5_000, 2_000]
+    assert len(turns) == 2
+
+
+# -- logs at rest
+
+
+def config_of(retention_ms=-1, retention_bytes=-1, *, compacts=False):
+    return SimpleNamespace(
+        retention_ms=retention_ms, retention_bytes=retention_bytes, compacts=compacts
+    )
+
+
+NOW = 10_000
+
+
+def is_due(files, config):
+    """Whether retention opens a log of these (size, age)."""
+    found = [FileStatus(size, NOW - age_ms, is_regular=True) for size, age_ms in files]
+    asked = []
+
+    def segment_files(*key):
+        asked.append(key)
+        return found
+
+    partition = SimpleNamespace(topic="t", index=3)
+    due = _due([(SimpleNamespace(segment_files=segment_files), partition, config)], NOW)
+    assert asked == [("t", 3)]
+    assert due in ([], [partition])
+    return bool(due)
+
+
+def wanted(files, config):
+    """As Kafka's `deleteOldSegments` would want one, by the youngest date that a segment may have."""
+    limit = config.retention_ms
+    old = [age for _, age in files if limit >= 0 and age > limit]
+    limit = config.retention_bytes
+    is_large = limit >= 0 and sum(size for size, _ in files) - limit > 0
+    return bool(old) or is_large or (config.compacts and len(files) >= 2)
+
+
+def test_a_log_at_rest_is_due_as_its_naive_twin_says():
+    some_files = [
+        [],
+        [(0, 0)],
+        [(1, 1)],
+        [(1, 0)],
+        [(5, 7)],
+        [(5, 7), (5, 3)],
+        [(2, 3), (3, 8)],
+        [(1, 1), (1, 1), (1, 1)],
+    ]
+    limits = (-1, 0, 1, 3, 4, 5, 7, 8, 10)
+    cases = itertools.product(some_files, limits, limits, (False, True))
+    check_each(cases, check_due)
+
+
+def check_due(case):
+    files, retention_ms, retention_bytes, compacts = case
+    config = config_of(retention_ms, retention_bytes, compacts=compacts)
+    assert is_due(files, config) == wanted(files, config)
+
+
+def test_a_log_whose_files_cannot_be_listed_keeps_no_other_back():
+    def fails(*_key):
+        raise OSError(5, "the disk is gone")
+
+    files = [FileStatus(1, 0, is_regular=True)]
+    partitions = [SimpleNamespace(topic="t", index=index) for index in range(3)]
+    looks = (fails, lambda *_: files, lambda *_: files)
+    resting = [
+        (SimpleNamespace(segment_files=look), partition, config_of(retention_bytes=0))
+        for look, partition in zip(looks, partitions, strict=True)
+    ]
+    assert _due(resting, NOW) == partitions[1:]
+
+
+async def test_a_log_that_is_deleted_while_its_age_is_looked_at_is_not_opened(
+    tmp_path, monkeypatch, caplog
+):
+    harness = with_logs(tmp_path, 2)
+    partitions = list(harness.partitions)
+    for one in partitions:
+        one.release_log()
+
+    async def deleted(_look, resting, _now_ms):
+        harness.set_image()
+        return [partition for _, partition, _ in resting]
+
+    monkeypatch.setattr(maintenance, "run_blocking", deleted)
+    assert await maintained(harness).retain_once() == 0
+    assert [one.open_log for one in partitions] == [None, None]
+    assert not caplog.records
+
+
+async def test_a_log_in_a_directory_that_is_offline_or_in_none_is_not_looked_at(
+    tmp_path, monkeypatch
+):
+    harness = with_logs(tmp_path, 3)
+    looked = []
+
+    async def noted(_look, resting, at_ms):
+        looked.append(([partition.name for _, partition, _ in resting], at_ms))
+        return []
+
+    monkeypatch.setattr(maintenance, "run_blocking", noted)
+    for index in (0, 1):
+        harness.partitions.find("t", index).release_log()
+    upkeep = maintained(harness, lambda: NOW)
+    await upkeep._open_due()
+    harness.directory.forget("t", 1)
+    await upkeep._open_due()
+    harness.directory.offline = "the disk is gone"
+    await upkeep._open_due()
+    assert looked == [(["t-0", "t-1"], NOW), (["t-0"], NOW), ([], NOW)]
+
+
+async def test_each_log_that_is_opened_for_its_retention_has_a_turn_of_its_own(
+    tmp_path, monkeypatch, turns, caplog
+):
+    """One that cannot be opened keeps no other back."""
+    harness = with_logs(tmp_path, 3)
+    for one in harness.partitions:
+        one.release_log()
+
+    async def all_of_them(_look, resting, _now_ms):
+        return [partition for _, partition, _ in resting]
+
+    monkeypatch.setattr(maintenance, "run_blocking", all_of_them)
+    open_log = LogDirectory.open_log
+
+    def fails(directory, topic, index, config):
+        if index == 1:
+            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, "it is damaged")
+        return open_log(directory, topic, index, config)
+
+    monkeypatch.setattr(LogDirectory, "open_log", fails)
+    await maintained(harness)._open_due()
+    opened = [one.open_log is not None for one in harness.partitions]
+    assert (opened, len(turns)) == ([True, False, True], 2)
+    assert "it is damaged" in caplog.text
+
+
+# -- compaction
+
+
+async def test_of_logs_that_are_equally_dirty_the_first_is_compacted_first(tmp_path):
+    harness = harness_with(tmp_path, "a", "b", "c")
+    a, b, c = (write(harness, name) for name in "abc")
+    cleaner = cleaner_of(harness)
+    done = []
+    for _ in range(3):
+        assert await cleaner.clean_dirtiest()
+        done.append([is_compacted(one) for one in (a, b, c)])
+    assert done == [[True, False, False], [True, True, False], [True, True, True]]
+
+
+async def test_a_log_that_is_flushed_is_not_flushed_again_and_its_checkpoint_is_written_until_it_is(
+    tmp_path, monkeypatch
+):
+    harness = harness_with(tmp_path, "a")
+    leader = write(harness, "a")
+    steps, refused = [], []
+    write_checkpoints = LogDirectory.write_checkpoints
+
+    def cut_between(directory, collected):
+        if len(refused) < 2:
+            refused.append(collected)
+            return False
+        return write_checkpoints(directory, collected)
+
+    monkeypatch.setattr(LogDirectory, "write_checkpoints", cut_between)
+    run_blocking = log_cleaner.run_blocking
+
+    async def noted(step, *arguments):
+        steps.append(getattr(step, "__name__", ""))
+        return await run_blocking(step, *arguments)
+
+    monkeypatch.setattr(log_cleaner, "run_blocking", noted)
+    assert await cleaner_of(harness).clean_dirtiest()
+    assert steps.count("run") == 0
+    assert steps.count("cut_between") == 4, "two refusals, the checkpoint, and the progress"
+    assert is_compacted(leader)
+    assert list(harness.directory.offsets.cleaner_offsets) == [("a", 0)]
