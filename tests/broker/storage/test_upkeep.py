@@ -338,9 +338,7 @@ async def test_a_log_that_is_opened_while_its_namesake_is_checked_waits_for_the_
     async def checked(_check, *_arguments):
         directories.delete_log(*T0, TOPIC_ID)
         assert names_in(disks, "a") == ["t-0"]
-        opened.append(
-            directories.open_log(*T0, OTHER_ID, LogConfig(), id_of("a"), Standing.NEW)
-        )
+        opened.append(directories.open_log(*T0, OTHER_ID, LogConfig(), id_of("a"), Standing.NEW))
 
     monkeypatch.setattr(directories_module, "run_blocking", checked)
     await directories.check_log(*T0, TOPIC_ID, LogConfig())

@@ -1,0 +1,340 @@
+"""What of a move comes before what, which copies of an earlier process go on, and what a move that failed leaves to the
+next one.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from broker.background import directory_moves
+from log.config import LogConfig
+from log.directories.directory import LogDirectory
+from tests.broker.background.test_directory_moves import Moves, futures_of, other_directory
+from tests.broker.background.test_move_requests import ask, at_once, told_of
+from tests.cluster.data_side import partition as partition_image
+from tests.cluster.data_side import topic
+from tests.log.helpers import batch_bytes, view_of
+from wire.errors import ErrorCode, KafkaError
+
+E = ErrorCode
+FAILS = KafkaError(E.KAFKA_STORAGE_ERROR, "the disk is gone")
+
+
+@pytest.fixture
+def in_loop(monkeypatch):
+    monkeypatch.setattr(directory_moves, "run_blocking", at_once)
+
+
+async def test_a_copy_is_closed_then_named_then_the_replica_and_only_then_told_of(
+    tmp_path, monkeypatch
+):
+    setup = Moves(tmp_path)
+    partition = setup.harness.partitions.find("t", 0)
+    steps, source = [], partition.log
+    promote, hand_over = LogDirectory.promote_future, LogDirectory.hand_over
+
+    def promoting(directory, *key, **offsets):
+        copy = directory.futures._opened[key]
+        steps.append(("named", directory.path.name, copy.is_closed, offsets))
+        assert setup.moves.of(partition) is None
+        promote(directory, *key, **offsets)
+
+    def handing_over(directory, *key):
+        steps.append(("handed over", directory.path.name, key in setup.b))
+        hand_over(directory, *key)
+
+    def placed(*replica):
+        open_log = partition.open_log
+        steps.append(("told", replica, setup.holding()[0], open_log is not source))
+
+    monkeypatch.setattr(LogDirectory, "promote_future", promoting)
+    monkeypatch.setattr(LogDirectory, "hand_over", handing_over)
+    setup.harness.directories.on_placed = placed
+    ask(setup)
+    await setup.run()
+    offsets = {"end_offset": 3, "start_offset": 0}
+    told = ("t", 0, partition.topic_id, setup.b.directory_id)
+    assert steps == [
+        ("named", "b", True, offsets),
+        ("handed over", "a", True),
+        ("told", told, "b", True),
+    ]
+
+
+async def test_a_piece_that_is_not_appended_is_not_counted_by_the_throttle(
+    tmp_path, monkeypatch, in_loop
+):
+    setup = Moves(tmp_path)
+    counted = []
+    throttle = setup.harness.context.throttles.moves
+    monkeypatch.setattr(throttle, "record", lambda *sizes: counted.append(sizes))
+
+    def fails(_copy, _data):
+        raise FAILS
+
+    monkeypatch.setattr(directory_moves, "_append", fails)
+    ask(setup)
+    await setup.run()
+    assert (counted, setup.holding()[0]) == ([], "a")
+
+
+@pytest.mark.parametrize(
+    ("delay", "is_copied"), [(-1.0, True), (0, True), (0.001, False), (1.0, False)]
+)
+async def test_a_step_waits_while_the_rate_is_above_its_bound(
+    tmp_path, monkeypatch, in_loop, delay, is_copied
+):
+    setup = Moves(tmp_path)
+    ask(setup)
+    monkeypatch.setattr(setup.harness.context.throttles.moves, "delay", lambda _now: delay)
+    move = setup.moves.of(setup.harness.partitions.find("t", 0))
+    assert await setup.moves._step_or_give_up(move) is is_copied
+    assert move.copy.log_end_offset == (3 if is_copied else 0)
+    assert setup.moves.of(move.partition) is move
+
+
+async def test_each_step_does_one_thing_and_says_that_there_is_more_to_do(tmp_path, in_loop):
+    """A read, a flush, the swap; then there is no move any more."""
+    setup = Moves(tmp_path)
+    ask(setup)
+    partition = setup.harness.partitions.find("t", 0)
+    move = setup.moves.of(partition)
+    seen = []
+    for _ in range(3):
+        is_more = await setup.moves._step_or_give_up(move)
+        at = (move.copy.log_end_offset, move.copy.flushed_offset, setup.holding()[0])
+        seen.append((is_more, *at, setup.moves.of(partition) is move))
+    assert seen == [(True, 3, 0, "a", True), (True, 3, 3, "a", True), (True, 3, 3, "b", False)]
+
+
+async def test_a_copy_that_is_let_go_of_is_closed_without_a_flush(tmp_path, in_loop):
+    """It is checked from its beginning when it is opened again; and a flush would hold the loop."""
+    for close in ("moves", "given up alone", "given up"):
+        setup = Moves(_made(tmp_path / close.replace(" ", "-")))
+        ask(setup)
+        move = setup.moves.of(setup.harness.partitions.find("t", 0))
+        assert await setup.moves._step(move, move.copy)
+        assert move.copy.log_end_offset == 3
+        if close == "moves":
+            setup.moves.close()
+        else:
+            if close == "given up alone":
+                setup.a.offline = "the disk is gone"
+            setup.moves._give_up(move)
+        assert (move.copy.is_closed, move.copy.flushed_offset) == (True, 0), close
+
+
+def _made(path):
+    path.mkdir()
+    return path
+
+
+# -- of an earlier process
+
+
+def with_c(setup, tmp_path):
+    c = other_directory(tmp_path / "c")
+    setup.harness.directories.all.append(c)
+    return c
+
+
+def leave_copy(directory, partition):
+    key = (partition.topic, partition.index)
+    directory.futures.open(*key, partition.topic_id, LogConfig()).close(clean=False)
+
+
+async def test_of_two_copies_of_a_replica_the_first_goes_on_and_the_other_goes(tmp_path):
+    setup = Moves(tmp_path)
+    c = with_c(setup, tmp_path)
+    partition = setup.harness.partitions.find("t", 0)
+    for one in (setup.b, c):
+        leave_copy(one, partition)
+    await setup.run(and_until=lambda: setup.holding()[0] == "b")
+    assert not futures_of(setup.b)
+    assert not futures_of(c)
+
+
+async def test_a_copy_beside_its_replica_goes(tmp_path):
+    setup = Moves(tmp_path)
+    leave_copy(setup.a, setup.harness.partitions.find("t", 0))
+    await setup.run(and_until=lambda: not list(setup.a.futures))
+    assert setup.holding()[0] == "a"
+    assert not futures_of(setup.a)
+
+
+@pytest.mark.parametrize("requested", ["b", "c"])
+async def test_what_is_requested_before_the_moves_run_counts_more_than_what_was_begun(
+    tmp_path, requested
+):
+    setup = Moves(tmp_path)
+    c = with_c(setup, tmp_path)
+    partition = setup.harness.partitions.find("t", 0)
+    for one in (setup.b, c):
+        leave_copy(one, partition)
+    ask(setup, path=tmp_path / requested)
+    move = setup.moves.of(partition)
+    assert move.copy is not None
+    begun = setup.moves._begun_before()
+    assert [(one.path.name, partitions) for one, partitions in begun.items()] == [
+        ("a", []),
+        ("b", []),
+        ("c", []),
+    ]
+    assert setup.moves.of(partition) is move
+    assert [bool(futures_of(one)) for one in (setup.b, c)] == [requested == "b", requested == "c"]
+
+
+async def test_the_moves_of_an_earlier_process_are_found_by_their_targets_in_order(tmp_path):
+    setup = Moves(tmp_path, partitions=3)
+    c = with_c(setup, tmp_path)
+    zero, one, two = (setup.harness.partitions.find("t", index) for index in range(3))
+    for directory, partition in ((setup.b, two), (setup.b, zero), (c, one)):
+        leave_copy(directory, partition)
+    assert setup.moves._begun_before() == {setup.a: [], setup.b: [zero, two], c: [one]}
+    for partition, target in ((zero, setup.b), (one, c), (two, setup.b)):
+        move = setup.moves.of(partition)
+        assert (move.partition, move.target, move.copy) == (partition, target, None)
+
+
+@pytest.mark.parametrize("is_of_topic", [True, False])
+async def test_a_copy_whose_source_is_missing_stays_if_it_is_of_the_topic(tmp_path, is_of_topic):
+    """Nothing is begun of it: it may be the last, and a part."""
+    setup = Moves(tmp_path)
+    setup.harness.set_image(topic("t", *[partition_image()] * 2))
+    partition = setup.harness.partitions.find("t", 1)
+    topic_id = partition.topic_id if is_of_topic else b"else" * 4
+    setup.b.futures.open("t", 1, topic_id, LogConfig()).close(clean=False)
+    assert setup.moves._begun_before() == {setup.a: [], setup.b: []}
+    assert bool(futures_of(setup.b)) == is_of_topic
+    assert setup.moves.of(partition) is None
+
+
+@pytest.mark.parametrize("is_offline", [True, False])
+async def test_a_disk_that_fails_is_asked_for_none_of_its_further_copies(
+    tmp_path, monkeypatch, is_offline
+):
+    setup = Moves(tmp_path, partitions=3)
+    for partition in setup.harness.partitions:
+        leave_copy(setup.b, partition)
+    told, asked = told_of(setup.harness.directories), []
+
+    def is_of(topic, index, _topic_id):
+        asked.append((topic, index))
+        if is_offline:
+            setup.b.offline = "the disk is gone"
+        raise FAILS
+
+    monkeypatch.setattr(setup.b.futures, "is_of", is_of)
+    assert setup.moves._begun_before() == {setup.a: [], setup.b: []}
+    assert asked == ([("t", 0)] if is_offline else [("t", 0), ("t", 1), ("t", 2)])
+    assert told == ["look"] * len(asked)
+    assert len(futures_of(setup.b)) == 3
+
+
+@pytest.mark.parametrize("is_damaged", [False, True])
+async def test_a_directory_whose_copy_was_checked_takes_the_next_move_at_once(
+    tmp_path, monkeypatch, is_damaged
+):
+    setup = Moves(tmp_path)
+    partition = setup.harness.partitions.find("t", 0)
+    leave_copy(setup.b, partition)
+    checks = []
+
+    async def checked(step, *arguments):
+        if step is directory_moves._open:
+            checks.append(arguments)
+            if is_damaged:
+                raise FAILS
+        return step(*arguments)
+
+    monkeypatch.setattr(directory_moves, "run_blocking", checked)
+    await setup.run(and_until=lambda: checks and not setup.moves._unchecked)
+    assert setup.holding()[0] == ("a" if is_damaged else "b")
+    for directory, name in ((setup.a, "a"), (setup.b, "b")):
+        if setup.holding()[0] != name:
+            ask(setup, path=directory.path)
+            assert setup.moves.of(partition).copy is not None
+            await setup.run()
+        assert setup.holding()[0] == name
+    assert checks == [(partition, setup.b)]
+
+
+async def test_each_of_several_copies_in_a_directory_is_checked_for_its_own_move(
+    tmp_path, monkeypatch
+):
+    """One that cannot be checked ends its own move alone."""
+    setup = Moves(tmp_path, partitions=3)
+    partitions = list(setup.harness.partitions)
+    for partition in partitions:
+        leave_copy(setup.b, partition)
+    order = []
+
+    async def run_blocking(step, *arguments):
+        if step is directory_moves._open:
+            order.append(arguments[0].index)
+            if arguments[0].index == 1:
+                raise FAILS
+        return step(*arguments)
+
+    monkeypatch.setattr(directory_moves, "run_blocking", run_blocking)
+    told = told_of(setup.harness.directories)
+    begun = setup.moves._begun_before()
+    await setup.moves._check_copies(setup.b, begun[setup.b])
+    assert (order, told, setup.moves._unchecked) == ([0, 1, 2], ["look"], set())
+    moves = [setup.moves.of(partition) for partition in partitions]
+    assert moves[1] is None
+    assert [(one.partition, one.target) for one in (moves[0], moves[2])] == [
+        (partitions[0], setup.b),
+        (partitions[2], setup.b),
+    ]
+    assert [one.copy.directory for one in (moves[0], moves[2])] == [
+        setup.b.futures.directory("t", 0),
+        setup.b.futures.directory("t", 2),
+    ]
+    setup.moves.close()
+
+
+async def test_a_copy_that_was_checked_for_a_replica_that_stays_is_closed_and_goes(
+    tmp_path, monkeypatch
+):
+    setup = Moves(tmp_path, partitions=2)
+    partitions = list(setup.harness.partitions)
+    for partition in partitions:
+        leave_copy(setup.b, partition)
+    copies = []
+
+    async def run_blocking(step, partition, target):
+        copies.append(step(partition, target))
+        if partition.index == 0:
+            assert ask(setup, 0, setup.a.path) is E.NONE
+        return copies[-1]
+
+    monkeypatch.setattr(directory_moves, "run_blocking", run_blocking)
+    await setup.moves._check_copies(setup.b, setup.moves._begun_before()[setup.b])
+    assert [one.is_closed for one in copies] == [True, False]
+    assert list(setup.b.futures) == [("t", 1)]
+    assert setup.moves.of(partitions[0]) is None
+    assert setup.moves.of(partitions[1]).copy is copies[1]
+    setup.moves.close()
+
+
+async def test_records_that_come_while_the_copy_is_flushed_are_copied_before_the_swap(
+    tmp_path, monkeypatch
+):
+    setup = Moves(tmp_path)
+    leader = setup.harness.leader("t", 0)
+    appended = []
+
+    async def run_blocking(step, *arguments):
+        if step.__name__ == "run" and len(appended) < 2:
+            data = batch_bytes(1)
+            leader.append(memoryview(data), [view_of(data)])
+            appended.append(data)
+        return step(*arguments)
+
+    monkeypatch.setattr(directory_moves, "run_blocking", run_blocking)
+    ask(setup)
+    await setup.run()
+    assert setup.holding()[0] == "b"
+    moved = setup.harness.partitions.find("t", 0).log
+    assert (len(appended), moved.log_end_offset, moved.flushed_offset) == (2, 5, 5)
