@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 import trio
+import trio.testing
 
+from broker.coordination import shard_epoch
 from broker.coordination.shard_epoch import ShardState
-from tests.broker.coordination.rig import Rig, open_rig
+from tests.broker.coordination.counters import Count, CounterShard
+from tests.broker.coordination.rig import Rig, code_of, open_rig
+from tests.broker.coordination.test_epochs import failures_expected, until_failed
+from wire.errors import ErrorCode
+from wire.transport.slice_end import slice_end
 
 
 @pytest.fixture
@@ -56,3 +64,86 @@ async def test_a_shard_is_committed_as_far_as_it_knows_while_it_is_led(tmp_path)
         assert epoch.is_committed
         rig.resign()
         assert not epoch.is_committed
+
+
+async def test_a_shard_that_failed_is_loading_when_it_is_loaded_again_and_not_before(
+    tmp_path, caplog, autojump_clock, held_load
+):
+    made = []
+
+    def make_shard():
+        made.append(trio.current_time())
+        if len(made) == 1:
+            raise OSError("the disk is elsewhere")
+        return CounterShard()
+
+    async with open_rig(tmp_path) as rig:
+        rig.runtime.spec = replace(rig.runtime.spec, make_shard=make_shard)
+        with failures_expected(caplog):
+            rig.lead()
+            assert rig.runtime.is_loading
+            failed = await until_failed(rig)
+            assert not rig.runtime.is_loading
+            assert code_of(failed.active) is ErrorCode.NOT_COORDINATOR
+            current = rig.runtime._current[0]
+            await current.wait_not(failed)
+        assert rig.epoch() is not failed
+        assert rig.runtime.is_loading
+        assert code_of(rig.epoch().active) is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+        held_load.set()
+        await rig.loaded()
+        assert not rig.runtime.is_loading
+        assert len(made) == 2
+
+
+async def test_partitions_that_were_led_before_the_runtime_runs_are_all_loaded(tmp_path):
+    rig = Rig(tmp_path)
+    leaders = [rig.lead(index=index) for index in range(3)]
+    async with trio.open_nursery() as nursery:
+        await nursery.start(rig.runtime.run)
+        await rig.runtime.wait_loaded(None, 10)
+        assert [rig.epoch(index).state for index in range(3)] == [ShardState.ACTIVE] * 3
+        assert [rig.epoch(index)._leader for index in range(3)] == leaders
+        nursery.cancel_scope.cancel()
+    for leader in leaders:
+        leader.log.close()
+
+
+async def test_two_hundred_follow_ups_are_begun_in_a_turn(tmp_path, monkeypatch):
+    begun, sizes = [], []
+    begin = shard_epoch.ShardEpoch._begin_follow_ups
+
+    def counted(epoch):
+        before = len(epoch._follow_ups)
+        begin(epoch)
+        sizes.append(before - len(epoch._follow_ups))
+
+    async def follow_up(_epoch, name):
+        begun.append(name)
+
+    monkeypatch.setattr(shard_epoch.ShardEpoch, "_begin_follow_ups", counted)
+    async with open_rig(tmp_path, follow_up=follow_up) as rig:
+        await rig.serve()
+        rig.epoch().step(lambda shard, _at: shard._effects.follow_ups.extend(range(450)))
+        while len(begun) < 450:
+            await trio.lowlevel.checkpoint()
+    assert [size for size in sizes if size] == [200, 200, 50]
+    assert sorted(begun) == list(range(450))
+
+
+async def test_a_follow_up_of_an_epoch_that_ends_in_the_same_slice_is_not_begun(tmp_path):
+    begun = []
+
+    async def follow_up(_epoch, name):
+        begun.append(name)
+
+    async with open_rig(tmp_path, follow_up=follow_up) as rig:
+        await rig.serve()
+        end = slice_end()
+        end.begin_slice()
+        rig.epoch().append([Count("a", 1)])
+        rig.epoch().step(lambda shard, _at: shard._effects.follow_ups.append("up"))
+        rig.resign()
+        end.end_slice()
+        await trio.testing.wait_all_tasks_blocked()
+        assert begun == []
