@@ -10,7 +10,7 @@ import trio.testing
 
 from broker.coordination import shard_epoch
 from broker.coordination.shard_epoch import ShardState
-from tests.broker.coordination.counters import Count, CounterShard
+from tests.broker.coordination.counters import Count, CounterShard, Forgotten
 from tests.broker.coordination.rig import Rig, code_of, open_rig
 from tests.broker.coordination.test_epochs import failures_expected, until_failed
 from wire.errors import ErrorCode
@@ -147,3 +147,19 @@ async def test_a_follow_up_of_an_epoch_that_ends_in_the_same_slice_is_not_begun(
         end.end_slice()
         await trio.testing.wait_all_tasks_blocked()
         assert begun == []
+
+
+async def test_a_commit_that_will_not_come_is_waited_for_no_longer_while_the_epoch_ends(tmp_path):
+    """Else the loop would go round until the epoch is closed."""
+    async with open_rig(tmp_path) as rig:
+        leader, shard = await rig.serve()
+        leader.holding = True
+        rig.add("a")
+        rig.epoch().step(
+            lambda shard, _at: shard._effects.writes.append(Forgotten((Count("a", None),)))
+        )
+        leader.high_watermark.close()
+        with trio.fail_after(5):
+            await trio.testing.wait_all_tasks_blocked()
+        assert shard.outcomes == []
+        assert rig.epoch().state is ShardState.ACTIVE

@@ -16,6 +16,7 @@ from broker.storage.new_replicas import Standing
 from log.config import LogConfig
 from log.directories.directory import LogDirectory
 from log.partitions.names import DELETE_SUFFIX, FUTURE_SUFFIX, STRAY_SUFFIX
+from node.runtime import turns as turns_module
 from quorum.metadata.image import LOST_DIRECTORY, MIGRATING_DIRECTORY, UNASSIGNED_DIRECTORY
 from tests.broker.storage.directories import OTHER_ID, T0, TOPIC_ID, Disks, id_of
 from tests.checks import check_each
@@ -48,6 +49,7 @@ class Standin:
         self.directory_id = id_of(name)
         self.offline = None
         self.offsets = self
+        self.logs = 1
 
     def __contains__(self, key):
         return key in self.holds
@@ -67,7 +69,8 @@ class Standin:
         self._note("purge", delay_ms, in_thread())
 
     def collecting(self, high_watermarks):
-        yield 1
+        for _ in range(self.logs):
+            yield 1
         return high_watermarks
 
     def write_checkpoints(self, collected):
@@ -148,6 +151,21 @@ async def test_the_only_directory_has_the_watermarks_of_replicas_without_a_log_t
         *[(one.path, "write", marks_of(one), True) for one in directories.all],
         *[(one.path, "close", 3, marks_of(one)) for one in directories.all],
     ]
+
+
+@pytest.mark.parametrize(("logs", "expected"), [(4_999, 0), (5_000, 1), (10_000, 2)])
+async def test_the_offsets_of_five_thousand_logs_are_noted_in_a_turn(monkeypatch, logs, expected):
+    turns, asked = [], []
+
+    async def turn():
+        turns.append(True)
+
+    monkeypatch.setattr(turns_module, "yield_to_loop", turn)
+    directories = LogDirectories(three(asked)[:1])
+    directories.all[0].logs = logs
+    await directories.save_checkpoints(MARKS)
+    assert len(turns) == expected
+    assert asked == [("a", "write", MARKS, True)]
 
 
 async def test_recovery_points_are_lowered_where_their_replicas_are_and_again_where_one_came_between():
