@@ -535,3 +535,42 @@ def test_the_epoch_of_a_directory_that_did_not_end_cleanly_is_unknown():
         return directories.previous_broker_epoch
 
     assert [epochs(4), epochs(4, 4), epochs(None), epochs(4, None)] == [4, 4, -1, -1]
+
+
+# -- what is known of a replica
+
+
+def test_a_watermark_alone_is_something_that_is_known_of_a_replica(disks):
+    """Its log may be missing."""
+    directories = disks.start()
+    for one in directories.all:
+        directories.open_log("u", 0, OTHER_ID, LogConfig(), id_of("a"), Standing.NEW)
+        one.high_watermark = lambda topic, index: 3 * ((topic, index) == T0)
+        assert [directories.knows_nothing_of(*T0), directories.knows_nothing_of("t", 1)] == [
+            False,
+            True,
+        ]
+        del one.high_watermark
+
+
+def test_the_watermark_of_a_replica_is_that_of_its_directory(disks):
+    disks.write("b", 3)
+    disks.start().open_log(*T0, TOPIC_ID, LogConfig())
+    disks.stop(high_watermarks={T0: 7, ("t", 1): 5})
+    directories = disks.start()
+    assert directories.high_watermark(*T0) == 7
+    assert directories.high_watermark("t", 1) == 0
+
+
+def test_a_replica_is_preferred_where_none_exists_and_the_controller_is_told(disks):
+    disks.write("b", 1)
+    directories = disks.start()
+    _, b, c = directories.all
+    placed = []
+    directories.on_placed = lambda *replica: placed.append(replica)
+    at = (TOPIC_ID, id_of("a"), Standing.HELD, c)
+    assert directories.prefer("t", 1, *at) is True
+    assert (directories.preferred, placed) == ({("t", 1): c}, [("t", 1, TOPIC_ID, id_of("c"))])
+    b.health.fail("gone")
+    assert directories.prefer(*T0, *at) is False
+    assert (directories.preferred, len(placed)) == ({("t", 1): c}, 1)
