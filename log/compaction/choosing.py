@@ -97,7 +97,7 @@ def group(members: Sequence[GroupMember], config: LogConfig) -> Iterator[list[in
     run: list[int] = []
     size = index_size = time_index_size = 0
     for index, member in enumerate(members):
-        fits = (
+        fits = not run or (
             size + member.size <= config.segment_bytes
             and index_size + member.index_size <= config.segment_index_bytes
             and time_index_size + member.time_index_size <= config.segment_index_bytes
@@ -105,10 +105,8 @@ def group(members: Sequence[GroupMember], config: LogConfig) -> Iterator[list[in
                 not member.size
                 or member.next_base_offset - 1 - members[run[0]].base_offset <= RELATIVE_OFFSET_MAX
             )
-            if run
-            else False
         )
-        if run and not fits:
+        if not fits:
             yield run
             run, size, index_size, time_index_size = [], 0, 0, 0
         run.append(index)

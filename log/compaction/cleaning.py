@@ -144,7 +144,7 @@ class Round:
                     return False
         except RemoteProtocolError as error:
             raise Uncleanable(f"{source.segment!r}: {error}") from error
-        self.latest_offset = max(self.latest_offset, batches[-1].last_offset)
+        self.latest_offset = batches[-1].last_offset
         return True
 
     # Second pass

@@ -1,0 +1,205 @@
+"""What a round asks of the files, call by call, and where each pass of it ends."""
+
+import os
+
+import pytest
+
+from log.codecs.compression import Compression
+from log.compaction.choosing import GroupMember
+from log.compaction.cleaning import CleanerLimits, Uncleanable
+from log.compaction.offset_map import SLOT_BYTES
+from log.disk.files import Files
+from tests.log.compaction.test_cleaned_files import planned, with_an_abort
+from tests.log.compaction.test_rules import opened, put, sealed
+
+SUFFIXES = (".index", ".timeindex", ".txnindex", ".log")
+
+
+class NotedFiles(Files):
+    """Notes the calls that a round makes, by the ends of the files' names."""
+
+    def __init__(self):
+        super().__init__()
+        self.calls = []
+
+    def note(self, call, path):
+        self.calls.append((call, path.name.lstrip("0")))
+
+    def open(self, path, *, create=False, write=True):
+        self.note("make" if create else "open" if write else "read", path)
+        return super().open(path, create=create, write=write)
+
+    def fdatasync(self, file):
+        self.note("sync", file.path)
+        super().fdatasync(file)
+
+    def unlink(self, path):
+        self.note("unlink", path)
+        super().unlink(path)
+
+    def set_modified(self, path, modified_ms):
+        self.note(f"age {modified_ms}", path)
+        super().set_modified(path, modified_ms)
+
+
+def noted(tmp_path, *batches):
+    """A log of one sealed segment for each batch, and its files."""
+    files = NotedFiles()
+    log = opened(tmp_path, files=files)
+    for pairs in batches:
+        put(log, *pairs)
+        sealed(log)
+    return log, files
+
+
+A, B, C = (b"a", b"1"), (b"b", b"1"), (b"c", b"1")
+
+
+def test_a_segment_is_cleaned_by_these_calls_in_this_order(tmp_path):
+    """What an earlier round left goes first; what is new is durable; it is as old as the last of its sources."""
+    log, files = noted(tmp_path, [A], [B])
+    for segment, seconds in zip(log.sealed_segments, (9, 5), strict=True):
+        os.utime(segment.path(".log"), (seconds, seconds))
+    round_ = planned(log)
+    [sources] = round_.groups(round_.build_map())
+    files.calls.clear()
+    cleaned = round_.clean(sources)
+    assert files.calls == [
+        *(("unlink", f"{suffix}.cleaned") for suffix in SUFFIXES),
+        ("make", ".log.cleaned"),
+        ("make", ".index.cleaned"),
+        ("make", ".timeindex.cleaned"),
+        ("read", ".log"),
+        ("read", "1.log"),
+        ("open", ".index.cleaned"),
+        ("sync", ".index.cleaned"),
+        ("open", ".timeindex.cleaned"),
+        ("sync", ".timeindex.cleaned"),
+        ("open", ".txnindex.cleaned"),
+        ("open", ".log.cleaned"),
+        ("sync", ".log.cleaned"),
+        ("age 5000", ".log.cleaned"),
+    ]
+    assert cleaned.path(".timeindex").stat().st_size == 12, "it was sealed"
+    files.calls.clear()
+    round_.discard(cleaned)
+    assert files.calls == [("unlink", f"{suffix}.cleaned") for suffix in SUFFIXES]
+
+
+def test_the_index_of_aborts_is_made_and_synced_too(tmp_path):
+    files = NotedFiles()
+    log = with_an_abort(tmp_path, files)
+    round_ = planned(log)
+    [sources] = round_.groups(round_.build_map())
+    files.calls.clear()
+    round_.clean(sources)
+    calls = ["unlink", "make", "read", "make", "open", "sync"]
+    assert [call for call, name in files.calls if name == ".txnindex.cleaned"] == calls
+
+
+@pytest.mark.parametrize("codec", [Compression.NONE, Compression.SNAPPY])
+def test_a_full_map_ends_before_the_batch_that_does_not_fit(tmp_path, codec):
+    """A compressed one is looked at by itself, the others together."""
+    log = opened(tmp_path)
+    for pairs in ([A], [B], [C, (b"d", b"1")], [(b"e", b"1")]):
+        put(log, *pairs, compression=codec)
+    sealed(log)
+    ends = {}
+    for slots in (2, 3, 4, 5, 6, 7):
+        round_ = planned(log, limits=CleanerLimits(slots * SLOT_BYTES))
+        ends[slots] = round_.build_map()
+        assert round_.latest_offset == ends[slots] - 1
+    assert ends == {2: 1, 3: 2, 4: 2, 5: 4, 6: 5, 7: 5}
+
+
+def test_a_full_map_at_the_first_batch_of_a_segment_keeps_the_one_before_it(tmp_path):
+    log, _ = noted(tmp_path, [A], [B], [C])
+    round_ = planned(log, limits=CleanerLimits(3 * SLOT_BYTES))
+    end_offset = round_.build_map()
+    assert end_offset == 2
+    [sources] = round_.groups(end_offset)
+    assert [source.base_offset for source in sources] == [0, 1]
+
+
+def test_a_dirty_batch_that_does_not_fit_is_told_by_its_offset(tmp_path):
+    log, _ = noted(tmp_path, [A], [B, C])
+    with pytest.raises(Uncleanable, match="the keys of one batch at 1 do not fit"):
+        planned(log, limits=CleanerLimits(2 * SLOT_BYTES), cleaned_to=1).build_map()
+    assert planned(log, limits=CleanerLimits(4 * SLOT_BYTES), cleaned_to=1).build_map() == 3
+
+
+def test_segments_are_grouped_by_the_sizes_of_their_own_files(tmp_path, monkeypatch):
+    log, _ = noted(tmp_path, [A], [B, C], [C])
+    first, second, third = log.sealed_segments
+    for segment, suffix, size in (
+        *((first, ".index", 8), (first, ".timeindex", 12)),
+        *((second, ".index", 16), (second, ".timeindex", 36)),
+    ):
+        segment.path(suffix).write_bytes(bytes(size))
+    third.path(".index").unlink()
+    third.path(".timeindex").unlink()
+    asked = []
+
+    def noting(members, config):
+        asked.extend(members)
+        return [[0, 2], [1]]
+
+    monkeypatch.setattr("log.compaction.cleaning.group", noting)
+    round_ = planned(log)
+    groups = round_.groups(round_.build_map())
+    assert asked == [
+        GroupMember(0, 1, first.size, 8, 12),
+        GroupMember(1, 3, second.size, 16, 36),
+        GroupMember(3, 4, third.size, 0, 0),
+    ]
+    assert [[one.segment for one in sources] for sources in groups] == [[first, third], [second]]
+
+
+@pytest.mark.parametrize("number", [0, 1, 2])
+def test_a_batch_of_a_wrong_crc_is_told_by_its_position(tmp_path, number, monkeypatch):
+    """In the first block, or in one behind it."""
+    log = opened(tmp_path)
+    for pair in (A, B, C):
+        put(log, pair)
+    sealed(log)
+    path = log.sealed_segments[0].path(".log")
+    size = path.stat().st_size // 3
+    monkeypatch.setattr("log.compaction.cleaning.BLOCK_BYTES", 2 * size)
+    data = bytearray(path.read_bytes())
+    data[number * size + size - 1] ^= 1
+    path.write_bytes(data)
+    with pytest.raises(Uncleanable, match=f": wrong CRC at position {number * size}$"):
+        planned(log).build_map()
+
+
+@pytest.mark.parametrize("is_cut", [True, False])
+def test_what_is_no_whole_batch_is_told_by_its_position(tmp_path, is_cut):
+    log = opened(tmp_path)
+    for pair in (A, B):
+        put(log, pair)
+    sealed(log)
+    path = log.sealed_segments[0].path(".log")
+    data = bytearray(path.read_bytes())
+    half = len(data) // 2
+    round_ = planned(log)
+    if is_cut:
+        path.write_bytes(data[:-1])
+    else:
+        data[half + 16] = 9  # no magic that there is
+        path.write_bytes(data)
+    with pytest.raises(Uncleanable, match=f": no whole batch at position {half}$"):
+        round_.build_map()
+
+
+@pytest.mark.parametrize("beyond", [-1, 0, 1])
+def test_a_batch_is_read_once_unless_it_is_larger_than_a_block(tmp_path, monkeypatch, beyond):
+    log = opened(tmp_path)
+    put(log, A)
+    sealed(log)
+    [segment] = log.sealed_segments
+    monkeypatch.setattr("log.compaction.cleaning.BLOCK_BYTES", segment.size - beyond)
+    paced = []
+    round_ = planned(log, pause=paced.append)
+    assert round_.build_map() == 1
+    assert paced == [segment.size]
+    assert round_.bytes_read == segment.size
