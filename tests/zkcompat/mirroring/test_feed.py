@@ -1,9 +1,12 @@
 """The feed between the loader and the mirror: newest image, merged changes, a short history."""
 
 import random
+from collections import deque
+from types import SimpleNamespace
 
 import trio
 
+from node.runtime.latest import Latest
 from quorum.metadata.image import EMPTY
 from quorum.metadata.loader import MetadataLoader
 from quorum.metadata.records import image_to_records
@@ -15,6 +18,7 @@ from tests.zkcompat.test_plan import SECTIONS, assert_same
 from zkcompat.claim import Leader
 from zkcompat.mirroring import feed as feeding
 from zkcompat.mirroring.feed import HISTORY_MAX, SAMPLES_MAX, CommitTimes, ImageFeed
+from zkcompat.mirroring.observer import tell_caught_up, tell_leaders
 from zkcompat.operations import apply_to
 from zkcompat.plan import plan_changes
 from zkcompat.render import render
@@ -180,3 +184,56 @@ def test_the_image_at_an_offset_is_that_of_the_batch_that_ends_there():
     assert feed.image_at(offsets[-1] - 1) is None
     assert feed.image_at(offsets[1]) is images[1]
     assert feed.image_at(offsets[0]) is None  # 256 are kept
+
+
+def feed_of(*times_ms, kept=2):
+    """With a batch of each time, and a history of the last two; gives their offsets, too."""
+    feed = ImageFeed(history=deque(maxlen=kept))
+    loader = MetadataLoader([feed])
+    offsets = []
+    for committed_ms in times_ms:
+        loader.apply_committed(_batch(feed.image, [], committed_ms))
+        offsets.append(feed.image.provenance.offset)
+    return feed, offsets
+
+
+def test_the_lag_of_what_left_the_history_is_by_the_oldest_time_that_is_known(monkeypatch):
+    """Times are kept a second apart: the history may know better, or alone."""
+    monkeypatch.setattr(feeding, "now_ms", lambda: 9000)
+    for times_ms, lags in (
+        ((1000, 1200, 1400), [8000, 7800, 7600, 0]),
+        ((1000, 1200, 2000), [8000, 7800, 7000, 0]),
+        ((1000, 2000, 3000, 4000), [8000, 7000, 6000, 5000, 0]),
+    ):
+        feed, offsets = feed_of(*times_ms)
+        assert [feed.lag_ms(end) for end in (-1, *offsets)] == lags
+
+
+def test_a_quorum_that_spoke_at_the_clocks_beginning_has_spoken(monkeypatch):
+    monkeypatch.setattr(feeding, "now_ms", lambda: 0)
+    feed, _ = feed_of(0)
+    monkeypatch.setattr(feeding, "now_ms", lambda: 1)
+    assert feed.silent_seconds() == 0.001
+
+
+async def test_who_leads_and_that_all_is_known_is_told_when_the_node_says_so(autojump_clock):
+    waited = []
+
+    class Node:
+        leader = Latest(SimpleNamespace(leader_id=None, epoch=3))
+
+        async def wait_caught_up(self):
+            await trio.sleep(5)
+            waited.append(feed.ready)
+
+    feed, node = ImageFeed(), Node()
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(tell_leaders, node, feed)
+        nursery.start_soon(tell_caught_up, node, feed)
+        await trio.sleep(4)
+        assert (feed.leader, feed.ready) == (None, False)
+        node.leader.set(SimpleNamespace(leader_id=0, epoch=4))
+        await trio.sleep(2)
+        assert (feed.leader, feed.ready) == (Leader(0, 4), True)
+        nursery.cancel_scope.cancel()
+    assert waited == [False]

@@ -1,0 +1,76 @@
+"""Which brokers are compared again, and when their znodes are looked at: call by call."""
+
+from types import SimpleNamespace
+
+import trio
+
+from tests.zkcompat import build
+from zkcompat.mirroring.broker_watch import BrokerWatch
+from zkcompat.zookeeper.errors import PathRefusedError
+
+
+class Keeper:
+    """Answers with one set of children after the other, None is a refusal; a watch fires after so many seconds."""
+
+    def __init__(self, *answers):
+        self.answers = list(answers)
+        self.asked = []
+        self.all_asked = trio.Event()
+
+    async def children(self, path, changed):
+        await trio.lowlevel.checkpoint()
+        self.asked.append((round(trio.current_time() - self.began, 3), path))
+        names, seconds = self.answers.pop(0)
+        if not self.answers:
+            self.all_asked.set()
+        if names is None:
+            raise PathRefusedError(path, "NoNode")
+        trio.lowlevel.spawn_system_task(self.fire, changed, seconds)
+        return names
+
+    @staticmethod
+    async def fire(changed, seconds):
+        await trio.sleep(seconds)
+        changed()
+
+
+async def watched(*answers):
+    """When the children were read, and what was compared again, when."""
+    keeper = Keeper(*answers, ([], 99))
+    rechecked = []
+
+    def recheck(path):
+        rechecked.append((round(trio.current_time() - keeper.began, 3), path))
+
+    shown = build.image_of(build.broker(1), build.broker(2))
+    tenure = SimpleNamespace(keeper=keeper, shown=shown, recheck=recheck)
+    keeper.began = trio.current_time()
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(BrokerWatch(tenure).run)
+        await keeper.all_asked.wait()
+        await trio.testing.wait_all_tasks_blocked()
+        nursery.cancel_scope.cancel()
+    assert {path for _, path in keeper.asked} == {"/brokers/ids"}
+    return [at for at, _ in keeper.asked], sorted(rechecked)[:-2]  # of the last answer
+
+
+async def test_brokers_that_come_or_go_are_compared_again(autojump_clock):
+    asked, rechecked = await watched((["1", "2"], 3), (["2", "7"], 1))
+    assert asked == [0, 3, 4]
+    assert rechecked == [(3, "/brokers/ids/1"), (3, "/brokers/ids/7")]
+
+
+async def test_brokers_are_looked_at_ten_times_a_second_at_most(autojump_clock):
+    asked, _ = await watched((["1", "2"], 0), (["1", "2"], 0.05), (["1", "2"], 0.15))
+    assert asked == [0, 0.1, 0.2, 0.35]
+
+
+async def test_brokers_are_looked_at_though_no_watch_fires(autojump_clock):
+    asked, _ = await watched((["1", "2"], 99), (["1", "2"], 99))
+    assert asked == [0, 5.1, 10.2]
+
+
+async def test_what_was_seen_before_a_refusal_is_not_compared_again(autojump_clock):
+    asked, rechecked = await watched((["1"], 2), (None, 0), (["1", "2"], 1))
+    assert asked == [0, 2, 7, 8]
+    assert rechecked == [(0, "/brokers/ids/2")]

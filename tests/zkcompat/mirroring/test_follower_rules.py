@@ -1,0 +1,305 @@
+"""What the follower writes, compares and settles, decision by decision: without any znode."""
+
+from types import SimpleNamespace
+
+import pytest
+import trio
+
+from quorum.metadata.image import EMPTY
+from tests.zkcompat import build
+from tests.zkcompat.build import CLUSTER_ID
+from zkcompat.changes import Changes
+from zkcompat.mirroring.feed import ImageFeed
+from zkcompat.mirroring.follower import Follower, _some
+from zkcompat.mirroring.pace import cpu_seconds
+from zkcompat.mirroring.quarantine import Quarantine
+from zkcompat.mirroring.slices import Slice
+from zkcompat.mirroring.status import MirrorStatus
+from zkcompat.mirroring.tenure import Tenure
+from zkcompat.mirroring.writer import TreeDiffersError
+from zkcompat.operations import Kind, Operation
+from zkcompat.sections.registry import sections_of
+from zkcompat.sections.section import Section
+from zkcompat.tree import FoundZnode
+
+
+class Entities(Section):
+    """A section of entities with two roots and a single; a plan writes the name of each."""
+
+    label = "Entities"
+    directories = ("/a", "/b")
+
+    def names(self, image):
+        return []
+
+    touched = differing = names
+
+    def singles(self, name):
+        return (f"/single-{name}",)
+
+    def plan(self, name, before, after):
+        yield Operation(Kind.CREATE, f"/a/{name}", "", "")
+
+    def znodes(self, name, image):
+        return ()
+
+
+class Keeper:
+    """Has nothing, and notes what is read."""
+
+    session_id = 7
+
+    def __init__(self):
+        self.read = []
+
+    async def read_tree(self, roots, singles, *, levels_max):
+        self.read.append(list(roots))
+        await trio.lowlevel.checkpoint()
+        return {root: FoundZnode(b"") for root in roots}
+
+
+class Writer:
+    """Notes what is written; `differs` so many times."""
+
+    def __init__(self, tenure):
+        self.tenure = tenure
+        self.written = []
+        self.steps = 100
+        self.differs = 0
+        self.operations = 1
+
+    async def write(self, operations, image=None, *, dirty=False, final=False):
+        paths = [one.path for one in operations]
+        self.written.append((paths, dirty, final))
+        self.steps += 50
+        await trio.sleep(1)
+        if self.differs:
+            self.differs -= 1
+            raise TreeDiffersError("differs")
+        if image is not None:
+            self.tenure.published(image)
+        return self.operations
+
+
+def follower_of(*, shown=EMPTY, sections=None, held=()):
+    companion = SimpleNamespace(holds=lambda path: path in held, spares=lambda path: False)
+    status = MirrorStatus()
+    sections = [Entities()] if sections is None else sections
+    tenure = Tenure(Keeper(), CLUSTER_ID, sections_of(CLUSTER_ID), status, [companion], shown=shown)
+    tenure.sections = sections
+    quarantine = Quarantine(trio.current_time)
+    return Follower(ImageFeed(image=shown), tenure, Writer(tenure), quarantine, status)
+
+
+def touching(*names):
+    return SimpleNamespace(names=lambda section, before, after: names)
+
+
+@pytest.mark.parametrize(
+    ("held", "shut", "planned"),
+    [
+        ((), (), ["/a/x", "/a/y"]),
+        (("/a/x",), (), ["/a/y"]),
+        (("/b/x",), (), ["/a/y"]),
+        ((), ("/a/x",), ["/a/y"]),
+        ((), ("/b/x",), ["/a/x", "/a/y"]),  # only nothing can be made below it
+        (("/a/x",), ("/a/y",), []),
+    ],
+)
+async def test_what_is_held_or_shut_is_not_planned(held, shut, planned):
+    follower = follower_of(held=held)
+    for path in shut:
+        follower.quarantine.add(path, "create", "NoAuth")
+    operations = follower._planned(EMPTY, EMPTY, touching("x", "y"))
+    assert [one.path for one in operations] == planned
+
+
+def piece_of(*names):
+    return Slice(Entities(), names, {})
+
+
+# of the entity x: what was refused, whether it is settled when the entity was written
+SETTLED = [
+    ("/a/x", "create", True),
+    ("/b/x", "set", True),
+    ("/a/x/below/it", "delete", True),
+    ("/b/x/below", "read", True),
+    ("/single-x", "set", True),
+    ("/single-x/below", "set", False),  # is another's
+    ("/single-y", "set", False),
+    ("/a/xx", "create", False),
+    ("/a", "create", False),
+    ("/c/x", "create", False),
+    ("/a/x", "children", False),
+]
+
+
+@pytest.mark.parametrize(("path", "action", "is_settled"), SETTLED)
+async def test_what_was_tried_of_an_entity_is_settled_with_it(path, action, is_settled):
+    follower = follower_of()
+    follower.quarantine.add(path, action, "NoAuth").retries = True
+    follower._settled(piece_of("w", "x"))
+    assert [one.path for one in follower.quarantine] == ([] if is_settled else [path])
+
+
+async def test_what_was_not_tried_again_is_not_settled():
+    follower = follower_of()
+    follower.quarantine.add("/a/x", "create", "NoAuth")
+    follower._settled(piece_of("x"))
+    assert len(follower.quarantine) == 1
+
+
+async def test_suspects_are_being_compared_until_the_last_is(autojump_clock):
+    """Who waits for none hears of it then, and one more that comes meanwhile is left for the next time."""
+    follower = follower_of()
+    tenure, (section,) = follower.tenure, follower.tenure.sections
+    tenure.suspect(section, "x")
+    heard = []
+
+    async def listen():
+        await tenure.wait_no_suspects()
+        heard.append(trio.current_time() - began)
+
+    began = trio.current_time()
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(listen)
+        nursery.start_soon(follower._compare_suspects)
+        await trio.sleep(0.5)
+        assert (tenure.suspects, tenure.comparing) == ({}, True)
+    assert heard == [1]
+    assert tenure.comparing is False
+    assert tenure.keeper.read == [["/a/x", "/b/x"]]
+    assert follower.writer.written == [(["/b/x", "/a/x"], False, False)]
+
+
+async def test_nothing_is_compared_without_a_suspect_or_a_tree_that_is_known(autojump_clock):
+    follower = follower_of()
+    await follower._compare_suspects()
+    follower.tenure.shown = None
+    follower.tenure.suspect(follower.tenure.sections[0], "x")
+    await follower._compare_suspects()
+    assert follower.tenure.keeper.read == []
+    assert len(follower.tenure.suspects) == 1
+
+
+@pytest.mark.parametrize("is_retrying", [False, True])
+async def test_only_what_is_tried_again_says_how_dear_that_was(
+    autojump_clock, monkeypatch, is_retrying
+):
+    told = []
+    monkeypatch.setattr(Quarantine, "tried", lambda _, cost: told.append(cost))
+    follower = follower_of()
+    (section,) = follower.tenure.sections
+    if is_retrying:
+        follower.quarantine.add("/nowhere", "create", "NoAuth")
+        await trio.sleep(1)
+        follower._suspect_due()
+    for _ in range(2):
+        follower.tenure.suspect(section, "x")
+        await follower._compare_suspects()
+    assert told == ([cpu_seconds(2, 50)] if is_retrying else [])
+
+
+async def test_what_is_due_is_compared_with_what_waits_for_it(autojump_clock):
+    follower = follower_of()
+    rechecked = []
+    follower.tenure = SimpleNamespace(recheck=rechecked.append)
+    entry = follower.quarantine.add("/a/x", "children", "NoAuth")
+    entry.waiting |= {f"/a/x/{number}" for number in (3, 1, 2)}
+    follower._suspect_due()
+    assert (rechecked, follower._retrying) == ([], False)
+    await trio.sleep(1)
+    follower._suspect_due()
+    assert rechecked == ["/a/x", "/a/x/1", "/a/x/2", "/a/x/3"]
+    assert follower._retrying is True
+
+
+@pytest.mark.parametrize(
+    ("differs", "finals", "repairs"),
+    [
+        (0, [False], 1),
+        (1, [False, False], 1),
+        (2, [False, False, True], 1),
+        (3, [False, False, True], 0),
+    ],
+)
+async def test_a_slice_is_read_again_twice_and_the_third_time_is_final(
+    autojump_clock, differs, finals, repairs
+):
+    follower = follower_of()
+    follower.writer.differs = differs
+    follower.quarantine.add("/a/x", "set", "NoAuth").retries = True
+    await follower._settle(piece_of("x"), EMPTY, dirty=False)
+    assert [final for _, _, final in follower.writer.written] == finals
+    assert follower.tenure.keeper.read == [["/a/x", "/b/x"]] * differs
+    assert (follower.status.repairs, len(follower.quarantine)) == (repairs, 1 - repairs)
+
+
+@pytest.mark.parametrize(
+    ("operations", "shown", "dirty", "repairs", "is_told"),
+    [
+        (1, EMPTY, False, 1, True),
+        (1, EMPTY, True, 1, False),
+        (0, EMPTY, False, 0, False),
+        (1, None, True, 0, False),
+        (1, None, False, 0, False),
+    ],
+)
+async def test_a_repair_is_counted_where_a_known_tree_was_wrong(
+    autojump_clock, caplog, operations, shown, dirty, repairs, is_told
+):
+    follower = follower_of(shown=shown)
+    follower.writer.operations = operations
+    piece = Slice(Entities(), ["x"], {"/a/x": FoundZnode(b"")})
+    await follower._settle(piece, EMPTY, dirty=dirty)
+    assert follower.writer.written == [(["/a/x"], dirty, False)]
+    assert follower.status.repairs == repairs
+    assert ("/a/x" in caplog.text) is is_told
+
+
+async def test_an_image_is_written_once(autojump_clock):
+    follower = follower_of(sections=[])
+    await follower._catch_up()
+    assert follower.writer.written == []
+    follower.feed.image = image = build.image_of(build.broker(1))
+    assert not follower._is_idle()
+    await follower._catch_up()
+    await follower._catch_up()
+    assert follower.writer.written == [([], False, False)]
+    assert follower.tenure.shown is image
+    assert follower._is_idle()
+
+
+async def test_a_tree_that_differs_is_compared_where_it_was_touched_and_then_published(
+    autojump_clock,
+):
+    follower = follower_of()
+    image = build.image_of(build.broker(1))
+    follower.feed = SimpleNamespace(image=image, take=lambda: (image, touching("x")))
+    follower.writer.differs = 1
+    await follower._catch_up()
+    assert follower.writer.written == [
+        (["/a/x"], False, False),
+        (["/b/x", "/a/x"], True, False),
+        ([], False, False),
+    ]
+    assert follower.tenure.shown is image
+
+
+@pytest.mark.parametrize(
+    ("count", "told"),
+    [
+        (0, ""),
+        (1, "/0"),
+        (3, "/0, /1, /2"),
+        (4, "/0, /1, /2 and 1 more"),
+        (9, "/0, /1, /2 and 6 more"),
+    ],
+)
+def test_three_paths_are_named_and_the_others_counted(count, told):
+    assert _some([f"/{number}" for number in range(count)]) == told
+
+
+def test_no_name_is_touched_without_changes():
+    follower = follower_of(sections=sections_of(CLUSTER_ID))
+    assert list(follower._touched(EMPTY, EMPTY, Changes())) == []

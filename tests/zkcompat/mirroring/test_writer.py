@@ -1,0 +1,247 @@
+"""Which transactions the writer makes of operations, whole, and what it reads and hides before."""
+
+import pytest
+import trio
+
+from tests.zkcompat import build
+from zkcompat.claim import Guard, Step
+from zkcompat.mirroring.quarantine import Quarantine
+from zkcompat.mirroring.status import MirrorStatus
+from zkcompat.mirroring.tenure import StepRefusedError
+from zkcompat.mirroring.writer import TreeDiffersError, TreeWriter
+from zkcompat.operations import BATCH_BYTES_MAX, OPERATION_BYTES, Kind, Operation
+from zkcompat.tree import FoundZnode
+from zkcompat.znodes.entity_config import EntityConfig
+from zkcompat.znodes.migration import Migration
+from zkcompat.zookeeper.errors import PathRefusedError
+
+BEFORE = Migration(controller_id=1, controller_epoch=2, offset=4, epoch=2)
+IMAGE = build.image_of(build.broker(1))
+OFFSET, EPOCH, _ = IMAGE.provenance
+
+
+class Keeper:
+    """Has the znodes that it is given; `locked` ones may not be hidden."""
+
+    def __init__(self, znodes=None, locked=()):
+        self.znodes, self.locked = znodes or {}, locked
+        self.calls = []
+
+    async def read_many(self, paths):
+        await trio.lowlevel.checkpoint()
+        self.calls.append(("read", *paths))
+        return {path: self.znodes.get(path) for path in paths}
+
+    async def hide(self, path):
+        await trio.lowlevel.checkpoint()
+        self.calls.append(("hide", path))
+        if path in self.locked:
+            raise PathRefusedError(path, "NoAuth")
+
+
+class Tenure:
+    """Notes each transaction; those with a path of `refused` are refused for the reason given."""
+
+    def __init__(self, keeper=None, refused=None):
+        self.keeper, self.refused = keeper or Keeper(), refused or {}
+        self.guard = Guard(1, 1, BEFORE, 0)
+        self.status = MirrorStatus()
+        self.transactions = []
+        self.shown = None
+
+    async def transact(self, steps, migration, meanwhile=None):
+        await trio.lowlevel.checkpoint()
+        if meanwhile is not None:
+            meanwhile()
+        self.transactions.append((steps, migration))
+        for index, step in enumerate(steps):
+            if step.path in self.refused:
+                raise StepRefusedError(index, step, self.refused[step.path])
+        self.guard = self.guard.advanced(migration)
+
+    def published(self, image):
+        self.shown = image
+
+
+def writer_of(tenure, batch_operations=2):
+    return TreeWriter(tenure, Quarantine(lambda: 0.0), batch_operations)
+
+
+def created(path, **members):
+    return Operation(Kind.CREATE, path, "", "", b"x", **members)
+
+
+def paths_of(tenure):
+    return [[step.path for step in steps] for steps, _ in tenure.transactions]
+
+
+DIRTY = Migration(controller_id=1, controller_epoch=2, offset=4, epoch=2, dirty=True)
+AFTER = Migration(controller_id=1, controller_epoch=2, offset=OFFSET, epoch=EPOCH)
+# operations, with an image, dirty; the sizes of the transactions and what each leaves in /migration
+TRANSACTIONS = [
+    (0, False, False, []),
+    (0, False, True, [(0, DIRTY)]),
+    (0, True, False, [(0, AFTER)]),
+    (1, False, False, [(1, BEFORE)]),
+    (1, False, True, [(1, DIRTY)]),
+    (2, True, False, [(2, AFTER)]),
+    (3, False, False, [(2, BEFORE), (1, BEFORE)]),
+    (3, True, False, [(2, DIRTY), (1, AFTER)]),
+    (3, False, True, [(2, DIRTY), (1, DIRTY)]),
+    (4, True, True, [(2, DIRTY), (2, AFTER)]),
+    (7, True, False, [(2, DIRTY), (2, DIRTY), (2, DIRTY), (1, AFTER)]),
+]
+
+
+@pytest.mark.parametrize(("count", "has_image", "dirty", "expected"), TRANSACTIONS)
+async def test_the_last_transaction_publishes_and_those_before_it_are_between_two_images(
+    count, has_image, dirty, expected
+):
+    tenure = Tenure()
+    writer = writer_of(tenure)
+    operations = [created(f"/{number}") for number in range(count)]
+    image = IMAGE if has_image else None
+    assert await writer.write(iter(operations), image, dirty=dirty) == count
+    assert [(len(steps), left) for steps, left in tenure.transactions] == expected
+    written = [step for steps, _ in tenure.transactions for step in steps]
+    assert written == [Step("create", f"/{number}", b"x") for number in range(count)]
+    assert (tenure.shown, tenure.status.writes, writer.steps) == (image, count, count)
+
+
+async def test_a_tree_that_shows_the_image_already_is_left_alone():
+    tenure = Tenure()
+    tenure.guard = Guard(1, 1, AFTER, 0)
+    assert await writer_of(tenure).write((), IMAGE) == 0
+    assert (tenure.transactions, tenure.shown) == ([], IMAGE)
+
+
+@pytest.mark.parametrize("reason", ["NoNode", "NodeExists", "NotEmpty", "BadVersion"])
+async def test_a_refusal_that_shows_another_tree_asks_for_a_comparison_but_the_last_time(reason):
+    tenure = Tenure(refused={"/1": reason})
+    operations = [created("/0"), created("/1"), created("/1/below"), created("/2")]
+    writer = writer_of(tenure, 9)
+    with pytest.raises(TreeDiffersError, match=f"create /1: {reason}"):
+        await writer.write(operations)
+    assert (list(writer.quarantine), tenure.status.writes) == ([], 0)
+    assert await writer.write(operations, final=True) == 2
+    assert paths_of(tenure)[1:] == [["/0", "/1", "/1/below", "/2"], ["/0", "/2"]]
+    assert [one.path for one in writer.quarantine] == ["/1"]
+    assert writer.steps == 4 + 4 + 2
+
+
+async def test_any_other_refusal_holds_the_znode_back_with_what_needs_it(caplog):
+    tenure = Tenure(refused={"/b/1": "NoAuth"})
+    writer = writer_of(tenure, 9)
+    tell = created("/notes/n", sequential=True, about="/b/1")
+    kept = created("/notes/m", sequential=True, about="/a/0")
+    assert await writer.write([created("/a/0"), created("/b/1"), tell, kept]) == 2
+    assert paths_of(tenure)[-1] == ["/a/0", "/notes/m"]
+    # The right to make it is that of its parent, and all that is made there needs that as well.
+    assert [(one.path, one.action) for one in writer.quarantine] == [("/b", "children")]
+    assert len(caplog.records) == 1
+    caplog.clear()
+    assert await writer.write([created("/b/2"), created("/a/3")]) == 1
+    assert paths_of(tenure)[-1] == ["/a/3"]
+    assert caplog.records == []
+
+
+@pytest.mark.parametrize("beyond", [-1, 0, 1])
+async def test_an_operation_that_fits_into_no_transaction_is_held_back(beyond):
+    tenure = Tenure()
+    writer = writer_of(tenure, 9)
+    size = BATCH_BYTES_MAX - OPERATION_BYTES - len("/large") + beyond
+    large = Operation(Kind.CREATE, "/large", "", "", bytes(size))
+    assert large.size_bytes == BATCH_BYTES_MAX + beyond
+    await writer.write([large, created("/large/below"), created("/small")])
+    made = [path for paths in paths_of(tenure) for path in paths]
+    if beyond > 0:
+        assert made == ["/small"]
+        (entry,) = writer.quarantine
+        told = f"{BATCH_BYTES_MAX + 1} bytes, more than the {BATCH_BYTES_MAX} of a transaction"
+        assert (entry.path, entry.reason) == ("/large", told)
+    else:
+        assert made == ["/large", "/large/below", "/small"]
+        assert list(writer.quarantine) == []
+
+
+def is_foreign(key):
+    return key.startswith("other")
+
+
+CONFIG = EntityConfig({"a": "1", "other": "2"}).encode()
+MERGED = EntityConfig({"a": "3", "other": "2"}).encode()
+OWN = EntityConfig({"a": "3"}).encode()
+LOCKED = FoundZnode(None, refusal="NoAuth")
+# keeps keys of others, secret, what is there; what is asked of the keeper, what is written
+RESOLVED = [
+    (False, False, None, [], ("create", OWN, -1)),
+    (False, True, None, [], ("create", OWN, -1)),
+    (True, False, None, ["read"], ("create", OWN, -1)),
+    (True, True, None, ["read"], ("create", OWN, -1)),
+    (True, False, FoundZnode(CONFIG, version=5), ["read"], ("set", MERGED, 5)),
+    (True, True, FoundZnode(CONFIG, version=5), ["read", "hide"], ("set", MERGED, 5)),
+    (True, False, LOCKED, ["read"], ("create", OWN, -1)),
+    (True, True, LOCKED, ["read"], ("create", OWN, -1)),
+]
+
+
+@pytest.mark.parametrize(("keeps", "secret", "there", "asked", "written"), RESOLVED)
+async def test_keys_of_others_stay_and_what_becomes_secret_is_hidden_first(
+    keeps, secret, there, asked, written
+):
+    keeper = Keeper({"/config": there})
+    tenure = Tenure(keeper)
+    operation = Operation(
+        Kind.CREATE, "/config", "", "", OWN, secret=secret, keeps=is_foreign if keeps else None
+    )
+    await writer_of(tenure).write([operation])
+    assert keeper.calls == [(call, "/config") for call in asked]
+    kind, data, version = written
+    assert tenure.transactions == [([Step(kind, "/config", data, version, secret=secret)], BEFORE)]
+
+
+async def test_only_what_has_keys_of_others_is_read_and_all_at_once():
+    keeper = Keeper()
+    tenure = Tenure(keeper)
+    operations = [
+        created("/0", keeps=is_foreign),
+        created("/1", secret=True),
+        created("/2", keeps=is_foreign),
+    ]
+    await writer_of(tenure, 9).write(operations)
+    assert keeper.calls == [("read", "/0", "/2")]
+
+
+async def test_what_cannot_be_hidden_is_not_written_nor_told_of():
+    keeper = Keeper({"/config": FoundZnode(CONFIG, version=5)}, locked=["/config"])
+    tenure = Tenure(keeper)
+    writer = writer_of(tenure, 9)
+    secret = Operation(Kind.SET, "/config", "", "", OWN, secret=True, keeps=is_foreign)
+    note = created("/changes/c", sequential=True, about="/config")
+    assert await writer.write([secret, note, created("/0")]) == 1
+    assert paths_of(tenure) == [["/0"]]
+    assert [(one.path, one.action, one.reason) for one in writer.quarantine] == [
+        ("/config", "set", "NoAuth")
+    ]
+
+
+async def test_a_batch_is_made_while_the_one_before_is_written():
+    """And no more than that: operations are made as they are needed."""
+    made = []
+    tenure = Tenure()
+
+    def operations():
+        for number in range(8):
+            made.append(number)
+            yield created(f"/{number}")
+
+    seen = []
+    transact = tenure.transact
+
+    async def noting(steps, migration, meanwhile=None):
+        await transact(steps, migration, meanwhile)
+        seen.append(len(made))
+
+    tenure.transact = noting
+    await writer_of(tenure).write(operations())
+    assert seen == [7, 8, 8, 8]
