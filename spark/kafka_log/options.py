@@ -27,7 +27,7 @@ DECODED_TOPICS = {
     "transactions": "__transaction_state",
 }
 LEVELS = ("records", "batches", "segments", *DECODED_TOPICS)
-DIRECTORY_OPTIONS = ("end", "replicas", "splitBytes", "verifyCrc")
+DIRECTORY_OPTIONS = ("end", "replicas", "splitBytes")
 BATCH_OPTIONS = ("endingOffsets", "endingTimestamp", "endingOffsetsByTimestamp")
 STREAM_OPTIONS = ("maxOffsetsPerTrigger", "minOffsetsPerTrigger", "maxTriggerDelay")
 TRIGGER_DELAY = 15 * 60.0  # Spark's default of maxTriggerDelay, in seconds
@@ -180,8 +180,4 @@ def _refuse_what_does_not_apply(o: Options, parsed: LogOptions, *, streaming: bo
     else:
         o.refuse("it is of streams (spark.readStream)", *STREAM_OPTIONS)
     if parsed.cluster:
-        o.refuse(
-            "it is of node directories, this reads from brokers",
-            *DIRECTORY_OPTIONS[:2],
-            "splitBytes",
-        )
+        o.refuse("it is of node directories, this reads from brokers", *DIRECTORY_OPTIONS)

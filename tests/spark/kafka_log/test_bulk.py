@@ -95,3 +95,68 @@ def test_a_bomb_is_refused():
     built = build_batch([NewRecord(b"", bytes(1 << 20), 0)], compression=Compression.GZIP)
     with pytest.raises(RemoteProtocolError):
         records_bytes(BatchView(memoryview(built)), 1 << 16)
+
+
+def decoded_of(*sizes):
+    """Records of keys and values of these sizes, None where there is none."""
+    made = [
+        NewRecord(*(None if size is None else bytes([65 + n]) * size for size in pair), 5)
+        for n, pair in enumerate(sizes)
+    ]
+    batch = BatchView(memoryview(build_batch(made)))
+    return decode([batch], [records_bytes(batch)])
+
+
+PIECES = [
+    ([], 5, []),
+    ([(2, 3)], 1, [1]),
+    ([(2, 3), (0, 5)], 9, [1, 1]),
+    ([(2, 3), (0, 5)], 10, [2]),
+    ([(2, 3), (5, 0), (1, 1)], 10, [2, 1]),
+    ([(1, 1), (9, 9), (1, 1), (1, 1)], 4, [1, 1, 2]),
+    ([(None, None), (None, 3), (3, None)], 3, [2, 1]),
+    ([(None, 0), (0, None), (1, 1)], 0, [2, 1]),
+    ([(4, 4)] * 5, 16, [2, 2, 1]),
+]
+
+
+@pytest.mark.parametrize(("sizes", "bytes_max", "expected"), PIECES)
+def test_pieces_hold_as_many_keys_and_values_as_fit(sizes, bytes_max, expected):
+    if not sizes:
+        whole = decoded_of((1, 1))
+        whole = whole.keep(whole.offset < 0)
+    else:
+        whole = decoded_of(*sizes)
+    made = list(whole.pieces(bytes_max))
+    assert [len(piece) for piece in made] == expected
+    assert [offset for piece in made for offset in piece.offset] == list(range(len(sizes)))
+    if len(expected) == 1:
+        assert made[0] is whole
+
+
+def test_records_that_are_all_kept_are_not_copied():
+    whole = decoded_of((1, 2), (None, 0), (0, None))
+    assert whole.keep(whole.offset >= 0) is whole
+    some = whole.keep(whole.offset != 1)
+    assert some.offset.tolist() == [0, 2]
+    assert gather(some.data, some.key).to_pylist() == [b"A", b""]
+    assert gather(some.data, some.value).to_pylist() == [b"AA", None]
+    none = whole.keep(whole.offset < 0)
+    assert gather(none.data, none.key).to_pylist() == []
+
+
+def test_headers_are_null_where_there_are_none_and_refused_where_no_text_is():
+    headers = [(), (("a", b"1"),), (("b", None), ("c", b""))]
+    made = [NewRecord(b"k", b"v", 5, some) for some in headers]
+    batch = BatchView(memoryview(build_batch(made)))
+    found = gather_headers(decode([batch], [records_bytes(batch)])).to_pylist()
+    assert found == [
+        None,
+        [{"key": "a", "value": b"1"}],
+        [{"key": "b", "value": None}, {"key": "c", "value": b""}],
+    ]
+    damaged = bytearray(build_batch([NewRecord(b"k", b"v", 5, [("a", b"1")])]))
+    damaged[damaged.index(b"a", 61)] = 0xFF
+    batch = BatchView(memoryview(damaged))
+    with pytest.raises(RemoteProtocolError, match="a header's key: "):
+        gather_headers(decode([batch], [records_bytes(batch)]))

@@ -57,3 +57,22 @@ def test_options_are_parsed_as_written():
 def test_what_is_no_option_is_refused(streaming):
     with pytest.raises(OptionError, match="nope"):
         LogOptions.parse({"path": "/p", "nope": "1"}, streaming=streaming)
+
+
+def test_options_of_a_consumer_group_are_warned_of_where_the_others_are_right(caplog):
+    names = (
+        "groupIdPrefix",
+        "kafka.group.id",
+        "fetchOffset.numRetries",
+        "fetchOffset.retryIntervalMs",
+    )
+    given = {"path": "/p", **dict.fromkeys(names, "1")}
+    assert LogOptions.parse(given) == LogOptions.parse({"path": "/p"})
+    assert caplog.messages == [
+        f"kafka_log: option {name} has no effect: no consumer group is used" for name in names
+    ]
+    caplog.clear()
+    for wrong in ({"maxTriggerDelay": "5m"}, {"level": "batches", "includeHeaders": "true"}):
+        with pytest.raises(OptionError, match="has no effect here"):
+            LogOptions.parse({**given, **wrong})
+    assert caplog.messages == []

@@ -1,0 +1,35 @@
+"""A range that gives the batches it is made of, in place of a file's or a broker's."""
+
+from dataclasses import dataclass, field
+
+from log.batches.batch import iter_batches
+from log.old_formats.old_batches import opened
+from spark.origins.origin import Located
+
+
+@dataclass
+class Piece:
+    """`log_starts` are those of the batches, where they are unlike the range's."""
+
+    data: list[bytes]
+    start_offset: int = 0
+    end_offset: int = 1 << 40
+    log_start: int = 0
+    log_starts: list[int] = field(default_factory=list)
+    node_id: int = 7
+    log_dir: str | None = "/d"
+    topic: str = "t"
+    partition: int = 3
+    name: str = "file:/d/t-3/0.log"
+
+    def located(self):
+        found, position = [], 0
+        for number, data in enumerate(self.data):
+            (view,) = iter_batches(memoryview(bytearray(data)), allow_old=True)
+            log_start = self.log_starts[number] if self.log_starts else 0
+            found.append(Located(position, opened(view), log_start))
+            position += len(data)
+        return found
+
+    def batches(self, reading):
+        return iter(self.located())

@@ -1,0 +1,197 @@
+"""What the driver plans: partitions asked for, the spans of each, and how they are shared out, whole."""
+
+import pytest
+
+from spark.kafka_log import plan as module
+from spark.kafka_log.filters import EVERYTHING, OffsetFilter
+from spark.kafka_log.limits import Limit
+from spark.kafka_log.options import LogOptions
+from spark.kafka_log.plan import open_origin, plan_log, plan_segments, wanted_partitions
+from spark.kafka_log.source import LogReader, wanted_of
+from spark.options import LATEST, TopicsWanted
+from spark.origins.brokers import BrokerOrigin
+from spark.origins.directories import SHARE_BYTES_MIN, DirectoryOrigin
+from spark.origins.origin import Bounds, DataUnreadable, Reading
+from tests.spark.directories import checkpoint, data_batches, make_node, write_partition
+
+
+class Origin:
+    """Has partitions with their bounds, and notes what is asked of it."""
+
+    def __init__(self, **topics):
+        self.found = {
+            (topic, number): Bounds(*span)
+            for topic, spans in topics.items()
+            for number, span in enumerate(spans)
+        }
+        self.asked = []
+
+    def partitions(self):
+        return list(self.found)
+
+    def bounds(self, wanted):
+        self.asked.append(list(wanted))
+        return {key: self.found[key] for key in wanted}
+
+    def offsets_at(self, timestamps):
+        return dict.fromkeys(timestamps)
+
+    def tasks(self, spans, split_bytes, tasks_min):
+        return (spans, split_bytes, tasks_min)
+
+
+WANTED = [
+    (TopicsWanted(), [("a", 0), ("a", 1), ("b", 0)]),
+    (TopicsWanted(("b",)), [("b", 0)]),
+    (TopicsWanted(("b", "a")), [("a", 0), ("a", 1), ("b", 0)]),
+    (TopicsWanted(("__c",)), [("__c", 0)]),
+    (TopicsWanted(pattern="a|__.*"), [("a", 0), ("a", 1), ("__c", 0)]),
+    (TopicsWanted(pattern="none"), []),
+    (TopicsWanted(assigned=frozenset({("a", 1), ("__c", 0)})), [("a", 1), ("__c", 0)]),
+]
+SPAN = (0, 1)
+
+
+@pytest.mark.parametrize(("topics", "expected"), WANTED)
+def test_partitions_are_those_that_were_asked_for(topics, expected):
+    origin = Origin(a=[SPAN, SPAN], b=[SPAN], __c=[SPAN])
+    assert wanted_partitions(origin, topics) == expected
+
+
+ABSENT = [
+    (TopicsWanted(("x",)), "there is no x; topics found: __c a b"),
+    (TopicsWanted(("a", "y", "x")), "there is no y, x; topics found: __c a b"),
+    (
+        TopicsWanted(assigned=frozenset({("a", 2), ("a", 10), ("a", 1), ("b", 1)})),
+        "there is no a-2, a-10, b-1; topics found: __c a b",
+    ),
+    (
+        TopicsWanted(tuple("stuvwx")),
+        "there is no s, t, u, v, w; topics found: __c a b",
+    ),
+]
+
+
+@pytest.mark.parametrize(("topics", "told"), ABSENT)
+def test_what_was_asked_for_by_name_and_is_not_there_is_told(topics, told):
+    origin = Origin(a=[SPAN, SPAN], b=[SPAN], __c=[SPAN])
+    with pytest.raises(DataUnreadable) as raised:
+        wanted_partitions(origin, topics)
+    assert str(raised.value) == told
+
+
+def test_topics_that_were_found_are_told_in_three_hundred_letters():
+    many = {f"topic-{number:02}": [SPAN] for number in range(60)}
+    told = []
+    for origin in (Origin(), Origin(**many)):
+        with pytest.raises(DataUnreadable) as raised:
+            wanted_partitions(origin, TopicsWanted(("x",)))
+        told.append(str(raised.value).removeprefix("there is no x; topics found: "))
+    names = " ".join(sorted(many))
+    assert told == ["none", f"{names[: 32 * 9 - 1]} [...]"]
+
+
+def options_of(**given):
+    return LogOptions.parse({"path": "/p", **given})
+
+
+def test_a_plan_has_the_spans_that_hold_anything(monkeypatch):
+    origin = Origin(a=[(3, 10), (5, 5), (0, 1)], b=[(0, 9)])
+    monkeypatch.setattr(module, "open_origin", lambda options, filters: origin)
+    assert plan_log(options_of()) == (
+        {("a", 0): (3, 10), ("a", 2): (0, 1), ("b", 0): (0, 9)},
+        None,
+        1,
+    )
+    given = options_of(subscribe="a", splitBytes="77", minPartitions="5")
+    filters = OffsetFilter(partitions=frozenset({0, 1}), start=4, end=9)
+    assert plan_log(given, filters) == ({("a", 0): (4, 9)}, 77, 5)
+    assert origin.asked == [list(origin.found), [("a", 0), ("a", 1)]]
+
+
+def test_both_ends_of_a_plan_are_resolved_by_their_own_option(monkeypatch):
+    origin = Origin(a=[(3, 10)])
+    monkeypatch.setattr(module, "open_origin", lambda options, filters: origin)
+    given = options_of(startingOffsets='{"a":{"0":4}}', endingOffsets='{"a":{"0":8}}')
+    assert plan_log(given)[0] == {("a", 0): (4, 8)}
+    assert given.ending == Limit("endingOffsets", offsets={("a", 0): 8})
+    late = options_of(startingTimestamp="5", startingOffsetsByTimestampStrategy="latest")
+    assert plan_log(late)[0] == {}
+    assert late.ending == Limit("endingOffsets", LATEST)
+    lost = options_of(startingOffsets='{"a":{"0":1}}', failOnDataLoss="false")
+    assert plan_log(lost)[0] == {("a", 0): (3, 10)}
+
+
+@pytest.fixture
+def node(tmp_path):
+    made = make_node(tmp_path, 7)
+    for topic in ("t", "u"):
+        write_partition(made, topic, 0, data_batches(6))
+    checkpoint(made, {("t", 0): 60, ("u", 0): 60})
+    return made
+
+
+def test_directories_are_looked_into_for_what_is_asked_for_alone(node):
+    def copies(filters=EVERYTHING, **given):
+        origin = open_origin(LogOptions.parse({"path": str(node), **given}), filters)
+        assert isinstance(origin, DirectoryOrigin)
+        assert origin.partitions() == [("t", 0), ("u", 0)]
+        return [key for key in origin.partitions() if origin._replicas.get(key)]
+
+    assert copies() == [("t", 0), ("u", 0)]
+    assert copies(subscribe="u") == [("u", 0)]
+    only_t = OffsetFilter(topics=frozenset({"t"}))
+    assert copies(only_t) == [("t", 0)]
+    assert copies(only_t, subscribe="u") == []
+
+
+@pytest.mark.parametrize("isolation", ["read_committed", "read_uncommitted"])
+def test_brokers_are_asked_with_the_isolation_that_was_asked_for(isolation):
+    given = {"kafka.bootstrap.servers": "h:1", "kafka.isolation.level": isolation}
+    origin = open_origin(LogOptions.parse(given))
+    assert isinstance(origin, BrokerOrigin)
+    assert origin._isolation == (1 if isolation == "read_committed" else 0)
+
+
+def test_segments_are_shared_out_by_the_smallest_share_of_a_task(node, monkeypatch):
+    shares = []
+    monkeypatch.setattr(
+        module, "segment_tasks", lambda replicas, share: shares.append((len(list(replicas)), share))
+    )
+    plan_segments(LogOptions.parse({"path": str(node), "level": "segments"}))
+    plan_segments(LogOptions.parse({"path": str(node), "level": "segments", "subscribe": "t"}))
+    assert shares == [(2, SHARE_BYTES_MIN), (1, SHARE_BYTES_MIN)]
+
+
+READING = [
+    ({}, Reading()),
+    ({"includeControl": "true"}, Reading(include_control=True)),
+    ({"verifyCrc": "false"}, Reading(verify_crc=False)),
+    ({"kafka.isolation.level": "read_committed"}, Reading(committed=True)),
+    ({"failOnDataLoss": "false"}, Reading(fail_on_data_loss=False)),
+    ({"maxBatchBytes": "99"}, Reading(batch_bytes_max=99)),
+]
+
+
+@pytest.mark.parametrize(("given_", "reading"), READING)
+def test_executors_are_told_how_to_read(given_, reading):
+    wanted = wanted_of(options_of(**given_), ("offset",))
+    assert (wanted.columns, wanted.reading) == (("offset",), reading)
+
+
+def test_only_records_are_left_out_by_their_time():
+    since = OffsetFilter(timestamp_ms=5)
+    assert wanted_of(options_of(), (), since).reading == Reading(timestamp_min_ms=5)
+    for level in ("batches", "group_offsets", "transactions"):
+        assert wanted_of(options_of(level=level), (), since).reading == Reading()
+
+
+@pytest.mark.parametrize(
+    ("level", "pushes"),
+    [("records", True), ("batches", True), ("segments", False), ("transactions", False)],
+)
+def test_conditions_are_pushed_where_they_spare_reading(level, pushes):
+    reader = LogReader(options_of(level=level), ("topic",))
+    assert ("pushFilters" in vars(reader)) is pushes
+    reader._push([])
+    assert reader._filters == EVERYTHING

@@ -1,0 +1,165 @@
+"""Where a chunk of records ends, what of it lies in the range, and how large it may be: without a file."""
+
+import pytest
+
+from log.batches.records import NewRecord, build_batch
+from spark.kafka_log import decoded_rows, large_batches, records
+from spark.kafka_log.records import _chunks, read_records
+from spark.kafka_log.wanted import Wanted
+from spark.origins.origin import DEFAULT_READING, DataUnreadable, Reading
+from tests.spark.kafka_log.pieces import Piece
+
+
+def built(offset, count, size=10, **fields):
+    made = [NewRecord(b"k", b"v" * size, 5) for _ in range(count)]
+    return build_batch(made, base_offset=offset, **fields)
+
+
+def piece_of(*counts, size=10, **members):
+    data, offset = [], 0
+    for count in counts:
+        data.append(built(offset, count, size))
+        offset += count
+    return Piece(data, **members)
+
+
+def offsets_of(piece, **reading):
+    made = read_records([piece], Wanted(("offset",), Reading(**reading)))
+    return [row["offset"] for batch in made for row in batch.to_pylist()]
+
+
+def body_bytes(count):
+    return len(built(0, count)) - 61
+
+
+CHUNKS = [
+    # records at the most, batches' bytes at the most, of one record each; sizes of the chunks of 2, 3, 1 and 4 records
+    (1, 99, [[2], [3], [1], [4]]),
+    (4, 99, [[2], [3, 1], [4]]),
+    (5, 99, [[2, 3], [1, 4]]),
+    (6, 99, [[2, 3, 1], [4]]),
+    (9, 99, [[2, 3, 1], [4]]),
+    (10, 99, [[2, 3, 1, 4]]),
+    (99, 4, [[2], [3, 1], [4]]),
+    (99, 5, [[2, 3], [1, 4]]),
+    (99, 10, [[2, 3, 1, 4]]),
+]
+
+
+@pytest.mark.parametrize(("count", "size", "chunks"), CHUNKS)
+def test_a_chunk_holds_as_many_records_and_bytes_as_it_may(monkeypatch, count, size, chunks):
+    monkeypatch.setattr(records, "CHUNK_RECORDS", count)
+    monkeypatch.setattr(records, "CHUNK_BYTES", size * body_bytes(1))
+    piece = piece_of(2, 3, 1, 4)
+    made = list(_chunks(piece, DEFAULT_READING))
+    assert [[batch.count for batch in chunk.batches] for chunk in made] == chunks
+    for chunk in made:
+        assert [one.batch.base_offset for one in chunk.located] == [
+            batch.base_offset for batch in chunk.batches
+        ]
+        assert [len(body) for body in chunk.bodies] == [body_bytes(b.count) for b in chunk.batches]
+        assert chunk.piece is piece
+
+
+def test_a_batch_that_is_too_large_to_be_held_is_a_chunk_by_itself(monkeypatch):
+    monkeypatch.setattr(records, "LARGE_BYTES", body_bytes(3))
+    made = list(_chunks(piece_of(2, 3, 4, 1), DEFAULT_READING))
+    assert [([b.count for b in chunk.batches], chunk.bodies is None) for chunk in made] == [
+        ([2, 3], False),
+        ([4], True),
+        ([1], False),
+    ]
+    assert offsets_of(piece_of(2, 3, 4, 1)) == list(range(10))
+
+
+def test_bounds_of_memory_are_those_that_the_page_tells():
+    assert (records.CHUNK_RECORDS, records.CHUNK_BYTES) == (50_000, 8 << 20)
+    assert records.ARROW_BYTES_MAX == 24 << 20
+    assert (large_batches.LARGE_BYTES, large_batches.PIECE_BYTES) == (32 << 20, 8 << 20)
+    assert large_batches.RECORDS_MAX == 50_000
+    assert decoded_rows.CHUNK_ROWS == 10_000
+
+
+@pytest.mark.parametrize(
+    ("start", "end", "starts", "expected"),
+    [
+        (0, 9, [], range(9)),
+        (1, 8, [], range(1, 8)),
+        (3, 3, [], []),
+        (2, 9, [0, 0, 2], range(2, 9)),
+        (0, 9, [0, 0, 8], [0, 1, 2, 3, 4, 5, 8]),  # where the log began when each was read
+        (4, 9, [0, 0, 7], [4, 5, 7, 8]),
+        (4, 9, [0, 5, 7], [5, 7, 8]),
+        (0, 9, [1, 4, 8], [1, 2, 4, 5, 8]),
+    ],
+)
+def test_records_are_those_of_the_range_that_the_log_has_still(start, end, starts, expected):
+    piece = piece_of(3, 3, 3, start_offset=start, end_offset=end, log_starts=starts)
+    assert offsets_of(piece) == list(expected)
+
+
+def spoiled(offset):
+    data = bytearray(built(offset, 2))
+    data[61] = 1  # a length below zero
+    return bytes(data)
+
+
+def test_a_batch_whose_records_are_damaged_is_told_by_its_first_offset(caplog):
+    piece = Piece([spoiled(4), built(6, 1)])
+    with pytest.raises(DataUnreadable, match=r"^file:/d/t-3/0.log, offset 4: "):
+        offsets_of(piece)
+    offsets_of(piece, fail_on_data_loss=False)
+    assert "file:/d/t-3/0.log, offset 4: " in caplog.text
+
+
+def test_a_batch_that_is_empty_has_neither_rows_nor_a_chunk():
+    piece = piece_of(1, 1, 1)
+    located = piece.located()
+    located[1].batch.count = 0
+    piece.batches = lambda reading: iter(located)
+    (chunk,) = _chunks(piece, DEFAULT_READING)
+    assert [one.position for one in chunk.located] == [0, located[2].position]
+
+
+def test_keys_and_values_of_one_arrow_batch_take_about_so_much(monkeypatch):
+    monkeypatch.setattr(records, "ARROW_BYTES_MAX", 22)
+    piece = piece_of(5, size=10)
+    made = read_records([piece], Wanted(("offset",)))
+    assert [batch.column(0).to_pylist() for batch in made] == [[0, 1], [2, 3], [4]]
+
+
+def test_columns_of_a_batch_are_repeated_for_each_of_its_records():
+    piece = piece_of(1, 2)
+    columns = ("base_offset", "record_count", "uncompressed_bytes", "timestampType", "topic")
+    (made,) = read_records([piece], Wanted(columns))
+    rows = [
+        dict(zip(columns, row, strict=True))
+        for row in ((0, 1, len(built(0, 1)), 0, "t"), *[(1, 2, len(built(0, 2)), 0, "t")] * 2)
+    ]
+    assert made.to_pylist() == rows
+
+
+def test_columns_of_a_large_batch_are_told_without_its_body(monkeypatch):
+    monkeypatch.setattr(records, "LARGE_BYTES", 1)
+    columns = ("offset", "record_count", "uncompressed_bytes")
+    made = read_records([piece_of(2)], Wanted(columns))
+    size = len(built(0, 2))
+    assert [tuple(row.values()) for batch in made for row in batch.to_pylist()] == [
+        (0, 2, size),
+        (1, 2, size),
+    ]
+
+
+@pytest.mark.parametrize("beyond", [-1, 0, 1])
+def test_a_record_may_be_as_large_as_is_held(monkeypatch, beyond):
+    """Told by its number in the batch."""
+    data = [NewRecord(None, b"", 5), NewRecord(None, bytes(100), 5)]
+    (located,) = Piece([build_batch(data)]).located()
+    large = len(located.batch.buffer) - 61 - 7
+    monkeypatch.setattr(large_batches, "PIECE_BYTES", 7 + large - 1)
+    found = large_batches.decode_in_pieces(located.batch, large - 1 - beyond)
+    if beyond <= 0:
+        assert sum(map(len, found)) == 2
+    else:
+        with pytest.raises(large_batches.RecordTooLarge, match=r"record 1 has more than"):
+            list(found)
