@@ -108,7 +108,7 @@ class Options:
         for name in self._given:
             if name not in self._known:
                 near = difflib.get_close_matches(name, self._known, n=1)
-                hint = f"; did you mean {self._known[near[0]]}?" if near else ""
+                hint = f"; did you mean {self._known[near[0]]}?" if near else "."
                 known = ", ".join(sorted(self._known.values()))
                 raise OptionError(f"{self._source}: unknown option {name}{hint} Known are: {known}")
 
