@@ -116,6 +116,15 @@ def test_records_below_the_start_of_the_log_are_not_counted(of_range, of_batch, 
         assert rows_of(piece, columns=("record_count",)) == [{"record_count": count}]
 
 
+@pytest.mark.parametrize("log_start", [0, 4, 5])
+def test_records_are_counted_by_the_header_where_none_is_below_the_start(log_start):
+    """It is the quick way to count, and what cannot be decompressed is counted as well."""
+    data = bytearray(built(5, 1, 2, compression=Compression.GZIP))
+    data[HEADER_BYTES : HEADER_BYTES + 4] = b"none"
+    piece = Piece([bytes(data)], log_start=log_start)
+    assert rows_of(piece, columns=("record_count",)) == [{"record_count": 2}]
+
+
 def test_bodies_that_are_at_hand_are_not_decompressed_again():
     piece = Piece([built(0, 1, compression=Compression.GZIP)])
     (located,) = piece.located()

@@ -280,6 +280,7 @@ def piece_of(*times):
 @pytest.mark.parametrize(("chunk", "sizes"), [(2, [2, 0]), (1, [2, 0]), (3, [2]), (99, [2])])
 def test_rows_come_in_pieces_of_ten_thousand_or_more(monkeypatch, chunk, sizes):
     """And a last one, which may be empty: Spark wants a schema."""
+    assert decoded_rows.CHUNK_ROWS == 10_000
     monkeypatch.setattr(decoded_rows, "CHUNK_ROWS", chunk)
     columns = ("timestamp", "offset")
     made = list(read_decoded(LEVEL, [piece_of(5), piece_of(5)], Wanted(columns)))

@@ -3,7 +3,8 @@
 import pytest
 
 from log.batches.records import NewRecord, build_batch
-from spark.kafka_log import decoded_rows, large_batches, records
+from log.codecs.compression import Compression
+from spark.kafka_log import large_batches, records
 from spark.kafka_log.records import _chunks, read_records
 from spark.kafka_log.wanted import Wanted
 from spark.origins.origin import DEFAULT_READING, DataUnreadable, Reading
@@ -72,12 +73,13 @@ def test_a_batch_that_is_too_large_to_be_held_is_a_chunk_by_itself(monkeypatch):
     assert offsets_of(piece_of(2, 3, 4, 1)) == list(range(10))
 
 
-def test_bounds_of_memory_are_those_that_the_page_tells():
+def test_bounds_of_memory_are_those_that_are_told():
     assert (records.CHUNK_RECORDS, records.CHUNK_BYTES) == (50_000, 8 << 20)
-    assert records.ARROW_BYTES_MAX == 24 << 20
-    assert (large_batches.LARGE_BYTES, large_batches.PIECE_BYTES) == (32 << 20, 8 << 20)
-    assert large_batches.RECORDS_MAX == 50_000
-    assert decoded_rows.CHUNK_ROWS == 10_000
+    assert (large_batches.LARGE_BYTES, records.ARROW_BYTES_MAX) == (32 << 20, 24 << 20)
+    assert (large_batches.PIECE_BYTES, large_batches.RECORDS_MAX) == (8 << 20, 50_000)
+    assert offsets_of(piece_of(2)) == [0, 1]
+    (located,) = piece_of(2).located()
+    assert sum(map(len, large_batches.decode_in_pieces(located.batch, 99))) == 2
 
 
 @pytest.mark.parametrize(
@@ -109,6 +111,16 @@ def test_a_batch_whose_records_are_damaged_is_told_by_its_first_offset(caplog):
     with pytest.raises(DataUnreadable, match=r"^file:/d/t-3/0.log, offset 4: "):
         offsets_of(piece)
     offsets_of(piece, fail_on_data_loss=False)
+    assert "file:/d/t-3/0.log, offset 4: " in caplog.text
+
+
+def test_a_batch_that_cannot_be_decompressed_is_told_and_left_out(caplog):
+    data = bytearray(built(4, 2, compression=Compression.GZIP))
+    data[61:65] = b"none"
+    piece = Piece([built(3, 1), bytes(data), built(6, 1)])
+    with pytest.raises(DataUnreadable, match=r"^file:/d/t-3/0.log, offset 4: "):
+        offsets_of(piece)
+    assert offsets_of(piece, fail_on_data_loss=False) == [3, 6]
     assert "file:/d/t-3/0.log, offset 4: " in caplog.text
 
 
