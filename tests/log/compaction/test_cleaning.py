@@ -1,16 +1,22 @@
 """What a round asks of the files, call by call, and where each pass of it ends."""
 
 import os
+from dataclasses import replace
 
+import crc32c
 import pytest
 
+from log.batches.records import NewRecord, build_batch
 from log.codecs.compression import Compression
 from log.compaction.choosing import GroupMember
-from log.compaction.cleaning import CleanerLimits, Uncleanable
+from log.compaction.cleaning import CleanerLimits, CleaningStopped, Uncleanable
 from log.compaction.offset_map import SLOT_BYTES
 from log.disk.files import Files
+from log.segments.transaction_index import ENTRY_BYTES
+from tests.log.compaction.helpers import compact
+from tests.log.compaction.test_against_twin import views_of
 from tests.log.compaction.test_cleaned_files import planned, with_an_abort
-from tests.log.compaction.test_rules import opened, put, sealed
+from tests.log.compaction.test_rules import mark, opened, put, sealed
 
 SUFFIXES = (".index", ".timeindex", ".txnindex", ".log")
 
@@ -203,3 +209,89 @@ def test_a_batch_is_read_once_unless_it_is_larger_than_a_block(tmp_path, monkeyp
     assert round_.build_map() == 1
     assert paced == [segment.size]
     assert round_.bytes_read == segment.size
+
+
+def test_a_round_ends_where_the_next_segment_begins_though_a_gap_lies_before_it(tmp_path):
+    log, _ = noted(tmp_path, [A], [B])
+    round_ = planned(log)
+    first, second = round_.sources
+    round_.sources = [first, replace(second, next_base_offset=9)]
+    assert round_.build_map() == 9
+    assert round_.latest_offset == 8
+
+
+def stored(log, data, *, count=None):
+    """With a right CRC, whatever else is wrong; `count`: of its header."""
+    data = bytearray(data)
+    if count is not None:
+        data[57:61] = count.to_bytes(4, "big")
+        data[8:12] = (len(data) - 12).to_bytes(4, "big")
+    data[17:21] = crc32c.crc32c(data[21:]).to_bytes(4, "big")
+    log.append_as_follower(memoryview(data))
+
+
+def test_what_an_earlier_round_of_kafka_emptied_is_compressed_in_name_alone(tmp_path):
+    log = opened(tmp_path)
+    full = build_batch([NewRecord(b"a", b"1", 5)], compression=Compression.GZIP)
+    stored(log, full[:61], count=0)
+    put(log, B)
+    sealed(log)
+    round_ = planned(log)
+    assert round_.build_map() == 2
+    assert round_.offsets.get(b"b") == 1
+    compact(log)
+    assert [(view.base_offset, view.count) for view in views_of(log)] == [(1, 1)]
+
+
+def test_records_that_were_aborted_are_not_expanded(tmp_path):
+    log = opened(tmp_path)
+    fields = {"producer_id": 1, "producer_epoch": 0, "base_sequence": 0}
+    data = bytearray(
+        build_batch(
+            [NewRecord(b"a", b"1", 5)],
+            compression=Compression.GZIP,
+            is_transactional=True,
+            **fields,
+        )
+    )
+    data[61:65] = b"none"
+    stored(log, data)
+    mark(log, 1, commit=False)
+    put(log, B)
+    sealed(log)
+    assert planned(log).build_map() == 3
+
+
+def test_an_abort_is_written_once_however_many_batches_follow_it(tmp_path):
+    """Compressed ones are looked at one by one."""
+    log = opened(tmp_path)
+    fields = {"producer_id": 1, "producer_epoch": 0, "base_sequence": 0}
+    put(log, A, is_transactional=True, **fields)
+    mark(log, 1, commit=False)
+    for pair in (A, B, C):
+        put(log, pair, compression=Compression.GZIP)
+    sealed(log)
+    aborted = log.aborted_transactions(0, 5)
+    compact(log)
+    [path] = [one for one in log.directory.glob("*.txnindex") if one.stat().st_size]
+    assert path.stat().st_size == ENTRY_BYTES
+    assert log.aborted_transactions(0, 5) == aborted
+
+
+def test_a_segment_that_goes_while_it_is_cleaned_stops_the_round(tmp_path):
+    log, _ = noted(tmp_path, [A], [B])
+    round_ = planned(log)
+    [sources] = round_.groups(round_.build_map())
+
+    last = log.sealed_segments[1].path(".log")
+    paced = []
+
+    def pause(size):
+        paced.append(size)
+        if len(paced) == 4:  # both were read, and written
+            last.unlink()
+
+    round_.pause = pause
+    with pytest.raises(CleaningStopped, match="is gone"):
+        round_.clean(sources)
+    assert not list(log.directory.glob("*.cleaned"))
