@@ -1,6 +1,7 @@
 """What the driver plans: partitions asked for, the spans of each, and how they are shared out, whole."""
 
 import pytest
+from pyspark.sql.datasource import EqualTo
 
 from spark.kafka_log import plan as module
 from spark.kafka_log.filters import EVERYTHING, OffsetFilter
@@ -195,3 +196,19 @@ def test_conditions_are_pushed_where_they_spare_reading(level, pushes):
     assert ("pushFilters" in vars(reader)) is pushes
     reader._push([])
     assert reader._filters == EVERYTHING
+
+
+@pytest.mark.parametrize("level", ["records", "batches", "segments"])
+def test_a_level_is_planned_and_read_in_its_own_ranges(node, level):
+    """Each partition of Spark is a task of segments, or of ranges of offsets."""
+    given = LogOptions.parse({"path": str(node), "level": level, "subscribe": "t"})
+    reader = LogReader(given, ("topic",))
+    (partition,) = reader.partitions()
+    planned = plan_segments(given) if level == "segments" else plan_log(given)
+    assert [partition.value] == list(planned)
+    rows = sum(batch.num_rows for batch in reader.read(partition))
+    segments = len(list((node / "t-0").glob("*.log")))
+    assert rows == {"records": 60, "batches": 6, "segments": segments}[level]
+    reader._push([EqualTo(("topic",), "u")])
+    if level != "segments":
+        assert [one.value for one in reader.partitions()] == [()]
