@@ -1,9 +1,11 @@
 """Numbers of this process's descriptors, of which other tests may hold any: the free ones are not in a row."""
 
+import functools
 import gc
 import itertools
 import os
-from collections.abc import Iterator
+import traceback
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 
@@ -23,6 +25,27 @@ def end_after_free(count: int) -> int:
     gc.collect()  # what is garbage already would give back its numbers later
     free = (number for number in itertools.count() if not is_open(number))
     return max(itertools.islice(free, count), default=-1) + 1
+
+
+def by_itself(test: Callable[..., object]) -> Callable[..., None]:
+    """Runs a test in a child of this process, in which no thread of another test opens or closes descriptors."""
+
+    @functools.wraps(test)
+    def forked(*args: object, **fixtures: object) -> None:
+        if (child := os.fork()) == 0:
+            status = 1
+            try:
+                test(*args, **fixtures)
+                status = 0
+            except Exception:  # noqa: BLE001 - told to the test
+                traceback.print_exc()
+            finally:
+                os._exit(status)  # nothing of it reaches the runner of the tests
+        assert os.waitpid(child, 0)[1] == 0, (
+            "failed in a child; its traceback is in the captured output"
+        )
+
+    return forked
 
 
 @contextmanager

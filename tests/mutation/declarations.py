@@ -136,6 +136,7 @@ NOTHING = Need(ResourceType.TOPIC, ())
 
 
 def _put_versions(old: object, new: object) -> None:
+    gc.unfreeze()  # what a test before has frozen is not listed
     for route in gc.get_objects():
         if isinstance(route, Route) and route.request is old.request:
             object.__setattr__(route, "versions", new.versions)

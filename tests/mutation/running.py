@@ -239,6 +239,7 @@ def _tests_of(
 def _functions_of(files: set[str]) -> dict[tuple[str, int], list[FunctionType]]:
     """All functions of `files`, by qualified name and first line; those of copied classes are there as well."""
     found = defaultdict(list)
+    gc.unfreeze()  # what a test before has frozen is not listed
     for one in gc.get_objects():
         if isinstance(one, FunctionType) and one.__code__.co_filename in files:
             found[one.__code__.co_filename, one.__code__.co_firstlineno].append(one)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from log.disk.files import Files
 from log.disk.named_file import NamedFile
 from log.disk.open_files import OPEN_MAX, OPEN_MIN, OpenFiles, open_files_max
-from tests.descriptors import end_after_free
+from tests.descriptors import by_itself, end_after_free
 from tests.log.helpers import append, fill, open_log, read_all
 
 
@@ -89,6 +89,7 @@ def few_descriptors(count):
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 
+@by_itself
 def test_a_process_without_descriptors_closes_files_and_goes_on(tmp_path):
     """Connections have the rest. The disk has not failed, so the directory stays online."""
     files = Files(OpenFiles(limit=1000))
@@ -102,6 +103,7 @@ def test_a_process_without_descriptors_closes_files_and_goes_on(tmp_path):
     assert all(batches[0] == one for one in batches)
 
 
+@by_itself
 def test_without_files_to_close_the_lack_is_told(tmp_path):
     path = tmp_path / "file"
     path.touch()
