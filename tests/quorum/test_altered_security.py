@@ -1,5 +1,7 @@
 """What a node shows to others changes with the certificate of the listener by which it reaches them."""
 
+import errno
+import os
 import time
 
 import pytest
@@ -183,11 +185,13 @@ async def test_files_are_looked_at_as_often_as_the_key_says(node, tmp_path, auto
 
 async def test_a_second_alteration_is_obeyed_and_one_of_others_is_not(node, tmp_path):
     listener = Listener("CONTROLLER", None, listener_security(node, "CONTROLLER"))
-    publisher = AlteredSecurity(node, [listener], [])
+    client = controller_security(node)
+    publisher = AlteredSecurity(node, [listener], [(client, controller_security)])
     await publish(publisher, altered(LOCATION, str(tmp_path / "new.pem"), THIS))
-    first = listener.security
+    first, shown = listener.security, client.tls
     await publisher.obey()
     assert listener.security is first, "nothing was altered since"
+    assert client.tls is shown
     other = "listener.name.plaintext.ssl.keystore.location"
     await publish(publisher, altered(other, str(tmp_path / "node.pem"), THIS))
     assert listener.security is first
@@ -207,9 +211,10 @@ def test_what_was_altered_before_counts_for_what_is_altered_now(node, tmp_path):
 
 
 def test_of_listeners_that_are_not_there_the_first_by_name_is_told(node):
-    names = [f"listener.name.{one}.ssl.keystore.location" for one in ("z", "x", "y")]
-    with pytest.raises(ConfigError, match=r"listener\.name\.x\.ssl.*no such listener"):
+    names = [f"listener.name.{one}.ssl.keystore.location" for one in "zxywvutsrqponmlkjihgfedcab"]
+    with pytest.raises(ConfigError, match=r"listener\.name\.a\.ssl.*no such listener") as caught:
         check_altered(node, image_of().configs, dict.fromkeys(names, "f"))
+    assert caught.value.fix == "see the key `listeners`"
 
 
 def test_configs_of_a_listener_that_is_there_are_taken(tmp_path):
@@ -235,3 +240,63 @@ def test_configs_of_a_listener_that_is_there_are_taken(tmp_path):
 def test_users_that_a_node_knows_are_those_that_it_was_given(node):
     logins = Logins()
     assert AlteredSecurity(node, [], [], logins)._logins is logins
+    assert isinstance(AlteredSecurity(node, [], [])._logins, Logins)
+
+
+async def test_alterations_between_two_looks_are_obeyed_together(node, tmp_path):
+    """Each of another listener; what both say of this node is in force then."""
+    two = config_of(
+        **{
+            **node.texts,
+            "listeners": "CONTROLLER://127.0.0.1:0,OTHER://127.0.0.1:0",
+            "controller.listener.names": "CONTROLLER,OTHER",
+            "listener.security.protocol.map": "CONTROLLER:SSL,OTHER:SSL,PLAINTEXT:PLAINTEXT",
+        }
+    )
+    names = ("CONTROLLER", "OTHER")
+    listeners = [Listener(name, None, listener_security(two, name)) for name in names]
+    before = [one.security for one in listeners]
+    publisher = AlteredSecurity(two, listeners, [])
+    new = str(tmp_path / "new.pem")
+    records = [
+        altered(f"listener.name.{name.lower()}.ssl.keystore.location", new, THIS) for name in names
+    ]
+    for number, record in enumerate(records, 1):
+        delta = MetadataDelta(EMPTY)
+        delta.configs.set_config(record)
+        image = image_of(*records[:number])
+        publisher.publish(delta, image, Manifest(image.provenance))
+    assert dict(publisher._configs.of(*THIS)) == {
+        f"listener.name.{name.lower()}.ssl.keystore.location": new for name in names
+    }
+    await publisher.obey()
+    assert [one.security is old for one, old in zip(listeners, before, strict=True)] == [
+        False,
+        False,
+    ]
+    second = [one.security for one in listeners]
+    await publish(publisher, *records[:1])
+    assert [one.security is old for one, old in zip(listeners, second, strict=True)] == [
+        False,
+        True,
+    ]
+
+
+async def test_files_that_are_looked_at_are_those_of_all_listeners(node, tmp_path):
+    """Also of a controller's, to which this node only connects; a file that is not there is one by its error."""
+    publisher = AlteredSecurity(node, [], [])
+    assert set(publisher._look()) == {str(tmp_path / "node.pem"), str(tmp_path / "ca.pem")}
+    (tmp_path / "ca.pem").unlink()
+    found = os.stat(tmp_path / "node.pem")
+    assert publisher._look() == {
+        str(tmp_path / "node.pem"): (found.st_mtime_ns, found.st_size, found.st_ino),
+        str(tmp_path / "ca.pem"): errno.ENOENT,
+    }
+
+
+def test_what_alters_no_listener_is_not_held_against_what_was_altered_before(node):
+    """A log may hold what this node does not take."""
+    configs = image_of(altered("listener.name.controller.max.connections", "many", THIS)).configs
+    with pytest.raises(ConfigError):
+        check_altered(node, configs, {LOCATION: "f"})
+    check_altered(node, configs, {"log.retention.ms": "5"})

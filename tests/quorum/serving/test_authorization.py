@@ -21,3 +21,5 @@ def test_there_is_one_authorizer():
     with pytest.raises(ConfigError) as caught:
         authorizer_of(config_of(**{**NOBODY, "super_users": "alice"}))
     assert caught.value.fix == "write User:alice"
+    assert (caught.value.key, caught.value.value) == ("super.users", "alice")
+    assert caught.value.origin.startswith("test.properties:")

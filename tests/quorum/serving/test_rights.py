@@ -16,6 +16,7 @@ from quorum.serving.authorization import (
     ACL_JUDGE,
     authorizer_of,
     check_cluster,
+    everybody,
     may,
     may_ask_for_tokens,
     may_somewhere,
@@ -123,8 +124,9 @@ def test_a_name_is_judged_once_for_a_request(noted):
         ]
         assert not make(asked_for=False)("u")
         assert noted() == [("DEBUG", "denied", "READ", "TOPIC:'u'")]
-    assert may_with(Node(None), asking(), READ, TOPIC)("u")
-    assert may_with_topic(Node(None), asking(), READ)("u")
+    assert may_with(Node(None), asking(), READ, TOPIC) is everybody
+    assert may_with_topic(Node(None), asking(), READ) is everybody
+    assert everybody("u")
     assert not may_with(here, asking(), READ, GROUP)("t")
     assert not may_with(here, asking(), WRITE, TOPIC)("t")
 
@@ -161,7 +163,17 @@ def test_some_resource_of_a_type_is_enough_where_none_is_named(noted):
     assert not may_somewhere(here, asking(), READ, TOPIC)
     assert not may_somewhere(here, asking(), WRITE, GROUP)
     assert not may_somewhere(here, asking(Principal("alice")), WRITE, TOPIC)
-    assert len(noted()) == 4
+    at_home = node((WRITE, TOPIC, "t"), host="10.0.0.1")
+    assert may_somewhere(at_home, asking(host="10.0.0.1"), WRITE, TOPIC)
+    assert not may_somewhere(at_home, asking(host="10.0.0.2"), WRITE, TOPIC)
+    assert [line[:3] for line in noted()] == [
+        ("DEBUG", "allowed", "WRITE"),
+        ("INFO", "denied", "READ"),
+        ("INFO", "denied", "WRITE"),
+        ("INFO", "denied", "WRITE"),
+        ("DEBUG", "allowed", "WRITE"),
+        ("INFO", "denied", "WRITE"),
+    ]
     assert may_somewhere(Node(None), asking(), READ, GROUP)
     assert noted() == []
 

@@ -1,0 +1,52 @@
+"""A response's room that notes how a handler uses it, and how often a task gives up the loop."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable
+from typing import Any
+
+import trio
+
+from wire.messages.registry import RESPONSES
+from wire.transport.calls import Call
+from wire.transport.room import ResponseRoom
+
+
+class NotedRoom(ResponseRoom):
+    """The real room; `noted` are its pauses, with what is coming, and the items that were encoded with their array."""
+
+    __slots__ = ("noted",)
+
+    def __init__(self, asked: Call) -> None:
+        version = asked.header.api_version
+        super().__init__(RESPONSES[asked.header.api_key], version, asked.connection.memory)
+        self.noted: list[tuple[str, Any]] = []
+        asked._room = self
+
+    async def pause(self, coming: int = 0) -> None:
+        self.noted.append(("pause", coming))
+        await super().pause(coming)
+
+    async def encoded_with(self, item: Any, name: str, elements: Any) -> bytes:
+        self.noted.append(("item", name))
+        return await super().encoded_with(item, name, elements)
+
+
+class _Counting(trio.abc.Instrument):
+    def __init__(self, task: trio.lowlevel.Task) -> None:
+        self.turns = 0
+        self._task = task
+
+    def before_task_step(self, task: trio.lowlevel.Task) -> None:
+        self.turns += task is self._task
+
+
+async def turns_of(work: Awaitable[object]) -> int:
+    """How often `work` gives up the loop."""
+    counting = _Counting(trio.lowlevel.current_task())
+    trio.lowlevel.add_instrument(counting)
+    try:
+        await work
+    finally:
+        trio.lowlevel.remove_instrument(counting)
+    return counting.turns

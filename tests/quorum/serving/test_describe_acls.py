@@ -1,0 +1,93 @@
+"""DescribeAcls: the resources in order, memory for them, and how often others have their turn meanwhile."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+from quorum.metadata.authorizer import Authorizer
+from quorum.serving.describe_acls import answer
+from tests.broker.calls import call
+from tests.broker.handlers.acls import ANY
+from tests.broker.rooms import NotedRoom, turns_of
+from tests.quorum.metadata.build import image_of, uid
+from wire.errors import ErrorCode, KafkaError
+from wire.messages.describe_acls import DescribeAclsRequest, DescribeAclsResponse
+from wire.records.security import AccessControlEntryRecord
+from wire.transport.room import OBJECT_BYTES
+
+VERSION = 3
+TOPIC, LITERAL, READ, WRITE, ALLOW = 2, 3, 3, 4, 3
+
+
+@dataclass
+class Node:
+    authorizer: Authorizer | None
+    config: Any = None
+
+
+HERE = Node(Authorizer())
+
+
+def acls(*named):
+    records = [
+        AccessControlEntryRecord(
+            id=uid(number),
+            resource_type=TOPIC,
+            resource_name=name,
+            pattern_type=LITERAL,
+            principal="User:alice",
+            host="*",
+            operation=operation,
+            permission_type=ALLOW,
+        )
+        for number, (name, operation) in enumerate(named, 1)
+    ]
+    return image_of(*records).acls
+
+
+def asking():
+    request = DescribeAclsRequest(**ANY)
+    return request, call(request, VERSION)
+
+
+async def test_acls_are_told_by_resource_in_order_with_a_pause_behind_each():
+    request, asked = asking()
+    room = NotedRoom(asked)
+    found = await answer(request, HERE, asked, acls(("b", WRITE), ("a", READ), ("b", READ)))
+    told = DescribeAclsResponse.decode(found.encode(VERSION), VERSION)
+    assert [
+        (
+            one.resource_type,
+            one.resource_name,
+            one.pattern_type,
+            [acl.operation for acl in one.acls],
+        )
+        for one in told.resources
+    ] == [(TOPIC, "a", LITERAL, [READ]), (TOPIC, "b", LITERAL, [READ, WRITE])]
+    of_items = [one for one in room.noted if one != ("pause", 0)]
+    assert of_items == [("pause", 3 * OBJECT_BYTES), ("item", "acls"), ("item", "acls")]
+    # One behind each ACL, too.
+    pause, item = ("pause", 0), ("item", "acls")
+    assert room.noted[1:] == [item, pause, pause, item, pause, pause, pause]
+
+
+async def test_others_have_their_turn_after_each_thousand_acls_that_are_looked_at():
+    async def turns(count):
+        request, asked = asking()
+        request.resource_name_filter = "none"
+        known = acls(*((f"t-{number}", READ) for number in range(count)))
+        return await turns_of(answer(request, HERE, asked, known))
+
+    few = await turns(999)
+    assert [await turns(1000) - few, await turns(2000) - few] == [1, 2]
+
+
+async def test_without_an_authorizer_the_request_is_refused_for_it():
+    request, asked = asking()
+    with pytest.raises(KafkaError) as caught:
+        await answer(request, Node(None), asked, acls(("a", READ)))
+    assert caught.value.code is ErrorCode.SECURITY_DISABLED
+    assert caught.value.message == "No Authorizer is configured on the broker"
