@@ -13,18 +13,22 @@ from wire.transport.room import ResponseRoom
 
 
 class NotedRoom(ResponseRoom):
-    """The real room; `noted` are its pauses, with what is coming, and the items that were encoded with their array."""
+    """The real room; `noted` are its pauses, with what is coming, and the items that were encoded with their array;
+    `sizes` what was counted at each pause.
+    """
 
-    __slots__ = ("noted",)
+    __slots__ = ("noted", "sizes")
 
     def __init__(self, asked: Call) -> None:
         version = asked.header.api_version
         super().__init__(RESPONSES[asked.header.api_key], version, asked.connection.memory)
         self.noted: list[tuple[str, Any]] = []
+        self.sizes: list[int] = []
         asked._room = self
 
     async def pause(self, coming: int = 0) -> None:
         self.noted.append(("pause", coming))
+        self.sizes.append(self.size)
         await super().pause(coming)
 
     async def encoded_with(self, item: Any, name: str, elements: Any) -> bytes:

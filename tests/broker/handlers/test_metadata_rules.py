@@ -1,0 +1,290 @@
+"""Metadata: refusals as a whole, what is kept of an answer, brokers in order, and the room that an answer takes."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import replace
+
+import pytest
+
+from broker.handlers.metadata import _each_refused, _fail, metadata
+from quorum.metadata.authorizer import Authorizer
+from quorum.metadata.image import MetadataImage
+from quorum.serving import audit
+from tests.broker.calls import call, connection, finished, through_wire
+from tests.broker.rooms import NotedRoom, turns_of
+from tests.cluster.data_side import (
+    cluster_image,
+    open_harness,
+    partition,
+    registration,
+    topic,
+    topic_id,
+    topics_image,
+)
+from tests.cluster.nodes import CLUSTER_ID
+from wire.errors import ErrorCode
+from wire.messages.metadata import (
+    MetadataRequest,
+    MetadataRequestTopic,
+    MetadataResponse,
+    MetadataResponseTopic,
+)
+from wire.primitives import NIL_UUID
+from wire.response_size import RESPONSE_BYTES_MAX, ResponseTooLarge
+from wire.security.principal import Principal
+from wire.transport.calls import CloseConnection, DeferredResponse
+
+E = ErrorCode
+VERSION = 13
+
+
+@pytest.fixture
+def harness(tmp_path):
+    harness = open_harness(tmp_path, auto_create_topics_enable="false")
+    see(harness, topic("t", partition()), topic("u", partition()))
+    return harness
+
+
+def see(harness, *topics, brokers=(registration(11),)):
+    """The image alone; no log is made."""
+    harness.metadata.set(
+        MetadataImage(topics=topics_image(*topics), cluster=cluster_image(*brokers))
+    )
+
+
+def named(*names, **fields):
+    return MetadataRequest(topics=[MetadataRequestTopic(name=name) for name in names], **fields)
+
+
+ALL = MetadataRequest(topics=None)
+
+
+def begin(harness, message, *, version=VERSION, on=None, heavy=False):
+    request = through_wire(message, version)
+    asked = call(request, version, on)
+    asked.heavy = heavy
+    return metadata(request, harness.context, asked), asked
+
+
+async def told(harness, message, **options):
+    answer = await finished(begin(harness, message, **options)[0])
+    return through_wire(answer, options.get("version", VERSION))
+
+
+def refused(name, code, an_id=NIL_UUID, *, is_internal=False):
+    return MetadataResponseTopic(
+        error_code=code, name=name, topic_id=an_id, is_internal=is_internal, partitions=[]
+    )
+
+
+def test_a_refusal_names_each_topic_and_the_whole():
+    message = MetadataRequest(
+        topics=[
+            MetadataRequestTopic(name="t"),
+            MetadataRequestTopic(name=None, topic_id=topic_id("u")),
+            MetadataRequestTopic(name="__consumer_offsets"),
+        ]
+    )
+    code = E.REQUEST_TIMED_OUT
+    assert _fail(message, code, "") == MetadataResponse(
+        brokers=[],
+        topics=[
+            refused("t", code),
+            refused("", code, topic_id("u")),
+            refused("__consumer_offsets", code, is_internal=True),
+        ],
+        error_code=code,
+    )
+    for nothing in (ALL, MetadataRequest(topics=[])):
+        with pytest.raises(
+            CloseConnection, match="Metadata of all topics failed: REQUEST_TIMED_OUT"
+        ):
+            _fail(nothing, code, "")
+
+
+def test_whatever_is_answered_later_may_fail_with_a_refusal_of_each(harness, tmp_path):
+    creating = open_harness(tmp_path / "creating")
+    see(creating)
+    many = [topic("t", *(partition() for _ in range(501)))]
+    see(harness, *many)
+    for here, message, heavy in (
+        (creating, named("new", allow_auto_topic_creation=True), False),
+        (harness, named("t"), False),
+        (harness, named("none"), True),
+    ):
+        later, _ = begin(here, message, heavy=heavy)
+        assert isinstance(later, DeferredResponse)
+        failed = later.on_error(E.REQUEST_TIMED_OUT, "")
+        assert failed == _fail(message, E.REQUEST_TIMED_OUT, "")
+    later, _ = begin(harness, ALL)
+    with pytest.raises(CloseConnection):
+        later.on_error(E.REQUEST_TIMED_OUT, "")
+
+
+async def test_an_answer_is_kept_for_those_who_see_the_same(harness):
+    first, _ = begin(harness, ALL)
+    assert isinstance(first, DeferredResponse)
+    expected = through_wire(await first.finish(), VERSION)
+    assert {one.name for one in expected.topics} == {"t", "u"}
+    again, _ = begin(harness, ALL, on=connection())
+    assert through_wire(again, VERSION) == expected
+    asking = MetadataRequest(topics=None, include_topic_authorized_operations=True)
+    for version, message in ((9, asking), (12, ALL)):
+        later, _ = begin(harness, message, version=version)
+        assert isinstance(later, DeferredResponse), "of other versions, and where verdicts are told"
+    see(harness, topic("v", partition()))
+    assert isinstance(begin(harness, ALL)[0], DeferredResponse)
+    assert [one.name for one in (await told(harness, ALL)).topics] == ["v"]
+
+
+async def test_answers_with_operations_are_not_kept(harness):
+    asking = MetadataRequest(topics=None, include_topic_authorized_operations=True)
+    await told(harness, asking)
+    assert isinstance(begin(harness, asking)[0], DeferredResponse)
+    assert isinstance(begin(harness, ALL)[0], DeferredResponse)
+
+
+def authorized(harness, *users):
+    authorizer = Authorizer(users)
+    authorizer.complete_initial_load()
+    harness.context = replace(harness.context, authorizer=authorizer)
+    return authorizer
+
+
+def peer(name, host="127.0.0.1"):
+    found = connection()
+    found.principal, found.peer = Principal(name), (host, len(host))
+    return found
+
+
+async def test_what_is_kept_is_the_principals_on_its_host_under_the_same_acls(harness):
+    authorizer = authorized(harness, "User:amy", "User:bob")
+    amy = peer("amy")
+    assert len((await told(harness, ALL, on=amy)).topics) == 2
+    same_host = peer("amy")
+    same_host.peer = (amy.peer[0], 77)
+    assert not isinstance(begin(harness, ALL, on=same_host)[0], DeferredResponse)
+    for other in (peer("bob"), peer("eve"), peer("amy", "10.0.0.1")):
+        assert isinstance(begin(harness, ALL, on=other)[0], DeferredResponse)
+    assert (await told(harness, ALL, on=peer("eve"))).topics == []
+    authorizer.epoch += 1
+    assert isinstance(begin(harness, ALL, on=amy)[0], DeferredResponse)
+
+
+class Changing(Authorizer):
+    """ACLs change with each verdict."""
+
+    def judge(self, *asked):
+        verdict = super().judge(*asked)
+        self.epoch += 1
+        return verdict
+
+
+async def test_what_was_judged_while_acls_changed_is_not_kept(harness):
+    authorizer = Changing(["User:ANONYMOUS"])
+    authorizer.complete_initial_load()
+    harness.context = replace(harness.context, authorizer=authorizer)
+    answer = await finished(begin(harness, ALL)[0])
+    assert len(answer.topics) == 2
+    (view,) = harness.context.topic_views._views.values()
+    assert len(view.seen) == 0
+
+
+async def test_where_each_verdict_is_logged_none_is_kept(harness, caplog):
+    authorized(harness, "User:ANONYMOUS")
+    await told(harness, ALL)
+    assert not isinstance(begin(harness, ALL)[0], DeferredResponse)
+    caplog.set_level(logging.DEBUG, audit.log.name)
+    assert isinstance(begin(harness, ALL)[0], DeferredResponse)
+
+
+async def test_brokers_are_told_in_order_and_one_that_is_alive_is_the_controller(harness):
+    ids = [200, 3, 33, 12, 5]
+    listed = cluster_image(*map(registration, ids)).brokers
+    assert list(listed) != sorted(listed), "else the order is held by chance"
+    brokers = [registration(one, one + 1, rack=f"r{one}") for one in ids]
+    see(harness, brokers=brokers)
+    answer = await told(harness, named())
+    assert [(one.node_id, one.host, one.port, one.rack) for one in answer.brokers] == [
+        (one, "127.0.0.1", one + 1, f"r{one}") for one in sorted(ids)
+    ]
+    assert (answer.controller_id, answer.cluster_id) == (3, CLUSTER_ID)
+    see(harness, brokers=[*brokers, registration(11)])
+    assert (await told(harness, named())).controller_id == 11
+    see(harness, brokers=[*brokers, registration(11, fenced=True)])
+    assert (await told(harness, named())).controller_id == 3
+    see(harness, brokers=[])
+    assert (await told(harness, named())).controller_id == -1
+
+
+async def test_operations_of_two_hundred_topics_are_told_at_once(harness):
+    names = [f"none-{number}" for number in range(201)]
+    for count, is_later in ((200, False), (201, True)):
+        message = named(*names[:count], include_topic_authorized_operations=True)
+        response, _ = begin(harness, message)
+        assert isinstance(response, DeferredResponse) is is_later
+        answer = through_wire(await finished(response), VERSION)
+        assert len({one.topic_authorized_operations for one in answer.topics}) == 1
+        assert answer.topics[-1].topic_authorized_operations > 0
+    assert not isinstance(begin(harness, named(*names))[0], DeferredResponse)
+
+
+async def test_others_have_their_turn_between_topics_that_are_judged_or_told(harness):
+    def see_many(count):
+        see(harness, *(topic(f"t-{number}", partition()) for number in range(count)))
+
+    async def turns(message):
+        return await turns_of(begin(harness, message, on=connection())[0].finish())
+
+    asking = MetadataRequest(topics=None, include_topic_authorized_operations=True)
+    see_many(1)
+    few = await turns(asking)
+    see_many(401)
+    assert await turns(asking) - few >= 3
+
+
+async def test_a_large_answer_takes_room_before_it_is_made(harness):
+    see(harness, *(topic(f"t-{one}", *(partition() for _ in range(500))) for one in range(6)))
+    await told(harness, ALL)
+    later, asked = begin(harness, ALL)
+    assert isinstance(later, DeferredResponse), "kept, and more than is given without asking"
+    room = NotedRoom(asked)
+    answer = await later.finish()
+    assert (room.noted, room.size) == ([("pause", 0)], sum(map(len, answer.topics)))
+    assert room.sizes == [room.size]
+
+
+async def test_where_all_topics_have_no_room_each_is_refused(harness):
+    names = ("t", "__consumer_offsets")
+    see(harness, *(topic(name, *(partition() for _ in range(251))) for name in names))
+    for message in (ALL, named(*names)):
+        later, asked = begin(harness, message, version=12, heavy=True)
+        room = NotedRoom(asked)
+        room.size = RESPONSE_BYTES_MAX
+        if message is not ALL:
+            with pytest.raises(ResponseTooLarge):
+                await later.finish()
+            continue
+        answer = through_wire(await later.finish(), 12)
+        assert {one.name: one for one in answer.topics} == {
+            name: refused(name, ResponseTooLarge().code, is_internal=name != "t").replace(
+                topic_authorized_operations=-(1 << 31)
+            )
+            for name in names
+        }
+        assert [one.node_id for one in answer.brokers] == [11]
+
+
+def test_ids_and_names_are_refused_one_by_one(harness):
+    asked = call(ALL, VERSION)
+    topics = [topic("t", partition()), refused("u", E.UNKNOWN_TOPIC_OR_PARTITION)]
+    room = NotedRoom(asked)
+    found = _each_refused(topics, ResponseTooLarge(), room)
+    assert len(found) == 2
+    assert room.size == sum(map(len, found))
+
+
+@pytest.mark.parametrize("version", [10, 11])
+async def test_where_names_alone_are_known_all_topics_are_told_too(harness, version):
+    assert len((await told(harness, ALL, version=version)).topics) == 2

@@ -1,0 +1,221 @@
+"""OffsetFetch: refusals in each version's own place, answers that are joined, and what is not told."""
+
+from __future__ import annotations
+
+import pytest
+
+from broker.handlers.offset_fetch import (
+    _asked_once,
+    _drop_unknown,
+    _fail,
+    _failed,
+    _group_error,
+    _groups,
+    _join,
+    _respond,
+)
+from tests.broker.calls import through_wire
+from wire.declarations import EncodedArray
+from wire.errors import ErrorCode
+from wire.messages.offset_fetch import (
+    OffsetFetchRequest,
+    OffsetFetchRequestGroup,
+    OffsetFetchRequestTopic,
+    OffsetFetchRequestTopics,
+    OffsetFetchResponse,
+    OffsetFetchResponseGroup,
+    OffsetFetchResponsePartition,
+    OffsetFetchResponsePartitions,
+    OffsetFetchResponseTopic,
+    OffsetFetchResponseTopics,
+)
+from wire.primitives import NIL_UUID
+
+E = ErrorCode
+CODE = E.COORDINATOR_LOAD_IN_PROGRESS
+T_ID, U_ID = b"t" * 16, b"u" * 16
+
+
+def lacking(index, code=CODE, kind=OffsetFetchResponsePartitions):
+    return kind(
+        partition_index=index,
+        committed_offset=-1,
+        committed_leader_epoch=-1,
+        metadata="",
+        error_code=code,
+    )
+
+
+def committed(index, offset=5):
+    return OffsetFetchResponsePartitions(
+        partition_index=index,
+        committed_offset=offset,
+        committed_leader_epoch=index + 100,
+        metadata=f"m{index}",
+        error_code=E.NONE,
+    )
+
+
+def asked_topic(name, *indexes, topic_id=NIL_UUID):
+    return OffsetFetchRequestTopics(name=name, topic_id=topic_id, partition_indexes=list(indexes))
+
+
+def told_topic(name, *partitions, topic_id=NIL_UUID):
+    return OffsetFetchResponseTopics(name=name, topic_id=topic_id, partitions=list(partitions))
+
+
+OLD = OffsetFetchRequest(
+    group_id="g",
+    topics=[
+        OffsetFetchRequestTopic(name="t", partition_indexes=[3, 1]),
+        OffsetFetchRequestTopic(name="u", partition_indexes=[2]),
+    ],
+)
+
+
+def test_a_refusal_of_one_group_is_at_the_top_and_of_each_partition():
+    plain = OffsetFetchResponsePartition
+    assert _fail(OLD, CODE, "") == OffsetFetchResponse(
+        error_code=CODE,
+        topics=[
+            OffsetFetchResponseTopic(
+                name="t", partitions=[lacking(3, kind=plain), lacking(1, kind=plain)]
+            ),
+            OffsetFetchResponseTopic(name="u", partitions=[lacking(2, kind=plain)]),
+        ],
+    )
+    of_all = OLD.replace(topics=None)
+    assert _fail(of_all, CODE, "") == OffsetFetchResponse(error_code=CODE, topics=[])
+
+
+def test_a_refusal_of_many_groups_is_of_each():
+    groups = [
+        OffsetFetchRequestGroup(group_id="g", topics=[asked_topic("t", 1)]),
+        OffsetFetchRequestGroup(group_id="h", topics=None),
+    ]
+    assert _fail(OffsetFetchRequest(groups=groups), CODE, "") == OffsetFetchResponse(
+        groups=[
+            OffsetFetchResponseGroup(group_id=name, topics=[], error_code=CODE) for name in "gh"
+        ]
+    )
+
+
+@pytest.mark.parametrize("version", range(11))
+def test_a_groups_error_is_of_its_partitions_below_version_2(version):
+    topics = [asked_topic("t", 3, 1, topic_id=T_ID), asked_topic("u", 2)]
+    group = OffsetFetchRequestGroup(group_id="g", topics=topics)
+    found = _group_error(group, CODE, version)
+    if version >= 2:
+        assert found == OffsetFetchResponseGroup(group_id="g", topics=[], error_code=CODE)
+    else:
+        assert found == OffsetFetchResponseGroup(
+            group_id="g",
+            topics=[
+                told_topic("t", lacking(3), lacking(1), topic_id=T_ID),
+                told_topic("u", lacking(2)),
+            ],
+        )
+        nothing = OffsetFetchResponseGroup(group_id="g", topics=[])
+        assert _group_error(group.replace(topics=None), CODE, version) == nothing
+
+
+def test_what_is_refused_of_a_topic_is_refused_of_each_partition():
+    expected = told_topic("t", lacking(3), lacking(1), topic_id=T_ID)
+    assert _failed(asked_topic("t", 3, 1, topic_id=T_ID), CODE) == expected
+
+
+@pytest.mark.parametrize("version", range(11))
+def test_a_request_and_its_answer_have_one_group_below_version_8(version):
+    groups = [OffsetFetchRequestGroup(group_id="other", topics=None)]
+    found = _groups(OLD.replace(groups=groups), version)
+    told = [
+        OffsetFetchResponseGroup(
+            group_id="g", topics=[told_topic("t", committed(3), lacking(1))], error_code=CODE
+        ),
+        OffsetFetchResponseGroup(group_id="h", topics=[]),
+    ]
+    if version >= 8:
+        assert found == groups
+        assert _respond(told, version) == OffsetFetchResponse(groups=told)
+        return
+    topics = [asked_topic("t", 3, 1), asked_topic("u", 2)]
+    assert found == [OffsetFetchRequestGroup(group_id="g", topics=topics)]
+    of_all = _groups(OLD.replace(topics=None), version)
+    assert of_all == [OffsetFetchRequestGroup(group_id="g", topics=None)]
+    of_none = _groups(OLD.replace(topics=[]), version)
+    assert of_none == [OffsetFetchRequestGroup(group_id="g", topics=[])]
+    plain = OffsetFetchResponsePartition(
+        partition_index=3,
+        committed_offset=5,
+        committed_leader_epoch=103,
+        metadata="m3",
+        error_code=E.NONE,
+    )
+    partitions = [plain, lacking(1, kind=OffsetFetchResponsePartition)]
+    expected = OffsetFetchResponse(
+        topics=[OffsetFetchResponseTopic(name="t", partitions=partitions)], error_code=CODE
+    )
+    assert _respond(told[:1], version) == expected
+
+
+def test_what_is_encoded_is_handed_on_as_it_is():
+    encoded = EncodedArray([b"1", b"2"])
+    whole = OffsetFetchResponseGroup(
+        group_id="g",
+        topics=[OffsetFetchResponseTopics(name="t", topic_id=T_ID, partitions=encoded)],
+    )
+    (topic,) = _respond([whole], 7).topics
+    assert (topic.name, topic.partitions is encoded) == ("t", True)
+
+
+def test_of_all_offsets_those_that_are_not_committed_any_more_are_left_out():
+    group = OffsetFetchResponseGroup(
+        group_id="g",
+        topics=[
+            told_topic("t", committed(1), lacking(2, E.NONE), lacking(3), committed(4, 0)),
+            told_topic("u", lacking(1, E.NONE)),
+            told_topic("v", lacking(1)),
+        ],
+    )
+    _drop_unknown(group)
+    assert group.topics == [
+        told_topic("t", committed(1), lacking(3), committed(4, 0)),
+        told_topic("v", lacking(1)),
+    ]
+
+
+def test_parts_of_an_answer_are_joined_by_name_and_id_where_one_goes_on():
+    def parts():
+        before = [
+            told_topic("t", committed(1), topic_id=T_ID),
+            told_topic("t", committed(2), topic_id=U_ID),
+            told_topic("", committed(3), topic_id=T_ID),
+        ]
+        more = [
+            told_topic("", committed(4), topic_id=T_ID),
+            told_topic("t", committed(5), topic_id=U_ID),
+            told_topic("u", committed(6), topic_id=U_ID),
+        ]
+        return before, more
+
+    found, more = parts()
+    _join(found, more, True)
+    assert found == [
+        told_topic("t", committed(1), topic_id=T_ID),
+        told_topic("t", committed(2), committed(5), topic_id=U_ID),
+        told_topic("", committed(3), committed(4), topic_id=T_ID),
+        told_topic("u", committed(6), topic_id=U_ID),
+    ]
+    found, more = parts()
+    _join(found, more, False)
+    assert found == [*parts()[0], *parts()[1]]
+
+
+def test_a_topic_that_is_named_by_two_ids_is_two():
+    topics = [asked_topic("", 1, topic_id=T_ID), asked_topic("", 1, 2, topic_id=U_ID)]
+    groups = [OffsetFetchRequestGroup(group_id="g", topics=[*topics, *topics])]
+    once = _asked_once(OffsetFetchRequest(groups=groups))
+    assert once.groups == [OffsetFetchRequestGroup(group_id="g", topics=topics)]
+    assert _asked_once(OLD.replace(topics=[*OLD.topics, *OLD.topics])) == OLD
+    message = through_wire(OLD, 7)
+    assert _asked_once(message) == message
