@@ -46,8 +46,9 @@ def harness(tmp_path):
     return harness
 
 
-def see(harness, *topics, brokers=(registration(11),)):
+def see(harness, *topics, brokers=None):
     """The image alone; no log is made."""
+    brokers = [registration(11)] if brokers is None else brokers
     harness.metadata.set(
         MetadataImage(topics=topics_image(*topics), cluster=cluster_image(*brokers))
     )

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import gc
+
 import pytest
 import trio
 import trio.testing
 
-from broker.handlers.produce import produce
+from broker.handlers.produce import _fail_all, produce
 from broker.partitions.awaiting import FLUSH_SECONDS_MAX
 from broker.partitions.isr import FetchClock
 from broker.storage.durability import UNFLUSHED_BYTES_MAX
@@ -436,3 +438,64 @@ async def test_a_disk_error_is_told_and_nothing_is_appended_after_it(harness, mo
     with trio.fail_after(5):
         [failed] = await harness.directories.wait_failed()
     assert "Input/output" in failed.offline
+
+
+@pytest.mark.parametrize("acks", [1, 0, -1])
+async def test_what_waits_for_disks_or_replicas_keeps_no_records(harness, acks):
+    """The receive buffer can be resized: nothing refers to it any more."""
+    large = batch(bytes(UNFLUSHED_BYTES_MAX // 2))
+    start(harness, request(large, acks=1))
+    frame = bytearray(request(large, acks=acks).encode(VERSION))
+    message = ProduceRequest.decode(memoryview(frame), VERSION)
+    response = start(harness, message)
+    assert isinstance(response, DeferredResponse)
+    assert response.holds_request is (acks != -1)
+    del message
+    gc.collect()
+    frame.append(0)
+    harness.flush()
+    answer = await response.finish()
+    assert (answer is None) is (acks == 0)
+
+
+async def test_a_refusal_of_the_whole_names_each_partition(harness):
+    message = request(batch(b"a"), acks=5, index=1)
+    assert start(harness, message) == _fail_all(message, ErrorCode.INVALID_REQUIRED_ACKS, "acks 5")
+    (topic_response,) = _fail_all(message, ErrorCode.REQUEST_TIMED_OUT, "why").responses
+    (one,) = topic_response.partition_responses
+    assert (topic_response.name, one.index, one.error_code, one.base_offset, one.error_message) == (
+        "t",
+        1,
+        ErrorCode.REQUEST_TIMED_OUT,
+        -1,
+        "why",
+    )
+
+
+@pytest.mark.parametrize(
+    ("timeout_ms", "seconds"), [(-1, 0), (0, 0), (1, 0.001), (1500, 1.5), (60_000, 60)]
+)
+async def test_acks_all_waits_for_as_long_as_the_client_says(
+    harness, autojump_clock, timeout_ms, seconds
+):
+    harness.set_image(topic("t", partition((11, 12))))
+    response = start(harness, request(batch(b"a"), timeout_ms=timeout_ms))
+    began = trio.current_time()
+    answer = (await response.finish()).responses[0].partition_responses[0]
+    assert answer.error_code == ErrorCode.REQUEST_TIMED_OUT
+    assert trio.current_time() - began == pytest.approx(seconds, rel=1e-6)
+
+
+@pytest.mark.parametrize(("version", "names_leaders"), [(9, False), (10, True), (12, True)])
+async def test_who_leads_is_told_from_version_10_on(harness, version, names_leaders):
+    elsewhere = partition((11, 12), leader=12, leader_epoch=4)
+    harness.set_image(topic("t", elsewhere), brokers=(registration(11), registration(12)))
+    response = start(harness, request(batch(b"a"), version=version), version)
+    assert [one.node_id for one in response.node_endpoints] == [12] * names_leaders
+    (one,) = response.responses[0].partition_responses
+    assert one.current_leader.leader_id == (12 if names_leaders else -1)
+
+
+async def test_acks_zero_tells_which_partition_failed_and_why(harness):
+    with pytest.raises(CloseConnection, match=r"acks=0 to t-7 failed: UNKNOWN_TOPIC_OR_PARTITION"):
+        start(harness, request(batch(b"a"), acks=0, index=7))

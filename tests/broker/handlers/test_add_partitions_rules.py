@@ -1,0 +1,194 @@
+"""AddPartitionsToTxn: results and refusals as a whole, and how long each kind of asker is kept waiting."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import pytest
+
+from broker.coordination.shard import Producer
+from broker.handlers.add_partitions_to_txn import (
+    _add,
+    _fail,
+    _of_broker,
+    _of_brokers,
+    _partitions,
+    _results,
+    _unknown_of,
+)
+from broker.transactions.transaction import EPOCH_BUMP_VERSION
+from quorum.metadata.image import MetadataImage
+from tests.cluster.data_side import partition, topic, topics_image
+from wire.errors import ErrorCode, KafkaError
+from wire.messages.add_partitions_to_txn import (
+    AddPartitionsToTxnPartitionResult,
+    AddPartitionsToTxnRequest,
+    AddPartitionsToTxnResponse,
+    AddPartitionsToTxnResult,
+    AddPartitionsToTxnTopic,
+    AddPartitionsToTxnTopicResult,
+    AddPartitionsToTxnTransaction,
+)
+
+E = ErrorCode
+ASKED = [
+    AddPartitionsToTxnTopic(name="t", partitions=[2, 0]),
+    AddPartitionsToTxnTopic(name="u", partitions=[1]),
+]
+KEYS = [("t", 2), ("t", 0), ("u", 1)]
+
+
+def results(*codes):
+    """Of the partitions of `ASKED`."""
+    told = [
+        AddPartitionsToTxnPartitionResult(partition_index=index, partition_error_code=code)
+        for (_, index), code in zip(KEYS, codes, strict=True)
+    ]
+    return [
+        AddPartitionsToTxnTopicResult(name="t", results_by_partition=told[:2]),
+        AddPartitionsToTxnTopicResult(name="u", results_by_partition=told[2:]),
+    ]
+
+
+class Coordinator:
+    """Notes what it is asked; `codes` say what comes of it, by transactional id."""
+
+    def __init__(self, unknown=(), verified=None, **codes):
+        self.asked = []
+        self._unknown = set(unknown)
+        self._verified = verified
+        self._codes = codes
+
+    async def wait_known(self, added):
+        self.asked.append(("known", set(added)))
+        return self._unknown & added
+
+    async def add_partitions(self, transactional_id, producer, partitions, version, **options):
+        self.asked.append(("add", transactional_id, producer, list(partitions), version, options))
+        if transactional_id in self._codes:
+            raise KafkaError(self._codes[transactional_id])
+
+    async def verify_partitions(self, transactional_id, producer, partitions):
+        self.asked.append(("verify", transactional_id, producer, list(partitions)))
+        if transactional_id in self._codes:
+            raise KafkaError(self._codes[transactional_id])
+        return dict(zip(partitions, self._verified, strict=True))
+
+
+def context(coordinator):
+    image = MetadataImage(
+        topics=topics_image(
+            topic("t", partition(), partition(), partition()), topic("u", partition(), partition())
+        )
+    )
+    return SimpleNamespace(transactions=coordinator, metadata=SimpleNamespace(image=image))
+
+
+def transaction(name="x", *, verify_only=False, topics=ASKED):
+    return AddPartitionsToTxnTransaction(
+        transactional_id=name,
+        producer_id=7,
+        producer_epoch=3,
+        verify_only=verify_only,
+        topics=topics,
+    )
+
+
+def told(name, *codes):
+    return AddPartitionsToTxnResult(transactional_id=name, topic_results=results(*codes))
+
+
+def test_partitions_and_results_are_in_the_order_of_the_request():
+    assert _partitions(ASKED) == KEYS
+    codes = dict(zip(KEYS, (E.NONE, E.CONCURRENT_TRANSACTIONS, E.FENCED_LEADER_EPOCH), strict=True))
+    assert _results(ASKED, codes.__getitem__) == results(*codes.values())
+
+
+def test_a_refusal_is_at_the_top_for_brokers_and_of_each_partition_for_clients():
+    code = E.NOT_COORDINATOR
+    of_brokers = AddPartitionsToTxnRequest(transactions=[transaction()])
+    assert _fail(of_brokers, code, "") == AddPartitionsToTxnResponse(error_code=code)
+    of_client = AddPartitionsToTxnRequest(
+        v3_and_below_transactional_id="x",
+        v3_and_below_producer_id=7,
+        v3_and_below_producer_epoch=3,
+        v3_and_below_topics=ASKED,
+    )
+    assert _fail(of_client, code, "") == AddPartitionsToTxnResponse(
+        results_by_topic_v3_and_below=results(code, code, code)
+    )
+
+
+async def test_a_broker_that_adds_is_not_kept_waiting_for_the_transaction_before():
+    coordinator = Coordinator()
+    found = await _of_broker(transaction(), context(coordinator), 5, ())
+    assert found == told("x", E.NONE, E.NONE, E.NONE)
+    assert coordinator.asked == [
+        ("add", "x", Producer(7, 3), KEYS, EPOCH_BUMP_VERSION, {"seconds": 0})
+    ]
+
+
+async def test_a_client_that_adds_waits_as_long_as_the_coordinator_lets_it():
+    coordinator = Coordinator(y=E.CONCURRENT_TRANSACTIONS)
+    assert await _add(context(coordinator), "x", Producer(7, 3), KEYS) is E.NONE
+    assert await _add(context(coordinator), "y", Producer(7, 3), KEYS) is E.CONCURRENT_TRANSACTIONS
+    assert coordinator.asked[0] == ("add", "x", Producer(7, 3), KEYS, 0, {})
+
+
+@pytest.mark.parametrize(
+    ("version", "code"), [(4, E.INVALID_TXN_STATE), (5, E.TRANSACTION_ABORTABLE)]
+)
+async def test_what_is_verified_is_told_partition_by_partition(version, code):
+    verified = (E.NONE, E.TRANSACTION_ABORTABLE, E.PRODUCER_FENCED)
+    coordinator = Coordinator(verified=verified)
+    asked = transaction(verify_only=True)
+    found = await _of_broker(asked, context(coordinator), version, KEYS)
+    assert found == told("x", E.NONE, code, E.PRODUCER_FENCED)
+    assert coordinator.asked == [("verify", "x", Producer(7, 3), KEYS)]
+
+
+@pytest.mark.parametrize("verify_only", [False, True])
+async def test_an_error_of_the_transaction_is_one_of_each_partition(verify_only):
+    coordinator = Coordinator(x=E.INVALID_PRODUCER_ID_MAPPING)
+    asked = transaction(verify_only=verify_only)
+    found = await _of_broker(asked, context(coordinator), 5, ())
+    assert found == told("x", *[E.INVALID_PRODUCER_ID_MAPPING] * 3)
+
+
+async def test_nothing_is_added_where_one_partition_is_not_known_in_time():
+    coordinator = Coordinator()
+    found = await _of_broker(transaction(), context(coordinator), 5, {("u", 1)})
+    assert found == told("x", *[E.COORDINATOR_NOT_AVAILABLE] * 3)
+    assert coordinator.asked == []
+
+
+async def test_what_is_gone_is_not_verified_and_the_rest_not_looked_at():
+    coordinator = Coordinator()
+    gone = [*ASKED[:1], AddPartitionsToTxnTopic(name="u", partitions=[2])]
+    asked = transaction(verify_only=True, topics=gone)
+    found = await _of_broker(asked, context(coordinator), 5, ())
+    codes = [
+        one.partition_error_code
+        for topic_result in found.topic_results
+        for one in topic_result.results_by_partition
+    ]
+    assert codes == [E.OPERATION_NOT_ATTEMPTED] * 2 + [E.UNKNOWN_TOPIC_OR_PARTITION]
+    assert coordinator.asked == []
+    here = context(coordinator)
+    assert _unknown_of(KEYS, here) == {}
+    assert _unknown_of([("none", 0), ("u", 1)], here) == {
+        ("none", 0): E.UNKNOWN_TOPIC_OR_PARTITION,
+        ("u", 1): E.OPERATION_NOT_ATTEMPTED,
+    }
+
+
+async def test_transactions_are_answered_in_the_order_of_the_request():
+    """Those that add wait together for what is not known; 501 are more than one turn takes."""
+    coordinator = Coordinator(unknown=[("u", 1)], verified=[E.NONE] * 3)
+    names = [f"x-{number}" for number in range(501)]
+    asked = [transaction(name, verify_only=name != "x-500") for name in names]
+    found = await _of_brokers(asked, context(coordinator), 5)
+    expected = [told(name, E.NONE, E.NONE, E.NONE) for name in names[:-1]]
+    assert found == [*expected, told("x-500", *[E.COORDINATOR_NOT_AVAILABLE] * 3)]
+    assert coordinator.asked[0] == ("known", set(KEYS))
+    assert len(coordinator.asked) == 501
