@@ -1,0 +1,88 @@
+"""What a broker answers where a handler fails as a whole: each thing that was asked for is named, with the code in the
+version's own place, as `testdata/refusals.txt` has it (`REWRITE_TRANSCRIPTS=1` writes it).
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, get_args, get_origin, get_type_hints
+
+from broker.handlers.registry import broker_registry
+from tests.datadriven import REWRITE
+from wire.declarations import Struct
+from wire.errors import ErrorCode
+from wire.transport.calls import CloseConnection
+
+REFUSALS = Path(__file__).parent / "testdata" / "refusals.txt"
+CODE, WHY = ErrorCode.REQUEST_TIMED_OUT, "why"
+
+
+def filled(kind: Any, version: int, numbers: Iterator[int]) -> Any:
+    """A value of a type, other than all before: of arrays two elements, of what may be null something."""
+    base, *_ = [one for one in get_args(kind) if one is not type(None)] or [kind]
+    if get_origin(kind) is not list and base is not kind and type(None) in get_args(kind):
+        return filled(base, version, numbers)
+    if get_origin(kind) is list:
+        return [filled(base, version, numbers) for _ in range(2)]
+    plain = kind if isinstance(kind, type) else base
+    if not isinstance(plain, type):
+        return None  # records
+    if issubclass(plain, Struct):
+        hints = get_type_hints(plain, include_extras=True)
+        return plain(
+            **{
+                one.name: filled(hints[one.name], version, numbers)
+                for one in plain.__fields__
+                if version in one.versions or one.required
+            }
+        )
+    if plain is str:
+        return f"name-{next(numbers)}"
+    if plain is bytes:
+        return b"%016d" % next(numbers)
+    if plain is bool:
+        return False
+    return next(numbers) if plain is int else None
+
+
+def shown(value: Any) -> str:
+    if isinstance(value, Struct):
+        fields = ((one, getattr(value, one.name)) for one in value.__fields__)
+        told = [
+            f"{one.name}={shown(found)}"
+            for one, found in fields
+            if one.required or found not in (one.default, [], 0)
+        ]
+        return f"({' '.join(told)})"
+    if isinstance(value, list):
+        return f"[{', '.join(map(shown, value))}]"
+    return value.name if isinstance(value, ErrorCode) else repr(value)
+
+
+def refusals() -> Iterator[str]:
+    for _, route in sorted(broker_registry()._routes.items()):
+        if route.on_error is None:
+            continue
+        version = route.versions.high
+        request = filled(route.request, version, itertools.count(1))
+        yield f"{route.request.__name__.removesuffix('Request')} {version}"
+        try:
+            answer = route.on_error(request, CODE, WHY)
+        except CloseConnection as error:
+            yield f"  closes: {error}\n"
+            continue
+        for one in answer.__fields__:
+            found = getattr(answer, one.name)
+            for item in found if isinstance(found, list) else [found]:
+                if item not in (one.default, 0, None):
+                    yield f"  {one.name}: {shown(item)}"
+        yield ""
+
+
+def test_a_handler_that_fails_refuses_each_thing_that_was_asked_for():
+    found = "\n".join(refusals())
+    if REWRITE:
+        REFUSALS.write_text(found)
+    assert found == REFUSALS.read_text()
