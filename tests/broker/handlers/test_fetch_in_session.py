@@ -1,0 +1,197 @@
+"""Fetch: what a request leaves in its session and its reader, answered, waiting, released or throttled."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+import trio
+import trio.testing
+
+from broker.handlers import fetch as handler
+from broker.handlers.fetch import fetch
+from tests.broker.batches import append
+from tests.broker.calls import call, connection, finished, through_wire
+from tests.broker.fetching.asking import BROKERS, VERSION, request, sizes, wanted
+from tests.cluster.data_side import open_harness, partition, topic
+from wire.transport.calls import DeferredResponse
+
+
+class Quotas:
+    """Of fetches: `seconds` to wait for who fetched too much."""
+
+    def __init__(self, seconds):
+        self.fetch = self
+        self.is_set = True
+        self.seconds = seconds
+        self.charged = []
+
+    def fetch_bytes_max(self, _call, most):
+        return most
+
+    def fetched(self, asked, size):
+        self.charged.append(size)
+        return asked.throttle(self.seconds)
+
+
+@pytest.fixture
+def harness(tmp_path):
+    harness = open_harness(tmp_path)
+    harness.set_image(topic("t", partition(), partition(), partition()), brokers=BROKERS)
+    append(harness, b"a")
+    harness.flush()
+    return harness
+
+
+def start(harness, message, *, on=None, heavy=False):
+    message = through_wire(message, VERSION)
+    asked = call(message, VERSION, on)
+    asked.heavy = heavy
+    return fetch(message, harness.context, asked)
+
+
+async def ask(harness, message, **options):
+    return await finished(start(harness, message, **options))
+
+
+def sessions(harness):
+    return list(harness.context.fetch_sessions._sessions.values())
+
+
+async def test_a_first_request_opens_a_session_of_its_partitions(harness, autojump_clock):
+    on = connection()
+    harness.context.fetch_sessions._room.used = 5
+    answer = await ask(harness, request(wanted(0), wanted(1, 0), epoch=0), on=on)
+    (session,) = sessions(harness)
+    assert (answer.session_id, session.epoch, session.current_fetch) == (session.id, 1, None)
+    assert (session.privileged, session.by_id, session.size) == (False, True, 2)
+    assert (session.room.used, session.acl_epoch) == (7, 0)
+    assert session.used_at == session.reader.clock.time == trio.current_time()
+    assert sizes(answer)[0] > 0
+    on.mark_closed()
+    assert sessions(harness) == []
+    assert harness.context.fetch_sessions._room.used == 5
+
+
+async def test_a_followers_session_is_privileged(harness):
+    harness.set_image(topic("t", partition((11, 12))), brokers=BROKERS)
+    await ask(harness, request(wanted(0), follower=12, epoch=0))
+    (session,) = sessions(harness)
+    assert session.privileged
+    assert {slot.upto_end for slot in session.slots.values()} == {True}
+
+
+@pytest.mark.parametrize(("epoch", "names"), [(0, False), (-1, True), (-1, False)])
+async def test_what_opens_no_session_is_answered_without_one(harness, epoch, names):
+    asked = [wanted(0)] if names else []
+    answer = await ask(harness, request(*asked, epoch=epoch))
+    assert (answer.session_id, sessions(harness)) == (0, [])
+    assert len(answer.responses) == names
+
+
+async def test_who_asks_for_nothing_is_not_kept_waiting(harness):
+    assert not isinstance(start(harness, request(epoch=-1, max_wait_ms=60_000)), DeferredResponse)
+
+
+@pytest.mark.parametrize(("max_wait_ms", "waits"), [(-1, False), (0, False), (1, True)])
+@pytest.mark.parametrize("in_session", [False, True])
+async def test_who_does_not_want_to_wait_is_answered_at_once(
+    harness, max_wait_ms, waits, in_session
+):
+    waiting = {"max_wait_ms": max_wait_ms}
+    if in_session:
+        opened = await ask(harness, request(wanted(1), epoch=0))
+        message = request(session_id=opened.session_id, epoch=1, **waiting)
+    else:
+        message = request(wanted(1), **waiting)
+    assert isinstance(start(harness, message), DeferredResponse) is waits
+
+
+async def test_a_wait_leaves_nothing_behind_and_in_a_session_its_slots(harness, autojump_clock):
+    watchers = harness.leader("t", 1).replica.watchers
+    answer = await ask(harness, request(wanted(1), max_wait_ms=500))
+    assert (sizes(answer), trio.current_time()) == ({1: 0}, pytest.approx(0.5))
+    assert not watchers._upto_watermark
+    opened = await ask(harness, request(wanted(1), epoch=0))
+    (session,) = sessions(harness)
+    began = trio.current_time()
+    waiting = start(
+        harness, request(session_id=opened.session_id, epoch=1, max_wait_ms=700, min_bytes=1)
+    )
+    assert session.current_fetch is not None
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(waiting.finish)
+        await trio.testing.wait_all_tasks_blocked()
+        assert session.reader.wake is not None
+    assert trio.current_time() - began == pytest.approx(0.7)
+    assert (session.reader.wake, session.current_fetch) == (None, None)
+    assert len(watchers._upto_watermark) == 1
+
+
+async def test_a_wait_goes_by_the_time_of_its_request_and_has_a_bound(
+    harness, autojump_clock, monkeypatch
+):
+    monkeypatch.setattr(handler, "MAX_WAIT_SECONDS", 2.0)
+    for asked_ms, seconds in ((1999, 1.999), (2000, 2.0), (2001, 2.0), (10_000, 2.0)):
+        began = trio.current_time()
+        await ask(harness, request(wanted(1), max_wait_ms=asked_ms))
+        assert trio.current_time() - began == pytest.approx(seconds)
+
+
+async def test_what_came_between_the_first_look_and_the_wait_is_found(harness, autojump_clock):
+    waiting = start(harness, request(wanted(1), wanted(0, 1), max_wait_ms=60_000))
+    append(harness, b"b", index=1)
+    harness.flush()
+    assert sizes(await waiting.finish())[1] > 0
+    assert trio.current_time() == 0
+
+
+async def test_a_session_that_is_throttled_gives_the_same_to_the_next_request(harness):
+    opened = await ask(harness, request(wanted(1), epoch=0))
+    (session,) = sessions(harness)
+    append(harness, b"b", index=1)
+    harness.flush()
+    fetches, harness.context = harness.context, replace(harness.context, quotas=Quotas(2.0))
+    answer = await ask(harness, request(session_id=opened.session_id, epoch=1))
+    assert (answer.throttle_time_ms, answer.session_id) == (2000, session.id)
+    assert (answer.responses, session.current_fetch, session.epoch) == ([], None, 2)
+    harness.context = fetches
+    answer = await ask(harness, request(session_id=opened.session_id, epoch=2))
+    assert sizes(answer)[1] > 0
+    again = await ask(harness, request(session_id=opened.session_id, epoch=3))
+    assert sizes(again)[1] > 0, "looked at again, as it was not taken over"
+
+
+async def test_a_first_request_that_is_throttled_leaves_no_session(harness):
+    quotas = Quotas(2.0)
+    harness.context = replace(harness.context, quotas=quotas)
+    answer = await ask(harness, request(wanted(0), epoch=0))
+    assert (answer.throttle_time_ms, answer.session_id, answer.responses) == (2000, 0, [])
+    assert (sessions(harness), len(quotas.charged)) == ([], 1)
+    quotas.seconds = 0
+    answer = await ask(harness, request(wanted(0), epoch=0))
+    assert (answer.throttle_time_ms, len(sessions(harness))) == (0, 1)
+    assert quotas.charged[1] == sizes(answer)[0]
+
+
+async def test_a_released_wait_is_charged_nothing(harness):
+    opened = await ask(harness, request(wanted(0, 1), epoch=0))
+    session = {"session_id": opened.session_id}
+    waiting = start(harness, request(epoch=1, max_wait_ms=60_000, **session))
+    quotas = Quotas(0)
+    harness.context = replace(harness.context, quotas=quotas)
+    await ask(harness, request(epoch=2, **session))
+    charged = list(quotas.charged)
+    answer = await waiting.finish()
+    assert (answer.responses, answer.throttle_time_ms, quotas.charged) == ([], 0, charged)
+
+
+async def test_a_heavy_fetch_is_answered_as_a_light_one(harness):
+    for message in (request(wanted(0), wanted(1)), request(wanted(0), wanted(2), epoch=0)):
+        told = []
+        for heavy in (False, True):
+            response = start(harness, message, heavy=heavy)
+            assert isinstance(response, DeferredResponse) is heavy
+            told.append(sizes(await finished(response)))
+        assert told[0] == told[1]
+    assert len(sessions(harness)) == 2
