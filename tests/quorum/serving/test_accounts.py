@@ -202,3 +202,12 @@ def test_tokens_known_or_not_look_alike():
     again = accounts.find("SCRAM-SHA-256", "t", True)
     assert again.credential.salt == salts[0]
     assert again.lifetime_ms == 5000
+
+
+def test_what_is_made_up_is_the_same_in_all_versions_of_the_nodes():
+    """A cluster that is upgraded node by node would else show which names nobody has."""
+    users, tokens = accounts_of(), accounts_of(token("t"))
+    assert made_up_salt(users) == b"88huyy9vcrtifzn9kvu5zyyky9"
+    salt = "10d5403bd2a50ba27f2fe3142e3eadcf1a1a4e576ff54cf2"
+    for accounts in (users, tokens):
+        assert accounts.find("SCRAM-SHA-512", "t", True).credential.salt.hex() == salt

@@ -41,6 +41,9 @@ def test_bounds_that_are_altered_for_this_node_or_for_all_hold_at_once(connectio
     own = config("max.connections", "4", (4, NODE_ID))
     assert publish(own) == 4
     assert publish(own, config("max.connections", "9", (4, ""))) == 4
+    both = config("max.connections", "3", (4, NODE_ID)), config("max.connections", "8", (4, ""))
+    assert publish(*both) == 3
+    assert publish(config("max.connections", "4", (4, NODE_ID))) == 4
     before = connections.quotas.bounds
     assert publish(config("max.connections", "many", (4, NODE_ID))) == 4
     assert connections.quotas.bounds is before
