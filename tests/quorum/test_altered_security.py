@@ -300,3 +300,22 @@ def test_what_alters_no_listener_is_not_held_against_what_was_altered_before(nod
     with pytest.raises(ConfigError):
         check_altered(node, configs, {LOCATION: "f"})
     check_altered(node, configs, {"log.retention.ms": "5"})
+
+
+def test_a_broker_looks_at_what_it_shows_to_controllers_where_that_is_altered(node, tmp_path):
+    """It has no listener of that name, and no other alteration reads the file."""
+    broker = config_of(
+        **{
+            **node.texts,
+            "process.roles": "broker",
+            "node.id": "2",
+            "broker.id": "2",
+            "listeners": "PLAINTEXT://127.0.0.1:0",
+        }
+    )
+    configs = image_of().configs
+    check_altered(broker, configs, {LOCATION: str(tmp_path / "new.pem")})
+    with pytest.raises(ConfigError, match=r"none\.pem"):
+        check_altered(broker, configs, {LOCATION: str(tmp_path / "none.pem")})
+    bad = image_of(altered(LOCATION, str(tmp_path / "none.pem"), (4, "2"))).configs
+    check_altered(broker, bad, {"listener.name.plaintext.ssl.keystore.location": "f"})

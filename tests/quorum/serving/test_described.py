@@ -16,9 +16,10 @@ from quorum.metadata.acls import Acl
 from quorum.metadata.authorizer import Authorizer
 from quorum.metadata.image import ConfigsImage, MetadataImage
 from quorum.serving.config_entries import ConfigDescription
-from quorum.serving.config_sources import Source
+from quorum.serving.config_sources import NodeSettings, Source
 from quorum.serving.describe_configs import answer, asked_once, fail_all
 from tests.broker.calls import call, through_wire
+from tests.broker.rooms import NotedRoom
 from tests.checks import check_each
 from tests.cluster.data_side import config, partition, topic, topics_image
 from wire.errors import ErrorCode, KafkaError
@@ -376,3 +377,61 @@ def test_a_topic_that_is_made_has_its_own_configs_and_the_nodes_in_their_order()
         ("retention.ms", "7", Source.DYNAMIC_BROKER),
         ("segment.ms", "7200000", Source.STATIC_BROKER),
     ]
+
+
+def test_what_nothing_declares_is_told_in_order_behind_what_is_declared():
+    keys = {f"{letter}_plugin_key": letter for letter in "zxywvutsrqponmlkjihgfedcba"}
+    description = ConfigDescription(
+        config(**keys), ConfigsImage(), synonyms=False, documentation=False
+    )
+    names = [one.name for one in description.broker(None)]
+    assert names[-26:] == [f"{letter}.plugin.key" for letter in "abcdefghijklmnopqrstuvwxyz"]
+    assert len(set(names)) == len(names)
+
+
+def test_what_a_listener_has_for_itself_takes_the_place_of_no_config_of_the_node():
+    own = {(BROKER, NODE_ID): {"listener.name.plaintext.max.connections": "8"}}
+    configs = ConfigsImage(Map({key: Map(value) for key, value in own.items()}))
+    settings = NodeSettings(config(max_connections="7"), configs)
+    assert settings.value("max.connections") == "7"
+    assert settings.value("listener.name.plaintext.max.connections") == "8"
+
+
+def test_internal_configs_are_told_as_they_were_set_and_have_no_default():
+    key = "log.initial.task.delay.ms"
+    for value, expected in (("007", "007"), (None, None)):
+        given = {} if value is None else {key.replace(".", "_"): value}
+        assert NodeSettings(config(**given), ConfigsImage()).value(key) == expected
+    assert NodeSettings(config(num_io_threads="007"), ConfigsImage()).value("num.io.threads") == "7"
+
+
+class Judging(Authorizer):
+    """Notes in `room` when it is asked."""
+
+    room: Any = None
+
+    def judge(self, *asked):
+        self.room.noted.append(("judged", asked[2].resource_name))
+        return super().judge(*asked)
+
+
+async def test_memory_is_asked_for_after_the_right_and_before_configs_are_made():
+    authorizer = Judging(["User:ANONYMOUS"])
+    authorizer.complete_initial_load()
+    message = through_wire(request((TOPIC, "t"), (BROKER, NODE_ID), (GROUP, "g")), 4)
+    asked = call(message, 4)
+    authorizer.room = room = NotedRoom(asked)
+    found = await answer(message, Node(config(**IN_FILE), authorizer), asked, image())
+    assert len(found.results) == 3
+    # Behind each of its configs, too, there is a pause.
+    told = [
+        one for one, before in zip(room.noted, [None, *room.noted], strict=False) if one != before
+    ]
+    item, pause = ("item", "configs"), ("pause", 0)
+    assert told == [
+        *[("judged", "t"), ("pause", 40 << 10), item, pause],
+        *[("judged", CLUSTER_NAME), ("pause", 400 << 10), item, pause],
+        *[("judged", "g"), pause, item, pause],
+    ]
+    configs = [len(one.configs) for one in through_wire(found, 4).results]
+    assert room.noted.count(pause) == sum(configs) + 3 + 1

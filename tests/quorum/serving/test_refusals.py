@@ -99,6 +99,8 @@ def elections():
             TopicPartitions(topic="a", partitions=[2]),
         ]
     )
+    of_all = refusals.fail_elect_leaders(request.replace(topic_partitions=None), CODE, WHY)
+    assert (of_all.error_code, of_all.replica_election_results) == (CODE, [])
     answer = refusals.fail_elect_leaders(request, CODE, WHY)
     assert answer.error_code == CODE
     for version, said in ((0, answer.replace(error_code=0)), (2, answer)):
