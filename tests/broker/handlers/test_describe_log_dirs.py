@@ -7,10 +7,12 @@ from log.batches.batch import iter_batches
 from tests.broker.background.test_directory_moves import Moves, other_directory
 from tests.broker.batches import batch
 from tests.broker.calls import call, through_wire
+from tests.broker.rooms import NotedRoom, turns_of
 from tests.cluster.data_side import open_harness, partition, topic
 from tests.cluster.in_process import cluster, connected_to
 from wire.errors import ErrorCode
 from wire.messages.describe_log_dirs import DescribableLogDirTopic, DescribeLogDirsRequest
+from wire.transport.room import OBJECT_BYTES
 
 
 @pytest.fixture
@@ -113,3 +115,19 @@ async def test_a_copy_is_told_of_where_it_goes_while_that_directory_is_in_servic
     told = {one.log_dir: one for one in (await described(setup.harness)).results}
     assert told[str(setup.b.path)].error_code == ErrorCode.KAFKA_STORAGE_ERROR
     assert len(told[str(setup.a.path)].topics) == 1
+
+
+async def test_memory_is_asked_for_and_others_have_their_turn_by_the_partitions_asked_for(harness):
+    async def used(count):
+        topics = [DescribableLogDirTopic(topic="none", partitions=list(range(count)))]
+        message = DescribeLogDirsRequest(topics=topics if count else None)
+        asked = call(message, 4)
+        room = NotedRoom(asked)
+        turns = await turns_of(describe_log_dirs(message, harness.context, asked))
+        return room.noted[0], turns
+
+    (asked, few), *others = [await used(count) for count in (998, 999, 1998, 1999)]
+    assert asked == ("pause", 998 * OBJECT_BYTES)
+    # Their topic is looked at as one more.
+    assert [turns - few for _, turns in others] == [1, 1, 2]
+    assert (await used(0))[0] == ("pause", 3 * OBJECT_BYTES)

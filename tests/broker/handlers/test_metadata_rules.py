@@ -239,10 +239,15 @@ async def test_others_have_their_turn_between_topics_that_are_judged_or_told(har
         return await turns_of(begin(harness, message, on=connection())[0].finish())
 
     asking = MetadataRequest(topics=None, include_topic_authorized_operations=True)
-    see_many(1)
-    few = await turns(asking)
-    see_many(401)
-    assert await turns(asking) - few >= 3
+    counts = (200, 201, 400, 401)
+    judged, both = [], []
+    for count in counts:
+        see_many(count)
+        judged.append(await turns(ALL))
+        both.append(await turns(asking))
+    # One each two hundred topics, judged or told; one more where an answer is made in steps.
+    assert judged == [1, 2, 2 + 1, 3 + 1]
+    assert both == [1, 2 + 2 + 1, 2 + 2 + 1, 3 + 3 + 1]
 
 
 async def test_a_large_answer_takes_room_before_it_is_made(harness):

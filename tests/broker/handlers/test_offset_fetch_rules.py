@@ -13,8 +13,11 @@ from broker.handlers.offset_fetch import (
     _groups,
     _join,
     _respond,
+    offset_fetch,
 )
-from tests.broker.calls import through_wire
+from tests.broker.calls import call, finished, through_wire
+from tests.broker.groups.rig import open_rig
+from tests.broker.handlers.test_offset_fetch import prepared, request
 from wire.declarations import EncodedArray
 from wire.errors import ErrorCode
 from wire.messages.offset_fetch import (
@@ -30,6 +33,7 @@ from wire.messages.offset_fetch import (
     OffsetFetchResponseTopics,
 )
 from wire.primitives import NIL_UUID
+from wire.transport.calls import DeferredResponse
 
 E = ErrorCode
 CODE = E.COORDINATOR_LOAD_IN_PROGRESS
@@ -219,3 +223,38 @@ def test_a_topic_that_is_named_by_two_ids_is_two():
     assert _asked_once(OLD.replace(topics=[*OLD.topics, *OLD.topics])) == OLD
     message = through_wire(OLD, 7)
     assert _asked_once(message) == message
+
+
+@pytest.mark.parametrize("version", range(1, 11))
+async def test_a_heavy_request_is_answered_as_a_light_one_and_fails_with_a_refusal(
+    tmp_path, version
+):
+    async with open_rig(tmp_path) as rig:
+        await prepared(rig)
+        for partitions in ((0, 1, 2), None) if version > 1 else ((0, 1, 2),):
+            message = through_wire(request(version, partitions), version)
+            told = []
+            for heavy in (False, True):
+                asked = call(message, version)
+                asked.heavy = heavy
+                response = offset_fetch(message, rig.context, asked)
+                assert isinstance(response, DeferredResponse) is heavy
+                answer = await finished(response)
+                told.append(through_wire(answer, version))
+            assert told[0] == told[1]
+            assert response.on_error(CODE, "") == _fail(message, CODE, "")
+
+
+@pytest.mark.parametrize(("count", "is_later"), [(500, False), (501, True)])
+async def test_five_hundred_offsets_are_told_at_once(tmp_path, count, is_later):
+    async with open_rig(tmp_path) as rig:
+        await prepared(rig)
+        for version in (7, 9):
+            message = through_wire(request(version, range(count)), version)
+            response = offset_fetch(message, rig.context, call(message, version))
+            assert isinstance(response, DeferredResponse) is is_later
+            answer = through_wire(await finished(response), version)
+            (topic,) = answer.topics if version < 8 else answer.groups[0].topics
+            assert [one.committed_offset for one in topic.partitions] == [
+                5 if index == 1 else -1 for index in range(count)
+            ]
