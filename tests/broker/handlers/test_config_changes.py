@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import logging
+from dataclasses import replace
 
 import pytest
 
+from broker.handlers.alter_configs import alter_configs
 from broker.handlers.config_changes import NONE, _check_own_listeners, answer_here, resource_of
+from broker.handlers.incremental_alter_configs import incremental_alter_configs
+from quorum.controller.configs import incremental_response, legacy_response
+from tests.broker.calls import call
 from tests.broker.handlers.configs import BROKER, GROUP, LOGGER, TOPIC, incremental, replacing
 from tests.checks import check_each
 from tests.cluster.data_side import open_harness
@@ -139,3 +144,44 @@ async def test_a_value_counts_where_it_is_set_and_not_where_it_is_taken_away(har
     assert await refusals(harness, incremental((BROKER, "11", fine))) == {
         (BROKER, "11"): E.INVALID_REQUEST
     }
+
+
+class Forwarder:
+    """Takes what is for the controller, which answers each resource with a code of its own."""
+
+    def __init__(self):
+        self.forwarded = []
+
+    async def forward(self, request, _call, answer_type):
+        self.forwarded.append([resource_of(one) for one in request.resources])
+        codes = {resource_of(one): KafkaError(E.POLICY_VIOLATION) for one in request.resources}
+        respond = incremental_response if "Incremental" in answer_type.__name__ else legacy_response
+        return respond(codes)
+
+
+@pytest.mark.parametrize("make", [incremental, replacing])
+async def test_the_controller_answers_what_is_not_refused_here(harness, make):
+    handler = incremental_alter_configs if make is incremental else alter_configs
+    unknown = {"listener.name.nowhere.ssl.keystore.location": "/no/file"}
+    message = make(
+        (TOPIC, "t", {"retention.ms": "5"}),
+        (BROKER, "11", unknown),
+        (BROKER, "", {"num.io.threads": "3"}),
+        (77, "x", {}),
+        (GROUP, "g", {}),
+    )
+    forwarder = Forwarder()
+    context = replace(harness.context, forwarder=forwarder)
+    answer = await handler(message, context, call(message, 1))
+    assert [(one.resource_type, one.resource_name, one.error_code) for one in answer.responses] == [
+        (77, "x", E.INVALID_REQUEST),
+        (BROKER, "11", E.INVALID_REQUEST),
+        (TOPIC, "t", E.POLICY_VIOLATION),
+        (BROKER, "", E.POLICY_VIOLATION),
+        (GROUP, "g", E.POLICY_VIOLATION),
+    ]
+    assert forwarder.forwarded == [[(TOPIC, "t"), (BROKER, ""), (GROUP, "g")]]
+    alone = make((77, "x", {}))
+    answer = await handler(alone, context, call(alone, 1))
+    assert [one.error_code for one in answer.responses] == [E.INVALID_REQUEST]
+    assert len(forwarder.forwarded) == 1, "nothing is left for the controller"

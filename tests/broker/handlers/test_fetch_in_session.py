@@ -195,3 +195,13 @@ async def test_a_heavy_fetch_is_answered_as_a_light_one(harness):
             told.append(sizes(await finished(response)))
         assert told[0] == told[1]
     assert len(sessions(harness)) == 2
+
+
+async def test_a_first_request_that_waits_is_released_by_the_next(harness):
+    waiting = start(harness, request(wanted(1), epoch=0, max_wait_ms=60_000))
+    (session,) = sessions(harness)
+    assert session.current_fetch is not None
+    await ask(harness, request(session_id=session.id, epoch=1))
+    with trio.fail_after(5):
+        answer = await waiting.finish()
+    assert (answer.session_id, sizes(answer)) == (session.id, {})

@@ -83,6 +83,15 @@ def test_terms_of_consumers_go_by_version(harness):
     check_each(rows.items(), check)
 
 
+@pytest.mark.parametrize("debugging", [-2, -3])
+def test_whoever_is_no_follower_is_a_consumer(harness, debugging):
+    """Kafka's tools have said -2 to read without a watermark."""
+    assert terms(harness.context, request(old_id=debugging), 12) == (
+        replace(CONSUMERS, names_leaders=False),
+        False,
+    )
+
+
 @pytest.mark.parametrize(
     ("asked", "most"), [(4999, 4999), (5000, 5000), (5001, 5000), (0, 0), (-1, 0)]
 )

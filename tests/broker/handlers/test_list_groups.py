@@ -3,14 +3,17 @@ from __future__ import annotations
 import pytest
 
 from broker.handlers.join_group import join_group
-from broker.handlers.list_groups import list_groups
+from broker.handlers.list_groups import GROUPS_PER_STEP, list_groups
 from broker.handlers.offset_commit import offset_commit
+from tests.broker.calls import call
 from tests.broker.groups.rig import open_rig
 from tests.broker.handlers.test_join_group import request as join_request
 from tests.broker.handlers.test_offset_commit import request as commit_request
 from tests.broker.handlers.test_offset_commit import topic
+from tests.broker.rooms import NotedRoom
 from wire.errors import ErrorCode
 from wire.messages.list_groups import ListGroupsRequest
+from wire.transport.room import OBJECT_BYTES
 
 
 @pytest.mark.parametrize("version", range(6))
@@ -48,3 +51,24 @@ async def test_filters(tmp_path, autojump_clock):
             request = ListGroupsRequest(states_filter=states, types_filter=types)
             answer = await rig.call(list_groups, request, 5)
             assert sorted(g.group_id for g in answer.groups) == expected
+
+
+async def test_memory_is_asked_for_before_each_step_and_others_have_their_turn(
+    tmp_path, autojump_clock
+):
+    async with open_rig(tmp_path) as rig:
+        for index in range(4):
+            rig.lead(index)
+            await rig.loaded(index)
+        for name in ("a", "b", "c"):
+            await rig.call(offset_commit, commit_request(topic({0: 1}), group_id=name), 9)
+        message = ListGroupsRequest()
+        asked = call(message, 5)
+        room = NotedRoom(asked)
+        steps = [len(some) for some in rig.groups.list_groups([], [])]
+        await list_groups(message, rig.context, asked)
+        step, group = ("pause", GROUPS_PER_STEP * OBJECT_BYTES), ("pause", 0)
+        expected = [step]
+        for count in steps:
+            expected += [*[group] * count, step]
+        assert (sum(steps), room.noted) == (3, expected)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import pytest
 
 from broker.handlers.offset_fetch import (
@@ -13,6 +15,7 @@ from broker.handlers.offset_fetch import (
     _groups,
     _join,
     _respond,
+    _with_all_topics,
     offset_fetch,
 )
 from tests.broker.calls import call, finished, through_wire
@@ -258,3 +261,19 @@ async def test_five_hundred_offsets_are_told_at_once(tmp_path, count, is_later):
             assert [one.committed_offset for one in topic.partitions] == [
                 5 if index == 1 else -1 for index in range(count)
             ]
+
+
+def test_all_offsets_are_asked_for_by_the_topics_that_are_there_and_may_be_seen():
+    group = OffsetFetchRequestGroup(group_id="g", topics=None)
+    committed_of = {"g": {"t": [3, 1], "gone": [0], "secret": [0], "u": [2]}}
+    by_name = {name: SimpleNamespace(id=name[:1].encode() * 16) for name in ("t", "secret", "u")}
+    image = SimpleNamespace(topics=SimpleNamespace(by_name=by_name))
+    context = SimpleNamespace(
+        metadata=SimpleNamespace(image=image),
+        groups=SimpleNamespace(committed_partitions=committed_of.__getitem__),
+    )
+    found = _with_all_topics(group, context, lambda name: name != "secret")
+    assert found == OffsetFetchRequestGroup(
+        group_id="g",
+        topics=[asked_topic("t", 3, 1, topic_id=T_ID), asked_topic("u", 2, topic_id=U_ID)],
+    )

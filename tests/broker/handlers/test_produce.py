@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+from dataclasses import replace
 
 import pytest
 import trio
@@ -11,12 +12,14 @@ import trio.testing
 from broker.handlers.produce import _fail_all, produce
 from broker.partitions.awaiting import FLUSH_SECONDS_MAX
 from broker.partitions.isr import FetchClock
+from broker.producing.append import APPENDS_PER_TURN
 from broker.storage.durability import UNFLUSHED_BYTES_MAX
 from log.batches.batch import TimestampType
 from log.batches.records import NewRecord, RecordHeader, build_batch
 from log.codecs.compression import Compression
 from log.validation.rejected_records import RECORDS_NAMED_MAX
 from node.runtime.clock import now_ms
+from quorum.metadata.authorizer import Authorizer
 from tests.broker.batches import batch
 from tests.broker.calls import call, finished, through_wire
 from tests.cluster.data_side import open_harness, partition, registration, topic, topic_id
@@ -499,3 +502,30 @@ async def test_who_leads_is_told_from_version_10_on(harness, version, names_lead
 async def test_acks_zero_tells_which_partition_failed_and_why(harness):
     with pytest.raises(CloseConnection, match=r"acks=0 to t-7 failed: UNKNOWN_TOPIC_OR_PARTITION"):
         start(harness, request(batch(b"a"), acks=0, index=7))
+
+
+@pytest.mark.parametrize("beyond_a_turn", [0, 1])
+async def test_however_many_partitions_are_written_each_is_judged(harness, beyond_a_turn):
+    authorizer = Authorizer()
+    authorizer.complete_initial_load()
+    harness.context = replace(harness.context, authorizer=authorizer)
+    records = bytes(batch(b"a"))
+    partitions = [
+        PartitionProduceData(index=index, records=records)
+        for index in range(APPENDS_PER_TURN + beyond_a_turn)
+    ]
+    message = through_wire(
+        ProduceRequest(
+            acks=1,
+            timeout_ms=1000,
+            topic_data=[TopicProduceData(name="t", partition_data=partitions)],
+        ),
+        VERSION,
+    )
+    response = start(harness, message)
+    assert isinstance(response, DeferredResponse) is bool(beyond_a_turn)
+    (told,) = (await finished(response)).responses
+    assert [one.index for one in told.partition_responses] == [one.index for one in partitions]
+    codes = {one.error_code for one in told.partition_responses}
+    assert codes == {ErrorCode.TOPIC_AUTHORIZATION_FAILED}
+    assert harness.leader().log.log_end_offset == 0

@@ -1,5 +1,5 @@
 """What a broker answers where a handler fails as a whole: each thing that was asked for is named, with the code in the
-version's own place, as `testdata/refusals.txt` has it (`REWRITE_TRANSCRIPTS=1` writes it).
+version's own place, as `refusals.txt` beside it has them (`REWRITE_TRANSCRIPTS=1` writes it).
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from wire.declarations import Struct
 from wire.errors import ErrorCode
 from wire.transport.calls import CloseConnection
 
-REFUSALS = Path(__file__).parent / "testdata" / "refusals.txt"
+REFUSALS = Path(__file__).parent / "refusals.txt"
 CODE, WHY = ErrorCode.REQUEST_TIMED_OUT, "why"
 
 
