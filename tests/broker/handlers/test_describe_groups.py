@@ -5,6 +5,7 @@ import pytest
 from broker.handlers.describe_groups import describe_groups
 from broker.handlers.join_group import join_group
 from broker.handlers.sync_group import sync_group
+from tests.broker.calls import call
 from tests.broker.groups.rig import open_rig
 from tests.broker.handlers.test_join_group import request as join_request
 from tests.broker.handlers.test_sync_group import request as sync_request
@@ -82,3 +83,17 @@ async def test_a_host_of_ipv6_is_written_as_java_writes_it(tmp_path):
         await rig.call(join_group, join_request(), 3, client_id="me")
         (group,) = (await rig.call(describe_groups, DescribeGroupsRequest(groups=["g"]), 5)).groups
         assert [member.client_host for member in group.members] == ["/0:0:0:0:0:0:0:1"]
+
+
+async def test_an_answer_that_fails_later_is_refused_group_by_group(tmp_path):
+    async with open_rig(tmp_path) as rig:
+        for index in range(4):
+            rig.lead(index)
+            await rig.loaded(index)
+        message = DescribeGroupsRequest(groups=["g", "h"])
+        later = describe_groups(message, rig.context, call(message, 6))
+        found = later.on_error(ErrorCode.REQUEST_TIMED_OUT, "why")
+        assert [(one.group_id, one.error_code) for one in found.groups] == [
+            ("g", ErrorCode.REQUEST_TIMED_OUT),
+            ("h", ErrorCode.REQUEST_TIMED_OUT),
+        ]

@@ -277,3 +277,16 @@ def test_all_offsets_are_asked_for_by_the_topics_that_are_there_and_may_be_seen(
         group_id="g",
         topics=[asked_topic("t", 3, 1, topic_id=T_ID), asked_topic("u", 2, topic_id=U_ID)],
     )
+
+
+@pytest.mark.parametrize(("counts", "is_later"), [((250, 250), False), ((250, 1, 250), True)])
+async def test_offsets_of_all_groups_count_together(tmp_path, counts, is_later):
+    async with open_rig(tmp_path) as rig:
+        await prepared(rig)
+        groups = [request(9, range(count)).groups[0] for count in counts]
+        message = through_wire(OffsetFetchRequest(groups=groups), 9)
+        response = offset_fetch(message, rig.context, call(message, 9))
+        assert isinstance(response, DeferredResponse) is is_later
+        answer = through_wire(await finished(response), 9)
+        told = [len(topic.partitions) for one in answer.groups for topic in one.topics]
+        assert told == list(counts)
