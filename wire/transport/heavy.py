@@ -42,9 +42,6 @@ ISRS_ELEMENTS_MAX = 300_000
 # that moment is never freed: a little, and few requests are so large.
 FROZEN_ELEMENTS_MIN = 50_000
 
-# An answer of more elements is encoded in the thread, too, whatever was asked: below it takes 5 ms.
-ENCODED_AT_ONCE_MAX = 2_000
-
 # What one takes, about.
 ITEM_SECONDS = 0.05
 
