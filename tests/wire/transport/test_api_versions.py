@@ -2,6 +2,7 @@ import struct
 
 import pytest
 
+from tests.broker.calls import call
 from tests.wire.transport.support import (
     Toy,
     api_versions_frame,
@@ -14,11 +15,17 @@ from tests.wire.transport.support import (
 )
 from wire.declarations import Versions
 from wire.errors import ErrorCode
-from wire.messages.api_versions import ApiVersionsRequest
+from wire.messages.api_versions import (
+    ApiVersion,
+    ApiVersionsRequest,
+    ApiVersionsResponse,
+    FinalizedFeatureKey,
+    SupportedFeatureKey,
+)
 from wire.messages.fetch import FetchRequest
 from wire.messages.produce import ProduceRequest
 from wire.transport.access import open_to_all
-from wire.transport.api_versions import Features
+from wire.transport.api_versions import Features, answer_api_versions, unsupported_api_versions
 from wire.transport.registry import Registry, handles
 
 
@@ -114,3 +121,67 @@ async def test_software_is_noted_and_checked():
         await client.send(api_versions_frame(4))
         await client.answer(18, 4)
         assert connection.info.client_software == ("toy", "1.0")
+
+
+FEATURES = Features({"zero": (0, 3), "one": (1, 4), "two": (2, 5)}, {"off": 0, "on": 3}, 99)
+SERVED = {18: Versions(0, 4), 1: Versions(4, 17)}
+
+
+def asked_in(version, name="toy", software_version="1.0"):
+    request = ApiVersionsRequest(
+        client_software_name=name, client_software_version=software_version
+    )
+    return request, call(request, version)
+
+
+@pytest.mark.parametrize("version", range(5))
+def test_all_of_an_answer_is_that_of_its_version(version):
+    request, asked = asked_in(version)
+    supported = [
+        SupportedFeatureKey(name="zero", min_version=0, max_version=3),
+        SupportedFeatureKey(name="one", min_version=1, max_version=4),
+        SupportedFeatureKey(name="two", min_version=2, max_version=5),
+    ]
+    assert answer_api_versions(request, asked, SERVED, FEATURES) == ApiVersionsResponse(
+        api_keys=[
+            ApiVersion(api_key=18, min_version=0, max_version=4),
+            ApiVersion(api_key=1, min_version=4, max_version=17),
+        ],
+        supported_features=supported if version == 4 else supported[1:],
+        finalized_features_epoch=99,
+        finalized_features=[
+            FinalizedFeatureKey(name="on", max_version_level=3, min_version_level=3)
+        ],
+    )
+    assert asked.connection.client_software == (("toy", "1.0") if version >= 3 else None)
+
+
+@pytest.mark.parametrize("version", range(5))
+@pytest.mark.parametrize(
+    ("software", "is_valid"),
+    [
+        (("x" * 256, "y" * 256), True),
+        (("x" * 257, "1"), False),
+        (("x", "y" * 257), False),
+        (("", ""), False),
+        (("toy-1.x", "1.0-rc.1"), True),
+        (("toy", "1.0-"), False),
+        (("toy\n", "1.0"), False),
+    ],
+)
+def test_software_is_judged_from_version_3_on(version, software, is_valid):
+    request, asked = asked_in(version, *software)
+    answer = answer_api_versions(request, asked, SERVED, FEATURES)
+    if version < 3 or is_valid:
+        assert (answer.error_code, len(answer.api_keys)) == (ErrorCode.NONE, 2)
+    else:
+        assert answer == ApiVersionsResponse(error_code=ErrorCode.INVALID_REQUEST, api_keys=[])
+    noted = software if version >= 3 and is_valid else None
+    assert asked.connection.client_software == noted
+
+
+def test_the_answer_to_a_version_that_is_not_served_names_those_of_itself():
+    assert unsupported_api_versions(Versions(1, 3)) == ApiVersionsResponse(
+        error_code=ErrorCode.UNSUPPORTED_VERSION,
+        api_keys=[ApiVersion(api_key=18, min_version=1, max_version=3)],
+    )

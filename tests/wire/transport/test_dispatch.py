@@ -1,9 +1,12 @@
 """From the bytes of a request to those of its answer: who holds which bytes, and whose error is the answer."""
 
+import gc
+
 import pytest
 
 from tests.broker.calls import connection
 from wire.errors import ErrorCode, KafkaError, RemoteProtocolError
+from wire.messages.delete_groups import DeleteGroupsRequest
 from wire.messages.find_coordinator import (
     Coordinator,
     FindCoordinatorRequest,
@@ -117,6 +120,22 @@ def test_a_request_has_no_more_elements_than_its_handler_and_its_connection_allo
     else:
         with pytest.raises(RemoteProtocolError):
             decode(route, frame, budget, connection())
+
+
+@pytest.mark.parametrize(("elements", "freezes"), [(49_999, 0), (50_000, 1), (50_001, 1)])
+def test_a_request_of_fifty_thousand_elements_is_taken_out_of_the_collectors_sight(
+    monkeypatch, elements, freezes
+):
+    frozen = []
+    monkeypatch.setattr(gc, "freeze", lambda: frozen.append(1))
+    handler = handler_of(DeleteGroupsRequest, "0-1", is_async=False)
+    frame = frame_of(DeleteGroupsRequest(groups_names=[""] * elements), 1)
+    call, request = decode(
+        route_of(handler, DeleteGroupsRequest), frame, DECODE_BUDGET, connection()
+    )
+    assert len(request.groups_names) == elements
+    assert call.held == len(frame) + elements * OF_ELEMENT
+    assert len(frozen) == freezes
 
 
 def test_what_follows_a_request_is_ignored():

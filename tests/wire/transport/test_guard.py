@@ -290,6 +290,9 @@ def test_needs_that_the_registry_does_not_judge_say_where_they_are_and_why():
     }
     assert {need.judged_by for need in configs(Operation.ALTER_CONFIGS)} == {JudgedBy.HANDLER}
     assert needs_of(None) == ()
+    both = (tokens(Operation.DESCRIBE), users(Operation.DESCRIBE_TOKENS))
+    assert needs_of(both) == both
+    assert open_to_all("a test").why == "a test"
 
 
 @pytest.mark.parametrize(("count", "turns"), [(199, 0), (200, 1), (399, 1), (400, 2), (1001, 5)])

@@ -7,6 +7,7 @@ import socket
 import pytest
 import trio
 
+from tests.broker.calls import call
 from tests.wire.transport.support import (
     SETTLED_SECONDS,
     Toy,
@@ -19,6 +20,8 @@ from tests.wire.transport.support import (
 from wire.errors import ErrorCode, KafkaError
 from wire.messages.header import decode_response_header
 from wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+from wire.messages.update_metadata import UpdateMetadataResponse
+from wire.outgoing import Outgoing
 from wire.transport.access import open_to_all
 from wire.transport.hooks import Hooks
 from wire.transport.registry import Registry, handles
@@ -181,3 +184,68 @@ async def test_who_hangs_up_while_muted_is_let_go_by_the_next_sweep(mock_clock):
             await settle()
             assert len(server.connections) == 1
     assert toy.begun == ["b", "a"]
+
+
+BEAT = HeartbeatRequest(group_id="g", generation_id=1, member_id="m")
+
+
+@pytest.mark.parametrize(
+    ("seconds", "muted_ms"), [(-1.0, None), (0.0, None), (0.25, 250), (1.0, 1000), (1.5, 1500)]
+)
+async def test_each_hook_that_asks_for_time_mutes_the_connection_for_so_long(
+    autojump_clock, seconds, muted_ms
+):
+    for hooks in (Hooks(before=lambda _: seconds), Hooks(charge=lambda _, __: seconds)):
+        asked, said = call(BEAT, 4), HeartbeatResponse(throttle_time_ms=5)
+        hooks.begin(asked)
+        hooks.end(asked, said)
+        until = None if muted_ms is None else trio.current_time() + seconds
+        assert asked.connection.muted_until == until
+        assert (asked.throttle_ms, said.throttle_time_ms) == (muted_ms or 0, muted_ms or 5)
+
+
+@pytest.mark.parametrize("told", [1499, 1500, 1501])
+async def test_the_longest_of_the_times_is_told(autojump_clock, told):
+    hooks = Hooks(before=lambda _: 1.5, charge=lambda _, __: 1.25)
+    asked, said = call(BEAT, 4), HeartbeatResponse(throttle_time_ms=told)
+    hooks.begin(asked)
+    hooks.end(asked, said)
+    assert (asked.throttle_ms, said.throttle_time_ms) == (1500, max(told, 1500))
+
+
+async def test_hooks_are_called_in_order_with_what_is_answered(autojump_clock):
+    """An answer of another node, none at all and one without such a field are told no time."""
+    for said in (Outgoing(), None, UpdateMetadataResponse(), HeartbeatResponse()):
+        seen = []
+
+        def before(asked, seen=seen):
+            seen.append(("before", asked))
+            return 0.5
+
+        def charge(asked, response, seen=seen):
+            seen.append(("charge", asked, response, getattr(response, "throttle_time_ms", None)))
+            return 0.75
+
+        def after(asked, response, seen=seen):
+            seen.append(("after", asked, response, getattr(response, "throttle_time_ms", None)))
+
+        hooks, asked = Hooks(before, charge, after), call(BEAT, 4)
+        hooks.begin(asked)
+        hooks.end(asked, said)
+        times = (0, 750) if isinstance(said, HeartbeatResponse) else (None, None)
+        assert seen == [
+            ("before", asked),
+            ("charge", asked, said, times[0]),
+            ("after", asked, said, times[1]),
+        ]
+        assert not hasattr(said, "throttle_time_ms") or said == HeartbeatResponse(
+            throttle_time_ms=750
+        )
+
+
+async def test_where_there_are_no_hooks_an_answer_stays_as_it_is():
+    asked, said = call(BEAT, 4), HeartbeatResponse(throttle_time_ms=3)
+    Hooks().begin(asked)
+    Hooks().end(asked, said)
+    assert said == HeartbeatResponse(throttle_time_ms=3)
+    assert asked.connection.muted_until is None

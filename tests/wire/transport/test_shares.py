@@ -1,8 +1,10 @@
 """Who computes next: whoever has used the least lately, with what it is expected to take."""
 
+import math
 import threading
 from functools import partial
 
+import pytest
 import trio
 import trio.testing
 
@@ -123,6 +125,50 @@ async def test_of_how_many_it_is_known_what_they_used_has_a_bound():
         await shares.enter(whom, 0)
         shares.leave(whom, 0.1)
     assert len(shares._used) <= KNOWN
+
+
+async def test_when_more_are_known_than_may_be_the_half_that_came_last_is_kept():
+    """What is known of each is when it computed last, and how long."""
+    clock = Clock()
+    shares = Shares(clock)
+    for whom in range(KNOWN, 0, -1):
+        clock.now += 1.0
+        await shares.enter(whom, 0)
+        shares.leave(whom, 0.25)
+    assert len(shares._used) == KNOWN
+    clock.now += 1.0
+    await shares.enter(KNOWN, 0)
+    shares.leave(KNOWN, 0.25)
+    assert len(shares._used) == KNOWN
+    clock.now += 1.0
+    await shares.enter("new", 0)
+    shares.leave("new", 0.5)
+    assert set(shares._used) == {*range(1, KNOWN // 2), KNOWN, "new"}
+    assert shares._used["new"] == (0.5, clock.now)
+
+
+@pytest.mark.parametrize("later", [0.0, 0.5, FADING, 7.0])
+async def test_what_was_used_fades_to_a_third_in_two_seconds_and_is_added_up(later):
+    clock = Clock()
+    shares = Shares(clock)
+    for seconds in (0.75, 0.25):
+        await shares.enter("a", 0)
+        shares.leave("a", seconds)
+        clock.now += later
+    faded = math.exp(-later / FADING)
+    used, at = shares._used["a"]
+    assert used == pytest.approx(0.75 * faded + 0.25)
+    assert at == clock.now - later
+    assert shares._lately("a", clock.now) == pytest.approx(used * faded)
+    assert shares._lately("b", clock.now) == 0.0
+
+
+async def test_who_computes_for_no_connection_has_used_nothing():
+    shares = Shares(Clock())
+    await shares.enter(None, 0)
+    shares.leave(None, 3.0)
+    assert shares._used == {}
+    assert not shares._is_taken
 
 
 async def test_one_item_computes_at_a_time_and_a_failure_lets_in_the_next():
