@@ -42,7 +42,7 @@ class Hooks:
             seconds = self.charge(call, response)
             if seconds > 0:
                 call.throttle(seconds)
-        if call.throttle_ms and isinstance(response, Message):
+        if call.throttle_ms:
             told = getattr(response, "throttle_time_ms", None)
             if told is not None:
                 cast(Any, response).throttle_time_ms = max(told, call.throttle_ms)

@@ -1,8 +1,10 @@
+import errno
 import gc
 import socket
 import tracemalloc
 from contextlib import AsyncExitStack
 from functools import partial
+from typing import ClassVar
 
 import pytest
 import trio
@@ -18,6 +20,7 @@ from tests.wire.transport.support import (
     open_server,
     settled,
 )
+from wire.security.listener import PLAINTEXT_LISTENER, ListenerSecurity
 from wire.transport.connection_quotas import ConnectionBounds, ConnectionQuotas
 from wire.transport.rate import Windows
 from wire.transport.registry import Registry
@@ -48,11 +51,51 @@ async def test_several_listeners_know_their_names():
         nursery.cancel_scope.cancel()
 
 
-def test_a_taken_address_is_an_error_and_leaks_nothing():
+class NotingSocket(socket.socket):
+    """Notes all that are made, and for how many connections in line each listens."""
+
+    made: ClassVar[list] = []
+    backlog = None
+
+    def __init__(self, *given):
+        super().__init__(*given)
+        self.made.append(self)
+
+    def listen(self, backlog):
+        self.backlog = backlog
+        super().listen(backlog)
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "::1", ""])
+@pytest.mark.parametrize(("options", "backlog"), [({}, 4096), ({"backlog": 7}, 7)])
+def test_a_listening_socket_takes_both_families_a_used_port_and_many_at_once(
+    monkeypatch, host, options, backlog
+):
+    if host != "127.0.0.1" and not socket.has_dualstack_ipv6():
+        pytest.skip("this machine has no IPv6")
+    monkeypatch.setattr(socket, "socket", NotingSocket)
+    security = ListenerSecurity(None, None)
+    listener = Listener.bind("L", host, 0, security=security, for_nodes=True, **options)
+    with listener.socket as sock:
+        family = socket.AF_INET if host == "127.0.0.1" else socket.AF_INET6
+        assert (sock.family, sock.type, sock.backlog) == (family, socket.SOCK_STREAM, backlog)
+        assert sock.getsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR) == 1
+        if not host:
+            assert sock.getsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY) == 0
+        assert listener.address == (host or "::", sock.getsockname()[1])
+    assert (listener.name, listener.security, listener.for_nodes) == ("L", security, True)
+
+
+def test_of_a_taken_address_the_socket_is_closed_and_the_address_told(monkeypatch):
+    monkeypatch.setattr(socket, "socket", NotingSocket)
     listener = Listener.bind("A", "127.0.0.1", 0)
-    with pytest.raises(OSError, match="in use"):
-        Listener.bind("B", *listener.address)
-    listener.socket.close()
+    assert (listener.security, listener.for_nodes) == (PLAINTEXT_LISTENER, False)
+    host, port = listener.address
+    with listener.socket, pytest.raises(OSError, match="in use") as failed:
+        Listener.bind("B", host, port)
+    assert (failed.value.errno, failed.value.filename) == (errno.EADDRINUSE, f"{host}:{port}")
+    assert NotingSocket.made[-1] is not listener.socket
+    assert NotingSocket.made[-1].fileno() == -1
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "::1"])
