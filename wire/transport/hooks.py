@@ -33,15 +33,11 @@ class Hooks:
 
     def begin(self, call: Call) -> None:
         if self.before is not None:
-            seconds = self.before(call)
-            if seconds > 0:
-                call.throttle(seconds)
+            call.throttle(self.before(call))
 
     def end(self, call: Call, response: Response) -> None:
         if self.charge is not None:
-            seconds = self.charge(call, response)
-            if seconds > 0:
-                call.throttle(seconds)
+            call.throttle(self.charge(call, response))
         if call.throttle_ms:
             told = getattr(response, "throttle_time_ms", None)
             if told is not None:

@@ -1,10 +1,15 @@
 """The kernel's asynchronous fdatasync, with real files. Where it is forbidden, threads sync, and these are left out."""
 
+import ctypes
+import errno
 import os
+import platform
 import select
+import sys
 
 import pytest
 
+from node.runtime import linux_aio
 from node.runtime.linux_aio import Fdatasyncs
 
 UNDER_WAY = 256
@@ -73,3 +78,104 @@ def test_no_more_are_under_way_than_can_be_read_at_once(syncs, files):
         found = completed(syncs, UNDER_WAY)
         assert sorted(found) == sorted([(some, 0)] * (UNDER_WAY - 1) + [(last, 0)])
     assert syncs.submit(files[:1] * (UNDER_WAY + 1))[1] == 0
+
+
+class Kernel:
+    """In place of libc: notes each call, and answers as it is told, 0 else."""
+
+    def __init__(self):
+        self.asked, self.answers = [], []
+        self.errno = 0
+
+    def syscall(self, number, *given):
+        self.asked.append((number, *given))
+        answer = self.answers.pop(0) if self.answers else 0
+        if answer < 0:
+            ctypes.set_errno(self.errno)
+        return answer
+
+
+@pytest.fixture
+def kernel(monkeypatch):
+    found = Kernel()
+    monkeypatch.setattr(linux_aio, "_libc", found)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("machine", "numbers"),
+    [("x86_64", (206, 209, 208)), ("aarch64", (0, 2, 4)), ("riscv64", (0, 2, 4))],
+)
+def test_each_machine_has_its_own_numbers_of_calls(kernel, monkeypatch, machine, numbers):
+    monkeypatch.setattr(platform, "machine", lambda: machine)
+    syncs = Fdatasyncs()
+    kernel.answers = [1, 0]
+    assert syncs.submit([3]) == (1, 1)
+    os.eventfd_write(syncs.eventfd, 1)
+    assert syncs.completed() == []
+    assert tuple(number for number, *_ in kernel.asked) == numbers
+    setup, submit, getevents = kernel.asked
+    assert (setup[1], submit[1], submit[2]) == (UNDER_WAY, syncs._context, 1)
+    assert getevents[1:] == (syncs._context, 0, UNDER_WAY, syncs._events, None)
+    os.close(syncs.eventfd)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"), [("machine", "s390x"), ("platform", "darwin"), ("maxsize", (1 << 31) - 1)]
+)
+def test_on_other_machines_there_is_none(kernel, monkeypatch, name, value):
+    if name == "machine":
+        monkeypatch.setattr(platform, name, lambda: value)
+    else:
+        monkeypatch.setattr(sys, name, value)
+    with pytest.raises(OSError, match="asynchronous fdatasync is not known here"):
+        Fdatasyncs()
+    assert kernel.asked == []
+
+
+def test_where_the_system_has_no_room_its_error_comes_out_and_no_descriptor_is_left(
+    kernel, monkeypatch
+):
+    closed, close = [], os.close
+
+    def closing(descriptor):
+        closed.append(descriptor)
+        close(descriptor)
+
+    monkeypatch.setattr(os, "close", closing)
+    kernel.answers, kernel.errno = [-1], errno.EAGAIN
+    with pytest.raises(BlockingIOError) as failed:
+        Fdatasyncs()
+    assert (failed.value.errno, failed.value.strerror) == (errno.EAGAIN, os.strerror(errno.EAGAIN))
+    assert len(closed) == 1
+
+
+def test_what_is_given_to_the_kernel_and_taken_of_it_lies_as_it_has_it(kernel):
+    """`struct iocb` and `struct io_event` of linux/aio_abi.h, by their offsets."""
+    syncs = Fdatasyncs()
+    kernel.answers = [2]
+    assert syncs.submit([5, 6]) == (1, 2)
+    for at, descriptor in enumerate((5, 6)):
+        one = syncs._iocbs.raw[64 * at : 64 * at + 64]
+        fields = {0: (8, 1), 16: (2, 3), 20: (4, descriptor), 56: (4, 1), 60: (4, syncs.eventfd)}
+        for offset, (size, expected) in fields.items():
+            assert int.from_bytes(one[offset : offset + size], "little") == expected, offset
+        rest = [
+            one[i] for i in range(64) if not any(o <= i < o + s for o, (s, _) in fields.items())
+        ]
+        assert not any(rest)
+        assert syncs._pointers[at] == ctypes.addressof(syncs._iocbs) + 64 * at
+    assert syncs._under_way == 2
+    assert syncs.completed() == []
+    events = [(1, 0), (1, -errno.EIO)]
+    for at, (tag, result) in enumerate(events):
+        data = tag.to_bytes(8, "little") + bytes(8) + result.to_bytes(8, "little", signed=True)
+        syncs._events[32 * at : 32 * at + 32] = data + bytes(8)
+    kernel.answers = [2]
+    os.eventfd_write(syncs.eventfd, 2)
+    assert syncs.completed() == [(1, 0), (1, errno.EIO)]
+    assert syncs._under_way == 0
+    kernel.answers, kernel.errno = [-1], errno.EBADF
+    assert syncs.submit([5]) == (2, 0)
+    assert syncs._under_way == 0
+    os.close(syncs.eventfd)

@@ -13,8 +13,8 @@ def test_a_state_arrives(kind, tmp_path, monkeypatch):
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
         manager.bind(path if kind == "file" else f"\0{path}")
         monkeypatch.setenv(VARIABLE, path if kind == "file" else f"@{path}")
-        notify(READY)
-        notify(STOPPING)
+        assert notify(READY) is True
+        assert notify(STOPPING) is True
         assert [manager.recv(100), manager.recv(100)] == [b"READY=1", b"STOPPING=1"]
 
 

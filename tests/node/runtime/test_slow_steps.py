@@ -1,10 +1,15 @@
 """The instrument sees who holds the loop, and where."""
 
+import logging
+import sys
 import threading
+from types import SimpleNamespace
 
+import pytest
 import trio
 
-from node.runtime.slow_steps import SlowSteps
+from node.runtime import slow_steps
+from node.runtime.slow_steps import SlowStep, SlowSteps, logging_slow_steps
 
 BOUND = 0.02
 
@@ -46,3 +51,159 @@ def test_waiting_is_not_holding():
 
     trio.run(main, instruments=[SlowSteps(BOUND, steps.append)])
     assert not [step for step in steps if "hold" in str(step.stack)]
+
+
+class Clock:
+    """Of a step and of its thread, which go on when the test says so."""
+
+    now, cpu = 100.0, 7.0
+
+    def perf_counter(self):
+        return self.now
+
+    def thread_time(self):
+        return self.cpu
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    found = Clock()
+    monkeypatch.setattr(slow_steps, "time", found)
+    return found
+
+
+TASK = SimpleNamespace(name="a task")
+
+
+@pytest.mark.parametrize("seconds", [0.0, 0.5, 0.75])
+def test_only_a_step_that_takes_more_than_the_bound_is_told(clock, seconds):
+    told = []
+    steps = SlowSteps(0.5, told.append)
+    for _ in range(2):
+        steps.before_task_step(TASK)
+        clock.now += seconds
+        clock.cpu += seconds / 4
+        steps.after_task_step(TASK)
+    expected = SlowStep("a task", seconds, seconds / 4, ())
+    assert told == [expected] * (2 if seconds > 0.5 else 0)
+
+
+def test_the_step_in_which_it_is_added_is_not_told(clock):
+    told = []
+    steps = SlowSteps(0.5, told.append)
+    steps.after_task_step(TASK)
+    steps.before_task_step(TASK)
+    steps.after_task_step(TASK)
+    clock.now += 9.0
+    steps.after_task_step(TASK)
+    assert told == []
+
+
+class Looks:
+    """In place of the event for which the watching thread waits: each wait does the next of what the test says."""
+
+    def __init__(self, *acts):
+        self.acts, self.waited = list(acts), []
+
+    def wait(self, seconds):
+        self.waited.append(seconds)
+        if not self.acts:
+            return True
+        self.acts.pop(0)()
+        return False
+
+
+@pytest.mark.parametrize(("late", "is_seen"), [(0.25, False), (0.375, True)])
+def test_a_step_is_looked_in_on_when_half_of_the_bound_is_over(clock, late, is_seen):
+    told = []
+    steps = SlowSteps(0.5, told.append)
+    steps._loop_thread = threading.get_ident()
+
+    def passes():
+        clock.now += late
+
+    steps._ended = Looks(lambda: None, passes)
+    steps.before_task_step(TASK)
+    steps._watch()
+    assert steps._ended.waited == [0.125] * 3
+    clock.now += 1.0
+    steps.after_task_step(TASK)
+    (step,) = told
+    assert bool(step.stack) is is_seen
+    if is_seen:
+        assert step.stack[-1].endswith(" _watch")
+        assert sum(" test_a_step_is_looked_in_on_when" in frame for frame in step.stack) == 1
+
+
+def test_a_step_is_looked_in_on_once_and_none_between_two(clock, monkeypatch):
+    seen = []
+    steps = SlowSteps(0.5, seen.append)
+
+    def stack_of(frame):
+        seen.append(frame is not None)
+        return ("looked",)
+
+    def passes():
+        clock.now += 1.0
+
+    monkeypatch.setattr(slow_steps, "_stack_of", stack_of)
+    steps._ended = Looks(passes, passes, passes)
+    steps._watch()
+    assert seen == []
+    steps.before_task_step(TASK)
+    steps._ended = Looks(passes, passes, passes)
+    steps._watch()
+    assert (seen, steps._stack) == ([True], ("looked",))
+    steps.before_task_step(TASK)
+    assert steps._stack == ()
+
+
+def test_where_a_step_ended_while_it_was_looked_in_on_its_stack_is_not_told(clock, monkeypatch):
+    steps = SlowSteps(0.5, lambda _: None)
+
+    def stack_of(_frame):
+        steps.before_task_step(TASK)
+        return ("of another step",)
+
+    def passes():
+        clock.now += 1.0
+
+    monkeypatch.setattr(slow_steps, "_stack_of", stack_of)
+    steps.before_task_step(TASK)
+    began = steps._began
+    steps._ended = Looks(passes)
+    steps._watch()
+    assert steps._began == began + 1.0
+    assert steps._stack == ()
+
+
+def test_a_stack_has_the_twelve_innermost_frames_of_ours_innermost_last():
+    def deeper(depth):
+        if depth:
+            return deeper(depth - 1)
+        return slow_steps._stack_of(sys._getframe())
+
+    found = deeper(20)
+    assert len(found) == 12
+    assert {frame.split()[1] for frame in found} == {"deeper"}
+    assert {frame.split(":")[0] for frame in found} == {"node/runtime/test_slow_steps.py"}
+    assert len(set(found[:-1])) == 1
+    assert found[-1] != found[0]
+    assert slow_steps._short("/a/b/c/d.py") == "b/c/d.py"
+
+
+def test_a_step_is_told_in_milliseconds_innermost_frame_first():
+    step = SlowStep("a task", 0.25, 0.0625, ("a.py:1 outer", "b.py:2 inner"))
+    assert str(step) == "a task held the loop for 250 ms (62 ms CPU): b.py:2 inner < a.py:1 outer"
+    assert str(step._replace(stack=())) == "a task held the loop for 250 ms (62 ms CPU): unknown"
+
+
+async def test_slow_steps_are_logged_now_and_then(clock, caplog, autojump_clock):
+    caplog.set_level(logging.INFO)
+    steps = logging_slow_steps(250)
+    for seconds in (0.25, 0.5, 0.5):
+        steps.before_task_step(TASK)
+        clock.now += seconds
+        steps.after_task_step(TASK)
+    (record,) = caplog.records
+    assert "a task held the loop for 500 ms (0 ms CPU): unknown" in record.getMessage()

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from node.runtime import turns
-from node.runtime.turns import piece_by_piece
+from node.runtime.steps import pieces
+from node.runtime.turns import in_turns, piece_by_piece, with_checkpoints
 
 
 @pytest.mark.parametrize(
@@ -24,3 +25,58 @@ async def test_others_have_their_turn_behind_each_whole_piece(
     await piece_by_piece(range(count), 3, done.append)
     assert [len(some) for some in done] == pieces
     assert had == done_at_turns
+
+
+@pytest.fixture
+def yielded(monkeypatch):
+    """How often others had their turn so far is its length."""
+    found = []
+
+    async def others():
+        found.append(1)
+
+    monkeypatch.setattr(turns, "yield_to_loop", others)
+    return found
+
+
+@pytest.mark.parametrize(("count", "had"), [(0, 0), (2, 0), (3, 1), (5, 1), (6, 2)])
+async def test_others_have_their_turn_after_so_many_items(yielded, count, had):
+    seen = []
+
+    def items():
+        for number in range(count):
+            seen.append(len(yielded))
+            yield number
+
+    await in_turns(items(), 3)
+    assert len(yielded) == had
+    assert seen == [number // 3 for number in range(count)]
+
+
+async def test_others_have_their_turn_whenever_so_much_is_done(yielded):
+    had = []
+
+    def steps():
+        for done in (1, 1, 1, 5, 2, 1, 2):
+            yield done
+            had.append(len(yielded))
+        return "result"
+
+    assert await with_checkpoints(steps(), 3) == "result"
+    assert had == [0, 0, 1, 2, 2, 3, 3]
+
+
+@pytest.mark.parametrize(
+    ("count", "expected"),
+    [(0, []), (1, [[0]]), (3, [[0, 1, 2]]), (4, [[0, 1, 2], [3]]), (6, [[0, 1, 2], [3, 4, 5]])],
+)
+def test_items_come_in_pieces_of_so_many(count, expected):
+    assert list(pieces(iter(range(count)), 3)) == expected
+
+
+def test_pieces_are_of_the_items_of_when_they_are_asked_for():
+    items = [1, 2, 3]
+    found = pieces(items, 2)
+    assert next(found) == [1, 2]
+    items.clear()
+    assert list(found) == [[3]]

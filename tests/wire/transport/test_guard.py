@@ -6,7 +6,6 @@ from types import SimpleNamespace
 import pytest
 
 from tests.broker.calls import connection
-from tests.checks import check_each
 from wire.errors import ErrorCode, KafkaError
 from wire.messages.header import decode_response_header, encode_request
 from wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
@@ -237,62 +236,55 @@ async def test_each_kind_of_resource_is_refused_by_its_own_code(need, code):
         assert (await answer(handler, rules, request, 4)).error_code == expected
 
 
-NEEDS = [
-    (
-        topics(Operation.WRITE, "a.b", "c", listed="d.e"),
-        Need(ResourceType.TOPIC, (Operation.WRITE,), "a.b", "c", "d.e"),
-    ),
-    (
-        groups(Operation.WRITE, "a.b", "c", listed="d.e"),
-        Need(ResourceType.GROUP, (Operation.WRITE,), "a.b", "c", "d.e"),
-    ),
-    (
-        transactional_ids(Operation.WRITE, "a.b", "c", listed="d.e"),
-        Need(ResourceType.TRANSACTIONAL_ID, (Operation.WRITE,), "a.b", "c", "d.e"),
-    ),
-    (
-        cluster(Operation.ALTER, Operation.READ),
-        Need(ResourceType.CLUSTER, (Operation.ALTER, Operation.READ)),
-    ),
-    (
-        groups(Operation.READ, f"a.{ITSELF}").or_cluster(Operation.ALTER),
-        Need(ResourceType.GROUP, (Operation.READ,), "a.*", on_cluster=(Operation.ALTER,)),
-    ),
-]
-JUDGED_ELSEWHERE = [
-    (tokens(Operation.DESCRIBE), ResourceType.DELEGATION_TOKEN, JudgedBy.HANDLER),
-    (users(Operation.DESCRIBE_TOKENS), ResourceType.USER, JudgedBy.HANDLER),
-    (open_to_all("a test"), ResourceType.UNKNOWN, JudgedBy.NOBODY),
-]
+def needs_and_what_they_say():
+    write, alter = Operation.WRITE, Operation.ALTER
+    given = {"asked": "a.b", "answered": "c", "listed": "d.e"}
+    kinds = {
+        topics: ResourceType.TOPIC,
+        groups: ResourceType.GROUP,
+        transactional_ids: ResourceType.TRANSACTIONAL_ID,
+    }
+    for function, kind in kinds.items():
+        yield function(write, "a.b", "c", listed="d.e"), Need(kind, (write,), **given)
+        yield function(write), Need(kind, (write,))
+    yield cluster(alter, write), Need(ResourceType.CLUSTER, (alter, write))
+    several = groups(write, f"a.{ITSELF}").or_cluster(alter, write)
+    yield several, Need(ResourceType.GROUP, (write,), "a.*", on_cluster=(alter, write))
+    anyway = topics(write, "a.b", "c").with_error_of_whole()
+    yield anyway, Need(ResourceType.TOPIC, (write,), "a.b", "c", asks_anyway=True)
+
+
+def needs_that_others_judge():
+    operation, by_handler = Operation.DESCRIBE, JudgedBy.HANDLER
+    kinds = {tokens: ResourceType.DELEGATION_TOKEN, users: ResourceType.USER}
+    whys = {tokens: "each token is looked at", users: "owners need nothing"}
+    for function, kind in kinds.items():
+        expected = Need(kind, (operation,), judged_by=by_handler, why=whys[function])
+        yield function(operation), expected
+    anyone = Need(ResourceType.UNKNOWN, (), judged_by=JudgedBy.NOBODY, why="a test")
+    yield open_to_all("a test"), anyone
+    mine = Need(ResourceType.GROUP, (operation,), "a", judged_by=by_handler, why="mine")
+    yield groups(operation, "a").in_handler("mine"), mine
 
 
 def test_each_way_to_declare_a_need_says_what_it_says():
-    def is_said(case):
-        need, expected = case
+    for need, expected in needs_and_what_they_say():
         assert need == expected
         assert need.judged_by is JudgedBy.REGISTRY
         assert needs_of(need) == (need,)
 
-    check_each(NEEDS, is_said)
-
 
 def test_needs_that_the_registry_does_not_judge_say_where_they_are_and_why():
-    def is_said(case):
-        need, resource_type, judged_by = case
-        assert (need.resource_type, need.judged_by) == (resource_type, judged_by)
-        assert need.why
-
-    check_each(JUDGED_ELSEWHERE, is_said)
-    kinds = [need.resource_type for need in configs(Operation.ALTER_CONFIGS)]
-    assert kinds == [ResourceType.TOPIC, ResourceType.GROUP, ResourceType.CLUSTER]
-    assert {need.operations for need in configs(Operation.ALTER_CONFIGS)} == {
-        (Operation.ALTER_CONFIGS,)
-    }
-    assert {need.judged_by for need in configs(Operation.ALTER_CONFIGS)} == {JudgedBy.HANDLER}
+    for need, expected in needs_that_others_judge():
+        assert need == expected
+    kinds = (ResourceType.TOPIC, ResourceType.GROUP, ResourceType.CLUSTER)
+    why = "the resource of each config says which"
+    assert configs(Operation.ALTER_CONFIGS) == tuple(
+        Need(kind, (Operation.ALTER_CONFIGS,), "resources", judged_by=JudgedBy.HANDLER, why=why)
+        for kind in kinds
+    )
     assert needs_of(None) == ()
-    both = (tokens(Operation.DESCRIBE), users(Operation.DESCRIBE_TOKENS))
-    assert needs_of(both) == both
-    assert open_to_all("a test").why == "a test"
+    assert needs_of(configs(Operation.ALTER)) == configs(Operation.ALTER)
 
 
 @pytest.mark.parametrize(("count", "turns"), [(199, 0), (200, 1), (399, 1), (400, 2), (1001, 5)])

@@ -228,10 +228,13 @@ async def test_a_connection_that_is_closed_during_the_cut_ends_with_it(cut_ports
     inner = TellingEndpoint()
     endpoint = links.guarded(inner, PORT)
     cut_ports[PORT] = 1
+    task = trio.lowlevel.current_task()
+    before = task._schedule_points
     with trio.CancelScope() as scope:
         scope.cancel()
         await endpoint.aclose()
     assert not scope.cancelled_caught
+    assert task._schedule_points > before
     await trio.sleep(0.1)
     assert inner.asked == []
     cut_ports[PORT] = 0

@@ -1,0 +1,39 @@
+"""What the kernel is asked for, so that a process ends with its parent."""
+
+import os
+import signal
+
+import pytest
+
+from node.runtime import parent_death
+from node.runtime.parent_death import end_with_parent
+
+PARENT = 4711
+
+
+@pytest.fixture
+def asked(monkeypatch):
+    found = []
+    monkeypatch.setattr(parent_death, "_prctl", lambda *given: found.append(("prctl", *given)))
+    monkeypatch.setattr(os, "kill", lambda *given: found.append(("kill", *given)))
+    monkeypatch.setattr(os, "getppid", lambda: PARENT)
+    return found
+
+
+def test_a_process_gets_sigterm_when_its_parent_ends(asked):
+    end_with_parent(PARENT)
+    assert asked == [("prctl", 1, signal.SIGTERM, 0, 0, 0)]
+
+
+def test_a_process_whose_parent_has_ended_before_it_asked_ends_itself(asked):
+    end_with_parent(PARENT + 1)
+    assert asked == [
+        ("prctl", 1, signal.SIGTERM, 0, 0, 0),
+        ("kill", os.getpid(), signal.SIGTERM),
+    ]
+
+
+def test_where_the_kernel_has_no_such_call_nothing_is_done(asked, monkeypatch):
+    monkeypatch.setattr(parent_death, "_prctl", None)
+    end_with_parent(PARENT + 1)
+    assert asked == []
