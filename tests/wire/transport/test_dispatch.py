@@ -24,8 +24,8 @@ from wire.messages.produce import PartitionProduceData, ProduceRequest, TopicPro
 from wire.messages.registry import RESPONSES
 from wire.schema import DECODE_BUDGET, DECODE_BUDGET_BEFORE_AUTHENTICATION
 from wire.transport.access import open_to_all
-from wire.transport.calls import CloseConnection
-from wire.transport.dispatch import decode
+from wire.transport.calls import CloseConnection, DeferredResponse
+from wire.transport.dispatch import DeferredFrame, decode
 from wire.transport.registry import Registry, handles
 from wire.transport.slices import Slices
 
@@ -268,3 +268,14 @@ async def test_an_answer_is_made_of_a_request_that_once_made_simple():
 
     for heavy in (False, True):
         assert (await answered(beat, BEAT, 4, heavy=heavy)).throttle_time_ms == 3
+
+
+@pytest.mark.parametrize(("ready", "expected"), [(None, False), (False, False), (True, True)])
+def test_an_answer_is_ready_where_its_handler_says_so(ready, expected):
+    async def finish():
+        raise AssertionError
+
+    deferred = DeferredResponse(finish, None if ready is None else lambda: ready)
+    frame = DeferredFrame(deferred, None, None)
+    assert frame.ready() is expected
+    assert (frame.held, frame.alone) == (0, False)

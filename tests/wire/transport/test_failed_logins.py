@@ -1,8 +1,10 @@
 """Failures of one address are held back longer and longer; others are not."""
 
 import pytest
+import trio
 
-from wire.transport.failed_logins import FailedLogins
+from wire.outgoing import Outgoing
+from wire.transport.failed_logins import DelayedAnswer, FailedLogins
 
 PEERS = 4096
 LONGEST = 5.0
@@ -81,3 +83,41 @@ def test_addresses_are_bounded():
         failed.delay(f"10.0.{number // 256}.{number % 256}", 0.1, 0.0)
     assert len(failed) == PEERS
     assert failed.delay("10.0.0.0", 0.1, 0.0) == 0.1
+
+
+@pytest.mark.parametrize("later", [0.0, 1.0, 15.0, HALF_LIFE, 45.0])
+def test_of_earlier_failures_half_are_forgotten_in_thirty_seconds(later):
+    failed, expected, now = FailedLogins(), 0.0, 100.0
+    for _ in range(9):
+        delay = failed.delay("10.0.0.1", 0.001, now)
+        earlier = expected * 2 ** (-later / HALF_LIFE)
+        assert delay == pytest.approx(0.001 * 2 ** int(earlier))
+        expected = earlier + 1
+        count, since = failed._seen["10.0.0.1"]
+        assert (count, since) == (pytest.approx(expected), now)
+        now += later
+
+
+def test_a_wait_is_doubled_sixteen_times_at_most():
+    failed = FailedLogins()
+    delays = [failed.delay("10.0.0.1", 1e-5, 0.0) for _ in range(20)]
+    assert delays == pytest.approx([1e-5 * 2 ** min(number, 16) for number in range(20)])
+
+
+def test_who_failed_the_longest_ago_is_forgotten_first_whoever_failed_before():
+    failed = FailedLogins()
+    for number in range(PEERS):
+        failed.delay(f"peer {number}", 0.1, 0.0)
+    failed.delay("peer 0", 0.1, 0.0)
+    failed.delay("one more", 0.1, 0.0)
+    assert len(failed) == PEERS
+    assert "peer 0" in failed._seen
+    assert "peer 1" not in failed._seen
+
+
+@pytest.mark.parametrize("answer", [None, Outgoing()])
+async def test_an_answer_is_held_back_for_so_long(autojump_clock, answer):
+    delayed = DelayedAnswer(answer, 2.5)
+    assert (delayed.ready(), delayed.held) == (False, 0)
+    assert await delayed.finish() is answer
+    assert trio.current_time() == 2.5

@@ -399,3 +399,26 @@ def test_of_no_list_there_are_not_many_items():
     assert one.has_many_items(SimpleNamespace(topics=[1] * 201))
     whole = guard._Guard(groups(Operation.READ, "group_id"), Rules(is_even), None)
     assert not whole.has_many_items(SimpleNamespace(group_id="g" * 300))
+
+
+def test_where_no_item_is_asked_for_none_is_judged():
+    one = guard._Guard(DELETE_TOPICS, Rules(is_even), refused)
+    call = SimpleNamespace(connection=connection(), header=SimpleNamespace(api_version=0))
+    for topics_asked, is_judged in ((None, False), ([], False), (["a"], True)):
+        asked = SimpleNamespace(topics=topics_asked)
+        assert one._is_judged_by_item(asked, None, call) is is_judged
+
+
+@pytest.mark.parametrize("has_own_errors", [False, True])
+async def test_a_deferred_answer_that_succeeds_says_so_and_of_each_refused_item(has_own_errors):
+    def deferred(request, rules, call):
+        async def finish():
+            return answered([f"done {topic.name}" for topic in request.topics])
+
+        on_error = (lambda code, message: answered(["own"])) if has_own_errors else None
+        return DeferredResponse(finish, on_error=on_error)
+
+    declared = handles(OffsetDeleteRequest, versions="0", access=DELETE_TOPICS, on_error=refused)
+    response = await answer(declared(deferred), Rules(is_even), asking_for(["1", "2", "3"]))
+    names = [topic.name for topic in response.topics]
+    assert names == ["done 2", f"1:{DENIED}", f"3:{DENIED}"]
