@@ -1,10 +1,13 @@
 import os
 import threading
+import time
+from itertools import groupby
 
 import pytest
 import trio
 from trio.testing import wait_all_tasks_blocked as settled
 
+from node.runtime import group_commit
 from node.runtime.clock import now_ms
 from node.runtime.errors import StorageFailure
 from node.runtime.group_commit import GroupCommit
@@ -306,3 +309,95 @@ async def test_blocking_work_runs_in_a_thread_and_its_errors_come_back():
 
 def test_the_clock_is_in_milliseconds():
     assert now_ms() > 1_700_000_000_000
+
+
+class PlainLog:
+    """Is flushed by a thread, without a file."""
+
+    must_flush = needs_only_a_sync = False
+    log_end_offset = flushed_offset = 0
+
+    def __init__(self, told):
+        self.told = told
+
+    def prepare_flush(self):
+        self.told.append("prepares")
+        return PlainFlush()
+
+    def finish_flush(self, flush):
+        self.told.append("finishes")
+        self.flushed_offset = self.log_end_offset
+
+
+class PlainFlush:
+    def descriptors(self):
+        return None
+
+    def run(self):
+        pass
+
+
+@pytest.mark.parametrize(
+    ("dirty", "busy", "taken"),
+    [
+        *[(0, 0, 0), (1, 0, 1), (3, 0, 1), (4, 0, 2), (6, 0, 2), (7, 0, 3)],
+        *[(4, 1, 2), (5, 1, 3), (4, 2, 4), (5, 2, 5)],
+    ],
+)
+def test_a_worker_takes_its_share_of_what_no_other_has(dirty, busy, taken):
+    commit = GroupCommit(Directory())
+    logs = [PlainLog([]) for _ in range(dirty)]
+    for log in logs:
+        commit.mark_dirty(log, int)
+    flushing = PlainLog([])
+    commit._flushing[id(flushing)] = None
+    commit._dirty[id(flushing)] = None
+    commit._busy = busy
+    share = commit._take_share()
+    assert list(share) == [id(log) for log in logs[:taken]]
+    assert [one.log for one in share.values()] == logs[:taken]
+    assert list(commit._dirty) == [*[id(log) for log in logs[taken:]], id(flushing)]
+    assert list(commit._flushing) == [id(flushing), *share]
+
+
+@pytest.mark.parametrize(
+    ("count", "turns"),
+    [
+        (15, ["15 prepares", "15 finishes"]),
+        (16, ["16 prepares", "turn", "16 finishes"]),
+        (33, ["16 prepares", "turn", "16 prepares", "turn", "1 prepares", "33 finishes"]),
+        (101, [*["16 prepares", "turn"] * 6, "5 prepares", "100 finishes", "turn", "1 finishes"]),
+    ],
+)
+async def test_others_have_their_turn_while_many_logs_are_prepared_and_finished(
+    monkeypatch, count, turns
+):
+    told, offsets = [], []
+
+    async def others():
+        told.append("turn")
+
+    monkeypatch.setattr(group_commit, "yield_to_loop", others)
+    commit = GroupCommit(Directory())
+    logs = [PlainLog(told) for _ in range(count)]
+    for number, log in enumerate(logs, 1):
+        log.log_end_offset = number
+        commit.mark_dirty(log, offsets.append, number)
+    assert commit.unflushed_bytes == count * (count + 1) // 2
+    await commit._flush(commit._dirty.values())
+    runs = [[word, len(list(some))] for word, some in groupby(told)]
+    assert [word if word == "turn" else f"{size} {word}" for word, size in runs] == turns
+    assert offsets == list(range(1, count + 1))
+    assert commit.flushes == 1
+
+
+async def test_a_flush_takes_as_long_as_from_when_it_is_prepared_to_when_it_ends(monkeypatch):
+    now = [100.0]
+    monkeypatch.setattr(time, "monotonic", lambda: now[0])
+    commit = GroupCommit(Directory())
+    finish = commit._finisher([])
+    now[0] += 0.25
+    assert list(finish()) == []
+    assert (commit.times.seconds, commit.flushes) == (0.25, 1)
+    assert dict(commit.times.buckets())["0.25"] == 1
+    assert dict(commit.times.buckets())["0.125"] == 0

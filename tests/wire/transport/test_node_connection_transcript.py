@@ -411,3 +411,43 @@ async def test_tls_that_fails_closes_and_says_why(autojump_clock, monkeypatch, k
     )
     assert endpoint.closed == (kind != "name")
     assert len(closed) == (kind == "name")
+
+
+async def test_a_login_is_renewed_after_85_hundredths_of_its_life(autojump_clock, monkeypatch):
+    connection = NodeConnection(Endpoint(lambda _: None), ("node", 9092), "me")
+    credentials, logins = PlainCredentials("alice", "secret"), []
+    lives = [2_000_000, 0]
+
+    async def log_in(given):
+        assert given is credentials
+        logins.append(trio.current_time())
+        assert connection._held is not None
+        return lives.pop(0)
+
+    monkeypatch.setattr(connection, "_log_in", log_in)
+    await connection._keep_logged_in(ClientSecurity(None, credentials), 1_000_000)
+    assert logins == pytest.approx([850.0, 2550.0])
+    assert connection._held is None
+    await connection._keep_logged_in(ClientSecurity(None, None), 1_000_000)
+    assert len(logins) == 2
+
+
+async def test_a_connection_that_is_closed_is_so_at_once():
+    connection = NodeConnection(Endpoint(lambda _: None), ("node", 9092), "me")
+    assert not connection.closed.is_set()
+    connection.close()
+    assert connection.closed.is_set()
+    for act in (connection.send_unanswered, lambda one: connection.ask(one, None)):
+        with pytest.raises(ConnectionLost, match="the connection to node:9092 was closed"):
+            act(HeartbeatRequest(group_id="g", generation_id=1, member_id="m"))
+
+
+async def test_without_tls_the_endpoint_is_that_of_the_socket(monkeypatch):
+    async def connect(host, port, timeout):  # noqa: ASYNC109 - as it is called
+        assert (host, port, timeout) == ("node", 9092, 7)
+        return "socket"
+
+    monkeypatch.setattr(node_connection, "connect", connect)
+    monkeypatch.setattr(node_connection, "SocketEndpoint", lambda sock: f"endpoint of {sock}")
+    made = await node_connection.connect_endpoint("node", 9092, PLAINTEXT, timeout=7)
+    assert made == "endpoint of socket"
