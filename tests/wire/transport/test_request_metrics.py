@@ -1,5 +1,7 @@
 """Requests are counted by API, version and error, with the time from their decoding to their answer."""
 
+import time
+
 from tests.wire.transport.support import (
     Toy,
     api_versions_frame,
@@ -9,6 +11,7 @@ from tests.wire.transport.support import (
     open_server,
 )
 from wire.errors import ErrorCode, KafkaError
+from wire.messages.heartbeat import HeartbeatResponse
 from wire.transport.registry import Registry
 from wire.transport.request_metrics import RequestMetrics
 
@@ -36,3 +39,18 @@ def test_what_has_no_top_level_error_counts_as_without():
     metrics.ended(1, 0.0, None)
     metrics.ended(1, 0.0, object())
     assert metrics.outcomes == {(1, 0): 2}
+
+
+def test_a_request_took_from_its_decoding_to_now(monkeypatch):
+    now = [100.0]
+    monkeypatch.setattr(time, "monotonic", lambda: now[0])
+    metrics = RequestMetrics("Heartbeat")
+    failed = HeartbeatResponse(error_code=ErrorCode.NOT_COORDINATOR)
+    for version, began, response in ((3, 99.75, HeartbeatResponse()), (4, 99.5, failed)):
+        metrics.ended(version, began, response)
+    metrics.ended(4, 99.5, failed)
+    assert metrics.outcomes == {(3, 0): 1, (4, ErrorCode.NOT_COORDINATOR): 2}
+    assert (metrics.name, metrics.times.count, metrics.times.seconds) == ("Heartbeat", 3, 1.25)
+    assert sum(metrics.times.summary(now[0]).counts) == 3
+    now[0] += 200.0
+    assert sum(metrics.times.summary(now[0]).counts) == 0
