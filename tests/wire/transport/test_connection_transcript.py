@@ -3,6 +3,7 @@
 import math
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -102,3 +103,12 @@ async def test_a_login_opens_a_connection_for_as_long_as_it_says(mock_clock, ses
         began = None if earlier is None else 0.5
         expected = None if session_ms is None else Session(one._sasl, login, 3.5, began)
         assert one._session == expected
+
+
+def test_answers_behind_one_that_took_a_whole_turn_leave_together_with_it():
+    async def check(script: Script):
+        await script.step(SimpleNamespace(source="open\nsteps 1\nframe later a 10|answer 20"))
+        told = await script.step(SimpleNamespace(source="known a"))
+        assert told.splitlines()[:2] == ["w finishes a", "w sends 38"]
+
+    run_script(check)
