@@ -401,3 +401,39 @@ async def test_a_flush_takes_as_long_as_from_when_it_is_prepared_to_when_it_ends
     assert (commit.times.seconds, commit.flushes) == (0.25, 1)
     assert dict(commit.times.buckets())["0.25"] == 1
     assert dict(commit.times.buckets())["0.125"] == 0
+
+
+@pytest.mark.parametrize(("fsync", "must_flush"), [(False, False), (False, True), (True, True)])
+def test_a_log_that_must_be_synced_is_dirty_though_nobody_waits(fsync, must_flush):
+    told, commit, log = [], GroupCommit(Directory(), fsync=fsync), PlainLog([])
+    log.must_flush, log.log_end_offset = must_flush, 7
+    commit.mark_dirty(log, told.append, 100)
+    dirty = [(one.log, len(one.on_flushed), one.written) for one in commit._dirty.values()]
+    assert told == ([] if fsync else [7])
+    assert dirty == [(log, int(fsync), 100 * fsync)] * must_flush
+    assert commit.unflushed_bytes == 100 * fsync
+    known = [*commit._dirty.values()]
+    commit.flush_soon(log)
+    assert len(commit._dirty) == 1
+    assert [*commit._dirty.values()][: len(known)] == known
+
+
+async def test_what_is_left_is_flushed_soon_with_those_who_are_to_be_told():
+    commit, log = GroupCommit(Directory()), PlainLog([])
+    commit.mark_dirty(log, int, 5, is_awaited=False)
+    (left,) = commit._left.values()
+    commit.flush_soon(log)
+    assert (commit._left, [*commit._dirty.values()]) == ({}, [left])
+
+
+def test_nothing_begins_by_the_kernel_while_no_worker_runs_or_enough_has_begun():
+    told = []
+    log = PlainLog(told)
+    log.needs_only_a_sync = True
+    for workers, begun, only_a_sync in ((None, 0, True), ("run", 3, True), ("run", 0, False)):
+        commit = GroupCommit(Directory())
+        commit.mark_dirty(log, int)
+        commit._workers, commit._begun, log.needs_only_a_sync = workers, begun, only_a_sync
+        (dirty,) = commit._dirty.values()
+        assert commit._begin(dirty) is False
+        assert (told, commit._begun, [*commit._dirty.values()]) == ([], begun, [dirty])
