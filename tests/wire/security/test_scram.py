@@ -294,3 +294,17 @@ def test_extensions_that_are_not_known_are_passed_over(extensions):
     step = server().evaluate(f"n,,n=alice,r={CLIENT_NONCE}{extensions}".encode())
     assert isinstance(step, Challenge)
     assert step.token.decode().startswith(f"r={CLIENT_NONCE}")
+
+
+def test_a_final_message_logs_in_once_and_another_login_begins_anew():
+    exchange, client = server(), ScramCredentials(SHA256, "alice", "secret")
+    tokens = {}
+
+    def noting(number, token):
+        tokens[number] = token
+        return token
+
+    for _ in range(2):
+        assert converse(client, exchange, noting).principal == Principal("alice")
+        with pytest.raises(AuthenticationFailed, match="is no first message of SCRAM-SHA-256"):
+            exchange.evaluate(tokens[2])
