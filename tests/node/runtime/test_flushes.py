@@ -73,6 +73,19 @@ async def test_a_thread_does_the_rest(descriptors):
     assert kernel.submitted == []
 
 
+@pytest.mark.parametrize("counts", [[FILES], [FILES - 3, 3], [1] * FILES])
+async def test_the_kernel_syncs_as_many_files_as_it_may(counts):
+    kernel, told = held(), []
+    flushes = [Flushed([number] * count) for number, count in enumerate(counts)]
+    assert begin(flushes, int, told.append)
+    assert [len(some) for some in kernel.submitted] == [FILES]
+    for _ in range(FILES):
+        kernel.complete(0)
+    await settled()
+    assert len(told) == 1
+    assert all(flush.by_kernel for flush in flushes)
+
+
 async def test_a_thread_does_what_the_kernel_does_not_take():
     held().takes_max = 0
     assert not await carried_out([Flushed([3])])
