@@ -439,3 +439,17 @@ def test_nothing_begins_by_the_kernel_while_no_worker_runs_or_enough_has_begun()
         (dirty,) = commit._dirty.values()
         assert commit._begin(dirty) is False
         assert (told, commit._begun, [*commit._dirty.values()]) == ([], begun, [dirty])
+
+
+async def test_a_worker_that_has_flushed_is_busy_no_more(nursery):
+    commit, told = GroupCommit(Directory()), []
+    nursery.start_soon(commit.run)
+    await settled()
+    for offset in (1, 2):
+        log = PlainLog([])
+        log.log_end_offset = offset
+        commit.mark_dirty(log, told.append)
+        with trio.fail_after(5):
+            await commit.wait_flushed(log, offset)
+        assert commit._busy == 0
+    assert (told, commit.flushes) == ([1, 2], 2)

@@ -167,7 +167,7 @@ def test_what_is_given_to_the_kernel_and_taken_of_it_lies_as_it_has_it(kernel):
         assert syncs._pointers[at] == ctypes.addressof(syncs._iocbs) + 64 * at
     assert syncs._under_way == 2
     assert syncs.completed() == []
-    events = [(1, 0), (1, -errno.EIO)]
+    events = [(1, 5), (1, -errno.EIO)]
     for at, (tag, result) in enumerate(events):
         data = tag.to_bytes(8, "little") + bytes(8) + result.to_bytes(8, "little", signed=True)
         syncs._events[32 * at : 32 * at + 32] = data + bytes(8)

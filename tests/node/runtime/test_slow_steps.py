@@ -207,3 +207,22 @@ async def test_slow_steps_are_logged_now_and_then(clock, caplog, autojump_clock)
         steps.after_task_step(TASK)
     (record,) = caplog.records
     assert "a task held the loop for 500 ms (0 ms CPU): unknown" in record.getMessage()
+
+
+async def test_a_stack_has_no_frames_of_trio():
+    found = slow_steps._stack_of(sys._getframe())
+    assert found[-1].endswith(" test_a_stack_has_no_frames_of_trio")
+    assert not [one for one in found if one.startswith(("trio/", "outcome/")) or "_core/" in one]
+
+
+def test_the_thread_that_looks_in_keeps_no_process_alive(monkeypatch):
+    made = []
+    steps = SlowSteps(0.5, lambda _: None)
+    monkeypatch.setattr(
+        threading, "Thread", lambda **how: SimpleNamespace(start=lambda: made.append(how))
+    )
+    steps.before_run()
+    assert made == [{"target": steps._watch, "name": "slow steps", "daemon": True}]
+    assert not steps._ended.is_set()
+    steps.after_run()
+    assert steps._ended.is_set()

@@ -151,3 +151,27 @@ def test_against_the_obvious_version(steps):
             nursery.cancel_scope.cancel()
 
     trio.run(main)
+
+
+async def test_of_what_is_reached_already_none_is_waited_for():
+    marks = [Watermark(10), Watermark()]
+    with trio.fail_after(5), trio.testing.assert_checkpoints():
+        await wait_any_reached([(marks[1], 1), (marks[0], 10)])
+    assert [mark._heap for mark in marks] == [[], []]
+
+
+async def test_those_who_were_woken_or_gave_up_are_counted_until_they_leave_the_heap():
+    first, second = Watermark(), Watermark()
+    async with trio.open_nursery() as nursery:
+        for offset in (1, 2, 3):
+            nursery.start_soon(wait_any_reached, [(first, offset), (second, offset)])
+        await settled()
+        assert (first._dead, second._dead) == (0, 0)
+        first.advance(2)
+        await settled()
+        assert (len(first._heap), first._dead) == (1, 0)
+        assert (len(second._heap), second._dead) == (3, 2)
+        second.advance(1)
+        assert (len(second._heap), second._dead) == (2, 1)
+        nursery.cancel_scope.cancel()
+    assert (first._dead, second._dead) == (1, 2)
