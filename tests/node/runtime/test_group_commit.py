@@ -453,3 +453,18 @@ async def test_a_worker_that_has_flushed_is_busy_no_more(nursery):
             await commit.wait_flushed(log, offset)
         assert commit._busy == 0
     assert (told, commit.flushes) == ([1, 2], 2)
+
+
+async def test_a_worker_whose_flush_fails_takes_nothing_more(autojump_clock):
+    class Failing(PlainLog):
+        def prepare_flush(self):
+            raise OSError("no disk")
+
+    commit, other = GroupCommit(Directory()), PlainLog(told := [])
+    for log in (Failing([]), other):
+        commit.mark_dirty(log, told.append)
+    with trio.fail_after(5):
+        await commit._work()
+    assert (told, [one.log for one in commit._dirty.values()]) == ([], [other])
+    assert commit._directory.offline == "fsync failed: no disk"
+    assert (commit._busy, commit._flushing) == (0, {})
