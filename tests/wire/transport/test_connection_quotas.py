@@ -102,6 +102,16 @@ def test_without_a_judge_of_addresses_no_connection_comes_too_early():
     assert ConnectionQuotas().too_early("CLIENTS", "10.0.0.1", 0.0, protected=False) == 0
 
 
+def test_an_address_without_connections_is_forgotten():
+    quotas = ConnectionQuotas()
+    for _ in range(2):
+        quotas.opened("CLIENTS", "10.0.0.1")
+    quotas.closed("CLIENTS", "10.0.0.1")
+    assert quotas._of_addresses == {"10.0.0.1": 1}
+    quotas.closed("CLIENTS", "10.0.0.1")
+    assert len(quotas._of_addresses) == 0
+
+
 async def test_those_who_wait_hear_of_a_connection_that_closed_and_of_other_bounds():
     quotas = ConnectionQuotas(ConnectionBounds(connections_max=1))
     quotas.opened("CLIENTS", "10.0.0.1")
