@@ -71,7 +71,7 @@ def alive(classes):
     return [one for one in gc.get_objects() if type(one) in classes]
 
 
-@pytest.mark.slow
+@pytest.mark.slow(seconds=100)
 @pytest.mark.parametrize("node", REGISTRIES)
 async def test_every_array_of_a_large_request(tmp_path, node):
     """The first of everything compiles its codecs, so a small one goes before."""
