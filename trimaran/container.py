@@ -121,7 +121,7 @@ def _is_alone(config: ServerConfig) -> bool:
 
 def run() -> None:
     """Formats and serves until SIGTERM. Raises UserError."""
-    from trimaran.node import parse_config, say_started, serve
+    from trimaran.node_process import parse_config, say_started, serve
 
     config = parse_config(settings_of(os.environ), to_serve=True)
     format_new(config, os.environ)

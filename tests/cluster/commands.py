@@ -128,7 +128,7 @@ def main(channel: socket.socket) -> None:
     import quorum.controller.server  # noqa: F401
     import trimaran.cli.app
     import trimaran.cli.connect
-    import trimaran.node  # noqa: F401
+    import trimaran.node_process  # noqa: F401
     import wire.blocking  # noqa: F401
 
     gc.collect()

@@ -7,7 +7,7 @@ from quorum.formatting.storage import inspect_directories
 from quorum.raft.types import ReplicaKey
 from trimaran.local.formatting import format_cluster
 from trimaran.local.layout import FREE_PORTS, FreePorts, escaped, plan_cluster, properties_of
-from trimaran.node import parse_config
+from trimaran.node_process import parse_config
 from trimaran.properties import Setting, read_file
 
 

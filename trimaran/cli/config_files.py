@@ -219,7 +219,7 @@ def effective(
         config: The properties file of the node.
         every: Also show configs that have their default.
     """
-    from trimaran.node import parse_config
+    from trimaran.node_process import parse_config
 
     settings = load(config, override or [], os.environ)
     parsed = parse_config(settings)

@@ -82,7 +82,7 @@ def systemd(
         program: The executable to run; by default this trimaran.
     """
     from trimaran.deployment.systemd import unit
-    from trimaran.node import parse_config
+    from trimaran.node_process import parse_config
     from trimaran.properties import load
 
     settings = parse_config(load(config, [], {}))

@@ -33,7 +33,7 @@ def add(
         config: The properties file of that controller; its log directory must be on this machine.
     """
     from log.directories.meta_properties import MetaProperties
-    from trimaran.node import parse_config
+    from trimaran.node_process import parse_config
     from trimaran.properties import load
     from wire.messages.add_raft_voter import AddRaftVoterRequest, Listener
 

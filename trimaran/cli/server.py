@@ -31,13 +31,13 @@ Overrides = Annotated[
 
 
 def _config(file: Path, override: list[str] | None, *, to_serve: bool = False) -> ServerConfig:
-    from trimaran.node import parse_config
+    from trimaran.node_process import parse_config
 
     return parse_config(load(file, override or [], os.environ), to_serve=to_serve)
 
 
 def _start(config: ServerConfig) -> int:
-    from trimaran.node import say_started, serve
+    from trimaran.node_process import say_started, serve
 
     serve(config, lambda: say_started(config))
     return Exit.OK

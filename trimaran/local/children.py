@@ -205,7 +205,7 @@ def main_of(
 
 
 def _run_server(node: NodePlan, on_ready: Callable[[], None]) -> None:
-    from trimaran import node as process
+    from trimaran import node_process as process
     from trimaran.properties import read_file
 
     config = process.parse_config(read_file(node.properties_file), to_serve=True)

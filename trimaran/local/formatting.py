@@ -17,7 +17,7 @@ from trimaran.local.layout import (
     properties_of,
     write_properties,
 )
-from trimaran.node import parse_config
+from trimaran.node_process import parse_config
 from trimaran.properties import Setting, read_file
 
 

@@ -169,7 +169,7 @@ class Supervisor:
     def _import_servers() -> None:
         import broker.process.server  # noqa: F401
         import quorum.controller.server  # noqa: F401
-        import trimaran.node  # noqa: F401
+        import trimaran.node_process  # noqa: F401
 
         gc.collect()
         gc.freeze()  # what is imported is never garbage; children would copy its pages by looking

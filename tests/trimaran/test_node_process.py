@@ -5,7 +5,7 @@ import trio
 
 from tests.quorum.config_of import config_of
 from trimaran.errors import UserError
-from trimaran.node import run_roles
+from trimaran.node_process import run_roles
 
 
 async def never_starts(_config, *, task_status):
