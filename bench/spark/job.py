@@ -74,9 +74,9 @@ def main() -> None:
         plan(given["planned"])
         return
     began = time.perf_counter()
-    import spark
+    import spark as kafka_spark
 
-    session = spark.session(given.get("cores", 2), app_name="bench", conf=given.get("conf"))
+    session = kafka_spark.session(given.get("cores", 2), app_name="bench", conf=given.get("conf"))
     for query in given["queries"]:
         for _ in range(query["rounds"]):
             if query["rounds"] > 1 or query["name"] != "first":

@@ -1,7 +1,8 @@
-"""`spark.read.format("kafka_metadata")`: the metadata log as fifteen tables, see `spark.kafka_metadata.tables`.
+"""`spark.read.format("kafka_metadata")`: the metadata log as fifteen tables.
 
-Reads the directories of controllers (and brokers, whose copies are as good), or a running quorum, of ours and of Apache
-Kafka. `spark.readStream` gives the records as they are committed.
+`spark.kafka_metadata.tables` has a module for each. Reads the directories of controllers (and brokers, whose copies
+are as good), or a running quorum, of ours and of Apache Kafka. `spark.readStream` gives
+the records as they are committed.
 
 ```
 option                   default   meaning                                                         acts on
