@@ -9,13 +9,13 @@ from pyspark.sql.datasource import DataSource
 
 
 class DefaultSource(DataSource):
-    """Stands for `spark.kafka_log.source.KafkaLogSource`, and becomes one."""
+    """Stands for `trimaran.spark.kafka_log.source.KafkaLogSource`, and becomes one."""
 
     @classmethod
     def name(cls) -> str:
         return "kafka_log"
 
     def __new__(cls, options: Any) -> Any:
-        from spark.kafka_log.source import KafkaLogSource
+        from trimaran.spark.kafka_log.source import KafkaLogSource
 
         return KafkaLogSource(options)

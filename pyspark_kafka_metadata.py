@@ -9,13 +9,13 @@ from pyspark.sql.datasource import DataSource
 
 
 class DefaultSource(DataSource):
-    """Stands for `spark.kafka_metadata.source.KafkaMetadataSource`, and becomes one."""
+    """Stands for `trimaran.spark.kafka_metadata.source.KafkaMetadataSource`, and becomes one."""
 
     @classmethod
     def name(cls) -> str:
         return "kafka_metadata"
 
     def __new__(cls, options: Any) -> Any:
-        from spark.kafka_metadata.source import KafkaMetadataSource
+        from trimaran.spark.kafka_metadata.source import KafkaMetadataSource
 
         return KafkaMetadataSource(options)

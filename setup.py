@@ -1,19 +1,30 @@
-"""The parts of the package that are compiled; everything else of the build is in pyproject.toml.
+"""What of the build is no table: the folders that are `trimaran.log` and its kin, and the modules that are compiled.
 
-Without a working C compiler the wheel holds plain Python only: the same sources run interpreted, but for
-`wire.codec.native`, in whose place generated readers stand.
+Everything else is in pyproject.toml. Without a working C compiler the wheel holds plain Python only: the same sources
+run interpreted, but for `trimaran.wire.codec.native`, in whose place generated readers stand.
 """
+
+from pathlib import Path
 
 from Cython.Build import cythonize
 from setuptools import Extension, setup
 
+ROOMS = ("broker", "log", "node", "quorum", "spark", "wire", "zkcompat")
 COMPILED = (
-    "log.batches.columns_walk",
-    "log.batches.slice_copies",
-    "log.compaction.offset_map",
-    "wire.codec.native",
-    "wire.java_hash",
+    "trimaran.log.batches.columns_walk",
+    "trimaran.log.batches.slice_copies",
+    "trimaran.log.compaction.offset_map",
+    "trimaran.wire.codec.native",
+    "trimaran.wire.java_hash",
 )
+
+# `log/` is imported as `trimaran.log`: by a link in a checkout, which git ignores. Whatever packs the package follows
+# it; so a source distribution has the folder itself in its place.
+for room in ROOMS:
+    link = Path("trimaran", room)
+    if not link.exists():
+        link.unlink(missing_ok=True)  # it led elsewhere
+        link.symlink_to(Path("..", room))
 
 extensions = cythonize(
     [

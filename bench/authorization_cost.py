@@ -14,9 +14,9 @@ import trio
 
 from bench.crowds import produce_frame
 from bench.switched import BROKER, PAIRS, TOPIC, compared, fetch_request, one_node, produce_request
-from quorum.metadata.acls import Acl
-from quorum.metadata.authorizer import Authorizer
-from wire.security.acls import Operation, PatternType, Permission, ResourceType
+from trimaran.quorum.metadata.acls import Acl
+from trimaran.quorum.metadata.authorizer import Authorizer
+from trimaran.wire.security.acls import Operation, PatternType, Permission, ResourceType
 
 ACLS = 1000
 VALUE_BYTES = 100

@@ -14,10 +14,10 @@ from bench.clusters import Cluster, Opener
 from bench.load import create_topic
 from bench.results import Figure
 from bench.sizes import sized
-from wire.blocking import BlockingClient
-from wire.client.bootstrap import parse_bootstrap
-from wire.client.errors import ConnectionLost, RequestTimedOut
-from wire.messages.metadata import MetadataRequest, MetadataRequestTopic
+from trimaran.wire.blocking import BlockingClient
+from trimaran.wire.client.bootstrap import parse_bootstrap
+from trimaran.wire.client.errors import ConnectionLost, RequestTimedOut
+from trimaran.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
 
 ROUNDS = sized(7, 1)
 SECONDS_MAX = 60.0

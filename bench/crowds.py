@@ -14,14 +14,14 @@ import time
 from contextlib import suppress
 
 from bench.sizes import sized
-from log.batches.records import NewRecord, build_batch
-from node.runtime.clock import now_ms
-from wire.messages.api_versions import ApiVersionsRequest
-from wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
-from wire.messages.header import encode_request
-from wire.messages.metadata import MetadataRequest
-from wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
-from wire.transport.connection import FRAME_BYTES_BEFORE_LOGIN_MAX
+from trimaran.log.batches.records import NewRecord, build_batch
+from trimaran.node.runtime.clock import now_ms
+from trimaran.wire.messages.api_versions import ApiVersionsRequest
+from trimaran.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+from trimaran.wire.messages.header import encode_request
+from trimaran.wire.messages.metadata import MetadataRequest
+from trimaran.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from trimaran.wire.transport.connection import FRAME_BYTES_BEFORE_LOGIN_MAX
 
 LOWER_PRIORITY = 10
 SECONDS = 60.0

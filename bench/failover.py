@@ -41,12 +41,12 @@ from bench.scale_client import (
     seconds_until,
 )
 from bench.sizes import sized
-from quorum.translate.describe_quorum import describe_quorum_request
-from wire.blocking import BlockingConnection
-from wire.client.bootstrap import parse_bootstrap
-from wire.client.errors import ConnectionLost, RequestTimedOut
-from wire.errors import ErrorCode
-from wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from trimaran.quorum.translate.describe_quorum import describe_quorum_request
+from trimaran.wire.blocking import BlockingConnection
+from trimaran.wire.client.bootstrap import parse_bootstrap
+from trimaran.wire.client.errors import ConnectionLost, RequestTimedOut
+from trimaran.wire.errors import ErrorCode
+from trimaran.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
 
 SECONDS_MAX = 60.0
 PAUSE_SECONDS = 0.005  # between two questions

@@ -40,11 +40,11 @@ from bench.results import Figure
 from bench.sizes import sized
 from tests.interop.authorization.peers import Peer, eventually
 from trimaran.local.layout import FreePorts
-from wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
-from wire.messages.fetch import FetchResponse
-from wire.messages.header import decode_response_header
-from wire.messages.metadata import MetadataRequest, MetadataRequestTopic
-from wire.messages.produce import PartitionProduceResponse, ProduceRequest, ProduceResponse
+from trimaran.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from trimaran.wire.messages.fetch import FetchResponse
+from trimaran.wire.messages.header import decode_response_header
+from trimaran.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
+from trimaran.wire.messages.produce import PartitionProduceResponse, ProduceRequest, ProduceResponse
 
 HONEST = "honest"
 OTHER_TOPICS, PARTITIONS_EACH = sized(50, 5), 10

@@ -27,28 +27,28 @@ from bench.load import create_topic
 from bench.results import Figure
 from bench.scale_client import open_clients, seconds_until
 from bench.sizes import sized
-from wire.blocking import BlockingConnection
-from wire.client.bootstrap import parse_bootstrap
-from wire.errors import ErrorCode
-from wire.messages.consumer_group_heartbeat import (
+from trimaran.wire.blocking import BlockingConnection
+from trimaran.wire.client.bootstrap import parse_bootstrap
+from trimaran.wire.errors import ErrorCode
+from trimaran.wire.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatResponse,
 )
-from wire.messages.find_coordinator import FindCoordinatorRequest
-from wire.messages.heartbeat import HeartbeatRequest
-from wire.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
-from wire.messages.metadata import MetadataRequest, MetadataRequestTopic
-from wire.messages.offset_commit import (
+from trimaran.wire.messages.find_coordinator import FindCoordinatorRequest
+from trimaran.wire.messages.heartbeat import HeartbeatRequest
+from trimaran.wire.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
+from trimaran.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
+from trimaran.wire.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
 )
-from wire.messages.offset_fetch import (
+from trimaran.wire.messages.offset_fetch import (
     OffsetFetchRequest,
     OffsetFetchRequestGroup,
     OffsetFetchResponseGroup,
 )
-from wire.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
+from trimaran.wire.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
 
 SETTINGS = {"offsets.topic.replication.factor": "1", "offsets.topic.num.partitions": "1"}
 PROTOCOLS = ("classic", "consumer")

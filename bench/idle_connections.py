@@ -18,18 +18,18 @@ from pathlib import Path
 import trio
 
 from bench.sizes import sized
-from broker.handlers.registry import broker_registry
 from tests.certificates import Certificates
-from wire.messages.api_versions import ApiVersionsRequest
-from wire.messages.header import encode_request
-from wire.security.listener import ListenerSecurity
-from wire.security.plain import PlainExchange
-from wire.security.sasl import SaslSettings
-from wire.transport.api_versions import Features
-from wire.transport.connection import FRAME_BYTES_BEFORE_LOGIN_MAX
-from wire.transport.limits import ConnectionLimits
-from wire.transport.registry import Registry
-from wire.transport.server import Listener, serve_listener
+from trimaran.broker.handlers.registry import broker_registry
+from trimaran.wire.messages.api_versions import ApiVersionsRequest
+from trimaran.wire.messages.header import encode_request
+from trimaran.wire.security.listener import ListenerSecurity
+from trimaran.wire.security.plain import PlainExchange
+from trimaran.wire.security.sasl import SaslSettings
+from trimaran.wire.transport.api_versions import Features
+from trimaran.wire.transport.connection import FRAME_BYTES_BEFORE_LOGIN_MAX
+from trimaran.wire.transport.limits import ConnectionLimits
+from trimaran.wire.transport.registry import Registry
+from trimaran.wire.transport.server import Listener, serve_listener
 
 WARM_UP = 10
 
@@ -69,7 +69,7 @@ def connect(address, context: ssl.SSLContext | None, more: bytes) -> socket.sock
 
 
 def serve(pipe, kind: str, tls) -> None:
-    from wire.security.tls import server_context
+    from trimaran.wire.security.tls import server_context
 
     sasl = SaslSettings({"PLAIN": partial(PlainExchange, {})}) if "login" in kind else None
     security = ListenerSecurity(tls=server_context(tls) if tls else None, sasl=sasl)

@@ -12,8 +12,8 @@ import time
 from pathlib import Path
 
 from bench.sizes import sized
-from log.disk.files import REAL_FILES
-from log.segments.index import OffsetIndex
+from trimaran.log.disk.files import REAL_FILES
+from trimaran.log.segments.index import OffsetIndex
 
 LOOKUPS = sized(2000, 20)
 SEGMENT_MEGABYTES = sized((1, 16, 128, 1024), (1, 16))

@@ -14,11 +14,11 @@ from pathlib import Path
 import crc32c
 
 from bench.sizes import sized
-from log.batches.batch import iter_batches
-from log.batches.records import NewRecord, build_batch
-from log.config import LogConfig
-from log.partitions.partition_log import PartitionLog
-from log.validation.validate import ProduceRules, validate_produced
+from trimaran.log.batches.batch import iter_batches
+from trimaran.log.batches.records import NewRecord, build_batch
+from trimaran.log.config import LogConfig
+from trimaran.log.partitions.partition_log import PartitionLog
+from trimaran.log.validation.validate import ProduceRules, validate_produced
 
 ROUNDS = sized(5, 1)
 REPEATS_MAX = sized(2000, 20)

@@ -17,7 +17,7 @@ import trio
 from bench.sizes import sized
 from tests.zkcompat import build
 from tests.zkcompat.rig import Source, running, topics
-from zkcompat.zookeeper.server_process import start_zookeeper
+from trimaran.zkcompat.zookeeper.server_process import start_zookeeper
 
 LIMIT_SECONDS = 600.0
 SESSION_MS = 40_000

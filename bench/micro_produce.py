@@ -17,13 +17,13 @@ import trio
 
 from bench.authorization_cost import authorizer
 from bench.sizes import sized
-from broker.handlers.produce import produce
-from log.batches.records import NewRecord, build_batch
-from log.validation.validate import validate_produced
-from node.runtime.clock import now_ms
 from tests.broker.calls import call, connection, through_wire
 from tests.cluster.data_side import open_harness, partition, topic, topic_id
-from wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from trimaran.broker.handlers.produce import produce
+from trimaran.log.batches.records import NewRecord, build_batch
+from trimaran.log.validation.validate import validate_produced
+from trimaran.node.runtime.clock import now_ms
+from trimaran.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 
 ROUNDS = sized(15, 1)
 REPEATS_MAX = sized(500, 4)

@@ -14,11 +14,11 @@ import sys
 import time
 
 from bench.sizes import sized
-from log.batches.batch import BatchView
-from log.batches.columns import COMPILED, check_records, decode_columns, retain
-from log.batches.records import RECORDS_BYTES_MAX, NewRecord, build_batch, decode_records
-from log.batches.records import records_bytes as body_of
-from log.codecs.compression import Compression
+from trimaran.log.batches.batch import BatchView
+from trimaran.log.batches.columns import COMPILED, check_records, decode_columns, retain
+from trimaran.log.batches.records import RECORDS_BYTES_MAX, NewRecord, build_batch, decode_records
+from trimaran.log.batches.records import records_bytes as body_of
+from trimaran.log.codecs.compression import Compression
 
 ROUNDS = sized(25, 1)
 RECORDS = sized(10_000, 1_000)  # of a batch: 1 MB, as producers with large batches send
@@ -27,14 +27,14 @@ TIME_MS = 1_700_000_000_000
 
 FIRST_USE = """
 import time, resource, os
-from log.batches.batch import BatchView
-from log.batches.records import NewRecord, build_batch
+from trimaran.log.batches.batch import BatchView
+from trimaran.log.batches.records import NewRecord, build_batch
 def rss():
     with open("/proc/self/statm") as file:
         return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE") / 2**20
 batch = BatchView(build_batch([NewRecord(b"k", b"v", 0)]))
 before, began, cpu = rss(), time.perf_counter(), time.process_time()
-from log.batches.columns import decode_columns
+from trimaran.log.batches.columns import decode_columns
 decode_columns([batch])
 wall, cpu = time.perf_counter() - began, time.process_time() - cpu
 print(f"{wall * 1000:.1f} ms, {cpu * 1000:.1f} ms of CPU, {rss() - before:.1f} MiB")

@@ -30,19 +30,23 @@ from typing import NamedTuple
 from bench.accounting import cpu_seconds, rss_mib
 from bench.clusters import compile_packages
 from bench.sizes import sized
-from log.batches.batch import iter_batches
-from log.batches.records import NewRecord, build_batch
-from log.config import LogConfig
-from log.directories.directory import LogDirectory
-from log.partitions.partition_metadata import FILE_NAME as PARTITION_METADATA
-from log.partitions.partition_metadata import format_partition_metadata
-from quorum.formatting.storage import format_paths, random_uuid
-from wire.blocking import BlockingConnection
-from wire.errors import ErrorCode
-from wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
-from wire.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
-from wire.messages.metadata import MetadataRequest, MetadataRequestTopic
-from wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from trimaran.log.batches.batch import iter_batches
+from trimaran.log.batches.records import NewRecord, build_batch
+from trimaran.log.config import LogConfig
+from trimaran.log.directories.directory import LogDirectory
+from trimaran.log.partitions.partition_metadata import FILE_NAME as PARTITION_METADATA
+from trimaran.log.partitions.partition_metadata import format_partition_metadata
+from trimaran.quorum.formatting.storage import format_paths, random_uuid
+from trimaran.wire.blocking import BlockingConnection
+from trimaran.wire.errors import ErrorCode
+from trimaran.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from trimaran.wire.messages.list_offsets import (
+    ListOffsetsPartition,
+    ListOffsetsRequest,
+    ListOffsetsTopic,
+)
+from trimaran.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
+from trimaran.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 
 PARTITIONS_OF_A_TOPIC = 100
 # Between two questions that were not answered as hoped. An answer about one topic costs the broker half a millisecond:

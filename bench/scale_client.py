@@ -7,19 +7,23 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 
 from bench.clusters import Cluster
-from quorum.translate.describe_quorum import describe_quorum_request
-from wire.blocking import BlockingConnection
-from wire.client.bootstrap import parse_bootstrap
-from wire.client.errors import ConnectionLost, ConnectRefused, RequestTimedOut
-from wire.errors import ErrorCode
-from wire.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
-from wire.messages.create_topics import (
+from trimaran.quorum.translate.describe_quorum import describe_quorum_request
+from trimaran.wire.blocking import BlockingConnection
+from trimaran.wire.client.bootstrap import parse_bootstrap
+from trimaran.wire.client.errors import ConnectionLost, ConnectRefused, RequestTimedOut
+from trimaran.wire.errors import ErrorCode
+from trimaran.wire.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
+from trimaran.wire.messages.create_topics import (
     CreatableTopic,
     CreatableTopicResult,
     CreateTopicsRequest,
 )
-from wire.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
-from wire.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
+from trimaran.wire.messages.list_offsets import (
+    ListOffsetsPartition,
+    ListOffsetsRequest,
+    ListOffsetsTopic,
+)
+from trimaran.wire.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
 
 SECONDS_MAX = 180.0
 PAUSE_SECONDS = (

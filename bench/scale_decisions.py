@@ -17,28 +17,28 @@ import trio
 
 from bench.scale_steps import LongestStep
 from bench.sizes import sized
-from quorum.controller.server import RunningController
-from quorum.metadata.features import REGISTERED_FEATURES
-from quorum.metadata.image import MetadataImage
 from tests.cluster.in_process import cluster
 from tests.cluster.nodes import CLUSTER_ID
 from tests.quorum.metadata.build import uid
-from wire.blocking import BlockingConnection
-from wire.messages import alter_partition as isr
-from wire.messages.alter_partition_reassignments import (
+from trimaran.quorum.controller.server import RunningController
+from trimaran.quorum.metadata.features import REGISTERED_FEATURES
+from trimaran.quorum.metadata.image import MetadataImage
+from trimaran.wire.blocking import BlockingConnection
+from trimaran.wire.messages import alter_partition as isr
+from trimaran.wire.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
     ReassignablePartition,
     ReassignableTopic,
 )
-from wire.messages.broker_heartbeat import BrokerHeartbeatRequest
-from wire.messages.broker_registration import BrokerRegistrationRequest, Feature, Listener
-from wire.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
-from wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
-from wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
-from wire.messages.elect_leaders import ElectLeadersRequest
-from wire.messages.unregister_broker import UnregisterBrokerRequest
-from wire.primitives import NIL_UUID
-from wire.schema import Message
+from trimaran.wire.messages.broker_heartbeat import BrokerHeartbeatRequest
+from trimaran.wire.messages.broker_registration import BrokerRegistrationRequest, Feature, Listener
+from trimaran.wire.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
+from trimaran.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from trimaran.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
+from trimaran.wire.messages.elect_leaders import ElectLeadersRequest
+from trimaran.wire.messages.unregister_broker import UnregisterBrokerRequest
+from trimaran.wire.primitives import NIL_UUID
+from trimaran.wire.schema import Message
 
 SECONDS = 120.0
 BROKERS = (1, 2, 3, 4)

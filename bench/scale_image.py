@@ -17,16 +17,16 @@ from typing import NamedTuple
 
 from bench.accounting import rss_mib
 from bench.sizes import sized
-from node.runtime.long_lived import LongLived
-from quorum.metadata.loader import MetadataLoader
-from quorum.metadata.records import image_to_records
-from quorum.raft.listener import CommittedBatch
-from quorum.raft.types import OffsetAndEpoch
-from quorum.raft_log.snapshot_format import check_snapshot, encode_snapshot
-from quorum.replica.appliers import RECORDS_PER_TURN
-from wire.records.metadata import encode_metadata_record, metadata_record_version
-from wire.records.topics import PartitionChangeRecord, PartitionRecord, TopicRecord
-from wire.schema import Message
+from trimaran.node.runtime.long_lived import LongLived
+from trimaran.quorum.metadata.loader import MetadataLoader
+from trimaran.quorum.metadata.records import image_to_records
+from trimaran.quorum.raft.listener import CommittedBatch
+from trimaran.quorum.raft.types import OffsetAndEpoch
+from trimaran.quorum.raft_log.snapshot_format import check_snapshot, encode_snapshot
+from trimaran.quorum.replica.appliers import RECORDS_PER_TURN
+from trimaran.wire.records.metadata import encode_metadata_record, metadata_record_version
+from trimaran.wire.records.topics import PartitionChangeRecord, PartitionRecord, TopicRecord
+from trimaran.wire.schema import Message
 
 BROKERS = 3
 REPLICAS = 3

@@ -13,14 +13,14 @@ from itertools import islice
 import trio
 
 from bench.scale_image import METADATA_VERSION, SNAPSHOT, Shape, encoded, records_of
-from log.batches.records import NewRecord, build_batch
-from node.runtime.watermark import Watermark
-from quorum.metadata.loader import MetadataLoader
-from quorum.raft_log.memory_log import MemoryLog
-from quorum.raft_log.snapshot_format import check_snapshot
-from quorum.replica.appliers import Applier
-from wire.records.metadata import encode_metadata_record, metadata_record_version
-from wire.schema import Message
+from trimaran.log.batches.records import NewRecord, build_batch
+from trimaran.node.runtime.watermark import Watermark
+from trimaran.quorum.metadata.loader import MetadataLoader
+from trimaran.quorum.raft_log.memory_log import MemoryLog
+from trimaran.quorum.raft_log.snapshot_format import check_snapshot
+from trimaran.quorum.replica.appliers import Applier
+from trimaran.wire.records.metadata import encode_metadata_record, metadata_record_version
+from trimaran.wire.schema import Message
 
 RECORDS_OF_A_BATCH = 10_000
 

@@ -20,12 +20,12 @@ import trio
 
 from bench.crowds import FETCH, PRODUCE, answer, connect, frame
 from bench.sizes import sized
-from log.batches.records import NewRecord, build_batch
-from node.runtime.clock import now_ms
 from tests.cluster.in_process import Cluster, cluster
-from wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
-from wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
-from wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from trimaran.log.batches.records import NewRecord, build_batch
+from trimaran.node.runtime.clock import now_ms
+from trimaran.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from trimaran.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+from trimaran.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 
 TOPIC = "t"
 BROKER = 11

@@ -1,15 +1,15 @@
 """What a partition's log is told about sizes, times and limits.
 
 Source: Kafka's topic configs (`TopicConfig`); the names are theirs with underscores, the defaults Kafka 4.3's.
-The table that parses and validates user input is `node.config`; this is the typed result that `log` needs.
+The table that parses and validates user input is `trimaran.node.config`; this is the typed result that `log` needs.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from log.batches.batch import TimestampType
-from log.codecs.compression import Compression
+from trimaran.log.batches.batch import TimestampType
+from trimaran.log.codecs.compression import Compression
 
 RELATIVE_OFFSET_MAX = (
     1 << 31

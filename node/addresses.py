@@ -12,9 +12,9 @@ from collections.abc import Callable
 
 import trio
 
-from node import events
-from wire.hosts import address_in
-from wire.transport.events import AutoResetEvent
+from trimaran.node import events
+from trimaran.wire.hosts import address_in
+from trimaran.wire.transport.events import AutoResetEvent
 
 log = logging.getLogger(__name__)
 

@@ -12,16 +12,16 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from typing import Any, Protocol
 
-from node.config.config_def import INT_MAX, ConfigError
-from node.config.node_keys import override
-from node.config.security import listener_security
-from node.config.server import ServerConfig
-from node.logins import Logins
-from wire.endpoint import Endpoint
-from wire.transport.connection_quotas import ConnectionBounds
-from wire.transport.limits import ConnectionLimits
-from wire.transport.memory import REQUEST_BYTES_MAX
-from wire.transport.server import Listener
+from trimaran.node.config.config_def import INT_MAX, ConfigError
+from trimaran.node.config.node_keys import override
+from trimaran.node.config.security import listener_security
+from trimaran.node.config.server import ServerConfig
+from trimaran.node.logins import Logins
+from trimaran.wire.endpoint import Endpoint
+from trimaran.wire.transport.connection_quotas import ConnectionBounds
+from trimaran.wire.transport.limits import ConnectionLimits
+from trimaran.wire.transport.memory import REQUEST_BYTES_MAX
+from trimaran.wire.transport.server import Listener
 
 # A fleet of clients comes back at once after a restart.
 BACKLOG_MIN = 1024

@@ -1,6 +1,6 @@
 """What the logins of clients are held against on this node; each listener with SASL asks it.
 
-Left out: the mechanisms (`wire.security`), and which of them a listener offers (`node.config.sasl`).
+Left out: the mechanisms (`trimaran.wire.security`), and which of them a listener offers (`trimaran.node.config.sasl`).
 """
 
 from __future__ import annotations
@@ -8,10 +8,10 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass, field
 
-from node.config.config_def import ConfigError
-from node.oauth.keys import KeySet, KeySetError
-from node.oauth.web import Web
-from wire.security.scram import ITERATIONS_MIN, FindAccount, ScramAccount, ScramCredential
+from trimaran.node.config.config_def import ConfigError
+from trimaran.node.oauth.keys import KeySet, KeySetError
+from trimaran.node.oauth.web import Web
+from trimaran.wire.security.scram import ITERATIONS_MIN, FindAccount, ScramAccount, ScramCredential
 
 
 def nobody(_mechanism: str, _name: str, _by_token: bool) -> ScramAccount:

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
-from node.config.config_def import LONG_MAX
-from wire.transport.rate import SimpleRate, Windows
+from trimaran.node.config.config_def import LONG_MAX
+from trimaran.wire.transport.rate import SimpleRate, Windows
 
 # Of a topic all partitions, written `*`.
 ALL: Final = None

@@ -4,13 +4,17 @@ Loaded in users' interpreters, so nothing is imported before it is asked for (PE
 user's hides our packages is looked at: every later error would be a riddle.
 """
 
-from spark.hidden import ensure_not_hidden
+from trimaran.spark.hidden import ensure_not_hidden
 
 ensure_not_hidden()
 
 __all__ = ["register", "session", "views"]
 
-_HOMES = {"session": "spark.sessions", "register": "spark.sources", "views": "spark.sources"}
+_HOMES = {
+    "session": "trimaran.spark.sessions",
+    "register": "trimaran.spark.sources",
+    "views": "trimaran.spark.sources",
+}
 
 
 def __getattr__(name: str) -> object:

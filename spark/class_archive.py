@@ -2,8 +2,8 @@
 that a session takes to start.
 
 The JVM of the first local session writes them down when it ends; later ones map the file. The wrapper around `java`
-(`spark.java`) puts it in place when that JVM has ended well, so nobody sees half of one. Another Java or PySpark has
-another file.
+(`trimaran.spark.java`) puts it in place when that JVM has ended well, so nobody sees half of one. Another Java or
+PySpark has another file.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from collections.abc import Mapping
 from importlib.util import find_spec
 from pathlib import Path
 
-from node.runtime.clock import now_ms
-from spark.java import RECORDING, cache_folder, found_java, version_text
+from trimaran.node.runtime.clock import now_ms
+from trimaran.spark.java import RECORDING, cache_folder, found_java, version_text
 
 SUFFIX = ".jsa"
 KEPT = 2  # archives, 160 MB each: this environment's and another's

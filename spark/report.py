@@ -14,12 +14,12 @@ from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from spark.analyses.analysis import Analysis, Verdict
-from spark.analyses.catalogue import choose
-from spark.analyses.plots import nothing
-from spark.analyses.running import Outcome, run_all, since_text
-from spark.origins.discovery import find_log_directories
-from spark.origins.origin import DataUnreadable
+from trimaran.spark.analyses.analysis import Analysis, Verdict
+from trimaran.spark.analyses.catalogue import choose
+from trimaran.spark.analyses.plots import nothing
+from trimaran.spark.analyses.running import Outcome, run_all, since_text
+from trimaran.spark.origins.discovery import find_log_directories
+from trimaran.spark.origins.origin import DataUnreadable
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
@@ -72,7 +72,7 @@ def plan_report(data: Path, names: Sequence[str] | None = None, since_ms: int | 
 
 def analyse(job: Job, tell: Tell = lambda _: None) -> list[Outcome]:
     """Runs the analyses; `tell` gets each outcome when it is there. Raises JavaNotFound: Spark cannot run."""
-    from spark.sessions import FULL_COMPILER, session
+    from trimaran.spark.sessions import FULL_COMPILER, session
 
     much = is_much(job.data)
     spark = session(app_name="trimaran report", conf=FULL_COMPILER if much else None)
@@ -205,7 +205,7 @@ LASTING = "to_ts"  # what has it lasts for a time, of which only the part since 
 
 def _loader(spark: SparkSession, job: Job) -> Callable[[str, str], DataFrame]:
     """Views over the job's data, with the columns asked for."""
-    from spark.sources import VIEWS
+    from trimaran.spark.sources import VIEWS
 
     def load(view: str, schema: str) -> DataFrame:
         if view == ZNODES:
@@ -276,7 +276,7 @@ section .js-plotly-plot .plotly .modebar { top: -1.9rem; }
 nav { line-height: 1.9; } nav a { margin-right: 1rem; white-space: nowrap; color: #2f6db3;
   text-decoration: none; font-size: .9rem; }
 """
-HOW_TO = """import spark as kafka_spark
+HOW_TO = """import trimaran.spark as kafka_spark
 session = kafka_spark.session()
 kafka_spark.views(session, {path!r})   # makes the views that the SQL names
 session.sql("SELECT * FROM quorum_epochs").show()"""
@@ -316,5 +316,5 @@ def _section(section: Section) -> str:
 <p class="question">{escape(analysis.question)}</p>
 {section.figure}
 <details><summary>The SQL ({section.rows} rows, {section.seconds:.1f} s), function
-<code>spark.analyses.{analysis.name}.{analysis.name}</code></summary><pre>{sql}</pre></details></section>
+<code>trimaran.spark.analyses.{analysis.name}.{analysis.name}</code></summary><pre>{sql}</pre></details></section>
 """

@@ -1,7 +1,7 @@
 """A local Spark session that needs nothing but the wheels: Java found or brought along, the driver's Python for
 workers.
 
-Java: see `spark.java`; `spark.class_archive` has it start in half of the time.
+Java: see `trimaran.spark.java`; `trimaran.spark.class_archive` has it start in half of the time.
 
 Python: workers are forked from `spark/daemon.py` instead of Spark's own daemon. Spark has a setting for that, which it
 forgets where it plans a read; so this is a wrapper, too.
@@ -17,8 +17,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from spark import class_archive
-from spark.java import cache_folder, java_home, write_script
+from trimaran.spark import class_archive
+from trimaran.spark.java import cache_folder, java_home, write_script
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -66,7 +66,7 @@ def session(
     builder = SparkSession.builder.master(master or f"local[{local_cores}]").appName(app_name)
     spark = _started(builder, is_local=master is None, conf=conf or {})
     spark.sparkContext.setLogLevel("ERROR")
-    from spark.sources import register
+    from trimaran.spark.sources import register
 
     register(spark)
     return spark

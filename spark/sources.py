@@ -46,8 +46,8 @@ VIEWS: dict[str, tuple[str, dict[str, str]]] = {
 
 def register(spark: SparkSession) -> None:
     """Makes the formats `kafka_log` and `kafka_metadata` known to any session."""
-    from spark.kafka_log.source import KafkaLogSource
-    from spark.kafka_metadata.source import KafkaMetadataSource
+    from trimaran.spark.kafka_log.source import KafkaLogSource
+    from trimaran.spark.kafka_metadata.source import KafkaMetadataSource
 
     spark.dataSource.register(KafkaLogSource)
     spark.dataSource.register(KafkaMetadataSource)
@@ -65,7 +65,7 @@ def views(spark: SparkSession, path: str | PathLike[str]) -> list[str]:
     """All of `VIEWS` as temporary views; gives their names.
 
     ```
-    import spark as kafka_spark
+    import trimaran.spark as kafka_spark
     spark = kafka_spark.session()
     kafka_spark.views(spark, ".trimaran")
     spark.sql("SELECT topic, count(*) FROM records GROUP BY topic").show()

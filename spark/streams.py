@@ -21,11 +21,11 @@ from pyspark.sql.streaming.datasource import (
     SupportsTriggerAvailableNow,
 )
 
-from spark.kafka_log.limits import as_json, from_json
-from spark.kafka_log.options import StreamLimits
-from spark.origins.damage import lose
-from spark.origins.origin import Bounds, TopicPartition
-from spark.tracebacks import without_frames
+from trimaran.spark.kafka_log.limits import as_json, from_json
+from trimaran.spark.kafka_log.options import StreamLimits
+from trimaran.spark.origins.damage import lose
+from trimaran.spark.origins.origin import Bounds, TopicPartition
+from trimaran.spark.tracebacks import without_frames
 
 Written = dict[str, dict[str, int]]  # offsets as JSON has them
 Offsets = Mapping[TopicPartition, int]

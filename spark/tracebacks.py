@@ -10,8 +10,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from spark.options import OptionError
-from spark.origins.origin import DataUnreadable
+from trimaran.spark.options import OptionError
+from trimaran.spark.origins.origin import DataUnreadable
 
 if TYPE_CHECKING:
     from pyspark.errors import PySparkException

@@ -8,14 +8,14 @@ from typing import get_args, get_type_hints
 
 import pytest
 
-from broker.handlers.registry import broker_registry
-from quorum.controller.handlers.envelope import FORWARDED
-from quorum.controller.handlers.registry import controller_registry
 from tests import datadriven
-from wire.messages.registry import REQUESTS, RESPONSES
-from wire.schema import Message, Struct
-from wire.transport.access import BY_CONTROLLER, ITSELF, JudgedBy, Need, needs_of
-from wire.transport.registry import Registry
+from trimaran.broker.handlers.registry import broker_registry
+from trimaran.quorum.controller.handlers.envelope import FORWARDED
+from trimaran.quorum.controller.handlers.registry import controller_registry
+from trimaran.wire.messages.registry import REQUESTS, RESPONSES
+from trimaran.wire.schema import Message, Struct
+from trimaran.wire.transport.access import BY_CONTROLLER, ITSELF, JudgedBy, Need, needs_of
+from trimaran.wire.transport.registry import Registry
 
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "access.md"
 REGISTRIES = {"Brokers": broker_registry(), "Controllers": controller_registry()}

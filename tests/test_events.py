@@ -13,10 +13,10 @@ from pathlib import Path
 
 import pytest
 
-from broker import events as broker_events
 from tests import datadriven
+from trimaran.broker import events as broker_events
 from trimaran.logs import JsonFormatter, TextFormatter
-from wire.events import Event
+from trimaran.wire.events import Event
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGE = ROOT / "docs" / "events.md"
@@ -32,7 +32,7 @@ This page is written from `events.py` of each folder: `REWRITE_TRANSCRIPTS=1 pyt
 A log that is no terminal is JSON, an object a line (`trimaran.log.format`):
 
 ```
-{"ts": "2026-11-23T16:00:00.123", "level": "INFO", "logger": "broker.process.lifecycle",
+{"ts": "2026-11-23T16:00:00.123", "level": "INFO", "logger": "trimaran.broker.process.lifecycle",
  "message": "broker 11 is ready", "node_id": 11, "event": "broker.ready", "fields": {"broker": 11}}
 ```
 
@@ -43,7 +43,13 @@ What a peer can cause over and over is written once in ten seconds; `left_out` t
 |---|---|---|---|
 """
 # The few of `log` are with those of `wire`.
-MODULES = {room: importlib.import_module(f"{room}.events") for room in ROOMS if room != "log"}
+MODULES = {
+    room: importlib.import_module(
+        f"trimaran.{room}.events" if room != "trimaran" else "trimaran.events"
+    )
+    for room in ROOMS
+    if room != "log"
+}
 BY_ROOM = {
     room: {name: one for name, one in vars(module).items() if isinstance(one, Event)}
     for room, module in MODULES.items()

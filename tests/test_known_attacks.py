@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from wire.security import plain
-from wire.security.plain import PlainExchange
-from wire.security.sasl import AuthenticationFailed
+from trimaran.wire.security import plain
+from trimaran.wire.security.plain import PlainExchange
+from trimaran.wire.security.sasl import AuthenticationFailed
 
 TESTS = Path(__file__).resolve().parent
 PAGE = TESTS.parent / "docs" / "security.md"

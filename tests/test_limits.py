@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from node.config.config_def import INT_MAX, LONG_MAX
-from node.config.server_keys import SERVER_CONFIGS
 from tests import datadriven
 from tests.broker.repeated_items import REPEATED
 from tests.checks import check_each
+from trimaran.node.config.config_def import INT_MAX, LONG_MAX
+from trimaran.node.config.server_keys import SERVER_CONFIGS
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGE = ROOT / "docs" / "limits.md"
@@ -71,10 +71,10 @@ class Limit:
         return f"| {self.what} | {self.text} | {key} | {self.at_it} | {metric} |"
 
 
-LIMITS = "wire.transport.limits:ConnectionLimits."
-HEAVY = "wire.transport.heavy:"
-GROUPS = "broker.groups.limits:"
-PATTERNS = "broker.metadata.topic_patterns:"
+LIMITS = "trimaran.wire.transport.limits:ConnectionLimits."
+HEAVY = "trimaran.wire.transport.heavy:"
+GROUPS = "trimaran.broker.groups.limits:"
+PATTERNS = "trimaran.broker.metadata.topic_patterns:"
 TABLE = {
     "Connections": [
         Limit("all of a node", "max.connections", "more wait; a quiet client is closed", REFUSED),
@@ -87,25 +87,38 @@ TABLE = {
         ),
         Limit("time without progress", "connections.max.idle.ms", "closed"),
         Limit(
-            "descriptors kept for files", "node.listeners:DESCRIPTORS_FOR_FILES", "closed", REFUSED
+            "descriptors kept for files",
+            "trimaran.node.listeners:DESCRIPTORS_FOR_FILES",
+            "closed",
+            REFUSED,
         ),
-        Limit("that wait to be accepted", "wire.transport.server:BACKLOG", "the kernel drops more"),
+        Limit(
+            "that wait to be accepted",
+            "trimaran.wire.transport.server:BACKLOG",
+            "the kernel drops more",
+        ),
         Limit("time for TLS and login", LIMITS + "handshake_seconds", "closed"),
         Limit(
             "bytes of a frame before the login",
-            "wire.transport.connection:FRAME_BYTES_BEFORE_LOGIN_MAX",
+            "trimaran.wire.transport.connection:FRAME_BYTES_BEFORE_LOGIN_MAX",
             "closed",
             BAD,
         ),
         Limit(
             "addresses with failed logins",
-            "wire.transport.failed_logins:ADDRESSES_MAX",
+            "trimaran.wire.transport.failed_logins:ADDRESSES_MAX",
             "the oldest is forgotten",
         ),
         Limit(
-            "delay of a failed login", "wire.transport.failed_logins:DELAY_SECONDS_MAX", "no longer"
+            "delay of a failed login",
+            "trimaran.wire.transport.failed_logins:DELAY_SECONDS_MAX",
+            "no longer",
         ),
-        Limit("mute of a throttled one", "wire.transport.calls:MUTED_SECONDS_MAX", "no longer"),
+        Limit(
+            "mute of a throttled one",
+            "trimaran.wire.transport.calls:MUTED_SECONDS_MAX",
+            "no longer",
+        ),
     ],
     "Requests and responses": [
         Limit("bytes of a frame", "socket.request.max.bytes", "closed", BAD),
@@ -117,25 +130,25 @@ TABLE = {
         ),
         Limit(
             "bytes of all responses not taken, converted messages too",
-            "wire.transport.memory:ANSWER_BYTES_MAX",
+            "trimaran.wire.transport.memory:ANSWER_BYTES_MAX",
             "sockets are not read",
             MEMORY,
         ),
         Limit(
             "bytes of a response while it is made",
-            "wire.response_size:RESPONSE_BYTES_MAX",
+            "trimaran.wire.response_size:RESPONSE_BYTES_MAX",
             "POLICY_VIOLATION for what is left, or a next page",
             ERRORS,
         ),
         Limit(
             "with errors that repeat the names of the request",
-            "wire.response_size:ENCODED_BYTES_MAX",
+            "trimaran.wire.response_size:ENCODED_BYTES_MAX",
             "POLICY_VIOLATION",
             ERRORS,
         ),
         Limit(
             "bytes of all that are made and have more than 64 KiB",
-            "wire.transport.memory:LARGE_BYTES_MAX",
+            "trimaran.wire.transport.memory:LARGE_BYTES_MAX",
             "more wait",
         ),
         Limit(
@@ -166,22 +179,22 @@ TABLE = {
         ),
         Limit(
             "bytes of a Fetch answer",
-            "broker.process.composition:ANSWER_BYTES_MAX",
+            "trimaran.broker.process.composition:ANSWER_BYTES_MAX",
             "less is given",
         ),
         Limit(
             "bytes of an answer that a node takes of another",
-            "wire.client.conversation:ANSWER_BYTES_MAX",
+            "trimaran.wire.client.conversation:ANSWER_BYTES_MAX",
             "the connection ends",
         ),
         Limit(
             "encoded views of the metadata",
-            "broker.metadata.topic_views:VIEWS_MAX",
+            "trimaran.broker.metadata.topic_views:VIEWS_MAX",
             "the oldest goes",
         ),
         Limit(
             "principals and hosts whose answer of all topics each view keeps",
-            "broker.metadata.seen_topics:KEPT_MAX",
+            "trimaran.broker.metadata.seen_topics:KEPT_MAX",
             "the oldest goes",
         ),
     ],
@@ -189,56 +202,62 @@ TABLE = {
         Limit("bytes of a batch", "message.max.bytes", "MESSAGE_TOO_LARGE", ERRORS),
         Limit(
             "bytes of a batch, decompressed",
-            "log.validation.validate:DECOMPRESSED_BYTES_MAX",
+            "trimaran.log.validation.validate:DECOMPRESSED_BYTES_MAX",
             "INVALID_RECORD",
             ERRORS,
         ),
         Limit(
             "bytes of a batch, decompressed, searched by time",
-            "log.batches.records:RECORDS_BYTES_MAX",
+            "trimaran.log.batches.records:RECORDS_BYTES_MAX",
             "MESSAGE_TOO_LARGE",
             ERRORS,
         ),
         Limit(
             "bytes of an old message set, decompressed",
-            "log.old_formats.message_sets:SET_BYTES_MAX",
+            "trimaran.log.old_formats.message_sets:SET_BYTES_MAX",
             "RECORD_LIST_TOO_LARGE",
             ERRORS,
         ),
         Limit(
             "messages of an old set",
-            "log.old_formats.message_sets:MESSAGES_MAX",
+            "trimaran.log.old_formats.message_sets:MESSAGES_MAX",
             "RECORD_LIST_TOO_LARGE",
             ERRORS,
         ),
-        Limit("window of zstd", "log.codecs.zstd:WINDOW_BYTES_MAX", "INVALID_RECORD", ERRORS),
+        Limit(
+            "window of zstd", "trimaran.log.codecs.zstd:WINDOW_BYTES_MAX", "INVALID_RECORD", ERRORS
+        ),
         Limit(
             "idempotent producers of a partition",
-            "log.producers.state:PRODUCERS_MAX",
+            "trimaran.log.producers.state:PRODUCERS_MAX",
             "the oldest is forgotten",
         ),
         Limit(
             "unverified transactions of a partition",
-            "log.producers.verifications:VERIFICATIONS_MAX",
+            "trimaran.log.producers.verifications:VERIFICATIONS_MAX",
             "the oldest is forgotten",
         ),
         Limit(
             "bytes of a log directory that are not on disk yet",
-            "broker.storage.durability:UNFLUSHED_BYTES_MAX",
+            "trimaran.broker.storage.durability:UNFLUSHED_BYTES_MAX",
             "acks=1 and acks=0 wait for the disk",
             "trimaran_fsync_seconds",
         ),
         Limit("memory of a cleaner", "log.cleaner.dedupe.buffer.size", "more rounds"),
-        Limit("open files of logs", "log.disk.open_files:OPEN_MAX", "the oldest is closed"),
+        Limit(
+            "open files of logs", "trimaran.log.disk.open_files:OPEN_MAX", "the oldest is closed"
+        ),
     ],
     "Fetch sessions": [
         Limit("sessions", "max.incremental.fetch.session.cache.slots", "fetches without one"),
         Limit(
-            "partitions of all", "broker.fetching.sessions:PARTITIONS_MAX", "fetches without one"
+            "partitions of all",
+            "trimaran.broker.fetching.sessions:PARTITIONS_MAX",
+            "fetches without one",
         ),
         Limit(
             "bytes of a topic's name",
-            "broker.fetching.sessions:NAME_BYTES_MAX",
+            "trimaran.broker.fetching.sessions:NAME_BYTES_MAX",
             "fetches without one",
         ),
     ],
@@ -260,24 +279,24 @@ TABLE = {
         Limit("bytes of all members of a group", GROUPS + "GROUP_BYTES_MAX", "refused", ERRORS),
         Limit(
             "bytes of all groups of a broker, members, assignments and patterns",
-            "broker.groups.memory:GROUPS_BYTES_MAX",
+            "trimaran.broker.groups.memory:GROUPS_BYTES_MAX",
             "GROUP_MAX_SIZE_REACHED",
             ERRORS,
         ),
         Limit(
             "of those of one principal; without logins all are one",
-            "broker.groups.memory:PRINCIPAL_BYTES_MAX",
+            "trimaran.broker.groups.memory:PRINCIPAL_BYTES_MAX",
             "GROUP_MAX_SIZE_REACHED",
             ERRORS,
         ),
         Limit(
             "time of a member that joins and has lost its connection",
-            "broker.groups.arrivals:ABANDONED_SECONDS",
+            "trimaran.broker.groups.arrivals:ABANDONED_SECONDS",
             "forgotten",
         ),
         Limit(
             "bytes of a subscription",
-            "broker.groups.consumer.settings:SUBSCRIPTION_BYTES_MAX",
+            "trimaran.broker.groups.consumer.settings:SUBSCRIPTION_BYTES_MAX",
             "refused",
             ERRORS,
         ),
@@ -289,13 +308,13 @@ TABLE = {
         ),
         Limit(
             "memory of a pattern of transactional ids",
-            "broker.transactions.listing:PATTERN_MEMORY_BYTES_MAX",
+            "trimaran.broker.transactions.listing:PATTERN_MEMORY_BYTES_MAX",
             "refused",
             ERRORS,
         ),
         Limit(
             "bytes of all groups and offsets that a broker knows, ids included",
-            "broker.groups.memory:KNOWN_BYTES_MAX",
+            "trimaran.broker.groups.memory:KNOWN_BYTES_MAX",
             "GROUP_MAX_SIZE_REACHED, INVALID_COMMIT_OFFSET_SIZE",
             ERRORS,
         ),
@@ -307,19 +326,19 @@ TABLE = {
         ),
         Limit(
             "of all offsets' metadata of a broker",
-            "broker.groups.memory:OFFSET_METADATA_BYTES_MAX",
+            "trimaran.broker.groups.memory:OFFSET_METADATA_BYTES_MAX",
             "OFFSET_METADATA_TOO_LARGE",
             ERRORS,
         ),
         Limit(
             "offsets of a transaction, in a partition of __consumer_offsets",
-            "broker.groups.store:PENDING_OFFSETS_MAX",
+            "trimaran.broker.groups.store:PENDING_OFFSETS_MAX",
             "INVALID_COMMIT_OFFSET_SIZE",
             ERRORS,
         ),
         Limit(
             "bytes of all transactional ids of a broker and their partitions",
-            "broker.transactions.memory:TRANSACTIONS_BYTES_MAX",
+            "trimaran.broker.transactions.memory:TRANSACTIONS_BYTES_MAX",
             "POLICY_VIOLATION",
             ERRORS,
         ),
@@ -333,157 +352,172 @@ TABLE = {
     "Replication": [
         Limit(
             "requests under way to a leader",
-            "broker.replication.fetcher:IN_FLIGHT_MAX",
+            "trimaran.broker.replication.fetcher:IN_FLIGHT_MAX",
             "news wait",
         ),
         Limit("bytes of an answer", "replica.fetch.response.max.bytes", "less is given"),
         Limit(
             "bytes of a move between directories, at once",
-            "broker.background.directory_moves:STEP_BYTES_MAX",
+            "trimaran.broker.background.directory_moves:STEP_BYTES_MAX",
             "the rest waits",
         ),
     ],
     "Quotas": [
         Limit(
             "clients that are remembered, by quota",
-            "node.client_quotas:OWNERS_MAX",
+            "trimaran.node.client_quotas:OWNERS_MAX",
             "the quiet are forgotten",
         ),
         Limit(
             "bytes of their names, by quota",
-            "node.client_quotas:NAMES_BYTES_MAX",
+            "trimaran.node.client_quotas:NAMES_BYTES_MAX",
             "the quiet are forgotten",
         ),
         Limit(
-            "host names that are remembered", "node.addresses:NAMES_MAX", "the oldest is forgotten"
+            "host names that are remembered",
+            "trimaran.node.addresses:NAMES_MAX",
+            "the oldest is forgotten",
         ),
         Limit("bytes of metrics in a push", "telemetry.max.bytes", "TELEMETRY_TOO_LARGE", ERRORS),
         Limit(
             "times as many decompressed",
-            "broker.telemetry.otlp:EXPANSION_MAX",
+            "trimaran.broker.telemetry.otlp:EXPANSION_MAX",
             "INVALID_RECORD",
             ERRORS,
         ),
         Limit(
             "bytes of metrics kept of a client",
-            "broker.telemetry.received:CLIENT_BYTES_MAX",
+            "trimaran.broker.telemetry.received:CLIENT_BYTES_MAX",
             "more is left out",
             "trimaran_client_metrics_dropped",
         ),
         Limit(
-            "of all clients", "broker.telemetry.received:BYTES_MAX", "the most silent are forgotten"
+            "of all clients",
+            "trimaran.broker.telemetry.received:BYTES_MAX",
+            "the most silent are forgotten",
         ),
         Limit(
             "memory of a pattern of a subscription",
-            "node.config.client_metrics_keys:PATTERN_MEMORY_BYTES_MAX",
+            "trimaran.node.config.client_metrics_keys:PATTERN_MEMORY_BYTES_MAX",
             "refused",
             ERRORS,
         ),
         Limit(
             "clients that push",
-            "broker.telemetry.clients:CLIENTS_MAX",
+            "trimaran.broker.telemetry.clients:CLIENTS_MAX",
             "the most silent are forgotten",
         ),
         Limit(
             "bytes of what they say of themselves",
-            "broker.telemetry.clients:LABELS_BYTES_MAX",
+            "trimaran.broker.telemetry.clients:LABELS_BYTES_MAX",
             "the most silent are forgotten",
         ),
         Limit(
-            "lines of denials in ten seconds", "quorum.serving.audit:LINES_MAX", "they are counted"
+            "lines of denials in ten seconds",
+            "trimaran.quorum.serving.audit:LINES_MAX",
+            "they are counted",
         ),
     ],
     "The quorum": [
         Limit(
             "decisions that wait",
-            "quorum.controller.operation_queue:WAITING_MAX",
+            "trimaran.quorum.controller.operation_queue:WAITING_MAX",
             "REQUEST_TIMED_OUT",
             ERRORS,
         ),
         Limit(
             "records of one request",
-            "quorum.controller.topics:RECORDS_MAX",
+            "trimaran.quorum.controller.topics:RECORDS_MAX",
             "POLICY_VIOLATION",
             ERRORS,
         ),
         Limit(
             "bytes of all configs of one request",
-            "quorum.controller.config_checks:CHARACTERS_MAX",
+            "trimaran.quorum.controller.config_checks:CHARACTERS_MAX",
             "POLICY_VIOLATION",
             ERRORS,
         ),
         Limit(
             "configs of one resource in a request",
-            "quorum.controller.config_checks:CONFIGS_MAX",
+            "trimaran.quorum.controller.config_checks:CONFIGS_MAX",
             "POLICY_VIOLATION",
             ERRORS,
         ),
         Limit(
             "configs of a broker, or of all, that nothing declares",
-            "quorum.controller.config_checks:UNDECLARED_MAX",
+            "trimaran.quorum.controller.config_checks:UNDECLARED_MAX",
             "POLICY_VIOLATION",
             ERRORS,
         ),
         Limit(
-            "bytes of a batch of metadata", "quorum.replica.node:BATCH_BYTES_MAX", "refused", ERRORS
+            "bytes of a batch of metadata",
+            "trimaran.quorum.replica.node:BATCH_BYTES_MAX",
+            "refused",
+            ERRORS,
         ),
         Limit(
             "bytes not committed yet",
-            "quorum.replica.node:UNCOMMITTED_BYTES_MAX",
+            "trimaran.quorum.replica.node:UNCOMMITTED_BYTES_MAX",
             "REQUEST_TIMED_OUT",
             ERRORS,
         ),
         Limit(
             "bytes of all delegation tokens",
-            "quorum.controller.delegation_tokens:TOKENS_BYTES_MAX",
+            "trimaran.quorum.controller.delegation_tokens:TOKENS_BYTES_MAX",
             "POLICY_VIOLATION",
             ERRORS,
         ),
         Limit(
             "requests that wait for the replica",
-            "quorum.replica.driver:INBOX_MAX",
+            "trimaran.quorum.replica.driver:INBOX_MAX",
             "BROKER_NOT_AVAILABLE",
         ),
         Limit(
             "bytes of a fetched snapshot",
-            "quorum.replica.snapshot_fetch:SNAPSHOT_BYTES_MAX",
+            "trimaran.quorum.replica.snapshot_fetch:SNAPSHOT_BYTES_MAX",
             "given up, logged",
         ),
         Limit(
             "bytes of a config's value",
-            "quorum.controller.config_checks:VALUE_SIZE_MAX",
+            "trimaran.quorum.controller.config_checks:VALUE_SIZE_MAX",
             "refused",
             ERRORS,
         ),
     ],
     "Threads": [
-        Limit("that wait for disks", "node.runtime.threads:THREADS_MAX", "work waits"),
-        Limit("that compute", "node.runtime.threads:COMPUTING_MAX", "work waits"),
+        Limit("that wait for disks", "trimaran.node.runtime.threads:THREADS_MAX", "work waits"),
+        Limit("that compute", "trimaran.node.runtime.threads:COMPUTING_MAX", "work waits"),
         Limit(
-            "for fsync, of a log directory", "node.runtime.group_commit:WORKERS_MAX", "work waits"
+            "for fsync, of a log directory",
+            "trimaran.node.runtime.group_commit:WORKERS_MAX",
+            "work waits",
         ),
         Limit(
             "fsyncs that the kernel begins at once, of a log directory",
-            "node.runtime.group_commit:BEGUN_MAX",
+            "trimaran.node.runtime.group_commit:BEGUN_MAX",
             "a thread does it",
         ),
         Limit(
-            "files of one fsync by the kernel", "node.runtime.flushes:FILES_MAX", "a thread does it"
+            "files of one fsync by the kernel",
+            "trimaran.node.runtime.flushes:FILES_MAX",
+            "a thread does it",
         ),
         Limit(
             "fsyncs of the kernel under way",
-            "node.runtime.linux_aio:UNDER_WAY_MAX",
+            "trimaran.node.runtime.linux_aio:UNDER_WAY_MAX",
             "a thread does it",
         ),
     ],
     "Identity providers": [
-        Limit("bytes of an answer", "node.oauth.web:BYTES_MAX", "not taken, logged"),
-        Limit("seconds of an answer", "node.oauth.web:SECONDS_MAX", "not taken, logged"),
-        Limit("keys", "node.oauth.keys:KEYS_MAX", "not taken, logged"),
-        Limit("characters of a token", "wire.security.oauthbearer:TOKEN_CHARS_MAX", "refused"),
+        Limit("bytes of an answer", "trimaran.node.oauth.web:BYTES_MAX", "not taken, logged"),
+        Limit("seconds of an answer", "trimaran.node.oauth.web:SECONDS_MAX", "not taken, logged"),
+        Limit("keys", "trimaran.node.oauth.keys:KEYS_MAX", "not taken, logged"),
+        Limit(
+            "characters of a token", "trimaran.wire.security.oauthbearer:TOKEN_CHARS_MAX", "refused"
+        ),
         Limit(
             "bytes of a keystore, truststore or list of revoked certificates",
-            "wire.security.small_files:SMALL_FILE_BYTES_MAX",
+            "trimaran.wire.security.small_files:SMALL_FILE_BYTES_MAX",
             "refused",
         ),
     ],

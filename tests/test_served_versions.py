@@ -4,7 +4,7 @@ Those of Apache Kafka 4.3 are among them; brokers also serve what older clients 
 """
 
 from tests.test_access import REGISTRIES
-from wire.messages.registry import REQUESTS
+from trimaran.wire.messages.registry import REQUESTS
 
 SERVED = {
     "Brokers": """

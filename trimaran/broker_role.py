@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 
 import trio
 
-from broker.process.server import RunningBroker, run_broker
-from node.config.server import ServerConfig
-from quorum.controller.server import RunningController
+from trimaran.broker.process.server import RunningBroker, run_broker
+from trimaran.node.config.server import ServerConfig
+from trimaran.quorum.controller.server import RunningController
 
 if TYPE_CHECKING:
-    from broker.groups.zookeeper_offsets import ZooKeeperOffsets
+    from trimaran.broker.groups.zookeeper_offsets import ZooKeeperOffsets
 
 
 async def run_broker_role(
@@ -36,8 +36,8 @@ async def _zookeeper_offsets(config: ServerConfig) -> AsyncIterator[ZooKeeperOff
     if not connect:
         yield None
         return
-    from zkcompat.consumer_offsets import open_consumer_offsets
-    from zkcompat.settings import keeper_config
+    from trimaran.zkcompat.consumer_offsets import open_consumer_offsets
+    from trimaran.zkcompat.settings import keeper_config
 
     async with open_consumer_offsets(keeper_config(connect, texts_of(config))) as offsets:
         yield offsets

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import trio
 
-from broker.process.server import RunningBroker
-from node.config.server import ServerConfig
-from quorum.controller.server import RunningController
+from trimaran.broker.process.server import RunningBroker
 from trimaran.broker_role import run_broker_role
 from trimaran.controller_role import OnMirror, run_controller_role
+from trimaran.node.config.server import ServerConfig
+from trimaran.quorum.controller.server import RunningController
 
 
 async def run_combined(

@@ -25,8 +25,8 @@ from trimaran.errors import Exit, UserError
 from trimaran.properties import Setting, from_environment, read_file
 
 if TYPE_CHECKING:
-    from node.config.server import ServerConfig
-    from quorum.raft.voters import VoterSet
+    from trimaran.node.config.server import ServerConfig
+    from trimaran.quorum.raft.voters import VoterSet
 
 MOUNTED = Path("/mnt/shared/config/server.properties")
 DATA = "/var/lib/kafka/data"
@@ -70,7 +70,7 @@ def cluster_id_of(config: ServerConfig, environ: Mapping[str, str]) -> str:
     Raises:
         UserError: there is none, and other nodes would choose another one.
     """
-    from quorum.formatting.storage import random_uuid
+    from trimaran.quorum.formatting.storage import random_uuid
 
     if given := environ.get("CLUSTER_ID"):
         return given
@@ -90,7 +90,7 @@ def format_new(config: ServerConfig, environ: Mapping[str, str]) -> None:
     Raises:
         UserError, FormatError: it cannot be; OSError: the disk refuses.
     """
-    from quorum.formatting.storage import format_directories, inspect_directories
+    from trimaran.quorum.formatting.storage import format_directories, inspect_directories
 
     ids = {one.cluster_id for one in inspect_directories(config).identities.values()}
     if environ.get("CLUSTER_ID") or not ids:
@@ -103,8 +103,8 @@ def format_new(config: ServerConfig, environ: Mapping[str, str]) -> None:
 
 def _first_voters(config: ServerConfig) -> VoterSet | None:
     """A lone controller votes for itself; the voters of others are named by their files, or found there."""
-    from log.directories.meta_properties import new_directory_id
-    from quorum.formatting.initial_voters import standalone_voter
+    from trimaran.log.directories.meta_properties import new_directory_id
+    from trimaran.quorum.formatting.initial_voters import standalone_voter
 
     if config.voters or not _is_alone(config):
         return None

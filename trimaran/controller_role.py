@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 
 import trio
 
-from node.config.config_def import ConfigError
-from node.config.server import ServerConfig
-from quorum.controller.server import RunningController, run_controller
 from trimaran.broker_role import texts_of
+from trimaran.node.config.config_def import ConfigError
+from trimaran.node.config.server import ServerConfig
+from trimaran.quorum.controller.server import RunningController, run_controller
 
 if TYPE_CHECKING:
-    from zkcompat.mirroring.mirror import Mirror
+    from trimaran.zkcompat.mirroring.mirror import Mirror
 
 _KEY = "trimaran.zk.mirror.enable"
 OnMirror = Callable[["Mirror"], object]
@@ -53,8 +53,8 @@ def has_mirror(config: ServerConfig) -> bool:
     if not is_mirror_enabled(config):
         return False
     try:
-        from zkcompat.legacy.settings import obeyed_kinds
-        from zkcompat.settings import keeper_config, mirror_config
+        from trimaran.zkcompat.legacy.settings import obeyed_kinds
+        from trimaran.zkcompat.settings import keeper_config, mirror_config
     except ModuleNotFoundError as error:
         why, fix = f"{error.name} is not installed", "pip install 'trimaran[zk]'"
         raise ConfigError(_KEY, "true", why, fix=fix) from error
@@ -71,7 +71,7 @@ def has_mirror(config: ServerConfig) -> bool:
 
 
 async def _mirror(config: ServerConfig, running: RunningController, on_mirror: OnMirror) -> None:
-    from zkcompat.in_controller import Controller, mirror_in_controller
+    from trimaran.zkcompat.in_controller import Controller, mirror_in_controller
 
     controller = Controller(
         node_id=running.node_id,

@@ -18,7 +18,7 @@ from pathlib import Path
 from pkgutil import iter_modules
 from typing import Literal
 
-from node.runtime.java import javas
+from trimaran.node.runtime.java import javas
 
 Level = Literal["ok", "warn", "fail"]
 OPEN_FILES_WANTED = 4096  # two files and an index a partition that is in use, and a socket a client

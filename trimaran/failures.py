@@ -8,19 +8,19 @@ from __future__ import annotations
 import errno
 from collections.abc import Callable, Iterator
 
-from log.directories.directory_lock import DirectoryLocked
-from log.directories.meta_properties import MetaPropertiesError
-from node.config.config_def import ConfigError
-from node.runtime.errors import StorageFailure, WrongCluster
-from quorum.formatting.storage import FormatError
-from quorum.raft_log.damage import LogDamaged
-from quorum.raft_log.refetch import RefetchMarkDamaged
-from quorum.raft_log.snapshot_format import SnapshotDamaged
-from quorum.raft_log.supported_levels import MetadataTooNew
-from quorum.replica.quorum_state_file import QuorumStateError
 from trimaran.errors import Exit, UserError
+from trimaran.log.directories.directory_lock import DirectoryLocked
+from trimaran.log.directories.meta_properties import MetaPropertiesError
+from trimaran.node.config.config_def import ConfigError
+from trimaran.node.runtime.errors import StorageFailure, WrongCluster
 from trimaran.ports import listener_on
-from wire.errors import ErrorCode, KafkaError
+from trimaran.quorum.formatting.storage import FormatError
+from trimaran.quorum.raft_log.damage import LogDamaged
+from trimaran.quorum.raft_log.refetch import RefetchMarkDamaged
+from trimaran.quorum.raft_log.snapshot_format import SnapshotDamaged
+from trimaran.quorum.raft_log.supported_levels import MetadataTooNew
+from trimaran.quorum.replica.quorum_state_file import QuorumStateError
+from trimaran.wire.errors import ErrorCode, KafkaError
 
 _LISTEN_ERRORS = (errno.EADDRINUSE, errno.EADDRNOTAVAIL, errno.EACCES)
 

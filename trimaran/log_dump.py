@@ -13,26 +13,26 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from log.batches.batch import BatchView
-from log.batches.control_records import ControlRecord, read_control_records
-from log.batches.records import Record, iter_records
-from log.directories.meta_properties import MetaProperties, MetaPropertiesError
-from log.disk.checkpoints import LOG_START_OFFSETS, CheckpointDamaged, read_offsets
-from log.inspection.reader import SegmentFile, list_segments, scan_batches
-from log.old_formats.old_batches import as_v2, timestamp_type_id
-from log.partitions.names import parse_directory_name
-from log.producers.state import ProducerState
-from log.segments.recovery import base_offset_of
-from log.segments.segment import LOG_SUFFIX
-from quorum.raft_log.partition import TOPIC
 from trimaran.errors import Exit, UserError
+from trimaran.log.batches.batch import BatchView
+from trimaran.log.batches.control_records import ControlRecord, read_control_records
+from trimaran.log.batches.records import Record, iter_records
+from trimaran.log.directories.meta_properties import MetaProperties, MetaPropertiesError
+from trimaran.log.disk.checkpoints import LOG_START_OFFSETS, CheckpointDamaged, read_offsets
+from trimaran.log.inspection.reader import SegmentFile, list_segments, scan_batches
+from trimaran.log.old_formats.old_batches import as_v2, timestamp_type_id
+from trimaran.log.partitions.names import parse_directory_name
+from trimaran.log.producers.state import ProducerState
+from trimaran.log.segments.recovery import base_offset_of
+from trimaran.log.segments.segment import LOG_SUFFIX
 from trimaran.metadata.records import typed
+from trimaran.quorum.raft_log.partition import TOPIC
 from trimaran.record_rows import batch_row
-from wire.as_json import HIDDEN, as_json, base64_text, holds_secret
-from wire.errors import KafkaError, RemoteProtocolError
-from wire.records.coordinator import decode_coordinator_record
-from wire.records.metadata import FRAME_VERSION, UnknownRecord, read_metadata_record
-from wire.records.registry import COORDINATOR_RECORDS
+from trimaran.wire.as_json import HIDDEN, as_json, base64_text, holds_secret
+from trimaran.wire.errors import KafkaError, RemoteProtocolError
+from trimaran.wire.records.coordinator import decode_coordinator_record
+from trimaran.wire.records.metadata import FRAME_VERSION, UnknownRecord, read_metadata_record
+from trimaran.wire.records.registry import COORDINATOR_RECORDS
 
 Row = dict[str, Any]
 

@@ -11,9 +11,9 @@ import json
 import logging
 import sys
 
-from node.config.server import ServerConfig
+from trimaran.node.config.server import ServerConfig
 from trimaran.text import bounded, one_line
-from wire.events import event_of
+from trimaran.wire.events import event_of
 
 TEXT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
 # Clients choose strings of 32 KiB, and lists of them; what we say ourselves is some hundred characters.
@@ -47,7 +47,7 @@ class TextFormatter(logging.Formatter):
 
 class JsonFormatter(logging.Formatter):
     """One object a line: ts (UTC, ISO 8601), level, logger, message, node_id; event and fields where it has a name
-    (`wire.events`); error where there is one.
+    (`trimaran.wire.events`); error where there is one.
     """
 
     def __init__(self, node_id: int) -> None:
@@ -98,7 +98,7 @@ def writes_json(config: ServerConfig) -> bool:
 
 def set_up_mirror() -> None:
     """For the mirror, which has no properties file of a node: text to stderr, of our own rooms only from INFO on."""
-    _set_up_text("zkcompat")
+    _set_up_text("trimaran.zkcompat")
 
 
 def set_up_console() -> None:

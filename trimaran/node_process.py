@@ -18,14 +18,14 @@ from typing import Any
 
 import trio
 
-from node.config.config_def import ConfigError
-from node.config.server import ServerConfig, parse
-from node.runtime.service_manager import READY, STOPPING, notify
-from node.runtime.slow_steps import logging_slow_steps
 from trimaran import events
 from trimaran.errors import UserError
 from trimaran.failures import explain, of_config
 from trimaran.logs import set_up, writes_json
+from trimaran.node.config.config_def import ConfigError
+from trimaran.node.config.server import ServerConfig, parse
+from trimaran.node.runtime.service_manager import READY, STOPPING, notify
+from trimaran.node.runtime.slow_steps import logging_slow_steps
 from trimaran.properties import Setting, resolved
 
 log = logging.getLogger(__name__)

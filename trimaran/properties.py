@@ -111,9 +111,9 @@ def load(path: Path, overrides: Sequence[str], environ: Mapping[str, str]) -> di
 
 
 def resolved(settings: Mapping[str, Setting], environ: Mapping[str, str]) -> dict[str, Setting]:
-    """With secrets that stand elsewhere in their places (`node.config.providers`). Raises UserError."""
-    from node.config.config_def import ConfigError
-    from node.config.providers import resolve
+    """With secrets that stand elsewhere in their places (`trimaran.node.config.providers`). Raises UserError."""
+    from trimaran.node.config.config_def import ConfigError
+    from trimaran.node.config.providers import resolve
 
     try:
         return resolve(settings, lambda one, value: replace(one, value=value), environ)

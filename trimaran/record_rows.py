@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from log.batches.batch import BatchView, has_valid_crc
-from log.old_formats.old_batches import timestamp_type_id
+from trimaran.log.batches.batch import BatchView, has_valid_crc
+from trimaran.log.old_formats.old_batches import timestamp_type_id
 
 
 def batch_row(batch: BatchView) -> dict[str, Any]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from node.words import plural_of
+from trimaran.node.words import plural_of
 
 
 def counted(number: int, noun: str) -> str:

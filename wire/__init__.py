@@ -1,1 +1,3 @@
-"""The Kafka protocol: declarations, codecs, errors; no I/O outside `wire.transport` and `wire.blocking`."""
+"""The Kafka protocol: declarations, codecs, errors; no I/O outside `trimaran.wire.transport` and
+`trimaran.wire.blocking`.
+"""

@@ -12,10 +12,10 @@ from collections.abc import Callable, Mapping
 from functools import cache
 from typing import Any
 
-from wire.codec.plan import Shape, shape_of
-from wire.declarations import Field, Struct
-from wire.primitives import uuid_to_text
-from wire.records.sensitive import is_sensitive
+from trimaran.wire.codec.plan import Shape, shape_of
+from trimaran.wire.declarations import Field, Struct
+from trimaran.wire.primitives import uuid_to_text
+from trimaran.wire.records.sensitive import is_sensitive
 
 HIDDEN = "(hidden)"
 

@@ -1,6 +1,6 @@
 """The client with plain blocking sockets, for command lines, Spark executors and scripts: no trio, quick to import.
 
-One request at a time; not for use by several threads. The shell of `wire.client.calls`. Left out: pipelining.
+One request at a time; not for use by several threads. The shell of `trimaran.wire.client.calls`. Left out: pipelining.
 """
 
 from __future__ import annotations
@@ -14,28 +14,28 @@ from contextlib import AbstractContextManager, nullcontext
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
-from wire.client.backoff import ExponentialBackoff
-from wire.client.bootstrap import Address, Bootstrap, parse_bootstrap
-from wire.client.calls import RETRIED, Ask, Pause, Steps, refresh, routed_call
-from wire.client.conversation import ANSWER_BYTES_MAX, Conversation
-from wire.client.destinations import AnyNode, Destination, Node
-from wire.client.errors import (
+from trimaran.wire.client.backoff import ExponentialBackoff
+from trimaran.wire.client.bootstrap import Address, Bootstrap, parse_bootstrap
+from trimaran.wire.client.calls import RETRIED, Ask, Pause, Steps, refresh, routed_call
+from trimaran.wire.client.conversation import ANSWER_BYTES_MAX, Conversation
+from trimaran.wire.client.destinations import AnyNode, Destination, Node
+from trimaran.wire.client.errors import (
     AuthenticationRefused,
     ConnectionLost,
     ConnectRefused,
     RequestTimedOut,
 )
-from wire.client.routing import Routing
-from wire.client.versions import Negotiated
-from wire.errors import RemoteProtocolError
-from wire.framing import FrameBuffer
-from wire.outgoing import Outgoing
-from wire.schema import Message
+from trimaran.wire.client.routing import Routing
+from trimaran.wire.client.versions import Negotiated
+from trimaran.wire.errors import RemoteProtocolError
+from trimaran.wire.framing import FrameBuffer
+from trimaran.wire.outgoing import Outgoing
+from trimaran.wire.schema import Message
 
 if TYPE_CHECKING:
     import ssl
 
-    from wire.security.listener import ClientSecurity
+    from trimaran.wire.security.listener import ClientSecurity
 
 TIMEOUT_SECONDS = 30.0
 CONNECT_SECONDS = 5.0
@@ -126,7 +126,7 @@ class BlockingConnection:
     def _log_in(self, deadline: float) -> None:
         if self._security is None or self._security.sasl is None:
             return
-        from wire.security.listener import login
+        from trimaran.wire.security.listener import login
 
         self._security.sasl.prepare()
         steps = login(self._security.sasl)

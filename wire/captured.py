@@ -12,15 +12,15 @@ import json
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from wire.errors import RemoteProtocolError
-from wire.messages.header import (
+from trimaran.wire.errors import RemoteProtocolError
+from trimaran.wire.messages.header import (
     decode_request_header,
     decode_response_header,
     encode_request,
     encode_response,
 )
-from wire.messages.registry import REQUESTS, RESPONSES, ApiKey
-from wire.schema import Message
+from trimaran.wire.messages.registry import REQUESTS, RESPONSES, ApiKey
+from trimaran.wire.schema import Message
 
 Direction = Literal["request", "response"]
 _DIRECTIONS: tuple[Direction, ...] = ("request", "response")

@@ -2,8 +2,8 @@
 
 The words are those of Kafka's message JSON (versions, nullable, tag, ignorable). Classes are slotted and keyword-only
 like dataclasses, but made without `dataclass()`: hundreds of declarations must not cost a process start-up time and
-memory for methods nobody calls. Left out: messages that encode and decode themselves (`wire.schema`), which are built
-on the codec; the codec reads only what is here.
+memory for methods nobody calls. Left out: messages that encode and decode themselves (`trimaran.wire.schema`), which
+are built on the codec; the codec reads only what is here.
 """
 
 from collections.abc import Callable, Iterable
@@ -17,8 +17,8 @@ from typing import (
     dataclass_transform,
 )
 
-from wire.outgoing import Records
-from wire.primitives import NIL_UUID
+from trimaran.wire.outgoing import Records
+from trimaran.wire.primitives import NIL_UUID
 
 VERSION_END = 0x7FFF
 

@@ -10,7 +10,7 @@ who lets go in time costs nothing, who holds a view pins its buffer (at most twi
 
 from __future__ import annotations
 
-from wire.errors import RemoteProtocolError
+from trimaran.wire.errors import RemoteProtocolError
 
 SIZE_BYTES = 4
 

@@ -7,7 +7,7 @@ Readers take any bytes-like object that indexes to ints and answer `(value, next
 import base64
 import binascii
 
-from wire.errors import RemoteProtocolError
+from trimaran.wire.errors import RemoteProtocolError
 
 NIL_UUID = bytes(16)
 

@@ -1,10 +1,10 @@
-"""How many bytes one response may have. The transport counts while it is made (`wire.transport.room`); encoders raise
-at the second number, whatever a handler did.
+"""How many bytes one response may have. The transport counts while it is made (`trimaran.wire.transport.room`);
+encoders raise at the second number, whatever a handler did.
 """
 
 from __future__ import annotations
 
-from wire.errors import ErrorCode, KafkaError
+from trimaran.wire.errors import ErrorCode, KafkaError
 
 # What a node tells of its own state in one response. Below the frame that clients take (librdkafka: 100 MB), a quarter
 # of what all responses may hold, and above what a large cluster is asked for: all topics with 200,000 partitions take

@@ -5,9 +5,9 @@
         replica_id: int32 = field("0-14", default=-1)
         topics: list[FetchTopic]
 
-Annotations name wire types (`wire.declarations`); type checkers see `int`, `str`, … and check constructors. A field
-that some version lacks states its default. Encoders and decoders are generated on first use (`wire.codec`). Left out:
-Kafka's `mapKey` and `entityType`, which do not travel.
+Annotations name wire types (`trimaran.wire.declarations`); type checkers see `int`, `str`, … and check constructors. A
+field that some version lacks states its default. Encoders and decoders are generated on first use
+(`trimaran.wire.codec`). Left out: Kafka's `mapKey` and `entityType`, which do not travel.
 """
 
 import struct
@@ -15,9 +15,9 @@ from collections.abc import Callable, Iterable
 from functools import cache
 from typing import Any, ClassVar, NamedTuple, Self, TypeVar
 
-from wire.declarations import DeclaredMessage, Reader, Struct, Versions, Writer
-from wire.errors import LocalProtocolError, RemoteProtocolError
-from wire.outgoing import Outgoing
+from trimaran.wire.declarations import DeclaredMessage, Reader, Struct, Versions, Writer
+from trimaran.wire.errors import LocalProtocolError, RemoteProtocolError
+from trimaran.wire.outgoing import Outgoing
 
 
 class DecodeBudget(NamedTuple):
@@ -138,7 +138,7 @@ class Message(DeclaredMessage):
         """
         if version not in cls.VERSIONS:
             raise _has_no(cls, version)
-        from wire.codec.build import build_bulk_reader
+        from trimaran.wire.codec.build import build_bulk_reader
 
         read = build_bulk_reader(cls, version)
         _, elements_max, tags_max = DECODE_BUDGET
@@ -182,7 +182,7 @@ class Message(DeclaredMessage):
     def _make_writer(cls, version: int) -> Writer:
         if version not in cls.VERSIONS:
             raise LocalProtocolError(f"{cls.__name__} has no version {version}")
-        from wire.codec.build import build_writer
+        from trimaran.wire.codec.build import build_writer
 
         writer = cls.writers[version] = build_writer(cls, version)
         return writer
@@ -191,7 +191,7 @@ class Message(DeclaredMessage):
     def _make_reader(cls, version: int) -> Reader:
         if version not in cls.VERSIONS:
             raise _has_no(cls, version)
-        from wire.codec.build import build_reader
+        from trimaran.wire.codec.build import build_reader
 
         reader = cls.readers[version] = build_reader(cls, version)
         return reader
@@ -209,7 +209,7 @@ def encode_element(struct_: Struct, of: type[Message], version: int) -> bytes:
 
 @cache
 def _element_writer(struct_: type[Struct], of: type[Message], version: int) -> Writer:
-    from wire.codec.build import build_element_writer
+    from trimaran.wire.codec.build import build_element_writer
 
     return build_element_writer(struct_, of, version)
 
@@ -238,7 +238,9 @@ def message(
 
 
 def response(*, key: int, versions: str, flexible: str = "none") -> Callable[[type[M]], type[M]]:
-    """The same for a response, whose encoder refuses to write more than a response may have (`wire.response_size`)."""
+    """The same for a response, whose encoder refuses to write more than a response may have
+    (`trimaran.wire.response_size`).
+    """
     declare = message(key=key, versions=versions, flexible=flexible)
 
     def declare_response(cls: type[M]) -> type[M]:

@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from quorum.metadata.delta import MetadataDelta
-from quorum.metadata.image import MetadataImage
-from zkcompat.sections.registry import EVERYTHING
-from zkcompat.sections.section import Section
+from trimaran.quorum.metadata.delta import MetadataDelta
+from trimaran.quorum.metadata.image import MetadataImage
+from trimaran.zkcompat.sections.registry import EVERYTHING
+from trimaran.zkcompat.sections.section import Section
 
 # Names kept before a comparison of everything becomes the cheaper thing: at 10,000 a plan takes about 0.1 s.
 TOUCHED_MAX = 10_000

@@ -12,25 +12,25 @@ from typing import TypeVar
 
 import trio
 
-from quorum.metadata.image import MetadataImage
-from zkcompat.commands import QUORUM_SECONDS, with_keeper
-from zkcompat.mirroring.feed import ImageFeed
-from zkcompat.mirroring.observer import (
+from trimaran.quorum.metadata.image import MetadataImage
+from trimaran.zkcompat.commands import QUORUM_SECONDS, with_keeper
+from trimaran.zkcompat.mirroring.feed import ImageFeed
+from trimaran.zkcompat.mirroring.observer import (
     QuorumUnreachableError,
     find_cluster_id,
     open_observer,
     parse_controllers,
 )
-from zkcompat.mirroring.quarantine import Quarantine
-from zkcompat.mirroring.resync import request_resync
-from zkcompat.mirroring.slices import Slice, visit_tree
-from zkcompat.operations import Operation
-from zkcompat.repair import repair
-from zkcompat.sections.registry import Sections, sections_of
-from zkcompat.settings import Properties, mirror_config, quorum_security
-from zkcompat.verify import Verification, VerifyReport
-from zkcompat.znodes.controller import Controller
-from zkcompat.zookeeper.keeper import Keeper
+from trimaran.zkcompat.mirroring.quarantine import Quarantine
+from trimaran.zkcompat.mirroring.resync import request_resync
+from trimaran.zkcompat.mirroring.slices import Slice, visit_tree
+from trimaran.zkcompat.operations import Operation
+from trimaran.zkcompat.repair import repair
+from trimaran.zkcompat.sections.registry import Sections, sections_of
+from trimaran.zkcompat.settings import Properties, mirror_config, quorum_security
+from trimaran.zkcompat.verify import Verification, VerifyReport
+from trimaran.zkcompat.znodes.controller import Controller
+from trimaran.zkcompat.zookeeper.keeper import Keeper
 
 T = TypeVar("T")
 VERIFY_SECONDS = 10.0

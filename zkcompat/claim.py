@@ -12,11 +12,11 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from zkcompat.operations import Kind, Operation
-from zkcompat.tree import FoundZnode
-from zkcompat.znodes.controller import Controller, ControllerEpoch
-from zkcompat.znodes.fields import decode_or_none
-from zkcompat.znodes.migration import Migration
+from trimaran.zkcompat.operations import Kind, Operation
+from trimaran.zkcompat.tree import FoundZnode
+from trimaran.zkcompat.znodes.controller import Controller, ControllerEpoch
+from trimaran.zkcompat.znodes.fields import decode_or_none
+from trimaran.zkcompat.znodes.migration import Migration
 
 StepKind = Literal["create", "set", "delete", "check"]
 

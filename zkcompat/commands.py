@@ -20,44 +20,44 @@ from typing import TypeVar
 
 import trio
 
-from node.runtime.clock import now_ms
-from wire.client.bootstrap import Address
-from wire.security.listener import ClientSecurity
-from zkcompat import events
-from zkcompat.legacy.admin import LegacyAdmin
-from zkcompat.legacy.controller import ActiveController
-from zkcompat.legacy.settings import obeyed_kinds
-from zkcompat.mirroring.connecting import TLS_REMEDY
-from zkcompat.mirroring.mirror import Mirror
-from zkcompat.mirroring.observer import (
+from trimaran.node.runtime.clock import now_ms
+from trimaran.wire.client.bootstrap import Address
+from trimaran.wire.security.listener import ClientSecurity
+from trimaran.zkcompat import events
+from trimaran.zkcompat.legacy.admin import LegacyAdmin
+from trimaran.zkcompat.legacy.controller import ActiveController
+from trimaran.zkcompat.legacy.settings import obeyed_kinds
+from trimaran.zkcompat.mirroring.connecting import TLS_REMEDY
+from trimaran.zkcompat.mirroring.mirror import Mirror
+from trimaran.zkcompat.mirroring.observer import (
     QuorumUnreachableError,
     find_cluster_id,
     open_observer,
     parse_controllers,
 )
-from zkcompat.mirroring.tenure import WrongClusterError
-from zkcompat.settings import (
+from trimaran.zkcompat.mirroring.tenure import WrongClusterError
+from trimaran.zkcompat.settings import (
     NONE,
     Properties,
     keeper_config,
     mirror_config,
     quorum_security,
 )
-from zkcompat.tree import FoundZnode
-from zkcompat.znodes.broker_info import BROKER_IDS
-from zkcompat.znodes.cluster_id import ClusterId
-from zkcompat.znodes.controller import Controller, ControllerEpoch
-from zkcompat.znodes.fields import decode_or_none
-from zkcompat.znodes.migration import Migration
-from zkcompat.znodes.mirror_report import REPORT_PARENTS, MirrorReport
-from zkcompat.znodes.topic_assignment import BROKER_TOPICS
-from zkcompat.zookeeper.errors import (
+from trimaran.zkcompat.tree import FoundZnode
+from trimaran.zkcompat.znodes.broker_info import BROKER_IDS
+from trimaran.zkcompat.znodes.cluster_id import ClusterId
+from trimaran.zkcompat.znodes.controller import Controller, ControllerEpoch
+from trimaran.zkcompat.znodes.fields import decode_or_none
+from trimaran.zkcompat.znodes.migration import Migration
+from trimaran.zkcompat.znodes.mirror_report import REPORT_PARENTS, MirrorReport
+from trimaran.zkcompat.znodes.topic_assignment import BROKER_TOPICS
+from trimaran.zkcompat.zookeeper.errors import (
     PathRefusedError,
     UncertainOutcomeError,
     ZooKeeperTooOldError,
 )
-from zkcompat.zookeeper.keeper import Keeper, open_keeper
-from zkcompat.zookeeper.session_file import SESSION_FILE
+from trimaran.zkcompat.zookeeper.keeper import Keeper, open_keeper
+from trimaran.zkcompat.zookeeper.session_file import SESSION_FILE
 
 __all__ = [
     "MirrorLockedError",

@@ -15,17 +15,17 @@ from dataclasses import dataclass, field
 
 import trio
 
-from wire.errors import ErrorCode, KafkaError
-from zkcompat import events
-from zkcompat.claim import Step
-from zkcompat.zookeeper.errors import (
+from trimaran.wire.errors import ErrorCode, KafkaError
+from trimaran.zkcompat import events
+from trimaran.zkcompat.claim import Step
+from trimaran.zkcompat.zookeeper.errors import (
     PathRefusedError,
     TransactionRefusedError,
     UncertainOutcomeError,
     UnsuitableZooKeeperError,
 )
-from zkcompat.zookeeper.keeper import Keeper, open_keeper
-from zkcompat.zookeeper.session import KeeperConfig
+from trimaran.zkcompat.zookeeper.keeper import Keeper, open_keeper
+from trimaran.zkcompat.zookeeper.session import KeeperConfig
 
 log = logging.getLogger(__name__)
 

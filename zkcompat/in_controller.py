@@ -15,31 +15,31 @@ from typing import Any
 
 import trio
 
-from node.runtime.errors import NotLeaderError
-from quorum.controller.controller import Controller as QuorumController
-from quorum.controller.scram import store_scram_credential
-from quorum.metadata.loader import MetadataLoader
-from quorum.replica.node import QuorumNode
-from wire.errors import KafkaError
-from wire.messages.alter_user_scram_credentials import (
+from trimaran.node.runtime.errors import NotLeaderError
+from trimaran.quorum.controller.controller import Controller as QuorumController
+from trimaran.quorum.controller.scram import store_scram_credential
+from trimaran.quorum.metadata.loader import MetadataLoader
+from trimaran.quorum.replica.node import QuorumNode
+from trimaran.wire.errors import KafkaError
+from trimaran.wire.messages.alter_user_scram_credentials import (
     AlterUserScramCredentialsResponse,
     AlterUserScramCredentialsResult,
 )
-from wire.records.security import UserScramCredentialRecord
-from wire.schema import Message
-from wire.transport.calls import finished
-from zkcompat import events
-from zkcompat.legacy.admin import LegacyAdmin
-from zkcompat.legacy.controller import CALL_SECONDS, ActiveController
-from zkcompat.legacy.orders import UndecidedError
-from zkcompat.legacy.settings import obeyed_kinds
-from zkcompat.mirroring.feed import ImageFeed
-from zkcompat.mirroring.mirror import Mirror
-from zkcompat.mirroring.observer import leader_address, tell_caught_up, tell_leaders
-from zkcompat.settings import Properties, keeper_config, mirror_config
-from zkcompat.zookeeper.errors import UnsuitableZooKeeperError
-from zkcompat.zookeeper.keeper import open_keeper
-from zkcompat.zookeeper.session_file import SESSION_FILE
+from trimaran.wire.records.security import UserScramCredentialRecord
+from trimaran.wire.schema import Message
+from trimaran.wire.transport.calls import finished
+from trimaran.zkcompat import events
+from trimaran.zkcompat.legacy.admin import LegacyAdmin
+from trimaran.zkcompat.legacy.controller import CALL_SECONDS, ActiveController
+from trimaran.zkcompat.legacy.orders import UndecidedError
+from trimaran.zkcompat.legacy.settings import obeyed_kinds
+from trimaran.zkcompat.mirroring.feed import ImageFeed
+from trimaran.zkcompat.mirroring.mirror import Mirror
+from trimaran.zkcompat.mirroring.observer import leader_address, tell_caught_up, tell_leaders
+from trimaran.zkcompat.settings import Properties, keeper_config, mirror_config
+from trimaran.zkcompat.zookeeper.errors import UnsuitableZooKeeperError
+from trimaran.zkcompat.zookeeper.keeper import open_keeper
+from trimaran.zkcompat.zookeeper.session_file import SESSION_FILE
 
 log = logging.getLogger(__name__)
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import Enum
 
-from zkcompat.tree import Znode
+from trimaran.zkcompat.tree import Znode
 
 # ZooKeeper refuses packets over jute.maxbuffer, 1 MiB less one byte; a third is left for what it adds when it logs.
 BATCH_BYTES_MAX = 700_000

@@ -7,11 +7,11 @@ in ZooKeeper mode; a replaced topic is deleted before the new one is made.
 
 from __future__ import annotations
 
-from quorum.metadata.delta import MetadataDelta
-from quorum.metadata.image import MetadataImage
-from zkcompat.changes import Changes
-from zkcompat.operations import Operation
-from zkcompat.sections.registry import WITHOUT_SECRETS, Sections
+from trimaran.quorum.metadata.delta import MetadataDelta
+from trimaran.quorum.metadata.image import MetadataImage
+from trimaran.zkcompat.changes import Changes
+from trimaran.zkcompat.operations import Operation
+from trimaran.zkcompat.sections.registry import WITHOUT_SECRETS, Sections
 
 
 def plan(

@@ -5,9 +5,9 @@ Source: what Kafka's ZooKeeper mode kept (`ZkData.scala`), filled from a KRaft i
 
 from __future__ import annotations
 
-from quorum.metadata.image import MetadataImage
-from zkcompat.sections.registry import Sections, sections_of
-from zkcompat.tree import Znode
+from trimaran.quorum.metadata.image import MetadataImage
+from trimaran.zkcompat.sections.registry import Sections, sections_of
+from trimaran.zkcompat.tree import Znode
 
 
 def render(

@@ -9,11 +9,11 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from typing import Literal, NamedTuple
 
-from quorum.metadata.image import MetadataImage
-from zkcompat.operations import Operation, create, delete, set_data
-from zkcompat.sections.registry import SectionIndex, Sections, sections_of
-from zkcompat.sections.section import Section
-from zkcompat.tree import FoundTree, FoundZnode, Znode
+from trimaran.quorum.metadata.image import MetadataImage
+from trimaran.zkcompat.operations import Operation, create, delete, set_data
+from trimaran.zkcompat.sections.registry import SectionIndex, Sections, sections_of
+from trimaran.zkcompat.sections.section import Section
+from trimaran.zkcompat.tree import FoundTree, FoundZnode, Znode
 
 Kind = Literal["missing", "extra", "different", "owner", "unreadable"]
 Spared = Callable[[str], bool]

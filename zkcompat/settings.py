@@ -9,16 +9,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from node.config.config_def import ConfigError
-from node.config.security import client_security
-from node.config.server_keys import SERVER_CONFIGS
-from wire.security.jaas import parse_jaas
-from wire.security.listener import ClientSecurity
-from wire.security.tls import TlsError, TlsSettings, client_context
-from zkcompat.mirroring.mirror import MirrorConfig
-from zkcompat.zookeeper.digest_md5 import DigestCredentials
-from zkcompat.zookeeper.kazoo_client import Security
-from zkcompat.zookeeper.session import KeeperConfig
+from trimaran.node.config.config_def import ConfigError
+from trimaran.node.config.security import client_security
+from trimaran.node.config.server_keys import SERVER_CONFIGS
+from trimaran.wire.security.jaas import parse_jaas
+from trimaran.wire.security.listener import ClientSecurity
+from trimaran.wire.security.tls import TlsError, TlsSettings, client_context
+from trimaran.zkcompat.mirroring.mirror import MirrorConfig
+from trimaran.zkcompat.zookeeper.digest_md5 import DigestCredentials
+from trimaran.zkcompat.zookeeper.kazoo_client import Security
+from trimaran.zkcompat.zookeeper.session import KeeperConfig
 
 Properties = Mapping[str, str]
 NONE: Properties = {}

@@ -11,24 +11,24 @@ from dataclasses import dataclass, field
 
 import trio
 
-from quorum.metadata.image import BROKER_RESOURCE, MetadataImage
-from wire.records.sensitive import is_sensitive
-from zkcompat.claim import Leader
-from zkcompat.mirroring.feed import ImageFeed
-from zkcompat.mirroring.quarantine import Quarantine
-from zkcompat.mirroring.slices import Slice, visit_tree
-from zkcompat.repair import differences
-from zkcompat.repair import entities as entities_of
-from zkcompat.sections.registry import Sections, sections_of
-from zkcompat.sections.users import CONFIG_USERS
-from zkcompat.tree import FoundTree, FoundZnode, Znode
-from zkcompat.znodes.controller import Controller, ControllerEpoch
-from zkcompat.znodes.entity_config import CONFIG_BROKERS, EntityConfig
-from zkcompat.znodes.fields import decode_or_none
-from zkcompat.znodes.migration import Migration
-from zkcompat.znodes.scram_credential import SCRAM_KEYS
-from zkcompat.zookeeper.keeper import Keeper
-from zkcompat.zookeeper.znode_acls import (
+from trimaran.quorum.metadata.image import BROKER_RESOURCE, MetadataImage
+from trimaran.wire.records.sensitive import is_sensitive
+from trimaran.zkcompat.claim import Leader
+from trimaran.zkcompat.mirroring.feed import ImageFeed
+from trimaran.zkcompat.mirroring.quarantine import Quarantine
+from trimaran.zkcompat.mirroring.slices import Slice, visit_tree
+from trimaran.zkcompat.repair import differences
+from trimaran.zkcompat.repair import entities as entities_of
+from trimaran.zkcompat.sections.registry import Sections, sections_of
+from trimaran.zkcompat.sections.users import CONFIG_USERS
+from trimaran.zkcompat.tree import FoundTree, FoundZnode, Znode
+from trimaran.zkcompat.znodes.controller import Controller, ControllerEpoch
+from trimaran.zkcompat.znodes.entity_config import CONFIG_BROKERS, EntityConfig
+from trimaran.zkcompat.znodes.fields import decode_or_none
+from trimaran.zkcompat.znodes.migration import Migration
+from trimaran.zkcompat.znodes.scram_credential import SCRAM_KEYS
+from trimaran.zkcompat.zookeeper.keeper import Keeper
+from trimaran.zkcompat.zookeeper.znode_acls import (
     is_open_to_others,
     is_sensitive_path,
     is_writable_by_others,

@@ -15,7 +15,7 @@ from bench.codec import java, kio_in_python
 from bench.codec.cases import Case, cases
 from bench.codec.peers import PEERS, best_us, open_codec
 from bench.sizes import sized
-from wire.codec import build
+from trimaran.wire.codec import build
 
 COLUMNS = ("ours", "kio 0.6", "kio 0.5", "kafka-python", "java")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from bench.sizes import sized
-from wire.messages.fetch import (
+from trimaran.wire.messages.fetch import (
     FetchableTopicResponse,
     FetchPartition,
     FetchRequest,
@@ -13,7 +13,7 @@ from wire.messages.fetch import (
     FetchTopic,
     PartitionData,
 )
-from wire.messages.metadata import (
+from trimaran.wire.messages.metadata import (
     MetadataRequest,
     MetadataRequestTopic,
     MetadataResponse,
@@ -21,7 +21,7 @@ from wire.messages.metadata import (
     MetadataResponsePartition,
     MetadataResponseTopic,
 )
-from wire.messages.produce import (
+from trimaran.wire.messages.produce import (
     PartitionProduceData,
     PartitionProduceResponse,
     ProduceRequest,
@@ -29,10 +29,10 @@ from wire.messages.produce import (
     TopicProduceData,
     TopicProduceResponse,
 )
-from wire.records.brokers import BrokerEndpoint, RegisterBrokerRecord
-from wire.records.configs import ConfigRecord
-from wire.records.topics import PartitionChangeRecord, PartitionRecord, TopicRecord
-from wire.schema import Message
+from trimaran.wire.records.brokers import BrokerEndpoint, RegisterBrokerRecord
+from trimaran.wire.records.configs import ConfigRecord
+from trimaran.wire.records.topics import PartitionChangeRecord, PartitionRecord, TopicRecord
+from trimaran.wire.schema import Message
 
 TOPICS = sized(1_000, 10)
 PARTITIONS = 10

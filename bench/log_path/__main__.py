@@ -29,9 +29,9 @@ from bench.log_path.compaction import write as write_for_compaction
 from bench.log_path.peers import Kafka, Line, Ours, Peer, Sink, removed
 from bench.results import Figure, print_markdown, print_table
 from bench.sizes import sized
-from log.batches.records import NewRecord, build_batch
-from log.codecs.compression import Compression
 from tests.interop import apache_kafka
+from trimaran.log.batches.records import NewRecord, build_batch
+from trimaran.log.codecs.compression import Compression
 
 VALUE_BYTES = {"100 B": 90, "1 KiB": 1010}
 RECORD_BYTES = {"100 B": 100, "1 KiB": 1024}

@@ -13,14 +13,14 @@ import sys
 import time
 from pathlib import Path
 
-from log.batches.batch import iter_batches
-from log.batches.records import NewRecord, build_batch
-from log.codecs.compression import Compression
-from log.compaction.cleaning import CleanerLimits
-from log.compaction.offset_map import COMPILED
-from log.compaction.planning import dirt_of, plan_round
-from log.config import LogConfig
-from log.partitions.partition_log import PartitionLog
+from trimaran.log.batches.batch import iter_batches
+from trimaran.log.batches.records import NewRecord, build_batch
+from trimaran.log.codecs.compression import Compression
+from trimaran.log.compaction.cleaning import CleanerLimits
+from trimaran.log.compaction.offset_map import COMPILED
+from trimaran.log.compaction.planning import dirt_of, plan_round
+from trimaran.log.config import LogConfig
+from trimaran.log.partitions.partition_log import PartitionLog
 
 CONFIG = LogConfig(segment_bytes=64 << 20, compacts=True, deletes=False)
 TIME_MS = 1_700_000_000_000

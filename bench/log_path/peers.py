@@ -13,10 +13,10 @@ import time
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
-from log.config import LogConfig
-from log.partitions.partition_log import PartitionLog
-from log.validation.validate import ProduceRules, validate_produced
 from tests.interop import apache_kafka
+from trimaran.log.config import LogConfig
+from trimaran.log.partitions.partition_log import PartitionLog
+from trimaran.log.validation.validate import ProduceRules, validate_produced
 
 PROGRAM = Path(__file__).with_name("LogPath.java")
 CONFIG = LogConfig(segment_bytes=1 << 30, message_timestamp_after_max_ms=1 << 60, retention_ms=-1)

@@ -8,13 +8,13 @@ from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
 
-from log.batches.batch import header_at
-from log.batches.records import NewRecord, build_batch
-from log.config import LogConfig
-from log.partitions.partition_log import PartitionLog
 from tests.spark.directories import leader_change, make_node, metadata_batch
-from wire.records.topics import PartitionChangeRecord, PartitionRecord, TopicRecord
-from wire.schema import Message
+from trimaran.log.batches.batch import header_at
+from trimaran.log.batches.records import NewRecord, build_batch
+from trimaran.log.config import LogConfig
+from trimaran.log.partitions.partition_log import PartitionLog
+from trimaran.wire.records.topics import PartitionChangeRecord, PartitionRecord, TopicRecord
+from trimaran.wire.schema import Message
 
 START_MS = 1_700_000_000_000
 SEGMENT_BYTES = 32 << 20

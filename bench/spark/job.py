@@ -53,7 +53,7 @@ def told(query: dict[str, Any], began: float, cpu: float, counted: int | None) -
 
 def plan(query: dict[str, Any]) -> None:
     """Without Spark: what the process that plans a read does."""
-    from spark.kafka_log.source import KafkaLogSource
+    from trimaran.spark.kafka_log.source import KafkaLogSource
 
     source = KafkaLogSource({**query["options"], "path": query["path"]})
     began, cpu = time.perf_counter(), time.process_time()
@@ -74,7 +74,7 @@ def main() -> None:
         plan(given["planned"])
         return
     began = time.perf_counter()
-    import spark as kafka_spark
+    import trimaran.spark as kafka_spark
 
     session = kafka_spark.session(given.get("cores", 2), app_name="bench", conf=given.get("conf"))
     for query in given["queries"]:

@@ -10,18 +10,18 @@ from collections.abc import Callable, Mapping
 
 import trio
 
-from broker import events
-from broker.channels.controller_channel import Controller
-from wire.client.backoff import ExponentialBackoff
-from wire.errors import ErrorCode, KafkaError
-from wire.messages.assign_replicas_to_dirs import (
+from trimaran.broker import events
+from trimaran.broker.channels.controller_channel import Controller
+from trimaran.wire.client.backoff import ExponentialBackoff
+from trimaran.wire.errors import ErrorCode, KafkaError
+from trimaran.wire.messages.assign_replicas_to_dirs import (
     AssignReplicasToDirsRequest,
     AssignReplicasToDirsRequestDirectoryData,
     AssignReplicasToDirsRequestPartitionData,
     AssignReplicasToDirsRequestTopicData,
     AssignReplicasToDirsResponse,
 )
-from wire.transport.events import AutoResetEvent
+from trimaran.wire.transport.events import AutoResetEvent
 
 log = logging.getLogger(__name__)
 

@@ -4,7 +4,7 @@ Source: `ReplicaAlterLogDirsThread` and `Partition.maybeReplaceCurrentWithFuture
 batch by batch into a `-future` directory as a follower would fetch it. When the copy is complete and durable, it takes
 the partition's name, durably, and only then the old directory's name goes (`-delete`). Whichever disk fails meanwhile,
 the other one has the partition's log; a crash in between leaves two of one name, of which the next start keeps one
-(`broker.storage.unfinished_moves`).
+(`trimaran.broker.storage.unfinished_moves`).
 """
 
 from __future__ import annotations
@@ -15,16 +15,16 @@ from dataclasses import dataclass
 
 import trio
 
-from broker import events
-from broker.partitions.partition import Partition
-from broker.partitions.registry import Partitions
-from broker.storage.directories import LogDirectories
-from log.directories.directory import LogDirectory
-from log.partitions.partition_log import PartitionLog
-from node.replication_throttle import ReplicationThrottle
-from node.runtime.threads import run_blocking
-from wire.errors import ErrorCode, KafkaError, RemoteProtocolError
-from wire.transport.events import AutoResetEvent, yield_to_loop
+from trimaran.broker import events
+from trimaran.broker.partitions.partition import Partition
+from trimaran.broker.partitions.registry import Partitions
+from trimaran.broker.storage.directories import LogDirectories
+from trimaran.log.directories.directory import LogDirectory
+from trimaran.log.partitions.partition_log import PartitionLog
+from trimaran.node.replication_throttle import ReplicationThrottle
+from trimaran.node.runtime.threads import run_blocking
+from trimaran.wire.errors import ErrorCode, KafkaError, RemoteProtocolError
+from trimaran.wire.transport.events import AutoResetEvent, yield_to_loop
 
 log = logging.getLogger(__name__)
 

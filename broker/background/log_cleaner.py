@@ -1,9 +1,9 @@
 """Compacts logs one after the other, the dirtiest first, in a thread.
 
 Source: `LogCleaner`, `LogCleanerManager` of Kafka. The loop chooses, plans and swaps segments; the thread reads and
-writes (`log.compaction.cleaning`). A log that cannot be compacted (damaged, or a batch that no map holds) is said once
-and left alone until it is opened anew. Left out: `log.cleaner.threads` above 1: they would share one interpreter lock,
-so a second one compacts nothing sooner and takes a second offset map.
+writes (`trimaran.log.compaction.cleaning`). A log that cannot be compacted (damaged, or a batch that no map holds) is
+said once and left alone until it is opened anew. Left out: `log.cleaner.threads` above 1: they would share one
+interpreter lock, so a second one compacts nothing sooner and takes a second offset map.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ from weakref import WeakSet
 
 import trio
 
-from broker import events
-from broker.partitions.partition import Partition
-from broker.storage.directories import LogDirectories
-from log.compaction.choosing import Dirt
-from log.compaction.cleaning import CleanerLimits, CleaningStopped, Uncleanable
-from log.compaction.planning import dirt_of, plan_round
-from log.partitions.partition_log import PartitionLog
-from node.runtime.threads import run_blocking
-from quorum.serving.node_configs import NodeConfigs
-from wire.errors import KafkaError
-from wire.transport.events import yield_to_loop
+from trimaran.broker import events
+from trimaran.broker.partitions.partition import Partition
+from trimaran.broker.storage.directories import LogDirectories
+from trimaran.log.compaction.choosing import Dirt
+from trimaran.log.compaction.cleaning import CleanerLimits, CleaningStopped, Uncleanable
+from trimaran.log.compaction.planning import dirt_of, plan_round
+from trimaran.log.partitions.partition_log import PartitionLog
+from trimaran.node.runtime.threads import run_blocking
+from trimaran.quorum.serving.node_configs import NodeConfigs
+from trimaran.wire.errors import KafkaError
+from trimaran.wire.transport.events import yield_to_loop
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")

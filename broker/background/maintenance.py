@@ -13,19 +13,19 @@ from weakref import WeakKeyDictionary
 
 import trio
 
-from broker import events
-from broker.background.log_cleaner import CleanerSettings, LogCleaner
-from broker.partitions.partition import Partition
-from broker.partitions.registry import Partitions
-from broker.partitions.replica import HEADERS_PER_TURN
-from broker.storage.directories import LogDirectories
-from log.config import LogConfig
-from log.directories.directory import LogDirectory
-from log.partitions.partition_log import PartitionLog
-from node.runtime.threads import run_blocking
-from node.runtime.turns import piece_by_piece, with_checkpoints
-from wire.errors import ErrorCode, KafkaError
-from wire.transport.events import yield_to_loop
+from trimaran.broker import events
+from trimaran.broker.background.log_cleaner import CleanerSettings, LogCleaner
+from trimaran.broker.partitions.partition import Partition
+from trimaran.broker.partitions.registry import Partitions
+from trimaran.broker.partitions.replica import HEADERS_PER_TURN
+from trimaran.broker.storage.directories import LogDirectories
+from trimaran.log.config import LogConfig
+from trimaran.log.directories.directory import LogDirectory
+from trimaran.log.partitions.partition_log import PartitionLog
+from trimaran.node.runtime.threads import run_blocking
+from trimaran.node.runtime.turns import piece_by_piece, with_checkpoints
+from trimaran.wire.errors import ErrorCode, KafkaError
+from trimaran.wire.transport.events import yield_to_loop
 
 log = logging.getLogger(__name__)
 

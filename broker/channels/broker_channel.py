@@ -15,13 +15,13 @@ from typing import Any
 
 import trio
 
-from broker.channels.broker_connector import BrokerConnector
-from wire.client.backoff import ExponentialBackoff
-from wire.client.errors import ConnectionLost, RequestTimedOut, VersionMismatch
-from wire.errors import LocalProtocolError, RemoteProtocolError
-from wire.schema import Message
-from wire.transport.events import AutoResetEvent
-from wire.transport.node_connection import NodeConnection
+from trimaran.broker.channels.broker_connector import BrokerConnector
+from trimaran.wire.client.backoff import ExponentialBackoff
+from trimaran.wire.client.errors import ConnectionLost, RequestTimedOut, VersionMismatch
+from trimaran.wire.errors import LocalProtocolError, RemoteProtocolError
+from trimaran.wire.schema import Message
+from trimaran.wire.transport.events import AutoResetEvent
+from trimaran.wire.transport.node_connection import NodeConnection
 
 _CONNECT_FAILURES = (ConnectionLost, RequestTimedOut, VersionMismatch, RemoteProtocolError)
 

@@ -9,10 +9,10 @@ from typing import Any
 
 import trio
 
-from broker.channels.broker_channel import BrokerChannel, ChannelLimits, NotSent
-from broker.channels.broker_connector import BrokerConnector
-from broker.channels.tasks import Tasks
-from wire.schema import Message
+from trimaran.broker.channels.broker_channel import BrokerChannel, ChannelLimits, NotSent
+from trimaran.broker.channels.broker_connector import BrokerConnector
+from trimaran.broker.channels.tasks import Tasks
+from trimaran.wire.schema import Message
 
 
 class BrokerChannels:

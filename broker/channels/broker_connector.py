@@ -1,8 +1,8 @@
 """A connection from this broker to another: where metadata says that it listens for brokers, secured as the
 configuration says.
 
-Followers fetch on one of their own (`broker.replication`), as a long poll holds up what comes behind it; everything
-else shares one (`broker.channels.broker_channels`).
+Followers fetch on one of their own (`trimaran.broker.replication`), as a long poll holds up what comes behind it;
+everything else shares one (`trimaran.broker.channels.broker_channels`).
 """
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 
-from wire.client.errors import ConnectionLost
-from wire.security.listener import PLAINTEXT, ClientSecurity
-from wire.transport.node_connection import NodeConnection, open_node_connection
+from trimaran.wire.client.errors import ConnectionLost
+from trimaran.wire.security.listener import PLAINTEXT, ClientSecurity
+from trimaran.wire.transport.node_connection import NodeConnection, open_node_connection
 
 Address = tuple[str, int]
 

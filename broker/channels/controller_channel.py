@@ -13,14 +13,19 @@ from typing import Protocol
 
 import trio
 
-from node.runtime.latest import Latest
-from quorum.raft.listener import LeaderAndEpoch
-from wire.client.backoff import ExponentialBackoff
-from wire.client.errors import ConnectionLost, ConnectRefused, RequestTimedOut, VersionMismatch
-from wire.errors import ErrorCode, KafkaError, LocalProtocolError
-from wire.schema import Message
-from wire.security.listener import PLAINTEXT, ClientSecurity
-from wire.transport.node_connection import NodeConnection, open_node_connection
+from trimaran.node.runtime.latest import Latest
+from trimaran.quorum.raft.listener import LeaderAndEpoch
+from trimaran.wire.client.backoff import ExponentialBackoff
+from trimaran.wire.client.errors import (
+    ConnectionLost,
+    ConnectRefused,
+    RequestTimedOut,
+    VersionMismatch,
+)
+from trimaran.wire.errors import ErrorCode, KafkaError, LocalProtocolError
+from trimaran.wire.schema import Message
+from trimaran.wire.security.listener import PLAINTEXT, ClientSecurity
+from trimaran.wire.transport.node_connection import NodeConnection, open_node_connection
 
 log = logging.getLogger(__name__)
 

@@ -11,19 +11,19 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TypeVar
 
-from broker.channels.controller_channel import ControllerChannel
-from wire.errors import ErrorCode, KafkaError, RemoteProtocolError
-from wire.messages.create_partitions import CreatePartitionsRequest
-from wire.messages.create_topics import CreateTopicsRequest
-from wire.messages.default_principal_data import DefaultPrincipalData
-from wire.messages.delete_topics import DeleteTopicsRequest
-from wire.messages.envelope import EnvelopeRequest, EnvelopeResponse
-from wire.messages.header import decode_response_header, encode_request
-from wire.outgoing import Outgoing
-from wire.schema import Message
-from wire.security.principal import Principal
-from wire.transport.calls import Call
-from wire.transport.heavy import HEAVY_BYTES, run_apart
+from trimaran.broker.channels.controller_channel import ControllerChannel
+from trimaran.wire.errors import ErrorCode, KafkaError, RemoteProtocolError
+from trimaran.wire.messages.create_partitions import CreatePartitionsRequest
+from trimaran.wire.messages.create_topics import CreateTopicsRequest
+from trimaran.wire.messages.default_principal_data import DefaultPrincipalData
+from trimaran.wire.messages.delete_topics import DeleteTopicsRequest
+from trimaran.wire.messages.envelope import EnvelopeRequest, EnvelopeResponse
+from trimaran.wire.messages.header import decode_response_header, encode_request
+from trimaran.wire.outgoing import Outgoing
+from trimaran.wire.schema import Message
+from trimaran.wire.security.principal import Principal
+from trimaran.wire.transport.calls import Call
+from trimaran.wire.transport.heavy import HEAVY_BYTES, run_apart
 
 PRINCIPAL_VERSION = 0
 

@@ -11,8 +11,8 @@ from typing import Any, Generic, TypeVar
 
 import trio
 
-from broker.channels.broker_channel import NotSent, OutcomeUnknown
-from broker.channels.tasks import Tasks
+from trimaran.broker.channels.broker_channel import NotSent, OutcomeUnknown
+from trimaran.broker.channels.tasks import Tasks
 
 T = TypeVar("T")
 R = TypeVar("R")

@@ -5,7 +5,7 @@ Source: `CoordinatorOperationExceptionHelper` of Kafka 4.3.
 
 from __future__ import annotations
 
-from wire.errors import ErrorCode
+from trimaran.wire.errors import ErrorCode
 
 E = ErrorCode
 

@@ -14,12 +14,18 @@ from itertools import groupby
 from operator import itemgetter
 from typing import Any, Generic, TypeVar, cast
 
-from broker.coordination.shard import CoordinatorShard, LoadedRow, Producer, RecordSerde, TakeRows
-from broker.coordination.transactions import PendingTransactions
-from log.batches.batch import ATTRIBUTES_COMPRESSION, BatchView, iter_batches
-from log.batches.columns import Columns, decode_columns
-from log.producers.marker import read_end_marker
-from node.runtime.long_lived import LongLived
+from trimaran.broker.coordination.shard import (
+    CoordinatorShard,
+    LoadedRow,
+    Producer,
+    RecordSerde,
+    TakeRows,
+)
+from trimaran.broker.coordination.transactions import PendingTransactions
+from trimaran.log.batches.batch import ATTRIBUTES_COMPRESSION, BatchView, iter_batches
+from trimaran.log.batches.columns import Columns, decode_columns
+from trimaran.log.producers.marker import read_end_marker
+from trimaran.node.runtime.long_lived import LongLived
 
 R = TypeVar("R")
 

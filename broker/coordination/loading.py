@@ -8,13 +8,13 @@ from typing import Any, TypeVar
 
 import trio
 
-from broker import events
-from broker.coordination.loader import CoordinatorLoader
-from broker.coordination.ports import CoordinatorLog
-from broker.coordination.shard import CoordinatorShard
-from broker.coordination.spec import CoordinatorSpec
-from log.segments.slices import LogSlice
-from node.runtime.threads import run_blocking
+from trimaran.broker import events
+from trimaran.broker.coordination.loader import CoordinatorLoader
+from trimaran.broker.coordination.ports import CoordinatorLog
+from trimaran.broker.coordination.shard import CoordinatorShard
+from trimaran.broker.coordination.spec import CoordinatorSpec
+from trimaran.log.segments.slices import LogSlice
+from trimaran.node.runtime.threads import run_blocking
 
 log = logging.getLogger(__name__)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from wire.java_hash import java_hash
+from trimaran.wire.java_hash import java_hash
 
 
 def partition_for(key: str, partition_count: int) -> int:

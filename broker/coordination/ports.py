@@ -1,6 +1,6 @@
 """What a coordinator needs of the partitions of its topic.
 
-`broker.partitions.leader.LeaderEpoch` is a `CoordinatorPartition`.
+`trimaran.broker.partitions.leader.LeaderEpoch` is a `CoordinatorPartition`.
 """
 
 from __future__ import annotations
@@ -9,10 +9,10 @@ from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from typing import Protocol
 
-from log.batches.batch import BatchView
-from log.producers.state import ProducerState
-from log.segments.slices import LogSlice
-from node.runtime.watermark import Watermark
+from trimaran.log.batches.batch import BatchView
+from trimaran.log.producers.state import ProducerState
+from trimaran.log.segments.slices import LogSlice
+from trimaran.node.runtime.watermark import Watermark
 
 
 class AppendInfo(Protocol):
@@ -26,7 +26,7 @@ class AppendInfo(Protocol):
 
 
 class CoordinatorLog(Protocol):
-    """The part of `log.partitions.partition_log.PartitionLog` that is used, on the loop.
+    """The part of `trimaran.log.partitions.partition_log.PartitionLog` that is used, on the loop.
 
     Slices may be read in a thread.
     """

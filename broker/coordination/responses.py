@@ -13,11 +13,11 @@ from typing import Generic, TypeVar
 
 import trio
 
-from node.runtime.errors import NotLeaderError
-from node.runtime.watermark import Watermark
-from wire.errors import ErrorCode, KafkaError
-from wire.schema import Message
-from wire.transport.calls import DeferredResponse
+from trimaran.node.runtime.errors import NotLeaderError
+from trimaran.node.runtime.watermark import Watermark
+from trimaran.wire.errors import ErrorCode, KafkaError
+from trimaran.wire.schema import Message
+from trimaran.wire.transport.calls import DeferredResponse
 
 T = TypeVar("T")
 R = TypeVar("R", bound=Message)

@@ -12,16 +12,16 @@ from typing import Any, Generic, TypeVar
 
 import trio
 
-from broker import events
-from broker.coordination.ports import AppendInfo, CoordinatorPartition
-from broker.coordination.shard import CoordinatorShard, Producer
-from broker.coordination.shard_epoch import ShardEpoch, ShardState
-from broker.coordination.spec import CoordinatorSpec
-from log.producers.marker import EndMarker
-from node.runtime.latest import Latest
-from wire.client.backoff import ExponentialBackoff
-from wire.errors import ErrorCode, KafkaError
-from wire.transport.events import AutoResetEvent
+from trimaran.broker import events
+from trimaran.broker.coordination.ports import AppendInfo, CoordinatorPartition
+from trimaran.broker.coordination.shard import CoordinatorShard, Producer
+from trimaran.broker.coordination.shard_epoch import ShardEpoch, ShardState
+from trimaran.broker.coordination.spec import CoordinatorSpec
+from trimaran.log.producers.marker import EndMarker
+from trimaran.node.runtime.latest import Latest
+from trimaran.wire.client.backoff import ExponentialBackoff
+from trimaran.wire.errors import ErrorCode, KafkaError
+from trimaran.wire.transport.events import AutoResetEvent
 
 S = TypeVar("S", bound=CoordinatorShard[Any])
 R = TypeVar("R")

@@ -13,9 +13,9 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
-from broker.coordination.timers import Instant
-from log.batches.records import NewRecord
-from wire.errors import ErrorCode
+from trimaran.broker.coordination.timers import Instant
+from trimaran.log.batches.records import NewRecord
+from trimaran.wire.errors import ErrorCode
 
 R = TypeVar("R")
 R_co = TypeVar("R_co", covariant=True)

@@ -19,27 +19,27 @@ from typing import Any, Generic, TypeVar
 
 import trio
 
-from broker import events
-from broker.coordination.loading import load_shard
-from broker.coordination.ports import AppendInfo, CoordinatorPartition
-from broker.coordination.responses import CommittedResponse
-from broker.coordination.shard import CoordinatorShard, Producer, Write
-from broker.coordination.spec import CoordinatorSpec
-from broker.coordination.timers import Instant
-from broker.coordination.uncommitted import UncommittedWrites
-from broker.coordination.writing import PartitionWriter
-from broker.partitions.end_markers import append_end_marker
-from log.producers.marker import EndMarker
-from log.producers.state import ProducerState
-from node.runtime.clock import now_ms
-from node.runtime.deferred import Result
-from node.runtime.epoch import open_epoch
-from node.runtime.errors import NotLeaderError
-from node.runtime.latest import Latest
-from node.runtime.threads import run_blocking
-from wire.errors import ErrorCode, KafkaError
-from wire.transport.events import AutoResetEvent, yield_to_loop
-from wire.transport.slice_end import slice_end
+from trimaran.broker import events
+from trimaran.broker.coordination.loading import load_shard
+from trimaran.broker.coordination.ports import AppendInfo, CoordinatorPartition
+from trimaran.broker.coordination.responses import CommittedResponse
+from trimaran.broker.coordination.shard import CoordinatorShard, Producer, Write
+from trimaran.broker.coordination.spec import CoordinatorSpec
+from trimaran.broker.coordination.timers import Instant
+from trimaran.broker.coordination.uncommitted import UncommittedWrites
+from trimaran.broker.coordination.writing import PartitionWriter
+from trimaran.broker.partitions.end_markers import append_end_marker
+from trimaran.log.producers.marker import EndMarker
+from trimaran.log.producers.state import ProducerState
+from trimaran.node.runtime.clock import now_ms
+from trimaran.node.runtime.deferred import Result
+from trimaran.node.runtime.epoch import open_epoch
+from trimaran.node.runtime.errors import NotLeaderError
+from trimaran.node.runtime.latest import Latest
+from trimaran.node.runtime.threads import run_blocking
+from trimaran.wire.errors import ErrorCode, KafkaError
+from trimaran.wire.transport.events import AutoResetEvent, yield_to_loop
+from trimaran.wire.transport.slice_end import slice_end
 
 log = logging.getLogger(__name__)
 

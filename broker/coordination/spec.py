@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
-from broker.coordination.shard import CoordinatorShard, RecordSerde, TakeRows
+from trimaran.broker.coordination.shard import CoordinatorShard, RecordSerde, TakeRows
 
 S = TypeVar("S", bound=CoordinatorShard[Any])
 R = TypeVar("R")

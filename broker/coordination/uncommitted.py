@@ -6,7 +6,7 @@ from collections import deque
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
-from broker.coordination.shard import Write
+from trimaran.broker.coordination.shard import Write
 
 W = TypeVar("W", bound=Write[Any])
 

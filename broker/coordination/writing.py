@@ -8,14 +8,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Generic, TypeVar
 
-from broker.coordination.errors import response_code
-from broker.coordination.ports import CoordinatorPartition
-from broker.coordination.shard import Producer
-from broker.coordination.spec import CoordinatorSpec
-from log.batches.batch import BatchView
-from log.batches.records import build_batch
-from node.runtime.clock import now_ms
-from wire.errors import ErrorCode, KafkaError
+from trimaran.broker.coordination.errors import response_code
+from trimaran.broker.coordination.ports import CoordinatorPartition
+from trimaran.broker.coordination.shard import Producer
+from trimaran.broker.coordination.spec import CoordinatorSpec
+from trimaran.log.batches.batch import BatchView
+from trimaran.log.batches.records import build_batch
+from trimaran.node.runtime.clock import now_ms
+from trimaran.wire.errors import ErrorCode, KafkaError
 
 R = TypeVar("R")
 

@@ -2,19 +2,20 @@
 
 Mostly nothing, which is found at once. Under a transaction that is open for long, a hundred thousand others may have
 been aborted; then they are listed in steps when the fetch is answered. The list is bounded by the records, as each
-transaction has a batch and a marker, and by the producers of the partition (`log.producers.state.PRODUCERS_MAX`).
+transaction has a batch and a marker, and by the producers of the partition
+(`trimaran.log.producers.state.PRODUCERS_MAX`).
 """
 
 from __future__ import annotations
 
-from log.partitions.partition_log import PartitionLog
-from log.segments.slices import LogSlice
-from log.steps import Steps, TakesLong, at_once
-from node.runtime.steps import pieces
-from wire.messages.fetch import AbortedTransaction
+from trimaran.log.partitions.partition_log import PartitionLog
+from trimaran.log.segments.slices import LogSlice
+from trimaran.log.steps import Steps, TakesLong, at_once
+from trimaran.node.runtime.steps import pieces
+from trimaran.wire.messages.fetch import AbortedTransaction
 
-# The work on a partition's aborted transactions that a poll does at once (see `log.steps`). The response does more, in
-# steps.
+# The work on a partition's aborted transactions that a poll does at once (see `trimaran.log.steps`). The response does
+# more, in steps.
 UNITS_AT_ONCE = 60
 # To name an aborted transaction in the answer takes a microsecond.
 LISTED_PER_STEP, LISTED_PER_UNIT = 1_000, 5

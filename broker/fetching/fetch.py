@@ -2,7 +2,7 @@
 
 Source: `ReplicaManager.fetchMessages` and `DelayedFetch` of Kafka, KIP-74 (byte limits), KIP-227 (what an incremental
 answer leaves out), KIP-392 (consumers read from followers). Does no I/O: who defers its response
-(`broker.handlers.fetch`) is told by `wake`. Only partitions that may have something new are looked at: an idle
+(`trimaran.broker.handlers.fetch`) is told by `wake`. Only partitions that may have something new are looked at: an idle
 partition of a session costs nothing. Left out: tiered storage.
 """
 
@@ -14,30 +14,30 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import TypeAlias
 
-from broker.fetching.aborted import aborted, aborted_at_once
-from broker.fetching.found import Found, Unlisted, is_news
-from broker.fetching.replica_selection import FROM_LEADER
-from broker.fetching.slots import Slot
-from broker.partitions.follower_reads import FollowerReads
-from broker.partitions.isr import FetchClock
-from broker.partitions.leader import LeaderEpoch
-from broker.partitions.partition import Partition
-from broker.partitions.registry import Partitions
-from broker.partitions.traffic import TopicTraffic
-from log.old_formats.down_conversion import OVERFLOW
-from log.steps import Steps
-from node.replication_throttle import ReplicationThrottle
-from node.runtime.long_lived import LongLived
-from wire.errors import ErrorCode, KafkaError
-from wire.messages.fetch import (
+from trimaran.broker.fetching.aborted import aborted, aborted_at_once
+from trimaran.broker.fetching.found import Found, Unlisted, is_news
+from trimaran.broker.fetching.replica_selection import FROM_LEADER
+from trimaran.broker.fetching.slots import Slot
+from trimaran.broker.partitions.follower_reads import FollowerReads
+from trimaran.broker.partitions.isr import FetchClock
+from trimaran.broker.partitions.leader import LeaderEpoch
+from trimaran.broker.partitions.partition import Partition
+from trimaran.broker.partitions.registry import Partitions
+from trimaran.broker.partitions.traffic import TopicTraffic
+from trimaran.log.old_formats.down_conversion import OVERFLOW
+from trimaran.log.steps import Steps
+from trimaran.node.replication_throttle import ReplicationThrottle
+from trimaran.node.runtime.long_lived import LongLived
+from trimaran.wire.errors import ErrorCode, KafkaError
+from trimaran.wire.messages.fetch import (
     EpochEndOffset,
     FetchableTopicResponse,
     LeaderIdAndEpoch,
     PartitionData,
     SnapshotId,
 )
-from wire.transport.events import yield_to_loop
-from wire.transport.heavy import FROZEN_ELEMENTS_MIN
+from trimaran.wire.transport.events import yield_to_loop
+from trimaran.wire.transport.heavy import FROZEN_ELEMENTS_MIN
 
 # Looked at between two checkpoints: 5 ms of work.
 SLOTS_PER_TURN = 200

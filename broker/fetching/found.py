@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from broker.fetching.slots import Slot
-from broker.partitions.leader import LeaderEpoch
-from log.partitions.partition_log import PartitionLog
-from wire.messages.fetch import PartitionData
+from trimaran.broker.fetching.slots import Slot
+from trimaran.broker.partitions.leader import LeaderEpoch
+from trimaran.log.partitions.partition_log import PartitionLog
+from trimaran.wire.messages.fetch import PartitionData
 
 
 class Unlisted(NamedTuple):

@@ -6,12 +6,12 @@ A message costs up to 10 µs, so a megabyte of small ones would hold the loop fo
 
 from __future__ import annotations
 
-from log.old_formats.down_conversion import down_convert
-from log.old_formats.message_sets import V0, V1
-from log.segments.slices import LogSlice
-from node.runtime.threads import HEAVY_SECONDS, run_computing
-from wire.errors import ErrorCode, KafkaError
-from wire.messages.fetch import FetchRequest, FetchResponse, PartitionData
+from trimaran.log.old_formats.down_conversion import down_convert
+from trimaran.log.old_formats.message_sets import V0, V1
+from trimaran.log.segments.slices import LogSlice
+from trimaran.node.runtime.threads import HEAVY_SECONDS, run_computing
+from trimaran.wire.errors import ErrorCode, KafkaError
+from trimaran.wire.messages.fetch import FetchRequest, FetchResponse, PartitionData
 
 FIRST_FETCH_VERSION_OF_BATCHES = 4
 FETCH_VERSION_OF_V1 = 2

@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple, TypeAlias
 
-from broker.metadata.endpoints import endpoint_of
-from broker.partitions.isr import ReplicaProgress
-from broker.partitions.leader import LeaderEpoch
-from quorum.metadata.image import BrokerRegistration, ClusterImage
+from trimaran.broker.metadata.endpoints import endpoint_of
+from trimaran.broker.partitions.isr import ReplicaProgress
+from trimaran.broker.partitions.leader import LeaderEpoch
+from trimaran.quorum.metadata.image import BrokerRegistration, ClusterImage
 
 FROM_LEADER = -1
 

@@ -11,13 +11,13 @@ import secrets
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
-from broker.fetching.fetch import Fetch, FetchReader
-from broker.fetching.slots import Slot, SlotKey
-from node.runtime.steps import Steps
-from node.text_memory import text_bytes
-from wire.errors import ErrorCode, KafkaError
-from wire.messages.fetch import FetchRequest, FetchTopic, ForgottenTopic
-from wire.primitives import NIL_UUID
+from trimaran.broker.fetching.fetch import Fetch, FetchReader
+from trimaran.broker.fetching.slots import Slot, SlotKey
+from trimaran.node.runtime.steps import Steps
+from trimaran.node.text_memory import text_bytes
+from trimaran.wire.errors import ErrorCode, KafkaError
+from trimaran.wire.messages.fetch import FetchRequest, FetchTopic, ForgottenTopic
+from trimaran.wire.primitives import NIL_UUID
 
 NO_SESSION = 0
 INITIAL_EPOCH = 0

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TypeAlias
 
-from broker.partitions.partition import Partition
-from broker.partitions.registry import Partitions
-from broker.partitions.watchers import Interest, Reader
-from wire.errors import ErrorCode, KafkaError
-from wire.messages.fetch import FetchPartition, FetchTopic
-from wire.primitives import NIL_UUID
+from trimaran.broker.partitions.partition import Partition
+from trimaran.broker.partitions.registry import Partitions
+from trimaran.broker.partitions.watchers import Interest, Reader
+from trimaran.wire.errors import ErrorCode, KafkaError
+from trimaran.wire.messages.fetch import FetchPartition, FetchTopic
+from trimaran.wire.primitives import NIL_UUID
 
 NOTHING_SENT = -1
 

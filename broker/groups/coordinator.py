@@ -15,51 +15,51 @@ from functools import partial
 from itertools import islice
 from uuid import uuid4
 
-from broker.coordination.partitioning import partition_for
-from broker.coordination.ports import AppendInfo
-from broker.coordination.responses import CompletableResponse, PendingResponse
-from broker.coordination.runtime import CoordinatorRuntime
-from broker.coordination.shard import Producer
-from broker.coordination.shard_epoch import ShardEpoch, ShardState
-from broker.coordination.spec import CoordinatorSpec
-from broker.coordination.timers import Instant
-from broker.groups.consumer import describe as consumer_describe
-from broker.groups.consumer.groups import ConsumerHeartbeat, Surroundings
-from broker.groups.consumer.settings import ConsumerGroupSettings
-from broker.groups.describe import (
+from trimaran.broker.coordination.partitioning import partition_for
+from trimaran.broker.coordination.ports import AppendInfo
+from trimaran.broker.coordination.responses import CompletableResponse, PendingResponse
+from trimaran.broker.coordination.runtime import CoordinatorRuntime
+from trimaran.broker.coordination.shard import Producer
+from trimaran.broker.coordination.shard_epoch import ShardEpoch, ShardState
+from trimaran.broker.coordination.spec import CoordinatorSpec
+from trimaran.broker.coordination.timers import Instant
+from trimaran.broker.groups.consumer import describe as consumer_describe
+from trimaran.broker.groups.consumer.groups import ConsumerHeartbeat, Surroundings
+from trimaran.broker.groups.consumer.settings import ConsumerGroupSettings
+from trimaran.broker.groups.describe import (
     describe_group,
     find_consumer_group,
     list_groups,
 )
-from broker.groups.image_topics import newest_topics
-from broker.groups.joining import Join
-from broker.groups.limits import GroupLimits
-from broker.groups.loaded_rows import LoadedRows
-from broker.groups.memory import GroupMemory
-from broker.groups.ports import OFFSETS_TOPIC, Metadata
-from broker.groups.records import GroupRecord, GroupRecordSerde
-from broker.groups.shard import GroupCoordinatorShard
-from broker.metadata.topic_patterns import TopicPatterns, Topics
-from log.producers.marker import EndMarker
-from node.runtime.steps import Steps, pieces
-from quorum.metadata.delta import MetadataDelta
-from quorum.metadata.image import MetadataImage
-from quorum.metadata.loader import Manifest
-from wire.errors import ErrorCode, KafkaError
-from wire.messages.consumer_group_describe import DescribedGroup as DescribedConsumerGroup
-from wire.messages.consumer_group_describe import Member as DescribedConsumerMember
-from wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatResponse
-from wire.messages.describe_groups import DescribedGroup, DescribedGroupMember
-from wire.messages.heartbeat import HeartbeatRequest
-from wire.messages.join_group import JoinGroupRequest, JoinGroupResponse
-from wire.messages.leave_group import LeaveGroupRequest, MemberResponse
-from wire.messages.list_groups import ListedGroup
-from wire.messages.offset_commit import OffsetCommitRequest, OffsetCommitResponse
-from wire.messages.offset_fetch import OffsetFetchRequestGroup, OffsetFetchResponseGroup
-from wire.messages.sync_group import SyncGroupRequest, SyncGroupResponse
-from wire.primitives import NIL_UUID
-from wire.transport.events import yield_to_loop
-from wire.transport.guard import JUDGED_PER_TURN
+from trimaran.broker.groups.image_topics import newest_topics
+from trimaran.broker.groups.joining import Join
+from trimaran.broker.groups.limits import GroupLimits
+from trimaran.broker.groups.loaded_rows import LoadedRows
+from trimaran.broker.groups.memory import GroupMemory
+from trimaran.broker.groups.ports import OFFSETS_TOPIC, Metadata
+from trimaran.broker.groups.records import GroupRecord, GroupRecordSerde
+from trimaran.broker.groups.shard import GroupCoordinatorShard
+from trimaran.broker.metadata.topic_patterns import TopicPatterns, Topics
+from trimaran.log.producers.marker import EndMarker
+from trimaran.node.runtime.steps import Steps, pieces
+from trimaran.quorum.metadata.delta import MetadataDelta
+from trimaran.quorum.metadata.image import MetadataImage
+from trimaran.quorum.metadata.loader import Manifest
+from trimaran.wire.errors import ErrorCode, KafkaError
+from trimaran.wire.messages.consumer_group_describe import DescribedGroup as DescribedConsumerGroup
+from trimaran.wire.messages.consumer_group_describe import Member as DescribedConsumerMember
+from trimaran.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatResponse
+from trimaran.wire.messages.describe_groups import DescribedGroup, DescribedGroupMember
+from trimaran.wire.messages.heartbeat import HeartbeatRequest
+from trimaran.wire.messages.join_group import JoinGroupRequest, JoinGroupResponse
+from trimaran.wire.messages.leave_group import LeaveGroupRequest, MemberResponse
+from trimaran.wire.messages.list_groups import ListedGroup
+from trimaran.wire.messages.offset_commit import OffsetCommitRequest, OffsetCommitResponse
+from trimaran.wire.messages.offset_fetch import OffsetFetchRequestGroup, OffsetFetchResponseGroup
+from trimaran.wire.messages.sync_group import SyncGroupRequest, SyncGroupResponse
+from trimaran.wire.primitives import NIL_UUID
+from trimaran.wire.transport.events import yield_to_loop
+from trimaran.wire.transport.guard import JUDGED_PER_TURN
 
 # Groups looked at at once: 2 ms.
 GROUPS_PER_STEP = 1_000

@@ -8,14 +8,14 @@ from __future__ import annotations
 import itertools
 from collections.abc import Collection, Iterable, Iterator
 
-from broker.groups.consumer import describe as consumer_describe
-from broker.groups.consumer.group import ConsumerGroup
-from broker.groups.group import ClassicGroup, GroupState
-from broker.groups.member import Member
-from broker.groups.shard import GroupCoordinatorShard
-from wire.errors import ErrorCode, KafkaError, cut_message
-from wire.messages.describe_groups import DescribedGroup, DescribedGroupMember
-from wire.messages.list_groups import ListedGroup
+from trimaran.broker.groups.consumer import describe as consumer_describe
+from trimaran.broker.groups.consumer.group import ConsumerGroup
+from trimaran.broker.groups.group import ClassicGroup, GroupState
+from trimaran.broker.groups.member import Member
+from trimaran.broker.groups.shard import GroupCoordinatorShard
+from trimaran.wire.errors import ErrorCode, KafkaError, cut_message
+from trimaran.wire.messages.describe_groups import DescribedGroup, DescribedGroupMember
+from trimaran.wire.messages.list_groups import ListedGroup
 
 CLASSIC = "classic"
 

@@ -1,11 +1,11 @@
-"""The topics of a metadata image, as consumer groups see them (`broker.groups.consumer.topics.Topics`)."""
+"""The topics of a metadata image, as consumer groups see them (`trimaran.broker.groups.consumer.topics.Topics`)."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from broker.groups.consumer.topics import Topic, Topics
-from quorum.metadata.image import MetadataImage
+from trimaran.broker.groups.consumer.topics import Topic, Topics
+from trimaran.quorum.metadata.image import MetadataImage
 
 
 class ImageTopics:

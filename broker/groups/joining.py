@@ -10,17 +10,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from broker.coordination.shard import ResponseToken
-from broker.groups.group import ClassicGroup, GroupState
-from broker.groups.limits import (
+from trimaran.broker.coordination.shard import ResponseToken
+from trimaran.broker.groups.group import ClassicGroup, GroupState
+from trimaran.broker.groups.limits import (
     GROUP_BYTES_MAX,
     MEMBER_NAME_CHARACTERS_MAX,
     NEW_MEMBER_JOIN_TIMEOUT_MS,
     PENDING_MEMBERS_MAX,
 )
-from broker.groups.member import Member, Protocols, size_of
-from broker.groups.memory import MEMBER_BYTES
-from broker.groups.operation import (
+from trimaran.broker.groups.member import Member, Protocols, size_of
+from trimaran.broker.groups.memory import MEMBER_BYTES
+from trimaran.broker.groups.operation import (
     GroupOperation,
     GroupWrite,
     Purpose,
@@ -29,16 +29,16 @@ from broker.groups.operation import (
     join_error,
     sync_error,
 )
-from broker.groups.rebalance import (
+from trimaran.broker.groups.rebalance import (
     complete_if_all_joined,
     delay_initial_rebalance,
     drop,
     prepare,
     rebalance_or_complete,
 )
-from broker.groups.records import group_value
-from wire.errors import ErrorCode, KafkaError
-from wire.messages.join_group import JoinGroupRequest
+from trimaran.broker.groups.records import group_value
+from trimaran.wire.errors import ErrorCode, KafkaError
+from trimaran.wire.messages.join_group import JoinGroupRequest
 
 S = GroupState
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from node.config.server import ServerConfig
+    from trimaran.node.config.server import ServerConfig
 
 # A member that has an id but has not joined yet costs a string and a timer; more than this in one group at a time are
 # not consumers. Kafka has no bound here.

@@ -5,10 +5,10 @@ Source: `GroupMetadataManager.replay(GroupMetadataKey, GroupMetadataValue)`.
 
 from __future__ import annotations
 
-from broker.groups.group import ClassicGroup, GroupState
-from broker.groups.member import Member
-from broker.groups.memory import Account
-from wire.records.groups import GroupMetadataValue
+from trimaran.broker.groups.group import ClassicGroup, GroupState
+from trimaran.broker.groups.member import Member
+from trimaran.broker.groups.memory import Account
+from trimaran.wire.records.groups import GroupMetadataValue
 
 
 def is_to_rebalance(value: GroupMetadataValue) -> bool:

@@ -10,10 +10,10 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterable
 
-from broker.coordination.shard import LoadedRow
-from broker.groups.records import GroupRecordSerde
-from broker.groups.shard import GroupCoordinatorShard
-from wire.records.groups import (
+from trimaran.broker.coordination.shard import LoadedRow
+from trimaran.broker.groups.records import GroupRecordSerde
+from trimaran.broker.groups.shard import GroupCoordinatorShard
+from trimaran.wire.records.groups import (
     OffsetCommitKey,
     OffsetCommitValue,
     decode_offset_commit_values,

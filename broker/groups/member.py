@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Container
 from dataclasses import dataclass
 
-from broker.coordination.shard import ResponseToken
-from broker.groups.memory import MEMBER_BYTES
-from node.text_memory import text_bytes
+from trimaran.broker.coordination.shard import ResponseToken
+from trimaran.broker.groups.memory import MEMBER_BYTES
+from trimaran.node.text_memory import text_bytes
 
 Protocols = tuple[tuple[str, bytes], ...]
 """Assignors a member supports, the preferred first, each with the member's metadata for it."""

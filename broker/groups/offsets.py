@@ -9,30 +9,30 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from broker.groups.consumer.offsets import CheckPartition
-from broker.groups.group import ClassicGroup, GroupState
-from broker.groups.limits import GroupLimits
-from broker.groups.ports import KnowsTopic
-from broker.groups.records import GroupRecord
-from broker.groups.store import GroupStore
-from node.runtime.deferred import Result
-from wire.errors import ErrorCode, KafkaError
-from wire.messages.offset_commit import (
+from trimaran.broker.groups.consumer.offsets import CheckPartition
+from trimaran.broker.groups.group import ClassicGroup, GroupState
+from trimaran.broker.groups.limits import GroupLimits
+from trimaran.broker.groups.ports import KnowsTopic
+from trimaran.broker.groups.records import GroupRecord
+from trimaran.broker.groups.store import GroupStore
+from trimaran.node.runtime.deferred import Result
+from trimaran.wire.errors import ErrorCode, KafkaError
+from trimaran.wire.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
     OffsetCommitResponse,
     OffsetCommitResponsePartition,
     OffsetCommitResponseTopic,
 )
-from wire.messages.offset_fetch import (
+from trimaran.wire.messages.offset_fetch import (
     OffsetFetchRequestGroup,
     OffsetFetchRequestTopics,
     OffsetFetchResponseGroup,
     OffsetFetchResponsePartitions,
     OffsetFetchResponseTopics,
 )
-from wire.primitives import NIL_UUID
-from wire.records.groups import OffsetCommitKey, OffsetCommitValue
+from trimaran.wire.primitives import NIL_UUID
+from trimaran.wire.records.groups import OffsetCommitKey, OffsetCommitValue
 
 S = GroupState
 

@@ -11,18 +11,18 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import NamedTuple
 
-from broker.coordination.shard import Completion, Effects, ResponseToken
-from broker.coordination.timers import Instant, Timers
-from broker.groups.group import ClassicGroup
-from broker.groups.limits import GroupLimits
-from broker.groups.member import Member, Protocols
-from broker.groups.records import GroupRecord, group_record
-from wire.errors import ErrorCode
-from wire.messages.join_group import JoinGroupResponse, JoinGroupResponseMember
-from wire.messages.leave_group import MemberIdentity, MemberResponse
-from wire.messages.sync_group import SyncGroupResponse
-from wire.records.groups import GroupMetadataValue
-from wire.schema import Message
+from trimaran.broker.coordination.shard import Completion, Effects, ResponseToken
+from trimaran.broker.coordination.timers import Instant, Timers
+from trimaran.broker.groups.group import ClassicGroup
+from trimaran.broker.groups.limits import GroupLimits
+from trimaran.broker.groups.member import Member, Protocols
+from trimaran.broker.groups.records import GroupRecord, group_record
+from trimaran.wire.errors import ErrorCode
+from trimaran.wire.messages.join_group import JoinGroupResponse, JoinGroupResponseMember
+from trimaran.wire.messages.leave_group import MemberIdentity, MemberResponse
+from trimaran.wire.messages.sync_group import SyncGroupResponse
+from trimaran.wire.records.groups import GroupMetadataValue
+from trimaran.wire.schema import Message
 
 
 class Timer(Enum):

@@ -1,5 +1,5 @@
 """What the group coordinator needs of the rest of a broker, beside the partitions of its topic
-(`broker.coordination.ports`).
+(`trimaran.broker.coordination.ports`).
 
 Left out: topic creation and forwarding, which only the handlers of the coordinator use.
 """
@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Protocol
 
-from quorum.metadata.image import MetadataImage
+from trimaran.quorum.metadata.image import MetadataImage
 
 OFFSETS_TOPIC = "__consumer_offsets"
 

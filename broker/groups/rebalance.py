@@ -10,12 +10,12 @@ from __future__ import annotations
 
 import logging
 
-from broker import events
-from broker.groups.group import ClassicGroup, GroupState
-from broker.groups.limits import JOIN_PHASE_MS_MIN
-from broker.groups.loaded import is_to_rebalance
-from broker.groups.member import Member
-from broker.groups.operation import (
+from trimaran.broker import events
+from trimaran.broker.groups.group import ClassicGroup, GroupState
+from trimaran.broker.groups.limits import JOIN_PHASE_MS_MIN
+from trimaran.broker.groups.loaded import is_to_rebalance
+from trimaran.broker.groups.member import Member
+from trimaran.broker.groups.operation import (
     GroupOperation,
     GroupWrite,
     Purpose,
@@ -24,10 +24,10 @@ from broker.groups.operation import (
     join_error,
     sync_error,
 )
-from broker.groups.records import group_value
-from wire.errors import ErrorCode
-from wire.messages.sync_group import SyncGroupResponse
-from wire.records.groups import GroupMetadataValue
+from trimaran.broker.groups.records import group_value
+from trimaran.wire.errors import ErrorCode
+from trimaran.wire.messages.sync_group import SyncGroupResponse
+from trimaran.wire.records.groups import GroupMetadataValue
 
 log = logging.getLogger(__name__)
 

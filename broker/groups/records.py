@@ -3,8 +3,8 @@
 Source: Kafka's `GroupCoordinatorRecordHelpers`: offsets are written at version 4, or 1 with an expiry of their own;
 groups at version 3. Offsets may be written at an older version, for others who read the topic; it lacks the topic's id,
 and before 3 the leader epoch, as those of Kafka 2.0 did (`GroupMetadataManager.offsetCommitValue`); those of consumer
-groups (`broker.groups.consumer.records`) at version 0. Left out: records of share groups and streams groups, which are
-skipped when loading.
+groups (`trimaran.broker.groups.consumer.records`) at version 0. Left out: records of share groups and streams groups,
+which are skipped when loading.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from broker.groups.group import ClassicGroup
-from log.batches.records import NewRecord
-from wire.records.consumer_groups import (
+from trimaran.broker.groups.group import ClassicGroup
+from trimaran.log.batches.records import NewRecord
+from trimaran.wire.records.consumer_groups import (
     ConsumerGroupKey,
     ConsumerGroupValue,
 )
-from wire.records.groups import (
+from trimaran.wire.records.groups import (
     ClassicKey,
     GroupMetadataKey,
     GroupMetadataValue,

@@ -8,15 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
 
-from broker.groups.consumer.group import ConsumerGroup
-from broker.groups.group import ClassicGroup, GroupState
-from broker.groups.limits import GroupLimits
-from broker.groups.ports import KnowsTopic
-from broker.groups.records import GroupRecord, offset_tombstone
-from broker.groups.store import GroupStore
-from broker.groups.walks import Walk
-from wire.primitives import NIL_UUID
-from wire.records.groups import OffsetCommitValue
+from trimaran.broker.groups.consumer.group import ConsumerGroup
+from trimaran.broker.groups.group import ClassicGroup, GroupState
+from trimaran.broker.groups.limits import GroupLimits
+from trimaran.broker.groups.ports import KnowsTopic
+from trimaran.broker.groups.records import GroupRecord, offset_tombstone
+from trimaran.broker.groups.store import GroupStore
+from trimaran.broker.groups.walks import Walk
+from trimaran.wire.primitives import NIL_UUID
+from trimaran.wire.records.groups import OffsetCommitValue
 
 S = GroupState
 

@@ -9,18 +9,18 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import islice
 
-from broker.coordination.timers import Instant
-from broker.groups import removal
-from broker.groups.consumer.group import ConsumerGroup
-from broker.groups.consumer.records import group_tombstones
-from broker.groups.group import ClassicGroup, GroupState
-from broker.groups.limits import GroupLimits
-from broker.groups.ports import KnowsTopic
-from broker.groups.records import GroupRecord, group_record
-from broker.groups.store import GroupStore
-from broker.groups.walks import RECORDS_PER_PIECE, Walk, Walks
-from node.runtime.deferred import Result
-from wire.errors import ErrorCode
+from trimaran.broker.coordination.timers import Instant
+from trimaran.broker.groups import removal
+from trimaran.broker.groups.consumer.group import ConsumerGroup
+from trimaran.broker.groups.consumer.records import group_tombstones
+from trimaran.broker.groups.group import ClassicGroup, GroupState
+from trimaran.broker.groups.limits import GroupLimits
+from trimaran.broker.groups.ports import KnowsTopic
+from trimaran.broker.groups.records import GroupRecord, group_record
+from trimaran.broker.groups.store import GroupStore
+from trimaran.broker.groups.walks import RECORDS_PER_PIECE, Walk, Walks
+from trimaran.node.runtime.deferred import Result
+from trimaran.wire.errors import ErrorCode
 
 S = GroupState
 

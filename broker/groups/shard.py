@@ -12,21 +12,21 @@ import logging
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from functools import partial
 
-from broker import events
-from broker.coordination.shard import Completion, Effects, Producer, ResponseToken, Write
-from broker.coordination.timers import Instant, Timers
-from broker.groups import joining, offsets, rebalance, syncing
-from broker.groups.arrivals import ABANDONED_SECONDS, Arrivals, is_arriving
-from broker.groups.consumer import offsets as consumer_offsets
-from broker.groups.consumer.group import ConsumerGroup
-from broker.groups.consumer.groups import ConsumerGroups, ConsumerHeartbeat, Surroundings
-from broker.groups.consumer.operation import ConsumerGroupWrite
-from broker.groups.group import ClassicGroup, GroupState
-from broker.groups.joining import Join
-from broker.groups.limits import GroupLimits
-from broker.groups.loaded import restore_group
-from broker.groups.memory import Account, ByGroup, GroupMemory
-from broker.groups.operation import (
+from trimaran.broker import events
+from trimaran.broker.coordination.shard import Completion, Effects, Producer, ResponseToken, Write
+from trimaran.broker.coordination.timers import Instant, Timers
+from trimaran.broker.groups import joining, offsets, rebalance, syncing
+from trimaran.broker.groups.arrivals import ABANDONED_SECONDS, Arrivals, is_arriving
+from trimaran.broker.groups.consumer import offsets as consumer_offsets
+from trimaran.broker.groups.consumer.group import ConsumerGroup
+from trimaran.broker.groups.consumer.groups import ConsumerGroups, ConsumerHeartbeat, Surroundings
+from trimaran.broker.groups.consumer.operation import ConsumerGroupWrite
+from trimaran.broker.groups.group import ClassicGroup, GroupState
+from trimaran.broker.groups.joining import Join
+from trimaran.broker.groups.limits import GroupLimits
+from trimaran.broker.groups.loaded import restore_group
+from trimaran.broker.groups.memory import Account, ByGroup, GroupMemory
+from trimaran.broker.groups.operation import (
     Answer,
     GroupOperation,
     GroupWrite,
@@ -37,22 +37,22 @@ from broker.groups.operation import (
     leave_response,
     sync_error,
 )
-from broker.groups.ports import KnowsTopic
-from broker.groups.records import GroupRecord, Tombstones, offset_tombstone
-from broker.groups.removals import Removals
-from broker.groups.store import GroupStore, OffsetsRoom
-from broker.groups.walks import Walk, Walks
-from node.runtime.deferred import Result
-from wire.errors import ErrorCode, KafkaError
-from wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatResponse
-from wire.messages.heartbeat import HeartbeatRequest
-from wire.messages.leave_group import LeaveGroupRequest, MemberIdentity, MemberResponse
-from wire.messages.offset_commit import OffsetCommitRequest, OffsetCommitResponse
-from wire.messages.offset_fetch import OffsetFetchRequestGroup, OffsetFetchResponseGroup
-from wire.messages.sync_group import SyncGroupRequest
-from wire.records.consumer_groups import ConsumerGroupMetadataKey
-from wire.records.groups import GroupMetadataKey, GroupMetadataValue
-from wire.schema import Message
+from trimaran.broker.groups.ports import KnowsTopic
+from trimaran.broker.groups.records import GroupRecord, Tombstones, offset_tombstone
+from trimaran.broker.groups.removals import Removals
+from trimaran.broker.groups.store import GroupStore, OffsetsRoom
+from trimaran.broker.groups.walks import Walk, Walks
+from trimaran.node.runtime.deferred import Result
+from trimaran.wire.errors import ErrorCode, KafkaError
+from trimaran.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatResponse
+from trimaran.wire.messages.heartbeat import HeartbeatRequest
+from trimaran.wire.messages.leave_group import LeaveGroupRequest, MemberIdentity, MemberResponse
+from trimaran.wire.messages.offset_commit import OffsetCommitRequest, OffsetCommitResponse
+from trimaran.wire.messages.offset_fetch import OffsetFetchRequestGroup, OffsetFetchResponseGroup
+from trimaran.wire.messages.sync_group import SyncGroupRequest
+from trimaran.wire.records.consumer_groups import ConsumerGroupMetadataKey
+from trimaran.wire.records.groups import GroupMetadataKey, GroupMetadataValue
+from trimaran.wire.schema import Message
 
 S, E = GroupState, ErrorCode
 

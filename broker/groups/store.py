@@ -12,21 +12,21 @@ from collections.abc import Collection, Container, Iterator
 from operator import itemgetter
 from typing import cast
 
-from broker.coordination.shard import Producer
-from broker.coordination.transactions import PendingTransactions
-from broker.groups.consumer.group import ConsumerGroup
-from broker.groups.memory import (
+from trimaran.broker.coordination.shard import Producer
+from trimaran.broker.coordination.transactions import PendingTransactions
+from trimaran.broker.groups.consumer.group import ConsumerGroup
+from trimaran.broker.groups.memory import (
     OFFSET_BYTES,
     Account,
     ByGroup,
     group_bytes,
     topic_bytes,
 )
-from broker.groups.records import GroupKey, GroupRecord, GroupValue
-from node.text_memory import text_bytes
-from wire.errors import ErrorCode, KafkaError
-from wire.records.consumer_groups import ConsumerGroupKey, ConsumerGroupValue
-from wire.records.groups import (
+from trimaran.broker.groups.records import GroupKey, GroupRecord, GroupValue
+from trimaran.node.text_memory import text_bytes
+from trimaran.wire.errors import ErrorCode, KafkaError
+from trimaran.wire.records.consumer_groups import ConsumerGroupKey, ConsumerGroupValue
+from trimaran.wire.records.groups import (
     GroupMetadataKey,
     GroupMetadataValue,
     OffsetCommitKey,

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from broker.groups.member import Member
-from wire.errors import RemoteProtocolError
+from trimaran.broker.groups.member import Member
+from trimaran.wire.errors import RemoteProtocolError
 
 CONSUMER_PROTOCOL = "consumer"
 

@@ -10,10 +10,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from broker.coordination.shard import ResponseToken
-from broker.groups.group import ClassicGroup, GroupState
-from broker.groups.member import Member
-from broker.groups.operation import (
+from trimaran.broker.coordination.shard import ResponseToken
+from trimaran.broker.groups.group import ClassicGroup, GroupState
+from trimaran.broker.groups.member import Member
+from trimaran.broker.groups.operation import (
     GroupOperation,
     GroupWrite,
     Purpose,
@@ -21,12 +21,12 @@ from broker.groups.operation import (
     leave_response,
     sync_error,
 )
-from broker.groups.rebalance import complete_if_all_joined, drop, prepare, synced
-from broker.groups.records import group_value
-from wire.errors import ErrorCode, KafkaError
-from wire.messages.heartbeat import HeartbeatRequest
-from wire.messages.leave_group import MemberIdentity, MemberResponse
-from wire.messages.sync_group import SyncGroupRequest
+from trimaran.broker.groups.rebalance import complete_if_all_joined, drop, prepare, synced
+from trimaran.broker.groups.records import group_value
+from trimaran.wire.errors import ErrorCode, KafkaError
+from trimaran.wire.messages.heartbeat import HeartbeatRequest
+from trimaran.wire.messages.leave_group import MemberIdentity, MemberResponse
+from trimaran.wire.messages.sync_group import SyncGroupRequest
 
 S = GroupState
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterator
 
-from broker.groups.records import GroupRecord
+from trimaran.broker.groups.records import GroupRecord
 
 Walk = Iterator[GroupRecord | None]
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Protocol
 
-from wire.errors import ErrorCode
+from trimaran.wire.errors import ErrorCode
 
 TopicPartition = tuple[str, int]
 

@@ -5,15 +5,18 @@ Versions: 2 PRODUCER_FENCED (KIP-588), 4 TRANSACTION_ABORTABLE. Source: `KafkaAp
 
 from __future__ import annotations
 
-from broker.coordination.shard import Producer
-from broker.handlers.context import Context
-from broker.metadata.internal_topics import CONSUMER_OFFSETS
-from wire.errors import ErrorCode, KafkaError
-from wire.messages.add_offsets_to_txn import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
-from wire.security.acls import Operation
-from wire.transport.access import groups, transactional_ids
-from wire.transport.calls import Call
-from wire.transport.registry import handles
+from trimaran.broker.coordination.shard import Producer
+from trimaran.broker.handlers.context import Context
+from trimaran.broker.metadata.internal_topics import CONSUMER_OFFSETS
+from trimaran.wire.errors import ErrorCode, KafkaError
+from trimaran.wire.messages.add_offsets_to_txn import (
+    AddOffsetsToTxnRequest,
+    AddOffsetsToTxnResponse,
+)
+from trimaran.wire.security.acls import Operation
+from trimaran.wire.transport.access import groups, transactional_ids
+from trimaran.wire.transport.calls import Call
+from trimaran.wire.transport.registry import handles
 
 PRODUCER_FENCED_VERSION = 2
 

@@ -12,15 +12,15 @@ from functools import partial
 
 import trio
 
-from broker.coordination.responses import respond
-from broker.coordination.shard import Producer
-from broker.handlers.context import Context
-from broker.metadata.internal_topics import INTERNAL_TOPICS
-from broker.transactions.transaction import EPOCH_BUMP_VERSION, TopicPartition
-from quorum.metadata.authorizer import Action
-from quorum.serving.authorization import check_cluster, may, may_with_topic
-from wire.errors import ErrorCode, KafkaError
-from wire.messages.add_partitions_to_txn import (
+from trimaran.broker.coordination.responses import respond
+from trimaran.broker.coordination.shard import Producer
+from trimaran.broker.handlers.context import Context
+from trimaran.broker.metadata.internal_topics import INTERNAL_TOPICS
+from trimaran.broker.transactions.transaction import EPOCH_BUMP_VERSION, TopicPartition
+from trimaran.quorum.metadata.authorizer import Action
+from trimaran.quorum.serving.authorization import check_cluster, may, may_with_topic
+from trimaran.wire.errors import ErrorCode, KafkaError
+from trimaran.wire.messages.add_partitions_to_txn import (
     AddPartitionsToTxnPartitionResult,
     AddPartitionsToTxnRequest,
     AddPartitionsToTxnResponse,
@@ -29,13 +29,13 @@ from wire.messages.add_partitions_to_txn import (
     AddPartitionsToTxnTopicResult,
     AddPartitionsToTxnTransaction,
 )
-from wire.security.acls import Operation, ResourceType
-from wire.transport.access import cluster, topics, transactional_ids
-from wire.transport.calls import Call, DeferredResponse
-from wire.transport.events import yield_to_loop
-from wire.transport.guard import JUDGED_PER_TURN
-from wire.transport.heavy import MANY_ELEMENTS_MAX
-from wire.transport.registry import handles
+from trimaran.wire.security.acls import Operation, ResourceType
+from trimaran.wire.transport.access import cluster, topics, transactional_ids
+from trimaran.wire.transport.calls import Call, DeferredResponse
+from trimaran.wire.transport.events import yield_to_loop
+from trimaran.wire.transport.guard import JUDGED_PER_TURN
+from trimaran.wire.transport.heavy import MANY_ELEMENTS_MAX
+from trimaran.wire.transport.registry import handles
 
 BATCHED_VERSION = 4
 PRODUCER_FENCED_VERSION = 2

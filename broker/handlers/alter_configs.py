@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from broker.handlers.config_changes import altered
-from broker.handlers.context import Context
-from quorum.controller.configs import fail_legacy, legacy_response
-from wire.messages.alter_configs import AlterConfigsRequest, AlterConfigsResponse
-from wire.transport.access import BY_CONTROLLER
-from wire.transport.calls import Call
-from wire.transport.heavy import CONFIGS_ELEMENTS_MAX
-from wire.transport.registry import handles
+from trimaran.broker.handlers.config_changes import altered
+from trimaran.broker.handlers.context import Context
+from trimaran.quorum.controller.configs import fail_legacy, legacy_response
+from trimaran.wire.messages.alter_configs import AlterConfigsRequest, AlterConfigsResponse
+from trimaran.wire.transport.access import BY_CONTROLLER
+from trimaran.wire.transport.calls import Call
+from trimaran.wire.transport.heavy import CONFIGS_ELEMENTS_MAX
+from trimaran.wire.transport.registry import handles
 
 
 @handles(

@@ -10,21 +10,21 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 
-from broker.handlers.context import Context
-from node.runtime.steps import Steps, at_once
-from node.runtime.turns import with_checkpoints
-from wire.errors import ErrorCode
-from wire.messages.alter_replica_log_dirs import (
+from trimaran.broker.handlers.context import Context
+from trimaran.node.runtime.steps import Steps, at_once
+from trimaran.node.runtime.turns import with_checkpoints
+from trimaran.wire.errors import ErrorCode
+from trimaran.wire.messages.alter_replica_log_dirs import (
     AlterReplicaLogDirPartitionResult,
     AlterReplicaLogDirsRequest,
     AlterReplicaLogDirsResponse,
     AlterReplicaLogDirTopicResult,
 )
-from wire.security.acls import Operation
-from wire.transport.access import cluster
-from wire.transport.calls import Call, DeferredResponse
-from wire.transport.heavy import PARTITIONS_ELEMENTS_MAX
-from wire.transport.registry import handles
+from trimaran.wire.security.acls import Operation
+from trimaran.wire.transport.access import cluster
+from trimaran.wire.transport.calls import Call, DeferredResponse
+from trimaran.wire.transport.heavy import PARTITIONS_ELEMENTS_MAX
+from trimaran.wire.transport.registry import handles
 
 # Asked for between two checkpoints: 5 ms of work.
 MOVES_PER_TURN = 500

@@ -9,29 +9,29 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 
-from broker.handlers.context import Context
-from node.config.config_def import ConfigError
-from node.config.loggers import Operation as ConfigOperation
-from node.config.loggers import alter_loggers
-from node.config.server_keys import SERVER_CONFIGS
-from node.runtime.threads import run_blocking
-from node.runtime.turns import in_turns
-from quorum.controller.config_checks import CORDONED
-from quorum.controller.configs import NONE, resource_of
-from quorum.metadata.authorizer import Action
-from quorum.metadata.image import (
+from trimaran.broker.handlers.context import Context
+from trimaran.node.config.config_def import ConfigError
+from trimaran.node.config.loggers import Operation as ConfigOperation
+from trimaran.node.config.loggers import alter_loggers
+from trimaran.node.config.server_keys import SERVER_CONFIGS
+from trimaran.node.runtime.threads import run_blocking
+from trimaran.node.runtime.turns import in_turns
+from trimaran.quorum.controller.config_checks import CORDONED
+from trimaran.quorum.controller.configs import NONE, resource_of
+from trimaran.quorum.metadata.authorizer import Action
+from trimaran.quorum.metadata.image import (
     BROKER_LOGGER_RESOURCE,
     BROKER_RESOURCE,
     RESOURCE_TYPES,
     ConfigResource,
 )
-from quorum.serving.altered_security import check_altered
-from quorum.serving.authorization import may
-from wire.errors import ErrorCode, KafkaError
-from wire.messages import alter_configs, incremental_alter_configs
-from wire.security.acls import Operation
-from wire.transport.calls import Call
-from wire.transport.heavy import run_apart
+from trimaran.quorum.serving.altered_security import check_altered
+from trimaran.quorum.serving.authorization import may
+from trimaran.wire.errors import ErrorCode, KafkaError
+from trimaran.wire.messages import alter_configs, incremental_alter_configs
+from trimaran.wire.security.acls import Operation
+from trimaran.wire.transport.calls import Call
+from trimaran.wire.transport.heavy import run_apart
 
 R = TypeVar(
     "R",

@@ -9,25 +9,25 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 
-from broker.groups.consumer import describe
-from broker.handlers.consumer_group_heartbeat import check_served
-from broker.handlers.context import Context
-from broker.handlers.loaded_groups import when_loaded
-from quorum.serving.authorization import may_with_topic
-from quorum.serving.authorized_operations import authorized_operations
-from wire.declarations import EncodedArray
-from wire.errors import ErrorCode, KafkaError
-from wire.messages.consumer_group_describe import (
+from trimaran.broker.groups.consumer import describe
+from trimaran.broker.handlers.consumer_group_heartbeat import check_served
+from trimaran.broker.handlers.context import Context
+from trimaran.broker.handlers.loaded_groups import when_loaded
+from trimaran.quorum.serving.authorization import may_with_topic
+from trimaran.quorum.serving.authorized_operations import authorized_operations
+from trimaran.wire.declarations import EncodedArray
+from trimaran.wire.errors import ErrorCode, KafkaError
+from trimaran.wire.messages.consumer_group_describe import (
     ConsumerGroupDescribeRequest,
     ConsumerGroupDescribeResponse,
     Member,
 )
-from wire.security.acls import Operation, ResourceType
-from wire.transport.access import groups, topics
-from wire.transport.calls import Call, DeferredResponse
-from wire.transport.heavy import PARTITIONS_ELEMENTS_MAX
-from wire.transport.once import Once
-from wire.transport.registry import handles
+from trimaran.wire.security.acls import Operation, ResourceType
+from trimaran.wire.transport.access import groups, topics
+from trimaran.wire.transport.calls import Call, DeferredResponse
+from trimaran.wire.transport.heavy import PARTITIONS_ELEMENTS_MAX
+from trimaran.wire.transport.once import Once
+from trimaran.wire.transport.registry import handles
 
 
 def _fail(

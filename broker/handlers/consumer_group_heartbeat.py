@@ -10,26 +10,26 @@ from collections.abc import Callable
 from functools import partial
 from uuid import uuid4
 
-from broker.coordination.responses import respond
-from broker.groups.consumer.groups import ConsumerHeartbeat
-from broker.handlers.context import Context
-from broker.handlers.loaded_groups import when_loaded
-from node.runtime.steps import pieces
-from quorum.metadata.features import GROUP_VERSION
-from quorum.serving.authorization import may_with_topic
-from wire.errors import ErrorCode, KafkaError
-from wire.hosts import java_text
-from wire.messages.consumer_group_heartbeat import (
+from trimaran.broker.coordination.responses import respond
+from trimaran.broker.groups.consumer.groups import ConsumerHeartbeat
+from trimaran.broker.handlers.context import Context
+from trimaran.broker.handlers.loaded_groups import when_loaded
+from trimaran.node.runtime.steps import pieces
+from trimaran.quorum.metadata.features import GROUP_VERSION
+from trimaran.quorum.serving.authorization import may_with_topic
+from trimaran.wire.errors import ErrorCode, KafkaError
+from trimaran.wire.hosts import java_text
+from trimaran.wire.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatResponse,
 )
-from wire.security.acls import Operation
-from wire.transport.access import groups, topics
-from wire.transport.calls import Call, DeferredResponse, finished
-from wire.transport.events import yield_to_loop
-from wire.transport.guard import JUDGED_PER_TURN
-from wire.transport.heavy import PARTITIONS_ELEMENTS_MAX
-from wire.transport.registry import handles
+from trimaran.wire.security.acls import Operation
+from trimaran.wire.transport.access import groups, topics
+from trimaran.wire.transport.calls import Call, DeferredResponse, finished
+from trimaran.wire.transport.events import yield_to_loop
+from trimaran.wire.transport.guard import JUDGED_PER_TURN
+from trimaran.wire.transport.heavy import PARTITIONS_ELEMENTS_MAX
+from trimaran.wire.transport.registry import handles
 
 
 def _fail(

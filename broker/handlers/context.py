@@ -2,7 +2,7 @@
 
 A handler is `def handle(request, ctx: Context, call: Call) -> Response | DeferredResponse[Response]`; it gets this
 frozen value, never the broker. Who needs something else (a coordinator, a background task) is constructed by
-`broker.process.composition` with just that.
+`trimaran.broker.process.composition` with just that.
 
 How the parts meet:
 
@@ -13,7 +13,8 @@ one.
 - `leader.append(batches)` appends as leader, starts the flush and wakes followers; it returns `AppendInfo` at once.
   `await leader.high_watermark.wait_reached(info.last_offset + 1)` returns when all of the ISR has it on disk and raises
   `NotLeaderError` when the epoch ends first. `leader.log.read_bytes(…)` reads back.
-- `ctx.partitions.listen(topic, listener)` tells a `LeadershipListener` (`broker.partitions.registry`) of every epoch
+- `ctx.partitions.listen(topic, listener)` tells a `LeadershipListener` (`trimaran.broker.partitions.registry`) of every
+  epoch
 that
   begins and ends on the partitions of one topic: `began(partition_index, leader)`, `ended(partition_index,
   leader_epoch)`. Calls are plain and come in order; `ended` of epoch N comes before `began` of epoch N + 1. In an epoch
@@ -22,7 +23,7 @@ that
   a client's request in an Envelope; `ctx.topic_creation.create(names)` makes missing topics (also internal ones).
 - `ctx.groups` is the coordinator of consumer groups; its `runtime` is registered with
 `partitions.listen("__consumer_offsets", …)`
-  and run by `broker.process.server`. Only the group handlers look inside. `ctx.transactions` is the same for
+  and run by `trimaran.broker.process.server`. Only the group handlers look inside. `ctx.transactions` is the same for
   transactions; `ctx.verifier` asks whichever broker coordinates one.
 """
 
@@ -32,29 +33,29 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from broker.metadata.client_quotas import ClientQuotas
-from broker.metadata.replication_throttles import ReplicationThrottles
-from broker.metadata.topic_views import TopicViews
-from broker.producing.offloaded_connections import OffloadedConnections
-from quorum.metadata.authorizer import Authorizer
+from trimaran.broker.metadata.client_quotas import ClientQuotas
+from trimaran.broker.metadata.replication_throttles import ReplicationThrottles
+from trimaran.broker.metadata.topic_views import TopicViews
+from trimaran.broker.producing.offloaded_connections import OffloadedConnections
+from trimaran.quorum.metadata.authorizer import Authorizer
 
 if TYPE_CHECKING:
-    from broker.background.directory_moves import DirectoryMoves
-    from broker.channels.controller_channel import ControllerChannel
-    from broker.channels.forwarding import Forwarder
-    from broker.fetching.replica_selection import ReplicaSelector
-    from broker.fetching.sessions import FetchSessions
-    from broker.groups.coordinator import GroupCoordinator
-    from broker.groups.zookeeper_offsets import ZooKeeperOffsets
-    from broker.metadata.metadata_cache import BrokerMetadata
-    from broker.metadata.topic_creation import TopicCreation
-    from broker.partitions.registry import Partitions
-    from broker.producing.producer_ids import ProducerIds
-    from broker.storage.directories import LogDirectories
-    from broker.telemetry.clients import ClientMetrics
-    from broker.transactions.coordinator import TransactionCoordinator
-    from broker.transactions.verification import TransactionVerifier
-    from node.config.server import ServerConfig
+    from trimaran.broker.background.directory_moves import DirectoryMoves
+    from trimaran.broker.channels.controller_channel import ControllerChannel
+    from trimaran.broker.channels.forwarding import Forwarder
+    from trimaran.broker.fetching.replica_selection import ReplicaSelector
+    from trimaran.broker.fetching.sessions import FetchSessions
+    from trimaran.broker.groups.coordinator import GroupCoordinator
+    from trimaran.broker.groups.zookeeper_offsets import ZooKeeperOffsets
+    from trimaran.broker.metadata.metadata_cache import BrokerMetadata
+    from trimaran.broker.metadata.topic_creation import TopicCreation
+    from trimaran.broker.partitions.registry import Partitions
+    from trimaran.broker.producing.producer_ids import ProducerIds
+    from trimaran.broker.storage.directories import LogDirectories
+    from trimaran.broker.telemetry.clients import ClientMetrics
+    from trimaran.broker.transactions.coordinator import TransactionCoordinator
+    from trimaran.broker.transactions.verification import TransactionVerifier
+    from trimaran.node.config.server import ServerConfig
 
 
 @dataclass(frozen=True, slots=True)

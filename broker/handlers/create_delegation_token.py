@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from broker.handlers.context import Context
-from quorum.controller.delegation_tokens import fail_create_token
-from quorum.serving.authorization import may_ask_for_tokens
-from wire.errors import ErrorCode, KafkaError
-from wire.messages.create_delegation_token import (
+from trimaran.broker.handlers.context import Context
+from trimaran.quorum.controller.delegation_tokens import fail_create_token
+from trimaran.quorum.serving.authorization import may_ask_for_tokens
+from trimaran.wire.errors import ErrorCode, KafkaError
+from trimaran.wire.messages.create_delegation_token import (
     CreateDelegationTokenRequest,
     CreateDelegationTokenResponse,
 )
-from wire.transport.access import BY_CONTROLLER
-from wire.transport.calls import Call
-from wire.transport.heavy import FEW_ELEMENTS_MAX
-from wire.transport.registry import handles
+from trimaran.wire.transport.access import BY_CONTROLLER
+from trimaran.wire.transport.calls import Call
+from trimaran.wire.transport.heavy import FEW_ELEMENTS_MAX
+from trimaran.wire.transport.registry import handles
 
 
 @handles(

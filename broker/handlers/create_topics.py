@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import trio
 
-from broker.channels.forwarding import decode_answer
-from broker.handlers.context import Context
-from quorum.serving.refusals import fail_create_topics
-from wire.messages.create_topics import (
+from trimaran.broker.channels.forwarding import decode_answer
+from trimaran.broker.handlers.context import Context
+from trimaran.quorum.serving.refusals import fail_create_topics
+from trimaran.wire.messages.create_topics import (
     CreateTopicsRequest,
     CreateTopicsResponse,
 )
-from wire.outgoing import Outgoing
-from wire.transport.access import BY_CONTROLLER
-from wire.transport.calls import Call
-from wire.transport.heavy import DECISION_ELEMENTS_MAX
-from wire.transport.registry import handles
+from trimaran.wire.outgoing import Outgoing
+from trimaran.wire.transport.access import BY_CONTROLLER
+from trimaran.wire.transport.calls import Call
+from trimaran.wire.transport.heavy import DECISION_ELEMENTS_MAX
+from trimaran.wire.transport.registry import handles
 
 # The client will ask this broker for metadata next; a broker far behind must not hold the answer back.
 SEEN_SECONDS = 1.0

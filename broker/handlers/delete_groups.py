@@ -5,24 +5,24 @@ from __future__ import annotations
 from collections.abc import Mapping
 from itertools import accumulate
 
-from broker.coordination.responses import PendingResponse
-from broker.groups.walks import RECORDS_PER_PIECE
-from broker.handlers.context import Context
-from broker.handlers.loaded_groups import when_loaded
-from node.runtime.turns import with_checkpoints
-from wire.errors import ErrorCode, KafkaError
-from wire.messages.delete_groups import (
+from trimaran.broker.coordination.responses import PendingResponse
+from trimaran.broker.groups.walks import RECORDS_PER_PIECE
+from trimaran.broker.handlers.context import Context
+from trimaran.broker.handlers.loaded_groups import when_loaded
+from trimaran.node.runtime.turns import with_checkpoints
+from trimaran.wire.errors import ErrorCode, KafkaError
+from trimaran.wire.messages.delete_groups import (
     DeletableGroupResult,
     DeleteGroupsRequest,
     DeleteGroupsResponse,
 )
-from wire.security.acls import Operation
-from wire.transport.access import groups
-from wire.transport.calls import Call, DeferredResponse
-from wire.transport.heavy import PARTITIONS_ELEMENTS_MAX
-from wire.transport.once import Once
-from wire.transport.registry import handles
-from wire.transport.slices import Slices
+from trimaran.wire.security.acls import Operation
+from trimaran.wire.transport.access import groups
+from trimaran.wire.transport.calls import Call, DeferredResponse
+from trimaran.wire.transport.heavy import PARTITIONS_ELEMENTS_MAX
+from trimaran.wire.transport.once import Once
+from trimaran.wire.transport.registry import handles
+from trimaran.wire.transport.slices import Slices
 
 
 def _fail(request: DeleteGroupsRequest, code: ErrorCode, _message: str) -> DeleteGroupsResponse:

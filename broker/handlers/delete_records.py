@@ -8,31 +8,31 @@ from __future__ import annotations
 
 from operator import attrgetter
 
-from broker.handlers.context import Context
-from broker.metadata.internal_topics import INTERNAL_TOPICS
-from broker.partitions.awaiting import (
+from trimaran.broker.handlers.context import Context
+from trimaran.broker.metadata.internal_topics import INTERNAL_TOPICS
+from trimaran.broker.partitions.awaiting import (
     PendingFlush,
     WatermarkWait,
     pending_flushes_in_turns,
     wait_for_all,
     wait_for_flushes,
 )
-from broker.partitions.opening import open_leaders, unopened
-from wire.errors import ErrorCode, KafkaError
-from wire.messages.delete_records import (
+from trimaran.broker.partitions.opening import open_leaders, unopened
+from trimaran.wire.errors import ErrorCode, KafkaError
+from trimaran.wire.messages.delete_records import (
     DeleteRecordsPartition,
     DeleteRecordsPartitionResult,
     DeleteRecordsRequest,
     DeleteRecordsResponse,
     DeleteRecordsTopicResult,
 )
-from wire.security.acls import Operation
-from wire.transport.access import topics
-from wire.transport.calls import Call
-from wire.transport.heavy import PARTITIONS_ELEMENTS_MAX
-from wire.transport.once import Once
-from wire.transport.registry import handles
-from wire.transport.slices import Slices
+from trimaran.wire.security.acls import Operation
+from trimaran.wire.transport.access import topics
+from trimaran.wire.transport.calls import Call
+from trimaran.wire.transport.heavy import PARTITIONS_ELEMENTS_MAX
+from trimaran.wire.transport.once import Once
+from trimaran.wire.transport.registry import handles
+from trimaran.wire.transport.slices import Slices
 
 
 def _fail(request: DeleteRecordsRequest, code: ErrorCode, _message: str) -> DeleteRecordsResponse:

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import trio
 
-from broker.handlers.context import Context
-from broker.handlers.create_topics import SEEN_SECONDS
-from quorum.serving.refusals import fail_delete_topics
-from wire.messages.delete_topics import (
+from trimaran.broker.handlers.context import Context
+from trimaran.broker.handlers.create_topics import SEEN_SECONDS
+from trimaran.quorum.serving.refusals import fail_delete_topics
+from trimaran.wire.messages.delete_topics import (
     DeleteTopicsRequest,
     DeleteTopicsResponse,
 )
-from wire.transport.access import BY_CONTROLLER
-from wire.transport.calls import Call
-from wire.transport.heavy import DECISION_ELEMENTS_MAX
-from wire.transport.registry import handles
+from trimaran.wire.transport.access import BY_CONTROLLER
+from trimaran.wire.transport.calls import Call
+from trimaran.wire.transport.heavy import DECISION_ELEMENTS_MAX
+from trimaran.wire.transport.registry import handles
 
 
 @handles(

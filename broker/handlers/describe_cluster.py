@@ -6,18 +6,18 @@ Versions: 1 asks for brokers or controllers (KIP-919; brokers answer only for br
 
 from __future__ import annotations
 
-from broker.handlers.context import Context
-from broker.metadata.endpoints import endpoint_of
-from quorum.serving.authorized_operations import NOT_ASKED, cluster_operations
-from wire.errors import ErrorCode
-from wire.messages.describe_cluster import (
+from trimaran.broker.handlers.context import Context
+from trimaran.broker.metadata.endpoints import endpoint_of
+from trimaran.quorum.serving.authorized_operations import NOT_ASKED, cluster_operations
+from trimaran.wire.errors import ErrorCode
+from trimaran.wire.messages.describe_cluster import (
     DescribeClusterBroker,
     DescribeClusterRequest,
     DescribeClusterResponse,
 )
-from wire.transport.access import open_to_all
-from wire.transport.calls import Call
-from wire.transport.registry import handles
+from trimaran.wire.transport.access import open_to_all
+from trimaran.wire.transport.calls import Call
+from trimaran.wire.transport.registry import handles
 
 BROKERS = 1
 CONTROLLERS = 2

@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
-from broker.handlers.context import Context
-from node.runtime.turns import with_checkpoints
-from quorum.metadata.authorizer import Action
-from quorum.metadata.tokens import describe_tokens
-from quorum.serving.authorization import may, may_ask_for_tokens
-from wire.errors import ErrorCode, KafkaError
-from wire.messages.describe_delegation_token import (
+from trimaran.broker.handlers.context import Context
+from trimaran.node.runtime.turns import with_checkpoints
+from trimaran.quorum.metadata.authorizer import Action
+from trimaran.quorum.metadata.tokens import describe_tokens
+from trimaran.quorum.serving.authorization import may, may_ask_for_tokens
+from trimaran.wire.errors import ErrorCode, KafkaError
+from trimaran.wire.messages.describe_delegation_token import (
     DescribeDelegationTokenRequest,
     DescribeDelegationTokenResponse,
 )
-from wire.records.security import DelegationTokenRecord
-from wire.security.acls import Operation, ResourceType
-from wire.transport.access import tokens, users
-from wire.transport.calls import Call
-from wire.transport.heavy import MANY_ELEMENTS_MAX
-from wire.transport.registry import handles
-from wire.transport.room import OBJECT_BYTES
+from trimaran.wire.records.security import DelegationTokenRecord
+from trimaran.wire.security.acls import Operation, ResourceType
+from trimaran.wire.transport.access import tokens, users
+from trimaran.wire.transport.calls import Call
+from trimaran.wire.transport.heavy import MANY_ELEMENTS_MAX
+from trimaran.wire.transport.registry import handles
+from trimaran.wire.transport.room import OBJECT_BYTES
 
 # Looked at, and judged, between two checkpoints: 5 ms of work.
 TOKENS_PER_TURN = 200

@@ -7,19 +7,19 @@ from __future__ import annotations
 
 from functools import partial
 
-from broker.groups.describe import described
-from broker.handlers.context import Context
-from broker.handlers.loaded_groups import when_loaded
-from quorum.serving.authorized_operations import authorized_operations
-from wire.declarations import EncodedArray
-from wire.errors import ErrorCode, KafkaError
-from wire.messages.describe_groups import DescribeGroupsRequest, DescribeGroupsResponse
-from wire.security.acls import Operation, ResourceType
-from wire.transport.access import groups
-from wire.transport.calls import Call, DeferredResponse
-from wire.transport.heavy import PARTITIONS_ELEMENTS_MAX
-from wire.transport.once import Once
-from wire.transport.registry import handles
+from trimaran.broker.groups.describe import described
+from trimaran.broker.handlers.context import Context
+from trimaran.broker.handlers.loaded_groups import when_loaded
+from trimaran.quorum.serving.authorized_operations import authorized_operations
+from trimaran.wire.declarations import EncodedArray
+from trimaran.wire.errors import ErrorCode, KafkaError
+from trimaran.wire.messages.describe_groups import DescribeGroupsRequest, DescribeGroupsResponse
+from trimaran.wire.security.acls import Operation, ResourceType
+from trimaran.wire.transport.access import groups
+from trimaran.wire.transport.calls import Call, DeferredResponse
+from trimaran.wire.transport.heavy import PARTITIONS_ELEMENTS_MAX
+from trimaran.wire.transport.once import Once
+from trimaran.wire.transport.registry import handles
 
 
 def _fail(request: DescribeGroupsRequest, code: ErrorCode, _message: str) -> DescribeGroupsResponse:

@@ -11,30 +11,30 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from operator import attrgetter
 
-from broker.handlers.context import Context
-from broker.partitions.partition import Partition
-from log.directories.directory import LogDirectory
-from log.disk.files import Volume
-from log.partitions.partition_log import PartitionLog
-from node.runtime.threads import run_blocking
-from quorum.metadata import versions
-from wire.declarations import EncodedArray
-from wire.errors import ErrorCode
-from wire.messages.describe_log_dirs import (
+from trimaran.broker.handlers.context import Context
+from trimaran.broker.partitions.partition import Partition
+from trimaran.log.directories.directory import LogDirectory
+from trimaran.log.disk.files import Volume
+from trimaran.log.partitions.partition_log import PartitionLog
+from trimaran.node.runtime.threads import run_blocking
+from trimaran.quorum.metadata import versions
+from trimaran.wire.declarations import EncodedArray
+from trimaran.wire.errors import ErrorCode
+from trimaran.wire.messages.describe_log_dirs import (
     DescribeLogDirsPartition,
     DescribeLogDirsRequest,
     DescribeLogDirsResponse,
     DescribeLogDirsResult,
     DescribeLogDirsTopic,
 )
-from wire.security.acls import Operation
-from wire.transport.access import cluster
-from wire.transport.calls import Call
-from wire.transport.events import yield_to_loop
-from wire.transport.heavy import PARTITIONS_ELEMENTS_MAX
-from wire.transport.once import Once
-from wire.transport.registry import handles
-from wire.transport.room import OBJECT_BYTES
+from trimaran.wire.security.acls import Operation
+from trimaran.wire.transport.access import cluster
+from trimaran.wire.transport.calls import Call
+from trimaran.wire.transport.events import yield_to_loop
+from trimaran.wire.transport.heavy import PARTITIONS_ELEMENTS_MAX
+from trimaran.wire.transport.once import Once
+from trimaran.wire.transport.registry import handles
+from trimaran.wire.transport.room import OBJECT_BYTES
 
 # Looked for between two checkpoints: 5 ms of work.
 PARTITIONS_PER_TURN = 1000

@@ -11,27 +11,27 @@ from functools import partial
 from itertools import starmap
 from operator import attrgetter
 
-from broker.handlers.context import Context
-from broker.partitions.opening import OPENED_PER_TURN
-from log.producers.entry import ProducerEntry
-from quorum.metadata.topic_names import why_illegal
-from quorum.serving.authorization import may_with_topic
-from wire.declarations import EncodedArray
-from wire.errors import ErrorCode, KafkaError
-from wire.messages.describe_producers import (
+from trimaran.broker.handlers.context import Context
+from trimaran.broker.partitions.opening import OPENED_PER_TURN
+from trimaran.log.producers.entry import ProducerEntry
+from trimaran.quorum.metadata.topic_names import why_illegal
+from trimaran.quorum.serving.authorization import may_with_topic
+from trimaran.wire.declarations import EncodedArray
+from trimaran.wire.errors import ErrorCode, KafkaError
+from trimaran.wire.messages.describe_producers import (
     DescribeProducersRequest,
     DescribeProducersResponse,
     PartitionResponse,
     ProducerState,
     TopicResponse,
 )
-from wire.security.acls import Operation
-from wire.transport.access import topics
-from wire.transport.calls import Call, DeferredResponse
-from wire.transport.heavy import PARTITIONS_ELEMENTS_MAX
-from wire.transport.once import Once
-from wire.transport.registry import handles
-from wire.transport.room import ITEM_BYTES, STEP_BYTES, Room
+from trimaran.wire.security.acls import Operation
+from trimaran.wire.transport.access import topics
+from trimaran.wire.transport.calls import Call, DeferredResponse
+from trimaran.wire.transport.heavy import PARTITIONS_ELEMENTS_MAX
+from trimaran.wire.transport.once import Once
+from trimaran.wire.transport.registry import handles
+from trimaran.wire.transport.room import ITEM_BYTES, STEP_BYTES, Room
 
 NO_SEQUENCE = -1
 # To open a log takes as much as to show so many producers.

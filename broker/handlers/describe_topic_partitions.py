@@ -11,31 +11,31 @@ import heapq
 from collections.abc import Callable
 from functools import partial
 
-from broker.handlers.context import Context
-from broker.metadata.internal_topics import INTERNAL_TOPICS
-from broker.metadata.reachable import Reachable
-from quorum.metadata.image import PartitionImage, TopicImage, TopicsImage
-from quorum.metadata.topic_names import why_illegal
-from quorum.serving.authorization import may_with_topic
-from quorum.serving.authorized_operations import authorized_operations
-from wire.declarations import EncodedArray
-from wire.errors import ErrorCode
-from wire.messages.describe_topic_partitions import (
+from trimaran.broker.handlers.context import Context
+from trimaran.broker.metadata.internal_topics import INTERNAL_TOPICS
+from trimaran.broker.metadata.reachable import Reachable
+from trimaran.quorum.metadata.image import PartitionImage, TopicImage, TopicsImage
+from trimaran.quorum.metadata.topic_names import why_illegal
+from trimaran.quorum.serving.authorization import may_with_topic
+from trimaran.quorum.serving.authorized_operations import authorized_operations
+from trimaran.wire.declarations import EncodedArray
+from trimaran.wire.errors import ErrorCode
+from trimaran.wire.messages.describe_topic_partitions import (
     Cursor,
     DescribeTopicPartitionsRequest,
     DescribeTopicPartitionsResponse,
     DescribeTopicPartitionsResponsePartition,
     DescribeTopicPartitionsResponseTopic,
 )
-from wire.primitives import NIL_UUID
-from wire.response_size import ResponseTooLarge
-from wire.security.acls import Operation, ResourceType
-from wire.transport.access import topics
-from wire.transport.calls import Call, CloseConnection, DeferredResponse
-from wire.transport.events import yield_to_loop
-from wire.transport.heavy import PARTITIONS_ELEMENTS_MAX, run_apart
-from wire.transport.registry import handles
-from wire.transport.room import JUDGED_WORK, Room
+from trimaran.wire.primitives import NIL_UUID
+from trimaran.wire.response_size import ResponseTooLarge
+from trimaran.wire.security.acls import Operation, ResourceType
+from trimaran.wire.transport.access import topics
+from trimaran.wire.transport.calls import Call, CloseConnection, DeferredResponse
+from trimaran.wire.transport.events import yield_to_loop
+from trimaran.wire.transport.heavy import PARTITIONS_ELEMENTS_MAX, run_apart
+from trimaran.wire.transport.registry import handles
+from trimaran.wire.transport.room import JUDGED_WORK, Room
 
 # Topics whose operations are judged between two checkpoints: 5 ms of work.
 TOPICS_PER_TURN = 200

@@ -7,21 +7,21 @@ from __future__ import annotations
 
 from functools import partial
 
-from broker.handlers.context import Context
-from broker.transactions.listing import describe, not_described
-from quorum.serving.authorization import may_with_topic
-from wire.declarations import EncodedArray
-from wire.errors import ErrorCode, KafkaError
-from wire.messages.describe_transactions import (
+from trimaran.broker.handlers.context import Context
+from trimaran.broker.transactions.listing import describe, not_described
+from trimaran.quorum.serving.authorization import may_with_topic
+from trimaran.wire.declarations import EncodedArray
+from trimaran.wire.errors import ErrorCode, KafkaError
+from trimaran.wire.messages.describe_transactions import (
     DescribeTransactionsRequest,
     DescribeTransactionsResponse,
 )
-from wire.security.acls import Operation
-from wire.transport.access import topics, transactional_ids
-from wire.transport.calls import Call, DeferredResponse
-from wire.transport.heavy import PARTITIONS_ELEMENTS_MAX
-from wire.transport.once import Once
-from wire.transport.registry import handles
+from trimaran.wire.security.acls import Operation
+from trimaran.wire.transport.access import topics, transactional_ids
+from trimaran.wire.transport.calls import Call, DeferredResponse
+from trimaran.wire.transport.heavy import PARTITIONS_ELEMENTS_MAX
+from trimaran.wire.transport.once import Once
+from trimaran.wire.transport.registry import handles
 
 
 def _fail(

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from broker.handlers.context import Context
-from node.runtime.turns import with_checkpoints
-from quorum.metadata.scram import describe_scram as describe
-from wire.messages.describe_user_scram_credentials import (
+from trimaran.broker.handlers.context import Context
+from trimaran.node.runtime.turns import with_checkpoints
+from trimaran.quorum.metadata.scram import describe_scram as describe
+from trimaran.wire.messages.describe_user_scram_credentials import (
     DescribeUserScramCredentialsRequest,
     DescribeUserScramCredentialsResponse,
 )
-from wire.security.acls import Operation
-from wire.transport.access import cluster
-from wire.transport.calls import Call
-from wire.transport.heavy import MANY_ELEMENTS_MAX
-from wire.transport.registry import handles
-from wire.transport.room import OBJECT_BYTES
+from trimaran.wire.security.acls import Operation
+from trimaran.wire.transport.access import cluster
+from trimaran.wire.transport.calls import Call
+from trimaran.wire.transport.heavy import MANY_ELEMENTS_MAX
+from trimaran.wire.transport.registry import handles
+from trimaran.wire.transport.room import OBJECT_BYTES
 
 # Looked at between two checkpoints: 2 ms of work.
 CREDENTIALS_PER_TURN = 1_000

@@ -6,16 +6,16 @@ Versions: 2 PRODUCER_FENCED (KIP-588), 4 TRANSACTION_ABORTABLE, 5 bumps the epoc
 
 from __future__ import annotations
 
-from broker.coordination.responses import respond
-from broker.coordination.shard import Producer
-from broker.handlers.context import Context
-from broker.transactions.transaction import EPOCH_BUMP_VERSION, Transaction
-from wire.errors import ErrorCode, KafkaError
-from wire.messages.end_txn import EndTxnRequest, EndTxnResponse
-from wire.security.acls import Operation
-from wire.transport.access import transactional_ids
-from wire.transport.calls import Call, DeferredResponse
-from wire.transport.registry import handles
+from trimaran.broker.coordination.responses import respond
+from trimaran.broker.coordination.shard import Producer
+from trimaran.broker.handlers.context import Context
+from trimaran.broker.transactions.transaction import EPOCH_BUMP_VERSION, Transaction
+from trimaran.wire.errors import ErrorCode, KafkaError
+from trimaran.wire.messages.end_txn import EndTxnRequest, EndTxnResponse
+from trimaran.wire.security.acls import Operation
+from trimaran.wire.transport.access import transactional_ids
+from trimaran.wire.transport.calls import Call, DeferredResponse
+from trimaran.wire.transport.registry import handles
 
 PRODUCER_FENCED_VERSION = 2
 BUMPING_VERSION = 5

@@ -16,7 +16,7 @@ from functools import partial
 
 import trio
 
-from broker.fetching.fetch import (
+from trimaran.broker.fetching.fetch import (
     ANSWERED_PER_TURN,
     CONSUMER,
     READ_COMMITTED,
@@ -25,39 +25,43 @@ from broker.fetching.fetch import (
     FetchReader,
     FetchTerms,
 )
-from broker.fetching.old_formats import FIRST_FETCH_VERSION_OF_BATCHES, down_converted, stored_bytes
-from broker.fetching.replica_selection import Client
-from broker.fetching.sessions import (
+from trimaran.broker.fetching.old_formats import (
+    FIRST_FETCH_VERSION_OF_BATCHES,
+    down_converted,
+    stored_bytes,
+)
+from trimaran.broker.fetching.replica_selection import Client
+from trimaran.broker.fetching.sessions import (
     FINAL_EPOCH,
     INITIAL_EPOCH,
     NO_SESSION,
     FetchSession,
     has_long_names,
 )
-from broker.fetching.slots import Slot, SlotKey
-from broker.handlers.context import Context
-from broker.metadata.endpoints import leader_endpoints
-from broker.partitions.leader import LeaderEpoch
-from broker.partitions.opening import Key, open_leaders, opened_first, unopened_of_many
-from node.runtime.steps import Steps, at_once
-from node.runtime.turns import in_turns, with_checkpoints
-from quorum.metadata.authorizer import Action
-from quorum.serving.authorization import may
-from wire.errors import ErrorCode, KafkaError
-from wire.messages.fetch import (
+from trimaran.broker.fetching.slots import Slot, SlotKey
+from trimaran.broker.handlers.context import Context
+from trimaran.broker.metadata.endpoints import leader_endpoints
+from trimaran.broker.partitions.leader import LeaderEpoch
+from trimaran.broker.partitions.opening import Key, open_leaders, opened_first, unopened_of_many
+from trimaran.node.runtime.steps import Steps, at_once
+from trimaran.node.runtime.turns import in_turns, with_checkpoints
+from trimaran.quorum.metadata.authorizer import Action
+from trimaran.quorum.serving.authorization import may
+from trimaran.wire.errors import ErrorCode, KafkaError
+from trimaran.wire.messages.fetch import (
     FetchableTopicResponse,
     FetchRequest,
     FetchResponse,
     NodeEndpoint,
 )
-from wire.primitives import NIL_UUID
-from wire.security.acls import Operation, ResourceType
-from wire.transport.access import cluster, topics
-from wire.transport.calls import Call, DeferredResponse
-from wire.transport.events import AutoResetEvent
-from wire.transport.heavy import PARTITIONS_ELEMENTS_MAX, run_apart
-from wire.transport.memory import holding
-from wire.transport.registry import handles
+from trimaran.wire.primitives import NIL_UUID
+from trimaran.wire.security.acls import Operation, ResourceType
+from trimaran.wire.transport.access import cluster, topics
+from trimaran.wire.transport.calls import Call, DeferredResponse
+from trimaran.wire.transport.events import AutoResetEvent
+from trimaran.wire.transport.heavy import PARTITIONS_ELEMENTS_MAX, run_apart
+from trimaran.wire.transport.memory import holding
+from trimaran.wire.transport.registry import handles
 
 # A client may ask to wait for ever; the connection is looked at again after this (Kafka has no bound).
 MAX_WAIT_SECONDS = 300.0

@@ -10,24 +10,24 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
-from broker.handlers.context import Context
-from broker.metadata.endpoints import endpoint_of
-from broker.metadata.internal_topics import CONSUMER_OFFSETS, TRANSACTION_STATE
-from quorum.serving.authorization import may_with
-from wire.errors import ErrorCode
-from wire.messages.find_coordinator import (
+from trimaran.broker.handlers.context import Context
+from trimaran.broker.metadata.endpoints import endpoint_of
+from trimaran.broker.metadata.internal_topics import CONSUMER_OFFSETS, TRANSACTION_STATE
+from trimaran.quorum.serving.authorization import may_with
+from trimaran.wire.errors import ErrorCode
+from trimaran.wire.messages.find_coordinator import (
     Coordinator,
     FindCoordinatorRequest,
     FindCoordinatorResponse,
 )
-from wire.security.acls import Operation, ResourceType
-from wire.transport.access import groups, transactional_ids
-from wire.transport.calls import Call, DeferredResponse
-from wire.transport.guard import CODES
-from wire.transport.heavy import PARTITIONS_ELEMENTS_MAX
-from wire.transport.once import Once
-from wire.transport.registry import handles
-from wire.transport.slices import Slices
+from trimaran.wire.security.acls import Operation, ResourceType
+from trimaran.wire.transport.access import groups, transactional_ids
+from trimaran.wire.transport.calls import Call, DeferredResponse
+from trimaran.wire.transport.guard import CODES
+from trimaran.wire.transport.heavy import PARTITIONS_ELEMENTS_MAX
+from trimaran.wire.transport.once import Once
+from trimaran.wire.transport.registry import handles
+from trimaran.wire.transport.slices import Slices
 
 GROUP = 0
 TRANSACTION = 1

@@ -11,41 +11,41 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from broker.handlers.context import Context
-from quorum.controller.acls import fail_create, fail_delete
-from quorum.controller.client_quotas import fail_alter_quotas
-from quorum.controller.scram import fail_alter_scram
-from quorum.serving.authorization import may_ask_for_tokens
-from quorum.serving.refusals import (
+from trimaran.broker.handlers.context import Context
+from trimaran.quorum.controller.acls import fail_create, fail_delete
+from trimaran.quorum.controller.client_quotas import fail_alter_quotas
+from trimaran.quorum.controller.scram import fail_alter_scram
+from trimaran.quorum.serving.authorization import may_ask_for_tokens
+from trimaran.quorum.serving.refusals import (
     fail_alter_reassignments,
     fail_create_partitions,
     fail_elect_leaders,
     fail_expire_token,
     fail_renew_token,
 )
-from wire.errors import ErrorCode, KafkaError
-from wire.messages.add_raft_voter import AddRaftVoterRequest
-from wire.messages.alter_client_quotas import AlterClientQuotasRequest
-from wire.messages.alter_partition_reassignments import AlterPartitionReassignmentsRequest
-from wire.messages.alter_user_scram_credentials import AlterUserScramCredentialsRequest
-from wire.messages.create_acls import CreateAclsRequest
-from wire.messages.create_partitions import CreatePartitionsRequest
-from wire.messages.delete_acls import DeleteAclsRequest
-from wire.messages.describe_quorum import DescribeQuorumRequest
-from wire.messages.elect_leaders import ElectLeadersRequest
-from wire.messages.expire_delegation_token import ExpireDelegationTokenRequest
-from wire.messages.list_partition_reassignments import ListPartitionReassignmentsRequest
-from wire.messages.remove_raft_voter import RemoveRaftVoterRequest
-from wire.messages.renew_delegation_token import RenewDelegationTokenRequest
-from wire.messages.unregister_broker import UnregisterBrokerRequest
-from wire.messages.update_features import UpdateFeaturesRequest
-from wire.outgoing import Outgoing
-from wire.schema import DECODE_BUDGET, Message
-from wire.transport.access import BY_CONTROLLER
-from wire.transport.calls import Call
-from wire.transport.error_answers import OnError
-from wire.transport.heavy import DECISION_ELEMENTS_MAX, FEW_ELEMENTS_MAX, MANY_ELEMENTS_MAX
-from wire.transport.registry import handles
+from trimaran.wire.errors import ErrorCode, KafkaError
+from trimaran.wire.messages.add_raft_voter import AddRaftVoterRequest
+from trimaran.wire.messages.alter_client_quotas import AlterClientQuotasRequest
+from trimaran.wire.messages.alter_partition_reassignments import AlterPartitionReassignmentsRequest
+from trimaran.wire.messages.alter_user_scram_credentials import AlterUserScramCredentialsRequest
+from trimaran.wire.messages.create_acls import CreateAclsRequest
+from trimaran.wire.messages.create_partitions import CreatePartitionsRequest
+from trimaran.wire.messages.delete_acls import DeleteAclsRequest
+from trimaran.wire.messages.describe_quorum import DescribeQuorumRequest
+from trimaran.wire.messages.elect_leaders import ElectLeadersRequest
+from trimaran.wire.messages.expire_delegation_token import ExpireDelegationTokenRequest
+from trimaran.wire.messages.list_partition_reassignments import ListPartitionReassignmentsRequest
+from trimaran.wire.messages.remove_raft_voter import RemoveRaftVoterRequest
+from trimaran.wire.messages.renew_delegation_token import RenewDelegationTokenRequest
+from trimaran.wire.messages.unregister_broker import UnregisterBrokerRequest
+from trimaran.wire.messages.update_features import UpdateFeaturesRequest
+from trimaran.wire.outgoing import Outgoing
+from trimaran.wire.schema import DECODE_BUDGET, Message
+from trimaran.wire.transport.access import BY_CONTROLLER
+from trimaran.wire.transport.calls import Call
+from trimaran.wire.transport.error_answers import OnError
+from trimaran.wire.transport.heavy import DECISION_ELEMENTS_MAX, FEW_ELEMENTS_MAX, MANY_ELEMENTS_MAX
+from trimaran.wire.transport.registry import handles
 
 Check = Callable[[Context, Call], None]
 

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from broker.handlers.context import Context
-from broker.telemetry.clients import collecting
-from log.codecs.compression import Compression
-from wire.messages.get_telemetry_subscriptions import (
+from trimaran.broker.handlers.context import Context
+from trimaran.broker.telemetry.clients import collecting
+from trimaran.log.codecs.compression import Compression
+from trimaran.wire.messages.get_telemetry_subscriptions import (
     GetTelemetrySubscriptionsRequest,
     GetTelemetrySubscriptionsResponse,
 )
-from wire.transport.access import open_to_all
-from wire.transport.calls import Call
-from wire.transport.registry import handles
+from trimaran.wire.transport.access import open_to_all
+from trimaran.wire.transport.calls import Call
+from trimaran.wire.transport.registry import handles
 
 # In Kafka's order: clients take the first that they have.
 COMPRESSIONS = (Compression.ZSTD, Compression.LZ4, Compression.GZIP, Compression.SNAPPY)

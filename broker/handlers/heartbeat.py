@@ -5,13 +5,13 @@ Versions: 3 static members (KIP-345).
 
 from __future__ import annotations
 
-from broker.handlers.context import Context
-from wire.errors import KafkaError
-from wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
-from wire.security.acls import Operation
-from wire.transport.access import groups
-from wire.transport.calls import Call
-from wire.transport.registry import handles
+from trimaran.broker.handlers.context import Context
+from trimaran.wire.errors import KafkaError
+from trimaran.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+from trimaran.wire.security.acls import Operation
+from trimaran.wire.transport.access import groups
+from trimaran.wire.transport.calls import Call
+from trimaran.wire.transport.registry import handles
 
 
 @handles(HeartbeatRequest, versions="0-4", access=groups(Operation.READ, "group_id"))

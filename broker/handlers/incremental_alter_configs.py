@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from broker.handlers.config_changes import altered
-from broker.handlers.context import Context
-from quorum.controller.configs import fail_incremental, incremental_response
-from wire.messages.incremental_alter_configs import (
+from trimaran.broker.handlers.config_changes import altered
+from trimaran.broker.handlers.context import Context
+from trimaran.quorum.controller.configs import fail_incremental, incremental_response
+from trimaran.wire.messages.incremental_alter_configs import (
     IncrementalAlterConfigsRequest,
     IncrementalAlterConfigsResponse,
 )
-from wire.security.acls import Operation
-from wire.transport.access import BY_CONTROLLER, cluster
-from wire.transport.calls import Call
-from wire.transport.heavy import CONFIGS_ELEMENTS_MAX
-from wire.transport.registry import handles
+from trimaran.wire.security.acls import Operation
+from trimaran.wire.transport.access import BY_CONTROLLER, cluster
+from trimaran.wire.transport.calls import Call
+from trimaran.wire.transport.heavy import CONFIGS_ELEMENTS_MAX
+from trimaran.wire.transport.registry import handles
 
 
 @handles(

@@ -5,16 +5,16 @@ Versions: 3 tells the producer's present id and epoch (KIP-360), 4 PRODUCER_FENC
 
 from __future__ import annotations
 
-from broker.coordination.shard import Producer
-from broker.handlers.context import Context
-from quorum.metadata.authorizer import Action
-from quorum.serving.authorization import may, may_somewhere
-from wire.errors import ErrorCode, KafkaError
-from wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
-from wire.security.acls import Operation, ResourceType
-from wire.transport.access import cluster, transactional_ids
-from wire.transport.calls import Call
-from wire.transport.registry import handles
+from trimaran.broker.coordination.shard import Producer
+from trimaran.broker.handlers.context import Context
+from trimaran.quorum.metadata.authorizer import Action
+from trimaran.quorum.serving.authorization import may, may_somewhere
+from trimaran.wire.errors import ErrorCode, KafkaError
+from trimaran.wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
+from trimaran.wire.security.acls import Operation, ResourceType
+from trimaran.wire.transport.access import cluster, transactional_ids
+from trimaran.wire.transport.calls import Call
+from trimaran.wire.transport.registry import handles
 
 PRODUCER_FENCED_VERSION = 4
 NONE = -1

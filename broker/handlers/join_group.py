@@ -5,19 +5,19 @@ Versions: 4 members come with an id (KIP-394), 5 static members (KIP-345), 9 lea
 
 from __future__ import annotations
 
-from broker.coordination.responses import respond
-from broker.groups.limits import MEMBER_BYTES_MAX
-from broker.groups.operation import join_error
-from broker.handlers.context import Context
-from broker.handlers.loaded_groups import when_loaded
-from wire.errors import ErrorCode, KafkaError
-from wire.hosts import java_text
-from wire.messages.join_group import JoinGroupRequest, JoinGroupResponse
-from wire.security.acls import Operation
-from wire.transport.access import groups
-from wire.transport.calls import Call, DeferredResponse
-from wire.transport.heavy import FEW_ELEMENTS_MAX
-from wire.transport.registry import handles
+from trimaran.broker.coordination.responses import respond
+from trimaran.broker.groups.limits import MEMBER_BYTES_MAX
+from trimaran.broker.groups.operation import join_error
+from trimaran.broker.handlers.context import Context
+from trimaran.broker.handlers.loaded_groups import when_loaded
+from trimaran.wire.errors import ErrorCode, KafkaError
+from trimaran.wire.hosts import java_text
+from trimaran.wire.messages.join_group import JoinGroupRequest, JoinGroupResponse
+from trimaran.wire.security.acls import Operation
+from trimaran.wire.transport.access import groups
+from trimaran.wire.transport.calls import Call, DeferredResponse
+from trimaran.wire.transport.heavy import FEW_ELEMENTS_MAX
+from trimaran.wire.transport.registry import handles
 
 NULLABLE_PROTOCOL_NAME_VERSION = 7
 

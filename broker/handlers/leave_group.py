@@ -5,15 +5,15 @@ Versions: up to 2 one member, whose error is the response's; 3 many members, als
 
 from __future__ import annotations
 
-from broker.handlers.context import Context
-from broker.handlers.loaded_groups import when_loaded
-from wire.errors import KafkaError
-from wire.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse
-from wire.security.acls import Operation
-from wire.transport.access import groups
-from wire.transport.calls import Call
-from wire.transport.heavy import MANY_ELEMENTS_MAX
-from wire.transport.registry import handles
+from trimaran.broker.handlers.context import Context
+from trimaran.broker.handlers.loaded_groups import when_loaded
+from trimaran.wire.errors import KafkaError
+from trimaran.wire.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse
+from trimaran.wire.security.acls import Operation
+from trimaran.wire.transport.access import groups
+from trimaran.wire.transport.calls import Call
+from trimaran.wire.transport.heavy import MANY_ELEMENTS_MAX
+from trimaran.wire.transport.registry import handles
 
 MANY_MEMBERS_VERSION = 3
 

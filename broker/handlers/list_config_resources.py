@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from broker.handlers.context import Context
-from quorum.metadata.image import (
+from trimaran.broker.handlers.context import Context
+from trimaran.quorum.metadata.image import (
     BROKER_LOGGER_RESOURCE,
     BROKER_RESOURCE,
     CLIENT_METRICS_RESOURCE,
@@ -16,17 +16,17 @@ from quorum.metadata.image import (
     TOPIC_RESOURCE,
     MetadataImage,
 )
-from wire.errors import ErrorCode, KafkaError
-from wire.messages.list_config_resources import (
+from trimaran.wire.errors import ErrorCode, KafkaError
+from trimaran.wire.messages.list_config_resources import (
     ConfigResource,
     ListConfigResourcesRequest,
     ListConfigResourcesResponse,
 )
-from wire.security.acls import Operation
-from wire.transport.access import cluster
-from wire.transport.calls import Call
-from wire.transport.heavy import FEW_ELEMENTS_MAX
-from wire.transport.registry import handles
+from trimaran.wire.security.acls import Operation
+from trimaran.wire.transport.access import cluster
+from trimaran.wire.transport.calls import Call
+from trimaran.wire.transport.heavy import FEW_ELEMENTS_MAX
+from trimaran.wire.transport.registry import handles
 
 ALL = (
     GROUP_RESOURCE,

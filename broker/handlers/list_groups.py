@@ -7,19 +7,19 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from broker.groups.coordinator import GROUPS_PER_STEP
-from broker.handlers.context import Context
-from quorum.metadata.authorizer import Action
-from quorum.serving.authorization import everybody, may, may_with
-from wire.declarations import EncodedArray
-from wire.errors import KafkaError
-from wire.messages.list_groups import ListGroupsRequest, ListGroupsResponse
-from wire.security.acls import Operation, ResourceType
-from wire.transport.access import groups
-from wire.transport.calls import Call
-from wire.transport.heavy import FEW_ELEMENTS_MAX
-from wire.transport.registry import handles
-from wire.transport.room import JUDGED_WORK, OBJECT_BYTES
+from trimaran.broker.groups.coordinator import GROUPS_PER_STEP
+from trimaran.broker.handlers.context import Context
+from trimaran.quorum.metadata.authorizer import Action
+from trimaran.quorum.serving.authorization import everybody, may, may_with
+from trimaran.wire.declarations import EncodedArray
+from trimaran.wire.errors import KafkaError
+from trimaran.wire.messages.list_groups import ListGroupsRequest, ListGroupsResponse
+from trimaran.wire.security.acls import Operation, ResourceType
+from trimaran.wire.transport.access import groups
+from trimaran.wire.transport.calls import Call
+from trimaran.wire.transport.heavy import FEW_ELEMENTS_MAX
+from trimaran.wire.transport.registry import handles
+from trimaran.wire.transport.room import JUDGED_WORK, OBJECT_BYTES
 
 
 @handles(

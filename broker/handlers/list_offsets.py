@@ -13,37 +13,37 @@ from collections import Counter, deque
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
-from broker.fetching.fetch import READ_COMMITTED
-from broker.handlers.context import Context
-from broker.partitions.awaiting import (
+from trimaran.broker.fetching.fetch import READ_COMMITTED
+from trimaran.broker.handlers.context import Context
+from trimaran.broker.partitions.awaiting import (
     Key,
     pending_flushes,
     pending_flushes_in_turns,
     wait_for_flushes,
 )
-from broker.partitions.leader import LeaderEpoch
-from broker.partitions.lookups import in_steps, resolve_timestamp
-from broker.partitions.opening import (
+from trimaran.broker.partitions.leader import LeaderEpoch
+from trimaran.broker.partitions.lookups import in_steps, resolve_timestamp
+from trimaran.broker.partitions.opening import (
     open_leaders,
     takes_one_turn,
     unopened,
     unopened_of_many,
 )
-from log.steps import Steps, TakesLong, at_once
-from node.runtime.turns import in_turns
-from wire.errors import ErrorCode, KafkaError
-from wire.messages.list_offsets import (
+from trimaran.log.steps import Steps, TakesLong, at_once
+from trimaran.node.runtime.turns import in_turns
+from trimaran.wire.errors import ErrorCode, KafkaError
+from trimaran.wire.messages.list_offsets import (
     ListOffsetsPartition,
     ListOffsetsPartitionResponse,
     ListOffsetsRequest,
     ListOffsetsResponse,
     ListOffsetsTopicResponse,
 )
-from wire.security.acls import Operation
-from wire.transport.access import topics
-from wire.transport.calls import Call, DeferredResponse
-from wire.transport.heavy import PARTITIONS_ELEMENTS_MAX, run_apart
-from wire.transport.registry import handles
+from trimaran.wire.security.acls import Operation
+from trimaran.wire.transport.access import topics
+from trimaran.wire.transport.calls import Call, DeferredResponse
+from trimaran.wire.transport.heavy import PARTITIONS_ELEMENTS_MAX, run_apart
+from trimaran.wire.transport.registry import handles
 
 # Partitions looked up between two checkpoints: 3 ms of work, if they must be searched.
 LOOKUPS_PER_TURN = 100

@@ -5,19 +5,22 @@ Versions: 1 by age (KIP-994), 2 by a pattern of the id (KIP-1152), which is matc
 
 from __future__ import annotations
 
-from broker.handlers.context import Context
-from broker.transactions.listing import IDS_PER_TURN, STATE_NAMES
-from broker.transactions.listing import list_transactions as listed
-from quorum.serving.authorization import may_with
-from wire.declarations import EncodedArray
-from wire.errors import KafkaError
-from wire.messages.list_transactions import ListTransactionsRequest, ListTransactionsResponse
-from wire.security.acls import Operation, ResourceType
-from wire.transport.access import transactional_ids
-from wire.transport.calls import Call
-from wire.transport.heavy import FEW_ELEMENTS_MAX
-from wire.transport.registry import handles
-from wire.transport.room import JUDGED_WORK, OBJECT_BYTES
+from trimaran.broker.handlers.context import Context
+from trimaran.broker.transactions.listing import IDS_PER_TURN, STATE_NAMES
+from trimaran.broker.transactions.listing import list_transactions as listed
+from trimaran.quorum.serving.authorization import may_with
+from trimaran.wire.declarations import EncodedArray
+from trimaran.wire.errors import KafkaError
+from trimaran.wire.messages.list_transactions import (
+    ListTransactionsRequest,
+    ListTransactionsResponse,
+)
+from trimaran.wire.security.acls import Operation, ResourceType
+from trimaran.wire.transport.access import transactional_ids
+from trimaran.wire.transport.calls import Call
+from trimaran.wire.transport.heavy import FEW_ELEMENTS_MAX
+from trimaran.wire.transport.registry import handles
+from trimaran.wire.transport.room import JUDGED_WORK, OBJECT_BYTES
 
 
 @handles(

@@ -11,10 +11,10 @@ from collections.abc import Callable, Iterable
 from functools import partial, wraps
 from typing import Any, TypeVar, cast
 
-from broker.handlers.context import Context
-from wire.schema import Message
-from wire.transport.calls import Call, DeferredResponse, finished
-from wire.transport.error_answers import OnError
+from trimaran.broker.handlers.context import Context
+from trimaran.wire.schema import Message
+from trimaran.wire.transport.calls import Call, DeferredResponse, finished
+from trimaran.wire.transport.error_answers import OnError
 
 H = TypeVar("H", bound=Callable[..., Any])
 

@@ -12,43 +12,43 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import cast
 
-from broker.handlers.context import Context
-from broker.metadata.endpoints import endpoint_of
-from broker.metadata.internal_topics import INTERNAL_TOPICS
-from broker.metadata.metadata_cache import BrokerMetadata
-from broker.metadata.seen_topics import EVERYBODY, Asker
-from broker.metadata.topic_views import TopicView, ViewKey
-from node.runtime.steps import pieces
-from quorum.metadata.image import MetadataImage, TopicImage
-from quorum.metadata.topic_names import why_illegal
-from quorum.serving.audit import tells_what_is_allowed
-from quorum.serving.authorization import may_with_topic
-from quorum.serving.authorized_operations import (
+from trimaran.broker.handlers.context import Context
+from trimaran.broker.metadata.endpoints import endpoint_of
+from trimaran.broker.metadata.internal_topics import INTERNAL_TOPICS
+from trimaran.broker.metadata.metadata_cache import BrokerMetadata
+from trimaran.broker.metadata.seen_topics import EVERYBODY, Asker
+from trimaran.broker.metadata.topic_views import TopicView, ViewKey
+from trimaran.node.runtime.steps import pieces
+from trimaran.quorum.metadata.image import MetadataImage, TopicImage
+from trimaran.quorum.metadata.topic_names import why_illegal
+from trimaran.quorum.serving.audit import tells_what_is_allowed
+from trimaran.quorum.serving.authorization import may_with_topic
+from trimaran.quorum.serving.authorized_operations import (
     NOT_ASKED,
     authorized_operations,
     cluster_operations,
 )
-from wire.declarations import EncodedArray
-from wire.errors import ErrorCode, KafkaError
-from wire.messages.metadata import (
+from trimaran.wire.declarations import EncodedArray
+from trimaran.wire.errors import ErrorCode, KafkaError
+from trimaran.wire.messages.metadata import (
     MetadataRequest,
     MetadataRequestTopic,
     MetadataResponse,
     MetadataResponseBroker,
     MetadataResponseTopic,
 )
-from wire.primitives import NIL_UUID
-from wire.response_size import ResponseTooLarge
-from wire.security.acls import Operation, ResourceType
-from wire.transport.access import topics
-from wire.transport.calls import Call, CloseConnection, DeferredResponse, finished
-from wire.transport.events import yield_to_loop
-from wire.transport.guard import JUDGED_PER_TURN
-from wire.transport.heavy import PARTITIONS_ELEMENTS_MAX
-from wire.transport.once import Once
-from wire.transport.registry import handles
-from wire.transport.room import FREE_BYTES, Room
-from wire.transport.slices import Slices
+from trimaran.wire.primitives import NIL_UUID
+from trimaran.wire.response_size import ResponseTooLarge
+from trimaran.wire.security.acls import Operation, ResourceType
+from trimaran.wire.transport.access import topics
+from trimaran.wire.transport.calls import Call, CloseConnection, DeferredResponse, finished
+from trimaran.wire.transport.events import yield_to_loop
+from trimaran.wire.transport.guard import JUDGED_PER_TURN
+from trimaran.wire.transport.heavy import PARTITIONS_ELEMENTS_MAX
+from trimaran.wire.transport.once import Once
+from trimaran.wire.transport.registry import handles
+from trimaran.wire.transport.room import FREE_BYTES, Room
+from trimaran.wire.transport.slices import Slices
 
 NO_CONTROLLER = -1
 # Topics whose operations are judged between two checkpoints, eight each: 5 ms of work.

@@ -9,26 +9,26 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from broker.coordination.responses import respond
-from broker.handlers.context import Context
-from broker.handlers.loaded_groups import when_loaded
-from broker.handlers.zookeeper_offsets import ZOOKEEPER_VERSION, commit_to_zookeeper
-from quorum.metadata.image import TopicImage
-from quorum.serving.authorization import may_with_topic
-from wire.errors import ErrorCode, KafkaError
-from wire.messages.offset_commit import (
+from trimaran.broker.coordination.responses import respond
+from trimaran.broker.handlers.context import Context
+from trimaran.broker.handlers.loaded_groups import when_loaded
+from trimaran.broker.handlers.zookeeper_offsets import ZOOKEEPER_VERSION, commit_to_zookeeper
+from trimaran.quorum.metadata.image import TopicImage
+from trimaran.quorum.serving.authorization import may_with_topic
+from trimaran.wire.errors import ErrorCode, KafkaError
+from trimaran.wire.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestTopic,
     OffsetCommitResponse,
     OffsetCommitResponsePartition,
     OffsetCommitResponseTopic,
 )
-from wire.security.acls import Operation
-from wire.transport.access import groups, topics
-from wire.transport.calls import Call, DeferredResponse
-from wire.transport.heavy import PARTITIONS_ELEMENTS_MAX
-from wire.transport.registry import handles
-from wire.transport.slices import COMMITS_PER_SLICE, Slices
+from trimaran.wire.security.acls import Operation
+from trimaran.wire.transport.access import groups, topics
+from trimaran.wire.transport.calls import Call, DeferredResponse
+from trimaran.wire.transport.heavy import PARTITIONS_ELEMENTS_MAX
+from trimaran.wire.transport.registry import handles
+from trimaran.wire.transport.slices import COMMITS_PER_SLICE, Slices
 
 TOPIC_ID_VERSION = 10
 

@@ -4,22 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from broker.coordination.responses import respond
-from broker.handlers.context import Context
-from broker.handlers.loaded_groups import when_loaded
-from wire.errors import ErrorCode, KafkaError
-from wire.messages.offset_delete import (
+from trimaran.broker.coordination.responses import respond
+from trimaran.broker.handlers.context import Context
+from trimaran.broker.handlers.loaded_groups import when_loaded
+from trimaran.wire.errors import ErrorCode, KafkaError
+from trimaran.wire.messages.offset_delete import (
     OffsetDeleteRequest,
     OffsetDeleteResponse,
     OffsetDeleteResponsePartition,
     OffsetDeleteResponseTopic,
 )
-from wire.security.acls import Operation
-from wire.transport.access import groups, topics
-from wire.transport.calls import Call, DeferredResponse
-from wire.transport.heavy import PARTITIONS_ELEMENTS_MAX
-from wire.transport.registry import handles
-from wire.transport.slices import Slices
+from trimaran.wire.security.acls import Operation
+from trimaran.wire.transport.access import groups, topics
+from trimaran.wire.transport.calls import Call, DeferredResponse
+from trimaran.wire.transport.heavy import PARTITIONS_ELEMENTS_MAX
+from trimaran.wire.transport.registry import handles
+from trimaran.wire.transport.slices import Slices
 
 Codes = Mapping[tuple[str, int], ErrorCode]
 

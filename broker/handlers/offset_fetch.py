@@ -10,17 +10,17 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping
 from functools import partial
 
-from broker.coordination.responses import PendingResponse
-from broker.groups.offsets import NO_OFFSET, not_found
-from broker.handlers.context import Context
-from broker.handlers.loaded_groups import when_loaded
-from broker.handlers.zookeeper_offsets import ZOOKEEPER_VERSION, fetch_from_zookeeper
-from quorum.metadata.authorizer import Action
-from quorum.metadata.image import MetadataImage
-from quorum.serving.authorization import may, may_with_topic
-from wire.declarations import EncodedArray, Struct
-from wire.errors import ErrorCode, KafkaError
-from wire.messages.offset_fetch import (
+from trimaran.broker.coordination.responses import PendingResponse
+from trimaran.broker.groups.offsets import NO_OFFSET, not_found
+from trimaran.broker.handlers.context import Context
+from trimaran.broker.handlers.loaded_groups import when_loaded
+from trimaran.broker.handlers.zookeeper_offsets import ZOOKEEPER_VERSION, fetch_from_zookeeper
+from trimaran.quorum.metadata.authorizer import Action
+from trimaran.quorum.metadata.image import MetadataImage
+from trimaran.quorum.serving.authorization import may, may_with_topic
+from trimaran.wire.declarations import EncodedArray, Struct
+from trimaran.wire.errors import ErrorCode, KafkaError
+from trimaran.wire.messages.offset_fetch import (
     OffsetFetchRequest,
     OffsetFetchRequestGroup,
     OffsetFetchRequestTopics,
@@ -31,16 +31,16 @@ from wire.messages.offset_fetch import (
     OffsetFetchResponseTopic,
     OffsetFetchResponseTopics,
 )
-from wire.primitives import NIL_UUID
-from wire.response_size import ResponseTooLarge
-from wire.security.acls import Operation, ResourceType
-from wire.transport.access import groups, topics
-from wire.transport.calls import Call, DeferredResponse
-from wire.transport.heavy import PARTITIONS_ELEMENTS_MAX
-from wire.transport.once import Once
-from wire.transport.registry import handles
-from wire.transport.room import OBJECT_BYTES
-from wire.transport.slices import Slices
+from trimaran.wire.primitives import NIL_UUID
+from trimaran.wire.response_size import ResponseTooLarge
+from trimaran.wire.security.acls import Operation, ResourceType
+from trimaran.wire.transport.access import groups, topics
+from trimaran.wire.transport.calls import Call, DeferredResponse
+from trimaran.wire.transport.heavy import PARTITIONS_ELEMENTS_MAX
+from trimaran.wire.transport.once import Once
+from trimaran.wire.transport.registry import handles
+from trimaran.wire.transport.room import OBJECT_BYTES
+from trimaran.wire.transport.slices import Slices
 
 # Offsets answered in one step, 5 ms; with the longest metadata that Kafka's default allows they take 2 MiB.
 OFFSETS_AT_ONCE_MAX = 500

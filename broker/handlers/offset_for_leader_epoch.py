@@ -5,22 +5,22 @@ Consumers ask it after a leader change to find out whether what they read was tr
 
 from __future__ import annotations
 
-from broker.handlers.context import Context
-from broker.partitions.opening import opened_first
-from wire.errors import ErrorCode, KafkaError
-from wire.messages.offset_for_leader_epoch import (
+from trimaran.broker.handlers.context import Context
+from trimaran.broker.partitions.opening import opened_first
+from trimaran.wire.errors import ErrorCode, KafkaError
+from trimaran.wire.messages.offset_for_leader_epoch import (
     EpochEndOffset,
     OffsetForLeaderEpochRequest,
     OffsetForLeaderEpochResponse,
     OffsetForLeaderPartition,
     OffsetForLeaderTopicResult,
 )
-from wire.security.acls import Operation
-from wire.transport.access import topics
-from wire.transport.calls import Call, DeferredResponse
-from wire.transport.heavy import PARTITIONS_ELEMENTS_MAX
-from wire.transport.registry import handles
-from wire.transport.slices import Slices
+from trimaran.wire.security.acls import Operation
+from trimaran.wire.transport.access import topics
+from trimaran.wire.transport.calls import Call, DeferredResponse
+from trimaran.wire.transport.heavy import PARTITIONS_ELEMENTS_MAX
+from trimaran.wire.transport.registry import handles
+from trimaran.wire.transport.slices import Slices
 
 
 def _fail(

@@ -18,29 +18,33 @@ from typing import TypeAlias
 
 import trio
 
-from broker.handlers.context import Context
-from broker.partitions.leader import ACKS_ALL
-from broker.partitions.opening import open_leaders, takes_one_turn, unopened
-from broker.partitions.partition import Partition
-from broker.producing.append import APPENDS_PER_TURN, append, append_in_turns
-from broker.producing.authorize import authorize, authorize_in_turns, may_use_transactional_id
-from broker.producing.await_disk import await_disk, behind, on_disk
-from broker.producing.await_replicas import await_replicas, replicated, settle
-from broker.producing.count import count
-from broker.producing.current_leaders import VERSION_NAMING_LEADERS, name_current_leaders
-from broker.producing.partition_append import PartitionAppend
-from broker.producing.resolve import refusal, resolve
-from broker.producing.validate import validate, validate_in_thread, validate_in_turns
-from broker.producing.verify import is_verified_here, unverified, verify
-from log.validation.validate import OverBudget
-from quorum.serving.authorization import may_with_topic
-from wire.errors import ErrorCode, KafkaError
-from wire.messages.produce import ProduceRequest, ProduceResponse
-from wire.security.acls import Operation
-from wire.transport.access import topics, transactional_ids
-from wire.transport.calls import Call, CloseConnection, DeferredResponse
-from wire.transport.heavy import LIGHT_ELEMENTS_MAX
-from wire.transport.registry import handles
+from trimaran.broker.handlers.context import Context
+from trimaran.broker.partitions.leader import ACKS_ALL
+from trimaran.broker.partitions.opening import open_leaders, takes_one_turn, unopened
+from trimaran.broker.partitions.partition import Partition
+from trimaran.broker.producing.append import APPENDS_PER_TURN, append, append_in_turns
+from trimaran.broker.producing.authorize import (
+    authorize,
+    authorize_in_turns,
+    may_use_transactional_id,
+)
+from trimaran.broker.producing.await_disk import await_disk, behind, on_disk
+from trimaran.broker.producing.await_replicas import await_replicas, replicated, settle
+from trimaran.broker.producing.count import count
+from trimaran.broker.producing.current_leaders import VERSION_NAMING_LEADERS, name_current_leaders
+from trimaran.broker.producing.partition_append import PartitionAppend
+from trimaran.broker.producing.resolve import refusal, resolve
+from trimaran.broker.producing.validate import validate, validate_in_thread, validate_in_turns
+from trimaran.broker.producing.verify import is_verified_here, unverified, verify
+from trimaran.log.validation.validate import OverBudget
+from trimaran.quorum.serving.authorization import may_with_topic
+from trimaran.wire.errors import ErrorCode, KafkaError
+from trimaran.wire.messages.produce import ProduceRequest, ProduceResponse
+from trimaran.wire.security.acls import Operation
+from trimaran.wire.transport.access import topics, transactional_ids
+from trimaran.wire.transport.calls import Call, CloseConnection, DeferredResponse
+from trimaran.wire.transport.heavy import LIGHT_ELEMENTS_MAX
+from trimaran.wire.transport.registry import handles
 
 # To find a member by its class takes as long as the verdict.
 WRITE = Operation.WRITE

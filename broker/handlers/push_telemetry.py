@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import logging
 
-from broker.handlers.context import Context
-from broker.telemetry.clients import collecting
-from broker.telemetry.otlp import points_of
-from node.runtime.threads import run_computing
-from wire.errors import ErrorCode, KafkaError, RemoteProtocolError
-from wire.messages.push_telemetry import PushTelemetryRequest, PushTelemetryResponse
-from wire.transport.access import open_to_all
-from wire.transport.calls import Call
-from wire.transport.registry import handles
+from trimaran.broker.handlers.context import Context
+from trimaran.broker.telemetry.clients import collecting
+from trimaran.broker.telemetry.otlp import points_of
+from trimaran.node.runtime.threads import run_computing
+from trimaran.wire.errors import ErrorCode, KafkaError, RemoteProtocolError
+from trimaran.wire.messages.push_telemetry import PushTelemetryRequest, PushTelemetryResponse
+from trimaran.wire.transport.access import open_to_all
+from trimaran.wire.transport.calls import Call
+from trimaran.wire.transport.registry import handles
 
 log = logging.getLogger(__name__)
 

@@ -5,17 +5,17 @@ Versions: 3 static members (KIP-345), 5 protocol type and name, which must then 
 
 from __future__ import annotations
 
-from broker.coordination.responses import respond
-from broker.groups.operation import sync_error
-from broker.handlers.context import Context
-from broker.handlers.loaded_groups import when_loaded
-from wire.errors import ErrorCode, KafkaError
-from wire.messages.sync_group import SyncGroupRequest, SyncGroupResponse
-from wire.security.acls import Operation
-from wire.transport.access import groups
-from wire.transport.calls import Call, DeferredResponse
-from wire.transport.heavy import MANY_ELEMENTS_MAX
-from wire.transport.registry import handles
+from trimaran.broker.coordination.responses import respond
+from trimaran.broker.groups.operation import sync_error
+from trimaran.broker.handlers.context import Context
+from trimaran.broker.handlers.loaded_groups import when_loaded
+from trimaran.wire.errors import ErrorCode, KafkaError
+from trimaran.wire.messages.sync_group import SyncGroupRequest, SyncGroupResponse
+from trimaran.wire.security.acls import Operation
+from trimaran.wire.transport.access import groups
+from trimaran.wire.transport.calls import Call, DeferredResponse
+from trimaran.wire.transport.heavy import MANY_ELEMENTS_MAX
+from trimaran.wire.transport.registry import handles
 
 PROTOCOL_VERSION = 5
 

@@ -9,30 +9,30 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from broker.coordination.errors import response_code
-from broker.coordination.shard import Producer
-from broker.handlers.context import Context
-from broker.metadata.internal_topics import CONSUMER_OFFSETS
-from wire.errors import ErrorCode, KafkaError
-from wire.messages.offset_commit import (
+from trimaran.broker.coordination.errors import response_code
+from trimaran.broker.coordination.shard import Producer
+from trimaran.broker.handlers.context import Context
+from trimaran.broker.metadata.internal_topics import CONSUMER_OFFSETS
+from trimaran.wire.errors import ErrorCode, KafkaError
+from trimaran.wire.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
     OffsetCommitResponse,
 )
-from wire.messages.txn_offset_commit import (
+from trimaran.wire.messages.txn_offset_commit import (
     TxnOffsetCommitRequest,
     TxnOffsetCommitRequestTopic,
     TxnOffsetCommitResponse,
     TxnOffsetCommitResponsePartition,
     TxnOffsetCommitResponseTopic,
 )
-from wire.security.acls import Operation
-from wire.transport.access import groups, topics, transactional_ids
-from wire.transport.calls import Call
-from wire.transport.heavy import PARTITIONS_ELEMENTS_MAX
-from wire.transport.registry import handles
-from wire.transport.slices import COMMITS_PER_SLICE, Slices
+from trimaran.wire.security.acls import Operation
+from trimaran.wire.transport.access import groups, topics, transactional_ids
+from trimaran.wire.transport.calls import Call
+from trimaran.wire.transport.heavy import PARTITIONS_ELEMENTS_MAX
+from trimaran.wire.transport.registry import handles
+from trimaran.wire.transport.slices import COMMITS_PER_SLICE, Slices
 
 # Older clients take COORDINATOR_LOAD_IN_PROGRESS for fatal.
 LOADING_VERSION = 2
@@ -118,7 +118,7 @@ async def _commit(
         if code:
             raise KafkaError(code)
         if version >= BUMPING_VERSION:
-            verified_from = None  # as in `broker.producing.verify`
+            verified_from = None  # as in `trimaran.broker.producing.verify`
     commit = OffsetCommitRequest(
         group_id=request.group_id,
         generation_id_or_member_epoch=request.generation_id,

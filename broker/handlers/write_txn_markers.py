@@ -1,24 +1,24 @@
 """WriteTxnMarkers (27): a transaction coordinator ends transactions in the partitions led here (KIP-98, KIP-890,
 KIP-1228).
 
-Answered when every marker is on the whole ISR. The work is `broker.transactions.marking`'s. Source:
+Answered when every marker is on the whole ISR. The work is `trimaran.broker.transactions.marking`'s. Source:
 `KafkaApis.handleWriteTxnMarkersRequest`.
 """
 
 from __future__ import annotations
 
-from broker.handlers.context import Context
-from broker.transactions.marking import Marking, keys_of, the_same_for_all
-from wire.errors import ErrorCode
-from wire.messages.write_txn_markers import (
+from trimaran.broker.handlers.context import Context
+from trimaran.broker.transactions.marking import Marking, keys_of, the_same_for_all
+from trimaran.wire.errors import ErrorCode
+from trimaran.wire.messages.write_txn_markers import (
     WriteTxnMarkersRequest,
     WriteTxnMarkersResponse,
 )
-from wire.security.acls import Operation
-from wire.transport.access import cluster
-from wire.transport.calls import Call
-from wire.transport.heavy import PARTITIONS_ELEMENTS_MAX, run_apart
-from wire.transport.registry import handles
+from trimaran.wire.security.acls import Operation
+from trimaran.wire.transport.access import cluster
+from trimaran.wire.transport.calls import Call
+from trimaran.wire.transport.heavy import PARTITIONS_ELEMENTS_MAX, run_apart
+from trimaran.wire.transport.registry import handles
 
 
 def _fail(

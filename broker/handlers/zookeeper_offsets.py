@@ -8,18 +8,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from broker.groups.offsets import NO_OFFSET, check_partition
-from broker.groups.zookeeper_offsets import TopicPartition
-from broker.handlers.context import Context
-from wire.errors import ErrorCode, KafkaError
-from wire.messages.offset_commit import (
+from trimaran.broker.groups.offsets import NO_OFFSET, check_partition
+from trimaran.broker.groups.zookeeper_offsets import TopicPartition
+from trimaran.broker.handlers.context import Context
+from trimaran.wire.errors import ErrorCode, KafkaError
+from trimaran.wire.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestTopic,
     OffsetCommitResponse,
     OffsetCommitResponsePartition,
     OffsetCommitResponseTopic,
 )
-from wire.messages.offset_fetch import (
+from trimaran.wire.messages.offset_fetch import (
     OffsetFetchRequest,
     OffsetFetchResponse,
     OffsetFetchResponsePartition,

@@ -10,15 +10,15 @@ from dataclasses import dataclass, field
 
 import trio
 
-from node.addresses import AddressBook
-from node.client_quotas import ClientQuota, ConnectionQuota, Entity
-from quorum.metadata.delta import MetadataDelta
-from quorum.metadata.image import EMPTY, MetadataImage
-from quorum.metadata.loader import Manifest
-from wire.messages.write_txn_markers import WriteTxnMarkersRequest
-from wire.transport.calls import Call
-from wire.transport.hooks import Hooks, Response
-from wire.transport.rate import Windows
+from trimaran.node.addresses import AddressBook
+from trimaran.node.client_quotas import ClientQuota, ConnectionQuota, Entity
+from trimaran.quorum.metadata.delta import MetadataDelta
+from trimaran.quorum.metadata.image import EMPTY, MetadataImage
+from trimaran.quorum.metadata.loader import Manifest
+from trimaran.wire.messages.write_txn_markers import WriteTxnMarkersRequest
+from trimaran.wire.transport.calls import Call
+from trimaran.wire.transport.hooks import Hooks, Response
+from trimaran.wire.transport.rate import Windows
 
 # Between brokers. Followers are exempt too: `fetch` says who is one.
 EXEMPT = frozenset({WriteTxnMarkersRequest.KEY})

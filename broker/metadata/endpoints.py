@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TypeVar
 
-from quorum.metadata.image import BrokerRegistration, ClusterImage
-from wire.endpoint import Endpoint
-from wire.messages import fetch, produce
+from trimaran.quorum.metadata.image import BrokerRegistration, ClusterImage
+from trimaran.wire.endpoint import Endpoint
+from trimaran.wire.messages import fetch, produce
 
 Leader = fetch.LeaderIdAndEpoch | produce.LeaderIdAndEpoch
 Node = TypeVar("Node", fetch.NodeEndpoint, produce.NodeEndpoint)

@@ -5,8 +5,8 @@ Source: Kafka's `KRaftMetadataCache` (`getAliveEndpoint`, `isReplicaOffline`), K
 
 from __future__ import annotations
 
-from broker.metadata.endpoints import endpoint_of
-from quorum.metadata.image import NO_LEADER, ClusterImage, PartitionImage
+from trimaran.broker.metadata.endpoints import endpoint_of
+from trimaran.quorum.metadata.image import NO_LEADER, ClusterImage, PartitionImage
 
 
 class Reachable:

@@ -9,13 +9,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Self
 
-from node.config.server import ServerConfig
-from node.replication_throttle import ReplicationThrottle
-from quorum.metadata.delta import MetadataDelta
-from quorum.metadata.image import BROKER_RESOURCE, TOPIC_RESOURCE, MetadataImage
-from quorum.metadata.loader import Manifest
-from quorum.serving.node_configs import NodeConfigs
-from wire.transport.rate import Windows
+from trimaran.node.config.server import ServerConfig
+from trimaran.node.replication_throttle import ReplicationThrottle
+from trimaran.quorum.metadata.delta import MetadataDelta
+from trimaran.quorum.metadata.image import BROKER_RESOURCE, TOPIC_RESOURCE, MetadataImage
+from trimaran.quorum.metadata.loader import Manifest
+from trimaran.quorum.serving.node_configs import NodeConfigs
+from trimaran.wire.transport.rate import Windows
 
 LEADER_REPLICAS = "leader.replication.throttled.replicas"
 FOLLOWER_REPLICAS = "follower.replication.throttled.replicas"

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from quorum.metadata.image import TopicsImage
-from wire.declarations import EncodedArray
-from wire.security.principal import ANONYMOUS, Principal
+from trimaran.quorum.metadata.image import TopicsImage
+from trimaran.wire.declarations import EncodedArray
+from trimaran.wire.security.principal import ANONYMOUS, Principal
 
 # Principals, each on its hosts; one takes 8 bytes a topic, and shares what is encoded.
 KEPT_MAX = 64

@@ -10,19 +10,19 @@ from collections.abc import Iterable, Mapping
 
 import trio
 
-from broker.channels.controller_channel import ControllerChannel
-from broker.channels.forwarding import Forwarder
-from broker.metadata.internal_topics import CONSUMER_OFFSETS, TRANSACTION_STATE
-from broker.metadata.metadata_cache import BrokerMetadata
-from node.config.server import ServerConfig
-from wire.errors import ErrorCode, KafkaError
-from wire.messages.create_topics import (
+from trimaran.broker.channels.controller_channel import ControllerChannel
+from trimaran.broker.channels.forwarding import Forwarder
+from trimaran.broker.metadata.internal_topics import CONSUMER_OFFSETS, TRANSACTION_STATE
+from trimaran.broker.metadata.metadata_cache import BrokerMetadata
+from trimaran.node.config.server import ServerConfig
+from trimaran.wire.errors import ErrorCode, KafkaError
+from trimaran.wire.messages.create_topics import (
     CreatableTopic,
     CreatableTopicConfig,
     CreateTopicsRequest,
     CreateTopicsResponse,
 )
-from wire.transport.calls import Call
+from trimaran.wire.transport.calls import Call
 
 # How long somebody's Metadata or FindCoordinator is held up by a creation; then it is told to ask again.
 CREATE_SECONDS = 5.0

@@ -16,8 +16,8 @@ from typing import NamedTuple, TypeVar, TypeVarTuple
 import re2
 import trio
 
-from wire.errors import ErrorCode, KafkaError
-from wire.transport.heavy import run_apart
+from trimaran.wire.errors import ErrorCode, KafkaError
+from trimaran.wire.transport.heavy import run_apart
 
 Matches = Callable[[str], object]
 

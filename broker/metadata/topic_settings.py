@@ -9,15 +9,15 @@ from collections.abc import Callable
 from dataclasses import dataclass, fields
 from typing import Any
 
-from broker.metadata.metadata_cache import BrokerMetadata
-from log.batches.batch import TimestampType
-from log.codecs.compression import Compression
-from log.config import LogConfig
-from log.validation.validate import ProduceRules
-from node.config.server import ServerConfig
-from node.config.topic_keys import SERVER_SYNONYMS, TOPIC_CONFIGS, topic_value
-from quorum.metadata.image import BROKER_RESOURCE, TOPIC_RESOURCE
-from quorum.serving.node_configs import NodeConfigs
+from trimaran.broker.metadata.metadata_cache import BrokerMetadata
+from trimaran.log.batches.batch import TimestampType
+from trimaran.log.codecs.compression import Compression
+from trimaran.log.config import LogConfig
+from trimaran.log.validation.validate import ProduceRules
+from trimaran.node.config.server import ServerConfig
+from trimaran.node.config.topic_keys import SERVER_SYNONYMS, TOPIC_CONFIGS, topic_value
+from trimaran.quorum.metadata.image import BROKER_RESOURCE, TOPIC_RESOURCE
+from trimaran.quorum.serving.node_configs import NodeConfigs
 
 # Of `LogConfig` the fields that are a topic config of the same name, with its value as it is.
 _SAME_NAMES = tuple(

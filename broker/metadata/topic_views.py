@@ -13,19 +13,19 @@ from typing import NamedTuple
 
 import trio
 
-from broker.metadata.internal_topics import INTERNAL_TOPICS
-from broker.metadata.reachable import Reachable
-from broker.metadata.seen_topics import SeenTopics
-from quorum.metadata.image import ClusterImage, MetadataImage, PartitionImage, TopicImage
-from wire.declarations import EncodedArray
-from wire.errors import ErrorCode
-from wire.messages.metadata import (
+from trimaran.broker.metadata.internal_topics import INTERNAL_TOPICS
+from trimaran.broker.metadata.reachable import Reachable
+from trimaran.broker.metadata.seen_topics import SeenTopics
+from trimaran.quorum.metadata.image import ClusterImage, MetadataImage, PartitionImage, TopicImage
+from trimaran.wire.declarations import EncodedArray
+from trimaran.wire.errors import ErrorCode
+from trimaran.wire.messages.metadata import (
     MetadataResponse,
     MetadataResponsePartition,
     MetadataResponseTopic,
 )
-from wire.schema import encode_element
-from wire.transport.events import yield_to_loop
+from trimaran.wire.schema import encode_element
+from trimaran.wire.transport.events import yield_to_loop
 
 FIRST_FLEXIBLE_VERSION = 9
 # Partitions encoded between two checkpoints: 10 ms of work.

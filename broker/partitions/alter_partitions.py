@@ -11,19 +11,19 @@ from typing import TypeAlias
 
 import trio
 
-from broker import events
-from broker.channels.controller_channel import Controller
-from broker.partitions.isr_change import IsrChange, IsrChangeOwner
-from wire.client.backoff import ExponentialBackoff
-from wire.errors import ErrorCode, KafkaError
-from wire.messages.alter_partition import (
+from trimaran.broker import events
+from trimaran.broker.channels.controller_channel import Controller
+from trimaran.broker.partitions.isr_change import IsrChange, IsrChangeOwner
+from trimaran.wire.client.backoff import ExponentialBackoff
+from trimaran.wire.errors import ErrorCode, KafkaError
+from trimaran.wire.messages.alter_partition import (
     AlterPartitionRequest,
     AlterPartitionRequestPartitionData,
     AlterPartitionRequestTopicData,
     AlterPartitionResponse,
     BrokerState,
 )
-from wire.transport.events import AutoResetEvent
+from trimaran.wire.transport.events import AutoResetEvent
 
 log = logging.getLogger(__name__)
 

@@ -12,11 +12,11 @@ from typing import NamedTuple, Protocol
 
 import trio
 
-from broker.partitions.registry import Partitions
-from node.runtime.errors import NotLeaderError
-from node.runtime.turns import piece_by_piece
-from node.runtime.watermark import Watermark
-from wire.errors import ErrorCode, KafkaError
+from trimaran.broker.partitions.registry import Partitions
+from trimaran.node.runtime.errors import NotLeaderError
+from trimaran.node.runtime.turns import piece_by_piece
+from trimaran.node.runtime.watermark import Watermark
+from trimaran.wire.errors import ErrorCode, KafkaError
 
 # A flush takes milliseconds, a second on a disk that is hard pressed. Clients wait for an answer for 30 s.
 FLUSH_SECONDS_MAX = 10.0

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol, TypeVar
 
-from log.batches.batch import BatchView
-from log.producers.marker import EndMarker, build_end_marker
-from log.producers.state import ProducerState
+from trimaran.log.batches.batch import BatchView
+from trimaran.log.producers.marker import EndMarker, build_end_marker
+from trimaran.log.producers.state import ProducerState
 
 A_co = TypeVar("A_co", covariant=True)
 A = TypeVar("A")

@@ -3,7 +3,7 @@
 Source: `AbstractFetcherThread` and `ReplicaFetcherThread` of Kafka, KIP-101, KIP-279, KIP-595 (diverging epoch in
 Fetch). Order matters (reliability P9): truncation first, then append, then the high watermark. Nothing is reported to
 the leader before it is durable: a partition is `ready` to be fetched when all of its log is. I/O with the leader is
-`broker.replication.fetcher`'s.
+`trimaran.broker.replication.fetcher`'s.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from broker.partitions.replica import Replica
-from log.batches.batch import header_at
-from log.partitions.partition_log import PartitionLog
-from log.segments.scan import is_plausible
-from quorum.metadata.image import PartitionImage
+from trimaran.broker.partitions.replica import Replica
+from trimaran.log.batches.batch import header_at
+from trimaran.log.partitions.partition_log import PartitionLog
+from trimaran.log.segments.scan import is_plausible
+from trimaran.quorum.metadata.image import PartitionImage
 
 
 @dataclass(frozen=True, slots=True)

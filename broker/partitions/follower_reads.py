@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from log.partitions.partition_log import PartitionLog
+from trimaran.log.partitions.partition_log import PartitionLog
 
 
 class FollowerReads(NamedTuple):

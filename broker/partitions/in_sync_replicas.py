@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from broker.partitions.isr import IsrState, ReplicaProgress, lagging, may_join
-from broker.partitions.isr_change import IsrChange, SavedLeaderState
-from broker.partitions.replica import Replica
-from quorum.metadata.image import PartitionImage
+from trimaran.broker.partitions.isr import IsrState, ReplicaProgress, lagging, may_join
+from trimaran.broker.partitions.isr_change import IsrChange, SavedLeaderState
+from trimaran.broker.partitions.replica import Replica
+from trimaran.quorum.metadata.image import PartitionImage
 
 # An unclean leader begins with what it has: nothing is left to recover when it first proposes an ISR (KIP-704).
 RECOVERED = 0

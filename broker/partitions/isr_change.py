@@ -7,8 +7,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
-from broker.partitions.isr import IsrState
-from wire.errors import ErrorCode
+from trimaran.broker.partitions.isr import IsrState
+from trimaran.wire.errors import ErrorCode
 
 # The controller said that nothing was changed and our epochs are right: the committed ISR stands.
 NOT_APPLIED = frozenset({ErrorCode.OPERATION_NOT_ATTEMPTED, ErrorCode.INELIGIBLE_REPLICA})

@@ -11,16 +11,21 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
-from broker.partitions.in_sync_replicas import InSyncReplicas
-from broker.partitions.isr import FetchClock, IsrState, ReplicaProgress
-from broker.partitions.isr_change import AWAIT_METADATA, NOT_APPLIED, IsrChange, SavedLeaderState
-from broker.partitions.leader_watermarks import LeaderWatermarks
-from broker.partitions.replica import Replica, why_a_part
-from broker.partitions.suspects import LOOK_BYTES_MAX
-from log.batches.batch import BatchView
-from log.partitions.partition_log import AppendInfo
-from quorum.metadata.image import PartitionImage
-from wire.errors import ErrorCode, KafkaError
+from trimaran.broker.partitions.in_sync_replicas import InSyncReplicas
+from trimaran.broker.partitions.isr import FetchClock, IsrState, ReplicaProgress
+from trimaran.broker.partitions.isr_change import (
+    AWAIT_METADATA,
+    NOT_APPLIED,
+    IsrChange,
+    SavedLeaderState,
+)
+from trimaran.broker.partitions.leader_watermarks import LeaderWatermarks
+from trimaran.broker.partitions.replica import Replica, why_a_part
+from trimaran.broker.partitions.suspects import LOOK_BYTES_MAX
+from trimaran.log.batches.batch import BatchView
+from trimaran.log.partitions.partition_log import AppendInfo
+from trimaran.quorum.metadata.image import PartitionImage
+from trimaran.wire.errors import ErrorCode, KafkaError
 
 ACKS_ALL = -1
 

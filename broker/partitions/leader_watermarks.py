@@ -5,10 +5,10 @@ Source: `Partition.maybeIncrementLeaderHW`, `Partition.lowWatermarkIfLeader` of 
 
 from __future__ import annotations
 
-from broker.partitions.in_sync_replicas import InSyncReplicas
-from broker.partitions.isr import UNKNOWN_OFFSET, next_high_watermark
-from broker.partitions.replica import Replica
-from node.runtime.watermark import Watermark
+from trimaran.broker.partitions.in_sync_replicas import InSyncReplicas
+from trimaran.broker.partitions.isr import UNKNOWN_OFFSET, next_high_watermark
+from trimaran.broker.partitions.replica import Replica
+from trimaran.node.runtime.watermark import Watermark
 
 
 class LeaderWatermarks:

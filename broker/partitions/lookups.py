@@ -10,13 +10,13 @@ from typing import TypeVar
 
 import outcome
 
-from broker.partitions.leader import LeaderEpoch
-from broker.partitions.replica import HEADERS_PER_TURN
-from log.partitions.timestamps import Candidate, TimestampLookup, TimestampOffset
-from log.steps import Steps
-from node.runtime.threads import HEAVY_SECONDS, run_computing
-from wire.errors import ErrorCode, KafkaError
-from wire.transport.events import yield_to_loop
+from trimaran.broker.partitions.leader import LeaderEpoch
+from trimaran.broker.partitions.replica import HEADERS_PER_TURN
+from trimaran.log.partitions.timestamps import Candidate, TimestampLookup, TimestampOffset
+from trimaran.log.steps import Steps
+from trimaran.node.runtime.threads import HEAVY_SECONDS, run_computing
+from trimaran.wire.errors import ErrorCode, KafkaError
+from trimaran.wire.transport.events import yield_to_loop
 
 T = TypeVar("T")
 

@@ -11,13 +11,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import TypeVar
 
-from broker.partitions.partition import Partition
-from broker.partitions.registry import Partitions
-from node.runtime.turns import piece_by_piece
-from wire.errors import KafkaError
-from wire.schema import Message
-from wire.transport.calls import DeferredResponse
-from wire.transport.events import yield_to_loop
+from trimaran.broker.partitions.partition import Partition
+from trimaran.broker.partitions.registry import Partitions
+from trimaran.node.runtime.turns import piece_by_piece
+from trimaran.wire.errors import KafkaError
+from trimaran.wire.schema import Message
+from trimaran.wire.transport.calls import DeferredResponse
+from trimaran.wire.transport.events import yield_to_loop
 
 # Logs opened, or written to for the first time, between two checkpoints.
 OPENED_PER_TURN = 8

@@ -1,21 +1,21 @@
 """A replica with the epoch in which it leads or follows.
 
 Source: `Partition` of Kafka. The epoch is made when first asked for. A replica that moves to another directory is
-copied elsewhere (`broker.background.directory_moves`) and then takes this one's place.
+copied elsewhere (`trimaran.broker.background.directory_moves`) and then takes this one's place.
 """
 
 from __future__ import annotations
 
 from contextlib import ExitStack
 
-from broker.partitions.follower import FollowerEpoch, open_follower_epoch
-from broker.partitions.follower_reads import FollowerReads
-from broker.partitions.isr_change import SavedLeaderState
-from broker.partitions.leader import LeaderEpoch, open_leader_epoch
-from broker.partitions.replica import Replica, why_a_part
-from broker.partitions.services import Services
-from quorum.metadata.image import PartitionImage
-from wire.errors import ErrorCode, KafkaError
+from trimaran.broker.partitions.follower import FollowerEpoch, open_follower_epoch
+from trimaran.broker.partitions.follower_reads import FollowerReads
+from trimaran.broker.partitions.isr_change import SavedLeaderState
+from trimaran.broker.partitions.leader import LeaderEpoch, open_leader_epoch
+from trimaran.broker.partitions.replica import Replica, why_a_part
+from trimaran.broker.partitions.services import Services
+from trimaran.quorum.metadata.image import PartitionImage
+from trimaran.wire.errors import ErrorCode, KafkaError
 
 
 class Partition(Replica):

@@ -9,13 +9,13 @@ import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Protocol
 
-from broker import events
-from broker.metadata.topic_settings import TopicSettings
-from broker.partitions.leader import LeaderEpoch
-from broker.partitions.partition import Partition
-from broker.partitions.services import Services
-from quorum.metadata.image import PartitionImage, TopicImage, TopicsImage
-from wire.errors import ErrorCode, KafkaError
+from trimaran.broker import events
+from trimaran.broker.metadata.topic_settings import TopicSettings
+from trimaran.broker.partitions.leader import LeaderEpoch
+from trimaran.broker.partitions.partition import Partition
+from trimaran.broker.partitions.services import Services
+from trimaran.quorum.metadata.image import PartitionImage, TopicImage, TopicsImage
+from trimaran.wire.errors import ErrorCode, KafkaError
 
 log = logging.getLogger(__name__)
 

@@ -1,26 +1,26 @@
 """A replica on this broker, whoever leads: its names, its log, the newest metadata, and the high watermark it knew
 last.
 
-What its epochs need of it, leading or following; they come and go in `broker.partitions.partition`. A replica that
-nobody reads or writes is a row here: its log is opened when first asked for.
+What its epochs need of it, leading or following; they come and go in `trimaran.broker.partitions.partition`. A replica
+that nobody reads or writes is a row here: its log is opened when first asked for.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from broker.partitions.services import Services
-from broker.partitions.watchers import Watchers
-from broker.storage.new_replicas import Standing
-from log.partitions.partition_log import PartitionLog
-from log.segments.recovery import READ_AT_ONCE_BYTES
-from node.runtime.turns import with_checkpoints
-from quorum.metadata.image import NO_LEADER, PartitionImage
-from wire.errors import ErrorCode, KafkaError
+from trimaran.broker.partitions.services import Services
+from trimaran.broker.partitions.watchers import Watchers
+from trimaran.broker.storage.new_replicas import Standing
+from trimaran.log.partitions.partition_log import PartitionLog
+from trimaran.log.segments.recovery import READ_AT_ONCE_BYTES
+from trimaran.node.runtime.turns import with_checkpoints
+from trimaran.quorum.metadata.image import NO_LEADER, PartitionImage
+from trimaran.wire.errors import ErrorCode, KafkaError
 
 if TYPE_CHECKING:
-    from broker.metadata.topic_settings import TopicSettings
-    from log.directories.directory import LogDirectory
+    from trimaran.broker.metadata.topic_settings import TopicSettings
+    from trimaran.log.directories.directory import LogDirectory
 
 # That the garbage collector would walk: an open log with its segment, and the epoch.
 OBJECTS_OF_LOG = 50

@@ -6,16 +6,16 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from broker.metadata.metadata_cache import BrokerMetadata
-from broker.partitions.isr_change import IsrChanges
-from broker.partitions.suspects import Suspects
-from broker.partitions.traffic import Traffic
-from node.runtime.long_lived import LongLived
+from trimaran.broker.metadata.metadata_cache import BrokerMetadata
+from trimaran.broker.partitions.isr_change import IsrChanges
+from trimaran.broker.partitions.suspects import Suspects
+from trimaran.broker.partitions.traffic import Traffic
+from trimaran.node.runtime.long_lived import LongLived
 
 if TYPE_CHECKING:
-    from broker.metadata.topic_settings import TopicSettingsSource
-    from broker.storage.directories import LogDirectories
-    from broker.storage.durability import Durability
+    from trimaran.broker.metadata.topic_settings import TopicSettingsSource
+    from trimaran.broker.storage.directories import LogDirectories
+    from trimaran.broker.storage.durability import Durability
 
 
 @dataclass(frozen=True, slots=True)

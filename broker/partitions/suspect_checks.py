@@ -10,16 +10,16 @@ from __future__ import annotations
 import logging
 from contextlib import suppress
 
-from broker import events
-from broker.partitions.registry import Partitions
-from broker.partitions.replica import HEADERS_PER_TURN, why_a_part
-from broker.partitions.suspects import Suspect
-from log.batches.batch import check_crc, iter_batches
-from log.partitions.partition_log import PartitionLog
-from log.segments.slices import LogSlice
-from node.runtime.threads import run_blocking
-from node.runtime.turns import with_checkpoints
-from wire.errors import ErrorCode, KafkaError, RemoteProtocolError
+from trimaran.broker import events
+from trimaran.broker.partitions.registry import Partitions
+from trimaran.broker.partitions.replica import HEADERS_PER_TURN, why_a_part
+from trimaran.broker.partitions.suspects import Suspect
+from trimaran.log.batches.batch import check_crc, iter_batches
+from trimaran.log.partitions.partition_log import PartitionLog
+from trimaran.log.segments.slices import LogSlice
+from trimaran.node.runtime.threads import run_blocking
+from trimaran.node.runtime.turns import with_checkpoints
+from trimaran.wire.errors import ErrorCode, KafkaError, RemoteProtocolError
 
 log = logging.getLogger(__name__)
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import socket
 from collections.abc import Sequence
 
-from node.config.server import ServerConfig
-from wire.endpoint import Endpoint
-from wire.transport.server import Listener
+from trimaran.node.config.server import ServerConfig
+from trimaran.wire.endpoint import Endpoint
+from trimaran.wire.transport.server import Listener
 
 
 def advertised(config: ServerConfig, listeners: Sequence[Listener]) -> list[Endpoint]:

@@ -9,67 +9,67 @@ from dataclasses import dataclass
 
 import trio
 
-from broker.background.directory_assignments import DirectoryAssignments
-from broker.background.directory_moves import DirectoryMoves
-from broker.background.log_cleaner import CleanerSettings
-from broker.background.maintenance import Maintenance, MaintenanceTimes
-from broker.channels.broker_channel import ChannelLimits
-from broker.channels.broker_channels import BrokerChannels
-from broker.channels.broker_connector import BrokerConnector
-from broker.channels.controller_channel import Address, ControllerChannel
-from broker.channels.forwarding import Forwarder
-from broker.fetching.replica_selection import SELECTORS
-from broker.fetching.sessions import FetchSessions
-from broker.groups.consumer.configured import ConfiguredGroups
-from broker.groups.coordinator import GroupCoordinator
-from broker.groups.limits import GroupLimits
-from broker.groups.zookeeper_offsets import ZooKeeperOffsets
-from broker.handlers.context import BrokerLimits, Context
-from broker.metadata.client_quotas import ClientQuotas
-from broker.metadata.endpoints import endpoint_of
-from broker.metadata.internal_topics import CONSUMER_OFFSETS, TRANSACTION_STATE
-from broker.metadata.metadata_cache import BrokerMetadata
-from broker.metadata.replication_throttles import ReplicationThrottles
-from broker.metadata.topic_creation import TopicCreation
-from broker.metadata.topic_settings import TopicSettingsSource
-from broker.partitions.alter_partitions import AlterPartitions
-from broker.partitions.registry import Partitions
-from broker.partitions.services import Services
-from broker.process.advertised_listeners import advertised
-from broker.process.lifecycle import BrokerIdentity, Lifecycle, LifecycleTimes
-from broker.process.publisher import BrokerPublisher
-from broker.process.quorum_access import QuorumAccess, open_observer
-from broker.process.registration_tracker import RegistrationTracker
-from broker.process.transactions import Transactions, transactions
-from broker.producing.producer_ids import ProducerIds
-from broker.replication.fetch_client import FetchSettings
-from broker.replication.fetchers import Fetchers
-from broker.storage.broker_storage import Storage, open_storage
-from broker.storage.cordons import Cordons
-from broker.storage.directories import LogDirectories
-from broker.telemetry import otlp
-from broker.telemetry.clients import ClientMetrics
-from broker.telemetry.received import ReceivedMetrics
-from broker.transactions.marking import Marking
-from node.config.security import controller_security, inter_broker_security
-from node.config.server import ServerConfig
-from node.listeners import bind, closed_on_failure
-from node.logins import Logins
-from node.replication_throttle import ReplicationThrottle
-from node.runtime.clock import now_ms
-from quorum.controller.server import RunningController
-from quorum.metadata.authorizer import Authorizer
-from quorum.metadata.features import REGISTERED_FEATURES, unsupported_levels
-from quorum.metadata.loader import Publisher
-from quorum.serving.accounts import Accounts
-from quorum.serving.altered_connections import AlteredConnections, connections_of
-from quorum.serving.altered_security import AlteredSecurity
-from quorum.serving.authorization import authorizer_of
-from quorum.serving.idle_configs import IdleConfigs
-from quorum.serving.node_configs import NodeConfigs
-from wire.security.listener import ClientSecurity
-from wire.transport.rate import Windows
-from wire.transport.server import Listener
+from trimaran.broker.background.directory_assignments import DirectoryAssignments
+from trimaran.broker.background.directory_moves import DirectoryMoves
+from trimaran.broker.background.log_cleaner import CleanerSettings
+from trimaran.broker.background.maintenance import Maintenance, MaintenanceTimes
+from trimaran.broker.channels.broker_channel import ChannelLimits
+from trimaran.broker.channels.broker_channels import BrokerChannels
+from trimaran.broker.channels.broker_connector import BrokerConnector
+from trimaran.broker.channels.controller_channel import Address, ControllerChannel
+from trimaran.broker.channels.forwarding import Forwarder
+from trimaran.broker.fetching.replica_selection import SELECTORS
+from trimaran.broker.fetching.sessions import FetchSessions
+from trimaran.broker.groups.consumer.configured import ConfiguredGroups
+from trimaran.broker.groups.coordinator import GroupCoordinator
+from trimaran.broker.groups.limits import GroupLimits
+from trimaran.broker.groups.zookeeper_offsets import ZooKeeperOffsets
+from trimaran.broker.handlers.context import BrokerLimits, Context
+from trimaran.broker.metadata.client_quotas import ClientQuotas
+from trimaran.broker.metadata.endpoints import endpoint_of
+from trimaran.broker.metadata.internal_topics import CONSUMER_OFFSETS, TRANSACTION_STATE
+from trimaran.broker.metadata.metadata_cache import BrokerMetadata
+from trimaran.broker.metadata.replication_throttles import ReplicationThrottles
+from trimaran.broker.metadata.topic_creation import TopicCreation
+from trimaran.broker.metadata.topic_settings import TopicSettingsSource
+from trimaran.broker.partitions.alter_partitions import AlterPartitions
+from trimaran.broker.partitions.registry import Partitions
+from trimaran.broker.partitions.services import Services
+from trimaran.broker.process.advertised_listeners import advertised
+from trimaran.broker.process.lifecycle import BrokerIdentity, Lifecycle, LifecycleTimes
+from trimaran.broker.process.publisher import BrokerPublisher
+from trimaran.broker.process.quorum_access import QuorumAccess, open_observer
+from trimaran.broker.process.registration_tracker import RegistrationTracker
+from trimaran.broker.process.transactions import Transactions, transactions
+from trimaran.broker.producing.producer_ids import ProducerIds
+from trimaran.broker.replication.fetch_client import FetchSettings
+from trimaran.broker.replication.fetchers import Fetchers
+from trimaran.broker.storage.broker_storage import Storage, open_storage
+from trimaran.broker.storage.cordons import Cordons
+from trimaran.broker.storage.directories import LogDirectories
+from trimaran.broker.telemetry import otlp
+from trimaran.broker.telemetry.clients import ClientMetrics
+from trimaran.broker.telemetry.received import ReceivedMetrics
+from trimaran.broker.transactions.marking import Marking
+from trimaran.node.config.security import controller_security, inter_broker_security
+from trimaran.node.config.server import ServerConfig
+from trimaran.node.listeners import bind, closed_on_failure
+from trimaran.node.logins import Logins
+from trimaran.node.replication_throttle import ReplicationThrottle
+from trimaran.node.runtime.clock import now_ms
+from trimaran.quorum.controller.server import RunningController
+from trimaran.quorum.metadata.authorizer import Authorizer
+from trimaran.quorum.metadata.features import REGISTERED_FEATURES, unsupported_levels
+from trimaran.quorum.metadata.loader import Publisher
+from trimaran.quorum.serving.accounts import Accounts
+from trimaran.quorum.serving.altered_connections import AlteredConnections, connections_of
+from trimaran.quorum.serving.altered_security import AlteredSecurity
+from trimaran.quorum.serving.authorization import authorizer_of
+from trimaran.quorum.serving.idle_configs import IdleConfigs
+from trimaran.quorum.serving.node_configs import NodeConfigs
+from trimaran.wire.security.listener import ClientSecurity
+from trimaran.wire.transport.rate import Windows
+from trimaran.wire.transport.server import Listener
 
 # A client handles an answer only when all of it has come. Measured with librdkafka at 1 KiB a record: 950 to 1,050 MB/s
 # with answers of up to 8 or 16 MiB, which stay in the processor's cache on their way, 600 to 850 with 50 MB.

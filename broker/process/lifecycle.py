@@ -14,21 +14,21 @@ from enum import Enum
 
 import trio
 
-from broker import events
-from broker.channels.controller_channel import Controller
-from node.runtime.latest import Latest
-from quorum.metadata.image import FeatureRange
-from wire.client.backoff import ExponentialBackoff
-from wire.endpoint import Endpoint
-from wire.errors import ErrorCode, KafkaError
-from wire.messages.broker_heartbeat import BrokerHeartbeatRequest, BrokerHeartbeatResponse
-from wire.messages.broker_registration import (
+from trimaran.broker import events
+from trimaran.broker.channels.controller_channel import Controller
+from trimaran.node.runtime.latest import Latest
+from trimaran.quorum.metadata.image import FeatureRange
+from trimaran.wire.client.backoff import ExponentialBackoff
+from trimaran.wire.endpoint import Endpoint
+from trimaran.wire.errors import ErrorCode, KafkaError
+from trimaran.wire.messages.broker_heartbeat import BrokerHeartbeatRequest, BrokerHeartbeatResponse
+from trimaran.wire.messages.broker_registration import (
     BrokerRegistrationRequest,
     BrokerRegistrationResponse,
     Feature,
     Listener,
 )
-from wire.transport.events import AutoResetEvent
+from trimaran.wire.transport.events import AutoResetEvent
 
 log = logging.getLogger(__name__)
 

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from node.config.server import ServerConfig
-from node.config.server_keys import SERVER_CONFIGS
-from quorum.metadata.image import BROKER_RESOURCE, ConfigsImage
+from trimaran.node.config.server import ServerConfig
+from trimaran.node.config.server_keys import SERVER_CONFIGS
+from trimaran.quorum.metadata.image import BROKER_RESOURCE, ConfigsImage
 
 
 def overridden(config: ServerConfig, configs: ConfigsImage) -> Iterator[str]:

@@ -11,17 +11,22 @@ import logging
 from collections.abc import Callable, Collection
 from itertools import islice
 
-from broker import events
-from broker.metadata.metadata_cache import BrokerMetadata
-from broker.metadata.topic_settings import TopicSettingsSource
-from broker.partitions.registry import Partitions
-from broker.storage.directories import LogDirectories
-from node.runtime.long_lived import LongLived
-from quorum.metadata.delta import MetadataDelta
-from quorum.metadata.image import BROKER_RESOURCE, TOPIC_RESOURCE, MetadataImage, TopicImage
-from quorum.metadata.loader import Manifest
-from quorum.metadata.topics_delta import TopicsDelta
-from wire.transport.events import AutoResetEvent, yield_to_loop
+from trimaran.broker import events
+from trimaran.broker.metadata.metadata_cache import BrokerMetadata
+from trimaran.broker.metadata.topic_settings import TopicSettingsSource
+from trimaran.broker.partitions.registry import Partitions
+from trimaran.broker.storage.directories import LogDirectories
+from trimaran.node.runtime.long_lived import LongLived
+from trimaran.quorum.metadata.delta import MetadataDelta
+from trimaran.quorum.metadata.image import (
+    BROKER_RESOURCE,
+    TOPIC_RESOURCE,
+    MetadataImage,
+    TopicImage,
+)
+from trimaran.quorum.metadata.loader import Manifest
+from trimaran.quorum.metadata.topics_delta import TopicsDelta
+from trimaran.wire.transport.events import AutoResetEvent, yield_to_loop
 
 log = logging.getLogger(__name__)
 

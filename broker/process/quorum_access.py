@@ -8,13 +8,19 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from log.directories.directory import LogDirectory
-from node.config.server import ServerConfig
-from node.runtime.group_commit import GroupCommit
-from quorum.metadata.loader import MetadataLoader
-from quorum.replica.configured import identity_of, open_log, snapshot_of, snapshots_of, timeouts_of
-from quorum.replica.node import NodeSettings, QuorumNode
-from wire.security.listener import ClientSecurity
+from trimaran.log.directories.directory import LogDirectory
+from trimaran.node.config.server import ServerConfig
+from trimaran.node.runtime.group_commit import GroupCommit
+from trimaran.quorum.metadata.loader import MetadataLoader
+from trimaran.quorum.replica.configured import (
+    identity_of,
+    open_log,
+    snapshot_of,
+    snapshots_of,
+    timeouts_of,
+)
+from trimaran.quorum.replica.node import NodeSettings, QuorumNode
+from trimaran.wire.security.listener import ClientSecurity
 
 
 @dataclass(frozen=True, slots=True)

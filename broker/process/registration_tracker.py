@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from quorum.metadata import versions
-from quorum.metadata.delta import MetadataDelta
-from quorum.metadata.image import MetadataImage
-from quorum.metadata.loader import Manifest
+from trimaran.quorum.metadata import versions
+from trimaran.quorum.metadata.delta import MetadataDelta
+from trimaran.quorum.metadata.image import MetadataImage
+from trimaran.quorum.metadata.loader import Manifest
 
 
 class RegistrationTracker:

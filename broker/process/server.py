@@ -15,25 +15,25 @@ from functools import partial
 
 import trio
 
-from broker import events
-from broker.channels.controller_channel import Address
-from broker.groups.zookeeper_offsets import ZooKeeperOffsets
-from broker.handlers.context import Context
-from broker.handlers.registry import broker_registry
-from broker.partitions.suspect_checks import check_suspects
-from broker.process.composition import Parts, compose
-from broker.process.lifecycle import BrokerState
-from broker.process.overridden_settings import overridden
-from broker.storage.unfinished_moves import finish_moves
-from log.directories.directory import LogDirectory
-from node.config.server import ServerConfig
-from node.listeners import close_all, limits_of
-from node.runtime.errors import StorageFailure
-from node.runtime.graceful import run_gracefully
-from node.runtime.threads import run_blocking
-from quorum.controller.server import RunningController
-from wire.errors import KafkaError
-from wire.transport.server import Server, serve_listener
+from trimaran.broker import events
+from trimaran.broker.channels.controller_channel import Address
+from trimaran.broker.groups.zookeeper_offsets import ZooKeeperOffsets
+from trimaran.broker.handlers.context import Context
+from trimaran.broker.handlers.registry import broker_registry
+from trimaran.broker.partitions.suspect_checks import check_suspects
+from trimaran.broker.process.composition import Parts, compose
+from trimaran.broker.process.lifecycle import BrokerState
+from trimaran.broker.process.overridden_settings import overridden
+from trimaran.broker.storage.unfinished_moves import finish_moves
+from trimaran.log.directories.directory import LogDirectory
+from trimaran.node.config.server import ServerConfig
+from trimaran.node.listeners import close_all, limits_of
+from trimaran.node.runtime.errors import StorageFailure
+from trimaran.node.runtime.graceful import run_gracefully
+from trimaran.node.runtime.threads import run_blocking
+from trimaran.quorum.controller.server import RunningController
+from trimaran.wire.errors import KafkaError
+from trimaran.wire.transport.server import Server, serve_listener
 
 log = logging.getLogger(__name__)
 

@@ -7,15 +7,15 @@ from dataclasses import dataclass
 
 import trio
 
-from broker.channels.broker_channels import BrokerChannels
-from broker.metadata.metadata_cache import BrokerMetadata
-from broker.producing.producer_ids import ProducerIds
-from broker.transactions.coordinator import TransactionCoordinator
-from broker.transactions.limits import TransactionLimits
-from broker.transactions.markers import MarkerWriter
-from broker.transactions.marking import Marking
-from broker.transactions.verification import TransactionVerifier
-from node.config.server import ServerConfig
+from trimaran.broker.channels.broker_channels import BrokerChannels
+from trimaran.broker.metadata.metadata_cache import BrokerMetadata
+from trimaran.broker.producing.producer_ids import ProducerIds
+from trimaran.broker.transactions.coordinator import TransactionCoordinator
+from trimaran.broker.transactions.limits import TransactionLimits
+from trimaran.broker.transactions.markers import MarkerWriter
+from trimaran.broker.transactions.marking import Marking
+from trimaran.broker.transactions.verification import TransactionVerifier
+from trimaran.node.config.server import ServerConfig
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 
-from broker.partitions.opening import OPENED_PER_TURN
-from broker.producing.partition_append import PartitionAppend
-from broker.producing.verify import check_not_ended
-from node.runtime.turns import piece_by_piece
-from wire.errors import ErrorCode, KafkaError
+from trimaran.broker.partitions.opening import OPENED_PER_TURN
+from trimaran.broker.producing.partition_append import PartitionAppend
+from trimaran.broker.producing.verify import check_not_ended
+from trimaran.node.runtime.turns import piece_by_piece
+from trimaran.wire.errors import ErrorCode, KafkaError
 
 # Partitions appended to in one turn of the loop: 10 ms of work. A request that names more is appended in several.
 APPENDS_PER_TURN = 200

@@ -8,15 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 
-from broker.producing.partition_append import PartitionAppend
-from log.batches.batch import begins_transactional
-from node.runtime.turns import piece_by_piece
-from quorum.metadata.authorizer import Action
-from quorum.serving.authorization import Guarded, may
-from wire.errors import ErrorCode, KafkaError
-from wire.security.acls import Operation, ResourceType
-from wire.transport.calls import Call
-from wire.transport.guard import JUDGED_PER_TURN
+from trimaran.broker.producing.partition_append import PartitionAppend
+from trimaran.log.batches.batch import begins_transactional
+from trimaran.node.runtime.turns import piece_by_piece
+from trimaran.quorum.metadata.authorizer import Action
+from trimaran.quorum.serving.authorization import Guarded, may
+from trimaran.wire.errors import ErrorCode, KafkaError
+from trimaran.wire.security.acls import Operation, ResourceType
+from trimaran.wire.transport.calls import Call
+from trimaran.wire.transport.guard import JUDGED_PER_TURN
 
 MayWrite = Callable[[str], bool]
 """Whether the client may write to the topic of that name."""

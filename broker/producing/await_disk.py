@@ -10,8 +10,8 @@ from collections.abc import Iterable, Sequence
 
 import trio
 
-from broker.partitions.awaiting import FLUSH_SECONDS_MAX
-from broker.producing.partition_append import PartitionAppend
+from trimaran.broker.partitions.awaiting import FLUSH_SECONDS_MAX
+from trimaran.broker.producing.partition_append import PartitionAppend
 
 
 def behind(appends: Iterable[PartitionAppend]) -> list[PartitionAppend]:

@@ -9,10 +9,10 @@ from collections.abc import Iterable, Sequence
 
 import trio
 
-from broker.partitions.leader import LeaderEpoch
-from broker.producing.partition_append import PartitionAppend
-from node.runtime.errors import NotLeaderError
-from wire.errors import ErrorCode
+from trimaran.broker.partitions.leader import LeaderEpoch
+from trimaran.broker.producing.partition_append import PartitionAppend
+from trimaran.node.runtime.errors import NotLeaderError
+from trimaran.wire.errors import ErrorCode
 
 
 def replicated(appends: Iterable[PartitionAppend]) -> bool:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from broker.partitions.traffic import Traffic
-from broker.producing.partition_append import PartitionAppend
-from wire.errors import ErrorCode
+from trimaran.broker.partitions.traffic import Traffic
+from trimaran.broker.producing.partition_append import PartitionAppend
+from trimaran.wire.errors import ErrorCode
 
 _TOO_LARGE = frozenset({ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LARGE})
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from broker.metadata.endpoints import leader_endpoints
-from broker.partitions.registry import Partitions
-from broker.producing.partition_append import PartitionAppend
-from quorum.metadata.image import ClusterImage
-from wire.errors import ErrorCode
-from wire.messages.produce import LeaderIdAndEpoch, NodeEndpoint, ProduceResponse
+from trimaran.broker.metadata.endpoints import leader_endpoints
+from trimaran.broker.partitions.registry import Partitions
+from trimaran.broker.producing.partition_append import PartitionAppend
+from trimaran.quorum.metadata.image import ClusterImage
+from trimaran.wire.errors import ErrorCode
+from trimaran.wire.messages.produce import LeaderIdAndEpoch, NodeEndpoint, ProduceResponse
 
 VERSION_NAMING_LEADERS = 10
 

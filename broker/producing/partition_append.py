@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from broker.partitions.leader import LeaderEpoch
-from log.batches.batch import BatchView
-from log.validation.rejected_records import RejectedRecords
-from wire.errors import ErrorCode, KafkaError
-from wire.messages.produce import BatchIndexAndErrorMessage, PartitionProduceResponse
+from trimaran.broker.partitions.leader import LeaderEpoch
+from trimaran.log.batches.batch import BatchView
+from trimaran.log.validation.rejected_records import RejectedRecords
+from trimaran.wire.errors import ErrorCode, KafkaError
+from trimaran.wire.messages.produce import BatchIndexAndErrorMessage, PartitionProduceResponse
 
 NO_OFFSET = -1
 _NO_RECORDS = memoryview(b"")

@@ -9,9 +9,9 @@ from collections.abc import Callable
 
 import trio
 
-from broker.channels.controller_channel import Controller
-from wire.errors import ErrorCode, KafkaError
-from wire.messages.allocate_producer_ids import (
+from trimaran.broker.channels.controller_channel import Controller
+from trimaran.wire.errors import ErrorCode, KafkaError
+from trimaran.wire.messages.allocate_producer_ids import (
     AllocateProducerIdsRequest,
     AllocateProducerIdsResponse,
 )

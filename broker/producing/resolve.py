@@ -4,10 +4,10 @@ in.
 
 from __future__ import annotations
 
-from broker.partitions.registry import Partitions
-from broker.producing.partition_append import NO_OFFSET, PartitionAppend
-from wire.errors import KafkaError
-from wire.messages.produce import (
+from trimaran.broker.partitions.registry import Partitions
+from trimaran.broker.producing.partition_append import NO_OFFSET, PartitionAppend
+from trimaran.wire.errors import KafkaError
+from trimaran.wire.messages.produce import (
     LeaderIdAndEpoch,
     PartitionProduceData,
     PartitionProduceResponse,
@@ -16,8 +16,8 @@ from wire.messages.produce import (
     TopicProduceData,
     TopicProduceResponse,
 )
-from wire.outgoing import records_view
-from wire.primitives import NIL_UUID
+from trimaran.wire.outgoing import records_view
+from trimaran.wire.primitives import NIL_UUID
 
 _NO_LEADER = LeaderIdAndEpoch()
 

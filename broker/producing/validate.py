@@ -1,25 +1,25 @@
 """Stage 3 of Produce: finds who leads, and checks the batches by its topic's rules, all of them before any is appended.
 
 At once, or a few at a time where they are many; in a thread where that would hold the loop: what is over budget
-(`log.validation.validate.Budget`: 2 MiB of records, decompressed, in one request), and message sets of v0 and v1, which
-are converted.
+(`trimaran.log.validation.validate.Budget`: 2 MiB of records, decompressed, in one request), and message sets of v0 and
+v1, which are converted.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 
-from broker.metadata.internal_topics import INTERNAL_TOPICS
-from broker.partitions.registry import Partitions
-from broker.producing.partition_append import PartitionAppend
-from log.batches.batch import MAGIC, BatchView, iter_batches
-from log.old_formats.message_sets import MAGIC_POSITION
-from log.old_formats.up_conversion import convert_produced
-from log.validation.rejected_records import RECORDS_NAMED_MAX
-from log.validation.validate import Budget, OverBudget, ProduceRules, validate_produced
-from node.runtime.threads import HEAVY_SECONDS, run_computing
-from node.runtime.turns import piece_by_piece
-from wire.errors import ErrorCode, KafkaError
+from trimaran.broker.metadata.internal_topics import INTERNAL_TOPICS
+from trimaran.broker.partitions.registry import Partitions
+from trimaran.broker.producing.partition_append import PartitionAppend
+from trimaran.log.batches.batch import MAGIC, BatchView, iter_batches
+from trimaran.log.old_formats.message_sets import MAGIC_POSITION
+from trimaran.log.old_formats.up_conversion import convert_produced
+from trimaran.log.validation.rejected_records import RECORDS_NAMED_MAX
+from trimaran.log.validation.validate import Budget, OverBudget, ProduceRules, validate_produced
+from trimaran.node.runtime.threads import HEAVY_SECONDS, run_computing
+from trimaran.node.runtime.turns import piece_by_piece
+from trimaran.wire.errors import ErrorCode, KafkaError
 
 FIRST_VERSION_OF_BATCHES = 3
 # Of records, decompressed, that are checked in the thread before what has more: 20 ms.

@@ -2,8 +2,8 @@
 
 The first batch of a transaction in a partition needs the word of the transaction's coordinator; those that follow it do
 not, as long as the transaction is open there. A marker that arrives between the word and the append makes it void,
-unless every transaction has its own epoch. The sequences that may follow are `log.producers.verifications`' matter.
-Source: `ReplicaManager.handleProduceAppend`, `UnifiedLog.maybeStartTransactionVerification` of Kafka.
+unless every transaction has its own epoch. The sequences that may follow are `trimaran.log.producers.verifications`'
+matter. Source: `ReplicaManager.handleProduceAppend`, `UnifiedLog.maybeStartTransactionVerification` of Kafka.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Protocol
 
-from broker.coordination.shard import Producer
-from broker.producing.partition_append import PartitionAppend
-from wire.errors import ErrorCode, KafkaError
+from trimaran.broker.coordination.shard import Producer
+from trimaran.broker.producing.partition_append import PartitionAppend
+from trimaran.wire.errors import ErrorCode, KafkaError
 
 # From here on every transaction has an epoch of its own: a marker that ends this one fences the batch. One that comes
 # before the answer ends the transaction before, which the coordinator has waited for.
@@ -28,7 +28,7 @@ Key = tuple[str, int]
 
 
 class Verifier(Protocol):
-    """`broker.transactions.verification.TransactionVerifier` is one."""
+    """`trimaran.broker.transactions.verification.TransactionVerifier` is one."""
 
     def check_produce_now(
         self, transactional_id: str, producer: Producer, partitions: Collection[Key], version: int

@@ -10,11 +10,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from broker.fetching.sessions import INITIAL_EPOCH, NO_SESSION, next_epoch
-from broker.partitions.follower import FetchPosition, FollowerEpoch
-from node.replication_throttle import ReplicationThrottle
-from wire.client.backoff import exponential_seconds
-from wire.messages.fetch import (
+from trimaran.broker.fetching.sessions import INITIAL_EPOCH, NO_SESSION, next_epoch
+from trimaran.broker.partitions.follower import FetchPosition, FollowerEpoch
+from trimaran.node.replication_throttle import ReplicationThrottle
+from trimaran.wire.client.backoff import exponential_seconds
+from trimaran.wire.messages.fetch import (
     FetchPartition,
     FetchRequest,
     FetchTopic,

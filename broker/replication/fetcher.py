@@ -16,34 +16,34 @@ from math import inf
 
 import trio
 
-from broker import events
-from broker.channels.broker_connector import BrokerConnector, BrokerUnknown
-from broker.fetching.sessions import NO_SESSION
-from broker.partitions.follower import FetchPosition, FollowerEpoch, in_runs
-from broker.partitions.opening import OPENED_PER_TURN
-from broker.partitions.partition import Partition
-from broker.partitions.replica import Replica
-from broker.replication.fetch_client import (
+from trimaran.broker import events
+from trimaran.broker.channels.broker_connector import BrokerConnector, BrokerUnknown
+from trimaran.broker.fetching.sessions import NO_SESSION
+from trimaran.broker.partitions.follower import FetchPosition, FollowerEpoch, in_runs
+from trimaran.broker.partitions.opening import OPENED_PER_TURN
+from trimaran.broker.partitions.partition import Partition
+from trimaran.broker.partitions.replica import Replica
+from trimaran.broker.replication.fetch_client import (
     BACKOFF_SECONDS,
     FetchClient,
     FetchSettings,
     Key,
     PartitionFetchState,
 )
-from node.runtime.turns import in_turns
-from wire.client.backoff import ExponentialBackoff
-from wire.client.errors import ConnectionLost, RequestTimedOut, VersionMismatch
-from wire.errors import ErrorCode, KafkaError, RemoteProtocolError
-from wire.messages.fetch import FetchRequest, FetchResponse, PartitionData
-from wire.messages.list_offsets import (
+from trimaran.node.runtime.turns import in_turns
+from trimaran.wire.client.backoff import ExponentialBackoff
+from trimaran.wire.client.errors import ConnectionLost, RequestTimedOut, VersionMismatch
+from trimaran.wire.errors import ErrorCode, KafkaError, RemoteProtocolError
+from trimaran.wire.messages.fetch import FetchRequest, FetchResponse, PartitionData
+from trimaran.wire.messages.list_offsets import (
     ListOffsetsPartition,
     ListOffsetsRequest,
     ListOffsetsResponse,
     ListOffsetsTopic,
 )
-from wire.outgoing import records_view
-from wire.transport.events import AutoResetEvent, yield_to_loop
-from wire.transport.node_connection import NodeConnection
+from trimaran.wire.outgoing import records_view
+from trimaran.wire.transport.events import AutoResetEvent, yield_to_loop
+from trimaran.wire.transport.node_connection import NodeConnection
 
 log = logging.getLogger(__name__)
 

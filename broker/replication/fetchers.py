@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import trio
 
-from broker.channels.broker_connector import BrokerConnector
-from broker.partitions.partition import Partition
-from broker.replication.fetch_client import FetchSettings
-from broker.replication.fetcher import Fetcher
-from wire.transport.events import AutoResetEvent
+from trimaran.broker.channels.broker_connector import BrokerConnector
+from trimaran.broker.partitions.partition import Partition
+from trimaran.broker.replication.fetch_client import FetchSettings
+from trimaran.broker.replication.fetcher import Fetcher
+from trimaran.wire.transport.events import AutoResetEvent
 
 
 class Fetchers:

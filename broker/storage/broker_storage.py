@@ -12,18 +12,18 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from broker import events
-from broker.storage.directories import LogDirectories
-from broker.storage.durability import Durability
-from log.directories.directory import CLUSTER_METADATA, LogDirectory
-from log.directories.meta_properties import MetaPropertiesError
-from node.config.server import ServerConfig
-from node.runtime.clock import now_ms
-from node.runtime.errors import StorageFailure
-from node.runtime.group_commit import GroupCommit
-from node.runtime.threads import run_blocking
-from quorum.replica.configured import check_metadata
-from wire.errors import ErrorCode, KafkaError
+from trimaran.broker import events
+from trimaran.broker.storage.directories import LogDirectories
+from trimaran.broker.storage.durability import Durability
+from trimaran.log.directories.directory import CLUSTER_METADATA, LogDirectory
+from trimaran.log.directories.meta_properties import MetaPropertiesError
+from trimaran.node.config.server import ServerConfig
+from trimaran.node.runtime.clock import now_ms
+from trimaran.node.runtime.errors import StorageFailure
+from trimaran.node.runtime.group_commit import GroupCommit
+from trimaran.node.runtime.threads import run_blocking
+from trimaran.quorum.replica.configured import check_metadata
+from trimaran.wire.errors import ErrorCode, KafkaError
 
 log = logging.getLogger(__name__)
 

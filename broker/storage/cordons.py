@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Collection
 from pathlib import Path
 
-from broker.metadata.metadata_cache import BrokerMetadata
-from node.config.server import ServerConfig
-from quorum.metadata import versions
-from quorum.serving.node_configs import NodeConfigs
+from trimaran.broker.metadata.metadata_cache import BrokerMetadata
+from trimaran.node.config.server import ServerConfig
+from trimaran.quorum.metadata import versions
+from trimaran.quorum.serving.node_configs import NodeConfigs
 
 
 class Cordons:

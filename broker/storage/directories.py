@@ -16,18 +16,18 @@ from pathlib import Path
 
 import trio
 
-from broker import events
-from broker.storage.new_replicas import NOWHERE_YET, Standing, why_not_made
-from broker.storage.out_of_service import OutOfService
-from log.config import LogConfig
-from log.directories.clean_shutdown import EPOCH_UNKNOWN
-from log.directories.directory import LogDirectory
-from log.partitions.partition_log import PartitionLog
-from node.runtime.threads import run_blocking
-from node.runtime.turns import with_checkpoints
-from quorum.metadata.image import LOST_DIRECTORY, MIGRATING_DIRECTORY, UNASSIGNED_DIRECTORY
-from wire.errors import ErrorCode, KafkaError
-from wire.transport.events import AutoResetEvent, yield_to_loop
+from trimaran.broker import events
+from trimaran.broker.storage.new_replicas import NOWHERE_YET, Standing, why_not_made
+from trimaran.broker.storage.out_of_service import OutOfService
+from trimaran.log.config import LogConfig
+from trimaran.log.directories.clean_shutdown import EPOCH_UNKNOWN
+from trimaran.log.directories.directory import LogDirectory
+from trimaran.log.partitions.partition_log import PartitionLog
+from trimaran.node.runtime.threads import run_blocking
+from trimaran.node.runtime.turns import with_checkpoints
+from trimaran.quorum.metadata.image import LOST_DIRECTORY, MIGRATING_DIRECTORY, UNASSIGNED_DIRECTORY
+from trimaran.wire.errors import ErrorCode, KafkaError
+from trimaran.wire.transport.events import AutoResetEvent, yield_to_loop
 
 log = logging.getLogger(__name__)
 

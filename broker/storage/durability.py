@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from log.disk.health import DirectoryHealth
-from log.partitions.partition_log import PartitionLog
-from node.runtime.group_commit import GroupCommit, OnFlushed
+from trimaran.log.disk.health import DirectoryHealth
+from trimaran.log.partitions.partition_log import PartitionLog
+from trimaran.node.runtime.group_commit import GroupCommit, OnFlushed
 
 # Of a log directory. All that an fdatasync may have to wait for: more makes those slow who wait for theirs, and a
 # producer no faster, as the disk is not.

@@ -12,9 +12,9 @@ from collections.abc import Collection
 from enum import Enum
 from pathlib import Path
 
-from log.directories.directory import LogDirectory
-from quorum.metadata.image import MIGRATING_DIRECTORY, UNASSIGNED_DIRECTORY, PartitionImage
-from wire.errors import KafkaError
+from trimaran.log.directories.directory import LogDirectory
+from trimaran.quorum.metadata.image import MIGRATING_DIRECTORY, UNASSIGNED_DIRECTORY, PartitionImage
+from trimaran.wire.errors import KafkaError
 
 Key = tuple[str, int]
 

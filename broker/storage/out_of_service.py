@@ -7,7 +7,7 @@ from __future__ import annotations
 import logging
 from pathlib import Path
 
-from broker import events
+from trimaran.broker import events
 
 log = logging.getLogger(__name__)
 

@@ -13,12 +13,12 @@ from dataclasses import dataclass
 from itertools import combinations
 from pathlib import Path
 
-from broker import events
-from broker.storage.directories import LogDirectories
-from broker.storage.new_replicas import NOWHERE_YET, Standing
-from log.directories.directory import LogDirectory
-from node.runtime.threads import run_blocking
-from quorum.metadata.image import PartitionImage, TopicImage, TopicsImage
+from trimaran.broker import events
+from trimaran.broker.storage.directories import LogDirectories
+from trimaran.broker.storage.new_replicas import NOWHERE_YET, Standing
+from trimaran.log.directories.directory import LogDirectory
+from trimaran.node.runtime.threads import run_blocking
+from trimaran.quorum.metadata.image import PartitionImage, TopicImage, TopicsImage
 
 log = logging.getLogger(__name__)
 

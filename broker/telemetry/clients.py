@@ -12,17 +12,17 @@ from dataclasses import dataclass
 
 import crc32c
 
-from broker import events
-from broker.telemetry.received import ReceivedMetrics, labels_bytes
-from broker.telemetry.subscriptions import Subscription, Wanted, subscription_of, wanted_of
-from log.codecs.compression import Compression
-from quorum.metadata.delta import MetadataDelta
-from quorum.metadata.image import CLIENT_METRICS_RESOURCE, MetadataImage
-from quorum.metadata.loader import Manifest
-from wire.errors import ErrorCode, KafkaError
-from wire.hosts import java_text
-from wire.primitives import NIL_UUID, uuid_to_text
-from wire.transport.calls import Call, ConnectionInfo
+from trimaran.broker import events
+from trimaran.broker.telemetry.received import ReceivedMetrics, labels_bytes
+from trimaran.broker.telemetry.subscriptions import Subscription, Wanted, subscription_of, wanted_of
+from trimaran.log.codecs.compression import Compression
+from trimaran.quorum.metadata.delta import MetadataDelta
+from trimaran.quorum.metadata.image import CLIENT_METRICS_RESOURCE, MetadataImage
+from trimaran.quorum.metadata.loader import Manifest
+from trimaran.wire.errors import ErrorCode, KafkaError
+from trimaran.wire.hosts import java_text
+from trimaran.wire.primitives import NIL_UUID, uuid_to_text
+from trimaran.wire.transport.calls import Call, ConnectionInfo
 
 log = logging.getLogger(__name__)
 

@@ -10,8 +10,8 @@ from collections.abc import Iterable, Iterator
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from log.codecs.compression import Compression, decompress
-from wire.errors import RemoteProtocolError
+from trimaran.log.codecs.compression import Compression, decompress
+from trimaran.wire.errors import RemoteProtocolError
 
 if TYPE_CHECKING:
     from opentelemetry.proto.metrics.v1.metrics_pb2 import Metric

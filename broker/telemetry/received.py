@@ -6,8 +6,8 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 
-from broker.telemetry.otlp import Point
-from node.text_memory import text_bytes
+from trimaran.broker.telemetry.otlp import Point
+from trimaran.node.text_memory import text_bytes
 
 Labels = tuple[tuple[str, str], ...]
 

@@ -9,8 +9,12 @@ from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 
-from node.config.client_metrics_keys import CLIENT_METRICS_CONFIGS, Matches, client_patterns
-from node.config.config_def import ConfigError
+from trimaran.node.config.client_metrics_keys import (
+    CLIENT_METRICS_CONFIGS,
+    Matches,
+    client_patterns,
+)
+from trimaran.node.config.config_def import ConfigError
 
 ALL_METRICS = "*"
 # Also where a subscription asks for less often: Kafka's clients are never told more.

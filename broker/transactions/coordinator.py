@@ -14,23 +14,28 @@ from typing import TypeVar
 
 import trio
 
-from broker.coordination.partitioning import partition_for
-from broker.coordination.responses import CommittedResponse, CompletableResponse
-from broker.coordination.runtime import CoordinatorRuntime
-from broker.coordination.shard import Producer
-from broker.coordination.shard_epoch import ShardEpoch
-from broker.coordination.spec import CoordinatorSpec
-from broker.coordination.timers import Instant
-from broker.transactions import rules
-from broker.transactions.limits import TransactionLimits
-from broker.transactions.markers import MarkerWriter
-from broker.transactions.memory import TransactionMemory
-from broker.transactions.ports import TRANSACTION_TOPIC, Metadata, ProducerIds, has_partition
-from broker.transactions.records import TransactionRecord, TransactionRecordSerde
-from broker.transactions.shard import TransactionCoordinatorShard
-from broker.transactions.transaction import NO_PRODUCER_ID, TopicPartition, Transaction
-from node.runtime.deferred import Result
-from wire.errors import ErrorCode, KafkaError
+from trimaran.broker.coordination.partitioning import partition_for
+from trimaran.broker.coordination.responses import CommittedResponse, CompletableResponse
+from trimaran.broker.coordination.runtime import CoordinatorRuntime
+from trimaran.broker.coordination.shard import Producer
+from trimaran.broker.coordination.shard_epoch import ShardEpoch
+from trimaran.broker.coordination.spec import CoordinatorSpec
+from trimaran.broker.coordination.timers import Instant
+from trimaran.broker.transactions import rules
+from trimaran.broker.transactions.limits import TransactionLimits
+from trimaran.broker.transactions.markers import MarkerWriter
+from trimaran.broker.transactions.memory import TransactionMemory
+from trimaran.broker.transactions.ports import (
+    TRANSACTION_TOPIC,
+    Metadata,
+    ProducerIds,
+    has_partition,
+)
+from trimaran.broker.transactions.records import TransactionRecord, TransactionRecordSerde
+from trimaran.broker.transactions.shard import TransactionCoordinatorShard
+from trimaran.broker.transactions.transaction import NO_PRODUCER_ID, TopicPartition, Transaction
+from trimaran.node.runtime.deferred import Result
+from trimaran.wire.errors import ErrorCode, KafkaError
 
 T = TypeVar("T")
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from node.config.server import ServerConfig
+    from trimaran.node.config.server import ServerConfig
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,16 +10,16 @@ from functools import partial
 
 import re2
 
-from broker.coordination.shard_epoch import ShardState
-from broker.transactions.coordinator import TransactionCoordinator
-from broker.transactions.records import partitions_by_topic
-from broker.transactions.transaction import Transaction, TransactionState
-from node.runtime.steps import pieces
-from node.runtime.threads import run_computing
-from wire.errors import ErrorCode, KafkaError
-from wire.messages import describe_transactions as described
-from wire.messages import list_transactions as listed
-from wire.messages.list_transactions import ListTransactionsRequest
+from trimaran.broker.coordination.shard_epoch import ShardState
+from trimaran.broker.transactions.coordinator import TransactionCoordinator
+from trimaran.broker.transactions.records import partitions_by_topic
+from trimaran.broker.transactions.transaction import Transaction, TransactionState
+from trimaran.node.runtime.steps import pieces
+from trimaran.node.runtime.threads import run_computing
+from trimaran.wire.errors import ErrorCode, KafkaError
+from trimaran.wire.messages import describe_transactions as described
+from trimaran.wire.messages import list_transactions as listed
+from trimaran.wire.messages.list_transactions import ListTransactionsRequest
 
 # Looked at between two checkpoints: 2 ms of work.
 IDS_PER_TURN = 1_000

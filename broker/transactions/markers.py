@@ -18,25 +18,25 @@ from typing import NamedTuple
 
 import trio
 
-from broker import events
-from broker.channels.broker_channel import NotSent, OutcomeUnknown
-from broker.channels.broker_channels import BrokerChannels
-from broker.channels.gathering import Gathering
-from broker.coordination.shard_epoch import ShardEpoch, ShardState
-from broker.transactions.marking import Marking, keys_of
-from broker.transactions.ports import Metadata, has_partition
-from broker.transactions.records import TransactionRecord, partitions_by_topic
-from broker.transactions.shard import TransactionCoordinatorShard
-from broker.transactions.transaction import TopicPartition, Transaction, TransactionState
-from wire.client.backoff import ExponentialBackoff
-from wire.errors import ErrorCode, KafkaError
-from wire.messages.write_txn_markers import (
+from trimaran.broker import events
+from trimaran.broker.channels.broker_channel import NotSent, OutcomeUnknown
+from trimaran.broker.channels.broker_channels import BrokerChannels
+from trimaran.broker.channels.gathering import Gathering
+from trimaran.broker.coordination.shard_epoch import ShardEpoch, ShardState
+from trimaran.broker.transactions.marking import Marking, keys_of
+from trimaran.broker.transactions.ports import Metadata, has_partition
+from trimaran.broker.transactions.records import TransactionRecord, partitions_by_topic
+from trimaran.broker.transactions.shard import TransactionCoordinatorShard
+from trimaran.broker.transactions.transaction import TopicPartition, Transaction, TransactionState
+from trimaran.wire.client.backoff import ExponentialBackoff
+from trimaran.wire.errors import ErrorCode, KafkaError
+from trimaran.wire.messages.write_txn_markers import (
     WritableTxnMarker,
     WritableTxnMarkerTopic,
     WriteTxnMarkersRequest,
     WriteTxnMarkersResponse,
 )
-from wire.transport.loop_turns import loop_turns
+from trimaran.wire.transport.loop_turns import loop_turns
 
 log = logging.getLogger(__name__)
 

@@ -10,18 +10,18 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
-from broker.coordination.ports import AppendInfo
-from broker.coordination.shard import Producer
-from broker.metadata.internal_topics import CONSUMER_OFFSETS
-from broker.partitions.awaiting import WatermarkWait, wait_for_all
-from broker.partitions.end_markers import append_end_marker
-from broker.partitions.leader import LeaderEpoch
-from broker.partitions.opening import Key, open_leaders, unopened_of_many
-from broker.partitions.registry import Partitions
-from log.producers.marker import EndMarker
-from node.runtime.turns import in_turns
-from wire.errors import ErrorCode, KafkaError
-from wire.messages.write_txn_markers import (
+from trimaran.broker.coordination.ports import AppendInfo
+from trimaran.broker.coordination.shard import Producer
+from trimaran.broker.metadata.internal_topics import CONSUMER_OFFSETS
+from trimaran.broker.partitions.awaiting import WatermarkWait, wait_for_all
+from trimaran.broker.partitions.end_markers import append_end_marker
+from trimaran.broker.partitions.leader import LeaderEpoch
+from trimaran.broker.partitions.opening import Key, open_leaders, unopened_of_many
+from trimaran.broker.partitions.registry import Partitions
+from trimaran.log.producers.marker import EndMarker
+from trimaran.node.runtime.turns import in_turns
+from trimaran.wire.errors import ErrorCode, KafkaError
+from trimaran.wire.messages.write_txn_markers import (
     WritableTxnMarker,
     WritableTxnMarkerPartitionResult,
     WritableTxnMarkerResult,

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from weakref import WeakSet
 
-from broker.transactions.transaction import Transaction
-from node.text_memory import text_bytes
+from trimaran.broker.transactions.transaction import Transaction
+from trimaran.node.text_memory import text_bytes
 
 # Of all ids of a broker: 500,000 of usual length are less, though each is remembered for a week.
 TRANSACTIONS_BYTES_MAX = 256 << 20

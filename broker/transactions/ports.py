@@ -1,5 +1,5 @@
 """What the transaction coordinator needs of the rest of a broker, beside the partitions of its topic
-(`broker.coordination.ports`).
+(`trimaran.broker.coordination.ports`).
 """
 
 from __future__ import annotations
@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Protocol
 
-from quorum.metadata.image import MetadataImage
+from trimaran.quorum.metadata.image import MetadataImage
 
 TRANSACTION_TOPIC = "__transaction_state"
 

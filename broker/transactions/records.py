@@ -12,15 +12,19 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from broker.transactions.transaction import (
+from trimaran.broker.transactions.transaction import (
     FLEXIBLE_RECORDS_VERSION,
     TopicPartition,
     Transaction,
     TransactionState,
 )
-from log.batches.records import NewRecord
-from wire.errors import RemoteProtocolError
-from wire.records.transaction_log import PartitionsSchema, TransactionLogKey, TransactionLogValue
+from trimaran.log.batches.records import NewRecord
+from trimaran.wire.errors import RemoteProtocolError
+from trimaran.wire.records.transaction_log import (
+    PartitionsSchema,
+    TransactionLogKey,
+    TransactionLogValue,
+)
 
 _PREFIX = struct.Struct(">h")
 _KEY_TYPE = 0

@@ -11,8 +11,8 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from broker.coordination.shard import Producer
-from broker.transactions.transaction import (
+from trimaran.broker.coordination.shard import Producer
+from trimaran.broker.transactions.transaction import (
     EPOCH_BUMP_VERSION,
     EPOCH_MAX,
     NO_EPOCH,
@@ -23,7 +23,7 @@ from broker.transactions.transaction import (
     Transaction,
     TransactionState,
 )
-from wire.errors import ErrorCode, KafkaError
+from trimaran.wire.errors import ErrorCode, KafkaError
 
 S = TransactionState
 

@@ -1,8 +1,8 @@
 """One partition of `__transaction_state` as a state machine: transactional ids and their transactions. No I/O.
 
 A `CoordinatorShard`. What was decided (Prepare*) is a follow-up of the runtime: markers are written once the record is
-committed (T6), by `broker.transactions.markers`, which comes back with `complete`. After a fail-over the same happens
-to what was found so (T7).
+committed (T6), by `trimaran.broker.transactions.markers`, which comes back with `complete`. After a fail-over the same
+happens to what was found so (T7).
 Source: Kafka's `TransactionStateManager`, `TransactionCoordinator`.
 """
 
@@ -13,16 +13,16 @@ from collections import defaultdict, deque
 from collections.abc import Collection, Iterable, Iterator
 from enum import Enum
 
-from broker import events
-from broker.coordination.shard import Completion, Effects, Producer, ResponseToken, Write
-from broker.coordination.timers import Instant, Timers
-from broker.transactions import rules
-from broker.transactions.limits import TransactionLimits
-from broker.transactions.memory import IdAccount, TransactionMemory, held_bytes
-from broker.transactions.records import TransactionRecord, TransactionWrite
-from broker.transactions.transaction import TopicPartition, Transaction, TransactionState
-from node.runtime.deferred import Result
-from wire.errors import ErrorCode, KafkaError
+from trimaran.broker import events
+from trimaran.broker.coordination.shard import Completion, Effects, Producer, ResponseToken, Write
+from trimaran.broker.coordination.timers import Instant, Timers
+from trimaran.broker.transactions import rules
+from trimaran.broker.transactions.limits import TransactionLimits
+from trimaran.broker.transactions.memory import IdAccount, TransactionMemory, held_bytes
+from trimaran.broker.transactions.records import TransactionRecord, TransactionWrite
+from trimaran.broker.transactions.transaction import TopicPartition, Transaction, TransactionState
+from trimaran.node.runtime.deferred import Result
+from trimaran.wire.errors import ErrorCode, KafkaError
 
 log = logging.getLogger(__name__)
 

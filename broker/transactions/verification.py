@@ -14,17 +14,17 @@ from typing import NamedTuple
 
 import trio
 
-from broker.channels.broker_channel import NotSent, OutcomeUnknown
-from broker.channels.broker_channels import BrokerChannels
-from broker.channels.gathering import Gathering
-from broker.coordination.shard import Producer
-from broker.transactions.coordinator import TransactionCoordinator
-from broker.transactions.ports import TRANSACTION_TOPIC, Metadata
-from broker.transactions.records import partitions_by_topic
-from broker.transactions.transaction import EPOCH_BUMP_VERSION, TopicPartition
-from quorum.metadata.image import NO_LEADER
-from wire.errors import ErrorCode, KafkaError
-from wire.messages.add_partitions_to_txn import (
+from trimaran.broker.channels.broker_channel import NotSent, OutcomeUnknown
+from trimaran.broker.channels.broker_channels import BrokerChannels
+from trimaran.broker.channels.gathering import Gathering
+from trimaran.broker.coordination.shard import Producer
+from trimaran.broker.transactions.coordinator import TransactionCoordinator
+from trimaran.broker.transactions.ports import TRANSACTION_TOPIC, Metadata
+from trimaran.broker.transactions.records import partitions_by_topic
+from trimaran.broker.transactions.transaction import EPOCH_BUMP_VERSION, TopicPartition
+from trimaran.quorum.metadata.image import NO_LEADER
+from trimaran.wire.errors import ErrorCode, KafkaError
+from trimaran.wire.messages.add_partitions_to_txn import (
     AddPartitionsToTxnRequest,
     AddPartitionsToTxnResponse,
     AddPartitionsToTxnTopic,

@@ -14,8 +14,8 @@ from enum import IntEnum
 
 import crc32c
 
-from log.codecs.compression import Compression
-from wire.errors import ErrorCode, KafkaError, RemoteProtocolError
+from trimaran.log.codecs.compression import Compression
+from trimaran.wire.errors import ErrorCode, KafkaError, RemoteProtocolError
 
 Buffer = bytes | bytearray | memoryview
 

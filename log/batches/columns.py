@@ -1,9 +1,10 @@
 """Records of batches in bulk: as columns, checked, or thinned out, without a Python object a record.
 
-The loops are `log.batches.columns_walk`, C where it was compiled (`COMPILED`), else the same source interpreted, some
-hundred times slower. `log.batches.records.decode_records` is the plain decoder that both are tested against. Bodies are
-the decompressed bytes behind a batch's header (`log.batches.records.records_bytes`). The interpreter's lock is released
-while a body of more than 64 KiB is walked.
+The loops are `trimaran.log.batches.columns_walk`, C where it was compiled (`COMPILED`), else the same source
+interpreted, some hundred times slower. `trimaran.log.batches.records.decode_records` is the plain decoder that both are
+tested against. Bodies are the decompressed bytes behind a batch's header
+(`trimaran.log.batches.records.records_bytes`). The interpreter's lock is released while a body of more than 64 KiB is
+walked.
 
 Columns are `array.array`s, which numpy and Arrow wrap without a copy (`numpy.frombuffer`, `pyarrow.py_buffer`).
 Memory: 52 bytes a record, which takes 7 bytes of a body at the least; nothing is allocated for a count that the body
@@ -18,12 +19,12 @@ from dataclasses import dataclass
 from itertools import accumulate
 from typing import NamedTuple
 
-from log.batches.batch import ATTRIBUTES_LOG_APPEND_TIME, HEADER_BYTES, BatchView, Buffer
-from log.batches.columns_walk import COMPILED, Problem, Walker
-from log.batches.records import RECORD_BYTES_MIN, RECORDS_BYTES_MAX, records_bytes
-from log.batches.slice_copies import copy_slices
-from wire.errors import RemoteProtocolError
-from wire.primitives import read_varint
+from trimaran.log.batches.batch import ATTRIBUTES_LOG_APPEND_TIME, HEADER_BYTES, BatchView, Buffer
+from trimaran.log.batches.columns_walk import COMPILED, Problem, Walker
+from trimaran.log.batches.records import RECORD_BYTES_MIN, RECORDS_BYTES_MAX, records_bytes
+from trimaran.log.batches.slice_copies import copy_slices
+from trimaran.wire.errors import RemoteProtocolError
+from trimaran.wire.primitives import read_varint
 
 __all__ = [
     "COMPILED",

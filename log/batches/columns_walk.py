@@ -1,11 +1,11 @@
 # cython: language_level=3, boundscheck=True, wraparound=False, initializedcheck=False
-"""The loops of `log.batches.columns` over the bytes of records: C where the package was built with a compiler, else
-plain Python.
+"""The loops of `trimaran.log.batches.columns` over the bytes of records: C where the package was built with a compiler,
+else plain Python.
 
 Cython compiles this very file (its pure-Python mode). Two rules keep both ways the same and hostile bytes harmless:
 every index into a buffer is checked against its bounds (compiled too), and whatever could pass 64 bits is masked or
-compared before it is added. Grammar of a record: see `log.batches.batch.BatchView`. Use it through
-`log.batches.columns` and `log.validation.validate`; the types for callers are in `columns_walk.pyi`.
+compared before it is added. Grammar of a record: see `trimaran.log.batches.batch.BatchView`. Use it through
+`trimaran.log.batches.columns` and `trimaran.log.validation.validate`; the types for callers are in `columns_walk.pyi`.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from crc32c import crc32c as _crc32c
 try:
     import cython
 except ImportError:
-    from log import cython_names as cython
+    from trimaran.log import cython_names as cython
 
 COMPILED = cython.compiled
 
 
 class Problem(IntEnum):
-    """Why records are refused; the sentences are in `log.batches.columns`. Negative, as no position is; -1 is Cython's
-    for an exception.
+    """Why records are refused; the sentences are in `trimaran.log.batches.columns`. Negative, as no position is; -1 is
+    Cython's for an exception.
     """
 
     CUT_SHORT = -2
@@ -243,7 +243,7 @@ class Walker:
     @cython.cfunc
     @cython.exceptval(-1)
     def _has_sound_header(self) -> cython.bint:
-        """The grammar is in `log.batches.batch.BatchView`."""
+        """The grammar is in `trimaran.log.batches.batch.BatchView`."""
         data: cython.const[cython.uchar][::1] = self.data
         if (
             self.stop < _HEADER_BYTES

@@ -18,10 +18,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from log.batches.batch import BatchView
-from log.batches.records import NewRecord, build_batch, decode_records
-from wire.errors import KafkaError, RemoteProtocolError
-from wire.messages.control import (
+from trimaran.log.batches.batch import BatchView
+from trimaran.log.batches.records import NewRecord, build_batch, decode_records
+from trimaran.wire.errors import KafkaError, RemoteProtocolError
+from trimaran.wire.messages.control import (
     ControlType,
     ControlValue,
     decode_control_key,
@@ -74,7 +74,7 @@ def build_control_batch(
     leader_epoch: int = -1,
 ) -> bytes:
     """A batch of Raft's control records, each in version 0; those of transactions are
-    built by `log.producers.marker`.
+    built by `trimaran.log.producers.marker`.
     """
     records = [
         NewRecord(encode_control_key(kind), encode_control_value(value, 0), timestamp_ms)

@@ -1,7 +1,8 @@
 """The first record of a batch that is late enough, found without holding more of the batch than a piece of it.
 
-Bodies are decompressed and walked piece by piece (`log.batches.columns.decode_next`); of a record that is larger than a
-piece only its head is looked at. Source: `FileRecords.searchForTimestamp` of Kafka, which decodes every record.
+Bodies are decompressed and walked piece by piece (`trimaran.log.batches.columns.decode_next`); of a record that is
+larger than a piece only its head is looked at. Source: `FileRecords.searchForTimestamp` of Kafka, which decodes every
+record.
 """
 
 from __future__ import annotations
@@ -9,13 +10,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-from log.batches.batch import ATTRIBUTES_LOG_APPEND_TIME, BatchView, Buffer
-from log.batches.columns import INT64_MAX, INT64_MIN, Columns, decode_next
-from log.batches.records import RECORD_BYTES_MIN, RECORDS_BYTES_MAX, records_in_pieces
-from log.codecs.compression import Compression
-from log.codecs.output import too_large
-from wire.errors import RemoteProtocolError
-from wire.primitives import read_varint, read_varlong
+from trimaran.log.batches.batch import ATTRIBUTES_LOG_APPEND_TIME, BatchView, Buffer
+from trimaran.log.batches.columns import INT64_MAX, INT64_MIN, Columns, decode_next
+from trimaran.log.batches.records import RECORD_BYTES_MIN, RECORDS_BYTES_MAX, records_in_pieces
+from trimaran.log.codecs.compression import Compression
+from trimaran.log.codecs.output import too_large
+from trimaran.wire.errors import RemoteProtocolError
+from trimaran.wire.primitives import read_varint, read_varlong
 
 # Of records at once, decompressed: a millisecond of work.
 PIECE_BYTES = 1 << 20

@@ -1,4 +1,5 @@
-"""The records of a batch of format v2: decoding and encoding them. Their grammar is in `log.batches.batch.BatchView`.
+"""The records of a batch of format v2: decoding and encoding them. Their grammar is in
+`trimaran.log.batches.batch.BatchView`.
 
 Source: Kafka's `DefaultRecord` and `MemoryRecordsBuilder` (KIP-98, KIP-82 headers).
 Left out: checks that belong to Produce (`log/validation/validate.py`).
@@ -11,7 +12,7 @@ from typing import NamedTuple, TypedDict, Unpack
 
 import crc32c
 
-from log.batches.batch import (
+from trimaran.log.batches.batch import (
     ATTRIBUTES_COMPRESSION,
     ATTRIBUTES_CONTROL,
     ATTRIBUTES_LOG_APPEND_TIME,
@@ -29,9 +30,9 @@ from log.batches.batch import (
     Buffer,
     TimestampType,
 )
-from log.codecs.compression import Compression, compress, decompress, decompress_in_pieces
-from wire.errors import RemoteProtocolError
-from wire.primitives import read_varint, read_varlong, write_varint, write_varlong
+from trimaran.log.codecs.compression import Compression, compress, decompress, decompress_in_pieces
+from trimaran.wire.errors import RemoteProtocolError
+from trimaran.wire.primitives import read_varint, read_varlong, write_varint, write_varlong
 
 RECORD_BYTES_MIN = 7  # length, attributes, two deltas, two sizes and a header count, a byte each
 RECORDS_BYTES_MAX = (

@@ -1,7 +1,8 @@
 # cython: language_level=3, boundscheck=True, wraparound=False, initializedcheck=False
 """Keys or values of many records as bytes objects of their own: C where the package was built with a compiler.
 
-Cython compiles this very file; use it through `log.batches.columns`. The types for callers are in `slice_copies.pyi`.
+Cython compiles this very file; use it through `trimaran.log.batches.columns`. The types for callers are in
+`slice_copies.pyi`.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 try:
     import cython
 except ImportError:
-    from log import cython_names as cython
+    from trimaran.log import cython_names as cython
 
 COMPILED = cython.compiled
 

@@ -1,1 +1,1 @@
-"""The codecs of `log.codecs.compression`, a module each, imported with its library at its first use."""
+"""The codecs of `trimaran.log.codecs.compression`, a module each, imported with its library at its first use."""

@@ -1,7 +1,7 @@
 """Compression of record batches: gzip, snappy, lz4 and zstd as Kafka's producers write them.
 
-Source: Kafka's `compress` package. A codec is a module of its own in `log.codecs`, imported together with its library
-at its first use, with three functions:
+Source: Kafka's `compress` package. A codec is a module of its own in `trimaran.log.codecs`, imported together with its
+library at its first use, with three functions:
 
 ```
 compress(data, level)            framed as Kafka's Java producer frames it
@@ -19,7 +19,7 @@ from functools import cache
 from importlib import import_module
 from typing import Protocol, cast
 
-from log.codecs.output import Bytes, BytesAfterEnd, OutputTooLarge
+from trimaran.log.codecs.output import Bytes, BytesAfterEnd, OutputTooLarge
 
 __all__ = ["Compression", "OutputTooLarge", "compress", "decompress"]
 
@@ -42,7 +42,7 @@ class _Codec(Protocol):
 
 @cache
 def _codec(kind: Compression) -> _Codec:
-    return cast("_Codec", import_module(f"log.codecs.{kind.name.lower()}"))
+    return cast("_Codec", import_module(f"trimaran.log.codecs.{kind.name.lower()}"))
 
 
 def compress(kind: Compression, data: Bytes, *, magic: int = 2, level: int | None = None) -> bytes:
@@ -52,7 +52,7 @@ def compress(kind: Compression, data: Bytes, *, magic: int = 2, level: int | Non
     """
     packed = _codec(kind).compress(data, level)
     if magic == 0 and kind is Compression.LZ4:
-        from log.codecs.lz4_checksum import with_checksum
+        from trimaran.log.codecs.lz4_checksum import with_checksum
 
         return with_checksum(packed, broken=True)
     return packed
@@ -76,7 +76,7 @@ def decompress(
         MemoryError: this process has no room for it, whatever its state.
     """
     if magic == 0 and kind is Compression.LZ4:
-        from log.codecs.lz4_checksum import with_checksum
+        from trimaran.log.codecs.lz4_checksum import with_checksum
 
         data = with_checksum(data, broken=False)
     try:

@@ -7,7 +7,7 @@ from __future__ import annotations
 import zlib
 from collections.abc import Iterator
 
-from log.codecs.output import Bytes, BytesAfterEnd, Output, damaged
+from trimaran.log.codecs.output import Bytes, BytesAfterEnd, Output, damaged
 
 try:
     from zlib_ng import zlib_ng as inflating

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from lz4 import frame
 
-from log.codecs.output import Bytes, BytesAfterEnd, Output, damaged, step_bytes
+from trimaran.log.codecs.output import Bytes, BytesAfterEnd, Output, damaged, step_bytes
 
 LEVEL_DEFAULT = 9  # lz4-java takes the fast compressor at this one, and the high one at all others
 _FAST = 0

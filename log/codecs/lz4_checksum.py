@@ -4,8 +4,8 @@ so it is written, and not checked, there.
 
 from __future__ import annotations
 
-from log.codecs.lz4_java import CONTENT_SIZE, DICTIONARY_ID
-from log.codecs.output import Bytes, damaged
+from trimaran.log.codecs.lz4_java import CONTENT_SIZE, DICTIONARY_ID
+from trimaran.log.codecs.output import Bytes, damaged
 
 
 def with_checksum(frame: Bytes, *, broken: bool) -> bytes:

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import struct
 
-from log.codecs.output import Bytes, damaged
+from trimaran.log.codecs.output import Bytes, damaged
 
 FLAGS_AT = 4
 INDEPENDENT_BLOCKS, BLOCK_CHECKSUMS, CONTENT_SIZE, DICTIONARY_ID = 0x20, 0x10, 0x08, 0x01

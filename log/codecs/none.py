@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from log.codecs.output import Bytes, too_large
+from trimaran.log.codecs.output import Bytes, too_large
 
 
 def compress(data: Bytes, _level: int | None) -> bytes:

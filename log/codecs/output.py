@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from wire.errors import RemoteProtocolError
+from trimaran.wire.errors import RemoteProtocolError
 
 Bytes = bytes | bytearray | memoryview
 

@@ -19,7 +19,7 @@ from collections.abc import Iterator
 import cramjam
 import snappy
 
-from log.codecs.output import Bytes, TooManyParts, damaged, too_large
+from trimaran.log.codecs.output import Bytes, TooManyParts, damaged, too_large
 
 XERIAL_MAGIC = b"\x82SNAPPY\x00"
 XERIAL_HEADER = struct.Struct(">8sii")

@@ -9,7 +9,7 @@ from threading import local
 
 import zstandard
 
-from log.codecs.output import CHUNK_BYTES, Bytes, Output, TooManyParts, damaged, step_bytes
+from trimaran.log.codecs.output import CHUNK_BYTES, Bytes, Output, TooManyParts, damaged, step_bytes
 
 # What Java's library takes unless told otherwise (ZSTD_WINDOWLOG_LIMIT_DEFAULT); its level 22 writes it. A claim of a
 # few bytes gets address space only: pages of a window come into memory as output fills them, and that has the caller's

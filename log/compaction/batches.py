@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from log.batches.batch import (
+from trimaran.log.batches.batch import (
     ATTRIBUTES_COMPRESSION,
     ATTRIBUTES_DELETE_HORIZON,
     ATTRIBUTES_LOG_APPEND_TIME,
@@ -19,11 +19,11 @@ from log.batches.batch import (
     BatchView,
     Buffer,
 )
-from log.batches.columns import Columns, decode_columns_within, decode_some, retain
-from log.batches.records import rebuilt, records_bytes
-from log.codecs.compression import compress
-from log.compaction.offset_map import OffsetMap
-from log.compaction.retention import Fate, Retention, Verdict
+from trimaran.log.batches.columns import Columns, decode_columns_within, decode_some, retain
+from trimaran.log.batches.records import rebuilt, records_bytes
+from trimaran.log.codecs.compression import compress
+from trimaran.log.compaction.offset_map import OffsetMap
+from trimaran.log.compaction.retention import Fate, Retention, Verdict
 
 # Each with 52 bytes of columns: a batch of twelve kilobytes may expand to millions of records.
 RECORDS_AT_ONCE = 100_000

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from log.config import RELATIVE_OFFSET_MAX, LogConfig
+from trimaran.log.config import RELATIVE_OFFSET_MAX, LogConfig
 
 
 class SealedSegment(NamedTuple):

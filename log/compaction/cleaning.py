@@ -12,17 +12,17 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from log.batches.batch import ATTRIBUTES_COMPRESSION, BatchView, has_valid_crc, header_at
-from log.compaction.batches import Run, clean_run
-from log.compaction.choosing import GroupMember, group
-from log.compaction.offset_map import SLOT_BYTES, OffsetMap
-from log.compaction.retention import Retention
-from log.compaction.transactions import CleanedTransactions
-from log.config import LogConfig
-from log.disk.files import Files, OpenFile
-from log.old_formats.old_batches import as_v2
-from log.segments.scan import is_plausible
-from log.segments.segment import (
+from trimaran.log.batches.batch import ATTRIBUTES_COMPRESSION, BatchView, has_valid_crc, header_at
+from trimaran.log.compaction.batches import Run, clean_run
+from trimaran.log.compaction.choosing import GroupMember, group
+from trimaran.log.compaction.offset_map import SLOT_BYTES, OffsetMap
+from trimaran.log.compaction.retention import Retention
+from trimaran.log.compaction.transactions import CleanedTransactions
+from trimaran.log.config import LogConfig
+from trimaran.log.disk.files import Files, OpenFile
+from trimaran.log.old_formats.old_batches import as_v2
+from trimaran.log.segments.scan import is_plausible
+from trimaran.log.segments.segment import (
     CLEANED_SUFFIX,
     INDEX_SUFFIX,
     LOG_SUFFIX,
@@ -32,8 +32,8 @@ from log.segments.segment import (
     Segment,
     file_name,
 )
-from log.segments.transaction_index import AbortedTransaction
-from wire.errors import RemoteProtocolError
+from trimaran.log.segments.transaction_index import AbortedTransaction
+from trimaran.wire.errors import RemoteProtocolError
 
 # Kafka's log.cleaner.io.buffer.size. Of 1 MiB, glibc fetches every block from the system anew, and gives it back: half
 # more CPU.

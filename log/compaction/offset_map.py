@@ -11,7 +11,7 @@ slot = uint64, uint64 digest, int64 offset (-1: the slot is free)         24 byt
 ```
 
 A slot is found by open addressing. Cython compiles this very file; sums are masked to 64 bits for the way without it.
-Use it through `log.compaction`; the types for callers are in `offset_map.pyi`.
+Use it through `trimaran.log.compaction`; the types for callers are in `offset_map.pyi`.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from array import array
 try:
     import cython
 except ImportError:
-    from log import cython_names as cython
+    from trimaran.log import cython_names as cython
 
 COMPILED = cython.compiled
 SLOT_BYTES = 24

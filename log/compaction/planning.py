@@ -6,13 +6,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from log.compaction.choosing import Dirt, SealedSegment, measure
-from log.compaction.cleaning import CleanerLimits, Round, Source
-from log.compaction.retention import LastRecord, Retention
-from log.partitions.partition_log import PartitionLog
-from log.partitions.retention import newest_ms
-from log.segments.scan import scan_headers
-from log.segments.segment import Segment
+from trimaran.log.compaction.choosing import Dirt, SealedSegment, measure
+from trimaran.log.compaction.cleaning import CleanerLimits, Round, Source
+from trimaran.log.compaction.retention import LastRecord, Retention
+from trimaran.log.partitions.partition_log import PartitionLog
+from trimaran.log.partitions.retention import newest_ms
+from trimaran.log.segments.scan import scan_headers
+from trimaran.log.segments.segment import Segment
 
 LONG_MAX = (1 << 63) - 1
 

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import NamedTuple
 
-from log.batches.batch import BatchView
-from log.compaction.transactions import CleanedTransactions
+from trimaran.log.batches.batch import BatchView
+from trimaran.log.compaction.transactions import CleanedTransactions
 
 
 class Fate(IntEnum):

@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable
 
-from log.batches.batch import BatchView
-from log.producers.marker import read_end_marker
-from log.segments.transaction_index import AbortedTransaction
+from trimaran.log.batches.batch import BatchView
+from trimaran.log.producers.marker import read_end_marker
+from trimaran.log.segments.transaction_index import AbortedTransaction
 
 
 class CleanedTransactions:

@@ -10,14 +10,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from log.directories.topic_ids import topic_id_in
-from log.disk.checkpoints import TopicPartition
-from log.disk.files import Files
-from log.disk.health import DirectoryHealth
-from log.partitions.names import DELETE_SUFFIX, STRAY_SUFFIX, aside_topic, put_aside_from
-from log.partitions.partition_metadata import FILE_NAME
-from wire.errors import KafkaError
-from wire.primitives import NIL_UUID
+from trimaran.log.directories.topic_ids import topic_id_in
+from trimaran.log.disk.checkpoints import TopicPartition
+from trimaran.log.disk.files import Files
+from trimaran.log.disk.health import DirectoryHealth
+from trimaran.log.partitions.names import DELETE_SUFFIX, STRAY_SUFFIX, aside_topic, put_aside_from
+from trimaran.log.partitions.partition_metadata import FILE_NAME
+from trimaran.wire.errors import KafkaError
+from trimaran.wire.primitives import NIL_UUID
 
 # A topic's name that is as long is whole in each name of a directory (`aside_topic`).
 UNCUT_CHARS = 200

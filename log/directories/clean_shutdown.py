@@ -16,11 +16,11 @@ import json
 import logging
 from pathlib import Path
 
-from log.disk.atomic_file import write_atomically
-from log.disk.files import Files
-from log.disk.health import is_of_name
-from log.disk.small_file import FileDamaged, read_small_file
-from wire import events
+from trimaran.log.disk.atomic_file import write_atomically
+from trimaran.log.disk.files import Files
+from trimaran.log.disk.health import is_of_name
+from trimaran.log.disk.small_file import FileDamaged, read_small_file
+from trimaran.wire import events
 
 log = logging.getLogger(__name__)
 

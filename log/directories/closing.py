@@ -10,11 +10,11 @@ from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 from time import monotonic
 
-from log.disk.checkpoints import TopicPartition
-from log.disk.files import Files
-from log.disk.health import DirectoryHealth
-from log.partitions.partition_log import PartitionLog
-from wire import events
+from trimaran.log.disk.checkpoints import TopicPartition
+from trimaran.log.disk.files import Files
+from trimaran.log.disk.health import DirectoryHealth
+from trimaran.log.partitions.partition_log import PartitionLog
+from trimaran.wire import events
 
 log = logging.getLogger(__name__)
 

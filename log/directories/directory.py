@@ -2,7 +2,7 @@
 
 Source: Kafka's `LogManager`, KIP-858 (directory ids). Opening is lazy: a partition that nobody touches is a name in a
 list; a restart costs one directory listing. Several directories are several of these; who has them chooses
-(`broker.storage.directories`).
+(`trimaran.broker.storage.directories`).
 
 Threads: the calls that may take long (`purge`, `write_checkpoints`, `close`, measuring) may run in a thread; the others
 belong to the loop.
@@ -15,22 +15,22 @@ from contextlib import AbstractContextManager, suppress
 from pathlib import Path
 from threading import Lock
 
-from log.config import LogConfig
-from log.directories.aside_replicas import AsideReplicas, forget_topic_id
-from log.directories.clean_shutdown import EPOCH_UNKNOWN, take_marker, write_marker
-from log.directories.closing import check_all, close_logs
-from log.directories.directory_lock import DirectoryLock
-from log.directories.future_replicas import FutureReplicas
-from log.directories.meta_properties import MetaProperties, MetaPropertiesError
-from log.directories.offset_checkpoints import CollectedCheckpoints, OffsetCheckpoints
-from log.directories.removal import remove_deleted
-from log.directories.topic_ids import TopicIds
-from log.disk.checkpoints import TopicPartition
-from log.disk.damage_note import note_damage, noted_damage
-from log.disk.files import REAL_FILES, Files, FileStatus, Volume
-from log.disk.health import DirectoryHealth, is_of_name
-from log.partitions.flush import Names
-from log.partitions.names import (
+from trimaran.log.config import LogConfig
+from trimaran.log.directories.aside_replicas import AsideReplicas, forget_topic_id
+from trimaran.log.directories.clean_shutdown import EPOCH_UNKNOWN, take_marker, write_marker
+from trimaran.log.directories.closing import check_all, close_logs
+from trimaran.log.directories.directory_lock import DirectoryLock
+from trimaran.log.directories.future_replicas import FutureReplicas
+from trimaran.log.directories.meta_properties import MetaProperties, MetaPropertiesError
+from trimaran.log.directories.offset_checkpoints import CollectedCheckpoints, OffsetCheckpoints
+from trimaran.log.directories.removal import remove_deleted
+from trimaran.log.directories.topic_ids import TopicIds
+from trimaran.log.disk.checkpoints import TopicPartition
+from trimaran.log.disk.damage_note import note_damage, noted_damage
+from trimaran.log.disk.files import REAL_FILES, Files, FileStatus, Volume
+from trimaran.log.disk.health import DirectoryHealth, is_of_name
+from trimaran.log.partitions.flush import Names
+from trimaran.log.partitions.names import (
     DELETE_SUFFIX,
     FUTURE_SUFFIX,
     STRAY_SUFFIX,
@@ -39,14 +39,14 @@ from log.partitions.names import (
     is_partition_directory,
     partition_of,
 )
-from log.partitions.partition_log import PartitionLog
-from log.partitions.partition_metadata import make_partition_directory
-from log.partitions.preparing import prepare
-from log.segments.recovery import takes_long
-from log.segments.segment import LOG_SUFFIX
-from log.segments.segments import due
-from log.steps import Steps, at_once
-from wire.errors import ErrorCode, KafkaError
+from trimaran.log.partitions.partition_log import PartitionLog
+from trimaran.log.partitions.partition_metadata import make_partition_directory
+from trimaran.log.partitions.preparing import prepare
+from trimaran.log.segments.recovery import takes_long
+from trimaran.log.segments.segment import LOG_SUFFIX
+from trimaran.log.segments.segments import due
+from trimaran.log.steps import Steps, at_once
+from trimaran.wire.errors import ErrorCode, KafkaError
 
 CLUSTER_METADATA = ("__cluster_metadata", 0)
 _Offsets = Mapping[TopicPartition, int]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from log.disk.files import Files
+from trimaran.log.disk.files import Files
 
 FILE_NAME = ".lock"
 

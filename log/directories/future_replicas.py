@@ -10,17 +10,22 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from log.config import LogConfig
-from log.directories.aside_replicas import forget_topic_id
-from log.directories.topic_ids import belongs, has_records, topic_id_in
-from log.disk.checkpoints import TopicPartition
-from log.disk.files import Files
-from log.disk.health import DirectoryHealth
-from log.partitions.flush import Names
-from log.partitions.names import DELETE_SUFFIX, aside_name, future_name, parse_directory_name
-from log.partitions.partition_log import PartitionLog
-from log.partitions.partition_metadata import make_partition_directory
-from wire.errors import ErrorCode, KafkaError
+from trimaran.log.config import LogConfig
+from trimaran.log.directories.aside_replicas import forget_topic_id
+from trimaran.log.directories.topic_ids import belongs, has_records, topic_id_in
+from trimaran.log.disk.checkpoints import TopicPartition
+from trimaran.log.disk.files import Files
+from trimaran.log.disk.health import DirectoryHealth
+from trimaran.log.partitions.flush import Names
+from trimaran.log.partitions.names import (
+    DELETE_SUFFIX,
+    aside_name,
+    future_name,
+    parse_directory_name,
+)
+from trimaran.log.partitions.partition_log import PartitionLog
+from trimaran.log.partitions.partition_metadata import make_partition_directory
+from trimaran.wire.errors import ErrorCode, KafkaError
 
 
 class FutureReplicas:

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from log.disk.files import Files
-from log.disk.small_file import FileDamaged
-from log.partitions.leader_epochs import LeaderEpochs
-from log.segments.recovery import offsets_of
-from log.segments.scan import scan_headers
-from log.segments.segment import LOG_SUFFIX, file_name
+from trimaran.log.disk.files import Files
+from trimaran.log.disk.small_file import FileDamaged
+from trimaran.log.partitions.leader_epochs import LeaderEpochs
+from trimaran.log.segments.recovery import offsets_of
+from trimaran.log.segments.scan import scan_headers
+from trimaran.log.segments.segment import LOG_SUFFIX, file_name
 
 
 def noted_start(directory: Path, files: Files) -> int:

@@ -25,10 +25,10 @@ from uuid import uuid4
 import crc32c
 import javaproperties
 
-from log.disk.atomic_file import write_atomically
-from log.disk.files import REAL_FILES, Files
-from log.disk.small_file import FileDamaged, read_small_file
-from wire.primitives import NIL_UUID, uuid_from_text, uuid_to_text
+from trimaran.log.disk.atomic_file import write_atomically
+from trimaran.log.disk.files import REAL_FILES, Files
+from trimaran.log.disk.small_file import FileDamaged, read_small_file
+from trimaran.wire.primitives import NIL_UUID, uuid_from_text, uuid_to_text
 
 FILE_NAME = "meta.properties"
 RESERVED_END = (100).to_bytes(16, "big")  # Kafka keeps the ids below for what is no directory

@@ -30,9 +30,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from threading import Lock
 
-from log.directories.log_starts import noted_start
-from log.disk.atomic_file import write_atomically
-from log.disk.checkpoints import (
+from trimaran.log.directories.log_starts import noted_start
+from trimaran.log.disk.atomic_file import write_atomically
+from trimaran.log.disk.checkpoints import (
     CLEANER_OFFSETS,
     HIGH_WATERMARKS,
     LOG_START_OFFSETS,
@@ -43,9 +43,9 @@ from log.disk.checkpoints import (
     format_offsets,
     read_offsets,
 )
-from log.disk.files import Files
-from log.disk.health import DirectoryHealth, is_of_name
-from wire import events
+from trimaran.log.disk.files import Files
+from trimaran.log.disk.health import DirectoryHealth, is_of_name
+from trimaran.wire import events
 
 log = logging.getLogger(__name__)
 

@@ -9,9 +9,9 @@ from __future__ import annotations
 import logging
 from pathlib import Path
 
-from log.disk.files import Files
-from log.disk.health import is_of_name, printable
-from wire import events
+from trimaran.log.disk.files import Files
+from trimaran.log.disk.health import is_of_name, printable
+from trimaran.wire import events
 
 log = logging.getLogger(__name__)
 

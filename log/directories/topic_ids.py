@@ -10,19 +10,19 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from log.disk.checkpoints import LEADER_EPOCHS, TopicPartition
-from log.disk.files import Files
-from log.disk.health import DirectoryHealth
-from log.disk.small_file import FileDamaged
-from log.partitions.partition_metadata import (
+from trimaran.log.disk.checkpoints import LEADER_EPOCHS, TopicPartition
+from trimaran.log.disk.files import Files
+from trimaran.log.disk.health import DirectoryHealth
+from trimaran.log.disk.small_file import FileDamaged
+from trimaran.log.partitions.partition_metadata import (
     FILE_NAME,
     PartitionMetadataDamaged,
     read_partition_metadata,
 )
-from log.segments.recovery import offsets_of
-from log.segments.segment import LOG_SUFFIX, file_name
-from wire.errors import ErrorCode, KafkaError
-from wire.primitives import uuid_to_text
+from trimaran.log.segments.recovery import offsets_of
+from trimaran.log.segments.segment import LOG_SUFFIX, file_name
+from trimaran.wire.errors import ErrorCode, KafkaError
+from trimaran.wire.primitives import uuid_to_text
 
 # Ids are drawn at random: two that are so near are one, with a character that a bad disk has changed. Kafka's file has
 # no checksum.

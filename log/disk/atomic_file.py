@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from log.disk.files import REAL_FILES, Files, OpenFile
+from trimaran.log.disk.files import REAL_FILES, Files, OpenFile
 
 DAMAGED_SUFFIX = ".damaged"
 

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from log.disk.atomic_file import write_atomically
-from log.disk.files import Files
-from log.disk.small_file import FileDamaged, read_small_file
+from trimaran.log.disk.atomic_file import write_atomically
+from trimaran.log.disk.files import Files
+from trimaran.log.disk.small_file import FileDamaged, read_small_file
 
 FILE_NAME = "damaged"
 # More is not the reason that was noted here.

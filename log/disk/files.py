@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from log.disk.open_files import OpenFiles
+from trimaran.log.disk.open_files import OpenFiles
 
 # At 500 MB/s, 2 ms of the disk.
 WRITTEN_OUT_BYTES = 1 << 20

@@ -26,7 +26,7 @@ from errno import (
     EXDEV,
 )
 
-from wire.errors import ErrorCode, KafkaError
+from trimaran.wire.errors import ErrorCode, KafkaError
 
 # What lies at a name is of another kind than it should be (EINVAL, ENXIO, ENODEV: a FIFO, socket or device), may not be
 # touched, or is the place of a mount (EBUSY, EXDEV).

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from log.disk.files import Files, OpenFile
+from trimaran.log.disk.files import Files, OpenFile
 
 
 class NamedFile:

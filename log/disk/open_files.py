@@ -33,7 +33,7 @@ def open_files_max(descriptors: int) -> int:
 
 
 class Reopenable(Protocol):
-    """What may be closed at any time, as whoever uses it opens it again: a `log.disk.named_file.NamedFile`."""
+    """What may be closed at any time, as whoever uses it opens it again: a `trimaran.log.disk.named_file.NamedFile`."""
 
     listed: bool  # the clock knows it
     used: bool  # since the hand passed

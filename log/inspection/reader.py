@@ -3,7 +3,7 @@
 Source: Kafka's `FileRecords` and its log layout; works on ours and on Apache Kafka's directories, also while they are
 live: a scan ends at the last whole batch whose CRC is right. Ranges of positions inside a segment can be scanned
 independently, if they begin at batches: `split_segment` gives such ranges. Messages of v0 and v1 are batches too
-(`log.batches.batch.old_view`).
+(`trimaran.log.batches.batch.old_view`).
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
-from log.batches.batch import HEADER_BYTES, BatchView, has_valid_crc, header_at
-from log.disk.files import REAL_FILES, Files, OpenFile
-from log.old_formats.old_batches import opened
-from log.segments.index import OffsetIndex, ascends
-from log.segments.recovery import base_offset_of
-from log.segments.scan import is_plausible, scan_headers
-from log.segments.segment import INDEX_SUFFIX, LOG_SUFFIX
+from trimaran.log.batches.batch import HEADER_BYTES, BatchView, has_valid_crc, header_at
+from trimaran.log.disk.files import REAL_FILES, Files, OpenFile
+from trimaran.log.old_formats.old_batches import opened
+from trimaran.log.segments.index import OffsetIndex, ascends
+from trimaran.log.segments.recovery import base_offset_of
+from trimaran.log.segments.scan import is_plausible, scan_headers
+from trimaran.log.segments.segment import INDEX_SUFFIX, LOG_SUFFIX
 
 READ_BYTES = 1 << 20  # memory of a scan, unless one batch is larger
 BATCH_BYTES_MAX = 256 << 20  # no producer is allowed more; a declared size beyond it is damage

@@ -18,31 +18,36 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from log.batches.batch import MAGIC, BatchView, has_valid_crc
-from log.batches.control_records import read_control_records
-from log.batches.records import iter_records
-from log.disk.checkpoints import LEADER_EPOCHS, RECOVERY_POINTS, CheckpointDamaged, read_offsets
-from log.disk.files import REAL_FILES
-from log.inspection.reader import SegmentFile, list_segments
-from log.old_formats.old_batches import as_v2, opened
-from log.partitions.leader_epochs import LeaderEpochs
-from log.partitions.names import partition_of
-from log.producers.entry import ProducerEntry
-from log.producers.marker import read_end_marker
-from log.producers.snapshots import parse_snapshot
-from log.producers.state import ProducerState
-from log.segments.index import IndexDamaged, OffsetIndex, TimeIndex, ascends
-from log.segments.recovery import list_snapshots
-from log.segments.scan import read_batch, scan_headers
-from log.segments.segment import (
+from trimaran.log.batches.batch import MAGIC, BatchView, has_valid_crc
+from trimaran.log.batches.control_records import read_control_records
+from trimaran.log.batches.records import iter_records
+from trimaran.log.disk.checkpoints import (
+    LEADER_EPOCHS,
+    RECOVERY_POINTS,
+    CheckpointDamaged,
+    read_offsets,
+)
+from trimaran.log.disk.files import REAL_FILES
+from trimaran.log.inspection.reader import SegmentFile, list_segments
+from trimaran.log.old_formats.old_batches import as_v2, opened
+from trimaran.log.partitions.leader_epochs import LeaderEpochs
+from trimaran.log.partitions.names import partition_of
+from trimaran.log.producers.entry import ProducerEntry
+from trimaran.log.producers.marker import read_end_marker
+from trimaran.log.producers.snapshots import parse_snapshot
+from trimaran.log.producers.state import ProducerState
+from trimaran.log.segments.index import IndexDamaged, OffsetIndex, TimeIndex, ascends
+from trimaran.log.segments.recovery import list_snapshots
+from trimaran.log.segments.scan import read_batch, scan_headers
+from trimaran.log.segments.segment import (
     INDEX_SUFFIX,
     SNAPSHOT_SUFFIX,
     TIME_INDEX_SUFFIX,
     TRANSACTION_INDEX_SUFFIX,
     file_name,
 )
-from log.segments.transaction_index import AbortedTransaction, TransactionIndex
-from wire.errors import KafkaError, RemoteProtocolError
+from trimaran.log.segments.transaction_index import AbortedTransaction, TransactionIndex
+from trimaran.wire.errors import KafkaError, RemoteProtocolError
 
 PROBLEMS_OF_A_FILE_MAX = 20  # a file that is of another log would give one for each entry
 END_BLOCK_BYTES = 1 << 20

@@ -16,13 +16,13 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterator
 
-from log.batches.batch import BatchView, Buffer, TimestampType, iter_batches
-from log.batches.columns import Columns, decode_columns
-from log.batches.records import Record
-from log.codecs.compression import Compression
-from log.old_formats.message_sets import MESSAGES_MAX, SET_BYTES_MAX, build_message_set
-from log.old_formats.old_batches import as_v2
-from wire.errors import ErrorCode, KafkaError, RemoteProtocolError
+from trimaran.log.batches.batch import BatchView, Buffer, TimestampType, iter_batches
+from trimaran.log.batches.columns import Columns, decode_columns
+from trimaran.log.batches.records import Record
+from trimaran.log.codecs.compression import Compression
+from trimaran.log.old_formats.message_sets import MESSAGES_MAX, SET_BYTES_MAX, build_message_set
+from trimaran.log.old_formats.old_batches import as_v2
+from trimaran.wire.errors import ErrorCode, KafkaError, RemoteProtocolError
 
 OVERFLOW = struct.pack(">qi", -1, (1 << 31) - 1)
 """The head of a message that does not fit: a consumer that finds nothing else says that its fetch size is too small."""

@@ -26,16 +26,16 @@ import struct
 import zlib
 from collections.abc import Iterable, Iterator
 
-from log.batches.batch import (
+from trimaran.log.batches.batch import (
     ATTRIBUTES_COMPRESSION,
     ATTRIBUTES_LOG_APPEND_TIME,
     NO_TIMESTAMP,
     Buffer,
     TimestampType,
 )
-from log.batches.records import Record
-from log.codecs.compression import Compression, OutputTooLarge, compress, decompress
-from wire.errors import RemoteProtocolError
+from trimaran.log.batches.records import Record
+from trimaran.log.codecs.compression import Compression, OutputTooLarge, compress, decompress
+from trimaran.wire.errors import RemoteProtocolError
 
 V0, V1 = 0, 1
 _PREFIX = struct.Struct(">qi")

@@ -9,11 +9,16 @@ has no timestamp, has -1.
 
 from __future__ import annotations
 
-from log.batches.batch import ATTRIBUTES_COMPRESSION, MAGIC, BatchView, TimestampType
-from log.batches.records import NewRecord, build_batch
-from log.codecs.compression import Compression
-from log.old_formats.message_sets import Message, decode_message_set, inner_messages, iter_messages
-from wire.errors import RemoteProtocolError
+from trimaran.log.batches.batch import ATTRIBUTES_COMPRESSION, MAGIC, BatchView, TimestampType
+from trimaran.log.batches.records import NewRecord, build_batch
+from trimaran.log.codecs.compression import Compression
+from trimaran.log.old_formats.message_sets import (
+    Message,
+    decode_message_set,
+    inner_messages,
+    iter_messages,
+)
+from trimaran.wire.errors import RemoteProtocolError
 
 NO_TIMESTAMP_TYPE = -1
 

@@ -30,12 +30,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from log.batches.batch import NO_TIMESTAMP, TimestampType
-from log.batches.records import NewRecord, build_batch
-from log.codecs.compression import Compression, OutputTooLarge
-from log.old_formats.message_sets import MESSAGES_MAX, Message, inner_messages, iter_messages
-from log.validation.validate import INT64_END, ProduceRules
-from wire.errors import ErrorCode, KafkaError, RemoteProtocolError
+from trimaran.log.batches.batch import NO_TIMESTAMP, TimestampType
+from trimaran.log.batches.records import NewRecord, build_batch
+from trimaran.log.codecs.compression import Compression, OutputTooLarge
+from trimaran.log.old_formats.message_sets import (
+    MESSAGES_MAX,
+    Message,
+    inner_messages,
+    iter_messages,
+)
+from trimaran.log.validation.validate import INT64_END, ProduceRules
+from trimaran.wire.errors import ErrorCode, KafkaError, RemoteProtocolError
 
 
 def convert_produced(records: memoryview, rules: ProduceRules, *, now_ms: int) -> bytes | None:

@@ -6,8 +6,8 @@ epochs do not descend.
 
 from __future__ import annotations
 
-from log.batches.batch import BatchView, check_crc, iter_batches
-from wire.errors import ErrorCode, KafkaError, RemoteProtocolError
+from trimaran.log.batches.batch import BatchView, check_crc, iter_batches
+from trimaran.wire.errors import ErrorCode, KafkaError, RemoteProtocolError
 
 OFFSET_MAX = (1 << 63) - 1  # an int64 on the wire and in files
 

@@ -12,9 +12,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from log.disk.atomic_file import write_atomically
-from log.disk.files import WRITTEN_OUT_BYTES, Files, OpenFile
-from log.disk.health import DirectoryHealth
+from trimaran.log.disk.atomic_file import write_atomically
+from trimaran.log.disk.files import WRITTEN_OUT_BYTES, Files, OpenFile
+from trimaran.log.disk.health import DirectoryHealth
 
 
 class Names:

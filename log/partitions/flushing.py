@@ -8,13 +8,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 
-from log.disk.checkpoints import LEADER_EPOCHS
-from log.disk.files import WRITTEN_OUT_BYTES, Files, OpenFile
-from log.disk.health import DirectoryHealth
-from log.partitions.flush import Flush, Names
-from log.partitions.leader_epochs import LeaderEpochs
-from log.partitions.partition_metadata import FILE_NAME as PARTITION_METADATA
-from log.segments.segment import Segment
+from trimaran.log.disk.checkpoints import LEADER_EPOCHS
+from trimaran.log.disk.files import WRITTEN_OUT_BYTES, Files, OpenFile
+from trimaran.log.disk.health import DirectoryHealth
+from trimaran.log.partitions.flush import Flush, Names
+from trimaran.log.partitions.leader_epochs import LeaderEpochs
+from trimaran.log.partitions.partition_metadata import FILE_NAME as PARTITION_METADATA
+from trimaran.log.segments.segment import Segment
 
 
 class Flushing:

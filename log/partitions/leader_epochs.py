@@ -10,14 +10,14 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterable
 from pathlib import Path
 
-from log.disk.checkpoints import (
+from trimaran.log.disk.checkpoints import (
     LEADER_EPOCHS,
     CheckpointDamaged,
     format_checkpoint,
     parse_checkpoint,
 )
-from log.disk.files import Files
-from log.disk.small_file import read_small_file
+from trimaran.log.disk.files import Files
+from trimaran.log.disk.small_file import read_small_file
 
 UNDEFINED = -1
 

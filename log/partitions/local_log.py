@@ -15,20 +15,20 @@ from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
-from log.batches.batch import BatchView
-from log.config import RELATIVE_OFFSET_MAX, LogConfig
-from log.disk.files import Files
-from log.disk.health import DirectoryHealth
-from log.partitions.flush import Flush, Names
-from log.partitions.flushing import Flushing
-from log.partitions.leader_epochs import LeaderEpochs
-from log.segments.in_steps import rebuild_in_steps
-from log.segments.index import IndexLost
-from log.segments.segment import Segment, SegmentDamaged
-from log.segments.segments import Segments
-from log.segments.slices import LogSlice
-from log.steps import Steps
-from wire.errors import ErrorCode, KafkaError
+from trimaran.log.batches.batch import BatchView
+from trimaran.log.config import RELATIVE_OFFSET_MAX, LogConfig
+from trimaran.log.disk.files import Files
+from trimaran.log.disk.health import DirectoryHealth
+from trimaran.log.partitions.flush import Flush, Names
+from trimaran.log.partitions.flushing import Flushing
+from trimaran.log.partitions.leader_epochs import LeaderEpochs
+from trimaran.log.segments.in_steps import rebuild_in_steps
+from trimaran.log.segments.index import IndexLost
+from trimaran.log.segments.segment import Segment, SegmentDamaged
+from trimaran.log.segments.segments import Segments
+from trimaran.log.segments.slices import LogSlice
+from trimaran.log.steps import Steps
+from trimaran.wire.errors import ErrorCode, KafkaError
 
 T = TypeVar("T")
 

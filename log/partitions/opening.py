@@ -9,23 +9,23 @@ import logging
 from bisect import bisect_right
 from pathlib import Path
 
-from log.batches.batch import BatchView
-from log.config import LogConfig
-from log.disk.checkpoints import LOG_START_OFFSETS
-from log.disk.files import Files
-from log.disk.small_file import FileDamaged
-from log.partitions.leader_epochs import LeaderEpochs
-from log.producers.snapshots import remove_snapshots
-from log.segments.recovery import list_segments, recover_segment
-from log.segments.scan import scan_headers
-from log.segments.segment import (
+from trimaran.log.batches.batch import BatchView
+from trimaran.log.config import LogConfig
+from trimaran.log.disk.checkpoints import LOG_START_OFFSETS
+from trimaran.log.disk.files import Files
+from trimaran.log.disk.small_file import FileDamaged
+from trimaran.log.partitions.leader_epochs import LeaderEpochs
+from trimaran.log.producers.snapshots import remove_snapshots
+from trimaran.log.segments.recovery import list_segments, recover_segment
+from trimaran.log.segments.scan import scan_headers
+from trimaran.log.segments.segment import (
     LOG_SUFFIX,
     SEGMENT_SUFFIXES,
     SNAPSHOT_SUFFIX,
     Segment,
     SegmentDamaged,
 )
-from wire import events
+from trimaran.wire import events
 
 log = logging.getLogger(__name__)
 

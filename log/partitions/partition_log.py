@@ -13,26 +13,26 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from log.batches.batch import LOG_APPEND_TIME, MAGIC, BatchView, iter_batches
-from log.config import LogConfig
-from log.disk.atomic_file import write_unsynced
-from log.disk.files import REAL_FILES, Files
-from log.disk.health import DirectoryHealth
-from log.partitions.fetched_batches import sound_batches
-from log.partitions.leader_epochs import LeaderEpochs
-from log.partitions.local_log import Cut
-from log.partitions.names import parse_directory_name
-from log.partitions.opening import load_log
-from log.partitions.readable_log import ReadableLog
-from log.partitions.retention import LogBounds, date_oldest, deletable
-from log.producers.manager import ProducerStateManager
-from log.producers.state import ProducerState
-from log.segments.index import IndexDamaged
-from log.segments.rolling import must_roll, runs_within_segment
-from log.segments.segment import Segment, SegmentDamaged
-from log.segments.transaction_index import AbortedTransaction
-from log.steps import Steps, at_once
-from wire.errors import ErrorCode, KafkaError
+from trimaran.log.batches.batch import LOG_APPEND_TIME, MAGIC, BatchView, iter_batches
+from trimaran.log.config import LogConfig
+from trimaran.log.disk.atomic_file import write_unsynced
+from trimaran.log.disk.files import REAL_FILES, Files
+from trimaran.log.disk.health import DirectoryHealth
+from trimaran.log.partitions.fetched_batches import sound_batches
+from trimaran.log.partitions.leader_epochs import LeaderEpochs
+from trimaran.log.partitions.local_log import Cut
+from trimaran.log.partitions.names import parse_directory_name
+from trimaran.log.partitions.opening import load_log
+from trimaran.log.partitions.readable_log import ReadableLog
+from trimaran.log.partitions.retention import LogBounds, date_oldest, deletable
+from trimaran.log.producers.manager import ProducerStateManager
+from trimaran.log.producers.state import ProducerState
+from trimaran.log.segments.index import IndexDamaged
+from trimaran.log.segments.rolling import must_roll, runs_within_segment
+from trimaran.log.segments.segment import Segment, SegmentDamaged
+from trimaran.log.segments.transaction_index import AbortedTransaction
+from trimaran.log.steps import Steps, at_once
+from trimaran.wire.errors import ErrorCode, KafkaError
 
 Aborted = list[AbortedTransaction]
 EPOCH_MAX = (1 << 31) - 1

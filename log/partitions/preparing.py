@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from contextlib import suppress
 
-from log.partitions.partition_log import PartitionLog
-from log.segments.recovery import lacks_index
-from log.segments.segment import SegmentDamaged
-from wire.errors import KafkaError
+from trimaran.log.partitions.partition_log import PartitionLog
+from trimaran.log.segments.recovery import lacks_index
+from trimaran.log.segments.segment import SegmentDamaged
+from trimaran.wire.errors import KafkaError
 
 
 def prepare(log: PartitionLog) -> None:

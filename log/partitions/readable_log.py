@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from log.config import LogConfig
-from log.disk.files import Files
-from log.disk.health import DirectoryHealth
-from log.partitions.leader_epochs import LeaderEpochs
-from log.partitions.local_log import LocalLog
-from log.partitions.timestamps import (
+from trimaran.log.config import LogConfig
+from trimaran.log.disk.files import Files
+from trimaran.log.disk.health import DirectoryHealth
+from trimaran.log.partitions.leader_epochs import LeaderEpochs
+from trimaran.log.partitions.local_log import LocalLog
+from trimaran.log.partitions.timestamps import (
     TimestampLookup,
     TimestampOffset,
     find_max_timestamp,
@@ -20,11 +20,11 @@ from log.partitions.timestamps import (
     offsets_before,
     resolve,
 )
-from log.segments.index import IndexLost
-from log.segments.segment import Segment, SegmentDamaged
-from log.segments.slices import LogSlice
-from log.steps import Steps
-from wire.errors import ErrorCode, KafkaError
+from trimaran.log.segments.index import IndexLost
+from trimaran.log.segments.segment import Segment, SegmentDamaged
+from trimaran.log.segments.slices import LogSlice
+from trimaran.log.steps import Steps
+from trimaran.wire.errors import ErrorCode, KafkaError
 
 
 class ReadableLog(LocalLog):
@@ -110,7 +110,7 @@ class ReadableLog(LocalLog):
         return resolve(self.look_up_max_timestamp(), headers_max)
 
     def offsets_before(self, timestamp_ms: int | None) -> Steps[list[int]]:
-        """What ListOffsets v0 answers, see `log.partitions.timestamps.offsets_before`."""
+        """What ListOffsets v0 answers, see `trimaran.log.partitions.timestamps.offsets_before`."""
         with self._lookup("offset lookup"):
             return (
                 yield from offsets_before(

@@ -11,10 +11,10 @@ from collections.abc import Sequence
 from itertools import islice, zip_longest
 from typing import NamedTuple
 
-from log.config import LogConfig
-from log.segments.in_steps import largest_timestamp
-from log.segments.segment import LOG_SUFFIX, Segment
-from log.steps import Steps, at_once
+from trimaran.log.config import LogConfig
+from trimaran.log.segments.in_steps import largest_timestamp
+from trimaran.log.segments.segment import LOG_SUFFIX, Segment
+from trimaran.log.steps import Steps, at_once
 
 
 class LogBounds(NamedTuple):

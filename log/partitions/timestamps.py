@@ -20,7 +20,7 @@ from bisect import bisect_right
 from collections.abc import Generator, Iterator, Sequence
 from typing import NamedTuple, TypeAlias
 
-from log.batches.batch import (
+from trimaran.log.batches.batch import (
     ATTRIBUTES_COMPRESSION,
     HEADER_BYTES,
     MAGIC,
@@ -28,18 +28,18 @@ from log.batches.batch import (
     BatchView,
     Buffer,
 )
-from log.batches.record_search import PIECE_BYTES, FoundRecord, find_record, search_pieces
-from log.batches.records import RECORDS_BYTES_MAX
-from log.codecs.output import OutputTooLarge
-from log.disk.files import Files, OpenFile
-from log.old_formats.message_sets import inner_messages, iter_messages
-from log.segments.in_steps import largest_timestamp, rebuild_in_steps, sound_index
-from log.segments.index import IndexDamaged
-from log.segments.scan import read_batch, scan_headers
-from log.segments.segment import LOG_SUFFIX, Segment, SegmentDamaged
-from log.segments.segments import Segments
-from log.steps import Steps, TakesLong
-from wire.errors import ErrorCode, KafkaError, RemoteProtocolError
+from trimaran.log.batches.record_search import PIECE_BYTES, FoundRecord, find_record, search_pieces
+from trimaran.log.batches.records import RECORDS_BYTES_MAX
+from trimaran.log.codecs.output import OutputTooLarge
+from trimaran.log.disk.files import Files, OpenFile
+from trimaran.log.old_formats.message_sets import inner_messages, iter_messages
+from trimaran.log.segments.in_steps import largest_timestamp, rebuild_in_steps, sound_index
+from trimaran.log.segments.index import IndexDamaged
+from trimaran.log.segments.scan import read_batch, scan_headers
+from trimaran.log.segments.segment import LOG_SUFFIX, Segment, SegmentDamaged
+from trimaran.log.segments.segments import Segments
+from trimaran.log.steps import Steps, TakesLong
+from trimaran.wire.errors import ErrorCode, KafkaError, RemoteProtocolError
 
 # Of a batch that is searched at once: a tenth of a millisecond.
 SMALL_BYTES = 16 << 10

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import deque
 from typing import NamedTuple
 
-from log.batches.batch import NO_TIMESTAMP, SEQUENCE_SPACE, BatchView
+from trimaran.log.batches.batch import NO_TIMESTAMP, SEQUENCE_SPACE, BatchView
 
 BATCHES_KEPT = (
     5  # a producer has at most five requests in flight (max.in.flight.requests.per.connection)

@@ -10,18 +10,18 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 
-from log.disk.files import Files
-from log.producers.snapshots import (
+from trimaran.log.disk.files import Files
+from trimaran.log.producers.snapshots import (
     SnapshotInPieces,
     load_producers,
     remove_snapshots,
     write_snapshot,
     write_snapshot_in_pieces,
 )
-from log.producers.state import ProducerState
-from log.segments.segment import SNAPSHOT_SUFFIX, Segment, file_name
-from log.segments.segments import Segments
-from log.steps import Steps
+from trimaran.log.producers.state import ProducerState
+from trimaran.log.segments.segment import SNAPSHOT_SUFFIX, Segment, file_name
+from trimaran.log.segments.segments import Segments
+from trimaran.log.steps import Steps
 
 # A snapshot of up to AT_ONCE_MAX producers is made at once, in 5 ms; of more, a PIECE of 2 ms with each append.
 AT_ONCE_MAX, PIECE = 5_000, 2_000

@@ -8,10 +8,10 @@ from __future__ import annotations
 import struct
 from typing import NamedTuple
 
-from log.batches.batch import BatchView
-from log.batches.records import NewRecord, build_batch, decode_records
-from wire.errors import KafkaError, RemoteProtocolError
-from wire.messages.control import ControlType, decode_control_key, encode_control_key
+from trimaran.log.batches.batch import BatchView
+from trimaran.log.batches.records import NewRecord, build_batch, decode_records
+from trimaran.wire.errors import KafkaError, RemoteProtocolError
+from trimaran.wire.messages.control import ControlType, decode_control_key, encode_control_key
 
 CONTROL_BATCH_BYTES_MAX = 1024  # a marker takes under 100 bytes
 _VALUE = struct.Struct(">hi")  # version, coordinator epoch

@@ -22,19 +22,19 @@ from pathlib import Path
 
 import crc32c
 
-from log.batches.batch import SEQUENCE_SPACE, BatchView
-from log.disk.atomic_file import DAMAGED_SUFFIX, write_atomically, write_unsynced
-from log.disk.files import Files
-from log.disk.small_file import FileDamaged, read_small_file
-from log.producers.entry import KeptBatch, ProducerEntry
-from log.producers.marker import CONTROL_BATCH_BYTES_MAX
-from log.producers.state import ProducerState
-from log.segments.index import IndexDamaged
-from log.segments.recovery import list_snapshots
-from log.segments.scan import read_batch, scan_headers
-from log.segments.segment import SNAPSHOT_SUFFIX, Segment, file_name
-from log.steps import Steps
-from wire import events
+from trimaran.log.batches.batch import SEQUENCE_SPACE, BatchView
+from trimaran.log.disk.atomic_file import DAMAGED_SUFFIX, write_atomically, write_unsynced
+from trimaran.log.disk.files import Files
+from trimaran.log.disk.small_file import FileDamaged, read_small_file
+from trimaran.log.producers.entry import KeptBatch, ProducerEntry
+from trimaran.log.producers.marker import CONTROL_BATCH_BYTES_MAX
+from trimaran.log.producers.state import ProducerState
+from trimaran.log.segments.index import IndexDamaged
+from trimaran.log.segments.recovery import list_snapshots
+from trimaran.log.segments.scan import read_batch, scan_headers
+from trimaran.log.segments.segment import SNAPSHOT_SUFFIX, Segment, file_name
+from trimaran.log.steps import Steps
+from trimaran.wire import events
 
 log = logging.getLogger(__name__)
 

@@ -12,13 +12,13 @@ from collections.abc import Callable, Iterator
 from itertools import islice
 from typing import NamedTuple
 
-from log.batches.batch import BatchView
-from log.producers.entry import NO_TRANSACTION, Duplicate, ProducerEntry
-from log.producers.marker import EndMarker, read_end_marker
-from log.producers.transactions import OpenTransactions
-from log.producers.verifications import Verifications
-from log.segments.transaction_index import AbortedTransaction
-from wire.errors import ErrorCode, KafkaError
+from trimaran.log.batches.batch import BatchView
+from trimaran.log.producers.entry import NO_TRANSACTION, Duplicate, ProducerEntry
+from trimaran.log.producers.marker import EndMarker, read_end_marker
+from trimaran.log.producers.transactions import OpenTransactions
+from trimaran.log.producers.verifications import Verifications
+from trimaran.log.segments.transaction_index import AbortedTransaction
+from trimaran.wire.errors import ErrorCode, KafkaError
 
 PRODUCERS_MAX = 100_000  # about 60 MiB; the longest idle go first, as if their ids had expired
 # Producers that are checked to find an idle one. If all of these are in transactions, the bound is exceeded by one.

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from log.batches.batch import BatchView
-from wire.errors import ErrorCode, KafkaError
+from trimaran.log.batches.batch import BatchView
+from trimaran.wire.errors import ErrorCode, KafkaError
 
 # Of one partition, 200 KiB. Beyond it the oldest is forgotten, whose next batch may then have any sequence.
 VERIFICATIONS_MAX = 1_000

@@ -5,10 +5,10 @@ Between two steps the segment may be read, written to, cut or removed.
 
 from __future__ import annotations
 
-from log.batches.batch import NO_TIMESTAMP
-from log.segments.index import IndexDamaged
-from log.segments.segment import Segment
-from log.steps import Steps
+from trimaran.log.batches.batch import NO_TIMESTAMP
+from trimaran.log.segments.index import IndexDamaged
+from trimaran.log.segments.segment import Segment
+from trimaran.log.steps import Steps
 
 # To open the files of a segment takes as long as so many headers.
 LOADED_UNITS = 30

@@ -24,11 +24,11 @@ from collections.abc import Callable, Sequence
 from operator import lt
 from pathlib import Path
 
-from log.disk.atomic_file import DAMAGED_SUFFIX
-from log.disk.files import Files, OpenFile
-from log.disk.health import is_of_name
-from log.disk.named_file import NamedFile
-from wire import events
+from trimaran.log.disk.atomic_file import DAMAGED_SUFFIX
+from trimaran.log.disk.files import Files, OpenFile
+from trimaran.log.disk.health import is_of_name
+from trimaran.log.disk.named_file import NamedFile
+from trimaran.wire import events
 
 log = logging.getLogger(__name__)
 

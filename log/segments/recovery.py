@@ -22,11 +22,11 @@ from typing import NamedTuple
 
 import crc32c
 
-from log.batches.batch import CRC_START, HEADER_BYTES, MAGIC, OLD_CRC_START, BatchView
-from log.disk.files import Files, OpenFile
-from log.segments.index import IndexDamaged
-from log.segments.scan import scan_headers
-from log.segments.segment import (
+from trimaran.log.batches.batch import CRC_START, HEADER_BYTES, MAGIC, OLD_CRC_START, BatchView
+from trimaran.log.disk.files import Files, OpenFile
+from trimaran.log.segments.index import IndexDamaged
+from trimaran.log.segments.scan import scan_headers
+from trimaran.log.segments.segment import (
     CLEANED_SUFFIX,
     DELETED_SUFFIX,
     INDEX_SUFFIX,
@@ -40,7 +40,7 @@ from log.segments.segment import (
     SegmentDamaged,
     file_name,
 )
-from wire import events
+from trimaran.wire import events
 
 log = logging.getLogger(__name__)
 

@@ -10,9 +10,9 @@ from collections.abc import Iterator
 
 import crc32c
 
-from log.batches.batch import BatchView
-from log.config import RELATIVE_OFFSET_MAX, LogConfig
-from log.segments.segment import LOG_SUFFIX, Segment
+from trimaran.log.batches.batch import BatchView
+from trimaran.log.config import RELATIVE_OFFSET_MAX, LogConfig
+from trimaran.log.segments.segment import LOG_SUFFIX, Segment
 
 JITTER_PATH_BYTES = 64  # the segment's name and its partition's
 

@@ -1,6 +1,6 @@
 """Walking the batch headers of a segment file, in blocks, without reading the records.
 
-All formats: a message of v0 or v1, plain or a wrapper, is a batch (`log.batches.batch.old_view`).
+All formats: a message of v0 or v1, plain or a wrapper, is a batch (`trimaran.log.batches.batch.old_view`).
 
 Source: Kafka's `FileLogInputStream`. Used for lookups, recovery, rebuilding indexes and producer state.
 """
@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from log.batches.batch import HEADER_BYTES, MAGIC, OLD_BYTES_MIN, BatchView, header_at
-from log.disk.files import Files, OpenFile
+from trimaran.log.batches.batch import HEADER_BYTES, MAGIC, OLD_BYTES_MIN, BatchView, header_at
+from trimaran.log.disk.files import Files, OpenFile
 
 BLOCK_BYTES = (
     64 * 1024

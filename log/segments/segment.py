@@ -13,11 +13,11 @@ from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
 
-from log.batches.batch import HEADER_BYTES, NO_TIMESTAMP, BatchView, header_at
-from log.config import RELATIVE_OFFSET_MAX
-from log.disk.files import Files, OpenFile
-from log.disk.named_file import NamedFile
-from log.segments.index import (
+from trimaran.log.batches.batch import HEADER_BYTES, NO_TIMESTAMP, BatchView, header_at
+from trimaran.log.config import RELATIVE_OFFSET_MAX
+from trimaran.log.disk.files import Files, OpenFile
+from trimaran.log.disk.named_file import NamedFile
+from trimaran.log.segments.index import (
     OFFSET_ENTRY_BYTES,
     TIME_ENTRY_BYTES,
     Entry,
@@ -26,9 +26,9 @@ from log.segments.index import (
     OffsetIndex,
     TimeIndex,
 )
-from log.segments.scan import FIRST_BLOCK_BYTES, is_plausible, scan_headers
-from log.segments.transaction_index import TransactionIndex
-from log.steps import Steps, at_once
+from trimaran.log.segments.scan import FIRST_BLOCK_BYTES, is_plausible, scan_headers
+from trimaran.log.segments.transaction_index import TransactionIndex
+from trimaran.log.steps import Steps, at_once
 
 LOG_SUFFIX = ".log"
 INDEX_SUFFIX = ".index"

@@ -10,8 +10,8 @@ from bisect import bisect_right
 from collections.abc import Sequence
 from pathlib import Path
 
-from log.disk.files import Files
-from log.segments.segment import (
+from trimaran.log.disk.files import Files
+from trimaran.log.segments.segment import (
     CLEANED_SUFFIX,
     DELETED_SUFFIX,
     INDEX_SUFFIXES,
@@ -21,8 +21,8 @@ from log.segments.segment import (
     Segment,
     file_name,
 )
-from log.segments.transaction_index import AbortedTransaction
-from log.steps import Steps
+from trimaran.log.segments.transaction_index import AbortedTransaction
+from trimaran.log.steps import Steps
 
 OPEN_SEGMENTS_MAX = (
     8  # old segments whose files stay open; more would let slow readers eat the file handles

@@ -26,10 +26,10 @@ from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
-from log.disk.files import Files, OpenFile
-from log.segments.index import IndexDamaged, open_index
-from log.steps import Steps
-from wire import events
+from trimaran.log.disk.files import Files, OpenFile
+from trimaran.log.segments.index import IndexDamaged, open_index
+from trimaran.log.steps import Steps
+from trimaran.wire import events
 
 log = logging.getLogger(__name__)
 

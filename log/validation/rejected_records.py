@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from log.batches.batch import BatchView, Buffer
-from log.batches.columns import decode_first
-from wire.errors import ErrorCode, KafkaError
+from trimaran.log.batches.batch import BatchView, Buffer
+from trimaran.log.batches.columns import decode_first
+from trimaran.wire.errors import ErrorCode, KafkaError
 
 # Producers put fewer into a batch (librdkafka 10,000 by default); each costs 100 bytes of the response.
 RECORDS_NAMED_MAX = 10_000

@@ -4,21 +4,21 @@ Source: Kafka's `ProduceRequest.validateRecords`, `UnifiedLog.analyzeAndValidate
 
 What is checked: that there is exactly one batch, whole; its magic, base offset, size, CRC, compression id, control and
 transactional flags, producer fields, offset range against record count; and every record of it
-(`log.batches.columns.check_records`): compressed ones are decompressed for that, then forgotten. What is stored is the
-producer's bytes, save that the header's largest timestamp is made that of the records, as Kafka does, and that a
-topic's `compression.type` compresses them anew. Compared with a Kafka 4.3 broker on a hundred malformed batches, the
-codes are the same except where Kafka answers UNKNOWN_SERVER_ERROR (unknown compression, damaged compressed data, lz4
-that Java cannot read: ours is the code that says it), where it takes what we refuse (bytes after the batch, a producer
-id without epoch, offset deltas that are no sequence, append time, a delete horizon or a bit without meaning set by a
-client, negative timestamps, sizes below -1 in a record, timestamps beyond 64 bits, bytes behind the compressed stream),
-and for a size beyond the request (INVALID_RECORD there, CORRUPT_MESSAGE here).
+(`trimaran.log.batches.columns.check_records`): compressed ones are decompressed for that, then forgotten. What is
+stored is the producer's bytes, save that the header's largest timestamp is made that of the records, as Kafka does, and
+that a topic's `compression.type` compresses them anew. Compared with a Kafka 4.3 broker on a hundred malformed batches,
+the codes are the same except where Kafka answers UNKNOWN_SERVER_ERROR (unknown compression, damaged compressed data,
+lz4 that Java cannot read: ours is the code that says it), where it takes what we refuse (bytes after the batch, a
+producer id without epoch, offset deltas that are no sequence, append time, a delete horizon or a bit without meaning
+set by a client, negative timestamps, sizes below -1 in a record, timestamps beyond 64 bits, bytes behind the compressed
+stream), and for a size beyond the request (INVALID_RECORD there, CORRUPT_MESSAGE here).
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from log.batches.batch import (
+from trimaran.log.batches.batch import (
     ATTRIBUTES_COMPRESSION,
     ATTRIBUTES_CONTROL,
     ATTRIBUTES_DELETE_HORIZON,
@@ -33,7 +33,7 @@ from log.batches.batch import (
     TimestampType,
     check_crc,
 )
-from log.batches.columns import (
+from trimaran.log.batches.columns import (
     COMPILED,
     INT64_MAX,
     INT64_MIN,
@@ -42,13 +42,13 @@ from log.batches.columns import (
     Problem,
     check_records,
 )
-from log.batches.columns_walk import Walker
-from log.batches.records import rebuilt
-from log.codecs.compression import Compression, OutputTooLarge, compress, decompress
-from log.codecs.lz4_java import check_java_reads
-from log.config import LogConfig
-from log.validation.rejected_records import find_rejected
-from wire.errors import ErrorCode, KafkaError, RemoteProtocolError
+from trimaran.log.batches.columns_walk import Walker
+from trimaran.log.batches.records import rebuilt
+from trimaran.log.codecs.compression import Compression, OutputTooLarge, compress, decompress
+from trimaran.log.codecs.lz4_java import check_java_reads
+from trimaran.log.config import LogConfig
+from trimaran.log.validation.rejected_records import find_rejected
+from trimaran.wire.errors import ErrorCode, KafkaError, RemoteProtocolError
 
 PRODUCE_VERSION_WITH_ZSTD = 7  # KIP-110
 LZ4, ZSTD = (

@@ -1,7 +1,7 @@
 """Checks configs of brokers together when some of them are altered: values that are each legal may not fit.
 
 Source: `DynamicThreadPool`, `DynamicLogConfig`, `CleanerConfig` and `GroupCoordinatorConfig` of Kafka, and
-`KafkaConfig.validateValues`. See `node.config.dynamic_keys` for the bounds of a key by itself.
+`KafkaConfig.validateValues`. See `trimaran.node.config.dynamic_keys` for the bounds of a key by itself.
 """
 
 from __future__ import annotations
@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from node.config.config_def import ConfigError
-from node.config.group_keys import KINDS
+from trimaran.node.config.config_def import ConfigError
+from trimaran.node.config.group_keys import KINDS
 
 # Kafka changes the size of a pool by a factor of two at most. The pools themselves have no effect here.
 _POOLS = frozenset(

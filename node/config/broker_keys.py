@@ -5,7 +5,7 @@ Source: Kafka's `KRaftConfigs`, `ReplicationConfigs`, `GroupCoordinatorConfig`, 
 
 from __future__ import annotations
 
-from node.config.config_def import INT_MAX, ConfigKey, at_least, one_of
+from trimaran.node.config.config_def import INT_MAX, ConfigKey, at_least, one_of
 
 # None of an operator's own classes can be loaded. The second is what this project calls the first.
 REPLICA_SELECTORS = ("org.apache.kafka.common.replica.RackAwareReplicaSelector", "rack-aware")

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 
-from node.config.config_def import ConfigDef, ConfigError, ConfigKey
-from wire.errors import ErrorCode, KafkaError
+from trimaran.node.config.config_def import ConfigDef, ConfigError, ConfigKey
+from trimaran.wire.errors import ErrorCode, KafkaError
 
 INTERVAL, MATCH = "interval.ms", "match"
 INTERVAL_MS_MIN, INTERVAL_MS_MAX = 100, 3_600_000

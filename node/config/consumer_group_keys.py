@@ -9,8 +9,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from node.config.config_def import Check, ConfigError, ConfigKey
-from node.config.key_rows import rows
+from trimaran.node.config.config_def import Check, ConfigError, ConfigKey
+from trimaran.node.config.key_rows import rows
 
 ASSIGNOR_NAMES = {
     "uniform": "uniform",

@@ -14,12 +14,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from node.config.config_def import ConfigError, ConfigKey, at_least
-from node.config.security_keys import LISTENER_JAAS, TLS
-from node.config.server_keys import DYNAMIC_ONLY, LISTENER_CONFIGS, SERVER_CONFIGS
-from node.config.synonyms import broker_synonyms
-from wire.errors import ErrorCode, KafkaError
-from wire.records.sensitive import LISTENER_KEY
+from trimaran.node.config.config_def import ConfigError, ConfigKey, at_least
+from trimaran.node.config.security_keys import LISTENER_JAAS, TLS
+from trimaran.node.config.server_keys import DYNAMIC_ONLY, LISTENER_CONFIGS, SERVER_CONFIGS
+from trimaran.node.config.synonyms import broker_synonyms
+from trimaran.wire.errors import ErrorCode, KafkaError
+from trimaran.wire.records.sensitive import LISTENER_KEY
 
 NOTHING: Mapping[str, str] = {}
 # Of single listeners these may be altered; `quorum/serving/altered_security.py` acts on them.

@@ -11,8 +11,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from node.config.config_def import ConfigDef, ConfigError, ConfigKey, at_least, one_of
-from node.config.server_keys import SERVER_CONFIGS
+from trimaran.node.config.config_def import ConfigDef, ConfigError, ConfigKey, at_least, one_of
+from trimaran.node.config.server_keys import SERVER_CONFIGS
 
 _DURATION = re.compile(
     r"P(?=.)([+-]?\d+D)?(T(?=.)([+-]?\d+H)?([+-]?\d+M)?([+-]?\d+([.,]\d{0,9})?S)?)?", re.IGNORECASE

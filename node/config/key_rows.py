@@ -13,7 +13,7 @@ import math
 from collections.abc import Iterator
 from typing import cast
 
-from node.config.config_def import Check, ConfigKey, Importance, Kind, Scope, between
+from trimaran.node.config.config_def import Check, ConfigKey, Importance, Kind, Scope, between
 
 
 def rows(text: str, *, no_effect: str = "") -> tuple[ConfigKey, ...]:

@@ -5,13 +5,13 @@ from __future__ import annotations
 import difflib
 import re
 
-from node.config.config_def import ConfigKey
-from node.config.server_keys import LISTENER_CONFIGS, SERVER_CONFIGS
+from trimaran.node.config.config_def import ConfigKey
+from trimaran.node.config.server_keys import LISTENER_CONFIGS, SERVER_CONFIGS
 
 _OF_LISTENER = re.compile(r"listener\.name\.[^.]+\.(?P<key>.+)")
 # Keys of Kafka's that end in names of the user's.
 _OF_PLUGINS = ("rlmm.config.", "rsm.config.")
-# Of those `node.config.providers` acts on all.
+# Of those `trimaran.node.config.providers` acts on all.
 _OF_PROVIDERS = "config.providers."
 
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from node.config.config_def import ConfigKey
+from trimaran.node.config.config_def import ConfigKey
 
-# As `zkcompat.legacy.orders.Kind` has them.
+# As `trimaran.zkcompat.legacy.orders.Kind` has them.
 KINDS = (
     "reassignment",
     "election",

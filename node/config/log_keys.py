@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import sys
 
-from node.config.config_def import (
+from trimaran.node.config.config_def import (
     LONG_MAX,
     ConfigKey,
     all_of,

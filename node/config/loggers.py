@@ -11,9 +11,9 @@ import logging
 from collections.abc import Iterable
 from enum import IntEnum
 
-from node import events
-from wire.errors import ErrorCode, KafkaError
-from wire.messages.incremental_alter_configs import AlterableConfig, AlterConfigsResource
+from trimaran.node import events
+from trimaran.wire.errors import ErrorCode, KafkaError
+from trimaran.wire.messages.incremental_alter_configs import AlterableConfig, AlterConfigsResource
 
 log = logging.getLogger(__name__)
 

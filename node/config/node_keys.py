@@ -5,7 +5,7 @@ Source: Kafka's `KRaftConfigs`, `SocketServerConfigs`, `QuorumConfig`, `Metadata
 
 from __future__ import annotations
 
-from node.config.config_def import (
+from trimaran.node.config.config_def import (
     INT_MAX,
     LONG_MAX,
     ConfigError,

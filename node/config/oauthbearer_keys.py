@@ -5,8 +5,8 @@ Source: Kafka's `SaslConfigs`, KIP-768, KIP-1139.
 
 from __future__ import annotations
 
-from node.config.config_def import ConfigKey, at_least, one_of
-from node.config.key_rows import rows
+from trimaran.node.config.config_def import ConfigKey, at_least, one_of
+from trimaran.node.config.key_rows import rows
 
 VALIDATORS = (
     "org.apache.kafka.common.security.oauthbearer.OAuthBearerValidatorCallbackHandler",

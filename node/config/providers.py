@@ -15,9 +15,9 @@ from typing import TypeVar
 
 import javaproperties
 
-from node.config.config_def import ConfigError
-from node.config.server import Setting
-from wire.security.small_files import read_small_file
+from trimaran.node.config.config_def import ConfigError
+from trimaran.node.config.server import Setting
+from trimaran.wire.security.small_files import read_small_file
 
 S = TypeVar("S", bound=Setting)
 Lookup = Callable[[str, str], str]

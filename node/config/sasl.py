@@ -12,27 +12,27 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
-from node.config.config_def import ConfigError
-from node.config.server import ServerConfig
-from node.logins import Logins
-from node.oauth.keys import KeySetError, check_keys_url
-from node.oauth.login import (
+from trimaran.node.config.config_def import ConfigError
+from trimaran.node.config.server import ServerConfig
+from trimaran.node.logins import Logins
+from trimaran.node.oauth.keys import KeySetError, check_keys_url
+from trimaran.node.oauth.login import (
     BearerCredentials,
     Retrieve,
     by_client_credentials,
     from_file,
     unsecured,
 )
-from node.oauth.tokens import SignedTokens, TokenRules, UnsecuredTokens
-from node.oauth.web import Web, WebError, check_url
-from wire.security import oauthbearer, plain, scram
-from wire.security.exchange import ClientMechanism, Exchange
-from wire.security.jaas import OAUTHBEARER_MODULE, PLAIN_MODULE, SCRAM_MODULE, parse_jaas
-from wire.security.oauthbearer import OAuthBearerExchange, Validate
-from wire.security.plain import AskForPassword, PlainCredentials, PlainExchange
-from wire.security.sasl import SaslSettings
-from wire.security.scram import TOKEN_EXTENSION, ScramExchange
-from wire.security.scram_client import ScramCredentials
+from trimaran.node.oauth.tokens import SignedTokens, TokenRules, UnsecuredTokens
+from trimaran.node.oauth.web import Web, WebError, check_url
+from trimaran.wire.security import oauthbearer, plain, scram
+from trimaran.wire.security.exchange import ClientMechanism, Exchange
+from trimaran.wire.security.jaas import OAUTHBEARER_MODULE, PLAIN_MODULE, SCRAM_MODULE, parse_jaas
+from trimaran.wire.security.oauthbearer import OAuthBearerExchange, Validate
+from trimaran.wire.security.plain import AskForPassword, PlainCredentials, PlainExchange
+from trimaran.wire.security.sasl import SaslSettings
+from trimaran.wire.security.scram import TOKEN_EXTENSION, ScramExchange
+from trimaran.wire.security.scram_client import ScramCredentials
 
 ENABLED = "sasl.enabled.mechanisms"
 _USER_PREFIX = "user_"

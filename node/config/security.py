@@ -1,4 +1,4 @@
-"""From Kafka's keys to what listeners and clients speak: contexts of TLS, and SASL (`node.config.sasl`).
+"""From Kafka's keys to what listeners and clients speak: contexts of TLS, and SASL (`trimaran.node.config.sasl`).
 
 Source: `ChannelBuilders`, `SslFactory` of Kafka.
 """
@@ -10,15 +10,21 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, NoReturn
 
-from node.config.config_def import ConfigDef, ConfigError, ConfigKey
-from node.config.sasl import Get, MechanismError, client_mechanism, own_mechanism, sasl_settings
-from node.config.security_keys import CLIENT_SECURITY
-from node.config.server import ServerConfig, Setting
-from node.logins import Logins
-from node.oauth.web import Web
-from wire.security.listener import PLAINTEXT, ClientSecurity, ListenerSecurity
-from wire.security.principal_mapping import PrincipalMapping
-from wire.security.tls import TlsError, TlsSettings, client_context, server_context
+from trimaran.node.config.config_def import ConfigDef, ConfigError, ConfigKey
+from trimaran.node.config.sasl import (
+    Get,
+    MechanismError,
+    client_mechanism,
+    own_mechanism,
+    sasl_settings,
+)
+from trimaran.node.config.security_keys import CLIENT_SECURITY
+from trimaran.node.config.server import ServerConfig, Setting
+from trimaran.node.logins import Logins
+from trimaran.node.oauth.web import Web
+from trimaran.wire.security.listener import PLAINTEXT, ClientSecurity, ListenerSecurity
+from trimaran.wire.security.principal_mapping import PrincipalMapping
+from trimaran.wire.security.tls import TlsError, TlsSettings, client_context, server_context
 
 _CLIENT_KEYS = ConfigDef(CLIENT_SECURITY)
 

@@ -12,12 +12,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Protocol
 
-from node.config.altered_together import check_per_ip
-from node.config.config_def import ConfigError, ConfigKey
-from node.config.consumer_group_keys import check_consumer_groups
-from node.config.key_warnings import base_key, warning_of
-from node.config.server_keys import DEV_MODE, LISTENER_CONFIGS, SERVER_CONFIGS
-from wire.endpoint import PROTOCOL_NUMBERS, Endpoint
+from trimaran.node.config.altered_together import check_per_ip
+from trimaran.node.config.config_def import ConfigError, ConfigKey
+from trimaran.node.config.consumer_group_keys import check_consumer_groups
+from trimaran.node.config.key_warnings import base_key, warning_of
+from trimaran.node.config.server_keys import DEV_MODE, LISTENER_CONFIGS, SERVER_CONFIGS
+from trimaran.wire.endpoint import PROTOCOL_NUMBERS, Endpoint
 
 LISTENER_PREFIX = "listener.name."
 ALTERED = "altered while the node runs"

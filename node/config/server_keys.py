@@ -6,8 +6,8 @@ A key acts, or says why it has no effect or why no other value than its default 
 
 from __future__ import annotations
 
-from node.config.broker_keys import BROKER, GROUPS, REPLICATION
-from node.config.config_def import (
+from trimaran.node.config.broker_keys import BROKER, GROUPS, REPLICATION
+from trimaran.node.config.config_def import (
     LONG_MAX,
     ConfigDef,
     ConfigKey,
@@ -15,22 +15,22 @@ from node.config.config_def import (
     between,
     one_of,
 )
-from node.config.consumer_group_keys import CONSUMER_GROUPS
-from node.config.legacy_admin_keys import LEGACY_ADMIN
-from node.config.log_keys import LOGS
-from node.config.node_keys import LISTENERS, METADATA_LOG, OF_LISTENERS, QUORUM, ROLES
-from node.config.oauthbearer_keys import OAUTHBEARER_HANDLERS, OAUTHBEARER_NOT_SERVED
-from node.config.replaced_keys import REPLACED
-from node.config.security_keys import (
+from trimaran.node.config.consumer_group_keys import CONSUMER_GROUPS
+from trimaran.node.config.legacy_admin_keys import LEGACY_ADMIN
+from trimaran.node.config.log_keys import LOGS
+from trimaran.node.config.node_keys import LISTENERS, METADATA_LOG, OF_LISTENERS, QUORUM, ROLES
+from trimaran.node.config.oauthbearer_keys import OAUTHBEARER_HANDLERS, OAUTHBEARER_NOT_SERVED
+from trimaran.node.config.replaced_keys import REPLACED
+from trimaran.node.config.security_keys import (
     ACCESS,
     LISTENER_JAAS,
     LISTENER_REAUTH,
     REFUSED,
     SERVER_SECURITY,
 )
-from node.config.transaction_keys import TRANSACTIONS
-from node.config.unserved_keys import UNSERVED
-from node.config.zookeeper_keys import ZOOKEEPER
+from trimaran.node.config.transaction_keys import TRANSACTIONS
+from trimaran.node.config.unserved_keys import UNSERVED
+from trimaran.node.config.zookeeper_keys import ZOOKEEPER
 
 LOG_LEVELS = one_of("DEBUG", "INFO", "WARNING", "ERROR")
 

@@ -5,7 +5,7 @@ Source: `DynamicBrokerConfig.brokerConfigSynonyms` of Kafka, KIP-226.
 
 from __future__ import annotations
 
-from wire.records.sensitive import base_of
+from trimaran.wire.records.sensitive import base_of
 
 _ROLL = ("log.roll.ms", "log.roll.hours")
 _ROLL_JITTER = ("log.roll.jitter.ms", "log.roll.jitter.hours")

@@ -9,7 +9,7 @@ import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from node.config.config_def import (
+from trimaran.node.config.config_def import (
     INT_MAX,
     LONG_MAX,
     ConfigDef,
@@ -21,10 +21,10 @@ from node.config.config_def import (
     between_or_default,
     one_of,
 )
-from node.config.log_keys import CODECS
+from trimaran.node.config.log_keys import CODECS
 
 if TYPE_CHECKING:
-    from node.config.server import ServerConfig
+    from trimaran.node.config.server import ServerConfig
 
 DAY_MS = 24 * 3600 * 1000
 

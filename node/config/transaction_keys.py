@@ -5,7 +5,7 @@ Source: Kafka's `TransactionLogConfig`, `TransactionStateManagerConfig`, `AddPar
 
 from __future__ import annotations
 
-from node.config.key_rows import rows
+from trimaran.node.config.key_rows import rows
 
 _ACTING = rows(
     """

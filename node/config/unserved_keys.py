@@ -7,7 +7,7 @@ Source: Kafka's `GroupCoordinatorConfig`, `ShareGroupConfig`, `ShareCoordinatorC
 
 from __future__ import annotations
 
-from node.config.key_rows import rows
+from trimaran.node.config.key_rows import rows
 
 SHARE_GROUPS = rows(
     """

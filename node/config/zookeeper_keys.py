@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from node.config.config_def import ConfigKey, at_least, one_of
+from trimaran.node.config.config_def import ConfigKey, at_least, one_of
 
 _STORE_TYPES = one_of("JKS", "PKCS12", "PEM")
 _NO_REVOCATION = "revocation of certificates is not checked here"

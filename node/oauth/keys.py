@@ -17,9 +17,9 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
-from node import events
-from node.oauth.web import BYTES_MAX, Web, WebError, check_url
-from wire.security.small_files import read_small_file
+from trimaran.node import events
+from trimaran.node.oauth.web import BYTES_MAX, Web, WebError, check_url
+from trimaran.wire.security.small_files import read_small_file
 
 log = logging.getLogger(__name__)
 

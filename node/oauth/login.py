@@ -16,11 +16,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import urlencode
 
-from node.oauth.web import BYTES_MAX, Web, WebError
-from wire.client.errors import AuthenticationRefused
-from wire.security.exchange import Tokens
-from wire.security.oauthbearer import MECHANISM, client_tokens
-from wire.security.small_files import read_small_file
+from trimaran.node.oauth.web import BYTES_MAX, Web, WebError
+from trimaran.wire.client.errors import AuthenticationRefused
+from trimaran.wire.security.exchange import Tokens
+from trimaran.wire.security.oauthbearer import MECHANISM, client_tokens
+from trimaran.wire.security.small_files import read_small_file
 
 # Part of a token's life after which another one is fetched (`sasl.login.refresh.window.factor`).
 _FRESH = 0.8

@@ -15,9 +15,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from node.oauth.keys import KeySet
-from node.runtime.clock import now_ms
-from wire.security.oauthbearer import BearerToken, TokenRefused
+from trimaran.node.oauth.keys import KeySet
+from trimaran.node.runtime.clock import now_ms
+from trimaran.wire.security.oauthbearer import BearerToken, TokenRefused
 
 log = logging.getLogger(__name__)
 

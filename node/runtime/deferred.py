@@ -1,10 +1,10 @@
 """Decide by generating records, change state only by replaying them, answer when they are committed.
 
-The controller's runtime (in Kafka: `QuorumController`'s write operations); coordinators have `broker.coordination`,
-which shares `Result`. A decision is a plain function that reads state and returns `Result(records, response)`; the
-runtime appends the records, replays them at once into the state (which so runs ahead of the commit), and defers the
-response until their last offset is committed. Left out: what is replayed on a standby, and snapshots; both belong
-to the state machine, whose `replay` is the same function.
+The controller's runtime (in Kafka: `QuorumController`'s write operations); coordinators have
+`trimaran.broker.coordination`, which shares `Result`. A decision is a plain function that reads state and returns
+`Result(records, response)`; the runtime appends the records, replays them at once into the state (which so runs ahead
+of the commit), and defers the response until their last offset is committed. Left out: what is replayed on a standby,
+and snapshots; both belong to the state machine, whose `replay` is the same function.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Generic, NamedTuple, TypeVar
 
-from node.runtime.errors import NotLeaderError
-from node.runtime.steps import Steps
-from node.runtime.watermark import Watermark
+from trimaran.node.runtime.errors import NotLeaderError
+from trimaran.node.runtime.steps import Steps
+from trimaran.node.runtime.watermark import Watermark
 
 R = TypeVar("R")
 T = TypeVar("T")

@@ -13,8 +13,8 @@ from typing import Protocol, TypeVar
 import trio
 from outcome import Outcome, capture
 
-from node.runtime.kernel_syncs import of_this_run
-from node.runtime.threads import run_in_own_thread
+from trimaran.node.runtime.kernel_syncs import of_this_run
+from trimaran.node.runtime.threads import run_in_own_thread
 
 T = TypeVar("T")
 
@@ -24,7 +24,7 @@ FILES_MAX = 8
 
 
 class Flush(Protocol):
-    """What must be synced, fixed on the loop: `log.partitions.flush.Flush`."""
+    """What must be synced, fixed on the loop: `trimaran.log.partitions.flush.Flush`."""
 
     def run(self) -> object:
         """Syncs; blocks, runs in a thread, raises OSError."""

@@ -1,11 +1,11 @@
 """One fdatasync of a log makes everything durable that was appended to it before it began.
 
 The first append to a log that is not flushed at the moment has the kernel begin when its slice of requests ends
-(`wire.transport.slice_end`), where nothing but the file must be synced. For all others a few workers flush the dirty
-logs of a directory, each its share of those that no other has: asks each on the loop what must be synced, has it all
-done, and tells each on the loop how far it is durable. Appends during the flush of their log wait for its next one: so
-the more is written, the more share an fsync. A log waits for no other as long as a worker is free: behind megabytes of
-somebody else an honest client's record would wait for the rest of their flush, and for more of them in its own. What
+(`trimaran.wire.transport.slice_end`), where nothing but the file must be synced. For all others a few workers flush the
+dirty logs of a directory, each its share of those that no other has: asks each on the loop what must be synced, has it
+all done, and tells each on the loop how far it is durable. Appends during the flush of their log wait for its next one:
+so the more is written, the more share an fsync. A log waits for no other as long as a worker is free: behind megabytes
+of somebody else an honest client's record would wait for the rest of their flush, and for more of them in its own. What
 nobody waits for has no flush of its own as long as somebody's of the same log may follow soon.
 Left out: retrying a failed fsync, which would lie; the directory goes offline.
 """
@@ -21,13 +21,13 @@ from typing import Any, Protocol
 import trio
 from outcome import Error, Outcome
 
-from node.runtime.alarm import Alarm
-from node.runtime.cumulative_histogram import CumulativeHistogram
-from node.runtime.errors import StorageFailure
-from node.runtime.flushes import Flush, begin, carry_out
-from node.runtime.steps import pieces
-from wire.transport.events import AutoResetEvent, yield_to_loop
-from wire.transport.slice_end import slice_end
+from trimaran.node.runtime.alarm import Alarm
+from trimaran.node.runtime.cumulative_histogram import CumulativeHistogram
+from trimaran.node.runtime.errors import StorageFailure
+from trimaran.node.runtime.flushes import Flush, begin, carry_out
+from trimaran.node.runtime.steps import pieces
+from trimaran.wire.transport.events import AutoResetEvent, yield_to_loop
+from trimaran.wire.transport.slice_end import slice_end
 
 OnFlushed = Callable[[int], object]
 
@@ -45,7 +45,7 @@ LEFT_SECONDS_MAX = 0.02
 
 
 class FlushableLog(Protocol):
-    """The part of `log.partitions.partition_log.PartitionLog` that group commit needs."""
+    """The part of `trimaran.log.partitions.partition_log.PartitionLog` that group commit needs."""
 
     @property
     def log_end_offset(self) -> int: ...
@@ -67,7 +67,7 @@ class FlushableLog(Protocol):
 
 
 class Directory(Protocol):
-    """The part of `log.directories.directory.LogDirectory` that group commit needs."""
+    """The part of `trimaran.log.directories.directory.LogDirectory` that group commit needs."""
 
     offline: str | None
 

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 
 import trio
 
-from node import events
-from node.runtime.linux_aio import Fdatasyncs
+from trimaran.node import events
+from trimaran.node.runtime.linux_aio import Fdatasyncs
 
 log = logging.getLogger(__name__)
 
@@ -68,7 +68,7 @@ class KernelSyncs:
 
 
 _of_run: trio.lowlevel.RunVar[KernelSyncs | None] = trio.lowlevel.RunVar(
-    "node.runtime.kernel_syncs"
+    "trimaran.node.runtime.kernel_syncs"
 )
 
 

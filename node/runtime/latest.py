@@ -7,7 +7,7 @@ from typing import Generic, TypeVar
 
 import trio
 
-from wire.transport.events import Notifier
+from trimaran.wire.transport.events import Notifier
 
 T = TypeVar("T")
 

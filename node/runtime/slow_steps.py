@@ -17,8 +17,8 @@ from typing import NamedTuple
 
 import trio
 
-from node import events
-from wire.transport.limited_log import LimitedLog
+from trimaran.node import events
+from trimaran.wire.transport.limited_log import LimitedLog
 
 log = logging.getLogger(__name__)
 

@@ -1,9 +1,9 @@
 """Work that may be too long for one turn of the loop.
 
-A task gives up the loop with `yield_to_loop` (`wire.transport.events`). What may not be async (a decision, a replay) is
-a generator, `Steps`: it yields how much it has done since it last did; who runs it counts, and lets others have their
-turn when it was enough (`quorum.controller.operation_queue`). The unit is a record or a partition that was decided on,
-encoded or replayed: some 20 µs.
+A task gives up the loop with `yield_to_loop` (`trimaran.wire.transport.events`). What may not be async (a decision, a
+replay) is a generator, `Steps`: it yields how much it has done since it last did; who runs it counts, and lets others
+have their turn when it was enough (`trimaran.quorum.controller.operation_queue`). The unit is a record or a partition
+that was decided on, encoded or replayed: some 20 µs.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import TypeVar
 
-from log.steps import Steps, at_once
+from trimaran.log.steps import Steps, at_once
 
 __all__ = ["Steps", "at_once", "pieces"]
 

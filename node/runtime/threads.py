@@ -13,7 +13,7 @@ from typing import TypeVar, TypeVarTuple
 import outcome
 import trio
 
-from wire.transport.shares import Shares
+from trimaran.wire.transport.shares import Shares
 
 # Disks answer a few requests at once; more threads only queue in the kernel, each with its own stack and lock
 # hand-over.
@@ -28,12 +28,14 @@ T = TypeVar("T")
 U = TypeVar("U")
 Ts = TypeVarTuple("Ts")
 
-_limiter: trio.lowlevel.RunVar[trio.CapacityLimiter] = trio.lowlevel.RunVar("node.runtime.threads")
+_limiter: trio.lowlevel.RunVar[trio.CapacityLimiter] = trio.lowlevel.RunVar(
+    "trimaran.node.runtime.threads"
+)
 _computing: trio.lowlevel.RunVar[trio.CapacityLimiter] = trio.lowlevel.RunVar(
-    "node.runtime.threads.computing"
+    "trimaran.node.runtime.threads.computing"
 )
 _computing_shares: trio.lowlevel.RunVar[Shares] = trio.lowlevel.RunVar(
-    "node.runtime.threads.shares"
+    "trimaran.node.runtime.threads.shares"
 )
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import TypeVar
 
-from node.runtime.steps import Steps, pieces
-from wire.transport.events import yield_to_loop
+from trimaran.node.runtime.steps import Steps, pieces
+from trimaran.wire.transport.events import yield_to_loop
 
 T = TypeVar("T")
 

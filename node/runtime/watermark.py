@@ -13,7 +13,7 @@ from collections.abc import Iterable
 import outcome
 import trio
 
-from node.runtime.errors import NotLeaderError
+from trimaran.node.runtime.errors import NotLeaderError
 
 
 class _Waiter:

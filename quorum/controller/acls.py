@@ -7,29 +7,35 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from node.runtime.deferred import Result
-from node.runtime.steps import Steps, pieces
-from quorum.controller.topics import RECORDS_MAX
-from quorum.metadata.acls import Acl, check_filter, known, matches
-from quorum.metadata.image import AclsImage
-from wire.errors import ErrorCode, KafkaError
-from wire.messages.create_acls import (
+from trimaran.node.runtime.deferred import Result
+from trimaran.node.runtime.steps import Steps, pieces
+from trimaran.quorum.controller.topics import RECORDS_MAX
+from trimaran.quorum.metadata.acls import Acl, check_filter, known, matches
+from trimaran.quorum.metadata.image import AclsImage
+from trimaran.wire.errors import ErrorCode, KafkaError
+from trimaran.wire.messages.create_acls import (
     AclCreation,
     AclCreationResult,
     CreateAclsRequest,
     CreateAclsResponse,
 )
-from wire.messages.delete_acls import (
+from trimaran.wire.messages.delete_acls import (
     DeleteAclsFilter,
     DeleteAclsFilterResult,
     DeleteAclsMatchingAcl,
     DeleteAclsRequest,
     DeleteAclsResponse,
 )
-from wire.records.security import AccessControlEntryRecord, RemoveAccessControlEntryRecord
-from wire.response_size import RESPONSE_BYTES_MAX, ResponseTooLarge
-from wire.schema import Message
-from wire.security.acls import CLUSTER_NAME, Operation, PatternType, Permission, ResourceType
+from trimaran.wire.records.security import AccessControlEntryRecord, RemoveAccessControlEntryRecord
+from trimaran.wire.response_size import RESPONSE_BYTES_MAX, ResponseTooLarge
+from trimaran.wire.schema import Message
+from trimaran.wire.security.acls import (
+    CLUSTER_NAME,
+    Operation,
+    PatternType,
+    Permission,
+    ResourceType,
+)
 
 # ACLs that a filter is held against in one step: 20 µs.
 MATCHED_PER_STEP = 20

@@ -5,19 +5,19 @@ from __future__ import annotations
 import logging
 from collections.abc import Sequence
 
-from quorum import events
-from quorum.controller.feature_updates import min_isr_record
-from quorum.metadata import versions
-from quorum.metadata.features import ELR_VERSION, SUPPORTED_FEATURES
-from quorum.metadata.image import MetadataImage
-from quorum.metadata.versions import METADATA_VERSION
-from wire.records.features import FeatureLevelRecord
-from wire.records.transactions import (
+from trimaran.quorum import events
+from trimaran.quorum.controller.feature_updates import min_isr_record
+from trimaran.quorum.metadata import versions
+from trimaran.quorum.metadata.features import ELR_VERSION, SUPPORTED_FEATURES
+from trimaran.quorum.metadata.image import MetadataImage
+from trimaran.quorum.metadata.versions import METADATA_VERSION
+from trimaran.wire.records.features import FeatureLevelRecord
+from trimaran.wire.records.transactions import (
     AbortTransactionRecord,
     BeginTransactionRecord,
     EndTransactionRecord,
 )
-from wire.schema import Message
+from trimaran.wire.schema import Message
 
 log = logging.getLogger(__name__)
 

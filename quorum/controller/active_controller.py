@@ -11,27 +11,27 @@ import logging
 from collections.abc import Sequence
 from typing import Protocol, TypeVar
 
-from node.config.server import ServerConfig
-from node.runtime.clock import now_ms
-from node.runtime.deferred import Deferred, ReplicatedState, Result
-from node.runtime.errors import NotLeaderError
-from node.runtime.steps import Steps
-from node.runtime.watermark import Watermark
-from quorum import events
-from quorum.controller.index import PartitionIndex
-from quorum.controller.leases import Leases
-from quorum.controller.operation_queue import OperationQueue
-from quorum.controller.reachability import Reachability
-from quorum.controller.state import UNCLEAN_LEADER_ELECTION, ControllerState
-from quorum.metadata.delta import MetadataDelta
-from quorum.metadata.image import BrokerRegistration, MetadataImage, Provenance
-from quorum.metadata.versions import METADATA_VERSION
-from wire.errors import KafkaError
-from wire.records.brokers import RegisterBrokerRecord, UnregisterBrokerRecord
-from wire.records.configs import ConfigRecord
-from wire.records.features import FeatureLevelRecord
-from wire.schema import Message
-from wire.transport.events import AutoResetEvent
+from trimaran.node.config.server import ServerConfig
+from trimaran.node.runtime.clock import now_ms
+from trimaran.node.runtime.deferred import Deferred, ReplicatedState, Result
+from trimaran.node.runtime.errors import NotLeaderError
+from trimaran.node.runtime.steps import Steps
+from trimaran.node.runtime.watermark import Watermark
+from trimaran.quorum import events
+from trimaran.quorum.controller.index import PartitionIndex
+from trimaran.quorum.controller.leases import Leases
+from trimaran.quorum.controller.operation_queue import OperationQueue
+from trimaran.quorum.controller.reachability import Reachability
+from trimaran.quorum.controller.state import UNCLEAN_LEADER_ELECTION, ControllerState
+from trimaran.quorum.metadata.delta import MetadataDelta
+from trimaran.quorum.metadata.image import BrokerRegistration, MetadataImage, Provenance
+from trimaran.quorum.metadata.versions import METADATA_VERSION
+from trimaran.wire.errors import KafkaError
+from trimaran.wire.records.brokers import RegisterBrokerRecord, UnregisterBrokerRecord
+from trimaran.wire.records.configs import ConfigRecord
+from trimaran.wire.records.features import FeatureLevelRecord
+from trimaran.wire.schema import Message
+from trimaran.wire.transport.events import AutoResetEvent
 
 log = logging.getLogger(__name__)
 

@@ -6,15 +6,15 @@ eligible).
 
 from __future__ import annotations
 
-from node.runtime.deferred import Result
-from node.runtime.steps import Steps
-from quorum.controller.changes import RECOVERED, RECOVERING, change_partition
-from quorum.controller.partitions import check_broker_epoch, election_of
-from quorum.controller.state import ControllerState, PartitionRef
-from quorum.metadata.image import MetadataImage, PartitionImage
-from quorum.metadata.topics_delta import merge_change
-from wire.errors import ErrorCode
-from wire.messages.alter_partition import (
+from trimaran.node.runtime.deferred import Result
+from trimaran.node.runtime.steps import Steps
+from trimaran.quorum.controller.changes import RECOVERED, RECOVERING, change_partition
+from trimaran.quorum.controller.partitions import check_broker_epoch, election_of
+from trimaran.quorum.controller.state import ControllerState, PartitionRef
+from trimaran.quorum.metadata.image import MetadataImage, PartitionImage
+from trimaran.quorum.metadata.topics_delta import merge_change
+from trimaran.wire.errors import ErrorCode
+from trimaran.wire.messages.alter_partition import (
     AlterPartitionRequest,
     AlterPartitionRequestPartitionData,
     AlterPartitionResponse,
@@ -22,8 +22,8 @@ from wire.messages.alter_partition import (
     AlterPartitionResponseTopicData,
     BrokerState,
 )
-from wire.records.topics import PartitionChangeRecord
-from wire.schema import Message
+from trimaran.wire.records.topics import PartitionChangeRecord
+from trimaran.wire.schema import Message
 
 ANY_BROKER_EPOCH = -1
 

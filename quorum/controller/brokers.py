@@ -14,11 +14,11 @@ from dataclasses import dataclass
 from enum import Enum
 from itertools import islice
 
-from node.runtime.deferred import Result
-from node.runtime.steps import Steps
-from quorum.controller.index import PARTITIONS_PER_STEP, Key
-from quorum.controller.leases import Lease
-from quorum.controller.partitions import (
+from trimaran.node.runtime.deferred import Result
+from trimaran.node.runtime.steps import Steps
+from trimaran.quorum.controller.index import PARTITIONS_PER_STEP, Key
+from trimaran.quorum.controller.leases import Lease
+from trimaran.quorum.controller.partitions import (
     changes_after_loss,
     changes_when_unregistered,
     changes_with,
@@ -27,24 +27,32 @@ from quorum.controller.partitions import (
     in_steps,
     leads_any,
 )
-from quorum.controller.state import ControllerState
-from quorum.metadata import versions
-from quorum.metadata.features import check_supported
-from quorum.metadata.image import BrokerRegistration, FeatureRange, MetadataImage, PartitionImage
-from wire.endpoint import Endpoint
-from wire.errors import ErrorCode, KafkaError
-from wire.messages.broker_heartbeat import BrokerHeartbeatRequest
-from wire.messages.broker_registration import BrokerRegistrationRequest, BrokerRegistrationResponse
-from wire.messages.unregister_broker import UnregisterBrokerResponse
-from wire.primitives import uuid_to_text
-from wire.records.brokers import (
+from trimaran.quorum.controller.state import ControllerState
+from trimaran.quorum.metadata import versions
+from trimaran.quorum.metadata.features import check_supported
+from trimaran.quorum.metadata.image import (
+    BrokerRegistration,
+    FeatureRange,
+    MetadataImage,
+    PartitionImage,
+)
+from trimaran.wire.endpoint import Endpoint
+from trimaran.wire.errors import ErrorCode, KafkaError
+from trimaran.wire.messages.broker_heartbeat import BrokerHeartbeatRequest
+from trimaran.wire.messages.broker_registration import (
+    BrokerRegistrationRequest,
+    BrokerRegistrationResponse,
+)
+from trimaran.wire.messages.unregister_broker import UnregisterBrokerResponse
+from trimaran.wire.primitives import uuid_to_text
+from trimaran.wire.records.brokers import (
     BrokerEndpoint,
     BrokerFeature,
     BrokerRegistrationChangeRecord,
     RegisterBrokerRecord,
     UnregisterBrokerRecord,
 )
-from wire.schema import Message
+from trimaran.wire.schema import Message
 
 FENCE, UNFENCE = 1, -1
 ENTER_CONTROLLED_SHUTDOWN = 1

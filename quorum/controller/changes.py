@@ -12,9 +12,9 @@ from __future__ import annotations
 from enum import Enum
 from typing import Any, cast
 
-from quorum.controller.state import ControllerState, MayLead, PartitionRef
-from quorum.metadata.image import NO_LEADER, PartitionImage
-from wire.records.topics import PartitionChangeRecord
+from trimaran.quorum.controller.state import ControllerState, MayLead, PartitionRef
+from trimaran.quorum.metadata.image import NO_LEADER, PartitionImage
+from trimaran.wire.records.topics import PartitionChangeRecord
 
 RECOVERED, RECOVERING = 0, 1
 # metadata.version 3.6-IV0: before it followers did not notice a smaller ISR without a new epoch (KAFKA-15021).

@@ -9,21 +9,21 @@ import math
 import re
 from collections.abc import Mapping
 
-from node.runtime.deferred import Result
-from node.runtime.steps import Steps
-from quorum.controller.topics import RECORDS_MAX
-from quorum.metadata.client_quotas import CLIENT_ID, IP, USER, hash_map_order
-from quorum.metadata.image import QuotaEntity, QuotasImage
-from wire.errors import ErrorCode, KafkaError
-from wire.messages.alter_client_quotas import (
+from trimaran.node.runtime.deferred import Result
+from trimaran.node.runtime.steps import Steps
+from trimaran.quorum.controller.topics import RECORDS_MAX
+from trimaran.quorum.metadata.client_quotas import CLIENT_ID, IP, USER, hash_map_order
+from trimaran.quorum.metadata.image import QuotaEntity, QuotasImage
+from trimaran.wire.errors import ErrorCode, KafkaError
+from trimaran.wire.messages.alter_client_quotas import (
     AlterClientQuotasRequest,
     AlterClientQuotasRequestEntryData,
     AlterClientQuotasResponse,
     AlterClientQuotasResponseEntryData,
     EntityData,
 )
-from wire.records import quotas as records_of
-from wire.schema import Message
+from trimaran.wire.records import quotas as records_of
+from trimaran.wire.schema import Message
 
 # Largest whole number, None where fractions are allowed.
 _OF_CLIENTS = {

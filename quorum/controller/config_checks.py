@@ -1,5 +1,5 @@
 """Whether a resource may have the configs that a request gives it. Source: Kafka's `ControllerConfigurationValidator`,
-`ConfigurationControlManager`, KIP-966. One table a kind of resource says what there is (`node.config`).
+`ConfigurationControlManager`, KIP-966. One table a kind of resource says what there is (`trimaran.node.config`).
 """
 
 from __future__ import annotations
@@ -8,16 +8,16 @@ from collections.abc import Iterable, Mapping
 from functools import partial
 from typing import Any, Protocol
 
-from node.config.altered_together import check_together
-from node.config.client_metrics_keys import check_client_metrics_configs
-from node.config.config_def import ConfigError, ConfigKey
-from node.config.dynamic_keys import check_broker_configs, declared_key, dynamic_key
-from node.config.group_keys import NOTHING, check_group_configs
-from node.config.server_keys import SERVER_CONFIGS
-from node.config.topic_keys import TOPIC_CONFIGS, check_topic_configs
-from quorum.metadata import versions
-from quorum.metadata.features import ELR_VERSION
-from quorum.metadata.image import (
+from trimaran.node.config.altered_together import check_together
+from trimaran.node.config.client_metrics_keys import check_client_metrics_configs
+from trimaran.node.config.config_def import ConfigError, ConfigKey
+from trimaran.node.config.dynamic_keys import check_broker_configs, declared_key, dynamic_key
+from trimaran.node.config.group_keys import NOTHING, check_group_configs
+from trimaran.node.config.server_keys import SERVER_CONFIGS
+from trimaran.node.config.topic_keys import TOPIC_CONFIGS, check_topic_configs
+from trimaran.quorum.metadata import versions
+from trimaran.quorum.metadata.features import ELR_VERSION
+from trimaran.quorum.metadata.image import (
     BROKER_RESOURCE,
     CLIENT_METRICS_RESOURCE,
     GROUP_RESOURCE,
@@ -25,9 +25,9 @@ from quorum.metadata.image import (
     TOPIC_RESOURCE,
     MetadataImage,
 )
-from quorum.metadata.topic_names import why_illegal
-from quorum.replica.node import BATCH_BYTES_MAX
-from wire.errors import ErrorCode, KafkaError
+from trimaran.quorum.metadata.topic_names import why_illegal
+from trimaran.quorum.replica.node import BATCH_BYTES_MAX
+from trimaran.wire.errors import ErrorCode, KafkaError
 
 MIN_ISR = "min.insync.replicas"
 # Bytes; longer ones do not fit a record. Kafka counts characters, and its controller gives up over what then does not

@@ -2,7 +2,7 @@
 or not at all.
 
 Source: Kafka's `ConfigurationControlManager`, KIP-339, KIP-966. Left out: `alter.config.policy.class.name`; loggers,
-which are of one process (`node.config.loggers`).
+which are of one process (`trimaran.node.config.loggers`).
 """
 
 from __future__ import annotations
@@ -11,11 +11,11 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeVar
 
-from node.config.group_keys import NOTHING
-from node.config.loggers import Operation
-from node.runtime.deferred import Result
-from node.runtime.steps import Steps
-from quorum.controller.config_checks import (
+from trimaran.node.config.group_keys import NOTHING
+from trimaran.node.config.loggers import Operation
+from trimaran.node.runtime.deferred import Result
+from trimaran.node.runtime.steps import Steps
+from trimaran.quorum.controller.config_checks import (
     CHARACTERS_MAX,
     CONFIGS_MAX,
     MIN_ISR,
@@ -25,10 +25,10 @@ from quorum.controller.config_checks import (
     key_of,
     steps_of,
 )
-from quorum.controller.policies import NO_POLICIES, Policies
-from quorum.controller.topics import RECORDS_MAX, too_much
-from quorum.metadata.features import ELR_VERSION
-from quorum.metadata.image import (
+from trimaran.quorum.controller.policies import NO_POLICIES, Policies
+from trimaran.quorum.controller.topics import RECORDS_MAX, too_much
+from trimaran.quorum.metadata.features import ELR_VERSION
+from trimaran.quorum.metadata.image import (
     BROKER_LOGGER_RESOURCE,
     BROKER_RESOURCE,
     RESOURCE_TYPES,
@@ -36,12 +36,12 @@ from quorum.metadata.image import (
     ConfigResource,
     MetadataImage,
 )
-from wire.errors import ErrorCode, KafkaError
-from wire.messages import alter_configs as legacy
-from wire.messages import incremental_alter_configs as incremental
-from wire.records.configs import ConfigRecord
-from wire.records.topics import ClearElrRecord
-from wire.schema import Message
+from trimaran.wire.errors import ErrorCode, KafkaError
+from trimaran.wire.messages import alter_configs as legacy
+from trimaran.wire.messages import incremental_alter_configs as incremental
+from trimaran.wire.records.configs import ConfigRecord
+from trimaran.wire.records.topics import ClearElrRecord
+from trimaran.wire.schema import Message
 
 R = TypeVar("R", incremental.AlterConfigsResource, legacy.AlterConfigsResource)
 

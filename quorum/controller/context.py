@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from node.config.server import ServerConfig
-from quorum.controller.controller import Controller
-from quorum.controller.mutation_quotas import MutationQuotas
-from quorum.metadata.authorizer import Authorizer
-from quorum.metadata.image import MetadataImage
-from quorum.replica.node import QuorumNode
+from trimaran.node.config.server import ServerConfig
+from trimaran.quorum.controller.controller import Controller
+from trimaran.quorum.controller.mutation_quotas import MutationQuotas
+from trimaran.quorum.metadata.authorizer import Authorizer
+from trimaran.quorum.metadata.image import MetadataImage
+from trimaran.quorum.replica.node import QuorumNode
 
 
 @dataclass(frozen=True, slots=True)

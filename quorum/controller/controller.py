@@ -16,27 +16,27 @@ from typing import Protocol, TypeVar
 
 import trio
 
-from node.config.server import ServerConfig
-from node.runtime.deferred import Deferred, Result
-from node.runtime.epoch import open_epoch
-from node.runtime.errors import NotLeaderError
-from node.runtime.steps import Steps, at_once
-from quorum import events
-from quorum.controller import fencing, upkeep
-from quorum.controller.activation import activation_records
-from quorum.controller.active_controller import ActiveController
-from quorum.controller.active_controller import Node as ActiveNode
-from quorum.controller.index import PartitionIndex
-from quorum.controller.policies import NO_POLICIES, Policies
-from quorum.controller.reachability import Reachability
-from quorum.controller.standby import StandbyIndex
-from quorum.controller.topics import TopicRules
-from quorum.controller.turns import try_to_write
-from quorum.metadata.loader import MetadataLoader
-from quorum.raft.listener import CommittedBatch, LoadedSnapshot
-from wire.errors import ErrorCode, KafkaError
-from wire.schema import Message
-from wire.transport.calls import ConnectionInfo, DeferredResponse
+from trimaran.node.config.server import ServerConfig
+from trimaran.node.runtime.deferred import Deferred, Result
+from trimaran.node.runtime.epoch import open_epoch
+from trimaran.node.runtime.errors import NotLeaderError
+from trimaran.node.runtime.steps import Steps, at_once
+from trimaran.quorum import events
+from trimaran.quorum.controller import fencing, upkeep
+from trimaran.quorum.controller.activation import activation_records
+from trimaran.quorum.controller.active_controller import ActiveController
+from trimaran.quorum.controller.active_controller import Node as ActiveNode
+from trimaran.quorum.controller.index import PartitionIndex
+from trimaran.quorum.controller.policies import NO_POLICIES, Policies
+from trimaran.quorum.controller.reachability import Reachability
+from trimaran.quorum.controller.standby import StandbyIndex
+from trimaran.quorum.controller.topics import TopicRules
+from trimaran.quorum.controller.turns import try_to_write
+from trimaran.quorum.metadata.loader import MetadataLoader
+from trimaran.quorum.raft.listener import CommittedBatch, LoadedSnapshot
+from trimaran.wire.errors import ErrorCode, KafkaError
+from trimaran.wire.schema import Message
+from trimaran.wire.transport.calls import ConnectionInfo, DeferredResponse
 
 log = logging.getLogger(__name__)
 

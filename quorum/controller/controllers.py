@@ -5,18 +5,22 @@ Source: `ClusterControlManager.registerController` of Kafka.
 
 from __future__ import annotations
 
-from node.runtime.deferred import Result
-from quorum.metadata import versions
-from quorum.metadata.image import MetadataImage
-from quorum.metadata.records import controller_record
-from wire.endpoint import endpoints_problem
-from wire.errors import ErrorCode, KafkaError
-from wire.messages.controller_registration import (
+from trimaran.node.runtime.deferred import Result
+from trimaran.quorum.metadata import versions
+from trimaran.quorum.metadata.image import MetadataImage
+from trimaran.quorum.metadata.records import controller_record
+from trimaran.wire.endpoint import endpoints_problem
+from trimaran.wire.errors import ErrorCode, KafkaError
+from trimaran.wire.messages.controller_registration import (
     ControllerRegistrationRequest,
     ControllerRegistrationResponse,
 )
-from wire.records.brokers import ControllerEndpoint, ControllerFeature, RegisterControllerRecord
-from wire.schema import Message
+from trimaran.wire.records.brokers import (
+    ControllerEndpoint,
+    ControllerFeature,
+    RegisterControllerRecord,
+)
+from trimaran.wire.schema import Message
 
 
 def register_controller(

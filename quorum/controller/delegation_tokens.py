@@ -9,32 +9,32 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from node.config.server import ServerConfig
-from node.runtime.deferred import Result
-from node.text_memory import text_bytes
-from quorum.metadata import versions
-from quorum.metadata.image import MetadataImage, TokensImage
-from quorum.metadata.tokens import (
+from trimaran.node.config.server import ServerConfig
+from trimaran.node.runtime.deferred import Result
+from trimaran.node.text_memory import text_bytes
+from trimaran.quorum.metadata import versions
+from trimaran.quorum.metadata.image import MetadataImage, TokensImage
+from trimaran.quorum.metadata.tokens import (
     VERSION_NAMING_REQUESTERS,
     find_token,
     split_principal,
     token_hmac,
 )
-from wire.errors import ErrorCode, KafkaError
-from wire.messages.create_delegation_token import (
+from trimaran.wire.errors import ErrorCode, KafkaError
+from trimaran.wire.messages.create_delegation_token import (
     CreateDelegationTokenRequest,
     CreateDelegationTokenResponse,
 )
-from wire.messages.expire_delegation_token import (
+from trimaran.wire.messages.expire_delegation_token import (
     ExpireDelegationTokenRequest,
     ExpireDelegationTokenResponse,
 )
-from wire.messages.renew_delegation_token import (
+from trimaran.wire.messages.renew_delegation_token import (
     RenewDelegationTokenRequest,
     RenewDelegationTokenResponse,
 )
-from wire.records.security import DelegationTokenRecord, RemoveDelegationTokenRecord
-from wire.schema import Message
+from trimaran.wire.records.security import DelegationTokenRecord, RemoveDelegationTokenRecord
+from trimaran.wire.schema import Message
 
 USER = "User"
 LONG_MAX = (1 << 63) - 1

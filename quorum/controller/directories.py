@@ -6,24 +6,24 @@ Source: Kafka's `ReplicationControlManager.handleAssignReplicasToDirs`. A replic
 
 from __future__ import annotations
 
-from node.runtime.deferred import Result
-from node.runtime.steps import Steps
-from quorum.controller.changes import change_partition
-from quorum.controller.partitions import check_broker_epoch, election_of
-from quorum.controller.state import ControllerState, PartitionRef
-from quorum.metadata import versions
-from quorum.metadata.image import BrokerRegistration, PartitionImage
-from quorum.metadata.topics_delta import merge_change
-from wire.errors import ErrorCode, KafkaError
-from wire.messages.assign_replicas_to_dirs import (
+from trimaran.node.runtime.deferred import Result
+from trimaran.node.runtime.steps import Steps
+from trimaran.quorum.controller.changes import change_partition
+from trimaran.quorum.controller.partitions import check_broker_epoch, election_of
+from trimaran.quorum.controller.state import ControllerState, PartitionRef
+from trimaran.quorum.metadata import versions
+from trimaran.quorum.metadata.image import BrokerRegistration, PartitionImage
+from trimaran.quorum.metadata.topics_delta import merge_change
+from trimaran.wire.errors import ErrorCode, KafkaError
+from trimaran.wire.messages.assign_replicas_to_dirs import (
     AssignReplicasToDirsRequest,
     AssignReplicasToDirsResponse,
     AssignReplicasToDirsResponseDirectoryData,
     AssignReplicasToDirsResponsePartitionData,
     AssignReplicasToDirsResponseTopicData,
 )
-from wire.records.topics import PartitionChangeRecord
-from wire.schema import Message
+from trimaran.wire.records.topics import PartitionChangeRecord
+from trimaran.wire.schema import Message
 
 
 def assign_replicas(

@@ -10,13 +10,13 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from immutables import Map
 
-from node.config.server import ServerConfig
-from node.config.topic_keys import TOPIC_CONFIGS
-from quorum.metadata.image import BROKER_RESOURCE, ConfigsImage
-from quorum.serving.config_entries import ConfigDescription
-from wire.declarations import EncodedArray
-from wire.messages.create_topics import CreatableTopicConfigs, CreateTopicsResponse
-from wire.schema import encode_element
+from trimaran.node.config.server import ServerConfig
+from trimaran.node.config.topic_keys import TOPIC_CONFIGS
+from trimaran.quorum.metadata.image import BROKER_RESOURCE, ConfigsImage
+from trimaran.quorum.serving.config_entries import ConfigDescription
+from trimaran.wire.declarations import EncodedArray
+from trimaran.wire.messages.create_topics import CreatableTopicConfigs, CreateTopicsResponse
+from trimaran.wire.schema import encode_element
 
 
 class EffectiveConfigs:

@@ -8,24 +8,24 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from node.runtime.deferred import Result
-from node.runtime.steps import Steps
-from quorum.controller.changes import Election, change_partition
-from quorum.controller.index import Key
-from quorum.controller.state import ControllerState, PartitionRef
-from quorum.controller.topics import RECORDS_MAX, too_much
-from quorum.metadata.image import NO_LEADER
-from quorum.metadata.topic_names import quoted
-from wire.errors import ErrorCode, KafkaError
-from wire.messages.elect_leaders import (
+from trimaran.node.runtime.deferred import Result
+from trimaran.node.runtime.steps import Steps
+from trimaran.quorum.controller.changes import Election, change_partition
+from trimaran.quorum.controller.index import Key
+from trimaran.quorum.controller.state import ControllerState, PartitionRef
+from trimaran.quorum.controller.topics import RECORDS_MAX, too_much
+from trimaran.quorum.metadata.image import NO_LEADER
+from trimaran.quorum.metadata.topic_names import quoted
+from trimaran.wire.errors import ErrorCode, KafkaError
+from trimaran.wire.messages.elect_leaders import (
     ElectLeadersRequest,
     ElectLeadersResponse,
     PartitionResult,
     ReplicaElectionResult,
     TopicPartitions,
 )
-from wire.records.topics import PartitionChangeRecord
-from wire.schema import Message
+from trimaran.wire.records.topics import PartitionChangeRecord
+from trimaran.wire.schema import Message
 
 PREFERRED, UNCLEAN = 0, 1
 

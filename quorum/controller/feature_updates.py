@@ -12,23 +12,23 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from typing import Protocol
 
-from node.config.server import ServerConfig
-from node.runtime.deferred import Result
-from quorum.metadata import versions
-from quorum.metadata.features import ELR_VERSION, FEATURES, REGISTERED_FEATURES, needs_of
-from quorum.metadata.image import BROKER_RESOURCE, FeatureRange, MetadataImage
-from quorum.metadata.versions import KRAFT_VERSION, METADATA_VERSION
-from wire.errors import ErrorCode, KafkaError
-from wire.messages.update_features import (
+from trimaran.node.config.server import ServerConfig
+from trimaran.node.runtime.deferred import Result
+from trimaran.quorum.metadata import versions
+from trimaran.quorum.metadata.features import ELR_VERSION, FEATURES, REGISTERED_FEATURES, needs_of
+from trimaran.quorum.metadata.image import BROKER_RESOURCE, FeatureRange, MetadataImage
+from trimaran.quorum.metadata.versions import KRAFT_VERSION, METADATA_VERSION
+from trimaran.wire.errors import ErrorCode, KafkaError
+from trimaran.wire.messages.update_features import (
     FeatureUpdateKey,
     UpdatableFeatureResult,
     UpdateFeaturesRequest,
     UpdateFeaturesResponse,
 )
-from wire.records.configs import ConfigRecord
-from wire.records.features import FeatureLevelRecord
-from wire.records.misc import NoOpRecord
-from wire.schema import Message
+from trimaran.wire.records.configs import ConfigRecord
+from trimaran.wire.records.features import FeatureLevelRecord
+from trimaran.wire.records.misc import NoOpRecord
+from trimaran.wire.schema import Message
 
 UPGRADE, SAFE_DOWNGRADE, UNSAFE_DOWNGRADE = 1, 2, 3
 MIN_ISR = "min.insync.replicas"

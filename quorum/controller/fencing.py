@@ -11,15 +11,15 @@ from collections.abc import Sequence
 
 import trio
 
-from node.runtime.deferred import Result
-from node.runtime.steps import Steps, pieces
-from quorum import events
-from quorum.controller.active_controller import ActiveController
-from quorum.controller.brokers import ProcessedPartitions, fence_broker, taken_out
-from quorum.controller.index import PARTITIONS_PER_STEP, Key
-from quorum.controller.turns import WRITE_AGAIN_SECONDS, list_partitions, perform
-from quorum.metadata.image import BrokerRegistration, MetadataImage
-from wire.errors import KafkaError
+from trimaran.node.runtime.deferred import Result
+from trimaran.node.runtime.steps import Steps, pieces
+from trimaran.quorum import events
+from trimaran.quorum.controller.active_controller import ActiveController
+from trimaran.quorum.controller.brokers import ProcessedPartitions, fence_broker, taken_out
+from trimaran.quorum.controller.index import PARTITIONS_PER_STEP, Key
+from trimaran.quorum.controller.turns import WRITE_AGAIN_SECONDS, list_partitions, perform
+from trimaran.quorum.metadata.image import BrokerRegistration, MetadataImage
+from trimaran.wire.errors import KafkaError
 
 log = logging.getLogger(__name__)
 

@@ -11,9 +11,9 @@ from collections.abc import Iterable, Iterator
 
 from immutables import Map
 
-from quorum.metadata.image import NO_LEADER, PartitionImage, TopicImage, TopicsImage
-from quorum.metadata.topic_names import has_collision_characters, in_metrics
-from quorum.metadata.topics_delta import TopicsDelta
+from trimaran.quorum.metadata.image import NO_LEADER, PartitionImage, TopicImage, TopicsImage
+from trimaran.quorum.metadata.topic_names import has_collision_characters, in_metrics
+from trimaran.quorum.metadata.topics_delta import TopicsDelta
 
 Key = tuple[bytes, int]
 """Topic id and partition."""

@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import inf
 
-from quorum.metadata.image import BrokerRegistration, MetadataImage
+from trimaran.quorum.metadata.image import BrokerRegistration, MetadataImage
 
 NO_OFFSET = -1
 # A broker that lives heartbeats to a new controller within so long: Kafka's every two seconds, ours sooner. That nobody

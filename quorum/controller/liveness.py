@@ -11,9 +11,9 @@ from typing import NamedTuple
 
 import trio
 
-from wire.client.errors import ConnectionLost, ConnectRefused
-from wire.endpoint import Endpoint
-from wire.transport.node_connection import connect
+from trimaran.wire.client.errors import ConnectionLost, ConnectRefused
+from trimaran.wire.endpoint import Endpoint
+from trimaran.wire.transport.node_connection import connect
 
 CONNECT_SECONDS = 1.0
 # A dying process closes its sockets one after another: a listener may be open a moment longer than the connection that

@@ -13,13 +13,13 @@ from dataclasses import dataclass, field
 
 import trio
 
-from node.client_quotas import MutationQuota
-from quorum.metadata.delta import MetadataDelta
-from quorum.metadata.image import MetadataImage
-from quorum.metadata.loader import Manifest
-from wire.errors import ErrorCode, KafkaError
-from wire.transport.calls import Call
-from wire.transport.rate import Windows
+from trimaran.node.client_quotas import MutationQuota
+from trimaran.quorum.metadata.delta import MetadataDelta
+from trimaran.quorum.metadata.image import MetadataImage
+from trimaran.quorum.metadata.loader import Manifest
+from trimaran.wire.errors import ErrorCode, KafkaError
+from trimaran.wire.transport.calls import Call
+from trimaran.wire.transport.rate import Windows
 
 Spend = Callable[[int], None]
 """Counts partitions that are made or deleted. Raises KafkaError THROTTLING_QUOTA_EXCEEDED, and counts nothing."""

@@ -8,15 +8,15 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
-from node.runtime.steps import Steps
-from quorum.controller.placement import Prng, place_replicas
-from quorum.metadata.image import (
+from trimaran.node.runtime.steps import Steps
+from trimaran.quorum.controller.placement import Prng, place_replicas
+from trimaran.quorum.metadata.image import (
     MIGRATING_DIRECTORY,
     UNASSIGNED_DIRECTORY,
     MetadataImage,
     PartitionImage,
 )
-from wire.errors import ErrorCode, KafkaError
+from trimaran.wire.errors import ErrorCode, KafkaError
 
 
 def check_assignment(

@@ -15,11 +15,11 @@ from typing import Any, Generic, NoReturn, TypeVar
 
 import trio
 
-from node.runtime.errors import NotLeaderError
-from node.runtime.long_lived import LongLived
-from node.runtime.steps import Steps
-from wire.errors import ErrorCode, KafkaError
-from wire.transport.events import AutoResetEvent, yield_to_loop
+from trimaran.node.runtime.errors import NotLeaderError
+from trimaran.node.runtime.long_lived import LongLived
+from trimaran.node.runtime.steps import Steps
+from trimaran.wire.errors import ErrorCode, KafkaError
+from trimaran.wire.transport.events import AutoResetEvent, yield_to_loop
 
 T = TypeVar("T")
 

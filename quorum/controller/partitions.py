@@ -10,14 +10,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 
-from node.runtime.steps import Steps, pieces
-from quorum.controller.changes import Election, change_partition
-from quorum.controller.index import Key
-from quorum.controller.state import ControllerState, MayLead, PartitionRef
-from quorum.metadata.image import NO_LEADER, MetadataImage, PartitionImage
-from wire.errors import ErrorCode, KafkaError
-from wire.records.topics import PartitionChangeRecord
-from wire.schema import Message
+from trimaran.node.runtime.steps import Steps, pieces
+from trimaran.quorum.controller.changes import Election, change_partition
+from trimaran.quorum.controller.index import Key
+from trimaran.quorum.controller.state import ControllerState, MayLead, PartitionRef
+from trimaran.quorum.metadata.image import NO_LEADER, MetadataImage, PartitionImage
+from trimaran.wire.errors import ErrorCode, KafkaError
+from trimaran.wire.records.topics import PartitionChangeRecord
+from trimaran.wire.schema import Message
 
 # Decided on between two looks whether it was enough for one turn; an election costs 20 to 60 µs.
 PARTITIONS_PER_CHECK = 50

@@ -12,8 +12,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from quorum.metadata.image import BrokerRegistration
-from wire.errors import ErrorCode, KafkaError
+from trimaran.quorum.metadata.image import BrokerRegistration
+from trimaran.wire.errors import ErrorCode, KafkaError
 
 
 class Prng(Protocol):

@@ -14,11 +14,11 @@ from dataclasses import dataclass
 from importlib.metadata import entry_points
 from typing import Any
 
-from node.config.config_def import ConfigError
-from node.config.server import ServerConfig
-from quorum import events
-from quorum.metadata.image import RESOURCE_TYPES
-from wire.errors import ErrorCode, KafkaError
+from trimaran.node.config.config_def import ConfigError
+from trimaran.node.config.server import ServerConfig
+from trimaran.quorum import events
+from trimaran.quorum.metadata.image import RESOURCE_TYPES
+from trimaran.wire.errors import ErrorCode, KafkaError
 
 log = logging.getLogger(__name__)
 

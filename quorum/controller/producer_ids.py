@@ -5,16 +5,16 @@ Source: Kafka's `ProducerIdControlManager`, KIP-730.
 
 from __future__ import annotations
 
-from node.runtime.deferred import Result
-from quorum.controller.partitions import check_broker_epoch
-from quorum.metadata.image import MetadataImage
-from wire.errors import ErrorCode, KafkaError
-from wire.messages.allocate_producer_ids import (
+from trimaran.node.runtime.deferred import Result
+from trimaran.quorum.controller.partitions import check_broker_epoch
+from trimaran.quorum.metadata.image import MetadataImage
+from trimaran.wire.errors import ErrorCode, KafkaError
+from trimaran.wire.messages.allocate_producer_ids import (
     AllocateProducerIdsRequest,
     AllocateProducerIdsResponse,
 )
-from wire.records.producer_ids import ProducerIdsRecord
-from wire.schema import Message
+from trimaran.wire.records.producer_ids import ProducerIdsRecord
+from trimaran.wire.schema import Message
 
 BLOCK_SIZE = 1000
 PRODUCER_ID_MAX = (1 << 63) - 1

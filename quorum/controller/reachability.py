@@ -14,11 +14,11 @@ from dataclasses import dataclass
 
 import trio
 
-from quorum.controller import liveness
-from quorum.controller.liveness import Address
-from quorum.metadata.delta import MetadataDelta
-from quorum.metadata.image import BrokerRegistration, MetadataImage
-from wire.transport.events import AutoResetEvent
+from trimaran.quorum.controller import liveness
+from trimaran.quorum.controller.liveness import Address
+from trimaran.quorum.metadata.delta import MetadataDelta
+from trimaran.quorum.metadata.image import BrokerRegistration, MetadataImage
+from trimaran.wire.transport.events import AutoResetEvent
 
 # Until an incarnation has answered us for the first time. A refusal costs both sides a packet.
 LOOK_AGAIN_SECONDS = 10.0

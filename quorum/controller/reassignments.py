@@ -12,32 +12,32 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from node.runtime.deferred import Result
-from node.runtime.steps import Steps
-from quorum.controller.changes import Election, change_partition
-from quorum.controller.index import Key
-from quorum.controller.new_partitions import check_assignment, default_directory
-from quorum.controller.partitions import election_of
-from quorum.controller.state import ControllerState, PartitionRef
-from quorum.controller.topics import RECORDS_MAX, text_of, too_much
-from quorum.metadata.image import PartitionImage
-from quorum.metadata.topic_names import quoted
-from wire.errors import ErrorCode, KafkaError
-from wire.messages.alter_partition_reassignments import (
+from trimaran.node.runtime.deferred import Result
+from trimaran.node.runtime.steps import Steps
+from trimaran.quorum.controller.changes import Election, change_partition
+from trimaran.quorum.controller.index import Key
+from trimaran.quorum.controller.new_partitions import check_assignment, default_directory
+from trimaran.quorum.controller.partitions import election_of
+from trimaran.quorum.controller.state import ControllerState, PartitionRef
+from trimaran.quorum.controller.topics import RECORDS_MAX, text_of, too_much
+from trimaran.quorum.metadata.image import PartitionImage
+from trimaran.quorum.metadata.topic_names import quoted
+from trimaran.wire.errors import ErrorCode, KafkaError
+from trimaran.wire.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
     AlterPartitionReassignmentsResponse,
     ReassignablePartition,
     ReassignablePartitionResponse,
     ReassignableTopicResponse,
 )
-from wire.messages.list_partition_reassignments import (
+from trimaran.wire.messages.list_partition_reassignments import (
     ListPartitionReassignmentsRequest,
     ListPartitionReassignmentsResponse,
     OngoingPartitionReassignment,
     OngoingTopicReassignment,
 )
-from wire.records.topics import PartitionChangeRecord
-from wire.schema import Message
+from trimaran.wire.records.topics import PartitionChangeRecord
+from trimaran.wire.schema import Message
 
 
 def alter_reassignments(

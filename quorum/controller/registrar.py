@@ -11,24 +11,24 @@ from collections.abc import Callable, Sequence
 
 import trio
 
-from node.runtime.latest import Latest
-from quorum.metadata import versions
-from quorum.metadata.delta import MetadataDelta
-from quorum.metadata.features import REGISTERED_FEATURES
-from quorum.metadata.image import ControllerRegistration, MetadataImage
-from quorum.metadata.loader import Manifest
-from quorum.raft.listener import LeaderAndEpoch
-from quorum.replica.peers import CALL_ERRORS
-from wire.client.backoff import ExponentialBackoff
-from wire.endpoint import Endpoint
-from wire.messages.controller_registration import (
+from trimaran.node.runtime.latest import Latest
+from trimaran.quorum.metadata import versions
+from trimaran.quorum.metadata.delta import MetadataDelta
+from trimaran.quorum.metadata.features import REGISTERED_FEATURES
+from trimaran.quorum.metadata.image import ControllerRegistration, MetadataImage
+from trimaran.quorum.metadata.loader import Manifest
+from trimaran.quorum.raft.listener import LeaderAndEpoch
+from trimaran.quorum.replica.peers import CALL_ERRORS
+from trimaran.wire.client.backoff import ExponentialBackoff
+from trimaran.wire.endpoint import Endpoint
+from trimaran.wire.messages.controller_registration import (
     ControllerRegistrationRequest,
     ControllerRegistrationResponse,
     Feature,
     Listener,
 )
-from wire.security.listener import PLAINTEXT, ClientSecurity
-from wire.transport.node_connection import open_node_connection
+from trimaran.wire.security.listener import PLAINTEXT, ClientSecurity
+from trimaran.wire.transport.node_connection import open_node_connection
 
 log = logging.getLogger(__name__)
 

@@ -10,22 +10,25 @@ import hashlib
 import hmac
 from collections.abc import Sequence
 
-from node.runtime.deferred import Result
-from node.runtime.steps import Steps
-from quorum.controller.topics import RECORDS_MAX
-from quorum.metadata import versions
-from quorum.metadata.image import MetadataImage
-from quorum.metadata.scram import HASHES
-from wire.errors import ErrorCode, KafkaError
-from wire.messages.alter_user_scram_credentials import (
+from trimaran.node.runtime.deferred import Result
+from trimaran.node.runtime.steps import Steps
+from trimaran.quorum.controller.topics import RECORDS_MAX
+from trimaran.quorum.metadata import versions
+from trimaran.quorum.metadata.image import MetadataImage
+from trimaran.quorum.metadata.scram import HASHES
+from trimaran.wire.errors import ErrorCode, KafkaError
+from trimaran.wire.messages.alter_user_scram_credentials import (
     AlterUserScramCredentialsRequest,
     AlterUserScramCredentialsResponse,
     AlterUserScramCredentialsResult,
     ScramCredentialDeletion,
     ScramCredentialUpsertion,
 )
-from wire.records.security import RemoveUserScramCredentialRecord, UserScramCredentialRecord
-from wire.schema import Message
+from trimaran.wire.records.security import (
+    RemoveUserScramCredentialRecord,
+    UserScramCredentialRecord,
+)
+from trimaran.wire.schema import Message
 
 # Fewer can be guessed, more would let a login hold a server up. Kafka's numbers.
 ITERATIONS_MIN, ITERATIONS_MAX = 4096, 16384

@@ -20,30 +20,30 @@ from uuid import uuid4
 
 import trio
 
-from log.directories.clean_shutdown import EPOCH_UNKNOWN
-from log.directories.directory import LogDirectory
-from node.addresses import AddressBook
-from node.config.security import controller_security
-from node.config.server import ServerConfig
-from node.listeners import bind, close_all, closed_on_failure, limits_of
-from node.logins import Logins
-from node.runtime.clock import now_ms
-from node.runtime.errors import NotLeaderError
-from node.runtime.graceful import run_gracefully
-from node.runtime.group_commit import GroupCommit
-from node.runtime.threads import run_blocking
-from quorum import events
-from quorum.controller.context import ControllerContext
-from quorum.controller.controller import Controller, ControllerSettings
-from quorum.controller.handlers.registry import controller_registry
-from quorum.controller.mutation_quotas import MutationQuotas
-from quorum.controller.policies import Policies, policies_of
-from quorum.controller.registrar import Registrar
-from quorum.formatting.storage import read_bootstrap
-from quorum.metadata.authorizer import Authorizer
-from quorum.metadata.loader import MetadataLoader
-from quorum.raft_log.last_image import last_image
-from quorum.replica.configured import (
+from trimaran.log.directories.clean_shutdown import EPOCH_UNKNOWN
+from trimaran.log.directories.directory import LogDirectory
+from trimaran.node.addresses import AddressBook
+from trimaran.node.config.security import controller_security
+from trimaran.node.config.server import ServerConfig
+from trimaran.node.listeners import bind, close_all, closed_on_failure, limits_of
+from trimaran.node.logins import Logins
+from trimaran.node.runtime.clock import now_ms
+from trimaran.node.runtime.errors import NotLeaderError
+from trimaran.node.runtime.graceful import run_gracefully
+from trimaran.node.runtime.group_commit import GroupCommit
+from trimaran.node.runtime.threads import run_blocking
+from trimaran.quorum import events
+from trimaran.quorum.controller.context import ControllerContext
+from trimaran.quorum.controller.controller import Controller, ControllerSettings
+from trimaran.quorum.controller.handlers.registry import controller_registry
+from trimaran.quorum.controller.mutation_quotas import MutationQuotas
+from trimaran.quorum.controller.policies import Policies, policies_of
+from trimaran.quorum.controller.registrar import Registrar
+from trimaran.quorum.formatting.storage import read_bootstrap
+from trimaran.quorum.metadata.authorizer import Authorizer
+from trimaran.quorum.metadata.loader import MetadataLoader
+from trimaran.quorum.raft_log.last_image import last_image
+from trimaran.quorum.replica.configured import (
     check_metadata,
     identity_of,
     open_log,
@@ -51,17 +51,17 @@ from quorum.replica.configured import (
     snapshots_of,
     timeouts_of,
 )
-from quorum.replica.node import NodeSettings, QuorumNode
-from quorum.serving.accounts import Accounts
-from quorum.serving.altered_connections import AlteredConnections, connections_of
-from quorum.serving.altered_security import AlteredSecurity
-from quorum.serving.authorization import authorizer_of
-from quorum.serving.idle_configs import IdleConfigs
-from wire.endpoint import Endpoint
-from wire.schema import Message
-from wire.security.scram import MECHANISMS
-from wire.transport.rate import Windows
-from wire.transport.server import Listener, Server, serve_listener
+from trimaran.quorum.replica.node import NodeSettings, QuorumNode
+from trimaran.quorum.serving.accounts import Accounts
+from trimaran.quorum.serving.altered_connections import AlteredConnections, connections_of
+from trimaran.quorum.serving.altered_security import AlteredSecurity
+from trimaran.quorum.serving.authorization import authorizer_of
+from trimaran.quorum.serving.idle_configs import IdleConfigs
+from trimaran.wire.endpoint import Endpoint
+from trimaran.wire.schema import Message
+from trimaran.wire.security.scram import MECHANISMS
+from trimaran.wire.transport.rate import Windows
+from trimaran.wire.transport.server import Listener, Server, serve_listener
 
 log = logging.getLogger(__name__)
 

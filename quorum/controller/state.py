@@ -9,9 +9,9 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from node.config.server import ServerConfig
-from quorum.controller.index import Key, PartitionIndex
-from quorum.metadata.image import (
+from trimaran.node.config.server import ServerConfig
+from trimaran.quorum.controller.index import Key, PartitionIndex
+from trimaran.quorum.metadata.image import (
     BROKER_RESOURCE,
     TOPIC_RESOURCE,
     MetadataImage,

@@ -12,45 +12,45 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
-from node.config.config_def import ConfigError
-from node.config.server import ServerConfig
-from node.config.topic_keys import check_topic_configs
-from node.runtime.deferred import Result
-from node.runtime.steps import Steps
-from quorum.controller.config_checks import CHARACTERS_MAX, characters_of, steps_of
-from quorum.controller.effective_configs import EffectiveConfigs
-from quorum.controller.mutation_quotas import Spend, without_quota
-from quorum.controller.new_partitions import NewPartitions
-from quorum.controller.placement import Prng
-from quorum.controller.policies import NO_POLICIES, NewTopic, Policies
-from quorum.controller.state import ControllerState
-from quorum.metadata.image import TOPIC_RESOURCE, MetadataImage, PartitionImage, TopicImage
-from quorum.metadata.records import partition_record
-from quorum.metadata.topic_names import METADATA_TOPIC, in_metrics, why_illegal
-from quorum.serving.authorization import everybody
-from wire.errors import ErrorCode, KafkaError
-from wire.messages.create_partitions import (
+from trimaran.node.config.config_def import ConfigError
+from trimaran.node.config.server import ServerConfig
+from trimaran.node.config.topic_keys import check_topic_configs
+from trimaran.node.runtime.deferred import Result
+from trimaran.node.runtime.steps import Steps
+from trimaran.quorum.controller.config_checks import CHARACTERS_MAX, characters_of, steps_of
+from trimaran.quorum.controller.effective_configs import EffectiveConfigs
+from trimaran.quorum.controller.mutation_quotas import Spend, without_quota
+from trimaran.quorum.controller.new_partitions import NewPartitions
+from trimaran.quorum.controller.placement import Prng
+from trimaran.quorum.controller.policies import NO_POLICIES, NewTopic, Policies
+from trimaran.quorum.controller.state import ControllerState
+from trimaran.quorum.metadata.image import TOPIC_RESOURCE, MetadataImage, PartitionImage, TopicImage
+from trimaran.quorum.metadata.records import partition_record
+from trimaran.quorum.metadata.topic_names import METADATA_TOPIC, in_metrics, why_illegal
+from trimaran.quorum.serving.authorization import everybody
+from trimaran.wire.errors import ErrorCode, KafkaError
+from trimaran.wire.messages.create_partitions import (
     CreatePartitionsRequest,
     CreatePartitionsResponse,
     CreatePartitionsTopic,
     CreatePartitionsTopicResult,
 )
-from wire.messages.create_topics import (
+from trimaran.wire.messages.create_topics import (
     CreatableTopic,
     CreatableTopicResult,
     CreateTopicsRequest,
     CreateTopicsResponse,
 )
-from wire.messages.delete_topics import (
+from trimaran.wire.messages.delete_topics import (
     DeletableTopicResult,
     DeleteTopicsRequest,
     DeleteTopicsResponse,
     DeleteTopicState,
 )
-from wire.primitives import NIL_UUID
-from wire.records.configs import ConfigRecord
-from wire.records.topics import RemoveTopicRecord, TopicRecord
-from wire.schema import Message
+from trimaran.wire.primitives import NIL_UUID
+from trimaran.wire.records.configs import ConfigRecord
+from trimaran.wire.records.topics import RemoveTopicRecord, TopicRecord
+from trimaran.wire.schema import Message
 
 # One request may not hold up the quorum, nor make a batch that followers refuse (KAFKA-14996). Kafka's number.
 RECORDS_MAX = 10_000

@@ -11,15 +11,15 @@ from typing import TypeVar
 
 import trio
 
-from node.runtime.deferred import Result
-from node.runtime.errors import NotLeaderError
-from node.runtime.steps import Steps, pieces
-from quorum.controller.active_controller import ActiveController
-from quorum.controller.index import PARTITIONS_PER_STEP, Key, PartitionIndex
-from quorum.controller.partitions import in_steps
-from quorum.controller.state import ControllerState
-from wire.errors import KafkaError
-from wire.schema import Message
+from trimaran.node.runtime.deferred import Result
+from trimaran.node.runtime.errors import NotLeaderError
+from trimaran.node.runtime.steps import Steps, pieces
+from trimaran.quorum.controller.active_controller import ActiveController
+from trimaran.quorum.controller.index import PARTITIONS_PER_STEP, Key, PartitionIndex
+from trimaran.quorum.controller.partitions import in_steps
+from trimaran.quorum.controller.state import ControllerState
+from trimaran.wire.errors import KafkaError
+from trimaran.wire.schema import Message
 
 log = logging.getLogger(__name__)
 

@@ -12,20 +12,20 @@ from collections.abc import Sequence
 
 import trio
 
-from node.runtime.clock import now_ms
-from node.runtime.deferred import Result
-from node.runtime.steps import Steps
-from quorum import events
-from quorum.controller.active_controller import ActiveController
-from quorum.controller.delegation_tokens import EXPIRED_MAX, expired_tokens
-from quorum.controller.elections import balance_leaders, elect_unclean
-from quorum.controller.index import Key
-from quorum.controller.leases import Lease
-from quorum.controller.partitions import changes_with, changes_without
-from quorum.controller.state import ControllerState
-from quorum.controller.turns import perform, process_partitions, try_to_write
-from wire.records.misc import NoOpRecord
-from wire.schema import Message
+from trimaran.node.runtime.clock import now_ms
+from trimaran.node.runtime.deferred import Result
+from trimaran.node.runtime.steps import Steps
+from trimaran.quorum import events
+from trimaran.quorum.controller.active_controller import ActiveController
+from trimaran.quorum.controller.delegation_tokens import EXPIRED_MAX, expired_tokens
+from trimaran.quorum.controller.elections import balance_leaders, elect_unclean
+from trimaran.quorum.controller.index import Key
+from trimaran.quorum.controller.leases import Lease
+from trimaran.quorum.controller.partitions import changes_with, changes_without
+from trimaran.quorum.controller.state import ControllerState
+from trimaran.quorum.controller.turns import perform, process_partitions, try_to_write
+from trimaran.wire.records.misc import NoOpRecord
+from trimaran.wire.schema import Message
 
 log = logging.getLogger(__name__)
 

@@ -5,10 +5,10 @@ Source: KIP-853, Kafka's `DynamicVoters`, `StorageTool`.
 
 from __future__ import annotations
 
-from node.config.server import ServerConfig
-from quorum.raft.types import EPOCH_MAX, Endpoint, ReplicaKey
-from quorum.raft.voters import DYNAMIC_QUORUM, STATIC_QUORUM, Voter, VoterSet
-from wire.primitives import uuid_from_text
+from trimaran.node.config.server import ServerConfig
+from trimaran.quorum.raft.types import EPOCH_MAX, Endpoint, ReplicaKey
+from trimaran.quorum.raft.voters import DYNAMIC_QUORUM, STATIC_QUORUM, Voter, VoterSet
+from trimaran.wire.primitives import uuid_from_text
 
 FORM = "ID@HOST:PORT:DIRECTORY_ID"
 

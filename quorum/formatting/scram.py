@@ -12,9 +12,9 @@ import re
 import secrets
 from collections.abc import Callable
 
-from quorum.metadata.scram import MECHANISMS as NAMES
-from wire.records.security import UserScramCredentialRecord
-from wire.security.scram import (
+from trimaran.quorum.metadata.scram import MECHANISMS as NAMES
+from trimaran.wire.records.security import UserScramCredentialRecord
+from trimaran.wire.security.scram import (
     ITERATIONS_MAX,
     ITERATIONS_MIN,
     MECHANISMS,

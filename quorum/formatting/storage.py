@@ -16,40 +16,40 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
-from log.directories.meta_properties import (
+from trimaran.log.directories.meta_properties import (
     FILE_NAME,
     MetaProperties,
     MetaPropertiesError,
     new_directory_id,
 )
-from log.disk.atomic_file import write_atomically
-from log.disk.files import REAL_FILES, Files
-from log.disk.small_file import FileDamaged, read_small_file
-from node.config.server import ServerConfig
-from node.runtime.clock import now_ms
-from quorum.formatting.permission import ensure_can_be_made
-from quorum.metadata.features import bootstrap_records, first_levels
-from quorum.metadata.versions import METADATA_VERSION, SCRAM
-from quorum.raft.types import OffsetAndEpoch
-from quorum.raft.voters import DYNAMIC_QUORUM, STATIC_QUORUM, QuorumHistory, VoterSet
-from quorum.raft_log.partition import DIRECTORY_NAME
-from quorum.raft_log.snapshot_files import SnapshotFiles, snapshot_name
-from quorum.raft_log.snapshot_format import (
+from trimaran.log.disk.atomic_file import write_atomically
+from trimaran.log.disk.files import REAL_FILES, Files
+from trimaran.log.disk.small_file import FileDamaged, read_small_file
+from trimaran.node.config.server import ServerConfig
+from trimaran.node.runtime.clock import now_ms
+from trimaran.quorum.formatting.permission import ensure_can_be_made
+from trimaran.quorum.metadata.features import bootstrap_records, first_levels
+from trimaran.quorum.metadata.versions import METADATA_VERSION, SCRAM
+from trimaran.quorum.raft.types import OffsetAndEpoch
+from trimaran.quorum.raft.voters import DYNAMIC_QUORUM, STATIC_QUORUM, QuorumHistory, VoterSet
+from trimaran.quorum.raft_log.partition import DIRECTORY_NAME
+from trimaran.quorum.raft_log.snapshot_files import SnapshotFiles, snapshot_name
+from trimaran.quorum.raft_log.snapshot_format import (
     SnapshotDamaged,
     check_snapshot,
     decode_snapshot,
     encode_snapshot,
 )
-from quorum.raft_log.supported_levels import refuse_unknown
-from quorum.raft_log.voter_records import note_snapshot
-from wire.primitives import uuid_to_text
-from wire.records.metadata import (
+from trimaran.quorum.raft_log.supported_levels import refuse_unknown
+from trimaran.quorum.raft_log.voter_records import note_snapshot
+from trimaran.wire.primitives import uuid_to_text
+from trimaran.wire.records.metadata import (
     UnknownRecord,
     encode_metadata_record,
     metadata_record_version,
 )
-from wire.records.security import UserScramCredentialRecord
-from wire.schema import Message
+from trimaran.wire.records.security import UserScramCredentialRecord
+from trimaran.wire.schema import Message
 
 BOOTSTRAP = "bootstrap.checkpoint"
 _BOOTSTRAP_ID = OffsetAndEpoch(0, 0)

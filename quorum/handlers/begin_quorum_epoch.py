@@ -5,17 +5,20 @@ Not about the metadata partition alone, or about nothing: INVALID_REQUEST at the
 
 from __future__ import annotations
 
-from quorum.handlers.context import QuorumContext, defer
-from quorum.raft import messages as core
-from quorum.translate.requests import read_begin
-from quorum.translate.responses import write_begin_response
-from quorum.translate.shape import WrongShape
-from wire.messages.begin_quorum_epoch import BeginQuorumEpochRequest, BeginQuorumEpochResponse
-from wire.security.acls import Operation
-from wire.transport.access import cluster
-from wire.transport.calls import Call, DeferredResponse
-from wire.transport.heavy import FEW_ELEMENTS_MAX
-from wire.transport.registry import handles
+from trimaran.quorum.handlers.context import QuorumContext, defer
+from trimaran.quorum.raft import messages as core
+from trimaran.quorum.translate.requests import read_begin
+from trimaran.quorum.translate.responses import write_begin_response
+from trimaran.quorum.translate.shape import WrongShape
+from trimaran.wire.messages.begin_quorum_epoch import (
+    BeginQuorumEpochRequest,
+    BeginQuorumEpochResponse,
+)
+from trimaran.wire.security.acls import Operation
+from trimaran.wire.transport.access import cluster
+from trimaran.wire.transport.calls import Call, DeferredResponse
+from trimaran.wire.transport.heavy import FEW_ELEMENTS_MAX
+from trimaran.wire.transport.registry import handles
 
 
 @handles(

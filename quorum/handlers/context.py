@@ -6,11 +6,11 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Protocol, TypeVar, cast
 
-from quorum.raft import messages as core
-from quorum.raft.types import Peer
-from quorum.replica.node import QuorumNode
-from wire.schema import Message
-from wire.transport.calls import Call, DeferredResponse
+from trimaran.quorum.raft import messages as core
+from trimaran.quorum.raft.types import Peer
+from trimaran.quorum.replica.node import QuorumNode
+from trimaran.wire.schema import Message
+from trimaran.wire.transport.calls import Call, DeferredResponse
 
 A = TypeVar("A", bound=core.Response)
 R = TypeVar("R", bound=Message)

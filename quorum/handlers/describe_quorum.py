@@ -5,11 +5,11 @@ Only the leader knows; others answer NOT_LEADER_OR_FOLLOWER, and brokers forward
 
 from __future__ import annotations
 
-from quorum.handlers.context import QuorumContext
-from quorum.raft_log.partition import PARTITION, TOPIC
-from quorum.replica.status import QuorumStatus, ReplicaStatus
-from wire.errors import ErrorCode
-from wire.messages.describe_quorum import (
+from trimaran.quorum.handlers.context import QuorumContext
+from trimaran.quorum.raft_log.partition import PARTITION, TOPIC
+from trimaran.quorum.replica.status import QuorumStatus, ReplicaStatus
+from trimaran.wire.errors import ErrorCode
+from trimaran.wire.messages.describe_quorum import (
     DescribeQuorumRequest,
     DescribeQuorumResponse,
     DescribeQuorumResponsePartitionData,
@@ -18,12 +18,12 @@ from wire.messages.describe_quorum import (
     Node,
     ReplicaState,
 )
-from wire.primitives import NIL_UUID
-from wire.security.acls import Operation
-from wire.transport.access import cluster
-from wire.transport.calls import Call
-from wire.transport.heavy import FEW_ELEMENTS_MAX
-from wire.transport.registry import handles
+from trimaran.wire.primitives import NIL_UUID
+from trimaran.wire.security.acls import Operation
+from trimaran.wire.transport.access import cluster
+from trimaran.wire.transport.calls import Call
+from trimaran.wire.transport.heavy import FEW_ELEMENTS_MAX
+from trimaran.wire.transport.registry import handles
 
 VERSION_WITH_NODES = 2
 

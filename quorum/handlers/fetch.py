@@ -6,17 +6,17 @@ about nothing: INVALID_REQUEST at the top, as Kafka answers (mE10).
 
 from __future__ import annotations
 
-from quorum.handlers.context import QuorumContext, defer
-from quorum.raft import messages as core
-from quorum.translate.requests import read_fetch
-from quorum.translate.responses import write_fetch_response
-from quorum.translate.shape import WrongShape
-from wire.messages.fetch import FetchRequest, FetchResponse
-from wire.security.acls import Operation
-from wire.transport.access import cluster
-from wire.transport.calls import Call, DeferredResponse
-from wire.transport.heavy import FEW_ELEMENTS_MAX
-from wire.transport.registry import handles
+from trimaran.quorum.handlers.context import QuorumContext, defer
+from trimaran.quorum.raft import messages as core
+from trimaran.quorum.translate.requests import read_fetch
+from trimaran.quorum.translate.responses import write_fetch_response
+from trimaran.quorum.translate.shape import WrongShape
+from trimaran.wire.messages.fetch import FetchRequest, FetchResponse
+from trimaran.wire.security.acls import Operation
+from trimaran.wire.transport.access import cluster
+from trimaran.wire.transport.calls import Call, DeferredResponse
+from trimaran.wire.transport.heavy import FEW_ELEMENTS_MAX
+from trimaran.wire.transport.registry import handles
 
 
 @handles(

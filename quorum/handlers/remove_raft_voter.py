@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from quorum.handlers.context import QuorumContext, defer
-from quorum.raft import messages as core
-from quorum.translate.voters import read_remove, write_remove_response
-from wire.messages.remove_raft_voter import RemoveRaftVoterRequest, RemoveRaftVoterResponse
-from wire.security.acls import Operation
-from wire.transport.access import cluster
-from wire.transport.calls import Call, DeferredResponse
-from wire.transport.registry import handles
+from trimaran.quorum.handlers.context import QuorumContext, defer
+from trimaran.quorum.raft import messages as core
+from trimaran.quorum.translate.voters import read_remove, write_remove_response
+from trimaran.wire.messages.remove_raft_voter import RemoveRaftVoterRequest, RemoveRaftVoterResponse
+from trimaran.wire.security.acls import Operation
+from trimaran.wire.transport.access import cluster
+from trimaran.wire.transport.calls import Call, DeferredResponse
+from trimaran.wire.transport.registry import handles
 
 
 @handles(RemoveRaftVoterRequest, versions="0", access=cluster(Operation.ALTER))

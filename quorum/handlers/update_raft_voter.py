@@ -4,15 +4,15 @@
 
 from __future__ import annotations
 
-from quorum.handlers.context import QuorumContext, defer
-from quorum.raft import messages as core
-from quorum.translate.voters import read_update, write_update_response
-from wire.messages.update_raft_voter import UpdateRaftVoterRequest, UpdateRaftVoterResponse
-from wire.security.acls import Operation
-from wire.transport.access import cluster
-from wire.transport.calls import Call, DeferredResponse
-from wire.transport.heavy import FEW_ELEMENTS_MAX
-from wire.transport.registry import handles
+from trimaran.quorum.handlers.context import QuorumContext, defer
+from trimaran.quorum.raft import messages as core
+from trimaran.quorum.translate.voters import read_update, write_update_response
+from trimaran.wire.messages.update_raft_voter import UpdateRaftVoterRequest, UpdateRaftVoterResponse
+from trimaran.wire.security.acls import Operation
+from trimaran.wire.transport.access import cluster
+from trimaran.wire.transport.calls import Call, DeferredResponse
+from trimaran.wire.transport.heavy import FEW_ELEMENTS_MAX
+from trimaran.wire.transport.registry import handles
 
 
 @handles(

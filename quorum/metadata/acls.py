@@ -11,17 +11,17 @@ from enum import IntEnum
 from itertools import groupby
 from typing import NamedTuple, TypeVar
 
-from node.runtime.steps import Steps
-from quorum.metadata.image import AclsImage
-from wire.errors import ErrorCode, KafkaError
-from wire.messages.delete_acls import DeleteAclsFilter
-from wire.messages.describe_acls import (
+from trimaran.node.runtime.steps import Steps
+from trimaran.quorum.metadata.image import AclsImage
+from trimaran.wire.errors import ErrorCode, KafkaError
+from trimaran.wire.messages.delete_acls import DeleteAclsFilter
+from trimaran.wire.messages.describe_acls import (
     AclDescription,
     DescribeAclsRequest,
     DescribeAclsResource,
 )
-from wire.records.security import AccessControlEntryRecord
-from wire.security.acls import Operation, PatternType, Permission, ResourceType
+from trimaran.wire.records.security import AccessControlEntryRecord
+from trimaran.wire.security.acls import Operation, PatternType, Permission, ResourceType
 
 WILDCARD = "*"
 

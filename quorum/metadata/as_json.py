@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from enum import IntEnum
 from typing import Any
 
-from quorum.metadata.image import (
+from trimaran.quorum.metadata.image import (
     RESOURCE_TYPES,
     BrokerRegistration,
     ControllerRegistration,
@@ -19,14 +19,14 @@ from quorum.metadata.image import (
     ScramImage,
     TopicImage,
 )
-from quorum.metadata.replay import MetadataState, Voter
-from quorum.metadata.scram import MECHANISMS
-from wire.as_json import HIDDEN
-from wire.endpoint import SECURITY_PROTOCOLS, Endpoint
-from wire.primitives import NIL_UUID, uuid_to_text
-from wire.records.security import AccessControlEntryRecord, DelegationTokenRecord
-from wire.records.sensitive import is_sensitive
-from wire.security.acls import Operation, PatternType, Permission, ResourceType
+from trimaran.quorum.metadata.replay import MetadataState, Voter
+from trimaran.quorum.metadata.scram import MECHANISMS
+from trimaran.wire.as_json import HIDDEN
+from trimaran.wire.endpoint import SECURITY_PROTOCOLS, Endpoint
+from trimaran.wire.primitives import NIL_UUID, uuid_to_text
+from trimaran.wire.records.security import AccessControlEntryRecord, DelegationTokenRecord
+from trimaran.wire.records.sensitive import is_sensitive
+from trimaran.wire.security.acls import Operation, PatternType, Permission, ResourceType
 
 
 def _names(kinds: type[IntEnum]) -> dict[int, str]:

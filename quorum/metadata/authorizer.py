@@ -2,7 +2,8 @@
 
 Source: Kafka's `StandardAuthorizerData`, `Authorizer.authorizeByResourceType`, `AclPublisher`, KIP-801, KIP-679. The
 index holds ACLs by resource pattern; an answer looks at the literal name, the wildcard and those prefixes of the name
-that some ACL has, so it does not cost the number of ACLs. Left out: what is logged of it (`quorum.serving.audit`).
+that some ACL has, so it does not cost the number of ACLs. Left out: what is logged of it
+(`trimaran.quorum.serving.audit`).
 """
 
 from __future__ import annotations
@@ -12,20 +13,26 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from quorum.metadata.acls import WILDCARD, Acl
-from quorum.metadata.delta import MetadataDelta
-from quorum.metadata.image import (
+from trimaran.quorum.metadata.acls import WILDCARD, Acl
+from trimaran.quorum.metadata.delta import MetadataDelta
+from trimaran.quorum.metadata.image import (
     GROUP_RESOURCE,
     TOPIC_RESOURCE,
     AclsImage,
     ConfigResource,
     MetadataImage,
 )
-from quorum.metadata.loader import Manifest
-from wire.errors import ErrorCode, KafkaError
-from wire.hosts import is_host
-from wire.security.acls import CLUSTER_NAME, Operation, PatternType, Permission, ResourceType
-from wire.security.principal import Principal
+from trimaran.quorum.metadata.loader import Manifest
+from trimaran.wire.errors import ErrorCode, KafkaError
+from trimaran.wire.hosts import is_host
+from trimaran.wire.security.acls import (
+    CLUSTER_NAME,
+    Operation,
+    PatternType,
+    Permission,
+    ResourceType,
+)
+from trimaran.wire.security.principal import Principal
 
 WILDCARD_PRINCIPAL = "User:*"
 

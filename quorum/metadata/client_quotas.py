@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
-from node.runtime.steps import Steps
-from quorum.metadata.image import QuotaEntity, QuotasImage
-from wire.errors import ErrorCode, KafkaError
-from wire.java_hash import java_hash
-from wire.messages.describe_client_quotas import (
+from trimaran.node.runtime.steps import Steps
+from trimaran.quorum.metadata.image import QuotaEntity, QuotasImage
+from trimaran.wire.errors import ErrorCode, KafkaError
+from trimaran.wire.java_hash import java_hash
+from trimaran.wire.messages.describe_client_quotas import (
     ComponentData,
     DescribeClientQuotasRequest,
     EntityData,

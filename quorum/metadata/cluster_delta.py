@@ -8,16 +8,16 @@ from typing import Any
 
 from immutables import Map
 
-from quorum.metadata.image import (
+from trimaran.quorum.metadata.image import (
     BrokerRegistration,
     ClusterImage,
     ControllerRegistration,
     FeatureRange,
 )
-from quorum.metadata.maps import updated
-from wire.endpoint import Endpoint
-from wire.errors import RemoteProtocolError
-from wire.records.brokers import (
+from trimaran.quorum.metadata.maps import updated
+from trimaran.wire.endpoint import Endpoint
+from trimaran.wire.errors import RemoteProtocolError
+from trimaran.wire.records.brokers import (
     BrokerRegistrationChangeRecord,
     FenceBrokerRecord,
     RegisterBrokerRecord,

@@ -14,9 +14,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from quorum.metadata.cluster_delta import ClusterDelta
-from quorum.metadata.image import MetadataImage, Provenance
-from quorum.metadata.other_deltas import (
+from trimaran.quorum.metadata.cluster_delta import ClusterDelta
+from trimaran.quorum.metadata.image import MetadataImage, Provenance
+from trimaran.quorum.metadata.other_deltas import (
     ConfigsDelta,
     FeaturesDelta,
     MapDelta,
@@ -24,9 +24,9 @@ from quorum.metadata.other_deltas import (
     UnknownDelta,
     quota_key,
 )
-from quorum.metadata.topics_delta import TopicsDelta
-from wire.errors import RemoteProtocolError
-from wire.records import (
+from trimaran.quorum.metadata.topics_delta import TopicsDelta
+from trimaran.wire.errors import RemoteProtocolError
+from trimaran.wire.records import (
     brokers,
     configs,
     features,
@@ -37,8 +37,8 @@ from wire.records import (
     topics,
     transactions,
 )
-from wire.records.metadata import UnknownRecord
-from wire.schema import Message
+from trimaran.wire.records.metadata import UnknownRecord
+from trimaran.wire.schema import Message
 
 
 class MetadataDelta:

@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from log.batches.batch import BatchView
-from log.batches.records import decode_records
-from wire.messages.control import (
+from trimaran.log.batches.batch import BatchView
+from trimaran.log.batches.records import decode_records
+from trimaran.wire.messages.control import (
     ControlType,
     LeaderChangeMessage,
     decode_control_key,

@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from quorum.metadata import versions
-from quorum.metadata.image import FeatureRange, FeaturesImage
-from quorum.metadata.versions import KRAFT_VERSION, METADATA_VERSION
-from quorum.raft.voters import DYNAMIC_QUORUM, STATIC_QUORUM
-from wire.errors import ErrorCode, KafkaError
-from wire.records.features import FeatureLevelRecord
-from wire.schema import Message
+from trimaran.quorum.metadata import versions
+from trimaran.quorum.metadata.image import FeatureRange, FeaturesImage
+from trimaran.quorum.metadata.versions import KRAFT_VERSION, METADATA_VERSION
+from trimaran.quorum.raft.voters import DYNAMIC_QUORUM, STATIC_QUORUM
+from trimaran.wire.errors import ErrorCode, KafkaError
+from trimaran.wire.records.features import FeatureLevelRecord
+from trimaran.wire.schema import Message
 
 METADATA_VERSION_MIN = versions.OLDEST
 METADATA_VERSION_LEVEL = versions.LATEST

@@ -12,10 +12,10 @@ from typing import NamedTuple
 
 from immutables import Map
 
-from wire.endpoint import Endpoint
-from wire.records.metadata import UnknownRecord
-from wire.records.quotas import ClientQuotaRecord
-from wire.records.security import (
+from trimaran.wire.endpoint import Endpoint
+from trimaran.wire.records.metadata import UnknownRecord
+from trimaran.wire.records.quotas import ClientQuotaRecord
+from trimaran.wire.records.security import (
     AccessControlEntryRecord,
     DelegationTokenRecord,
     UserScramCredentialRecord,

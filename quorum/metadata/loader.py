@@ -11,18 +11,18 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from quorum import events
-from quorum.metadata.delta import MetadataDelta
-from quorum.metadata.image import EMPTY, MetadataImage, Provenance
-from quorum.metadata.records import delta_from_nothing
-from quorum.raft.listener import CommittedBatch, LoadedSnapshot
-from wire.records.metadata import UnknownRecord
-from wire.records.transactions import (
+from trimaran.quorum import events
+from trimaran.quorum.metadata.delta import MetadataDelta
+from trimaran.quorum.metadata.image import EMPTY, MetadataImage, Provenance
+from trimaran.quorum.metadata.records import delta_from_nothing
+from trimaran.quorum.raft.listener import CommittedBatch, LoadedSnapshot
+from trimaran.wire.records.metadata import UnknownRecord
+from trimaran.wire.records.transactions import (
     AbortTransactionRecord,
     BeginTransactionRecord,
     EndTransactionRecord,
 )
-from wire.schema import Message
+from trimaran.wire.schema import Message
 
 log = logging.getLogger(__name__)
 

@@ -10,7 +10,7 @@ from typing import Generic, TypeVar
 
 from immutables import Map
 
-from quorum.metadata.image import (
+from trimaran.quorum.metadata.image import (
     TOPIC_RESOURCE,
     ConfigResource,
     ConfigsImage,
@@ -19,13 +19,13 @@ from quorum.metadata.image import (
     QuotaEntity,
     UnknownRecords,
 )
-from quorum.metadata.maps import updated
-from quorum.metadata.versions import KRAFT_VERSION, METADATA_VERSION
-from wire.records.configs import ConfigRecord
-from wire.records.features import FeatureLevelRecord
-from wire.records.metadata import UnknownRecord
-from wire.records.producer_ids import ProducerIdsRecord
-from wire.records.quotas import ClientQuotaRecord
+from trimaran.quorum.metadata.maps import updated
+from trimaran.quorum.metadata.versions import KRAFT_VERSION, METADATA_VERSION
+from trimaran.wire.records.configs import ConfigRecord
+from trimaran.wire.records.features import FeatureLevelRecord
+from trimaran.wire.records.metadata import UnknownRecord
+from trimaran.wire.records.producer_ids import ProducerIdsRecord
+from trimaran.wire.records.quotas import ClientQuotaRecord
 
 K = TypeVar("K")
 R = TypeVar("R")

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from quorum.metadata.delta import MetadataDelta
-from quorum.metadata.image import (
+from trimaran.quorum.metadata.delta import MetadataDelta
+from trimaran.quorum.metadata.image import (
     EMPTY,
     MIGRATING_DIRECTORY,
     BrokerRegistration,
@@ -14,9 +14,9 @@ from quorum.metadata.image import (
     MetadataImage,
     PartitionImage,
 )
-from quorum.metadata.topics_delta import TopicsDelta
-from quorum.metadata.versions import METADATA_VERSION
-from wire.records.brokers import (
+from trimaran.quorum.metadata.topics_delta import TopicsDelta
+from trimaran.quorum.metadata.versions import METADATA_VERSION
+from trimaran.wire.records.brokers import (
     BrokerEndpoint,
     BrokerFeature,
     ControllerEndpoint,
@@ -24,11 +24,11 @@ from wire.records.brokers import (
     RegisterBrokerRecord,
     RegisterControllerRecord,
 )
-from wire.records.configs import ConfigRecord
-from wire.records.features import FeatureLevelRecord
-from wire.records.producer_ids import ProducerIdsRecord
-from wire.records.topics import PartitionRecord, TopicRecord
-from wire.schema import Message
+from trimaran.wire.records.configs import ConfigRecord
+from trimaran.wire.records.features import FeatureLevelRecord
+from trimaran.wire.records.producer_ids import ProducerIdsRecord
+from trimaran.wire.records.topics import PartitionRecord, TopicRecord
+from trimaran.wire.schema import Message
 
 
 def image_to_records(image: MetadataImage) -> Iterator[Message]:

@@ -14,13 +14,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from log.batches.batch import BatchView, check_batch, iter_batches
-from log.batches.records import Record, decode_records
-from quorum.metadata.image import EMPTY, NO_OFFSET, MetadataImage
-from quorum.metadata.loader import MetadataLoader
-from quorum.raft.listener import CommittedBatch, LoadedSnapshot
-from wire.errors import RemoteProtocolError
-from wire.messages.control import (
+from trimaran.log.batches.batch import BatchView, check_batch, iter_batches
+from trimaran.log.batches.records import Record, decode_records
+from trimaran.quorum.metadata.image import EMPTY, NO_OFFSET, MetadataImage
+from trimaran.quorum.metadata.loader import MetadataLoader
+from trimaran.quorum.raft.listener import CommittedBatch, LoadedSnapshot
+from trimaran.wire.errors import RemoteProtocolError
+from trimaran.wire.messages.control import (
     ControlType,
     KRaftVersionRecord,
     LeaderChangeMessage,
@@ -30,9 +30,9 @@ from wire.messages.control import (
     decode_control_key,
     decode_control_value,
 )
-from wire.primitives import NIL_UUID
-from wire.records.metadata import UnknownRecord, read_metadata_record
-from wire.schema import Message
+from trimaran.wire.primitives import NIL_UUID
+from trimaran.wire.records.metadata import UnknownRecord, read_metadata_record
+from trimaran.wire.schema import Message
 
 
 @dataclass(frozen=True, slots=True)

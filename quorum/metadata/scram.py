@@ -7,10 +7,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
-from node.runtime.steps import Steps
-from quorum.metadata.image import ScramImage
-from wire.errors import ErrorCode
-from wire.messages.describe_user_scram_credentials import (
+from trimaran.node.runtime.steps import Steps
+from trimaran.quorum.metadata.image import ScramImage
+from trimaran.wire.errors import ErrorCode
+from trimaran.wire.messages.describe_user_scram_credentials import (
     CredentialInfo,
     DescribeUserScramCredentialsRequest,
     DescribeUserScramCredentialsResult,

@@ -11,14 +11,14 @@ import hmac
 from collections.abc import Callable, Iterator
 from functools import lru_cache
 
-from node.runtime.steps import Steps
-from quorum.metadata.image import TokensImage
-from wire.messages.describe_delegation_token import (
+from trimaran.node.runtime.steps import Steps
+from trimaran.quorum.metadata.image import TokensImage
+from trimaran.wire.messages.describe_delegation_token import (
     DescribedDelegationToken,
     DescribedDelegationTokenRenewer,
     DescribeDelegationTokenRequest,
 )
-from wire.records.security import DelegationTokenRecord
+from trimaran.wire.records.security import DelegationTokenRecord
 
 # As many HMACs are remembered; one costs microseconds, a search asks for all.
 _REMEMBERED = 1 << 16

@@ -7,15 +7,15 @@ from functools import lru_cache
 
 from immutables import Map
 
-from quorum.metadata.image import (
+from trimaran.quorum.metadata.image import (
     MIGRATING_DIRECTORY,
     PartitionImage,
     TopicImage,
     TopicsImage,
 )
-from wire.errors import RemoteProtocolError
-from wire.primitives import uuid_to_text
-from wire.records.topics import (
+from trimaran.wire.errors import RemoteProtocolError
+from trimaran.wire.primitives import uuid_to_text
+from trimaran.wire.records.topics import (
     ClearElrRecord,
     PartitionChangeRecord,
     PartitionRecord,

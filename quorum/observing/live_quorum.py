@@ -7,24 +7,24 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from log.batches.batch import BatchView, iter_batches
-from quorum.raft_log.partition import TOPIC, TOPIC_ID
-from quorum.translate.describe_quorum import describe_quorum_request
-from wire.blocking import BlockingClient
-from wire.client.answers import the_one
-from wire.client.calls import RETRIED
-from wire.client.destinations import Controller
-from wire.errors import ErrorCode, KafkaError, RemoteProtocolError
-from wire.messages.describe_quorum import DescribeQuorumResponsePartitionData
-from wire.messages.describe_quorum import Node as DescribedNode
-from wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic, SnapshotId
-from wire.messages.fetch_snapshot import (
+from trimaran.log.batches.batch import BatchView, iter_batches
+from trimaran.quorum.raft_log.partition import TOPIC, TOPIC_ID
+from trimaran.quorum.translate.describe_quorum import describe_quorum_request
+from trimaran.wire.blocking import BlockingClient
+from trimaran.wire.client.answers import the_one
+from trimaran.wire.client.calls import RETRIED
+from trimaran.wire.client.destinations import Controller
+from trimaran.wire.errors import ErrorCode, KafkaError, RemoteProtocolError
+from trimaran.wire.messages.describe_quorum import DescribeQuorumResponsePartitionData
+from trimaran.wire.messages.describe_quorum import Node as DescribedNode
+from trimaran.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic, SnapshotId
+from trimaran.wire.messages.fetch_snapshot import (
     FetchSnapshotRequest,
     FetchSnapshotRequestPartitionSnapshot,
     FetchSnapshotRequestSnapshotId,
     FetchSnapshotRequestTopicSnapshot,
 )
-from wire.schema import Message
+from trimaran.wire.schema import Message
 
 FETCH_BYTES_MAX = 1 << 20
 FETCH_WAIT_MS = 500

@@ -12,8 +12,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from quorum.raft.leader_state import PendingChange
-from quorum.raft.messages import (
+from trimaran.quorum.raft.leader_state import PendingChange
+from trimaran.quorum.raft.messages import (
     AddVoterRequest,
     AddVoterResponse,
     AnyResponse,
@@ -26,15 +26,15 @@ from quorum.raft.messages import (
     UpdateVoterRequest,
     UpdateVoterResponse,
 )
-from quorum.raft.ready import ControlBatch, KRaftVersionChange, VotersChange
-from quorum.raft.refusals import leader_refusal
-from quorum.raft.roles import Leader
-from quorum.raft.state import State
-from quorum.raft.types import ASKED_ID, NO_DIRECTORY, Endpoint, Peer, ReplicaKey, ensure
-from quorum.raft.voters import DYNAMIC_QUORUM, Voter, VoterSet
-from wire.endpoint import endpoints_problem
-from wire.errors import ErrorCode
-from wire.primitives import uuid_to_text
+from trimaran.quorum.raft.ready import ControlBatch, KRaftVersionChange, VotersChange
+from trimaran.quorum.raft.refusals import leader_refusal
+from trimaran.quorum.raft.roles import Leader
+from trimaran.quorum.raft.state import State
+from trimaran.quorum.raft.types import ASKED_ID, NO_DIRECTORY, Endpoint, Peer, ReplicaKey, ensure
+from trimaran.quorum.raft.voters import DYNAMIC_QUORUM, Voter, VoterSet
+from trimaran.wire.endpoint import endpoints_problem
+from trimaran.wire.errors import ErrorCode
+from trimaran.wire.primitives import uuid_to_text
 
 
 class UpgradeRefused(Exception):

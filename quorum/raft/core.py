@@ -12,9 +12,9 @@ from __future__ import annotations
 
 from math import inf
 
-from quorum.raft import changing, elections, following, joining, leading
-from quorum.raft.log_view import LogView
-from quorum.raft.messages import (
+from trimaran.quorum.raft import changing, elections, following, joining, leading
+from trimaran.quorum.raft.log_view import LogView
+from trimaran.quorum.raft.messages import (
     AddVoterRequest,
     AnyResponse,
     ApiVersionsRequest,
@@ -35,8 +35,8 @@ from quorum.raft.messages import (
     VoteRequest,
     VoteResponse,
 )
-from quorum.raft.ready import Proposal, Ready
-from quorum.raft.roles import (
+from trimaran.quorum.raft.ready import Proposal, Ready
+from trimaran.quorum.raft.roles import (
     Follower,
     Leader,
     Prospective,
@@ -45,8 +45,8 @@ from quorum.raft.roles import (
     Unattached,
     describe,
 )
-from quorum.raft.state import State
-from quorum.raft.types import (
+from trimaran.quorum.raft.state import State
+from trimaran.quorum.raft.types import (
     NO_NODE,
     Election,
     Identity,
@@ -55,8 +55,8 @@ from quorum.raft.types import (
     Timeouts,
     ensure,
 )
-from quorum.raft.voters import VoterSet
-from wire.errors import ErrorCode
+from trimaran.quorum.raft.voters import VoterSet
+from trimaran.wire.errors import ErrorCode
 
 _UNDONE = "the driver does each Ready before the next input"
 

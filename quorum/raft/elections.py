@@ -10,9 +10,9 @@ from __future__ import annotations
 
 from math import inf
 
-from quorum.raft import leading
-from quorum.raft.log_view import end_of
-from quorum.raft.messages import (
+from trimaran.quorum.raft import leading
+from trimaran.quorum.raft.log_view import end_of
+from trimaran.quorum.raft.messages import (
     BeginQuorumEpochRequest,
     BeginQuorumEpochResponse,
     EndQuorumEpochRequest,
@@ -20,10 +20,10 @@ from quorum.raft.messages import (
     VoteRequest,
     VoteResponse,
 )
-from quorum.raft.refusals import is_our_cluster
-from quorum.raft.roles import Candidate, Follower, Prospective, Unattached, grants
-from quorum.raft.state import State
-from quorum.raft.types import (
+from trimaran.quorum.raft.refusals import is_our_cluster
+from trimaran.quorum.raft.roles import Candidate, Follower, Prospective, Unattached, grants
+from trimaran.quorum.raft.state import State
+from trimaran.quorum.raft.types import (
     EPOCH_JUMP_MAX,
     EPOCH_LIMIT,
     NO_NODE,
@@ -32,8 +32,8 @@ from quorum.raft.types import (
     ReplicaKey,
     ensure,
 )
-from quorum.raft.voters import Voter
-from wire.errors import ErrorCode
+from trimaran.quorum.raft.voters import Voter
+from trimaran.wire.errors import ErrorCode
 
 # --- requests of other voters
 

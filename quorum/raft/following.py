@@ -8,21 +8,21 @@ from __future__ import annotations
 
 from math import inf
 
-from quorum.raft import elections, joining
-from quorum.raft.log_view import end_of, truncation_offset
-from quorum.raft.messages import (
+from trimaran.quorum.raft import elections, joining
+from trimaran.quorum.raft.log_view import end_of, truncation_offset
+from trimaran.quorum.raft.messages import (
     FetchRequest,
     FetchResponse,
     FetchSnapshotRequest,
     FetchSnapshotResponse,
     Response,
 )
-from quorum.raft.ready import SnapshotChunk
-from quorum.raft.requests import Sent
-from quorum.raft.roles import Follower, SnapshotFetch, SnapshotLoss, Unattached
-from quorum.raft.state import State
-from quorum.raft.types import OffsetAndEpoch, Peer
-from wire.errors import ErrorCode
+from trimaran.quorum.raft.ready import SnapshotChunk
+from trimaran.quorum.raft.requests import Sent
+from trimaran.quorum.raft.roles import Follower, SnapshotFetch, SnapshotLoss, Unattached
+from trimaran.quorum.raft.state import State
+from trimaran.quorum.raft.types import OffsetAndEpoch, Peer
+from trimaran.wire.errors import ErrorCode
 
 # Seconds between two tries to fetch the same snapshot, doubling with every loss in a row, less up to a half. A leader
 # finds the damage at its next start, or writes another snapshot: until then trying costs both sides the whole of it.

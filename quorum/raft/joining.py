@@ -11,17 +11,17 @@ from __future__ import annotations
 
 from math import inf
 
-from quorum.raft.messages import (
+from trimaran.quorum.raft.messages import (
     AddVoterRequest,
     ChangeResponse,
     RemoveVoterRequest,
     Request,
     UpdateVoterRequest,
 )
-from quorum.raft.roles import Follower
-from quorum.raft.state import State
-from quorum.raft.types import Peer
-from wire.errors import ErrorCode
+from trimaran.quorum.raft.roles import Follower
+from trimaran.quorum.raft.state import State
+from trimaran.quorum.raft.types import Peer
+from trimaran.wire.errors import ErrorCode
 
 # Refusals that a later attempt may overcome, or that say that there is nothing to do.
 _NO_FAILURE = (

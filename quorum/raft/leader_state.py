@@ -12,14 +12,14 @@ from dataclasses import dataclass, field
 from math import inf
 from typing import NamedTuple
 
-from quorum.raft.messages import (
+from trimaran.quorum.raft.messages import (
     AddVoterResponse,
     FetchRequest,
     RemoveVoterResponse,
     UpdateVoterResponse,
 )
-from quorum.raft.types import ReplicaKey, Timeouts, ensure
-from quorum.raft.voters import Voter, VoterSet
+from trimaran.quorum.raft.types import ReplicaKey, Timeouts, ensure
+from trimaran.quorum.raft.voters import Voter, VoterSet
 
 # An observer that has not fetched for so long is forgotten (Kafka's figure), and no more than so many are remembered.
 OBSERVER_SECONDS = 300.0

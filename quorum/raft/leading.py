@@ -9,15 +9,15 @@ from __future__ import annotations
 
 from math import inf
 
-from quorum.raft import changing
-from quorum.raft.leader_state import (
+from trimaran.quorum.raft import changing
+from trimaran.quorum.raft.leader_state import (
     DEFERRED_BY_VOTERS_MAX,
     DEFERRED_MAX,
     DeferredFetch,
     LeaderState,
 )
-from quorum.raft.log_view import ON_OUR_LOG, FetchPosition, validate_fetch
-from quorum.raft.messages import (
+from trimaran.quorum.raft.log_view import ON_OUR_LOG, FetchPosition, validate_fetch
+from trimaran.quorum.raft.messages import (
     EndQuorumEpochRequest,
     FetchRequest,
     FetchResponse,
@@ -26,18 +26,18 @@ from quorum.raft.messages import (
     Read,
     SnapshotRead,
 )
-from quorum.raft.ready import (
+from trimaran.quorum.raft.ready import (
     ControlBatch,
     ControlRecord,
     KRaftVersionChange,
     LeaderChange,
     VotersChange,
 )
-from quorum.raft.refusals import leader_refusal
-from quorum.raft.roles import Leader, Resigned
-from quorum.raft.state import State
-from quorum.raft.types import ensure
-from wire.errors import ErrorCode
+from trimaran.quorum.raft.refusals import leader_refusal
+from trimaran.quorum.raft.roles import Leader, Resigned
+from trimaran.quorum.raft.state import State
+from trimaran.quorum.raft.types import ensure
+from trimaran.wire.errors import ErrorCode
 
 # Nobody waits longer for news than this, whatever it asks for.
 MAX_WAIT = 30.0

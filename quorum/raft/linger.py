@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from math import inf
 
-from quorum.raft.ready import Proposal
+from trimaran.quorum.raft.ready import Proposal
 
 
 class Linger:

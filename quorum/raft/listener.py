@@ -1,9 +1,9 @@
 """What the Raft driver tells the state machine above it.
 
-The controller, a broker and the ZooKeeper mirror all implement `MetadataListener`; the driver (`quorum.replica.node`)
-calls it. Calls are plain and never block; they come in log order, each committed offset exactly once between two
-snapshots. Large batches and snapshots come in pieces, so that others have their turn in between; nothing of them may be
-seen before the last.
+The controller, a broker and the ZooKeeper mirror all implement `MetadataListener`; the driver
+(`trimaran.quorum.replica.node`) calls it. Calls are plain and never block; they come in log order, each committed
+offset exactly once between two snapshots. Large batches and snapshots come in pieces, so that others have their turn in
+between; nothing of them may be seen before the last.
 Source: `RaftClient.Listener` of KIP-595, with leadership as a block instead of a notification.
 """
 
@@ -13,8 +13,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from wire.records.metadata import UnknownRecord
-from wire.schema import Message
+from trimaran.wire.records.metadata import UnknownRecord
+from trimaran.wire.schema import Message
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import NamedTuple, Protocol
 
-from quorum.raft.types import OffsetAndEpoch
-from quorum.raft.voters import QuorumHistory
+from trimaran.quorum.raft.types import OffsetAndEpoch
+from trimaran.quorum.raft.voters import QuorumHistory
 
 
 class LogView(Protocol):

@@ -1,8 +1,8 @@
 """The messages of the core: flat values for the one partition of the metadata log.
 
-The wire structs nest topics and partitions and differ by version; `quorum.translate` maps between the two, so that the
-core and its simulation see only what the protocol is about. Answers share a head: error, and who leads which epoch.
-Source: KIP-595, KIP-630 (snapshots), KIP-853 (keys and endpoints), KIP-996 (pre-vote).
+The wire structs nest topics and partitions and differ by version; `trimaran.quorum.translate` maps between the two, so
+that the core and its simulation see only what the protocol is about. Answers share a head: error, and who leads which
+epoch. Source: KIP-595, KIP-630 (snapshots), KIP-853 (keys and endpoints), KIP-996 (pre-vote).
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import NamedTuple, TypeVar, dataclass_transform
 
-from quorum.raft.types import NO_NODE, Endpoint, OffsetAndEpoch, Peer, ReplicaKey
-from wire.errors import ErrorCode
+from trimaran.quorum.raft.types import NO_NODE, Endpoint, OffsetAndEpoch, Peer, ReplicaKey
+from trimaran.wire.errors import ErrorCode
 
 
 class VoteRequest(NamedTuple):

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from quorum.raft.messages import AnyResponse, Request
-from quorum.raft.types import Election, OffsetAndEpoch, Peer
-from quorum.raft.voters import VoterSet
+from trimaran.quorum.raft.messages import AnyResponse, Request
+from trimaran.quorum.raft.types import Election, OffsetAndEpoch, Peer
+from trimaran.quorum.raft.voters import VoterSet
 
 
 class LeaderChange(NamedTuple):

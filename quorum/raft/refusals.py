@@ -5,9 +5,9 @@ Source: Kafka's `KafkaRaftClient.hasValidClusterId` and `validateLeaderOnlyReque
 
 from __future__ import annotations
 
-from quorum.raft.roles import Leader
-from quorum.raft.state import State
-from wire.errors import ErrorCode
+from trimaran.quorum.raft.roles import Leader
+from trimaran.quorum.raft.state import State
+from trimaran.wire.errors import ErrorCode
 
 
 def is_our_cluster(state: State, cluster_id: str | None) -> bool:

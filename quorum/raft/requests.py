@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from math import inf
 from typing import NamedTuple
 
-from quorum.raft.types import Peer, Timeouts
-from wire.client.backoff import exponential_seconds
+from trimaran.quorum.raft.types import Peer, Timeouts
+from trimaran.wire.client.backoff import exponential_seconds
 
 # Far above any quorum with its bootstrap servers. Only who asks to become a voter comes on top of those, under whatever
 # id it likes: when there are so many, the idle ones are forgotten.

@@ -11,10 +11,10 @@ from __future__ import annotations
 from math import inf
 from typing import TYPE_CHECKING, NamedTuple
 
-from quorum.raft.types import NO_NODE, Election, OffsetAndEpoch, Peer, ReplicaKey
+from trimaran.quorum.raft.types import NO_NODE, Election, OffsetAndEpoch, Peer, ReplicaKey
 
 if TYPE_CHECKING:
-    from quorum.raft.leader_state import LeaderState
+    from trimaran.quorum.raft.leader_state import LeaderState
 
 
 class Unattached(NamedTuple):

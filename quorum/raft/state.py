@@ -9,11 +9,11 @@ from __future__ import annotations
 from math import inf
 from typing import Any, TypeVar
 
-from quorum.raft import roles
-from quorum.raft.leader_state import PendingChange
-from quorum.raft.linger import Linger
-from quorum.raft.log_view import LogView
-from quorum.raft.messages import (
+from trimaran.quorum.raft import roles
+from trimaran.quorum.raft.leader_state import PendingChange
+from trimaran.quorum.raft.linger import Linger
+from trimaran.quorum.raft.log_view import LogView
+from trimaran.quorum.raft.messages import (
     AnyResponse,
     BeginQuorumEpochRequest,
     FetchRequest,
@@ -22,7 +22,7 @@ from quorum.raft.messages import (
     Response,
     UpdateVoterResponse,
 )
-from quorum.raft.ready import (
+from trimaran.quorum.raft.ready import (
     ControlBatch,
     FollowerAppend,
     LeaderAppend,
@@ -32,9 +32,17 @@ from quorum.raft.ready import (
     Send,
     SnapshotChunk,
 )
-from quorum.raft.requests import RequestManager
-from quorum.raft.roles import Candidate, Follower, Leader, Prospective, Resigned, Role, Unattached
-from quorum.raft.types import (
+from trimaran.quorum.raft.requests import RequestManager
+from trimaran.quorum.raft.roles import (
+    Candidate,
+    Follower,
+    Leader,
+    Prospective,
+    Resigned,
+    Role,
+    Unattached,
+)
+from trimaran.quorum.raft.types import (
     NO_NODE,
     Election,
     Identity,
@@ -43,9 +51,9 @@ from quorum.raft.types import (
     Timeouts,
     ensure,
 )
-from quorum.raft.voters import DYNAMIC_QUORUM, STATIC_QUORUM, Voter, VoterSet
-from wire.client.backoff import exponential_seconds
-from wire.errors import ErrorCode
+from trimaran.quorum.raft.voters import DYNAMIC_QUORUM, STATIC_QUORUM, Voter, VoterSet
+from trimaran.wire.client.backoff import exponential_seconds
+from trimaran.wire.errors import ErrorCode
 
 A = TypeVar("A", bound=Response)
 

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Generic, NamedTuple, TypeVar
 
-from quorum.raft.types import NO_DIRECTORY, Endpoint, Peer, ReplicaKey, ensure
+from trimaran.quorum.raft.types import NO_DIRECTORY, Endpoint, Peer, ReplicaKey, ensure
 
 # Levels of the feature `kraft.version`.
 STATIC_QUORUM = 0

@@ -20,21 +20,21 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from log.batches.batch import HEADER_BYTES, MAGIC, BatchView, has_valid_crc, header_at
-from log.directories.directory import CLUSTER_METADATA, LogDirectory
-from log.disk.files import REAL_FILES, Files
-from log.disk.small_file import FileDamaged, read_small_file
-from log.segments.recovery import crc_is_valid, offsets_of
-from log.segments.scan import is_plausible, scan_headers
-from log.segments.segment import LOG_SUFFIX, file_name
-from quorum import events
-from quorum.raft.types import OffsetAndEpoch
-from quorum.raft.voters import QuorumHistory
-from quorum.raft_log.recovery_point import RecoveryPoint
-from quorum.raft_log.refetch import SUFFIX, RefetchMark
-from quorum.raft_log.snapshot_files import parse_snapshot_name, snapshot_name
-from quorum.raft_log.voter_records import note_batch, note_snapshot
-from wire.errors import KafkaError, RemoteProtocolError
+from trimaran.log.batches.batch import HEADER_BYTES, MAGIC, BatchView, has_valid_crc, header_at
+from trimaran.log.directories.directory import CLUSTER_METADATA, LogDirectory
+from trimaran.log.disk.files import REAL_FILES, Files
+from trimaran.log.disk.small_file import FileDamaged, read_small_file
+from trimaran.log.segments.recovery import crc_is_valid, offsets_of
+from trimaran.log.segments.scan import is_plausible, scan_headers
+from trimaran.log.segments.segment import LOG_SUFFIX, file_name
+from trimaran.quorum import events
+from trimaran.quorum.raft.types import OffsetAndEpoch
+from trimaran.quorum.raft.voters import QuorumHistory
+from trimaran.quorum.raft_log.recovery_point import RecoveryPoint
+from trimaran.quorum.raft_log.refetch import SUFFIX, RefetchMark
+from trimaran.quorum.raft_log.snapshot_files import parse_snapshot_name, snapshot_name
+from trimaran.quorum.raft_log.voter_records import note_batch, note_snapshot
+from trimaran.wire.errors import KafkaError, RemoteProtocolError
 
 log = logging.getLogger(__name__)
 

@@ -9,13 +9,13 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable
 
-from quorum import events
-from quorum.metadata.delta import MetadataDelta
-from quorum.metadata.image import EMPTY, MetadataImage, Provenance
-from quorum.metadata.replay import Replay
-from quorum.raft_log.metadata_log import MetadataLog
-from wire.errors import RemoteProtocolError
-from wire.schema import Message
+from trimaran.quorum import events
+from trimaran.quorum.metadata.delta import MetadataDelta
+from trimaran.quorum.metadata.image import EMPTY, MetadataImage, Provenance
+from trimaran.quorum.metadata.replay import Replay
+from trimaran.quorum.raft_log.metadata_log import MetadataLog
+from trimaran.wire.errors import RemoteProtocolError
+from trimaran.wire.schema import Message
 
 log = logging.getLogger(__name__)
 

@@ -10,10 +10,10 @@ from bisect import bisect_right
 from collections import deque
 from collections.abc import Iterator
 
-from log.batches.batch import BatchView, iter_batches
-from quorum.raft.types import OffsetAndEpoch, ensure
-from quorum.raft.voters import QuorumHistory
-from quorum.raft_log.voter_records import note_batch, note_snapshot
+from trimaran.log.batches.batch import BatchView, iter_batches
+from trimaran.quorum.raft.types import OffsetAndEpoch, ensure
+from trimaran.quorum.raft.voters import QuorumHistory
+from trimaran.quorum.raft_log.voter_records import note_batch, note_snapshot
 
 
 class MemoryLog:

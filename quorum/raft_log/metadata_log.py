@@ -11,18 +11,18 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from log.batches.batch import BatchView, check_batch, iter_batches
-from log.batches.columns import check_records
-from log.batches.control_records import read_control_records
-from log.batches.records import records_bytes
-from log.config import LogConfig
-from log.directories.directory import LogDirectory
-from log.partitions.partition_log import PartitionLog
-from quorum import events
-from quorum.raft.ready import ControlBatch, LeaderAppend, Proposal
-from quorum.raft.types import OffsetAndEpoch, ensure
-from quorum.raft.voters import QuorumHistory
-from quorum.raft_log.damage import (
+from trimaran.log.batches.batch import BatchView, check_batch, iter_batches
+from trimaran.log.batches.columns import check_records
+from trimaran.log.batches.control_records import read_control_records
+from trimaran.log.batches.records import records_bytes
+from trimaran.log.config import LogConfig
+from trimaran.log.directories.directory import LogDirectory
+from trimaran.log.partitions.partition_log import PartitionLog
+from trimaran.quorum import events
+from trimaran.quorum.raft.ready import ControlBatch, LeaderAppend, Proposal
+from trimaran.quorum.raft.types import OffsetAndEpoch, ensure
+from trimaran.quorum.raft.voters import QuorumHistory
+from trimaran.quorum.raft_log.damage import (
     CanRefetch,
     has_segments,
     mend,
@@ -30,14 +30,18 @@ from quorum.raft_log.damage import (
     refuse,
     still_lacking,
 )
-from quorum.raft_log.partition import DIRECTORY_NAME, PARTITION, TOPIC
-from quorum.raft_log.recovery_point import RecoveryPoint
-from quorum.raft_log.refetch import RefetchMark
-from quorum.raft_log.snapshot_files import SnapshotFiles
-from quorum.raft_log.snapshot_format import CheckedSnapshot, SnapshotDamaged, check_snapshot
-from quorum.raft_log.supported_levels import check_levels
-from quorum.raft_log.voter_records import encode_control_batch, note_batch, note_snapshot
-from wire.errors import KafkaError, RemoteProtocolError
+from trimaran.quorum.raft_log.partition import DIRECTORY_NAME, PARTITION, TOPIC
+from trimaran.quorum.raft_log.recovery_point import RecoveryPoint
+from trimaran.quorum.raft_log.refetch import RefetchMark
+from trimaran.quorum.raft_log.snapshot_files import SnapshotFiles
+from trimaran.quorum.raft_log.snapshot_format import (
+    CheckedSnapshot,
+    SnapshotDamaged,
+    check_snapshot,
+)
+from trimaran.quorum.raft_log.supported_levels import check_levels
+from trimaran.quorum.raft_log.voter_records import encode_control_batch, note_batch, note_snapshot
+from trimaran.wire.errors import KafkaError, RemoteProtocolError
 
 log = logging.getLogger(__name__)
 
@@ -66,7 +70,7 @@ def nobody_else(_history: QuorumHistory) -> bool:
 
 
 class MetadataLog:
-    """Implements `quorum.raft.log_view.LogView`; offsets as in `PartitionLog`. Methods raise KafkaError
+    """Implements `trimaran.quorum.raft.log_view.LogView`; offsets as in `PartitionLog`. Methods raise KafkaError
     KAFKA_STORAGE_ERROR.
 
     Raises:

@@ -8,10 +8,10 @@ from collections.abc import Iterable, Iterator
 from itertools import islice
 from typing import TypeVar
 
-from log.batches.batch import BatchView
-from log.batches.columns import decode_columns
-from wire.records.metadata import UnknownRecord, read_metadata_record, unknown_record
-from wire.schema import Message
+from trimaran.log.batches.batch import BatchView
+from trimaran.log.batches.columns import decode_columns
+from trimaran.wire.records.metadata import UnknownRecord, read_metadata_record, unknown_record
+from trimaran.wire.schema import Message
 
 T = TypeVar("T")
 

@@ -18,10 +18,10 @@ from threading import Lock
 
 import crc32c
 
-from log.disk.atomic_file import DAMAGED_SUFFIX
-from log.disk.files import REAL_FILES, Files
-from log.disk.small_file import FileDamaged, read_small_file
-from quorum import events
+from trimaran.log.disk.atomic_file import DAMAGED_SUFFIX
+from trimaran.log.disk.files import REAL_FILES, Files
+from trimaran.log.disk.small_file import FileDamaged, read_small_file
+from trimaran.quorum import events
 
 SUFFIX = ".flushed"
 

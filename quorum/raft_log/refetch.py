@@ -15,9 +15,9 @@ from pathlib import Path
 
 import crc32c
 
-from log.disk.atomic_file import write_atomically
-from log.disk.files import REAL_FILES, Files
-from log.disk.small_file import FileDamaged, read_small_file
+from trimaran.log.disk.atomic_file import write_atomically
+from trimaran.log.disk.files import REAL_FILES, Files
+from trimaran.log.disk.small_file import FileDamaged, read_small_file
 
 SUFFIX = ".refetch"
 _LINE = re.compile(rb"(\d{1,19})(?: ([0-9a-f]{8}))?\n")

@@ -16,11 +16,11 @@ from bisect import bisect_left, insort
 from collections.abc import Iterable
 from pathlib import Path
 
-from log.disk.atomic_file import DAMAGED_SUFFIX
-from log.disk.files import REAL_FILES, Files
-from log.disk.health import is_of_name
-from quorum import events
-from quorum.raft.types import OffsetAndEpoch, ensure
+from trimaran.log.disk.atomic_file import DAMAGED_SUFFIX
+from trimaran.log.disk.files import REAL_FILES, Files
+from trimaran.log.disk.health import is_of_name
+from trimaran.quorum import events
+from trimaran.quorum.raft.types import OffsetAndEpoch, ensure
 
 log = logging.getLogger(__name__)
 

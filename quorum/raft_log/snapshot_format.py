@@ -15,23 +15,23 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import islice
 
-from log.batches.batch import Buffer, check_batch, iter_batches
-from log.batches.control_records import build_control_batch, read_control_records
-from log.batches.records import NewRecord, build_batch
-from quorum.raft.listener import LoadedSnapshot
-from quorum.raft.types import OffsetAndEpoch
-from quorum.raft.voters import STATIC_QUORUM, VoterSet
-from quorum.raft_log.record_batches import in_pieces, metadata_records
-from quorum.raft_log.voter_records import kraft_version_record, voters_record
-from wire.errors import KafkaError, RemoteProtocolError
-from wire.messages.control import (
+from trimaran.log.batches.batch import Buffer, check_batch, iter_batches
+from trimaran.log.batches.control_records import build_control_batch, read_control_records
+from trimaran.log.batches.records import NewRecord, build_batch
+from trimaran.quorum.raft.listener import LoadedSnapshot
+from trimaran.quorum.raft.types import OffsetAndEpoch
+from trimaran.quorum.raft.voters import STATIC_QUORUM, VoterSet
+from trimaran.quorum.raft_log.record_batches import in_pieces, metadata_records
+from trimaran.quorum.raft_log.voter_records import kraft_version_record, voters_record
+from trimaran.wire.errors import KafkaError, RemoteProtocolError
+from trimaran.wire.messages.control import (
     ControlType,
     ControlValue,
     SnapshotFooterRecord,
     SnapshotHeaderRecord,
 )
-from wire.records.metadata import UnknownRecord
-from wire.schema import Message
+from trimaran.wire.records.metadata import UnknownRecord
+from trimaran.wire.schema import Message
 
 # Records per batch: large enough that headers cost nothing, small enough to read one by one.
 RECORDS_PER_BATCH = 1000

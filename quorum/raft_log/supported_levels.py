@@ -13,19 +13,19 @@ from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
-from log.batches.batch import BatchView, iter_batches
-from log.batches.control_records import read_control_records
-from log.codecs.compression import Compression
-from log.disk.files import REAL_FILES
-from log.inspection.reader import list_segments, scan_batches
-from quorum.metadata.features import newest_known
-from quorum.metadata.versions import KRAFT_VERSION, METADATA_VERSION, release_name
-from quorum.raft_log.record_batches import metadata_values
-from quorum.raft_log.snapshot_files import parse_snapshot_name, snapshot_name
-from wire.errors import KafkaError, RemoteProtocolError
-from wire.messages.control import KRaftVersionRecord
-from wire.records.features import FeatureLevelRecord
-from wire.records.metadata import FRAME_VERSION, UnknownRecord, read_metadata_record
+from trimaran.log.batches.batch import BatchView, iter_batches
+from trimaran.log.batches.control_records import read_control_records
+from trimaran.log.codecs.compression import Compression
+from trimaran.log.disk.files import REAL_FILES
+from trimaran.log.inspection.reader import list_segments, scan_batches
+from trimaran.quorum.metadata.features import newest_known
+from trimaran.quorum.metadata.versions import KRAFT_VERSION, METADATA_VERSION, release_name
+from trimaran.quorum.raft_log.record_batches import metadata_values
+from trimaran.quorum.raft_log.snapshot_files import parse_snapshot_name, snapshot_name
+from trimaran.wire.errors import KafkaError, RemoteProtocolError
+from trimaran.wire.messages.control import KRaftVersionRecord
+from trimaran.wire.records.features import FeatureLevelRecord
+from trimaran.wire.records.metadata import FRAME_VERSION, UnknownRecord, read_metadata_record
 
 # How each encoded level begins. Of a batch without these bytes no record is decoded.
 _FRAME = bytes([FRAME_VERSION, FeatureLevelRecord.KEY, 0])

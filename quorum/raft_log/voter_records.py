@@ -7,13 +7,13 @@ in version 0.
 
 from __future__ import annotations
 
-from log.batches.batch import BatchView, Buffer, iter_batches
-from log.batches.control_records import build_control_batch, read_control_records
-from quorum.raft.ready import ControlBatch, ControlRecord, KRaftVersionChange, LeaderChange
-from quorum.raft.types import Endpoint, ReplicaKey
-from quorum.raft.voters import QuorumHistory, Voter, VoterSet
-from wire.messages import control
-from wire.messages.control import ControlType, ControlValue
+from trimaran.log.batches.batch import BatchView, Buffer, iter_batches
+from trimaran.log.batches.control_records import build_control_batch, read_control_records
+from trimaran.quorum.raft.ready import ControlBatch, ControlRecord, KRaftVersionChange, LeaderChange
+from trimaran.quorum.raft.types import Endpoint, ReplicaKey
+from trimaran.quorum.raft.voters import QuorumHistory, Voter, VoterSet
+from trimaran.wire.messages import control
+from trimaran.wire.messages.control import ControlType, ControlValue
 
 
 def encode_control_batch(batch: ControlBatch, now_ms: int) -> bytes:

@@ -1,27 +1,27 @@
 """Gives what is committed to the listener, in order, a little at a time.
 
 A snapshot that takes the place of the log is given instead of the batches it stands for. Left out: more than one
-listener; `quorum.metadata.loader` has publishers for that.
+listener; `trimaran.quorum.metadata.loader` has publishers for that.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from log.batches.batch import BatchView
-from node.runtime.long_lived import LongLived
-from node.runtime.threads import run_blocking
-from node.runtime.watermark import Watermark
-from quorum.raft.listener import CommittedBatch, MetadataListener
-from quorum.raft.types import ensure
-from quorum.raft_log.memory_log import MemoryLog
-from quorum.raft_log.metadata_log import MetadataLog
-from quorum.raft_log.record_batches import in_pieces, metadata_records
-from quorum.raft_log.snapshot_format import CheckedSnapshot
-from quorum.raft_log.supported_levels import refuse_unknown
-from wire.records.metadata import UnknownRecord
-from wire.schema import Message
-from wire.transport.events import AutoResetEvent, yield_to_loop
+from trimaran.log.batches.batch import BatchView
+from trimaran.node.runtime.long_lived import LongLived
+from trimaran.node.runtime.threads import run_blocking
+from trimaran.node.runtime.watermark import Watermark
+from trimaran.quorum.raft.listener import CommittedBatch, MetadataListener
+from trimaran.quorum.raft.types import ensure
+from trimaran.quorum.raft_log.memory_log import MemoryLog
+from trimaran.quorum.raft_log.metadata_log import MetadataLog
+from trimaran.quorum.raft_log.record_batches import in_pieces, metadata_records
+from trimaran.quorum.raft_log.snapshot_format import CheckedSnapshot
+from trimaran.quorum.raft_log.supported_levels import refuse_unknown
+from trimaran.wire.records.metadata import UnknownRecord
+from trimaran.wire.schema import Message
+from trimaran.wire.transport.events import AutoResetEvent, yield_to_loop
 
 # Records given to the listener between two checkpoints: about 10 ms of work.
 RECORDS_PER_TURN = 500

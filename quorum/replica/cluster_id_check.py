@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from node.runtime.errors import WrongCluster
-from quorum.raft import messages as core
-from quorum.raft.types import Identity, Peer
-from wire.errors import ErrorCode
+from trimaran.node.runtime.errors import WrongCluster
+from trimaran.quorum.raft import messages as core
+from trimaran.quorum.raft.types import Identity, Peer
+from trimaran.wire.errors import ErrorCode
 
 
 class ClusterIdCheck:

@@ -7,20 +7,20 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from log.config import LogConfig
-from log.directories.directory import LogDirectory
-from node.config.server import ServerConfig
-from quorum.formatting.storage import BOOTSTRAP
-from quorum.metadata.loader import MetadataLoader
-from quorum.metadata.records import image_to_records
-from quorum.raft.types import Endpoint as RaftEndpoint
-from quorum.raft.types import Identity, Peer, ReplicaKey, Timeouts
-from quorum.raft.voters import QuorumHistory
-from quorum.raft_log.metadata_log import MetadataLog, open_metadata_log
-from quorum.raft_log.partition import DIRECTORY_NAME
-from quorum.raft_log.supported_levels import check_directory
-from quorum.replica.snapshot_writer import SnapshotContent, SnapshotPolicy
-from wire.endpoint import Endpoint
+from trimaran.log.config import LogConfig
+from trimaran.log.directories.directory import LogDirectory
+from trimaran.node.config.server import ServerConfig
+from trimaran.quorum.formatting.storage import BOOTSTRAP
+from trimaran.quorum.metadata.loader import MetadataLoader
+from trimaran.quorum.metadata.records import image_to_records
+from trimaran.quorum.raft.types import Endpoint as RaftEndpoint
+from trimaran.quorum.raft.types import Identity, Peer, ReplicaKey, Timeouts
+from trimaran.quorum.raft.voters import QuorumHistory
+from trimaran.quorum.raft_log.metadata_log import MetadataLog, open_metadata_log
+from trimaran.quorum.raft_log.partition import DIRECTORY_NAME
+from trimaran.quorum.raft_log.supported_levels import check_directory
+from trimaran.quorum.replica.snapshot_writer import SnapshotContent, SnapshotPolicy
+from trimaran.wire.endpoint import Endpoint
 
 # Ids of bootstrap servers count down from here; -1 is nobody.
 FIRST_BOOTSTRAP_ID = -2

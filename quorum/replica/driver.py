@@ -20,30 +20,30 @@ from pathlib import Path
 
 import trio
 
-from node.runtime.alarm import Alarm
-from node.runtime.clock import now_ms
-from node.runtime.group_commit import GroupCommit
-from node.runtime.threads import run_blocking
-from quorum import events
-from quorum.raft import messages as core
-from quorum.raft.core import Raft
-from quorum.raft.ready import FollowerAppend, LeaderAppend, Ready, Send
-from quorum.raft.types import ensure
-from quorum.raft_log.memory_log import MemoryLog
-from quorum.raft_log.metadata_log import MetadataLog, validate_fetched
-from quorum.replica.appliers import Applier
-from quorum.replica.cluster_id_check import ClusterIdCheck
-from quorum.replica.metrics import QuorumMetrics
-from quorum.replica.peers import CALL_ERRORS, Peers
-from quorum.replica.pending_requests import PendingRequests, PendingResponse
-from quorum.replica.quorum_state_file import save_election
-from quorum.replica.snapshot_fetch import SnapshotFetch
-from quorum.translate.responses import read_response
-from wire.client.errors import VersionMismatch
-from wire.errors import ErrorCode, KafkaError, RemoteProtocolError
-from wire.schema import Message
-from wire.transport.events import AutoResetEvent
-from wire.transport.node_connection import OnAnswer
+from trimaran.node.runtime.alarm import Alarm
+from trimaran.node.runtime.clock import now_ms
+from trimaran.node.runtime.group_commit import GroupCommit
+from trimaran.node.runtime.threads import run_blocking
+from trimaran.quorum import events
+from trimaran.quorum.raft import messages as core
+from trimaran.quorum.raft.core import Raft
+from trimaran.quorum.raft.ready import FollowerAppend, LeaderAppend, Ready, Send
+from trimaran.quorum.raft.types import ensure
+from trimaran.quorum.raft_log.memory_log import MemoryLog
+from trimaran.quorum.raft_log.metadata_log import MetadataLog, validate_fetched
+from trimaran.quorum.replica.appliers import Applier
+from trimaran.quorum.replica.cluster_id_check import ClusterIdCheck
+from trimaran.quorum.replica.metrics import QuorumMetrics
+from trimaran.quorum.replica.peers import CALL_ERRORS, Peers
+from trimaran.quorum.replica.pending_requests import PendingRequests, PendingResponse
+from trimaran.quorum.replica.quorum_state_file import save_election
+from trimaran.quorum.replica.snapshot_fetch import SnapshotFetch
+from trimaran.quorum.translate.responses import read_response
+from trimaran.wire.client.errors import VersionMismatch
+from trimaran.wire.errors import ErrorCode, KafkaError, RemoteProtocolError
+from trimaran.wire.schema import Message
+from trimaran.wire.transport.events import AutoResetEvent
+from trimaran.wire.transport.node_connection import OnAnswer
 
 log = logging.getLogger(__name__)
 

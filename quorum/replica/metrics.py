@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import time
 
-from quorum.raft.core import Raft
-from quorum.raft.roles import Candidate, Prospective
-from wire.transport.rate import Rate, Windows
-from wire.transport.time_histogram import TimeHistogram
+from trimaran.quorum.raft.core import Raft
+from trimaran.quorum.raft.roles import Candidate, Prospective
+from trimaran.wire.transport.rate import Rate, Windows
+from trimaran.wire.transport.time_histogram import TimeHistogram
 
 # As Kafka's metrics by default: `metrics.num.samples`, `metrics.sample.window.ms`.
 _WINDOWS = Windows(2, 30.0)

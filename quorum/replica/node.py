@@ -22,37 +22,37 @@ from typing import NamedTuple
 
 import trio
 
-from log.batches.records import BatchBuilder, NewRecord
-from node.runtime.clock import now_ms
-from node.runtime.errors import NotLeaderError
-from node.runtime.group_commit import GroupCommit
-from node.runtime.latest import Latest
-from node.runtime.steps import Steps, at_once
-from node.runtime.threads import run_blocking
-from node.runtime.watermark import Watermark
-from quorum import events
-from quorum.raft import messages as core
-from quorum.raft.changing import UpgradeRefused
-from quorum.raft.core import NotLeader, Raft
-from quorum.raft.listener import LeaderAndEpoch, MetadataListener
-from quorum.raft.roles import Leader, describe
-from quorum.raft.types import Election, Identity, Peer, Timeouts, ensure
-from quorum.raft.voters import VoterSet
-from quorum.raft_log.memory_log import MemoryLog
-from quorum.raft_log.metadata_log import MetadataLog
-from quorum.replica.appliers import Applier
-from quorum.replica.driver import Driver
-from quorum.replica.metrics import QuorumMetrics
-from quorum.replica.peers import Peers
-from quorum.replica.pending_requests import PendingResponse
-from quorum.replica.quorum_state_file import load_election
-from quorum.replica.snapshot_writer import SnapshotPolicy, Snapshotter
-from quorum.replica.status import QuorumStatus, status_of
-from wire.errors import ErrorCode, KafkaError, LocalProtocolError
-from wire.records.metadata import encode_metadata_record, metadata_record_version
-from wire.schema import Message
-from wire.security.listener import PLAINTEXT, ClientSecurity
-from wire.transport.channel_traffic import ChannelTraffic
+from trimaran.log.batches.records import BatchBuilder, NewRecord
+from trimaran.node.runtime.clock import now_ms
+from trimaran.node.runtime.errors import NotLeaderError
+from trimaran.node.runtime.group_commit import GroupCommit
+from trimaran.node.runtime.latest import Latest
+from trimaran.node.runtime.steps import Steps, at_once
+from trimaran.node.runtime.threads import run_blocking
+from trimaran.node.runtime.watermark import Watermark
+from trimaran.quorum import events
+from trimaran.quorum.raft import messages as core
+from trimaran.quorum.raft.changing import UpgradeRefused
+from trimaran.quorum.raft.core import NotLeader, Raft
+from trimaran.quorum.raft.listener import LeaderAndEpoch, MetadataListener
+from trimaran.quorum.raft.roles import Leader, describe
+from trimaran.quorum.raft.types import Election, Identity, Peer, Timeouts, ensure
+from trimaran.quorum.raft.voters import VoterSet
+from trimaran.quorum.raft_log.memory_log import MemoryLog
+from trimaran.quorum.raft_log.metadata_log import MetadataLog
+from trimaran.quorum.replica.appliers import Applier
+from trimaran.quorum.replica.driver import Driver
+from trimaran.quorum.replica.metrics import QuorumMetrics
+from trimaran.quorum.replica.peers import Peers
+from trimaran.quorum.replica.pending_requests import PendingResponse
+from trimaran.quorum.replica.quorum_state_file import load_election
+from trimaran.quorum.replica.snapshot_writer import SnapshotPolicy, Snapshotter
+from trimaran.quorum.replica.status import QuorumStatus, status_of
+from trimaran.wire.errors import ErrorCode, KafkaError, LocalProtocolError
+from trimaran.wire.records.metadata import encode_metadata_record, metadata_record_version
+from trimaran.wire.schema import Message
+from trimaran.wire.security.listener import PLAINTEXT, ClientSecurity
+from trimaran.wire.transport.channel_traffic import ChannelTraffic
 
 log = logging.getLogger(__name__)
 
@@ -61,7 +61,7 @@ BATCH_BYTES_MAX = 8 << 20
 # What may be proposed and not committed: five of the largest batches, as Kafka's memory pool allows.
 UNCOMMITTED_BYTES_MAX = 5 * BATCH_BYTES_MAX
 # Damage in what was flushed within so long before a crash is told from a torn end by its looks only
-# (`quorum.raft_log.damage`).
+# (`trimaran.quorum.raft_log.damage`).
 RECOVERY_POINT_SECONDS = 1.0
 NEWEST_METADATA_VERSION = 1 << 15
 Address = tuple[str, int]

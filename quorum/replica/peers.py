@@ -14,25 +14,30 @@ from functools import partial
 
 import trio
 
-from quorum.raft import messages as core
-from quorum.raft.types import Peer
-from quorum.translate.requests import write_request
-from wire.client.errors import ConnectionLost, ConnectRefused, RequestTimedOut, VersionMismatch
-from wire.errors import LocalProtocolError, RemoteProtocolError
-from wire.messages.add_raft_voter import AddRaftVoterRequest
-from wire.messages.api_versions import ApiVersionsRequest
-from wire.messages.begin_quorum_epoch import BeginQuorumEpochRequest
-from wire.messages.end_quorum_epoch import EndQuorumEpochRequest
-from wire.messages.fetch import FetchRequest
-from wire.messages.fetch_snapshot import FetchSnapshotRequest
-from wire.messages.remove_raft_voter import RemoveRaftVoterRequest
-from wire.messages.update_raft_voter import UpdateRaftVoterRequest
-from wire.messages.vote import VoteRequest
-from wire.schema import Message
-from wire.security.listener import PLAINTEXT, ClientSecurity
-from wire.transport.channel_traffic import ChannelTraffic
-from wire.transport.events import AutoResetEvent
-from wire.transport.node_connection import (
+from trimaran.quorum.raft import messages as core
+from trimaran.quorum.raft.types import Peer
+from trimaran.quorum.translate.requests import write_request
+from trimaran.wire.client.errors import (
+    ConnectionLost,
+    ConnectRefused,
+    RequestTimedOut,
+    VersionMismatch,
+)
+from trimaran.wire.errors import LocalProtocolError, RemoteProtocolError
+from trimaran.wire.messages.add_raft_voter import AddRaftVoterRequest
+from trimaran.wire.messages.api_versions import ApiVersionsRequest
+from trimaran.wire.messages.begin_quorum_epoch import BeginQuorumEpochRequest
+from trimaran.wire.messages.end_quorum_epoch import EndQuorumEpochRequest
+from trimaran.wire.messages.fetch import FetchRequest
+from trimaran.wire.messages.fetch_snapshot import FetchSnapshotRequest
+from trimaran.wire.messages.remove_raft_voter import RemoveRaftVoterRequest
+from trimaran.wire.messages.update_raft_voter import UpdateRaftVoterRequest
+from trimaran.wire.messages.vote import VoteRequest
+from trimaran.wire.schema import Message
+from trimaran.wire.security.listener import PLAINTEXT, ClientSecurity
+from trimaran.wire.transport.channel_traffic import ChannelTraffic
+from trimaran.wire.transport.events import AutoResetEvent
+from trimaran.wire.transport.node_connection import (
     NodeConnection,
     OnAnswer,
     connect,

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import trio
 
-from quorum.raft import messages as core
-from wire.errors import ErrorCode, KafkaError
+from trimaran.quorum.raft import messages as core
+from trimaran.wire.errors import ErrorCode, KafkaError
 
 
 class _Waiter:

@@ -8,15 +8,19 @@ from __future__ import annotations
 
 import logging
 
-from node.runtime.threads import run_blocking, run_computing
-from quorum import events
-from quorum.raft import messages as core
-from quorum.raft.ready import SnapshotChunk
-from quorum.raft.types import OffsetAndEpoch, ensure
-from quorum.raft_log.memory_log import MemoryLog
-from quorum.raft_log.metadata_log import MetadataLog
-from quorum.raft_log.snapshot_format import CheckedSnapshot, SnapshotDamaged, check_snapshot
-from quorum.replica.appliers import Applier
+from trimaran.node.runtime.threads import run_blocking, run_computing
+from trimaran.quorum import events
+from trimaran.quorum.raft import messages as core
+from trimaran.quorum.raft.ready import SnapshotChunk
+from trimaran.quorum.raft.types import OffsetAndEpoch, ensure
+from trimaran.quorum.raft_log.memory_log import MemoryLog
+from trimaran.quorum.raft_log.metadata_log import MetadataLog
+from trimaran.quorum.raft_log.snapshot_format import (
+    CheckedSnapshot,
+    SnapshotDamaged,
+    check_snapshot,
+)
+from trimaran.quorum.replica.appliers import Applier
 
 log = logging.getLogger(__name__)
 

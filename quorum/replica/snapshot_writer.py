@@ -11,18 +11,18 @@ from dataclasses import dataclass
 
 import trio
 
-from node.runtime.clock import now_ms
-from node.runtime.threads import run_blocking
-from quorum import events
-from quorum.raft.types import OffsetAndEpoch, ensure
-from quorum.raft.voters import QuorumHistory
-from quorum.raft_log.memory_log import MemoryLog
-from quorum.raft_log.metadata_log import MetadataLog
-from quorum.raft_log.snapshot_files import READ_BYTES, SnapshotFiles
-from quorum.raft_log.snapshot_format import appended_at_ms, encode_snapshot
-from quorum.replica.appliers import Applier
-from wire.records.metadata import encode_metadata_record, metadata_record_version
-from wire.schema import Message
+from trimaran.node.runtime.clock import now_ms
+from trimaran.node.runtime.threads import run_blocking
+from trimaran.quorum import events
+from trimaran.quorum.raft.types import OffsetAndEpoch, ensure
+from trimaran.quorum.raft.voters import QuorumHistory
+from trimaran.quorum.raft_log.memory_log import MemoryLog
+from trimaran.quorum.raft_log.metadata_log import MetadataLog
+from trimaran.quorum.raft_log.snapshot_files import READ_BYTES, SnapshotFiles
+from trimaran.quorum.raft_log.snapshot_format import appended_at_ms, encode_snapshot
+from trimaran.quorum.replica.appliers import Applier
+from trimaran.wire.records.metadata import encode_metadata_record, metadata_record_version
+from trimaran.wire.schema import Message
 
 log = logging.getLogger(__name__)
 

@@ -8,9 +8,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import isinf
 
-from quorum.raft.core import Raft
-from quorum.raft.leader_state import Progress
-from quorum.raft.roles import Leader
+from trimaran.quorum.raft.core import Raft
+from trimaran.quorum.raft.leader_state import Progress
+from trimaran.quorum.raft.roles import Leader
 
 
 @dataclass(frozen=True, slots=True)

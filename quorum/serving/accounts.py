@@ -16,15 +16,15 @@ import os
 from collections.abc import Callable
 from functools import lru_cache
 
-from node.runtime.clock import now_ms
-from quorum.metadata.delta import MetadataDelta
-from quorum.metadata.image import EMPTY, MetadataImage
-from quorum.metadata.loader import Manifest
-from quorum.metadata.scram import MECHANISMS as NAMES
-from quorum.metadata.tokens import split_principal, token_hmac
-from wire.records.security import DelegationTokenRecord, UserScramCredentialRecord
-from wire.security.principal import Principal
-from wire.security.scram import (
+from trimaran.node.runtime.clock import now_ms
+from trimaran.quorum.metadata.delta import MetadataDelta
+from trimaran.quorum.metadata.image import EMPTY, MetadataImage
+from trimaran.quorum.metadata.loader import Manifest
+from trimaran.quorum.metadata.scram import MECHANISMS as NAMES
+from trimaran.quorum.metadata.tokens import split_principal, token_hmac
+from trimaran.wire.records.security import DelegationTokenRecord, UserScramCredentialRecord
+from trimaran.wire.security.principal import Principal
+from trimaran.wire.security.scram import (
     ITERATIONS_MIN,
     MECHANISMS,
     ScramAccount,

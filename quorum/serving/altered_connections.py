@@ -8,18 +8,18 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Sequence
 
-from node.addresses import AddressBook
-from node.config.config_def import ConfigError
-from node.config.server import ServerConfig
-from node.listeners import addresses_of, bounds_of
-from quorum import events
-from quorum.metadata.delta import MetadataDelta
-from quorum.metadata.image import BROKER_RESOURCE, EMPTY, ConfigsImage, MetadataImage
-from quorum.metadata.loader import Manifest
-from quorum.serving.node_configs import NodeConfigs
-from wire.endpoint import Endpoint
-from wire.transport.connection_quotas import ConnectionQuotas
-from wire.transport.rate import Windows
+from trimaran.node.addresses import AddressBook
+from trimaran.node.config.config_def import ConfigError
+from trimaran.node.config.server import ServerConfig
+from trimaran.node.listeners import addresses_of, bounds_of
+from trimaran.quorum import events
+from trimaran.quorum.metadata.delta import MetadataDelta
+from trimaran.quorum.metadata.image import BROKER_RESOURCE, EMPTY, ConfigsImage, MetadataImage
+from trimaran.quorum.metadata.loader import Manifest
+from trimaran.quorum.serving.node_configs import NodeConfigs
+from trimaran.wire.endpoint import Endpoint
+from trimaran.wire.transport.connection_quotas import ConnectionQuotas
+from trimaran.wire.transport.rate import Windows
 
 log = logging.getLogger(__name__)
 

@@ -14,18 +14,18 @@ from collections.abc import Callable, Mapping, Sequence
 
 import trio
 
-from node.config.config_def import ConfigError
-from node.config.security import controller_security, listener_security
-from node.config.server import LISTENER_PREFIX, ServerConfig
-from node.logins import Logins
-from node.runtime.threads import run_blocking
-from quorum import events
-from quorum.metadata.delta import MetadataDelta
-from quorum.metadata.image import BROKER_RESOURCE, ConfigsImage, MetadataImage
-from quorum.metadata.loader import Manifest
-from wire.security.listener import PLAINTEXT, ClientSecurity, ListenerSecurity
-from wire.transport.events import AutoResetEvent
-from wire.transport.server import Listener
+from trimaran.node.config.config_def import ConfigError
+from trimaran.node.config.security import controller_security, listener_security
+from trimaran.node.config.server import LISTENER_PREFIX, ServerConfig
+from trimaran.node.logins import Logins
+from trimaran.node.runtime.threads import run_blocking
+from trimaran.quorum import events
+from trimaran.quorum.metadata.delta import MetadataDelta
+from trimaran.quorum.metadata.image import BROKER_RESOURCE, ConfigsImage, MetadataImage
+from trimaran.quorum.metadata.loader import Manifest
+from trimaran.wire.security.listener import PLAINTEXT, ClientSecurity, ListenerSecurity
+from trimaran.wire.transport.events import AutoResetEvent
+from trimaran.wire.transport.server import Listener
 
 log = logging.getLogger(__name__)
 

@@ -5,10 +5,10 @@ kraft.version is no record of the metadata: it is in the quorum's own log, and l
 
 from __future__ import annotations
 
-from quorum.metadata.features import REGISTERED_FEATURES
-from quorum.metadata.image import MetadataImage
-from quorum.metadata.versions import KRAFT_VERSION, METADATA_VERSION
-from wire.transport.api_versions import Features
+from trimaran.quorum.metadata.features import REGISTERED_FEATURES
+from trimaran.quorum.metadata.image import MetadataImage
+from trimaran.quorum.metadata.versions import KRAFT_VERSION, METADATA_VERSION
+from trimaran.wire.transport.api_versions import Features
 
 
 def api_versions_features(image: MetadataImage, kraft_version: int) -> Features:

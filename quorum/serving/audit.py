@@ -10,12 +10,12 @@ from __future__ import annotations
 import logging
 import time
 
-from quorum.metadata.acls import Acl, known
-from quorum.metadata.authorizer import Action, Verdict
-from wire.hosts import java_text
-from wire.messages.registry import REQUESTS
-from wire.security.acls import Operation, PatternType, Permission, ResourceType
-from wire.transport.calls import Call
+from trimaran.quorum.metadata.acls import Acl, known
+from trimaran.quorum.metadata.authorizer import Action, Verdict
+from trimaran.wire.hosts import java_text
+from trimaran.wire.messages.registry import REQUESTS
+from trimaran.wire.security.acls import Operation, PatternType, Permission, ResourceType
+from trimaran.wire.transport.calls import Call
 
 log = logging.getLogger("kafka.authorizer.logger")
 

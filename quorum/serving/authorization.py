@@ -8,14 +8,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Protocol
 
-from node.config.config_def import ConfigError
-from node.config.server import ServerConfig
-from quorum.metadata.authorizer import ANY_NAME, Action, Authorizer
-from quorum.serving import audit
-from wire.errors import ErrorCode, KafkaError
-from wire.security.acls import Operation, ResourceType
-from wire.security.principal import ANONYMOUS
-from wire.transport.calls import Call, ConnectionInfo
+from trimaran.node.config.config_def import ConfigError
+from trimaran.node.config.server import ServerConfig
+from trimaran.quorum.metadata.authorizer import ANY_NAME, Action, Authorizer
+from trimaran.quorum.serving import audit
+from trimaran.wire.errors import ErrorCode, KafkaError
+from trimaran.wire.security.acls import Operation, ResourceType
+from trimaran.wire.security.principal import ANONYMOUS
+from trimaran.wire.transport.calls import Call, ConnectionInfo
 
 SUPER_USERS = "super.users"
 # For every Produce and Fetch: to find a member by its class takes as long as the verdict.

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from quorum.metadata.authorizer import Action
-from quorum.serving.authorization import Guarded, may
-from wire.security.acls import CLUSTER_NAME, Operation, ResourceType
-from wire.transport.calls import Call
+from trimaran.quorum.metadata.authorizer import Action
+from trimaran.quorum.serving.authorization import Guarded, may
+from trimaran.wire.security.acls import CLUSTER_NAME, Operation, ResourceType
+from trimaran.wire.transport.calls import Call
 
 NOT_ASKED = -(1 << 31)
 

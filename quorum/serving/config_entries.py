@@ -10,22 +10,22 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from node.config.client_metrics_keys import CLIENT_METRICS_CONFIGS
-from node.config.config_def import ConfigKey, ConfigTypeId
-from node.config.dynamic_keys import SECURITY, declared_key
-from node.config.group_keys import GROUP_CONFIGS, broker_synonym
-from node.config.loggers import logger_levels
-from node.config.server import ServerConfig
-from node.config.server_keys import SERVER_CONFIGS
-from node.config.topic_keys import SERVER_SYNONYMS, TOPIC_CONFIGS
-from quorum.metadata.image import (
+from trimaran.node.config.client_metrics_keys import CLIENT_METRICS_CONFIGS
+from trimaran.node.config.config_def import ConfigKey, ConfigTypeId
+from trimaran.node.config.dynamic_keys import SECURITY, declared_key
+from trimaran.node.config.group_keys import GROUP_CONFIGS, broker_synonym
+from trimaran.node.config.loggers import logger_levels
+from trimaran.node.config.server import ServerConfig
+from trimaran.node.config.server_keys import SERVER_CONFIGS
+from trimaran.node.config.topic_keys import SERVER_SYNONYMS, TOPIC_CONFIGS
+from trimaran.quorum.metadata.image import (
     CLIENT_METRICS_RESOURCE,
     GROUP_RESOURCE,
     TOPIC_RESOURCE,
     ConfigsImage,
 )
-from quorum.serving.config_sources import NodeSettings, Setting, Source, text_of
-from wire.messages.describe_configs import (
+from trimaran.quorum.serving.config_sources import NodeSettings, Setting, Source, text_of
+from trimaran.wire.messages.describe_configs import (
     DescribeConfigsResourceResult,
     DescribeConfigsSynonym,
 )

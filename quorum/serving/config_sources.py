@@ -12,12 +12,12 @@ from functools import cached_property
 from itertools import dropwhile
 from typing import NamedTuple
 
-from node.config.config_def import ConfigError, ConfigKey
-from node.config.dynamic_keys import declared_key
-from node.config.server import ServerConfig
-from node.config.server_keys import SERVER_CONFIGS
-from node.config.synonyms import broker_synonyms
-from quorum.metadata.image import BROKER_RESOURCE, ConfigsImage
+from trimaran.node.config.config_def import ConfigError, ConfigKey
+from trimaran.node.config.dynamic_keys import declared_key
+from trimaran.node.config.server import ServerConfig
+from trimaran.node.config.server_keys import SERVER_CONFIGS
+from trimaran.node.config.synonyms import broker_synonyms
+from trimaran.quorum.metadata.image import BROKER_RESOURCE, ConfigsImage
 
 # As texts, of those that have one.
 _DEFAULTS = {

@@ -4,15 +4,15 @@ the node knows. Only where there is an authorizer.
 
 from __future__ import annotations
 
-from node.runtime.turns import with_checkpoints
-from quorum.metadata.acls import by_resource, matching
-from quorum.metadata.image import AclsImage
-from quorum.serving.authorization import Guarded
-from wire.declarations import EncodedArray
-from wire.errors import ErrorCode, KafkaError
-from wire.messages.describe_acls import DescribeAclsRequest, DescribeAclsResponse
-from wire.transport.calls import Call
-from wire.transport.room import OBJECT_BYTES
+from trimaran.node.runtime.turns import with_checkpoints
+from trimaran.quorum.metadata.acls import by_resource, matching
+from trimaran.quorum.metadata.image import AclsImage
+from trimaran.quorum.serving.authorization import Guarded
+from trimaran.wire.declarations import EncodedArray
+from trimaran.wire.errors import ErrorCode, KafkaError
+from trimaran.wire.messages.describe_acls import DescribeAclsRequest, DescribeAclsResponse
+from trimaran.wire.transport.calls import Call
+from trimaran.wire.transport.room import OBJECT_BYTES
 
 # Held against the filter between two checkpoints: 3 ms of work.
 ACLS_PER_TURN = 1_000

@@ -4,8 +4,8 @@ metrics, of itself and its loggers, and of the brokers' default. Source: Kafka's
 
 from __future__ import annotations
 
-from quorum.metadata.authorizer import Action, config_refusal, config_resource
-from quorum.metadata.image import (
+from trimaran.quorum.metadata.authorizer import Action, config_refusal, config_resource
+from trimaran.quorum.metadata.image import (
     BROKER_LOGGER_RESOURCE,
     BROKER_RESOURCE,
     CLIENT_METRICS_RESOURCE,
@@ -14,21 +14,21 @@ from quorum.metadata.image import (
     TOPIC_RESOURCE,
     MetadataImage,
 )
-from quorum.metadata.topic_names import why_illegal
-from quorum.serving.authorization import Guarded, may
-from quorum.serving.config_entries import ConfigDescription
-from quorum.serving.config_sources import Source
-from wire.declarations import EncodedArray
-from wire.errors import ErrorCode, KafkaError
-from wire.messages.describe_configs import (
+from trimaran.quorum.metadata.topic_names import why_illegal
+from trimaran.quorum.serving.authorization import Guarded, may
+from trimaran.quorum.serving.config_entries import ConfigDescription
+from trimaran.quorum.serving.config_sources import Source
+from trimaran.wire.declarations import EncodedArray
+from trimaran.wire.errors import ErrorCode, KafkaError
+from trimaran.wire.messages.describe_configs import (
     DescribeConfigsRequest,
     DescribeConfigsResource,
     DescribeConfigsResourceResult,
     DescribeConfigsResponse,
     DescribeConfigsResult,
 )
-from wire.security.acls import Operation
-from wire.transport.calls import Call
+from trimaran.wire.security.acls import Operation
+from trimaran.wire.transport.calls import Call
 
 # What the configs of one resource take as objects, with synonyms and documentation.
 CONFIGS_BYTES = {TOPIC_RESOURCE: 40 << 10, BROKER_RESOURCE: 400 << 10}

@@ -8,21 +8,21 @@ from __future__ import annotations
 
 import logging
 
-from node.config.client_metrics_keys import CLIENT_METRICS_CONFIGS
-from node.config.config_def import ConfigKey
-from node.config.dynamic_keys import declared_key, dynamic_key
-from node.config.group_keys import GROUP_CONFIGS
-from node.config.topic_keys import TOPIC_CONFIGS
-from quorum import events
-from quorum.metadata.delta import MetadataDelta
-from quorum.metadata.image import (
+from trimaran.node.config.client_metrics_keys import CLIENT_METRICS_CONFIGS
+from trimaran.node.config.config_def import ConfigKey
+from trimaran.node.config.dynamic_keys import declared_key, dynamic_key
+from trimaran.node.config.group_keys import GROUP_CONFIGS
+from trimaran.node.config.topic_keys import TOPIC_CONFIGS
+from trimaran.quorum import events
+from trimaran.quorum.metadata.delta import MetadataDelta
+from trimaran.quorum.metadata.image import (
     BROKER_RESOURCE,
     CLIENT_METRICS_RESOURCE,
     GROUP_RESOURCE,
     TOPIC_RESOURCE,
     MetadataImage,
 )
-from quorum.metadata.loader import Manifest
+from trimaran.quorum.metadata.loader import Manifest
 
 log = logging.getLogger(__name__)
 

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from node.config.server import LISTENER_PREFIX, ServerConfig
-from node.config.server_keys import DYNAMIC_ONLY, SERVER_CONFIGS
-from quorum.metadata.image import BROKER_RESOURCE, ConfigsImage
+from trimaran.node.config.server import LISTENER_PREFIX, ServerConfig
+from trimaran.node.config.server_keys import DYNAMIC_ONLY, SERVER_CONFIGS
+from trimaran.quorum.metadata.image import BROKER_RESOURCE, ConfigsImage
 
 
 class NodeConfigs:

@@ -7,43 +7,43 @@ In Kafka this is `AbstractRequest.getErrorResponse`.
 
 from __future__ import annotations
 
-from wire.errors import ErrorCode
-from wire.messages.alter_partition_reassignments import (
+from trimaran.wire.errors import ErrorCode
+from trimaran.wire.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
     AlterPartitionReassignmentsResponse,
     ReassignablePartitionResponse,
     ReassignableTopicResponse,
 )
-from wire.messages.create_partitions import (
+from trimaran.wire.messages.create_partitions import (
     CreatePartitionsRequest,
     CreatePartitionsResponse,
     CreatePartitionsTopicResult,
 )
-from wire.messages.create_topics import (
+from trimaran.wire.messages.create_topics import (
     CreatableTopicResult,
     CreateTopicsRequest,
     CreateTopicsResponse,
 )
-from wire.messages.delete_topics import (
+from trimaran.wire.messages.delete_topics import (
     DeletableTopicResult,
     DeleteTopicsRequest,
     DeleteTopicsResponse,
 )
-from wire.messages.elect_leaders import (
+from trimaran.wire.messages.elect_leaders import (
     ElectLeadersRequest,
     ElectLeadersResponse,
     PartitionResult,
     ReplicaElectionResult,
 )
-from wire.messages.expire_delegation_token import (
+from trimaran.wire.messages.expire_delegation_token import (
     ExpireDelegationTokenRequest,
     ExpireDelegationTokenResponse,
 )
-from wire.messages.renew_delegation_token import (
+from trimaran.wire.messages.renew_delegation_token import (
     RenewDelegationTokenRequest,
     RenewDelegationTokenResponse,
 )
-from wire.primitives import NIL_UUID
+from trimaran.wire.primitives import NIL_UUID
 
 NO_TIME = -1
 

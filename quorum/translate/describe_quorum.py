@@ -4,8 +4,8 @@ partition (KIP-595, KIP-642).
 
 from __future__ import annotations
 
-from quorum.raft_log.partition import PARTITION, TOPIC
-from wire.messages.describe_quorum import (
+from trimaran.quorum.raft_log.partition import PARTITION, TOPIC
+from trimaran.wire.messages.describe_quorum import (
     DescribeQuorumRequest,
     DescribeQuorumRequestPartitionData,
     DescribeQuorumRequestTopicData,

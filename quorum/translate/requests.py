@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from quorum.raft import messages as core
-from quorum.raft.types import NO_DIRECTORY, NO_NODE, OffsetAndEpoch, ReplicaKey
-from quorum.raft_log.partition import PARTITION, TOPIC, TOPIC_ID
-from quorum.translate import voters
-from quorum.translate.shape import WrongShape, endpoints_of, only_partition, voter_key
-from wire.errors import ErrorCode
-from wire.messages import begin_quorum_epoch as begin
-from wire.messages import end_quorum_epoch as end
-from wire.messages import fetch, fetch_snapshot, vote
-from wire.schema import Message
+from trimaran.quorum.raft import messages as core
+from trimaran.quorum.raft.types import NO_DIRECTORY, NO_NODE, OffsetAndEpoch, ReplicaKey
+from trimaran.quorum.raft_log.partition import PARTITION, TOPIC, TOPIC_ID
+from trimaran.quorum.translate import voters
+from trimaran.quorum.translate.shape import WrongShape, endpoints_of, only_partition, voter_key
+from trimaran.wire.errors import ErrorCode
+from trimaran.wire.messages import begin_quorum_epoch as begin
+from trimaran.wire.messages import end_quorum_epoch as end
+from trimaran.wire.messages import fetch, fetch_snapshot, vote
+from trimaran.wire.schema import Message
 
 # The first Fetch version that says who fetches by `replica_state` instead of `replica_id`.
 FETCH_REPLICA_STATE = 15

@@ -6,16 +6,16 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar, cast
 
-from quorum.raft import messages as core
-from quorum.raft.types import OffsetAndEpoch, Peer
-from quorum.raft_log.partition import PARTITION, TOPIC, TOPIC_ID
-from quorum.translate import voters
-from quorum.translate.shape import WrongShape, only_partition
-from wire.errors import ErrorCode, RemoteProtocolError
-from wire.messages import begin_quorum_epoch as begin
-from wire.messages import end_quorum_epoch as end
-from wire.messages import fetch, fetch_snapshot, vote
-from wire.schema import Message
+from trimaran.quorum.raft import messages as core
+from trimaran.quorum.raft.types import OffsetAndEpoch, Peer
+from trimaran.quorum.raft_log.partition import PARTITION, TOPIC, TOPIC_ID
+from trimaran.quorum.translate import voters
+from trimaran.quorum.translate.shape import WrongShape, only_partition
+from trimaran.wire.errors import ErrorCode, RemoteProtocolError
+from trimaran.wire.messages import begin_quorum_epoch as begin
+from trimaran.wire.messages import end_quorum_epoch as end
+from trimaran.wire.messages import fetch, fetch_snapshot, vote
+from trimaran.wire.schema import Message
 
 M = TypeVar("M", bound=Message)
 P = TypeVar("P")

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from quorum.raft.types import Endpoint, ReplicaKey
-from quorum.raft_log.partition import PARTITION, TOPIC, TOPIC_ID
-from wire.errors import ErrorCode
+from trimaran.quorum.raft.types import Endpoint, ReplicaKey
+from trimaran.quorum.raft_log.partition import PARTITION, TOPIC, TOPIC_ID
+from trimaran.wire.errors import ErrorCode
 
 
 class WrongShape(Exception):

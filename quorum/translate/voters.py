@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
-from quorum.raft import messages as core
-from quorum.raft.types import NO_DIRECTORY, NO_NODE, Endpoint, Peer, ReplicaKey
-from quorum.translate.shape import endpoints_of, voter_key
-from wire.client.conversation import SOFTWARE_NAME, SOFTWARE_VERSION
-from wire.errors import RemoteProtocolError, cut_message
-from wire.messages import add_raft_voter as add
-from wire.messages import api_versions
-from wire.messages import remove_raft_voter as remove
-from wire.messages import update_raft_voter as update
-from wire.schema import Message
+from trimaran.quorum.raft import messages as core
+from trimaran.quorum.raft.types import NO_DIRECTORY, NO_NODE, Endpoint, Peer, ReplicaKey
+from trimaran.quorum.translate.shape import endpoints_of, voter_key
+from trimaran.wire.client.conversation import SOFTWARE_NAME, SOFTWARE_VERSION
+from trimaran.wire.errors import RemoteProtocolError, cut_message
+from trimaran.wire.messages import add_raft_voter as add
+from trimaran.wire.messages import api_versions
+from trimaran.wire.messages import remove_raft_voter as remove
+from trimaran.wire.messages import update_raft_voter as update
+from trimaran.wire.schema import Message
 
 KRAFT_VERSION = "kraft.version"
 # What a joining node writes; the leader goes by a bound of its own.

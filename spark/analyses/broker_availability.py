@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from spark.analyses.analysis import (
+from trimaran.spark.analyses.analysis import (
     Analysis,
     Verdict,
     count_text,
@@ -13,7 +13,7 @@ from spark.analyses.analysis import (
     seconds_text,
     times_text,
 )
-from spark.analyses.plots import (
+from trimaran.spark.analyses.plots import (
     nothing,
     spans,
 )

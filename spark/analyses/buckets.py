@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from spark.analyses.analysis import YEARS_MS, Verdict, count_text
+from trimaran.spark.analyses.analysis import YEARS_MS, Verdict, count_text
 
 if TYPE_CHECKING:
     import pandas as pd

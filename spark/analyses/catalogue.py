@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Sequence
 
-from spark.analyses import (
+from trimaran.spark.analyses import (
     batch_sizes,
     broker_availability,
     compression,
@@ -40,7 +40,7 @@ from spark.analyses import (
     unclean_elections,
     zookeeper_parity,
 )
-from spark.analyses.analysis import Analysis
+from trimaran.spark.analyses.analysis import Analysis
 
 ANALYSES: dict[str, Analysis] = {
     module.ANALYSIS.name: module.ANALYSIS

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from spark.analyses.analysis import (
+from trimaran.spark.analyses.analysis import (
     Analysis,
     Verdict,
     bytes_text,
     run,
 )
-from spark.analyses.plots import (
+from trimaran.spark.analyses.plots import (
     distinct_labels,
     figure,
     nothing,
@@ -68,7 +68,7 @@ def repacked(sample: pa.Table) -> pa.Table:
     """A topic's sample packed by each codec, as one batch of up to `SAMPLE_BYTES`. Runs on executors."""
     import pyarrow as pa
 
-    from log.codecs.compression import Compression, compress
+    from trimaran.log.codecs.compression import Compression, compress
 
     plain, records = bytearray(), 0
     for key, value in zip(sample["key"].to_pylist(), sample["value"].to_pylist(), strict=True):

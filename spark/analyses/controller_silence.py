@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from spark.analyses.analysis import (
+from trimaran.spark.analyses.analysis import (
     YEARS_MS,
     Analysis,
     Verdict,
@@ -14,7 +14,7 @@ from spark.analyses.analysis import (
     seconds_text,
     time_text,
 )
-from spark.analyses.plots import (
+from trimaran.spark.analyses.plots import (
     BLUE,
     GREY,
     RED,

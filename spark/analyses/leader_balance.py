@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from spark.analyses.analysis import (
+from trimaran.spark.analyses.analysis import (
     Analysis,
     Verdict,
     run,
 )
-from spark.analyses.buckets import in_window, window_of
-from spark.analyses.plots import (
+from trimaran.spark.analyses.buckets import in_window, window_of
+from trimaran.spark.analyses.plots import (
     lines,
     nothing,
 )

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from spark.analyses.analysis import Analysis, Verdict, count_text, run
-from spark.analyses.pair_matrix import pair_matrix
-from spark.analyses.plots import nothing
+from trimaran.spark.analyses.analysis import Analysis, Verdict, count_text, run
+from trimaran.spark.analyses.pair_matrix import pair_matrix
+from trimaran.spark.analyses.plots import nothing
 
 if TYPE_CHECKING:
     import pandas as pd

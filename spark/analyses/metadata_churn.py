@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from spark.analyses.analysis import (
+from trimaran.spark.analyses.analysis import (
     Analysis,
     Verdict,
     bytes_text,
     count_text,
     run,
 )
-from spark.analyses.buckets import bucketed, in_window, undated, window_of
-from spark.analyses.plots import (
+from trimaran.spark.analyses.buckets import bucketed, in_window, undated, window_of
+from trimaran.spark.analyses.plots import (
     nothing,
     over_time,
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from spark.analyses.plots import GREEN, RED, figure
+from trimaran.spark.analyses.plots import GREEN, RED, figure
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go

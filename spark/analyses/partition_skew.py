@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from spark.analyses.analysis import (
+from trimaran.spark.analyses.analysis import (
     Analysis,
     Verdict,
     run,
 )
-from spark.analyses.plots import (
+from trimaran.spark.analyses.plots import (
     GREY,
     figure,
     nothing,

@@ -6,7 +6,7 @@ import textwrap
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from spark.analyses.analysis import SECONDS_MAX
+from trimaran.spark.analyses.analysis import SECONDS_MAX
 
 if TYPE_CHECKING:
     import pandas as pd

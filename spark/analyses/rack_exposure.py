@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from spark.analyses.analysis import (
+from trimaran.spark.analyses.analysis import (
     Analysis,
     Verdict,
     count_text,
     run,
 )
-from spark.analyses.plots import (
+from trimaran.spark.analyses.plots import (
     GREY,
     RED,
     ROWS_SHOWN,

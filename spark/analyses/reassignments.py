@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from spark.analyses.analysis import (
+from trimaran.spark.analyses.analysis import (
     Analysis,
     Verdict,
     count_text,
     run,
     seconds_text,
 )
-from spark.analyses.plots import (
+from trimaran.spark.analyses.plots import (
     AMBER,
     BLUE,
     ROWS_SHOWN,

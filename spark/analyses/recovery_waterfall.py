@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from spark.analyses.analysis import (
+from trimaran.spark.analyses.analysis import (
     SECONDS_MAX,
     Analysis,
     Verdict,
@@ -13,7 +13,7 @@ from spark.analyses.analysis import (
     run,
     seconds_text,
 )
-from spark.analyses.plots import (
+from trimaran.spark.analyses.plots import (
     AMBER,
     BLUE,
     RED,

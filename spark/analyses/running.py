@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from spark.analyses.analysis import ROWS_MAX, SECONDS_MAX, Analysis, Verdict
-from spark.tracebacks import captured, cause_of
+from trimaran.spark.analyses.analysis import ROWS_MAX, SECONDS_MAX, Analysis, Verdict
+from trimaran.spark.tracebacks import captured, cause_of
 
 if TYPE_CHECKING:
     import pandas as pd

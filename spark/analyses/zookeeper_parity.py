@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from spark.analyses.analysis import (
+from trimaran.spark.analyses.analysis import (
     Analysis,
     Verdict,
     count_text,
     run,
     seconds_text,
 )
-from spark.analyses.plots import (
+from trimaran.spark.analyses.plots import (
     POINTS_MAX,
     figure,
     nothing,

@@ -10,17 +10,17 @@ from typing import NamedTuple
 
 import pyarrow as pa
 
-from log.batches.batch import HEADER_BYTES, BatchView, Buffer, has_valid_crc
-from log.batches.columns import DATA_BYTES_MAX, decode_columns
-from log.batches.records import records_in_pieces
-from log.old_formats.old_batches import as_v2, timestamp_type_id
-from spark.column import TIMESTAMP, microseconds
-from spark.kafka_log.large_batches import PIECE_BYTES
-from spark.kafka_log.wanted import Wanted
-from spark.origins.damage import lose
-from spark.origins.origin import Located, Range
-from wire.errors import KafkaError, RemoteProtocolError
-from wire.messages.control import decode_control_key
+from trimaran.log.batches.batch import HEADER_BYTES, BatchView, Buffer, has_valid_crc
+from trimaran.log.batches.columns import DATA_BYTES_MAX, decode_columns
+from trimaran.log.batches.records import records_in_pieces
+from trimaran.log.old_formats.old_batches import as_v2, timestamp_type_id
+from trimaran.spark.column import TIMESTAMP, microseconds
+from trimaran.spark.kafka_log.large_batches import PIECE_BYTES
+from trimaran.spark.kafka_log.wanted import Wanted
+from trimaran.spark.origins.damage import lose
+from trimaran.spark.origins.origin import Located, Range
+from trimaran.wire.errors import KafkaError, RemoteProtocolError
+from trimaran.wire.messages.control import decode_control_key
 
 CHUNK_BATCHES = 5_000  # of one Arrow batch: about a MiB
 

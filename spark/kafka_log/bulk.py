@@ -1,4 +1,5 @@
-"""Record batches to Arrow columns: `log.batches.columns` finds everything, Arrow gathers keys, values and headers.
+"""Record batches to Arrow columns: `trimaran.log.batches.columns` finds everything, Arrow gathers keys, values and
+headers.
 
 Arrays of numbers lie on the columns' own buffers; bytes are gathered by Arrow's `take` over an array whose even
 elements are the wanted ones and whose odd ones are what lies between.
@@ -14,9 +15,9 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from log.batches.batch import BatchView, Buffer
-from log.batches.columns import Columns, decode_bodies, decode_headers
-from wire.errors import RemoteProtocolError
+from trimaran.log.batches.batch import BatchView, Buffer
+from trimaran.log.batches.columns import Columns, decode_bodies, decode_headers
+from trimaran.wire.errors import RemoteProtocolError
 
 Ints = npt.NDArray[np.int64]
 Int32s = npt.NDArray[np.int32]

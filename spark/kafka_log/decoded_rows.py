@@ -8,11 +8,11 @@ from typing import Any
 
 import pyarrow as pa
 
-from spark.column import rows_to_arrow
-from spark.kafka_log.decoded import Level, Place
-from spark.kafka_log.records import read_records
-from spark.kafka_log.wanted import Wanted
-from spark.origins.origin import Range
+from trimaran.spark.column import rows_to_arrow
+from trimaran.spark.kafka_log.decoded import Level, Place
+from trimaran.spark.kafka_log.records import read_records
+from trimaran.spark.kafka_log.wanted import Wanted
+from trimaran.spark.origins.origin import Range
 
 RECORD_COLUMNS = ("key", "value", "partition", "offset", "timestamp")
 CHUNK_ROWS = 10_000

@@ -6,12 +6,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from log.batches.batch import BatchView, Buffer
-from log.batches.columns import decode_next
-from log.batches.records import records_in_pieces
-from log.codecs.output import OutputTooLarge
-from spark.kafka_log.bulk import Decoded, decoded
-from wire.errors import RemoteProtocolError
+from trimaran.log.batches.batch import BatchView, Buffer
+from trimaran.log.batches.columns import decode_next
+from trimaran.log.batches.records import records_in_pieces
+from trimaran.log.codecs.output import OutputTooLarge
+from trimaran.spark.kafka_log.bulk import Decoded, decoded
+from trimaran.wire.errors import RemoteProtocolError
 
 LARGE_BYTES = 32 << 20  # of records, decompressed; what has more is taken piece by piece
 PIECE_BYTES = 8 << 20

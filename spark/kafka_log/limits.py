@@ -10,9 +10,9 @@ import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from spark.options import EARLIEST, LATEST, OptionError, Options
-from spark.origins.damage import lose
-from spark.origins.origin import Bounds, TopicPartition
+from trimaran.spark.options import EARLIEST, LATEST, OptionError, Options
+from trimaran.spark.origins.damage import lose
+from trimaran.spark.origins.origin import Bounds, TopicPartition
 
 ByPartition = Mapping[TopicPartition, int]
 OffsetsAt = Callable[[ByPartition], Mapping[TopicPartition, int | None]]  # as `Origin.offsets_at`

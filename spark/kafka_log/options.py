@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from spark.kafka_log.limits import Limit, ending_limit, starting_limit
-from spark.options import (
+from trimaran.spark.kafka_log.limits import Limit, ending_limit, starting_limit
+from trimaran.spark.options import (
     NO_NAMES,
     Options,
     TopicsWanted,
@@ -15,10 +15,10 @@ from spark.options import (
     positive,
     topics_wanted,
 )
-from spark.origins.cluster import ClusterSettings, cluster_settings
-from spark.origins.directories import DirectorySettings
-from spark.origins.discovery import STORAGE
-from spark.origins.origin import BATCH_BYTES_MAX
+from trimaran.spark.origins.cluster import ClusterSettings, cluster_settings
+from trimaran.spark.origins.directories import DirectorySettings
+from trimaran.spark.origins.discovery import STORAGE
+from trimaran.spark.origins.origin import BATCH_BYTES_MAX
 
 # Levels that decode an internal topic, which they name themselves.
 DECODED_TOPICS = {

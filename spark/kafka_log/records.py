@@ -11,18 +11,18 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from log.batches.batch import BatchView, Buffer
-from log.batches.records import records_bytes
-from log.codecs.output import OutputTooLarge, TooManyParts
-from log.old_formats.old_batches import as_v2, timestamp_type_id
-from spark.column import timestamps
-from spark.kafka_log.batches import BATCH_COLUMNS, BatchRow
-from spark.kafka_log.bulk import HEADERS, Decoded, Ints, decode, gather, gather_headers
-from spark.kafka_log.large_batches import LARGE_BYTES, decode_in_pieces
-from spark.kafka_log.wanted import Wanted
-from spark.origins.damage import lose
-from spark.origins.origin import Located, Range, Reading
-from wire.errors import KafkaError, RemoteProtocolError
+from trimaran.log.batches.batch import BatchView, Buffer
+from trimaran.log.batches.records import records_bytes
+from trimaran.log.codecs.output import OutputTooLarge, TooManyParts
+from trimaran.log.old_formats.old_batches import as_v2, timestamp_type_id
+from trimaran.spark.column import timestamps
+from trimaran.spark.kafka_log.batches import BATCH_COLUMNS, BatchRow
+from trimaran.spark.kafka_log.bulk import HEADERS, Decoded, Ints, decode, gather, gather_headers
+from trimaran.spark.kafka_log.large_batches import LARGE_BYTES, decode_in_pieces
+from trimaran.spark.kafka_log.wanted import Wanted
+from trimaran.spark.origins.damage import lose
+from trimaran.spark.origins.origin import Located, Range, Reading
+from trimaran.wire.errors import KafkaError, RemoteProtocolError
 
 CHUNK_RECORDS = 50_000  # of one Arrow batch: enough to make its fixed cost small
 CHUNK_BYTES = 8 << 20  # decompressed, and bounds its memory; a larger batch is a chunk of its own

@@ -11,11 +11,11 @@ from typing import Any
 
 import pyarrow as pa
 
-from log.inspection.reader import SegmentFile, scan_batches
-from spark.column import TIMESTAMP, microseconds
-from spark.kafka_log.wanted import Wanted
-from spark.origins.file_range import LogFiles
-from spark.origins.replicas import Replica
+from trimaran.log.inspection.reader import SegmentFile, scan_batches
+from trimaran.spark.column import TIMESTAMP, microseconds
+from trimaran.spark.kafka_log.wanted import Wanted
+from trimaran.spark.origins.file_range import LogFiles
+from trimaran.spark.origins.replicas import Replica
 
 SEGMENT_SCHEMA = pa.schema(
     [

@@ -45,22 +45,22 @@ from pyspark.sql.datasource import (
 )
 from pyspark.sql.types import StructType
 
-from spark.column import schema_of
-from spark.columns import columns_of, spark_schema
-from spark.kafka_log.batches import BATCH_SCHEMA
-from spark.kafka_log.decoded import DECODED
-from spark.kafka_log.filters import EVERYTHING, OffsetFilter
-from spark.kafka_log.options import LogOptions
-from spark.kafka_log.plan import plan_log, plan_segments
-from spark.kafka_log.readers import READERS
-from spark.kafka_log.records import ALL_COLUMNS, RECORD_SCHEMA
-from spark.kafka_log.segments import SEGMENT_SCHEMA
-from spark.kafka_log.wanted import Wanted
-from spark.options import OptionError
-from spark.origins.origin import Reading
-from spark.pushdown import pushed, pushes
-from spark.streams import FailedStreamReader
-from spark.tracebacks import without_frames
+from trimaran.spark.column import schema_of
+from trimaran.spark.columns import columns_of, spark_schema
+from trimaran.spark.kafka_log.batches import BATCH_SCHEMA
+from trimaran.spark.kafka_log.decoded import DECODED
+from trimaran.spark.kafka_log.filters import EVERYTHING, OffsetFilter
+from trimaran.spark.kafka_log.options import LogOptions
+from trimaran.spark.kafka_log.plan import plan_log, plan_segments
+from trimaran.spark.kafka_log.readers import READERS
+from trimaran.spark.kafka_log.records import ALL_COLUMNS, RECORD_SCHEMA
+from trimaran.spark.kafka_log.segments import SEGMENT_SCHEMA
+from trimaran.spark.kafka_log.wanted import Wanted
+from trimaran.spark.options import OptionError
+from trimaran.spark.origins.origin import Reading
+from trimaran.spark.pushdown import pushed, pushes
+from trimaran.spark.streams import FailedStreamReader
+from trimaran.spark.tracebacks import without_frames
 
 COSTLY_COLUMNS = {"uncompressed_bytes"}  # only when the user's schema names them
 
@@ -84,7 +84,7 @@ class KafkaLogSource(DataSource):
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
         try:
-            from spark.kafka_log.stream import LogStreamReader
+            from trimaran.spark.kafka_log.stream import LogStreamReader
 
             options = LogOptions.parse(self.options, streaming=True)
             columns = columns_of(schema, _offered(options), self.name())

@@ -7,14 +7,14 @@ from collections.abc import Iterator, Mapping, Sequence
 import pyarrow as pa
 from pyspark.sql.datasource import InputPartition
 
-from spark.kafka_log.limits import Resolving
-from spark.kafka_log.options import LogOptions
-from spark.kafka_log.plan import Task, open_origin, wanted_partitions
-from spark.kafka_log.readers import READERS
-from spark.kafka_log.wanted import Wanted
-from spark.origins.origin import Bounds, Origin, TopicPartition
-from spark.streams import Offsets, OffsetStreamReader, Spans
-from spark.tracebacks import without_frames
+from trimaran.spark.kafka_log.limits import Resolving
+from trimaran.spark.kafka_log.options import LogOptions
+from trimaran.spark.kafka_log.plan import Task, open_origin, wanted_partitions
+from trimaran.spark.kafka_log.readers import READERS
+from trimaran.spark.kafka_log.wanted import Wanted
+from trimaran.spark.origins.origin import Bounds, Origin, TopicPartition
+from trimaran.spark.streams import Offsets, OffsetStreamReader, Spans
+from trimaran.spark.tracebacks import without_frames
 
 
 class LogStreamReader(OffsetStreamReader):

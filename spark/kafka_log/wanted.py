@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from spark.origins.origin import DEFAULT_READING, Reading
+from trimaran.spark.origins.origin import DEFAULT_READING, Reading
 
 
 @dataclass(frozen=True, slots=True)

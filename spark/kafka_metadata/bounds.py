@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from functools import partial
 
-from log.batches.batch import BatchView
-from spark.kafka_log.limits import ByPartition, OffsetsAt, Resolving
-from spark.kafka_metadata.options import MetadataOptions
-from spark.origins.directories import batches_from, offset_among
-from spark.origins.discovery import METADATA_TOPIC
-from spark.origins.origin import Bounds, TopicPartition
-from spark.origins.replicas import Replica
+from trimaran.log.batches.batch import BatchView
+from trimaran.spark.kafka_log.limits import ByPartition, OffsetsAt, Resolving
+from trimaran.spark.kafka_metadata.options import MetadataOptions
+from trimaran.spark.origins.directories import batches_from, offset_among
+from trimaran.spark.origins.discovery import METADATA_TOPIC
+from trimaran.spark.origins.origin import Bounds, TopicPartition
+from trimaran.spark.origins.replicas import Replica
 
 KEY: TopicPartition = (METADATA_TOPIC, 0)
 

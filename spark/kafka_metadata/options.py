@@ -7,13 +7,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from spark.kafka_log.limits import Limit, ending_limit, starting_limit
-from spark.kafka_log.options import BATCH_OPTIONS, StreamLimits, stream_limits
-from spark.options import NO_NAMES, Options, names_of, positive
-from spark.origins.cluster import CONTROLLERS, PREFIX, ClusterSettings, cluster_settings
-from spark.origins.discovery import STORAGE, StorageOptions
-from wire.messages.control import ControlType
-from wire.records.registry import METADATA_RECORDS
+from trimaran.spark.kafka_log.limits import Limit, ending_limit, starting_limit
+from trimaran.spark.kafka_log.options import BATCH_OPTIONS, StreamLimits, stream_limits
+from trimaran.spark.options import NO_NAMES, Options, names_of, positive
+from trimaran.spark.origins.cluster import CONTROLLERS, PREFIX, ClusterSettings, cluster_settings
+from trimaran.spark.origins.discovery import STORAGE, StorageOptions
+from trimaran.wire.messages.control import ControlType
+from trimaran.wire.records.registry import METADATA_RECORDS
 
 SPLIT_BYTES = (
     4 << 20

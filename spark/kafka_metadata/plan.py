@@ -11,28 +11,28 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from log.batches.batch import BatchView
-from log.batches.records import decode_records
-from log.inspection.reader import SegmentFile, scan_batches
-from log.segments.scan import read_batch, scan_headers
-from quorum.raft_log.snapshot_files import parse_snapshot_name
-from spark.kafka_log.limits import OffsetsAt
-from spark.kafka_metadata.bounds import span, span_of, times_among
-from spark.kafka_metadata.options import MetadataOptions, NodesWanted
-from spark.origins.controllers import ControllerRange, LiveLog, LiveSnapshot, survey_quorum
-from spark.origins.directories import pack, split
-from spark.origins.discovery import (
+from trimaran.log.batches.batch import BatchView
+from trimaran.log.batches.records import decode_records
+from trimaran.log.inspection.reader import SegmentFile, scan_batches
+from trimaran.log.segments.scan import read_batch, scan_headers
+from trimaran.quorum.raft_log.snapshot_files import parse_snapshot_name
+from trimaran.spark.kafka_log.limits import OffsetsAt
+from trimaran.spark.kafka_metadata.bounds import span, span_of, times_among
+from trimaran.spark.kafka_metadata.options import MetadataOptions, NodesWanted
+from trimaran.spark.origins.controllers import ControllerRange, LiveLog, LiveSnapshot, survey_quorum
+from trimaran.spark.origins.directories import pack, split
+from trimaran.spark.origins.discovery import (
     METADATA_TOPIC,
     PartitionFound,
     StorageOptions,
     find_log_directories,
     find_partitions,
 )
-from spark.origins.origin import Bounds, DataUnreadable, Range, Reading
-from spark.origins.replicas import NO_CHECKPOINTS, Replica, examine
-from spark.origins.storage import LOCAL, Storage
-from wire.errors import KafkaError, RemoteProtocolError
-from wire.messages.control import (
+from trimaran.spark.origins.origin import Bounds, DataUnreadable, Range, Reading
+from trimaran.spark.origins.replicas import NO_CHECKPOINTS, Replica, examine
+from trimaran.spark.origins.storage import LOCAL, Storage
+from trimaran.wire.errors import KafkaError, RemoteProtocolError
+from trimaran.wire.messages.control import (
     ControlType,
     LeaderChangeMessage,
     VotersRecord,
@@ -240,7 +240,7 @@ def _epoch_ends(log: MetadataLog) -> dict[int, int]:
 
 
 def plan_metadata(options: MetadataOptions, plan: str) -> list[MetadataTask]:
-    """The tasks of a read; `plan` is that of the table (`spark.kafka_metadata.tables.table`).
+    """The tasks of a read; `plan` is that of the table (`trimaran.spark.kafka_metadata.tables.table`).
 
     Raises:
         DataUnreadable: no metadata log there, or not the offsets that were asked for.

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from log.batches.batch import BatchView
-from spark.origins.origin import Range, Reading
+from trimaran.log.batches.batch import BatchView
+from trimaran.spark.origins.origin import Range, Reading
 
 
 def batches_in(

@@ -1,7 +1,7 @@
 """`spark.read.format("kafka_metadata")`: the metadata log as fifteen tables.
 
-`spark.kafka_metadata.tables` has a module for each. Reads the directories of controllers (and brokers, whose copies
-are as good), or a running quorum, of ours and of Apache Kafka. `spark.readStream` gives
+`trimaran.spark.kafka_metadata.tables` has a module for each. Reads the directories of controllers (and brokers, whose
+copies are as good), or a running quorum, of ours and of Apache Kafka. `spark.readStream` gives
 the records as they are committed.
 
 ```
@@ -41,16 +41,16 @@ from pyspark.sql.datasource import (
 )
 from pyspark.sql.types import StructType
 
-from spark.columns import columns_of, spark_schema
-from spark.kafka_log.limits import Limit
-from spark.kafka_metadata.options import STREAM_OPTIONS, MetadataOptions
-from spark.kafka_metadata.plan import MetadataTask, plan_metadata
-from spark.kafka_metadata.tables.records import topic_names
-from spark.kafka_metadata.tables.registry import TABLES
-from spark.kafka_metadata.tables.table import Table
-from spark.options import EARLIEST, OptionError
-from spark.streams import FailedStreamReader
-from spark.tracebacks import without_frames
+from trimaran.spark.columns import columns_of, spark_schema
+from trimaran.spark.kafka_log.limits import Limit
+from trimaran.spark.kafka_metadata.options import STREAM_OPTIONS, MetadataOptions
+from trimaran.spark.kafka_metadata.plan import MetadataTask, plan_metadata
+from trimaran.spark.kafka_metadata.tables.records import topic_names
+from trimaran.spark.kafka_metadata.tables.registry import TABLES
+from trimaran.spark.kafka_metadata.tables.table import Table
+from trimaran.spark.options import EARLIEST, OptionError
+from trimaran.spark.streams import FailedStreamReader
+from trimaran.spark.tracebacks import without_frames
 
 EARLIEST_LIMIT = Limit("startingOffsets", EARLIEST)
 OPTIONS_OF = {table.name: table.options for table in TABLES.values()}
@@ -101,7 +101,7 @@ class KafkaMetadataSource(DataSource):
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
         try:
-            from spark.kafka_metadata.stream import MetadataStreamReader
+            from trimaran.spark.kafka_metadata.stream import MetadataStreamReader
 
             options = parse_options(self.options, streaming=True)
             columns = columns_of(schema, TABLES[options.table].schema, self.name())

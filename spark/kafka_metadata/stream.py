@@ -8,20 +8,20 @@ from dataclasses import replace
 import pyarrow as pa
 from pyspark.sql.datasource import InputPartition
 
-from spark.kafka_metadata.bounds import KEY
-from spark.kafka_metadata.options import MetadataOptions
-from spark.kafka_metadata.plan import (
+from trimaran.spark.kafka_metadata.bounds import KEY
+from trimaran.spark.kafka_metadata.options import MetadataOptions
+from trimaran.spark.kafka_metadata.plan import (
     MetadataTask,
     stream_bounds,
     stream_start,
     stream_tasks,
     tasks_before,
 )
-from spark.kafka_metadata.tables.records import topic_names
-from spark.kafka_metadata.tables.registry import TABLES
-from spark.origins.origin import Bounds, TopicPartition
-from spark.streams import Offsets, OffsetStreamReader, Spans
-from spark.tracebacks import without_frames
+from trimaran.spark.kafka_metadata.tables.records import topic_names
+from trimaran.spark.kafka_metadata.tables.registry import TABLES
+from trimaran.spark.origins.origin import Bounds, TopicPartition
+from trimaran.spark.streams import Offsets, OffsetStreamReader, Spans
+from trimaran.spark.tracebacks import without_frames
 
 
 class MetadataStreamReader(OffsetStreamReader):

@@ -13,24 +13,24 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
-from log.batches.batch import BatchView, has_valid_crc, iter_batches
-from log.old_formats.old_batches import opened
-from log.producers.marker import read_end_marker
-from spark.origins.cluster import ClusterSettings
-from spark.origins.damage import lose
-from spark.origins.origin import Bounds, DataUnreadable, Located, Reading, TopicPartition
-from wire.client.answers import the_one
-from wire.client.destinations import Leader, Node
-from wire.errors import ErrorCode, KafkaError, RemoteProtocolError
-from wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
-from wire.messages.list_offsets import (
+from trimaran.log.batches.batch import BatchView, has_valid_crc, iter_batches
+from trimaran.log.old_formats.old_batches import opened
+from trimaran.log.producers.marker import read_end_marker
+from trimaran.spark.origins.cluster import ClusterSettings
+from trimaran.spark.origins.damage import lose
+from trimaran.spark.origins.origin import Bounds, DataUnreadable, Located, Reading, TopicPartition
+from trimaran.wire.client.answers import the_one
+from trimaran.wire.client.destinations import Leader, Node
+from trimaran.wire.errors import ErrorCode, KafkaError, RemoteProtocolError
+from trimaran.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+from trimaran.wire.messages.list_offsets import (
     ListOffsetsPartition,
     ListOffsetsRequest,
     ListOffsetsTopic,
 )
 
 if TYPE_CHECKING:
-    from wire.blocking import BlockingClient
+    from trimaran.wire.blocking import BlockingClient
 
 EARLIEST, LATEST = -2, -1  # timestamps that ListOffsets takes for the ends of a log
 READ_COMMITTED = 1

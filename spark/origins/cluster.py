@@ -11,21 +11,21 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from node.config.config_def import ConfigError
-from node.config.security_keys import CLIENT_SECURITY
-from spark.options import OptionError, Options, positive
-from spark.origins.origin import DataUnreadable
-from wire.client.bootstrap import parse_bootstrap
-from wire.client.errors import (
+from trimaran.node.config.config_def import ConfigError
+from trimaran.node.config.security_keys import CLIENT_SECURITY
+from trimaran.spark.options import OptionError, Options, positive
+from trimaran.spark.origins.origin import DataUnreadable
+from trimaran.wire.client.bootstrap import parse_bootstrap
+from trimaran.wire.client.errors import (
     AuthenticationRefused,
     ConnectionLost,
     RequestTimedOut,
     VersionMismatch,
 )
-from wire.errors import KafkaError, RemoteProtocolError
+from trimaran.wire.errors import KafkaError, RemoteProtocolError
 
 if TYPE_CHECKING:
-    from wire.blocking import BlockingClient
+    from trimaran.wire.blocking import BlockingClient
 
 PREFIX = "kafka."
 BROKERS = "kafka.bootstrap.servers"
@@ -40,7 +40,7 @@ CLIENT_ID = "spark"
 
 @dataclass(frozen=True, slots=True)
 class Property:
-    """A client property as an option brought it; see `node.config.server.Setting`."""
+    """A client property as an option brought it; see `trimaran.node.config.server.Setting`."""
 
     value: str
     origin: str
@@ -69,8 +69,8 @@ class ClusterSettings:
             OptionError: a property is wrong, or a file it names cannot be used here.
         """
         # Spark's workers load this module for directories, too.
-        from node.config.security import client_security
-        from wire.blocking import BlockingClient
+        from trimaran.node.config.security import client_security
+        from trimaran.wire.blocking import BlockingClient
 
         settings = {name: Property(value, PREFIX + name) for name, value in self.security}
         try:

@@ -1,6 +1,7 @@
 """The origin for running controllers, ours and Apache Kafka's: the metadata log as an observer without an id reads it.
 
-What a leader gives up to its high watermark is committed. Source: KIP-595, KIP-630; `quorum.observing.live_quorum`.
+What a leader gives up to its high watermark is committed. Source: KIP-595, KIP-630;
+`trimaran.quorum.observing.live_quorum`.
 """
 
 from __future__ import annotations
@@ -8,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from log.batches.batch import BatchView, iter_batches
-from quorum.observing.live_quorum import LiveQuorum
-from spark.origins.cluster import ClusterSettings
-from spark.origins.damage import lose
-from spark.origins.discovery import METADATA_TOPIC
-from spark.origins.origin import Located, Reading
+from trimaran.log.batches.batch import BatchView, iter_batches
+from trimaran.quorum.observing.live_quorum import LiveQuorum
+from trimaran.spark.origins.cluster import ClusterSettings
+from trimaran.spark.origins.damage import lose
+from trimaran.spark.origins.discovery import METADATA_TOPIC
+from trimaran.spark.origins.origin import Located, Reading
 
 
 @dataclass(frozen=True, slots=True)

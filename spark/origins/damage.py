@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import logging
 
-from log.batches.batch import HEADER_BYTES, MAGIC, MAGIC_POSITION, has_valid_crc, header_at
-from log.disk.files import Files, OpenFile
-from log.inspection.reader import BATCH_BYTES_MAX
-from log.segments.scan import is_plausible
-from spark.origins.origin import DataUnreadable
+from trimaran.log.batches.batch import HEADER_BYTES, MAGIC, MAGIC_POSITION, has_valid_crc, header_at
+from trimaran.log.disk.files import Files, OpenFile
+from trimaran.log.inspection.reader import BATCH_BYTES_MAX
+from trimaran.log.segments.scan import is_plausible
+from trimaran.spark.origins.origin import DataUnreadable
 
 log = logging.getLogger(__name__)
 

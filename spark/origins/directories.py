@@ -8,24 +8,24 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from log.batches.batch import BatchView
-from log.batches.columns import decode_columns
-from log.inspection.reader import Boundary, SegmentFile, scan_batches, segment_boundaries
-from log.old_formats.old_batches import as_v2
-from log.producers.snapshots import parse_snapshot
-from log.segments.recovery import base_offset_of
-from log.segments.segment import SNAPSHOT_SUFFIX
-from spark.origins.damage import lose
-from spark.origins.discovery import (
+from trimaran.log.batches.batch import BatchView
+from trimaran.log.batches.columns import decode_columns
+from trimaran.log.inspection.reader import Boundary, SegmentFile, scan_batches, segment_boundaries
+from trimaran.log.old_formats.old_batches import as_v2
+from trimaran.log.producers.snapshots import parse_snapshot
+from trimaran.log.segments.recovery import base_offset_of
+from trimaran.log.segments.segment import SNAPSHOT_SUFFIX
+from trimaran.spark.origins.damage import lose
+from trimaran.spark.origins.discovery import (
     METADATA_TOPIC,
     StorageOptions,
     find_log_directories,
     find_partitions,
 )
-from spark.origins.file_range import FileRange
-from spark.origins.origin import Bounds, DataUnreadable, TopicPartition
-from spark.origins.outcomes import OpenTransactions
-from spark.origins.replicas import Checkpoints, Replica, choose, examine
+from trimaran.spark.origins.file_range import FileRange
+from trimaran.spark.origins.origin import Bounds, DataUnreadable, TopicPartition
+from trimaran.spark.origins.outcomes import OpenTransactions
+from trimaran.spark.origins.replicas import Checkpoints, Replica, choose, examine
 
 # A task's share: starting one costs as much as reading a dozen MiB, and no core should be without.
 SHARE_BYTES_MIN, SHARE_BYTES_MAX = 32 << 20, 128 << 20

@@ -11,14 +11,14 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from log.directories.meta_properties import FILE_NAME, MetaProperties, MetaPropertiesError
-from log.inspection.reader import SegmentFile
-from log.partitions.names import partition_of
-from log.segments.recovery import base_offset_of
-from log.segments.segment import DELETED_SUFFIX, LOG_SUFFIX
-from spark.options import OptionError
-from spark.origins.origin import DataUnreadable
-from spark.origins.storage import LOCAL, Storage, expand, locate
+from trimaran.log.directories.meta_properties import FILE_NAME, MetaProperties, MetaPropertiesError
+from trimaran.log.inspection.reader import SegmentFile
+from trimaran.log.partitions.names import partition_of
+from trimaran.log.segments.recovery import base_offset_of
+from trimaran.log.segments.segment import DELETED_SUFFIX, LOG_SUFFIX
+from trimaran.spark.options import OptionError
+from trimaran.spark.origins.origin import DataUnreadable
+from trimaran.spark.origins.storage import LOCAL, Storage, expand, locate
 
 METADATA_TOPIC = "__cluster_metadata"
 DEPTH_MAX = 3  # a cluster's folder, a node's, its log directory; deeper is not ours to search, links in circles neither

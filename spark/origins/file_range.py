@@ -12,15 +12,15 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-from log.batches.batch import HEADER_BYTES, BatchView, header_at
-from log.disk.files import Files
-from log.inspection.reader import Boundary, scan_batches
-from log.segments.scan import is_plausible, scan_headers
-from log.segments.segment import DELETED_SUFFIX, LOG_SUFFIX
-from spark.origins.damage import lose, next_sound
-from spark.origins.discovery import PartitionFound
-from spark.origins.origin import Located, Reading
-from spark.origins.outcomes import Outcomes
+from trimaran.log.batches.batch import HEADER_BYTES, BatchView, header_at
+from trimaran.log.disk.files import Files
+from trimaran.log.inspection.reader import Boundary, scan_batches
+from trimaran.log.segments.scan import is_plausible, scan_headers
+from trimaran.log.segments.segment import DELETED_SUFFIX, LOG_SUFFIX
+from trimaran.spark.origins.damage import lose, next_sound
+from trimaran.spark.origins.discovery import PartitionFound
+from trimaran.spark.origins.origin import Located, Reading
+from trimaran.spark.origins.outcomes import Outcomes
 
 
 @dataclass(frozen=True)

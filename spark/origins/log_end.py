@@ -5,11 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import NamedTuple
 
-from log.batches.batch import BatchView, has_valid_crc
-from log.disk.files import Files, OpenFile
-from log.inspection.reader import SegmentFile, split_segment
-from log.segments.scan import read_batch, scan_headers
-from spark.origins.damage import next_sound
+from trimaran.log.batches.batch import BatchView, has_valid_crc
+from trimaran.log.disk.files import Files, OpenFile
+from trimaran.log.inspection.reader import SegmentFile, split_segment
+from trimaran.log.segments.scan import read_batch, scan_headers
+from trimaran.spark.origins.damage import next_sound
 
 TAIL_BYTES = 1 << 20  # the log's end is looked for from a place about so far before it
 

@@ -1,7 +1,8 @@
 """What every origin of batches offers: partitions, bounds, and ranges that executors open. Pure, without Spark.
 
 The driver asks an `Origin`; what it freezes for executors is a `Range`, which travels by pickle and finds its data by
-itself. Origins: node directories (`spark.origins.directories`), running brokers (`spark.origins.brokers`).
+itself. Origins: node directories (`trimaran.spark.origins.directories`), running brokers
+(`trimaran.spark.origins.brokers`).
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
-from log.batches.batch import BatchView
+from trimaran.log.batches.batch import BatchView
 
 TopicPartition = tuple[str, int]
 # Of a batch as it is stored, and of a record: so much is held at once, besides some pieces of 24 MB, of a worker's 400.

@@ -11,9 +11,9 @@ from __future__ import annotations
 from collections import defaultdict, deque
 from collections.abc import Callable, Iterable, Iterator
 
-from log.batches.batch import BatchView
-from log.producers.marker import read_end_marker
-from spark.origins.origin import DataUnreadable, Located
+from trimaran.log.batches.batch import BatchView
+from trimaran.log.producers.marker import read_end_marker
+from trimaran.spark.origins.origin import DataUnreadable, Located
 
 # From a segment (by base offset) and a position in it on, all batches of the log.
 ScanOn = Callable[[int, int], Iterator[Located]]

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from log.disk.checkpoints import (
+from trimaran.log.disk.checkpoints import (
     CLEANER_OFFSETS,
     HIGH_WATERMARKS,
     LEADER_EPOCHS,
@@ -19,14 +19,19 @@ from log.disk.checkpoints import (
     CheckpointDamaged,
     read_offsets,
 )
-from log.inspection.reader import SegmentFile
-from log.partitions.leader_epochs import LeaderEpochs
-from log.segments.recovery import base_offset_of
-from log.segments.segment import CLEANED_SUFFIX, DELETED_SUFFIX, INDEX_SUFFIX, SWAP_SUFFIX
-from spark.origins.discovery import Listing, LogDirectoryFound, PartitionFound, list_partition
-from spark.origins.file_range import LogFiles
-from spark.origins.log_end import LogEnd, find_end
-from spark.origins.origin import DataUnreadable, TopicPartition
+from trimaran.log.inspection.reader import SegmentFile
+from trimaran.log.partitions.leader_epochs import LeaderEpochs
+from trimaran.log.segments.recovery import base_offset_of
+from trimaran.log.segments.segment import CLEANED_SUFFIX, DELETED_SUFFIX, INDEX_SUFFIX, SWAP_SUFFIX
+from trimaran.spark.origins.discovery import (
+    Listing,
+    LogDirectoryFound,
+    PartitionFound,
+    list_partition,
+)
+from trimaran.spark.origins.file_range import LogFiles
+from trimaran.spark.origins.log_end import LogEnd, find_end
+from trimaran.spark.origins.origin import DataUnreadable, TopicPartition
 
 MAX_OFFSET = (1 << 63) - 1
 COMPACTING = (CLEANED_SUFFIX, SWAP_SUFFIX, DELETED_SUFFIX)

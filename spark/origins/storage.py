@@ -16,8 +16,8 @@ from functools import lru_cache
 from pathlib import Path, PurePosixPath
 from typing import Any, NamedTuple
 
-from log.disk.files import REAL_FILES, Files, OpenFile
-from spark.options import OptionError
+from trimaran.log.disk.files import REAL_FILES, Files, OpenFile
+from trimaran.spark.options import OptionError
 
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://")
 _LOCAL_SCHEMES = ("file", "local")

@@ -10,14 +10,14 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from quorum.translate.describe_quorum import describe_quorum_request
 from tests.badinput.made import made
 from tests.badinput.peer import Address, ask, codes
 from tests.cluster.commands import run
 from tests.cluster.processes import LocalCluster, until
-from wire.messages.api_versions import ApiVersionsRequest
-from wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
-from wire.messages.metadata import MetadataRequest, MetadataRequestTopic
+from trimaran.quorum.translate.describe_quorum import describe_quorum_request
+from trimaran.wire.messages.api_versions import ApiVersionsRequest
+from trimaran.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from trimaran.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
 
 TOPIC = "orders"
 COMPACTED = "compacted"
@@ -122,7 +122,7 @@ class Cluster:
         return self.broker, self.controller
 
     def create(self, name: str, partitions: int = 1, **configs: str) -> bytes:
-        from wire.messages.create_topics import CreatableTopicConfig
+        from trimaran.wire.messages.create_topics import CreatableTopicConfig
 
         settings = [
             CreatableTopicConfig(name=key.replace("_", "."), value=value)
@@ -165,7 +165,7 @@ def running_cluster(data: Path, *options: str) -> Iterator[Cluster]:
 @contextmanager
 def foreign_cluster(addresses: str) -> Iterator[Cluster]:
     """A cluster that somebody else runs; only what goes over the wire is looked at."""
-    from wire.messages.describe_cluster import DescribeClusterRequest
+    from trimaran.wire.messages.describe_cluster import DescribeClusterRequest
 
     broker, controller = map(address_of, addresses.split(","))
     told = ask(broker, made(DescribeClusterRequest), 0)

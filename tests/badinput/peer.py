@@ -8,11 +8,11 @@ import struct
 from collections.abc import Iterator
 from typing import Any
 
-from wire.declarations import Struct
-from wire.errors import ErrorCode
-from wire.messages.header import decode_response_header, encode_request
-from wire.messages.registry import RESPONSES
-from wire.schema import Message
+from trimaran.wire.declarations import Struct
+from trimaran.wire.errors import ErrorCode
+from trimaran.wire.messages.header import decode_response_header, encode_request
+from trimaran.wire.messages.registry import RESPONSES
+from trimaran.wire.schema import Message
 
 Address = tuple[str, int]
 # An answer that takes longer than this is no answer; nothing waits for it in a run that passes.

@@ -14,9 +14,9 @@ import pytest
 
 from tests.badinput.nodes import PEERS, cli
 from trimaran.errors import Exit
-from wire.blocking import BlockingClient
-from wire.client.errors import ConnectionLost, RequestTimedOut
-from wire.messages.metadata import MetadataRequest
+from trimaran.wire.blocking import BlockingClient
+from trimaran.wire.client.errors import ConnectionLost, RequestTimedOut
+from trimaran.wire.messages.metadata import MetadataRequest
 
 pytestmark = [
     pytest.mark.cluster,

@@ -15,17 +15,17 @@ from pathlib import Path
 
 import pytest
 
-from log.batches.batch import iter_batches
-from log.batches.records import NewRecord
-from node.runtime.clock import now_ms
 from tests.badinput.made import made
 from tests.badinput.nodes import PEERS, cli, running_cluster
 from tests.badinput.peer import ask, codes
 from tests.badinput.test_records import batch, request
 from tests.cluster.processes import until
-from wire.messages.api_versions import ApiVersionsRequest
-from wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
-from wire.messages.metadata import MetadataRequest
+from trimaran.log.batches.batch import iter_batches
+from trimaran.log.batches.records import NewRecord
+from trimaran.node.runtime.clock import now_ms
+from trimaran.wire.messages.api_versions import ApiVersionsRequest
+from trimaran.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+from trimaran.wire.messages.metadata import MetadataRequest
 
 pytestmark = [
     pytest.mark.cluster,

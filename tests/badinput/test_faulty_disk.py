@@ -6,9 +6,8 @@ from functools import partial
 import pytest
 import trio
 
-import broker.storage
-import broker.storage.broker_storage
-from node.runtime.errors import StorageFailure
+import trimaran.broker.storage
+import trimaran.broker.storage.broker_storage
 from tests.badinput.nodes import Cluster, Node
 from tests.badinput.peer import ask, codes
 from tests.badinput.test_disk import TOPIC, produce_until_refused, read
@@ -16,6 +15,7 @@ from tests.badinput.test_records import batch, request
 from tests.cluster.in_process import cluster
 from tests.log.faulty_files import FaultyFiles
 from trimaran.failures import explain
+from trimaran.node.runtime.errors import StorageFailure
 
 pytestmark = pytest.mark.slow
 
@@ -34,8 +34,10 @@ def _node(running, node_id=11) -> Node:
 @pytest.mark.parametrize(("call", "error", "short"), FAULTS.values(), ids=FAULTS)
 async def test_a_call_that_fails(tmp_path, monkeypatch, call, error, short):
     faulty = FaultyFiles()
-    real = broker.storage.broker_storage.LogDirectory
-    monkeypatch.setattr(broker.storage.broker_storage, "LogDirectory", partial(real, files=faulty))
+    real = trimaran.broker.storage.broker_storage.LogDirectory
+    monkeypatch.setattr(
+        trimaran.broker.storage.broker_storage, "LogDirectory", partial(real, files=faulty)
+    )
     with trio.fail_after(40):
         async with cluster(tmp_path, brokers=0) as own:
             running = await own.start_broker(11, expect_failure=True)
@@ -52,7 +54,7 @@ async def test_a_call_that_fails(tmp_path, monkeypatch, call, error, short):
             assert explained is not None, own.failures[11]
             assert isinstance(own.failures[11], BaseExceptionGroup | StorageFailure)
 
-            monkeypatch.setattr(broker.storage.broker_storage, "LogDirectory", real)
+            monkeypatch.setattr(trimaran.broker.storage.broker_storage, "LogDirectory", real)
             again = _node(await own.start_broker(11))
             wanted = sorted([*good, *acknowledged])
             kept = await trio.to_thread.run_sync(read, again.address, len(wanted))

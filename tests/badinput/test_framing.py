@@ -7,7 +7,7 @@ import pytest
 
 from tests.badinput.nodes import PEERS
 from tests.badinput.peer import Peer, codes, connected, frame_of, header, is_closed_after, sized
-from wire.messages.api_versions import ApiVersionsRequest
+from trimaran.wire.messages.api_versions import ApiVersionsRequest
 
 pytestmark = pytest.mark.cluster
 

@@ -2,46 +2,46 @@
 
 import pytest
 
-from quorum.translate.describe_quorum import describe_quorum_request
 from tests.badinput.made import made
 from tests.badinput.nodes import TOPIC
 from tests.badinput.peer import CLOSED, ask, codes
 from tests.badinput.test_decoding import served
-from wire.messages.allocate_producer_ids import AllocateProducerIdsRequest
-from wire.messages.alter_partition import (
+from trimaran.quorum.translate.describe_quorum import describe_quorum_request
+from trimaran.wire.messages.allocate_producer_ids import AllocateProducerIdsRequest
+from trimaran.wire.messages.alter_partition import (
     AlterPartitionRequest,
     AlterPartitionRequestPartitionData,
     AlterPartitionRequestTopicData,
     BrokerState,
 )
-from wire.messages.begin_quorum_epoch import (
+from trimaran.wire.messages.begin_quorum_epoch import (
     BeginQuorumEpochRequest,
     BeginQuorumEpochRequestPartitionData,
     BeginQuorumEpochRequestTopicData,
 )
-from wire.messages.broker_heartbeat import BrokerHeartbeatRequest
-from wire.messages.broker_registration import BrokerRegistrationRequest, Feature, Listener
-from wire.messages.controller_registration import ControllerRegistrationRequest
-from wire.messages.default_principal_data import DefaultPrincipalData
-from wire.messages.delete_topics import DeleteTopicsRequest
-from wire.messages.describe_quorum import DescribeQuorumRequest
-from wire.messages.end_quorum_epoch import (
+from trimaran.wire.messages.broker_heartbeat import BrokerHeartbeatRequest
+from trimaran.wire.messages.broker_registration import BrokerRegistrationRequest, Feature, Listener
+from trimaran.wire.messages.controller_registration import ControllerRegistrationRequest
+from trimaran.wire.messages.default_principal_data import DefaultPrincipalData
+from trimaran.wire.messages.delete_topics import DeleteTopicsRequest
+from trimaran.wire.messages.describe_quorum import DescribeQuorumRequest
+from trimaran.wire.messages.end_quorum_epoch import (
     EndQuorumEpochRequest,
     EndQuorumEpochRequestPartitionData,
     EndQuorumEpochRequestTopicData,
     ReplicaInfo,
 )
-from wire.messages.envelope import EnvelopeRequest
-from wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic, ReplicaState
-from wire.messages.fetch_snapshot import (
+from trimaran.wire.messages.envelope import EnvelopeRequest
+from trimaran.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic, ReplicaState
+from trimaran.wire.messages.fetch_snapshot import (
     FetchSnapshotRequest,
     FetchSnapshotRequestPartitionSnapshot,
     FetchSnapshotRequestSnapshotId,
     FetchSnapshotRequestTopicSnapshot,
 )
-from wire.messages.header import encode_request
-from wire.messages.registry import REQUESTS
-from wire.messages.vote import VoteRequest, VoteRequestPartitionData, VoteRequestTopicData
+from trimaran.wire.messages.header import encode_request
+from trimaran.wire.messages.registry import REQUESTS
+from trimaran.wire.messages.vote import VoteRequest, VoteRequestPartitionData, VoteRequestTopicData
 
 pytestmark = pytest.mark.cluster
 

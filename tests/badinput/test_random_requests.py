@@ -16,9 +16,9 @@ from tests.examples import examples
 from tests.wire.random_messages import random_message
 from tests.wire.strategies import messages
 from tests.wire.test_numbers import set_integers
-from wire.declarations import Struct
-from wire.errors import LocalProtocolError
-from wire.messages.registry import REQUESTS
+from trimaran.wire.declarations import Struct
+from trimaran.wire.errors import LocalProtocolError
+from trimaran.wire.messages.registry import REQUESTS
 
 pytestmark = [
     pytest.mark.cluster,

@@ -5,20 +5,20 @@ import struct
 import lz4.frame
 import pytest
 
-from log.batches.records import NewRecord, build_batch
-from log.codecs.compression import Compression, compress, decompress
-from node.runtime.clock import now_ms
 from tests.badinput.made import made
 from tests.badinput.nodes import COMPACTED, TOPIC
 from tests.badinput.peer import CLOSED, TIMEOUT_MS, ask, codes, connected, frame_of
 from tests.log.validation.test_validate import MALFORMED
-from wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
-from wire.messages.list_offsets import (
+from trimaran.log.batches.records import NewRecord, build_batch
+from trimaran.log.codecs.compression import Compression, compress, decompress
+from trimaran.node.runtime.clock import now_ms
+from trimaran.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+from trimaran.wire.messages.list_offsets import (
     ListOffsetsPartition,
     ListOffsetsRequest,
     ListOffsetsTopic,
 )
-from wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from trimaran.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 
 pytestmark = pytest.mark.cluster
 

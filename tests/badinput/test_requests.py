@@ -7,35 +7,39 @@ from tests.badinput.nodes import TOPIC
 from tests.badinput.peer import TIMEOUT_MS, ask, codes, connected, frame_of
 from tests.badinput.test_records import batch, end_offset, produced
 from tests.cluster.processes import until
-from wire.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
-from wire.messages.fetch import (
+from trimaran.wire.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
+from trimaran.wire.messages.fetch import (
     FetchPartition,
     FetchRequest,
     FetchTopic,
     ForgottenTopic,
     ReplicaState,
 )
-from wire.messages.find_coordinator import FindCoordinatorRequest
-from wire.messages.incremental_alter_configs import (
+from trimaran.wire.messages.find_coordinator import FindCoordinatorRequest
+from trimaran.wire.messages.incremental_alter_configs import (
     AlterableConfig,
     AlterConfigsResource,
     IncrementalAlterConfigsRequest,
 )
-from wire.messages.init_producer_id import InitProducerIdRequest
-from wire.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
-from wire.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
-from wire.messages.metadata import MetadataRequest, MetadataRequestTopic
-from wire.messages.offset_commit import (
+from trimaran.wire.messages.init_producer_id import InitProducerIdRequest
+from trimaran.wire.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
+from trimaran.wire.messages.list_offsets import (
+    ListOffsetsPartition,
+    ListOffsetsRequest,
+    ListOffsetsTopic,
+)
+from trimaran.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
+from trimaran.wire.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
 )
-from wire.messages.offset_for_leader_epoch import (
+from trimaran.wire.messages.offset_for_leader_epoch import (
     OffsetForLeaderEpochRequest,
     OffsetForLeaderPartition,
     OffsetForLeaderTopic,
 )
-from wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from trimaran.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 
 pytestmark = pytest.mark.cluster
 
@@ -199,7 +203,7 @@ def test_me9_the_same_partition_many_times(broker):
 def test_me10_nothing_asked_for(broker):
     """Empty arrays in every API that has one: an answer or the end, and no mistake of ours."""
     from tests.badinput.test_decoding import served
-    from wire.messages.registry import REQUESTS
+    from trimaran.wire.messages.registry import REQUESTS
 
     for key, version in served(broker):
         given = {"acks": 1} if key == 0 else {}  # with acks 0 nothing is answered

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from log.batches.batch import iter_batches
-from log.batches.records import NewRecord, build_batch
-from node.runtime.clock import now_ms
+from trimaran.log.batches.batch import iter_batches
+from trimaran.log.batches.records import NewRecord, build_batch
+from trimaran.node.runtime.clock import now_ms
 
 
 def batch(*values: bytes, timestamp_ms: int | None = None, **fields: Any) -> memoryview:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import inspect
 from typing import Any
 
-from wire.messages.header import RequestHeader
-from wire.schema import Message
-from wire.transport.calls import Call, ConnectionInfo, DeferredResponse
+from trimaran.wire.messages.header import RequestHeader
+from trimaran.wire.schema import Message
+from trimaran.wire.transport.calls import Call, ConnectionInfo, DeferredResponse
 
 
 def connection(listener: str = "PLAINTEXT") -> ConnectionInfo:

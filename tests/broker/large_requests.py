@@ -3,12 +3,12 @@
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from broker.partitions.leader import ACKS_ALL
 from tests.badinput.made import made
-from wire.codec.plan import FieldPlan, plan_struct
-from wire.messages.produce import ProduceRequest
-from wire.schema import Message, Struct
-from wire.transport.route import Handled
+from trimaran.broker.partitions.leader import ACKS_ALL
+from trimaran.wire.codec.plan import FieldPlan, plan_struct
+from trimaran.wire.messages.produce import ProduceRequest
+from trimaran.wire.schema import Message, Struct
+from trimaran.wire.transport.route import Handled
 
 Path = tuple[str, ...]
 

@@ -6,24 +6,27 @@ import contextlib
 from typing import Any
 
 from tests.badinput.peer import Address, Peer
-from wire.messages.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnTopic
-from wire.messages.alter_client_quotas import (
+from trimaran.wire.messages.add_partitions_to_txn import (
+    AddPartitionsToTxnRequest,
+    AddPartitionsToTxnTopic,
+)
+from trimaran.wire.messages.alter_client_quotas import (
     AlterClientQuotasRequest,
     AlterClientQuotasRequestEntryData,
     EntityData,
     OpData,
 )
-from wire.messages.create_acls import AclCreation, CreateAclsRequest
-from wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
-from wire.messages.find_coordinator import FindCoordinatorRequest
-from wire.messages.init_producer_id import InitProducerIdRequest
-from wire.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
-from wire.messages.offset_commit import (
+from trimaran.wire.messages.create_acls import AclCreation, CreateAclsRequest
+from trimaran.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from trimaran.wire.messages.find_coordinator import FindCoordinatorRequest
+from trimaran.wire.messages.init_producer_id import InitProducerIdRequest
+from trimaran.wire.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
+from trimaran.wire.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
 )
-from wire.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
+from trimaran.wire.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
 
 TOPIC, GROUP, TRANSACTION, USER = "t", "g", "x", "alice"
 PARTITIONS = 10

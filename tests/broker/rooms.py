@@ -7,9 +7,9 @@ from typing import Any
 
 import trio
 
-from wire.messages.registry import RESPONSES
-from wire.transport.calls import Call
-from wire.transport.room import ResponseRoom
+from trimaran.wire.messages.registry import RESPONSES
+from trimaran.wire.transport.calls import Call
+from trimaran.wire.transport.room import ResponseRoom
 
 
 class NotedRoom(ResponseRoom):

@@ -12,8 +12,6 @@ from dataclasses import dataclass, replace
 import pytest
 import trio
 
-from quorum.metadata.acls import Acl
-from quorum.metadata.authorizer import AclIndex, Authorizer
 from tests.broker.handlers.asking import AUTHORIZER, asked
 from tests.broker.test_denied import REFUSALS, TITLES, answer, codes
 from tests.interop.authorization.answers import comparable
@@ -28,11 +26,13 @@ from tests.interop.authorization.requests import (
     request_of,
 )
 from tests.test_access import OPEN, REGISTRIES
-from wire.errors import ErrorCode
-from wire.messages.find_coordinator import FindCoordinatorRequest
-from wire.messages.init_producer_id import InitProducerIdRequest
-from wire.security.acls import Operation, PatternType, Permission, ResourceType
-from wire.transport.access import BY_CONTROLLER, needs_of
+from trimaran.quorum.metadata.acls import Acl
+from trimaran.quorum.metadata.authorizer import AclIndex, Authorizer
+from trimaran.wire.errors import ErrorCode
+from trimaran.wire.messages.find_coordinator import FindCoordinatorRequest
+from trimaran.wire.messages.init_producer_id import InitProducerIdRequest
+from trimaran.wire.security.acls import Operation, PatternType, Permission, ResourceType
+from trimaran.wire.transport.access import BY_CONTROLLER, needs_of
 
 Op, Kind = Operation, ResourceType
 USER = "nobody"

@@ -12,19 +12,19 @@ from pathlib import Path
 
 import trio
 
-from broker.background.log_cleaner import CleanerSettings
-from quorum.metadata.image import MetadataImage
-from quorum.serving.node_configs import NodeConfigs
 from tests.broker.handlers.configs import described, incremental
 from tests.broker.tls_broker import open_tls_broker
 from tests.certificates import Certificates
 from tests.cluster.in_process import cluster, connected_to
-from wire.client.errors import AuthenticationRefused
-from wire.errors import ErrorCode
-from wire.messages.metadata import MetadataRequest
-from wire.security.listener import ClientSecurity
-from wire.security.plain import PlainCredentials
-from wire.transport.node_connection import open_node_connection
+from trimaran.broker.background.log_cleaner import CleanerSettings
+from trimaran.quorum.metadata.image import MetadataImage
+from trimaran.quorum.serving.node_configs import NodeConfigs
+from trimaran.wire.client.errors import AuthenticationRefused
+from trimaran.wire.errors import ErrorCode
+from trimaran.wire.messages.metadata import MetadataRequest
+from trimaran.wire.security.listener import ClientSecurity
+from trimaran.wire.security.plain import PlainCredentials
+from trimaran.wire.transport.node_connection import open_node_connection
 
 SECONDS = 20.0
 BROKER = 4
@@ -182,7 +182,7 @@ async def test_the_log_says_once_why_an_altered_config_changes_nothing(tmp_path,
         (broker,) = running.brokers.values()
         async with connected_to(broker) as connection:
             one = Admin(broker, connection)
-            caplog.set_level(logging.WARNING, logger="quorum.serving.idle_configs")
+            caplog.set_level(logging.WARNING, logger="trimaran.quorum.serving.idle_configs")
             node = str(broker.node_id)
             for number in ("4", "5"):
                 altered = {"num.io.threads": number}
@@ -192,7 +192,9 @@ async def test_the_log_says_once_why_an_altered_config_changes_nothing(tmp_path,
             threads = (await described(one, BROKER, node, "num.io.threads"))["num.io.threads"]
             assert (threads.value, threads.config_source) == ("5", 2)
     lines = [
-        record.message for record in caplog.records if record.name == "quorum.serving.idle_configs"
+        record.message
+        for record in caplog.records
+        if record.name == "trimaran.quorum.serving.idle_configs"
     ]
     assert len(lines) == 2, "broker and controller"
     assert all("num.io.threads was altered for" in line for line in lines)

@@ -6,17 +6,17 @@ import trio
 from tests.broker.batches import batch
 from tests.broker.handlers.asking import asked
 from tests.cluster.in_process import connected_to
-from wire.errors import ErrorCode
-from wire.messages.alter_client_quotas import (
+from trimaran.wire.errors import ErrorCode
+from trimaran.wire.messages.alter_client_quotas import (
     AlterClientQuotasRequest,
     AlterClientQuotasRequestEntryData,
     EntityData,
     OpData,
 )
-from wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic, ReplicaState
-from wire.messages.list_groups import ListGroupsRequest
-from wire.messages.metadata import MetadataRequest, MetadataRequestTopic
-from wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from trimaran.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic, ReplicaState
+from trimaran.wire.messages.list_groups import ListGroupsRequest
+from trimaran.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
+from trimaran.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 
 SECONDS = 20.0
 LIMIT = 1000.0

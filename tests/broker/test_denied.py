@@ -12,11 +12,11 @@ from tests.broker.handlers.asking import AUTHORIZER, asked
 from tests.interop.authorization.answers import comparable
 from tests.interop.authorization.requests import BY_NAME, LISTENERS, World, request_of
 from tests.test_access import OPEN, REGISTRIES
-from wire.errors import ErrorCode
-from wire.messages.header import decode_response_header, encode_request
-from wire.messages.registry import RESPONSES
-from wire.security.principal import Principal
-from wire.transport.calls import CloseConnection
+from trimaran.wire.errors import ErrorCode
+from trimaran.wire.messages.header import decode_response_header, encode_request
+from trimaran.wire.messages.registry import RESPONSES
+from trimaran.wire.security.principal import Principal
+from trimaran.wire.transport.calls import CloseConnection
 
 E = ErrorCode
 REFUSALS = {one for one in E if one.name.endswith("AUTHORIZATION_FAILED")}

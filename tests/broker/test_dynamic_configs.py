@@ -16,17 +16,17 @@ from typing import Any
 import pytest
 import trio
 
-from log.batches.batch import TimestampType
-from log.codecs.compression import Compression
-from node.config.config_def import INT_MAX
-from node.config.dynamic_keys import NOT_WHILE_RUNNING, dynamic_key
-from quorum.controller.state import ControllerState
 from tests.broker.handlers.asking import Asked
 from tests.broker.handlers.configs import BROKER, described, description, incremental
 from tests.broker.tls_broker import open_tls_broker
 from tests.certificates import Certificates
 from tests.node.config import kafka_dynamic
-from wire.errors import ErrorCode
+from trimaran.log.batches.batch import TimestampType
+from trimaran.log.codecs.compression import Compression
+from trimaran.node.config.config_def import INT_MAX
+from trimaran.node.config.dynamic_keys import NOT_WHILE_RUNNING, dynamic_key
+from trimaran.quorum.controller.state import ControllerState
+from trimaran.wire.errors import ErrorCode
 
 SECONDS = 20.0
 DYNAMIC_BROKER, DYNAMIC_DEFAULT = 2, 3

@@ -9,7 +9,7 @@ import pytest
 import trio
 
 from tests.cluster.in_process import cluster
-from wire.errors import ErrorCode
+from trimaran.wire.errors import ErrorCode
 
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore")]
 
@@ -268,7 +268,7 @@ async def test_three_brokers_go_one_after_another_and_nothing_is_lost(tmp_path):
 
 
 async def test_a_registration_with_another_cluster_id_is_refused(tmp_path):
-    from broker.process.lifecycle import (
+    from trimaran.broker.process.lifecycle import (
         BrokerIdentity,
         Lifecycle,
         LifecycleTimes,

@@ -10,20 +10,20 @@ from collections.abc import Sequence
 
 import pytest
 
-from log.partitions.names import DELETE_SUFFIX, FUTURE_SUFFIX
-from quorum.metadata.image import LOST_DIRECTORY
 from tests.broker.test_end_to_end import in_thread
 from tests.broker.test_failing_moves import read, write
 from tests.broker.test_log_directories import ask
 from tests.cluster.in_process import Cluster, cluster
-from wire.errors import ErrorCode, KafkaError
-from wire.messages.create_topics import (
+from trimaran.log.partitions.names import DELETE_SUFFIX, FUTURE_SUFFIX
+from trimaran.quorum.metadata.image import LOST_DIRECTORY
+from trimaran.wire.errors import ErrorCode, KafkaError
+from trimaran.wire.messages.create_topics import (
     CreatableReplicaAssignment,
     CreatableTopic,
     CreateTopicsRequest,
 )
-from wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
-from wire.primitives import NIL_UUID
+from trimaran.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
+from trimaran.wire.primitives import NIL_UUID
 
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore")]
 

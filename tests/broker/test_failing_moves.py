@@ -8,12 +8,12 @@ import os
 import pytest
 import trio
 
-from log.disk.files import Files
-from log.partitions.names import DELETE_SUFFIX, FUTURE_SUFFIX
 from tests.broker.test_end_to_end import in_thread
 from tests.broker.test_log_directories import two
 from tests.cluster.in_process import cluster
-from wire.errors import ErrorCode
+from trimaran.log.disk.files import Files
+from trimaran.log.partitions.names import DELETE_SUFFIX, FUTURE_SUFFIX
+from trimaran.wire.errors import ErrorCode
 
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore")]
 

@@ -9,13 +9,13 @@ import pytest
 import trio
 import trio.testing
 
-from broker.handlers.registry import broker_registry
-from quorum.controller.handlers.registry import controller_registry
 from tests.badinput.peer import Peer, frame_of
 from tests.broker.large_requests import array_paths, large_request, largest_request
 from tests.cluster.in_process import cluster
 from tests.slow_steps import no_slow_steps as assert_no_slow_steps
-from wire.schema import DECODE_BUDGET
+from trimaran.broker.handlers.registry import broker_registry
+from trimaran.quorum.controller.handlers.registry import controller_registry
+from trimaran.wire.schema import DECODE_BUDGET
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 

@@ -10,41 +10,41 @@ from functools import partial
 import pytest
 import trio
 
-from broker.groups.records import GroupRecord
-from broker.transactions.records import TransactionRecord
-from broker.transactions.transaction import Transaction, TransactionState
 from tests.badinput.peer import Peer, frame_of
 from tests.broker.real_state import GROUP, TOPIC, TRANSACTION, make_some_of_everything
 from tests.broker.test_repeated_items import SETTINGS
 from tests.cluster.in_process import cluster
 from tests.slow_steps import no_slow_steps
-from wire.messages.create_acls import AclCreation, CreateAclsRequest
-from wire.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
-from wire.messages.delete_acls import DeleteAclsFilter, DeleteAclsRequest
-from wire.messages.describe_acls import DescribeAclsRequest
-from wire.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
-from wire.messages.describe_groups import DescribeGroupsRequest
-from wire.messages.describe_log_dirs import DescribeLogDirsRequest
-from wire.messages.describe_producers import DescribeProducersRequest, TopicRequest
-from wire.messages.describe_topic_partitions import (
+from trimaran.broker.groups.records import GroupRecord
+from trimaran.broker.transactions.records import TransactionRecord
+from trimaran.broker.transactions.transaction import Transaction, TransactionState
+from trimaran.wire.messages.create_acls import AclCreation, CreateAclsRequest
+from trimaran.wire.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
+from trimaran.wire.messages.delete_acls import DeleteAclsFilter, DeleteAclsRequest
+from trimaran.wire.messages.describe_acls import DescribeAclsRequest
+from trimaran.wire.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
+from trimaran.wire.messages.describe_groups import DescribeGroupsRequest
+from trimaran.wire.messages.describe_log_dirs import DescribeLogDirsRequest
+from trimaran.wire.messages.describe_producers import DescribeProducersRequest, TopicRequest
+from trimaran.wire.messages.describe_topic_partitions import (
     DescribeTopicPartitionsRequest,
 )
-from wire.messages.describe_topic_partitions import TopicRequest as DescribedTopic
-from wire.messages.describe_transactions import DescribeTransactionsRequest
-from wire.messages.list_config_resources import ListConfigResourcesRequest
-from wire.messages.list_groups import ListGroupsRequest
-from wire.messages.list_transactions import ListTransactionsRequest
-from wire.messages.metadata import MetadataRequest, MetadataRequestTopic
-from wire.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
-from wire.messages.registry import RESPONSES
-from wire.records.groups import (
+from trimaran.wire.messages.describe_topic_partitions import TopicRequest as DescribedTopic
+from trimaran.wire.messages.describe_transactions import DescribeTransactionsRequest
+from trimaran.wire.messages.list_config_resources import ListConfigResourcesRequest
+from trimaran.wire.messages.list_groups import ListGroupsRequest
+from trimaran.wire.messages.list_transactions import ListTransactionsRequest
+from trimaran.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
+from trimaran.wire.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
+from trimaran.wire.messages.registry import RESPONSES
+from trimaran.wire.records.groups import (
     GroupMetadataKey,
     GroupMetadataValue,
     MemberMetadata,
     OffsetCommitKey,
     OffsetCommitValue,
 )
-from wire.response_size import ENCODED_BYTES_MAX
+from trimaran.wire.response_size import ENCODED_BYTES_MAX
 
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore")]
 

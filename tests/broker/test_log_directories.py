@@ -10,32 +10,32 @@ import uuid
 import pytest
 import trio
 
-from broker.storage.directories import LogDirectories
-from log.batches.batch import HEADER_BYTES
-from log.directories.directory import LogDirectory
-from log.directories.meta_properties import MetaProperties
-from log.partitions.names import FUTURE_SUFFIX
-from node.config.loggers import Operation
-from node.runtime.clock import now_ms
-from node.runtime.errors import StorageFailure
-from quorum.metadata.image import LOST_DIRECTORY
 from tests.broker.test_end_to_end import VALUES, consume, in_thread, produce
 from tests.cluster.in_process import Cluster, cluster, connected_to
-from wire.errors import ErrorCode, KafkaError
-from wire.messages.alter_replica_log_dirs import (
+from trimaran.broker.storage.directories import LogDirectories
+from trimaran.log.batches.batch import HEADER_BYTES
+from trimaran.log.directories.directory import LogDirectory
+from trimaran.log.directories.meta_properties import MetaProperties
+from trimaran.log.partitions.names import FUTURE_SUFFIX
+from trimaran.node.config.loggers import Operation
+from trimaran.node.runtime.clock import now_ms
+from trimaran.node.runtime.errors import StorageFailure
+from trimaran.quorum.metadata.image import LOST_DIRECTORY
+from trimaran.wire.errors import ErrorCode, KafkaError
+from trimaran.wire.messages.alter_replica_log_dirs import (
     AlterReplicaLogDir,
     AlterReplicaLogDirsRequest,
     AlterReplicaLogDirTopic,
 )
-from wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
-from wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
-from wire.messages.describe_log_dirs import DescribeLogDirsRequest
-from wire.messages.incremental_alter_configs import (
+from trimaran.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from trimaran.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
+from trimaran.wire.messages.describe_log_dirs import DescribeLogDirsRequest
+from trimaran.wire.messages.incremental_alter_configs import (
     AlterableConfig,
     AlterConfigsResource,
     IncrementalAlterConfigsRequest,
 )
-from wire.primitives import NIL_UUID
+from trimaran.wire.primitives import NIL_UUID
 
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore")]
 

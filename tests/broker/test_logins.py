@@ -7,30 +7,30 @@ from contextlib import asynccontextmanager
 import pytest
 import trio
 
-from broker.process.composition import compose
-from node.config.config_def import ConfigError
-from node.config.security import client_security
-from quorum.formatting.scram import scram_record
 from tests.broker.handlers.tokens import CREATION
 from tests.cluster.in_process import cluster
 from tests.node.oauth.provider import AUDIENCE, ISSUER, key_set, provider
 from tests.node.oauth.provider import token as bearer_token
 from tests.quorum.config_of import Given
-from wire.client.errors import AuthenticationRefused
-from wire.errors import ErrorCode
-from wire.messages.alter_user_scram_credentials import (
+from trimaran.broker.process.composition import compose
+from trimaran.node.config.config_def import ConfigError
+from trimaran.node.config.security import client_security
+from trimaran.quorum.formatting.scram import scram_record
+from trimaran.wire.client.errors import AuthenticationRefused
+from trimaran.wire.errors import ErrorCode
+from trimaran.wire.messages.alter_user_scram_credentials import (
     AlterUserScramCredentialsRequest,
     ScramCredentialDeletion,
     ScramCredentialUpsertion,
 )
-from wire.messages.create_delegation_token import CreateDelegationTokenRequest
-from wire.messages.expire_delegation_token import ExpireDelegationTokenRequest
-from wire.messages.metadata import MetadataRequest
-from wire.messages.renew_delegation_token import RenewDelegationTokenRequest
-from wire.security.listener import ClientSecurity
-from wire.security.scram import salted_password
-from wire.security.scram_client import ScramCredentials
-from wire.transport.node_connection import open_node_connection
+from trimaran.wire.messages.create_delegation_token import CreateDelegationTokenRequest
+from trimaran.wire.messages.expire_delegation_token import ExpireDelegationTokenRequest
+from trimaran.wire.messages.metadata import MetadataRequest
+from trimaran.wire.messages.renew_delegation_token import RenewDelegationTokenRequest
+from trimaran.wire.security.listener import ClientSecurity
+from trimaran.wire.security.scram import salted_password
+from trimaran.wire.security.scram_client import ScramCredentials
+from trimaran.wire.transport.node_connection import open_node_connection
 
 SECONDS = 20
 MODULE = "org.apache.kafka.common.security.scram.ScramLoginModule"

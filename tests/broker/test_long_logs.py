@@ -6,23 +6,23 @@ import pytest
 import trio
 import trio.testing
 
-from broker.handlers.fetch import fetch
-from broker.handlers.produce import produce
-from broker.partitions import replica
-from broker.partitions.suspect_checks import check_suspects
-from log.batches.batch import iter_batches
-from log.batches.records import NewRecord, build_batch
-from log.producers import snapshots
-from log.segments import recovery, scan
-from log.segments import segment as segment_module
-from log.segments.segment import INDEX_SUFFIX, SNAPSHOT_SUFFIX, TIME_INDEX_SUFFIX
 from tests.broker.calls import call, finished, through_wire
 from tests.broker.partitions.replicas import until
 from tests.cluster.data_side import open_harness, partition, topic, topic_id
 from tests.counted_work import Work
-from wire.errors import ErrorCode
-from wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
-from wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from trimaran.broker.handlers.fetch import fetch
+from trimaran.broker.handlers.produce import produce
+from trimaran.broker.partitions import replica
+from trimaran.broker.partitions.suspect_checks import check_suspects
+from trimaran.log.batches.batch import iter_batches
+from trimaran.log.batches.records import NewRecord, build_batch
+from trimaran.log.producers import snapshots
+from trimaran.log.segments import recovery, scan
+from trimaran.log.segments import segment as segment_module
+from trimaran.log.segments.segment import INDEX_SUFFIX, SNAPSHOT_SUFFIX, TIME_INDEX_SUFFIX
+from trimaran.wire.errors import ErrorCode
+from trimaran.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+from trimaran.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 
 BATCHES = 500
 PER_TURN = 20
@@ -203,7 +203,7 @@ async def test_a_damaged_index_is_made_anew_in_turns_and_the_reader_comes_again(
     (tmp_path / "t-0" / f"{0:020}{INDEX_SUFFIX}").write_bytes(damage)
     harness = open_broker(tmp_path)
     monkeypatch.setattr(segment_module, "REBUILT_AT_ONCE_BYTES", 1000)
-    monkeypatch.setattr("broker.partitions.suspect_checks.HEADERS_PER_TURN", PER_TURN)
+    monkeypatch.setattr("trimaran.broker.partitions.suspect_checks.HEADERS_PER_TURN", PER_TURN)
     looked_at = Work(monkeypatch, scan, "header_at")
     await ask(harness, fetch, fetch_request(BATCHES - 3), 17, ErrorCode.KAFKA_STORAGE_ERROR)
     async with trio.open_nursery() as nursery:

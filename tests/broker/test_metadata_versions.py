@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from quorum.formatting.storage import format_paths
-from quorum.metadata import versions
 from tests.broker.test_end_to_end import consume, in_thread, produce
 from tests.cluster.in_process import Cluster, cluster, connected_to
 from tests.cluster.nodes import CLUSTER_ID
-from wire.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest
+from trimaran.quorum.formatting.storage import format_paths
+from trimaran.quorum.metadata import versions
+from trimaran.wire.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest
 
 pytestmark = pytest.mark.slow
 

@@ -16,24 +16,24 @@ from tests.broker.real_state import (
 )
 from tests.broker.test_repeated_items import SETTINGS
 from tests.cluster.in_process import cluster
-from wire.errors import ErrorCode
-from wire.messages.alter_replica_log_dirs import (
+from trimaran.wire.errors import ErrorCode
+from trimaran.wire.messages.alter_replica_log_dirs import (
     AlterReplicaLogDir,
     AlterReplicaLogDirsRequest,
     AlterReplicaLogDirTopic,
 )
-from wire.messages.delete_records import (
+from trimaran.wire.messages.delete_records import (
     DeleteRecordsPartition,
     DeleteRecordsRequest,
     DeleteRecordsTopic,
 )
-from wire.messages.describe_groups import DescribeGroupsRequest
-from wire.messages.describe_log_dirs import DescribableLogDirTopic, DescribeLogDirsRequest
-from wire.messages.describe_producers import DescribeProducersRequest, TopicRequest
-from wire.messages.describe_transactions import DescribeTransactionsRequest
-from wire.messages.find_coordinator import FindCoordinatorRequest
-from wire.messages.metadata import MetadataRequest, MetadataRequestTopic
-from wire.messages.offset_fetch import (
+from trimaran.wire.messages.describe_groups import DescribeGroupsRequest
+from trimaran.wire.messages.describe_log_dirs import DescribableLogDirTopic, DescribeLogDirsRequest
+from trimaran.wire.messages.describe_producers import DescribeProducersRequest, TopicRequest
+from trimaran.wire.messages.describe_transactions import DescribeTransactionsRequest
+from trimaran.wire.messages.find_coordinator import FindCoordinatorRequest
+from trimaran.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
+from trimaran.wire.messages.offset_fetch import (
     OffsetFetchRequest,
     OffsetFetchRequestGroup,
     OffsetFetchRequestTopic,

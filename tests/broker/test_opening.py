@@ -7,32 +7,32 @@ import threading
 import pytest
 import trio
 
-from broker.fetching.fetch import Fetch
-from broker.handlers.fetch import fetch
-from broker.handlers.list_offsets import list_offsets
-from broker.handlers.offset_for_leader_epoch import offset_for_leader_epoch
-from broker.handlers.produce import produce
-from broker.partitions.opening import OPENED_PER_TURN
-from broker.producing import validate as validate_stage
-from log.batches.records import NewRecord, build_batch
-from log.partitions.partition_log import PartitionLog
-from log.partitions.readable_log import ReadableLog
 from tests.broker.calls import call, finished, through_wire
 from tests.cluster.data_side import open_harness, partition, registration, topic, topic_id
 from tests.counted_work import Work
-from wire.errors import ErrorCode
-from wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
-from wire.messages.list_offsets import (
+from trimaran.broker.fetching.fetch import Fetch
+from trimaran.broker.handlers.fetch import fetch
+from trimaran.broker.handlers.list_offsets import list_offsets
+from trimaran.broker.handlers.offset_for_leader_epoch import offset_for_leader_epoch
+from trimaran.broker.handlers.produce import produce
+from trimaran.broker.partitions.opening import OPENED_PER_TURN
+from trimaran.broker.producing import validate as validate_stage
+from trimaran.log.batches.records import NewRecord, build_batch
+from trimaran.log.partitions.partition_log import PartitionLog
+from trimaran.log.partitions.readable_log import ReadableLog
+from trimaran.wire.errors import ErrorCode
+from trimaran.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+from trimaran.wire.messages.list_offsets import (
     ListOffsetsPartition,
     ListOffsetsRequest,
     ListOffsetsTopic,
 )
-from wire.messages.offset_for_leader_epoch import (
+from trimaran.wire.messages.offset_for_leader_epoch import (
     OffsetForLeaderEpochRequest,
     OffsetForLeaderPartition,
     OffsetForLeaderTopic,
 )
-from wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from trimaran.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 
 PARTITIONS = 40
 PER_TURN = 10
@@ -118,11 +118,11 @@ async def test_logs_are_opened_a_few_at_a_time(tmp_path, monkeypatch, case):
 
 async def test_open_logs_are_written_searched_and_read_some_at_a_time(tmp_path, monkeypatch):
     for limit in (
-        "broker.handlers.produce.APPENDS_PER_TURN",
-        "broker.producing.validate.VALIDATED_PER_TURN",
-        "broker.handlers.list_offsets.LOOKUPS_PER_TURN",
-        "broker.handlers.fetch.SLOTS_PER_TURN",
-        "broker.fetching.fetch.SLOTS_PER_TURN",
+        "trimaran.broker.handlers.produce.APPENDS_PER_TURN",
+        "trimaran.broker.producing.validate.VALIDATED_PER_TURN",
+        "trimaran.broker.handlers.list_offsets.LOOKUPS_PER_TURN",
+        "trimaran.broker.handlers.fetch.SLOTS_PER_TURN",
+        "trimaran.broker.fetching.fetch.SLOTS_PER_TURN",
     ):
         monkeypatch.setattr(limit, PER_TURN)
     harness = open_broker(tmp_path)

@@ -9,15 +9,15 @@ from typing import Any
 
 import trio
 
-from quorum.translate.describe_quorum import describe_quorum_request
 from tests.cluster.in_process import cluster, connected_to
 from tests.cluster.nodes import CLUSTER_ID
-from wire.errors import ErrorCode
-from wire.messages.add_raft_voter import AddRaftVoterRequest, Listener
-from wire.messages.api_versions import ApiVersionsRequest
-from wire.messages.remove_raft_voter import RemoveRaftVoterRequest
-from wire.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest
-from wire.transport.node_connection import NodeConnection
+from trimaran.quorum.translate.describe_quorum import describe_quorum_request
+from trimaran.wire.errors import ErrorCode
+from trimaran.wire.messages.add_raft_voter import AddRaftVoterRequest, Listener
+from trimaran.wire.messages.api_versions import ApiVersionsRequest
+from trimaran.wire.messages.remove_raft_voter import RemoveRaftVoterRequest
+from trimaran.wire.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest
+from trimaran.wire.transport.node_connection import NodeConnection
 
 SECONDS = 20.0
 

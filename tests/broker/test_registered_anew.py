@@ -9,7 +9,7 @@ import trio
 
 from tests.broker.test_end_to_end import in_thread, produce
 from tests.cluster.in_process import cluster, connected_to
-from wire.messages.unregister_broker import UnregisterBrokerRequest
+from trimaran.wire.messages.unregister_broker import UnregisterBrokerRequest
 
 pytestmark = pytest.mark.slow
 

@@ -10,15 +10,15 @@ from functools import partial
 import pytest
 import trio
 
-from broker.handlers.registry import broker_registry
-from quorum.controller.handlers.registry import controller_registry
 from tests.badinput.peer import Peer, frame_of
 from tests.broker.large_requests import array_paths, legal_count, repeating_request
 from tests.broker.real_state import GROUP, TOPIC, TRANSACTION, make_some_of_everything
 from tests.broker.repeated_items import EACH, REPEATED
 from tests.cluster.in_process import cluster
 from tests.slow_steps import no_slow_steps
-from wire.response_size import ENCODED_BYTES_MAX
+from trimaran.broker.handlers.registry import broker_registry
+from trimaran.quorum.controller.handlers.registry import controller_registry
+from trimaran.wire.response_size import ENCODED_BYTES_MAX
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 

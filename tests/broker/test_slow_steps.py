@@ -8,8 +8,8 @@ import trio
 from tests.broker.test_end_to_end import consume, in_thread, produce
 from tests.cluster.in_process import cluster
 from tests.slow_steps import CALLS_MAX, no_slow_steps
-from wire.blocking import BlockingClient
-from wire.messages.metadata import MetadataRequest
+from trimaran.wire.blocking import BlockingClient
+from trimaran.wire.messages.metadata import MetadataRequest
 
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore")]
 VALUES = [b"%d" % number * 200 for number in range(3_000)]

@@ -6,19 +6,23 @@ import pytest
 import trio
 import trio.testing
 
-from broker.handlers.fetch import fetch
-from broker.handlers.list_offsets import list_offsets
-from broker.handlers.write_txn_markers import write_txn_markers
-from broker.partitions.isr import FetchClock
-from log.batches.batch import iter_batches
-from log.producers.marker import EndMarker, build_end_marker
 from tests.broker.batches import batch
 from tests.broker.calls import call, finished, through_wire
 from tests.cluster.data_side import open_harness, partition, registration, topic, topic_id
-from wire.errors import ErrorCode
-from wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
-from wire.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
-from wire.messages.write_txn_markers import (
+from trimaran.broker.handlers.fetch import fetch
+from trimaran.broker.handlers.list_offsets import list_offsets
+from trimaran.broker.handlers.write_txn_markers import write_txn_markers
+from trimaran.broker.partitions.isr import FetchClock
+from trimaran.log.batches.batch import iter_batches
+from trimaran.log.producers.marker import EndMarker, build_end_marker
+from trimaran.wire.errors import ErrorCode
+from trimaran.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+from trimaran.wire.messages.list_offsets import (
+    ListOffsetsPartition,
+    ListOffsetsRequest,
+    ListOffsetsTopic,
+)
+from trimaran.wire.messages.write_txn_markers import (
     WritableTxnMarker,
     WritableTxnMarkerTopic,
     WriteTxnMarkersRequest,

@@ -124,12 +124,12 @@ def _forker() -> _Forker:
 
 def main(channel: socket.socket) -> None:
     """Forks a command for each request, until nobody can ask any more."""
-    import broker.process.server  # noqa: F401
-    import quorum.controller.server  # noqa: F401
+    import trimaran.broker.process.server
     import trimaran.cli.app
     import trimaran.cli.connect
-    import trimaran.node_process  # noqa: F401
-    import wire.blocking  # noqa: F401
+    import trimaran.node_process
+    import trimaran.quorum.controller.server
+    import trimaran.wire.blocking  # noqa: F401
 
     gc.collect()
     gc.freeze()  # a command would copy its pages by looking for garbage

@@ -15,34 +15,35 @@ from typing import Any
 import trio
 from immutables import Map
 
-from broker.background.directory_moves import DirectoryMoves
-from broker.channels.broker_channel import ChannelLimits
-from broker.channels.broker_channels import BrokerChannels
-from broker.channels.broker_connector import BrokerConnector
-from broker.fetching.replica_selection import SELECTORS
-from broker.fetching.sessions import FetchSessions
-from broker.groups.coordinator import GroupCoordinator
-from broker.groups.limits import GroupLimits
-from broker.handlers.context import BrokerLimits, Context
-from broker.handlers.registry import broker_registry
-from broker.metadata.metadata_cache import BrokerMetadata
-from broker.metadata.replication_throttles import ReplicationThrottles
-from broker.metadata.topic_settings import TopicSettingsSource
-from broker.partitions.isr_change import IsrChange, IsrChangeOwner
-from broker.partitions.registry import Partitions
-from broker.partitions.services import Services
-from broker.partitions.suspect_checks import check_suspects
-from broker.process.transactions import transactions
-from broker.replication.fetch_client import FetchSettings
-from broker.replication.fetchers import Fetchers
-from broker.storage.directories import LogDirectories
-from broker.storage.durability import Durability
-from broker.transactions.marking import Marking
-from log.directories.directory import LogDirectory
-from node.config.server import ServerConfig
-from node.runtime.clock import now_ms
-from node.runtime.group_commit import GroupCommit
-from quorum.metadata.image import (
+from tests.cluster.nodes import CLUSTER_ID, dotted, format_directory, server_config
+from trimaran.broker.background.directory_moves import DirectoryMoves
+from trimaran.broker.channels.broker_channel import ChannelLimits
+from trimaran.broker.channels.broker_channels import BrokerChannels
+from trimaran.broker.channels.broker_connector import BrokerConnector
+from trimaran.broker.fetching.replica_selection import SELECTORS
+from trimaran.broker.fetching.sessions import FetchSessions
+from trimaran.broker.groups.coordinator import GroupCoordinator
+from trimaran.broker.groups.limits import GroupLimits
+from trimaran.broker.handlers.context import BrokerLimits, Context
+from trimaran.broker.handlers.registry import broker_registry
+from trimaran.broker.metadata.metadata_cache import BrokerMetadata
+from trimaran.broker.metadata.replication_throttles import ReplicationThrottles
+from trimaran.broker.metadata.topic_settings import TopicSettingsSource
+from trimaran.broker.partitions.isr_change import IsrChange, IsrChangeOwner
+from trimaran.broker.partitions.registry import Partitions
+from trimaran.broker.partitions.services import Services
+from trimaran.broker.partitions.suspect_checks import check_suspects
+from trimaran.broker.process.transactions import transactions
+from trimaran.broker.replication.fetch_client import FetchSettings
+from trimaran.broker.replication.fetchers import Fetchers
+from trimaran.broker.storage.directories import LogDirectories
+from trimaran.broker.storage.durability import Durability
+from trimaran.broker.transactions.marking import Marking
+from trimaran.log.directories.directory import LogDirectory
+from trimaran.node.config.server import ServerConfig
+from trimaran.node.runtime.clock import now_ms
+from trimaran.node.runtime.group_commit import GroupCommit
+from trimaran.quorum.metadata.image import (
     BrokerRegistration,
     ClusterImage,
     ConfigsImage,
@@ -51,9 +52,8 @@ from quorum.metadata.image import (
     TopicImage,
     TopicsImage,
 )
-from tests.cluster.nodes import CLUSTER_ID, dotted, format_directory, server_config
-from wire.endpoint import Endpoint
-from wire.transport.server import Listener, serve_listener
+from trimaran.wire.endpoint import Endpoint
+from trimaran.wire.transport.server import Listener, serve_listener
 
 LISTENER = "PLAINTEXT"
 DIRECTORY = bytes(15) + b"\x07"

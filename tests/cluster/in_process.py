@@ -10,16 +10,16 @@ from typing import Any
 
 import trio
 
-from broker.process.server import RunningBroker, run_broker
-from node.config.server import ServerConfig
-from node.runtime.ports import port_of, reserve
-from quorum.controller.server import RunningController, run_controller
-from quorum.formatting.storage import format_directories
-from quorum.metadata.image import MetadataImage
 from tests.cluster.nodes import CLUSTER_ID, SECONDS, dotted, server_config
 from tests.cluster.scripted_broker import ScriptedBroker
-from wire.records.security import UserScramCredentialRecord
-from wire.transport.node_connection import NodeConnection, open_node_connection
+from trimaran.broker.process.server import RunningBroker, run_broker
+from trimaran.node.config.server import ServerConfig
+from trimaran.node.runtime.ports import port_of, reserve
+from trimaran.quorum.controller.server import RunningController, run_controller
+from trimaran.quorum.formatting.storage import format_directories
+from trimaran.quorum.metadata.image import MetadataImage
+from trimaran.wire.records.security import UserScramCredentialRecord
+from trimaran.wire.transport.node_connection import NodeConnection, open_node_connection
 
 START_SECONDS = 20
 STOP_SECONDS = 20

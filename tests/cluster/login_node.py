@@ -17,11 +17,11 @@ from cryptography.x509 import load_pem_x509_certificates
 from tests.certificates import Certificates
 from tests.cluster.processes import ROOT, trimaran, until
 from tests.node.oauth.provider import AUDIENCE, ISSUER, key_set, token
-from wire.blocking import BlockingConnection
-from wire.messages.create_delegation_token import CreateDelegationTokenRequest
-from wire.security.jaas import OAUTHBEARER_MODULE, PLAIN_MODULE, SCRAM_MODULE
-from wire.security.listener import ClientSecurity
-from wire.security.scram_client import ScramCredentials
+from trimaran.wire.blocking import BlockingConnection
+from trimaran.wire.messages.create_delegation_token import CreateDelegationTokenRequest
+from trimaran.wire.security.jaas import OAUTHBEARER_MODULE, PLAIN_MODULE, SCRAM_MODULE
+from trimaran.wire.security.listener import ClientSecurity
+from trimaran.wire.security.scram_client import ScramCredentials
 
 STOP_SECONDS_MAX = 20
 SASL = "PLAIN,SCRAM-SHA-256,SCRAM-SHA-512,OAUTHBEARER"

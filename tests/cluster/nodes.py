@@ -8,8 +8,8 @@ from types import SimpleNamespace
 
 import trio
 
-from log.directories.meta_properties import MetaProperties
-from node.config.server import ServerConfig, parse
+from trimaran.log.directories.meta_properties import MetaProperties
+from trimaran.node.config.server import ServerConfig, parse
 
 CLUSTER_ID = "5L6g3nShT-eMCtK--X86sw"
 SECONDS = 10.0

@@ -12,12 +12,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TypeVar
 
-from log.inspection.reader import scan_batches
 from tests.cluster.commands import ROOT, run
 from trimaran.local import state_file
 from trimaran.local.readiness import roles_now
-from wire.blocking import BlockingClient
-from wire.messages.metadata import MetadataRequest, MetadataRequestTopic
+from trimaran.log.inspection.reader import scan_batches
+from trimaran.wire.blocking import BlockingClient
+from trimaran.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
 
 Found = TypeVar("Found")
 POLL_SECONDS = 0.01

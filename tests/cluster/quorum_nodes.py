@@ -9,27 +9,27 @@ from pathlib import Path
 
 import trio
 
-from log.config import LogConfig
-from log.directories.directory import LogDirectory
-from node.runtime.clock import now_ms
-from node.runtime.group_commit import GroupCommit
-from node.runtime.ports import HOST, port_of, reserve
-from quorum.handlers.begin_quorum_epoch import begin_quorum_epoch
-from quorum.handlers.describe_quorum import describe_quorum
-from quorum.handlers.end_quorum_epoch import end_quorum_epoch
-from quorum.handlers.fetch import fetch
-from quorum.handlers.fetch_snapshot import fetch_snapshot
-from quorum.handlers.vote import vote
-from quorum.raft.listener import CommittedBatch, LoadedSnapshot
-from quorum.raft.types import Endpoint, Identity, Peer, Timeouts
-from quorum.raft_log.memory_log import MemoryLog
-from quorum.raft_log.metadata_log import open_metadata_log
-from quorum.replica.node import NodeSettings, QuorumNode
-from quorum.replica.snapshot_writer import SnapshotPolicy
 from tests.cluster.nodes import CLUSTER_ID, format_directory
-from wire.records.topics import TopicRecord
-from wire.transport.registry import Registry
-from wire.transport.server import Listener, serve_listener
+from trimaran.log.config import LogConfig
+from trimaran.log.directories.directory import LogDirectory
+from trimaran.node.runtime.clock import now_ms
+from trimaran.node.runtime.group_commit import GroupCommit
+from trimaran.node.runtime.ports import HOST, port_of, reserve
+from trimaran.quorum.handlers.begin_quorum_epoch import begin_quorum_epoch
+from trimaran.quorum.handlers.describe_quorum import describe_quorum
+from trimaran.quorum.handlers.end_quorum_epoch import end_quorum_epoch
+from trimaran.quorum.handlers.fetch import fetch
+from trimaran.quorum.handlers.fetch_snapshot import fetch_snapshot
+from trimaran.quorum.handlers.vote import vote
+from trimaran.quorum.raft.listener import CommittedBatch, LoadedSnapshot
+from trimaran.quorum.raft.types import Endpoint, Identity, Peer, Timeouts
+from trimaran.quorum.raft_log.memory_log import MemoryLog
+from trimaran.quorum.raft_log.metadata_log import open_metadata_log
+from trimaran.quorum.replica.node import NodeSettings, QuorumNode
+from trimaran.quorum.replica.snapshot_writer import SnapshotPolicy
+from trimaran.wire.records.topics import TopicRecord
+from trimaran.wire.transport.registry import Registry
+from trimaran.wire.transport.server import Listener, serve_listener
 
 HANDLERS = (vote, begin_quorum_epoch, end_quorum_epoch, fetch, fetch_snapshot, describe_quorum)
 

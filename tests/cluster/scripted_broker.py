@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import socket
 
-from quorum.metadata.features import REGISTERED_FEATURES
 from tests.cluster.nodes import CLUSTER_ID, SECONDS
 from tests.quorum.metadata.build import uid
-from wire.messages.broker_heartbeat import BrokerHeartbeatRequest, BrokerHeartbeatResponse
-from wire.messages.broker_registration import (
+from trimaran.quorum.metadata.features import REGISTERED_FEATURES
+from trimaran.wire.messages.broker_heartbeat import BrokerHeartbeatRequest, BrokerHeartbeatResponse
+from trimaran.wire.messages.broker_registration import (
     BrokerRegistrationRequest,
     BrokerRegistrationResponse,
     Feature,
     Listener,
 )
-from wire.transport.node_connection import NodeConnection
+from trimaran.wire.transport.node_connection import NodeConnection
 
 
 class ScriptedBroker:

@@ -12,18 +12,18 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from types import CodeType, FrameType
 
-from log.batches.records import NewRecord, Record, RecordHeader, build_batch
-from log.codecs.compression import Compression
-from log.old_formats.message_sets import build_message_set
 from tests.fuzz.targets import RECORDS, TARGETS
 from tests.node.oauth.provider import unsigned
 from tests.wire.random_messages import random_message
-from wire.messages.api_versions import ApiVersionsRequest
-from wire.messages.header import encode_request
-from wire.messages.registry import REQUESTS, RESPONSES
-from wire.messages.sasl_authenticate import SaslAuthenticateRequest
-from wire.messages.sasl_handshake import SaslHandshakeRequest
-from wire.schema import Message
+from trimaran.log.batches.records import NewRecord, Record, RecordHeader, build_batch
+from trimaran.log.codecs.compression import Compression
+from trimaran.log.old_formats.message_sets import build_message_set
+from trimaran.wire.messages.api_versions import ApiVersionsRequest
+from trimaran.wire.messages.header import encode_request
+from trimaran.wire.messages.registry import REQUESTS, RESPONSES
+from trimaran.wire.messages.sasl_authenticate import SaslAuthenticateRequest
+from trimaran.wire.messages.sasl_handshake import SaslHandshakeRequest
+from trimaran.wire.schema import Message
 
 FOLDER = Path(__file__).parent / "corpus"
 ROOT = Path(__file__).parent.parent.parent
@@ -93,7 +93,9 @@ def steps_of(target: Callable[[bytes], None], data: bytes) -> set[Step]:
 
 
 def is_ours(filename: str) -> bool:
-    return filename.startswith(("<read", "<write", f"{ROOT}/wire/", f"{ROOT}/log/"))
+    return filename.startswith(
+        ("<read", "<write", f"{ROOT}/trimaran/wire/", f"{ROOT}/trimaran/log/")
+    )
 
 
 def seeds(target: str) -> list[bytes]:

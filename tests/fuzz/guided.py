@@ -10,10 +10,10 @@ import sys
 import atheris
 
 with atheris.instrument_imports(
-    include=["wire", "log", "node.oauth"], enable_loader_override=False
+    include=["trimaran.wire", "trimaran.log", "trimaran.node.oauth"], enable_loader_override=False
 ):
     from tests.fuzz.targets import TARGETS
-    from wire.codec.source import Source
+    from trimaran.wire.codec.source import Source
 
 _compile = Source.compile
 

@@ -9,19 +9,25 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 
-from node.oauth.keys import KeySetError, parse_keys
-from node.oauth.tokens import TokenRules, UnsecuredTokens
-from wire.client.errors import AuthenticationRefused
-from wire.errors import RemoteProtocolError
-from wire.security.exchange import AuthenticationFailed, Challenge, ClientMechanism, Done, Exchange
-from wire.security.jaas import parse_jaas
-from wire.security.jks import JksError, pem_of_jks
-from wire.security.oauthbearer import OAuthBearerExchange, TokenRefused, client_tokens
-from wire.security.plain import PlainExchange
-from wire.security.principal import Principal
-from wire.security.sasl import SaslAuthenticator, SaslSettings
-from wire.security.scram import ScramAccount, ScramExchange, credential_of
-from wire.security.scram_client import ScramCredentials
+from trimaran.node.oauth.keys import KeySetError, parse_keys
+from trimaran.node.oauth.tokens import TokenRules, UnsecuredTokens
+from trimaran.wire.client.errors import AuthenticationRefused
+from trimaran.wire.errors import RemoteProtocolError
+from trimaran.wire.security.exchange import (
+    AuthenticationFailed,
+    Challenge,
+    ClientMechanism,
+    Done,
+    Exchange,
+)
+from trimaran.wire.security.jaas import parse_jaas
+from trimaran.wire.security.jks import JksError, pem_of_jks
+from trimaran.wire.security.oauthbearer import OAuthBearerExchange, TokenRefused, client_tokens
+from trimaran.wire.security.plain import PlainExchange
+from trimaran.wire.security.principal import Principal
+from trimaran.wire.security.sasl import SaslAuthenticator, SaslSettings
+from trimaran.wire.security.scram import ScramAccount, ScramExchange, credential_of
+from trimaran.wire.security.scram_client import ScramCredentials
 
 NOW_MS = 1_700_000_000_000
 CREDENTIAL = credential_of("sha256", "secret", b"salt", 4096)

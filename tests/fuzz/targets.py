@@ -11,22 +11,22 @@ from functools import cache
 
 import crc32c
 
-from log.batches.batch import CRC_POSITION, CRC_START, HEADER_BYTES, iter_batches
-from log.batches.records import decode_records
-from log.config import LogConfig
-from log.old_formats.down_conversion import down_convert
-from log.old_formats.message_sets import decode_message_set
-from log.old_formats.up_conversion import convert_produced
-from log.validation.validate import ProduceRules, validate_produced
 from tests.fuzz import logins
 from tests.wire import twins
 from tests.wire.declared import MESSAGES
-from wire.errors import KafkaError, RemoteProtocolError
-from wire.framing import FrameBuffer
-from wire.messages.header import decode_request_header, decode_response_header
-from wire.messages.registry import REQUESTS, RESPONSES
-from wire.records.metadata import decode_metadata_record
-from wire.schema import Message
+from trimaran.log.batches.batch import CRC_POSITION, CRC_START, HEADER_BYTES, iter_batches
+from trimaran.log.batches.records import decode_records
+from trimaran.log.config import LogConfig
+from trimaran.log.old_formats.down_conversion import down_convert
+from trimaran.log.old_formats.message_sets import decode_message_set
+from trimaran.log.old_formats.up_conversion import convert_produced
+from trimaran.log.validation.validate import ProduceRules, validate_produced
+from trimaran.wire.errors import KafkaError, RemoteProtocolError
+from trimaran.wire.framing import FrameBuffer
+from trimaran.wire.messages.header import decode_request_header, decode_response_header
+from trimaran.wire.messages.registry import REQUESTS, RESPONSES
+from trimaran.wire.records.metadata import decode_metadata_record
+from trimaran.wire.schema import Message
 
 FRAME_BYTES_MAX = 1 << 16
 DECOMPRESSED_BYTES_MAX = 1 << 20

@@ -20,7 +20,7 @@ def test_the_corpus_is_small():
 
 
 def test_a_decoder_that_breaks_its_contract_is_a_finding(monkeypatch):
-    from wire.messages.metadata import MetadataRequest
+    from trimaran.wire.messages.metadata import MetadataRequest
 
     def broken(buf, left, tags_max):
         raise KeyError(bytes(buf))

@@ -11,12 +11,12 @@ import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from quorum.translate.describe_quorum import describe_quorum_request
 from tests.interop import apache_kafka
 from tests.interop.conftest import trimaran
 from trimaran.local.readiness import brokers_seen_by
-from wire.blocking import BlockingConnection
-from wire.client.errors import ConnectionLost, RequestTimedOut
+from trimaran.quorum.translate.describe_quorum import describe_quorum_request
+from trimaran.wire.blocking import BlockingConnection
+from trimaran.wire.client.errors import ConnectionLost, RequestTimedOut
 
 CLUSTER_ID = "5L6g3nShT-eMCtK--X86sw"
 # An idle controller writes a record every half second; an election of Kafka's takes two seconds, and a JVM five to

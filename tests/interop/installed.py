@@ -24,7 +24,7 @@ OF_EXTRAS = {"confluent_kafka", "pytest", "pyspark", "pyarrow", "kazoo", "jwt", 
 PAGES = "/ /quorum /brokers /brokers/11 /groups /events /metadata /metadata/diff /configs /charts /access /analyses"
 OF_TOPICS = "/topics /topics/orders /topics/orders/0 /topics/orders/messages /zookeeper"
 OF_BROWSERS = "/static/console.css /static/console.js /static/icon.svg /plotly.min.js"
-NOT_COMPILED = "cython"  # of `wire.codec.native`, which cannot be imported then
+NOT_COMPILED = "cython"  # of `trimaran.wire.codec.native`, which cannot be imported then
 PYTEST = """
 import subprocess, sys
 
@@ -50,7 +50,9 @@ def trimaran(*words, stdin=None):
 def check_what_is_installed(compiled):
     """Every module is the environment's; the compiled ones are compiled, or not, as was said."""
     files = distribution("trimaran").files
-    modules = [f for f in files if f.suffix == ".py" and f.parts[0] not in {"spark", "zkcompat"}]
+    modules = [
+        f for f in files if f.suffix == ".py" and f.parts[1:2] not in {("spark",), ("zkcompat",)}
+    ]
     assert len(modules) > 400
     for file in modules:
         if not file.name.startswith(("__main__", "pyspark_")) and "console" not in file.parts:
@@ -63,7 +65,7 @@ def check_what_is_installed(compiled):
                     raise
                 continue
             assert Path(module.__file__).resolve().is_relative_to(SITE), module.__file__
-    from log.batches.columns import COMPILED
+    from trimaran.log.batches.columns import COMPILED
 
     assert compiled is None or compiled == COMPILED
     print("trimaran", version("trimaran"), "compiled" if COMPILED else "interpreted")

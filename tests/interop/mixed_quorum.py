@@ -21,13 +21,13 @@ from collections import Counter
 from pathlib import Path
 from typing import NamedTuple
 
-from log.inspection.reader import scan_batches
 from tests.cluster import processes
 from tests.interop.conftest import trimaran
 from tests.interop.controllers import SECONDS_MAX, controllers
-from wire.blocking import BlockingConnection
-from wire.client.errors import ConnectionLost, RequestTimedOut
-from wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from trimaran.log.inspection.reader import scan_batches
+from trimaran.wire.blocking import BlockingConnection
+from trimaran.wire.client.errors import ConnectionLost, RequestTimedOut
+from trimaran.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
 
 BROKER = 11
 CREATE_SECONDS = 5.0

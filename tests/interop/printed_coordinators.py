@@ -13,9 +13,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from spark.kafka_log.decoded import STATES
 from tests.interop.fixtures.kafkas import run
 from tests.interop.old_clients import number
+from trimaran.spark.kafka_log.decoded import STATES
 
 Row = dict[str, Any]
 RECORD = re.compile(r"^\| offset: (\d+) .*?headerKeys: \[[^]]*\] key: (.*?) payload: (.*)$")

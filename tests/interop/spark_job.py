@@ -6,16 +6,16 @@ Without a master `spark-submit` has told it. Prints a JSON object: what it count
 import json
 import sys
 
-import spark as ts
+import trimaran.spark as ts
 
 
 def found_by_executors(context):
     """(environment, our file) of every Python worker that a task ran in."""
 
     def places(_):
-        import wire
+        import trimaran.wire
 
-        yield sys.prefix, wire.__file__
+        yield sys.prefix, trimaran.wire.__file__
 
     return sorted(set(context.parallelize(range(8), 8).mapPartitions(places).collect()))
 

@@ -8,7 +8,7 @@ import json
 import sys
 from pathlib import Path
 
-import spark as ts
+import trimaran.spark as ts
 
 
 def main(bootstrap, folder, how):

@@ -81,8 +81,8 @@ def test_users_have_credentials_and_quotas(secured):
         (
             "broker-loggers",
             "11",
-            "broker.process.lifecycle=DEBUG",
-            "broker.process.lifecycle=DEBUG",
+            "trimaran.broker.process.lifecycle=DEBUG",
+            "trimaran.broker.process.lifecycle=DEBUG",
         ),
     ],
 )

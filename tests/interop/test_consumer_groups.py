@@ -10,13 +10,13 @@ import subprocess
 import pytest
 from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
-from broker.coordination.loader import CoordinatorLoader
-from broker.groups.limits import GroupLimits
-from broker.groups.records import GroupRecordSerde
-from broker.groups.shard import GroupCoordinatorShard
 from tests.broker.groups.driver import SURROUNDINGS
 from tests.interop import apache_kafka, java_programs, mixed_quorum
 from tests.librdkafka import AdminClient, Consumer, Producer
+from trimaran.broker.coordination.loader import CoordinatorLoader
+from trimaran.broker.groups.limits import GroupLimits
+from trimaran.broker.groups.records import GroupRecordSerde
+from trimaran.broker.groups.shard import GroupCoordinatorShard
 
 PARTITIONS = 4
 # KIP-848 was a preview in 3.9: its first version of the heartbeat, with member ids from the broker.

@@ -14,9 +14,9 @@ from pathlib import Path
 
 import pytest
 
-from node.runtime.ports import HOST, port_of, reserve
 from tests.cluster.processes import trimaran
 from tests.interop.test_package import dist, wheel  # noqa: F401 - fixtures
+from trimaran.node.runtime.ports import HOST, port_of, reserve
 
 ROOT = Path(__file__).resolve().parents[2]
 BASE = "localhost/bare"

@@ -7,7 +7,6 @@ what may only be read here (`ONLY_READ`).
 
 import pytest
 
-from node.config.server_keys import DYNAMIC_ONLY
 from tests import datadriven
 from tests.interop.authorization.peers import eventually, two_peers
 from tests.node.config.described import (
@@ -22,10 +21,11 @@ from tests.node.config.described import (
     table,
 )
 from tests.node.config.test_described import ONLY_READ, OTHER_DEFAULTS
-from wire.blocking import BlockingClient
-from wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
-from wire.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
-from wire.messages.incremental_alter_configs import (
+from trimaran.node.config.server_keys import DYNAMIC_ONLY
+from trimaran.wire.blocking import BlockingClient
+from trimaran.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from trimaran.wire.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
+from trimaran.wire.messages.incremental_alter_configs import (
     AlterableConfig,
     AlterConfigsResource,
     IncrementalAlterConfigsRequest,

@@ -10,20 +10,20 @@ import sys
 
 import pytest
 
-from spark.kafka_log.options import LogOptions
-from spark.kafka_log.plan import plan_log
-from spark.kafka_log.records import read_records
-from spark.kafka_log.source import wanted_of
-from spark.kafka_metadata.source import parse_options, plan_table
-from spark.kafka_metadata.tables.fold import UNKNOWN
-from spark.kafka_metadata.tables.registry import TABLES
 from tests.checks import check_each
 from tests.cluster.processes import until
 from tests.interop import apache_kafka
 from tests.interop.conftest import trimaran
 from tests.trimaran.console.conftest import console_before
 from trimaran.console.cluster import Cluster
-from zkcompat.zookeeper.server_process import start_zookeeper
+from trimaran.spark.kafka_log.options import LogOptions
+from trimaran.spark.kafka_log.plan import plan_log
+from trimaran.spark.kafka_log.records import read_records
+from trimaran.spark.kafka_log.source import wanted_of
+from trimaran.spark.kafka_metadata.source import parse_options, plan_table
+from trimaran.spark.kafka_metadata.tables.fold import UNKNOWN
+from trimaran.spark.kafka_metadata.tables.registry import TABLES
+from trimaran.zkcompat.zookeeper.server_process import start_zookeeper
 
 VERSION = "4.4.0"
 CONTROLLERS = 2

@@ -11,17 +11,17 @@ import time
 import pytest
 from confluent_kafka.admin import NewTopic
 
-from log.batches.records import NewRecord, build_batch, decode_records
-from log.codecs.compression import Compression
-from log.config import LogConfig
-from log.partitions.partition_log import PartitionLog
-from log.producers.marker import EndMarker, build_end_marker
-from log.producers.snapshots import parse_snapshot
 from tests.interop import apache_kafka
 from tests.librdkafka import AdminClient, Producer
 from tests.log.compaction.helpers import compact
 from tests.log.compaction.test_against_twin import views_of
 from tests.log.helpers import open_log, view_of
+from trimaran.log.batches.records import NewRecord, build_batch, decode_records
+from trimaran.log.codecs.compression import Compression
+from trimaran.log.config import LogConfig
+from trimaran.log.partitions.partition_log import PartitionLog
+from trimaran.log.producers.marker import EndMarker, build_end_marker
+from trimaran.log.producers.snapshots import parse_snapshot
 
 pytestmark = pytest.mark.interop
 

@@ -11,16 +11,16 @@ import sys
 import pytest
 import trio
 
-from node.runtime.ports import port_of, reserve
 from tests.cluster.processes import LocalCluster, until
 from tests.interop import manual, old_clients, zookeeper_mode
 from tests.interop.conftest import trimaran
 from tests.interop.differential.actions import Generator
 from tests.interop.differential.applying import administrator
+from trimaran.node.runtime.ports import port_of, reserve
 from trimaran.properties import read_file
-from zkcompat.settings import keeper_config
-from zkcompat.zookeeper.keeper import open_keeper
-from zkcompat.zookeeper.server_process import start_zookeeper
+from trimaran.zkcompat.settings import keeper_config
+from trimaran.zkcompat.zookeeper.keeper import open_keeper
+from trimaran.zkcompat.zookeeper.server_process import start_zookeeper
 
 PAGE = "migration.md"
 VERSION = "3.9.1"

@@ -8,13 +8,13 @@ import sys
 
 import pytest
 
-from node.runtime.ports import port_of, reserve
 from tests.certificates import Certificates
 from tests.cluster.processes import until
 from tests.interop.conftest import trimaran
 from tests.interop.secured_controllers import SecuredControllers, pkcs8
 from trimaran.local.layout import FreePorts
-from zkcompat.zookeeper.server_process import start_zookeeper
+from trimaran.node.runtime.ports import port_of, reserve
+from trimaran.zkcompat.zookeeper.server_process import start_zookeeper
 
 WAYS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER", "mTLS")
 SECONDS = 60.0

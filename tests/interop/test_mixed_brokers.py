@@ -5,11 +5,11 @@ and take partitions over.
 import pytest
 from confluent_kafka import TopicPartition
 
-from log.inspection.reader import scan_batches
 from tests.interop import apache_kafka
 from tests.interop.controllers import WITHOUT_FEATURES, controllers
 from tests.interop.mixed_quorum import until
 from tests.librdkafka import AdminClient, Consumer, Producer
+from trimaran.log.inspection.reader import scan_batches
 
 OURS, KAFKAS = 11, 12
 # Two partitions, one led by either; `first` and `last` are of records before and after each leader has gone.

@@ -13,7 +13,7 @@ from tests.cluster.processes import trimaran, until
 from tests.interop import old_clients
 from tests.librdkafka import Producer
 from trimaran.local.layout import FreePorts
-from zkcompat.zookeeper.server_process import start_zookeeper
+from trimaran.zkcompat.zookeeper.server_process import start_zookeeper
 
 SECONDS = 60.0
 MODULE = "org.apache.zookeeper.server.auth.DigestLoginModule required"

@@ -11,9 +11,9 @@ from contextlib import contextmanager
 
 import pytest
 
-from node.runtime.ports import reserve
 from tests.cluster.processes import LocalCluster, trimaran, until
 from trimaran.metrics.dashboard import PANELS
+from trimaran.node.runtime.ports import reserve
 
 # So that a minute of the alert is some seconds of the test.
 SECONDS = 1

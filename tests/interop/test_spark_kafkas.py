@@ -9,15 +9,15 @@ from types import SimpleNamespace
 
 import pytest
 
-from spark.kafka_log.options import LogOptions
-from spark.kafka_log.plan import plan_log
-from spark.kafka_log.records import RECORD_SCHEMA, read_records
-from spark.kafka_log.source import wanted_of
 from tests.interop import printed_coordinators
 from tests.interop.fixtures.kafkas import OneNode, libraries
 from tests.interop.fixtures.make import Writer, write_first
 from tests.interop.old_clients import number
 from tests.librdkafka import Consumer
+from trimaran.spark.kafka_log.options import LogOptions
+from trimaran.spark.kafka_log.plan import plan_log
+from trimaran.spark.kafka_log.records import RECORD_SCHEMA, read_records
+from trimaran.spark.kafka_log.source import wanted_of
 
 pytestmark = [pytest.mark.spark, pytest.mark.filterwarnings("ignore")]
 
@@ -113,7 +113,7 @@ def stopped(ran):
 
 @pytest.fixture(scope="module")
 def spark():
-    from spark.sessions import session
+    from trimaran.spark.sessions import session
 
     made = session(app_name="interop")
     yield made

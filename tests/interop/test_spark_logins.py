@@ -97,7 +97,7 @@ def produce(settings):
 
 @pytest.fixture(scope="module")
 def spark():
-    from spark.sessions import session
+    from trimaran.spark.sessions import session
 
     made = session(app_name="logins")
     yield made

@@ -40,7 +40,7 @@ files.put(directory, "kafka/", recursive=True)
 """
 JOB = """
 import json, sys
-import spark as ts
+import trimaran.spark as ts
 url, directory, options = sys.argv[1], sys.argv[2], json.loads(sys.argv[3])
 session = ts.session()
 told = {}

@@ -8,14 +8,14 @@ import sys
 
 import pytest
 
-from log.batches.records import decode_records
-from log.inspection.reader import scan_batches
 from tests.cluster.processes import until
 from tests.interop import apache_kafka
 from tests.interop.conftest import trimaran
 from tests.librdkafka import Producer
 from tests.trimaran.mistakes import told_of_mistakes
-from zkcompat.zookeeper.server_process import start_zookeeper
+from trimaran.log.batches.records import decode_records
+from trimaran.log.inspection.reader import scan_batches
+from trimaran.zkcompat.zookeeper.server_process import start_zookeeper
 
 assert_told = told_of_mistakes
 CODECS = ["none", "gzip", "snappy", "lz4", "zstd"]

@@ -9,7 +9,7 @@ import pytest
 from tests.cluster.processes import until
 from tests.interop import old_clients
 from tests.interop.conftest import Ours, trimaran
-from zkcompat.zookeeper.server_process import start_zookeeper
+from trimaran.zkcompat.zookeeper.server_process import start_zookeeper
 
 VERSIONS = ("0.8.2.2", "1.1.1", "2.8.2")
 SECONDS = 60.0

@@ -11,7 +11,7 @@ import pytest
 from tests.cluster.processes import until
 from tests.interop import apache_kafka, old_clients
 from tests.interop.conftest import trimaran
-from zkcompat.zookeeper.server_process import start_zookeeper
+from trimaran.zkcompat.zookeeper.server_process import start_zookeeper
 
 VERSIONS = ("0.8.2.2", "1.1.1", "2.8.2")
 SECONDS = 60.0

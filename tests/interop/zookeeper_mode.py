@@ -10,9 +10,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from node.runtime.ports import port_of, reserve
 from tests.interop import old_clients
 from trimaran.local.readiness import brokers_seen_by
+from trimaran.node.runtime.ports import port_of, reserve
 
 READY_SECONDS_MAX = 120.0
 NO_SETTINGS: Mapping[str, str] = {}

@@ -13,8 +13,6 @@ from collections.abc import Callable, Sequence
 from itertools import count
 from pathlib import Path
 
-from log.disk.files import Files, FileStatus, OpenFile
-from log.disk.open_files import OpenFiles
 from tests.log.power_loss import (
     Create,
     Disk,
@@ -29,6 +27,8 @@ from tests.log.power_loss import (
     Tree,
     Write,
 )
+from trimaran.log.disk.files import Files, FileStatus, OpenFile
+from trimaran.log.disk.open_files import OpenFiles
 
 
 class FaultyFiles(Files):

@@ -2,12 +2,12 @@
 
 from pathlib import Path
 
-from log.batches.batch import BatchView, iter_batches
-from log.batches.records import NewRecord, build_batch
-from log.codecs.compression import Compression
-from log.config import LogConfig
-from log.disk.files import REAL_FILES
-from log.partitions.partition_log import PartitionLog
+from trimaran.log.batches.batch import BatchView, iter_batches
+from trimaran.log.batches.records import NewRecord, build_batch
+from trimaran.log.codecs.compression import Compression
+from trimaran.log.config import LogConfig
+from trimaran.log.disk.files import REAL_FILES
+from trimaran.log.partitions.partition_log import PartitionLog
 
 SMALL = LogConfig(segment_bytes=2000, index_interval_bytes=150, retention_ms=-1)
 

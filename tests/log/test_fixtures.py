@@ -5,20 +5,20 @@ from pathlib import Path
 
 import pytest
 
-from log.batches.batch import iter_batches
-from log.batches.records import decode_records
-from log.config import LogConfig
-from log.directories.directory import LogDirectory
-from log.directories.meta_properties import MetaPropertiesError
-from log.disk.checkpoints import HIGH_WATERMARKS, LEADER_EPOCHS, read_offsets
-from log.disk.files import REAL_FILES
-from log.old_formats.old_batches import as_v2
-from log.partitions.leader_epochs import LeaderEpochs
-from log.producers.snapshots import parse_snapshot
-from log.segments.index import OffsetIndex, TimeIndex
-from log.segments.transaction_index import TransactionIndex
 from tests.log import fixtures
 from tests.log.fixtures.compare import batches_differ, matrix, records_of, records_printed
+from trimaran.log.batches.batch import iter_batches
+from trimaran.log.batches.records import decode_records
+from trimaran.log.config import LogConfig
+from trimaran.log.directories.directory import LogDirectory
+from trimaran.log.directories.meta_properties import MetaPropertiesError
+from trimaran.log.disk.checkpoints import HIGH_WATERMARKS, LEADER_EPOCHS, read_offsets
+from trimaran.log.disk.files import REAL_FILES
+from trimaran.log.old_formats.old_batches import as_v2
+from trimaran.log.partitions.leader_epochs import LeaderEpochs
+from trimaran.log.producers.snapshots import parse_snapshot
+from trimaran.log.segments.index import OffsetIndex, TimeIndex
+from trimaran.log.segments.transaction_index import TransactionIndex
 
 NAMES = fixtures.names()
 NEW = [name for name in NAMES if not name.startswith("0.10")]

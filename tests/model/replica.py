@@ -11,13 +11,13 @@ from copy import copy
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-from quorum.raft import messages as core
-from quorum.raft.core import Raft
-from quorum.raft.ready import FollowerAppend, LeaderAppend, Proposal, Ready
-from quorum.raft.requests import RequestManager
-from quorum.raft.roles import Follower, Leader
-from quorum.raft.types import Election, Identity, OffsetAndEpoch, Peer, Timeouts
-from quorum.raft.voters import QuorumHistory
+from trimaran.quorum.raft import messages as core
+from trimaran.quorum.raft.core import Raft
+from trimaran.quorum.raft.ready import FollowerAppend, LeaderAppend, Proposal, Ready
+from trimaran.quorum.raft.requests import RequestManager
+from trimaran.quorum.raft.roles import Follower, Leader
+from trimaran.quorum.raft.types import Election, Identity, OffsetAndEpoch, Peer, Timeouts
+from trimaran.quorum.raft.voters import QuorumHistory
 
 Permutation = tuple[int, ...]
 """Where each id goes; index 0 is nobody (-1 wraps to the last, which is nobody as well)."""

@@ -8,9 +8,9 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from quorum.raft.roles import Leader
-from quorum.raft.types import InvariantViolated
 from tests.model.world import Bounds, World
+from trimaran.quorum.raft.roles import Leader
+from trimaran.quorum.raft.types import InvariantViolated
 
 Trail = tuple["Trail", str] | None
 """The actions that led to a state, the last one first."""

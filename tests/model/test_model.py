@@ -9,12 +9,12 @@ from unittest import mock
 
 import pytest
 
-from quorum.raft import following, leader_state
-from quorum.raft.roles import Candidate
-from quorum.raft.voters import VoterSet
 from tests.model.search import Broken, search
 from tests.model.world import SYMMETRIES, Bounds, World
 from tests.simulation.mutants.replication import votes_twice
+from trimaran.quorum.raft import following, leader_state
+from trimaran.quorum.raft.roles import Candidate
+from trimaran.quorum.raft.voters import VoterSet
 
 SMALL = Bounds(epochs=1, proposals=0, crashes=0, strays=0)
 

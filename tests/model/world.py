@@ -13,10 +13,10 @@ from dataclasses import dataclass
 from itertools import combinations, permutations
 from typing import Any, NamedTuple
 
-from quorum.raft import messages as core
-from quorum.raft.roles import Candidate, Leader, Prospective
-from quorum.raft.types import ensure
 from tests.model.replica import Permutation, Record, Replica, Token, Watcher, message_key
+from trimaran.quorum.raft import messages as core
+from trimaran.quorum.raft.roles import Candidate, Leader, Prospective
+from trimaran.quorum.raft.types import ensure
 
 MAJORITY = 2
 # Ids 1 to 3 renamed in every way; 0 and -1 are nobody.

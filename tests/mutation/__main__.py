@@ -20,7 +20,7 @@ import pytest
 
 from tests.mutation import survivors
 from tests.mutation.mutants import Mutant, mutants_of
-from tests.mutation.rooms import belonging_to
+from tests.mutation.rooms import belonging_to, imported
 from tests.mutation.running import (
     NOT_RUN,
     PATIENCE_SECONDS,
@@ -36,7 +36,7 @@ NOT_TESTS = ["tests/broker/test_slow_steps.py"]
 
 def main(arguments: list[str]) -> int:
     options = _options(arguments)
-    rooms = {room: _mutants_in(Path(room)) for room in options.rooms}
+    rooms = {room: _mutants_in(imported(Path(room))) for room in options.rooms}
     mutants = [mutant for of_room in rooms.values() for mutant in of_room]
     chosen = [one for one in mutants if options.only in one.name]
     chosen = chosen[options.first :: options.every]

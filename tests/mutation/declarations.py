@@ -9,15 +9,15 @@ from collections.abc import Iterator
 from dataclasses import fields
 from types import FunctionType
 
-import wire.codec.build
-import wire.declarations
-import wire.schema
+import trimaran.wire.codec.build
+import trimaran.wire.declarations
+import trimaran.wire.schema
 from tests.mutation.operators import NEIGHBOURS, replaced
-from wire.declarations import Struct
-from wire.schema import Message
-from wire.security.acls import ResourceType
-from wire.transport.access import Need, needs_of
-from wire.transport.route import Route
+from trimaran.wire.declarations import Struct
+from trimaran.wire.schema import Message
+from trimaran.wire.security.acls import ResourceType
+from trimaran.wire.transport.access import Need, needs_of
+from trimaran.wire.transport.route import Route
 
 # Parts of the names of tests that ask for rights, or go through all messages: they meet a declaration without coming
 # by a line of it.
@@ -115,7 +115,7 @@ def _put_struct(old: type[Struct], new: type[Struct]) -> bool:
         if hasattr(message, "writers"):
             message.writers.clear()
             message.readers.clear()
-    for module in (wire.codec.build, wire.schema, wire.declarations):
+    for module in (trimaran.wire.codec.build, trimaran.wire.schema, trimaran.wire.declarations):
         for value in vars(module).values():
             if hasattr(value, "cache_clear"):
                 value.cache_clear()

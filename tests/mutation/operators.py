@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 from copy import copy
 from itertools import pairwise
 
-from wire.errors import ErrorCode
+from trimaran.wire.errors import ErrorCode
 
 COMPARISONS = {
     ast.Lt: (ast.LtE, ast.GtE),

@@ -66,6 +66,12 @@ BY_WAY_OF = {
 NOT_THESE = ("tests/interop", "tests/chaos", "tests/fuzz", "tests/mutation", "tests/processes")
 
 
+def imported(room: Path) -> Path:
+    """The path by which a room is imported, as its code objects name it: `trimaran/log` of `log`."""
+    linked = Path("trimaran", room)
+    return linked if (ROOT / linked).exists() else room
+
+
 def belonging_to(rooms: list[str]) -> list[str]:
     """Folders and files for pytest, for folders or files of the product.
 
@@ -105,7 +111,7 @@ def _by_way_of(room: Path) -> Iterator[str]:
 
 
 def _importing(room: Path) -> Iterator[str]:
-    name = ".".join(room.with_suffix("").parts)
+    name = ".".join(imported(room).with_suffix("").parts)
     for path in _test_files():
         if any(f"{module}.".startswith(f"{name}.") for module in _reached(path)):
             yield str(path)

@@ -54,7 +54,7 @@ class Mutation:
         self._mutants = mutants
         self._patience_seconds = patience_seconds
         self._tell = tell
-        self._files = {str(mutant.path.resolve()) for mutant in mutants}
+        self._files = {str(mutant.path.absolute()) for mutant in mutants}
         self._failed = False
         self.left_out: list[str] = []
 
@@ -226,7 +226,7 @@ def _tests_of(
     if mutant.constant:
         wanted = users[mutant.constant]
     else:
-        wanted = {(str(mutant.path.resolve()), line) for line in mutant.lines}
+        wanted = {(str(mutant.path.absolute()), line) for line in mutant.lines}
     files = {file for file, _ in wanted}
     return [
         name
@@ -271,7 +271,7 @@ def swap(mutant: Mutant, functions: dict[tuple[str, int], list[FunctionType]]) -
     """Puts the mutant in place in this process, for good; False if there is nothing to put it into."""
     if mutant.constant:
         return _set_constant(mutant)
-    file = str(mutant.path.resolve())
+    file = str(mutant.path.absolute())
     if mutant.declared is not None:
         mutant.mutated_tree()
         held = functions[file, mutant.function_line]

@@ -16,10 +16,10 @@ from tests.mutation.declarations import changed_message, changed_rights
 from tests.mutation.mutants import mutants_of
 from tests.mutation.planted.declared import Part, Planted, beat
 from tests.mutation.running import _functions_of, _in_child, swap
-from wire.errors import LocalProtocolError, RemoteProtocolError
-from wire.messages.header import encode_request
-from wire.messages.heartbeat import HeartbeatRequest
-from wire.transport.registry import Registry
+from trimaran.wire.errors import LocalProtocolError, RemoteProtocolError
+from trimaran.wire.messages.header import encode_request
+from trimaran.wire.messages.heartbeat import HeartbeatRequest
+from trimaran.wire.transport.registry import Registry
 
 PATH = Path(__file__).parent / "planted" / "declared.py"
 MODULE = "tests.mutation.planted.declared"

@@ -8,7 +8,7 @@ import pytest
 
 from tests.mutation.mutants import mutants_of
 from tests.mutation.running import _in_child, swap
-from wire.declarations import Versions
+from trimaran.wire.declarations import Versions
 
 
 @pytest.fixture
@@ -253,10 +253,10 @@ def test_a_message_and_its_fields_exist_in_other_versions(changes):
 
 WRAPPED = """
 from functools import wraps
-from wire.transport.access import groups
-from wire.transport.registry import handles
-from wire.messages.heartbeat import HeartbeatRequest
-from wire.security.acls import Operation
+from trimaran.wire.transport.access import groups
+from trimaran.wire.transport.registry import handles
+from trimaran.wire.messages.heartbeat import HeartbeatRequest
+from trimaran.wire.security.acls import Operation
 
 def when_ready(handler):
     @wraps(handler)

@@ -1,9 +1,13 @@
 """Each room has its tests, and a room that has none is told in words."""
 
+from pathlib import Path
+
 import pytest
 
 from tests.checks import check_each
-from tests.mutation.rooms import BY_WAY_OF, ROOT, belonging_to
+from tests.mutation.rooms import BY_WAY_OF, ROOT, belonging_to, imported
+from trimaran.log.steps import at_once
+from trimaran.text import one_line
 
 ROOMS = [
     "broker/background",
@@ -51,3 +55,11 @@ def test_a_test_below_a_folder_that_is_run_is_not_named_again():
 def test_a_room_without_tests_is_refused_in_words():
     with pytest.raises(SystemExit, match="no test belongs to no/such/room"):
         belonging_to(["no/such/room"])
+
+
+@pytest.mark.parametrize(
+    ("file", "function"), [("log/steps.py", at_once), ("trimaran/text.py", one_line)]
+)
+def test_the_file_of_a_mutant_is_the_one_that_functions_name(file, function):
+    """Else no test is seen to come by its lines, and no mutant gets into its place."""
+    assert str(ROOT / imported(Path(file))) == function.__code__.co_filename

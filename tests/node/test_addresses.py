@@ -2,8 +2,8 @@
 
 import trio
 
-from node import addresses
-from node.addresses import AddressBook
+from trimaran.node import addresses
+from trimaran.node.addresses import AddressBook
 
 
 async def test_a_name_is_looked_up_once_and_whoever_needs_it_is_told(monkeypatch, nursery):

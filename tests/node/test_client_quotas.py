@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from node import client_quotas
-from node.client_quotas import IDLE_SECONDS, ClientQuota, ConnectionQuota, MutationQuota
-from wire.transport.rate import Windows
+from trimaran.node import client_quotas
+from trimaran.node.client_quotas import IDLE_SECONDS, ClientQuota, ConnectionQuota, MutationQuota
+from trimaran.wire.transport.rate import Windows
 
 USERS, CLIENTS = ["alice", "bob", None], ["a", "b", None]
 # Kafka's documented order of precedence, as (user, client id); absent where a quota is not about it.

@@ -6,14 +6,14 @@ import socket
 
 import pytest
 
-from broker.process.composition import compose
-from log.directories.meta_properties import MetaPropertiesError
-from node.addresses import AddressBook
-from node.listeners import bind, descriptors_end, limits_of
-from node.runtime.ports import port_of, reserve
-from quorum.serving.altered_connections import connections_of
 from tests.quorum.config_of import config_of
-from wire.transport.memory import REQUEST_BYTES_MAX
+from trimaran.broker.process.composition import compose
+from trimaran.log.directories.meta_properties import MetaPropertiesError
+from trimaran.node.addresses import AddressBook
+from trimaran.node.listeners import bind, descriptors_end, limits_of
+from trimaran.node.runtime.ports import port_of, reserve
+from trimaran.quorum.serving.altered_connections import connections_of
+from trimaran.wire.transport.memory import REQUEST_BYTES_MAX
 
 
 @pytest.mark.parametrize(

@@ -2,8 +2,8 @@
 
 import pytest
 
-from node.replication_throttle import ALL, ReplicationThrottle, replicas_here
-from wire.transport.rate import Windows
+from trimaran.node.replication_throttle import ALL, ReplicationThrottle, replicas_here
+from trimaran.wire.transport.rate import Windows
 
 
 @pytest.fixture

@@ -2,7 +2,7 @@
 
 import pytest
 
-from node.token_bucket import TokenBucket
+from trimaran.node.token_bucket import TokenBucket
 
 BURST_SECONDS = 100.0
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from node.words import plural_of
+from trimaran.node.words import plural_of
 
 
 @pytest.mark.parametrize(

@@ -7,14 +7,14 @@ import time
 
 import pytest
 
-from node.runtime.ports import HOST
 from tests.certificates import Certificates
 from tests.cluster.processes import LocalCluster, trimaran
 from tests.processes.test_security import _started
 from tests.zkcompat.conftest import needs_zookeeper
 from trimaran.errors import Exit
 from trimaran.local.layout import FreePorts
-from zkcompat.zookeeper.server_process import start_zookeeper
+from trimaran.node.runtime.ports import HOST
+from trimaran.zkcompat.zookeeper.server_process import start_zookeeper
 
 AT_ONCE_SECONDS = 10  # on a busy machine; what was not known at once took 20
 # Nobody will answer, however long one waits.

@@ -7,9 +7,9 @@ import threading
 
 import pytest
 
-from node.runtime.ports import HOST, port_of, reserve
 from tests.cluster.processes import ROOT, trimaran
 from trimaran.errors import Exit
+from trimaran.node.runtime.ports import HOST, port_of, reserve
 
 FILE = """
 node.id=1

@@ -7,7 +7,7 @@ from kazoo.client import KazooClient
 
 from tests.cluster.processes import LocalCluster, until
 from tests.zkcompat.conftest import needs_zookeeper
-from zkcompat.zookeeper.server_process import start_zookeeper
+from trimaran.zkcompat.zookeeper.server_process import start_zookeeper
 
 pytestmark = [pytest.mark.zookeeper, pytest.mark.slow]
 

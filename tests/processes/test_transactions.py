@@ -7,14 +7,14 @@ import signal
 
 import pytest
 
-from log.batches.records import NewRecord, build_batch
-from node.runtime.clock import now_ms
 from tests.cluster.processes import LocalCluster, until
 from tests.processes.test_produce_consume import consumed, started
-from wire.blocking import BlockingClient
-from wire.client.destinations import Coordinator, Leader
-from wire.messages.init_producer_id import InitProducerIdRequest
-from wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from trimaran.log.batches.records import NewRecord, build_batch
+from trimaran.node.runtime.clock import now_ms
+from trimaran.wire.blocking import BlockingClient
+from trimaran.wire.client.destinations import Coordinator, Leader
+from trimaran.wire.messages.init_producer_id import InitProducerIdRequest
+from trimaran.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 
 UNVERIFIED = ("--override", "transaction.partition.verification.enable=false")
 

@@ -12,10 +12,10 @@ import pytest
 from kazoo.client import KazooClient
 from kazoo.security import make_digest_acl
 
-from node.runtime.ports import HOST, port_of, reserve
 from tests.cluster.processes import ROOT, LocalCluster, trimaran, until
 from tests.zkcompat.conftest import needs_zookeeper
 from trimaran.errors import Exit
+from trimaran.node.runtime.ports import HOST, port_of, reserve
 from trimaran.ports import listener_on
 
 

@@ -5,15 +5,15 @@ import pytest
 from tests.cluster.processes import LocalCluster, until
 from tests.zkcompat.conftest import needs_zookeeper
 from trimaran.errors import Exit
-from wire.blocking import BlockingConnection
-from wire.client.bootstrap import parse_bootstrap
-from wire.errors import ErrorCode
-from wire.messages.offset_commit import (
+from trimaran.wire.blocking import BlockingConnection
+from trimaran.wire.client.bootstrap import parse_bootstrap
+from trimaran.wire.errors import ErrorCode
+from trimaran.wire.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
 )
-from wire.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestTopic
+from trimaran.wire.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestTopic
 
 
 @pytest.fixture(scope="module")

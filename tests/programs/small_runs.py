@@ -72,8 +72,8 @@ ROWS: tuple[tuple[str, Run | Elsewhere], ...] = (
     ("dev demo", Run("./dev demo LICENSE --data FOLDER", "^.*report: .*html")),
     ("trimaran.demo", Elsewhere("dev", "`./dev demo` is this")),
     (
-        "spark.documentation",
-        Run("python -m spark.documentation", "^## partition_history", in_ci=True),
+        "trimaran.spark.documentation",
+        Run("python -m trimaran.spark.documentation", "^## partition_history", in_ci=True),
     ),
     # Simulations, mutants, chaos, fuzzing.
     ("dev simulate", Run("./dev simulate 1", "simulated seconds a second", in_ci=True)),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from node.config.server import ServerConfig, parse
+from trimaran.node.config.server import ServerConfig, parse
 
 
 class Given(NamedTuple):

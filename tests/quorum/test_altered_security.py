@@ -8,19 +8,23 @@ import pytest
 import trio
 from trio.testing import wait_all_tasks_blocked
 
-from node.config.config_def import ConfigError
-from node.config.security import controller_security, inter_broker_security, listener_security
-from node.logins import Logins
-from quorum.metadata.delta import MetadataDelta
-from quorum.metadata.image import EMPTY
-from quorum.metadata.loader import Manifest
-from quorum.serving.altered_security import AlteredSecurity, check_altered
 from tests.certificates import Certificates
 from tests.quorum.config_of import config_of
 from tests.quorum.metadata.build import config as altered
 from tests.quorum.metadata.build import image_of
-from wire.security.listener import PLAINTEXT
-from wire.transport.server import Listener
+from trimaran.node.config.config_def import ConfigError
+from trimaran.node.config.security import (
+    controller_security,
+    inter_broker_security,
+    listener_security,
+)
+from trimaran.node.logins import Logins
+from trimaran.quorum.metadata.delta import MetadataDelta
+from trimaran.quorum.metadata.image import EMPTY
+from trimaran.quorum.metadata.loader import Manifest
+from trimaran.quorum.serving.altered_security import AlteredSecurity, check_altered
+from trimaran.wire.security.listener import PLAINTEXT
+from trimaran.wire.transport.server import Listener
 
 THIS = (4, "1")
 LOCATION = "listener.name.controller.ssl.keystore.location"
@@ -88,7 +92,9 @@ async def test_what_cannot_be_used_leaves_the_old_one_and_is_logged(node, tmp_pa
     await publish(publisher, altered(location, str(tmp_path / "none.pem"), THIS))
     assert listener.security is before
     (line,) = [
-        one.message for one in caplog.records if one.name == "quorum.serving.altered_security"
+        one.message
+        for one in caplog.records
+        if one.name == "trimaran.quorum.serving.altered_security"
     ]
     assert location in line
     assert "the previous one stays in use" in line

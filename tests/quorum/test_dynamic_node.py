@@ -12,29 +12,29 @@ from typing import Any
 
 import trio
 
-from log.config import LogConfig
-from log.directories.directory import LogDirectory
-from log.directories.meta_properties import MetaProperties
-from node.runtime.clock import now_ms
-from node.runtime.ports import HOST, port_of, reserve
-from quorum.formatting.storage import FirstVoters, format_paths
-from quorum.handlers.add_raft_voter import add_raft_voter
-from quorum.handlers.fetch import fetch
-from quorum.handlers.remove_raft_voter import remove_raft_voter
-from quorum.handlers.update_raft_voter import update_raft_voter
-from quorum.raft import messages as core
-from quorum.raft.types import Endpoint, Identity, Peer, ReplicaKey, Timeouts
-from quorum.raft.voters import DYNAMIC_QUORUM, Voter, VoterSet
-from quorum.raft_log.metadata_log import open_metadata_log
-from quorum.replica.quorum_state_file import FILE_NAME
-from quorum.replica.snapshot_writer import SnapshotContent
 from tests.cluster.nodes import CLUSTER_ID, until
 from tests.cluster.quorum_nodes import HANDLERS, Member, QuorumNodes
-from wire.errors import ErrorCode
-from wire.records.topics import TopicRecord
-from wire.transport.api_versions import Features
-from wire.transport.registry import Registry
-from wire.transport.server import Listener, serve_listener
+from trimaran.log.config import LogConfig
+from trimaran.log.directories.directory import LogDirectory
+from trimaran.log.directories.meta_properties import MetaProperties
+from trimaran.node.runtime.clock import now_ms
+from trimaran.node.runtime.ports import HOST, port_of, reserve
+from trimaran.quorum.formatting.storage import FirstVoters, format_paths
+from trimaran.quorum.handlers.add_raft_voter import add_raft_voter
+from trimaran.quorum.handlers.fetch import fetch
+from trimaran.quorum.handlers.remove_raft_voter import remove_raft_voter
+from trimaran.quorum.handlers.update_raft_voter import update_raft_voter
+from trimaran.quorum.raft import messages as core
+from trimaran.quorum.raft.types import Endpoint, Identity, Peer, ReplicaKey, Timeouts
+from trimaran.quorum.raft.voters import DYNAMIC_QUORUM, Voter, VoterSet
+from trimaran.quorum.raft_log.metadata_log import open_metadata_log
+from trimaran.quorum.replica.quorum_state_file import FILE_NAME
+from trimaran.quorum.replica.snapshot_writer import SnapshotContent
+from trimaran.wire.errors import ErrorCode
+from trimaran.wire.records.topics import TopicRecord
+from trimaran.wire.transport.api_versions import Features
+from trimaran.wire.transport.registry import Registry
+from trimaran.wire.transport.server import Listener, serve_listener
 
 # A leader gives a change of voters up after `request`; a busy machine may need longer than Kafka's two seconds.
 PATIENT = Timeouts(request=15.0, fetch=10.0)

@@ -18,18 +18,18 @@ from tests.cluster.nodes import CLUSTER_ID, SECONDS
 from tests.cluster.scripted_broker import ScriptedBroker
 from tests.quorum.metadata.build import uid
 from tests.wire.random_messages import random_message
-from wire.client.calls import error_codes
-from wire.declarations import Struct
-from wire.errors import ErrorCode, LocalProtocolError
-from wire.messages.allocate_producer_ids import AllocateProducerIdsRequest
-from wire.messages.alter_partition import AlterPartitionRequest
-from wire.messages.assign_replicas_to_dirs import AssignReplicasToDirsRequest
-from wire.messages.broker_heartbeat import BrokerHeartbeatRequest
-from wire.messages.broker_registration import BrokerRegistrationRequest
-from wire.messages.controller_registration import ControllerRegistrationRequest
-from wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
-from wire.messages.envelope import EnvelopeRequest
-from wire.messages.unregister_broker import UnregisterBrokerRequest
+from trimaran.wire.client.calls import error_codes
+from trimaran.wire.declarations import Struct
+from trimaran.wire.errors import ErrorCode, LocalProtocolError
+from trimaran.wire.messages.allocate_producer_ids import AllocateProducerIdsRequest
+from trimaran.wire.messages.alter_partition import AlterPartitionRequest
+from trimaran.wire.messages.assign_replicas_to_dirs import AssignReplicasToDirsRequest
+from trimaran.wire.messages.broker_heartbeat import BrokerHeartbeatRequest
+from trimaran.wire.messages.broker_registration import BrokerRegistrationRequest
+from trimaran.wire.messages.controller_registration import ControllerRegistrationRequest
+from trimaran.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from trimaran.wire.messages.envelope import EnvelopeRequest
+from trimaran.wire.messages.unregister_broker import UnregisterBrokerRequest
 
 REQUESTS = 250
 KINDS = (

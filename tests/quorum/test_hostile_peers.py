@@ -15,36 +15,36 @@ from typing import Any
 import pytest
 import trio
 
-from log.batches.control_records import build_control_batch
-from log.batches.records import NewRecord, build_batch
-from quorum.raft import messages as core
-from quorum.raft.types import Endpoint, Peer, Timeouts
-from quorum.raft_log.snapshot_format import encode_snapshot
-from quorum.raft_log.voter_records import kraft_version_record, voters_record
-from quorum.translate import requests, voters
-from quorum.translate import responses as answers
 from tests.cluster.nodes import CLUSTER_ID
 from tests.cluster.quorum_nodes import HOST, Member, quorum_nodes
 from tests.simulation.nonsense import Nonsense
 from tests.wire.random_messages import random_message
-from wire.client.errors import VersionMismatch
-from wire.errors import ErrorCode, LocalProtocolError
-from wire.messages.add_raft_voter import AddRaftVoterRequest
-from wire.messages.begin_quorum_epoch import BeginQuorumEpochRequest
-from wire.messages.end_quorum_epoch import EndQuorumEpochRequest
-from wire.messages.fetch import FetchRequest
-from wire.messages.fetch_snapshot import FetchSnapshotRequest
-from wire.messages.registry import RESPONSES
-from wire.messages.remove_raft_voter import RemoveRaftVoterRequest
-from wire.messages.update_raft_voter import UpdateRaftVoterRequest
-from wire.messages.vote import VoteRequest
-from wire.records.metadata import encode_metadata_record
-from wire.records.topics import TopicRecord
-from wire.schema import Message
-from wire.transport.access import open_to_all
-from wire.transport.node_connection import open_node_connection
-from wire.transport.registry import Registry, handles
-from wire.transport.server import serve_listener
+from trimaran.log.batches.control_records import build_control_batch
+from trimaran.log.batches.records import NewRecord, build_batch
+from trimaran.quorum.raft import messages as core
+from trimaran.quorum.raft.types import Endpoint, Peer, Timeouts
+from trimaran.quorum.raft_log.snapshot_format import encode_snapshot
+from trimaran.quorum.raft_log.voter_records import kraft_version_record, voters_record
+from trimaran.quorum.translate import requests, voters
+from trimaran.quorum.translate import responses as answers
+from trimaran.wire.client.errors import VersionMismatch
+from trimaran.wire.errors import ErrorCode, LocalProtocolError
+from trimaran.wire.messages.add_raft_voter import AddRaftVoterRequest
+from trimaran.wire.messages.begin_quorum_epoch import BeginQuorumEpochRequest
+from trimaran.wire.messages.end_quorum_epoch import EndQuorumEpochRequest
+from trimaran.wire.messages.fetch import FetchRequest
+from trimaran.wire.messages.fetch_snapshot import FetchSnapshotRequest
+from trimaran.wire.messages.registry import RESPONSES
+from trimaran.wire.messages.remove_raft_voter import RemoveRaftVoterRequest
+from trimaran.wire.messages.update_raft_voter import UpdateRaftVoterRequest
+from trimaran.wire.messages.vote import VoteRequest
+from trimaran.wire.records.metadata import encode_metadata_record
+from trimaran.wire.records.topics import TopicRecord
+from trimaran.wire.schema import Message
+from trimaran.wire.transport.access import open_to_all
+from trimaran.wire.transport.node_connection import open_node_connection
+from trimaran.wire.transport.registry import Registry, handles
+from trimaran.wire.transport.server import serve_listener
 
 # Everything hurries, so that much is said.
 HURRY = Timeouts(
@@ -211,7 +211,7 @@ async def ask_anything(liar: Liar, peer: Peer, done: trio.Event) -> None:
 
 
 def _wire_type(request: core.Request) -> type[Message]:
-    from quorum.replica.peers import _WIRE
+    from trimaran.quorum.replica.peers import _WIRE
 
     return _WIRE[type(request)]
 

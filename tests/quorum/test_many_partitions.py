@@ -8,17 +8,17 @@ import pytest
 import trio
 import trio.testing
 
-from quorum.controller import brokers, fencing, partitions, turns, upkeep
-from quorum.controller.handlers import broker_registration
-from quorum.formatting.storage import format_paths
-from quorum.metadata.features import ELR_VERSION
-from quorum.metadata.image import NO_LEADER
 from tests.cluster.in_process import Images, cluster, connected_to
 from tests.cluster.nodes import CLUSTER_ID, SECONDS
 from tests.quorum.controller.test_server import creation
-from wire.errors import ErrorCode
-from wire.messages.broker_registration import Listener
-from wire.messages.incremental_alter_configs import (
+from trimaran.quorum.controller import brokers, fencing, partitions, turns, upkeep
+from trimaran.quorum.controller.handlers import broker_registration
+from trimaran.quorum.formatting.storage import format_paths
+from trimaran.quorum.metadata.features import ELR_VERSION
+from trimaran.quorum.metadata.image import NO_LEADER
+from trimaran.wire.errors import ErrorCode
+from trimaran.wire.messages.broker_registration import Listener
+from trimaran.wire.messages.incremental_alter_configs import (
     AlterableConfig,
     AlterConfigsResource,
     IncrementalAlterConfigsRequest,

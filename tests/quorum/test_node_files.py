@@ -8,27 +8,28 @@ from pathlib import Path
 import crc32c
 import pytest
 
-from log.batches.batch import CRC, CRC_POSITION, CRC_START, HEADER, iter_batches
-from log.batches.control_records import build_control_batch
-from log.batches.records import NewRecord, build_batch
-from log.config import LogConfig
-from log.directories.directory import LogDirectory
-from log.directories.meta_properties import MetaProperties
-from quorum.raft.ready import ControlBatch, LeaderAppend, LeaderChange, Proposal
-from quorum.raft.types import Election, OffsetAndEpoch, Peer, ReplicaKey
-from quorum.raft.voters import QuorumHistory, VoterSet
-from quorum.raft_log.damage import LogDamaged
-from quorum.raft_log.memory_log import MemoryLog
-from quorum.raft_log.metadata_log import MetadataLog, open_metadata_log, validate_fetched
-from quorum.raft_log.snapshot_files import SnapshotFiles, snapshot_name
-from quorum.raft_log.snapshot_format import (
+from tests.simulation.storage import Entry, SimLog
+from trimaran.log.batches.batch import CRC, CRC_POSITION, CRC_START, HEADER, iter_batches
+from trimaran.log.batches.control_records import build_control_batch
+from trimaran.log.batches.records import NewRecord, build_batch
+from trimaran.log.config import LogConfig
+from trimaran.log.directories.directory import LogDirectory
+from trimaran.log.directories.meta_properties import MetaProperties
+from trimaran.quorum.raft.ready import ControlBatch, LeaderAppend, LeaderChange, Proposal
+from trimaran.quorum.raft.types import Election, OffsetAndEpoch, Peer, ReplicaKey
+from trimaran.quorum.raft.voters import QuorumHistory, VoterSet
+from trimaran.quorum.raft_log.damage import LogDamaged
+from trimaran.quorum.raft_log.memory_log import MemoryLog
+from trimaran.quorum.raft_log.metadata_log import MetadataLog, open_metadata_log, validate_fetched
+from trimaran.quorum.raft_log.snapshot_files import SnapshotFiles, snapshot_name
+from trimaran.quorum.raft_log.snapshot_format import (
     SnapshotDamaged,
     check_snapshot,
     decode_snapshot,
     encode_snapshot,
 )
-from quorum.raft_log.voter_records import voters_record
-from quorum.replica.quorum_state_file import (
+from trimaran.quorum.raft_log.voter_records import voters_record
+from trimaran.quorum.replica.quorum_state_file import (
     FILE_NAME,
     QuorumStateError,
     decode_election,
@@ -36,11 +37,10 @@ from quorum.replica.quorum_state_file import (
     load_election,
     save_election,
 )
-from tests.simulation.storage import Entry, SimLog
-from wire.errors import KafkaError, RemoteProtocolError
-from wire.messages.control import ControlType, encode_control_key
-from wire.records.metadata import encode_metadata_record
-from wire.records.topics import TopicRecord
+from trimaran.wire.errors import KafkaError, RemoteProtocolError
+from trimaran.wire.messages.control import ControlType, encode_control_key
+from trimaran.wire.records.metadata import encode_metadata_record
+from trimaran.wire.records.topics import TopicRecord
 
 # --- quorum-state
 

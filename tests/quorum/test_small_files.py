@@ -16,14 +16,17 @@ from typing import Any
 
 import pytest
 
-from log.config import LogConfig
-from log.directories.directory import LogDirectory
-from log.directories.meta_properties import MetaPropertiesError
-from log.disk.checkpoints import read_offsets
-from log.disk.files import Files
-from log.segments.segment import SEGMENT_SUFFIXES
-from quorum.formatting.storage import FirstVoters, format_paths, read_bootstrap
-from quorum.raft.ready import (
+from tests.checks import check_each
+from tests.log.helpers import SMALL, append, batch_bytes, fill, read_all
+from tests.quorum.replica.test_configured import voter_set
+from trimaran.log.config import LogConfig
+from trimaran.log.directories.directory import LogDirectory
+from trimaran.log.directories.meta_properties import MetaPropertiesError
+from trimaran.log.disk.checkpoints import read_offsets
+from trimaran.log.disk.files import Files
+from trimaran.log.segments.segment import SEGMENT_SUFFIXES
+from trimaran.quorum.formatting.storage import FirstVoters, format_paths, read_bootstrap
+from trimaran.quorum.raft.ready import (
     ControlBatch,
     KRaftVersionChange,
     LeaderAppend,
@@ -31,16 +34,13 @@ from quorum.raft.ready import (
     Proposal,
     VotersChange,
 )
-from quorum.raft.types import Election, ReplicaKey
-from quorum.raft.voters import DYNAMIC_QUORUM
-from quorum.raft_log.metadata_log import open_metadata_log
-from quorum.raft_log.refetch import RefetchMark, RefetchMarkDamaged
-from quorum.raft_log.snapshot_format import SnapshotDamaged
-from quorum.replica.quorum_state_file import QuorumStateError, load_election, save_election
-from tests.checks import check_each
-from tests.log.helpers import SMALL, append, batch_bytes, fill, read_all
-from tests.quorum.replica.test_configured import voter_set
-from wire.errors import ErrorCode, KafkaError
+from trimaran.quorum.raft.types import Election, ReplicaKey
+from trimaran.quorum.raft.voters import DYNAMIC_QUORUM
+from trimaran.quorum.raft_log.metadata_log import open_metadata_log
+from trimaran.quorum.raft_log.refetch import RefetchMark, RefetchMarkDamaged
+from trimaran.quorum.raft_log.snapshot_format import SnapshotDamaged
+from trimaran.quorum.replica.quorum_state_file import QuorumStateError, load_election, save_election
+from trimaran.wire.errors import ErrorCode, KafkaError
 
 TOPIC_ID = bytes(range(100, 116))
 CLUSTER_ID = "5L6g3nShT-eMCtK--X86sw"

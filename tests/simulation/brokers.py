@@ -8,25 +8,25 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from quorum.metadata.features import SUPPORTED_FEATURES
-from quorum.metadata.image import PartitionImage, TopicImage
 from tests.simulation.member import Member
-from wire.errors import ErrorCode
-from wire.messages.alter_partition import (
+from trimaran.quorum.metadata.features import SUPPORTED_FEATURES
+from trimaran.quorum.metadata.image import PartitionImage, TopicImage
+from trimaran.wire.errors import ErrorCode
+from trimaran.wire.messages.alter_partition import (
     AlterPartitionRequest,
     AlterPartitionRequestPartitionData,
     AlterPartitionRequestTopicData,
     AlterPartitionResponse,
     BrokerState,
 )
-from wire.messages.broker_heartbeat import BrokerHeartbeatRequest, BrokerHeartbeatResponse
-from wire.messages.broker_registration import (
+from trimaran.wire.messages.broker_heartbeat import BrokerHeartbeatRequest, BrokerHeartbeatResponse
+from trimaran.wire.messages.broker_registration import (
     BrokerRegistrationRequest,
     BrokerRegistrationResponse,
     Feature,
     Listener,
 )
-from wire.schema import Message
+from trimaran.wire.schema import Message
 
 if TYPE_CHECKING:
     from tests.simulation.metadata import Metadata

@@ -5,9 +5,9 @@ from __future__ import annotations
 import random
 from dataclasses import dataclass, replace
 
-from quorum.raft.types import Endpoint, Identity, Peer
-from quorum.raft.voters import VoterSet
 from tests.simulation.snapshots import key_of, voter_of
+from trimaran.quorum.raft.types import Endpoint, Identity, Peer
+from trimaran.quorum.raft.voters import VoterSet
 
 # of the seeds: dynamic quorums (KIP-853), whose voters are changed
 DYNAMIC_SHARE = 0.5

@@ -11,7 +11,8 @@ from collections import Counter
 from math import inf
 from typing import TYPE_CHECKING
 
-from quorum.raft.messages import (
+from tests.simulation.storage import GENESIS, Entry
+from trimaran.quorum.raft.messages import (
     FetchRequest,
     FetchSnapshotRequest,
     Request,
@@ -20,11 +21,10 @@ from quorum.raft.messages import (
     VoteRequest,
     VoteResponse,
 )
-from quorum.raft.ready import ControlRecord, VotersChange
-from quorum.raft.roles import Follower, Leader, Resigned, Role, vote_of
-from quorum.raft.types import Election, ReplicaKey
-from quorum.raft.voters import VoterSet
-from tests.simulation.storage import GENESIS, Entry
+from trimaran.quorum.raft.ready import ControlRecord, VotersChange
+from trimaran.quorum.raft.roles import Follower, Leader, Resigned, Role, vote_of
+from trimaran.quorum.raft.types import Election, ReplicaKey
+from trimaran.quorum.raft.voters import VoterSet
 
 if TYPE_CHECKING:
     from tests.simulation.node import SimNode

@@ -11,10 +11,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from quorum.metadata.delta import MetadataDelta
-from quorum.metadata.image import NO_LEADER, MetadataImage, PartitionImage, TopicImage
-from wire.records.brokers import RegisterBrokerRecord
-from wire.schema import Message
+from trimaran.quorum.metadata.delta import MetadataDelta
+from trimaran.quorum.metadata.image import NO_LEADER, MetadataImage, PartitionImage, TopicImage
+from trimaran.wire.records.brokers import RegisterBrokerRecord
+from trimaran.wire.schema import Message
 
 if TYPE_CHECKING:
     from tests.simulation.checker import Checker

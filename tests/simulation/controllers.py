@@ -1,7 +1,9 @@
-"""The real controller above the log: decisions, leases and tasks of `quorum.controller`, served by its own handlers.
+"""The real controller above the log: decisions, leases and tasks of `trimaran.quorum.controller`, served by its own
+handlers.
 
-The node proposes what it decides and tells it what is committed, as `quorum.replica.node` does; records go through the
-real codec. What brokers send comes over the simulated network, what an operator wants from beside the leader.
+The node proposes what it decides and tells it what is committed, as `trimaran.quorum.replica.node` does; records go
+through the real codec. What brokers send comes over the simulated network, what an operator wants from beside the
+leader.
 """
 
 from __future__ import annotations
@@ -17,36 +19,36 @@ from unittest import mock
 
 import trio
 
-from node.config.server import ServerConfig
-from node.runtime.errors import NotLeaderError
-from node.runtime.steps import Steps
-from quorum.controller import operation_queue
-from quorum.controller.context import ControllerContext
-from quorum.controller.controller import Controller, ControllerSettings
-from quorum.controller.handlers.alter_partition import alter_partition
-from quorum.controller.handlers.broker_heartbeat import broker_heartbeat
-from quorum.controller.handlers.broker_registration import broker_registration
-from quorum.controller.handlers.create_topics import create_topics
-from quorum.controller.handlers.delete_topics import delete_topics
-from quorum.metadata.features import ELR_VERSION, bootstrap_records, first_levels
-from quorum.raft.core import NotLeader
-from quorum.raft.roles import Leader, Role
 from tests.quorum.config_of import config_of
 from tests.simulation.member import Member
 from tests.simulation.storage import Entry
-from wire.errors import ErrorCode, KafkaError
-from wire.messages.alter_partition import AlterPartitionRequest
-from wire.messages.broker_heartbeat import BrokerHeartbeatRequest
-from wire.messages.broker_registration import BrokerRegistrationRequest
-from wire.messages.create_topics import CreateTopicsRequest
-from wire.messages.delete_topics import DeleteTopicsRequest
-from wire.records.metadata import (
+from trimaran.node.config.server import ServerConfig
+from trimaran.node.runtime.errors import NotLeaderError
+from trimaran.node.runtime.steps import Steps
+from trimaran.quorum.controller import operation_queue
+from trimaran.quorum.controller.context import ControllerContext
+from trimaran.quorum.controller.controller import Controller, ControllerSettings
+from trimaran.quorum.controller.handlers.alter_partition import alter_partition
+from trimaran.quorum.controller.handlers.broker_heartbeat import broker_heartbeat
+from trimaran.quorum.controller.handlers.broker_registration import broker_registration
+from trimaran.quorum.controller.handlers.create_topics import create_topics
+from trimaran.quorum.controller.handlers.delete_topics import delete_topics
+from trimaran.quorum.metadata.features import ELR_VERSION, bootstrap_records, first_levels
+from trimaran.quorum.raft.core import NotLeader
+from trimaran.quorum.raft.roles import Leader, Role
+from trimaran.wire.errors import ErrorCode, KafkaError
+from trimaran.wire.messages.alter_partition import AlterPartitionRequest
+from trimaran.wire.messages.broker_heartbeat import BrokerHeartbeatRequest
+from trimaran.wire.messages.broker_registration import BrokerRegistrationRequest
+from trimaran.wire.messages.create_topics import CreateTopicsRequest
+from trimaran.wire.messages.delete_topics import DeleteTopicsRequest
+from trimaran.wire.records.metadata import (
     decode_metadata_record,
     encode_metadata_record,
     metadata_record_version,
 )
-from wire.schema import Message
-from wire.transport.calls import Call, ConnectionInfo, DeferredResponse
+from trimaran.wire.schema import Message
+from trimaran.wire.transport.calls import Call, ConnectionInfo, DeferredResponse
 
 if TYPE_CHECKING:
     from tests.simulation.metadata import Metadata

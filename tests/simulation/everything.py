@@ -9,12 +9,12 @@ from __future__ import annotations
 import zlib
 from typing import TYPE_CHECKING
 
-from quorum.metadata.image import MetadataImage
-from quorum.metadata.records import image_to_records
-from quorum.raft.roles import Role
 from tests.simulation.checker import Checker
 from tests.simulation.snapshots import Damaged, decode
 from tests.simulation.storage import chain
+from trimaran.quorum.metadata.image import MetadataImage
+from trimaran.quorum.metadata.records import image_to_records
+from trimaran.quorum.raft.roles import Role
 
 if TYPE_CHECKING:
     from tests.simulation.node import SimNode

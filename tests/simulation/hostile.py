@@ -14,13 +14,19 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from quorum.raft import leader_state, leading
-from quorum.raft import messages as core
-from quorum.raft.roles import Leader
-from quorum.raft.types import EPOCH_JUMP_MAX, EPOCH_LIMIT, EPOCH_MAX, OffsetAndEpoch, ReplicaKey
 from tests.simulation.network import CLIENT
 from tests.simulation.nonsense import MANY_SUCCESSORS, Nonsense
 from tests.simulation.snapshots import key_of
+from trimaran.quorum.raft import leader_state, leading
+from trimaran.quorum.raft import messages as core
+from trimaran.quorum.raft.roles import Leader
+from trimaran.quorum.raft.types import (
+    EPOCH_JUMP_MAX,
+    EPOCH_LIMIT,
+    EPOCH_MAX,
+    OffsetAndEpoch,
+    ReplicaKey,
+)
 
 if TYPE_CHECKING:
     from tests.simulation.node import SimNode

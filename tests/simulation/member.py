@@ -7,25 +7,25 @@ from __future__ import annotations
 import random
 from typing import TYPE_CHECKING
 
-from quorum.controller.activation import activation_records
-from quorum.metadata.delta import MetadataDelta
-from quorum.metadata.image import MetadataImage
-from quorum.metadata.loader import Manifest, MetadataLoader
-from quorum.metadata.records import image_to_records
-from quorum.metadata.versions import LATEST, METADATA_VERSION
-from quorum.raft.listener import CommittedBatch, LoadedSnapshot
-from quorum.raft.roles import Leader, Role
-from quorum.raft.types import OffsetAndEpoch
 from tests.simulation.storage import Entry
-from wire.records.configs import ConfigRecord
-from wire.records.features import FeatureLevelRecord
-from wire.records.topics import RemoveTopicRecord, TopicRecord
-from wire.records.transactions import (
+from trimaran.quorum.controller.activation import activation_records
+from trimaran.quorum.metadata.delta import MetadataDelta
+from trimaran.quorum.metadata.image import MetadataImage
+from trimaran.quorum.metadata.loader import Manifest, MetadataLoader
+from trimaran.quorum.metadata.records import image_to_records
+from trimaran.quorum.metadata.versions import LATEST, METADATA_VERSION
+from trimaran.quorum.raft.listener import CommittedBatch, LoadedSnapshot
+from trimaran.quorum.raft.roles import Leader, Role
+from trimaran.quorum.raft.types import OffsetAndEpoch
+from trimaran.wire.records.configs import ConfigRecord
+from trimaran.wire.records.features import FeatureLevelRecord
+from trimaran.wire.records.topics import RemoveTopicRecord, TopicRecord
+from trimaran.wire.records.transactions import (
     AbortTransactionRecord,
     BeginTransactionRecord,
     EndTransactionRecord,
 )
-from wire.schema import Message
+from trimaran.wire.schema import Message
 
 if TYPE_CHECKING:
     from tests.simulation.metadata import Metadata

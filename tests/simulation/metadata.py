@@ -11,15 +11,15 @@ from __future__ import annotations
 import random
 from typing import TYPE_CHECKING, NamedTuple
 
-from quorum.metadata.delta import MetadataDelta
-from quorum.metadata.image import MetadataImage
-from quorum.raft.types import OffsetAndEpoch
 from tests.simulation.brokers import BrokerMember
 from tests.simulation.cluster_checker import ClusterChecker
 from tests.simulation.controllers import ControllerMember
 from tests.simulation.member import Member
 from tests.simulation.storage import Entry
-from wire.schema import Message
+from trimaran.quorum.metadata.delta import MetadataDelta
+from trimaran.quorum.metadata.image import MetadataImage
+from trimaran.quorum.raft.types import OffsetAndEpoch
+from trimaran.wire.schema import Message
 
 if TYPE_CHECKING:
     from tests.simulation.node import SimNode

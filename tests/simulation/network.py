@@ -6,8 +6,8 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from quorum.raft import messages as core
-from wire.schema import Message
+from trimaran.quorum.raft import messages as core
+from trimaran.wire.schema import Message
 
 if TYPE_CHECKING:
     from tests.simulation.node import SimNode

@@ -1,4 +1,6 @@
-"""A simulated node: the real core, driven as `quorum.replica.node` drives it, over a simulated disk and network."""
+"""A simulated node: the real core, driven as `trimaran.quorum.replica.node` drives it, over a simulated disk and
+network.
+"""
 
 from __future__ import annotations
 
@@ -10,10 +12,13 @@ from functools import partial
 from math import inf
 from typing import TYPE_CHECKING, Any
 
-from quorum.raft import messages as core
-from quorum.raft.changing import UpgradeRefused
-from quorum.raft.core import NotLeader, Raft
-from quorum.raft.ready import (
+from tests.simulation.member import Member
+from tests.simulation.snapshots import Content, Damaged, decode, encode
+from tests.simulation.storage import GENESIS, Disk, Entry, Refused, SimLog, chain
+from trimaran.quorum.raft import messages as core
+from trimaran.quorum.raft.changing import UpgradeRefused
+from trimaran.quorum.raft.core import NotLeader, Raft
+from trimaran.quorum.raft.ready import (
     ControlBatch,
     FollowerAppend,
     LeaderAppend,
@@ -21,14 +26,11 @@ from quorum.raft.ready import (
     Ready,
     SnapshotChunk,
 )
-from quorum.raft.roles import Leader
-from quorum.raft.types import Election, Endpoint, Identity, OffsetAndEpoch, Timeouts
-from quorum.raft.voters import VoterSet
-from quorum.replica.node import RECOVERY_POINT_SECONDS
-from tests.simulation.member import Member
-from tests.simulation.snapshots import Content, Damaged, decode, encode
-from tests.simulation.storage import GENESIS, Disk, Entry, Refused, SimLog, chain
-from wire.errors import ErrorCode
+from trimaran.quorum.raft.roles import Leader
+from trimaran.quorum.raft.types import Election, Endpoint, Identity, OffsetAndEpoch, Timeouts
+from trimaran.quorum.raft.voters import VoterSet
+from trimaran.quorum.replica.node import RECOVERY_POINT_SECONDS
+from trimaran.wire.errors import ErrorCode
 
 if TYPE_CHECKING:
     from tests.simulation.world import World

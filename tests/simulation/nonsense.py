@@ -10,10 +10,12 @@ from __future__ import annotations
 import random
 from typing import NamedTuple
 
-from quorum.raft import messages as core
-from quorum.raft.core import Raft
-from quorum.raft.ready import ControlRecord, KRaftVersionChange, LeaderChange, VotersChange
-from quorum.raft.types import (
+from tests.simulation.snapshots import Content, encode, key_of, voter_of
+from tests.simulation.storage import Entry, SimLog, chain
+from trimaran.quorum.raft import messages as core
+from trimaran.quorum.raft.core import Raft
+from trimaran.quorum.raft.ready import ControlRecord, KRaftVersionChange, LeaderChange, VotersChange
+from trimaran.quorum.raft.types import (
     EPOCH_JUMP_MAX,
     EPOCH_LIMIT,
     EPOCH_MAX,
@@ -23,10 +25,8 @@ from quorum.raft.types import (
     Peer,
     ReplicaKey,
 )
-from quorum.raft.voters import VoterSet
-from tests.simulation.snapshots import Content, encode, key_of, voter_of
-from tests.simulation.storage import Entry, SimLog, chain
-from wire.errors import ErrorCode
+from trimaran.quorum.raft.voters import VoterSet
+from trimaran.wire.errors import ErrorCode
 
 FAR = (1 << 63) - 1
 IDS = (1, 2, 3, 4)

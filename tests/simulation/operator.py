@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
-from wire.messages.delete_topics import DeleteTopicsRequest
-from wire.schema import Message
+from trimaran.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from trimaran.wire.messages.delete_topics import DeleteTopicsRequest
+from trimaran.wire.schema import Message
 
 if TYPE_CHECKING:
     from tests.simulation.controllers import ControllerMember

@@ -9,8 +9,8 @@ from __future__ import annotations
 import zlib
 from typing import NamedTuple
 
-from quorum.raft.types import Endpoint, ReplicaKey
-from quorum.raft.voters import Voter, VoterSet
+from trimaran.quorum.raft.types import Endpoint, ReplicaKey
+from trimaran.quorum.raft.voters import Voter, VoterSet
 
 # Three pieces of a fetch (`snapshot_max_bytes` of the simulation).
 SIZE_MIN = 72

@@ -13,11 +13,11 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from quorum.raft.ready import ControlRecord, KRaftVersionChange, VotersChange
-from quorum.raft.types import Election, OffsetAndEpoch
-from quorum.raft.voters import QuorumHistory, VoterSet
-from quorum.replica.quorum_state_file import decode_election, encode_election
 from tests.simulation.snapshots import decode
+from trimaran.quorum.raft.ready import ControlRecord, KRaftVersionChange, VotersChange
+from trimaran.quorum.raft.types import Election, OffsetAndEpoch
+from trimaran.quorum.raft.voters import QuorumHistory, VoterSet
+from trimaran.quorum.replica.quorum_state_file import decode_election, encode_election
 
 GENESIS = 0
 
@@ -57,7 +57,9 @@ class Image(NamedTuple):
 
 
 class SimLog:
-    """A `LogView`, with the meaning that `quorum.raft_log.metadata_log.MetadataLog` has (a test compares them)."""
+    """A `LogView`, with the meaning that `trimaran.quorum.raft_log.metadata_log.MetadataLog` has (a test compares
+    them).
+    """
 
     def __init__(self) -> None:
         self.history = QuorumHistory()

@@ -4,22 +4,22 @@ from __future__ import annotations
 
 import pytest
 
-from broker.metadata.internal_topics import CONSUMER_OFFSETS, TRANSACTION_STATE
-from log.producers.marker import EndMarker
 from tests.simulation.checker import Violation
 from tests.simulation.coordinators.batches import Batch
 from tests.simulation.coordinators.compacted import Compacted, Left
 from tests.simulation.coordinators.offsets import Offsets
 from tests.simulation.coordinators.outcomes import Outcomes
 from tests.simulation.coordinators.transactions import S, Transactions
-from wire.records.consumer_groups import (
+from trimaran.broker.metadata.internal_topics import CONSUMER_OFFSETS, TRANSACTION_STATE
+from trimaran.log.producers.marker import EndMarker
+from trimaran.wire.records.consumer_groups import (
     ConsumerGroupCurrentMemberAssignmentKey,
     ConsumerGroupCurrentMemberAssignmentValue,
     ConsumerGroupMetadataKey,
     ConsumerGroupMetadataValue,
     TopicPartitions,
 )
-from wire.records.groups import (
+from trimaran.wire.records.groups import (
     GroupMetadataKey,
     GroupMetadataValue,
     MemberMetadata,
@@ -28,7 +28,11 @@ from wire.records.groups import (
     encode_group_key,
     encode_group_value,
 )
-from wire.records.transaction_log import PartitionsSchema, TransactionLogKey, TransactionLogValue
+from trimaran.wire.records.transaction_log import (
+    PartitionsSchema,
+    TransactionLogKey,
+    TransactionLogValue,
+)
 
 OUT = ("out", 0)
 STATES, OFFSETS = (TRANSACTION_STATE, 0), (CONSUMER_OFFSETS, 0)

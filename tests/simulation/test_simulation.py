@@ -6,8 +6,6 @@ import functools
 
 import pytest
 
-from quorum.raft import leader_state, leading
-from quorum.raft.types import InvariantViolated
 from tests.simulation.checker import Checker, Violation
 from tests.simulation.everything import Everything
 from tests.simulation.faults import Faults
@@ -15,6 +13,8 @@ from tests.simulation.mutants import MUTANTS, SLOW
 from tests.simulation.mutants.mutant import SURVIVED, Mutant, Outcome, hunt
 from tests.simulation.run import QUORUM
 from tests.simulation.world import World, run_seed
+from trimaran.quorum.raft import leader_state, leading
+from trimaran.quorum.raft.types import InvariantViolated
 
 # Shorter than those of `./dev simulate N`, so that they take ten seconds of one core.
 SEEDS, CHAOS_SECONDS = 300, 5.0

@@ -16,12 +16,6 @@ from unittest import mock
 
 import trio
 
-from quorum.controller import liveness, operation_queue
-from quorum.controller.liveness import Look
-from quorum.raft import messages as core
-from quorum.raft.roles import Leader
-from quorum.raft.types import Endpoint as Listener
-from quorum.raft.types import Timeouts
 from tests.simulation.cast import Cast
 from tests.simulation.checker import Checker, Violation
 from tests.simulation.faults import Faults
@@ -31,7 +25,13 @@ from tests.simulation.network import CLIENT, Network
 from tests.simulation.node import SimNode
 from tests.simulation.operator import Operator
 from tests.simulation.tasks import Tasks, step_through
-from wire.endpoint import Endpoint
+from trimaran.quorum.controller import liveness, operation_queue
+from trimaran.quorum.controller.liveness import Look
+from trimaran.quorum.raft import messages as core
+from trimaran.quorum.raft.roles import Leader
+from trimaran.quorum.raft.types import Endpoint as Listener
+from trimaran.quorum.raft.types import Timeouts
+from trimaran.wire.endpoint import Endpoint
 
 CHAOS_SECONDS = 12.0
 # ten election timeouts, and a fetch timeout for a follower that must first notice
@@ -412,7 +412,7 @@ def run_seed(seed: int, node_class: type[SimNode] = SimNode, **options: Any) -> 
     """Runs one seed.
 
     Raises:
-        Violation, quorum.raft.types.InvariantViolated: with the seed in a note.
+        Violation, trimaran.quorum.raft.types.InvariantViolated: with the seed in a note.
     """
     try:
         return World(seed, node_class, **options).run()

@@ -14,8 +14,8 @@ SMALL = {"spark.sql.adaptive.enabled": "false", "spark.sql.shuffle.partitions": 
 @pytest.fixture(scope="session")
 def spark():
     pytest.importorskip("pyspark")
-    from spark.analyses.running import SETTINGS
-    from spark.sessions import session
+    from trimaran.spark.analyses.running import SETTINGS
+    from trimaran.spark.sessions import session
 
     made = session(local_cores=1, app_name="tests")
     for key, value in {**SETTINGS, **SMALL}.items():

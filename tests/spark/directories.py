@@ -5,29 +5,29 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 
-from log.batches.batch import iter_batches
-from log.batches.records import NewRecord, build_batch
-from log.codecs.compression import Compression
-from log.config import LogConfig
-from log.directories.meta_properties import MetaProperties
-from log.disk.checkpoints import (
+from trimaran.log.batches.batch import iter_batches
+from trimaran.log.batches.records import NewRecord, build_batch
+from trimaran.log.codecs.compression import Compression
+from trimaran.log.config import LogConfig
+from trimaran.log.directories.meta_properties import MetaProperties
+from trimaran.log.disk.checkpoints import (
     CLEANER_OFFSETS,
     HIGH_WATERMARKS,
     LOG_START_OFFSETS,
     format_offsets,
 )
-from log.partitions.partition_log import PartitionLog
-from quorum.metadata.versions import LATEST
-from wire.messages.control import (
+from trimaran.log.partitions.partition_log import PartitionLog
+from trimaran.quorum.metadata.versions import LATEST
+from trimaran.wire.messages.control import (
     ControlType,
     LeaderChangeMessage,
     LeaderChangeMessageVoter,
     encode_control_key,
     encode_control_value,
 )
-from wire.records.metadata import encode_metadata_record, metadata_record_version
-from wire.records.topics import PartitionRecord, TopicRecord
-from wire.schema import Message
+from trimaran.wire.records.metadata import encode_metadata_record, metadata_record_version
+from trimaran.wire.records.topics import PartitionRecord, TopicRecord
+from trimaran.wire.schema import Message
 
 CODECS = list(Compression)
 

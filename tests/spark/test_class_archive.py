@@ -4,8 +4,8 @@ import os
 
 import pytest
 
-from spark import class_archive
-from spark.java import RECORDING
+from trimaran.spark import class_archive
+from trimaran.spark.java import RECORDING
 
 
 @pytest.fixture

@@ -5,14 +5,14 @@ from datetime import UTC, datetime
 
 import pytest
 
-from log.batches.records import NewRecord, build_batch
-from log.directories.meta_properties import MetaProperties
-from spark import report
 from tests.spark.directories import checkpoint, data_batches, make_node, write_partition
 from tests.spark.kafka_metadata.test_reading import standard, store
 from trimaran.cli.analyze import analyze, report_of, since_milliseconds
 from trimaran.cli.sql import sql
 from trimaran.errors import Exit, UserError
+from trimaran.log.batches.records import NewRecord, build_batch
+from trimaran.log.directories.meta_properties import MetaProperties
+from trimaran.spark import report
 
 pytest.importorskip("pyspark")
 in_spark = [

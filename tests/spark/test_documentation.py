@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
-from spark.documentation import page, shown_views
-from spark.sources import VIEWS
+from trimaran.spark.documentation import page, shown_views
+from trimaran.spark.sources import VIEWS
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "spark_tables.md"
 

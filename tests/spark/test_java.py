@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from spark.java import RECORDING, JavaNotFound, java_home, wrapper_of
+from trimaran.spark.java import RECORDING, JavaNotFound, java_home, wrapper_of
 
 
 @pytest.fixture

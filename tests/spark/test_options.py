@@ -2,9 +2,9 @@
 
 import pytest
 
-from spark.kafka_log.options import LogOptions
-from spark.kafka_metadata.source import parse_options
-from spark.options import EARLIEST, LATEST, OptionError, duration_seconds
+from trimaran.spark.kafka_log.options import LogOptions
+from trimaran.spark.kafka_metadata.source import parse_options
+from trimaran.spark.options import EARLIEST, LATEST, OptionError, duration_seconds
 
 
 def parse(**options):

@@ -15,12 +15,6 @@ from pyspark.sql.datasource import (
     StringContains,
 )
 
-from spark.kafka_log.filters import EVERYTHING
-from spark.kafka_log.options import LogOptions
-from spark.kafka_log.plan import plan_log
-from spark.kafka_log.records import read_records
-from spark.kafka_log.source import LogReader, wanted_of
-from spark.pushdown import pushed
 from tests.spark.directories import (
     checkpoint,
     data_batches,
@@ -28,6 +22,12 @@ from tests.spark.directories import (
     next_offset,
     write_partition,
 )
+from trimaran.spark.kafka_log.filters import EVERYTHING
+from trimaran.spark.kafka_log.options import LogOptions
+from trimaran.spark.kafka_log.plan import plan_log
+from trimaran.spark.kafka_log.records import read_records
+from trimaran.spark.kafka_log.source import LogReader, wanted_of
+from trimaran.spark.pushdown import pushed
 
 BATCHES = data_batches(40)
 END = next_offset(BATCHES)

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-import spark.daemon
-from spark.daemon import search_path
-from spark.sessions import worker_python
+import trimaran.spark.daemon
+from trimaran.spark.daemon import search_path
+from trimaran.spark.sessions import worker_python
 
 
 def test_loading_the_package_loads_nothing_else():
@@ -19,14 +19,14 @@ def test_loading_the_package_loads_nothing_else():
 
 def test_unknown_names_are_refused():
     with pytest.raises(AttributeError, match="nonsense"):
-        _ = spark.nonsense
+        _ = trimaran.spark.nonsense
 
 
 @pytest.mark.parametrize("hider", ["log.py", "wire.py", "node/__init__.py", "quorum/code.py"])
 def test_a_file_that_hides_a_package_of_ours_is_named(tmp_path, hider):
     (tmp_path / hider).parent.mkdir(exist_ok=True)
     (tmp_path / hider).write_text("x = 1\n")
-    (tmp_path / "job.py").write_text("import pyspark_kafka_log as m; import spark\n")
+    (tmp_path / "job.py").write_text("import pyspark_kafka_log as m; import trimaran.spark\n")
     done = subprocess.run(
         [sys.executable, tmp_path / "job.py"], capture_output=True, text=True, check=False
     )
@@ -53,7 +53,7 @@ def test_the_modules_that_spark_finds_by_name_load_nothing_of_ours():
 
 
 def test_settings_of_a_cluster_and_the_users():
-    from spark.sessions import JAVA_OPTIONS, settings
+    from trimaran.spark.sessions import JAVA_OPTIONS, settings
 
     local = settings(True, {}, ["-XX:SharedArchiveFile=/a b/c"])
     assert local["spark.sql.python.filterPushdown.enabled"] == "true"
@@ -80,7 +80,7 @@ def test_the_process_that_workers_come_from_is_ours(tmp_path, monkeypatch):
         command = ["/bin/sh", tmp_path / "echo", *words]
         return subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()
 
-    daemon = str(Path(spark.daemon.__file__))
+    daemon = str(Path(trimaran.spark.daemon.__file__))
     assert started("-m", "pyspark.daemon", "pyspark.worker") == [daemon, "pyspark.worker"]
     assert started("-m", "pyspark.other", "x") == ["-m", "pyspark.other", "x"]
     assert started("-c", "pass") == ["-c", "pass"]
@@ -89,7 +89,7 @@ def test_the_process_that_workers_come_from_is_ours(tmp_path, monkeypatch):
 def test_what_workers_have_loaded_is_no_garbage_of_theirs():
     """A worker collects garbage after each task; where it walks all modules, that takes longer than a small task."""
     code = (
-        "import gc, sys; from spark.daemon import preload; preload('pyspark.worker'); "
+        "import gc, sys; from trimaran.spark.daemon import preload; preload('pyspark.worker'); "
         "print('pandas' in sys.modules, gc.get_freeze_count() > 20 * len(gc.get_objects()))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
@@ -117,7 +117,7 @@ class FailingBuilder:
     def getOrCreate(self):  # noqa: N802 - Spark's name
         from pyspark.errors import PySparkRuntimeError
 
-        from spark.sessions import JAVA_OPTIONS
+        from trimaran.spark.sessions import JAVA_OPTIONS
 
         self.tried.append(self.conf[JAVA_OPTIONS])
         if "SharedArchiveFile" in self.tried[-1]:
@@ -127,7 +127,7 @@ class FailingBuilder:
 
 def test_an_archive_that_a_jvm_does_not_start_with_is_given_up(monkeypatch):
     pyspark = pytest.importorskip("pyspark")
-    from spark import class_archive, sessions
+    from trimaran.spark import class_archive, sessions
 
     forgotten = []
     monkeypatch.setattr(pyspark.SparkContext, "_gateway", None)
@@ -141,7 +141,7 @@ def test_an_archive_that_a_jvm_does_not_start_with_is_given_up(monkeypatch):
 
 def test_what_the_package_offers_is_a_function_each_time_it_is_asked_for():
     """A module of the same name would take its place once it is imported: after the first use."""
-    import spark
+    import trimaran.spark
 
-    for name in spark.__all__:
-        assert [callable(getattr(spark, name)) for _ in range(2)] == [True, True], name
+    for name in trimaran.spark.__all__:
+        assert [callable(getattr(trimaran.spark, name)) for _ in range(2)] == [True, True], name

@@ -7,9 +7,6 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from log.batches.batch import iter_batches
-from log.batches.records import decode_records
-from spark.columns import spark_schema
 from tests.spark.directories import (
     checkpoint,
     data_batches,
@@ -18,7 +15,10 @@ from tests.spark.directories import (
     write_partition,
 )
 from tests.spark.kafka_metadata.test_reading import TOPIC_ID, Log, partition, standard, store
-from wire.records.topics import TopicRecord
+from trimaran.log.batches.batch import iter_batches
+from trimaran.log.batches.records import decode_records
+from trimaran.spark.columns import spark_schema
+from trimaran.wire.records.topics import TopicRecord
 
 pytest.importorskip("pyspark")
 pytestmark = [
@@ -72,7 +72,7 @@ def test_records_equal_what_was_written(spark, cluster):
 
 
 def test_views_in_sql_and_a_schema_of_the_users(spark, cluster):
-    import spark as package
+    import trimaran.spark as package
 
     package.views(spark, cluster)
     [counts] = spark.sql(
@@ -100,8 +100,8 @@ def test_wrong_options_and_columns_are_told(spark, cluster):
 
 
 def test_the_report(spark, cluster, tmp_path):
-    from spark.analyses.catalogue import ANALYSES
-    from spark.report import write_report
+    from trimaran.spark.analyses.catalogue import ANALYSES
+    from trimaran.spark.report import write_report
 
     index = write_report(cluster, tmp_path / "report")
     text = index.read_text()
@@ -122,7 +122,7 @@ def test_the_report(spark, cluster, tmp_path):
 
 def test_the_report_of_a_metadata_log_alone(spark, tmp_path):
     """That no log of a topic is there does not say that there is no such topic."""
-    from spark.report import write_report
+    from trimaran.spark.report import write_report
 
     store(tmp_path, 1, standard().batches)
     make_node(tmp_path, 11)
@@ -134,8 +134,8 @@ def test_the_report_of_a_metadata_log_alone(spark, tmp_path):
 
 
 def test_empty_partitions_are_skew(spark, tmp_path):
-    from spark.analyses.catalogue import ANALYSES
-    from spark.report import write_report
+    from trimaran.spark.analyses.catalogue import ANALYSES
+    from trimaran.spark.report import write_report
 
     log = Log().lead(1, 1000)
     created = [partition(number) for number in range(6)]
@@ -159,7 +159,7 @@ def test_empty_partitions_are_skew(spark, tmp_path):
 
 
 def test_damage_is_told_in_the_report(spark, cluster, tmp_path):
-    from spark.report import write_report
+    from trimaran.spark.report import write_report
 
     broker = make_node(tmp_path, 11)
     directory = write_partition(broker, "orders", 0, BATCHES)
@@ -176,8 +176,8 @@ def test_damage_is_told_in_the_report(spark, cluster, tmp_path):
 
 
 def test_an_unknown_analysis_is_refused(tmp_path):
-    from spark.analyses.catalogue import UnknownAnalysis
-    from spark.report import write_report
+    from trimaran.spark.analyses.catalogue import UnknownAnalysis
+    from trimaran.spark.report import write_report
 
     with pytest.raises(UnknownAnalysis, match="throughput"):
         write_report(tmp_path, tmp_path, ["trouput"])
@@ -185,7 +185,7 @@ def test_an_unknown_analysis_is_refused(tmp_path):
 
 def test_the_questions_of_the_manual_can_be_asked(spark, tmp_path):
     """Names and types: what they answer, the tests of the tables say."""
-    from spark.documentation import shown_views
+    from trimaran.spark.documentation import shown_views
 
     for view in shown_views():
         schema = spark_schema(pa.schema([(c.name, c.kind) for c in view.columns]))
@@ -196,7 +196,9 @@ def test_the_questions_of_the_manual_can_be_asked(spark, tmp_path):
 
 
 def test_the_programs_of_the_manual_run(spark, cluster, monkeypatch, capsys):
-    monkeypatch.setattr("spark.sessions.session", lambda **_: spark)  # the one of all tests
+    monkeypatch.setattr(
+        "trimaran.spark.sessions.session", lambda **_: spark
+    )  # the one of all tests
     programs = re.findall(r"```python\n(.*?)```", MANUAL.read_text(), re.DOTALL)
     places = {"/var/lib/kafka/broker-1": "node-11", "/var/lib/kafka/controller-*": "node-[123]"}
     names = {}

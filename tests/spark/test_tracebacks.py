@@ -2,7 +2,7 @@ import logging
 
 import pytest
 
-from spark.tracebacks import captured, cause_of, silence_query_loggers
+from trimaran.spark.tracebacks import captured, cause_of, silence_query_loggers
 
 pytest.importorskip("pyspark")
 pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.filterwarnings("ignore")]
@@ -39,7 +39,7 @@ def test_stages_that_fail_at_once_are_told_as_one(spark):
     from py4j.protocol import Py4JJavaError
     from pyspark.errors import PySparkException
 
-    ours = "spark.origins.origin.DataUnreadable: there is no orders"
+    ours = "trimaran.spark.origins.origin.DataUnreadable: there is no orders"
     with pytest.raises(PySparkException) as error, captured():
         fail_in_stages(spark, ours, ours)
     assert cause_of(error.value) == "there is no orders"

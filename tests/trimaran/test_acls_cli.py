@@ -11,7 +11,7 @@ from trimaran.cli import acls
 from trimaran.cli.connect import Brokers
 from trimaran.client.acls import parse_operations, parse_pattern
 from trimaran.errors import Exit, UserError
-from wire.security.acls import CLUSTER_NAME, Operation, PatternType, ResourceType
+from trimaran.wire.security.acls import CLUSTER_NAME, Operation, PatternType, ResourceType
 
 LITERAL, PREFIXED = PatternType.LITERAL, PatternType.PREFIXED
 

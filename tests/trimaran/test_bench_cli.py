@@ -4,12 +4,12 @@ import json
 
 import pytest
 
-from log.codecs.compression import Compression
 from trimaran.cli import bench as command
 from trimaran.cli.connect import Brokers
 from trimaran.client import bench
 from trimaran.client.bench import Latencies, Load
 from trimaran.errors import Exit, UserError
+from trimaran.log.codecs.compression import Compression
 from trimaran.testing import EmbeddedKafka
 
 

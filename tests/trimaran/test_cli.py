@@ -145,7 +145,7 @@ def test_help_imports_nothing_heavy():
     probe = "import sys; from trimaran.cli.app import build; build().help_print(); print(sorted(sys.modules))"
     done = subprocess.run([sys.executable, "-c", probe], capture_output=True, text=True, check=True)
     loaded = done.stdout.splitlines()[-1]
-    for heavy in ("pyspark", "kazoo", "trio", "broker.process.server", "plotly", "yaml"):
+    for heavy in ("pyspark", "kazoo", "trio", "trimaran.broker.process.server", "plotly", "yaml"):
         assert f"'{heavy}'" not in loaded
 
 
@@ -155,7 +155,7 @@ def test_a_question_to_a_cluster_imports_nothing_that_it_does_without():
     done = subprocess.run([sys.executable, *words], capture_output=True, text=True, check=False)
     assert done.returncode == Exit.CANNOT_CONNECT
     loaded = {line.rpartition("|")[2].strip() for line in done.stderr.splitlines()}
-    assert "wire.blocking" in loaded
+    assert "trimaran.wire.blocking" in loaded
     assert not loaded & {"javaproperties", "urllib.request", "trio", "rich.console", "yaml", "ssl"}
 
 
@@ -163,7 +163,13 @@ def test_a_question_to_a_cluster_imports_nothing_that_it_does_without():
 def test_ps_imports_nothing_of_what_starts_a_cluster():
     probe = "import sys, trimaran.cli.nodes, trimaran.local.readiness; print(sorted(sys.modules))"
     done = subprocess.run([sys.executable, "-c", probe], capture_output=True, text=True, check=True)
-    for heavy in ("trio", "ssl", "javaproperties", "node.config.server", "trimaran.local.growing"):
+    for heavy in (
+        "trio",
+        "ssl",
+        "javaproperties",
+        "trimaran.node.config.server",
+        "trimaran.local.growing",
+    ):
         assert f"'{heavy}'" not in done.stdout
 
 

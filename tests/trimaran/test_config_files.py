@@ -5,10 +5,10 @@ import re
 
 import pytest
 
-from node.config.server_keys import SERVER_CONFIGS
 from tests.certificates import Certificates
 from trimaran.cli import config_files
 from trimaran.errors import Exit, UserError
+from trimaran.node.config.server_keys import SERVER_CONFIGS
 from trimaran.node_process import parse_config
 from trimaran.properties import read_file
 

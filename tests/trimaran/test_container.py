@@ -8,11 +8,11 @@ import sys
 
 import pytest
 
-from node.config.server import parse
-from node.runtime.ports import HOST, port_of, reserve
 from tests.cluster.processes import trimaran
 from trimaran import container
 from trimaran.errors import UserError
+from trimaran.node.config.server import parse
+from trimaran.node.runtime.ports import HOST, port_of, reserve
 from trimaran.properties import Setting
 
 CLUSTER_ID = "5L6g3nShT-eMCtK--X86sw"

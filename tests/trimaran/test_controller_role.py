@@ -2,8 +2,8 @@
 
 import pytest
 
-from node.config.server import parse
 from trimaran.controller_role import is_mirror_enabled
+from trimaran.node.config.server import parse
 from trimaran.properties import Setting
 
 

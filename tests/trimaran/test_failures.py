@@ -4,16 +4,16 @@ import socket
 
 import pytest
 
-from log.directories.directory_lock import DirectoryLocked
-from log.directories.meta_properties import MetaPropertiesError
-from node.config.config_def import ConfigError
-from node.runtime.errors import StorageFailure, WrongCluster
-from quorum.raft_log.supported_levels import MetadataTooNew
 from trimaran.client.connect import refused
 from trimaran.errors import Exit, UserError
 from trimaran.failures import explain
+from trimaran.log.directories.directory_lock import DirectoryLocked
+from trimaran.log.directories.meta_properties import MetaPropertiesError
+from trimaran.node.config.config_def import ConfigError
+from trimaran.node.runtime.errors import StorageFailure, WrongCluster
 from trimaran.ports import listener_on
-from wire.errors import ErrorCode, KafkaError
+from trimaran.quorum.raft_log.supported_levels import MetadataTooNew
+from trimaran.wire.errors import ErrorCode, KafkaError
 
 CAUSES = [
     (ConfigError("node.id", "x", "must be a whole number", origin="f:3"), "f:3", Exit.USAGE),

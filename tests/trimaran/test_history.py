@@ -4,8 +4,6 @@ import json
 
 import pytest
 
-from quorum.raft.types import OffsetAndEpoch
-from quorum.raft_log.snapshot_format import encode_snapshot
 from tests.spark.directories import (
     created_topic,
     encode_newest,
@@ -16,10 +14,12 @@ from tests.spark.directories import (
 )
 from trimaran.cli import history
 from trimaran.errors import Exit, UserError
-from wire.primitives import uuid_to_text
-from wire.records.configs import ConfigRecord
-from wire.records.misc import NoOpRecord
-from wire.records.topics import (
+from trimaran.quorum.raft.types import OffsetAndEpoch
+from trimaran.quorum.raft_log.snapshot_format import encode_snapshot
+from trimaran.wire.primitives import uuid_to_text
+from trimaran.wire.records.configs import ConfigRecord
+from trimaran.wire.records.misc import NoOpRecord
+from trimaran.wire.records.topics import (
     PartitionChangeRecord,
     RemoveTopicRecord,
 )

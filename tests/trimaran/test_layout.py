@@ -3,12 +3,12 @@ from itertools import islice
 from hypothesis import given
 from hypothesis import strategies as st
 
-from quorum.formatting.storage import inspect_directories
-from quorum.raft.types import ReplicaKey
 from trimaran.local.formatting import format_cluster
 from trimaran.local.layout import FREE_PORTS, FreePorts, escaped, plan_cluster, properties_of
 from trimaran.node_process import parse_config
 from trimaran.properties import Setting, read_file
+from trimaran.quorum.formatting.storage import inspect_directories
+from trimaran.quorum.raft.types import ReplicaKey
 
 
 def plan(tmp_path, **changes):

@@ -9,17 +9,15 @@ import tracemalloc
 
 import pytest
 
-from log.batches.batch import iter_batches
-from log.batches.records import NewRecord, build_batch
-from log.codecs.compression import Compression
-from log.config import LogConfig
-from log.inspection.verify import verify
-from spark.kafka_log.batches import BATCH_COLUMNS
-from spark.kafka_log.records import RECORD_SCHEMA
 from tests.log import fixtures
 from tests.log.helpers import append, fill, open_log
 from trimaran.cli.logs import dump
 from trimaran.errors import Exit, UserError
+from trimaran.log.batches.batch import iter_batches
+from trimaran.log.batches.records import NewRecord, build_batch
+from trimaran.log.codecs.compression import Compression
+from trimaran.log.config import LogConfig
+from trimaran.log.inspection.verify import verify
 from trimaran.log_dump import (
     HEADERS_SHOWN,
     batch_rows,
@@ -27,10 +25,12 @@ from trimaran.log_dump import (
     record_rows,
     transactions_of,
 )
-from wire.records.configs import ConfigRecord
-from wire.records.metadata import encode_metadata_record
-from wire.records.security import UserScramCredentialRecord
-from wire.records.topics import TopicRecord
+from trimaran.spark.kafka_log.batches import BATCH_COLUMNS
+from trimaran.spark.kafka_log.records import RECORD_SCHEMA
+from trimaran.wire.records.configs import ConfigRecord
+from trimaran.wire.records.metadata import encode_metadata_record
+from trimaran.wire.records.security import UserScramCredentialRecord
+from trimaran.wire.records.topics import TopicRecord
 
 NAMES = fixtures.names()
 NEW = [name for name in NAMES if not name.startswith("0.10")]

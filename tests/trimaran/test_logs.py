@@ -13,7 +13,7 @@ from tests.broker.groups.driver import Driver
 from tests.quorum.config_of import config_of
 from trimaran.logs import MESSAGE_CHARACTERS_MAX, TRACEBACK_CHARACTERS_MAX, set_up
 
-FORGED = "2030-01-01 00:00:00,000 ERROR broker.process.server: the disk is gone"
+FORGED = "2030-01-01 00:00:00,000 ERROR trimaran.broker.process.server: the disk is gone"
 # Whatever some reader takes for the end of a line, and what a terminal obeys.
 BREAKS = [
     "\n",

@@ -18,8 +18,8 @@ from trimaran.cli import metadata_state as commands
 from trimaran.cli.quorum import history
 from trimaran.errors import UserError
 from trimaran.metadata.diff import differences
-from wire.records.configs import ConfigRecord
-from wire.records.misc import NoOpRecord
+from trimaran.wire.records.configs import ConfigRecord
+from trimaran.wire.records.misc import NoOpRecord
 
 TOPIC_ID = bytes(15) + b"\x09"
 BATCHES = [
@@ -193,8 +193,8 @@ def test_a_snapshot_of_other_contents_is_told(tmp_path, told):
     folder = one / "__cluster_metadata-0"
     donor = tmp_path / "donor"
     shutil.copytree(folder, donor)
-    from quorum.raft.types import OffsetAndEpoch
-    from quorum.raft_log.snapshot_format import encode_snapshot
+    from trimaran.quorum.raft.types import OffsetAndEpoch
+    from trimaran.quorum.raft_log.snapshot_format import encode_snapshot
 
     empty = b"".join(encode_snapshot(OffsetAndEpoch(4, 1), [], appended_at_ms=1, now_ms=1))
     (folder / f"{4:020d}-{1:010d}.checkpoint").write_bytes(empty)

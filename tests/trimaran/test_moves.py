@@ -18,8 +18,8 @@ from trimaran.client.partitions import (
     rows_of,
 )
 from trimaran.errors import Exit, UserError
-from wire.errors import KafkaError
-from wire.messages.metadata import MetadataResponsePartition, MetadataResponseTopic
+from trimaran.wire.errors import KafkaError
+from trimaran.wire.messages.metadata import MetadataResponsePartition, MetadataResponseTopic
 
 
 def partition(index, leader, replicas, isr):

@@ -2,8 +2,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from node.config.server_keys import SERVER_CONFIGS
 from trimaran.errors import UserError
+from trimaran.node.config.server_keys import SERVER_CONFIGS
 from trimaran.properties import (
     Setting,
     from_environment,

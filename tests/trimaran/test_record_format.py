@@ -2,9 +2,9 @@
 
 import pytest
 
-from log.batches.records import Record, RecordHeader
 from trimaran.cli.record_format import compiled
 from trimaran.errors import Exit, UserError
+from trimaran.log.batches.records import Record, RecordHeader
 
 
 def record(key=b"k", value=b"val", headers=()):

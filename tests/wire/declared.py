@@ -5,15 +5,15 @@ import pkgutil
 from collections.abc import Callable
 from functools import partial
 
-import wire.messages
-import wire.records
+import trimaran.wire.messages
+import trimaran.wire.records
 from tests.checks import check_each
-from wire.schema import Message
+from trimaran.wire.schema import Message
 
 
 def _collect() -> list[type[Message]]:
     found: dict[type[Message], None] = {}
-    for package in (wire.messages, wire.records):
+    for package in (trimaran.wire.messages, trimaran.wire.records):
         for info in pkgutil.iter_modules(package.__path__, package.__name__ + "."):
             for value in vars(importlib.import_module(info.name)).values():
                 if isinstance(value, type) and issubclass(value, Message) and value is not Message:

@@ -3,10 +3,10 @@
 import io
 import struct
 
-from wire.codec.plan import plan_struct, size_min
-from wire.errors import RemoteProtocolError
-from wire.primitives import read_uvarint, write_uvarint
-from wire.schema import DECODE_BUDGET
+from trimaran.wire.codec.plan import plan_struct, size_min
+from trimaran.wire.errors import RemoteProtocolError
+from trimaran.wire.primitives import read_uvarint, write_uvarint
+from trimaran.wire.schema import DECODE_BUDGET
 
 
 class NaiveWriter:

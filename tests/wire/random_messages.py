@@ -11,9 +11,9 @@ from collections.abc import Iterator
 from functools import cache
 from random import Random
 
-from wire.codec.plan import FieldPlan, Shape, StructPlan, plan_struct
-from wire.declarations import Struct
-from wire.schema import Message
+from trimaran.wire.codec.plan import FieldPlan, Shape, StructPlan, plan_struct
+from trimaran.wire.declarations import Struct
+from trimaran.wire.schema import Message
 
 INTEGERS = {
     "int8": (-(2**7), 2**7 - 1),

@@ -3,7 +3,7 @@
 from hypothesis import strategies as st
 
 from tests.wire.random_messages import random_message
-from wire.schema import Message
+from trimaran.wire.schema import Message
 
 
 def messages(cls: type[Message], version: int, *, tame: bool = False) -> st.SearchStrategy:

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import json
 
-from wire.as_json import HIDDEN, as_json
-from wire.messages.incremental_alter_configs import (
+from trimaran.wire.as_json import HIDDEN, as_json
+from trimaran.wire.messages.incremental_alter_configs import (
     AlterableConfig,
     AlterConfigsResource,
     IncrementalAlterConfigsRequest,
 )
-from wire.messages.metadata import MetadataRequest, MetadataRequestTopic
-from wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
-from wire.messages.sasl_authenticate import SaslAuthenticateRequest
-from wire.records.configs import ConfigRecord
+from trimaran.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
+from trimaran.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from trimaran.wire.messages.sasl_authenticate import SaslAuthenticateRequest
+from trimaran.wire.records.configs import ConfigRecord
 
 UUID = bytes(range(16))
 

@@ -7,13 +7,18 @@ import pytest
 import trio
 
 from tests.wire.transport.cluster import open_cluster
-from wire.blocking import BlockingClient, BlockingConnection
-from wire.client.destinations import Coordinator, Leader
-from wire.client.errors import ConnectionLost, ConnectRefused, RequestTimedOut, VersionMismatch
-from wire.messages.describe_groups import DescribeGroupsRequest
-from wire.messages.heartbeat import HeartbeatRequest
-from wire.messages.list_offsets import ListOffsetsRequest
-from wire.messages.metadata import MetadataRequest
+from trimaran.wire.blocking import BlockingClient, BlockingConnection
+from trimaran.wire.client.destinations import Coordinator, Leader
+from trimaran.wire.client.errors import (
+    ConnectionLost,
+    ConnectRefused,
+    RequestTimedOut,
+    VersionMismatch,
+)
+from trimaran.wire.messages.describe_groups import DescribeGroupsRequest
+from trimaran.wire.messages.heartbeat import HeartbeatRequest
+from trimaran.wire.messages.list_offsets import ListOffsetsRequest
+from trimaran.wire.messages.metadata import MetadataRequest
 
 LIST = ListOffsetsRequest(replica_id=-1, topics=[])
 HEARTBEAT = HeartbeatRequest(group_id="g", generation_id=1, member_id="m")
@@ -87,5 +92,5 @@ async def test_nobody_answers():
 
 
 def test_it_imports_no_trio():
-    code = "import sys, wire.blocking; assert not {'trio', 'asyncio', 'random'} & set(sys.modules)"
+    code = "import sys, trimaran.wire.blocking; assert not {'trio', 'asyncio', 'random'} & set(sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

@@ -2,23 +2,23 @@
 
 import pytest
 
-from wire.messages.api_versions import ApiVersionsRequest
-from wire.messages.control import ControlType, KRaftVersionRecord, decode_control_value
-from wire.messages.create_topics import CreateTopicsResponse
-from wire.messages.describe_quorum import DescribeQuorumResponse
-from wire.messages.fetch import FetchResponse
-from wire.messages.header import (
+from trimaran.wire.messages.api_versions import ApiVersionsRequest
+from trimaran.wire.messages.control import ControlType, KRaftVersionRecord, decode_control_value
+from trimaran.wire.messages.create_topics import CreateTopicsResponse
+from trimaran.wire.messages.describe_quorum import DescribeQuorumResponse
+from trimaran.wire.messages.fetch import FetchResponse
+from trimaran.wire.messages.header import (
     decode_request_header,
     decode_response_header,
     encode_request,
     encode_response,
 )
-from wire.messages.metadata import MetadataRequest, MetadataResponse
-from wire.primitives import uuid_from_text
-from wire.records.brokers import BrokerRegistrationChangeRecord
-from wire.records.features import FeatureLevelRecord
-from wire.records.metadata import decode_metadata_record, encode_metadata_record
-from wire.records.topics import PartitionChangeRecord, PartitionRecord, TopicRecord
+from trimaran.wire.messages.metadata import MetadataRequest, MetadataResponse
+from trimaran.wire.primitives import uuid_from_text
+from trimaran.wire.records.brokers import BrokerRegistrationChangeRecord
+from trimaran.wire.records.features import FeatureLevelRecord
+from trimaran.wire.records.metadata import decode_metadata_record, encode_metadata_record
+from trimaran.wire.records.topics import PartitionChangeRecord, PartitionRecord, TopicRecord
 
 REQUESTS = {
     ApiVersionsRequest: (

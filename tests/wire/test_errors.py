@@ -1,4 +1,4 @@
-from wire.errors import MESSAGE_CHARS_MAX, ErrorCode, KafkaError
+from trimaran.wire.errors import MESSAGE_CHARS_MAX, ErrorCode, KafkaError
 
 
 def test_codes_have_no_gap():

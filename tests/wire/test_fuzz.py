@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 from tests.checks import assert_only_raises
 from tests.wire.declared import MESSAGES, case_id, telling_versions_of
 from tests.wire.random_messages import random_message
-from wire.errors import RemoteProtocolError
-from wire.messages.header import decode_request_header, decode_response_header
-from wire.messages.registry import RESPONSES
-from wire.records.metadata import decode_metadata_record
+from trimaran.wire.errors import RemoteProtocolError
+from trimaran.wire.messages.header import decode_request_header, decode_response_header
+from trimaran.wire.messages.registry import RESPONSES
+from trimaran.wire.records.metadata import decode_metadata_record
 
 # Bytes that mean something to a decoder: nulls, limits of sizes, varints that go on.
 TELLING = (

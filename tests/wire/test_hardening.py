@@ -4,17 +4,17 @@ import tracemalloc
 
 import pytest
 
-from wire.errors import RemoteProtocolError
-from wire.messages.api_versions import ApiVersionsRequest
-from wire.messages.delete_topics import DeleteTopicsRequest
-from wire.messages.fetch import FetchRequest
-from wire.messages.header import decode_request_header
-from wire.messages.metadata import MetadataRequest
-from wire.messages.offset_fetch import OffsetFetchRequest
-from wire.messages.produce import ProduceRequest
-from wire.messages.sasl_authenticate import SaslAuthenticateRequest
-from wire.primitives import write_uvarint
-from wire.schema import DECODE_BUDGET, DECODE_BUDGET_BEFORE_AUTHENTICATION
+from trimaran.wire.errors import RemoteProtocolError
+from trimaran.wire.messages.api_versions import ApiVersionsRequest
+from trimaran.wire.messages.delete_topics import DeleteTopicsRequest
+from trimaran.wire.messages.fetch import FetchRequest
+from trimaran.wire.messages.header import decode_request_header
+from trimaran.wire.messages.metadata import MetadataRequest
+from trimaran.wire.messages.offset_fetch import OffsetFetchRequest
+from trimaran.wire.messages.produce import ProduceRequest
+from trimaran.wire.messages.sasl_authenticate import SaslAuthenticateRequest
+from trimaran.wire.primitives import write_uvarint
+from trimaran.wire.schema import DECODE_BUDGET, DECODE_BUDGET_BEFORE_AUTHENTICATION
 
 ELEMENTS_MAX = DECODE_BUDGET.elements_max
 TAGS_MAX = DECODE_BUDGET.tags_max

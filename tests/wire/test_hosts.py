@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wire.hosts import address_in, is_host, java_text
-from wire.transport.calls import ConnectionInfo
+from trimaran.wire.hosts import address_in, is_host, java_text
+from trimaran.wire.transport.calls import ConnectionInfo
 
 
 @pytest.mark.parametrize(

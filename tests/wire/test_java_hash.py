@@ -8,7 +8,7 @@ import struct
 import pytest
 
 from tests.log.interpreted import interpreted
-from wire import java_hash
+from trimaran.wire import java_hash
 
 HASHES = [java_hash, interpreted(java_hash)] if java_hash.COMPILED else [java_hash]
 

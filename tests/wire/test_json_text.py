@@ -6,24 +6,24 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wire.as_json import HIDDEN, as_json
-from wire.codec.plan import shape_of
-from wire.json_text import json_text
-from wire.messages.control import (
+from trimaran.wire.as_json import HIDDEN, as_json
+from trimaran.wire.codec.plan import shape_of
+from trimaran.wire.json_text import json_text
+from trimaran.wire.messages.control import (
     Endpoint,
     KRaftVersionFeature,
     VotersRecord,
     VotersRecordVoter,
 )
-from wire.records.configs import ConfigRecord
-from wire.records.quotas import ClientQuotaRecord, EntityData
-from wire.records.registry import METADATA_RECORDS
-from wire.records.security import (
+from trimaran.wire.records.configs import ConfigRecord
+from trimaran.wire.records.quotas import ClientQuotaRecord, EntityData
+from trimaran.wire.records.registry import METADATA_RECORDS
+from trimaran.wire.records.security import (
     DelegationTokenRecord,
     RemoveDelegationTokenRecord,
     UserScramCredentialRecord,
 )
-from wire.records.topics import PartitionChangeRecord
+from trimaran.wire.records.topics import PartitionChangeRecord
 
 
 def plain(message):

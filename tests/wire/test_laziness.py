@@ -7,41 +7,45 @@ import tracemalloc
 import pytest
 
 from tests.undisturbed import undisturbed
-from wire.codec import build, reader, writer
-from wire.messages.fetch import FetchRequest
-from wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from trimaran.wire.codec import build, reader, writer
+from trimaran.wire.messages.fetch import FetchRequest
+from trimaran.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 
 
 def modules_after(source: str) -> set[str]:
     code = f"import sys; before = set(sys.modules); {source}; print(*set(sys.modules) - before)"
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    return {name for name in run.stdout.split() if name.split(".")[0] == "wire"}
+    return {name for name in run.stdout.split() if name.startswith("trimaran.wire")}
 
 
 def test_import_wire_is_one_module():
-    assert modules_after("import wire") == {"wire"}
+    assert modules_after("import trimaran.wire") == {"trimaran.wire"}
 
 
 def test_a_message_needs_the_schema_alone():
-    assert modules_after("import wire.messages.fetch") == {
-        "wire",
-        "wire.declarations",
-        "wire.errors",
-        "wire.messages",
-        "wire.messages.fetch",
-        "wire.outgoing",
-        "wire.primitives",
-        "wire.schema",
+    assert modules_after("import trimaran.wire.messages.fetch") == {
+        "trimaran.wire",
+        "trimaran.wire.declarations",
+        "trimaran.wire.errors",
+        "trimaran.wire.messages",
+        "trimaran.wire.messages.fetch",
+        "trimaran.wire.outgoing",
+        "trimaran.wire.primitives",
+        "trimaran.wire.schema",
     }
 
 
 def test_the_table_of_messages_imports_none_of_them():
-    found = modules_after("import wire.messages.header")
-    assert {name for name in found if name.startswith("wire.messages.")} == {
-        "wire.messages.header",
-        "wire.messages.registry",
+    found = modules_after("import trimaran.wire.messages.header")
+    assert {name for name in found if name.startswith("trimaran.wire.messages.")} == {
+        "trimaran.wire.messages.header",
+        "trimaran.wire.messages.registry",
     }
-    assert not found & {"wire.codec.reader", "wire.codec.writer", "wire.codec.plan"}
+    assert not found & {
+        "trimaran.wire.codec.reader",
+        "trimaran.wire.codec.writer",
+        "trimaran.wire.codec.plan",
+    }
 
 
 @pytest.mark.parametrize("module", [reader, writer], ids=["reader", "writer"])

@@ -8,7 +8,7 @@ from tests.wire import naive_codec
 from tests.wire.declared import MESSAGES, case_id, check_versions
 from tests.wire.random_messages import random_message
 from tests.wire.test_fuzz import mutate
-from wire.errors import RemoteProtocolError
+from trimaran.wire.errors import RemoteProtocolError
 
 SAMPLES = 3
 MUTANTS = 5

@@ -7,17 +7,17 @@ import pytest
 
 from tests.wire.declared import MESSAGES, case_id, check_versions
 from tests.wire.random_messages import INTEGERS, random_message
-from wire.codec.plan import plan_struct, shape_of
-from wire.declarations import Struct
-from wire.errors import LocalProtocolError
-from wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
-from wire.messages.describe_client_quotas import (
+from trimaran.wire.codec.plan import plan_struct, shape_of
+from trimaran.wire.declarations import Struct
+from trimaran.wire.errors import LocalProtocolError
+from trimaran.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
+from trimaran.wire.messages.describe_client_quotas import (
     DescribeClientQuotasResponse,
     EntityData,
     EntryData,
     ValueData,
 )
-from wire.messages.metadata import MetadataRequest
+from trimaran.wire.messages.metadata import MetadataRequest
 
 
 def set_integers(value, version, end):

@@ -2,8 +2,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wire.errors import RemoteProtocolError
-from wire.primitives import (
+from trimaran.wire.errors import RemoteProtocolError
+from trimaran.wire.primitives import (
     NIL_UUID,
     read_uvarint,
     read_varint,

@@ -4,7 +4,7 @@ import pickle
 
 import pytest
 
-from wire.declarations import (
+from trimaran.wire.declarations import (
     EncodedArray,
     Struct,
     Versions,
@@ -20,15 +20,15 @@ from wire.declarations import (
     uint32,
     uuid,
 )
-from wire.errors import LocalProtocolError, RemoteProtocolError
-from wire.messages.metadata import (
+from trimaran.wire.errors import LocalProtocolError, RemoteProtocolError
+from trimaran.wire.messages.metadata import (
     MetadataResponse,
     MetadataResponsePartition,
     MetadataResponseTopic,
 )
-from wire.outgoing import Outgoing
-from wire.records.consumer_groups import ConsumerGroupMemberMetadataValue
-from wire.schema import Message, encode_element, message
+from trimaran.wire.outgoing import Outgoing
+from trimaran.wire.records.consumer_groups import ConsumerGroupMemberMetadataValue
+from trimaran.wire.schema import Message, encode_element, message
 
 
 class Inner(Struct):
@@ -280,7 +280,7 @@ def test_generated_code_shows_in_tracebacks():
 
 
 def test_none_is_a_value_of_a_nullable_field_that_has_a_factory():
-    from wire.messages.offset_fetch import OffsetFetchRequest
+    from trimaran.wire.messages.offset_fetch import OffsetFetchRequest
 
     request = OffsetFetchRequest(group_id="g", topics=None)
     assert request.topics is None

@@ -15,9 +15,9 @@ import pytest
 
 from tests.checks import check_each
 from tests.wire.declared import MESSAGES, versions_of
-from wire.codec.plan import FieldPlan, Shape, plan_struct
-from wire.declarations import Versions
-from wire.primitives import NIL_UUID
+from trimaran.wire.codec.plan import FieldPlan, Shape, plan_struct
+from trimaran.wire.declarations import Versions
+from trimaran.wire.primitives import NIL_UUID
 
 KAFKA_DIR = os.environ.get("KAFKA_DIR")
 
@@ -70,7 +70,7 @@ NEW_AFTER_3_9 = re.compile(
     r"|(Describe|Alter|Delete)ShareGroupOffsets(Request|Response)"
     r"|ClearElrRecord|ControlRecordTypeSchema|EndTxnMarker|ProducerSnapshot"
 )
-# Written by hand in `wire.messages.header`.
+# Written by hand in `trimaran.wire.messages.header`.
 HEADERS = {"RequestHeader", "ResponseHeader"}
 
 
@@ -278,7 +278,7 @@ def test_no_message_is_missing():
 
 
 def test_every_header_version_is_known():
-    """The layouts are in `wire.messages.header`; a new version or field here means work there."""
+    """The layouts are in `trimaran.wire.messages.header`; a new version or field here means work there."""
     request, response = (kafka_json()[name] for name in sorted(HEADERS))
     assert Versions.parse(request["validVersions"]).high == 2
     assert Versions.parse(response["validVersions"]).high == 1

@@ -2,11 +2,11 @@
 
 from collections.abc import Callable
 
-from wire.codec import build
-from wire.codec.build import generated_reader
-from wire.declarations import Reader
-from wire.errors import RemoteProtocolError
-from wire.schema import _BAD_BYTES, DECODE_BUDGET, DecodeBudget, Message
+from trimaran.wire.codec import build
+from trimaran.wire.codec.build import generated_reader
+from trimaran.wire.declarations import Reader
+from trimaran.wire.errors import RemoteProtocolError
+from trimaran.wire.schema import _BAD_BYTES, DECODE_BUDGET, DecodeBudget, Message
 
 COMPILED = build.build_decoder is not None
 

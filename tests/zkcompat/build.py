@@ -1,18 +1,18 @@
 """Short ways to metadata records and images."""
 
-from quorum.metadata.delta import MetadataDelta
-from quorum.metadata.image import EMPTY, MetadataImage, Provenance
-from wire.records.brokers import (
+from trimaran.quorum.metadata.delta import MetadataDelta
+from trimaran.quorum.metadata.image import EMPTY, MetadataImage, Provenance
+from trimaran.wire.records.brokers import (
     BrokerEndpoint,
     FenceBrokerRecord,
     RegisterBrokerRecord,
     UnfenceBrokerRecord,
     UnregisterBrokerRecord,
 )
-from wire.records.configs import ConfigRecord
-from wire.records.producer_ids import ProducerIdsRecord
-from wire.records.quotas import ClientQuotaRecord, EntityData
-from wire.records.security import (
+from trimaran.wire.records.configs import ConfigRecord
+from trimaran.wire.records.producer_ids import ProducerIdsRecord
+from trimaran.wire.records.quotas import ClientQuotaRecord, EntityData
+from trimaran.wire.records.security import (
     AccessControlEntryRecord,
     DelegationTokenRecord,
     RemoveAccessControlEntryRecord,
@@ -20,7 +20,7 @@ from wire.records.security import (
     RemoveUserScramCredentialRecord,
     UserScramCredentialRecord,
 )
-from wire.records.topics import (
+from trimaran.wire.records.topics import (
     PartitionChangeRecord,
     PartitionRecord,
     RemoveTopicRecord,

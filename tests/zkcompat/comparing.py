@@ -1,7 +1,7 @@
 """Questions to the section that a path belongs to."""
 
 from tests.zkcompat.build import CLUSTER_ID
-from zkcompat.sections.registry import SectionIndex, sections_of
+from trimaran.zkcompat.sections.registry import SectionIndex, sections_of
 
 _INDEX = SectionIndex(sections_of(CLUSTER_ID, secrets=True))
 

@@ -4,9 +4,9 @@ import itertools
 
 import pytest
 
-from node.runtime.java import javas
-from node.runtime.ports import port_of, reserve
-from zkcompat.zookeeper.server_process import find_jars, start_zookeeper
+from trimaran.node.runtime.java import javas
+from trimaran.node.runtime.ports import port_of, reserve
+from trimaran.zkcompat.zookeeper.server_process import find_jars, start_zookeeper
 
 _numbers = itertools.count(1)
 

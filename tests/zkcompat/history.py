@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from wire.declarations import Struct
-from wire.records.registry import METADATA_RECORDS
-from wire.schema import Message
+from trimaran.wire.declarations import Struct
+from trimaran.wire.records.registry import METADATA_RECORDS
+from trimaran.wire.schema import Message
 
 CLASSES = {cls.__name__: cls for cls in METADATA_RECORDS.values()}
 

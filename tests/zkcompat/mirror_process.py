@@ -6,11 +6,11 @@ import trio
 
 from tests.zkcompat import build
 from tests.zkcompat.rig import Source, in_step, topics
-from zkcompat.mirroring.mirror import Mirror
-from zkcompat.settings import mirror_config
-from zkcompat.zookeeper.keeper import open_keeper
-from zkcompat.zookeeper.session import KeeperConfig
-from zkcompat.zookeeper.session_file import SESSION_FILE
+from trimaran.zkcompat.mirroring.mirror import Mirror
+from trimaran.zkcompat.settings import mirror_config
+from trimaran.zkcompat.zookeeper.keeper import open_keeper
+from trimaran.zkcompat.zookeeper.session import KeeperConfig
+from trimaran.zkcompat.zookeeper.session_file import SESSION_FILE
 
 # A process may take so long to start on a busy machine, and its session must outlive it.
 STARTING_MS = 30_000

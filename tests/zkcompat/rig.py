@@ -4,17 +4,17 @@ from contextlib import asynccontextmanager
 
 import trio
 
-from quorum.metadata.delta import MetadataDelta
-from quorum.metadata.image import EMPTY, Provenance
 from tests.zkcompat import build
-from zkcompat.claim import Leader
-from zkcompat.mirroring.feed import ImageFeed
-from zkcompat.mirroring.mirror import VERIFY_SHARE, Mirror, MirrorConfig
-from zkcompat.sections.registry import sections_of
-from zkcompat.verify import Verification
-from zkcompat.zookeeper.kazoo_client import Security
-from zkcompat.zookeeper.keeper import open_keeper
-from zkcompat.zookeeper.session import KeeperConfig
+from trimaran.quorum.metadata.delta import MetadataDelta
+from trimaran.quorum.metadata.image import EMPTY, Provenance
+from trimaran.zkcompat.claim import Leader
+from trimaran.zkcompat.mirroring.feed import ImageFeed
+from trimaran.zkcompat.mirroring.mirror import VERIFY_SHARE, Mirror, MirrorConfig
+from trimaran.zkcompat.sections.registry import sections_of
+from trimaran.zkcompat.verify import Verification
+from trimaran.zkcompat.zookeeper.kazoo_client import Security
+from trimaran.zkcompat.zookeeper.keeper import open_keeper
+from trimaran.zkcompat.zookeeper.session import KeeperConfig
 
 # Longer than a loaded machine needs; a test that waits so long has failed.
 PATIENCE = 20.0

@@ -2,8 +2,8 @@
 
 import random
 
-from quorum.metadata.image import MetadataImage
 from tests.zkcompat import build
+from trimaran.quorum.metadata.image import MetadataImage
 
 TOPICS = ("a", "b", "a.b", "c_d")
 CONFIG_KEYS = ("retention.ms", "segment.bytes", "ssl.keystore.password")

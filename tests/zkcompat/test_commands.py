@@ -8,11 +8,11 @@ import trio
 from kazoo.client import KazooClient
 from kazoo.security import make_digest_acl
 
-from node.runtime.clock import now_ms
-from node.runtime.ports import HOST, port_of, reserve
 from tests.zkcompat import build
 from tests.zkcompat.rig import NEVER, PATIENCE, Source, in_step, running, topics
-from zkcompat.commands import (
+from trimaran.node.runtime.clock import now_ms
+from trimaran.node.runtime.ports import HOST, port_of, reserve
+from trimaran.zkcompat.commands import (
     SILENCE_MS,
     MirrorLockedError,
     TreeEntry,
@@ -23,10 +23,14 @@ from zkcompat.commands import (
     status,
     tree,
 )
-from zkcompat.mirroring import reporting
-from zkcompat.mirroring.observer import QuorumUnreachableError, find_cluster_id, parse_controllers
-from zkcompat.znodes.controller import Controller
-from zkcompat.znodes.mirror_report import MirrorReport
+from trimaran.zkcompat.mirroring import reporting
+from trimaran.zkcompat.mirroring.observer import (
+    QuorumUnreachableError,
+    find_cluster_id,
+    parse_controllers,
+)
+from trimaran.zkcompat.znodes.controller import Controller
+from trimaran.zkcompat.znodes.mirror_report import MirrorReport
 
 
 @pytest.fixture
@@ -213,7 +217,7 @@ def nobody():
 
 @pytest.mark.slow
 def test_no_zookeeper_is_said(monkeypatch, nobody):
-    monkeypatch.setattr("zkcompat.commands.CONNECT_SECONDS", 0.3)
+    monkeypatch.setattr("trimaran.zkcompat.commands.CONNECT_SECONDS", 0.3)
     with pytest.raises(ZooKeeperUnreachableError, match="no ZooKeeper at 127"):
         status(f"{nobody[0]}:{nobody[1]}")
 

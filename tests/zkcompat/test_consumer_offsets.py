@@ -7,12 +7,12 @@ import pytest
 import trio
 
 from tests.zkcompat.rig import PATIENCE, SESSION_MS, SHORT_SESSION_MS, connected
-from wire.errors import ErrorCode, KafkaError
-from zkcompat import consumer_offsets
-from zkcompat.consumer_offsets import decode_offset, open_consumer_offsets
-from zkcompat.zookeeper.kazoo_client import Security
-from zkcompat.zookeeper.server_process import start_zookeeper
-from zkcompat.zookeeper.session import KeeperConfig
+from trimaran.wire.errors import ErrorCode, KafkaError
+from trimaran.zkcompat import consumer_offsets
+from trimaran.zkcompat.consumer_offsets import decode_offset, open_consumer_offsets
+from trimaran.zkcompat.zookeeper.kazoo_client import Security
+from trimaran.zkcompat.zookeeper.server_process import start_zookeeper
+from trimaran.zkcompat.zookeeper.session import KeeperConfig
 
 
 @asynccontextmanager

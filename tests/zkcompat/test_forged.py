@@ -9,19 +9,27 @@ from collections.abc import Iterator
 import pytest
 
 from tests.zkcompat import build
-from wire.errors import LocalProtocolError, RemoteProtocolError
-from zkcompat.consumer_offsets import decode_offset
-from zkcompat.legacy import acls, configs, deletions, elections, notes, reassignments, topics
-from zkcompat.repair import repair
-from zkcompat.sections.acls import Acls
-from zkcompat.sections.registry import sections_of
-from zkcompat.sections.shared_configs import resolve
-from zkcompat.tree import FoundZnode
-from zkcompat.znodes.acl_entries import AclResource
-from zkcompat.znodes.cluster_id import ClusterId
-from zkcompat.znodes.controller import Controller, ControllerEpoch
-from zkcompat.znodes.migration import Migration
-from zkcompat.znodes.mirror_report import MirrorReport
+from trimaran.wire.errors import LocalProtocolError, RemoteProtocolError
+from trimaran.zkcompat.consumer_offsets import decode_offset
+from trimaran.zkcompat.legacy import (
+    acls,
+    configs,
+    deletions,
+    elections,
+    notes,
+    reassignments,
+    topics,
+)
+from trimaran.zkcompat.repair import repair
+from trimaran.zkcompat.sections.acls import Acls
+from trimaran.zkcompat.sections.registry import sections_of
+from trimaran.zkcompat.sections.shared_configs import resolve
+from trimaran.zkcompat.tree import FoundZnode
+from trimaran.zkcompat.znodes.acl_entries import AclResource
+from trimaran.zkcompat.znodes.cluster_id import ClusterId
+from trimaran.zkcompat.znodes.controller import Controller, ControllerEpoch
+from trimaran.zkcompat.znodes.migration import Migration
+from trimaran.zkcompat.znodes.mirror_report import MirrorReport
 
 SESSION = 7
 VERSIONS_MAX = 8

@@ -3,16 +3,16 @@
 import re
 from collections import defaultdict
 
-from quorum.metadata.delta import MetadataDelta
-from quorum.metadata.image import EMPTY, Provenance
 from tests.zkcompat.comparing import same_data
 from tests.zkcompat.history import Write, load
-from zkcompat.operations import Kind
-from zkcompat.plan import plan
-from zkcompat.render import render
-from zkcompat.repair import reconcile
-from zkcompat.tree import FoundZnode
-from zkcompat.znodes.config_change import ConfigChange
+from trimaran.quorum.metadata.delta import MetadataDelta
+from trimaran.quorum.metadata.image import EMPTY, Provenance
+from trimaran.zkcompat.operations import Kind
+from trimaran.zkcompat.plan import plan
+from trimaran.zkcompat.render import render
+from trimaran.zkcompat.repair import reconcile
+from trimaran.zkcompat.tree import FoundZnode
+from trimaran.zkcompat.znodes.config_change import ConfigChange
 
 # What that controller had read from ZooKeeper at its start, before it wrote anything.
 FIRST_WRITTEN = 43

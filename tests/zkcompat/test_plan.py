@@ -6,20 +6,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from quorum.metadata.image import EMPTY
 from tests.zkcompat import build
 from tests.zkcompat.build import CLUSTER_ID, T1, T2
 from tests.zkcompat.comparing import is_owned, means_nothing, same_data
 from tests.zkcompat.scenario import next_records
-from zkcompat.changes import TOUCHED_MAX, Changes
-from zkcompat.operations import BATCH_BYTES_MAX, apply_to, batches, set_data
-from zkcompat.plan import plan, plan_changes
-from zkcompat.render import render
-from zkcompat.repair import reconcile
-from zkcompat.sections.registry import sections_of
-from zkcompat.tree import FoundZnode, Znode
-from zkcompat.znodes.entity_config import EntityConfig
-from zkcompat.znodes.parents import STANDING_PARENTS, TOKEN_PARENTS
+from trimaran.quorum.metadata.image import EMPTY
+from trimaran.zkcompat.changes import TOUCHED_MAX, Changes
+from trimaran.zkcompat.operations import BATCH_BYTES_MAX, apply_to, batches, set_data
+from trimaran.zkcompat.plan import plan, plan_changes
+from trimaran.zkcompat.render import render
+from trimaran.zkcompat.repair import reconcile
+from trimaran.zkcompat.sections.registry import sections_of
+from trimaran.zkcompat.tree import FoundZnode, Znode
+from trimaran.zkcompat.znodes.entity_config import EntityConfig
+from trimaran.zkcompat.znodes.parents import STANDING_PARENTS, TOKEN_PARENTS
 
 SESSION = 0x1000_0001
 # With all that is mirrored when it is asked for.

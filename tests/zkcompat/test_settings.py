@@ -6,12 +6,12 @@ import ssl
 import pytest
 
 from tests.certificates import Certificates
-from wire.security.scram_client import ScramCredentials
-from zkcompat.mirroring.mirror import MirrorConfig
-from zkcompat.settings import keeper_config, mirror_config, quorum_security
-from zkcompat.zookeeper.digest_md5 import DigestCredentials
-from zkcompat.zookeeper.kazoo_client import Security
-from zkcompat.zookeeper.session import KeeperConfig
+from trimaran.wire.security.scram_client import ScramCredentials
+from trimaran.zkcompat.mirroring.mirror import MirrorConfig
+from trimaran.zkcompat.settings import keeper_config, mirror_config, quorum_security
+from trimaran.zkcompat.zookeeper.digest_md5 import DigestCredentials
+from trimaran.zkcompat.zookeeper.kazoo_client import Security
+from trimaran.zkcompat.zookeeper.session import KeeperConfig
 
 
 def test_kafkas_keys_configure_the_mirror():

@@ -3,16 +3,16 @@
 import pytest
 import trio
 
-from node.runtime.clock import now_ms
 from tests.zkcompat import build
 from tests.zkcompat.rig import PATIENCE, Source, connected, in_step, running, topics
-from zkcompat.claim import Step
-from zkcompat.render import render
-from zkcompat.sections.registry import sections_of
-from zkcompat.tree import FoundZnode
-from zkcompat.verify import CLAIM_PATHS, HIDDEN, Difference, compare, verify
-from zkcompat.znodes.entity_config import EntityConfig
-from zkcompat.znodes.scram_credential import scram_text
+from trimaran.node.runtime.clock import now_ms
+from trimaran.zkcompat.claim import Step
+from trimaran.zkcompat.render import render
+from trimaran.zkcompat.sections.registry import sections_of
+from trimaran.zkcompat.tree import FoundZnode
+from trimaran.zkcompat.verify import CLAIM_PATHS, HIDDEN, Difference, compare, verify
+from trimaran.zkcompat.znodes.entity_config import EntityConfig
+from trimaran.zkcompat.znodes.scram_credential import scram_text
 
 pytestmark = [pytest.mark.zookeeper, pytest.mark.slow]
 

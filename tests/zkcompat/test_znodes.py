@@ -8,20 +8,25 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.checks import assert_only_raises
-from wire.errors import RemoteProtocolError
-from wire.primitives import uuid_from_text
-from zkcompat.znodes.broker_info import BrokerInfo, ListenerAddress
-from zkcompat.znodes.cluster_id import ClusterId
-from zkcompat.znodes.config_change import ConfigChange
-from zkcompat.znodes.controller import Controller, ControllerEpoch
-from zkcompat.znodes.entity_config import EntityConfig
-from zkcompat.znodes.feature import Feature
-from zkcompat.znodes.json_form import decode_json, encode_json, properties_order, scala_map_order
-from zkcompat.znodes.migration import Migration
-from zkcompat.znodes.names import config_entity, desanitize, sanitize
-from zkcompat.znodes.partition_state import PartitionState
-from zkcompat.znodes.producer_id_block import ProducerIdBlock
-from zkcompat.znodes.topic_assignment import TopicAssignment
+from trimaran.wire.errors import RemoteProtocolError
+from trimaran.wire.primitives import uuid_from_text
+from trimaran.zkcompat.znodes.broker_info import BrokerInfo, ListenerAddress
+from trimaran.zkcompat.znodes.cluster_id import ClusterId
+from trimaran.zkcompat.znodes.config_change import ConfigChange
+from trimaran.zkcompat.znodes.controller import Controller, ControllerEpoch
+from trimaran.zkcompat.znodes.entity_config import EntityConfig
+from trimaran.zkcompat.znodes.feature import Feature
+from trimaran.zkcompat.znodes.json_form import (
+    decode_json,
+    encode_json,
+    properties_order,
+    scala_map_order,
+)
+from trimaran.zkcompat.znodes.migration import Migration
+from trimaran.zkcompat.znodes.names import config_entity, desanitize, sanitize
+from trimaran.zkcompat.znodes.partition_state import PartitionState
+from trimaran.zkcompat.znodes.producer_id_block import ProducerIdBlock
+from trimaran.zkcompat.znodes.topic_assignment import TopicAssignment
 
 PLAINTEXT = ListenerAddress("PLAINTEXT", "127.0.0.1", 25021, 0)
 SASL = ListenerAddress("SASL", "127.0.0.1", 25041, 2)

@@ -21,8 +21,8 @@ from trimaran.errors import Exit, UserError
 from trimaran.words import counted
 
 if TYPE_CHECKING:
-    from quorum.metadata.acls import Acl
     from trimaran.client.acls import Pattern
+    from trimaran.quorum.metadata.acls import Acl
 
 Principal = Annotated[str, Parameter(help="A principal, as User:alice; User:* is everybody.")]
 Operations = Annotated[
@@ -84,7 +84,7 @@ def add(
     Args:
         deny: Forbid the operations, whatever other ACLs allow.
     """
-    from wire.messages.create_acls import AclCreation, CreateAclsRequest
+    from trimaran.wire.messages.create_acls import AclCreation, CreateAclsRequest
 
     pattern = parse_pattern(resource)
     wanted = _wanted(pattern, principal, host, operations, deny=deny)
@@ -127,7 +127,7 @@ def remove(
     Args:
         deny: Remove ACLs that forbid.
     """
-    from wire.messages.delete_acls import DeleteAclsFilter, DeleteAclsRequest
+    from trimaran.wire.messages.delete_acls import DeleteAclsFilter, DeleteAclsRequest
 
     pattern = parse_pattern(resource)
     wanted = _wanted(pattern, principal, host, operations, deny=deny)
@@ -177,9 +177,9 @@ def explain(
     output: Format = "table",
 ) -> int:
     """Says whether a principal may do something, and which ACL decides. Exit code 1 if it may not."""
-    from quorum.metadata.authorizer import Action
-    from quorum.serving.audit import why
-    from wire.security.acls import PatternType, ResourceType
+    from trimaran.quorum.metadata.authorizer import Action
+    from trimaran.quorum.serving.audit import why
+    from trimaran.wire.security.acls import PatternType, ResourceType
 
     pattern, (wanted, *others) = parse_pattern(resource), parse_operations(operation)
     if others or pattern.pattern_type == PatternType.PREFIXED:
@@ -205,8 +205,8 @@ def explain(
 def _wanted(
     pattern: Pattern, principal: str, host: str, operations: str, *, deny: bool
 ) -> list[Acl]:
-    from quorum.metadata.acls import Acl
-    from wire.security.acls import Permission
+    from trimaran.quorum.metadata.acls import Acl
+    from trimaran.wire.security.acls import Permission
 
     permission = Permission.DENY if deny else Permission.ALLOW
     return [
@@ -220,8 +220,8 @@ def _wanted(
 
 def _kafka_row(acl: Acl) -> dict[str, str]:
     """With Kafka's names."""
-    from quorum.metadata.acls import known
-    from wire.security.acls import Operation, PatternType, Permission, ResourceType
+    from trimaran.quorum.metadata.acls import known
+    from trimaran.wire.security.acls import Operation, PatternType, Permission, ResourceType
 
     return {
         "resource_type": known(ResourceType, acl.resource_type).name,

@@ -17,7 +17,7 @@ from trimaran.errors import Exit, UserError
 from trimaran.local import state_file
 
 if TYPE_CHECKING:
-    from spark.analyses.running import Outcome
+    from trimaran.spark.analyses.running import Outcome
 
 PROGRESS_SECONDS = 3.0
 MARKS = {"ok": "good", "warn": "look", "bad": "BAD ", "info": "info"}
@@ -44,7 +44,7 @@ def analyze(
     data = state_file.nearest(data)
     target = html or (None if json else report_of(data))
     with explained(data):
-        from spark.report import analyse, plan_report, write_pages
+        from trimaran.spark.report import analyse, plan_report, write_pages
 
         job = plan_report(data, list(names) or None, since_ms)
         with Progress(len(job.analyses)) as progress:

@@ -57,9 +57,9 @@ def produce(
         compression: Compression of the batches.
         rate: The most records per second; by default as many as the cluster takes.
     """
-    from log.codecs.compression import Compression
     from trimaran.client import bench
     from trimaran.client.topic_partitions import leaders_of
+    from trimaran.log.codecs.compression import Compression
 
     with brokers.connected() as client:
         partitions = list(range(len(leaders_of(client, topic, create=True))))

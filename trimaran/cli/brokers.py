@@ -15,7 +15,7 @@ from trimaran.errors import Exit, UserError
 from trimaran.words import counted
 
 if TYPE_CHECKING:
-    from wire.blocking import BlockingClient
+    from trimaran.wire.blocking import BlockingClient
 
 COLUMNS = ("id", "address", "rack", "state", "leaders", "replicas")
 ADDED_COLUMNS = ("role", "id", "address", "dir", "pid", "state")
@@ -127,8 +127,8 @@ def _described(client: BlockingClient, broker: int) -> dict[str, Any]:
 
 def _configs(client: BlockingClient, broker: int) -> dict[str, Any]:
     """What was set while it ran, for it or for all; its file's are its own."""
-    from quorum.metadata.image import BROKER_RESOURCE
     from trimaran.client.configs import config_rows
+    from trimaran.quorum.metadata.image import BROKER_RESOURCE
 
     rows = config_rows(client, BROKER_RESOURCE, str(broker), broker)
     return {row["name"]: row["value"] for row in rows if row["config_source"].startswith("DYNAMIC")}

@@ -17,8 +17,8 @@ from trimaran.properties import load, read_file, resolved, variable_of_key
 from trimaran.words import counted
 
 if TYPE_CHECKING:
-    from node.config.config_def import ConfigError, ConfigKey
-    from node.config.server import ServerConfig
+    from trimaran.node.config.config_def import ConfigError, ConfigKey
+    from trimaran.node.config.server import ServerConfig
     from trimaran.properties import Setting
 
 HIDDEN = "(hidden)"
@@ -52,9 +52,9 @@ def check(*, config: ConfigFile, override: Overrides = None, output: Format = "t
 
 def _findings(settings: Mapping[str, Setting]) -> Iterator[dict[str, str]]:
     """Warnings, then errors: of each key by itself, and only if there are none, of all together."""
-    from node.config.config_def import ConfigError
-    from node.config.key_warnings import warning_of
-    from node.config.server import parse, value_of
+    from trimaran.node.config.config_def import ConfigError
+    from trimaran.node.config.key_warnings import warning_of
+    from trimaran.node.config.server import parse, value_of
 
     for key, setting in settings.items():
         if (warning := warning_of(key)) is not None:
@@ -85,10 +85,14 @@ def _finding(level: str, key: str, origin: str, why: str, fix: str) -> dict[str,
 
 def _try_out(config: ServerConfig) -> None:
     """What a node makes of its configuration before it serves. Raises ConfigError."""
-    from node.config.security import controller_security, inter_broker_security, listener_security
-    from quorum.serving.authorization import authorizer_of
     from trimaran.controller_role import has_mirror
     from trimaran.metrics.serving import address_of
+    from trimaran.node.config.security import (
+        controller_security,
+        inter_broker_security,
+        listener_security,
+    )
+    from trimaran.quorum.serving.authorization import authorizer_of
 
     own = config.broker_listeners if config.is_broker else []
     for endpoint in [*own, *(config.controller_listeners if config.is_controller else [])]:
@@ -124,10 +128,10 @@ def explain(
 
 def _tables() -> dict[str, Mapping[str, ConfigKey]]:
     """All keys, by whose they are."""
-    from node.config.client_metrics_keys import CLIENT_METRICS_CONFIGS
-    from node.config.group_keys import GROUP_CONFIGS
-    from node.config.server_keys import DYNAMIC_ONLY, LISTENER_CONFIGS, SERVER_CONFIGS
-    from node.config.topic_keys import TOPIC_CONFIGS
+    from trimaran.node.config.client_metrics_keys import CLIENT_METRICS_CONFIGS
+    from trimaran.node.config.group_keys import GROUP_CONFIGS
+    from trimaran.node.config.server_keys import DYNAMIC_ONLY, LISTENER_CONFIGS, SERVER_CONFIGS
+    from trimaran.node.config.topic_keys import TOPIC_CONFIGS
 
     return {
         "node": SERVER_CONFIGS,
@@ -140,7 +144,7 @@ def _tables() -> dict[str, Mapping[str, ConfigKey]]:
 
 
 def _keys_named(key: str) -> Iterator[tuple[str, ConfigKey]]:
-    from node.config.key_warnings import base_key
+    from trimaran.node.config.key_warnings import base_key
 
     for of, table in _tables().items():
         if (found := table.get(key)) is not None:
@@ -150,18 +154,18 @@ def _keys_named(key: str) -> Iterator[tuple[str, ConfigKey]]:
 
 
 def _listener_key(key: str) -> ConfigKey | None:
-    from node.config.server import LISTENER_PREFIX
-    from node.config.server_keys import LISTENER_CONFIGS
+    from trimaran.node.config.server import LISTENER_PREFIX
+    from trimaran.node.config.server_keys import LISTENER_CONFIGS
 
     name = key.removeprefix(LISTENER_PREFIX).partition(".")[2]
     return LISTENER_CONFIGS.get(name) if key.startswith(LISTENER_PREFIX) else None
 
 
 def _explained(of: str, key: ConfigKey) -> dict[str, Any]:
-    from node.config.dynamic_keys import dynamic_key
-    from node.config.server import LISTENER_PREFIX
-    from node.config.server_keys import DEV_MODE, LISTENER_CONFIGS
-    from node.config.topic_keys import SERVER_SYNONYMS
+    from trimaran.node.config.dynamic_keys import dynamic_key
+    from trimaran.node.config.server import LISTENER_PREFIX
+    from trimaran.node.config.server_keys import DEV_MODE, LISTENER_CONFIGS
+    from trimaran.node.config.topic_keys import SERVER_SYNONYMS
 
     is_node, is_listener = of == "node", of == "listener"
     when = f"at any time: trimaran configs set {of}/NAME"
@@ -233,7 +237,7 @@ def effective(
 
 def _effective(settings: Mapping[str, Setting], parsed: ServerConfig) -> Iterator[dict[str, Any]]:
     """Variables stay as they are written: what one stands for may be a secret."""
-    from node.config.server_keys import SERVER_CONFIGS
+    from trimaran.node.config.server_keys import SERVER_CONFIGS
 
     for key, setting in settings.items():
         yield _row(key, setting.value.strip(), setting.origin)
@@ -254,8 +258,8 @@ def _row(key: str, value: str | None, origin: str) -> dict[str, Any]:
 
 
 def _known(key: str) -> ConfigKey | None:
-    from node.config.key_warnings import base_key
-    from node.config.server_keys import SERVER_CONFIGS
+    from trimaran.node.config.key_warnings import base_key
+    from trimaran.node.config.server_keys import SERVER_CONFIGS
 
     return SERVER_CONFIGS.get(key) or _listener_key(key) or base_key(key)
 
@@ -297,7 +301,7 @@ def _told(key: str, settings: Mapping[str, Setting]) -> str | None:
 
 def _meaning(key: str, settings: Mapping[str, Setting]) -> object:
     """What the value means; where it means nothing, its text."""
-    from node.config.config_def import ConfigError
+    from trimaran.node.config.config_def import ConfigError
 
     known = _known(key)
     setting = settings.get(key)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from collections.abc import Set as AbstractSet
 
-    from wire.blocking import BlockingClient
+    from trimaran.wire.blocking import BlockingClient
 
 COLUMNS = ("name", "value", "source", "read_only")
 
@@ -35,7 +35,7 @@ class Resource(NamedTuple):
     @property
     def kind(self) -> str:
         """`topic`, as it is written."""
-        from quorum.metadata.image import RESOURCE_TYPES
+        from trimaran.quorum.metadata.image import RESOURCE_TYPES
 
         return RESOURCE_TYPES[self.type].lower().replace("_", "-")
 
@@ -46,7 +46,11 @@ def parse_resource(text: str) -> Resource:
     Raises:
         UserError: there is no such type, or the name does not fit it.
     """
-    from quorum.metadata.image import BROKER_LOGGER_RESOURCE, BROKER_RESOURCE, RESOURCE_TYPES
+    from trimaran.quorum.metadata.image import (
+        BROKER_LOGGER_RESOURCE,
+        BROKER_RESOURCE,
+        RESOURCE_TYPES,
+    )
 
     types = {name.lower().replace("_", "-"): number for number, name in RESOURCE_TYPES.items()}
     word, _, name = text.partition("/")
@@ -180,8 +184,8 @@ def _alter(brokers: Brokers, resource: str, changes: Sequence[Change], dry_run: 
 
 def _say_what_is_not_declared(wanted: Resource, changes: Sequence[Change]) -> None:
     """Brokers keep whatever they are told: a mistyped name would seem to act."""
-    from node.config.dynamic_keys import declared_key
-    from quorum.metadata.image import BROKER_RESOURCE
+    from trimaran.node.config.dynamic_keys import declared_key
+    from trimaran.quorum.metadata.image import BROKER_RESOURCE
 
     unknown = [name for name, operation, _ in changes if operation == SET]
     unknown = [name for name in unknown if declared_key(name) is None]

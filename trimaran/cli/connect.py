@@ -21,7 +21,7 @@ from trimaran.local import state_file
 
 if TYPE_CHECKING:
     from trimaran.properties import Setting
-    from wire.blocking import BlockingClient
+    from trimaran.wire.blocking import BlockingClient
 
 ENVIRONMENTS = ("TRIMARAN_BOOTSTRAP", "KAFKA_BOOTSTRAP_SERVERS")
 COMMAND_CONFIG_OPTION = "--command-config"
@@ -163,7 +163,7 @@ def _extras(words: tuple[str, ...]) -> dict[str, Setting]:
 
 
 def _is_client_key(key: str) -> bool:
-    from node.config.security import is_client_key
+    from trimaran.node.config.security import is_client_key
 
     return is_client_key(key)
 

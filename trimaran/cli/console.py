@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
-from node.runtime.ports import HOST
 from trimaran.cli.connect import (
     BROKERS,
     ENVIRONMENTS,
@@ -23,6 +22,7 @@ from trimaran.cli.connect import (
 from trimaran.cli.output import say
 from trimaran.errors import Exit, UserError
 from trimaran.local import state_file
+from trimaran.node.runtime.ports import HOST
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -244,7 +244,7 @@ def _address(text: str) -> tuple[str, int]:
 
 def _ensure_addresses(text: str, option: str) -> None:
     """What can never be asked is told before a page is."""
-    from wire.client.bootstrap import parse_bootstrap
+    from trimaran.wire.client.bootstrap import parse_bootstrap
 
     try:
         parse_bootstrap(text)

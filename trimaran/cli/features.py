@@ -13,8 +13,8 @@ COLUMNS = ("feature", "level", "release", "supported_min", "supported_max")
 
 def list_features(*, brokers: Brokers = BROKERS, output: Format = "table") -> None:
     """Shows the level of each feature, and the levels that brokers support; 0 is off."""
-    from quorum.metadata.versions import METADATA_VERSION, release_name
-    from wire.messages.api_versions import ApiVersionsRequest
+    from trimaran.quorum.metadata.versions import METADATA_VERSION, release_name
+    from trimaran.wire.messages.api_versions import ApiVersionsRequest
 
     request = ApiVersionsRequest(client_software_name="trimaran", client_software_version="0")
     with brokers.connected() as client:
@@ -57,7 +57,7 @@ def downgrade(
 
 def parse_level(text: str) -> tuple[str, int]:
     """See `feature_level`. Raises UserError."""
-    from quorum.metadata.versions import feature_level
+    from trimaran.quorum.metadata.versions import feature_level
 
     try:
         return feature_level(text)
@@ -71,7 +71,7 @@ def parse_level(text: str) -> tuple[str, int]:
 
 
 def _update(brokers: Brokers, levels: tuple[str, ...], upgrade_type: int, dry_run: bool) -> None:
-    from wire.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest
+    from trimaran.wire.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest
 
     wanted = [parse_level(text) for text in levels]
     if not wanted:

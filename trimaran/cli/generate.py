@@ -113,8 +113,8 @@ def compose(
         brokers: Number of brokers; they listen on localhost:19092 and above.
         cluster_id: The cluster id; by default a new one.
     """
-    from quorum.formatting.storage import random_uuid
     from trimaran.deployment.compose import compose_file
+    from trimaran.quorum.formatting.storage import random_uuid
 
     sys.stdout.write(compose_file(image, cluster_id or random_uuid(), controllers, brokers))
 
@@ -138,8 +138,8 @@ def k8s(
         storage: Size of the volume of each node.
         cluster_id: The cluster id; by default a new one.
     """
-    from quorum.formatting.storage import random_uuid
     from trimaran.deployment.kubernetes import manifest
+    from trimaran.quorum.formatting.storage import random_uuid
 
     chosen = cluster_id or random_uuid()
     sys.stdout.write(manifest(name, image, chosen, controllers, brokers, storage))

@@ -17,7 +17,7 @@ from trimaran.words import counted
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from wire.blocking import BlockingClient
+    from trimaran.wire.blocking import BlockingClient
 
 Flag = Annotated[bool, Parameter(negative=())]
 OFFSET_COLUMNS = ("topic", "partition", "committed", "end", "lag", "lag_seconds", "client", "host")

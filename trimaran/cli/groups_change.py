@@ -20,7 +20,7 @@ from trimaran.errors import Exit, UserError
 from trimaran.words import counted
 
 if TYPE_CHECKING:
-    from wire.blocking import BlockingClient
+    from trimaran.wire.blocking import BlockingClient
 
 TopicPartition = tuple[str, int]
 Topics = Annotated[
@@ -136,9 +136,9 @@ def delete(
     Args:
         groups: The groups to delete.
     """
-    from wire.client.answers import the_one
-    from wire.client.destinations import Coordinator
-    from wire.messages.delete_groups import DeleteGroupsRequest
+    from trimaran.wire.client.answers import the_one
+    from trimaran.wire.client.destinations import Coordinator
+    from trimaran.wire.messages.delete_groups import DeleteGroupsRequest
 
     if not groups:
         raise UserError(
@@ -162,7 +162,7 @@ def delete(
 
 def _tell_deletion(client: BlockingClient, group: str) -> None:
     """Refuses as the coordinator would: a group that there is not, or that has members."""
-    from wire.errors import ErrorCode
+    from trimaran.wire.errors import ErrorCode
 
     found = group_described(client, group)
     check_idle(group, ErrorCode.NON_EMPTY_GROUP if found["members"] else ErrorCode.NONE)
@@ -178,8 +178,8 @@ def delete_offsets(
     Args:
         group: The group.
     """
-    from wire.client.destinations import Coordinator
-    from wire.messages.offset_delete import (
+    from trimaran.wire.client.destinations import Coordinator
+    from trimaran.wire.messages.offset_delete import (
         OffsetDeleteRequest,
         OffsetDeleteRequestPartition,
         OffsetDeleteRequestTopic,

@@ -24,7 +24,7 @@ from trimaran.errors import Exit, UserError
 from trimaran.words import counted
 
 if TYPE_CHECKING:
-    from wire.blocking import BlockingClient
+    from trimaran.wire.blocking import BlockingClient
 
 TopicPartition = tuple[str, int]
 
@@ -132,9 +132,9 @@ def plan(
 
 
 def _in_zookeeper(group: str, given: str | None, brokers: Brokers) -> InZooKeeper:
-    from wire.errors import KafkaError
-    from zkcompat import commands
-    from zkcompat.consumer_offsets import check_group, decode_offset
+    from trimaran.wire.errors import KafkaError
+    from trimaran.zkcompat import commands
+    from trimaran.zkcompat.consumer_offsets import check_group, decode_offset
 
     try:
         check_group(group)

@@ -16,7 +16,7 @@ from trimaran.client.quorum import ask_quorum
 from trimaran.errors import Exit
 
 if TYPE_CHECKING:
-    from wire.blocking import BlockingClient
+    from trimaran.wire.blocking import BlockingClient
 
 POLL_SECONDS = 1.0
 
@@ -89,7 +89,7 @@ def _of_mirror(brokers: Brokers) -> list[Reason]:
     state = state_file.read(path)
     if not state.zookeeper or state.bootstrap != brokers.addresses:
         return []
-    from zkcompat import commands
+    from trimaran.zkcompat import commands
 
     try:
         found = commands.status(state.zookeeper, {})

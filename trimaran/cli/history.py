@@ -38,10 +38,10 @@ def partitions(
 
     The log reaches back to the oldest snapshot that is kept; what was already so in that snapshot has no time.
     """
-    from quorum.metadata.image import TOPIC_RESOURCE
     from trimaran.cli.metadata_source import open_source
     from trimaran.metadata.history import History
-    from wire.primitives import uuid_to_text
+    from trimaran.quorum.metadata.image import TOPIC_RESOURCE
+    from trimaran.wire.primitives import uuid_to_text
 
     topic, index = _partition(partition)
     with open_source(path, controllers) as source:
@@ -130,7 +130,7 @@ def _ensure_topic_known(
     history: History, source: MetadataSource, resource: tuple[int, str]
 ) -> None:
     """Of other resources configs may be set before they are there."""
-    from quorum.metadata.image import TOPIC_RESOURCE
+    from trimaran.quorum.metadata.image import TOPIC_RESOURCE
 
     kind, name = resource
     if kind == TOPIC_RESOURCE and not history.knows(name):

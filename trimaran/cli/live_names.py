@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
 if TYPE_CHECKING:
-    from wire.blocking import BlockingClient
+    from trimaran.wire.blocking import BlockingClient
 
 # With the start of the interpreter that stays below 150 ms.
 SECONDS_MAX = 0.12
@@ -34,14 +34,14 @@ def complete_names(arguments: Sequence[str]) -> NoReturn:
 
 
 def _names(kind: str, words: Sequence[str]) -> list[str]:
-    from wire.blocking import BlockingClient
+    from trimaran.wire.blocking import BlockingClient
 
     with BlockingClient(_bootstrap(words), timeout=SECONDS_MAX) as client:
         return _KINDS[kind](client)
 
 
 def _topics(client: BlockingClient) -> list[str]:
-    from wire.messages.metadata import MetadataRequest
+    from trimaran.wire.messages.metadata import MetadataRequest
 
     answer = client.call(None, MetadataRequest(topics=None, allow_auto_topic_creation=False))
     return sorted(topic.name for topic in answer.topics)

@@ -20,7 +20,7 @@ from trimaran.errors import Exit, UserError
 from trimaran.words import counted
 
 if TYPE_CHECKING:
-    from log.batches.batch import BatchView
+    from trimaran.log.batches.batch import BatchView
     from trimaran.log_dump import Row, Source, Transactions
 
 TEXT_CHARACTERS_MAX = 200  # of a key or value in a table
@@ -144,7 +144,7 @@ def _batch_line(position: int, batch: BatchView) -> str:
 
 def _record_line(row: Row) -> str:
     """Offset, time, headers, then key and value, or what they are."""
-    from wire.as_json import HIDDEN
+    from trimaran.wire.as_json import HIDDEN
 
     head = f"{row['offset']:>8}  {_when(row['timestamp'])}"
     if "control_type" in row:
@@ -199,8 +199,8 @@ def _verify(sources: list[Source], output: str) -> int:
 
 
 def _problems(sources: list[Source], bar: Bar) -> Iterator[tuple[str, int | None, str]]:
-    from log.inspection.reader import list_segments
-    from log.inspection.verify import verify
+    from trimaran.log.inspection.reader import list_segments
+    from trimaran.log.inspection.verify import verify
 
     for number, source in enumerate(sources):
         bar.at(number, source.directory.name)

@@ -17,7 +17,7 @@ from trimaran.client.positions import Position, parse_position
 from trimaran.errors import Exit, UserError
 
 if TYPE_CHECKING:
-    from wire.blocking import BlockingClient
+    from trimaran.wire.blocking import BlockingClient
 
 
 def dump(
@@ -52,7 +52,7 @@ def _files(path: Path) -> list[Path]:
     """Segments in order of their offsets; a single file stands for itself."""
     if path.suffix in (".log", ".checkpoint") and path.is_file():
         return [path]
-    from quorum.raft_log.partition import DIRECTORY_NAME
+    from trimaran.quorum.raft_log.partition import DIRECTORY_NAME
 
     folder = path / DIRECTORY_NAME if (path / DIRECTORY_NAME).is_dir() else path
     files = sorted(folder.glob("*.log"))
@@ -69,7 +69,7 @@ def _files(path: Path) -> list[Path]:
 
 
 def _records_of_file(file: Path) -> Iterator[dict[str, Any]]:
-    from log.inspection.reader import scan_batches
+    from trimaran.log.inspection.reader import scan_batches
     from trimaran.metadata.records import record_rows
 
     for _, batch in scan_batches(file):

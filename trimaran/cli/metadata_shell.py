@@ -16,8 +16,8 @@ from trimaran.cli.output import complain, put, say
 from trimaran.errors import Exit, UserError
 
 if TYPE_CHECKING:
-    from quorum.metadata.replay import MetadataState
     from trimaran.metadata.shell import MetadataShell
+    from trimaran.quorum.metadata.replay import MetadataState
 
 
 def tree(

@@ -17,9 +17,9 @@ from trimaran.errors import Exit, UserError
 from trimaran.words import counted
 
 if TYPE_CHECKING:
-    from quorum.metadata.replay import MetadataState
     from trimaran.metadata.source import MetadataSource
     from trimaran.metadata.tree import Directory
+    from trimaran.quorum.metadata.replay import MetadataState
 
 At = Annotated[int | None, Parameter(name="--at")]
 AsOf = Annotated[
@@ -51,7 +51,7 @@ def image(
             running quorum is asked.
         at: Show the state after the record at this offset; by default the newest.
     """
-    from quorum.metadata.as_json import state_as_json
+    from trimaran.quorum.metadata.as_json import state_as_json
 
     state = load_state(path, controllers, at, as_of)
     if show_data(state_as_json(state), output):
@@ -245,7 +245,7 @@ def load_state(
 
 @contextmanager
 def _damage_of(source: MetadataSource) -> Iterator[None]:
-    from wire.errors import RemoteProtocolError
+    from trimaran.wire.errors import RemoteProtocolError
 
     try:
         yield

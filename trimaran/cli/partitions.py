@@ -25,8 +25,8 @@ from trimaran.words import counted
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from wire.blocking import BlockingClient
-    from wire.messages.elect_leaders import TopicPartitions
+    from trimaran.wire.blocking import BlockingClient
+    from trimaran.wire.messages.elect_leaders import TopicPartitions
 
 COLUMNS = ("topic", "partition", "leader", "replicas", "isr")
 
@@ -81,8 +81,8 @@ def elect_leader(
         partition: Only this partition of the topic. May be repeated.
         unclean: Where there is no leader, elect any live replica; records that it does not have are lost.
     """
-    from wire.client.answers import the_one
-    from wire.messages.elect_leaders import TopicPartitions
+    from trimaran.wire.client.answers import the_one
+    from trimaran.wire.messages.elect_leaders import TopicPartitions
 
     asked = None
     with brokers.connected() as client:

@@ -24,7 +24,7 @@ from trimaran.words import counted
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from wire.blocking import BlockingClient
+    from trimaran.wire.blocking import BlockingClient
 
 
 def _not_empty(_kind: object, text: str | None) -> None:

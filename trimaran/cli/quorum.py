@@ -14,7 +14,7 @@ from trimaran.client.quorum import quorum_fields, replica_rows
 from trimaran.errors import Exit, UserError
 
 if TYPE_CHECKING:
-    from wire.messages.describe_cluster import DescribeClusterRequest
+    from trimaran.wire.messages.describe_cluster import DescribeClusterRequest
 
 COLUMNS = ("id", "role", "log_end_offset", "lag", "last_fetch_ms_ago", "last_caught_up_ms_ago")
 REPLICATION_COLUMNS = ("id", "role", "directory_id", *COLUMNS[2:])
@@ -55,7 +55,7 @@ class _Quorum(NamedTuple):
 
 def _described(controllers: Controllers) -> _Quorum:
     """Raises UserError: nobody leads."""
-    from quorum.observing.live_quorum import describe_quorum_and_nodes
+    from trimaran.quorum.observing.live_quorum import describe_quorum_and_nodes
 
     try:
         with controllers.connected() as client:
@@ -78,7 +78,7 @@ def _described(controllers: Controllers) -> _Quorum:
 
 
 def _about_controllers() -> DescribeClusterRequest:
-    from wire.messages.describe_cluster import DescribeClusterRequest
+    from trimaran.wire.messages.describe_cluster import DescribeClusterRequest
 
     return DescribeClusterRequest(include_cluster_authorized_operations=False, endpoint_type=2)
 
@@ -94,8 +94,8 @@ def history(
     Args:
         path: A directory with a metadata log, ours or Apache Kafka's; by default the running quorum is asked.
     """
-    from quorum.metadata.epochs import epochs_of
     from trimaran.cli.metadata_source import open_source
+    from trimaran.quorum.metadata.epochs import epochs_of
 
     with open_source(path, controllers) as source:
         base = source.base(None) if path is None else None
@@ -123,9 +123,9 @@ def history(
 def _no_majority(bootstrap: str) -> UserError | None:
     """Nobody leads: which of the controllers answer at all; None if none does."""
     from trimaran.client.connect_errors import no_quorum
-    from wire.blocking import BlockingConnection
-    from wire.client.bootstrap import parse_bootstrap
-    from wire.client.errors import ConnectionLost, RequestTimedOut
+    from trimaran.wire.blocking import BlockingConnection
+    from trimaran.wire.client.bootstrap import parse_bootstrap
+    from trimaran.wire.client.errors import ConnectionLost, RequestTimedOut
 
     try:
         addresses = parse_bootstrap(bootstrap)

@@ -12,10 +12,10 @@ from trimaran.cli.output import say
 from trimaran.cli.server import ConfigFile
 from trimaran.client.connect import check
 from trimaran.errors import Exit, UserError
-from wire.primitives import uuid_from_text, uuid_to_text
+from trimaran.wire.primitives import uuid_from_text, uuid_to_text
 
 if TYPE_CHECKING:
-    from wire.schema import Message
+    from trimaran.wire.schema import Message
 
 # What the request says; the leader gives up after two seconds by itself.
 TIMEOUT_MS = 10_000
@@ -32,10 +32,10 @@ def add(
     Args:
         config: The properties file of that controller; its log directory must be on this machine.
     """
-    from log.directories.meta_properties import MetaProperties
+    from trimaran.log.directories.meta_properties import MetaProperties
     from trimaran.node_process import parse_config
     from trimaran.properties import load
-    from wire.messages.add_raft_voter import AddRaftVoterRequest, Listener
+    from trimaran.wire.messages.add_raft_voter import AddRaftVoterRequest, Listener
 
     settings = parse_config(load(config, [], os.environ))
     if not settings.is_controller:
@@ -76,7 +76,7 @@ def remove(
         node_id: The node id of the voter.
         directory_id: The directory id of the voter; by default that of the voter with this node id.
     """
-    from wire.messages.remove_raft_voter import RemoveRaftVoterRequest
+    from trimaran.wire.messages.remove_raft_voter import RemoveRaftVoterRequest
 
     directory = _directory_of(controllers, node_id) if directory_id is None else _uuid(directory_id)
     request = RemoveRaftVoterRequest(
@@ -87,7 +87,7 @@ def remove(
 
 
 def _ask(controllers: Controllers, request: Message, dry_run: bool, what: str) -> None:
-    from wire.client.destinations import Controller
+    from trimaran.wire.client.destinations import Controller
 
     if dry_run:
         say(f"would {what}")
@@ -99,7 +99,7 @@ def _ask(controllers: Controllers, request: Message, dry_run: bool, what: str) -
 
 
 def _directory_of(controllers: Controllers, node_id: int) -> bytes:
-    from quorum.observing.live_quorum import describe_quorum
+    from trimaran.quorum.observing.live_quorum import describe_quorum
 
     with controllers.connected() as client:
         voters = describe_quorum(client, timeout=controllers.leader_seconds).current_voters

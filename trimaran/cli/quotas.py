@@ -19,7 +19,7 @@ from trimaran.words import entity_text
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from wire.blocking import BlockingClient
+    from trimaran.wire.blocking import BlockingClient
 
 TYPES = ("user", "client-id", "ip")
 COLUMNS = ("entity", "quota", "value")
@@ -121,8 +121,8 @@ def _alter(
     *,
     dry_run: bool,
 ) -> None:
-    from wire.client.answers import the_one
-    from wire.messages.alter_client_quotas import (
+    from trimaran.wire.client.answers import the_one
+    from trimaran.wire.messages.alter_client_quotas import (
         AlterClientQuotasRequest,
         AlterClientQuotasRequestEntryData,
         EntityData,
@@ -142,8 +142,11 @@ def _described(
     client: BlockingClient, entity: Entity, *, strict: bool
 ) -> list[tuple[dict[str, Any], dict[str, float]]]:
     """Entities with their quotas; `strict`: just this one."""
-    from quorum.metadata.client_quotas import DEFAULT, EXACT
-    from wire.messages.describe_client_quotas import ComponentData, DescribeClientQuotasRequest
+    from trimaran.quorum.metadata.client_quotas import DEFAULT, EXACT
+    from trimaran.wire.messages.describe_client_quotas import (
+        ComponentData,
+        DescribeClientQuotasRequest,
+    )
 
     components = [
         ComponentData(entity_type=kind, match_type=DEFAULT if name is None else EXACT, match=name)

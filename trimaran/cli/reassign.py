@@ -20,8 +20,8 @@ from trimaran.errors import Exit, UserError
 from trimaran.words import counted
 
 if TYPE_CHECKING:
-    from wire.blocking import BlockingClient
-    from wire.messages.metadata import MetadataResponseTopic
+    from trimaran.wire.blocking import BlockingClient
+    from trimaran.wire.messages.metadata import MetadataResponseTopic
 
 PlanFile = Annotated[
     Path,
@@ -175,7 +175,9 @@ def state_of_move(present: list[int] | None, wanted: list[int], moving: bool) ->
 
 
 def _moves(client: BlockingClient) -> list[dict[str, Any]]:
-    from wire.messages.list_partition_reassignments import ListPartitionReassignmentsRequest
+    from trimaran.wire.messages.list_partition_reassignments import (
+        ListPartitionReassignmentsRequest,
+    )
 
     answer = client.call(None, ListPartitionReassignmentsRequest(timeout_ms=TIMEOUT_MS))
     check(answer.error_code, answer.error_message)
@@ -193,8 +195,8 @@ def _moves(client: BlockingClient) -> list[dict[str, Any]]:
 
 
 def _alter(client: BlockingClient, wishes: Sequence[tuple[str, int, list[int] | None]]) -> int:
-    from wire.errors import ErrorCode
-    from wire.messages.alter_partition_reassignments import (
+    from trimaran.wire.errors import ErrorCode
+    from trimaran.wire.messages.alter_partition_reassignments import (
         AlterPartitionReassignmentsRequest,
         ReassignablePartition,
         ReassignableTopic,

@@ -21,7 +21,7 @@ from trimaran.client.unknown import check_topic, ensure_brokers_run
 from trimaran.errors import Exit, UserError
 
 if TYPE_CHECKING:
-    from quorum.controller.placement import Prng
+    from trimaran.quorum.controller.placement import Prng
 
 Assignment = Mapping[tuple[str, int], Sequence[int]]
 PLAN_VERSION = 1
@@ -42,7 +42,7 @@ def plan(
         ignore_racks: Do not spread the replicas of a partition over racks.
         save_current: Write the current assignment to this file, as a plan to go back.
     """
-    from wire.messages.describe_cluster import DescribeClusterRequest
+    from trimaran.wire.messages.describe_cluster import DescribeClusterRequest
 
     with brokers.connected() as client:
         found = topics_of(client, topics or None)
@@ -78,8 +78,8 @@ def propose(current: Assignment, racks: Mapping[int, str | None], prng: Prng) ->
         UserError: some brokers have a rack and some have none.
         KafkaError: INVALID_REPLICATION_FACTOR, there are too few brokers.
     """
-    from quorum.controller.placement import place_replicas
-    from quorum.metadata.image import BrokerRegistration
+    from trimaran.quorum.controller.placement import place_replicas
+    from trimaran.quorum.metadata.image import BrokerRegistration
 
     without = sorted(i for i, rack in racks.items() if rack is None)
     if 0 < len(without) < len(racks):

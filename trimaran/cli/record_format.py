@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from trimaran.errors import Exit, UserError
 
 if TYPE_CHECKING:
-    from log.batches.records import Record
+    from trimaran.log.batches.records import Record
 
 Part = Callable[[str, int, "Record"], bytes]
 _TOKEN = re.compile(

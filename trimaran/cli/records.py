@@ -20,7 +20,7 @@ from trimaran.errors import Exit, UserError
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from log.batches.records import Record
+    from trimaran.log.batches.records import Record
 
 Isolation = Literal["read_uncommitted", "read_committed"]
 NOT_NEGATIVE = validators.Number(gte=0)

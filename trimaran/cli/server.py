@@ -10,18 +10,18 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 from cyclopts import Parameter
 
-from node.config.server import ServerConfig
 from trimaran.cli.connect import DryRun
 from trimaran.cli.output import put, say
 from trimaran.errors import Exit, UserError
+from trimaran.node.config.server import ServerConfig
 from trimaran.properties import load
-from wire.primitives import uuid_to_text
+from trimaran.wire.primitives import uuid_to_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from quorum.raft.voters import VoterSet
-    from wire.records.security import UserScramCredentialRecord
+    from trimaran.quorum.raft.voters import VoterSet
+    from trimaran.wire.records.security import UserScramCredentialRecord
 
 ConfigFile = Annotated[Path, Parameter(name=["-c", "--config"])]
 Overrides = Annotated[
@@ -85,7 +85,7 @@ def server_start(*, config: ConfigFile, override: Overrides = None) -> int:
 
 def storage_random_uuid() -> None:
     """Prints a new cluster id."""
-    from quorum.formatting.storage import random_uuid
+    from trimaran.quorum.formatting.storage import random_uuid
 
     put(random_uuid())
 
@@ -128,9 +128,9 @@ def storage_format(
         add_scram: A user who can log in from the start, SCRAM-SHA-512=[name=alice,password=SECRET]. To keep SECRET out
             of the process list, write ${env:NAME} or ${file:PATH:KEY}. May be repeated.
     """
-    from quorum.formatting.storage import format_directories
-    from quorum.metadata.features import METADATA_VERSION_LEVEL
-    from quorum.metadata.versions import METADATA_VERSION, release_name
+    from trimaran.quorum.formatting.storage import format_directories
+    from trimaran.quorum.metadata.features import METADATA_VERSION_LEVEL
+    from trimaran.quorum.metadata.versions import METADATA_VERSION, release_name
 
     settings = _config(config, override)
     beginning = _beginning(
@@ -174,8 +174,8 @@ def _beginning(
     users: Iterable[str],
 ) -> _Beginning:
     """Of the options of `storage format`. Raises FormatError: they do not go together, or are mistyped."""
-    from quorum.formatting.storage import FormatError, check_quorum_kind
-    from quorum.metadata.versions import KRAFT_VERSION
+    from trimaran.quorum.formatting.storage import FormatError, check_quorum_kind
+    from trimaran.quorum.metadata.versions import KRAFT_VERSION
 
     chosen = [standalone, initial_controllers is not None, no_initial_controllers]
     try:
@@ -191,8 +191,8 @@ def _beginning(
 
 
 def _first_users(texts: Iterable[str]) -> list[UserScramCredentialRecord]:
-    from node.config.providers import command_line_providers, resolve_text
-    from quorum.formatting.scram import scram_record
+    from trimaran.node.config.providers import command_line_providers, resolve_text
+    from trimaran.quorum.formatting.scram import scram_record
 
     providers = command_line_providers(os.environ)
     return [scram_record(text, lambda value: resolve_text(value, providers)) for text in texts]
@@ -203,7 +203,7 @@ def _of_release(release: str | None) -> list[str]:
 
 
 def _feature_levels(features: list[str]) -> dict[str, int]:
-    from quorum.metadata.versions import feature_level
+    from trimaran.quorum.metadata.versions import feature_level
 
     found: dict[str, int] = {}
     for text in features:
@@ -215,8 +215,8 @@ def _feature_levels(features: list[str]) -> dict[str, int]:
 
 
 def _first_voters(config: ServerConfig, standalone: bool, listed: str | None) -> VoterSet | None:
-    from log.directories.meta_properties import new_directory_id
-    from quorum.formatting.initial_voters import parse_initial_voters, standalone_voter
+    from trimaran.log.directories.meta_properties import new_directory_id
+    from trimaran.quorum.formatting.initial_voters import parse_initial_voters, standalone_voter
 
     if standalone:
         return standalone_voter(config, new_directory_id())
@@ -233,7 +233,7 @@ def storage_info(*, config: ConfigFile, override: Overrides = None) -> int:
     Args:
         config: The properties file of the node.
     """
-    from quorum.formatting.storage import inspect_directories
+    from trimaran.quorum.formatting.storage import inspect_directories
 
     found = inspect_directories(_config(config, override))
     for path, identity in found.identities.items():

@@ -15,11 +15,11 @@ ELSEWHERE = "start a cluster with trimaran up, or name the directory of the node
 @contextmanager
 def explained(data: Path) -> Iterator[None]:
     """Raises UserError for what is not there: Spark, Java, an analysis, data that can be read."""
-    from spark.analyses.catalogue import UnknownAnalysis
-    from spark.java import JavaNotFound
-    from spark.options import OptionError
-    from spark.origins.origin import DataUnreadable
-    from spark.tracebacks import silence_query_loggers
+    from trimaran.spark.analyses.catalogue import UnknownAnalysis
+    from trimaran.spark.java import JavaNotFound
+    from trimaran.spark.options import OptionError
+    from trimaran.spark.origins.origin import DataUnreadable
+    from trimaran.spark.tracebacks import silence_query_loggers
 
     try:
         silence_query_loggers()

@@ -34,8 +34,8 @@ def sql(
     """
     data = state_file.nearest(data)
     with explained(data):
-        from spark.documentation import view_docs
-        from spark.sources import VIEWS
+        from trimaran.spark.documentation import view_docs
+        from trimaran.spark.sources import VIEWS
 
         if not statement.strip():
             show_rows(view_docs(), output)
@@ -52,9 +52,9 @@ def sql(
 def _run(statement: str, views: list[str], data: Path, rows: int) -> list[dict[str, object]]:
     from pyspark.errors import PySparkException
 
-    from spark.sessions import session
-    from spark.sources import VIEWS, view
-    from spark.tracebacks import captured, cause_of
+    from trimaran.spark.sessions import session
+    from trimaran.spark.sources import VIEWS, view
+    from trimaran.spark.tracebacks import captured, cause_of
 
     spark = session(app_name="trimaran sql")
     try:

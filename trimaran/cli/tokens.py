@@ -56,7 +56,7 @@ def create(
         owner: The owner, as User:alice; by default yourself.
         days: The most days it can live; by default as long as the cluster allows.
     """
-    from wire.messages.create_delegation_token import (
+    from trimaran.wire.messages.create_delegation_token import (
         CreatableRenewers,
         CreateDelegationTokenRequest,
     )
@@ -103,7 +103,7 @@ def renew(
     Args:
         days: Days from now; by default as long as the cluster allows.
     """
-    from wire.messages.renew_delegation_token import RenewDelegationTokenRequest
+    from trimaran.wire.messages.renew_delegation_token import RenewDelegationTokenRequest
 
     period = -1 if days is None else round(days * _DAY_MS)
     request = RenewDelegationTokenRequest(hmac=_bytes(hmac), renew_period_ms=period)
@@ -126,7 +126,7 @@ def expire(
     Args:
         days: Days from now; by default it expires at once.
     """
-    from wire.messages.expire_delegation_token import ExpireDelegationTokenRequest
+    from trimaran.wire.messages.expire_delegation_token import ExpireDelegationTokenRequest
 
     period = -1 if days is None else round(days * _DAY_MS)
     request = ExpireDelegationTokenRequest(hmac=_bytes(hmac), expiry_time_period_ms=period)
@@ -138,7 +138,7 @@ def expire(
 
 def _tokens(brokers: Brokers) -> list[Any]:
     """Those that one may see."""
-    from wire.messages.describe_delegation_token import DescribeDelegationTokenRequest
+    from trimaran.wire.messages.describe_delegation_token import DescribeDelegationTokenRequest
 
     with brokers.connected() as client:
         answer = client.call(None, DescribeDelegationTokenRequest(owners=None))

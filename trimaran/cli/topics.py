@@ -135,8 +135,11 @@ def alter(
         name: The topic.
         partitions: The new number of partitions.
     """
-    from wire.client.answers import the_one
-    from wire.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
+    from trimaran.wire.client.answers import the_one
+    from trimaran.wire.messages.create_partitions import (
+        CreatePartitionsRequest,
+        CreatePartitionsTopic,
+    )
 
     topic = CreatePartitionsTopic(name=name, count=partitions, assignments=None)
     request = CreatePartitionsRequest(topics=[topic], timeout_ms=TIMEOUT_MS, validate_only=dry_run)
@@ -152,7 +155,7 @@ def delete(name: str, *, dry_run: DryRun = False, brokers: Brokers = BROKERS) ->
     Args:
         name: The topic.
     """
-    from wire.client.answers import the_one
+    from trimaran.wire.client.answers import the_one
 
     with brokers.connected() as client:
         if dry_run:

@@ -7,18 +7,18 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 from cyclopts import Parameter, validators
 
-from node.runtime.clock import now_ms
 from trimaran.cli.connect import BROKERS, Brokers, DryRun
 from trimaran.cli.output import Format, KafkaFormat, put, say, show_fields, show_rows
 from trimaran.client.connect import check
 from trimaran.client.topic_partitions import ensure_partitions_exist, leaders_of
 from trimaran.client.unknown import check_transactional_id
 from trimaran.errors import Exit, UserError
+from trimaran.node.runtime.clock import now_ms
 
 if TYPE_CHECKING:
-    from wire.blocking import BlockingClient
-    from wire.messages.describe_producers import ProducerState
-    from wire.messages.list_transactions import TransactionState
+    from trimaran.wire.blocking import BlockingClient
+    from trimaran.wire.messages.describe_producers import ProducerState
+    from trimaran.wire.messages.list_transactions import TransactionState
 
 # Kafka's transaction.max.timeout.ms: what is open for longer, no coordinator has left so.
 OLDEST_MINUTES = 15
@@ -46,7 +46,7 @@ def list_transactions(
         pattern: Only ids that match this regular expression as a whole (RE2).
     """
     from trimaran.cli import kafka_text
-    from wire.messages.list_transactions import ListTransactionsRequest
+    from trimaran.wire.messages.list_transactions import ListTransactionsRequest
 
     request = ListTransactionsRequest(
         state_filters=state or [],
@@ -102,7 +102,7 @@ def describe(
         transactional_id: The transactional id.
     """
     from trimaran.cli import kafka_text
-    from wire.client.destinations import Coordinator
+    from trimaran.wire.client.destinations import Coordinator
 
     with brokers.connected() as client:
         found = _described(client, transactional_id)
@@ -129,9 +129,9 @@ def describe(
 
 
 def _described(client: BlockingClient, transactional_id: str) -> Any:
-    from wire.client.answers import the_one
-    from wire.client.destinations import Coordinator
-    from wire.messages.describe_transactions import DescribeTransactionsRequest
+    from trimaran.wire.client.answers import the_one
+    from trimaran.wire.client.destinations import Coordinator
+    from trimaran.wire.messages.describe_transactions import DescribeTransactionsRequest
 
     request = DescribeTransactionsRequest(transactional_ids=[transactional_id])
     answer = client.call(Coordinator(transactional_id, key_type=1), request)
@@ -188,9 +188,9 @@ def _open_in(client: BlockingClient, topic: str) -> Iterator[_Open]:
 
 
 def _producers(client: BlockingClient, topic: str, partition: int) -> list[ProducerState]:
-    from wire.client.answers import the_one
-    from wire.client.destinations import Leader
-    from wire.messages.describe_producers import DescribeProducersRequest, TopicRequest
+    from trimaran.wire.client.answers import the_one
+    from trimaran.wire.client.destinations import Leader
+    from trimaran.wire.messages.describe_producers import DescribeProducersRequest, TopicRequest
 
     request = DescribeProducersRequest(
         topics=[TopicRequest(name=topic, partition_indexes=[partition])]
@@ -204,7 +204,7 @@ def _producers(client: BlockingClient, topic: str, partition: int) -> list[Produ
 
 def _owners(client: BlockingClient, producer_ids: set[int]) -> dict[int, str]:
     """Transactional ids by their present producer."""
-    from wire.messages.list_transactions import ListTransactionsRequest
+    from trimaran.wire.messages.list_transactions import ListTransactionsRequest
 
     if not producer_ids:
         return {}
@@ -274,9 +274,9 @@ def abort(
 def _write_abort(
     client: BlockingClient, topic: str, partition: int, producer: ProducerState
 ) -> None:
-    from wire.client.answers import the_one
-    from wire.client.destinations import Leader
-    from wire.messages.write_txn_markers import (
+    from trimaran.wire.client.answers import the_one
+    from trimaran.wire.client.destinations import Leader
+    from trimaran.wire.messages.write_txn_markers import (
         WritableTxnMarker,
         WritableTxnMarkerTopic,
         WriteTxnMarkersRequest,

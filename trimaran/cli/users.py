@@ -39,7 +39,7 @@ def list_users(
     Args:
         names: Users to list; by default all.
     """
-    from wire.messages.describe_user_scram_credentials import (
+    from trimaran.wire.messages.describe_user_scram_credentials import (
         DescribeUserScramCredentialsRequest,
         UserName,
     )
@@ -85,8 +85,8 @@ def add(
         password_file: A file with the password in its first line.
         password_variable: The name of an environment variable with the password.
     """
-    from wire.messages.alter_user_scram_credentials import ScramCredentialUpsertion
-    from wire.security.scram import MECHANISMS, salted_password
+    from trimaran.wire.messages.alter_user_scram_credentials import ScramCredentialUpsertion
+    from trimaran.wire.security.scram import MECHANISMS, salted_password
 
     password = _password(password_file, password_variable)
     if dry_run:
@@ -124,7 +124,7 @@ def remove(
         name: The user name.
         mechanism: Only the password of this mechanism; by default all. May be repeated.
     """
-    from wire.messages.alter_user_scram_credentials import ScramCredentialDeletion
+    from trimaran.wire.messages.alter_user_scram_credentials import ScramCredentialDeletion
 
     there = _numbers(brokers, name)
     numbers = [_BOTH.index(one) + 1 for one in mechanism or ()] or sorted(there)
@@ -148,9 +148,9 @@ def remove(
 
 def _numbers(brokers: Brokers, name: str) -> set[int]:
     """The mechanisms by which a user may log in; none of who is no user."""
-    from wire.client.answers import the_one
-    from wire.errors import ErrorCode
-    from wire.messages.describe_user_scram_credentials import (
+    from trimaran.wire.client.answers import the_one
+    from trimaran.wire.errors import ErrorCode
+    from trimaran.wire.messages.describe_user_scram_credentials import (
         DescribeUserScramCredentialsRequest,
         UserName,
     )
@@ -168,8 +168,8 @@ def _numbers(brokers: Brokers, name: str) -> set[int]:
 
 def _alter(brokers: Brokers, changes: Iterable[tuple[str, Any]]) -> None:
     """One request for each, `deletions` or `upsertions`: in one a user is altered only once."""
-    from wire.client.answers import the_one
-    from wire.messages.alter_user_scram_credentials import AlterUserScramCredentialsRequest
+    from trimaran.wire.client.answers import the_one
+    from trimaran.wire.messages.alter_user_scram_credentials import AlterUserScramCredentialsRequest
 
     with brokers.connected() as client:
         for kind, change in changes:

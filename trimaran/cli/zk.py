@@ -29,7 +29,7 @@ from trimaran.words import counted
 
 if TYPE_CHECKING:
     from trimaran.properties import Setting
-    from zkcompat.commands import Beside, ZooKeeperStatus
+    from trimaran.zkcompat.commands import Beside, ZooKeeperStatus
 
 
 READING = "reading ZooKeeper"
@@ -67,7 +67,7 @@ def start(
         data: The directory for its data.
     """
     from trimaran.ports import ensure_nobody_listens
-    from zkcompat.zookeeper.server_process import start_zookeeper
+    from trimaran.zkcompat.zookeeper.server_process import start_zookeeper
 
     ensure_nobody_listens(port)
     with explained():
@@ -100,7 +100,7 @@ def mirror(
     """
     from trimaran.logs import set_up_mirror
     from trimaran.properties import read_file, resolved
-    from zkcompat.commands import run_mirror
+    from trimaran.zkcompat.commands import run_mirror
 
     settings = resolved(read_file(config), os.environ) if config else {}
     _warn_without_effect(settings)
@@ -117,7 +117,7 @@ def mirror(
 
 def _metrics_of(properties: Mapping[str, str]) -> Beside:
     """Serves the mirror's metrics, where its file says so."""
-    from zkcompat.commands import nobody_beside
+    from trimaran.zkcompat.commands import nobody_beside
 
     text = properties.get("trimaran.metrics.listener", "").strip()
     if not text:
@@ -132,7 +132,7 @@ def _metrics_of(properties: Mapping[str, str]) -> Beside:
 
 def _warn_without_effect(settings: Mapping[str, Setting]) -> None:
     """Of the keys that are the mirror's; its file may be that of a broker."""
-    from node.config.key_warnings import warning_of
+    from trimaran.node.config.key_warnings import warning_of
 
     for key, setting in settings.items():
         is_own = key.startswith("zookeeper.") and not key.endswith(".migration.enable")
@@ -151,7 +151,7 @@ def status(
 
     Exit code 1 if no mirror is alive, or if it has no contact with the quorum.
     """
-    from zkcompat import commands
+    from trimaran.zkcompat import commands
 
     with explained():
         properties = properties_of(config)
@@ -245,7 +245,7 @@ def tree(
     Args:
         path: The znode to begin at, as /brokers.
     """
-    from zkcompat import commands
+    from trimaran.zkcompat import commands
 
     with explained():
         _check_path(path)
@@ -278,7 +278,7 @@ def get(
     Args:
         path: The znode, as /controller.
     """
-    from zkcompat import commands
+    from trimaran.zkcompat import commands
 
     with explained():
         _check_path(path)

@@ -13,10 +13,10 @@ from trimaran.client.connect import check
 from trimaran.errors import Exit, UserError
 
 if TYPE_CHECKING:
-    from quorum.metadata.acls import Acl
-    from quorum.metadata.authorizer import Verdict
-    from wire.blocking import BlockingClient
-    from wire.security.acls import Operation
+    from trimaran.quorum.metadata.acls import Acl
+    from trimaran.quorum.metadata.authorizer import Verdict
+    from trimaran.wire.blocking import BlockingClient
+    from trimaran.wire.security.acls import Operation
 
 _ANY = 1  # of every kind of number in a filter
 _RULES = ("super.users", "allow.everyone.if.no.acl.found")
@@ -36,7 +36,7 @@ def parse_pattern(text: str) -> Pattern:
     Raises:
         UserError: there is no such type, or no name.
     """
-    from wire.security.acls import CLUSTER_NAME, PatternType, ResourceType
+    from trimaran.wire.security.acls import CLUSTER_NAME, PatternType, ResourceType
 
     types = {one.name.lower().replace("_", "-"): one for one in ResourceType if one > _ANY}
     word, slash, name = text.partition("/")
@@ -61,7 +61,7 @@ def parse_operations(text: str) -> list[Operation]:
     Raises:
         UserError: there is no such operation.
     """
-    from wire.security.acls import Operation
+    from trimaran.wire.security.acls import Operation
 
     known = {one.name.lower().replace("_", "-"): one for one in Operation if one > _ANY}
     found = [known.get(word.strip().lower().replace("_", "-")) for word in text.split(",")]
@@ -78,7 +78,7 @@ def parse_operations(text: str) -> list[Operation]:
 
 def verdict_of(acls: list[Acl], principal: str, host: str, action: Any) -> Verdict:
     """As the nodes judge by the ACLs alone."""
-    from quorum.metadata.authorizer import AclIndex, judge
+    from trimaran.quorum.metadata.authorizer import AclIndex, judge
 
     return judge(AclIndex.of(acls), principal, host, action, allow_if_no_acl=False)
 
@@ -87,8 +87,8 @@ def sets_more_rules(client: BlockingClient) -> bool:
     """Whether a broker's file may allow what no ACL does: `super.users` and `allow.everyone.if.no.acl.found` are never
     shown, only that they are set. True, too, where this client may not ask.
     """
-    from quorum.metadata.image import BROKER_RESOURCE
-    from wire.errors import KafkaError
+    from trimaran.quorum.metadata.image import BROKER_RESOURCE
+    from trimaran.wire.errors import KafkaError
 
     client.refresh()
     node = min(client.routing.nodes)
@@ -100,9 +100,9 @@ def sets_more_rules(client: BlockingClient) -> bool:
 
 
 def acls_of(client: BlockingClient, pattern: Pattern | None, principal: str | None) -> list[Acl]:
-    from quorum.metadata.acls import Acl
-    from wire.messages.describe_acls import DescribeAclsRequest
-    from wire.security.acls import PatternType
+    from trimaran.quorum.metadata.acls import Acl
+    from trimaran.wire.messages.describe_acls import DescribeAclsRequest
+    from trimaran.wire.security.acls import PatternType
 
     request = DescribeAclsRequest(
         resource_type_filter=_ANY if pattern is None else pattern.resource_type,
@@ -131,8 +131,8 @@ def acls_of(client: BlockingClient, pattern: Pattern | None, principal: str | No
 
 
 def acl_row(acl: Acl) -> dict[str, Any]:
-    from quorum.metadata.acls import known
-    from wire.security.acls import Operation, PatternType, Permission, ResourceType
+    from trimaran.quorum.metadata.acls import known
+    from trimaran.wire.security.acls import Operation, PatternType, Permission, ResourceType
 
     prefix = "*" if acl.pattern_type == PatternType.PREFIXED else ""
     kind = _word(known(ResourceType, acl.resource_type).name)

@@ -21,8 +21,8 @@ from trimaran.client.connect import check
 from trimaran.client.reader import Reader
 
 if TYPE_CHECKING:
-    from log.codecs.compression import Compression
-    from wire.blocking import BlockingClient
+    from trimaran.log.codecs.compression import Compression
+    from trimaran.wire.blocking import BlockingClient
 
 Connect = Callable[[], "AbstractContextManager[BlockingClient]"]
 PERCENTILES = (50.0, 95.0, 99.0, 99.9)
@@ -149,7 +149,7 @@ class Producing:
     timeout_ms: int
 
     def batch(self, records: int) -> bytes:
-        from log.batches.records import NewRecord, build_batch
+        from trimaran.log.batches.records import NewRecord, build_batch
 
         now_ms = time.time_ns() // 1_000_000
         made = (NewRecord(None, os.urandom(self.size), now_ms) for _ in range(records))
@@ -189,9 +189,13 @@ def _shares(records: int, batch_records: int) -> Iterator[int]:
 
 
 def _send(client: BlockingClient, producing: Producing, partition: int, batch: bytes) -> None:
-    from wire.client.answers import the_one
-    from wire.client.destinations import Leader
-    from wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+    from trimaran.wire.client.answers import the_one
+    from trimaran.wire.client.destinations import Leader
+    from trimaran.wire.messages.produce import (
+        PartitionProduceData,
+        ProduceRequest,
+        TopicProduceData,
+    )
 
     produced = PartitionProduceData(index=partition, records=batch)
     request = ProduceRequest(

@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING, Any
 from trimaran.client.connect import check
 
 if TYPE_CHECKING:
-    from wire.blocking import BlockingClient
-    from wire.messages.metadata import MetadataResponseTopic
+    from trimaran.wire.blocking import BlockingClient
+    from trimaran.wire.messages.metadata import MetadataResponseTopic
 
 
 def broker_rows(
     client: BlockingClient, topics: Iterable[MetadataResponseTopic]
 ) -> list[dict[str, Any]]:
     """A row of each broker that is registered, fenced ones too; it counts what it leads of `topics`."""
-    from wire.messages.describe_cluster import DescribeClusterRequest
+    from trimaran.wire.messages.describe_cluster import DescribeClusterRequest
 
     request = DescribeClusterRequest(
         include_cluster_authorized_operations=False, include_fenced_brokers=True

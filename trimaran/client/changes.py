@@ -11,8 +11,8 @@ from trimaran.client.unknown import check_resource, check_topic
 from trimaran.errors import Exit, UserError
 
 if TYPE_CHECKING:
-    from wire.blocking import BlockingClient
-    from wire.messages.elect_leaders import TopicPartitions
+    from trimaran.wire.blocking import BlockingClient
+    from trimaran.wire.messages.elect_leaders import TopicPartitions
 
 TIMEOUT_MS = 30_000
 SET, DELETE, APPEND, SUBTRACT = range(4)  # Kafka's AlterConfigOp
@@ -31,8 +31,8 @@ def create_topic(
     timeout_ms: int = TIMEOUT_MS,
 ) -> Any:
     """-1: as the brokers are set. Returns what became of it. Raises KafkaError."""
-    from wire.client.answers import the_one
-    from wire.messages.create_topics import (
+    from trimaran.wire.client.answers import the_one
+    from trimaran.wire.messages.create_topics import (
         CreatableTopic,
         CreatableTopicConfig,
         CreateTopicsRequest,
@@ -55,9 +55,9 @@ def create_topic(
 
 def delete_topic(client: BlockingClient, name: str, *, timeout_ms: int = TIMEOUT_MS) -> None:
     """With all its records. Raises KafkaError, and UserError if there is none."""
-    from wire.client.answers import the_one
-    from wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
-    from wire.primitives import NIL_UUID
+    from trimaran.wire.client.answers import the_one
+    from trimaran.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
+    from trimaran.wire.primitives import NIL_UUID
 
     request = DeleteTopicsRequest(
         topics=[DeleteTopicState(name=name, topic_id=NIL_UUID)], timeout_ms=timeout_ms
@@ -81,8 +81,8 @@ def alter_configs(
         KafkaError: it is refused.
         UserError: there is no such topic.
     """
-    from wire.client.answers import the_one
-    from wire.messages.incremental_alter_configs import (
+    from trimaran.wire.client.answers import the_one
+    from trimaran.wire.messages.incremental_alter_configs import (
         AlterableConfig,
         AlterConfigsResource,
         IncrementalAlterConfigsRequest,
@@ -108,8 +108,8 @@ def elect_leaders(
 
     Partitions where an election was needed: None where it was held, else why not. Raises KafkaError.
     """
-    from wire.errors import ErrorCode
-    from wire.messages.elect_leaders import ElectLeadersRequest
+    from trimaran.wire.errors import ErrorCode
+    from trimaran.wire.messages.elect_leaders import ElectLeadersRequest
 
     request = ElectLeadersRequest(
         election_type=int(unclean), topic_partitions=asked, timeout_ms=TIMEOUT_MS
@@ -138,8 +138,8 @@ def commit_offsets(
     client: BlockingClient, group: str, wanted: Mapping[TopicPartition, int]
 ) -> None:
     """As somebody who is no member: the coordinator refuses while there are members."""
-    from wire.client.destinations import Coordinator
-    from wire.messages.offset_commit import (
+    from trimaran.wire.client.destinations import Coordinator
+    from trimaran.wire.messages.offset_commit import (
         OffsetCommitRequest,
         OffsetCommitRequestPartition,
         OffsetCommitRequestTopic,
@@ -165,7 +165,7 @@ def commit_offsets(
 
 
 def check_idle(group: str, code: int) -> None:
-    from wire.errors import ErrorCode
+    from trimaran.wire.errors import ErrorCode
 
     busy = {ErrorCode.NON_EMPTY_GROUP, ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.REBALANCE_IN_PROGRESS}
     if code in busy:

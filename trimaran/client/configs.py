@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from trimaran.client.unknown import check_resource
 
 if TYPE_CHECKING:
-    from wire.blocking import BlockingClient
+    from trimaran.wire.blocking import BlockingClient
 
 # ConfigEntry.ConfigSource of Kafka's clients.
 SOURCES = {
@@ -51,8 +51,11 @@ def told_configs(
         UserError: there is no such topic.
         RemoteProtocolError: it tells of others than were asked for.
     """
-    from wire.errors import RemoteProtocolError
-    from wire.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
+    from trimaran.wire.errors import RemoteProtocolError
+    from trimaran.wire.messages.describe_configs import (
+        DescribeConfigsRequest,
+        DescribeConfigsResource,
+    )
 
     asked = [
         DescribeConfigsResource(
@@ -72,7 +75,7 @@ def told_configs(
 
 
 def _row(config: Any) -> dict[str, Any]:
-    from quorum.serving.config_sources import Source
+    from trimaran.quorum.serving.config_sources import Source
 
     sources = {source.value: source.name.lower() for source in Source}
     return {

@@ -13,10 +13,10 @@ from trimaran.errors import Exit, UserError
 
 if TYPE_CHECKING:
     from trimaran.properties import Setting
-    from wire.blocking import BlockingClient
-    from wire.client.bootstrap import Address
-    from wire.errors import KafkaError
-    from wire.security.listener import ClientSecurity
+    from trimaran.wire.blocking import BlockingClient
+    from trimaran.wire.client.bootstrap import Address
+    from trimaran.wire.errors import KafkaError
+    from trimaran.wire.security.listener import ClientSecurity
 
 TIMEOUT_SECONDS = 20.0
 # Until another node is asked instead; one that is only slow is asked again later.
@@ -32,9 +32,9 @@ def _security(
         if not settings:
             return None
         command_config = None
-    from node.config.config_def import ConfigError
-    from node.config.security import client_security
     from trimaran.failures import of_config
+    from trimaran.node.config.config_def import ConfigError
+    from trimaran.node.config.security import client_security
     from trimaran.properties import read_file, resolved
 
     try:
@@ -45,7 +45,7 @@ def _security(
 
 
 def _addresses(bootstrap: str, *, of_controllers: bool) -> list[Address]:
-    from wire.client.bootstrap import parse_bootstrap
+    from trimaran.wire.client.bootstrap import parse_bootstrap
 
     try:
         return parse_bootstrap(bootstrap)
@@ -80,14 +80,14 @@ def connected(
         waiting: entered with the name of each request while it is asked.
     """
     from trimaran.client import connect_errors
-    from wire.blocking import BlockingClient
-    from wire.client.errors import (
+    from trimaran.wire.blocking import BlockingClient
+    from trimaran.wire.client.errors import (
         AuthenticationRefused,
         ConnectionLost,
         RequestTimedOut,
         VersionMismatch,
     )
-    from wire.errors import KafkaError, RemoteProtocolError
+    from trimaran.wire.errors import KafkaError, RemoteProtocolError
 
     security = _security(command_config, settings)
     addresses = _addresses(bootstrap, of_controllers=of_controllers)
@@ -139,8 +139,8 @@ def _ensure_the_right_kind_listens(
     A node that is frozen accepts connections and says nothing: it is passed over, as long as another one answers.
     """
     from trimaran.client.connect_errors import no_conversation, text_of
-    from wire.client.errors import ConnectionLost, ConnectRefused, RequestTimedOut
-    from wire.messages.metadata import MetadataRequest
+    from trimaran.wire.client.errors import ConnectionLost, ConnectRefused, RequestTimedOut
+    from trimaran.wire.messages.metadata import MetadataRequest
 
     lost: list[tuple[Address, ConnectionLost]] = []
     for address in addresses:
@@ -176,10 +176,10 @@ def _ensure_no_login_is_wanted(
     Kafka's breaks off.
     """
     from trimaran.client.connect_errors import mechanisms_wanted, wants_login
-    from wire.client.errors import ConnectionLost, RequestTimedOut, VersionMismatch
-    from wire.errors import ErrorCode
-    from wire.messages.describe_cluster import DescribeClusterRequest
-    from wire.messages.metadata import MetadataRequest
+    from trimaran.wire.client.errors import ConnectionLost, RequestTimedOut, VersionMismatch
+    from trimaran.wire.errors import ErrorCode
+    from trimaran.wire.messages.describe_cluster import DescribeClusterRequest
+    from trimaran.wire.messages.metadata import MetadataRequest
 
     request = (
         DescribeClusterRequest(include_cluster_authorized_operations=False, endpoint_type=2)
@@ -229,7 +229,7 @@ def _fix_of(name: str) -> str:
 
 def check(code: int, message: str | None) -> None:
     """Raises the KafkaError that an answer carries, if it carries one."""
-    from wire.errors import ErrorCode, KafkaError
+    from trimaran.wire.errors import ErrorCode, KafkaError
 
     if code:
         raise KafkaError(ErrorCode.of(code), message or "")

@@ -10,7 +10,7 @@ from contextlib import closing
 from typing import TYPE_CHECKING
 
 from trimaran.errors import Exit, UserError
-from wire.client.errors import (
+from trimaran.wire.client.errors import (
     AuthenticationRefused,
     ConnectionLost,
     ConnectRefused,
@@ -19,8 +19,8 @@ from wire.client.errors import (
 )
 
 if TYPE_CHECKING:
-    from wire.client.bootstrap import Address
-    from wire.security.listener import ClientSecurity
+    from trimaran.wire.client.bootstrap import Address
+    from trimaran.wire.security.listener import ClientSecurity
 
 PROBE_SECONDS = 1.0  # each question is asked once, after a failure
 COMMAND_CONFIG_OPTION = "--command-config"
@@ -238,9 +238,9 @@ def _speaks_plain_kafka(address: Address) -> bool:
 
 def mechanisms_wanted(address: Address, security: ClientSecurity | None) -> list[str]:
     """What a SASL listener offers; none of another listener."""
-    from wire.blocking import BlockingConnection
-    from wire.errors import ErrorCode
-    from wire.messages.sasl_handshake import SaslHandshakeRequest
+    from trimaran.wire.blocking import BlockingConnection
+    from trimaran.wire.errors import ErrorCode
+    from trimaran.wire.messages.sasl_handshake import SaslHandshakeRequest
 
     try:
         with closing(
@@ -254,7 +254,7 @@ def mechanisms_wanted(address: Address, security: ClientSecurity | None) -> list
 
 
 def _speaks_kafka(address: Address, security: ClientSecurity | None) -> bool:
-    from wire.blocking import BlockingConnection
+    from trimaran.wire.blocking import BlockingConnection
 
     try:
         BlockingConnection(address, timeout=PROBE_SECONDS, security=security).close()

@@ -12,8 +12,8 @@ from trimaran.client.connect import check
 from trimaran.client.unknown import no_group
 
 if TYPE_CHECKING:
-    from wire.blocking import BlockingClient
-    from wire.schema import Message
+    from trimaran.wire.blocking import BlockingClient
+    from trimaran.wire.schema import Message
 
 
 def group_described(client: BlockingClient, group: str) -> dict[str, Any]:
@@ -21,7 +21,7 @@ def group_described(client: BlockingClient, group: str) -> dict[str, Any]:
 
     Each member has its `assignment`, partitions by topic (of Streams: tasks by subtopology).
     """
-    from wire.client.destinations import Coordinator
+    from trimaran.wire.client.destinations import Coordinator
 
     for kind, describe in _KINDS.items():
         found = describe(client, group)
@@ -52,10 +52,10 @@ def owners_of(described: Mapping[str, Any]) -> dict[tuple[str, int], Mapping[str
 
 def _classic(client: BlockingClient, group: str) -> dict[str, Any] | None:
     """A classic group; that of a dead one, which Kafka describes in place of none, is none."""
-    from wire.client.answers import the_one
-    from wire.client.destinations import Coordinator
-    from wire.errors import ErrorCode
-    from wire.messages.describe_groups import DescribeGroupsRequest
+    from trimaran.wire.client.answers import the_one
+    from trimaran.wire.client.destinations import Coordinator
+    from trimaran.wire.errors import ErrorCode
+    from trimaran.wire.messages.describe_groups import DescribeGroupsRequest
 
     answer = client.call(Coordinator(group), DescribeGroupsRequest(groups=[group]))
     found = the_one(answer.groups, "group")
@@ -82,8 +82,8 @@ def _classic(client: BlockingClient, group: str) -> dict[str, Any] | None:
 
 def _classic_assignment(protocol_type: str, data: bytes) -> dict[str, list[int]]:
     """Of a consumer; other protocols keep what they like in these bytes."""
-    from wire.errors import RemoteProtocolError
-    from wire.messages.consumer_protocol import decode_assignment
+    from trimaran.wire.errors import RemoteProtocolError
+    from trimaran.wire.messages.consumer_protocol import decode_assignment
 
     if protocol_type != "consumer" or not data:
         return {}
@@ -98,10 +98,10 @@ def _modern(client: BlockingClient, group: str, request: type[Message]) -> dict[
     """The group as one of the describing requests tells it; None: there is none of that kind, or the brokers know no
     such kind.
     """
-    from wire.client.answers import the_one
-    from wire.client.destinations import Coordinator
-    from wire.client.errors import VersionMismatch
-    from wire.errors import ErrorCode
+    from trimaran.wire.client.answers import the_one
+    from trimaran.wire.client.destinations import Coordinator
+    from trimaran.wire.client.errors import VersionMismatch
+    from trimaran.wire.errors import ErrorCode
 
     asked = request(group_ids=[group], include_authorized_operations=False)
     try:
@@ -137,19 +137,19 @@ def _assignment(given: Any) -> dict[str, list[int]]:
 
 
 def _consumer(client: BlockingClient, group: str) -> dict[str, Any] | None:
-    from wire.messages.consumer_group_describe import ConsumerGroupDescribeRequest
+    from trimaran.wire.messages.consumer_group_describe import ConsumerGroupDescribeRequest
 
     return _modern(client, group, ConsumerGroupDescribeRequest)
 
 
 def _share(client: BlockingClient, group: str) -> dict[str, Any] | None:
-    from wire.messages.share_group_describe import ShareGroupDescribeRequest
+    from trimaran.wire.messages.share_group_describe import ShareGroupDescribeRequest
 
     return _modern(client, group, ShareGroupDescribeRequest)
 
 
 def _streams(client: BlockingClient, group: str) -> dict[str, Any] | None:
-    from wire.messages.streams_group_describe import StreamsGroupDescribeRequest
+    from trimaran.wire.messages.streams_group_describe import StreamsGroupDescribeRequest
 
     return _modern(client, group, StreamsGroupDescribeRequest)
 

@@ -5,20 +5,20 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
-from node.runtime.clock import now_ms
 from trimaran.client.connect import check
 from trimaran.client.offsets import end_offsets
+from trimaran.node.runtime.clock import now_ms
 
 if TYPE_CHECKING:
-    from wire.blocking import BlockingClient
-    from wire.schema import Message
+    from trimaran.wire.blocking import BlockingClient
+    from trimaran.wire.schema import Message
 
 SHARE = "share"
 
 
 def group_rows(client: BlockingClient) -> list[dict[str, Any]]:
     """A row of each group of every coordinator, by name."""
-    from wire.messages.list_groups import ListGroupsRequest
+    from trimaran.wire.messages.list_groups import ListGroupsRequest
 
     client.refresh()
     rows = []
@@ -40,8 +40,8 @@ def group_rows(client: BlockingClient) -> list[dict[str, Any]]:
 def _of_coordinator(
     client: BlockingClient, group: str, request: Message, version: int | None = None
 ) -> Any:
-    from wire.client.answers import the_one
-    from wire.client.destinations import Coordinator
+    from trimaran.wire.client.answers import the_one
+    from trimaran.wire.client.destinations import Coordinator
 
     return the_one(client.call(Coordinator(group), request, version=version).groups, "group")
 
@@ -50,7 +50,7 @@ def committed_offsets(client: BlockingClient, group: str) -> dict[tuple[str, int
     """What a group has committed, by topic and partition; nothing for a group that there is not. A negative offset is
     none, as for Kafka's tools: some clients commit -2 for "the earliest".
     """
-    from wire.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
+    from trimaran.wire.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
 
     request = OffsetFetchRequest(groups=[OffsetFetchRequestGroup(group_id=group, topics=None)])
     answer = _of_coordinator(client, group, request, version=8)
@@ -84,7 +84,7 @@ def offset_rows(client: BlockingClient, group: str, kind: str) -> list[dict[str,
 
 def _share_offsets(client: BlockingClient, group: str) -> dict[tuple[str, int], Any]:
     """Returns where a share group starts in its partitions (KIP-932)."""
-    from wire.messages.describe_share_group_offsets import (
+    from trimaran.wire.messages.describe_share_group_offsets import (
         DescribeShareGroupOffsetsRequest,
         DescribeShareGroupOffsetsRequestGroup,
     )

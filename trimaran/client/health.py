@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from trimaran.words import counted
 
 if TYPE_CHECKING:
-    from wire.messages.metadata import MetadataResponseTopic
+    from trimaran.wire.messages.metadata import MetadataResponseTopic
 
 GOOD, WARNING, BAD = LEVELS = ("good", "warning", "bad")
 # A voter that lives fetches twice a second; one that lags so long could not take over at once.

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from trimaran.client.connect import check
 
 if TYPE_CHECKING:
-    from wire.blocking import BlockingClient
+    from trimaran.wire.blocking import BlockingClient
 
 TIMEOUT_MS = 30_000
 SEQUENCE_MASK = 0x7FFF_FFFF  # behind the largest int32 comes 0
@@ -46,11 +46,15 @@ class IdempotentProducer:
 
     def send(self, partition: int, lines: Lines) -> None:
         """Returns when all replicas in sync have them. Raises KafkaError, RequestTimedOut."""
-        from log.batches.records import NewRecord, build_batch
-        from wire.client.answers import the_one
-        from wire.client.destinations import Leader
-        from wire.errors import ErrorCode
-        from wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+        from trimaran.log.batches.records import NewRecord, build_batch
+        from trimaran.wire.client.answers import the_one
+        from trimaran.wire.client.destinations import Leader
+        from trimaran.wire.errors import ErrorCode
+        from trimaran.wire.messages.produce import (
+            PartitionProduceData,
+            ProduceRequest,
+            TopicProduceData,
+        )
 
         identity = self.identity
         now_ms = time.time_ns() // 1_000_000
@@ -76,7 +80,7 @@ class IdempotentProducer:
         self._sequences[partition] = sequence + len(lines) & SEQUENCE_MASK
 
     def _new_identity(self) -> Identity:
-        from wire.messages.init_producer_id import InitProducerIdRequest
+        from trimaran.wire.messages.init_producer_id import InitProducerIdRequest
 
         request = InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=TIMEOUT_MS)
         answer = self._client.call(None, request)

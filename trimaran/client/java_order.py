@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from wire.java_hash import java_hash
+from trimaran.wire.java_hash import java_hash
 
 _LEAST_BUCKETS = 16
 _WORD = 0xFFFFFFFF

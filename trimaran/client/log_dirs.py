@@ -9,7 +9,7 @@ from trimaran.client.connect import check
 from trimaran.client.offsets import ASIDE_SECONDS
 
 if TYPE_CHECKING:
-    from wire.blocking import BlockingClient
+    from trimaran.wire.blocking import BlockingClient
 
 
 def log_dirs_of(
@@ -22,8 +22,11 @@ def log_dirs_of(
     """A row of each directory of a broker, with its replicas; None: of all topics. Sizes in bytes, -1 where the broker
     cannot tell one.
     """
-    from wire.errors import ErrorCode
-    from wire.messages.describe_log_dirs import DescribableLogDirTopic, DescribeLogDirsRequest
+    from trimaran.wire.errors import ErrorCode
+    from trimaran.wire.messages.describe_log_dirs import (
+        DescribableLogDirTopic,
+        DescribeLogDirsRequest,
+    )
 
     named = None
     if topics is not None:
@@ -65,8 +68,8 @@ def replica_sizes(
     """Bytes by broker and partition. What a broker does not tell within `ASIDE_SECONDS` is left out: sizes are no
     reason to fail.
     """
-    from wire.client.errors import ConnectionLost, RequestTimedOut
-    from wire.errors import KafkaError
+    from trimaran.wire.client.errors import ConnectionLost, RequestTimedOut
+    from trimaran.wire.errors import KafkaError
 
     sizes = {}
     for broker in sorted(brokers):

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from trimaran.client.connect import check
 
 if TYPE_CHECKING:
-    from wire.blocking import BlockingClient
+    from trimaran.wire.blocking import BlockingClient
 
 # Kafka's special timestamps of ListOffsets.
 LATEST_TIMESTAMP, EARLIEST_TIMESTAMP = -1, -2
@@ -27,9 +27,9 @@ def end_offset(
     """The high watermark of a partition (with `isolation` 1 the last stable offset), or what ListOffsets says for
     another special timestamp.
     """
-    from wire.client.answers import the_one
-    from wire.client.destinations import Leader
-    from wire.messages.list_offsets import (
+    from trimaran.wire.client.answers import the_one
+    from trimaran.wire.client.destinations import Leader
+    from trimaran.wire.messages.list_offsets import (
         ListOffsetsPartition,
         ListOffsetsRequest,
         ListOffsetsTopic,
@@ -55,8 +55,8 @@ def end_offsets(
     """`end_offset` of many partitions, one request a leader; those whose leader does not say within `ASIDE_SECONDS` are
     left out.
     """
-    from wire.client.errors import ConnectionLost, RequestTimedOut
-    from wire.messages.list_offsets import (
+    from trimaran.wire.client.errors import ConnectionLost, RequestTimedOut
+    from trimaran.wire.messages.list_offsets import (
         ListOffsetsPartition,
         ListOffsetsRequest,
         ListOffsetsTopic,

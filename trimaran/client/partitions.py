@@ -9,8 +9,8 @@ from trimaran.client.configs import told_configs
 from trimaran.client.unknown import check_topic
 
 if TYPE_CHECKING:
-    from wire.blocking import BlockingClient
-    from wire.messages.metadata import MetadataResponseTopic
+    from trimaran.wire.blocking import BlockingClient
+    from trimaran.wire.messages.metadata import MetadataResponseTopic
 
 Row = Mapping[str, Any]
 Test = Callable[[Row], bool]
@@ -20,7 +20,7 @@ def topics_of(
     client: BlockingClient, names: Sequence[str] | None
 ) -> Sequence[MetadataResponseTopic]:
     """What the brokers know of the topics named, None: of all; errors are in it."""
-    from wire.messages.metadata import MetadataRequest, MetadataRequestTopic
+    from trimaran.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
 
     named = None if names is None else [MetadataRequestTopic(name=name) for name in names]
     answer = client.call(None, MetadataRequest(topics=named, allow_auto_topic_creation=False))
@@ -41,7 +41,7 @@ def partitions_of(
 
 
 def _min_insync_replicas(client: BlockingClient, topics: Sequence[str]) -> dict[str, int]:
-    from quorum.metadata.image import TOPIC_RESOURCE
+    from trimaran.quorum.metadata.image import TOPIC_RESOURCE
 
     if not topics:
         return {}

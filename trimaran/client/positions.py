@@ -6,12 +6,12 @@ import re
 from datetime import datetime
 from typing import TYPE_CHECKING, NamedTuple
 
-from node.runtime.clock import now_ms
 from trimaran.client.offsets import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, end_offset
 from trimaran.errors import Exit, UserError
+from trimaran.node.runtime.clock import now_ms
 
 if TYPE_CHECKING:
-    from wire.blocking import BlockingClient
+    from trimaran.wire.blocking import BlockingClient
 
 _SECONDS = {"ms": 0.001, "s": 1, "m": 60, "h": 3600, "d": 86400}
 _AGO = re.compile(r"-(\d+)(ms|s|m|h|d)")

@@ -5,21 +5,21 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
-from node.runtime.clock import now_ms
 from trimaran.client.health import BAD, WARNING, Reason
+from trimaran.node.runtime.clock import now_ms
 
 if TYPE_CHECKING:
-    from wire.blocking import BlockingClient
-    from wire.messages.describe_quorum import DescribeQuorumResponsePartitionData, Node
+    from trimaran.wire.blocking import BlockingClient
+    from trimaran.wire.messages.describe_quorum import DescribeQuorumResponsePartitionData, Node
 
 
 def ask_quorum(
     client: BlockingClient, timeout: float
 ) -> tuple[dict[str, Any] | None, list[dict[str, Any]], list[Reason]]:
     """Fields and rows of the voters, as the active controller tells a broker; where it does not, why not."""
-    from quorum.observing.live_quorum import describe_quorum_and_nodes
-    from wire.client.errors import RequestTimedOut, VersionMismatch
-    from wire.errors import KafkaError
+    from trimaran.quorum.observing.live_quorum import describe_quorum_and_nodes
+    from trimaran.wire.client.errors import RequestTimedOut, VersionMismatch
+    from trimaran.wire.errors import KafkaError
 
     try:
         partition, nodes = describe_quorum_and_nodes(client, timeout=timeout)
@@ -64,7 +64,7 @@ def replica_rows(
 
 
 def _row(replica: Any, role: str, end: int) -> dict[str, Any]:
-    from wire.primitives import NIL_UUID, uuid_to_text
+    from trimaran.wire.primitives import NIL_UUID, uuid_to_text
 
     directory = replica.replica_directory_id
     return {

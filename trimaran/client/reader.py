@@ -10,9 +10,9 @@ from trimaran.client.offsets import LATEST_TIMESTAMP, end_offset
 from trimaran.client.positions import Position
 
 if TYPE_CHECKING:
-    from log.batches.batch import BatchView
-    from log.batches.records import Record
-    from wire.blocking import BlockingClient
+    from trimaran.log.batches.batch import BatchView
+    from trimaran.log.batches.records import Record
+    from trimaran.wire.blocking import BlockingClient
 
 FETCH_BYTES_MAX = 1 << 20
 FETCH_WAIT_MS = 500
@@ -78,9 +78,9 @@ class Reader:
         )
 
     def fetch(self, partition: int, offset: int, *, wait: bool) -> list[FetchedBatch]:
-        from wire.client.answers import the_one
-        from wire.client.destinations import Leader
-        from wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+        from trimaran.wire.client.answers import the_one
+        from trimaran.wire.client.destinations import Leader
+        from trimaran.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 
         wanted = FetchPartition(
             partition=partition, fetch_offset=offset, partition_max_bytes=FETCH_BYTES_MAX
@@ -119,7 +119,7 @@ class FetchedBatch(NamedTuple):
         """Yields the records one by one, since a batch of some kilobytes may have millions, and of each up to
         `HEADERS_READ` headers.
         """
-        from log.batches.records import iter_records
+        from trimaran.log.batches.records import iter_records
 
         if self.is_seen:
             for record, _ in iter_records(self.batch, headers_max=HEADERS_READ):
@@ -128,7 +128,7 @@ class FetchedBatch(NamedTuple):
 
 def fetched_batches(found: Any) -> list[FetchedBatch]:
     """In order; an aborted transaction goes from its first offset to its producer's next marker."""
-    from log.batches.batch import iter_batches
+    from trimaran.log.batches.batch import iter_batches
 
     begins = sorted(
         (aborted.first_offset, aborted.producer_id) for aborted in found.aborted_transactions or ()

@@ -11,7 +11,7 @@ from trimaran.client.unknown import no_topic
 from trimaran.errors import Exit, UserError
 
 if TYPE_CHECKING:
-    from wire.blocking import BlockingClient
+    from trimaran.wire.blocking import BlockingClient
 
 # A broker that creates topics answers "unknown" until the controller has committed it: an election may be under way.
 AUTO_CREATE_SECONDS_MAX = 5.0
@@ -25,9 +25,9 @@ def leaders_of(client: BlockingClient, topic: str, *, create: bool = False) -> l
         UserError: there is no such topic.
         KafkaError: the topic is refused for another reason.
     """
-    from wire.client.answers import the_one
-    from wire.errors import ErrorCode
-    from wire.messages.metadata import MetadataRequest, MetadataRequestTopic
+    from trimaran.wire.client.answers import the_one
+    from trimaran.wire.errors import ErrorCode
+    from trimaran.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
 
     request = MetadataRequest(
         topics=[MetadataRequestTopic(name=topic)], allow_auto_topic_creation=create

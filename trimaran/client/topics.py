@@ -13,8 +13,8 @@ from trimaran.client.partitions import topics_of
 from trimaran.client.unknown import check_topic
 
 if TYPE_CHECKING:
-    from wire.blocking import BlockingClient
-    from wire.messages.metadata import MetadataResponseTopic
+    from trimaran.wire.blocking import BlockingClient
+    from trimaran.wire.messages.metadata import MetadataResponseTopic
 
 
 def topic_rows(topics: Sequence[MetadataResponseTopic]) -> list[dict[str, Any]]:
@@ -37,7 +37,7 @@ def topic_described(client: BlockingClient, name: str) -> dict[str, Any]:
     Raises:
         UserError: there is no such topic.
     """
-    from wire.primitives import uuid_to_text
+    from trimaran.wire.primitives import uuid_to_text
 
     topic, partitions = _described(client, name)
     check_topic(name, topic.error_code)
@@ -57,8 +57,8 @@ def set_configs_of(client: BlockingClient, topic: str) -> dict[str, str | None]:
     """What somebody set, on the topic or for all brokers: what Kafka's tool shows, in its order (`Config` of its admin
     client is a hash table of all that the broker tells).
     """
-    from quorum.metadata.image import TOPIC_RESOURCE
-    from quorum.serving.config_sources import Source
+    from trimaran.quorum.metadata.image import TOPIC_RESOURCE
+    from trimaran.quorum.serving.config_sources import Source
 
     (configs,) = told_configs(client, TOPIC_RESOURCE, [topic]).values()
     told = {one.name: one for one in configs}
@@ -92,9 +92,12 @@ def _described(client: BlockingClient, name: str) -> tuple[Any, list[Any]]:
     """The topic, an error in it, and its partitions; without eligible leaders where brokers cannot tell them (Apache
     Kafka before 3.7).
     """
-    from wire.client.answers import the_one
-    from wire.client.errors import VersionMismatch
-    from wire.messages.describe_topic_partitions import DescribeTopicPartitionsRequest, TopicRequest
+    from trimaran.wire.client.answers import the_one
+    from trimaran.wire.client.errors import VersionMismatch
+    from trimaran.wire.messages.describe_topic_partitions import (
+        DescribeTopicPartitionsRequest,
+        TopicRequest,
+    )
 
     partitions: list[Any] = []
     request = DescribeTopicPartitionsRequest(topics=[TopicRequest(name=name)])
@@ -126,8 +129,8 @@ def _partition_row(partition: Any) -> dict[str, Any]:
 
 def moves_of(client: BlockingClient, topic: dict[str, Any]) -> dict[int, dict[str, list[int]]]:
     """Reassignments in progress, by partition; none where one may not ask for them."""
-    from wire.errors import KafkaError
-    from wire.messages.list_partition_reassignments import (
+    from trimaran.wire.errors import KafkaError
+    from trimaran.wire.messages.list_partition_reassignments import (
         ListPartitionReassignmentsRequest,
         ListPartitionReassignmentsTopics,
     )

@@ -12,8 +12,8 @@ from trimaran.client.connect import check
 from trimaran.client.idempotent_producer import IdempotentProducer, Identity, Lines
 
 if TYPE_CHECKING:
-    from wire.blocking import BlockingClient
-    from wire.schema import Message
+    from trimaran.wire.blocking import BlockingClient
+    from trimaran.wire.schema import Message
 
 # After which the coordinator aborts what its producer has left behind.
 TRANSACTION_TIMEOUT_MS = 60_000
@@ -35,8 +35,8 @@ class TransactionalProducer(IdempotentProducer):
         super().send(partition, lines)
 
     def _add(self, identity: Identity, partition: int) -> None:
-        from wire.client.answers import the_one
-        from wire.messages.add_partitions_to_txn import (
+        from trimaran.wire.client.answers import the_one
+        from trimaran.wire.messages.add_partitions_to_txn import (
             AddPartitionsToTxnRequest,
             AddPartitionsToTxnTopic,
         )
@@ -54,7 +54,7 @@ class TransactionalProducer(IdempotentProducer):
 
     def end(self, *, is_commit: bool) -> None:
         """Does nothing if nothing was sent. Raises KafkaError, RequestTimedOut: it may have been done."""
-        from wire.messages.end_txn import EndTxnRequest
+        from trimaran.wire.messages.end_txn import EndTxnRequest
 
         if not self._added:
             return
@@ -67,7 +67,7 @@ class TransactionalProducer(IdempotentProducer):
         check(self._ask(request, version=3).error_code, self._what)
 
     def _new_identity(self) -> Identity:
-        from wire.messages.init_producer_id import InitProducerIdRequest
+        from trimaran.wire.messages.init_producer_id import InitProducerIdRequest
 
         request = InitProducerIdRequest(
             transactional_id=self._id, transaction_timeout_ms=TRANSACTION_TIMEOUT_MS
@@ -81,9 +81,9 @@ class TransactionalProducer(IdempotentProducer):
         return f"transactional id {self._id}"
 
     def _ask(self, request: Message, version: int | None = None) -> Any:
-        from wire.client.calls import RETRIED
-        from wire.client.destinations import Coordinator
-        from wire.errors import ErrorCode
+        from trimaran.wire.client.calls import RETRIED
+        from trimaran.wire.client.destinations import Coordinator
+        from trimaran.wire.errors import ErrorCode
 
         to = Coordinator(self._id, key_type=1)
         retried = RETRIED | {ErrorCode.CONCURRENT_TRANSACTIONS}

@@ -41,7 +41,7 @@ def ensure_brokers_run(wanted: Collection[int], running: Collection[int]) -> Non
 
 def check_topic(name: str, code: int, message: str | None = None) -> None:
     """Raises what an answer about this topic carries: UserError if there is none, else KafkaError."""
-    from wire.errors import ErrorCode
+    from trimaran.wire.errors import ErrorCode
 
     if code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
         raise no_topic(name)
@@ -50,7 +50,7 @@ def check_topic(name: str, code: int, message: str | None = None) -> None:
 
 def check_resource(resource_type: int, name: str, code: int, message: str | None) -> None:
     """As `check_topic` where the resource is one, of configs."""
-    from quorum.metadata.image import TOPIC_RESOURCE
+    from trimaran.quorum.metadata.image import TOPIC_RESOURCE
 
     if resource_type == TOPIC_RESOURCE:
         check_topic(name, code, message)
@@ -60,7 +60,7 @@ def check_resource(resource_type: int, name: str, code: int, message: str | None
 
 def check_transactional_id(name: str, code: int) -> None:
     """As `check_topic`, of a transactional id."""
-    from wire.errors import ErrorCode
+    from trimaran.wire.errors import ErrorCode
 
     if code == ErrorCode.TRANSACTIONAL_ID_NOT_FOUND:
         raise UserError(
@@ -74,7 +74,7 @@ def check_transactional_id(name: str, code: int) -> None:
 
 def check_group(name: str, code: int) -> None:
     """As `check_topic`, of a group."""
-    from wire.errors import ErrorCode
+    from trimaran.wire.errors import ErrorCode
 
     if code == ErrorCode.GROUP_ID_NOT_FOUND:
         raise no_group(name)

@@ -23,9 +23,9 @@ _WHERE_IT_BREAKS = (
 @contextmanager
 def explained() -> Iterator[None]:
     """Failures of the mirror's room as errors for people."""
-    from wire.client.errors import AuthenticationRefused
-    from zkcompat import commands
-    from zkcompat.zookeeper.server_process import ZooKeeperUnavailableError
+    from trimaran.wire.client.errors import AuthenticationRefused
+    from trimaran.zkcompat import commands
+    from trimaran.zkcompat.zookeeper.server_process import ZooKeeperUnavailableError
 
     try:
         yield

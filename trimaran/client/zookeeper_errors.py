@@ -6,7 +6,7 @@ import socket
 
 from trimaran.client.connect_errors import PROBE_SECONDS, nobody_listens, text_of
 from trimaran.errors import Exit, UserError
-from wire.client.bootstrap import Address, parse_bootstrap
+from trimaran.wire.client.bootstrap import Address, parse_bootstrap
 
 DEFAULT_PORT = "2181"
 # Allowed by default; a ZooKeeper that does not allow it says so.

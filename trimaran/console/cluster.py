@@ -19,8 +19,8 @@ from trimaran.errors import Exit, UserError
 
 if TYPE_CHECKING:
     from trimaran.properties import Setting
-    from wire.blocking import BlockingClient
-    from wire.messages.metadata import MetadataResponseTopic
+    from trimaran.wire.blocking import BlockingClient
+    from trimaran.wire.messages.metadata import MetadataResponseTopic
 
 T = TypeVar("T")
 # A reader waits for a page; commands have 20 s.

@@ -15,16 +15,16 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from node.runtime.long_lived import LongLived
 from trimaran.errors import Exit, UserError
 from trimaran.metadata.events import Change, ConfigChange, Event, PartitionHistory, what_happened
 from trimaran.metadata.history import configs_of
+from trimaran.node.runtime.long_lived import LongLived
 
 if TYPE_CHECKING:
-    from log.batches.batch import BatchView
-    from quorum.metadata.epochs import Epoch
-    from quorum.metadata.replay import MetadataState, Replay
-    from wire.blocking import BlockingClient
+    from trimaran.log.batches.batch import BatchView
+    from trimaran.quorum.metadata.epochs import Epoch
+    from trimaran.quorum.metadata.replay import MetadataState, Replay
+    from trimaran.wire.blocking import BlockingClient
 
 FRESH_SECONDS = 1.0
 # A state is kept every so many records: to go on from there to any offset takes some milliseconds.
@@ -60,7 +60,7 @@ class KeptBatch:
     is_idle: bool
 
     def view(self) -> BatchView:
-        from log.batches.batch import iter_batches
+        from trimaran.log.batches.batch import iter_batches
 
         return next(iter_batches(self.data))
 
@@ -79,7 +79,7 @@ class MetadataLog:
         self._reset()
 
     def _reset(self) -> None:
-        from quorum.metadata.replay import Replay
+        from trimaran.quorum.metadata.replay import Replay
 
         self._replay = Replay()
         self._batches: deque[KeptBatch] = deque()
@@ -187,7 +187,7 @@ class MetadataLog:
 
     def records_before(self, offset: int, count: int) -> list[dict[str, Any]]:
         """The last `count` records at or below `offset` that are not idle, the newest first."""
-        from log.batches.records import decode_records
+        from trimaran.log.batches.records import decode_records
         from trimaran.metadata.records import record_row
 
         with self._lock:
@@ -276,7 +276,7 @@ class MetadataLog:
         self._forget_old()
 
     def _follow_epochs(self, batch: BatchView) -> None:
-        from quorum.metadata.epochs import epochs_of
+        from trimaran.quorum.metadata.epochs import epochs_of
 
         for epoch in epochs_of([batch]):
             if not self._epochs or self._epochs[-1].epoch != epoch.epoch:

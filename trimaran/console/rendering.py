@@ -13,9 +13,9 @@ from urllib.parse import quote, urlencode
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
-from node.config.config_def import java_double
-from node.runtime.clock import now_ms
 from trimaran.console.lines import path_of
+from trimaran.node.config.config_def import java_double
+from trimaran.node.runtime.clock import now_ms
 from trimaran.text import bounded, one_line
 from trimaran.words import counted, entity_text
 

@@ -41,7 +41,7 @@ async def show(data: Path | None, request: Request) -> Response:
 
 
 def _is_name(name: str) -> bool:
-    from spark.analyses.catalogue import ANALYSES
+    from trimaran.spark.analyses.catalogue import ANALYSES
 
     return not name or name in ANALYSES
 

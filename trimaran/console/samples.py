@@ -14,9 +14,9 @@ from dataclasses import dataclass
 
 import trio
 
-from node.runtime.clock import now_ms
 from trimaran.client.metrics_text import text_of
 from trimaran.errors import UserError
+from trimaran.node.runtime.clock import now_ms
 
 SAMPLE_SECONDS = 5.0
 # An hour; a sample of a node is five numbers.

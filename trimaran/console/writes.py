@@ -183,7 +183,7 @@ def _alter_config(cluster: Cluster, fields: Mapping[str, str], question: Questio
 
 
 def _elect_leaders(cluster: Cluster, _: Mapping[str, str], question: Question) -> str:
-    from wire.messages.elect_leaders import TopicPartitions
+    from trimaran.wire.messages.elect_leaders import TopicPartitions
 
     name = question.path["topic"]
     with cluster.client() as client:

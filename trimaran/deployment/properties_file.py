@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from trimaran.errors import Exit, UserError
 
 if TYPE_CHECKING:
-    from node.config.config_def import ConfigKey
+    from trimaran.node.config.config_def import ConfigKey
 
 _ROLES = ("broker", "controller")
 _WIDTH = 110

@@ -19,14 +19,14 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn, Protocol
 
-from node.runtime.parent_death import end_with_parent
-from node.runtime.ports import HOST
 from trimaran.errors import UserError
 from trimaran.local.layout import ClusterPlan, NodePlan
 from trimaran.local.state_file import NodeState, start_time
+from trimaran.node.runtime.parent_death import end_with_parent
+from trimaran.node.runtime.ports import HOST
 
 if TYPE_CHECKING:
-    from zkcompat.mirroring.mirror import Mirror
+    from trimaran.zkcompat.mirroring.mirror import Mirror
 
 
 class Process(Protocol):
@@ -219,7 +219,7 @@ def _run_server(node: NodePlan, on_ready: Callable[[], None]) -> None:
 
 def _run_mirror(plan: ClusterPlan, node: NodePlan, on_ready: Callable[[], None]) -> None:
     from trimaran.logs import set_up_mirror
-    from zkcompat.commands import run_mirror
+    from trimaran.zkcompat.commands import run_mirror
 
     @asynccontextmanager
     async def beside() -> AsyncIterator[Callable[[Mirror], None]]:

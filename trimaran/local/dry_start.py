@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from quorum.formatting.permission import ensure_can_be_made
 from trimaran.local import lock
 from trimaran.local.formatting import ensure_can_be_formatted
 from trimaran.local.growing import added
@@ -20,6 +19,7 @@ from trimaran.local.starting import (
     refuse_if_running,
 )
 from trimaran.ports import ensure_nobody_listens
+from trimaran.quorum.formatting.permission import ensure_can_be_made
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +65,7 @@ def _ensure_can_run(node: NodePlan) -> None:
         if port is not None:
             ensure_nobody_listens(port)
     if node.role == "zookeeper":
-        from zkcompat.zookeeper.server_process import missing_parts
+        from trimaran.zkcompat.zookeeper.server_process import missing_parts
 
         if (why := missing_parts()) is not None:
             raise no_zookeeper(why)

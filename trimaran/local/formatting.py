@@ -4,11 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from node.config.config_def import ConfigError
-from node.config.server import ServerConfig, parse
-from quorum.formatting.initial_voters import parse_initial_voters
-from quorum.formatting.storage import format_directories, random_uuid
-from quorum.raft.voters import VoterSet
 from trimaran.failures import of_config
 from trimaran.local.layout import (
     CONTROLLER_LISTENER,
@@ -17,8 +12,13 @@ from trimaran.local.layout import (
     properties_of,
     write_properties,
 )
+from trimaran.node.config.config_def import ConfigError
+from trimaran.node.config.server import ServerConfig, parse
 from trimaran.node_process import parse_config
 from trimaran.properties import Setting, read_file
+from trimaran.quorum.formatting.initial_voters import parse_initial_voters
+from trimaran.quorum.formatting.storage import format_directories, random_uuid
+from trimaran.quorum.raft.voters import VoterSet
 
 
 def format_cluster(plan: ClusterPlan) -> None:

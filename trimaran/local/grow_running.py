@@ -12,9 +12,9 @@ from trimaran.local.layout import NodePlan
 from trimaran.local.readiness import NO_ANSWER, POLL_SECONDS, READY_SECONDS_MAX, Acquaintance
 from trimaran.local.start_failure import StoppedWhileStarting, died_while_starting
 from trimaran.local.state_file import ClusterState
-from wire.blocking import BlockingClient
-from wire.errors import KafkaError
-from wire.messages.unregister_broker import UnregisterBrokerRequest
+from trimaran.wire.blocking import BlockingClient
+from trimaran.wire.errors import KafkaError
+from trimaran.wire.messages.unregister_broker import UnregisterBrokerRequest
 
 _UNDONE = "it was removed again"
 

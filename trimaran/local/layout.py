@@ -16,8 +16,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Self
 
-from node.runtime.ports import HOST, reserve
 from trimaran.local.private_files import write_private
+from trimaran.node.runtime.ports import HOST, reserve
 
 STOP_SECONDS_MAX = (
     15.0  # a broker's controlled shutdown takes well under a second; past this the node is killed

@@ -6,14 +6,14 @@ import time
 from collections.abc import Mapping
 from dataclasses import replace
 
-from quorum.observing.live_quorum import describe_quorum
 from trimaran.errors import Exit, UserError
 from trimaran.local.state_file import ClusterState
-from wire.blocking import BlockingClient
-from wire.client.bootstrap import parse_bootstrap
-from wire.client.errors import ConnectionLost, RequestTimedOut, VersionMismatch
-from wire.errors import KafkaError
-from wire.messages.describe_quorum import DescribeQuorumResponsePartitionData
+from trimaran.quorum.observing.live_quorum import describe_quorum
+from trimaran.wire.blocking import BlockingClient
+from trimaran.wire.client.bootstrap import parse_bootstrap
+from trimaran.wire.client.errors import ConnectionLost, RequestTimedOut, VersionMismatch
+from trimaran.wire.errors import KafkaError
+from trimaran.wire.messages.describe_quorum import DescribeQuorumResponsePartitionData
 
 POLL_SECONDS = 0.01
 READY_SECONDS_MAX = 60.0  # three brokers take a second; on a loaded machine, twenty

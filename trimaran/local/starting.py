@@ -8,7 +8,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from quorum.formatting.storage import random_uuid
 from trimaran.errors import Exit, UserError
 from trimaran.local import state_file
 from trimaran.local.formatting import format_cluster, write_all_properties
@@ -33,6 +32,7 @@ from trimaran.local.start_failure import StoppedWhileStarting
 from trimaran.local.state_file import ClusterState
 from trimaran.local.undo import Undo
 from trimaran.properties import from_overrides
+from trimaran.quorum.formatting.storage import random_uuid
 
 NODES_OF_A_NEW_CLUSTER = 3
 

@@ -167,9 +167,9 @@ class Supervisor:
 
     @staticmethod
     def _import_servers() -> None:
-        import broker.process.server  # noqa: F401
-        import quorum.controller.server  # noqa: F401
-        import trimaran.node_process  # noqa: F401
+        import trimaran.broker.process.server
+        import trimaran.node_process
+        import trimaran.quorum.controller.server  # noqa: F401
 
         gc.collect()
         gc.freeze()  # what is imported is never garbage; children would copy its pages by looking
@@ -185,7 +185,10 @@ class Supervisor:
 
     @staticmethod
     def _start_zookeeper(child: Child) -> None:
-        from zkcompat.zookeeper.server_process import ZooKeeperUnavailableError, start_zookeeper
+        from trimaran.zkcompat.zookeeper.server_process import (
+            ZooKeeperUnavailableError,
+            start_zookeeper,
+        )
 
         ensure_nobody_listens(child.plan.port or 0)
         try:

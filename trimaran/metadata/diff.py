@@ -8,9 +8,9 @@ from typing import Any
 
 from immutables import Map
 
-from quorum.metadata.as_json import state_as_json, topic_as_json
-from quorum.metadata.image import TopicImage, TopicsImage
-from quorum.metadata.replay import MetadataState
+from trimaran.quorum.metadata.as_json import state_as_json, topic_as_json
+from trimaran.quorum.metadata.image import TopicImage, TopicsImage
+from trimaran.quorum.metadata.replay import MetadataState
 from trimaran.words import entity_text
 
 # How the elements of a list are told apart, where it is not a list of plain values.

@@ -8,18 +8,18 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
-from log.batches.records import decode_records
-from quorum.metadata.as_json import OPERATIONS, PERMISSIONS, name_of
-from quorum.metadata.epochs import leader_change
-from quorum.metadata.image import RESOURCE_TYPES, MetadataImage, PartitionImage
+from trimaran.log.batches.records import decode_records
+from trimaran.quorum.metadata.as_json import OPERATIONS, PERMISSIONS, name_of
+from trimaran.quorum.metadata.epochs import leader_change
+from trimaran.quorum.metadata.image import RESOURCE_TYPES, MetadataImage, PartitionImage
+from trimaran.wire.as_json import HIDDEN
+from trimaran.wire.records import brokers, configs, features, misc, quotas, security, topics
+from trimaran.wire.records.metadata import UnknownRecord, read_metadata_record
+from trimaran.wire.records.sensitive import is_sensitive
 from trimaran.words import entity_text
-from wire.as_json import HIDDEN
-from wire.records import brokers, configs, features, misc, quotas, security, topics
-from wire.records.metadata import UnknownRecord, read_metadata_record
-from wire.records.sensitive import is_sensitive
 
 if TYPE_CHECKING:
-    from log.batches.batch import BatchView
+    from trimaran.log.batches.batch import BatchView
 
 KINDS = ("election", "broker", "topic", "partition", "config", "feature", "access", "quota")
 # Of each partition, the newest ones; of partitions, those that changed last: about 20 MB.

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from quorum.metadata.replay import Replay
 from trimaran.metadata.events import Change, ConfigChange, Happened, kind_of, shown, what_happened
+from trimaran.quorum.metadata.replay import Replay
 
 if TYPE_CHECKING:
-    from quorum.metadata.image import MetadataImage
     from trimaran.metadata.source import MetadataSource
+    from trimaran.quorum.metadata.image import MetadataImage
 
 NOT_KNOWN = -1  # when something was done that a snapshot begins with
 

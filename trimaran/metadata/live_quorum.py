@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from quorum.observing import live_quorum
 from trimaran.errors import Exit, UserError
 from trimaran.metadata.source import Base
-from wire.blocking import BlockingClient
+from trimaran.quorum.observing import live_quorum
+from trimaran.wire.blocking import BlockingClient
 
 
 class LiveQuorum(live_quorum.LiveQuorum):

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from log.batches.batch import BatchView
-from log.inspection.reader import list_segments, scan_batches
-from log.segments.recovery import base_offset_of
-from log.segments.segment import LOG_SUFFIX
-from quorum.raft_log.partition import DIRECTORY_NAME
-from quorum.raft_log.snapshot_files import parse_snapshot_name
 from trimaran.errors import Exit, UserError
+from trimaran.log.batches.batch import BatchView
+from trimaran.log.inspection.reader import list_segments, scan_batches
+from trimaran.log.segments.recovery import base_offset_of
+from trimaran.log.segments.segment import LOG_SUFFIX
 from trimaran.metadata.source import Base
+from trimaran.quorum.raft_log.partition import DIRECTORY_NAME
+from trimaran.quorum.raft_log.snapshot_files import parse_snapshot_name
 
 
 class MetadataDirectory:

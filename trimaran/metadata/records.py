@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from log.batches.batch import BatchView
-from log.batches.records import Record, decode_records
-from wire.as_json import as_json
-from wire.messages.control import ControlType, decode_control_key
-from wire.records.metadata import UnknownRecord, read_metadata_record
+from trimaran.log.batches.batch import BatchView
+from trimaran.log.batches.records import Record, decode_records
+from trimaran.wire.as_json import as_json
+from trimaran.wire.messages.control import ControlType, decode_control_key
+from trimaran.wire.records.metadata import UnknownRecord, read_metadata_record
 
 
 def record_rows(batch: BatchView) -> Iterator[dict[str, Any]]:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from trimaran.metadata.tree import Directory, Node, image_tree, lookup, walk
 
 if TYPE_CHECKING:
-    from quorum.metadata.replay import MetadataState
+    from trimaran.quorum.metadata.replay import MetadataState
 
 # Of `at`: an offset, a time with @ before it, or `end`.
 Load: TypeAlias = "Callable[[str], MetadataState]"

@@ -10,9 +10,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Protocol
 
-from log.batches.batch import BatchView
-from quorum.metadata.replay import MetadataState, Replay
 from trimaran.errors import Exit, UserError
+from trimaran.log.batches.batch import BatchView
+from trimaran.quorum.metadata.replay import MetadataState, Replay
 
 
 @dataclass(frozen=True, slots=True)

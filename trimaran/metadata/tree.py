@@ -15,14 +15,14 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from quorum.metadata.as_json import (
+from trimaran.quorum.metadata.as_json import (
     ACL_RESOURCE_TYPES,
     OPERATIONS,
     PATTERN_TYPES,
     PERMISSIONS,
     name_of,
 )
-from quorum.metadata.image import (
+from trimaran.quorum.metadata.image import (
     RESOURCE_TYPES,
     BrokerRegistration,
     ControllerRegistration,
@@ -32,12 +32,12 @@ from quorum.metadata.image import (
     QuotaEntity,
     TopicImage,
 )
-from quorum.metadata.scram import MECHANISMS
-from quorum.metadata.versions import release_name
-from wire.endpoint import SECURITY_PROTOCOLS, Endpoint
-from wire.primitives import uuid_to_text
-from wire.records.security import AccessControlEntryRecord, DelegationTokenRecord
-from wire.records.sensitive import is_sensitive
+from trimaran.quorum.metadata.scram import MECHANISMS
+from trimaran.quorum.metadata.versions import release_name
+from trimaran.wire.endpoint import SECURITY_PROTOCOLS, Endpoint
+from trimaran.wire.primitives import uuid_to_text
+from trimaran.wire.records.security import AccessControlEntryRecord, DelegationTokenRecord
+from trimaran.wire.records.sensitive import is_sensitive
 
 REDACTED = "[redacted]"
 SHORT_MAX = 0x7FFF

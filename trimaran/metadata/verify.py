@@ -8,13 +8,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from log.inspection.reader import scan_batches
-from quorum.metadata.image import UnknownRecords
-from quorum.metadata.replay import Replay
-from quorum.raft_log.record_batches import unknown_records
+from trimaran.log.inspection.reader import scan_batches
 from trimaran.metadata.on_disk import MetadataDirectory
-from wire.errors import KafkaError, RemoteProtocolError
-from wire.records.metadata import UnknownRecord
+from trimaran.quorum.metadata.image import UnknownRecords
+from trimaran.quorum.metadata.replay import Replay
+from trimaran.quorum.raft_log.record_batches import unknown_records
+from trimaran.wire.errors import KafkaError, RemoteProtocolError
+from trimaran.wire.records.metadata import UnknownRecord
 
 Row = dict[str, Any]
 

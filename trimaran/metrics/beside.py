@@ -12,14 +12,14 @@ from trimaran.metrics.loop_times import LoopTimes
 from trimaran.metrics.mirror import mirror_metrics
 from trimaran.metrics.process import loop_metrics
 from trimaran.metrics.serving import address_of, serving_metrics
-from wire.transport.loop_turns import loop_turns
+from trimaran.wire.transport.loop_turns import loop_turns
 
 if TYPE_CHECKING:
-    from node.config.server import ServerConfig
     from trimaran.metrics.families import Families
     from trimaran.metrics.node_monitor import NodeMonitor
     from trimaran.metrics.serving import Address
-    from zkcompat.mirroring.mirror import Mirror
+    from trimaran.node.config.server import ServerConfig
+    from trimaran.zkcompat.mirroring.mirror import Mirror
 
 log = logging.getLogger(__name__)
 

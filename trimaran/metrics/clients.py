@@ -11,8 +11,8 @@ from collections.abc import Mapping
 
 from prometheus_client.core import Metric
 
-from broker.telemetry.clients import ClientMetrics
-from broker.telemetry.received import ClientSeries, ReceivedMetrics
+from trimaran.broker.telemetry.clients import ClientMetrics
+from trimaran.broker.telemetry.received import ClientSeries, ReceivedMetrics
 from trimaran.metrics.families import Families, counter, gauge
 
 _PREFIX = "kafka_clients_"

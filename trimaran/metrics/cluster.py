@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
-from quorum.metadata.image import NO_LEADER, MetadataImage, PartitionImage
 from trimaran.metrics.families import Families, gauge
+from trimaran.quorum.metadata.image import NO_LEADER, MetadataImage, PartitionImage
 
 # Partitions between two turns of the loop: a millisecond's worth.
 _PER_TURN = 2_000

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from quorum.metadata.delta import MetadataDelta
-from quorum.metadata.image import NO_LEADER, MetadataImage, PartitionImage
-from quorum.metadata.loader import Manifest, MetadataLoader
 from trimaran.metrics.families import Families, counter
+from trimaran.quorum.metadata.delta import MetadataDelta
+from trimaran.quorum.metadata.image import NO_LEADER, MetadataImage, PartitionImage
+from trimaran.quorum.metadata.loader import Manifest, MetadataLoader
 
 
 class ElectionCounts:

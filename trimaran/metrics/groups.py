@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 
-from broker.coordination.shard_epoch import ShardState
-from broker.groups.coordinator import GroupCoordinator
+from trimaran.broker.coordination.shard_epoch import ShardState
+from trimaran.broker.groups.coordinator import GroupCoordinator
 from trimaran.metrics.families import Families, gauge, gauges
 
 

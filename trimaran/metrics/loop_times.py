@@ -12,9 +12,9 @@ from time import monotonic
 
 import trio
 
-from wire.transport.loop_turns import LoopTurns
-from wire.transport.rate import Rate, Windows
-from wire.transport.time_histogram import TimeHistogram, TimeSummary
+from trimaran.wire.transport.loop_turns import LoopTurns
+from trimaran.wire.transport.rate import Rate, Windows
+from trimaran.wire.transport.time_histogram import TimeHistogram, TimeSummary
 
 _WINDOWS = Windows(2, 30.0)
 _COUNTED_SECONDS = 1.0  # some ten thousand turns at most, which is as many numbers

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from trimaran.metrics.families import Families, counter, gauge, gauges
 
 if TYPE_CHECKING:
-    from zkcompat.mirroring.mirror import Mirror
+    from trimaran.zkcompat.mirroring.mirror import Mirror
 
 _OURS = "trimaran_zk_mirror"
 

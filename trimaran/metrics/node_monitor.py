@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from node.runtime.cumulative_histogram import CumulativeHistogram
 from trimaran.metrics.clients import client_metrics
 from trimaran.metrics.cluster import ClusterCounts
 from trimaran.metrics.elections import ElectionCounts
@@ -19,14 +18,15 @@ from trimaran.metrics.readiness import lacking_to_broker, lacking_to_controller
 from trimaran.metrics.replicas import replica_metrics
 from trimaran.metrics.requests import connection_metrics, request_metrics
 from trimaran.metrics.topics import topic_metrics
-from wire.transport.loop_turns import loop_turns
+from trimaran.node.runtime.cumulative_histogram import CumulativeHistogram
+from trimaran.wire.transport.loop_turns import loop_turns
 
 if TYPE_CHECKING:
-    from broker.process.server import RunningBroker
-    from node.config.server import ServerConfig
-    from node.runtime.group_commit import GroupCommit
-    from quorum.controller.server import RunningController
-    from zkcompat.mirroring.mirror import Mirror
+    from trimaran.broker.process.server import RunningBroker
+    from trimaran.node.config.server import ServerConfig
+    from trimaran.node.runtime.group_commit import GroupCommit
+    from trimaran.quorum.controller.server import RunningController
+    from trimaran.zkcompat.mirroring.mirror import Mirror
 
 
 class NodeMonitor:
@@ -43,7 +43,7 @@ class NodeMonitor:
 
     def started(self, role: RunningController | RunningBroker) -> None:
         """A role serves; a broker names the controller that runs beside it."""
-        from quorum.controller.server import RunningController
+        from trimaran.quorum.controller.server import RunningController
 
         if isinstance(role, RunningController):
             self._controller = role

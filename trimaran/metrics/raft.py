@@ -8,14 +8,14 @@ import time
 
 from prometheus_client.core import Metric
 
-from node.runtime.clock import now_ms
-from quorum.metadata.image import MetadataImage
-from quorum.raft_log.metadata_log import MetadataLog
-from quorum.replica.metrics import QuorumMetrics
-from quorum.replica.node import QuorumNode
-from quorum.replica.status import QuorumStatus
 from trimaran.metrics.families import Families, counter, gauge, gauges, times
-from wire.transport.channel_traffic import ChannelTraffic
+from trimaran.node.runtime.clock import now_ms
+from trimaran.quorum.metadata.image import MetadataImage
+from trimaran.quorum.raft_log.metadata_log import MetadataLog
+from trimaran.quorum.replica.metrics import QuorumMetrics
+from trimaran.quorum.replica.node import QuorumNode
+from trimaran.quorum.replica.status import QuorumStatus
+from trimaran.wire.transport.channel_traffic import ChannelTraffic
 
 _RAFT = "kafka_server_raftmetrics"
 _METADATA = "kafka_server_brokermetadatametrics"

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from broker.process.server import RunningBroker
-    from quorum.controller.server import RunningController
+    from trimaran.broker.process.server import RunningBroker
+    from trimaran.quorum.controller.server import RunningController
 
 
 def lacking_to_controller(controller: RunningController | None) -> list[str]:

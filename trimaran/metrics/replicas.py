@@ -12,8 +12,8 @@ from collections.abc import Iterator
 import trio
 from prometheus_client.core import GaugeMetricFamily
 
-from broker.handlers.context import Context
-from broker.partitions.partition import Partition
+from trimaran.broker.handlers.context import Context
+from trimaran.broker.partitions.partition import Partition
 from trimaran.metrics.families import Families, gauge
 
 # Replicas between two turns of the loop: a millisecond's worth.

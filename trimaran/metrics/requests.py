@@ -7,9 +7,9 @@ from functools import reduce
 from operator import add
 
 from trimaran.metrics.families import Families, counter, counters, gauge, gauges, times
-from wire.errors import ErrorCode
-from wire.transport.request_metrics import RequestMetrics
-from wire.transport.server import Server
+from trimaran.wire.errors import ErrorCode
+from trimaran.wire.transport.request_metrics import RequestMetrics
+from trimaran.wire.transport.server import Server
 
 # Where Kafka says which of its network threads; we have one.
 _PROCESSOR = "0"

@@ -17,13 +17,13 @@ from urllib.parse import parse_qs, urlsplit
 import trio
 from prometheus_client.core import Metric
 
-from node.config.config_def import ConfigError
-from node.runtime.threads import run_computing
 from trimaran.metrics.exposition import NAMES, Text, restricted, text_of
 from trimaran.metrics.families import Families
 from trimaran.metrics.http import Request, Response, serve_http
 from trimaran.metrics.process import process_metrics
-from wire.transport.events import yield_to_loop
+from trimaran.node.config.config_def import ConfigError
+from trimaran.node.runtime.threads import run_computing
+from trimaran.wire.transport.events import yield_to_loop
 
 Address = tuple[str, int]
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from broker.partitions.traffic import TopicTraffic, Traffic
+from trimaran.broker.partitions.traffic import TopicTraffic, Traffic
 from trimaran.metrics.families import Families, counter, counters
 
 # Kafka's name, our counter, what it is.

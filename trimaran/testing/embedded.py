@@ -21,8 +21,8 @@ import trio
 from trimaran.testing.kafka import Kafka
 
 if TYPE_CHECKING:
-    from broker.process.server import RunningBroker
-    from node.config.server import ServerConfig
+    from trimaran.broker.process.server import RunningBroker
+    from trimaran.node.config.server import ServerConfig
 
 START_SECONDS = 30.0
 STOP_SECONDS = 30.0
@@ -59,7 +59,7 @@ class EmbeddedKafka(Kafka):
         Raises:
             ConfigError: a setting is wrong.
         """
-        from node.runtime.ports import port_of, reserve
+        from trimaran.node.runtime.ports import port_of, reserve
 
         assert self._node is None, "it runs already"
         if self._directory is None:
@@ -97,9 +97,9 @@ class EmbeddedKafka(Kafka):
             node.stop()
 
     def _config(self, client_port: int, controller_port: int) -> ServerConfig:
-        from node.config.server import parse
-        from quorum.formatting.storage import format_directories, random_uuid
+        from trimaran.node.config.server import parse
         from trimaran.properties import Setting
+        from trimaran.quorum.formatting.storage import format_directories, random_uuid
 
         texts = SETTINGS | {
             "listeners": f"PLAINTEXT://127.0.0.1:{client_port},CONTROLLER://127.0.0.1:{controller_port}",

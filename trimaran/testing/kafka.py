@@ -10,7 +10,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, NamedTuple, Self
 
 if TYPE_CHECKING:
-    from wire.blocking import BlockingClient
+    from trimaran.wire.blocking import BlockingClient
 
 TIMEOUT_SECONDS = 10.0
 _POLL_SECONDS = 0.02
@@ -137,13 +137,13 @@ class Kafka(ABC):
             time.sleep(_POLL_SECONDS)
 
     def _client(self) -> BlockingClient:
-        from wire.blocking import BlockingClient
+        from trimaran.wire.blocking import BlockingClient
 
         return BlockingClient(self.bootstrap, client_id="trimaran-testing")
 
     def _wait_for_leaders(self, client: BlockingClient, name: str, partitions: int) -> None:
         """A broker that has not heard of the topic yet would tell a client that there is none."""
-        from wire.messages.metadata import MetadataRequest, MetadataRequestTopic
+        from trimaran.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
 
         request = MetadataRequest(
             topics=[MetadataRequestTopic(name=name)], allow_auto_topic_creation=False

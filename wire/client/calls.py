@@ -10,15 +10,15 @@ from collections.abc import Generator, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from wire.client.backoff import ExponentialBackoff
-from wire.client.bootstrap import Address
-from wire.client.destinations import AnyNode, Coordinator, Destination, Leader
-from wire.client.errors import ConnectionLost, ConnectRefused
-from wire.client.routing import Routing
-from wire.declarations import Struct
-from wire.errors import ErrorCode, KafkaError
-from wire.messages.registry import ApiKey
-from wire.schema import Message
+from trimaran.wire.client.backoff import ExponentialBackoff
+from trimaran.wire.client.bootstrap import Address
+from trimaran.wire.client.destinations import AnyNode, Coordinator, Destination, Leader
+from trimaran.wire.client.errors import ConnectionLost, ConnectRefused
+from trimaran.wire.client.routing import Routing
+from trimaran.wire.declarations import Struct
+from trimaran.wire.errors import ErrorCode, KafkaError
+from trimaran.wire.messages.registry import ApiKey
+from trimaran.wire.schema import Message
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,7 +136,7 @@ def _find(routing: Routing, destination: Destination, backoff: ExponentialBackof
 
 def _refresh_once(routing: Routing, address: Address, topics: list[str] | None) -> Steps:
     if routing.of_controllers:
-        from wire.messages.describe_cluster import DescribeClusterRequest
+        from trimaran.wire.messages.describe_cluster import DescribeClusterRequest
 
         response = yield Ask(
             address,
@@ -144,7 +144,7 @@ def _refresh_once(routing: Routing, address: Address, topics: list[str] | None) 
         )
         routing.update_cluster(response)
         return response
-    from wire.messages.metadata import MetadataRequest, MetadataRequestTopic
+    from trimaran.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
 
     named = None if topics is None else [MetadataRequestTopic(name=name) for name in topics]
     response = yield Ask(address, MetadataRequest(topics=named, allow_auto_topic_creation=False))
@@ -154,7 +154,7 @@ def _refresh_once(routing: Routing, address: Address, topics: list[str] | None) 
 
 def _ask_coordinator(routing: Routing, address: Address, wanted: Coordinator) -> Steps:
     """Raises KafkaError: no repetition makes it known, as where an ACL is missing."""
-    from wire.messages.find_coordinator import FindCoordinatorRequest
+    from trimaran.wire.messages.find_coordinator import FindCoordinatorRequest
 
     request = FindCoordinatorRequest(key=wanted.key, key_type=wanted.key_type)
     response = yield Ask(address, request, _ONE_COORDINATOR_VERSION)

@@ -2,19 +2,26 @@
 
 Everything here may be out of date; an answer that says so makes the client forget it and ask again. Leaders only move
 to newer epochs (KIP-320): an answer of a node that lags behind does not bring an old one back. Left out: asking
-(`wire.client.calls`).
+(`trimaran.wire.client.calls`).
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from wire.client.bootstrap import Address, Bootstrap
-from wire.client.destinations import AnyNode, Controller, Coordinator, Destination, Leader, Node
-from wire.errors import ErrorCode
-from wire.messages.describe_cluster import DescribeClusterResponse
-from wire.messages.find_coordinator import FindCoordinatorResponse
-from wire.messages.metadata import MetadataResponse, MetadataResponseTopic
+from trimaran.wire.client.bootstrap import Address, Bootstrap
+from trimaran.wire.client.destinations import (
+    AnyNode,
+    Controller,
+    Coordinator,
+    Destination,
+    Leader,
+    Node,
+)
+from trimaran.wire.errors import ErrorCode
+from trimaran.wire.messages.describe_cluster import DescribeClusterResponse
+from trimaran.wire.messages.find_coordinator import FindCoordinatorResponse
+from trimaran.wire.messages.metadata import MetadataResponse, MetadataResponseTopic
 
 # Topics and coordinators remembered; beyond it the oldest are forgotten and asked for again.
 _REMEMBERED_MAX = 10_000

@@ -7,11 +7,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from wire.client.errors import VersionMismatch
-from wire.declarations import Versions
-from wire.messages.api_versions import ApiVersionsResponse
-from wire.messages.registry import ApiKey
-from wire.schema import Message
+from trimaran.wire.client.errors import VersionMismatch
+from trimaran.wire.declarations import Versions
+from trimaran.wire.messages.api_versions import ApiVersionsResponse
+from trimaran.wire.messages.registry import ApiKey
+from trimaran.wire.schema import Message
 
 # What our clients mean needs these: below, records are of older formats and topics, epochs or filters cannot be named.
 # They are the lowest that Kafka 4.0 serves; older ones are declared for captures and old peers that speak to us.

@@ -6,18 +6,18 @@ from collections.abc import Callable
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from wire.codec.reader import ReaderGenerator
-from wire.codec.writer import WriterGenerator
-from wire.declarations import BulkReader, DeclaredMessage, Reader, Struct, Writer
+from trimaran.wire.codec.reader import ReaderGenerator
+from trimaran.wire.codec.writer import WriterGenerator
+from trimaran.wire.declarations import BulkReader, DeclaredMessage, Reader, Struct, Writer
 
 if TYPE_CHECKING:
-    from wire.codec.native import Decoder
+    from trimaran.wire.codec.native import Decoder
 
 BuildDecoder = Callable[[type[DeclaredMessage], int, Reader], "Decoder"]
 
 build_decoder: BuildDecoder | None
 try:
-    from wire.codec import program
+    from trimaran.wire.codec import program
 except ImportError:  # it was not compiled
     build_decoder = None
 else:

@@ -1,6 +1,6 @@
 # cython: language_level=3, boundscheck=True, wraparound=False
-"""Decodes messages in C, by a program that says what one version of a message looks like; `wire.codec.program` writes
-it.
+"""Decodes messages in C, by a program that says what one version of a message looks like; `trimaran.wire.codec.program`
+writes it.
 
 ```
 program = class, op of each field, op of each tagged field, refused tags        of a struct; that of a message is the
@@ -15,9 +15,9 @@ op      = letter, slot and tag of the field, whether it is nullable, and
     "[" item, least bytes   an array: count and items, which are ops without a slot
 ```
 
-It makes of bytes what the generated readers make (`wire.codec.reader`), and refuses the same. What it refuses is given
-to one of those, which says why: the sentences are in one place. Where this was not compiled they read everything, and
-to import it is an ImportError.
+It makes of bytes what the generated readers make (`trimaran.wire.codec.reader`), and refuses the same. What it refuses
+is given to one of those, which says why: the sentences are in one place. Where this was not compiled they read
+everything, and to import it is an ImportError.
 
 Only `take` reaches for bytes, and it compares with the buffer's end. All state is in a `Cursor` of the call, because a
 finalizer or another thread may enter the same program. The types for callers are in `native.pyi`.
@@ -31,7 +31,7 @@ import struct
 import cython
 
 if not cython.compiled:
-    raise ImportError("wire.codec.native was not compiled")
+    raise ImportError("trimaran.wire.codec.native was not compiled")
 
 from cython.cimports.cpython.buffer import (
     Py_buffer,

@@ -1,8 +1,8 @@
 from collections.abc import Iterable
 
-from wire.codec.reading import Bytes
-from wire.declarations import Reader, Struct
-from wire.schema import Message
+from trimaran.wire.codec.reading import Bytes
+from trimaran.wire.declarations import Reader, Struct
+from trimaran.wire.schema import Message
 
 class Refused(Exception): ...
 

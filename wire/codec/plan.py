@@ -6,7 +6,7 @@ Source: the rules of Kafka's message generator (`MessageDataGenerator`, `FieldSp
 from types import NoneType
 from typing import Annotated, Any, NamedTuple, get_args, get_origin
 
-from wire.declarations import Field, Struct, Wire
+from trimaran.wire.declarations import Field, Struct, Wire
 
 
 class Shape(NamedTuple):

@@ -1,10 +1,10 @@
-"""Writes the program by which `wire.codec.native` reads one version of a message."""
+"""Writes the program by which `trimaran.wire.codec.native` reads one version of a message."""
 
 from collections.abc import Iterator
 
-from wire.codec.native import Decoder, Op, Program
-from wire.codec.plan import FieldPlan, Shape, StructPlan, least_size, plan_struct
-from wire.declarations import DeclaredMessage, Reader, Struct
+from trimaran.wire.codec.native import Decoder, Op, Program
+from trimaran.wire.codec.plan import FieldPlan, Shape, StructPlan, least_size, plan_struct
+from trimaran.wire.declarations import DeclaredMessage, Reader, Struct
 
 _FORMAT_CODES = {"16s": "u", "string": "s", "bytes": "y", "records": "r"}
 

@@ -1,7 +1,7 @@
 """Generates the decoder of one message class in one version.
 
 Every size is checked against the bytes that are there before anything is made from it, so a
-decoder needs no more memory than a multiple of its input (`wire.schema.DecodeBudget`). What slips
+decoder needs no more memory than a multiple of its input (`trimaran.wire.schema.DecodeBudget`). What slips
 through to `struct`, indexing or UTF-8 raises there, and `Message.decode` maps it.
 
 Where the time goes: a `struct` call costs little more for ten fields than for one. So fixed-size
@@ -13,8 +13,15 @@ from collections.abc import Callable
 from itertools import repeat
 from typing import Any, NamedTuple
 
-from wire.codec.plan import FieldPlan, Shape, StructPlan, has_records, least_size, plan_struct
-from wire.codec.reading import (
+from trimaran.wire.codec.plan import (
+    FieldPlan,
+    Shape,
+    StructPlan,
+    has_records,
+    least_size,
+    plan_struct,
+)
+from trimaran.wire.codec.reading import (
     SHORT_ARRAY_MAX,
     ArrayUnpackers,
     bad_size,
@@ -23,10 +30,10 @@ from wire.codec.reading import (
     read_tag,
     skip_tags,
 )
-from wire.codec.source import Source, fixed_size
-from wire.codec.writing import STRING_BYTES_MAX
-from wire.declarations import DeclaredMessage
-from wire.primitives import read_uvarint
+from trimaran.wire.codec.source import Source, fixed_size
+from trimaran.wire.codec.writing import STRING_BYTES_MAX
+from trimaran.wire.declarations import DeclaredMessage
+from trimaran.wire.primitives import read_uvarint
 
 # From this many on, `iter_unpack` over an array of fixed-size structs is worth its preparation.
 _STRIDE_COUNT_MIN = 4

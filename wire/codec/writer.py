@@ -13,19 +13,19 @@ piece by piece.
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-from wire.codec.plan import FieldPlan, Shape, StructPlan, plan_struct, shape_of
-from wire.codec.source import Source
-from wire.codec.writing import (
+from trimaran.wire.codec.plan import FieldPlan, Shape, StructPlan, plan_struct, shape_of
+from trimaran.wire.codec.source import Source
+from trimaran.wire.codec.writing import (
     RunPackers,
     raise_absent,
     raise_uuid,
     write_string_size,
     write_tags,
 )
-from wire.declarations import EncodedArray, Struct
-from wire.outgoing import write_records
-from wire.primitives import write_uvarint
-from wire.response_size import ENCODED_BYTES_MAX, raise_too_large
+from trimaran.wire.declarations import EncodedArray, Struct
+from trimaran.wire.outgoing import write_records
+from trimaran.wire.primitives import write_uvarint
+from trimaran.wire.response_size import ENCODED_BYTES_MAX, raise_too_large
 
 
 class Piece(NamedTuple):

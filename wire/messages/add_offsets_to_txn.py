@@ -3,8 +3,8 @@
 Versions: 2 PRODUCER_FENCED (KIP-588); 3 flexible; 4 TRANSACTION_ABORTABLE (KIP-890).
 """
 
-from wire.declarations import int16, int32, int64, string
-from wire.schema import Message, request, response
+from trimaran.wire.declarations import int16, int32, int64, string
+from trimaran.wire.schema import Message, request, response
 
 
 @request(key=25, versions="0-4", flexible="3+")

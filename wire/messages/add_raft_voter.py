@@ -3,8 +3,8 @@
 Versions: 1 whether to answer only when the change is committed.
 """
 
-from wire.declarations import Struct, boolean, field, int16, int32, string, uint16, uuid
-from wire.schema import Message, request, response
+from trimaran.wire.declarations import Struct, boolean, field, int16, int32, string, uint16, uuid
+from trimaran.wire.schema import Message, request, response
 
 
 class Listener(Struct):

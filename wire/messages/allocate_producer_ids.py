@@ -1,7 +1,7 @@
 """AllocateProducerIds (67): a broker gets a block of producer ids from the controller (KIP-730)."""
 
-from wire.declarations import int16, int32, int64
-from wire.schema import Message, request, response
+from trimaran.wire.declarations import int16, int32, int64
+from trimaran.wire.schema import Message, request, response
 
 
 @request(key=67, versions="0", flexible="0+")

@@ -4,9 +4,9 @@ Versions: 1 recovery state (KIP-704); 2 names topics by id (KIP-841); 3 the epoc
 (KIP-903).
 """
 
-from wire.declarations import Struct, field, int8, int16, int32, int64, string, uuid
-from wire.primitives import NIL_UUID
-from wire.schema import Message, request, response
+from trimaran.wire.declarations import Struct, field, int8, int16, int32, int64, string, uuid
+from trimaran.wire.primitives import NIL_UUID
+from trimaran.wire.schema import Message, request, response
 
 
 class BrokerState(Struct):

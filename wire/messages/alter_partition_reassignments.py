@@ -3,8 +3,8 @@
 Versions: 1 whether the replication factor may change (KIP-860).
 """
 
-from wire.declarations import Struct, boolean, field, int16, int32, string
-from wire.schema import Message, request, response
+from trimaran.wire.declarations import Struct, boolean, field, int16, int32, string
+from trimaran.wire.schema import Message, request, response
 
 
 class ReassignablePartition(Struct):

@@ -3,8 +3,8 @@
 Versions: 2 flexible.
 """
 
-from wire.declarations import Struct, int16, int32, string
-from wire.schema import Message, request, response
+from trimaran.wire.declarations import Struct, int16, int32, string
+from trimaran.wire.schema import Message, request, response
 
 
 class AlterReplicaLogDirTopic(Struct):

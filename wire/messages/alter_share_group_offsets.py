@@ -1,7 +1,7 @@
 """AlterShareGroupOffsets (91): sets where a share group begins in partitions (KIP-932)."""
 
-from wire.declarations import Struct, int16, int32, int64, string, uuid
-from wire.schema import Message, request, response
+from trimaran.wire.declarations import Struct, int16, int32, int64, string, uuid
+from trimaran.wire.schema import Message, request, response
 
 
 class AlterShareGroupOffsetsRequestPartition(Struct):

@@ -1,7 +1,7 @@
 """AlterUserScramCredentials (51): sets and removes SCRAM credentials of users (KIP-554)."""
 
-from wire.declarations import Struct, data, int8, int16, int32, string
-from wire.schema import Message, request, response
+from trimaran.wire.declarations import Struct, data, int8, int16, int32, string
+from trimaran.wire.schema import Message, request, response
 
 
 class ScramCredentialDeletion(Struct):

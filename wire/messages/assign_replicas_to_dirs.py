@@ -1,7 +1,7 @@
 """AssignReplicasToDirs (73): a broker says which of its log directories hold which replicas (KIP-858)."""
 
-from wire.declarations import Struct, int16, int32, int64, uuid
-from wire.schema import Message, request, response
+from trimaran.wire.declarations import Struct, int16, int32, int64, uuid
+from trimaran.wire.schema import Message, request, response
 
 
 class AssignReplicasToDirsRequestPartitionData(Struct):

@@ -3,9 +3,9 @@
 Versions: 1 flexible, directory ids and the leader's endpoints (KIP-853).
 """
 
-from wire.declarations import Struct, field, int16, int32, string, uint16, uuid
-from wire.primitives import NIL_UUID
-from wire.schema import Message, request, response
+from trimaran.wire.declarations import Struct, field, int16, int32, string, uint16, uuid
+from trimaran.wire.primitives import NIL_UUID
+from trimaran.wire.schema import Message, request, response
 
 
 class BeginQuorumEpochRequestPartitionData(Struct):

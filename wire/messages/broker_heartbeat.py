@@ -3,8 +3,8 @@
 Versions: 1 offline log directories (KIP-858); 2 cordoned ones (KIP-1066).
 """
 
-from wire.declarations import boolean, field, int16, int32, int64, uuid
-from wire.schema import Message, request, response
+from trimaran.wire.declarations import boolean, field, int16, int32, int64, uuid
+from trimaran.wire.schema import Message, request, response
 
 
 @request(key=63, versions="0-2", flexible="0+")

@@ -4,8 +4,18 @@ Versions: 1 migration from ZooKeeper (KIP-866); 2 log directories (KIP-858); 3 t
 clean shutdown (KIP-966); 4 features whose lowest version is 0 (KIP-1022).
 """
 
-from wire.declarations import Struct, boolean, field, int16, int32, int64, string, uint16, uuid
-from wire.schema import Message, request, response
+from trimaran.wire.declarations import (
+    Struct,
+    boolean,
+    field,
+    int16,
+    int32,
+    int64,
+    string,
+    uint16,
+    uuid,
+)
+from trimaran.wire.schema import Message, request, response
 
 
 class Listener(Struct):

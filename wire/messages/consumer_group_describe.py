@@ -3,8 +3,8 @@
 Versions: 1 answers which protocol a member speaks (KIP-1099).
 """
 
-from wire.declarations import Struct, boolean, field, int8, int16, int32, string, uuid
-from wire.schema import Message, request, response
+from trimaran.wire.declarations import Struct, boolean, field, int8, int16, int32, string, uuid
+from trimaran.wire.schema import Message, request, response
 
 
 @request(key=69, versions="0-1", flexible="0+")

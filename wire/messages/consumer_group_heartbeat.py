@@ -3,8 +3,8 @@
 Versions: 1 subscription by a pattern that the broker evaluates; members name themselves (KIP-1082).
 """
 
-from wire.declarations import Struct, field, int16, int32, string, uuid
-from wire.schema import Message, request, response
+from trimaran.wire.declarations import Struct, field, int16, int32, string, uuid
+from trimaran.wire.schema import Message, request, response
 
 
 class TopicPartitions(Struct):

@@ -7,9 +7,9 @@ Versions: 1 owned partitions (KIP-429); 2 the generation (KIP-792); 3 the rack (
 
 import struct
 
-from wire.declarations import Struct, data, field, int32, string
-from wire.errors import RemoteProtocolError
-from wire.schema import Message, message
+from trimaran.wire.declarations import Struct, data, field, int32, string
+from trimaran.wire.errors import RemoteProtocolError
+from trimaran.wire.schema import Message, message
 
 
 class ConsumerProtocolSubscriptionTopicPartition(Struct):

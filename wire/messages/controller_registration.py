@@ -1,7 +1,7 @@
 """ControllerRegistration (70): a controller registers its endpoints and features (KIP-919)."""
 
-from wire.declarations import Struct, boolean, int16, int32, string, uint16, uuid
-from wire.schema import Message, request, response
+from trimaran.wire.declarations import Struct, boolean, int16, int32, string, uint16, uuid
+from trimaran.wire.schema import Message, request, response
 
 
 class Listener(Struct):

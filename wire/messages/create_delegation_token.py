@@ -3,8 +3,8 @@
 Versions: 2 flexible; 3 for another owner (KIP-373).
 """
 
-from wire.declarations import Struct, data, field, int16, int32, int64, string
-from wire.schema import Message, request, response
+from trimaran.wire.declarations import Struct, data, field, int16, int32, int64, string
+from trimaran.wire.schema import Message, request, response
 
 
 class CreatableRenewers(Struct):

@@ -4,9 +4,9 @@ Versions: 1 only validates when asked to, and says what is wrong; 2 throttle tim
 (KIP-464); 5 flexible, answers what was created (KIP-525); 6 quotas (KIP-599); 7 topic ids (KIP-516).
 """
 
-from wire.declarations import Struct, boolean, field, int8, int16, int32, string, uuid
-from wire.primitives import NIL_UUID
-from wire.schema import Message, request, response
+from trimaran.wire.declarations import Struct, boolean, field, int8, int16, int32, string, uuid
+from trimaran.wire.primitives import NIL_UUID
+from trimaran.wire.schema import Message, request, response
 
 
 class CreatableReplicaAssignment(Struct):

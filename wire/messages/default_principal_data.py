@@ -1,7 +1,7 @@
 """DefaultPrincipalData: the authenticated user inside an Envelope (KIP-590)."""
 
-from wire.declarations import boolean, string
-from wire.schema import Message, message
+from trimaran.wire.declarations import boolean, string
+from trimaran.wire.schema import Message, message
 
 
 @message(versions="0", flexible="0+")

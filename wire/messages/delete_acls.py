@@ -3,8 +3,8 @@
 Versions: 1 pattern types (KIP-290); 2 flexible; 3 user resources (KIP-373).
 """
 
-from wire.declarations import Struct, field, int8, int16, int32, string
-from wire.schema import Message, request, response
+from trimaran.wire.declarations import Struct, field, int8, int16, int32, string
+from trimaran.wire.schema import Message, request, response
 
 
 class DeleteAclsFilter(Struct):

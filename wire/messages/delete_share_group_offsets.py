@@ -1,7 +1,7 @@
 """DeleteShareGroupOffsets (92): forgets where a share group begins in topics (KIP-932)."""
 
-from wire.declarations import Struct, int16, int32, string, uuid
-from wire.schema import Message, request, response
+from trimaran.wire.declarations import Struct, int16, int32, string, uuid
+from trimaran.wire.schema import Message, request, response
 
 
 class DeleteShareGroupOffsetsRequestTopic(Struct):

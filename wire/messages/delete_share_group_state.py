@@ -1,7 +1,7 @@
 """DeleteShareGroupState (86): a group coordinator has the state of share partitions deleted (KIP-932)."""
 
-from wire.declarations import Struct, int16, int32, string, uuid
-from wire.schema import Message, request, response
+from trimaran.wire.declarations import Struct, int16, int32, string, uuid
+from trimaran.wire.schema import Message, request, response
 
 
 class PartitionData(Struct):

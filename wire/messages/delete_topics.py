@@ -3,9 +3,9 @@
 Versions: 1 throttle time; 4 flexible; 5 error messages and quotas (KIP-599); 6 topic ids (KIP-516).
 """
 
-from wire.declarations import Struct, field, int16, int32, string, uuid
-from wire.primitives import NIL_UUID
-from wire.schema import Message, request, response
+from trimaran.wire.declarations import Struct, field, int16, int32, string, uuid
+from trimaran.wire.primitives import NIL_UUID
+from trimaran.wire.schema import Message, request, response
 
 
 class DeleteTopicState(Struct):

@@ -3,8 +3,8 @@
 Versions: 1 asks for brokers or controllers (KIP-919); 2 fenced brokers (KIP-1073).
 """
 
-from wire.declarations import Struct, boolean, field, int8, int16, int32, string
-from wire.schema import Message, request, response
+from trimaran.wire.declarations import Struct, boolean, field, int8, int16, int32, string
+from trimaran.wire.schema import Message, request, response
 
 
 @request(key=60, versions="0-2", flexible="0+")

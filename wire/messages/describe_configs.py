@@ -3,8 +3,8 @@
 Versions: 1 sources and synonyms (KIP-226); 3 types and documentation (KIP-569); 4 flexible.
 """
 
-from wire.declarations import Struct, boolean, field, int8, int16, int32, string
-from wire.schema import Message, request, response
+from trimaran.wire.declarations import Struct, boolean, field, int8, int16, int32, string
+from trimaran.wire.schema import Message, request, response
 
 
 class DescribeConfigsResource(Struct):

@@ -1,7 +1,7 @@
 """DescribeProducers (61): the state of the producers that write to partitions (KIP-664)."""
 
-from wire.declarations import Struct, int16, int32, int64, string
-from wire.schema import Message, request, response
+from trimaran.wire.declarations import Struct, int16, int32, int64, string
+from trimaran.wire.schema import Message, request, response
 
 
 class TopicRequest(Struct):

@@ -4,9 +4,9 @@ Versions: 1 times of the last fetch and catch-up (KIP-836); 2 error messages, di
 endpoints (KIP-853).
 """
 
-from wire.declarations import Struct, field, int16, int32, int64, string, uint16, uuid
-from wire.primitives import NIL_UUID
-from wire.schema import Message, request, response
+from trimaran.wire.declarations import Struct, field, int16, int32, int64, string, uint16, uuid
+from trimaran.wire.primitives import NIL_UUID
+from trimaran.wire.schema import Message, request, response
 
 
 class DescribeQuorumRequestPartitionData(Struct):

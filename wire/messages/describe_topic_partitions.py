@@ -1,7 +1,7 @@
 """DescribeTopicPartitions (75): partitions of topics, page by page (KIP-966)."""
 
-from wire.declarations import Struct, boolean, int16, int32, string, uuid
-from wire.schema import Message, request, response
+from trimaran.wire.declarations import Struct, boolean, int16, int32, string, uuid
+from trimaran.wire.schema import Message, request, response
 
 
 class TopicRequest(Struct):

@@ -1,7 +1,7 @@
 """DescribeTransactions (65): the state of transactions by their ids (KIP-664)."""
 
-from wire.declarations import Struct, int16, int32, int64, string
-from wire.schema import Message, request, response
+from trimaran.wire.declarations import Struct, int16, int32, int64, string
+from trimaran.wire.schema import Message, request, response
 
 
 @request(key=65, versions="0", flexible="0+")

@@ -1,7 +1,7 @@
 """DescribeUserScramCredentials (50): tells which SCRAM credentials users have, without secrets (KIP-554)."""
 
-from wire.declarations import Struct, int8, int16, int32, string
-from wire.schema import Message, request, response
+from trimaran.wire.declarations import Struct, int8, int16, int32, string
+from trimaran.wire.schema import Message, request, response
 
 
 class UserName(Struct):

@@ -3,8 +3,8 @@
 Versions: 1 the kind of election (KIP-460); 2 flexible.
 """
 
-from wire.declarations import Struct, field, int8, int16, int32, string
-from wire.schema import Message, request, response
+from trimaran.wire.declarations import Struct, field, int8, int16, int32, string
+from trimaran.wire.schema import Message, request, response
 
 
 class TopicPartitions(Struct):

@@ -3,8 +3,8 @@
 Versions: 1 flexible, directory ids and the leader's endpoints (KIP-853).
 """
 
-from wire.declarations import Struct, field, int16, int32, string, uint16, uuid
-from wire.schema import Message, request, response
+from trimaran.wire.declarations import Struct, field, int16, int32, string, uint16, uuid
+from trimaran.wire.schema import Message, request, response
 
 
 class ReplicaInfo(Struct):

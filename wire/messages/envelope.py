@@ -3,8 +3,8 @@
 The principal inside is a `DefaultPrincipalData` with its int16 version before it.
 """
 
-from wire.declarations import data, int16
-from wire.schema import Message, request, response
+from trimaran.wire.declarations import data, int16
+from trimaran.wire.schema import Message, request, response
 
 
 @request(key=58, versions="0", flexible="0+")

@@ -7,9 +7,19 @@ the replica's epoch (KIP-903); 16 endpoints of new leaders (KIP-951); 17 the rep
 (KIP-853); 18 the replica's high watermark (KIP-1166).
 """
 
-from wire.declarations import Struct, field, int8, int16, int32, int64, record_batches, string, uuid
-from wire.primitives import NIL_UUID
-from wire.schema import Message, request, response
+from trimaran.wire.declarations import (
+    Struct,
+    field,
+    int8,
+    int16,
+    int32,
+    int64,
+    record_batches,
+    string,
+    uuid,
+)
+from trimaran.wire.primitives import NIL_UUID
+from trimaran.wire.schema import Message, request, response
 
 
 class ReplicaState(Struct):

@@ -4,7 +4,7 @@ The records are a byte range of the file, which may begin and end inside a batch
 Versions: 1 the replica's directory and endpoints (KIP-853).
 """
 
-from wire.declarations import (
+from trimaran.wire.declarations import (
     Struct,
     field,
     int16,
@@ -15,8 +15,8 @@ from wire.declarations import (
     uint16,
     uuid,
 )
-from wire.primitives import NIL_UUID
-from wire.schema import Message, request, response
+from trimaran.wire.primitives import NIL_UUID
+from trimaran.wire.schema import Message, request, response
 
 
 class FetchSnapshotRequestSnapshotId(Struct):

@@ -1,7 +1,7 @@
 """GetTelemetrySubscriptions (71): a client asks which metrics it should push (KIP-714)."""
 
-from wire.declarations import boolean, int8, int16, int32, string, uuid
-from wire.schema import Message, request, response
+from trimaran.wire.declarations import boolean, int8, int16, int32, string, uuid
+from trimaran.wire.schema import Message, request, response
 
 
 @request(key=71, versions="0", flexible="0+")

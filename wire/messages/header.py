@@ -12,11 +12,11 @@ The client id stays a non-compact string in v2. Source: KIP-482, KIP-511, Kafka'
 import struct
 from typing import NamedTuple
 
-from wire.codec.reading import skip_tags
-from wire.errors import LocalProtocolError, RemoteProtocolError
-from wire.messages.registry import REQUESTS, RESPONSES, ApiKey
-from wire.outgoing import Outgoing
-from wire.schema import DECODE_BUDGET, DecodeBudget, Message
+from trimaran.wire.codec.reading import skip_tags
+from trimaran.wire.errors import LocalProtocolError, RemoteProtocolError
+from trimaran.wire.messages.registry import REQUESTS, RESPONSES, ApiKey
+from trimaran.wire.outgoing import Outgoing
+from trimaran.wire.schema import DECODE_BUDGET, DecodeBudget, Message
 
 _START = struct.Struct(">hhih")
 _HEADER_V0 = struct.Struct(">hhi")

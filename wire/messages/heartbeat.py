@@ -3,8 +3,8 @@
 Versions: 1 throttle time; 3 static members (KIP-345); 4 flexible.
 """
 
-from wire.declarations import field, int16, int32, string
-from wire.schema import Message, request, response
+from trimaran.wire.declarations import field, int16, int32, string
+from trimaran.wire.schema import Message, request, response
 
 
 @request(key=12, versions="0-4", flexible="4+")

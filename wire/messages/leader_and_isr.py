@@ -5,9 +5,19 @@ and go (KIP-455); 4 flexible; 5 topic ids and full or incremental (KIP-516); 6 r
 (KIP-704); 7 a KRaft controller during migration (KIP-866). Gone in 4.0.
 """
 
-from wire.declarations import Struct, boolean, field, int8, int16, int32, int64, string, uuid
-from wire.primitives import NIL_UUID
-from wire.schema import Message, request, response
+from trimaran.wire.declarations import (
+    Struct,
+    boolean,
+    field,
+    int8,
+    int16,
+    int32,
+    int64,
+    string,
+    uuid,
+)
+from trimaran.wire.primitives import NIL_UUID
+from trimaran.wire.schema import Message, request, response
 
 
 class LeaderAndIsrPartitionState(Struct):

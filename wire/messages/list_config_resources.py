@@ -4,8 +4,8 @@ Versions: 0 only client metrics, then named ListClientMetricsResources (KIP-714)
 (KIP-1142).
 """
 
-from wire.declarations import Struct, field, int8, int16, int32, string
-from wire.schema import Message, request, response
+from trimaran.wire.declarations import Struct, field, int8, int16, int32, string
+from trimaran.wire.schema import Message, request, response
 
 
 @request(key=74, versions="0-1", flexible="0+")

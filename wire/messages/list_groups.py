@@ -3,8 +3,8 @@
 Versions: 1 throttle time; 3 flexible; 4 filters by state (KIP-518); 5 by type (KIP-848).
 """
 
-from wire.declarations import Struct, field, int16, int32, string
-from wire.schema import Message, request, response
+from trimaran.wire.declarations import Struct, field, int16, int32, string
+from trimaran.wire.schema import Message, request, response
 
 
 @request(key=16, versions="0-5", flexible="3+")

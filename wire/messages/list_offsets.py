@@ -5,8 +5,8 @@ flexible; 7 the maximal timestamp (KIP-734); 8 and 9 tiered storage (KIP-405, KI
 (KIP-1075); 11 the first offset not yet uploaded.
 """
 
-from wire.declarations import Struct, field, int8, int16, int32, int64, string
-from wire.schema import Message, request, response
+from trimaran.wire.declarations import Struct, field, int8, int16, int32, int64, string
+from trimaran.wire.schema import Message, request, response
 
 
 class ListOffsetsPartition(Struct):

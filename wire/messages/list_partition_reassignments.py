@@ -1,7 +1,7 @@
 """ListPartitionReassignments (46): lists moves of partitions that go on (KIP-455)."""
 
-from wire.declarations import Struct, int16, int32, string
-from wire.schema import Message, request, response
+from trimaran.wire.declarations import Struct, int16, int32, string
+from trimaran.wire.schema import Message, request, response
 
 
 class ListPartitionReassignmentsTopics(Struct):

@@ -3,8 +3,8 @@
 Versions: 1 those older than a duration (KIP-994); 2 those whose id matches a pattern (KIP-1152).
 """
 
-from wire.declarations import Struct, field, int16, int32, int64, string
-from wire.schema import Message, request, response
+from trimaran.wire.declarations import Struct, field, int16, int32, int64, string
+from trimaran.wire.schema import Message, request, response
 
 
 @request(key=66, versions="0-2", flexible="0+")

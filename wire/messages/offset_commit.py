@@ -5,9 +5,9 @@ kept; 5 drops the retention time; 6 adds leader epochs; 7 static members (KIP-34
 consumer protocol (KIP-848); 10 names topics by id.
 """
 
-from wire.declarations import Struct, field, int16, int32, int64, string, uuid
-from wire.primitives import NIL_UUID
-from wire.schema import Message, request, response
+from trimaran.wire.declarations import Struct, field, int16, int32, int64, string, uuid
+from trimaran.wire.primitives import NIL_UUID
+from trimaran.wire.schema import Message, request, response
 
 
 class OffsetCommitRequestPartition(Struct):

@@ -1,7 +1,7 @@
 """OffsetDelete (47): deletes a group's offsets of topics its members do not read (KIP-496)."""
 
-from wire.declarations import Struct, int16, int32, string
-from wire.schema import Message, request, response
+from trimaran.wire.declarations import Struct, int16, int32, string
+from trimaran.wire.schema import Message, request, response
 
 
 class OffsetDeleteRequestPartition(Struct):

@@ -6,9 +6,18 @@ zstd; 8 answers errors per record (KIP-467); 9 flexible; 10 answers the current 
 12 lets a transaction begin with its first produce (KIP-890); 13 names topics by id.
 """
 
-from wire.declarations import Struct, field, int16, int32, int64, record_batches, string, uuid
-from wire.primitives import NIL_UUID
-from wire.schema import Message, request, response
+from trimaran.wire.declarations import (
+    Struct,
+    field,
+    int16,
+    int32,
+    int64,
+    record_batches,
+    string,
+    uuid,
+)
+from trimaran.wire.primitives import NIL_UUID
+from trimaran.wire.schema import Message, request, response
 
 
 class PartitionProduceData(Struct):

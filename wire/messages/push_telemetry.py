@@ -1,7 +1,7 @@
 """PushTelemetry (72): a client pushes its metrics (KIP-714)."""
 
-from wire.declarations import boolean, data, int8, int16, int32, uuid
-from wire.schema import Message, request, response
+from trimaran.wire.declarations import boolean, data, int8, int16, int32, uuid
+from trimaran.wire.schema import Message, request, response
 
 
 @request(key=72, versions="0", flexible="0+")

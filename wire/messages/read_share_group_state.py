@@ -1,7 +1,7 @@
 """ReadShareGroupState (84): a partition leader reads the state of share partitions (KIP-932)."""
 
-from wire.declarations import Struct, int8, int16, int32, int64, string, uuid
-from wire.schema import Message, request, response
+from trimaran.wire.declarations import Struct, int8, int16, int32, int64, string, uuid
+from trimaran.wire.schema import Message, request, response
 
 
 class PartitionData(Struct):

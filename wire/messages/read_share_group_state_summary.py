@@ -3,8 +3,8 @@
 Versions: 1 how many deliveries are complete (KIP-1226).
 """
 
-from wire.declarations import Struct, field, int16, int32, int64, string, uuid
-from wire.schema import Message, request, response
+from trimaran.wire.declarations import Struct, field, int16, int32, int64, string, uuid
+from trimaran.wire.schema import Message, request, response
 
 
 class PartitionData(Struct):

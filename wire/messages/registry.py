@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from enum import IntEnum
 from importlib import import_module
 
-from wire.schema import Message
+from trimaran.wire.schema import Message
 
 
 class ApiKey(IntEnum):
@@ -109,7 +109,7 @@ class ApiKey(IntEnum):
 
     @property
     def module(self) -> str:
-        """The file of the API, as `wire.messages` and the handlers' packages name it."""
+        """The file of the API, as `trimaran.wire.messages` and the handlers' packages name it."""
         return self.name.lower()
 
     @property
@@ -136,7 +136,7 @@ class _Table(Mapping[int, type[Message]]):
             api = ApiKey(key)
         except ValueError:
             raise KeyError(key) from None
-        module = import_module(f"wire.messages.{api.module}")
+        module = import_module(f"trimaran.wire.messages.{api.module}")
         cls: type[Message] = getattr(module, api.spelling + self._suffix)
         return cls
 

@@ -1,7 +1,7 @@
 """RemoveRaftVoter (81): removes a voter from the quorum (KIP-853)."""
 
-from wire.declarations import int16, int32, string, uuid
-from wire.schema import Message, request, response
+from trimaran.wire.declarations import int16, int32, string, uuid
+from trimaran.wire.schema import Message, request, response
 
 
 @request(key=81, versions="0", flexible="0+")

@@ -3,8 +3,8 @@
 Versions: 2 flexible.
 """
 
-from wire.declarations import data, int16, int32, int64
-from wire.schema import Message, request, response
+from trimaran.wire.declarations import data, int16, int32, int64
+from trimaran.wire.schema import Message, request, response
 
 
 @request(key=39, versions="0-2", flexible="2+")

@@ -3,8 +3,8 @@
 Versions: 1 the lifetime of the authentication (KIP-368); 2 flexible.
 """
 
-from wire.declarations import data, field, int16, int64, string
-from wire.schema import Message, request, response
+from trimaran.wire.declarations import data, field, int16, int64, string
+from trimaran.wire.schema import Message, request, response
 
 
 @request(key=36, versions="0-2", flexible="2+")

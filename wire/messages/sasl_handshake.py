@@ -3,8 +3,8 @@
 Versions: 1 carries the tokens in SaslAuthenticate instead of bare frames (KIP-152).
 """
 
-from wire.declarations import int16, string
-from wire.schema import Message, request, response
+from trimaran.wire.declarations import int16, string
+from trimaran.wire.schema import Message, request, response
 
 
 @request(key=17, versions="0-1")

@@ -3,8 +3,18 @@
 Versions: 0 was early access; 1 is the first stable one; 2 renewal (KIP-1222).
 """
 
-from wire.declarations import Struct, boolean, field, int8, int16, int32, int64, string, uuid
-from wire.schema import Message, request, response
+from trimaran.wire.declarations import (
+    Struct,
+    boolean,
+    field,
+    int8,
+    int16,
+    int32,
+    int64,
+    string,
+    uuid,
+)
+from trimaran.wire.schema import Message, request, response
 
 
 class AcknowledgementBatch(Struct):

@@ -4,7 +4,7 @@ Versions: 0 was early access; 1 is the first stable one; 2 how strictly to acqui
 (KIP-1206, KIP-1222).
 """
 
-from wire.declarations import (
+from trimaran.wire.declarations import (
     Struct,
     boolean,
     field,
@@ -16,7 +16,7 @@ from wire.declarations import (
     string,
     uuid,
 )
-from wire.schema import Message, request, response
+from trimaran.wire.schema import Message, request, response
 
 
 class AcknowledgementBatch(Struct):

@@ -3,8 +3,8 @@
 Versions: 0 was early access; 1 is the first stable one.
 """
 
-from wire.declarations import Struct, int16, int32, string, uuid
-from wire.schema import Message, request, response
+from trimaran.wire.declarations import Struct, int16, int32, string, uuid
+from trimaran.wire.schema import Message, request, response
 
 
 @request(key=76, versions="0-1", flexible="0+")

@@ -1,7 +1,7 @@
 """StreamsGroupDescribe (89): topology, members and tasks of Streams groups (KIP-1071)."""
 
-from wire.declarations import Struct, boolean, int16, int32, int64, string, uint16
-from wire.schema import Message, request, response
+from trimaran.wire.declarations import Struct, boolean, int16, int32, int64, string, uint16
+from trimaran.wire.schema import Message, request, response
 
 
 @request(key=89, versions="0", flexible="0+")

@@ -1,7 +1,7 @@
 """StreamsGroupHeartbeat (88): a Streams client joins, stays in and leaves its group, and gets its tasks (KIP-1071)."""
 
-from wire.declarations import Struct, boolean, int8, int16, int32, int64, string, uint16
-from wire.schema import Message, request, response
+from trimaran.wire.declarations import Struct, boolean, int8, int16, int32, int64, string, uint16
+from trimaran.wire.schema import Message, request, response
 
 
 class KeyValue(Struct):

@@ -4,8 +4,8 @@ Versions: 2 leader epochs (KIP-320); 3 flexible, the member and its generation (
 TRANSACTION_ABORTABLE; 5 takes the group into the transaction as well (KIP-890).
 """
 
-from wire.declarations import Struct, field, int16, int32, int64, string
-from wire.schema import Message, request, response
+from trimaran.wire.declarations import Struct, field, int16, int32, int64, string
+from trimaran.wire.schema import Message, request, response
 
 
 class TxnOffsetCommitRequestPartition(Struct):

@@ -1,7 +1,7 @@
 """UnregisterBroker (64): an operator removes a broker that is gone for good (KIP-631)."""
 
-from wire.declarations import int16, int32, string
-from wire.schema import Message, request, response
+from trimaran.wire.declarations import int16, int32, string
+from trimaran.wire.schema import Message, request, response
 
 
 @request(key=64, versions="0", flexible="0+")

@@ -5,9 +5,19 @@ epoch, grouped by topic (KIP-380); 6 flexible; 7 topic ids (KIP-516); 8 a KRaft 
 migration (KIP-866). Gone in 4.0.
 """
 
-from wire.declarations import Struct, boolean, field, int8, int16, int32, int64, string, uuid
-from wire.primitives import NIL_UUID
-from wire.schema import Message, request, response
+from trimaran.wire.declarations import (
+    Struct,
+    boolean,
+    field,
+    int8,
+    int16,
+    int32,
+    int64,
+    string,
+    uuid,
+)
+from trimaran.wire.primitives import NIL_UUID
+from trimaran.wire.schema import Message, request, response
 
 
 class UpdateMetadataPartitionState(Struct):

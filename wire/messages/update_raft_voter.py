@@ -1,7 +1,7 @@
 """UpdateRaftVoter (82): a voter tells the leader its endpoints and versions (KIP-853)."""
 
-from wire.declarations import Struct, field, int16, int32, string, uint16, uuid
-from wire.schema import Message, request, response
+from trimaran.wire.declarations import Struct, field, int16, int32, string, uint16, uuid
+from trimaran.wire.schema import Message, request, response
 
 
 class Listener(Struct):

@@ -3,9 +3,19 @@
 Versions: 1 the directory ids of voters (KIP-853); 2 pre-votes (KIP-996).
 """
 
-from wire.declarations import Struct, boolean, field, int16, int32, int64, string, uint16, uuid
-from wire.primitives import NIL_UUID
-from wire.schema import Message, request, response
+from trimaran.wire.declarations import (
+    Struct,
+    boolean,
+    field,
+    int16,
+    int32,
+    int64,
+    string,
+    uint16,
+    uuid,
+)
+from trimaran.wire.primitives import NIL_UUID
+from trimaran.wire.schema import Message, request, response
 
 
 class VoteRequestPartitionData(Struct):

@@ -1,6 +1,6 @@
 """Metadata records of brokers and controllers: registration, fencing, end (KIP-631, KIP-919)."""
 
-from wire.declarations import (
+from trimaran.wire.declarations import (
     Struct,
     boolean,
     field,
@@ -12,7 +12,7 @@ from wire.declarations import (
     uint16,
     uuid,
 )
-from wire.schema import Message, record
+from trimaran.wire.schema import Message, record
 
 
 class BrokerEndpoint(Struct):

@@ -1,7 +1,7 @@
 """Metadata record of one config of a topic, broker, group or client-metrics resource (KIP-631)."""
 
-from wire.declarations import int8, string
-from wire.schema import Message, record
+from trimaran.wire.declarations import int8, string
+from trimaran.wire.schema import Message, record
 
 
 @record(key=4, versions="0", flexible="0+")

@@ -6,8 +6,8 @@ of it. Type 4 is read only: 4.0 keeps a hash of the topics in type 3 instead; ty
 pattern of topic names was found to match.
 """
 
-from wire.declarations import Struct, data, field, int8, int32, int64, string, uuid
-from wire.schema import Message, message
+from trimaran.wire.declarations import Struct, data, field, int8, int32, int64, string, uuid
+from trimaran.wire.schema import Message, message
 
 
 @message(key=3, versions="0")

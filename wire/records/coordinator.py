@@ -11,9 +11,9 @@ from __future__ import annotations
 import struct
 from typing import NamedTuple
 
-from wire.errors import RemoteProtocolError
-from wire.records.registry import COORDINATOR_RECORDS
-from wire.schema import Message
+from trimaran.wire.errors import RemoteProtocolError
+from trimaran.wire.records.registry import COORDINATOR_RECORDS
+from trimaran.wire.schema import Message
 
 _PREFIX = struct.Struct(">h")
 

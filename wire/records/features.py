@@ -1,7 +1,7 @@
 """Metadata record of a feature's level, `metadata.version` among them (KIP-584, KIP-778)."""
 
-from wire.declarations import int16, string
-from wire.schema import Message, record
+from trimaran.wire.declarations import int16, string
+from trimaran.wire.schema import Message, record
 
 
 @record(key=12, versions="0", flexible="0+")

@@ -10,15 +10,15 @@ import struct
 from collections.abc import Callable, Iterable, Sequence
 from functools import cache
 
-from wire.declarations import Struct, data, field, int32, int64, string, uuid
-from wire.errors import RemoteProtocolError
-from wire.primitives import NIL_UUID
-from wire.records.consumer_groups import (
+from trimaran.wire.declarations import Struct, data, field, int32, int64, string, uuid
+from trimaran.wire.errors import RemoteProtocolError
+from trimaran.wire.primitives import NIL_UUID
+from trimaran.wire.records.consumer_groups import (
     CONSUMER_GROUP_RECORDS,
     ConsumerGroupKey,
     ConsumerGroupValue,
 )
-from wire.schema import Message, message
+from trimaran.wire.schema import Message, message
 
 
 @message(key=0, versions="0")

@@ -9,12 +9,12 @@ from collections.abc import Callable
 from functools import cache
 from typing import NamedTuple
 
-from wire.errors import RemoteProtocolError
-from wire.primitives import read_uvarint, write_uvarint
-from wire.records.brokers import BrokerRegistrationChangeRecord, RegisterBrokerRecord
-from wire.records.registry import METADATA_RECORDS
-from wire.records.topics import PartitionChangeRecord, PartitionRecord
-from wire.schema import Message
+from trimaran.wire.errors import RemoteProtocolError
+from trimaran.wire.primitives import read_uvarint, write_uvarint
+from trimaran.wire.records.brokers import BrokerRegistrationChangeRecord, RegisterBrokerRecord
+from trimaran.wire.records.registry import METADATA_RECORDS
+from trimaran.wire.records.topics import PartitionChangeRecord, PartitionRecord
+from trimaran.wire.schema import Message
 
 FRAME_VERSION = 1
 

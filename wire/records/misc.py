@@ -1,7 +1,7 @@
 """Metadata records of the log itself: a leader's no-op, the state of a ZooKeeper migration."""
 
-from wire.declarations import int8
-from wire.schema import Message, record
+from trimaran.wire.declarations import int8
+from trimaran.wire.schema import Message, record
 
 
 @record(key=20, versions="0", flexible="0+")

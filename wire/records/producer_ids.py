@@ -1,7 +1,7 @@
 """Metadata record of a block of producer ids handed to a broker (KIP-730)."""
 
-from wire.declarations import int32, int64
-from wire.schema import Message, record
+from trimaran.wire.declarations import int32, int64
+from trimaran.wire.schema import Message, record
 
 
 @record(key=15, versions="0", flexible="0+")

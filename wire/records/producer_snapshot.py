@@ -3,8 +3,8 @@
 The file is an int16 version before these fields; the CRC-32C covers what follows it.
 """
 
-from wire.declarations import Struct, int16, int32, int64, uint32
-from wire.schema import Message, message
+from trimaran.wire.declarations import Struct, int16, int32, int64, uint32
+from trimaran.wire.schema import Message, message
 
 
 class ProducerEntry(Struct):

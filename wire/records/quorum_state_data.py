@@ -1,8 +1,8 @@
 """The `quorum-state` file of a voter: its leader, epoch and vote. Kafka writes it as JSON (KIP-595, KIP-853)."""
 
-from wire.declarations import Struct, field, int32, int64, string, uuid
-from wire.primitives import NIL_UUID
-from wire.schema import Message, message
+from trimaran.wire.declarations import Struct, field, int32, int64, string, uuid
+from trimaran.wire.primitives import NIL_UUID
+from trimaran.wire.schema import Message, message
 
 
 class Voter(Struct):

@@ -1,7 +1,7 @@
 """Metadata record of a client quota (KIP-546, KIP-631)."""
 
-from wire.declarations import Struct, boolean, float64, string
-from wire.schema import Message, record
+from trimaran.wire.declarations import Struct, boolean, float64, string
+from trimaran.wire.schema import Message, record
 
 
 class EntityData(Struct):

@@ -2,14 +2,14 @@
 
 Records of the metadata log and of `__remote_log_metadata` have their type in a frame; records of coordinators have it
 as the int16 that their key begins with, one type naming the classes of key and value.
-Control records, which any log may have, are in `wire.messages.control`.
+Control records, which any log may have, are in `trimaran.wire.messages.control`.
 """
 
 from collections.abc import Iterator, Mapping
 from importlib import import_module
 from typing import NamedTuple
 
-from wire.schema import Message
+from trimaran.wire.schema import Message
 
 
 class _Table(Mapping[int, type[Message]]):
@@ -24,7 +24,7 @@ class _Table(Mapping[int, type[Message]]):
         found = self._classes.get(key)
         if found is None:
             module, _, name = self._places[key].partition(".")
-            found = getattr(import_module(f"wire.records.{module}"), name + self._suffix)
+            found = getattr(import_module(f"trimaran.wire.records.{module}"), name + self._suffix)
             self._classes[key] = found
         return found
 

@@ -3,8 +3,18 @@
 They are framed as metadata records are, with types of their own.
 """
 
-from wire.declarations import Struct, boolean, data, field, int8, int32, int64, string, uuid
-from wire.schema import Message, record
+from trimaran.wire.declarations import (
+    Struct,
+    boolean,
+    data,
+    field,
+    int8,
+    int32,
+    int64,
+    string,
+    uuid,
+)
+from trimaran.wire.schema import Message, record
 
 
 class TopicIdPartitionEntry(Struct):

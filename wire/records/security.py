@@ -1,7 +1,7 @@
 """Metadata records of ACLs, SCRAM credentials and delegation tokens (KIP-801, KIP-900)."""
 
-from wire.declarations import data, int8, int32, int64, string, uuid
-from wire.schema import Message, record
+from trimaran.wire.declarations import data, int8, int32, int64, string, uuid
+from trimaran.wire.schema import Message, record
 
 
 @record(key=18, versions="0", flexible="0+")

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 
-from wire.records.config_names import (
+from trimaran.wire.records.config_names import (
     BROKER_CONFIGS,
     CLIENT_METRICS_CONFIGS,
     GROUP_CONFIGS,

@@ -3,8 +3,8 @@
 Keys and values are framed as those of `consumer_groups`. An update adds to the snapshot before it.
 """
 
-from wire.declarations import Struct, field, int8, int16, int32, int64, string, uuid
-from wire.schema import Message, message
+from trimaran.wire.declarations import Struct, field, int8, int16, int32, int64, string, uuid
+from trimaran.wire.schema import Message, message
 
 
 @message(key=0, versions="0")

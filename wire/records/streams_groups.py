@@ -3,8 +3,8 @@
 Keys and values are framed as those of `consumer_groups`.
 """
 
-from wire.declarations import Struct, field, int8, int16, int32, int64, string, uint16
-from wire.schema import Message, message
+from trimaran.wire.declarations import Struct, field, int8, int16, int32, int64, string, uint16
+from trimaran.wire.schema import Message, message
 
 
 @message(key=17, versions="0")

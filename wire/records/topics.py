@@ -3,8 +3,8 @@
 Versions: directories came with KIP-858, eligible leader replicas with KIP-966.
 """
 
-from wire.declarations import field, int8, int32, string, uuid
-from wire.schema import Message, record
+from trimaran.wire.declarations import field, int8, int32, string, uuid
+from trimaran.wire.schema import Message, record
 
 
 @record(key=2, versions="0", flexible="0+")

@@ -3,8 +3,8 @@
 Key and value each have their int16 version before them.
 """
 
-from wire.declarations import Struct, field, int8, int16, int32, int64, string
-from wire.schema import Message, message
+from trimaran.wire.declarations import Struct, field, int8, int16, int32, int64, string
+from trimaran.wire.schema import Message, message
 
 
 @message(key=0, versions="0")

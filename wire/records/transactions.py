@@ -1,7 +1,7 @@
 """Metadata records that make several batches one atomic change (KIP-868)."""
 
-from wire.declarations import field, string
-from wire.schema import Message, record
+from trimaran.wire.declarations import field, string
+from trimaran.wire.schema import Message, record
 
 
 @record(key=23, versions="0", flexible="0+")

@@ -9,7 +9,7 @@ from collections.abc import Generator
 from dataclasses import dataclass
 from typing import Protocol
 
-from wire.security.principal import Principal
+from trimaran.wire.security.principal import Principal
 
 
 class AuthenticationFailed(Exception):

@@ -7,14 +7,14 @@ from collections.abc import Generator
 from dataclasses import dataclass
 from typing import Any
 
-from wire.client.errors import AuthenticationRefused
-from wire.errors import ErrorCode
-from wire.messages.sasl_authenticate import SaslAuthenticateRequest
-from wire.messages.sasl_handshake import SaslHandshakeRequest
-from wire.schema import Message
-from wire.security.exchange import ClientMechanism
-from wire.security.principal_mapping import AS_THEY_ARE, PrincipalMapping
-from wire.security.sasl import SaslSettings
+from trimaran.wire.client.errors import AuthenticationRefused
+from trimaran.wire.errors import ErrorCode
+from trimaran.wire.messages.sasl_authenticate import SaslAuthenticateRequest
+from trimaran.wire.messages.sasl_handshake import SaslHandshakeRequest
+from trimaran.wire.schema import Message
+from trimaran.wire.security.exchange import ClientMechanism
+from trimaran.wire.security.principal_mapping import AS_THEY_ARE, PrincipalMapping
+from trimaran.wire.security.sasl import SaslSettings
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-r"""SASL OAUTHBEARER: its messages, from both sides. Left out: what a token must be (`node.oauth`).
+r"""SASL OAUTHBEARER: its messages, from both sides. Left out: what a token must be (`trimaran.node.oauth`).
 
     client   n,[a=NAME],^A auth=Bearer TOKEN^A [KEY=VALUE^A …] ^A
     server   nothing, or {"status":"invalid_token"}; then the client says ^A, and fails
@@ -13,10 +13,10 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from wire.client.errors import AuthenticationRefused
-from wire.security.exchange import AuthenticationFailed, Challenge, Done, Tokens
-from wire.security.principal import Principal
-from wire.security.scram import unescaped_name
+from trimaran.wire.client.errors import AuthenticationRefused
+from trimaran.wire.security.exchange import AuthenticationFailed, Challenge, Done, Tokens
+from trimaran.wire.security.principal import Principal
+from trimaran.wire.security.scram import unescaped_name
 
 MECHANISM = "OAUTHBEARER"
 # Honest tokens are a few kilobytes.

@@ -7,9 +7,9 @@ import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from wire import events
-from wire.security.exchange import AuthenticationFailed, Done, Tokens
-from wire.security.principal import Principal
+from trimaran.wire import events
+from trimaran.wire.security.exchange import AuthenticationFailed, Done, Tokens
+from trimaran.wire.security.principal import Principal
 
 log = logging.getLogger(__name__)
 

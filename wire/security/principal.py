@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from wire.security.principal_mapping import AS_THEY_ARE, NoMatchingRule, PrincipalMapping
+from trimaran.wire.security.principal_mapping import AS_THEY_ARE, NoMatchingRule, PrincipalMapping
 
 
 class Principal(NamedTuple):

@@ -7,7 +7,7 @@
 
 Whatever is refused also closes the connection. An open connection may do the same again, as the same principal by the
 same mechanism, if its session ends some time (KIP-368). Source: `SaslServerAuthenticator` of Kafka, KIP-43, KIP-152.
-Left out: when a session ends (`wire.transport.session`), GSSAPI tokens without a handshake.
+Left out: when a session ends (`trimaran.wire.transport.session`), GSSAPI tokens without a handshake.
 """
 
 from __future__ import annotations
@@ -17,15 +17,18 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol, TypeVar
 
-from wire.errors import ErrorCode, RemoteProtocolError
-from wire.messages.header import decode_request_header, encode_response
-from wire.messages.registry import ApiKey
-from wire.messages.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse
-from wire.messages.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
-from wire.outgoing import Outgoing
-from wire.schema import DECODE_BUDGET_BEFORE_AUTHENTICATION, Message
-from wire.security.exchange import AuthenticationFailed, Challenge, Done, Exchange
-from wire.security.principal import Principal
+from trimaran.wire.errors import ErrorCode, RemoteProtocolError
+from trimaran.wire.messages.header import decode_request_header, encode_response
+from trimaran.wire.messages.registry import ApiKey
+from trimaran.wire.messages.sasl_authenticate import (
+    SaslAuthenticateRequest,
+    SaslAuthenticateResponse,
+)
+from trimaran.wire.messages.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
+from trimaran.wire.outgoing import Outgoing
+from trimaran.wire.schema import DECODE_BUDGET_BEFORE_AUTHENTICATION, Message
+from trimaran.wire.security.exchange import AuthenticationFailed, Challenge, Done, Exchange
+from trimaran.wire.security.principal import Principal
 
 TOKEN_BYTES_MAX = 524_288  # `sasl.server.max.receive.size`, Kafka's default
 FAILURE_DELAY_SECONDS = 0.1  # `connection.failed.authentication.delay.ms`

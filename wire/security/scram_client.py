@@ -12,9 +12,9 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from wire.client.errors import AuthenticationRefused
-from wire.security.exchange import Tokens
-from wire.security.scram import (
+from trimaran.wire.client.errors import AuthenticationRefused
+from trimaran.wire.security.exchange import Tokens
+from trimaran.wire.security.scram import (
     BASE64,
     EXTENSIONS,
     ITERATIONS_MAX,

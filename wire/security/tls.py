@@ -2,7 +2,7 @@
 
 Source: `DefaultSslEngineFactory` of Kafka (KIP-651 for PEM), `SslConfigs`. As in Java a store that is called JKS may be
 PKCS12, and the other way round. Left out: certificates that change while a node runs
-(`quorum.serving.altered_security`).
+(`trimaran.quorum.serving.altered_security`).
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Literal
 
-from wire.security.jks import MAGIC, JksError, pem_of_jks
-from wire.security.small_files import read_small_file
-from wire.security.weak_certificates import REASONS, RSA_BITS_MIN, weaknesses
+from trimaran.wire.security.jks import MAGIC, JksError, pem_of_jks
+from trimaran.wire.security.small_files import read_small_file
+from trimaran.wire.security.weak_certificates import REASONS, RSA_BITS_MIN, weaknesses
 
 ClientAuth = Literal["none", "requested", "required"]
 VERSIONS = {"TLSv1.2": ssl.TLSVersion.TLSv1_2, "TLSv1.3": ssl.TLSVersion.TLSv1_3}

@@ -3,7 +3,8 @@
 A declaration is one `Need` or several, all of which must be met. Nothing is open by default: a registry takes no
 handler that declares nothing. Paths say where the names are: `"group_id"` is a field, `"topics.name"` the field `name`
 of each item of `topics`, `"groups.*"` each item of `groups` itself.
-Source: Kafka's `KafkaApis`, `ControllerApis`, `AclApis`. Left out: the decision, a `Judge`'s (`wire.transport.guard`).
+Source: Kafka's `KafkaApis`, `ControllerApis`, `AclApis`. Left out: the decision, a `Judge`'s
+(`trimaran.wire.transport.guard`).
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from enum import Enum, auto
 
-from wire.security.acls import Operation, ResourceType
+from trimaran.wire.security.acls import Operation, ResourceType
 
 ITSELF = "*"
 

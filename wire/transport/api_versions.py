@@ -10,16 +10,16 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from wire.declarations import Versions
-from wire.errors import ErrorCode
-from wire.messages.api_versions import (
+from trimaran.wire.declarations import Versions
+from trimaran.wire.errors import ErrorCode
+from trimaran.wire.messages.api_versions import (
     ApiVersion,
     ApiVersionsRequest,
     ApiVersionsResponse,
     FinalizedFeatureKey,
     SupportedFeatureKey,
 )
-from wire.transport.calls import Call
+from trimaran.wire.transport.calls import Call
 
 _SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 # Longer names are refused, as they live as long as the connection; Kafka sets no bound.

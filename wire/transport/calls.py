@@ -16,18 +16,18 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 
 import trio
 
-from wire import events
-from wire.errors import ErrorCode
-from wire.hosts import java_text
-from wire.messages.registry import RESPONSES
-from wire.schema import Message
-from wire.security.principal import ANONYMOUS, Principal
-from wire.transport.loop_time import LoopTime
-from wire.transport.memory import Memory
-from wire.transport.room import LARGE_BYTES, ResponseRoom, Room
+from trimaran.wire import events
+from trimaran.wire.errors import ErrorCode
+from trimaran.wire.hosts import java_text
+from trimaran.wire.messages.registry import RESPONSES
+from trimaran.wire.schema import Message
+from trimaran.wire.security.principal import ANONYMOUS, Principal
+from trimaran.wire.transport.loop_time import LoopTime
+from trimaran.wire.transport.memory import Memory
+from trimaran.wire.transport.room import LARGE_BYTES, ResponseRoom, Room
 
 if TYPE_CHECKING:
-    from wire.messages.header import RequestHeader
+    from trimaran.wire.messages.header import RequestHeader
 
 log = logging.getLogger(__name__)
 

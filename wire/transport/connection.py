@@ -6,10 +6,10 @@ deferred when its turn comes and sends what is ready behind it along. So pipelin
 share an fsync, a long poll holds up its own connection only, and a request costs neither a task nor an event.
 
 Back-pressure: the reader begins nothing while `in_flight_max` answers or `unsent_bytes_max` bytes are owed, or requests
-under way hold `in_flight_bytes_max`, and waits where all connections together hold too much (`wire.transport.memory`);
-so the kernel's buffers fill and the peer stops. A connection that is muted is not read until its time has come
-(KIP-219). On a listener with SASL an authenticator takes the frames until the peer is known. Left out: accepting and
-idle connections (`wire.transport.server`).
+under way hold `in_flight_bytes_max`, and waits where all connections together hold too much
+(`trimaran.wire.transport.memory`); so the kernel's buffers fill and the peer stops. A connection that is muted is not
+read until its time has come (KIP-219). On a listener with SASL an authenticator takes the frames until the peer is
+known. Left out: accepting and idle connections (`trimaran.wire.transport.server`).
 """
 
 from __future__ import annotations
@@ -21,29 +21,29 @@ from typing import Any
 
 import trio
 
-from wire import events
-from wire.errors import RemoteProtocolError
-from wire.framing import BUFFER_BYTES_KEPT, BadFrame, FrameBuffer
-from wire.outgoing import Outgoing
-from wire.schema import DECODE_BUDGET_BEFORE_AUTHENTICATION
-from wire.security.listener import PLAINTEXT_LISTENER, ListenerSecurity
-from wire.security.sasl import Authenticator, Login, Reply, SaslAuthenticator
-from wire.transport.calls import CloseConnection, ConnectionInfo
-from wire.transport.dispatch import DeferredFrame
-from wire.transport.endpoint import Endpoint
-from wire.transport.events import AutoResetEvent, yield_to_loop
-from wire.transport.failed_logins import DelayedAnswer
-from wire.transport.heavy import HEAVY_BYTES
-from wire.transport.limited_log import LimitedLog
-from wire.transport.limits import ConnectionLimits, Counters
-from wire.transport.loop_time import LoopTimed
-from wire.transport.loop_turns import loop_turns
-from wire.transport.memory import EXPECTED_BYTES, SMALL_BYTES, Memory, MemoryPool, holding
-from wire.transport.memory_share import MemoryShare
-from wire.transport.registry import Registry
-from wire.transport.sending import NOTHING, SendQueue
-from wire.transport.session import Session
-from wire.transport.turn import TURN_SECONDS, Turn, TurnQueue
+from trimaran.wire import events
+from trimaran.wire.errors import RemoteProtocolError
+from trimaran.wire.framing import BUFFER_BYTES_KEPT, BadFrame, FrameBuffer
+from trimaran.wire.outgoing import Outgoing
+from trimaran.wire.schema import DECODE_BUDGET_BEFORE_AUTHENTICATION
+from trimaran.wire.security.listener import PLAINTEXT_LISTENER, ListenerSecurity
+from trimaran.wire.security.sasl import Authenticator, Login, Reply, SaslAuthenticator
+from trimaran.wire.transport.calls import CloseConnection, ConnectionInfo
+from trimaran.wire.transport.dispatch import DeferredFrame
+from trimaran.wire.transport.endpoint import Endpoint
+from trimaran.wire.transport.events import AutoResetEvent, yield_to_loop
+from trimaran.wire.transport.failed_logins import DelayedAnswer
+from trimaran.wire.transport.heavy import HEAVY_BYTES
+from trimaran.wire.transport.limited_log import LimitedLog
+from trimaran.wire.transport.limits import ConnectionLimits, Counters
+from trimaran.wire.transport.loop_time import LoopTimed
+from trimaran.wire.transport.loop_turns import loop_turns
+from trimaran.wire.transport.memory import EXPECTED_BYTES, SMALL_BYTES, Memory, MemoryPool, holding
+from trimaran.wire.transport.memory_share import MemoryShare
+from trimaran.wire.transport.registry import Registry
+from trimaran.wire.transport.sending import NOTHING, SendQueue
+from trimaran.wire.transport.session import Session
+from trimaran.wire.transport.turn import TURN_SECONDS, Turn, TurnQueue
 
 # A frame that trickles in counts as progress only every so many bytes.
 _PROGRESS_BYTES = 16384

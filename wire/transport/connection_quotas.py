@@ -10,8 +10,8 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from wire.transport.events import Notifier
-from wire.transport.rate import Rate, Windows
+from trimaran.wire.transport.events import Notifier
+from trimaran.wire.transport.rate import Rate, Windows
 
 UNBOUNDED = 1 << 31
 

@@ -13,17 +13,17 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, cast
 
-from wire.errors import ErrorCode, KafkaError, RemoteProtocolError
-from wire.messages.header import RequestHeader, decode_request_header, encode_response
-from wire.outgoing import Outgoing
-from wire.response_size import ResponseTooLarge
-from wire.schema import DECODE_BUDGET, DecodeBudget, Message
-from wire.transport.calls import Call, CloseConnection, ConnectionInfo, DeferredResponse
-from wire.transport.events import yield_to_loop
-from wire.transport.heavy import FROZEN_ELEMENTS_MIN, HEAVY_BYTES, run_apart
-from wire.transport.memory import ELEMENT_BYTES
-from wire.transport.route import Route
-from wire.transport.slices import ITEMS_PER_SLICE, Slices
+from trimaran.wire.errors import ErrorCode, KafkaError, RemoteProtocolError
+from trimaran.wire.messages.header import RequestHeader, decode_request_header, encode_response
+from trimaran.wire.outgoing import Outgoing
+from trimaran.wire.response_size import ResponseTooLarge
+from trimaran.wire.schema import DECODE_BUDGET, DecodeBudget, Message
+from trimaran.wire.transport.calls import Call, CloseConnection, ConnectionInfo, DeferredResponse
+from trimaran.wire.transport.events import yield_to_loop
+from trimaran.wire.transport.heavy import FROZEN_ELEMENTS_MIN, HEAVY_BYTES, run_apart
+from trimaran.wire.transport.memory import ELEMENT_BYTES
+from trimaran.wire.transport.route import Route
+from trimaran.wire.transport.slices import ITEMS_PER_SLICE, Slices
 
 # Slices whose answers are taken out of the collector's sight together, as their request is.
 SLICES_FROZEN = FROZEN_ELEMENTS_MIN // ITEMS_PER_SLICE

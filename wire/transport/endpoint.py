@@ -1,7 +1,7 @@
 """The byte-moving end of a connection: a plain TCP socket, one with TLS, or any trio stream (memory in simulations).
 
 A socket is tried first and waited for only when it is not ready; file pieces go by `sendfile`, through TLS in bounded
-reads. What lies on a disk only is read by a thread first. Left out: TLS contexts (`wire.security.tls`).
+reads. What lies on a disk only is read by a thread first. Left out: TLS contexts (`trimaran.wire.security.tls`).
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from typing import Protocol
 
 import trio
 
-from wire.framing import FrameBuffer
-from wire.security.principal import ANONYMOUS, Principal, principal_of_certificate
-from wire.security.principal_mapping import AS_THEY_ARE, NoMatchingRule, PrincipalMapping
-from wire.transport.events import yield_to_loop
-from wire.transport.file_piece import FilePiece
-from wire.transport.page_cache import is_cold, warm
-from wire.transport.sending import SendQueue
+from trimaran.wire.framing import FrameBuffer
+from trimaran.wire.security.principal import ANONYMOUS, Principal, principal_of_certificate
+from trimaran.wire.security.principal_mapping import AS_THEY_ARE, NoMatchingRule, PrincipalMapping
+from trimaran.wire.transport.events import yield_to_loop
+from trimaran.wire.transport.file_piece import FilePiece
+from trimaran.wire.transport.page_cache import is_cold, warm
+from trimaran.wire.transport.sending import SendQueue
 
 # Bytes of files given to the kernel between two checkpoints: about a quarter of a millisecond of copying.
 _TURN_BYTES = 1 << 20

@@ -10,10 +10,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, get_args, get_origin, get_type_hints
 
-from wire.declarations import Versions, Wire
-from wire.errors import ErrorCode
-from wire.messages.registry import RESPONSES
-from wire.schema import Message
+from trimaran.wire.declarations import Versions, Wire
+from trimaran.wire.errors import ErrorCode
+from trimaran.wire.messages.registry import RESPONSES
+from trimaran.wire.schema import Message
 
 OnError = Callable[[Any, ErrorCode, str], Message]
 

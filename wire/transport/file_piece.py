@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from wire.outgoing import Splice
+from trimaran.wire.outgoing import Splice
 
 
 class FilePiece:

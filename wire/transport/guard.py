@@ -14,15 +14,15 @@ from dataclasses import dataclass, replace
 from functools import partial, wraps
 from typing import Any, Protocol
 
-from wire.declarations import EncodedArray
-from wire.errors import ErrorCode, KafkaError
-from wire.schema import Message, encode_element
-from wire.security.acls import CLUSTER_NAME, Operation, ResourceType
-from wire.transport.access import ITSELF, JudgedBy, Need
-from wire.transport.calls import Call, CloseConnection, DeferredResponse, finished
-from wire.transport.error_answers import OnError
-from wire.transport.events import yield_to_loop
-from wire.transport.heavy import run_apart
+from trimaran.wire.declarations import EncodedArray
+from trimaran.wire.errors import ErrorCode, KafkaError
+from trimaran.wire.schema import Message, encode_element
+from trimaran.wire.security.acls import CLUSTER_NAME, Operation, ResourceType
+from trimaran.wire.transport.access import ITSELF, JudgedBy, Need
+from trimaran.wire.transport.calls import Call, CloseConnection, DeferredResponse, finished
+from trimaran.wire.transport.error_answers import OnError
+from trimaran.wire.transport.events import yield_to_loop
+from trimaran.wire.transport.heavy import run_apart
 
 Handler = Callable[..., Any]
 

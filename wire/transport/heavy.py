@@ -11,7 +11,7 @@ from typing import TypeVar, TypeVarTuple
 
 import trio
 
-from wire.transport.shares import Shares
+from trimaran.wire.transport.shares import Shares
 
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
@@ -46,7 +46,7 @@ FROZEN_ELEMENTS_MIN = 50_000
 ITEM_SECONDS = 0.05
 
 _thread: trio.lowlevel.RunVar[tuple[trio.CapacityLimiter, Shares]] = trio.lowlevel.RunVar(
-    "wire.transport.heavy"
+    "trimaran.wire.transport.heavy"
 )
 
 

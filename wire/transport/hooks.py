@@ -10,9 +10,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, cast
 
-from wire.outgoing import Outgoing
-from wire.schema import Message
-from wire.transport.calls import Call
+from trimaran.wire.outgoing import Outgoing
+from trimaran.wire.schema import Message
+from trimaran.wire.transport.calls import Call
 
 Response = Message | Outgoing | None
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from wire.transport.failed_logins import FailedLogins
-from wire.transport.memory import ANSWER_BYTES_MAX, REQUEST_BYTES_MAX
+from trimaran.wire.transport.failed_logins import FailedLogins
+from trimaran.wire.transport.memory import ANSWER_BYTES_MAX, REQUEST_BYTES_MAX
 
 
 @dataclass(slots=True, frozen=True)

@@ -12,10 +12,10 @@ from collections.abc import Sequence
 
 import trio
 
-from wire.framing import FrameBuffer
-from wire.security.principal import Principal
-from wire.transport.endpoint import Endpoint
-from wire.transport.sending import SendQueue
+from trimaran.wire.framing import FrameBuffer
+from trimaran.wire.security.principal import Principal
+from trimaran.wire.transport.endpoint import Endpoint
+from trimaran.wire.transport.sending import SendQueue
 
 PORTS = 1 << 16
 # How often a cut link is looked at: well below every timeout of a cluster, and cheap.

@@ -25,7 +25,9 @@ class LoopTurns(trio.abc.Instrument):
         self.woken = monotonic()
 
 
-_of_run: trio.lowlevel.RunVar[LoopTurns] = trio.lowlevel.RunVar("wire.transport.loop_turns")
+_of_run: trio.lowlevel.RunVar[LoopTurns] = trio.lowlevel.RunVar(
+    "trimaran.wire.transport.loop_turns"
+)
 
 
 def loop_turns() -> LoopTurns:

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 
 import trio
 
-from wire.transport.events import AutoResetEvent
+from trimaran.wire.transport.events import AutoResetEvent
 
 # A thousand busy producers with a megabyte under way each all get their share within a few milliseconds. One client
 # makes a node grow by less than 256 MiB: by this, one request above each half (60 MiB for 150,000 partitions), and

@@ -1,9 +1,9 @@
-"""What one connection holds of the pools of its listeners (`wire.transport.memory`)."""
+"""What one connection holds of the pools of its listeners (`trimaran.wire.transport.memory`)."""
 
 from __future__ import annotations
 
-from wire.framing import BUFFER_BYTES_KEPT
-from wire.transport.memory import Memory, MemoryPool
+from trimaran.wire.framing import BUFFER_BYTES_KEPT
+from trimaran.wire.transport.memory import Memory, MemoryPool
 
 
 class MemoryShare:

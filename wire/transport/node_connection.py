@@ -1,7 +1,8 @@
 """One connection to one node: many requests in flight, answers matched in order.
 
-The trio shell of `wire.client.conversation`. The reader always waits for the socket, so that the death of the node is
-seen when its socket closes, not at the next request. Left out: which node, and trying again (`wire.client.calls`).
+The trio shell of `trimaran.wire.client.conversation`. The reader always waits for the socket, so that the death of the
+node is seen when its socket closes, not at the next request. Left out: which node, and trying again
+(`trimaran.wire.client.calls`).
 """
 
 from __future__ import annotations
@@ -17,27 +18,27 @@ from typing import Any
 
 import trio
 
-from wire import events
-from wire.client.bootstrap import Address
-from wire.client.conversation import ANSWER_BYTES_MAX, Conversation
-from wire.client.errors import (
+from trimaran.wire import events
+from trimaran.wire.client.bootstrap import Address
+from trimaran.wire.client.conversation import ANSWER_BYTES_MAX, Conversation
+from trimaran.wire.client.errors import (
     AuthenticationRefused,
     ConnectionLost,
     ConnectRefused,
     RequestTimedOut,
 )
-from wire.client.versions import Negotiated
-from wire.errors import RemoteProtocolError
-from wire.framing import FrameBuffer
-from wire.outgoing import Outgoing
-from wire.schema import Message
-from wire.security.exchange import ClientMechanism
-from wire.security.listener import PLAINTEXT, ClientSecurity, login
-from wire.transport import links
-from wire.transport.channel_traffic import ChannelTraffic
-from wire.transport.endpoint import Endpoint, SocketEndpoint, TlsEndpoint
-from wire.transport.events import AutoResetEvent, yield_to_loop
-from wire.transport.sending import SendQueue
+from trimaran.wire.client.versions import Negotiated
+from trimaran.wire.errors import RemoteProtocolError
+from trimaran.wire.framing import FrameBuffer
+from trimaran.wire.outgoing import Outgoing
+from trimaran.wire.schema import Message
+from trimaran.wire.security.exchange import ClientMechanism
+from trimaran.wire.security.listener import PLAINTEXT, ClientSecurity, login
+from trimaran.wire.transport import links
+from trimaran.wire.transport.channel_traffic import ChannelTraffic
+from trimaran.wire.transport.endpoint import Endpoint, SocketEndpoint, TlsEndpoint
+from trimaran.wire.transport.events import AutoResetEvent, yield_to_loop
+from trimaran.wire.transport.sending import SendQueue
 
 log = logging.getLogger(__name__)
 

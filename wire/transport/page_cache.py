@@ -10,8 +10,8 @@ import os
 
 import trio
 
-from wire.outgoing import Splice
-from wire.transport.file_piece import FilePiece
+from trimaran.wire.outgoing import Splice
+from trimaran.wire.transport.file_piece import FilePiece
 
 # Looked at, and read by a thread, in one go: a disk's readahead is far below.
 _STRETCH_BYTES = 1 << 20

@@ -11,26 +11,33 @@ import struct
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Generic, TypeVar, cast
 
-from wire.declarations import Versions
-from wire.errors import ErrorCode, RemoteProtocolError
-from wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
-from wire.messages.header import encode_response
-from wire.messages.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse
-from wire.messages.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
-from wire.outgoing import Outgoing
-from wire.schema import DECODE_BUDGET, DecodeBudget, Message
-from wire.transport.access import Access, open_to_all
-from wire.transport.api_versions import Features, answer_api_versions, unsupported_api_versions
-from wire.transport.calls import Call, ConnectionInfo
-from wire.transport.dispatch import Answer, begin, begin_heavy, decode
-from wire.transport.error_answers import OnError
-from wire.transport.guard import Judge
-from wire.transport.heavy import HEAVY_BYTES, run_apart
-from wire.transport.hooks import Hooks
-from wire.transport.limited_log import LimitedLog
-from wire.transport.memory import ELEMENT_BYTES
-from wire.transport.route import Handled, Route, route_of
-from wire.transport.slices import Slices
+from trimaran.wire.declarations import Versions
+from trimaran.wire.errors import ErrorCode, RemoteProtocolError
+from trimaran.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from trimaran.wire.messages.header import encode_response
+from trimaran.wire.messages.sasl_authenticate import (
+    SaslAuthenticateRequest,
+    SaslAuthenticateResponse,
+)
+from trimaran.wire.messages.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
+from trimaran.wire.outgoing import Outgoing
+from trimaran.wire.schema import DECODE_BUDGET, DecodeBudget, Message
+from trimaran.wire.transport.access import Access, open_to_all
+from trimaran.wire.transport.api_versions import (
+    Features,
+    answer_api_versions,
+    unsupported_api_versions,
+)
+from trimaran.wire.transport.calls import Call, ConnectionInfo
+from trimaran.wire.transport.dispatch import Answer, begin, begin_heavy, decode
+from trimaran.wire.transport.error_answers import OnError
+from trimaran.wire.transport.guard import Judge
+from trimaran.wire.transport.heavy import HEAVY_BYTES, run_apart
+from trimaran.wire.transport.hooks import Hooks
+from trimaran.wire.transport.limited_log import LimitedLog
+from trimaran.wire.transport.memory import ELEMENT_BYTES
+from trimaran.wire.transport.route import Handled, Route, route_of
+from trimaran.wire.transport.slices import Slices
 
 log = logging.getLogger(__name__)
 
@@ -66,8 +73,8 @@ def handles(
     `on_error`, `(request, code, message) -> response`, answers an exception out of the handler where Kafka's error is
     not just the top-level `error_code` of the response. More than `elements_max` of all its arrays together are
     refused. A large request is handled in `slices`, if the function can. `once` makes of the request one in which
-    nothing is named twice (`wire.transport.once`), which the function sees. An async function that `takes_frame` gets
-    the bytes of the request, header and all: no message is made of them but to answer an error.
+    nothing is named twice (`trimaran.wire.transport.once`), which the function sees. An async function that
+    `takes_frame` gets the bytes of the request, header and all: no message is made of them but to answer an error.
     """
 
     def note(function: F) -> F:
@@ -107,7 +114,7 @@ def _answer_sasl_authenticate(
     )
 
 
-# On an open connection there is nothing to authenticate; before, `wire.security.sasl` answers.
+# On an open connection there is nothing to authenticate; before, `trimaran.wire.security.sasl` answers.
 AFTER_LOGIN = (_answer_sasl_handshake, _answer_sasl_authenticate)
 
 

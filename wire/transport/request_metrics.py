@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 
-from wire.transport.time_histogram import TimeHistogram
+from trimaran.wire.transport.time_histogram import TimeHistogram
 
 
 class RequestMetrics:

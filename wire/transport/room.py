@@ -21,12 +21,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, Protocol
 
-from wire.declarations import EncodedArray, Struct
-from wire.errors import KafkaError
-from wire.response_size import ENCODED_BYTES_MAX, RESPONSE_BYTES_MAX, ResponseTooLarge
-from wire.schema import Message, encode_element
-from wire.transport.events import yield_to_loop
-from wire.transport.memory import Memory
+from trimaran.wire.declarations import EncodedArray, Struct
+from trimaran.wire.errors import KafkaError
+from trimaran.wire.response_size import ENCODED_BYTES_MAX, RESPONSE_BYTES_MAX, ResponseTooLarge
+from trimaran.wire.schema import Message, encode_element
+from trimaran.wire.transport.events import yield_to_loop
+from trimaran.wire.transport.memory import Memory
 
 # Made between two checkpoints: some 1,000 small items, 5 to 10 ms of work.
 STEP_BYTES = 64 << 10

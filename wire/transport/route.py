@@ -11,20 +11,20 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from wire import events
-from wire.declarations import Versions
-from wire.errors import ErrorCode, KafkaError
-from wire.outgoing import Outgoing
-from wire.schema import DECODE_BUDGET, DecodeBudget, Message
-from wire.transport.access import Access, needs_of
-from wire.transport.calls import Call, CloseConnection
-from wire.transport.error_answers import GeneralError, OnError, general_error
-from wire.transport.guard import Judge, guarded
-from wire.transport.heavy import FEW_ELEMENTS_MAX, LIGHT_ELEMENTS_MAX
-from wire.transport.hooks import Hooks
-from wire.transport.limited_log import LimitedLog
-from wire.transport.request_metrics import RequestMetrics
-from wire.transport.slices import Slices
+from trimaran.wire import events
+from trimaran.wire.declarations import Versions
+from trimaran.wire.errors import ErrorCode, KafkaError
+from trimaran.wire.outgoing import Outgoing
+from trimaran.wire.schema import DECODE_BUDGET, DecodeBudget, Message
+from trimaran.wire.transport.access import Access, needs_of
+from trimaran.wire.transport.calls import Call, CloseConnection
+from trimaran.wire.transport.error_answers import GeneralError, OnError, general_error
+from trimaran.wire.transport.guard import Judge, guarded
+from trimaran.wire.transport.heavy import FEW_ELEMENTS_MAX, LIGHT_ELEMENTS_MAX
+from trimaran.wire.transport.hooks import Hooks
+from trimaran.wire.transport.limited_log import LimitedLog
+from trimaran.wire.transport.request_metrics import RequestMetrics
+from trimaran.wire.transport.slices import Slices
 
 
 @dataclass(slots=True, frozen=True)

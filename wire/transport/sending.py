@@ -1,6 +1,6 @@
 """What waits to be sent on one connection: bytes, and pieces of files that go by `sendfile`.
 
-Left out: sockets; `wire.transport.endpoint` empties the queue.
+Left out: sockets; `trimaran.wire.transport.endpoint` empties the queue.
 """
 
 from __future__ import annotations
@@ -9,9 +9,9 @@ import os
 from collections import deque
 from typing import Any
 
-from wire.outgoing import Outgoing
-from wire.transport.file_piece import FilePiece
-from wire.transport.page_cache import read_cached
+from trimaran.wire.outgoing import Outgoing
+from trimaran.wire.transport.file_piece import FilePiece
+from trimaran.wire.transport.page_cache import read_cached
 
 # Below this a piece is copied behind the one before it, so that a system call carries more of them.
 _COPY_BYTES_MAX = 16384

@@ -15,19 +15,19 @@ from typing import Any, Self, TypeVar
 
 import trio
 
-from wire import events
-from wire.hosts import java_text
-from wire.security.listener import PLAINTEXT_LISTENER, ListenerSecurity
-from wire.transport.calls import Address, ConnectionInfo
-from wire.transport.connection import Connection
-from wire.transport.connection_quotas import ConnectionQuotas
-from wire.transport.endpoint import Endpoint, SocketEndpoint, TlsEndpoint
-from wire.transport.limited_log import LimitedLog
-from wire.transport.limits import ConnectionLimits, Counters
-from wire.transport.loop_turns import loop_turns
-from wire.transport.memory import SMALL_BYTES, Memory, MemoryPool
-from wire.transport.registry import Registry
-from wire.transport.turn import TurnQueue
+from trimaran.wire import events
+from trimaran.wire.hosts import java_text
+from trimaran.wire.security.listener import PLAINTEXT_LISTENER, ListenerSecurity
+from trimaran.wire.transport.calls import Address, ConnectionInfo
+from trimaran.wire.transport.connection import Connection
+from trimaran.wire.transport.connection_quotas import ConnectionQuotas
+from trimaran.wire.transport.endpoint import Endpoint, SocketEndpoint, TlsEndpoint
+from trimaran.wire.transport.limited_log import LimitedLog
+from trimaran.wire.transport.limits import ConnectionLimits, Counters
+from trimaran.wire.transport.loop_turns import loop_turns
+from trimaran.wire.transport.memory import SMALL_BYTES, Memory, MemoryPool
+from trimaran.wire.transport.registry import Registry
+from trimaran.wire.transport.turn import TurnQueue
 
 log = logging.getLogger(__name__)
 

@@ -1,15 +1,16 @@
 """The session of a login on an open connection: when it ends, and when the peer may log in anew.
 
 Source: KIP-368, `KafkaChannel.maybeBeginServerReauthentication` of Kafka: a connection whose session has ended is
-closed by its next request, unless that begins another login. Left out: the login itself (`wire.security.sasl`).
+closed by its next request, unless that begins another login. Left out: the login itself
+(`trimaran.wire.security.sasl`).
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from wire.messages.registry import ApiKey
-from wire.security.sasl import Login, SaslAuthenticator, SaslSettings
+from trimaran.wire.messages.registry import ApiKey
+from trimaran.wire.security.sasl import Login, SaslAuthenticator, SaslSettings
 
 # A login costs more than other requests; Kafka's number.
 SECONDS_BETWEEN_LOGINS = 1.0

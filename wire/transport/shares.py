@@ -1,8 +1,9 @@
 """Whose turn it is in a thread that computes: of those who wait, who has used the least of it lately.
 
-As connections share the loop (`wire.transport.turn`), with one difference: an item is never interrupted, so what it is
-expected to take counts, too. Who asks for little, and seldom, so waits for the item that runs, and hardly for another,
-however many others ask for much. Nobody waits for ever: who is passed over uses nothing meanwhile, and the others do.
+As connections share the loop (`trimaran.wire.transport.turn`), with one difference: an item is never interrupted, so
+what it is expected to take counts, too. Who asks for little, and seldom, so waits for the item that runs, and hardly
+for another, however many others ask for much. Nobody waits for ever: who is passed over uses nothing meanwhile, and the
+others do.
 
 Shares are those of connections, not of principals: behind one principal there may be all of a company's services, or
 everybody where nobody has to log in. Connections of one address are bounded by `max.connections.per.ip`.

@@ -1,8 +1,8 @@
 """What begins when a slice of requests ends, and their answers have left.
 
-The requests of a slice begin one after another, and no other task runs in between (`wire.transport.turn`). What costs
-as much for one as for all, e.g. an fsync, takes along all that has come by then (`then_for_all`). What no answer needs,
-e.g. the markers of a transaction, holds up none (`then`). Nobody waits for a turn of the loop more.
+The requests of a slice begin one after another, and no other task runs in between (`trimaran.wire.transport.turn`).
+What costs as much for one as for all, e.g. an fsync, takes along all that has come by then (`then_for_all`). What no
+answer needs, e.g. the markers of a transaction, holds up none (`then`). Nobody waits for a turn of the loop more.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class SliceEnd:
                 work()
 
 
-_of_run: trio.lowlevel.RunVar[SliceEnd] = trio.lowlevel.RunVar("wire.transport.slice_end")
+_of_run: trio.lowlevel.RunVar[SliceEnd] = trio.lowlevel.RunVar("trimaran.wire.transport.slice_end")
 
 
 def slice_end() -> SliceEnd:

@@ -10,9 +10,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from wire.declarations import EncodedArray, Struct
-from wire.schema import Message
-from wire.transport.room import Room
+from trimaran.wire.declarations import EncodedArray, Struct
+from trimaran.wire.schema import Message
+from trimaran.wire.transport.room import Room
 
 S = TypeVar("S", bound=Struct)
 

@@ -17,9 +17,9 @@ from collections.abc import Callable
 
 import trio
 
-from wire.transport.loop_time import LoopTime
-from wire.transport.loop_turns import LoopTurns
-from wire.transport.slice_end import slice_end
+from trimaran.wire.transport.loop_time import LoopTime
+from trimaran.wire.transport.loop_turns import LoopTurns
+from trimaran.wire.transport.slice_end import slice_end
 
 # For so long requests are begun between two turns of the loop, and so long is the slice of one connection. A turn of
 # the loop itself takes some 40 µs; and a request waits for some five turns.

@@ -8,15 +8,15 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from quorum.metadata.image import MetadataImage
-from wire.errors import ErrorCode, RemoteProtocolError
-from wire.messages.create_acls import AclCreation, CreateAclsRequest
-from wire.messages.delete_acls import DeleteAclsFilter, DeleteAclsRequest
-from wire.security.acls import PatternType
-from zkcompat.legacy.orders import Ask, Kind, Order, portions, refusal
-from zkcompat.sections.acls import Acls
-from zkcompat.znodes.acl_change import AclChange
-from zkcompat.znodes.acl_entries import RESOURCE_WORDS, AclEntries, AclEntry, AclResource
+from trimaran.quorum.metadata.image import MetadataImage
+from trimaran.wire.errors import ErrorCode, RemoteProtocolError
+from trimaran.wire.messages.create_acls import AclCreation, CreateAclsRequest
+from trimaran.wire.messages.delete_acls import DeleteAclsFilter, DeleteAclsRequest
+from trimaran.wire.security.acls import PatternType
+from trimaran.zkcompat.legacy.orders import Ask, Kind, Order, portions, refusal
+from trimaran.zkcompat.sections.acls import Acls
+from trimaran.zkcompat.znodes.acl_change import AclChange
+from trimaran.zkcompat.znodes.acl_entries import RESOURCE_WORDS, AclEntries, AclEntry, AclResource
 
 # A word of any Kafka: TRANSACTIONAL_ID in notes from 2.0 on, TransactionalId before.
 _TYPES = {word.upper(): kind for kind, word in RESOURCE_WORDS.items()}

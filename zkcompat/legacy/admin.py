@@ -15,25 +15,33 @@ from dataclasses import dataclass, field
 
 import trio
 
-from quorum.metadata.image import MetadataImage
-from wire.client.backoff import ExponentialBackoff
-from wire.errors import LocalProtocolError
-from wire.transport.limited_log import LimitedLog
-from zkcompat import events
-from zkcompat.claim import Step
-from zkcompat.legacy import acls, configs, credentials, deletions, elections, reassignments, topics
-from zkcompat.legacy.controller import Controller, committed_offset
-from zkcompat.legacy.desk import Desk
-from zkcompat.legacy.finding import find_notes, find_requests, find_topics, read_notes
-from zkcompat.legacy.merging import merged
-from zkcompat.legacy.orders import Ask, Kind, Order, UndecidedError
-from zkcompat.legacy.subjects import WATCHED, Subject, is_of_interest, name_of
-from zkcompat.mirroring.tenure import StepRefusedError, Tenure
-from zkcompat.sections.acls import Acls
-from zkcompat.tree import FoundTree, FoundZnode
-from zkcompat.znodes.acl_entries import AclResource
-from zkcompat.znodes.entity_config import EntityConfig
-from zkcompat.zookeeper.errors import PathRefusedError
+from trimaran.quorum.metadata.image import MetadataImage
+from trimaran.wire.client.backoff import ExponentialBackoff
+from trimaran.wire.errors import LocalProtocolError
+from trimaran.wire.transport.limited_log import LimitedLog
+from trimaran.zkcompat import events
+from trimaran.zkcompat.claim import Step
+from trimaran.zkcompat.legacy import (
+    acls,
+    configs,
+    credentials,
+    deletions,
+    elections,
+    reassignments,
+    topics,
+)
+from trimaran.zkcompat.legacy.controller import Controller, committed_offset
+from trimaran.zkcompat.legacy.desk import Desk
+from trimaran.zkcompat.legacy.finding import find_notes, find_requests, find_topics, read_notes
+from trimaran.zkcompat.legacy.merging import merged
+from trimaran.zkcompat.legacy.orders import Ask, Kind, Order, UndecidedError
+from trimaran.zkcompat.legacy.subjects import WATCHED, Subject, is_of_interest, name_of
+from trimaran.zkcompat.mirroring.tenure import StepRefusedError, Tenure
+from trimaran.zkcompat.sections.acls import Acls
+from trimaran.zkcompat.tree import FoundTree, FoundZnode
+from trimaran.zkcompat.znodes.acl_entries import AclResource
+from trimaran.zkcompat.znodes.entity_config import EntityConfig
+from trimaran.zkcompat.zookeeper.errors import PathRefusedError
 
 log = logging.getLogger(__name__)
 

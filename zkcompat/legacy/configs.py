@@ -12,29 +12,34 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from quorum.metadata.client_quotas import CLIENT_ID, IP, USER
-from quorum.metadata.image import BROKER_RESOURCE, TOPIC_RESOURCE, MetadataImage, QuotaEntity
-from wire.errors import RemoteProtocolError
-from wire.messages.alter_client_quotas import (
+from trimaran.quorum.metadata.client_quotas import CLIENT_ID, IP, USER
+from trimaran.quorum.metadata.image import (
+    BROKER_RESOURCE,
+    TOPIC_RESOURCE,
+    MetadataImage,
+    QuotaEntity,
+)
+from trimaran.wire.errors import RemoteProtocolError
+from trimaran.wire.messages.alter_client_quotas import (
     AlterClientQuotasRequest,
     AlterClientQuotasRequestEntryData,
     EntityData,
     OpData,
 )
-from wire.messages.incremental_alter_configs import (
+from trimaran.wire.messages.incremental_alter_configs import (
     AlterableConfig,
     AlterConfigsResource,
     IncrementalAlterConfigsRequest,
 )
-from wire.records.sensitive import is_sensitive
-from zkcompat.legacy import credentials
-from zkcompat.legacy.orders import Ask, Kind, Order, refusal
-from zkcompat.sections.quotas import quotas_of, quoted_name
-from zkcompat.znodes.entity_config import EntityConfig
-from zkcompat.znodes.json_form import JSON_BYTES_MAX
-from zkcompat.znodes.names import DEFAULT_ENTITY
-from zkcompat.znodes.quota_value import QUOTA_KEYS, quota_text
-from zkcompat.znodes.scram_credential import SCRAM_KEYS
+from trimaran.wire.records.sensitive import is_sensitive
+from trimaran.zkcompat.legacy import credentials
+from trimaran.zkcompat.legacy.orders import Ask, Kind, Order, refusal
+from trimaran.zkcompat.sections.quotas import quotas_of, quoted_name
+from trimaran.zkcompat.znodes.entity_config import EntityConfig
+from trimaran.zkcompat.znodes.json_form import JSON_BYTES_MAX
+from trimaran.zkcompat.znodes.names import DEFAULT_ENTITY
+from trimaran.zkcompat.znodes.quota_value import QUOTA_KEYS, quota_text
+from trimaran.zkcompat.znodes.scram_credential import SCRAM_KEYS
 
 SET, DELETE = 0, 1
 _QUOTA_PARTS = {"users": USER, "clients": CLIENT_ID, "ips": IP}

@@ -5,18 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Protocol
 
-from quorum.metadata.topic_names import METADATA_TOPIC
-from wire.client.errors import ConnectionLost, RequestTimedOut, VersionMismatch
-from wire.errors import ErrorCode, RemoteProtocolError
-from wire.messages.describe_quorum import (
+from trimaran.quorum.metadata.topic_names import METADATA_TOPIC
+from trimaran.wire.client.errors import ConnectionLost, RequestTimedOut, VersionMismatch
+from trimaran.wire.errors import ErrorCode, RemoteProtocolError
+from trimaran.wire.messages.describe_quorum import (
     DescribeQuorumRequest,
     DescribeQuorumRequestPartitionData,
     DescribeQuorumRequestTopicData,
 )
-from wire.schema import Message
-from wire.security.listener import PLAINTEXT, ClientSecurity
-from wire.transport.node_connection import open_node_connection
-from zkcompat.legacy.orders import UndecidedError
+from trimaran.wire.schema import Message
+from trimaran.wire.security.listener import PLAINTEXT, ClientSecurity
+from trimaran.wire.transport.node_connection import open_node_connection
+from trimaran.zkcompat.legacy.orders import UndecidedError
 
 CLIENT_ID = "zk-mirror-admin"
 # Longer than a controller takes for anything that it decides, shorter than an operator waits.

@@ -13,14 +13,14 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from quorum.metadata.image import MetadataImage
-from wire.errors import ErrorCode, RemoteProtocolError
-from wire.messages.alter_user_scram_credentials import (
+from trimaran.quorum.metadata.image import MetadataImage
+from trimaran.wire.errors import ErrorCode, RemoteProtocolError
+from trimaran.wire.messages.alter_user_scram_credentials import (
     AlterUserScramCredentialsRequest,
     ScramCredentialDeletion,
 )
-from zkcompat.legacy.orders import Ask, Kind, Order, refusal
-from zkcompat.znodes.scram_credential import SCRAM_KEYS, parse_scram_text, scram_text
+from trimaran.zkcompat.legacy.orders import Ask, Kind, Order, refusal
+from trimaran.zkcompat.znodes.scram_credential import SCRAM_KEYS, parse_scram_text, scram_text
 
 
 def decide(

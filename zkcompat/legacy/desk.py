@@ -8,10 +8,10 @@ from typing import TypeVar
 
 import trio
 
-from quorum.metadata.image import MetadataImage
-from wire.transport.events import Notifier
-from zkcompat.legacy.orders import Kind
-from zkcompat.legacy.subjects import (
+from trimaran.quorum.metadata.image import MetadataImage
+from trimaran.wire.transport.events import Notifier
+from trimaran.zkcompat.legacy.orders import Kind
+from trimaran.zkcompat.legacy.subjects import (
     Subject,
     is_note,
     is_told_by_note,

@@ -8,13 +8,13 @@ from __future__ import annotations
 from itertools import groupby
 from typing import Any
 
-from quorum.metadata.image import MetadataImage
-from wire.errors import ErrorCode, RemoteProtocolError
-from wire.messages.elect_leaders import ElectLeadersRequest, TopicPartitions
-from zkcompat.claim import Step
-from zkcompat.legacy.orders import TIMEOUT_MS, Ask, Kind, Order, portions, refusal
-from zkcompat.znodes.fields import member
-from zkcompat.znodes.json_form import decode_json
+from trimaran.quorum.metadata.image import MetadataImage
+from trimaran.wire.errors import ErrorCode, RemoteProtocolError
+from trimaran.wire.messages.elect_leaders import ElectLeadersRequest, TopicPartitions
+from trimaran.zkcompat.claim import Step
+from trimaran.zkcompat.legacy.orders import TIMEOUT_MS, Ask, Kind, Order, portions, refusal
+from trimaran.zkcompat.znodes.fields import member
+from trimaran.zkcompat.znodes.json_form import decode_json
 
 PREFERRED_REPLICA_ELECTION = "/admin/preferred_replica_election"
 PREFERRED = 0

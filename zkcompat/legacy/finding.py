@@ -6,17 +6,17 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 
 import trio
 
-from quorum.metadata.image import MetadataImage
-from zkcompat.legacy import deletions, topics
-from zkcompat.legacy.desk import Desk
-from zkcompat.legacy.elections import PREFERRED_REPLICA_ELECTION
-from zkcompat.legacy.notes import left_by_tools, newest_notes
-from zkcompat.legacy.orders import Kind
-from zkcompat.legacy.reassignments import REASSIGN_PARTITIONS
-from zkcompat.legacy.subjects import NOTE_ROOTS, Subject
-from zkcompat.mirroring.tenure import Tenure
-from zkcompat.znodes.topic_assignment import BROKER_TOPICS
-from zkcompat.zookeeper.keeper import Keeper
+from trimaran.quorum.metadata.image import MetadataImage
+from trimaran.zkcompat.legacy import deletions, topics
+from trimaran.zkcompat.legacy.desk import Desk
+from trimaran.zkcompat.legacy.elections import PREFERRED_REPLICA_ELECTION
+from trimaran.zkcompat.legacy.notes import left_by_tools, newest_notes
+from trimaran.zkcompat.legacy.orders import Kind
+from trimaran.zkcompat.legacy.reassignments import REASSIGN_PARTITIONS
+from trimaran.zkcompat.legacy.subjects import NOTE_ROOTS, Subject
+from trimaran.zkcompat.mirroring.tenure import Tenure
+from trimaran.zkcompat.znodes.topic_assignment import BROKER_TOPICS
+from trimaran.zkcompat.zookeeper.keeper import Keeper
 
 # Read and decoded in a few milliseconds.
 ZNODES_AT_ONCE = 200

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from wire.errors import RemoteProtocolError
-from zkcompat.legacy.orders import Kind
-from zkcompat.znodes.acl_entries import AclEntries
-from zkcompat.znodes.entity_config import EntityConfig
-from zkcompat.znodes.scram_credential import SCRAM_KEYS, parse_scram_text, scram_text
+from trimaran.wire.errors import RemoteProtocolError
+from trimaran.zkcompat.legacy.orders import Kind
+from trimaran.zkcompat.znodes.acl_entries import AclEntries
+from trimaran.zkcompat.znodes.entity_config import EntityConfig
+from trimaran.zkcompat.znodes.scram_credential import SCRAM_KEYS, parse_scram_text, scram_text
 
 _MECHANISMS = {key: mechanism for mechanism, key in SCRAM_KEYS.items()}
 

@@ -11,13 +11,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from zkcompat.legacy.acls import resource_of_note
-from zkcompat.legacy.configs import entity_of_note
-from zkcompat.legacy.orders import Kind
-from zkcompat.legacy.subjects import Subject
-from zkcompat.tree import FoundTree
-from zkcompat.znodes.acl_change import EXTENDED_ACL_CHANGES
-from zkcompat.znodes.config_change import CONFIG_CHANGES
+from trimaran.zkcompat.legacy.acls import resource_of_note
+from trimaran.zkcompat.legacy.configs import entity_of_note
+from trimaran.zkcompat.legacy.orders import Kind
+from trimaran.zkcompat.legacy.subjects import Subject
+from trimaran.zkcompat.tree import FoundTree
+from trimaran.zkcompat.znodes.acl_change import EXTENDED_ACL_CHANGES
+from trimaran.zkcompat.znodes.config_change import CONFIG_CHANGES
 
 
 def subject_of_note(path: str, data: bytes | None) -> Subject | None:

@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-from wire.errors import ErrorCode
-from wire.schema import Message
-from zkcompat.claim import Step
+from trimaran.wire.errors import ErrorCode
+from trimaran.wire.schema import Message
+from trimaran.zkcompat.claim import Step
 
 TIMEOUT_MS = 30_000
 # Of partitions in one request: a controller decides about them in one piece.

@@ -11,15 +11,15 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import Any
 
-from quorum.metadata.image import MetadataImage, PartitionImage
-from wire.errors import RemoteProtocolError
-from wire.messages.alter_partition_reassignments import (
+from trimaran.quorum.metadata.image import MetadataImage, PartitionImage
+from trimaran.wire.errors import RemoteProtocolError
+from trimaran.wire.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
     ReassignablePartition,
     ReassignableTopic,
 )
-from zkcompat.claim import Step
-from zkcompat.legacy.orders import (
+from trimaran.zkcompat.claim import Step
+from trimaran.zkcompat.legacy.orders import (
     TIMEOUT_MS,
     Ask,
     Kind,
@@ -27,8 +27,8 @@ from zkcompat.legacy.orders import (
     portions,
     refusal,
 )
-from zkcompat.znodes.fields import ids, member
-from zkcompat.znodes.json_form import decode_json, encode_json
+from trimaran.zkcompat.znodes.fields import ids, member
+from trimaran.zkcompat.znodes.json_form import decode_json, encode_json
 
 REASSIGN_PARTITIONS = "/admin/reassign_partitions"
 DELETE = Step("delete", REASSIGN_PARTITIONS)

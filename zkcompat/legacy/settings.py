@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 
-from node.config.config_def import ConfigError
-from node.config.server_keys import SERVER_CONFIGS
-from zkcompat.legacy.orders import Kind
+from trimaran.node.config.config_def import ConfigError
+from trimaran.node.config.server_keys import SERVER_CONFIGS
+from trimaran.zkcompat.legacy.orders import Kind
 
 ENABLE = "trimaran.zk.legacy.admin.enable"
 KINDS = "trimaran.zk.legacy.admin.kinds"

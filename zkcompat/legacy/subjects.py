@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from zkcompat.legacy.deletions import DELETE_TOPICS
-from zkcompat.legacy.elections import PREFERRED_REPLICA_ELECTION
-from zkcompat.legacy.orders import Kind
-from zkcompat.legacy.reassignments import REASSIGN_PARTITIONS
-from zkcompat.znodes.acl_change import ACL_CHANGES, EXTENDED_ACL_CHANGES
-from zkcompat.znodes.acl_entries import ACLS
-from zkcompat.znodes.config_change import CONFIG_CHANGES
-from zkcompat.znodes.entity_config import CONFIG_TOPICS
-from zkcompat.znodes.topic_assignment import BROKER_TOPICS
+from trimaran.zkcompat.legacy.deletions import DELETE_TOPICS
+from trimaran.zkcompat.legacy.elections import PREFERRED_REPLICA_ELECTION
+from trimaran.zkcompat.legacy.orders import Kind
+from trimaran.zkcompat.legacy.reassignments import REASSIGN_PARTITIONS
+from trimaran.zkcompat.znodes.acl_change import ACL_CHANGES, EXTENDED_ACL_CHANGES
+from trimaran.zkcompat.znodes.acl_entries import ACLS
+from trimaran.zkcompat.znodes.config_change import CONFIG_CHANGES
+from trimaran.zkcompat.znodes.entity_config import CONFIG_TOPICS
+from trimaran.zkcompat.znodes.topic_assignment import BROKER_TOPICS
 
 # Below these, everything that is made, written or deleted is heard of.
 WATCHED = (

@@ -11,24 +11,24 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from quorum.metadata.image import MetadataImage, TopicImage
-from wire.errors import ErrorCode, RemoteProtocolError
-from wire.messages.create_partitions import (
+from trimaran.quorum.metadata.image import MetadataImage, TopicImage
+from trimaran.wire.errors import ErrorCode, RemoteProtocolError
+from trimaran.wire.messages.create_partitions import (
     CreatePartitionsAssignment,
     CreatePartitionsRequest,
     CreatePartitionsTopic,
 )
-from wire.messages.create_topics import (
+from trimaran.wire.messages.create_topics import (
     CreatableReplicaAssignment,
     CreatableTopic,
     CreatableTopicConfig,
     CreateTopicsRequest,
 )
-from zkcompat.legacy.orders import TIMEOUT_MS, Ask, Kind, Order, refusal
-from zkcompat.znodes.entity_config import EntityConfig
-from zkcompat.znodes.fields import decode_or_none, ids, member
-from zkcompat.znodes.json_form import decode_json
-from zkcompat.znodes.topic_assignment import BROKER_TOPICS, TopicAssignment
+from trimaran.zkcompat.legacy.orders import TIMEOUT_MS, Ask, Kind, Order, refusal
+from trimaran.zkcompat.znodes.entity_config import EntityConfig
+from trimaran.zkcompat.znodes.fields import decode_or_none, ids, member
+from trimaran.zkcompat.znodes.json_form import decode_json
+from trimaran.zkcompat.znodes.topic_assignment import BROKER_TOPICS, TopicAssignment
 
 BY_ASSIGNMENT = -1
 

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 
 import trio
 
-from zkcompat.mirroring.tenure import Tenure
-from zkcompat.sections.brokers import Brokers
-from zkcompat.znodes.broker_info import BROKER_IDS
-from zkcompat.zookeeper.errors import PathRefusedError
+from trimaran.zkcompat.mirroring.tenure import Tenure
+from trimaran.zkcompat.sections.brokers import Brokers
+from trimaran.zkcompat.znodes.broker_info import BROKER_IDS
+from trimaran.zkcompat.zookeeper.errors import PathRefusedError
 
 # Somebody who goes on deleting must not keep the mirror busy.
 PAUSE_SECONDS = 0.1

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 
 import trio
 
-from zkcompat import events
-from zkcompat.mirroring.status import MirrorStatus
-from zkcompat.zookeeper.keeper import Keeper
+from trimaran.zkcompat import events
+from trimaran.zkcompat.mirroring.status import MirrorStatus
+from trimaran.zkcompat.zookeeper.keeper import Keeper
 
 log = logging.getLogger(__name__)
 

@@ -13,12 +13,12 @@ from dataclasses import dataclass, field
 
 import trio
 
-from node.runtime.clock import now_ms
-from quorum.metadata.delta import MetadataDelta
-from quorum.metadata.image import EMPTY, MetadataImage
-from wire.transport.events import Notifier
-from zkcompat.changes import Changes
-from zkcompat.claim import Leader
+from trimaran.node.runtime.clock import now_ms
+from trimaran.quorum.metadata.delta import MetadataDelta
+from trimaran.quorum.metadata.image import EMPTY, MetadataImage
+from trimaran.wire.transport.events import Notifier
+from trimaran.zkcompat.changes import Changes
+from trimaran.zkcompat.claim import Leader
 
 # Images share all that did not change, so a history costs little; 256 span the idle batches of two minutes.
 HISTORY_MAX = 256

@@ -13,28 +13,28 @@ from functools import partial
 
 import trio
 
-from quorum.metadata.image import MetadataImage
-from wire.transport.limited_log import LimitedLog
-from zkcompat import events
-from zkcompat.changes import Changes
-from zkcompat.mirroring.feed import ImageFeed
-from zkcompat.mirroring.pace import cpu_seconds
-from zkcompat.mirroring.quarantine import Quarantine
-from zkcompat.mirroring.slices import (
+from trimaran.quorum.metadata.image import MetadataImage
+from trimaran.wire.transport.limited_log import LimitedLog
+from trimaran.zkcompat import events
+from trimaran.zkcompat.changes import Changes
+from trimaran.zkcompat.mirroring.feed import ImageFeed
+from trimaran.zkcompat.mirroring.pace import cpu_seconds
+from trimaran.zkcompat.mirroring.quarantine import Quarantine
+from trimaran.zkcompat.mirroring.slices import (
     Slice,
     Visit,
     read_entities,
     visit_entities,
     visit_tree,
 )
-from zkcompat.mirroring.status import MirrorStatus
-from zkcompat.mirroring.tenure import Tenure
-from zkcompat.mirroring.writer import LINES_MAX, TreeDiffersError, TreeWriter
-from zkcompat.operations import Operation
-from zkcompat.repair import repair
-from zkcompat.sections.section import Section
-from zkcompat.tree import said
-from zkcompat.zookeeper.errors import UncertainOutcomeError
+from trimaran.zkcompat.mirroring.status import MirrorStatus
+from trimaran.zkcompat.mirroring.tenure import Tenure
+from trimaran.zkcompat.mirroring.writer import LINES_MAX, TreeDiffersError, TreeWriter
+from trimaran.zkcompat.operations import Operation
+from trimaran.zkcompat.repair import repair
+from trimaran.zkcompat.sections.section import Section
+from trimaran.zkcompat.tree import said
+from trimaran.zkcompat.zookeeper.errors import UncertainOutcomeError
 
 log = logging.getLogger(__name__)
 

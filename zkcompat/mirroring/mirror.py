@@ -17,34 +17,34 @@ from typing import Protocol
 
 import trio
 
-from wire.client.backoff import ExponentialBackoff
-from zkcompat import events
-from zkcompat.mirroring.broker_watch import BrokerWatch
-from zkcompat.mirroring.connecting import Connecting
-from zkcompat.mirroring.feed import ImageFeed
-from zkcompat.mirroring.follower import Follower
-from zkcompat.mirroring.pace import Pace
-from zkcompat.mirroring.quarantine import Quarantine
-from zkcompat.mirroring.reporting import Reporting
-from zkcompat.mirroring.resync import ResyncRequests
-from zkcompat.mirroring.standby import Standby
-from zkcompat.mirroring.status import MirrorStatus
-from zkcompat.mirroring.sweeper import Sweeper
-from zkcompat.mirroring.tenure import (
+from trimaran.wire.client.backoff import ExponentialBackoff
+from trimaran.zkcompat import events
+from trimaran.zkcompat.mirroring.broker_watch import BrokerWatch
+from trimaran.zkcompat.mirroring.connecting import Connecting
+from trimaran.zkcompat.mirroring.feed import ImageFeed
+from trimaran.zkcompat.mirroring.follower import Follower
+from trimaran.zkcompat.mirroring.pace import Pace
+from trimaran.zkcompat.mirroring.quarantine import Quarantine
+from trimaran.zkcompat.mirroring.reporting import Reporting
+from trimaran.zkcompat.mirroring.resync import ResyncRequests
+from trimaran.zkcompat.mirroring.standby import Standby
+from trimaran.zkcompat.mirroring.status import MirrorStatus
+from trimaran.zkcompat.mirroring.sweeper import Sweeper
+from trimaran.zkcompat.mirroring.tenure import (
     Companion,
     MirrorFencedError,
     Tenure,
     check_cluster,
 )
-from zkcompat.mirroring.verifier import Verifier
-from zkcompat.mirroring.writer import TreeWriter
-from zkcompat.sections.registry import Sections, sections_of
-from zkcompat.zookeeper.errors import (
+from trimaran.zkcompat.mirroring.verifier import Verifier
+from trimaran.zkcompat.mirroring.writer import TreeWriter
+from trimaran.zkcompat.sections.registry import Sections, sections_of
+from trimaran.zkcompat.zookeeper.errors import (
     PathRefusedError,
     UncertainOutcomeError,
     UnsuitableZooKeeperError,
 )
-from zkcompat.zookeeper.keeper import Keeper
+from trimaran.zkcompat.zookeeper.keeper import Keeper
 
 log = logging.getLogger(__name__)
 

@@ -13,24 +13,24 @@ from contextlib import asynccontextmanager
 
 import trio
 
-from quorum.metadata.loader import MetadataLoader
-from quorum.raft.types import Identity, Peer
-from quorum.raft_log.memory_log import MemoryLog
-from quorum.replica.node import NodeSettings, QuorumNode
-from wire.client.backoff import ExponentialBackoff
-from wire.client.bootstrap import Address, parse_bootstrap
-from wire.client.errors import (
+from trimaran.quorum.metadata.loader import MetadataLoader
+from trimaran.quorum.raft.types import Identity, Peer
+from trimaran.quorum.raft_log.memory_log import MemoryLog
+from trimaran.quorum.replica.node import NodeSettings, QuorumNode
+from trimaran.wire.client.backoff import ExponentialBackoff
+from trimaran.wire.client.bootstrap import Address, parse_bootstrap
+from trimaran.wire.client.errors import (
     AuthenticationRefused,
     ConnectionLost,
     RequestTimedOut,
     VersionMismatch,
 )
-from wire.errors import ErrorCode, RemoteProtocolError
-from wire.messages.describe_cluster import DescribeClusterRequest
-from wire.security.listener import PLAINTEXT, ClientSecurity
-from wire.transport.node_connection import open_node_connection
-from zkcompat.claim import Leader
-from zkcompat.mirroring.feed import ImageFeed
+from trimaran.wire.errors import ErrorCode, RemoteProtocolError
+from trimaran.wire.messages.describe_cluster import DescribeClusterRequest
+from trimaran.wire.security.listener import PLAINTEXT, ClientSecurity
+from trimaran.wire.transport.node_connection import open_node_connection
+from trimaran.zkcompat.claim import Leader
+from trimaran.zkcompat.mirroring.feed import ImageFeed
 
 log = logging.getLogger(__name__)
 

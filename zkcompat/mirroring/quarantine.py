@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Literal
 
-from zkcompat.operations import Kind, Operation
-from zkcompat.tree import said
+from trimaran.zkcompat.operations import Kind, Operation
+from trimaran.zkcompat.tree import said
 
 RETRY_SECONDS_MIN = 1.0
 RETRY_SECONDS_MAX = 60.0

@@ -9,14 +9,14 @@ from dataclasses import dataclass, field
 
 import trio
 
-from node.runtime.clock import now_ms
-from zkcompat import events
-from zkcompat.mirroring.feed import ImageFeed
-from zkcompat.mirroring.quarantine import Quarantine
-from zkcompat.mirroring.status import MirrorStatus
-from zkcompat.znodes.mirror_report import REFUSALS_SHOWN, REPORT_PARENTS, MirrorReport
-from zkcompat.zookeeper.errors import PathRefusedError, UncertainOutcomeError
-from zkcompat.zookeeper.keeper import Keeper
+from trimaran.node.runtime.clock import now_ms
+from trimaran.zkcompat import events
+from trimaran.zkcompat.mirroring.feed import ImageFeed
+from trimaran.zkcompat.mirroring.quarantine import Quarantine
+from trimaran.zkcompat.mirroring.status import MirrorStatus
+from trimaran.zkcompat.znodes.mirror_report import REFUSALS_SHOWN, REPORT_PARENTS, MirrorReport
+from trimaran.zkcompat.zookeeper.errors import PathRefusedError, UncertainOutcomeError
+from trimaran.zkcompat.zookeeper.keeper import Keeper
 
 log = logging.getLogger(__name__)
 

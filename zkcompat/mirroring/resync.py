@@ -9,13 +9,13 @@ from dataclasses import dataclass
 
 import trio
 
-from zkcompat import events
-from zkcompat.claim import Step
-from zkcompat.mirroring.tenure import StepRefusedError, Tenure
-from zkcompat.mirroring.verifier import Verifier
-from zkcompat.znodes.mirror_report import REPORT_PARENTS
-from zkcompat.zookeeper.errors import PathRefusedError
-from zkcompat.zookeeper.keeper import Keeper
+from trimaran.zkcompat import events
+from trimaran.zkcompat.claim import Step
+from trimaran.zkcompat.mirroring.tenure import StepRefusedError, Tenure
+from trimaran.zkcompat.mirroring.verifier import Verifier
+from trimaran.zkcompat.znodes.mirror_report import REPORT_PARENTS
+from trimaran.zkcompat.zookeeper.errors import PathRefusedError
+from trimaran.zkcompat.zookeeper.keeper import Keeper
 
 log = logging.getLogger(__name__)
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from quorum.metadata.image import MetadataImage
-from zkcompat.mirroring.quarantine import Quarantine
-from zkcompat.sections.registry import SectionIndex, Sections
-from zkcompat.sections.section import Section
-from zkcompat.tree import FoundTree, FoundZnode
-from zkcompat.zookeeper.errors import PathRefusedError
-from zkcompat.zookeeper.keeper import Keeper
+from trimaran.quorum.metadata.image import MetadataImage
+from trimaran.zkcompat.mirroring.quarantine import Quarantine
+from trimaran.zkcompat.sections.registry import SectionIndex, Sections
+from trimaran.zkcompat.sections.section import Section
+from trimaran.zkcompat.tree import FoundTree, FoundZnode
+from trimaran.zkcompat.zookeeper.errors import PathRefusedError
+from trimaran.zkcompat.zookeeper.keeper import Keeper
 
 # Read in a few milliseconds; an entity that has more by itself is a slice of its own.
 ZNODES_IN_SLICE = 1000

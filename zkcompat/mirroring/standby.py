@@ -12,13 +12,13 @@ from dataclasses import dataclass
 
 import trio
 
-from zkcompat import events
-from zkcompat.mirroring.feed import ImageFeed
-from zkcompat.mirroring.status import MirrorStatus
-from zkcompat.znodes.controller import Controller
-from zkcompat.znodes.fields import decode_or_none
-from zkcompat.znodes.migration import Migration
-from zkcompat.zookeeper.keeper import Keeper
+from trimaran.zkcompat import events
+from trimaran.zkcompat.mirroring.feed import ImageFeed
+from trimaran.zkcompat.mirroring.status import MirrorStatus
+from trimaran.zkcompat.znodes.controller import Controller
+from trimaran.zkcompat.znodes.fields import decode_or_none
+from trimaran.zkcompat.znodes.migration import Migration
+from trimaran.zkcompat.zookeeper.keeper import Keeper
 
 log = logging.getLogger(__name__)
 

@@ -12,13 +12,13 @@ from dataclasses import dataclass
 
 import trio
 
-from node.runtime.clock import now_ms
-from zkcompat.claim import Step
-from zkcompat.mirroring.quarantine import Quarantine
-from zkcompat.mirroring.tenure import StepRefusedError, Tenure
-from zkcompat.sections.notes import NOTE_ROOTS
-from zkcompat.tree import FoundZnode
-from zkcompat.zookeeper.errors import PathRefusedError
+from trimaran.node.runtime.clock import now_ms
+from trimaran.zkcompat.claim import Step
+from trimaran.zkcompat.mirroring.quarantine import Quarantine
+from trimaran.zkcompat.mirroring.tenure import StepRefusedError, Tenure
+from trimaran.zkcompat.sections.notes import NOTE_ROOTS
+from trimaran.zkcompat.tree import FoundZnode
+from trimaran.zkcompat.zookeeper.errors import PathRefusedError
 
 log = logging.getLogger(__name__)
 

@@ -13,26 +13,26 @@ from typing import Protocol
 
 import trio
 
-from node.runtime.clock import now_ms
-from quorum.metadata.image import MetadataImage
-from wire.transport.events import Notifier
-from zkcompat import events
-from zkcompat.claim import GUARD_STEPS, Guard, Leader, Step, claim_steps
-from zkcompat.mirroring.status import MirrorStatus
-from zkcompat.sections.registry import SectionIndex, Sections
-from zkcompat.sections.section import Section
-from zkcompat.tree import said
-from zkcompat.znodes.cluster_id import ClusterId
-from zkcompat.znodes.controller import Controller, ControllerEpoch
-from zkcompat.znodes.fields import decode_or_none
-from zkcompat.znodes.migration import Migration
-from zkcompat.zookeeper.errors import (
+from trimaran.node.runtime.clock import now_ms
+from trimaran.quorum.metadata.image import MetadataImage
+from trimaran.wire.transport.events import Notifier
+from trimaran.zkcompat import events
+from trimaran.zkcompat.claim import GUARD_STEPS, Guard, Leader, Step, claim_steps
+from trimaran.zkcompat.mirroring.status import MirrorStatus
+from trimaran.zkcompat.sections.registry import SectionIndex, Sections
+from trimaran.zkcompat.sections.section import Section
+from trimaran.zkcompat.tree import said
+from trimaran.zkcompat.znodes.cluster_id import ClusterId
+from trimaran.zkcompat.znodes.controller import Controller, ControllerEpoch
+from trimaran.zkcompat.znodes.fields import decode_or_none
+from trimaran.zkcompat.znodes.migration import Migration
+from trimaran.zkcompat.zookeeper.errors import (
     PathRefusedError,
     TransactionRefusedError,
     UncertainOutcomeError,
     UnsuitableZooKeeperError,
 )
-from zkcompat.zookeeper.keeper import Keeper
+from trimaran.zkcompat.zookeeper.keeper import Keeper
 
 log = logging.getLogger(__name__)
 

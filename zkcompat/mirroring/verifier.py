@@ -11,12 +11,12 @@ from dataclasses import dataclass
 
 import trio
 
-from zkcompat.mirroring.pace import PAUSE_SECONDS, Pace
-from zkcompat.mirroring.quarantine import Quarantine
-from zkcompat.mirroring.slices import Slice, visit_tree
-from zkcompat.mirroring.tenure import Tenure
-from zkcompat.repair import repair
-from zkcompat.zookeeper.keeper import Keeper
+from trimaran.zkcompat.mirroring.pace import PAUSE_SECONDS, Pace
+from trimaran.zkcompat.mirroring.quarantine import Quarantine
+from trimaran.zkcompat.mirroring.slices import Slice, visit_tree
+from trimaran.zkcompat.mirroring.tenure import Tenure
+from trimaran.zkcompat.repair import repair
+from trimaran.zkcompat.zookeeper.keeper import Keeper
 
 
 @dataclass(slots=True)

@@ -11,16 +11,16 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 
-from quorum.metadata.image import MetadataImage
-from wire.transport.limited_log import LimitedLog
-from zkcompat import events
-from zkcompat.claim import step_of
-from zkcompat.mirroring.quarantine import HeldBack, Quarantine
-from zkcompat.mirroring.tenure import StepRefusedError, Tenure
-from zkcompat.operations import BATCH_BYTES_MAX, Operation, batches
-from zkcompat.sections.shared_configs import resolve
-from zkcompat.znodes.migration import Migration
-from zkcompat.zookeeper.errors import PathRefusedError
+from trimaran.quorum.metadata.image import MetadataImage
+from trimaran.wire.transport.limited_log import LimitedLog
+from trimaran.zkcompat import events
+from trimaran.zkcompat.claim import step_of
+from trimaran.zkcompat.mirroring.quarantine import HeldBack, Quarantine
+from trimaran.zkcompat.mirroring.tenure import StepRefusedError, Tenure
+from trimaran.zkcompat.operations import BATCH_BYTES_MAX, Operation, batches
+from trimaran.zkcompat.sections.shared_configs import resolve
+from trimaran.zkcompat.znodes.migration import Migration
+from trimaran.zkcompat.zookeeper.errors import PathRefusedError
 
 log = logging.getLogger(__name__)
 

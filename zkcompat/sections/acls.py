@@ -9,20 +9,26 @@ from collections import defaultdict
 from collections.abc import Iterable
 from typing import ClassVar
 
-from quorum.metadata.delta import MetadataDelta
-from quorum.metadata.image import AclsImage, MetadataImage
-from wire.records.security import AccessControlEntryRecord
-from wire.security.acls import Operation as AclOperation
-from wire.security.acls import PatternType, Permission, ResourceType
-from zkcompat.operations import Operation
-from zkcompat.sections.notes import note
-from zkcompat.sections.section import Section
-from zkcompat.tree import Znode
-from zkcompat.znodes.acl_change import AclChange
-from zkcompat.znodes.acl_entries import ACLS, PREFIXED_ACLS, AclEntries, AclEntry, AclResource
-from zkcompat.znodes.fields import decode_or_none
-from zkcompat.znodes.names import is_znode_name
-from zkcompat.znodes.parents import ACL_TYPES
+from trimaran.quorum.metadata.delta import MetadataDelta
+from trimaran.quorum.metadata.image import AclsImage, MetadataImage
+from trimaran.wire.records.security import AccessControlEntryRecord
+from trimaran.wire.security.acls import Operation as AclOperation
+from trimaran.wire.security.acls import PatternType, Permission, ResourceType
+from trimaran.zkcompat.operations import Operation
+from trimaran.zkcompat.sections.notes import note
+from trimaran.zkcompat.sections.section import Section
+from trimaran.zkcompat.tree import Znode
+from trimaran.zkcompat.znodes.acl_change import AclChange
+from trimaran.zkcompat.znodes.acl_entries import (
+    ACLS,
+    PREFIXED_ACLS,
+    AclEntries,
+    AclEntry,
+    AclResource,
+)
+from trimaran.zkcompat.znodes.fields import decode_or_none
+from trimaran.zkcompat.znodes.names import is_znode_name
+from trimaran.zkcompat.znodes.parents import ACL_TYPES
 
 Grouped = dict[str, list[AclEntry]]
 

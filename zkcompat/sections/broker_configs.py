@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import ClassVar
 
-from quorum.metadata.delta import MetadataDelta
-from quorum.metadata.image import BROKER_RESOURCE, MetadataImage
-from wire.records.sensitive import is_sensitive
-from zkcompat.sections.configs import ConfigSection
-from zkcompat.sections.section import differing_keys
-from zkcompat.tree import Znode
-from zkcompat.znodes.entity_config import CONFIG_BROKERS, EntityConfig
-from zkcompat.znodes.names import DEFAULT_ENTITY, config_entity
+from trimaran.quorum.metadata.delta import MetadataDelta
+from trimaran.quorum.metadata.image import BROKER_RESOURCE, MetadataImage
+from trimaran.wire.records.sensitive import is_sensitive
+from trimaran.zkcompat.sections.configs import ConfigSection
+from trimaran.zkcompat.sections.section import differing_keys
+from trimaran.zkcompat.tree import Znode
+from trimaran.zkcompat.znodes.entity_config import CONFIG_BROKERS, EntityConfig
+from trimaran.zkcompat.znodes.names import DEFAULT_ENTITY, config_entity
 
 
 class BrokerConfigs(ConfigSection):

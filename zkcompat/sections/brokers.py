@@ -6,13 +6,13 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import ClassVar
 
-from quorum.metadata.delta import MetadataDelta
-from quorum.metadata.image import BrokerRegistration, MetadataImage
-from zkcompat.operations import Operation, create, delete
-from zkcompat.sections.section import Section, differing_keys
-from zkcompat.tree import Znode
-from zkcompat.znodes.broker_info import BROKER_IDS, BrokerInfo, ListenerAddress
-from zkcompat.znodes.fields import decode_or_none
+from trimaran.quorum.metadata.delta import MetadataDelta
+from trimaran.quorum.metadata.image import BrokerRegistration, MetadataImage
+from trimaran.zkcompat.operations import Operation, create, delete
+from trimaran.zkcompat.sections.section import Section, differing_keys
+from trimaran.zkcompat.tree import Znode
+from trimaran.zkcompat.znodes.broker_info import BROKER_IDS, BrokerInfo, ListenerAddress
+from trimaran.zkcompat.znodes.fields import decode_or_none
 
 
 class Brokers(Section):

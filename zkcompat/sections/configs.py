@@ -9,11 +9,11 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Iterable
 
-from zkcompat.operations import Keeps, Operation
-from zkcompat.sections.notes import config_note
-from zkcompat.sections.section import Section
-from zkcompat.znodes.entity_config import EntityConfig
-from zkcompat.znodes.fields import decode_or_none
+from trimaran.zkcompat.operations import Keeps, Operation
+from trimaran.zkcompat.sections.notes import config_note
+from trimaran.zkcompat.sections.section import Section
+from trimaran.zkcompat.znodes.entity_config import EntityConfig
+from trimaran.zkcompat.znodes.fields import decode_or_none
 
 
 class ConfigSection(Section):

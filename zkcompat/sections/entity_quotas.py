@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import ClassVar
 
-from quorum.metadata.client_quotas import CLIENT_ID, IP
-from quorum.metadata.delta import MetadataDelta
-from quorum.metadata.image import MetadataImage, QuotaEntity
-from zkcompat.sections.configs import ConfigSection
-from zkcompat.sections.quotas import quotas_of, quoted_name, znode_name
-from zkcompat.sections.section import differing_keys
-from zkcompat.tree import Znode
-from zkcompat.znodes.entity_config import EntityConfig
-from zkcompat.znodes.names import is_znode_name
-from zkcompat.znodes.quota_value import QUOTA_KEYS
+from trimaran.quorum.metadata.client_quotas import CLIENT_ID, IP
+from trimaran.quorum.metadata.delta import MetadataDelta
+from trimaran.quorum.metadata.image import MetadataImage, QuotaEntity
+from trimaran.zkcompat.sections.configs import ConfigSection
+from trimaran.zkcompat.sections.quotas import quotas_of, quoted_name, znode_name
+from trimaran.zkcompat.sections.section import differing_keys
+from trimaran.zkcompat.tree import Znode
+from trimaran.zkcompat.znodes.entity_config import EntityConfig
+from trimaran.zkcompat.znodes.names import is_znode_name
+from trimaran.zkcompat.znodes.quota_value import QUOTA_KEYS
 
 
 class EntityQuotas(ConfigSection):

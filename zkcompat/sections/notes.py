@@ -6,10 +6,14 @@ Source: `ConfigEntityChangeNotificationSequenceZNode`, `AclChangeStore` and
 
 from __future__ import annotations
 
-from zkcompat.operations import Kind, Operation
-from zkcompat.znodes.acl_change import ACL_CHANGES, EXTENDED_ACL_CHANGES
-from zkcompat.znodes.config_change import CONFIG_CHANGE_PREFIX, CONFIG_CHANGES, ConfigChange
-from zkcompat.znodes.delegation_token import TOKEN_CHANGES
+from trimaran.zkcompat.operations import Kind, Operation
+from trimaran.zkcompat.znodes.acl_change import ACL_CHANGES, EXTENDED_ACL_CHANGES
+from trimaran.zkcompat.znodes.config_change import (
+    CONFIG_CHANGE_PREFIX,
+    CONFIG_CHANGES,
+    ConfigChange,
+)
+from trimaran.zkcompat.znodes.delegation_token import TOKEN_CHANGES
 
 # Swept, whoever wrote there: brokers of ZooKeeper mode left the notes of the last two to a controller that is gone.
 NOTE_ROOTS = (

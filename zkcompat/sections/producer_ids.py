@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from quorum.metadata.delta import MetadataDelta
-from quorum.metadata.image import MetadataImage
-from zkcompat.sections.section import Section
-from zkcompat.tree import Znode
-from zkcompat.znodes.producer_id_block import ProducerIdBlock
+from trimaran.quorum.metadata.delta import MetadataDelta
+from trimaran.quorum.metadata.image import MetadataImage
+from trimaran.zkcompat.sections.section import Section
+from trimaran.zkcompat.tree import Znode
+from trimaran.zkcompat.znodes.producer_id_block import ProducerIdBlock
 
 NEXT = "next"
 

@@ -5,9 +5,9 @@ Source: KIP-546. The image names an entity by its parts in alphabetical order, w
 
 from __future__ import annotations
 
-from quorum.metadata.image import QuotaEntity, QuotasImage
-from zkcompat.znodes.names import DEFAULT_ENTITY, desanitize, sanitize
-from zkcompat.znodes.quota_value import QUOTA_KEYS, quota_text
+from trimaran.quorum.metadata.image import QuotaEntity, QuotasImage
+from trimaran.zkcompat.znodes.names import DEFAULT_ENTITY, desanitize, sanitize
+from trimaran.zkcompat.znodes.quota_value import QUOTA_KEYS, quota_text
 
 
 def znode_name(entity_name: str | None) -> str:

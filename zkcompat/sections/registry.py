@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from quorum.metadata.image import EMPTY
-from zkcompat.sections.acls import Acls
-from zkcompat.sections.broker_configs import BrokerConfigs
-from zkcompat.sections.brokers import Brokers
-from zkcompat.sections.entity_quotas import Clients, Ips
-from zkcompat.sections.producer_ids import ProducerIds
-from zkcompat.sections.section import Section
-from zkcompat.sections.standing import Standing
-from zkcompat.sections.tokens import Tokens
-from zkcompat.sections.topics import Topics
-from zkcompat.sections.users import Users
+from trimaran.quorum.metadata.image import EMPTY
+from trimaran.zkcompat.sections.acls import Acls
+from trimaran.zkcompat.sections.broker_configs import BrokerConfigs
+from trimaran.zkcompat.sections.brokers import Brokers
+from trimaran.zkcompat.sections.entity_quotas import Clients, Ips
+from trimaran.zkcompat.sections.producer_ids import ProducerIds
+from trimaran.zkcompat.sections.section import Section
+from trimaran.zkcompat.sections.standing import Standing
+from trimaran.zkcompat.sections.tokens import Tokens
+from trimaran.zkcompat.sections.topics import Topics
+from trimaran.zkcompat.sections.users import Users
 
 Sections = Sequence[Section]
 

@@ -10,10 +10,10 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping
 from typing import ClassVar, TypeVar
 
-from quorum.metadata.delta import MetadataDelta
-from quorum.metadata.image import MetadataImage
-from zkcompat.operations import Keeps, Operation, create, delete, set_data
-from zkcompat.tree import Znode
+from trimaran.quorum.metadata.delta import MetadataDelta
+from trimaran.quorum.metadata.image import MetadataImage
+from trimaran.zkcompat.operations import Keeps, Operation, create, delete, set_data
+from trimaran.zkcompat.tree import Znode
 
 K = TypeVar("K")
 

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from zkcompat.operations import Kind, Operation
-from zkcompat.tree import FoundZnode
-from zkcompat.znodes.entity_config import EntityConfig
-from zkcompat.znodes.fields import decode_or_none
+from trimaran.zkcompat.operations import Kind, Operation
+from trimaran.zkcompat.tree import FoundZnode
+from trimaran.zkcompat.znodes.entity_config import EntityConfig
+from trimaran.zkcompat.znodes.fields import decode_or_none
 
 
 def resolve(operation: Operation, found: FoundZnode | None) -> Operation:

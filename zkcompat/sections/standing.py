@@ -7,16 +7,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from quorum.metadata.delta import MetadataDelta
-from quorum.metadata.image import MetadataImage
-from wire.records.security import AccessControlEntryRecord
-from wire.security.acls import ResourceType
-from zkcompat.operations import Kind, Operation
-from zkcompat.sections.section import Section
-from zkcompat.tree import Znode
-from zkcompat.znodes.cluster_id import ClusterId
-from zkcompat.znodes.feature import Feature
-from zkcompat.znodes.parents import STANDING_PARENTS, TOKEN_PARENTS, USER_ACL_PARENTS
+from trimaran.quorum.metadata.delta import MetadataDelta
+from trimaran.quorum.metadata.image import MetadataImage
+from trimaran.wire.records.security import AccessControlEntryRecord
+from trimaran.wire.security.acls import ResourceType
+from trimaran.zkcompat.operations import Kind, Operation
+from trimaran.zkcompat.sections.section import Section
+from trimaran.zkcompat.tree import Znode
+from trimaran.zkcompat.znodes.cluster_id import ClusterId
+from trimaran.zkcompat.znodes.feature import Feature
+from trimaran.zkcompat.znodes.parents import STANDING_PARENTS, TOKEN_PARENTS, USER_ACL_PARENTS
 
 ALL = "all"
 _PARENTS = frozenset((*STANDING_PARENTS, *TOKEN_PARENTS, *USER_ACL_PARENTS))

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import ClassVar
 
-from quorum.metadata.delta import MetadataDelta
-from quorum.metadata.image import MetadataImage
-from zkcompat.operations import Operation
-from zkcompat.sections.notes import note
-from zkcompat.sections.section import Section, differing_keys
-from zkcompat.tree import Znode
-from zkcompat.znodes.delegation_token import TOKEN_CHANGE_PREFIX, TOKENS, DelegationToken
+from trimaran.quorum.metadata.delta import MetadataDelta
+from trimaran.quorum.metadata.image import MetadataImage
+from trimaran.zkcompat.operations import Operation
+from trimaran.zkcompat.sections.notes import note
+from trimaran.zkcompat.sections.section import Section, differing_keys
+from trimaran.zkcompat.tree import Znode
+from trimaran.zkcompat.znodes.delegation_token import TOKEN_CHANGE_PREFIX, TOKENS, DelegationToken
 
 
 class Tokens(Section):

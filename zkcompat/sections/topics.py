@@ -10,17 +10,17 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import ClassVar
 
-from quorum.metadata.delta import MetadataDelta
-from quorum.metadata.image import TOPIC_RESOURCE, MetadataImage, PartitionImage, TopicImage
-from wire.primitives import uuid_to_text
-from zkcompat.operations import Operation, create, delete, set_data
-from zkcompat.sections.notes import config_note
-from zkcompat.sections.section import Section, differing_keys
-from zkcompat.tree import Znode
-from zkcompat.znodes.entity_config import CONFIG_TOPICS, EntityConfig
-from zkcompat.znodes.fields import decode_or_none
-from zkcompat.znodes.partition_state import PartitionState
-from zkcompat.znodes.topic_assignment import BROKER_TOPICS, TopicAssignment
+from trimaran.quorum.metadata.delta import MetadataDelta
+from trimaran.quorum.metadata.image import TOPIC_RESOURCE, MetadataImage, PartitionImage, TopicImage
+from trimaran.wire.primitives import uuid_to_text
+from trimaran.zkcompat.operations import Operation, create, delete, set_data
+from trimaran.zkcompat.sections.notes import config_note
+from trimaran.zkcompat.sections.section import Section, differing_keys
+from trimaran.zkcompat.tree import Znode
+from trimaran.zkcompat.znodes.entity_config import CONFIG_TOPICS, EntityConfig
+from trimaran.zkcompat.znodes.fields import decode_or_none
+from trimaran.zkcompat.znodes.partition_state import PartitionState
+from trimaran.zkcompat.znodes.topic_assignment import BROKER_TOPICS, TopicAssignment
 
 _NO_CONFIG = EntityConfig({}).encode()
 

@@ -9,17 +9,17 @@ from collections import defaultdict
 from collections.abc import Iterable
 from typing import ClassVar
 
-from quorum.metadata.client_quotas import CLIENT_ID, USER
-from quorum.metadata.delta import MetadataDelta
-from quorum.metadata.image import MetadataImage, QuotaEntity, QuotasImage
-from zkcompat.sections.configs import ConfigSection
-from zkcompat.sections.quotas import quotas_of, quoted_name, znode_name
-from zkcompat.sections.section import differing_keys
-from zkcompat.tree import Znode
-from zkcompat.znodes.entity_config import EntityConfig
-from zkcompat.znodes.names import DEFAULT_ENTITY, desanitize, is_znode_name, sanitize
-from zkcompat.znodes.quota_value import QUOTA_KEYS
-from zkcompat.znodes.scram_credential import SCRAM_KEYS, scram_text
+from trimaran.quorum.metadata.client_quotas import CLIENT_ID, USER
+from trimaran.quorum.metadata.delta import MetadataDelta
+from trimaran.quorum.metadata.image import MetadataImage, QuotaEntity, QuotasImage
+from trimaran.zkcompat.sections.configs import ConfigSection
+from trimaran.zkcompat.sections.quotas import quotas_of, quoted_name, znode_name
+from trimaran.zkcompat.sections.section import differing_keys
+from trimaran.zkcompat.tree import Znode
+from trimaran.zkcompat.znodes.entity_config import EntityConfig
+from trimaran.zkcompat.znodes.names import DEFAULT_ENTITY, desanitize, is_znode_name, sanitize
+from trimaran.zkcompat.znodes.quota_value import QUOTA_KEYS
+from trimaran.zkcompat.znodes.scram_credential import SCRAM_KEYS, scram_text
 
 CONFIG_USERS = "/config/users"
 Clients = dict[str, list[str]]

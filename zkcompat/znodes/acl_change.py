@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from wire.errors import RemoteProtocolError
-from zkcompat.znodes.fields import member
-from zkcompat.znodes.json_form import decode_json, encode_json
+from trimaran.wire.errors import RemoteProtocolError
+from trimaran.zkcompat.znodes.fields import member
+from trimaran.zkcompat.znodes.json_form import decode_json, encode_json
 
 ACL_CHANGES = "/kafka-acl-changes"
 EXTENDED_ACL_CHANGES = "/kafka-acl-extended-changes"

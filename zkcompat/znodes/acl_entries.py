@@ -9,10 +9,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from wire.errors import RemoteProtocolError
-from wire.security.acls import Operation, Permission, ResourceType
-from zkcompat.znodes.fields import member
-from zkcompat.znodes.json_form import decode_json, encode_json
+from trimaran.wire.errors import RemoteProtocolError
+from trimaran.wire.security.acls import Operation, Permission, ResourceType
+from trimaran.zkcompat.znodes.fields import member
+from trimaran.zkcompat.znodes.json_form import decode_json, encode_json
 
 ACLS = "/kafka-acl"
 PREFIXED_ACLS = "/kafka-acl-extended/prefixed"

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from wire.endpoint import PROTOCOL_NUMBERS, SECURITY_PROTOCOLS
-from wire.errors import RemoteProtocolError
-from zkcompat.znodes.fields import member, number
-from zkcompat.znodes.json_form import decode_json, encode_json
+from trimaran.wire.endpoint import PROTOCOL_NUMBERS, SECURITY_PROTOCOLS
+from trimaran.wire.errors import RemoteProtocolError
+from trimaran.zkcompat.znodes.fields import member, number
+from trimaran.zkcompat.znodes.json_form import decode_json, encode_json
 
 BROKER_IDS = "/brokers/ids"
 

@@ -7,10 +7,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from wire.errors import RemoteProtocolError
-from zkcompat.znodes.fields import member
-from zkcompat.znodes.json_form import decode_json, encode_json
-from zkcompat.znodes.names import desanitize, sanitize
+from trimaran.wire.errors import RemoteProtocolError
+from trimaran.zkcompat.znodes.fields import member
+from trimaran.zkcompat.znodes.json_form import decode_json, encode_json
+from trimaran.zkcompat.znodes.names import desanitize, sanitize
 
 TOKENS = "/delegation_token/tokens"
 TOKEN_CHANGES = "/delegation_token/token_changes"

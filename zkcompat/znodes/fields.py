@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from wire.errors import RemoteProtocolError
+from trimaran.wire.errors import RemoteProtocolError
 
 T = TypeVar("T")
 

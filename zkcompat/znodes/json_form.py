@@ -13,8 +13,8 @@ import re
 from collections.abc import Iterable
 from typing import Any
 
-from wire.errors import RemoteProtocolError
-from wire.java_hash import java_hash
+from trimaran.wire.errors import RemoteProtocolError
+from trimaran.wire.java_hash import java_hash
 
 # Deeper or bigger is no znode of Kafka's: jute refuses packets over 1 MiB, and our objects nest three deep.
 JSON_BYTES_MAX = 1 << 20

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from wire.errors import RemoteProtocolError
-from zkcompat.znodes.fields import member
-from zkcompat.znodes.json_form import decode_json, encode_json
+from trimaran.wire.errors import RemoteProtocolError
+from trimaran.zkcompat.znodes.fields import member
+from trimaran.zkcompat.znodes.json_form import decode_json, encode_json
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from wire.errors import RemoteProtocolError
-from zkcompat.znodes.fields import member
-from zkcompat.znodes.json_form import decode_json, encode_json
+from trimaran.wire.errors import RemoteProtocolError
+from trimaran.zkcompat.znodes.fields import member
+from trimaran.zkcompat.znodes.json_form import decode_json, encode_json
 
 REPORT_PARENTS = ("/trimaran", "/trimaran/mirrors")
 REFUSALS_SHOWN = 20

@@ -5,8 +5,8 @@ from __future__ import annotations
 import binascii
 from base64 import b64decode, b64encode
 
-from wire.errors import RemoteProtocolError
-from wire.records.security import UserScramCredentialRecord
+from trimaran.wire.errors import RemoteProtocolError
+from trimaran.wire.records.security import UserScramCredentialRecord
 
 # By their numbers in the metadata log.
 SCRAM_KEYS = {1: "SCRAM-SHA-256", 2: "SCRAM-SHA-512"}

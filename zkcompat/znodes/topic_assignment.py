@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from wire.errors import RemoteProtocolError
-from wire.primitives import uuid_from_text, uuid_to_text
-from zkcompat.znodes.fields import ids, member
-from zkcompat.znodes.json_form import decode_json, encode_json, scala_map_order
+from trimaran.wire.errors import RemoteProtocolError
+from trimaran.wire.primitives import uuid_from_text, uuid_to_text
+from trimaran.zkcompat.znodes.fields import ids, member
+from trimaran.zkcompat.znodes.json_form import decode_json, encode_json, scala_map_order
 
 BROKER_TOPICS = "/brokers/topics"
 

@@ -23,7 +23,7 @@ from kazoo.handlers.threading import KazooTimeoutError, SequentialThreadingHandl
 from kazoo.protocol.connection import AUTH_XID, ConnectionHandler
 from kazoo.protocol.serialization import SASL, Watch, write_string
 
-from zkcompat.zookeeper.digest_md5 import DigestCredentials, DigestMd5, DigestRefusedError
+from trimaran.zkcompat.zookeeper.digest_md5 import DigestCredentials, DigestMd5, DigestRefusedError
 
 # A request asks for so many znodes at once that all of them at ZooKeeper's limit of 1 MiB fit (`keeper`).
 ANSWER_BYTES_MAX = 64 << 20

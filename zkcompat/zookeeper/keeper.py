@@ -21,19 +21,19 @@ from kazoo.exceptions import (
 )
 from kazoo.protocol.serialization import CheckVersion, Create, Delete, SetData
 
-from zkcompat import events
-from zkcompat.claim import Step
-from zkcompat.tree import FoundZnode
-from zkcompat.zookeeper.errors import (
+from trimaran.zkcompat import events
+from trimaran.zkcompat.claim import Step
+from trimaran.zkcompat.tree import FoundZnode
+from trimaran.zkcompat.zookeeper.errors import (
     PathRefusedError,
     TransactionRefusedError,
     UncertainOutcomeError,
 )
-from zkcompat.zookeeper.kazoo_client import AddWatch
-from zkcompat.zookeeper.multi_read import GET_CHILDREN, GET_DATA, MultiRead
-from zkcompat.zookeeper.session import KeeperConfig, Session, reason_of
-from zkcompat.zookeeper.session_file import SavedSession, load_session, save_session
-from zkcompat.zookeeper.znode_acls import acl_of
+from trimaran.zkcompat.zookeeper.kazoo_client import AddWatch
+from trimaran.zkcompat.zookeeper.multi_read import GET_CHILDREN, GET_DATA, MultiRead
+from trimaran.zkcompat.zookeeper.session import KeeperConfig, Session, reason_of
+from trimaran.zkcompat.zookeeper.session_file import SavedSession, load_session, save_session
+from trimaran.zkcompat.zookeeper.znode_acls import acl_of
 
 log = logging.getLogger(__name__)
 

@@ -20,9 +20,9 @@ from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 
-from node.runtime.java import javas
-from node.runtime.parent_death import end_with_parent
-from node.runtime.ports import port_of, reserve
+from trimaran.node.runtime.java import javas
+from trimaran.node.runtime.parent_death import end_with_parent
+from trimaran.node.runtime.ports import port_of, reserve
 
 JARS = ("zookeeper-[0-9]*", "zookeeper-jute-*", "slf4j-api-*", "metrics-core-*", "snappy-java-*")
 # Of servers that speak TLS, which ZooKeeper leaves to Netty; those that know users look for its classes, too.

@@ -28,16 +28,16 @@ from kazoo.exceptions import (
 )
 from kazoo.protocol.states import KazooState, KeeperState
 
-from node.runtime.threads import run_blocking
-from wire.transport.events import Notifier
-from zkcompat import events
-from zkcompat.zookeeper.errors import (
+from trimaran.node.runtime.threads import run_blocking
+from trimaran.wire.transport.events import Notifier
+from trimaran.zkcompat import events
+from trimaran.zkcompat.zookeeper.errors import (
     PathRefusedError,
     UncertainOutcomeError,
     ZooKeeperTooOldError,
 )
-from zkcompat.zookeeper.kazoo_client import NO_SECURITY, Security, make_client
-from zkcompat.zookeeper.session_file import SavedSession
+from trimaran.zkcompat.zookeeper.kazoo_client import NO_SECURITY, Security, make_client
+from trimaran.zkcompat.zookeeper.session_file import SavedSession
 
 log = logging.getLogger(__name__)
 

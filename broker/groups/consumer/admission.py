@@ -9,20 +9,20 @@ from __future__ import annotations
 import logging
 from dataclasses import replace
 
-from broker import events
-from broker.groups.consumer.group import ConsumerGroup
-from broker.groups.consumer.member import (
+from trimaran.broker import events
+from trimaran.broker.groups.consumer.group import ConsumerGroup
+from trimaran.broker.groups.consumer.member import (
     JOINING_EPOCH,
     LEAVING_STATIC_EPOCH,
     ConsumerMember,
     Owned,
 )
-from broker.groups.consumer.operation import ConsumerOperation
-from broker.groups.consumer.reconciliation import Reported
-from broker.groups.consumer.records import member_tombstones, target_record
-from broker.groups.limits import GROUP_BYTES_MAX
-from wire.errors import ErrorCode, KafkaError
-from wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
+from trimaran.broker.groups.consumer.operation import ConsumerOperation
+from trimaran.broker.groups.consumer.reconciliation import Reported
+from trimaran.broker.groups.consumer.records import member_tombstones, target_record
+from trimaran.broker.groups.limits import GROUP_BYTES_MAX
+from trimaran.wire.errors import ErrorCode, KafkaError
+from trimaran.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 
 log = logging.getLogger(__name__)
 

@@ -12,14 +12,14 @@ from __future__ import annotations
 import logging
 from itertools import islice
 
-from broker import events
-from broker.groups.consumer.assignors.model import Assignment, Work, done
-from broker.groups.consumer.group import NO_ASSIGNMENT_EPOCH
-from broker.groups.consumer.operation import FIRST_EPOCH, ConsumerOperation
-from broker.groups.consumer.records import assignment_epoch_record, target_record
-from broker.groups.consumer.target import compute_target, size_of
-from broker.groups.consumer.work import TargetWork
-from broker.groups.operation import Timer
+from trimaran.broker import events
+from trimaran.broker.groups.consumer.assignors.model import Assignment, Work, done
+from trimaran.broker.groups.consumer.group import NO_ASSIGNMENT_EPOCH
+from trimaran.broker.groups.consumer.operation import FIRST_EPOCH, ConsumerOperation
+from trimaran.broker.groups.consumer.records import assignment_epoch_record, target_record
+from trimaran.broker.groups.consumer.target import compute_target, size_of
+from trimaran.broker.groups.consumer.work import TargetWork
+from trimaran.broker.groups.operation import Timer
 
 log = logging.getLogger(__name__)
 

@@ -12,28 +12,31 @@ from __future__ import annotations
 import logging
 from dataclasses import replace
 
-from broker import events
-from broker.groups.consumer import admission, assigning, fencing, heartbeat
-from broker.groups.consumer.group import ConsumerGroup
-from broker.groups.consumer.member import ConsumerMember, MemberState
-from broker.groups.consumer.migration import (
+from trimaran.broker import events
+from trimaran.broker.groups.consumer import admission, assigning, fencing, heartbeat
+from trimaran.broker.groups.consumer.group import ConsumerGroup
+from trimaran.broker.groups.consumer.member import ConsumerMember, MemberState
+from trimaran.broker.groups.consumer.migration import (
     classic_assignment,
     classic_metadata,
     downgrade_if_classic,
     owned_by_subscription,
     waits_for_others,
 )
-from broker.groups.consumer.operation import ConsumerGroupWrite, ConsumerOperation
-from broker.groups.joining import MEMBER_ID_VERSION, Join
-from broker.groups.limits import MEMBER_NAME_CHARACTERS_MAX
-from broker.groups.operation import Timer, join_error, leave_response
-from broker.groups.subscription import CONSUMER_PROTOCOL
-from wire.errors import ErrorCode, KafkaError, RemoteProtocolError
-from wire.messages.consumer_protocol import ConsumerProtocolSubscription, decode_subscription
-from wire.messages.heartbeat import HeartbeatRequest
-from wire.messages.join_group import JoinGroupResponse
-from wire.messages.leave_group import MemberIdentity, MemberResponse
-from wire.messages.sync_group import SyncGroupRequest, SyncGroupResponse
+from trimaran.broker.groups.consumer.operation import ConsumerGroupWrite, ConsumerOperation
+from trimaran.broker.groups.joining import MEMBER_ID_VERSION, Join
+from trimaran.broker.groups.limits import MEMBER_NAME_CHARACTERS_MAX
+from trimaran.broker.groups.operation import Timer, join_error, leave_response
+from trimaran.broker.groups.subscription import CONSUMER_PROTOCOL
+from trimaran.wire.errors import ErrorCode, KafkaError, RemoteProtocolError
+from trimaran.wire.messages.consumer_protocol import (
+    ConsumerProtocolSubscription,
+    decode_subscription,
+)
+from trimaran.wire.messages.heartbeat import HeartbeatRequest
+from trimaran.wire.messages.join_group import JoinGroupResponse
+from trimaran.wire.messages.leave_group import MemberIdentity, MemberResponse
+from trimaran.wire.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 
 log = logging.getLogger(__name__)
 

@@ -8,16 +8,16 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
-from broker.groups.consumer.settings import (
+from trimaran.broker.groups.consumer.settings import (
     RECONCILING_INTERVAL_MS_MIN,
     ConsumerGroupSettings,
     MigrationPolicy,
 )
-from node.config.consumer_group_keys import ASSIGNOR_NAMES
-from node.config.group_keys import GROUP_CONFIGS
-from node.config.server import ServerConfig
-from quorum.metadata.image import GROUP_RESOURCE, ConfigsImage
-from quorum.serving.node_configs import NodeConfigs
+from trimaran.node.config.consumer_group_keys import ASSIGNOR_NAMES
+from trimaran.node.config.group_keys import GROUP_CONFIGS
+from trimaran.node.config.server import ServerConfig
+from trimaran.quorum.metadata.image import GROUP_RESOURCE, ConfigsImage
+from trimaran.quorum.serving.node_configs import NodeConfigs
 
 # Who sets it is obeyed while a group is on its way to its target, too; its default of 5 s is for what is configured.
 LEAST_HEARTBEAT_INTERVAL = "group.consumer.min.heartbeat.interval.ms"

@@ -7,19 +7,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from broker.groups.consumer.group import ConsumerGroup
-from broker.groups.consumer.member import ConsumerMember, Partitions
-from broker.groups.consumer.target import preferred_assignor
-from broker.groups.consumer.topics import Topics
-from broker.groups.subscription import CONSUMER_PROTOCOL
-from wire.errors import ErrorCode
-from wire.messages.consumer_group_describe import (
+from trimaran.broker.groups.consumer.group import ConsumerGroup
+from trimaran.broker.groups.consumer.member import ConsumerMember, Partitions
+from trimaran.broker.groups.consumer.target import preferred_assignor
+from trimaran.broker.groups.consumer.topics import Topics
+from trimaran.broker.groups.subscription import CONSUMER_PROTOCOL
+from trimaran.wire.errors import ErrorCode
+from trimaran.wire.messages.consumer_group_describe import (
     Assignment,
     DescribedGroup,
     TopicPartitions,
 )
-from wire.messages.consumer_group_describe import Member as DescribedMember
-from wire.messages.list_groups import ListedGroup
+from trimaran.wire.messages.consumer_group_describe import Member as DescribedMember
+from trimaran.wire.messages.list_groups import ListedGroup
 
 CONSUMER = "consumer"
 

@@ -8,12 +8,12 @@ from __future__ import annotations
 import logging
 from collections.abc import Sequence
 
-from broker import events
-from broker.groups.consumer import assigning, migration, regexes
-from broker.groups.consumer.member import ConsumerMember, MemberState
-from broker.groups.consumer.operation import ConsumerOperation
-from broker.groups.consumer.records import member_tombstones
-from broker.groups.operation import Timer
+from trimaran.broker import events
+from trimaran.broker.groups.consumer import assigning, migration, regexes
+from trimaran.broker.groups.consumer.member import ConsumerMember, MemberState
+from trimaran.broker.groups.consumer.operation import ConsumerOperation
+from trimaran.broker.groups.consumer.records import member_tombstones
+from trimaran.broker.groups.operation import Timer
 
 log = logging.getLogger(__name__)
 

@@ -16,9 +16,9 @@ from typing import NamedTuple
 
 from immutables import Map
 
-from broker.groups.consumer.member import ConsumerMember, Owned, Partitions, partitions_of
-from broker.groups.memory import NAME_BYTES, PARTITION_BYTES
-from wire.records.consumer_groups import (
+from trimaran.broker.groups.consumer.member import ConsumerMember, Owned, Partitions, partitions_of
+from trimaran.broker.groups.memory import NAME_BYTES, PARTITION_BYTES
+from trimaran.wire.records.consumer_groups import (
     ConsumerGroupCurrentMemberAssignmentKey,
     ConsumerGroupCurrentMemberAssignmentValue,
     ConsumerGroupKey,

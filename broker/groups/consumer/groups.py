@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import cast
 
-from broker.coordination.timers import Instant, Timers
-from broker.groups.consumer import (
+from trimaran.broker.coordination.timers import Instant, Timers
+from trimaran.broker.groups.consumer import (
     assigning,
     classic_members,
     fencing,
@@ -20,34 +20,34 @@ from broker.groups.consumer import (
     migration,
     regexes,
 )
-from broker.groups.consumer.group import ConsumerGroup
-from broker.groups.consumer.member import JOINING_EPOCH, ConsumerMember, MemberState
-from broker.groups.consumer.operation import ConsumerGroupWrite, ConsumerOperation
-from broker.groups.consumer.records import group_tombstones
-from broker.groups.consumer.settings import ConsumerGroupSettings
-from broker.groups.consumer.topics import Topics
-from broker.groups.consumer.work import GroupWork
-from broker.groups.group import ClassicGroup
-from broker.groups.joining import Join
-from broker.groups.memory import Account
-from broker.groups.operation import Timer, TimerKey
-from broker.groups.records import GroupRecord
-from node.runtime.deferred import Result
-from wire.errors import ErrorCode, KafkaError
-from wire.messages.consumer_group_heartbeat import (
+from trimaran.broker.groups.consumer.group import ConsumerGroup
+from trimaran.broker.groups.consumer.member import JOINING_EPOCH, ConsumerMember, MemberState
+from trimaran.broker.groups.consumer.operation import ConsumerGroupWrite, ConsumerOperation
+from trimaran.broker.groups.consumer.records import group_tombstones
+from trimaran.broker.groups.consumer.settings import ConsumerGroupSettings
+from trimaran.broker.groups.consumer.topics import Topics
+from trimaran.broker.groups.consumer.work import GroupWork
+from trimaran.broker.groups.group import ClassicGroup
+from trimaran.broker.groups.joining import Join
+from trimaran.broker.groups.memory import Account
+from trimaran.broker.groups.operation import Timer, TimerKey
+from trimaran.broker.groups.records import GroupRecord
+from trimaran.node.runtime.deferred import Result
+from trimaran.wire.errors import ErrorCode, KafkaError
+from trimaran.wire.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatResponse,
 )
-from wire.messages.heartbeat import HeartbeatRequest
-from wire.messages.join_group import JoinGroupResponse
-from wire.messages.leave_group import MemberIdentity, MemberResponse
-from wire.messages.sync_group import SyncGroupRequest, SyncGroupResponse
-from wire.records.consumer_groups import (
+from trimaran.wire.messages.heartbeat import HeartbeatRequest
+from trimaran.wire.messages.join_group import JoinGroupResponse
+from trimaran.wire.messages.leave_group import MemberIdentity, MemberResponse
+from trimaran.wire.messages.sync_group import SyncGroupRequest, SyncGroupResponse
+from trimaran.wire.records.consumer_groups import (
     ConsumerGroupKey,
     ConsumerGroupMemberMetadataKey,
     ConsumerGroupValue,
 )
-from wire.records.groups import GroupMetadataKey
+from trimaran.wire.records.groups import GroupMetadataKey
 
 # Of a member that could not be fenced because nothing could be written: when it is tried again.
 RETRY_MS = 1_000

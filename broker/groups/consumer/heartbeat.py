@@ -10,11 +10,11 @@ from __future__ import annotations
 import logging
 from dataclasses import replace
 
-from broker import events
-from broker.groups.consumer import assigning, fencing, regexes
-from broker.groups.consumer.admission import admit, check_memory, known_static
-from broker.groups.consumer.group import ConsumerGroup
-from broker.groups.consumer.member import (
+from trimaran.broker import events
+from trimaran.broker.groups.consumer import assigning, fencing, regexes
+from trimaran.broker.groups.consumer.admission import admit, check_memory, known_static
+from trimaran.broker.groups.consumer.group import ConsumerGroup
+from trimaran.broker.groups.consumer.member import (
     JOINING_EPOCH,
     LEAVING_EPOCH,
     LEAVING_STATIC_EPOCH,
@@ -22,18 +22,18 @@ from broker.groups.consumer.member import (
     MemberState,
     Owned,
 )
-from broker.groups.consumer.operation import ConsumerOperation
-from broker.groups.consumer.reconciliation import Reported, owned_partitions, reconcile
-from broker.groups.consumer.settings import (
+from trimaran.broker.groups.consumer.operation import ConsumerOperation
+from trimaran.broker.groups.consumer.reconciliation import Reported, owned_partitions, reconcile
+from trimaran.broker.groups.consumer.settings import (
     MEMBER_ID_CHARACTERS_MAX,
     RECONCILING_HEARTBEATS_PER_SECOND_MAX,
     RECONCILING_MS,
     SUBSCRIPTION_BYTES_MAX,
 )
-from broker.groups.consumer.topics import metadata_hash
-from broker.groups.operation import Timer
-from wire.errors import ErrorCode, KafkaError
-from wire.messages.consumer_group_heartbeat import (
+from trimaran.broker.groups.consumer.topics import metadata_hash
+from trimaran.broker.groups.operation import Timer
+from trimaran.wire.errors import ErrorCode, KafkaError
+from trimaran.wire.messages.consumer_group_heartbeat import (
     Assignment,
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatResponse,

@@ -9,9 +9,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import IntEnum
 
-from broker.groups.memory import MEMBER_BYTES, PARTITION_BYTES
-from node.text_memory import text_bytes
-from wire.records.consumer_groups import (
+from trimaran.broker.groups.memory import MEMBER_BYTES, PARTITION_BYTES
+from trimaran.node.text_memory import text_bytes
+from trimaran.wire.records.consumer_groups import (
     ClassicMemberMetadata,
     ConsumerGroupCurrentMemberAssignmentValue,
     ConsumerGroupMemberMetadataValue,

@@ -10,11 +10,11 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator, Mapping
 
-from broker import events
-from broker.groups.consumer.group import ConsumerGroup
-from broker.groups.consumer.member import ConsumerMember, Owned, Partitions
-from broker.groups.consumer.operation import ConsumerOperation
-from broker.groups.consumer.records import (
+from trimaran.broker import events
+from trimaran.broker.groups.consumer.group import ConsumerGroup
+from trimaran.broker.groups.consumer.member import ConsumerMember, Owned, Partitions
+from trimaran.broker.groups.consumer.operation import ConsumerOperation
+from trimaran.broker.groups.consumer.records import (
     assignment_epoch_record,
     current_record,
     epoch_record,
@@ -22,15 +22,15 @@ from broker.groups.consumer.records import (
     member_record,
     target_record,
 )
-from broker.groups.consumer.settings import ConsumerGroupSettings
-from broker.groups.consumer.topics import Topics
-from broker.groups.group import ClassicGroup, GroupState
-from broker.groups.member import Member
-from broker.groups.operation import Timer
-from broker.groups.records import GroupRecord, group_record, group_value
-from broker.groups.subscription import CONSUMER_PROTOCOL
-from wire.errors import ErrorCode, KafkaError, RemoteProtocolError
-from wire.messages.consumer_protocol import (
+from trimaran.broker.groups.consumer.settings import ConsumerGroupSettings
+from trimaran.broker.groups.consumer.topics import Topics
+from trimaran.broker.groups.group import ClassicGroup, GroupState
+from trimaran.broker.groups.member import Member
+from trimaran.broker.groups.operation import Timer
+from trimaran.broker.groups.records import GroupRecord, group_record, group_value
+from trimaran.broker.groups.subscription import CONSUMER_PROTOCOL
+from trimaran.wire.errors import ErrorCode, KafkaError, RemoteProtocolError
+from trimaran.wire.messages.consumer_protocol import (
     ConsumerProtocolAssignment,
     ConsumerProtocolAssignmentTopicPartition,
     ConsumerProtocolSubscription,
@@ -38,7 +38,7 @@ from wire.messages.consumer_protocol import (
     decode_subscription,
     encode_assignment,
 )
-from wire.records.consumer_groups import ClassicMemberMetadata, ClassicProtocol
+from trimaran.wire.records.consumer_groups import ClassicMemberMetadata, ClassicProtocol
 
 log = logging.getLogger(__name__)
 

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from broker.groups.consumer.group import ConsumerGroup
-from broker.groups.consumer.member import ConsumerMember
-from wire.errors import ErrorCode, KafkaError
-from wire.messages.offset_commit import OffsetCommitRequest
-from wire.messages.offset_fetch import OffsetFetchRequestGroup
+from trimaran.broker.groups.consumer.group import ConsumerGroup
+from trimaran.broker.groups.consumer.member import ConsumerMember
+from trimaran.wire.errors import ErrorCode, KafkaError
+from trimaran.wire.messages.offset_commit import OffsetCommitRequest
+from trimaran.wire.messages.offset_fetch import OffsetFetchRequestGroup
 
 # From this version a request has a member epoch, which older clients take for a generation.
 MEMBER_EPOCH_VERSION = 9

@@ -10,24 +10,24 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import cast
 
-from broker.coordination.shard import ResponseToken
-from broker.coordination.timers import Instant, Timers
-from broker.groups.consumer.group import ConsumerGroup
-from broker.groups.consumer.member import ConsumerMember
-from broker.groups.consumer.records import (
+from trimaran.broker.coordination.shard import ResponseToken
+from trimaran.broker.coordination.timers import Instant, Timers
+from trimaran.broker.groups.consumer.group import ConsumerGroup
+from trimaran.broker.groups.consumer.member import ConsumerMember
+from trimaran.broker.groups.consumer.records import (
     assignment_epoch_record,
     current_record,
     epoch_record,
     member_record,
 )
-from broker.groups.consumer.settings import ConsumerGroupSettings
-from broker.groups.consumer.topics import Topics, metadata_hash
-from broker.groups.consumer.work import GroupWork
-from broker.groups.operation import Timer, TimerKey
-from broker.groups.records import GroupRecord
-from wire.errors import ErrorCode
-from wire.records.consumer_groups import ConsumerGroupKey, ConsumerGroupValue
-from wire.schema import Message
+from trimaran.broker.groups.consumer.settings import ConsumerGroupSettings
+from trimaran.broker.groups.consumer.topics import Topics, metadata_hash
+from trimaran.broker.groups.consumer.work import GroupWork
+from trimaran.broker.groups.operation import Timer, TimerKey
+from trimaran.broker.groups.records import GroupRecord
+from trimaran.wire.errors import ErrorCode
+from trimaran.wire.records.consumer_groups import ConsumerGroupKey, ConsumerGroupValue
+from trimaran.wire.schema import Message
 
 # Of a new group, to which nothing is assigned; its first target is of the next, as in Kafka.
 FIRST_EPOCH = 1

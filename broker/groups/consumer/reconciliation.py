@@ -16,8 +16,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 
-from broker.groups.consumer.member import ConsumerMember, MemberState, Owned, Partitions
-from wire.errors import ErrorCode, KafkaError
+from trimaran.broker.groups.consumer.member import ConsumerMember, MemberState, Owned, Partitions
+from trimaran.wire.errors import ErrorCode, KafkaError
 
 Reported = Mapping[bytes, frozenset[int]] | None
 """What a member says that it owns; None if it does not say."""

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from broker.groups.consumer.group import NO_ASSIGNMENT_EPOCH, ConsumerGroup, ResolvedRegex
-from broker.groups.consumer.member import ConsumerMember, Partitions
-from broker.groups.records import GroupRecord
-from wire.records.consumer_groups import (
+from trimaran.broker.groups.consumer.group import NO_ASSIGNMENT_EPOCH, ConsumerGroup, ResolvedRegex
+from trimaran.broker.groups.consumer.member import ConsumerMember, Partitions
+from trimaran.broker.groups.records import GroupRecord
+from trimaran.wire.records.consumer_groups import (
     ConsumerGroupCurrentMemberAssignmentKey,
     ConsumerGroupMemberMetadataKey,
     ConsumerGroupMetadataKey,

@@ -2,7 +2,7 @@
 
 A pattern is resolved for the whole group, with what the member may see whose heartbeat asked for it, as in Kafka. The
 heartbeat does not wait for that: what is to be resolved is a follow-up of the shard, which the coordinator does away
-from the loop (`broker.groups.consumer.patterns`), and the group's epoch counts up when it is known. Source:
+from the loop (`trimaran.broker.groups.consumer.patterns`), and the group's epoch counts up when it is known. Source:
 `maybeUpdateRegularExpressions`, `asyncResolveRegularExpressions` of Kafka 4.3's `GroupMetadataManager`.
 """
 
@@ -10,10 +10,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from broker.groups.consumer.group import ResolvedRegex
-from broker.groups.consumer.member import ConsumerMember
-from broker.groups.consumer.operation import ConsumerOperation
-from broker.groups.consumer.records import regex_record
+from trimaran.broker.groups.consumer.group import ResolvedRegex
+from trimaran.broker.groups.consumer.member import ConsumerMember
+from trimaran.broker.groups.consumer.operation import ConsumerOperation
+from trimaran.broker.groups.consumer.records import regex_record
 
 MaySee = Callable[[str], bool]
 """Whether the member may know of a topic."""

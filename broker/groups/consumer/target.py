@@ -8,16 +8,16 @@ from __future__ import annotations
 
 from collections import Counter
 
-from broker.groups.consumer.assignors.model import (
+from trimaran.broker.groups.consumer.assignors.model import (
     PIECE,
     AssignedMember,
     Assignment,
     AssignmentInput,
     Work,
 )
-from broker.groups.consumer.assignors.registry import ASSIGNORS
-from broker.groups.consumer.group import ConsumerGroup
-from broker.groups.consumer.topics import Topics
+from trimaran.broker.groups.consumer.assignors.registry import ASSIGNORS
+from trimaran.broker.groups.consumer.group import ConsumerGroup
+from trimaran.broker.groups.consumer.topics import Topics
 
 
 def preferred_assignor(group: ConsumerGroup, default: str) -> str:

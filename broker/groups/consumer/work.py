@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
-from broker.groups.consumer.assignors.model import Assignment, Work
+from trimaran.broker.groups.consumer.assignors.model import Assignment, Work
 
 
 @dataclass(slots=True)

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from quorum.controller.context import ControllerContext
-from quorum.controller.producer_ids import allocate_producer_ids as decide
-from wire.messages.allocate_producer_ids import (
+from trimaran.quorum.controller.context import ControllerContext
+from trimaran.quorum.controller.producer_ids import allocate_producer_ids as decide
+from trimaran.wire.messages.allocate_producer_ids import (
     AllocateProducerIdsRequest,
     AllocateProducerIdsResponse,
 )
-from wire.security.acls import Operation
-from wire.transport.access import cluster
-from wire.transport.calls import Call, DeferredResponse
-from wire.transport.registry import handles
+from trimaran.wire.security.acls import Operation
+from trimaran.wire.transport.access import cluster
+from trimaran.wire.transport.calls import Call, DeferredResponse
+from trimaran.wire.transport.registry import handles
 
 
 @handles(AllocateProducerIdsRequest, versions="0", access=cluster(Operation.CLUSTER_ACTION))

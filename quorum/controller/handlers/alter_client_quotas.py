@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from functools import partial
 
-from quorum.controller.client_quotas import alter_client_quotas as decide
-from quorum.controller.client_quotas import fail_alter_quotas
-from quorum.controller.context import ControllerContext
-from wire.messages.alter_client_quotas import AlterClientQuotasRequest, AlterClientQuotasResponse
-from wire.security.acls import Operation
-from wire.transport.access import cluster
-from wire.transport.calls import Call, DeferredResponse
-from wire.transport.heavy import MANY_ELEMENTS_MAX
-from wire.transport.registry import handles
+from trimaran.quorum.controller.client_quotas import alter_client_quotas as decide
+from trimaran.quorum.controller.client_quotas import fail_alter_quotas
+from trimaran.quorum.controller.context import ControllerContext
+from trimaran.wire.messages.alter_client_quotas import (
+    AlterClientQuotasRequest,
+    AlterClientQuotasResponse,
+)
+from trimaran.wire.security.acls import Operation
+from trimaran.wire.transport.access import cluster
+from trimaran.wire.transport.calls import Call, DeferredResponse
+from trimaran.wire.transport.heavy import MANY_ELEMENTS_MAX
+from trimaran.wire.transport.registry import handles
 
 
 @handles(

@@ -4,21 +4,26 @@ from __future__ import annotations
 
 from functools import partial
 
-from node.runtime.deferred import Result
-from node.runtime.steps import Steps
-from quorum.controller.active_controller import ActiveController
-from quorum.controller.configs import fail_legacy, legacy_response, replace_configs, resource_of
-from quorum.controller.context import ControllerContext
-from quorum.metadata.authorizer import Action, config_refusal, config_resource
-from quorum.serving.authorization import may
-from wire.errors import KafkaError
-from wire.messages.alter_configs import AlterConfigsRequest, AlterConfigsResponse
-from wire.schema import Message
-from wire.security.acls import Operation
-from wire.transport.access import configs
-from wire.transport.calls import Call, DeferredResponse
-from wire.transport.heavy import CONFIGS_ELEMENTS_MAX
-from wire.transport.registry import handles
+from trimaran.node.runtime.deferred import Result
+from trimaran.node.runtime.steps import Steps
+from trimaran.quorum.controller.active_controller import ActiveController
+from trimaran.quorum.controller.configs import (
+    fail_legacy,
+    legacy_response,
+    replace_configs,
+    resource_of,
+)
+from trimaran.quorum.controller.context import ControllerContext
+from trimaran.quorum.metadata.authorizer import Action, config_refusal, config_resource
+from trimaran.quorum.serving.authorization import may
+from trimaran.wire.errors import KafkaError
+from trimaran.wire.messages.alter_configs import AlterConfigsRequest, AlterConfigsResponse
+from trimaran.wire.schema import Message
+from trimaran.wire.security.acls import Operation
+from trimaran.wire.transport.access import configs
+from trimaran.wire.transport.calls import Call, DeferredResponse
+from trimaran.wire.transport.heavy import CONFIGS_ELEMENTS_MAX
+from trimaran.wire.transport.registry import handles
 
 
 @handles(

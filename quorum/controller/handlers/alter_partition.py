@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from quorum.controller.alter_partition import alter_partition as decide
-from quorum.controller.context import ControllerContext
-from wire.messages.alter_partition import AlterPartitionRequest, AlterPartitionResponse
-from wire.security.acls import Operation
-from wire.transport.access import cluster
-from wire.transport.calls import Call, DeferredResponse
-from wire.transport.heavy import ISRS_ELEMENTS_MAX
-from wire.transport.registry import handles
+from trimaran.quorum.controller.alter_partition import alter_partition as decide
+from trimaran.quorum.controller.context import ControllerContext
+from trimaran.wire.messages.alter_partition import AlterPartitionRequest, AlterPartitionResponse
+from trimaran.wire.security.acls import Operation
+from trimaran.wire.transport.access import cluster
+from trimaran.wire.transport.calls import Call, DeferredResponse
+from trimaran.wire.transport.heavy import ISRS_ELEMENTS_MAX
+from trimaran.wire.transport.registry import handles
 
 
 @handles(

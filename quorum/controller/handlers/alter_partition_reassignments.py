@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from functools import partial
 
-from quorum.controller.context import ControllerContext
-from quorum.controller.reassignments import alter_reassignments as decide
-from quorum.serving.refusals import fail_alter_reassignments
-from wire.messages.alter_partition_reassignments import (
+from trimaran.quorum.controller.context import ControllerContext
+from trimaran.quorum.controller.reassignments import alter_reassignments as decide
+from trimaran.quorum.serving.refusals import fail_alter_reassignments
+from trimaran.wire.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
     AlterPartitionReassignmentsResponse,
 )
-from wire.security.acls import Operation
-from wire.transport.access import cluster
-from wire.transport.calls import Call, DeferredResponse
-from wire.transport.heavy import DECISION_ELEMENTS_MAX
-from wire.transport.registry import handles
+from trimaran.wire.security.acls import Operation
+from trimaran.wire.transport.access import cluster
+from trimaran.wire.transport.calls import Call, DeferredResponse
+from trimaran.wire.transport.heavy import DECISION_ELEMENTS_MAX
+from trimaran.wire.transport.registry import handles
 
 
 @handles(

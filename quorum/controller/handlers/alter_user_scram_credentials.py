@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from functools import partial
 
-from quorum.controller.context import ControllerContext
-from quorum.controller.scram import alter_scram_credentials as decide
-from quorum.controller.scram import fail_alter_scram
-from wire.messages.alter_user_scram_credentials import (
+from trimaran.quorum.controller.context import ControllerContext
+from trimaran.quorum.controller.scram import alter_scram_credentials as decide
+from trimaran.quorum.controller.scram import fail_alter_scram
+from trimaran.wire.messages.alter_user_scram_credentials import (
     AlterUserScramCredentialsRequest,
     AlterUserScramCredentialsResponse,
 )
-from wire.security.acls import Operation
-from wire.transport.access import cluster
-from wire.transport.calls import Call, DeferredResponse
-from wire.transport.heavy import MANY_ELEMENTS_MAX
-from wire.transport.registry import handles
+from trimaran.wire.security.acls import Operation
+from trimaran.wire.transport.access import cluster
+from trimaran.wire.transport.calls import Call, DeferredResponse
+from trimaran.wire.transport.heavy import MANY_ELEMENTS_MAX
+from trimaran.wire.transport.registry import handles
 
 
 @handles(

@@ -6,19 +6,19 @@ from functools import partial
 
 import trio
 
-from node.runtime.deferred import Deferred, Result
-from node.runtime.steps import Steps
-from quorum.controller.active_controller import ActiveController
-from quorum.controller.brokers import heartbeat
-from quorum.controller.context import ControllerContext
-from quorum.controller.leases import Lease
-from quorum.controller.partitions import check_broker_epoch
-from wire.messages.broker_heartbeat import BrokerHeartbeatRequest, BrokerHeartbeatResponse
-from wire.security.acls import Operation
-from wire.transport.access import cluster
-from wire.transport.calls import Call, DeferredResponse
-from wire.transport.heavy import FEW_ELEMENTS_MAX
-from wire.transport.registry import handles
+from trimaran.node.runtime.deferred import Deferred, Result
+from trimaran.node.runtime.steps import Steps
+from trimaran.quorum.controller.active_controller import ActiveController
+from trimaran.quorum.controller.brokers import heartbeat
+from trimaran.quorum.controller.context import ControllerContext
+from trimaran.quorum.controller.leases import Lease
+from trimaran.quorum.controller.partitions import check_broker_epoch
+from trimaran.wire.messages.broker_heartbeat import BrokerHeartbeatRequest, BrokerHeartbeatResponse
+from trimaran.wire.security.acls import Operation
+from trimaran.wire.transport.access import cluster
+from trimaran.wire.transport.calls import Call, DeferredResponse
+from trimaran.wire.transport.heavy import FEW_ELEMENTS_MAX
+from trimaran.wire.transport.registry import handles
 
 
 @handles(

@@ -11,11 +11,11 @@ from functools import partial
 
 import trio
 
-from node.runtime.deferred import Deferred, Result
-from node.runtime.errors import NotLeaderError
-from node.runtime.steps import Steps, pieces
-from quorum.controller.active_controller import ActiveController
-from quorum.controller.brokers import (
+from trimaran.node.runtime.deferred import Deferred, Result
+from trimaran.node.runtime.errors import NotLeaderError
+from trimaran.node.runtime.steps import Steps, pieces
+from trimaran.quorum.controller.active_controller import ActiveController
+from trimaran.quorum.controller.brokers import (
     ProcessedPartitions,
     changes_of_new_incarnation,
     check_registration,
@@ -23,17 +23,20 @@ from quorum.controller.brokers import (
     register_broker,
     same_endpoints,
 )
-from quorum.controller.context import ControllerContext
-from quorum.controller.index import PARTITIONS_PER_STEP, Key
-from quorum.controller.partitions import in_steps
-from quorum.metadata.image import BrokerRegistration
-from wire.errors import ErrorCode, KafkaError
-from wire.messages.broker_registration import BrokerRegistrationRequest, BrokerRegistrationResponse
-from wire.security.acls import Operation
-from wire.transport.access import cluster
-from wire.transport.calls import Call
-from wire.transport.heavy import FEW_ELEMENTS_MAX
-from wire.transport.registry import handles
+from trimaran.quorum.controller.context import ControllerContext
+from trimaran.quorum.controller.index import PARTITIONS_PER_STEP, Key
+from trimaran.quorum.controller.partitions import in_steps
+from trimaran.quorum.metadata.image import BrokerRegistration
+from trimaran.wire.errors import ErrorCode, KafkaError
+from trimaran.wire.messages.broker_registration import (
+    BrokerRegistrationRequest,
+    BrokerRegistrationResponse,
+)
+from trimaran.wire.security.acls import Operation
+from trimaran.wire.transport.access import cluster
+from trimaran.wire.transport.calls import Call
+from trimaran.wire.transport.heavy import FEW_ELEMENTS_MAX
+from trimaran.wire.transport.registry import handles
 
 
 @handles(

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from quorum.controller.context import ControllerContext
-from quorum.controller.controllers import register_controller
-from wire.messages.controller_registration import (
+from trimaran.quorum.controller.context import ControllerContext
+from trimaran.quorum.controller.controllers import register_controller
+from trimaran.wire.messages.controller_registration import (
     ControllerRegistrationRequest,
     ControllerRegistrationResponse,
 )
-from wire.security.acls import Operation
-from wire.transport.access import cluster
-from wire.transport.calls import Call, DeferredResponse
-from wire.transport.heavy import FEW_ELEMENTS_MAX
-from wire.transport.registry import handles
+from trimaran.wire.security.acls import Operation
+from trimaran.wire.transport.access import cluster
+from trimaran.wire.transport.calls import Call, DeferredResponse
+from trimaran.wire.transport.heavy import FEW_ELEMENTS_MAX
+from trimaran.wire.transport.registry import handles
 
 
 @handles(

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from functools import partial
 
-from quorum.controller.acls import create_acls as decide
-from quorum.controller.acls import fail_create
-from quorum.controller.context import ControllerContext
-from quorum.controller.topics import new_topic_id
-from wire.errors import ErrorCode, KafkaError
-from wire.messages.create_acls import CreateAclsRequest, CreateAclsResponse
-from wire.security.acls import Operation
-from wire.transport.access import cluster
-from wire.transport.calls import Call, DeferredResponse
-from wire.transport.heavy import MANY_ELEMENTS_MAX
-from wire.transport.registry import handles
+from trimaran.quorum.controller.acls import create_acls as decide
+from trimaran.quorum.controller.acls import fail_create
+from trimaran.quorum.controller.context import ControllerContext
+from trimaran.quorum.controller.topics import new_topic_id
+from trimaran.wire.errors import ErrorCode, KafkaError
+from trimaran.wire.messages.create_acls import CreateAclsRequest, CreateAclsResponse
+from trimaran.wire.security.acls import Operation
+from trimaran.wire.transport.access import cluster
+from trimaran.wire.transport.calls import Call, DeferredResponse
+from trimaran.wire.transport.heavy import MANY_ELEMENTS_MAX
+from trimaran.wire.transport.registry import handles
 
 
 @handles(

@@ -2,31 +2,31 @@
 
 from __future__ import annotations
 
-from node.runtime.clock import now_ms
-from node.runtime.deferred import Result
-from quorum.controller.active_controller import ActiveController
-from quorum.controller.context import ControllerContext
-from quorum.controller.delegation_tokens import (
+from trimaran.node.runtime.clock import now_ms
+from trimaran.node.runtime.deferred import Result
+from trimaran.quorum.controller.active_controller import ActiveController
+from trimaran.quorum.controller.context import ControllerContext
+from trimaran.quorum.controller.delegation_tokens import (
     TokenRules,
     create_token,
     fail_create_token,
     owner_of,
 )
-from quorum.controller.topics import new_topic_id
-from quorum.metadata.authorizer import Action
-from quorum.serving.authorization import may, may_ask_for_tokens
-from wire.errors import ErrorCode, KafkaError
-from wire.messages.create_delegation_token import (
+from trimaran.quorum.controller.topics import new_topic_id
+from trimaran.quorum.metadata.authorizer import Action
+from trimaran.quorum.serving.authorization import may, may_ask_for_tokens
+from trimaran.wire.errors import ErrorCode, KafkaError
+from trimaran.wire.messages.create_delegation_token import (
     CreateDelegationTokenRequest,
     CreateDelegationTokenResponse,
 )
-from wire.primitives import uuid_to_text
-from wire.schema import Message
-from wire.security.acls import Operation, ResourceType
-from wire.transport.access import users
-from wire.transport.calls import Call, DeferredResponse
-from wire.transport.heavy import FEW_ELEMENTS_MAX
-from wire.transport.registry import handles
+from trimaran.wire.primitives import uuid_to_text
+from trimaran.wire.schema import Message
+from trimaran.wire.security.acls import Operation, ResourceType
+from trimaran.wire.transport.access import users
+from trimaran.wire.transport.calls import Call, DeferredResponse
+from trimaran.wire.transport.heavy import FEW_ELEMENTS_MAX
+from trimaran.wire.transport.registry import handles
 
 
 @handles(

@@ -4,25 +4,25 @@ from __future__ import annotations
 
 from functools import partial
 
-from node.runtime.deferred import Result
-from node.runtime.steps import Steps
-from quorum.controller.active_controller import ActiveController
-from quorum.controller.context import ControllerContext
-from quorum.controller.topics import create_topics as decide
-from quorum.serving.authorization import may_with_topic
-from quorum.serving.refusals import fail_create_topics
-from wire.errors import ErrorCode
-from wire.messages.create_topics import (
+from trimaran.node.runtime.deferred import Result
+from trimaran.node.runtime.steps import Steps
+from trimaran.quorum.controller.active_controller import ActiveController
+from trimaran.quorum.controller.context import ControllerContext
+from trimaran.quorum.controller.topics import create_topics as decide
+from trimaran.quorum.serving.authorization import may_with_topic
+from trimaran.quorum.serving.refusals import fail_create_topics
+from trimaran.wire.errors import ErrorCode
+from trimaran.wire.messages.create_topics import (
     CreatableTopicResult,
     CreateTopicsRequest,
     CreateTopicsResponse,
 )
-from wire.schema import Message
-from wire.security.acls import Operation
-from wire.transport.access import topics
-from wire.transport.calls import Call, DeferredResponse
-from wire.transport.heavy import DECISION_ELEMENTS_MAX
-from wire.transport.registry import handles
+from trimaran.wire.schema import Message
+from trimaran.wire.security.acls import Operation
+from trimaran.wire.transport.access import topics
+from trimaran.wire.transport.calls import Call, DeferredResponse
+from trimaran.wire.transport.heavy import DECISION_ELEMENTS_MAX
+from trimaran.wire.transport.registry import handles
 
 # The first version that tells what was created: some 40 configs of each topic, most of them the same for all.
 WITH_CONFIGS = 5

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from functools import partial
 
-from quorum.controller.acls import delete_acls as decide
-from quorum.controller.acls import fail_delete
-from quorum.controller.context import ControllerContext
-from wire.errors import ErrorCode, KafkaError
-from wire.messages.delete_acls import DeleteAclsRequest, DeleteAclsResponse
-from wire.security.acls import Operation
-from wire.transport.access import cluster
-from wire.transport.calls import Call, DeferredResponse
-from wire.transport.heavy import MANY_ELEMENTS_MAX
-from wire.transport.registry import handles
+from trimaran.quorum.controller.acls import delete_acls as decide
+from trimaran.quorum.controller.acls import fail_delete
+from trimaran.quorum.controller.context import ControllerContext
+from trimaran.wire.errors import ErrorCode, KafkaError
+from trimaran.wire.messages.delete_acls import DeleteAclsRequest, DeleteAclsResponse
+from trimaran.wire.security.acls import Operation
+from trimaran.wire.transport.access import cluster
+from trimaran.wire.transport.calls import Call, DeferredResponse
+from trimaran.wire.transport.heavy import MANY_ELEMENTS_MAX
+from trimaran.wire.transport.registry import handles
 
 
 @handles(

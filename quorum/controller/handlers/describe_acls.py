@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from quorum.controller.context import ControllerContext
-from quorum.serving.describe_acls import answer
-from wire.messages.describe_acls import DescribeAclsRequest, DescribeAclsResponse
-from wire.security.acls import Operation
-from wire.transport.access import cluster
-from wire.transport.calls import Call
-from wire.transport.registry import handles
+from trimaran.quorum.controller.context import ControllerContext
+from trimaran.quorum.serving.describe_acls import answer
+from trimaran.wire.messages.describe_acls import DescribeAclsRequest, DescribeAclsResponse
+from trimaran.wire.security.acls import Operation
+from trimaran.wire.transport.access import cluster
+from trimaran.wire.transport.calls import Call
+from trimaran.wire.transport.registry import handles
 
 
 @handles(DescribeAclsRequest, versions="0-3", access=cluster(Operation.DESCRIBE))

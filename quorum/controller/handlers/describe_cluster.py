@@ -5,18 +5,18 @@ Brokers are described by brokers: MISMATCHED_ENDPOINT_TYPE. Not done: authorized
 
 from __future__ import annotations
 
-from quorum.controller.context import ControllerContext
-from quorum.serving.authorized_operations import NOT_ASKED, cluster_operations
-from wire.errors import ErrorCode
-from wire.messages.describe_cluster import (
+from trimaran.quorum.controller.context import ControllerContext
+from trimaran.quorum.serving.authorized_operations import NOT_ASKED, cluster_operations
+from trimaran.wire.errors import ErrorCode
+from trimaran.wire.messages.describe_cluster import (
     DescribeClusterBroker,
     DescribeClusterRequest,
     DescribeClusterResponse,
 )
-from wire.security.acls import Operation
-from wire.transport.access import cluster
-from wire.transport.calls import Call
-from wire.transport.registry import handles
+from trimaran.wire.security.acls import Operation
+from trimaran.wire.transport.access import cluster
+from trimaran.wire.transport.calls import Call
+from trimaran.wire.transport.registry import handles
 
 BROKERS, CONTROLLERS = 1, 2
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from quorum.controller.context import ControllerContext
-from quorum.serving.describe_configs import answer, asked_once, fail_all
-from wire.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResponse
-from wire.security.acls import Operation
-from wire.transport.access import configs
-from wire.transport.calls import Call
-from wire.transport.heavy import PARTITIONS_ELEMENTS_MAX
-from wire.transport.registry import handles
+from trimaran.quorum.controller.context import ControllerContext
+from trimaran.quorum.serving.describe_configs import answer, asked_once, fail_all
+from trimaran.wire.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResponse
+from trimaran.wire.security.acls import Operation
+from trimaran.wire.transport.access import configs
+from trimaran.wire.transport.calls import Call
+from trimaran.wire.transport.heavy import PARTITIONS_ELEMENTS_MAX
+from trimaran.wire.transport.registry import handles
 
 
 @handles(

@@ -2,24 +2,24 @@
 
 from __future__ import annotations
 
-from node.runtime.deferred import Result
-from node.runtime.steps import Steps
-from quorum.controller.active_controller import ActiveController
-from quorum.controller.context import ControllerContext
-from quorum.controller.elections import elect_leaders as decide
-from quorum.serving.authorization import check_cluster
-from quorum.serving.refusals import fail_elect_leaders
-from wire.errors import ErrorCode, KafkaError
-from wire.messages.elect_leaders import (
+from trimaran.node.runtime.deferred import Result
+from trimaran.node.runtime.steps import Steps
+from trimaran.quorum.controller.active_controller import ActiveController
+from trimaran.quorum.controller.context import ControllerContext
+from trimaran.quorum.controller.elections import elect_leaders as decide
+from trimaran.quorum.serving.authorization import check_cluster
+from trimaran.quorum.serving.refusals import fail_elect_leaders
+from trimaran.wire.errors import ErrorCode, KafkaError
+from trimaran.wire.messages.elect_leaders import (
     ElectLeadersRequest,
     ElectLeadersResponse,
 )
-from wire.schema import Message
-from wire.security.acls import Operation
-from wire.transport.access import cluster
-from wire.transport.calls import Call, DeferredResponse
-from wire.transport.heavy import DECISION_ELEMENTS_MAX
-from wire.transport.registry import handles
+from trimaran.wire.schema import Message
+from trimaran.wire.security.acls import Operation
+from trimaran.wire.transport.access import cluster
+from trimaran.wire.transport.calls import Call, DeferredResponse
+from trimaran.wire.transport.heavy import DECISION_ELEMENTS_MAX
+from trimaran.wire.transport.registry import handles
 
 
 @handles(

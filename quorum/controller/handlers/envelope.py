@@ -12,21 +12,21 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 
-from quorum.controller.context import ControllerContext
-from quorum.controller.handlers.forwarded import FORWARDED_HANDLERS
-from quorum.serving.authorization import ACL_JUDGE
-from wire.errors import ErrorCode, KafkaError, RemoteProtocolError
-from wire.hosts import address_in
-from wire.messages.default_principal_data import DefaultPrincipalData
-from wire.messages.envelope import EnvelopeRequest, EnvelopeResponse
-from wire.messages.header import decode_request_header
-from wire.outgoing import Outgoing
-from wire.security.acls import Operation
-from wire.security.principal import Principal
-from wire.transport.access import cluster
-from wire.transport.calls import Call, CloseConnection, ConnectionInfo, DeferredResponse
-from wire.transport.dispatch import DeferredFrame
-from wire.transport.registry import Registry, handles
+from trimaran.quorum.controller.context import ControllerContext
+from trimaran.quorum.controller.handlers.forwarded import FORWARDED_HANDLERS
+from trimaran.quorum.serving.authorization import ACL_JUDGE
+from trimaran.wire.errors import ErrorCode, KafkaError, RemoteProtocolError
+from trimaran.wire.hosts import address_in
+from trimaran.wire.messages.default_principal_data import DefaultPrincipalData
+from trimaran.wire.messages.envelope import EnvelopeRequest, EnvelopeResponse
+from trimaran.wire.messages.header import decode_request_header
+from trimaran.wire.outgoing import Outgoing
+from trimaran.wire.security.acls import Operation
+from trimaran.wire.security.principal import Principal
+from trimaran.wire.transport.access import cluster
+from trimaran.wire.transport.calls import Call, CloseConnection, ConnectionInfo, DeferredResponse
+from trimaran.wire.transport.dispatch import DeferredFrame
+from trimaran.wire.transport.registry import Registry, handles
 
 PRINCIPAL_VERSION = 0
 ADDRESS_SIZES = (4, 16)

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from functools import partial
 
-from node.runtime.clock import now_ms
-from quorum.controller.context import ControllerContext
-from quorum.controller.delegation_tokens import TokenRules, expire_token
-from quorum.serving.authorization import may_ask_for_tokens
-from quorum.serving.refusals import fail_expire_token
-from wire.errors import ErrorCode, KafkaError
-from wire.messages.expire_delegation_token import (
+from trimaran.node.runtime.clock import now_ms
+from trimaran.quorum.controller.context import ControllerContext
+from trimaran.quorum.controller.delegation_tokens import TokenRules, expire_token
+from trimaran.quorum.serving.authorization import may_ask_for_tokens
+from trimaran.quorum.serving.refusals import fail_expire_token
+from trimaran.wire.errors import ErrorCode, KafkaError
+from trimaran.wire.messages.expire_delegation_token import (
     ExpireDelegationTokenRequest,
     ExpireDelegationTokenResponse,
 )
-from wire.transport.access import open_to_all
-from wire.transport.calls import Call, DeferredResponse
-from wire.transport.registry import handles
+from trimaran.wire.transport.access import open_to_all
+from trimaran.wire.transport.calls import Call, DeferredResponse
+from trimaran.wire.transport.registry import handles
 
 
 @handles(

@@ -4,26 +4,32 @@ handler of its own for. It comes in an Envelope, or from who is connected to a c
 
 from __future__ import annotations
 
-from quorum.controller.handlers.alter_client_quotas import alter_client_quotas
-from quorum.controller.handlers.alter_configs import alter_configs
-from quorum.controller.handlers.alter_partition_reassignments import alter_partition_reassignments
-from quorum.controller.handlers.alter_user_scram_credentials import alter_user_scram_credentials
-from quorum.controller.handlers.create_acls import create_acls
-from quorum.controller.handlers.create_delegation_token import create_delegation_token
-from quorum.controller.handlers.create_partitions import create_partitions
-from quorum.controller.handlers.create_topics import create_topics
-from quorum.controller.handlers.delete_acls import delete_acls
-from quorum.controller.handlers.delete_topics import delete_topics
-from quorum.controller.handlers.elect_leaders import elect_leaders
-from quorum.controller.handlers.expire_delegation_token import expire_delegation_token
-from quorum.controller.handlers.incremental_alter_configs import incremental_alter_configs
-from quorum.controller.handlers.list_partition_reassignments import list_partition_reassignments
-from quorum.controller.handlers.renew_delegation_token import renew_delegation_token
-from quorum.controller.handlers.unregister_broker import unregister_broker
-from quorum.controller.handlers.update_features import update_features
-from quorum.handlers.add_raft_voter import add_raft_voter
-from quorum.handlers.describe_quorum import describe_quorum
-from quorum.handlers.remove_raft_voter import remove_raft_voter
+from trimaran.quorum.controller.handlers.alter_client_quotas import alter_client_quotas
+from trimaran.quorum.controller.handlers.alter_configs import alter_configs
+from trimaran.quorum.controller.handlers.alter_partition_reassignments import (
+    alter_partition_reassignments,
+)
+from trimaran.quorum.controller.handlers.alter_user_scram_credentials import (
+    alter_user_scram_credentials,
+)
+from trimaran.quorum.controller.handlers.create_acls import create_acls
+from trimaran.quorum.controller.handlers.create_delegation_token import create_delegation_token
+from trimaran.quorum.controller.handlers.create_partitions import create_partitions
+from trimaran.quorum.controller.handlers.create_topics import create_topics
+from trimaran.quorum.controller.handlers.delete_acls import delete_acls
+from trimaran.quorum.controller.handlers.delete_topics import delete_topics
+from trimaran.quorum.controller.handlers.elect_leaders import elect_leaders
+from trimaran.quorum.controller.handlers.expire_delegation_token import expire_delegation_token
+from trimaran.quorum.controller.handlers.incremental_alter_configs import incremental_alter_configs
+from trimaran.quorum.controller.handlers.list_partition_reassignments import (
+    list_partition_reassignments,
+)
+from trimaran.quorum.controller.handlers.renew_delegation_token import renew_delegation_token
+from trimaran.quorum.controller.handlers.unregister_broker import unregister_broker
+from trimaran.quorum.controller.handlers.update_features import update_features
+from trimaran.quorum.handlers.add_raft_voter import add_raft_voter
+from trimaran.quorum.handlers.describe_quorum import describe_quorum
+from trimaran.quorum.handlers.remove_raft_voter import remove_raft_voter
 
 FORWARDED_HANDLERS = (
     alter_configs,

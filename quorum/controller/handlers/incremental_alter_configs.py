@@ -6,32 +6,32 @@ from __future__ import annotations
 
 from functools import partial
 
-from node.config.loggers import alter_loggers
-from node.runtime.deferred import Result
-from node.runtime.steps import Steps
-from quorum.controller.active_controller import ActiveController
-from quorum.controller.configs import (
+from trimaran.node.config.loggers import alter_loggers
+from trimaran.node.runtime.deferred import Result
+from trimaran.node.runtime.steps import Steps
+from trimaran.quorum.controller.active_controller import ActiveController
+from trimaran.quorum.controller.configs import (
     NONE,
     alter_configs,
     fail_incremental,
     incremental_response,
     resource_of,
 )
-from quorum.controller.context import ControllerContext
-from quorum.metadata.authorizer import Action, config_refusal, config_resource
-from quorum.metadata.image import BROKER_LOGGER_RESOURCE, ConfigResource
-from quorum.serving.authorization import may
-from wire.errors import KafkaError
-from wire.messages.incremental_alter_configs import (
+from trimaran.quorum.controller.context import ControllerContext
+from trimaran.quorum.metadata.authorizer import Action, config_refusal, config_resource
+from trimaran.quorum.metadata.image import BROKER_LOGGER_RESOURCE, ConfigResource
+from trimaran.quorum.serving.authorization import may
+from trimaran.wire.errors import KafkaError
+from trimaran.wire.messages.incremental_alter_configs import (
     IncrementalAlterConfigsRequest,
     IncrementalAlterConfigsResponse,
 )
-from wire.schema import Message
-from wire.security.acls import Operation
-from wire.transport.access import configs
-from wire.transport.calls import Call, DeferredResponse
-from wire.transport.heavy import CONFIGS_ELEMENTS_MAX
-from wire.transport.registry import handles
+from trimaran.wire.schema import Message
+from trimaran.wire.security.acls import Operation
+from trimaran.wire.transport.access import configs
+from trimaran.wire.transport.calls import Call, DeferredResponse
+from trimaran.wire.transport.heavy import CONFIGS_ELEMENTS_MAX
+from trimaran.wire.transport.registry import handles
 
 
 @handles(

@@ -4,17 +4,17 @@ to be committed.
 
 from __future__ import annotations
 
-from quorum.controller.context import ControllerContext
-from quorum.controller.reassignments import list_reassignments as decide
-from wire.messages.list_partition_reassignments import (
+from trimaran.quorum.controller.context import ControllerContext
+from trimaran.quorum.controller.reassignments import list_reassignments as decide
+from trimaran.wire.messages.list_partition_reassignments import (
     ListPartitionReassignmentsRequest,
     ListPartitionReassignmentsResponse,
 )
-from wire.security.acls import Operation
-from wire.transport.access import cluster
-from wire.transport.calls import Call, DeferredResponse
-from wire.transport.heavy import DECISION_ELEMENTS_MAX
-from wire.transport.registry import handles
+from trimaran.wire.security.acls import Operation
+from trimaran.wire.transport.access import cluster
+from trimaran.wire.transport.calls import Call, DeferredResponse
+from trimaran.wire.transport.heavy import DECISION_ELEMENTS_MAX
+from trimaran.wire.transport.registry import handles
 
 
 @handles(

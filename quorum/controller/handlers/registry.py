@@ -4,27 +4,27 @@
 
 from __future__ import annotations
 
-from quorum.controller.context import ControllerContext
-from quorum.controller.handlers.allocate_producer_ids import allocate_producer_ids
-from quorum.controller.handlers.alter_partition import alter_partition
-from quorum.controller.handlers.assign_replicas_to_dirs import assign_replicas_to_dirs
-from quorum.controller.handlers.broker_heartbeat import broker_heartbeat
-from quorum.controller.handlers.broker_registration import broker_registration
-from quorum.controller.handlers.controller_registration import controller_registration
-from quorum.controller.handlers.describe_acls import describe_acls
-from quorum.controller.handlers.describe_cluster import describe_cluster
-from quorum.controller.handlers.describe_configs import describe_configs
-from quorum.controller.handlers.envelope import envelope
-from quorum.controller.handlers.forwarded import FORWARDED_HANDLERS
-from quorum.handlers.begin_quorum_epoch import begin_quorum_epoch
-from quorum.handlers.end_quorum_epoch import end_quorum_epoch
-from quorum.handlers.fetch import fetch
-from quorum.handlers.fetch_snapshot import fetch_snapshot
-from quorum.handlers.update_raft_voter import update_raft_voter
-from quorum.handlers.vote import vote
-from quorum.serving.api_versions_features import api_versions_features
-from quorum.serving.authorization import ACL_JUDGE
-from wire.transport.registry import Registry
+from trimaran.quorum.controller.context import ControllerContext
+from trimaran.quorum.controller.handlers.allocate_producer_ids import allocate_producer_ids
+from trimaran.quorum.controller.handlers.alter_partition import alter_partition
+from trimaran.quorum.controller.handlers.assign_replicas_to_dirs import assign_replicas_to_dirs
+from trimaran.quorum.controller.handlers.broker_heartbeat import broker_heartbeat
+from trimaran.quorum.controller.handlers.broker_registration import broker_registration
+from trimaran.quorum.controller.handlers.controller_registration import controller_registration
+from trimaran.quorum.controller.handlers.describe_acls import describe_acls
+from trimaran.quorum.controller.handlers.describe_cluster import describe_cluster
+from trimaran.quorum.controller.handlers.describe_configs import describe_configs
+from trimaran.quorum.controller.handlers.envelope import envelope
+from trimaran.quorum.controller.handlers.forwarded import FORWARDED_HANDLERS
+from trimaran.quorum.handlers.begin_quorum_epoch import begin_quorum_epoch
+from trimaran.quorum.handlers.end_quorum_epoch import end_quorum_epoch
+from trimaran.quorum.handlers.fetch import fetch
+from trimaran.quorum.handlers.fetch_snapshot import fetch_snapshot
+from trimaran.quorum.handlers.update_raft_voter import update_raft_voter
+from trimaran.quorum.handlers.vote import vote
+from trimaran.quorum.serving.api_versions_features import api_versions_features
+from trimaran.quorum.serving.authorization import ACL_JUDGE
+from trimaran.wire.transport.registry import Registry
 
 QUORUM_HANDLERS = (
     fetch,

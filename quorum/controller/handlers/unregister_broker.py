@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from node.runtime.deferred import Deferred
-from node.runtime.steps import Steps
-from quorum.controller.active_controller import ActiveController
-from quorum.controller.brokers import unregister_broker as decide
-from quorum.controller.context import ControllerContext
-from wire.messages.unregister_broker import UnregisterBrokerRequest, UnregisterBrokerResponse
-from wire.security.acls import Operation
-from wire.transport.access import cluster
-from wire.transport.calls import Call, DeferredResponse
-from wire.transport.registry import handles
+from trimaran.node.runtime.deferred import Deferred
+from trimaran.node.runtime.steps import Steps
+from trimaran.quorum.controller.active_controller import ActiveController
+from trimaran.quorum.controller.brokers import unregister_broker as decide
+from trimaran.quorum.controller.context import ControllerContext
+from trimaran.wire.messages.unregister_broker import (
+    UnregisterBrokerRequest,
+    UnregisterBrokerResponse,
+)
+from trimaran.wire.security.acls import Operation
+from trimaran.wire.transport.access import cluster
+from trimaran.wire.transport.calls import Call, DeferredResponse
+from trimaran.wire.transport.registry import handles
 
 
 @handles(UnregisterBrokerRequest, versions="0", access=cluster(Operation.ALTER))

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from node.runtime.deferred import Result
-from quorum.controller.active_controller import ActiveController
-from quorum.controller.context import ControllerContext
-from quorum.controller.feature_updates import Cluster
-from quorum.controller.feature_updates import update_features as update
-from wire.messages.update_features import UpdateFeaturesRequest, UpdateFeaturesResponse
-from wire.schema import Message
-from wire.security.acls import Operation
-from wire.transport.access import cluster
-from wire.transport.calls import Call, DeferredResponse
-from wire.transport.heavy import FEW_ELEMENTS_MAX
-from wire.transport.registry import handles
+from trimaran.node.runtime.deferred import Result
+from trimaran.quorum.controller.active_controller import ActiveController
+from trimaran.quorum.controller.context import ControllerContext
+from trimaran.quorum.controller.feature_updates import Cluster
+from trimaran.quorum.controller.feature_updates import update_features as update
+from trimaran.wire.messages.update_features import UpdateFeaturesRequest, UpdateFeaturesResponse
+from trimaran.wire.schema import Message
+from trimaran.wire.security.acls import Operation
+from trimaran.wire.transport.access import cluster
+from trimaran.wire.transport.calls import Call, DeferredResponse
+from trimaran.wire.transport.heavy import FEW_ELEMENTS_MAX
+from trimaran.wire.transport.registry import handles
 
 
 @handles(

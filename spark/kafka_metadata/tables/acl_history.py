@@ -6,21 +6,21 @@ import hashlib
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
-from quorum.metadata.as_json import (
+from trimaran.quorum.metadata.as_json import (
     ACL_RESOURCE_TYPES,
     OPERATIONS,
     PATTERN_TYPES,
     PERMISSIONS,
     name_of,
 )
-from quorum.metadata.delta import MetadataDelta
-from quorum.metadata.image import EMPTY
-from quorum.metadata.scram import MECHANISMS
-from spark.column import INT, LONG, STRING, TIMESTAMP, Column
-from spark.kafka_metadata.tables.fold import EventFold, folded
-from spark.kafka_metadata.tables.walk import Step
-from wire.primitives import uuid_to_text
-from wire.records.security import (
+from trimaran.quorum.metadata.delta import MetadataDelta
+from trimaran.quorum.metadata.image import EMPTY
+from trimaran.quorum.metadata.scram import MECHANISMS
+from trimaran.spark.column import INT, LONG, STRING, TIMESTAMP, Column
+from trimaran.spark.kafka_metadata.tables.fold import EventFold, folded
+from trimaran.spark.kafka_metadata.tables.walk import Step
+from trimaran.wire.primitives import uuid_to_text
+from trimaran.wire.records.security import (
     AccessControlEntryRecord,
     DelegationTokenRecord,
     RemoveAccessControlEntryRecord,
@@ -28,7 +28,7 @@ from wire.records.security import (
     RemoveUserScramCredentialRecord,
     UserScramCredentialRecord,
 )
-from wire.schema import Message
+from trimaran.wire.schema import Message
 
 COLUMNS = (
     Column("offset", LONG, "the record"),

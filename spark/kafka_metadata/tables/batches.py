@@ -6,12 +6,12 @@ from collections.abc import Iterator
 
 import pyarrow as pa
 
-from log.batches.batch import has_valid_crc
-from spark.column import BOOL, INT, LONG, STRING, TIMESTAMP, Column, rows_to_arrow
-from spark.kafka_metadata.options import MetadataOptions
-from spark.kafka_metadata.plan import MetadataTask
-from spark.kafka_metadata.reading import batches_in, name_of
-from spark.kafka_metadata.tables.table import Table
+from trimaran.log.batches.batch import has_valid_crc
+from trimaran.spark.column import BOOL, INT, LONG, STRING, TIMESTAMP, Column, rows_to_arrow
+from trimaran.spark.kafka_metadata.options import MetadataOptions
+from trimaran.spark.kafka_metadata.plan import MetadataTask
+from trimaran.spark.kafka_metadata.reading import batches_in, name_of
+from trimaran.spark.kafka_metadata.tables.table import Table
 
 CHUNK_ROWS = 10_000
 

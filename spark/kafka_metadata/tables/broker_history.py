@@ -11,21 +11,21 @@ from typing import ClassVar, NamedTuple
 
 import pyarrow as pa
 
-from quorum.metadata.cluster_delta import ClusterDelta
-from quorum.metadata.image import BrokerRegistration, ClusterImage
-from spark.column import INT, LONG, STRING, STRINGS, TIMESTAMP, Column
-from spark.kafka_metadata.tables.fold import Fold, folded
-from spark.kafka_metadata.tables.partitions import BROKER_RECORDS
-from spark.kafka_metadata.tables.walk import Moment, Step, seconds_between
-from wire.primitives import uuid_to_text
-from wire.records.brokers import (
+from trimaran.quorum.metadata.cluster_delta import ClusterDelta
+from trimaran.quorum.metadata.image import BrokerRegistration, ClusterImage
+from trimaran.spark.column import INT, LONG, STRING, STRINGS, TIMESTAMP, Column
+from trimaran.spark.kafka_metadata.tables.fold import Fold, folded
+from trimaran.spark.kafka_metadata.tables.partitions import BROKER_RECORDS
+from trimaran.spark.kafka_metadata.tables.walk import Moment, Step, seconds_between
+from trimaran.wire.primitives import uuid_to_text
+from trimaran.wire.records.brokers import (
     BrokerRegistrationChangeRecord,
     FenceBrokerRecord,
     RegisterBrokerRecord,
     UnfenceBrokerRecord,
     UnregisterBrokerRecord,
 )
-from wire.schema import Message
+from trimaran.wire.schema import Message
 
 COLUMNS = (
     Column("broker_id", INT, "the broker", "RegisterBrokerRecord.brokerId"),

@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import ClassVar
 
-from quorum.metadata.image import RESOURCE_TYPES, TOPIC_RESOURCE, ConfigsImage
-from quorum.metadata.other_deltas import ConfigsDelta
-from spark.column import INT, LONG, STRING, TIMESTAMP, Column
-from spark.kafka_metadata.tables.fold import EventFold, folded
-from spark.kafka_metadata.tables.walk import Step
-from wire.as_json import HIDDEN
-from wire.records.configs import ConfigRecord
-from wire.records.quotas import ClientQuotaRecord
-from wire.records.sensitive import is_sensitive
-from wire.records.topics import RemoveTopicRecord, TopicRecord
-from wire.schema import Message
+from trimaran.quorum.metadata.image import RESOURCE_TYPES, TOPIC_RESOURCE, ConfigsImage
+from trimaran.quorum.metadata.other_deltas import ConfigsDelta
+from trimaran.spark.column import INT, LONG, STRING, TIMESTAMP, Column
+from trimaran.spark.kafka_metadata.tables.fold import EventFold, folded
+from trimaran.spark.kafka_metadata.tables.walk import Step
+from trimaran.wire.as_json import HIDDEN
+from trimaran.wire.records.configs import ConfigRecord
+from trimaran.wire.records.quotas import ClientQuotaRecord
+from trimaran.wire.records.sensitive import is_sensitive
+from trimaran.wire.records.topics import RemoveTopicRecord, TopicRecord
+from trimaran.wire.schema import Message
 
 COLUMNS = (
     Column("offset", LONG, "the record"),

@@ -8,18 +8,18 @@ from typing import Any
 
 import pyarrow as pa
 
-from log.batches.batch import BatchView
-from log.batches.records import decode_records
-from spark.column import INT, INTS, LONG, STRING, TIMESTAMP, Column, rows_to_arrow
-from spark.kafka_metadata.options import MetadataOptions
-from spark.kafka_metadata.plan import MetadataTask
-from spark.kafka_metadata.reading import batches_in, name_of
-from spark.kafka_metadata.tables.table import Table
-from spark.kafka_metadata.tables.walk import snapshot_batches
-from spark.origins.origin import DataUnreadable
-from wire.as_json import as_json
-from wire.errors import RemoteProtocolError
-from wire.messages.control import (
+from trimaran.log.batches.batch import BatchView
+from trimaran.log.batches.records import decode_records
+from trimaran.spark.column import INT, INTS, LONG, STRING, TIMESTAMP, Column, rows_to_arrow
+from trimaran.spark.kafka_metadata.options import MetadataOptions
+from trimaran.spark.kafka_metadata.plan import MetadataTask
+from trimaran.spark.kafka_metadata.reading import batches_in, name_of
+from trimaran.spark.kafka_metadata.tables.table import Table
+from trimaran.spark.kafka_metadata.tables.walk import snapshot_batches
+from trimaran.spark.origins.origin import DataUnreadable
+from trimaran.wire.as_json import as_json
+from trimaran.wire.errors import RemoteProtocolError
+from trimaran.wire.messages.control import (
     ControlType,
     KRaftVersionRecord,
     LeaderChangeMessage,

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from wire.errors import RemoteProtocolError
-from wire.records.metadata import (
+from trimaran.wire.errors import RemoteProtocolError
+from trimaran.wire.records.metadata import (
     FRAME_VERSION,
     UnknownRecord,
     metadata_decoder,

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import ClassVar
 
-from quorum.metadata.versions import KRAFT_VERSION, METADATA_VERSION, release_name
-from spark.column import INT, LONG, STRING, TIMESTAMP, Column
-from spark.kafka_metadata.tables.fold import EventFold, folded
-from spark.kafka_metadata.tables.walk import Step
-from wire.messages.control import KRaftVersionRecord
-from wire.records.features import FeatureLevelRecord
-from wire.schema import Message
+from trimaran.quorum.metadata.versions import KRAFT_VERSION, METADATA_VERSION, release_name
+from trimaran.spark.column import INT, LONG, STRING, TIMESTAMP, Column
+from trimaran.spark.kafka_metadata.tables.fold import EventFold, folded
+from trimaran.spark.kafka_metadata.tables.walk import Step
+from trimaran.wire.messages.control import KRaftVersionRecord
+from trimaran.wire.records.features import FeatureLevelRecord
+from trimaran.wire.schema import Message
 
 COLUMNS = (
     Column("offset", LONG, "the record"),

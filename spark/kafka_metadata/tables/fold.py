@@ -1,6 +1,6 @@
 """Tables that are one walk through the log: a fold takes the records that matter to it and gives rows.
 
-State is that of `quorum.metadata`'s deltas, the code that controllers and brokers replay with.
+State is that of `trimaran.quorum.metadata`'s deltas, the code that controllers and brokers replay with.
 """
 
 from __future__ import annotations
@@ -12,16 +12,16 @@ from typing import Any, ClassVar
 
 import pyarrow as pa
 
-from quorum.metadata.image import UnknownRecords
-from spark.column import LONG, Column, rows_to_arrow, schema_of, to_array
-from spark.kafka_metadata.options import AS_OF_OPTIONS, BOUND_OPTIONS, MetadataOptions
-from spark.kafka_metadata.plan import MetadataTask
-from spark.kafka_metadata.tables.table import Read, Table, without_collector
-from spark.kafka_metadata.tables.walk import Moment, Step, Walk
-from spark.origins.origin import DataUnreadable
-from wire.errors import RemoteProtocolError
-from wire.records.metadata import UnknownRecord
-from wire.schema import Message
+from trimaran.quorum.metadata.image import UnknownRecords
+from trimaran.spark.column import LONG, Column, rows_to_arrow, schema_of, to_array
+from trimaran.spark.kafka_metadata.options import AS_OF_OPTIONS, BOUND_OPTIONS, MetadataOptions
+from trimaran.spark.kafka_metadata.plan import MetadataTask
+from trimaran.spark.kafka_metadata.tables.table import Read, Table, without_collector
+from trimaran.spark.kafka_metadata.tables.walk import Moment, Step, Walk
+from trimaran.spark.origins.origin import DataUnreadable
+from trimaran.wire.errors import RemoteProtocolError
+from trimaran.wire.records.metadata import UnknownRecord
+from trimaran.wire.schema import Message
 
 log = logging.getLogger(__name__)
 

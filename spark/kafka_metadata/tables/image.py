@@ -1,6 +1,6 @@
 """`image`: all that the metadata log says at one offset: topics, partitions, brokers, configs, ACLs and the rest.
 
-Replayed by `quorum.metadata.replay`, as controllers and brokers do. What is a secret is not in it.
+Replayed by `trimaran.quorum.metadata.replay`, as controllers and brokers do. What is a secret is not in it.
 """
 
 from __future__ import annotations
@@ -12,22 +12,32 @@ from typing import Any
 
 import pyarrow as pa
 
-from log.batches.batch import BatchView
-from log.batches.records import decode_records
-from quorum.metadata.as_json import state_as_json
-from quorum.metadata.image import EMPTY, TopicImage
-from quorum.metadata.replay import MetadataState, Replay
-from spark.column import BOOL, INT, INTS, LONG, STRING, STRINGS, TIMESTAMP, Column, rows_to_arrow
-from spark.kafka_metadata.options import MetadataOptions
-from spark.kafka_metadata.plan import MetadataTask
-from spark.kafka_metadata.reading import batches_in, name_of
-from spark.kafka_metadata.tables.acl_history import token_name
-from spark.kafka_metadata.tables.partitions import known
-from spark.kafka_metadata.tables.table import Table
-from spark.kafka_metadata.tables.walk import refuse_later, snapshot_moment
-from spark.origins.origin import DataUnreadable
-from wire.errors import KafkaError, RemoteProtocolError
-from wire.primitives import uuid_to_text
+from trimaran.log.batches.batch import BatchView
+from trimaran.log.batches.records import decode_records
+from trimaran.quorum.metadata.as_json import state_as_json
+from trimaran.quorum.metadata.image import EMPTY, TopicImage
+from trimaran.quorum.metadata.replay import MetadataState, Replay
+from trimaran.spark.column import (
+    BOOL,
+    INT,
+    INTS,
+    LONG,
+    STRING,
+    STRINGS,
+    TIMESTAMP,
+    Column,
+    rows_to_arrow,
+)
+from trimaran.spark.kafka_metadata.options import MetadataOptions
+from trimaran.spark.kafka_metadata.plan import MetadataTask
+from trimaran.spark.kafka_metadata.reading import batches_in, name_of
+from trimaran.spark.kafka_metadata.tables.acl_history import token_name
+from trimaran.spark.kafka_metadata.tables.partitions import known
+from trimaran.spark.kafka_metadata.tables.table import Table
+from trimaran.spark.kafka_metadata.tables.walk import refuse_later, snapshot_moment
+from trimaran.spark.origins.origin import DataUnreadable
+from trimaran.wire.errors import KafkaError, RemoteProtocolError
+from trimaran.wire.primitives import uuid_to_text
 
 CHUNK_ROWS = 10_000
 

@@ -13,11 +13,11 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from quorum.metadata.image import NO_LEADER, PartitionImage
-from spark.column import BOOL, INT, INTS, LONG, STRING, TIMESTAMP, Codes, Column, Repeated
-from spark.kafka_metadata.tables.fold import Row
-from spark.kafka_metadata.tables.partitions import RECOVERING, cause_of, known, without
-from spark.kafka_metadata.tables.standings import Standing
+from trimaran.quorum.metadata.image import NO_LEADER, PartitionImage
+from trimaran.spark.column import BOOL, INT, INTS, LONG, STRING, TIMESTAMP, Codes, Column, Repeated
+from trimaran.spark.kafka_metadata.tables.fold import Row
+from trimaran.spark.kafka_metadata.tables.partitions import RECOVERING, cause_of, known, without
+from trimaran.spark.kafka_metadata.tables.standings import Standing
 
 
 def of_changes(cells: Callable[[Changes], Sequence[Any]]) -> Callable[[Parts], Repeated]:

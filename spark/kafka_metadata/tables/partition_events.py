@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import ClassVar, NamedTuple
 
-from quorum.metadata.image import NO_LEADER, PartitionImage
-from quorum.metadata.topics_delta import TopicDelta
-from spark.column import BOOL, INT, INTS, LONG, STRING, TIMESTAMP, Column
-from spark.kafka_metadata.tables.fold import EventFold, Row, folded
-from spark.kafka_metadata.tables.partitions import (
+from trimaran.quorum.metadata.image import NO_LEADER, PartitionImage
+from trimaran.quorum.metadata.topics_delta import TopicDelta
+from trimaran.spark.column import BOOL, INT, INTS, LONG, STRING, TIMESTAMP, Column
+from trimaran.spark.kafka_metadata.tables.fold import EventFold, Row, folded
+from trimaran.spark.kafka_metadata.tables.partitions import (
     BROKER_RECORDS,
     RECOVERING,
     TOPIC_RECORDS,
@@ -22,9 +22,9 @@ from spark.kafka_metadata.tables.partitions import (
     known,
     remembered_without,
 )
-from spark.kafka_metadata.tables.walk import Moment, Step
-from wire.records.topics import PartitionChangeRecord, PartitionRecord
-from wire.schema import Message
+from trimaran.spark.kafka_metadata.tables.walk import Moment, Step
+from trimaran.wire.records.topics import PartitionChangeRecord, PartitionRecord
+from trimaran.wire.schema import Message
 
 _PLACE = (
     Column("offset", LONG, "the record", "PartitionChangeRecord"),

@@ -14,13 +14,13 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import ClassVar, NamedTuple
 
-from quorum.metadata.delta import MetadataDelta
-from quorum.metadata.image import EMPTY, TOPIC_RESOURCE
-from quorum.metadata.topics_delta import partition_of
-from spark.kafka_metadata.tables.fold import Fold, Row, Span, folded
-from spark.kafka_metadata.tables.partition_columns import COLUMNS, Parts
-from spark.kafka_metadata.tables.partitions import TOPIC_RECORDS
-from spark.kafka_metadata.tables.standings import (
+from trimaran.quorum.metadata.delta import MetadataDelta
+from trimaran.quorum.metadata.image import EMPTY, TOPIC_RESOURCE
+from trimaran.quorum.metadata.topics_delta import partition_of
+from trimaran.spark.kafka_metadata.tables.fold import Fold, Row, Span, folded
+from trimaran.spark.kafka_metadata.tables.partition_columns import COLUMNS, Parts
+from trimaran.spark.kafka_metadata.tables.partitions import TOPIC_RECORDS
+from trimaran.spark.kafka_metadata.tables.standings import (
     Place,
     Standing,
     apart,
@@ -29,19 +29,19 @@ from spark.kafka_metadata.tables.standings import (
     merged,
     place_of,
 )
-from spark.kafka_metadata.tables.walk import Moment, Step
-from wire.errors import RemoteProtocolError
-from wire.primitives import uuid_to_text
-from wire.records.configs import ConfigRecord
-from wire.records.metadata import decode_metadata_record
-from wire.records.topics import (
+from trimaran.spark.kafka_metadata.tables.walk import Moment, Step
+from trimaran.wire.errors import RemoteProtocolError
+from trimaran.wire.primitives import uuid_to_text
+from trimaran.wire.records.configs import ConfigRecord
+from trimaran.wire.records.metadata import decode_metadata_record
+from trimaran.wire.records.topics import (
     ClearElrRecord,
     PartitionChangeRecord,
     PartitionRecord,
     RemoveTopicRecord,
     TopicRecord,
 )
-from wire.schema import Message
+from trimaran.wire.schema import Message
 
 MIN_ISR = "min.insync.replicas"
 MIN_ISR_DEFAULT = 1

@@ -5,19 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import lru_cache
 
-from quorum.metadata.delta import MetadataDelta
-from quorum.metadata.image import EMPTY, NO_LEADER, PartitionImage
-from quorum.metadata.topics_delta import PartitionChange, TopicDelta
-from spark.kafka_metadata.tables.walk import Step
-from wire.primitives import uuid_to_text
-from wire.records.brokers import (
+from trimaran.quorum.metadata.delta import MetadataDelta
+from trimaran.quorum.metadata.image import EMPTY, NO_LEADER, PartitionImage
+from trimaran.quorum.metadata.topics_delta import PartitionChange, TopicDelta
+from trimaran.spark.kafka_metadata.tables.walk import Step
+from trimaran.wire.primitives import uuid_to_text
+from trimaran.wire.records.brokers import (
     BrokerRegistrationChangeRecord,
     FenceBrokerRecord,
     RegisterBrokerRecord,
     UnfenceBrokerRecord,
     UnregisterBrokerRecord,
 )
-from wire.records.topics import (
+from trimaran.wire.records.topics import (
     ClearElrRecord,
     PartitionChangeRecord,
     PartitionRecord,

@@ -1,6 +1,6 @@
 """`quorum_epochs`: who led the metadata quorum, from which record to which, and the silence before.
 
-Source: `quorum.metadata.epochs`; `to_ts` is the time of an epoch's last record.
+Source: `trimaran.quorum.metadata.epochs`; `to_ts` is the time of an epoch's last record.
 """
 
 from __future__ import annotations
@@ -9,15 +9,15 @@ from collections.abc import Iterator
 
 import pyarrow as pa
 
-from log.batches.batch import BatchView
-from quorum.metadata.epochs import Epoch, epochs_of
-from spark.column import INT, LONG, TIMESTAMP, Column, rows_to_arrow
-from spark.kafka_metadata.options import AS_OF_OPTIONS, BOUND_OPTIONS, MetadataOptions
-from spark.kafka_metadata.plan import MetadataTask
-from spark.kafka_metadata.reading import batches_in
-from spark.kafka_metadata.tables.table import Table
-from spark.origins.origin import DataUnreadable
-from wire.errors import RemoteProtocolError
+from trimaran.log.batches.batch import BatchView
+from trimaran.quorum.metadata.epochs import Epoch, epochs_of
+from trimaran.spark.column import INT, LONG, TIMESTAMP, Column, rows_to_arrow
+from trimaran.spark.kafka_metadata.options import AS_OF_OPTIONS, BOUND_OPTIONS, MetadataOptions
+from trimaran.spark.kafka_metadata.plan import MetadataTask
+from trimaran.spark.kafka_metadata.reading import batches_in
+from trimaran.spark.kafka_metadata.tables.table import Table
+from trimaran.spark.origins.origin import DataUnreadable
+from trimaran.wire.errors import RemoteProtocolError
 
 COLUMNS = (
     Column("epoch", INT, "the quorum's epoch", "batch header"),

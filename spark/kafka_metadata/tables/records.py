@@ -15,11 +15,11 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from log.batches.batch import BatchView
-from log.batches.columns import decode_columns
-from log.batches.records import RECORDS_BYTES_MAX
-from quorum.metadata.image import RESOURCE_TYPES, TOPIC_RESOURCE
-from spark.column import (
+from trimaran.log.batches.batch import BatchView
+from trimaran.log.batches.columns import decode_columns
+from trimaran.log.batches.records import RECORDS_BYTES_MAX
+from trimaran.quorum.metadata.image import RESOURCE_TYPES, TOPIC_RESOURCE
+from trimaran.spark.column import (
     BOOL,
     INT,
     LONG,
@@ -31,19 +31,19 @@ from spark.column import (
     timestamps,
     to_array,
 )
-from spark.kafka_metadata.options import BOUND_OPTIONS, MetadataOptions
-from spark.kafka_metadata.plan import MetadataTask
-from spark.kafka_metadata.reading import batches_in, name_of
-from spark.kafka_metadata.tables.decoding import FRAME_BYTES, decode_messages
-from spark.kafka_metadata.tables.table import Table, without_collector
-from spark.kafka_metadata.tables.walk import snapshot_batches
-from spark.origins.origin import DataUnreadable
-from wire.errors import KafkaError, RemoteProtocolError
-from wire.json_text import json_text
-from wire.messages.control import ControlType, decode_control_key, decode_control_value
-from wire.primitives import read_uvarint, uuid_to_text
-from wire.records.configs import ConfigRecord
-from wire.records.topics import TopicRecord
+from trimaran.spark.kafka_metadata.options import BOUND_OPTIONS, MetadataOptions
+from trimaran.spark.kafka_metadata.plan import MetadataTask
+from trimaran.spark.kafka_metadata.reading import batches_in, name_of
+from trimaran.spark.kafka_metadata.tables.decoding import FRAME_BYTES, decode_messages
+from trimaran.spark.kafka_metadata.tables.table import Table, without_collector
+from trimaran.spark.kafka_metadata.tables.walk import snapshot_batches
+from trimaran.spark.origins.origin import DataUnreadable
+from trimaran.wire.errors import KafkaError, RemoteProtocolError
+from trimaran.wire.json_text import json_text
+from trimaran.wire.messages.control import ControlType, decode_control_key, decode_control_value
+from trimaran.wire.primitives import read_uvarint, uuid_to_text
+from trimaran.wire.records.configs import ConfigRecord
+from trimaran.wire.records.topics import TopicRecord
 
 CHUNK_ROWS = 5_000  # some MiB, as payloads are a few hundred bytes
 CHUNK_BATCHES = 2_000

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from spark.kafka_metadata.tables import (
+from trimaran.spark.kafka_metadata.tables import (
     acl_history,
     batches,
     broker_history,
@@ -18,7 +18,7 @@ from spark.kafka_metadata.tables import (
     topic_history,
     voter_history,
 )
-from spark.kafka_metadata.tables.table import Table
+from trimaran.spark.kafka_metadata.tables.table import Table
 
 TABLES: dict[str, Table] = {
     table.name: table

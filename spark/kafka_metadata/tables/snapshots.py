@@ -8,18 +8,18 @@ from typing import Any
 
 import pyarrow as pa
 
-from log.batches.batch import BatchView
-from log.batches.columns import decode_columns
-from log.batches.records import RECORDS_BYTES_MAX, decode_records
-from spark.column import BOOL, INT, LONG, STRING, TIMESTAMP, Column, rows_to_arrow
-from spark.kafka_metadata.options import MetadataOptions
-from spark.kafka_metadata.plan import MetadataTask, Snapshot
-from spark.kafka_metadata.tables.table import Table
-from spark.kafka_metadata.tables.walk import snapshot_batches, snapshot_moment
-from spark.origins.origin import DataUnreadable
-from wire.errors import KafkaError, RemoteProtocolError
-from wire.messages.control import ControlType, decode_control_key
-from wire.records.topics import PartitionRecord, TopicRecord
+from trimaran.log.batches.batch import BatchView
+from trimaran.log.batches.columns import decode_columns
+from trimaran.log.batches.records import RECORDS_BYTES_MAX, decode_records
+from trimaran.spark.column import BOOL, INT, LONG, STRING, TIMESTAMP, Column, rows_to_arrow
+from trimaran.spark.kafka_metadata.options import MetadataOptions
+from trimaran.spark.kafka_metadata.plan import MetadataTask, Snapshot
+from trimaran.spark.kafka_metadata.tables.table import Table
+from trimaran.spark.kafka_metadata.tables.walk import snapshot_batches, snapshot_moment
+from trimaran.spark.origins.origin import DataUnreadable
+from trimaran.wire.errors import KafkaError, RemoteProtocolError
+from trimaran.wire.messages.control import ControlType, decode_control_key
+from trimaran.wire.records.topics import PartitionRecord, TopicRecord
 
 COLUMNS = (
     Column("node_id", INT, "whose log it lies beside", "meta.properties"),

@@ -9,12 +9,12 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import Any
 
-from quorum.metadata.image import PartitionImage
-from quorum.metadata.topics_delta import merge_change
-from spark.kafka_metadata.tables.decoding import FRAME_BYTES
-from wire.errors import RemoteProtocolError
-from wire.records.metadata import metadata_decoder
-from wire.records.topics import PartitionChangeRecord, PartitionRecord
+from trimaran.quorum.metadata.image import PartitionImage
+from trimaran.quorum.metadata.topics_delta import merge_change
+from trimaran.spark.kafka_metadata.tables.decoding import FRAME_BYTES
+from trimaran.wire.errors import RemoteProtocolError
+from trimaran.wire.records.metadata import metadata_decoder
+from trimaran.wire.records.topics import PartitionChangeRecord, PartitionRecord
 
 REMEMBERED_MAX = 1 << 16  # standings, and changes of them: some 50 MB
 NUMBER_BYTES = 4

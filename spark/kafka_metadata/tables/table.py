@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from spark.column import Column, schema_of
+from trimaran.spark.column import Column, schema_of
 
 if TYPE_CHECKING:
-    from spark.kafka_metadata.options import MetadataOptions
-    from spark.kafka_metadata.plan import MetadataTask
+    from trimaran.spark.kafka_metadata.options import MetadataOptions
+    from trimaran.spark.kafka_metadata.plan import MetadataTask
 
 Read = Callable[["MetadataTask", tuple[str, ...], "MetadataOptions"], Iterator[pa.RecordBatch]]
 

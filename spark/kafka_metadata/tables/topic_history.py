@@ -7,12 +7,12 @@ from typing import ClassVar
 
 import pyarrow as pa
 
-from spark.column import INT, LONG, STRING, TIMESTAMP, Column
-from spark.kafka_metadata.tables.fold import EventFold, folded
-from spark.kafka_metadata.tables.partitions import TOPIC_RECORDS, Topics
-from spark.kafka_metadata.tables.walk import Moment, Step, seconds_between
-from wire.records.topics import PartitionRecord, RemoveTopicRecord, TopicRecord
-from wire.schema import Message
+from trimaran.spark.column import INT, LONG, STRING, TIMESTAMP, Column
+from trimaran.spark.kafka_metadata.tables.fold import EventFold, folded
+from trimaran.spark.kafka_metadata.tables.partitions import TOPIC_RECORDS, Topics
+from trimaran.spark.kafka_metadata.tables.walk import Moment, Step, seconds_between
+from trimaran.wire.records.topics import PartitionRecord, RemoveTopicRecord, TopicRecord
+from trimaran.wire.schema import Message
 
 COLUMNS = (
     Column("offset", LONG, "the first record of the change"),

@@ -13,21 +13,21 @@ from functools import partial
 from itertools import repeat
 from typing import Any, NamedTuple
 
-from log.batches.batch import BatchView
-from log.batches.columns import Columns, decode_columns
-from log.batches.records import RECORDS_BYTES_MAX, decode_records
-from spark.kafka_metadata.plan import MetadataTask, Snapshot
-from spark.kafka_metadata.reading import batches_in, name_of
-from spark.kafka_metadata.tables.decoding import decode_messages
-from spark.origins.origin import DataUnreadable
-from wire.errors import KafkaError, RemoteProtocolError
-from wire.messages.control import ControlType, decode_control_key, decode_control_value
-from wire.records.transactions import (
+from trimaran.log.batches.batch import BatchView
+from trimaran.log.batches.columns import Columns, decode_columns
+from trimaran.log.batches.records import RECORDS_BYTES_MAX, decode_records
+from trimaran.spark.kafka_metadata.plan import MetadataTask, Snapshot
+from trimaran.spark.kafka_metadata.reading import batches_in, name_of
+from trimaran.spark.kafka_metadata.tables.decoding import decode_messages
+from trimaran.spark.origins.origin import DataUnreadable
+from trimaran.wire.errors import KafkaError, RemoteProtocolError
+from trimaran.wire.messages.control import ControlType, decode_control_key, decode_control_value
+from trimaran.wire.records.transactions import (
     AbortTransactionRecord,
     BeginTransactionRecord,
     EndTransactionRecord,
 )
-from wire.schema import Message
+from trimaran.wire.schema import Message
 
 CHUNK_BATCHES = 500  # decoded in one call; metadata batches are small
 CHUNK_BYTES = 1 << 20

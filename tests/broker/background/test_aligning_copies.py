@@ -9,8 +9,8 @@ from pathlib import Path
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from broker.background.directory_moves import align
 from tests.log.helpers import append, open_log, read_all
+from trimaran.broker.background.directory_moves import align
 
 # How many batches of records each leader epoch has written. Epochs that both histories have are the same leader's.
 SIZES = st.lists(st.integers(1, 3), max_size=3)

@@ -6,9 +6,9 @@ from itertools import pairwise
 import pytest
 import trio
 
-from broker.background.directory_assignments import DirectoryAssignments
-from wire.errors import ErrorCode, KafkaError
-from wire.messages.assign_replicas_to_dirs import (
+from trimaran.broker.background.directory_assignments import DirectoryAssignments
+from trimaran.wire.errors import ErrorCode, KafkaError
+from trimaran.wire.messages.assign_replicas_to_dirs import (
     AssignReplicasToDirsResponse,
     AssignReplicasToDirsResponseDirectoryData,
     AssignReplicasToDirsResponsePartitionData,

@@ -9,25 +9,25 @@ import pytest
 import trio
 from immutables import Map
 
-from broker.background import directory_moves
-from broker.background.directory_moves import DirectoryMoves
-from broker.partitions.partition import Partition
-from broker.storage.directories import LogDirectories
-from broker.storage.unfinished_moves import finish_moves
-from log.config import LogConfig
-from log.directories.directory import LogDirectory
-from log.directories.future_replicas import FutureReplicas
-from log.directories.meta_properties import MetaProperties
-from log.disk.files import Files
-from log.partitions.names import DELETE_SUFFIX, FUTURE_SUFFIX
-from log.partitions.partition_log import PartitionLog
-from node.runtime.group_commit import GroupCommit
-from quorum.metadata.image import TopicImage
 from tests.cluster.data_side import open_harness, topic, topics_image
 from tests.cluster.data_side import partition as partition_image
 from tests.cluster.nodes import CLUSTER_ID
 from tests.log.helpers import batch_bytes, read_all, view_of
-from wire.errors import ErrorCode, KafkaError
+from trimaran.broker.background import directory_moves
+from trimaran.broker.background.directory_moves import DirectoryMoves
+from trimaran.broker.partitions.partition import Partition
+from trimaran.broker.storage.directories import LogDirectories
+from trimaran.broker.storage.unfinished_moves import finish_moves
+from trimaran.log.config import LogConfig
+from trimaran.log.directories.directory import LogDirectory
+from trimaran.log.directories.future_replicas import FutureReplicas
+from trimaran.log.directories.meta_properties import MetaProperties
+from trimaran.log.disk.files import Files
+from trimaran.log.partitions.names import DELETE_SUFFIX, FUTURE_SUFFIX
+from trimaran.log.partitions.partition_log import PartitionLog
+from trimaran.node.runtime.group_commit import GroupCommit
+from trimaran.quorum.metadata.image import TopicImage
+from trimaran.wire.errors import ErrorCode, KafkaError
 
 
 class Moves:

@@ -6,22 +6,22 @@ import pytest
 import trio
 import trio.testing
 
-from broker.background import log_cleaner
-from broker.background.log_cleaner import CleanerSettings, LogCleaner, Pace
-from broker.coordination.loader import CoordinatorLoader
-from broker.groups.limits import GroupLimits
-from broker.groups.records import GroupRecord, GroupRecordSerde
-from broker.groups.shard import GroupCoordinatorShard
-from broker.metadata.internal_topics import CONSUMER_OFFSETS
-from log.batches.batch import iter_batches
-from log.batches.records import NewRecord, build_batch, decode_records
-from log.compaction.cleaning import CleanerLimits, CleaningStopped, Round
-from log.directories.offset_checkpoints import CollectedCheckpoints
-from log.disk.checkpoints import CLEANER_OFFSETS
-from quorum.metadata.image import TOPIC_RESOURCE
 from tests.broker.groups.driver import SURROUNDINGS
 from tests.cluster.data_side import open_harness, partition, topic
-from wire.records.groups import OffsetCommitKey, OffsetCommitValue
+from trimaran.broker.background import log_cleaner
+from trimaran.broker.background.log_cleaner import CleanerSettings, LogCleaner, Pace
+from trimaran.broker.coordination.loader import CoordinatorLoader
+from trimaran.broker.groups.limits import GroupLimits
+from trimaran.broker.groups.records import GroupRecord, GroupRecordSerde
+from trimaran.broker.groups.shard import GroupCoordinatorShard
+from trimaran.broker.metadata.internal_topics import CONSUMER_OFFSETS
+from trimaran.log.batches.batch import iter_batches
+from trimaran.log.batches.records import NewRecord, build_batch, decode_records
+from trimaran.log.compaction.cleaning import CleanerLimits, CleaningStopped, Round
+from trimaran.log.directories.offset_checkpoints import CollectedCheckpoints
+from trimaran.log.disk.checkpoints import CLEANER_OFFSETS
+from trimaran.quorum.metadata.image import TOPIC_RESOURCE
+from trimaran.wire.records.groups import OffsetCommitKey, OffsetCommitValue
 
 COMPACTED = {"cleanup.policy": "compact", "segment.bytes": "1048576"}
 

@@ -10,20 +10,20 @@ import pytest
 import trio
 import trio.testing
 
-from broker.background import maintenance
-from broker.background.maintenance import PURGE_SECONDS, Maintenance, MaintenanceTimes
-from log.batches.batch import iter_batches
-from log.directories.directory import LogDirectory
-from log.disk.checkpoints import RECOVERY_POINTS, read_offsets
-from log.disk.files import REAL_FILES
-from log.producers.state import ProducerState
-from log.segments import scan
-from log.segments.segments import Segments
-from node.runtime.clock import now_ms
-from quorum.metadata.image import TOPIC_RESOURCE
 from tests.broker.batches import append, batch
 from tests.cluster.data_side import open_harness, partition, registration, topic
 from tests.counted_work import Work
+from trimaran.broker.background import maintenance
+from trimaran.broker.background.maintenance import PURGE_SECONDS, Maintenance, MaintenanceTimes
+from trimaran.log.batches.batch import iter_batches
+from trimaran.log.directories.directory import LogDirectory
+from trimaran.log.disk.checkpoints import RECOVERY_POINTS, read_offsets
+from trimaran.log.disk.files import REAL_FILES
+from trimaran.log.producers.state import ProducerState
+from trimaran.log.segments import scan
+from trimaran.log.segments.segments import Segments
+from trimaran.node.runtime.clock import now_ms
+from trimaran.quorum.metadata.image import TOPIC_RESOURCE
 
 HOUR_MS = 3_600_000
 WEEK_MS = 7 * 24 * HOUR_MS
@@ -60,8 +60,8 @@ async def test_old_segments_of_a_partition_that_nobody_uses_go(tmp_path):
 
 async def test_thousands_of_segments_go_some_at_a_time(tmp_path, monkeypatch):
     """Their files are not looked at all at once either."""
-    monkeypatch.setattr("broker.background.maintenance.SEGMENTS_PER_TURN", 10)
-    monkeypatch.setattr("broker.background.maintenance.HEADERS_PER_TURN", 100)
+    monkeypatch.setattr("trimaran.broker.background.maintenance.SEGMENTS_PER_TURN", 10)
+    monkeypatch.setattr("trimaran.broker.background.maintenance.HEADERS_PER_TURN", 100)
     harness = open_harness(tmp_path)
     harness.set_image(topic("t", partition()))
     for _ in range(45):
@@ -120,7 +120,7 @@ async def test_a_topic_that_is_deleted_while_its_segments_go_is_left_alone(
 
 
 async def test_producers_of_many_logs_expire_some_at_a_time(tmp_path, monkeypatch):
-    monkeypatch.setattr("broker.background.maintenance.PRODUCERS_PER_TURN", 2)
+    monkeypatch.setattr("trimaran.broker.background.maintenance.PRODUCERS_PER_TURN", 2)
     harness = open_harness(tmp_path)
     harness.set_image(topic("t", *[partition()] * 9))
     for index in range(9):
@@ -183,7 +183,7 @@ async def test_write_behind_syncs_after_flush_ms(tmp_path, nursery):
 async def test_offsets_of_many_logs_are_noted_for_a_checkpoint_some_at_a_time(
     tmp_path, monkeypatch
 ):
-    monkeypatch.setattr("broker.storage.directories.NOTED_PER_TURN", 4)
+    monkeypatch.setattr("trimaran.broker.storage.directories.NOTED_PER_TURN", 4)
     harness = open_harness(tmp_path)
     harness.set_image(topic("t", *[partition()] * 11))
     for index in range(11):

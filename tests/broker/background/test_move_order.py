@@ -6,15 +6,15 @@ from __future__ import annotations
 
 import pytest
 
-from broker.background import directory_moves
-from log.config import LogConfig
-from log.directories.directory import LogDirectory
 from tests.broker.background.test_directory_moves import Moves, futures_of, other_directory
 from tests.broker.background.test_move_requests import ask, at_once, told_of
 from tests.cluster.data_side import partition as partition_image
 from tests.cluster.data_side import topic
 from tests.log.helpers import batch_bytes, view_of
-from wire.errors import ErrorCode, KafkaError
+from trimaran.broker.background import directory_moves
+from trimaran.log.config import LogConfig
+from trimaran.log.directories.directory import LogDirectory
+from trimaran.wire.errors import ErrorCode, KafkaError
 
 E = ErrorCode
 FAILS = KafkaError(E.KAFKA_STORAGE_ERROR, "the disk is gone")

@@ -6,18 +6,18 @@ import errno
 
 import trio
 
-from broker.background import directory_moves
-from log.batches.batch import iter_batches
-from log.config import LogConfig
-from log.directories.directory import LogDirectory
-from log.disk.files import Files
-from log.partitions.partition_log import PartitionLog
 from tests.broker.background.test_directory_moves import Moves, futures_of
 from tests.checks import check_each
 from tests.cluster.data_side import partition as partition_image
 from tests.cluster.data_side import topic
 from tests.log.helpers import batch_bytes, view_of
-from wire.errors import ErrorCode, KafkaError
+from trimaran.broker.background import directory_moves
+from trimaran.log.batches.batch import iter_batches
+from trimaran.log.config import LogConfig
+from trimaran.log.directories.directory import LogDirectory
+from trimaran.log.disk.files import Files
+from trimaran.log.partitions.partition_log import PartitionLog
+from trimaran.wire.errors import ErrorCode, KafkaError
 
 E = ErrorCode
 

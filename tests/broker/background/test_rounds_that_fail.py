@@ -12,16 +12,6 @@ import pytest
 import trio
 import trio.testing
 
-from broker.background import log_cleaner, maintenance
-from broker.background.log_cleaner import CleanerSettings, LogCleaner
-from broker.background.maintenance import Maintenance, MaintenanceTimes
-from broker.partitions.partition import Partition
-from log.compaction.cleaning import CleaningStopped, Round
-from log.disk.files import Files
-from log.partitions.partition_log import PartitionLog
-from node.runtime.clock import now_ms
-from quorum.metadata.image import ConfigsImage
-from quorum.serving.node_configs import NodeConfigs
 from tests.broker.background.test_log_cleaner import (
     cleaner_of,
     harness_with,
@@ -32,7 +22,17 @@ from tests.broker.batches import append
 from tests.checks import check_each
 from tests.cluster.data_side import config, open_harness, partition, topic
 from tests.counted_work import Work
-from wire.errors import ErrorCode, KafkaError
+from trimaran.broker.background import log_cleaner, maintenance
+from trimaran.broker.background.log_cleaner import CleanerSettings, LogCleaner
+from trimaran.broker.background.maintenance import Maintenance, MaintenanceTimes
+from trimaran.broker.partitions.partition import Partition
+from trimaran.log.compaction.cleaning import CleaningStopped, Round
+from trimaran.log.disk.files import Files
+from trimaran.log.partitions.partition_log import PartitionLog
+from trimaran.node.runtime.clock import now_ms
+from trimaran.quorum.metadata.image import ConfigsImage
+from trimaran.quorum.serving.node_configs import NodeConfigs
+from trimaran.wire.errors import ErrorCode, KafkaError
 
 E = ErrorCode
 

@@ -10,16 +10,16 @@ from types import SimpleNamespace
 import pytest
 import trio
 
-from broker.background import log_cleaner, maintenance
-from broker.background.log_cleaner import CleanerSettings, LogCleaner
-from broker.background.maintenance import Maintenance, MaintenanceTimes, _due
-from log.directories.directory import LogDirectory
-from log.disk.files import FileStatus
-from node.runtime import turns as turns_module
 from tests.broker.background.test_log_cleaner import cleaner_of, harness_with, write
 from tests.broker.background.test_rounds_that_fail import is_compacted, maintained, with_logs
 from tests.checks import check_each
-from wire.errors import ErrorCode, KafkaError
+from trimaran.broker.background import log_cleaner, maintenance
+from trimaran.broker.background.log_cleaner import CleanerSettings, LogCleaner
+from trimaran.broker.background.maintenance import Maintenance, MaintenanceTimes, _due
+from trimaran.log.directories.directory import LogDirectory
+from trimaran.log.disk.files import FileStatus
+from trimaran.node.runtime import turns as turns_module
+from trimaran.wire.errors import ErrorCode, KafkaError
 
 CLOSED = SimpleNamespace(open_log=None)
 

@@ -7,14 +7,14 @@ import pytest
 import trio
 import trio.testing
 
-from broker.channels.broker_channel import ChannelLimits, NotSent, OutcomeUnknown
-from broker.channels.broker_channels import BrokerChannels
-from broker.channels.broker_connector import BrokerConnector
 from tests.wire.transport.support import HEARTBEAT_VERSION, Toy, heartbeat, open_server
-from wire.messages.allocate_producer_ids import AllocateProducerIdsRequest
-from wire.messages.api_versions import ApiVersion, ApiVersionsResponse
-from wire.messages.header import encode_response
-from wire.messages.heartbeat import HeartbeatRequest
+from trimaran.broker.channels.broker_channel import ChannelLimits, NotSent, OutcomeUnknown
+from trimaran.broker.channels.broker_channels import BrokerChannels
+from trimaran.broker.channels.broker_connector import BrokerConnector
+from trimaran.wire.messages.allocate_producer_ids import AllocateProducerIdsRequest
+from trimaran.wire.messages.api_versions import ApiVersion, ApiVersionsResponse
+from trimaran.wire.messages.header import encode_response
+from trimaran.wire.messages.heartbeat import HeartbeatRequest
 
 SECONDS = 10
 

@@ -3,13 +3,13 @@
 import pytest
 import trio
 
-from broker.channels.controller_channel import ControllerChannel
-from node.runtime.latest import Latest
-from quorum.raft.listener import LeaderAndEpoch
 from tests.wire.transport.support import Toy, heartbeat, open_server
-from wire.errors import ErrorCode, KafkaError
-from wire.messages.allocate_producer_ids import AllocateProducerIdsRequest
-from wire.messages.heartbeat import HeartbeatRequest
+from trimaran.broker.channels.controller_channel import ControllerChannel
+from trimaran.node.runtime.latest import Latest
+from trimaran.quorum.raft.listener import LeaderAndEpoch
+from trimaran.wire.errors import ErrorCode, KafkaError
+from trimaran.wire.messages.allocate_producer_ids import AllocateProducerIdsRequest
+from trimaran.wire.messages.heartbeat import HeartbeatRequest
 
 
 async def test_a_controller_that_does_not_serve_a_request_is_waited_for():

@@ -8,23 +8,23 @@ import pytest
 import trio
 from immutables import Map
 
-from broker.channels.forwarding import Forwarder, decode_answer
-from broker.handlers.create_topics import LOOKED_AT_BYTES_MAX, SEEN_SECONDS, create_topics
-from broker.metadata.metadata_cache import BrokerMetadata
-from quorum.metadata.image import MetadataImage, TopicImage, TopicsImage
 from tests.broker.calls import call
-from wire.errors import ErrorCode, KafkaError
-from wire.messages.create_topics import (
+from trimaran.broker.channels.forwarding import Forwarder, decode_answer
+from trimaran.broker.handlers.create_topics import LOOKED_AT_BYTES_MAX, SEEN_SECONDS, create_topics
+from trimaran.broker.metadata.metadata_cache import BrokerMetadata
+from trimaran.quorum.metadata.image import MetadataImage, TopicImage, TopicsImage
+from trimaran.wire.errors import ErrorCode, KafkaError
+from trimaran.wire.messages.create_topics import (
     CreatableTopic,
     CreatableTopicConfigs,
     CreatableTopicResult,
     CreateTopicsRequest,
     CreateTopicsResponse,
 )
-from wire.messages.default_principal_data import DefaultPrincipalData
-from wire.messages.envelope import EnvelopeRequest, EnvelopeResponse
-from wire.messages.header import decode_request_header, encode_response
-from wire.security.principal import Principal
+from trimaran.wire.messages.default_principal_data import DefaultPrincipalData
+from trimaran.wire.messages.envelope import EnvelopeRequest, EnvelopeResponse
+from trimaran.wire.messages.header import decode_request_header, encode_response
+from trimaran.wire.security.principal import Principal
 
 VERSION = 7
 

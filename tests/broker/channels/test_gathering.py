@@ -8,9 +8,9 @@ import pytest
 import trio
 import trio.testing
 
-from broker.channels import gathering
-from broker.channels.broker_channel import NotSent, OutcomeUnknown
-from broker.channels.gathering import IN_FLIGHT_MAX, Gathering
+from trimaran.broker.channels import gathering
+from trimaran.broker.channels.broker_channel import NotSent, OutcomeUnknown
+from trimaran.broker.channels.gathering import IN_FLIGHT_MAX, Gathering
 
 
 class Broker:

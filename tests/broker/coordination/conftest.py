@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from broker.coordination.loader import CoordinatorLoader
+from trimaran.broker.coordination.loader import CoordinatorLoader
 
 
 @pytest.fixture

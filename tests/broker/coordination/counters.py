@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from broker.coordination.shard import Completion, Effects, Producer, ResponseToken, Write
-from broker.coordination.timers import Instant, Timers
-from broker.coordination.transactions import PendingTransactions
-from log.batches.records import NewRecord
-from node.runtime.deferred import Result
-from wire.errors import ErrorCode, RemoteProtocolError
+from trimaran.broker.coordination.shard import Completion, Effects, Producer, ResponseToken, Write
+from trimaran.broker.coordination.timers import Instant, Timers
+from trimaran.broker.coordination.transactions import PendingTransactions
+from trimaran.log.batches.records import NewRecord
+from trimaran.node.runtime.deferred import Result
+from trimaran.wire.errors import ErrorCode, RemoteProtocolError
 
 TOPIC = "__counters"
 IDLE_MS = 60_000

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from log.batches.batch import BatchView
-from log.config import LogConfig
-from log.partitions.partition_log import AppendInfo, PartitionLog
-from node.runtime.clock import now_ms
-from node.runtime.watermark import Watermark
-from wire.errors import ErrorCode, KafkaError
+from trimaran.log.batches.batch import BatchView
+from trimaran.log.config import LogConfig
+from trimaran.log.partitions.partition_log import AppendInfo, PartitionLog
+from trimaran.node.runtime.clock import now_ms
+from trimaran.node.runtime.watermark import Watermark
+from trimaran.wire.errors import ErrorCode, KafkaError
 
 
 def open_log(path: Path) -> PartitionLog:

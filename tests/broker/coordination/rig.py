@@ -10,15 +10,15 @@ from typing import Any
 import pytest
 import trio
 
-from broker.coordination.runtime import CoordinatorRuntime
-from broker.coordination.shard import Producer
-from broker.coordination.shard_epoch import ShardEpoch, ShardState
-from broker.coordination.spec import CoordinatorSpec
-from log.batches.batch import BatchView, iter_batches
-from log.producers.marker import EndMarker
 from tests.broker.coordination.counters import TOPIC, CounterShard, CountSerde
 from tests.broker.coordination.leader import Leader, open_log
-from wire.errors import ErrorCode, KafkaError
+from trimaran.broker.coordination.runtime import CoordinatorRuntime
+from trimaran.broker.coordination.shard import Producer
+from trimaran.broker.coordination.shard_epoch import ShardEpoch, ShardState
+from trimaran.broker.coordination.spec import CoordinatorSpec
+from trimaran.log.batches.batch import BatchView, iter_batches
+from trimaran.log.producers.marker import EndMarker
+from trimaran.wire.errors import ErrorCode, KafkaError
 
 PRODUCER = Producer(7, 0)
 

@@ -15,20 +15,20 @@ import pytest
 import trio
 import trio.testing
 
-from broker import events
-from broker.coordination import loader
-from broker.coordination.responses import CompletableResponse
-from broker.coordination.shard_epoch import ShardState
-from log.batches.batch import iter_batches
-from log.batches.records import NewRecord, build_batch
-from log.codecs.compression import Compression
-from log.partitions.partition_log import PartitionLog
-from node.runtime.deferred import Result
 from tests.broker.coordination.counters import IDLE_MS, Count, CounterShard, CountSerde
 from tests.broker.coordination.rig import code_of, open_rig
-from wire.errors import ErrorCode
-from wire.events import event_of
-from wire.transport.events import yield_to_loop
+from trimaran.broker import events
+from trimaran.broker.coordination import loader
+from trimaran.broker.coordination.responses import CompletableResponse
+from trimaran.broker.coordination.shard_epoch import ShardState
+from trimaran.log.batches.batch import iter_batches
+from trimaran.log.batches.records import NewRecord, build_batch
+from trimaran.log.codecs.compression import Compression
+from trimaran.log.partitions.partition_log import PartitionLog
+from trimaran.node.runtime.deferred import Result
+from trimaran.wire.errors import ErrorCode
+from trimaran.wire.events import event_of
+from trimaran.wire.transport.events import yield_to_loop
 
 E = ErrorCode
 
@@ -237,8 +237,8 @@ async def test_an_input_that_comes_while_the_shard_loads_is_given_when_it_is_loa
 @contextmanager
 def failures_expected(caplog):
     with (
-        caplog.at_level(logging.CRITICAL, logger="broker.coordination.shard_epoch"),
-        caplog.at_level(logging.CRITICAL, logger="broker.coordination.runtime"),
+        caplog.at_level(logging.CRITICAL, logger="trimaran.broker.coordination.shard_epoch"),
+        caplog.at_level(logging.CRITICAL, logger="trimaran.broker.coordination.runtime"),
     ):
         yield
 
@@ -362,7 +362,7 @@ async def test_a_shard_that_served_for_long_before_it_failed_is_loaded_again_soo
 
 
 async def test_what_was_loaded_is_told_if_there_was_anything(tmp_path, caplog):
-    with caplog.at_level(logging.INFO, logger="broker.coordination.loading"):
+    with caplog.at_level(logging.INFO, logger="trimaran.broker.coordination.loading"):
         async with open_rig(tmp_path) as rig:
             await rig.serve()
             assert caplog.text == ""

@@ -8,19 +8,19 @@ from types import SimpleNamespace
 
 import pytest
 
-from broker.coordination.loader import CoordinatorLoader
-from broker.coordination.loading import load_shard
-from broker.coordination.shard import Producer
-from broker.coordination.spec import CoordinatorSpec
-from broker.coordination.uncommitted import UncommittedWrites
-from broker.partitions.end_markers import append_end_marker
-from log.batches.batch import iter_batches
-from log.batches.records import NewRecord, build_batch
-from log.codecs.compression import Compression
-from log.producers.marker import EndMarker
-from node.runtime.clock import now_ms
 from tests.broker.coordination.counters import TOPIC, Count, CounterShard, CountSerde
 from tests.broker.coordination.leader import Leader, open_log
+from trimaran.broker.coordination.loader import CoordinatorLoader
+from trimaran.broker.coordination.loading import load_shard
+from trimaran.broker.coordination.shard import Producer
+from trimaran.broker.coordination.spec import CoordinatorSpec
+from trimaran.broker.coordination.uncommitted import UncommittedWrites
+from trimaran.broker.partitions.end_markers import append_end_marker
+from trimaran.log.batches.batch import iter_batches
+from trimaran.log.batches.records import NewRecord, build_batch
+from trimaran.log.codecs.compression import Compression
+from trimaran.log.producers.marker import EndMarker
+from trimaran.node.runtime.clock import now_ms
 
 KEYS = [b"a", b"b", b"c", b"?new", None]
 PRODUCERS = (7, 8, 9)

@@ -8,13 +8,13 @@ import pytest
 import trio
 import trio.testing
 
-from broker.coordination import shard_epoch
-from broker.coordination.shard_epoch import ShardState
 from tests.broker.coordination.counters import Count, CounterShard, Forgotten
 from tests.broker.coordination.rig import Rig, code_of, open_rig
 from tests.broker.coordination.test_epochs import failures_expected, until_failed
-from wire.errors import ErrorCode
-from wire.transport.slice_end import slice_end
+from trimaran.broker.coordination import shard_epoch
+from trimaran.broker.coordination.shard_epoch import ShardState
+from trimaran.wire.errors import ErrorCode
+from trimaran.wire.transport.slice_end import slice_end
 
 
 @pytest.fixture

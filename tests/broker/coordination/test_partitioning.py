@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from broker.coordination.partitioning import partition_for
+from trimaran.broker.coordination.partitioning import partition_for
 
 
 @pytest.mark.parametrize(

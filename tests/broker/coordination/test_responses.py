@@ -6,10 +6,10 @@ import pytest
 import trio
 import trio.testing
 
-from broker.coordination.responses import CommittedResponse, CompletableResponse, respond
-from node.runtime.watermark import Watermark
-from wire.errors import ErrorCode, KafkaError
-from wire.transport.calls import DeferredResponse
+from trimaran.broker.coordination.responses import CommittedResponse, CompletableResponse, respond
+from trimaran.node.runtime.watermark import Watermark
+from trimaran.wire.errors import ErrorCode, KafkaError
+from trimaran.wire.transport.calls import DeferredResponse
 
 E = ErrorCode
 

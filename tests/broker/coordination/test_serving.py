@@ -6,17 +6,17 @@ import pytest
 import trio
 import trio.testing
 
-from broker.coordination import shard_epoch, writing
-from broker.coordination.responses import CompletableResponse, respond
-from broker.coordination.shard import Completion
-from node.runtime.deferred import Result
-from node.runtime.watermark import Watermark
 from tests.broker.coordination.counters import IDLE_MS, Count, CounterShard, Forgotten
 from tests.broker.coordination.rig import code_of, open_rig
 from tests.counted_work import Work
-from wire.errors import ErrorCode, KafkaError
-from wire.transport.calls import DeferredResponse
-from wire.transport.slice_end import slice_end
+from trimaran.broker.coordination import shard_epoch, writing
+from trimaran.broker.coordination.responses import CompletableResponse, respond
+from trimaran.broker.coordination.shard import Completion
+from trimaran.node.runtime.deferred import Result
+from trimaran.node.runtime.watermark import Watermark
+from trimaran.wire.errors import ErrorCode, KafkaError
+from trimaran.wire.transport.calls import DeferredResponse
+from trimaran.wire.transport.slice_end import slice_end
 
 E = ErrorCode
 IDLE_SECONDS = IDLE_MS / 1000

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import random
 
-from broker.coordination.timers import Instant, Timers
+from trimaran.broker.coordination.timers import Instant, Timers
 
 
 def test_a_deadline_is_in_seconds_of_the_monotonic_clock():

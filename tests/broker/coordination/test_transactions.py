@@ -8,13 +8,13 @@ from collections import Counter
 import pytest
 import trio.testing
 
-from broker.coordination.responses import CompletableResponse
-from broker.coordination.shard import Producer
-from broker.coordination.transactions import PendingTransactions
-from node.runtime.deferred import Result
 from tests.broker.coordination.counters import Count
 from tests.broker.coordination.rig import PRODUCER, code_of, open_rig
-from wire.errors import ErrorCode
+from trimaran.broker.coordination.responses import CompletableResponse
+from trimaran.broker.coordination.shard import Producer
+from trimaran.broker.coordination.transactions import PendingTransactions
+from trimaran.node.runtime.deferred import Result
+from trimaran.wire.errors import ErrorCode
 
 E = ErrorCode
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from broker.fetching.fetch import Fetch, FetchReader, FetchTerms
-from broker.fetching.slots import Slot
-from broker.handlers.fetch import fetch
 from tests.broker.batches import append, batch
 from tests.broker.calls import call, finished, through_wire
 from tests.cluster.data_side import registration, topic_id
-from wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic, ReplicaState
+from trimaran.broker.fetching.fetch import Fetch, FetchReader, FetchTerms
+from trimaran.broker.fetching.slots import Slot
+from trimaran.broker.handlers.fetch import fetch
+from trimaran.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic, ReplicaState
 
 VERSION = 17
 BROKERS = tuple(registration(node_id) for node_id in (0, 11, 12, 13))

@@ -2,15 +2,15 @@
 
 import pytest
 
-from broker.fetching import aborted as listing
-from log.batches.batch import iter_batches
-from log.batches.records import NewRecord, build_batch
-from log.segments import transaction_index
-from log.steps import at_once
 from tests.broker.fetching.asking import ask_one, fetch_of, wanted
 from tests.cluster.data_side import open_harness, partition, topic
 from tests.counted_work import Work
-from wire.errors import ErrorCode, KafkaError
+from trimaran.broker.fetching import aborted as listing
+from trimaran.log.batches.batch import iter_batches
+from trimaran.log.batches.records import NewRecord, build_batch
+from trimaran.log.segments import transaction_index
+from trimaran.log.steps import at_once
+from trimaran.wire.errors import ErrorCode, KafkaError
 
 ABORTS = 20_000
 LONG = 77
@@ -46,7 +46,7 @@ async def aborted(harness, offset, **fields):
 
 
 async def test_a_fetch_looks_at_few_of_many_aborts(harness, monkeypatch):
-    monkeypatch.setattr("broker.handlers.fetch.ANSWERED_PER_TURN", 200)
+    monkeypatch.setattr("trimaran.broker.handlers.fetch.ANSWERED_PER_TURN", 200)
     looked_at = Work(monkeypatch, transaction_index, "AbortedTransaction")
     assert await aborted(harness, 0, max_bytes=len(FIRST)) == [(LONG, 0)]
     assert looked_at.calls > ABORTS, "the first reads all of them"
@@ -57,7 +57,7 @@ async def test_a_fetch_looks_at_few_of_many_aborts(harness, monkeypatch):
 
 
 async def test_many_that_are_to_be_named_are_named_in_steps(harness, monkeypatch):
-    monkeypatch.setattr("broker.handlers.fetch.ANSWERED_PER_TURN", 200)
+    monkeypatch.setattr("trimaran.broker.handlers.fetch.ANSWERED_PER_TURN", 200)
     named = Work(monkeypatch, listing, "AbortedTransaction")
     found = await aborted(harness, 1)
     assert len(found) == ABORTS + 1

@@ -13,14 +13,14 @@ import trio
 from hypothesis import given
 from hypothesis import strategies as st
 
-from broker.fetching.sessions import EPOCH_MAX, next_epoch
-from log.batches.batch import iter_batches
-from log.batches.records import decode_records
 from tests.broker.batches import append
 from tests.broker.fetching.asking import ask, request, wanted
 from tests.cluster.data_side import open_harness, partition, registration, topic, topic_id
-from wire.errors import ErrorCode
-from wire.messages.fetch import ForgottenTopic
+from trimaran.broker.fetching.sessions import EPOCH_MAX, next_epoch
+from trimaran.log.batches.batch import iter_batches
+from trimaran.log.batches.records import decode_records
+from trimaran.wire.errors import ErrorCode
+from trimaran.wire.messages.fetch import ForgottenTopic
 
 HERE, THERE, PORT = 11, 12, 7777
 BROKERS = (registration(HERE), registration(THERE, port=PORT))

@@ -8,7 +8,6 @@ import pytest
 import trio
 import trio.testing
 
-from log.batches.batch import iter_batches
 from tests.broker.batches import append, batch
 from tests.broker.fetching.asking import (
     BROKERS,
@@ -21,8 +20,9 @@ from tests.broker.fetching.asking import (
     wanted,
 )
 from tests.cluster.data_side import open_harness, partition, topic, topic_id
-from wire.errors import ErrorCode
-from wire.transport.calls import DeferredResponse
+from trimaran.log.batches.batch import iter_batches
+from trimaran.wire.errors import ErrorCode
+from trimaran.wire.transport.calls import DeferredResponse
 
 
 @pytest.fixture

@@ -7,12 +7,12 @@ from types import SimpleNamespace
 import pytest
 import trio
 
-from broker.fetching import fetch as fetching
-from node.runtime.steps import at_once
 from tests.broker.batches import append
 from tests.broker.fetching import asking
 from tests.broker.fetching.asking import fill, wanted
 from tests.cluster.data_side import open_harness, partition, topic
+from trimaran.broker.fetching import fetch as fetching
+from trimaran.node.runtime.steps import at_once
 
 COUNT, TURN = 7, 3
 

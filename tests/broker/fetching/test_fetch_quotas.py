@@ -7,12 +7,12 @@ from types import SimpleNamespace
 
 import pytest
 
-from broker.handlers.fetch import fetch
 from tests.broker.batches import append
 from tests.broker.calls import call, finished, through_wire
 from tests.broker.fetching.asking import BROKERS, VERSION, request, sizes, wanted
 from tests.cluster.data_side import open_harness, partition, topic
-from wire.errors import ErrorCode
+from trimaran.broker.handlers.fetch import fetch
+from trimaran.wire.errors import ErrorCode
 
 
 class Quotas:

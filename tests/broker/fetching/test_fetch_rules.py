@@ -6,8 +6,6 @@ import pytest
 import trio
 import trio.testing
 
-from broker.partitions.leader import LeaderEpoch
-from log.partitions.partition_log import PartitionLog
 from tests.broker.batches import append
 from tests.broker.fetching.asking import (
     BROKERS,
@@ -20,8 +18,10 @@ from tests.broker.fetching.asking import (
     wanted,
 )
 from tests.cluster.data_side import open_harness, partition, topic
-from wire.errors import ErrorCode, KafkaError
-from wire.transport.calls import DeferredResponse
+from trimaran.broker.partitions.leader import LeaderEpoch
+from trimaran.log.partitions.partition_log import PartitionLog
+from trimaran.wire.errors import ErrorCode, KafkaError
+from trimaran.wire.transport.calls import DeferredResponse
 
 
 @pytest.fixture

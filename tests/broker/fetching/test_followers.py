@@ -6,15 +6,15 @@ from dataclasses import replace
 
 import pytest
 
-from broker.fetching.replica_selection import SELECTORS
-from node.config.broker_keys import REPLICA_SELECTORS
-from node.config.config_def import ConfigError
 from tests.broker.batches import batch
 from tests.broker.fetching.asking import ask, ask_one, fill, request, start, wanted
 from tests.cluster.data_side import config, open_harness, partition, registration, topic
-from wire.errors import ErrorCode
-from wire.messages.fetch import FetchResponse
-from wire.transport.calls import DeferredResponse
+from trimaran.broker.fetching.replica_selection import SELECTORS
+from trimaran.node.config.broker_keys import REPLICA_SELECTORS
+from trimaran.node.config.config_def import ConfigError
+from trimaran.wire.errors import ErrorCode
+from trimaran.wire.messages.fetch import FetchResponse
+from trimaran.wire.transport.calls import DeferredResponse
 
 RACKS = {11: "a", 12: "b", 13: "b", 14: "c"}
 BROKERS = tuple(registration(node_id, rack=rack) for node_id, rack in RACKS.items())

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from broker.fetching.fetch import FetchReader
-from broker.fetching.slots import Slot
-from log.old_formats.down_conversion import OVERFLOW
-from log.partitions.partition_log import PartitionLog
-from node.runtime.steps import at_once
 from tests.broker.batches import append
 from tests.broker.fetching.asking import BROKERS, fetch_of, fill, wanted
 from tests.cluster.data_side import open_harness, partition, topic
-from wire.messages.fetch import FetchTopic
+from trimaran.broker.fetching.fetch import FetchReader
+from trimaran.broker.fetching.slots import Slot
+from trimaran.log.old_formats.down_conversion import OVERFLOW
+from trimaran.log.partitions.partition_log import PartitionLog
+from trimaran.node.runtime.steps import at_once
+from trimaran.wire.messages.fetch import FetchTopic
 
 
 @pytest.fixture

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from node.replication_throttle import ALL
 from tests.broker.fetching.asking import BROKERS, ask, fill, request, sizes, wanted
 from tests.cluster.data_side import open_harness, partition, topic
+from trimaran.node.replication_throttle import ALL
 
 REPLICAS = (11, 12, 13)
 LAGS, IN_SYNC = 13, 12

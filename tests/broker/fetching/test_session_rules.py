@@ -10,16 +10,16 @@ import pytest
 import trio
 import trio.testing
 
-from broker.fetching.sessions import EPOCH_MAX, NAME_BYTES_MAX, FetchSessions
-from broker.handlers.fetch import fetch
-from node.runtime.steps import at_once
 from tests.broker.batches import append
 from tests.broker.calls import call, connection, finished, through_wire
 from tests.cluster.data_side import open_harness, partition, topic, topic_id
-from wire.errors import ErrorCode, KafkaError
-from wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic, ForgottenTopic
-from wire.primitives import NIL_UUID
-from wire.transport.calls import DeferredResponse
+from trimaran.broker.fetching.sessions import EPOCH_MAX, NAME_BYTES_MAX, FetchSessions
+from trimaran.broker.handlers.fetch import fetch
+from trimaran.node.runtime.steps import at_once
+from trimaran.wire.errors import ErrorCode, KafkaError
+from trimaran.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic, ForgottenTopic
+from trimaran.wire.primitives import NIL_UUID
+from trimaran.wire.transport.calls import DeferredResponse
 
 BY_ID, BY_NAME = 18, 12
 IDLE_SECONDS = 120  # Kafka's

@@ -11,16 +11,21 @@ import trio
 from hypothesis import given
 from hypothesis import strategies as st
 
-from broker.fetching.sessions import EPOCH_MAX, EVICTION_IDLE_SECONDS, FetchSessions, next_epoch
-from broker.handlers.fetch import fetch
-from node.runtime.steps import at_once
 from tests.broker.batches import append
 from tests.broker.calls import call, connection, finished, through_wire
 from tests.cluster.data_side import open_harness, partition, topic, topic_id
-from wire.errors import ErrorCode, KafkaError
-from wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic, ForgottenTopic
-from wire.outgoing import records_view
-from wire.transport.calls import DeferredResponse
+from trimaran.broker.fetching.sessions import (
+    EPOCH_MAX,
+    EVICTION_IDLE_SECONDS,
+    FetchSessions,
+    next_epoch,
+)
+from trimaran.broker.handlers.fetch import fetch
+from trimaran.node.runtime.steps import at_once
+from trimaran.wire.errors import ErrorCode, KafkaError
+from trimaran.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic, ForgottenTopic
+from trimaran.wire.outgoing import records_view
+from trimaran.wire.transport.calls import DeferredResponse
 
 VERSION = 18
 
@@ -373,8 +378,8 @@ class _Client:
                     self._take(data)
 
     def _take(self, data):
-        from log.batches.batch import iter_batches
-        from log.batches.records import decode_records
+        from trimaran.log.batches.batch import iter_batches
+        from trimaran.log.batches.records import decode_records
 
         records = data.records
         raw = records.read() if hasattr(records, "read") else bytes(records_view(records))

@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from broker.coordination.timers import Instant
-from broker.coordination.uncommitted import UncommittedWrites
-from broker.groups.consumer.groups import ConsumerHeartbeat, Surroundings
-from broker.groups.consumer.settings import ConsumerGroupSettings
-from broker.groups.consumer.topics import Topic
-from broker.groups.group import pending_bytes
-from broker.groups.joining import Join
-from broker.groups.limits import GroupLimits
-from broker.groups.memory import (
+from trimaran.broker.coordination.timers import Instant
+from trimaran.broker.coordination.uncommitted import UncommittedWrites
+from trimaran.broker.groups.consumer.groups import ConsumerHeartbeat, Surroundings
+from trimaran.broker.groups.consumer.settings import ConsumerGroupSettings
+from trimaran.broker.groups.consumer.topics import Topic
+from trimaran.broker.groups.group import pending_bytes
+from trimaran.broker.groups.joining import Join
+from trimaran.broker.groups.limits import GroupLimits
+from trimaran.broker.groups.memory import (
     NAME_BYTES,
     OFFSET_BYTES,
     PARTITION_BYTES,
@@ -21,28 +21,28 @@ from broker.groups.memory import (
     group_bytes,
     topic_bytes,
 )
-from broker.groups.operation import GroupWrite
-from broker.groups.records import GroupRecord
-from broker.groups.shard import GroupCoordinatorShard
-from broker.groups.store import GroupStore
-from broker.metadata.topic_patterns import compiled
-from node.runtime.deferred import Result
-from node.text_memory import text_bytes
-from wire.errors import ErrorCode, KafkaError
-from wire.messages.consumer_group_heartbeat import (
+from trimaran.broker.groups.operation import GroupWrite
+from trimaran.broker.groups.records import GroupRecord
+from trimaran.broker.groups.shard import GroupCoordinatorShard
+from trimaran.broker.groups.store import GroupStore
+from trimaran.broker.metadata.topic_patterns import compiled
+from trimaran.node.runtime.deferred import Result
+from trimaran.node.text_memory import text_bytes
+from trimaran.wire.errors import ErrorCode, KafkaError
+from trimaran.wire.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatResponse,
     TopicPartitions,
 )
-from wire.messages.heartbeat import HeartbeatRequest
-from wire.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
-from wire.messages.leave_group import LeaveGroupRequest, MemberIdentity
-from wire.messages.offset_commit import (
+from trimaran.wire.messages.heartbeat import HeartbeatRequest
+from trimaran.wire.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
+from trimaran.wire.messages.leave_group import LeaveGroupRequest, MemberIdentity
+from trimaran.wire.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
 )
-from wire.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
+from trimaran.wire.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
 
 WALL_CLOCK_MS = 1_700_000_000_000
 

@@ -9,12 +9,13 @@ from types import SimpleNamespace
 import trio
 from immutables import Map
 
-from broker.coordination.partitioning import partition_for
-from broker.coordination.shard_epoch import ShardEpoch, ShardState
-from broker.groups.coordinator import GroupCoordinator
-from broker.groups.limits import GroupLimits
-from broker.groups.ports import OFFSETS_TOPIC
-from quorum.metadata.image import (
+from tests.broker.coordination.leader import Leader, open_log
+from trimaran.broker.coordination.partitioning import partition_for
+from trimaran.broker.coordination.shard_epoch import ShardEpoch, ShardState
+from trimaran.broker.groups.coordinator import GroupCoordinator
+from trimaran.broker.groups.limits import GroupLimits
+from trimaran.broker.groups.ports import OFFSETS_TOPIC
+from trimaran.quorum.metadata.image import (
     BrokerRegistration,
     ClusterImage,
     MetadataImage,
@@ -22,13 +23,12 @@ from quorum.metadata.image import (
     TopicImage,
     TopicsImage,
 )
-from tests.broker.coordination.leader import Leader, open_log
-from wire.endpoint import Endpoint
-from wire.messages.header import decode_response_header, encode_request
-from wire.messages.registry import RESPONSES
-from wire.transport.calls import ConnectionInfo
-from wire.transport.dispatch import DeferredFrame
-from wire.transport.registry import Registry
+from trimaran.wire.endpoint import Endpoint
+from trimaran.wire.messages.header import decode_response_header, encode_request
+from trimaran.wire.messages.registry import RESPONSES
+from trimaran.wire.transport.calls import ConnectionInfo
+from trimaran.wire.transport.dispatch import DeferredFrame
+from trimaran.wire.transport.registry import Registry
 
 NODE_ID = 1
 LISTENER = "CLIENT"

@@ -15,8 +15,8 @@ from confluent_kafka.admin import NewTopic
 
 from tests.cluster.processes import LocalCluster
 from tests.librdkafka import AdminClient, Consumer, Producer
-from wire.blocking import BlockingClient
-from wire.messages.find_coordinator import FindCoordinatorRequest
+from trimaran.wire.blocking import BlockingClient
+from trimaran.wire.messages.find_coordinator import FindCoordinatorRequest
 
 pytestmark = [pytest.mark.slow, pytest.mark.cluster]
 

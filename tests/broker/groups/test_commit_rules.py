@@ -6,15 +6,15 @@ from dataclasses import replace
 
 import pytest
 
-from broker.coordination.shard import Producer
-from broker.groups.limits import GroupLimits
-from broker.groups.offsets import check_transactional_commit, fetch
-from broker.groups.records import GroupRecord, group_record
 from tests.broker.groups.driver import WALL_CLOCK_MS, Driver
-from wire.errors import ErrorCode, KafkaError
-from wire.messages.offset_commit import OffsetCommitRequest
-from wire.messages.offset_fetch import OffsetFetchRequestGroup
-from wire.records.groups import GroupMetadataValue, OffsetCommitKey, OffsetCommitValue
+from trimaran.broker.coordination.shard import Producer
+from trimaran.broker.groups.limits import GroupLimits
+from trimaran.broker.groups.offsets import check_transactional_commit, fetch
+from trimaran.broker.groups.records import GroupRecord, group_record
+from trimaran.wire.errors import ErrorCode, KafkaError
+from trimaran.wire.messages.offset_commit import OffsetCommitRequest
+from trimaran.wire.messages.offset_fetch import OffsetFetchRequestGroup
+from trimaran.wire.records.groups import GroupMetadataValue, OffsetCommitKey, OffsetCommitValue
 
 E = ErrorCode
 LIMITS = replace(GroupLimits(), offsets_retention_ms=60_000, expiry_interval_ms=1_000)

@@ -10,37 +10,37 @@ import pytest
 import trio
 import trio.testing
 
-from broker.coordination import loading
-from broker.coordination.loader import CoordinatorLoader
-from broker.coordination.shard_epoch import ShardState
-from broker.groups.consumer.groups import ConsumerHeartbeat
-from broker.groups.limits import GroupLimits
-from broker.groups.ports import OFFSETS_TOPIC
-from broker.groups.records import GroupRecordSerde
-from broker.groups.shard import GroupCoordinatorShard
-from log.batches.batch import iter_batches
-from log.batches.records import NewRecord, build_batch
-from log.partitions.partition_log import PartitionLog
-from node.runtime.clock import now_ms
-from node.runtime.steps import at_once
-from node.runtime.watermark import Watermark
-from quorum.metadata.delta import MetadataDelta
 from tests.broker.groups.driver import SURROUNDINGS, subscription
 from tests.broker.groups.kafka_logs import ORDERS_ID, PAIR
 from tests.broker.groups.rig import TOPIC_ID, cluster_image, open_rig, topic_image
-from wire.errors import ErrorCode, KafkaError
-from wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
-from wire.messages.heartbeat import HeartbeatRequest
-from wire.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
-from wire.messages.leave_group import LeaveGroupRequest, MemberIdentity
-from wire.messages.offset_commit import (
+from trimaran.broker.coordination import loading
+from trimaran.broker.coordination.loader import CoordinatorLoader
+from trimaran.broker.coordination.shard_epoch import ShardState
+from trimaran.broker.groups.consumer.groups import ConsumerHeartbeat
+from trimaran.broker.groups.limits import GroupLimits
+from trimaran.broker.groups.ports import OFFSETS_TOPIC
+from trimaran.broker.groups.records import GroupRecordSerde
+from trimaran.broker.groups.shard import GroupCoordinatorShard
+from trimaran.log.batches.batch import iter_batches
+from trimaran.log.batches.records import NewRecord, build_batch
+from trimaran.log.partitions.partition_log import PartitionLog
+from trimaran.node.runtime.clock import now_ms
+from trimaran.node.runtime.steps import at_once
+from trimaran.node.runtime.watermark import Watermark
+from trimaran.quorum.metadata.delta import MetadataDelta
+from trimaran.wire.errors import ErrorCode, KafkaError
+from trimaran.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
+from trimaran.wire.messages.heartbeat import HeartbeatRequest
+from trimaran.wire.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
+from trimaran.wire.messages.leave_group import LeaveGroupRequest, MemberIdentity
+from trimaran.wire.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
 )
-from wire.messages.offset_fetch import OffsetFetchRequestGroup
-from wire.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
-from wire.records.topics import RemoveTopicRecord
+from trimaran.wire.messages.offset_fetch import OffsetFetchRequestGroup
+from trimaran.wire.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
+from trimaran.wire.records.topics import RemoveTopicRecord
 
 E = ErrorCode
 DAY_MS = 24 * 3600 * 1000
@@ -398,7 +398,7 @@ async def test_a_log_that_cannot_be_read_fails_alone(tmp_path, caplog):
         other = next(f"g{i}" for i in range(100) if rig.index_of(f"g{i}") != index)
         rig.lead(rig.index_of(other))
         await rig.loaded(rig.index_of(other))
-        with caplog.at_level(logging.CRITICAL, logger="broker.coordination.shard_epoch"):
+        with caplog.at_level(logging.CRITICAL, logger="trimaran.broker.coordination.shard_epoch"):
             rig.lead(index, epoch=1)
             await rig.loaded(index)
         with pytest.raises(KafkaError) as caught:

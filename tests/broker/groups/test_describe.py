@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from broker.groups.describe import describe_group, find_consumer_group, list_groups
 from tests.broker.groups.driver import Driver
-from wire.errors import ErrorCode, KafkaError
+from trimaran.broker.groups.describe import describe_group, find_consumer_group, list_groups
+from trimaran.wire.errors import ErrorCode, KafkaError
 
 E = ErrorCode
 

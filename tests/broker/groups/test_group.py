@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from broker.groups.group import ClassicGroup, GroupState
-from broker.groups.member import Member, size_of
+from trimaran.broker.groups.group import ClassicGroup, GroupState
+from trimaran.broker.groups.member import Member, size_of
 
 S = GroupState
 

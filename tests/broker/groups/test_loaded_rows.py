@@ -6,11 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from broker.groups.loaded_rows import LoadedRows
-from broker.groups.records import GroupRecordSerde
 from tests.broker.groups.driver import Driver
-from wire.errors import RemoteProtocolError
-from wire.records.groups import (
+from trimaran.broker.groups.loaded_rows import LoadedRows
+from trimaran.broker.groups.records import GroupRecordSerde
+from trimaran.wire.errors import RemoteProtocolError
+from trimaran.wire.records.groups import (
     GroupMetadataKey,
     GroupMetadataValue,
     LegacyOffsetCommitKey,

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import pytest
 
-from broker.coordination.loader import CoordinatorLoader
-from broker.groups.group import GroupState
-from broker.groups.loaded import restore_group
-from broker.groups.loaded_rows import LoadedRows
-from broker.groups.records import GroupRecord, GroupRecordSerde, decode_value
-from log.batches.batch import iter_batches
-from log.batches.records import NewRecord, build_batch, decode_records
-from log.codecs.compression import Compression
 from tests.broker.groups.driver import Driver
 from tests.broker.groups.kafka_logs import PAIR, SIMPLE, TRANSACTIONAL
-from wire.errors import ErrorCode, RemoteProtocolError
-from wire.messages.control import ControlType, encode_control_key
-from wire.records.groups import (
+from trimaran.broker.coordination.loader import CoordinatorLoader
+from trimaran.broker.groups.group import GroupState
+from trimaran.broker.groups.loaded import restore_group
+from trimaran.broker.groups.loaded_rows import LoadedRows
+from trimaran.broker.groups.records import GroupRecord, GroupRecordSerde, decode_value
+from trimaran.log.batches.batch import iter_batches
+from trimaran.log.batches.records import NewRecord, build_batch, decode_records
+from trimaran.log.codecs.compression import Compression
+from trimaran.wire.errors import ErrorCode, RemoteProtocolError
+from trimaran.wire.messages.control import ControlType, encode_control_key
+from trimaran.wire.records.groups import (
     GroupMetadataValue,
     MemberMetadata,
     OffsetCommitKey,

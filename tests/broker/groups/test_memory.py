@@ -4,29 +4,29 @@ from __future__ import annotations
 
 import pytest
 
-from broker.coordination.shard import Producer
-from broker.groups import memory
-from broker.groups.arrivals import (
+from tests.broker.groups.driver import Driver
+from tests.slow_steps import no_slow_steps
+from trimaran.broker.coordination.shard import Producer
+from trimaran.broker.groups import memory
+from trimaran.broker.groups.arrivals import (
     ABANDONED_SECONDS,
     KEPT_BYTES_PER_CONNECTION,
     KEPT_PER_CONNECTION,
     Arrivals,
     is_arriving,
 )
-from broker.groups.group import ClassicGroup
-from broker.groups.limits import NEW_MEMBER_JOIN_TIMEOUT_MS
-from broker.groups.memory import MEMBER_BYTES, Account, GroupMemory
-from broker.groups.records import GroupRecord
-from broker.groups.store import PENDING_OFFSETS_MAX, GroupStore
-from tests.broker.groups.driver import Driver
-from tests.slow_steps import no_slow_steps
-from wire.errors import ErrorCode
-from wire.messages.offset_commit import (
+from trimaran.broker.groups.group import ClassicGroup
+from trimaran.broker.groups.limits import NEW_MEMBER_JOIN_TIMEOUT_MS
+from trimaran.broker.groups.memory import MEMBER_BYTES, Account, GroupMemory
+from trimaran.broker.groups.records import GroupRecord
+from trimaran.broker.groups.store import PENDING_OFFSETS_MAX, GroupStore
+from trimaran.wire.errors import ErrorCode
+from trimaran.wire.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
 )
-from wire.records.groups import OffsetCommitKey, OffsetCommitValue
+from trimaran.wire.records.groups import OffsetCommitKey, OffsetCommitValue
 
 E = ErrorCode
 FULL = E.GROUP_MAX_SIZE_REACHED
@@ -399,7 +399,7 @@ def test_what_open_transactions_commit_counts_until_they_end(driver, is_commit):
 
 def test_a_transaction_commits_so_many_offsets_of_a_group_and_no_more(driver, monkeypatch):
     """It may commit each of them anew; another transaction has room of its own."""
-    monkeypatch.setattr("broker.groups.store.PENDING_OFFSETS_MAX", 3)
+    monkeypatch.setattr("trimaran.broker.groups.store.PENDING_OFFSETS_MAX", 3)
 
     def commit(producer, *partitions):
         wanted = [

@@ -4,11 +4,11 @@ import struct
 
 import pytest
 
-from broker.groups.limits import GroupLimits
-from broker.groups.records import GroupRecord, GroupRecordSerde
-from node.config.config_def import ConfigError
 from tests.cluster.data_side import config
-from wire.records.groups import OffsetCommitKey, OffsetCommitValue
+from trimaran.broker.groups.limits import GroupLimits
+from trimaran.broker.groups.records import GroupRecord, GroupRecordSerde
+from trimaran.node.config.config_def import ConfigError
+from trimaran.wire.records.groups import OffsetCommitKey, OffsetCommitValue
 
 KEY = OffsetCommitKey(group="g", topic="t", partition=0)
 VALUE = OffsetCommitValue(

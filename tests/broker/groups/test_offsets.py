@@ -6,11 +6,11 @@ from dataclasses import replace
 
 import pytest
 
-from broker.groups.limits import GroupLimits
-from broker.groups.offsets import INT64_MAX
 from tests.broker.groups.driver import WALL_CLOCK_MS, Driver, subscription
-from wire.errors import ErrorCode, KafkaError
-from wire.messages.offset_fetch import OffsetFetchRequestGroup, OffsetFetchRequestTopics
+from trimaran.broker.groups.limits import GroupLimits
+from trimaran.broker.groups.offsets import INT64_MAX
+from trimaran.wire.errors import ErrorCode, KafkaError
+from trimaran.wire.messages.offset_fetch import OffsetFetchRequestGroup, OffsetFetchRequestTopics
 
 E = ErrorCode
 LIMITS = GroupLimits()

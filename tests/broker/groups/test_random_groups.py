@@ -11,14 +11,14 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from broker.groups.group import GroupState
-from broker.groups.limits import GroupLimits
-from broker.groups.loaded import restore_group
-from broker.groups.operation import Timer, TimerKey
 from tests.broker.groups.driver import Driver, subscription
-from wire.errors import ErrorCode
-from wire.messages.join_group import JoinGroupResponse
-from wire.messages.sync_group import SyncGroupResponse
+from trimaran.broker.groups.group import GroupState
+from trimaran.broker.groups.limits import GroupLimits
+from trimaran.broker.groups.loaded import restore_group
+from trimaran.broker.groups.operation import Timer, TimerKey
+from trimaran.wire.errors import ErrorCode
+from trimaran.wire.messages.join_group import JoinGroupResponse
+from trimaran.wire.messages.sync_group import SyncGroupResponse
 
 LIMITS = GroupLimits(initial_rebalance_delay_ms=1_000, members_max=6)
 SESSIONS_MS = (6_000, 10_000, 30_000)

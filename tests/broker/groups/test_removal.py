@@ -6,13 +6,13 @@ from dataclasses import replace
 
 import pytest
 
-from broker.coordination.shard import Producer
-from broker.groups import removal
-from broker.groups.group import ClassicGroup, GroupState
-from broker.groups.limits import GroupLimits
-from broker.groups.records import GroupRecord
-from broker.groups.store import GroupStore
-from wire.records.groups import OffsetCommitKey, OffsetCommitValue
+from trimaran.broker.coordination.shard import Producer
+from trimaran.broker.groups import removal
+from trimaran.broker.groups.group import ClassicGroup, GroupState
+from trimaran.broker.groups.limits import GroupLimits
+from trimaran.broker.groups.records import GroupRecord
+from trimaran.broker.groups.store import GroupStore
+from trimaran.wire.records.groups import OffsetCommitKey, OffsetCommitValue
 
 S = GroupState
 PRODUCER = Producer(7, 0)

@@ -6,14 +6,14 @@ from dataclasses import replace
 
 import pytest
 
-from broker.groups import joining
-from broker.groups.group import GroupState
-from broker.groups.limits import GroupLimits
-from broker.groups.operation import Timer, TimerKey
-from broker.groups.records import group_record
 from tests.broker.groups.driver import WALL_CLOCK_MS, Driver
-from wire.errors import ErrorCode
-from wire.records.groups import GroupMetadataValue
+from trimaran.broker.groups import joining
+from trimaran.broker.groups.group import GroupState
+from trimaran.broker.groups.limits import GroupLimits
+from trimaran.broker.groups.operation import Timer, TimerKey
+from trimaran.broker.groups.records import group_record
+from trimaran.wire.errors import ErrorCode
+from trimaran.wire.records.groups import GroupMetadataValue
 
 E = ErrorCode
 S = GroupState

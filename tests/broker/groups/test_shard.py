@@ -6,18 +6,18 @@ from dataclasses import replace
 
 import pytest
 
-from broker.coordination.shard import Producer
-from broker.groups import rebalance
-from broker.groups.consumer.operation import ConsumerGroupWrite
-from broker.groups.group import GroupState
-from broker.groups.limits import GroupLimits
-from broker.groups.operation import Timer, TimerKey
-from broker.groups.records import GroupRecord, group_record
 from tests.broker.groups.driver import Driver, topic_id
-from wire.errors import ErrorCode, KafkaError
-from wire.messages.offset_commit import OffsetCommitRequest
-from wire.messages.offset_fetch import OffsetFetchRequestGroup
-from wire.records.groups import OffsetCommitKey, OffsetCommitValue
+from trimaran.broker.coordination.shard import Producer
+from trimaran.broker.groups import rebalance
+from trimaran.broker.groups.consumer.operation import ConsumerGroupWrite
+from trimaran.broker.groups.group import GroupState
+from trimaran.broker.groups.limits import GroupLimits
+from trimaran.broker.groups.operation import Timer, TimerKey
+from trimaran.broker.groups.records import GroupRecord, group_record
+from trimaran.wire.errors import ErrorCode, KafkaError
+from trimaran.wire.messages.offset_commit import OffsetCommitRequest
+from trimaran.wire.messages.offset_fetch import OffsetFetchRequestGroup
+from trimaran.wire.records.groups import OffsetCommitKey, OffsetCommitValue
 
 E = ErrorCode
 S = GroupState

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from broker.groups.subscription import _topics_of
-from wire.errors import RemoteProtocolError
+from trimaran.broker.groups.subscription import _topics_of
+from trimaran.wire.errors import RemoteProtocolError
 
 
 def subscription(count: int, *topics: bytes) -> bytes:

@@ -8,25 +8,25 @@ import pytest
 import trio
 import trio.testing
 
-from broker.coordination.shard import Producer
-from broker.coordination.shard_epoch import ShardState
-from broker.groups.records import GroupRecord
-from broker.handlers.offset_fetch import offset_fetch
-from broker.handlers.write_txn_markers import write_txn_markers
-from broker.metadata.internal_topics import CONSUMER_OFFSETS
-from log.batches.batch import iter_batches
-from log.batches.records import build_batch
 from tests.broker.calls import call
 from tests.broker.groups.driver import Driver
 from tests.cluster.data_side import open_harness, partition, topic
-from wire.errors import ErrorCode
-from wire.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
-from wire.messages.write_txn_markers import (
+from trimaran.broker.coordination.shard import Producer
+from trimaran.broker.coordination.shard_epoch import ShardState
+from trimaran.broker.groups.records import GroupRecord
+from trimaran.broker.handlers.offset_fetch import offset_fetch
+from trimaran.broker.handlers.write_txn_markers import write_txn_markers
+from trimaran.broker.metadata.internal_topics import CONSUMER_OFFSETS
+from trimaran.log.batches.batch import iter_batches
+from trimaran.log.batches.records import build_batch
+from trimaran.wire.errors import ErrorCode
+from trimaran.wire.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
+from trimaran.wire.messages.write_txn_markers import (
     WritableTxnMarker,
     WritableTxnMarkerTopic,
     WriteTxnMarkersRequest,
 )
-from wire.records.groups import OffsetCommitKey, OffsetCommitValue
+from trimaran.wire.records.groups import OffsetCommitKey, OffsetCommitValue
 
 PRODUCER = 7
 

@@ -12,13 +12,13 @@ from pathlib import Path
 
 import pytest
 
-from broker.groups.limits import GroupLimits
 from tests.broker.groups.driver import Driver, subscription
 from tests.datadriven import Step, check_transcript
-from wire.errors import ErrorCode
-from wire.messages.join_group import JoinGroupResponse
-from wire.messages.sync_group import SyncGroupResponse
-from wire.records.groups import GroupMetadataKey, GroupMetadataValue
+from trimaran.broker.groups.limits import GroupLimits
+from trimaran.wire.errors import ErrorCode
+from trimaran.wire.messages.join_group import JoinGroupResponse
+from trimaran.wire.messages.sync_group import SyncGroupResponse
+from trimaran.wire.records.groups import GroupMetadataKey, GroupMetadataValue
 
 TESTDATA = Path(__file__).parent / "testdata"
 

@@ -6,13 +6,13 @@ from dataclasses import replace
 
 import pytest
 
-from broker.groups import walks as groups_walks
-from broker.groups.limits import GroupLimits
-from broker.groups.records import GroupRecord
-from broker.groups.walks import LOOKED_PER_PIECE, RECORDS_PER_PIECE, Walks
 from tests.broker.groups.driver import Driver
-from wire.errors import ErrorCode
-from wire.records.groups import (
+from trimaran.broker.groups import walks as groups_walks
+from trimaran.broker.groups.limits import GroupLimits
+from trimaran.broker.groups.records import GroupRecord
+from trimaran.broker.groups.walks import LOOKED_PER_PIECE, RECORDS_PER_PIECE, Walks
+from trimaran.wire.errors import ErrorCode
+from trimaran.wire.records.groups import (
     GroupMetadataKey,
     GroupMetadataValue,
     MemberMetadata,

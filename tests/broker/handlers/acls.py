@@ -1,8 +1,8 @@
 """ACLs for tests: one, and a filter that matches all."""
 
-from wire.messages.create_acls import AclCreation, CreateAclsRequest
-from wire.messages.delete_acls import DeleteAclsFilter, DeleteAclsRequest
-from wire.messages.describe_acls import DescribeAclsRequest
+from trimaran.wire.messages.create_acls import AclCreation, CreateAclsRequest
+from trimaran.wire.messages.delete_acls import DeleteAclsFilter, DeleteAclsRequest
+from trimaran.wire.messages.describe_acls import DescribeAclsRequest
 
 ANY = {
     "resource_type_filter": 1,

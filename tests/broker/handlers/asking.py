@@ -10,25 +10,25 @@ from typing import Any
 
 import trio
 
-from broker.channels.forwarding import Forwarder
-from broker.handlers.registry import broker_registry
-from broker.process.server import RunningBroker
-from quorum.metadata.image import MetadataImage
 from tests.broker.calls import connection
 from tests.cluster.data_side import open_harness
 from tests.cluster.in_process import Cluster, cluster, connected_to
-from wire.errors import ErrorCode
-from wire.messages.create_topics import (
+from trimaran.broker.channels.forwarding import Forwarder
+from trimaran.broker.handlers.registry import broker_registry
+from trimaran.broker.process.server import RunningBroker
+from trimaran.quorum.metadata.image import MetadataImage
+from trimaran.wire.errors import ErrorCode
+from trimaran.wire.messages.create_topics import (
     CreatableReplicaAssignment,
     CreatableTopic,
     CreateTopicsRequest,
 )
-from wire.messages.delete_topics import DeleteTopicsRequest
-from wire.messages.envelope import EnvelopeResponse
-from wire.messages.header import decode_response_header, encode_request
-from wire.messages.registry import RESPONSES
-from wire.schema import Message
-from wire.transport.node_connection import NodeConnection
+from trimaran.wire.messages.delete_topics import DeleteTopicsRequest
+from trimaran.wire.messages.envelope import EnvelopeResponse
+from trimaran.wire.messages.header import decode_response_header, encode_request
+from trimaran.wire.messages.registry import RESPONSES
+from trimaran.wire.schema import Message
+from trimaran.wire.transport.node_connection import NodeConnection
 
 SECONDS = 20.0
 AUTHORIZER = {

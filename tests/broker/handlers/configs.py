@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from tests.broker.handlers.asking import Asked
-from wire.messages import alter_configs, incremental_alter_configs
-from wire.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
+from trimaran.wire.messages import alter_configs, incremental_alter_configs
+from trimaran.wire.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
 
 TOPIC, BROKER, LOGGER, METRICS, GROUP = 2, 4, 8, 16, 32
 

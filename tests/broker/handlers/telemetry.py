@@ -2,12 +2,12 @@
 
 from contextlib import asynccontextmanager
 
-from log.codecs.compression import Compression
 from tests.broker.handlers.asking import asked
 from tests.broker.handlers.configs import METRICS, incremental
-from wire.messages.get_telemetry_subscriptions import GetTelemetrySubscriptionsRequest
-from wire.messages.push_telemetry import PushTelemetryRequest
-from wire.primitives import NIL_UUID
+from trimaran.log.codecs.compression import Compression
+from trimaran.wire.messages.get_telemetry_subscriptions import GetTelemetrySubscriptionsRequest
+from trimaran.wire.messages.push_telemetry import PushTelemetryRequest
+from trimaran.wire.primitives import NIL_UUID
 
 LISTENER = {"trimaran_metrics_listener": "127.0.0.1:0"}
 

@@ -9,36 +9,36 @@ from typing import Any
 
 import pytest
 
-from broker.handlers.registry import broker_registry
-from quorum.metadata.acls import Acl
-from quorum.metadata.authorizer import Authorizer
 from tests.broker.calls import connection
 from tests.cluster.data_side import open_harness, partition, registration, topic, topic_id
-from wire.errors import ErrorCode
-from wire.messages.add_partitions_to_txn import (
+from trimaran.broker.handlers.registry import broker_registry
+from trimaran.quorum.metadata.acls import Acl
+from trimaran.quorum.metadata.authorizer import Authorizer
+from trimaran.wire.errors import ErrorCode
+from trimaran.wire.messages.add_partitions_to_txn import (
     AddPartitionsToTxnRequest,
     AddPartitionsToTxnTransaction,
 )
-from wire.messages.alter_replica_log_dirs import (
+from trimaran.wire.messages.alter_replica_log_dirs import (
     AlterReplicaLogDir,
     AlterReplicaLogDirsRequest,
     AlterReplicaLogDirTopic,
 )
-from wire.messages.describe_log_dirs import DescribeLogDirsRequest
-from wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic, ReplicaState
-from wire.messages.header import decode_response_header, encode_request
-from wire.messages.offset_delete import (
+from trimaran.wire.messages.describe_log_dirs import DescribeLogDirsRequest
+from trimaran.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic, ReplicaState
+from trimaran.wire.messages.header import decode_response_header, encode_request
+from trimaran.wire.messages.offset_delete import (
     OffsetDeleteRequest,
     OffsetDeleteRequestPartition,
     OffsetDeleteRequestTopic,
 )
-from wire.messages.registry import RESPONSES
-from wire.messages.write_txn_markers import (
+from trimaran.wire.messages.registry import RESPONSES
+from trimaran.wire.messages.write_txn_markers import (
     WritableTxnMarker,
     WritableTxnMarkerTopic,
     WriteTxnMarkersRequest,
 )
-from wire.security.acls import Operation, PatternType, Permission, ResourceType
+from trimaran.wire.security.acls import Operation, PatternType, Permission, ResourceType
 
 REFUSED = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
 

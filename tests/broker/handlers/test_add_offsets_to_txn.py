@@ -6,7 +6,7 @@ import pytest
 
 from tests.broker.handlers.asking import asked
 from tests.broker.transactions.wire_producer import SETTINGS, WireProducer, offset_of
-from wire.errors import ErrorCode
+from trimaran.wire.errors import ErrorCode
 
 E = ErrorCode
 

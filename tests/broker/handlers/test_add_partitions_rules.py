@@ -6,8 +6,9 @@ from types import SimpleNamespace
 
 import pytest
 
-from broker.coordination.shard import Producer
-from broker.handlers.add_partitions_to_txn import (
+from tests.cluster.data_side import partition, topic, topics_image
+from trimaran.broker.coordination.shard import Producer
+from trimaran.broker.handlers.add_partitions_to_txn import (
     _add,
     _fail,
     _of_broker,
@@ -16,11 +17,10 @@ from broker.handlers.add_partitions_to_txn import (
     _results,
     _unknown_of,
 )
-from broker.transactions.transaction import EPOCH_BUMP_VERSION
-from quorum.metadata.image import MetadataImage
-from tests.cluster.data_side import partition, topic, topics_image
-from wire.errors import ErrorCode, KafkaError
-from wire.messages.add_partitions_to_txn import (
+from trimaran.broker.transactions.transaction import EPOCH_BUMP_VERSION
+from trimaran.quorum.metadata.image import MetadataImage
+from trimaran.wire.errors import ErrorCode, KafkaError
+from trimaran.wire.messages.add_partitions_to_txn import (
     AddPartitionsToTxnPartitionResult,
     AddPartitionsToTxnRequest,
     AddPartitionsToTxnResponse,

@@ -6,8 +6,8 @@ import pytest
 
 from tests.broker.handlers.asking import asked
 from tests.broker.transactions.wire_producer import SETTINGS, WireProducer
-from wire.errors import ErrorCode
-from wire.messages.add_partitions_to_txn import (
+from trimaran.wire.errors import ErrorCode
+from trimaran.wire.messages.add_partitions_to_txn import (
     AddPartitionsToTxnRequest,
     AddPartitionsToTxnTopic,
     AddPartitionsToTxnTransaction,

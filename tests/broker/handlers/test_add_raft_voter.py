@@ -2,8 +2,8 @@
 
 from tests.broker.handlers.asking import asked, refused
 from tests.cluster.nodes import CLUSTER_ID
-from wire.errors import ErrorCode
-from wire.messages.add_raft_voter import AddRaftVoterRequest, Listener
+from trimaran.wire.errors import ErrorCode
+from trimaran.wire.messages.add_raft_voter import AddRaftVoterRequest, Listener
 
 ADDITION = AddRaftVoterRequest(
     cluster_id=CLUSTER_ID,

@@ -1,8 +1,8 @@
 """AlterClientQuotas through a broker."""
 
 from tests.broker.handlers.asking import asked, refused
-from wire.errors import ErrorCode
-from wire.messages.alter_client_quotas import (
+from trimaran.wire.errors import ErrorCode
+from trimaran.wire.messages.alter_client_quotas import (
     AlterClientQuotasRequest,
     AlterClientQuotasRequestEntryData,
     EntityData,

@@ -2,7 +2,7 @@
 
 from tests.broker.handlers.asking import asked, refused
 from tests.broker.handlers.configs import GROUP, TOPIC, incremental, replacing
-from wire.errors import ErrorCode
+from trimaran.wire.errors import ErrorCode
 
 
 async def test_what_is_not_named_goes_back_to_its_default(tmp_path):

@@ -1,8 +1,8 @@
 """AlterPartitionReassignments through a broker."""
 
 from tests.broker.handlers.asking import asked
-from wire.errors import ErrorCode
-from wire.messages.alter_partition_reassignments import (
+from trimaran.wire.errors import ErrorCode
+from trimaran.wire.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
     ReassignablePartition,
     ReassignableTopic,

@@ -2,17 +2,17 @@
 
 import pytest
 
-from log.batches.batch import iter_batches
 from tests.broker.batches import batch
 from tests.broker.handlers.asking import Asked
 from tests.cluster.in_process import cluster, connected_to
-from wire.errors import ErrorCode
-from wire.messages.alter_replica_log_dirs import (
+from trimaran.log.batches.batch import iter_batches
+from trimaran.wire.errors import ErrorCode
+from trimaran.wire.messages.alter_replica_log_dirs import (
     AlterReplicaLogDir,
     AlterReplicaLogDirsRequest,
     AlterReplicaLogDirTopic,
 )
-from wire.messages.describe_log_dirs import DescribeLogDirsRequest
+from trimaran.wire.messages.describe_log_dirs import DescribeLogDirsRequest
 
 
 def moves(*wanted):

@@ -1,8 +1,8 @@
 """AlterUserScramCredentials through a broker."""
 
 from tests.broker.handlers.asking import asked, refused
-from wire.errors import ErrorCode
-from wire.messages.alter_user_scram_credentials import (
+from trimaran.wire.errors import ErrorCode
+from trimaran.wire.messages.alter_user_scram_credentials import (
     AlterUserScramCredentialsRequest,
     ScramCredentialDeletion,
     ScramCredentialUpsertion,

@@ -7,29 +7,38 @@ from types import SimpleNamespace
 
 import pytest
 
-from broker.handlers import metadata as metadata_handler
-from broker.handlers.consumer_group_describe import consumer_group_describe
-from broker.handlers.consumer_group_heartbeat import consumer_group_heartbeat
-from broker.handlers.describe_cluster import describe_cluster
-from broker.handlers.describe_groups import describe_groups
-from broker.handlers.describe_topic_partitions import describe_topic_partitions
-from broker.handlers.join_group import join_group
-from broker.handlers.metadata import metadata
-from quorum.metadata.acls import Acl
-from quorum.metadata.authorizer import Authorizer
 from tests.broker.calls import answered, call, through_wire
 from tests.broker.groups.rig import open_rig
 from tests.broker.handlers.test_consumer_group_heartbeat import joining, leading, served
 from tests.broker.handlers.test_join_group import request as join_request
 from tests.cluster.data_side import open_harness, partition, registration, topic
 from tests.counted_work import Work
-from wire.messages.consumer_group_describe import ConsumerGroupDescribeRequest
-from wire.messages.describe_cluster import DescribeClusterRequest
-from wire.messages.describe_groups import DescribeGroupsRequest
-from wire.messages.describe_topic_partitions import DescribeTopicPartitionsRequest, TopicRequest
-from wire.messages.metadata import MetadataRequest, MetadataRequestTopic
-from wire.security.acls import CLUSTER_NAME, Operation, PatternType, Permission, ResourceType
-from wire.transport.calls import DeferredResponse
+from trimaran.broker.handlers import metadata as metadata_handler
+from trimaran.broker.handlers.consumer_group_describe import consumer_group_describe
+from trimaran.broker.handlers.consumer_group_heartbeat import consumer_group_heartbeat
+from trimaran.broker.handlers.describe_cluster import describe_cluster
+from trimaran.broker.handlers.describe_groups import describe_groups
+from trimaran.broker.handlers.describe_topic_partitions import describe_topic_partitions
+from trimaran.broker.handlers.join_group import join_group
+from trimaran.broker.handlers.metadata import metadata
+from trimaran.quorum.metadata.acls import Acl
+from trimaran.quorum.metadata.authorizer import Authorizer
+from trimaran.wire.messages.consumer_group_describe import ConsumerGroupDescribeRequest
+from trimaran.wire.messages.describe_cluster import DescribeClusterRequest
+from trimaran.wire.messages.describe_groups import DescribeGroupsRequest
+from trimaran.wire.messages.describe_topic_partitions import (
+    DescribeTopicPartitionsRequest,
+    TopicRequest,
+)
+from trimaran.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
+from trimaran.wire.security.acls import (
+    CLUSTER_NAME,
+    Operation,
+    PatternType,
+    Permission,
+    ResourceType,
+)
+from trimaran.wire.transport.calls import DeferredResponse
 
 NOT_ASKED = -(1 << 31)
 TOPIC, GROUP, CLUSTER = ResourceType.TOPIC, ResourceType.GROUP, ResourceType.CLUSTER

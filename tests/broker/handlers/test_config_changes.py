@@ -7,15 +7,20 @@ from dataclasses import replace
 
 import pytest
 
-from broker.handlers.alter_configs import alter_configs
-from broker.handlers.config_changes import NONE, _check_own_listeners, answer_here, resource_of
-from broker.handlers.incremental_alter_configs import incremental_alter_configs
-from quorum.controller.configs import incremental_response, legacy_response
 from tests.broker.calls import call
 from tests.broker.handlers.configs import BROKER, GROUP, LOGGER, TOPIC, incremental, replacing
 from tests.checks import check_each
 from tests.cluster.data_side import open_harness
-from wire.errors import ErrorCode, KafkaError
+from trimaran.broker.handlers.alter_configs import alter_configs
+from trimaran.broker.handlers.config_changes import (
+    NONE,
+    _check_own_listeners,
+    answer_here,
+    resource_of,
+)
+from trimaran.broker.handlers.incremental_alter_configs import incremental_alter_configs
+from trimaran.quorum.controller.configs import incremental_response, legacy_response
+from trimaran.wire.errors import ErrorCode, KafkaError
 
 E = ErrorCode
 CORDONED = "cordoned.log.dirs"

@@ -2,26 +2,26 @@ from __future__ import annotations
 
 import pytest
 
-from broker.handlers.consumer_group_describe import _seen, consumer_group_describe
-from broker.handlers.consumer_group_heartbeat import consumer_group_heartbeat
-from broker.handlers.delete_groups import delete_groups
-from broker.handlers.describe_groups import describe_groups
-from broker.handlers.join_group import join_group
-from broker.handlers.list_groups import list_groups
 from tests.broker.groups.rig import TOPIC_ID, open_rig
 from tests.broker.handlers.test_consumer_group_heartbeat import joining, leading, served
 from tests.broker.handlers.test_join_group import request as join_request
-from wire.errors import ErrorCode, KafkaError
-from wire.messages.consumer_group_describe import (
+from trimaran.broker.handlers.consumer_group_describe import _seen, consumer_group_describe
+from trimaran.broker.handlers.consumer_group_heartbeat import consumer_group_heartbeat
+from trimaran.broker.handlers.delete_groups import delete_groups
+from trimaran.broker.handlers.describe_groups import describe_groups
+from trimaran.broker.handlers.join_group import join_group
+from trimaran.broker.handlers.list_groups import list_groups
+from trimaran.wire.errors import ErrorCode, KafkaError
+from trimaran.wire.messages.consumer_group_describe import (
     Assignment,
     ConsumerGroupDescribeRequest,
     Member,
     TopicPartitions,
 )
-from wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
-from wire.messages.delete_groups import DeleteGroupsRequest
-from wire.messages.describe_groups import DescribeGroupsRequest
-from wire.messages.list_groups import ListGroupsRequest
+from trimaran.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
+from trimaran.wire.messages.delete_groups import DeleteGroupsRequest
+from trimaran.wire.messages.describe_groups import DescribeGroupsRequest
+from trimaran.wire.messages.list_groups import ListGroupsRequest
 
 E = ErrorCode
 

@@ -7,25 +7,28 @@ import pytest
 import trio
 from immutables import Map
 
-from broker.groups.consumer.settings import MEMBER_ID_CHARACTERS_MAX
-from broker.handlers.consumer_group_heartbeat import consumer_group_heartbeat
-from broker.handlers.heartbeat import heartbeat
-from broker.handlers.join_group import join_group
-from broker.handlers.offset_fetch import offset_fetch
-from broker.metadata import topic_patterns
-from quorum.metadata.image import FeaturesImage
 from tests.broker.groups.rig import TOPIC_ID, open_rig
 from tests.broker.handlers.test_heartbeat import request as classic_request
 from tests.broker.handlers.test_join_group import request as join_request
 from tests.broker.handlers.test_topic_access import authorizer
-from wire.errors import ErrorCode
-from wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, TopicPartitions
-from wire.messages.offset_fetch import (
+from trimaran.broker.groups.consumer.settings import MEMBER_ID_CHARACTERS_MAX
+from trimaran.broker.handlers.consumer_group_heartbeat import consumer_group_heartbeat
+from trimaran.broker.handlers.heartbeat import heartbeat
+from trimaran.broker.handlers.join_group import join_group
+from trimaran.broker.handlers.offset_fetch import offset_fetch
+from trimaran.broker.metadata import topic_patterns
+from trimaran.quorum.metadata.image import FeaturesImage
+from trimaran.wire.errors import ErrorCode
+from trimaran.wire.messages.consumer_group_heartbeat import (
+    ConsumerGroupHeartbeatRequest,
+    TopicPartitions,
+)
+from trimaran.wire.messages.offset_fetch import (
     OffsetFetchRequest,
     OffsetFetchRequestGroup,
     OffsetFetchRequestTopics,
 )
-from wire.transport.events import yield_to_loop
+from trimaran.wire.transport.events import yield_to_loop
 
 E = ErrorCode
 

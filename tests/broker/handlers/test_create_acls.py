@@ -2,7 +2,7 @@
 
 from tests.broker.handlers import acls
 from tests.broker.handlers.asking import AUTHORIZER, asked, refused
-from wire.errors import ErrorCode
+from trimaran.wire.errors import ErrorCode
 
 
 async def test_an_acl_is_created(tmp_path):

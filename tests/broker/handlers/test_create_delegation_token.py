@@ -1,7 +1,7 @@
 """CreateDelegationToken through a broker: for who has logged in."""
 
 from tests.broker.handlers.tokens import CREATION, asked_by, token_of
-from wire.errors import ErrorCode
+from trimaran.wire.errors import ErrorCode
 
 
 async def test_who_has_logged_in_gets_one(tmp_path):

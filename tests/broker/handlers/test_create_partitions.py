@@ -1,8 +1,8 @@
 """CreatePartitions through a broker."""
 
 from tests.broker.handlers.asking import asked, refused
-from wire.errors import ErrorCode
-from wire.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
+from trimaran.wire.errors import ErrorCode
+from trimaran.wire.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
 
 
 def growth(name="t", count=3):

@@ -3,9 +3,9 @@
 import pytest
 
 from tests.broker.handlers.asking import asked, refused
-from wire.errors import ErrorCode
-from wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
-from wire.messages.metadata import MetadataRequest, MetadataRequestTopic
+from trimaran.wire.errors import ErrorCode
+from trimaran.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from trimaran.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
 
 
 def creation(name="t", partitions=1, replicas=1, **more):

@@ -4,15 +4,15 @@ from itertools import chain
 
 import pytest
 
-from broker.handlers.delete_groups import delete_groups
-from broker.handlers.join_group import join_group
-from broker.handlers.offset_commit import offset_commit
 from tests.broker.groups.rig import open_rig
 from tests.broker.handlers.test_join_group import request as join_request
 from tests.broker.handlers.test_offset_commit import request as commit_request
 from tests.broker.handlers.test_offset_commit import topic
-from wire.errors import ErrorCode
-from wire.messages.delete_groups import DeleteGroupsRequest
+from trimaran.broker.handlers.delete_groups import delete_groups
+from trimaran.broker.handlers.join_group import join_group
+from trimaran.broker.handlers.offset_commit import offset_commit
+from trimaran.wire.errors import ErrorCode
+from trimaran.wire.messages.delete_groups import DeleteGroupsRequest
 
 E = ErrorCode
 

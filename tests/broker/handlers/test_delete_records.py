@@ -5,13 +5,13 @@ import trio
 import trio.testing
 from immutables import Map
 
-from broker.handlers.delete_records import delete_records
-from quorum.metadata.image import TOPIC_RESOURCE
 from tests.broker.batches import append
 from tests.broker.calls import call, through_wire
 from tests.cluster.data_side import open_harness, partition, topic
-from wire.errors import ErrorCode
-from wire.messages.delete_records import (
+from trimaran.broker.handlers.delete_records import delete_records
+from trimaran.quorum.metadata.image import TOPIC_RESOURCE
+from trimaran.wire.errors import ErrorCode
+from trimaran.wire.messages.delete_records import (
     DeleteRecordsPartition,
     DeleteRecordsRequest,
     DeleteRecordsTopic,

@@ -1,8 +1,8 @@
 """DeleteTopics through a broker: the answer comes when the broker has forgotten the topics too."""
 
 from tests.broker.handlers.asking import asked, refused
-from wire.errors import ErrorCode
-from wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
+from trimaran.wire.errors import ErrorCode
+from trimaran.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 
 
 def by_id(topic_id):

@@ -2,7 +2,7 @@
 
 from tests.broker.handlers import acls
 from tests.broker.handlers.asking import AUTHORIZER, asked
-from wire.errors import ErrorCode
+from trimaran.wire.errors import ErrorCode
 
 
 async def test_acls_are_told_by_resource(tmp_path):

@@ -2,8 +2,8 @@
 
 from tests.broker.handlers.asking import asked
 from tests.broker.handlers.test_alter_client_quotas import alteration
-from wire.errors import ErrorCode
-from wire.messages.describe_client_quotas import ComponentData, DescribeClientQuotasRequest
+from trimaran.wire.errors import ErrorCode
+from trimaran.wire.messages.describe_client_quotas import ComponentData, DescribeClientQuotasRequest
 
 
 def described(*components):

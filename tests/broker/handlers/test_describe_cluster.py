@@ -2,12 +2,12 @@
 
 import pytest
 
-from broker.handlers.describe_cluster import describe_cluster
 from tests.broker.calls import call, through_wire
 from tests.cluster.data_side import open_harness, registration
 from tests.cluster.nodes import CLUSTER_ID
-from wire.errors import ErrorCode
-from wire.messages.describe_cluster import DescribeClusterRequest
+from trimaran.broker.handlers.describe_cluster import describe_cluster
+from trimaran.wire.errors import ErrorCode
+from trimaran.wire.messages.describe_cluster import DescribeClusterRequest
 
 
 @pytest.fixture

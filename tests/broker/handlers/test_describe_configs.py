@@ -12,7 +12,7 @@ from tests.broker.handlers.configs import (
     description,
     incremental,
 )
-from wire.errors import ErrorCode
+from trimaran.wire.errors import ErrorCode
 
 OF_TOPIC, OF_CLUSTER, OF_METRICS, OF_GROUP = 1, 3, 7, 8
 

@@ -1,15 +1,15 @@
 """DescribeDelegationToken: what this broker knows, and each his own where there is an authorizer."""
 
-from quorum.metadata.acls import Acl
-from quorum.metadata.authorizer import AclIndex
 from tests.broker.handlers.asking import AUTHORIZER
 from tests.broker.handlers.tokens import asked_by, connected_as, token_of
-from wire.errors import ErrorCode
-from wire.messages.describe_delegation_token import (
+from trimaran.quorum.metadata.acls import Acl
+from trimaran.quorum.metadata.authorizer import AclIndex
+from trimaran.wire.errors import ErrorCode
+from trimaran.wire.messages.describe_delegation_token import (
     DescribeDelegationTokenOwner,
     DescribeDelegationTokenRequest,
 )
-from wire.security.acls import Operation, PatternType, Permission, ResourceType
+from trimaran.wire.security.acls import Operation, PatternType, Permission, ResourceType
 
 ALL = DescribeDelegationTokenRequest(owners=None)
 

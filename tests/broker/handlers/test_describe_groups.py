@@ -2,16 +2,16 @@ from __future__ import annotations
 
 import pytest
 
-from broker.handlers.describe_groups import describe_groups
-from broker.handlers.join_group import join_group
-from broker.handlers.sync_group import sync_group
 from tests.broker.calls import call
 from tests.broker.groups.rig import open_rig
 from tests.broker.handlers.test_join_group import request as join_request
 from tests.broker.handlers.test_sync_group import request as sync_request
-from wire.errors import ErrorCode
-from wire.messages.describe_groups import DescribeGroupsRequest
-from wire.messages.header import encode_response
+from trimaran.broker.handlers.describe_groups import describe_groups
+from trimaran.broker.handlers.join_group import join_group
+from trimaran.broker.handlers.sync_group import sync_group
+from trimaran.wire.errors import ErrorCode
+from trimaran.wire.messages.describe_groups import DescribeGroupsRequest
+from trimaran.wire.messages.header import encode_response
 
 E = ErrorCode
 

@@ -2,17 +2,17 @@
 
 import pytest
 
-from broker.handlers.describe_log_dirs import describe_log_dirs
-from log.batches.batch import iter_batches
 from tests.broker.background.test_directory_moves import Moves, other_directory
 from tests.broker.batches import batch
 from tests.broker.calls import call, through_wire
 from tests.broker.rooms import NotedRoom, turns_of
 from tests.cluster.data_side import open_harness, partition, topic
 from tests.cluster.in_process import cluster, connected_to
-from wire.errors import ErrorCode
-from wire.messages.describe_log_dirs import DescribableLogDirTopic, DescribeLogDirsRequest
-from wire.transport.room import OBJECT_BYTES
+from trimaran.broker.handlers.describe_log_dirs import describe_log_dirs
+from trimaran.log.batches.batch import iter_batches
+from trimaran.wire.errors import ErrorCode
+from trimaran.wire.messages.describe_log_dirs import DescribableLogDirTopic, DescribeLogDirsRequest
+from trimaran.wire.transport.room import OBJECT_BYTES
 
 
 @pytest.fixture

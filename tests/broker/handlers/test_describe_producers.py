@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from broker.handlers import describe_producers as describe
-from broker.handlers.describe_producers import describe_producers
 from tests.broker.calls import call, finished, through_wire
 from tests.broker.test_transactions import mark, write
 from tests.cluster.data_side import open_harness, partition, topic
 from tests.counted_work import Work
-from wire.errors import ErrorCode
-from wire.messages.describe_producers import DescribeProducersRequest, TopicRequest
-from wire.transport import room
+from trimaran.broker.handlers import describe_producers as describe
+from trimaran.broker.handlers.describe_producers import describe_producers
+from trimaran.wire.errors import ErrorCode
+from trimaran.wire.messages.describe_producers import DescribeProducersRequest, TopicRequest
+from trimaran.wire.transport import room
 
 
 @pytest.fixture

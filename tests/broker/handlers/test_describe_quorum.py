@@ -1,8 +1,8 @@
 """DescribeQuorum through a broker: told by the quorum's leader."""
 
-from quorum.translate.describe_quorum import describe_quorum_request
 from tests.broker.handlers.asking import asked, refused
-from wire.errors import ErrorCode
+from trimaran.quorum.translate.describe_quorum import describe_quorum_request
+from trimaran.wire.errors import ErrorCode
 
 
 async def test_the_leader_tells_of_voters_and_of_this_broker(tmp_path):

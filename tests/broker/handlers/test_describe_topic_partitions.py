@@ -8,18 +8,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from broker.handlers.describe_topic_partitions import describe_topic_partitions
-from quorum.metadata.acls import Acl
-from quorum.metadata.authorizer import Authorizer
 from tests.broker.calls import call, connection, finished, through_wire
 from tests.cluster.data_side import open_harness, partition, registration, topic, topic_id
-from wire.errors import ErrorCode
-from wire.messages.describe_topic_partitions import (
+from trimaran.broker.handlers.describe_topic_partitions import describe_topic_partitions
+from trimaran.quorum.metadata.acls import Acl
+from trimaran.quorum.metadata.authorizer import Authorizer
+from trimaran.wire.errors import ErrorCode
+from trimaran.wire.messages.describe_topic_partitions import (
     Cursor,
     DescribeTopicPartitionsRequest,
     TopicRequest,
 )
-from wire.security.acls import Operation, PatternType, Permission, ResourceType
+from trimaran.wire.security.acls import Operation, PatternType, Permission, ResourceType
 
 DESCRIBE = Operation.DESCRIBE
 LOST = bytes(15) + b"\x01"

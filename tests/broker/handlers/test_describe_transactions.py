@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from tests.broker.handlers.asking import asked
 from tests.broker.transactions.wire_producer import SETTINGS, WireProducer
-from wire.errors import ErrorCode
-from wire.messages.describe_transactions import DescribeTransactionsRequest
+from trimaran.wire.errors import ErrorCode
+from trimaran.wire.messages.describe_transactions import DescribeTransactionsRequest
 
 E = ErrorCode
 

@@ -2,8 +2,8 @@
 
 from tests.broker.handlers.asking import asked
 from tests.broker.handlers.test_alter_user_scram_credentials import upsertion
-from wire.errors import ErrorCode
-from wire.messages.describe_user_scram_credentials import (
+from trimaran.wire.errors import ErrorCode
+from trimaran.wire.messages.describe_user_scram_credentials import (
     DescribeUserScramCredentialsRequest,
     UserName,
 )

@@ -1,8 +1,8 @@
 """ElectLeaders through a broker."""
 
 from tests.broker.handlers.asking import asked, refused
-from wire.errors import ErrorCode
-from wire.messages.elect_leaders import ElectLeadersRequest, TopicPartitions
+from trimaran.wire.errors import ErrorCode
+from trimaran.wire.messages.elect_leaders import ElectLeadersRequest, TopicPartitions
 
 
 def election(*partitions, topic="t"):

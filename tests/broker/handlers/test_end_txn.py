@@ -7,11 +7,14 @@ import trio
 
 from tests.broker.handlers.asking import asked
 from tests.broker.transactions.wire_producer import SETTINGS, WireProducer, read_committed
-from wire.errors import ErrorCode
-from wire.messages.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnTopic
-from wire.messages.describe_transactions import DescribeTransactionsRequest
-from wire.messages.end_txn import EndTxnRequest, EndTxnResponse
-from wire.messages.header import decode_response_header, encode_request
+from trimaran.wire.errors import ErrorCode
+from trimaran.wire.messages.add_partitions_to_txn import (
+    AddPartitionsToTxnRequest,
+    AddPartitionsToTxnTopic,
+)
+from trimaran.wire.messages.describe_transactions import DescribeTransactionsRequest
+from trimaran.wire.messages.end_txn import EndTxnRequest, EndTxnResponse
+from trimaran.wire.messages.header import decode_response_header, encode_request
 
 E = ErrorCode
 ADD_VERSION, END_VERSION = 3, 4
@@ -112,7 +115,7 @@ async def answers_to(stream, count):
 
 async def test_requests_that_come_together_are_decided_in_their_order(tmp_path, monkeypatch):
     """A transaction may begin a turn later than it was asked for: its end must not be decided before that."""
-    monkeypatch.setattr("broker.handlers.add_partitions_to_txn.JUDGED_PER_TURN", 1)
+    monkeypatch.setattr("trimaran.broker.handlers.add_partitions_to_txn.JUDGED_PER_TURN", 1)
     async with asked(tmp_path, **SETTINGS) as one:
         await one.create("t", partitions=2)
         producer = WireProducer(one)

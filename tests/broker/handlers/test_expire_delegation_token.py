@@ -1,8 +1,8 @@
 """ExpireDelegationToken through a broker."""
 
 from tests.broker.handlers.tokens import asked_by, connected_as, token_of
-from wire.errors import ErrorCode
-from wire.messages.expire_delegation_token import ExpireDelegationTokenRequest
+from trimaran.wire.errors import ErrorCode
+from trimaran.wire.messages.expire_delegation_token import ExpireDelegationTokenRequest
 
 AT_ONCE = -1
 

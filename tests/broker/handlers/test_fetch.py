@@ -9,15 +9,15 @@ import pytest
 import trio
 import trio.testing
 
-from broker.fetching.slots import Slot
-from broker.handlers.fetch import NOTED_PER_TURN, fetch
-from broker.partitions.isr import FetchClock
 from tests.broker.batches import append
 from tests.broker.calls import call, finished, through_wire
 from tests.cluster.data_side import open_harness, partition, registration, topic, topic_id
-from wire.errors import ErrorCode
-from wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic, ReplicaState
-from wire.transport.calls import DeferredResponse
+from trimaran.broker.fetching.slots import Slot
+from trimaran.broker.handlers.fetch import NOTED_PER_TURN, fetch
+from trimaran.broker.partitions.isr import FetchClock
+from trimaran.wire.errors import ErrorCode
+from trimaran.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic, ReplicaState
+from trimaran.wire.transport.calls import DeferredResponse
 
 
 @pytest.fixture

@@ -6,21 +6,27 @@ import pytest
 import trio
 import trio.testing
 
-from broker.handlers.fetch import fetch
-from broker.handlers.metadata import metadata
-from quorum.metadata.acls import Acl
-from quorum.metadata.authorizer import Authorizer
-from quorum.metadata.image import EMPTY
-from quorum.metadata.loader import Manifest
 from tests.broker.batches import append
 from tests.broker.calls import call, connection, finished, through_wire
 from tests.cluster.data_side import open_harness, partition, registration, topic, topic_id
 from tests.quorum.metadata.build import SOMEWHERE, replay, uid
-from wire.errors import ErrorCode
-from wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic, ReplicaState
-from wire.messages.metadata import MetadataRequest, MetadataRequestTopic
-from wire.records.security import AccessControlEntryRecord, RemoveAccessControlEntryRecord
-from wire.security.acls import CLUSTER_NAME, Operation, PatternType, Permission, ResourceType
+from trimaran.broker.handlers.fetch import fetch
+from trimaran.broker.handlers.metadata import metadata
+from trimaran.quorum.metadata.acls import Acl
+from trimaran.quorum.metadata.authorizer import Authorizer
+from trimaran.quorum.metadata.image import EMPTY
+from trimaran.quorum.metadata.loader import Manifest
+from trimaran.wire.errors import ErrorCode
+from trimaran.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic, ReplicaState
+from trimaran.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
+from trimaran.wire.records.security import AccessControlEntryRecord, RemoveAccessControlEntryRecord
+from trimaran.wire.security.acls import (
+    CLUSTER_NAME,
+    Operation,
+    PatternType,
+    Permission,
+    ResourceType,
+)
 
 REFUSED = ErrorCode.TOPIC_AUTHORIZATION_FAILED
 E = ErrorCode

@@ -8,13 +8,13 @@ import pytest
 import trio
 import trio.testing
 
-from broker.handlers import fetch as handler
-from broker.handlers.fetch import fetch
 from tests.broker.batches import append
 from tests.broker.calls import call, connection, finished, through_wire
 from tests.broker.fetching.asking import BROKERS, VERSION, request, sizes, wanted
 from tests.cluster.data_side import open_harness, partition, topic
-from wire.transport.calls import DeferredResponse
+from trimaran.broker.handlers import fetch as handler
+from trimaran.broker.handlers.fetch import fetch
+from trimaran.wire.transport.calls import DeferredResponse
 
 
 class Quotas:

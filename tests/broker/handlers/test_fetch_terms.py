@@ -6,17 +6,23 @@ from dataclasses import replace
 
 import pytest
 
-from broker.fetching.fetch import FetchReader, FetchTerms
-from broker.fetching.replica_selection import Client
-from broker.fetching.slots import Slot
-from broker.handlers.fetch import _hide_storage_errors, _keys, _replica, _terms, attach_changed
-from quorum.metadata.authorizer import Authorizer
 from tests.broker.batches import append
 from tests.broker.calls import call
 from tests.checks import check_each
 from tests.cluster.data_side import open_harness, partition, registration, topic, topic_id
-from wire.errors import ErrorCode
-from wire.messages.fetch import (
+from trimaran.broker.fetching.fetch import FetchReader, FetchTerms
+from trimaran.broker.fetching.replica_selection import Client
+from trimaran.broker.fetching.slots import Slot
+from trimaran.broker.handlers.fetch import (
+    _hide_storage_errors,
+    _keys,
+    _replica,
+    _terms,
+    attach_changed,
+)
+from trimaran.quorum.metadata.authorizer import Authorizer
+from trimaran.wire.errors import ErrorCode
+from trimaran.wire.messages.fetch import (
     FetchableTopicResponse,
     FetchPartition,
     FetchRequest,

@@ -5,18 +5,18 @@ from types import SimpleNamespace
 
 import pytest
 
-from broker.handlers.find_coordinator import _fail, find_coordinator
-from quorum.metadata.acls import Acl
-from quorum.metadata.authorizer import Authorizer
 from tests.broker.calls import call, connection, through_wire
 from tests.broker.groups.rig import NODE_ID, cluster_image, open_rig, topic_image
 from tests.broker.handlers.asking import asked
 from tests.broker.transactions.wire_producer import SETTINGS, WireProducer
 from tests.cluster.data_side import open_harness, partition, registration, topic
-from wire.endpoint import Endpoint
-from wire.errors import ErrorCode
-from wire.messages.find_coordinator import FindCoordinatorRequest
-from wire.security.acls import Operation, PatternType, Permission, ResourceType
+from trimaran.broker.handlers.find_coordinator import _fail, find_coordinator
+from trimaran.quorum.metadata.acls import Acl
+from trimaran.quorum.metadata.authorizer import Authorizer
+from trimaran.wire.endpoint import Endpoint
+from trimaran.wire.errors import ErrorCode
+from trimaran.wire.messages.find_coordinator import FindCoordinatorRequest
+from trimaran.wire.security.acls import Operation, PatternType, Permission, ResourceType
 
 E = ErrorCode
 # Kinds of keys.

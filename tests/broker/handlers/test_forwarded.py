@@ -11,22 +11,22 @@ import trio
 from hypothesis import given
 from hypothesis import strategies as st
 
-from broker.channels.forwarding import Forwarder
-from broker.handlers.forwarded import ROWS, Row
-from broker.handlers.registry import broker_registry
-from quorum.controller.handlers.envelope import FORWARDED
 from tests.broker.calls import connection
 from tests.examples import examples
 from tests.wire.strategies import messages
-from wire.errors import ErrorCode, KafkaError
-from wire.messages.envelope import EnvelopeRequest, EnvelopeResponse
-from wire.messages.header import encode_request, encode_response
-from wire.messages.registry import RESPONSES
-from wire.schema import Versions
-from wire.transport.calls import CloseConnection
-from wire.transport.dispatch import DeferredFrame
-from wire.transport.error_answers import general_error
-from wire.transport.heavy import HEAVY_BYTES
+from trimaran.broker.channels.forwarding import Forwarder
+from trimaran.broker.handlers.forwarded import ROWS, Row
+from trimaran.broker.handlers.registry import broker_registry
+from trimaran.quorum.controller.handlers.envelope import FORWARDED
+from trimaran.wire.errors import ErrorCode, KafkaError
+from trimaran.wire.messages.envelope import EnvelopeRequest, EnvelopeResponse
+from trimaran.wire.messages.header import encode_request, encode_response
+from trimaran.wire.messages.registry import RESPONSES
+from trimaran.wire.schema import Versions
+from trimaran.wire.transport.calls import CloseConnection
+from trimaran.wire.transport.dispatch import DeferredFrame
+from trimaran.wire.transport.error_answers import general_error
+from trimaran.wire.transport.heavy import HEAVY_BYTES
 
 REGISTRY = broker_registry()
 ALL = pytest.mark.parametrize("row", ROWS, ids=lambda row: row.request.__name__)

@@ -2,12 +2,12 @@ from __future__ import annotations
 
 import pytest
 
-from broker.handlers.heartbeat import heartbeat
-from broker.handlers.join_group import join_group
 from tests.broker.groups.rig import open_rig
 from tests.broker.handlers.test_join_group import request as join_request
-from wire.errors import ErrorCode
-from wire.messages.heartbeat import HeartbeatRequest
+from trimaran.broker.handlers.heartbeat import heartbeat
+from trimaran.broker.handlers.join_group import join_group
+from trimaran.wire.errors import ErrorCode
+from trimaran.wire.messages.heartbeat import HeartbeatRequest
 
 E = ErrorCode
 

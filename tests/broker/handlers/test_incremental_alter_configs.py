@@ -5,7 +5,7 @@ import logging
 from tests.broker.handlers.asking import asked, refused
 from tests.broker.handlers.configs import BROKER, GROUP, LOGGER, METRICS, TOPIC, described
 from tests.broker.handlers.configs import incremental as altered
-from wire.errors import ErrorCode
+from trimaran.wire.errors import ErrorCode
 
 
 async def test_configs_of_every_kind_of_resource(tmp_path):

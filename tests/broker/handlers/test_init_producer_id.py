@@ -2,11 +2,11 @@
 
 import pytest
 
-from broker.coordination.shard import Producer
 from tests.broker.handlers.asking import asked
 from tests.broker.transactions.wire_producer import SETTINGS, WireProducer, read_committed
-from wire.errors import ErrorCode
-from wire.messages.init_producer_id import InitProducerIdRequest
+from trimaran.broker.coordination.shard import Producer
+from trimaran.wire.errors import ErrorCode
+from trimaran.wire.messages.init_producer_id import InitProducerIdRequest
 
 E = ErrorCode
 

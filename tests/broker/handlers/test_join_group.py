@@ -5,15 +5,15 @@ from itertools import chain
 import pytest
 import trio
 
-from broker.groups import joining
-from broker.groups.arrivals import ABANDONED_SECONDS
-from broker.groups.limits import MEMBER_BYTES_MAX, GroupLimits
-from broker.handlers.join_group import join_group
-from broker.handlers.sync_group import sync_group
 from tests.broker.groups.rig import open_rig
-from wire.errors import ErrorCode
-from wire.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
-from wire.messages.sync_group import SyncGroupRequest
+from trimaran.broker.groups import joining
+from trimaran.broker.groups.arrivals import ABANDONED_SECONDS
+from trimaran.broker.groups.limits import MEMBER_BYTES_MAX, GroupLimits
+from trimaran.broker.handlers.join_group import join_group
+from trimaran.broker.handlers.sync_group import sync_group
+from trimaran.wire.errors import ErrorCode
+from trimaran.wire.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
+from trimaran.wire.messages.sync_group import SyncGroupRequest
 
 E = ErrorCode
 

@@ -2,12 +2,12 @@ from __future__ import annotations
 
 import pytest
 
-from broker.handlers.join_group import join_group
-from broker.handlers.leave_group import leave_group
 from tests.broker.groups.rig import open_rig
 from tests.broker.handlers.test_join_group import request as join_request
-from wire.errors import ErrorCode
-from wire.messages.leave_group import LeaveGroupRequest, MemberIdentity
+from trimaran.broker.handlers.join_group import join_group
+from trimaran.broker.handlers.leave_group import leave_group
+from trimaran.wire.errors import ErrorCode
+from trimaran.wire.messages.leave_group import LeaveGroupRequest, MemberIdentity
 
 E = ErrorCode
 

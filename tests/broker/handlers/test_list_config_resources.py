@@ -2,8 +2,8 @@
 
 from tests.broker.handlers.asking import asked
 from tests.broker.handlers.configs import BROKER, GROUP, LOGGER, METRICS, TOPIC, incremental
-from wire.errors import ErrorCode
-from wire.messages.list_config_resources import ListConfigResourcesRequest
+from trimaran.wire.errors import ErrorCode
+from trimaran.wire.messages.list_config_resources import ListConfigResourcesRequest
 
 
 async def listed(one, *kinds, version=1):

@@ -2,18 +2,18 @@ from __future__ import annotations
 
 import pytest
 
-from broker.handlers.join_group import join_group
-from broker.handlers.list_groups import GROUPS_PER_STEP, list_groups
-from broker.handlers.offset_commit import offset_commit
 from tests.broker.calls import call
 from tests.broker.groups.rig import open_rig
 from tests.broker.handlers.test_join_group import request as join_request
 from tests.broker.handlers.test_offset_commit import request as commit_request
 from tests.broker.handlers.test_offset_commit import topic
 from tests.broker.rooms import NotedRoom
-from wire.errors import ErrorCode
-from wire.messages.list_groups import ListGroupsRequest
-from wire.transport.room import OBJECT_BYTES
+from trimaran.broker.handlers.join_group import join_group
+from trimaran.broker.handlers.list_groups import GROUPS_PER_STEP, list_groups
+from trimaran.broker.handlers.offset_commit import offset_commit
+from trimaran.wire.errors import ErrorCode
+from trimaran.wire.messages.list_groups import ListGroupsRequest
+from trimaran.wire.transport.room import OBJECT_BYTES
 
 
 @pytest.mark.parametrize("version", range(6))

@@ -9,12 +9,6 @@ import random
 import pytest
 import trio
 
-from broker.handlers.list_offsets import list_offsets
-from broker.handlers.offset_for_leader_epoch import offset_for_leader_epoch
-from log.batches.batch import iter_batches
-from log.batches.records import NewRecord, build_batch
-from log.codecs.compression import Compression
-from quorum.metadata.image import TOPIC_RESOURCE
 from tests.broker.batches import append, batch
 from tests.broker.calls import call, finished, through_wire
 from tests.cluster.data_side import (
@@ -25,20 +19,26 @@ from tests.cluster.data_side import (
     topic,
     topic_id,
 )
-from wire.errors import ErrorCode
-from wire.messages.list_offsets import (
+from trimaran.broker.handlers.list_offsets import list_offsets
+from trimaran.broker.handlers.offset_for_leader_epoch import offset_for_leader_epoch
+from trimaran.log.batches.batch import iter_batches
+from trimaran.log.batches.records import NewRecord, build_batch
+from trimaran.log.codecs.compression import Compression
+from trimaran.quorum.metadata.image import TOPIC_RESOURCE
+from trimaran.wire.errors import ErrorCode
+from trimaran.wire.messages.list_offsets import (
     ListOffsetsPartition,
     ListOffsetsRequest,
     ListOffsetsTopic,
 )
-from wire.messages.offset_for_leader_epoch import (
+from trimaran.wire.messages.offset_for_leader_epoch import (
     OffsetForLeaderEpochRequest,
     OffsetForLeaderPartition,
     OffsetForLeaderTopic,
 )
-from wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
-from wire.transport.calls import DeferredResponse
-from wire.transport.node_connection import open_node_connection
+from trimaran.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from trimaran.wire.transport.calls import DeferredResponse
+from trimaran.wire.transport.node_connection import open_node_connection
 
 UNKNOWN = (0, -1, -1, -1)
 BASE_MS = 1_700_000_000_000

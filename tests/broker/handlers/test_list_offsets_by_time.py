@@ -4,25 +4,25 @@ from dataclasses import replace
 
 import pytest
 
-from broker.handlers.list_offsets import HEADERS_AT_ONCE, list_offsets
-from broker.partitions import lookups
-from broker.partitions.lookups import HEADERS_PER_TURN
-from log.batches import record_search
-from log.batches.batch import iter_batches
-from log.batches.records import NewRecord, Record, build_batch
-from log.codecs.compression import Compression
-from log.old_formats.message_sets import V1, build_message_set
-from log.partitions import timestamps
-from log.partitions.timestamps import Candidate
-from log.segments import scan
-from log.segments.segment import INDEX_SUFFIX, TIME_INDEX_SUFFIX
-from log.steps import TakesLong
 from tests.broker.calls import call, finished, through_wire
 from tests.cluster.data_side import open_harness, partition, topic
 from tests.counted_work import Work
 from tests.log.helpers import open_log
-from wire.errors import ErrorCode
-from wire.messages.list_offsets import (
+from trimaran.broker.handlers.list_offsets import HEADERS_AT_ONCE, list_offsets
+from trimaran.broker.partitions import lookups
+from trimaran.broker.partitions.lookups import HEADERS_PER_TURN
+from trimaran.log.batches import record_search
+from trimaran.log.batches.batch import iter_batches
+from trimaran.log.batches.records import NewRecord, Record, build_batch
+from trimaran.log.codecs.compression import Compression
+from trimaran.log.old_formats.message_sets import V1, build_message_set
+from trimaran.log.partitions import timestamps
+from trimaran.log.partitions.timestamps import Candidate
+from trimaran.log.segments import scan
+from trimaran.log.segments.segment import INDEX_SUFFIX, TIME_INDEX_SUFFIX
+from trimaran.log.steps import TakesLong
+from trimaran.wire.errors import ErrorCode
+from trimaran.wire.messages.list_offsets import (
     ListOffsetsPartition,
     ListOffsetsRequest,
     ListOffsetsTopic,
@@ -158,7 +158,7 @@ async def test_the_segments_of_a_question_of_version_0_are_looked_at_some_at_a_t
 ):
     harness = open_broker(tmp_path)
     bases = append_segments(harness, 200)
-    monkeypatch.setattr("broker.handlers.list_offsets.HEADERS_AT_ONCE", 3)
+    monkeypatch.setattr("trimaran.broker.handlers.list_offsets.HEADERS_AT_ONCE", 3)
     monkeypatch.setattr(lookups, "HEADERS_PER_TURN", 3)
     looked_at = Work(monkeypatch, timestamps, "_modified_ms")
     assert (await ask(harness, 1000, version=0)).old_style_offsets == []

@@ -7,7 +7,11 @@ from types import SimpleNamespace
 
 import pytest
 
-from broker.handlers.list_offsets import (
+from tests.broker.batches import append
+from tests.broker.calls import call, finished, through_wire
+from tests.checks import check_each
+from tests.cluster.data_side import open_harness, partition, registration, topic
+from trimaran.broker.handlers.list_offsets import (
     Lookup,
     Reader,
     Unfinished,
@@ -24,13 +28,9 @@ from broker.handlers.list_offsets import (
     _visible,
     list_offsets,
 )
-from log.steps import at_once
-from tests.broker.batches import append
-from tests.broker.calls import call, finished, through_wire
-from tests.checks import check_each
-from tests.cluster.data_side import open_harness, partition, registration, topic
-from wire.errors import ErrorCode, KafkaError
-from wire.messages.list_offsets import (
+from trimaran.log.steps import at_once
+from trimaran.wire.errors import ErrorCode, KafkaError
+from trimaran.wire.messages.list_offsets import (
     ListOffsetsPartition,
     ListOffsetsPartitionResponse,
     ListOffsetsRequest,
@@ -38,7 +38,7 @@ from wire.messages.list_offsets import (
     ListOffsetsTopic,
     ListOffsetsTopicResponse,
 )
-from wire.transport.calls import DeferredResponse
+from trimaran.wire.transport.calls import DeferredResponse
 
 E = ErrorCode
 CONSUMER, COMMITTED, FOLLOWER = Reader(True, False), Reader(True, True), Reader(False, False)

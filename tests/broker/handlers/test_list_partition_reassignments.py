@@ -2,7 +2,7 @@
 
 from tests.broker.handlers.asking import asked
 from tests.broker.handlers.test_alter_partition_reassignments import code_of, move
-from wire.messages.list_partition_reassignments import (
+from trimaran.wire.messages.list_partition_reassignments import (
     ListPartitionReassignmentsRequest,
     ListPartitionReassignmentsTopics,
 )

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import time
 
-from broker.transactions import listing
 from tests.broker.handlers.asking import asked
 from tests.broker.transactions.wire_producer import SETTINGS, WireProducer
 from tests.counted_work import Work
-from wire.errors import ErrorCode
-from wire.messages.list_transactions import ListTransactionsRequest
+from trimaran.broker.transactions import listing
+from trimaran.wire.errors import ErrorCode
+from trimaran.wire.messages.list_transactions import ListTransactionsRequest
 
 E = ErrorCode
 

@@ -8,42 +8,42 @@ import pytest
 import trio
 from immutables import Map
 
-from broker.groups.coordinator import LOADED_SECONDS_MAX
-from broker.groups.limits import GroupLimits
-from broker.handlers.consumer_group_describe import consumer_group_describe
-from broker.handlers.consumer_group_heartbeat import consumer_group_heartbeat
-from broker.handlers.delete_groups import delete_groups
-from broker.handlers.describe_groups import describe_groups
-from broker.handlers.join_group import join_group
-from broker.handlers.leave_group import leave_group
-from broker.handlers.list_groups import list_groups
-from broker.handlers.offset_commit import offset_commit
-from broker.handlers.offset_delete import offset_delete
-from broker.handlers.offset_fetch import offset_fetch
-from broker.handlers.sync_group import sync_group
-from quorum.metadata.features import GROUP_VERSION
-from quorum.metadata.image import FeaturesImage
 from tests.broker.groups.rig import Rig, open_rig
-from wire.errors import ErrorCode
-from wire.messages.consumer_group_describe import ConsumerGroupDescribeRequest
-from wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
-from wire.messages.delete_groups import DeleteGroupsRequest
-from wire.messages.describe_groups import DescribeGroupsRequest
-from wire.messages.join_group import JoinGroupRequest
-from wire.messages.leave_group import LeaveGroupRequest
-from wire.messages.list_groups import ListGroupsRequest
-from wire.messages.offset_commit import (
+from trimaran.broker.groups.coordinator import LOADED_SECONDS_MAX
+from trimaran.broker.groups.limits import GroupLimits
+from trimaran.broker.handlers.consumer_group_describe import consumer_group_describe
+from trimaran.broker.handlers.consumer_group_heartbeat import consumer_group_heartbeat
+from trimaran.broker.handlers.delete_groups import delete_groups
+from trimaran.broker.handlers.describe_groups import describe_groups
+from trimaran.broker.handlers.join_group import join_group
+from trimaran.broker.handlers.leave_group import leave_group
+from trimaran.broker.handlers.list_groups import list_groups
+from trimaran.broker.handlers.offset_commit import offset_commit
+from trimaran.broker.handlers.offset_delete import offset_delete
+from trimaran.broker.handlers.offset_fetch import offset_fetch
+from trimaran.broker.handlers.sync_group import sync_group
+from trimaran.quorum.metadata.features import GROUP_VERSION
+from trimaran.quorum.metadata.image import FeaturesImage
+from trimaran.wire.errors import ErrorCode
+from trimaran.wire.messages.consumer_group_describe import ConsumerGroupDescribeRequest
+from trimaran.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
+from trimaran.wire.messages.delete_groups import DeleteGroupsRequest
+from trimaran.wire.messages.describe_groups import DescribeGroupsRequest
+from trimaran.wire.messages.join_group import JoinGroupRequest
+from trimaran.wire.messages.leave_group import LeaveGroupRequest
+from trimaran.wire.messages.list_groups import ListGroupsRequest
+from trimaran.wire.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
 )
-from wire.messages.offset_delete import OffsetDeleteRequest
-from wire.messages.offset_fetch import (
+from trimaran.wire.messages.offset_delete import OffsetDeleteRequest
+from trimaran.wire.messages.offset_fetch import (
     OffsetFetchRequest,
     OffsetFetchRequestGroup,
     OffsetFetchRequestTopic,
 )
-from wire.messages.sync_group import SyncGroupRequest
+from trimaran.wire.messages.sync_group import SyncGroupRequest
 
 E = ErrorCode
 

@@ -6,16 +6,16 @@ from types import SimpleNamespace
 
 import pytest
 
-from broker.handlers.describe_cluster import describe_cluster
-from broker.handlers.describe_configs import describe_configs
-from broker.handlers.metadata import metadata
 from tests.broker.calls import answered, call, connection, finished, through_wire
 from tests.cluster.data_side import open_harness, partition, registration, topic, topic_id
 from tests.cluster.nodes import CLUSTER_ID
-from wire.errors import ErrorCode, KafkaError
-from wire.messages.describe_cluster import DescribeClusterRequest
-from wire.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
-from wire.messages.metadata import MetadataRequest, MetadataRequestTopic
+from trimaran.broker.handlers.describe_cluster import describe_cluster
+from trimaran.broker.handlers.describe_configs import describe_configs
+from trimaran.broker.handlers.metadata import metadata
+from trimaran.wire.errors import ErrorCode, KafkaError
+from trimaran.wire.messages.describe_cluster import DescribeClusterRequest
+from trimaran.wire.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
+from trimaran.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
 
 VERSION = 13
 

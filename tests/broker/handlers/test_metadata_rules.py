@@ -7,10 +7,6 @@ from dataclasses import replace
 
 import pytest
 
-from broker.handlers.metadata import _each_refused, _fail, metadata
-from quorum.metadata.authorizer import Authorizer
-from quorum.metadata.image import MetadataImage
-from quorum.serving import audit
 from tests.broker.calls import call, connection, finished, through_wire
 from tests.broker.rooms import NotedRoom, turns_of
 from tests.cluster.data_side import (
@@ -23,17 +19,21 @@ from tests.cluster.data_side import (
     topics_image,
 )
 from tests.cluster.nodes import CLUSTER_ID
-from wire.errors import ErrorCode
-from wire.messages.metadata import (
+from trimaran.broker.handlers.metadata import _each_refused, _fail, metadata
+from trimaran.quorum.metadata.authorizer import Authorizer
+from trimaran.quorum.metadata.image import MetadataImage
+from trimaran.quorum.serving import audit
+from trimaran.wire.errors import ErrorCode
+from trimaran.wire.messages.metadata import (
     MetadataRequest,
     MetadataRequestTopic,
     MetadataResponse,
     MetadataResponseTopic,
 )
-from wire.primitives import NIL_UUID
-from wire.response_size import RESPONSE_BYTES_MAX, ResponseTooLarge
-from wire.security.principal import Principal
-from wire.transport.calls import CloseConnection, DeferredResponse
+from trimaran.wire.primitives import NIL_UUID
+from trimaran.wire.response_size import RESPONSE_BYTES_MAX, ResponseTooLarge
+from trimaran.wire.security.principal import Principal
+from trimaran.wire.transport.calls import CloseConnection, DeferredResponse
 
 E = ErrorCode
 VERSION = 13

@@ -5,16 +5,16 @@ from types import SimpleNamespace
 import pytest
 import trio
 
-from broker.handlers.offset_commit import _admit, offset_commit
-from broker.handlers.offset_fetch import offset_fetch
 from tests.broker.groups.rig import TOPIC_ID, cluster_image, open_rig, topic_image
-from wire.errors import ErrorCode
-from wire.messages.offset_commit import (
+from trimaran.broker.handlers.offset_commit import _admit, offset_commit
+from trimaran.broker.handlers.offset_fetch import offset_fetch
+from trimaran.wire.errors import ErrorCode
+from trimaran.wire.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
 )
-from wire.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestTopic
+from trimaran.wire.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestTopic
 
 E = ErrorCode
 

@@ -1,12 +1,12 @@
 from __future__ import annotations
 
-from broker.handlers.offset_commit import offset_commit
-from broker.handlers.offset_delete import offset_delete
 from tests.broker.groups.rig import open_rig
 from tests.broker.handlers.test_offset_commit import request as commit_request
 from tests.broker.handlers.test_offset_commit import topic
-from wire.errors import ErrorCode
-from wire.messages.offset_delete import (
+from trimaran.broker.handlers.offset_commit import offset_commit
+from trimaran.broker.handlers.offset_delete import offset_delete
+from trimaran.wire.errors import ErrorCode
+from trimaran.wire.messages.offset_delete import (
     OffsetDeleteRequest,
     OffsetDeleteRequestPartition,
     OffsetDeleteRequestTopic,

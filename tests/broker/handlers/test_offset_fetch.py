@@ -3,14 +3,14 @@ from __future__ import annotations
 import pytest
 import trio
 
-from broker.groups.ports import OFFSETS_TOPIC
-from broker.handlers.offset_commit import offset_commit
-from broker.handlers.offset_fetch import _asked_once, offset_fetch
 from tests.broker.groups.rig import TOPIC_ID, cluster_image, open_rig, topic_image
 from tests.broker.handlers.test_offset_commit import request as commit_request
 from tests.broker.handlers.test_offset_commit import topic as commit_topic
-from wire.errors import ErrorCode
-from wire.messages.offset_fetch import (
+from trimaran.broker.groups.ports import OFFSETS_TOPIC
+from trimaran.broker.handlers.offset_commit import offset_commit
+from trimaran.broker.handlers.offset_fetch import _asked_once, offset_fetch
+from trimaran.wire.errors import ErrorCode
+from trimaran.wire.messages.offset_fetch import (
     OffsetFetchRequest,
     OffsetFetchRequestGroup,
     OffsetFetchRequestTopic,

@@ -6,7 +6,10 @@ from types import SimpleNamespace
 
 import pytest
 
-from broker.handlers.offset_fetch import (
+from tests.broker.calls import call, finished, through_wire
+from tests.broker.groups.rig import open_rig
+from tests.broker.handlers.test_offset_fetch import prepared, request
+from trimaran.broker.handlers.offset_fetch import (
     _asked_once,
     _drop_unknown,
     _fail,
@@ -18,12 +21,9 @@ from broker.handlers.offset_fetch import (
     _with_all_topics,
     offset_fetch,
 )
-from tests.broker.calls import call, finished, through_wire
-from tests.broker.groups.rig import open_rig
-from tests.broker.handlers.test_offset_fetch import prepared, request
-from wire.declarations import EncodedArray
-from wire.errors import ErrorCode
-from wire.messages.offset_fetch import (
+from trimaran.wire.declarations import EncodedArray
+from trimaran.wire.errors import ErrorCode
+from trimaran.wire.messages.offset_fetch import (
     OffsetFetchRequest,
     OffsetFetchRequestGroup,
     OffsetFetchRequestTopic,
@@ -35,8 +35,8 @@ from wire.messages.offset_fetch import (
     OffsetFetchResponseTopic,
     OffsetFetchResponseTopics,
 )
-from wire.primitives import NIL_UUID
-from wire.transport.calls import DeferredResponse
+from trimaran.wire.primitives import NIL_UUID
+from trimaran.wire.transport.calls import DeferredResponse
 
 E = ErrorCode
 CODE = E.COORDINATOR_LOAD_IN_PROGRESS

@@ -2,13 +2,13 @@
 
 import pytest
 
-from broker.handlers.offset_for_leader_epoch import offset_for_leader_epoch
-from log.batches.batch import iter_batches
 from tests.broker.batches import batch
 from tests.broker.calls import call, finished, through_wire
 from tests.cluster.data_side import open_harness, partition, topic
-from wire.errors import ErrorCode
-from wire.messages.offset_for_leader_epoch import (
+from trimaran.broker.handlers.offset_for_leader_epoch import offset_for_leader_epoch
+from trimaran.log.batches.batch import iter_batches
+from trimaran.wire.errors import ErrorCode
+from trimaran.wire.messages.offset_for_leader_epoch import (
     OffsetForLeaderEpochRequest,
     OffsetForLeaderPartition,
     OffsetForLeaderTopic,

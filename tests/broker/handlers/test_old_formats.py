@@ -8,25 +8,29 @@ import threading
 import pytest
 import trio
 
-from broker.handlers.fetch import fetch
-from broker.handlers.list_offsets import list_offsets
-from broker.handlers.produce import produce
-from broker.handlers.registry import broker_registry
-from log.batches.batch import iter_batches
-from log.batches.records import NewRecord, Record, build_batch, decode_records
-from log.codecs.compression import Compression
-from log.old_formats.down_conversion import OVERFLOW, down_convert
-from log.old_formats.message_sets import build_message_set, decode_message_set
-from log.old_formats.up_conversion import convert_produced
 from tests.broker.batches import append, batch
 from tests.broker.calls import call, finished, through_wire
 from tests.cluster.data_side import open_harness, partition, registration, topic
 from tests.log.old_formats.test_message_sets import message
-from wire.errors import ErrorCode
-from wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
-from wire.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
-from wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
-from wire.transport.calls import CloseConnection
+from trimaran.broker.handlers.fetch import fetch
+from trimaran.broker.handlers.list_offsets import list_offsets
+from trimaran.broker.handlers.produce import produce
+from trimaran.broker.handlers.registry import broker_registry
+from trimaran.log.batches.batch import iter_batches
+from trimaran.log.batches.records import NewRecord, Record, build_batch, decode_records
+from trimaran.log.codecs.compression import Compression
+from trimaran.log.old_formats.down_conversion import OVERFLOW, down_convert
+from trimaran.log.old_formats.message_sets import build_message_set, decode_message_set
+from trimaran.log.old_formats.up_conversion import convert_produced
+from trimaran.wire.errors import ErrorCode
+from trimaran.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+from trimaran.wire.messages.list_offsets import (
+    ListOffsetsPartition,
+    ListOffsetsRequest,
+    ListOffsetsTopic,
+)
+from trimaran.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from trimaran.wire.transport.calls import CloseConnection
 
 PRODUCE_VERSIONS = range(3)
 FETCH_VERSIONS = range(4)
@@ -207,7 +211,7 @@ async def test_the_disk_fails(harness, monkeypatch):
     def fails(_piece):
         raise OSError(5, "made to fail")
 
-    monkeypatch.setattr("log.segments.slices.LogSlice.read", fails)
+    monkeypatch.setattr("trimaran.log.segments.slices.LogSlice.read", fails)
     (answer,) = await answered(harness, 2, 0)
     assert answer.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER, "they know no storage error"
 
@@ -223,8 +227,10 @@ async def test_nothing_is_converted_on_the_loop(harness, monkeypatch):
 
         return run
 
-    monkeypatch.setattr("broker.producing.validate.convert_produced", noted(convert_produced))
-    monkeypatch.setattr("broker.fetching.old_formats.down_convert", noted(down_convert))
+    monkeypatch.setattr(
+        "trimaran.broker.producing.validate.convert_produced", noted(convert_produced)
+    )
+    monkeypatch.setattr("trimaran.broker.fetching.old_formats.down_convert", noted(down_convert))
     await send(harness, 2, a_set(1, b"a"))
     await read(harness, 2, 0)
     assert len(threads) == 2

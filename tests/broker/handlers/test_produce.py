@@ -9,23 +9,23 @@ import pytest
 import trio
 import trio.testing
 
-from broker.handlers.produce import _fail_all, produce
-from broker.partitions.awaiting import FLUSH_SECONDS_MAX
-from broker.partitions.isr import FetchClock
-from broker.producing.append import APPENDS_PER_TURN
-from broker.storage.durability import UNFLUSHED_BYTES_MAX
-from log.batches.batch import TimestampType
-from log.batches.records import NewRecord, RecordHeader, build_batch
-from log.codecs.compression import Compression
-from log.validation.rejected_records import RECORDS_NAMED_MAX
-from node.runtime.clock import now_ms
-from quorum.metadata.authorizer import Authorizer
 from tests.broker.batches import batch
 from tests.broker.calls import call, finished, through_wire
 from tests.cluster.data_side import open_harness, partition, registration, topic, topic_id
-from wire.errors import ErrorCode
-from wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
-from wire.transport.calls import CloseConnection, DeferredResponse
+from trimaran.broker.handlers.produce import _fail_all, produce
+from trimaran.broker.partitions.awaiting import FLUSH_SECONDS_MAX
+from trimaran.broker.partitions.isr import FetchClock
+from trimaran.broker.producing.append import APPENDS_PER_TURN
+from trimaran.broker.storage.durability import UNFLUSHED_BYTES_MAX
+from trimaran.log.batches.batch import TimestampType
+from trimaran.log.batches.records import NewRecord, RecordHeader, build_batch
+from trimaran.log.codecs.compression import Compression
+from trimaran.log.validation.rejected_records import RECORDS_NAMED_MAX
+from trimaran.node.runtime.clock import now_ms
+from trimaran.quorum.metadata.authorizer import Authorizer
+from trimaran.wire.errors import ErrorCode
+from trimaran.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from trimaran.wire.transport.calls import CloseConnection, DeferredResponse
 
 VERSION = 12
 

@@ -1,13 +1,13 @@
 """A client asks what to push, pushes it, and it is to be seen at the metrics listener's."""
 
-from log.codecs.compression import Compression, compress
 from tests.broker.handlers.telemetry import collecting, push, subscription
 from tests.broker.telemetry.pushes import pushed
+from trimaran.log.codecs.compression import Compression, compress
 from trimaran.metrics.clients import client_metrics
 from trimaran.metrics.exposition import text_of
-from wire.errors import ErrorCode
-from wire.messages.get_telemetry_subscriptions import GetTelemetrySubscriptionsRequest
-from wire.primitives import uuid_to_text
+from trimaran.wire.errors import ErrorCode
+from trimaran.wire.messages.get_telemetry_subscriptions import GetTelemetrySubscriptionsRequest
+from trimaran.wire.primitives import uuid_to_text
 
 
 def text(one):

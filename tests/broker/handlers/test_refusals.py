@@ -9,11 +9,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, get_args, get_origin, get_type_hints
 
-from broker.handlers.registry import broker_registry
 from tests.datadriven import REWRITE
-from wire.declarations import Struct
-from wire.errors import ErrorCode
-from wire.transport.calls import CloseConnection
+from trimaran.broker.handlers.registry import broker_registry
+from trimaran.wire.declarations import Struct
+from trimaran.wire.errors import ErrorCode
+from trimaran.wire.transport.calls import CloseConnection
 
 REFUSALS = Path(__file__).parent / "refusals.txt"
 CODE, WHY = ErrorCode.REQUEST_TIMED_OUT, "why"

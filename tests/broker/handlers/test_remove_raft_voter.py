@@ -2,8 +2,8 @@
 
 from tests.broker.handlers.asking import asked, refused
 from tests.cluster.nodes import CLUSTER_ID
-from wire.errors import ErrorCode
-from wire.messages.remove_raft_voter import RemoveRaftVoterRequest
+from trimaran.wire.errors import ErrorCode
+from trimaran.wire.messages.remove_raft_voter import RemoveRaftVoterRequest
 
 REMOVAL = RemoveRaftVoterRequest(cluster_id=CLUSTER_ID, voter_id=1, voter_directory_id=b"d" * 16)
 

@@ -1,8 +1,8 @@
 """RenewDelegationToken through a broker."""
 
 from tests.broker.handlers.tokens import asked_by, connected_as, token_of
-from wire.errors import ErrorCode
-from wire.messages.renew_delegation_token import RenewDelegationTokenRequest
+from trimaran.wire.errors import ErrorCode
+from trimaran.wire.messages.renew_delegation_token import RenewDelegationTokenRequest
 
 
 def renewal(hmac=b"h", period_ms=1_000):

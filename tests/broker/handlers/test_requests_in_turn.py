@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import pytest
 
-from broker.handlers.add_partitions_to_txn import add_partitions_to_txn
-from broker.handlers.end_txn import end_txn
-from broker.transactions.listing import describe
 from tests.broker.calls import call, connection, finished, through_wire
 from tests.broker.handlers.world import open_world
-from wire.errors import ErrorCode
-from wire.messages.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnTopic
-from wire.messages.end_txn import EndTxnRequest
+from trimaran.broker.handlers.add_partitions_to_txn import add_partitions_to_txn
+from trimaran.broker.handlers.end_txn import end_txn
+from trimaran.broker.transactions.listing import describe
+from trimaran.wire.errors import ErrorCode
+from trimaran.wire.messages.add_partitions_to_txn import (
+    AddPartitionsToTxnRequest,
+    AddPartitionsToTxnTopic,
+)
+from trimaran.wire.messages.end_txn import EndTxnRequest
 
 
 async def begun(world, name):

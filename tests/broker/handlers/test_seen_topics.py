@@ -8,24 +8,24 @@ import pytest
 import trio
 import trio.testing
 
-from broker.handlers.create_topics import create_topics
-from broker.handlers.delete_topics import delete_topics
 from tests.broker.calls import call
 from tests.cluster.data_side import open_harness, partition, topic, topic_id
-from wire.errors import ErrorCode
-from wire.messages.create_topics import (
+from trimaran.broker.handlers.create_topics import create_topics
+from trimaran.broker.handlers.delete_topics import delete_topics
+from trimaran.wire.errors import ErrorCode
+from trimaran.wire.messages.create_topics import (
     CreatableTopic,
     CreatableTopicResult,
     CreateTopicsRequest,
     CreateTopicsResponse,
 )
-from wire.messages.delete_topics import (
+from trimaran.wire.messages.delete_topics import (
     DeletableTopicResult,
     DeleteTopicsRequest,
     DeleteTopicsResponse,
 )
-from wire.messages.header import encode_response
-from wire.outgoing import Outgoing
+from trimaran.wire.messages.header import encode_response
+from trimaran.wire.outgoing import Outgoing
 
 E = ErrorCode
 

@@ -7,34 +7,37 @@ from typing import Any
 
 import pytest
 
-from broker.groups.ports import OFFSETS_TOPIC
-from broker.handlers import offset_fetch as module
-from broker.handlers.add_partitions_to_txn import add_partitions_to_txn
-from broker.handlers.describe_transactions import describe_transactions
-from broker.handlers.offset_commit import offset_commit
-from broker.handlers.offset_fetch import offset_fetch
-from quorum.metadata.acls import Acl
-from quorum.metadata.authorizer import Authorizer
 from tests.broker.calls import answered, call, finished
 from tests.broker.groups.rig import TOPIC_ID, Rig, cluster_image, open_rig, topic_image
 from tests.broker.handlers.asking import asked
 from tests.broker.handlers.test_zookeeper_offsets import Stored
 from tests.broker.transactions.wire_producer import SETTINGS, WireProducer
-from wire.errors import ErrorCode
-from wire.messages.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnTopic
-from wire.messages.describe_transactions import DescribeTransactionsRequest
-from wire.messages.offset_commit import (
+from trimaran.broker.groups.ports import OFFSETS_TOPIC
+from trimaran.broker.handlers import offset_fetch as module
+from trimaran.broker.handlers.add_partitions_to_txn import add_partitions_to_txn
+from trimaran.broker.handlers.describe_transactions import describe_transactions
+from trimaran.broker.handlers.offset_commit import offset_commit
+from trimaran.broker.handlers.offset_fetch import offset_fetch
+from trimaran.quorum.metadata.acls import Acl
+from trimaran.quorum.metadata.authorizer import Authorizer
+from trimaran.wire.errors import ErrorCode
+from trimaran.wire.messages.add_partitions_to_txn import (
+    AddPartitionsToTxnRequest,
+    AddPartitionsToTxnTopic,
+)
+from trimaran.wire.messages.describe_transactions import DescribeTransactionsRequest
+from trimaran.wire.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
 )
-from wire.messages.offset_fetch import (
+from trimaran.wire.messages.offset_fetch import (
     OffsetFetchRequest,
     OffsetFetchRequestGroup,
     OffsetFetchRequestTopic,
     OffsetFetchRequestTopics,
 )
-from wire.security.acls import Operation, PatternType, Permission, ResourceType
+from trimaran.wire.security.acls import Operation, PatternType, Permission, ResourceType
 
 E = ErrorCode
 REFUSED = E.TOPIC_AUTHORIZATION_FAILED

@@ -7,7 +7,7 @@ import pytest
 from tests.broker.handlers.asking import asked
 from tests.broker.handlers.world import open_world
 from tests.broker.transactions.wire_producer import SETTINGS, WireProducer, offset_of
-from wire.errors import ErrorCode, KafkaError
+from trimaran.wire.errors import ErrorCode, KafkaError
 
 E = ErrorCode
 

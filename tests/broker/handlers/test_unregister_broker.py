@@ -1,8 +1,8 @@
 """UnregisterBroker through a broker."""
 
 from tests.broker.handlers.asking import asked, refused
-from wire.errors import ErrorCode
-from wire.messages.unregister_broker import UnregisterBrokerRequest
+from trimaran.wire.errors import ErrorCode
+from trimaran.wire.messages.unregister_broker import UnregisterBrokerRequest
 
 
 async def test_a_broker_that_is_gone_is_forgotten(tmp_path):

@@ -1,8 +1,8 @@
 """UpdateFeatures through a broker."""
 
 from tests.broker.handlers.asking import asked, refused
-from wire.errors import ErrorCode
-from wire.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest
+from trimaran.wire.errors import ErrorCode
+from trimaran.wire.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest
 
 
 def update(level, *, upgrade_type=1, validate_only=False, feature="metadata.version"):

@@ -4,12 +4,12 @@ import pytest
 import trio
 import trio.testing
 
-from broker.handlers.write_txn_markers import write_txn_markers
 from tests.broker.calls import call, through_wire
 from tests.broker.test_transactions import mark, write
 from tests.cluster.data_side import open_harness, partition, topic
-from wire.errors import ErrorCode
-from wire.messages.write_txn_markers import (
+from trimaran.broker.handlers.write_txn_markers import write_txn_markers
+from trimaran.wire.errors import ErrorCode
+from trimaran.wire.messages.write_txn_markers import (
     WritableTxnMarker,
     WritableTxnMarkerTopic,
     WriteTxnMarkersRequest,

@@ -7,18 +7,18 @@ from __future__ import annotations
 import pytest
 import trio
 
-from broker.groups.zookeeper_offsets import UNAVAILABLE
-from broker.handlers.offset_commit import offset_commit
-from broker.handlers.offset_fetch import offset_fetch
-from broker.handlers.registry import broker_registry
 from tests.broker.groups.rig import open_rig
-from wire.errors import ErrorCode, KafkaError
-from wire.messages.offset_commit import (
+from trimaran.broker.groups.zookeeper_offsets import UNAVAILABLE
+from trimaran.broker.handlers.offset_commit import offset_commit
+from trimaran.broker.handlers.offset_fetch import offset_fetch
+from trimaran.broker.handlers.registry import broker_registry
+from trimaran.wire.errors import ErrorCode, KafkaError
+from trimaran.wire.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
 )
-from wire.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestTopic
+from trimaran.wire.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestTopic
 
 E = ErrorCode
 KEYS = (OffsetCommitRequest.KEY, OffsetFetchRequest.KEY)

@@ -9,10 +9,10 @@ from typing import Any
 
 from tests.broker.handlers.asking import Asked
 from tests.cluster.in_process import cluster
-from wire.messages.create_delegation_token import CreateDelegationTokenRequest
-from wire.security.listener import PLAINTEXT, ClientSecurity
-from wire.security.plain import PlainCredentials
-from wire.transport.node_connection import open_node_connection
+from trimaran.wire.messages.create_delegation_token import CreateDelegationTokenRequest
+from trimaran.wire.security.listener import PLAINTEXT, ClientSecurity
+from trimaran.wire.security.plain import PlainCredentials
+from trimaran.wire.transport.node_connection import open_node_connection
 
 MODULE = "org.apache.kafka.common.security.plain.PlainLoginModule"
 SECRET = {"delegation_token_secret_key": "k"}

@@ -16,17 +16,20 @@ from typing import Any
 import trio
 from immutables import Map
 
-from broker.channels.forwarding import Forwarder
-from broker.handlers.registry import broker_registry
-from broker.metadata.client_quotas import ClientQuotas
-from broker.metadata.internal_topics import CONSUMER_OFFSETS, TRANSACTION_STATE
-from broker.process.transactions import transactions
-from broker.transactions.marking import Marking
-from log.batches.batch import iter_batches
-from quorum.metadata import versions
-from quorum.metadata.acls import Acl
-from quorum.metadata.authorizer import AclIndex, Authorizer
-from quorum.metadata.image import (
+from tests.broker.batches import batch
+from tests.cluster.data_side import DIRECTORY, open_harness, partition, registration, topic
+from tests.interop.authorization.making import make
+from trimaran.broker.channels.forwarding import Forwarder
+from trimaran.broker.handlers.registry import broker_registry
+from trimaran.broker.metadata.client_quotas import ClientQuotas
+from trimaran.broker.metadata.internal_topics import CONSUMER_OFFSETS, TRANSACTION_STATE
+from trimaran.broker.process.transactions import transactions
+from trimaran.broker.transactions.marking import Marking
+from trimaran.log.batches.batch import iter_batches
+from trimaran.quorum.metadata import versions
+from trimaran.quorum.metadata.acls import Acl
+from trimaran.quorum.metadata.authorizer import AclIndex, Authorizer
+from trimaran.quorum.metadata.image import (
     BROKER_RESOURCE,
     CLIENT_METRICS_RESOURCE,
     GROUP_RESOURCE,
@@ -34,23 +37,20 @@ from quorum.metadata.image import (
     ClusterImage,
     FeaturesImage,
 )
-from tests.broker.batches import batch
-from tests.cluster.data_side import DIRECTORY, open_harness, partition, registration, topic
-from tests.interop.authorization.making import make
-from wire.endpoint import Endpoint
-from wire.errors import ErrorCode, KafkaError
-from wire.messages.envelope import EnvelopeResponse
-from wire.messages.header import (
+from trimaran.wire.endpoint import Endpoint
+from trimaran.wire.errors import ErrorCode, KafkaError
+from trimaran.wire.messages.envelope import EnvelopeResponse
+from trimaran.wire.messages.header import (
     decode_request_header,
     decode_response_header,
     encode_request,
     encode_response,
 )
-from wire.messages.registry import REQUESTS, RESPONSES
-from wire.outgoing import Outgoing
-from wire.security.acls import Operation, PatternType, Permission, ResourceType
-from wire.security.principal import Principal
-from wire.transport.calls import CloseConnection, ConnectionInfo
+from trimaran.wire.messages.registry import REQUESTS, RESPONSES
+from trimaran.wire.outgoing import Outgoing
+from trimaran.wire.security.acls import Operation, PatternType, Permission, ResourceType
+from trimaran.wire.security.principal import Principal
+from trimaran.wire.transport.calls import CloseConnection, ConnectionInfo
 
 BY_NAME = {one.__name__.removesuffix("Request"): one for one in REQUESTS.values()}
 REGISTRY = broker_registry()

@@ -4,13 +4,13 @@ import time
 
 import pytest
 
-from broker.metadata.client_quotas import ClientQuotas
 from tests.broker.calls import call
 from tests.wire.transport.support import Toy, heartbeat, heartbeat_frame, open_raw, open_server
-from wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
-from wire.messages.write_txn_markers import WriteTxnMarkersRequest, WriteTxnMarkersResponse
-from wire.transport.access import open_to_all
-from wire.transport.registry import Registry, handles
+from trimaran.broker.metadata.client_quotas import ClientQuotas
+from trimaran.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+from trimaran.wire.messages.write_txn_markers import WriteTxnMarkersRequest, WriteTxnMarkersResponse
+from trimaran.wire.transport.access import open_to_all
+from trimaran.wire.transport.registry import Registry, handles
 
 PERCENT = 10.0
 HEARTBEAT = HeartbeatRequest(group_id="g", generation_id=1, member_id="m")

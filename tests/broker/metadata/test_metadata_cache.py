@@ -2,9 +2,9 @@
 
 from immutables import Map
 
-from broker.metadata.metadata_cache import LISTED_SECONDS, BrokerMetadata
-from quorum.metadata.image import ClusterImage, MetadataImage
 from tests.cluster.data_side import registration
+from trimaran.broker.metadata.metadata_cache import LISTED_SECONDS, BrokerMetadata
+from trimaran.quorum.metadata.image import ClusterImage, MetadataImage
 
 
 def image(**fenced):

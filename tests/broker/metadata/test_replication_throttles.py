@@ -2,13 +2,13 @@
 
 import pytest
 
-from broker.metadata.replication_throttles import ReplicationThrottles
-from node.config.config_def import LONG_MAX
-from node.replication_throttle import replicas_here
-from quorum.metadata.delta import MetadataDelta
-from quorum.serving.node_configs import NodeConfigs
 from tests.cluster.data_side import config as config_of
 from tests.quorum.metadata.build import config, image_of
+from trimaran.broker.metadata.replication_throttles import ReplicationThrottles
+from trimaran.node.config.config_def import LONG_MAX
+from trimaran.node.replication_throttle import replicas_here
+from trimaran.quorum.metadata.delta import MetadataDelta
+from trimaran.quorum.serving.node_configs import NodeConfigs
 
 TOPIC, BROKER = 2, 4
 LEADERS = "leader.replication.throttled.replicas"
@@ -57,7 +57,7 @@ def test_lists_of_many_topics_are_read_when_one_is_asked_about(node, monkeypatch
         read.append(text)
         return replicas_here(text, node_id)
 
-    monkeypatch.setattr("node.replication_throttle.replicas_here", counted)
+    monkeypatch.setattr("trimaran.node.replication_throttle.replicas_here", counted)
     node.apply(*(config(LEADERS, f"{i}:{node.node}", (TOPIC, f"t{i}")) for i in range(9)))
     leader = node.throttles.leader
     assert leader.is_set

@@ -7,18 +7,18 @@ from dataclasses import replace
 
 import pytest
 
-from broker.handlers.metadata import metadata
-from broker.metadata.seen_topics import KEPT_MAX, Asker, SeenTopics
-from quorum.metadata.acls import Acl
-from quorum.metadata.authorizer import Authorizer
-from quorum.metadata.image import TopicsImage
 from tests.broker.calls import call, connection, finished, through_wire
 from tests.cluster.data_side import open_harness, partition, registration, topic
-from wire.declarations import EncodedArray
-from wire.messages.metadata import MetadataRequest
-from wire.security.acls import Operation, PatternType, Permission, ResourceType
-from wire.security.principal import Principal
-from wire.transport.calls import DeferredResponse
+from trimaran.broker.handlers.metadata import metadata
+from trimaran.broker.metadata.seen_topics import KEPT_MAX, Asker, SeenTopics
+from trimaran.quorum.metadata.acls import Acl
+from trimaran.quorum.metadata.authorizer import Authorizer
+from trimaran.quorum.metadata.image import TopicsImage
+from trimaran.wire.declarations import EncodedArray
+from trimaran.wire.messages.metadata import MetadataRequest
+from trimaran.wire.security.acls import Operation, PatternType, Permission, ResourceType
+from trimaran.wire.security.principal import Principal
+from trimaran.wire.transport.calls import DeferredResponse
 
 VERSION = 12
 BROKERS = (registration(11),)

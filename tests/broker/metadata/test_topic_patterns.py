@@ -6,8 +6,8 @@ import pytest
 import trio
 from immutables import Map
 
-from broker.metadata import topic_patterns
-from broker.metadata.topic_patterns import (
+from trimaran.broker.metadata import topic_patterns
+from trimaran.broker.metadata.topic_patterns import (
     INSTRUCTIONS_MAX,
     NAMES_KEPT_MAX,
     PATTERNS_KEPT_MAX,
@@ -15,7 +15,7 @@ from broker.metadata.topic_patterns import (
     TopicPatterns,
     compiled,
 )
-from wire.errors import ErrorCode, KafkaError
+from trimaran.wire.errors import ErrorCode, KafkaError
 
 
 def topics(*names):

@@ -7,21 +7,21 @@ from dataclasses import replace
 import pytest
 import trio
 
-import broker.metadata.topic_views
-from broker.handlers.metadata import metadata
-from broker.metadata.topic_views import PARTITIONS_PER_TURN, VIEWS_MAX
-from quorum.metadata.acls import Acl
-from quorum.metadata.authorizer import Authorizer
-from quorum.serving.authorized_operations import NOT_ASKED
+import trimaran.broker.metadata.topic_views
 from tests.broker.calls import call, connection, finished, through_wire
 from tests.cluster.data_side import open_harness, partition, registration, topic
-from wire.messages.metadata import (
+from trimaran.broker.handlers.metadata import metadata
+from trimaran.broker.metadata.topic_views import PARTITIONS_PER_TURN, VIEWS_MAX
+from trimaran.quorum.metadata.acls import Acl
+from trimaran.quorum.metadata.authorizer import Authorizer
+from trimaran.quorum.serving.authorized_operations import NOT_ASKED
+from trimaran.wire.messages.metadata import (
     MetadataRequest,
     MetadataResponsePartition,
     MetadataResponseTopic,
 )
-from wire.security.acls import Operation, ResourceType
-from wire.security.principal import Principal
+from trimaran.wire.security.acls import Operation, ResourceType
+from trimaran.wire.security.principal import Principal
 
 VERSION = 12
 BROKERS = (registration(11), registration(12), registration(13))
@@ -33,10 +33,10 @@ class Encodings(trio.abc.Instrument):
     """Counts what is encoded, in all and in the longest step."""
 
     def __init__(self, monkeypatch):
-        self._encode = broker.metadata.topic_views.encode_element
+        self._encode = trimaran.broker.metadata.topic_views.encode_element
         self.topics = self.partitions = 0
         self.in_step = self.in_longest_step = 0
-        monkeypatch.setattr(broker.metadata.topic_views, "encode_element", self)
+        monkeypatch.setattr(trimaran.broker.metadata.topic_views, "encode_element", self)
 
     def __call__(self, value, of, version):
         self.topics += isinstance(value, MetadataResponseTopic)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from broker.partitions.isr import FetchClock
 from tests.broker.batches import append
 from tests.cluster.data_side import partition, registration, topic
+from trimaran.broker.partitions.isr import FetchClock
 
 LAG_SECONDS = 30
 BROKERS = tuple(registration(node_id) for node_id in (11, 12, 13, 14))

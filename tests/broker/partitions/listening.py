@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from wire.errors import ErrorCode, KafkaError
+from trimaran.wire.errors import ErrorCode, KafkaError
 
 
 class Listener:

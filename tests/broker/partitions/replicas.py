@@ -6,10 +6,10 @@ from contextlib import AsyncExitStack, asynccontextmanager
 
 import trio
 
-from broker.partitions.partition import Partition
-from log.batches.batch import iter_batches
-from log.batches.records import NewRecord, build_batch
 from tests.cluster.data_side import open_harness, registration, serving
+from trimaran.broker.partitions.partition import Partition
+from trimaran.log.batches.batch import iter_batches
+from trimaran.log.batches.records import NewRecord, build_batch
 
 DEADLINE_SECONDS = 10
 

@@ -10,10 +10,10 @@ from itertools import pairwise
 import trio
 import trio.testing
 
-from broker.partitions.alter_partitions import RETRY_SECONDS, AlterPartitions
-from broker.partitions.isr_change import IsrChange
-from wire.errors import ErrorCode, KafkaError
-from wire.messages.alter_partition import (
+from trimaran.broker.partitions.alter_partitions import RETRY_SECONDS, AlterPartitions
+from trimaran.broker.partitions.isr_change import IsrChange
+from trimaran.wire.errors import ErrorCode, KafkaError
+from trimaran.wire.messages.alter_partition import (
     AlterPartitionRequest,
     AlterPartitionResponse,
     AlterPartitionResponsePartitionData,

@@ -5,11 +5,11 @@ from __future__ import annotations
 import trio
 import trio.testing
 
-from broker.partitions import awaiting
-from node.runtime.watermark import Watermark
 from tests.broker.batches import append
 from tests.cluster.data_side import open_harness, partition, topic
-from wire.errors import ErrorCode
+from trimaran.broker.partitions import awaiting
+from trimaran.node.runtime.watermark import Watermark
+from trimaran.wire.errors import ErrorCode
 
 PARTITIONS = 20
 

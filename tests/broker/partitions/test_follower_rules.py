@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from broker.partitions.watchers import Interest
-from log.batches.batch import iter_batches
-from log.config import LogConfig
-from log.partitions.partition_log import PartitionLog
 from tests.broker.batches import batch
 from tests.cluster.data_side import open_harness, partition, topic
-from wire.errors import KafkaError, RemoteProtocolError
+from trimaran.broker.partitions.watchers import Interest
+from trimaran.log.batches.batch import iter_batches
+from trimaran.log.config import LogConfig
+from trimaran.log.partitions.partition_log import PartitionLog
+from trimaran.wire.errors import KafkaError, RemoteProtocolError
 
 TIMESTAMP_MS = 1_700_000_000_000
 

@@ -10,8 +10,6 @@ from contextlib import asynccontextmanager
 import pytest
 import trio
 
-from broker.replication.fetch_client import FetchClient
-from log.batches.batch import BatchView
 from tests.broker.batches import batch
 from tests.broker.partitions.replicas import DEADLINE_SECONDS, until
 from tests.cluster.data_side import (
@@ -22,23 +20,25 @@ from tests.cluster.data_side import (
     topic,
     topic_id,
 )
-from wire.errors import ErrorCode
-from wire.messages.fetch import (
+from trimaran.broker.replication.fetch_client import FetchClient
+from trimaran.log.batches.batch import BatchView
+from trimaran.wire.errors import ErrorCode
+from trimaran.wire.messages.fetch import (
     EpochEndOffset,
     FetchableTopicResponse,
     FetchRequest,
     FetchResponse,
     PartitionData,
 )
-from wire.messages.list_offsets import (
+from trimaran.wire.messages.list_offsets import (
     ListOffsetsPartitionResponse,
     ListOffsetsRequest,
     ListOffsetsResponse,
     ListOffsetsTopicResponse,
 )
-from wire.transport.access import open_to_all
-from wire.transport.registry import Registry, handles
-from wire.transport.server import Listener, serve_listener
+from trimaran.wire.transport.access import open_to_all
+from trimaran.wire.transport.registry import Registry, handles
+from trimaran.wire.transport.server import Listener, serve_listener
 
 pytestmark = pytest.mark.slow
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from broker.partitions.isr import (
+from trimaran.broker.partitions.isr import (
     UNKNOWN_OFFSET,
     FetchClock,
     IsrState,

@@ -6,7 +6,7 @@ import pytest
 
 from tests.broker.partitions.leading import LAG_SECONDS, Followers, lead, proposals, write
 from tests.cluster.data_side import partition, registration, topic
-from wire.errors import ErrorCode
+from trimaran.wire.errors import ErrorCode
 
 
 @pytest.fixture

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from broker.partitions.isr import FetchClock
-from broker.partitions.leader import open_leader_epoch
-from log.batches.batch import iter_batches
-from node.runtime.errors import NotLeaderError
 from tests.broker.batches import append, batch
 from tests.cluster.data_side import open_harness, partition, registration, topic
-from wire.errors import ErrorCode, KafkaError
+from trimaran.broker.partitions.isr import FetchClock
+from trimaran.broker.partitions.leader import open_leader_epoch
+from trimaran.log.batches.batch import iter_batches
+from trimaran.node.runtime.errors import NotLeaderError
+from trimaran.wire.errors import ErrorCode, KafkaError
 
 CLOCK = FetchClock()
 BROKERS = (registration(11), registration(12), registration(13))

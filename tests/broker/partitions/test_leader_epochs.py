@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from broker.handlers.offset_for_leader_epoch import offset_for_leader_epoch
-from log.batches.batch import iter_batches
 from tests.broker.batches import append as append_here
 from tests.broker.batches import batch
 from tests.broker.calls import call, finished
 from tests.broker.partitions.replicas import append, brokers, until
 from tests.cluster.data_side import open_harness, partition, topic
-from wire.messages.offset_for_leader_epoch import (
+from trimaran.broker.handlers.offset_for_leader_epoch import offset_for_leader_epoch
+from trimaran.log.batches.batch import iter_batches
+from trimaran.wire.messages.offset_for_leader_epoch import (
     OffsetForLeaderEpochRequest,
     OffsetForLeaderPartition,
     OffsetForLeaderTopic,

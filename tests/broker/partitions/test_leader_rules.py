@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from log.batches.batch import iter_batches
-from node.runtime.errors import NotLeaderError
 from tests.broker.batches import append, batch
 from tests.broker.partitions.leading import LAG_SECONDS, Followers, lead, proposals, write
 from tests.cluster.data_side import open_harness, partition, registration, topic
-from wire.errors import ErrorCode, KafkaError
+from trimaran.log.batches.batch import iter_batches
+from trimaran.node.runtime.errors import NotLeaderError
+from trimaran.wire.errors import ErrorCode, KafkaError
 
 
 @pytest.fixture

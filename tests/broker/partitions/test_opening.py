@@ -8,8 +8,10 @@ import pytest
 import trio
 from immutables import Map
 
-from broker.partitions import opening
-from broker.partitions.opening import (
+from tests.broker.batches import append
+from tests.cluster.data_side import open_harness, partition, topic, topic_id
+from trimaran.broker.partitions import opening
+from trimaran.broker.partitions.opening import (
     OPENED_PER_TURN,
     open_leaders,
     opened_first,
@@ -17,12 +19,10 @@ from broker.partitions.opening import (
     unopened,
     unopened_of_many,
 )
-from log.directories.directory import LogDirectory
-from node.runtime import turns as runtime_turns
-from quorum.metadata.image import TopicImage
-from tests.broker.batches import append
-from tests.cluster.data_side import open_harness, partition, topic, topic_id
-from wire.transport.calls import DeferredResponse
+from trimaran.log.directories.directory import LogDirectory
+from trimaran.node.runtime import turns as runtime_turns
+from trimaran.quorum.metadata.image import TopicImage
+from trimaran.wire.transport.calls import DeferredResponse
 
 
 def names(found):

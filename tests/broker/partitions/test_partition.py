@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from broker.partitions.watchers import Interest
 from tests.broker.batches import append
 from tests.cluster.data_side import partition, topic
-from wire.errors import ErrorCode, KafkaError
+from trimaran.broker.partitions.watchers import Interest
+from trimaran.wire.errors import ErrorCode, KafkaError
 
 
 class Reader:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from broker.storage.new_replicas import Standing
-from quorum.metadata.image import UNASSIGNED_DIRECTORY
 from tests.broker.batches import append
 from tests.broker.partitions.listening import Listener, code_of
 from tests.cluster.data_side import (
@@ -16,7 +14,9 @@ from tests.cluster.data_side import (
     topic_id,
     topics_image,
 )
-from wire.errors import ErrorCode, KafkaError
+from trimaran.broker.storage.new_replicas import Standing
+from trimaran.quorum.metadata.image import UNASSIGNED_DIRECTORY
+from trimaran.wire.errors import ErrorCode, KafkaError
 
 
 def test_a_partition_that_nobody_uses_is_no_directory(harness):

@@ -7,14 +7,14 @@ from __future__ import annotations
 import pytest
 from immutables import Map
 
-from broker.events import REPLICA_UNUSABLE
-from broker.storage.directories import LogDirectories
-from log.batches.batch import BatchView
 from tests.broker.batches import append, batch
 from tests.broker.partitions.listening import Listener, code_of
 from tests.cluster.data_side import open_harness, partition, registration, topic
-from wire.errors import ErrorCode, KafkaError
-from wire.events import event_of
+from trimaran.broker.events import REPLICA_UNUSABLE
+from trimaran.broker.storage.directories import LogDirectories
+from trimaran.log.batches.batch import BatchView
+from trimaran.wire.errors import ErrorCode, KafkaError
+from trimaran.wire.events import event_of
 
 
 def names(harness):

@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 import trio.testing
 
-from broker.replication import fetcher
-from broker.replication.fetch_client import FetchClient
-from node.runtime.clock import now_ms
 from tests.broker.partitions.replicas import append, brokers, until
 from tests.cluster.data_side import open_harness, partition, topic
 from tests.log.helpers import batch_bytes
+from trimaran.broker.replication import fetcher
+from trimaran.broker.replication.fetch_client import FetchClient
+from trimaran.node.runtime.clock import now_ms
 
 pytestmark = pytest.mark.slow
 

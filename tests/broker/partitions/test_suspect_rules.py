@@ -8,13 +8,13 @@ import pytest
 import trio
 import trio.testing
 
-from broker.partitions import suspect_checks
-from broker.partitions.suspect_checks import check_suspects
-from broker.storage.directories import LogDirectories
-from log.partitions.partition_log import PartitionLog
 from tests.broker.batches import append
 from tests.cluster.data_side import open_harness, partition, topic
-from wire.errors import ErrorCode, KafkaError
+from trimaran.broker.partitions import suspect_checks
+from trimaran.broker.partitions.suspect_checks import check_suspects
+from trimaran.broker.storage.directories import LogDirectories
+from trimaran.log.partitions.partition_log import PartitionLog
+from trimaran.wire.errors import ErrorCode, KafkaError
 
 BATCH_BYTES = 69  # of one record of one byte
 MANY = 1 << 20

@@ -8,11 +8,11 @@ import logging
 
 import pytest
 
-from broker.partitions.isr import ReplicaProgress
-from quorum.metadata.image import LOST_DIRECTORY
 from tests.broker.partitions.replicas import append, brokers, until
 from tests.cluster.data_side import open_harness, partition, topic, topic_id
-from wire.errors import ErrorCode, KafkaError
+from trimaran.broker.partitions.isr import ReplicaProgress
+from trimaran.quorum.metadata.image import LOST_DIRECTORY
+from trimaran.wire.errors import ErrorCode, KafkaError
 
 pytestmark = pytest.mark.slow
 

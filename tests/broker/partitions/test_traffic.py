@@ -1,6 +1,6 @@
 """Counters of topics: what a topic had stays in the total when its replicas are gone."""
 
-from broker.partitions.traffic import TopicTraffic, Traffic
+from trimaran.broker.partitions.traffic import TopicTraffic, Traffic
 
 
 def test_all_begins_with_nothing():

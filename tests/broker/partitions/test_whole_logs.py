@@ -6,12 +6,12 @@ import logging
 
 import pytest
 
-from broker.partitions.follower import FollowerEpoch
-from log.disk.checkpoints import WRITTEN_LOGS
-from quorum.metadata.image import LOST_DIRECTORY, TopicImage
 from tests.broker.partitions.replicas import append, brokers, until
 from tests.cluster.data_side import open_harness, partition, topic, topic_id
-from wire.errors import ErrorCode, KafkaError
+from trimaran.broker.partitions.follower import FollowerEpoch
+from trimaran.log.disk.checkpoints import WRITTEN_LOGS
+from trimaran.quorum.metadata.image import LOST_DIRECTORY, TopicImage
+from trimaran.wire.errors import ErrorCode, KafkaError
 
 REPLICAS = (11, 12, 13)
 LOST = ("t", 0, topic_id("t"), LOST_DIRECTORY)

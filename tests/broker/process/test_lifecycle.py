@@ -3,10 +3,15 @@
 import pytest
 import trio
 
-from broker.process.lifecycle import BrokerIdentity, Lifecycle, LifecycleTimes, RegistrationRefused
-from wire.errors import ErrorCode
-from wire.messages.broker_heartbeat import BrokerHeartbeatRequest, BrokerHeartbeatResponse
-from wire.messages.broker_registration import BrokerRegistrationResponse
+from trimaran.broker.process.lifecycle import (
+    BrokerIdentity,
+    Lifecycle,
+    LifecycleTimes,
+    RegistrationRefused,
+)
+from trimaran.wire.errors import ErrorCode
+from trimaran.wire.messages.broker_heartbeat import BrokerHeartbeatRequest, BrokerHeartbeatResponse
+from trimaran.wire.messages.broker_registration import BrokerRegistrationResponse
 
 IDENTITY = BrokerIdentity(
     node_id=11,

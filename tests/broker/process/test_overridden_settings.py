@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from immutables import Map
 
-from broker.process.overridden_settings import overridden
-from quorum.metadata.image import BROKER_RESOURCE, ConfigsImage
 from tests.quorum.config_of import config_of
+from trimaran.broker.process.overridden_settings import overridden
+from trimaran.quorum.metadata.image import BROKER_RESOURCE, ConfigsImage
 
 
 def lines(cluster: dict[str, str], own: dict[str, str] | None = None, **file: object) -> list[str]:

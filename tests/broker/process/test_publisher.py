@@ -5,16 +5,16 @@ import random
 import trio
 import trio.testing
 
-from broker.process.publisher import PARTITIONS_PER_TURN, BrokerPublisher
-from broker.storage import directories
-from broker.storage.new_replicas import Standing
-from quorum.metadata.delta import MetadataDelta
-from quorum.metadata.image import EMPTY, MetadataImage
-from quorum.metadata.loader import Manifest, MetadataLoader
-from quorum.metadata.records import image_to_records
 from tests.cluster.data_side import open_harness
 from tests.quorum.metadata.build import SOMEWHERE, change, partition, replay, topic, uid
-from wire.records.topics import RemoveTopicRecord
+from trimaran.broker.process.publisher import PARTITIONS_PER_TURN, BrokerPublisher
+from trimaran.broker.storage import directories
+from trimaran.broker.storage.new_replicas import Standing
+from trimaran.quorum.metadata.delta import MetadataDelta
+from trimaran.quorum.metadata.image import EMPTY, MetadataImage
+from trimaran.quorum.metadata.loader import Manifest, MetadataLoader
+from trimaran.quorum.metadata.records import image_to_records
+from trimaran.wire.records.topics import RemoveTopicRecord
 
 NODE = 11
 

@@ -10,19 +10,19 @@ import pytest
 import trio
 import trio.testing
 
-from broker.process.lifecycle import Lifecycle
-from broker.process.server import run_broker
-from log.directories.meta_properties import MetaPropertiesError
-from log.disk.files import Files
-from node.runtime.errors import StorageFailure
-from node.runtime.kernel_syncs import of_this_run
-from node.runtime.linux_aio import Fdatasyncs
-from quorum.formatting.storage import format_directories
 from tests.broker.test_end_to_end import DEADLINE_SECONDS, consume, in_thread, produce
 from tests.cluster.in_process import Images, cluster
 from tests.cluster.nodes import CLUSTER_ID
-from wire.messages.metadata import MetadataRequest
-from wire.transport.node_connection import open_node_connection
+from trimaran.broker.process.lifecycle import Lifecycle
+from trimaran.broker.process.server import run_broker
+from trimaran.log.directories.meta_properties import MetaPropertiesError
+from trimaran.log.disk.files import Files
+from trimaran.node.runtime.errors import StorageFailure
+from trimaran.node.runtime.kernel_syncs import of_this_run
+from trimaran.node.runtime.linux_aio import Fdatasyncs
+from trimaran.quorum.formatting.storage import format_directories
+from trimaran.wire.messages.metadata import MetadataRequest
+from trimaran.wire.transport.node_connection import open_node_connection
 
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore")]
 

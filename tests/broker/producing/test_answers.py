@@ -8,36 +8,36 @@ import pytest
 import trio
 import trio.testing
 
-from broker.partitions.isr import FetchClock
-from broker.producing.append import append, append_in_turns
-from broker.producing.authorize import authorize, may_use_transactional_id
-from broker.producing.await_disk import await_disk, behind, on_disk
-from broker.producing.await_replicas import await_replicas, replicated, settle
-from broker.producing.partition_append import PartitionAppend
-from broker.producing.resolve import refusal, resolve
-from broker.producing.validate import validate, validate_in_thread
-from log.batches.records import NewRecord, Record, build_batch
-from log.codecs.compression import Compression
-from log.old_formats.message_sets import build_message_set
-from log.validation.rejected_records import RejectedRecords
-from log.validation.validate import OverBudget
-from node.runtime.clock import now_ms
-from quorum.metadata.acls import Acl
-from quorum.metadata.authorizer import Authorizer
-from quorum.metadata.image import TOPIC_RESOURCE
 from tests.broker.batches import append as append_one
 from tests.broker.batches import batch
 from tests.broker.calls import call, through_wire
 from tests.checks import check_each
 from tests.cluster.data_side import open_harness, partition, registration, topic, topic_id
-from wire.errors import ErrorCode, KafkaError
-from wire.messages.produce import (
+from trimaran.broker.partitions.isr import FetchClock
+from trimaran.broker.producing.append import append, append_in_turns
+from trimaran.broker.producing.authorize import authorize, may_use_transactional_id
+from trimaran.broker.producing.await_disk import await_disk, behind, on_disk
+from trimaran.broker.producing.await_replicas import await_replicas, replicated, settle
+from trimaran.broker.producing.partition_append import PartitionAppend
+from trimaran.broker.producing.resolve import refusal, resolve
+from trimaran.broker.producing.validate import validate, validate_in_thread
+from trimaran.log.batches.records import NewRecord, Record, build_batch
+from trimaran.log.codecs.compression import Compression
+from trimaran.log.old_formats.message_sets import build_message_set
+from trimaran.log.validation.rejected_records import RejectedRecords
+from trimaran.log.validation.validate import OverBudget
+from trimaran.node.runtime.clock import now_ms
+from trimaran.quorum.metadata.acls import Acl
+from trimaran.quorum.metadata.authorizer import Authorizer
+from trimaran.quorum.metadata.image import TOPIC_RESOURCE
+from trimaran.wire.errors import ErrorCode, KafkaError
+from trimaran.wire.messages.produce import (
     PartitionProduceData,
     PartitionProduceResponse,
     ProduceRequest,
     TopicProduceData,
 )
-from wire.security.acls import Operation, PatternType, Permission, ResourceType
+from trimaran.wire.security.acls import Operation, PatternType, Permission, ResourceType
 
 E = ErrorCode
 BY_NAME, BY_ID = 12, 13

@@ -6,35 +6,35 @@ from types import SimpleNamespace
 
 import pytest
 
-from broker.handlers.produce import produce
-from broker.producing import append as append_stage
-from broker.producing import validate as validate_stage
-from broker.producing.append import append_in_turns
-from broker.producing.authorize import authorize_in_turns
-from broker.producing.await_replicas import _outcome, replicated
-from broker.producing.partition_append import PartitionAppend
-from broker.producing.validate import _check, _try, validate, validate_in_turns
-from broker.producing.verify import check_not_ended, is_verified_here, unverified, verify
-from log.batches.batch import BatchView, iter_batches
-from log.batches.records import NewRecord, Record, build_batch
-from log.codecs.compression import Compression
-from log.old_formats.message_sets import build_message_set
-from log.validation.validate import Budget, OverBudget
-from node.runtime import turns as turns_module
-from node.runtime.clock import now_ms
 from tests.broker.batches import batch
 from tests.broker.calls import call, connection, finished, through_wire
 from tests.checks import check_each
 from tests.cluster.data_side import open_harness, partition, topic, topic_id
-from wire.errors import ErrorCode, KafkaError
-from wire.messages.produce import (
+from trimaran.broker.handlers.produce import produce
+from trimaran.broker.producing import append as append_stage
+from trimaran.broker.producing import validate as validate_stage
+from trimaran.broker.producing.append import append_in_turns
+from trimaran.broker.producing.authorize import authorize_in_turns
+from trimaran.broker.producing.await_replicas import _outcome, replicated
+from trimaran.broker.producing.partition_append import PartitionAppend
+from trimaran.broker.producing.validate import _check, _try, validate, validate_in_turns
+from trimaran.broker.producing.verify import check_not_ended, is_verified_here, unverified, verify
+from trimaran.log.batches.batch import BatchView, iter_batches
+from trimaran.log.batches.records import NewRecord, Record, build_batch
+from trimaran.log.codecs.compression import Compression
+from trimaran.log.old_formats.message_sets import build_message_set
+from trimaran.log.validation.validate import Budget, OverBudget
+from trimaran.node.runtime import turns as turns_module
+from trimaran.node.runtime.clock import now_ms
+from trimaran.wire.errors import ErrorCode, KafkaError
+from trimaran.wire.messages.produce import (
     LeaderIdAndEpoch,
     PartitionProduceData,
     PartitionProduceResponse,
     ProduceRequest,
     TopicProduceData,
 )
-from wire.transport.calls import DeferredResponse
+from trimaran.wire.transport.calls import DeferredResponse
 
 E = ErrorCode
 VERSION = 13
@@ -195,7 +195,7 @@ async def test_two_hundred_partitions_are_validated_in_a_turn(harness, turns, co
 
 
 async def test_rights_and_appends_take_turns_and_reach_every_partition(turns, monkeypatch):
-    monkeypatch.setattr("broker.producing.authorize.JUDGED_PER_TURN", 3)
+    monkeypatch.setattr("trimaran.broker.producing.authorize.JUDGED_PER_TURN", 3)
     monkeypatch.setattr(append_stage, "OPENED_PER_TURN", 4)
     appends = [append_of("t" if index % 2 else "u", index) for index in range(9)]
     await authorize_in_turns(appends, lambda name: name == "t")

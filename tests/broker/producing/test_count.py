@@ -1,12 +1,12 @@
 """What Produce counts for each topic: requests, failures, bytes and messages, those of others apart."""
 
-from broker.partitions.traffic import TopicTraffic, Traffic
-from broker.producing.count import count
-from broker.producing.partition_append import PartitionAppend
-from log.batches.batch import iter_batches
 from tests.broker.batches import batch
-from wire.errors import ErrorCode
-from wire.messages.produce import PartitionProduceResponse
+from trimaran.broker.partitions.traffic import TopicTraffic, Traffic
+from trimaran.broker.producing.count import count
+from trimaran.broker.producing.partition_append import PartitionAppend
+from trimaran.log.batches.batch import iter_batches
+from trimaran.wire.errors import ErrorCode
+from trimaran.wire.messages.produce import PartitionProduceResponse
 
 
 def appended(topic, *values):

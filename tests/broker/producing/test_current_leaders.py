@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from broker.handlers.produce import produce
 from tests.broker.batches import batch
 from tests.broker.calls import call, finished, through_wire
 from tests.cluster.data_side import open_harness, partition, registration, topic
-from wire.errors import ErrorCode
-from wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
-from wire.transport.calls import DeferredResponse
+from trimaran.broker.handlers.produce import produce
+from trimaran.wire.errors import ErrorCode
+from trimaran.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from trimaran.wire.transport.calls import DeferredResponse
 
 HERE, THERE = 11, 12
 BROKERS = (registration(HERE), registration(THERE, port=7777))

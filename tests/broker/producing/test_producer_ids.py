@@ -5,9 +5,9 @@ from collections import deque
 import pytest
 import trio
 
-from broker.producing.producer_ids import ProducerIds
-from wire.errors import ErrorCode, KafkaError
-from wire.messages.allocate_producer_ids import AllocateProducerIdsResponse
+from trimaran.broker.producing.producer_ids import ProducerIds
+from trimaran.wire.errors import ErrorCode, KafkaError
+from trimaran.wire.messages.allocate_producer_ids import AllocateProducerIdsResponse
 
 NODE_ID, BROKER_EPOCH = 11, 77
 

@@ -2,20 +2,25 @@
 
 import pytest
 
-from broker.partitions.end_markers import append_end_marker
-from broker.producing.append import append
-from broker.producing.authorize import authorize, may_use_transactional_id
-from broker.producing.await_replicas import settle
-from broker.producing.resolve import resolve
-from broker.producing.validate import validate
-from broker.producing.verify import NOT_IN_TRANSACTION, is_verified_here, unverified, verify
-from log.producers.marker import EndMarker
-from node.runtime.clock import now_ms
 from tests.broker.batches import batch
 from tests.broker.calls import call, through_wire
 from tests.cluster.data_side import open_harness, partition, topic, topic_id
-from wire.errors import ErrorCode
-from wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from trimaran.broker.partitions.end_markers import append_end_marker
+from trimaran.broker.producing.append import append
+from trimaran.broker.producing.authorize import authorize, may_use_transactional_id
+from trimaran.broker.producing.await_replicas import settle
+from trimaran.broker.producing.resolve import resolve
+from trimaran.broker.producing.validate import validate
+from trimaran.broker.producing.verify import (
+    NOT_IN_TRANSACTION,
+    is_verified_here,
+    unverified,
+    verify,
+)
+from trimaran.log.producers.marker import EndMarker
+from trimaran.node.runtime.clock import now_ms
+from trimaran.wire.errors import ErrorCode
+from trimaran.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 
 VERSION = 13
 ACKS_LEADER = 1

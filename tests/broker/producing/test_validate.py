@@ -6,25 +6,25 @@ import pytest
 import trio
 import trio.testing
 
-from broker.handlers import produce as produce_handler
-from broker.handlers.produce import produce
-from broker.producing import validate as validate_stage
-from broker.producing.offloaded_connections import OffloadedConnections
-from broker.producing.resolve import resolve
-from broker.producing.validate import validate
-from log.batches.batch import BatchView, iter_batches
-from log.batches.records import NewRecord, build_batch, decode_records
-from log.codecs.compression import Compression
-from log.validation.validate import BYTES_CHECKED_AT_ONCE_MAX, OverBudget
-from node.runtime.clock import now_ms
-from quorum.metadata.image import TOPIC_RESOURCE
 from tests.broker.batches import batch
 from tests.broker.calls import call, connection, finished, through_wire
 from tests.broker.partitions.replicas import until
 from tests.cluster.data_side import open_harness, partition, topic, topic_id
-from wire.errors import ErrorCode
-from wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
-from wire.transport.calls import DeferredResponse
+from trimaran.broker.handlers import produce as produce_handler
+from trimaran.broker.handlers.produce import produce
+from trimaran.broker.producing import validate as validate_stage
+from trimaran.broker.producing.offloaded_connections import OffloadedConnections
+from trimaran.broker.producing.resolve import resolve
+from trimaran.broker.producing.validate import validate
+from trimaran.log.batches.batch import BatchView, iter_batches
+from trimaran.log.batches.records import NewRecord, build_batch, decode_records
+from trimaran.log.codecs.compression import Compression
+from trimaran.log.validation.validate import BYTES_CHECKED_AT_ONCE_MAX, OverBudget
+from trimaran.node.runtime.clock import now_ms
+from trimaran.quorum.metadata.image import TOPIC_RESOURCE
+from trimaran.wire.errors import ErrorCode
+from trimaran.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from trimaran.wire.transport.calls import DeferredResponse
 
 VERSION = 13
 

@@ -7,19 +7,24 @@ from contextlib import asynccontextmanager
 
 import trio
 
-from log.batches.batch import BatchView
 from tests.broker.batches import batch
 from tests.cluster.data_side import open_harness, partition, registration, serving, topic, topic_id
-from wire.messages.fetch import FetchableTopicResponse, FetchRequest, FetchResponse, PartitionData
-from wire.messages.list_offsets import (
+from trimaran.log.batches.batch import BatchView
+from trimaran.wire.messages.fetch import (
+    FetchableTopicResponse,
+    FetchRequest,
+    FetchResponse,
+    PartitionData,
+)
+from trimaran.wire.messages.list_offsets import (
     ListOffsetsPartitionResponse,
     ListOffsetsRequest,
     ListOffsetsResponse,
     ListOffsetsTopicResponse,
 )
-from wire.transport.access import open_to_all
-from wire.transport.registry import Registry, handles
-from wire.transport.server import Listener, serve_listener
+from trimaran.wire.transport.access import open_to_all
+from trimaran.wire.transport.registry import Registry, handles
+from trimaran.wire.transport.server import Listener, serve_listener
 
 DEADLINE_SECONDS = 10
 SESSION = 7

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from broker.partitions.follower import FetchPosition
-from broker.replication.fetch_client import (
+from trimaran.broker.partitions.follower import FetchPosition
+from trimaran.broker.replication.fetch_client import (
     BACKOFF_SECONDS,
     FetchClient,
     FetchSettings,

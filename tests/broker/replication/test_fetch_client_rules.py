@@ -9,15 +9,15 @@ from types import SimpleNamespace
 
 import pytest
 
-from broker.partitions.follower import FetchPosition
-from broker.replication.fetch_client import (
+from trimaran.broker.partitions.follower import FetchPosition
+from trimaran.broker.replication.fetch_client import (
     BACKOFF_SECONDS,
     HELD_BACK_SECONDS_MAX,
     FetchClient,
     FetchSettings,
 )
-from node.replication_throttle import ReplicationThrottle
-from wire.transport.rate import Windows
+from trimaran.node.replication_throttle import ReplicationThrottle
+from trimaran.wire.transport.rate import Windows
 
 SETTINGS = FetchSettings(
     12,

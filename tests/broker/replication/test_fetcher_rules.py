@@ -11,15 +11,6 @@ import pytest
 import trio
 import trio.testing
 
-from broker.channels.broker_connector import BrokerConnector
-from broker.events import REPLICA_TRUNCATED
-from broker.partitions.replica import Replica
-from broker.replication.fetch_client import FetchClient, FetchSettings
-from broker.replication.fetcher import Fetcher
-from broker.replication.fetchers import Fetchers
-from broker.storage.directories import LogDirectories
-from log.batches.batch import BatchView
-from node.runtime import flushes, group_commit
 from tests.broker.batches import batch
 from tests.broker.partitions.replicas import until
 from tests.broker.replication.stub_leader import (
@@ -32,9 +23,18 @@ from tests.broker.replication.stub_leader import (
     record,
 )
 from tests.cluster.data_side import open_harness, partition, topic, topic_id
-from wire.errors import ErrorCode
-from wire.events import event_of
-from wire.messages.fetch import EpochEndOffset
+from trimaran.broker.channels.broker_connector import BrokerConnector
+from trimaran.broker.events import REPLICA_TRUNCATED
+from trimaran.broker.partitions.replica import Replica
+from trimaran.broker.replication.fetch_client import FetchClient, FetchSettings
+from trimaran.broker.replication.fetcher import Fetcher
+from trimaran.broker.replication.fetchers import Fetchers
+from trimaran.broker.storage.directories import LogDirectories
+from trimaran.log.batches.batch import BatchView
+from trimaran.node.runtime import flushes, group_commit
+from trimaran.wire.errors import ErrorCode
+from trimaran.wire.events import event_of
+from trimaran.wire.messages.fetch import EpochEndOffset
 
 OUT_OF_RANGE = ErrorCode.OFFSET_OUT_OF_RANGE
 

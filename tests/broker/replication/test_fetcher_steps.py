@@ -4,15 +4,6 @@ many segments takes some at a time.
 
 import pytest
 
-from broker.partitions import follower as follower_module
-from broker.partitions.follower import FollowerEpoch, in_runs
-from broker.replication import fetcher
-from broker.storage.directories import LogDirectories
-from log.directories.offset_checkpoints import OffsetCheckpoints
-from log.disk.checkpoints import RECOVERY_POINTS, read_offsets
-from log.disk.files import REAL_FILES
-from log.partitions import fetched_batches
-from log.segments.segments import Segments
 from tests.broker.batches import append
 from tests.broker.partitions.replicas import until
 from tests.broker.replication.stub_leader import (
@@ -26,7 +17,16 @@ from tests.broker.replication.stub_leader import (
 )
 from tests.broker.replication.test_fetcher_rules import OUT_OF_RANGE, once
 from tests.counted_work import Work
-from wire.messages.fetch import EpochEndOffset
+from trimaran.broker.partitions import follower as follower_module
+from trimaran.broker.partitions.follower import FollowerEpoch, in_runs
+from trimaran.broker.replication import fetcher
+from trimaran.broker.storage.directories import LogDirectories
+from trimaran.log.directories.offset_checkpoints import OffsetCheckpoints
+from trimaran.log.disk.checkpoints import RECOVERY_POINTS, read_offsets
+from trimaran.log.disk.files import REAL_FILES
+from trimaran.log.partitions import fetched_batches
+from trimaran.log.segments.segments import Segments
+from trimaran.wire.messages.fetch import EpochEndOffset
 
 BATCHES = 100
 PER_TURN = 10

@@ -11,18 +11,18 @@ import pytest
 import trio
 import trio.testing
 
-from broker.events import REPLICA_UNUSABLE
-from broker.partitions.partition import Partition
-from broker.replication import fetcher as fetcher_module
-from broker.replication.fetch_client import BACKOFF_SECONDS, FetchSettings
-from broker.replication.fetcher import NEW_PARTITION_BATCH_SECONDS, Fetcher
-from node.replication_throttle import ReplicationThrottle
 from tests.broker.replication.stub_leader import answered, data, record
 from tests.cluster.data_side import open_harness, partition, topic
-from wire.client.errors import ConnectionLost
-from wire.errors import ErrorCode, KafkaError
-from wire.events import event_of
-from wire.transport.rate import Windows
+from trimaran.broker.events import REPLICA_UNUSABLE
+from trimaran.broker.partitions.partition import Partition
+from trimaran.broker.replication import fetcher as fetcher_module
+from trimaran.broker.replication.fetch_client import BACKOFF_SECONDS, FetchSettings
+from trimaran.broker.replication.fetcher import NEW_PARTITION_BATCH_SECONDS, Fetcher
+from trimaran.node.replication_throttle import ReplicationThrottle
+from trimaran.wire.client.errors import ConnectionLost
+from trimaran.wire.errors import ErrorCode, KafkaError
+from trimaran.wire.events import event_of
+from trimaran.wire.transport.rate import Windows
 
 LEADER = 11
 SOON, LONG_AGO = 0.02, 10.0

@@ -7,19 +7,19 @@ from pathlib import Path
 
 from immutables import Map
 
-from broker.storage.directories import LogDirectories
-from log.config import LogConfig
-from log.directories.directory import LogDirectory
-from log.directories.meta_properties import MetaProperties
-from log.disk.files import REAL_FILES, Files
-from quorum.metadata.image import (
+from tests.cluster.nodes import CLUSTER_ID
+from tests.log.helpers import fill
+from trimaran.broker.storage.directories import LogDirectories
+from trimaran.log.config import LogConfig
+from trimaran.log.directories.directory import LogDirectory
+from trimaran.log.directories.meta_properties import MetaProperties
+from trimaran.log.disk.files import REAL_FILES, Files
+from trimaran.quorum.metadata.image import (
     UNASSIGNED_DIRECTORY,
     PartitionImage,
     TopicImage,
     TopicsImage,
 )
-from tests.cluster.nodes import CLUSTER_ID
-from tests.log.helpers import fill
 
 NODE_ID = 11
 TOPIC_ID, OTHER_ID = b"this" * 4, b"other" * 3 + b"!"

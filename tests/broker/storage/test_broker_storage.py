@@ -5,24 +5,24 @@ from __future__ import annotations
 import pytest
 import trio
 
-from broker.metadata.metadata_cache import BrokerMetadata
-from broker.storage.broker_storage import open_storage
-from broker.storage.cordons import Cordons
-from broker.storage.durability import UNFLUSHED_BYTES_MAX
-from log.config import LogConfig
-from log.directories.directory import CLUSTER_METADATA, LogDirectory
-from log.directories.directory_lock import DirectoryLocked
-from log.directories.meta_properties import MetaProperties, MetaPropertiesError
-from node.runtime.errors import StorageFailure
-from quorum.metadata.image import FeaturesImage, MetadataImage
-from quorum.serving.node_configs import NodeConfigs
 from tests.broker.storage.directories import NODE_ID, T0, TOPIC_ID, id_of
 from tests.cluster.data_side import config
 from tests.cluster.nodes import CLUSTER_ID
 from tests.log.helpers import fill
 from tests.quorum.metadata.build import config as altered
 from tests.quorum.metadata.build import image_of
-from wire.errors import KafkaError
+from trimaran.broker.metadata.metadata_cache import BrokerMetadata
+from trimaran.broker.storage.broker_storage import open_storage
+from trimaran.broker.storage.cordons import Cordons
+from trimaran.broker.storage.durability import UNFLUSHED_BYTES_MAX
+from trimaran.log.config import LogConfig
+from trimaran.log.directories.directory import CLUSTER_METADATA, LogDirectory
+from trimaran.log.directories.directory_lock import DirectoryLocked
+from trimaran.log.directories.meta_properties import MetaProperties, MetaPropertiesError
+from trimaran.node.runtime.errors import StorageFailure
+from trimaran.quorum.metadata.image import FeaturesImage, MetadataImage
+from trimaran.quorum.serving.node_configs import NodeConfigs
+from trimaran.wire.errors import KafkaError
 
 
 @pytest.fixture

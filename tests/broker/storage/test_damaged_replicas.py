@@ -4,12 +4,12 @@ import os
 
 import pytest
 
-from broker.storage.directories import LogDirectories
-from log.directories.directory import LogDirectory
-from log.directories.meta_properties import MetaProperties
-from quorum.metadata.image import LOST_DIRECTORY, UNASSIGNED_DIRECTORY
 from tests.log.helpers import SMALL, fill
-from wire.errors import ErrorCode, KafkaError
+from trimaran.broker.storage.directories import LogDirectories
+from trimaran.log.directories.directory import LogDirectory
+from trimaran.log.directories.meta_properties import MetaProperties
+from trimaran.quorum.metadata.image import LOST_DIRECTORY, UNASSIGNED_DIRECTORY
+from trimaran.wire.errors import ErrorCode, KafkaError
 
 TOPIC_ID = bytes(range(100, 116))
 ELSEWHERE = bytes([7]) * 16

@@ -9,15 +9,15 @@ from pathlib import Path
 
 import pytest
 
-from broker.storage.directories import LogDirectories
-from broker.storage.new_replicas import Standing
-from log.config import LogConfig
-from log.disk.checkpoints import RECOVERY_POINTS, read_offsets
-from quorum.metadata.image import LOST_DIRECTORY, MIGRATING_DIRECTORY, UNASSIGNED_DIRECTORY
 from tests.broker.storage.directories import T0, TOPIC_ID, Disks, id_of
 from tests.datadriven import REWRITE
 from tests.log.helpers import fill
-from wire.errors import ErrorCode, KafkaError
+from trimaran.broker.storage.directories import LogDirectories
+from trimaran.broker.storage.new_replicas import Standing
+from trimaran.log.config import LogConfig
+from trimaran.log.disk.checkpoints import RECOVERY_POINTS, read_offsets
+from trimaran.quorum.metadata.image import LOST_DIRECTORY, MIGRATING_DIRECTORY, UNASSIGNED_DIRECTORY
+from trimaran.wire.errors import ErrorCode, KafkaError
 
 DECISIONS = Path(__file__).parent / "testdata" / "decisions.txt"
 NAMES = {id_of(name): name for name in "abc"} | {

@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 import trio
 
-from broker.storage.new_replicas import Standing
-from log.config import LogConfig
-from log.partitions.names import FUTURE_SUFFIX
-from quorum.metadata.image import LOST_DIRECTORY, MIGRATING_DIRECTORY, UNASSIGNED_DIRECTORY
 from tests.broker.storage.directories import OTHER_ID, T0, TOPIC_ID, Disks, id_of
-from wire.errors import ErrorCode, KafkaError
+from trimaran.broker.storage.new_replicas import Standing
+from trimaran.log.config import LogConfig
+from trimaran.log.partitions.names import FUTURE_SUFFIX
+from trimaran.quorum.metadata.image import LOST_DIRECTORY, MIGRATING_DIRECTORY, UNASSIGNED_DIRECTORY
+from trimaran.wire.errors import ErrorCode, KafkaError
 
 UNKNOWN = b"z" * 16
 
@@ -338,7 +338,7 @@ class Checking:
         disks.write("a", 1)
         self.directories = disks.start()
         self.checked, self.meanwhile, self.error = [], lambda: None, None
-        monkeypatch.setattr("broker.storage.directories.run_blocking", self.run)
+        monkeypatch.setattr("trimaran.broker.storage.directories.run_blocking", self.run)
 
     async def run(self, _check, topic, index, _config):
         self.checked.append((topic, index))
@@ -405,7 +405,7 @@ async def test_checks_of_one_name_come_one_after_another(checking, monkeypatch):
             await trio.lowlevel.checkpoint()
         under_way.pop()
 
-    monkeypatch.setattr("broker.storage.directories.run_blocking", held)
+    monkeypatch.setattr("trimaran.broker.storage.directories.run_blocking", held)
     async with trio.open_nursery() as both:
         for _ in range(3):
             both.start_soon(checking.check)

@@ -4,7 +4,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from broker.storage.durability import UNFLUSHED_BYTES_MAX, Durability
+from trimaran.broker.storage.durability import UNFLUSHED_BYTES_MAX, Durability
 
 
 class Recorded:

@@ -7,16 +7,16 @@ import os
 
 import pytest
 
-from broker.storage.new_replicas import Standing
-from log.config import LogConfig
-from log.directories.aside_replicas import UNCUT_CHARS
-from log.disk.files import REAL_FILES
-from log.partitions.names import DELETE_SUFFIX, FUTURE_SUFFIX, STRAY_SUFFIX, aside_name
-from log.partitions.partition_metadata import make_partition_directory
-from quorum.metadata.image import LOST_DIRECTORY, UNASSIGNED_DIRECTORY, PartitionImage
 from tests.broker.storage.directories import OTHER_ID, T0, TOPIC_ID, Disks, id_of
 from tests.log.faulty_files import FaultyFiles
-from wire.errors import ErrorCode, KafkaError
+from trimaran.broker.storage.new_replicas import Standing
+from trimaran.log.config import LogConfig
+from trimaran.log.directories.aside_replicas import UNCUT_CHARS
+from trimaran.log.disk.files import REAL_FILES
+from trimaran.log.partitions.names import DELETE_SUFFIX, FUTURE_SUFFIX, STRAY_SUFFIX, aside_name
+from trimaran.log.partitions.partition_metadata import make_partition_directory
+from trimaran.quorum.metadata.image import LOST_DIRECTORY, UNASSIGNED_DIRECTORY, PartitionImage
+from trimaran.wire.errors import ErrorCode, KafkaError
 
 OLD = [Standing.HELD, Standing.SPARE]
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from broker.storage.broker_storage import open_storage
-from log.directories.directory import LogDirectory
-from log.directories.directory_lock import DirectoryLocked
-from log.directories.meta_properties import MetaProperties, MetaPropertiesError
 from tests.broker.storage.directories import NODE_ID, id_of
 from tests.cluster.data_side import config
 from tests.cluster.nodes import CLUSTER_ID
-from wire.errors import ErrorCode, KafkaError
+from trimaran.broker.storage.broker_storage import open_storage
+from trimaran.log.directories.directory import LogDirectory
+from trimaran.log.directories.directory_lock import DirectoryLocked
+from trimaran.log.directories.meta_properties import MetaProperties, MetaPropertiesError
+from trimaran.wire.errors import ErrorCode, KafkaError
 
 
 @pytest.fixture

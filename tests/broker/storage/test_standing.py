@@ -6,16 +6,16 @@ import errno
 
 import pytest
 
-from broker.storage import directories as directories_module
-from broker.storage.new_replicas import Standing
-from log.config import LogConfig
-from log.partitions.names import DELETE_SUFFIX, FUTURE_SUFFIX
-from quorum.metadata.image import LOST_DIRECTORY, MIGRATING_DIRECTORY, UNASSIGNED_DIRECTORY
 from tests.broker.storage.directories import OTHER_ID, T0, TOPIC_ID, Disks, id_of
 from tests.broker.storage.test_upkeep import FAILS, UNKNOWN, names_in, told_of
 from tests.checks import check_each
 from tests.log.faulty_files import FaultyFiles
-from wire.errors import ErrorCode, KafkaError
+from trimaran.broker.storage import directories as directories_module
+from trimaran.broker.storage.new_replicas import Standing
+from trimaran.log.config import LogConfig
+from trimaran.log.partitions.names import DELETE_SUFFIX, FUTURE_SUFFIX
+from trimaran.quorum.metadata.image import LOST_DIRECTORY, MIGRATING_DIRECTORY, UNASSIGNED_DIRECTORY
+from trimaran.wire.errors import ErrorCode, KafkaError
 
 
 @pytest.fixture

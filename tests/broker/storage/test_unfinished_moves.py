@@ -8,11 +8,6 @@ import uuid
 import pytest
 from immutables import Map
 
-from broker.storage.unfinished_moves import finish_moves
-from log.config import LogConfig
-from log.directories.directory import LogDirectory
-from log.partitions.names import DELETE_SUFFIX, FUTURE_SUFFIX, STRAY_SUFFIX
-from quorum.metadata.image import LOST_DIRECTORY, UNASSIGNED_DIRECTORY, TopicsImage
 from tests.broker.storage.directories import (
     NODE_ID,
     OTHER_ID,
@@ -23,7 +18,12 @@ from tests.broker.storage.directories import (
     image,
 )
 from tests.log.helpers import batch_bytes
-from wire.errors import KafkaError
+from trimaran.broker.storage.unfinished_moves import finish_moves
+from trimaran.log.config import LogConfig
+from trimaran.log.directories.directory import LogDirectory
+from trimaran.log.partitions.names import DELETE_SUFFIX, FUTURE_SUFFIX, STRAY_SUFFIX
+from trimaran.quorum.metadata.image import LOST_DIRECTORY, UNASSIGNED_DIRECTORY, TopicsImage
+from trimaran.wire.errors import KafkaError
 
 RECORDS = 30
 LED_ELSEWHERE = {
@@ -246,6 +246,6 @@ async def test_twins_are_settled_in_the_order_of_their_names(disks, monkeypatch)
     async def settle(_moves, key):
         settled.append(key)
 
-    monkeypatch.setattr("broker.storage.unfinished_moves._Moves._settle_twins", settle)
+    monkeypatch.setattr("trimaran.broker.storage.unfinished_moves._Moves._settle_twins", settle)
     await start(disks, image(), "ab")
     assert settled == [("a", 2), ("a", 11), ("b", 9), ("b", 10), ("c", 0)]

@@ -9,13 +9,13 @@ from types import SimpleNamespace
 import pytest
 import trio
 
-from broker.storage import directories as directories_module
-from broker.storage.directories import LogDirectories
-from log.directories.directory import LogDirectory
-from log.partitions.names import STRAY_SUFFIX
-from node.runtime import turns as turns_module
 from tests.broker.storage.directories import TOPIC_ID, Disks, id_of
-from wire.errors import ErrorCode, KafkaError
+from trimaran.broker.storage import directories as directories_module
+from trimaran.broker.storage.directories import LogDirectories
+from trimaran.log.directories.directory import LogDirectory
+from trimaran.log.partitions.names import STRAY_SUFFIX
+from trimaran.node.runtime import turns as turns_module
+from trimaran.wire.errors import ErrorCode, KafkaError
 
 FAILS = KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, "the disk is gone")
 UNKNOWN = b"z" * 16

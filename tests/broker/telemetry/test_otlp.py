@@ -2,10 +2,10 @@
 
 import pytest
 
-from broker.telemetry.otlp import Point, points_of
-from log.codecs.compression import Compression, OutputTooLarge, compress
 from tests.broker.telemetry.pushes import CUMULATIVE, metrics_data, pushed
-from wire.errors import RemoteProtocolError
+from trimaran.broker.telemetry.otlp import Point, points_of
+from trimaran.log.codecs.compression import Compression, OutputTooLarge, compress
+from trimaran.wire.errors import RemoteProtocolError
 
 BYTES_MAX = 1 << 20
 

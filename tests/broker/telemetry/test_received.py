@@ -2,9 +2,9 @@
 
 import pytest
 
-from broker.telemetry import received
-from broker.telemetry.otlp import Point
-from broker.telemetry.received import ReceivedMetrics
+from trimaran.broker.telemetry import received
+from trimaran.broker.telemetry.otlp import Point
+from trimaran.broker.telemetry.received import ReceivedMetrics
 
 LABELS = {"client_id": "shop"}
 

@@ -1,6 +1,6 @@
 """Which metrics a client is asked for."""
 
-from broker.telemetry.subscriptions import Wanted, subscription_of, wanted_of
+from trimaran.broker.telemetry.subscriptions import Wanted, subscription_of, wanted_of
 
 JAVA = {"client_id": "shop-1", "client_software_name": "apache-kafka-java"}
 

@@ -8,7 +8,7 @@ from typing import Any
 import trio
 
 from tests.broker.calls import through_wire
-from wire.schema import Message
+from trimaran.wire.schema import Message
 
 
 class Channels:

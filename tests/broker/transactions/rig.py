@@ -9,14 +9,14 @@ from typing import Any
 
 import trio
 
-from broker.coordination.shard import Producer
-from broker.transactions.coordinator import TransactionCoordinator
-from broker.transactions.limits import TransactionLimits
-from broker.transactions.ports import TRANSACTION_TOPIC
-from broker.transactions.transaction import Transaction
-from quorum.metadata.image import MetadataImage, TopicImage
 from tests.broker.coordination.leader import Leader, open_log
 from tests.cluster.data_side import cluster_image, partition, registration, topic, topics_image
+from trimaran.broker.coordination.shard import Producer
+from trimaran.broker.transactions.coordinator import TransactionCoordinator
+from trimaran.broker.transactions.limits import TransactionLimits
+from trimaran.broker.transactions.ports import TRANSACTION_TOPIC
+from trimaran.broker.transactions.transaction import Transaction
+from trimaran.quorum.metadata.image import MetadataImage, TopicImage
 
 HERE, THERE, ELSEWHERE = 11, 12, 13
 NAME = "x"

@@ -6,13 +6,13 @@ import pytest
 import trio
 import trio.testing
 
-from broker.coordination.shard import Producer
-from broker.transactions.limits import TransactionLimits
-from broker.transactions.ports import TRANSACTION_TOPIC
-from broker.transactions.transaction import TransactionState
 from tests.broker.transactions.rig import HERE, NAME, open_rig
 from tests.cluster.data_side import partition, topic
-from wire.errors import ErrorCode, KafkaError
+from trimaran.broker.coordination.shard import Producer
+from trimaran.broker.transactions.limits import TransactionLimits
+from trimaran.broker.transactions.ports import TRANSACTION_TOPIC
+from trimaran.broker.transactions.transaction import TransactionState
+from trimaran.wire.errors import ErrorCode, KafkaError
 
 E, S = ErrorCode, TransactionState
 LAST = 32_766

@@ -1,7 +1,7 @@
 """Each key of the configuration is the limit that Kafka calls so; the defaults are those of the keys."""
 
-from broker.transactions.limits import TransactionLimits
 from tests.cluster.data_side import config
+from trimaran.broker.transactions.limits import TransactionLimits
 
 
 def test_limits_are_those_of_the_keys():

@@ -7,14 +7,14 @@ from itertools import product
 
 import pytest
 
-from broker.coordination.shard_epoch import ShardState
-from broker.transactions import listing
-from broker.transactions.listing import describe, list_transactions
-from broker.transactions.transaction import Transaction, TransactionState
 from tests.broker.transactions.rig import NAME, open_rig
 from tests.checks import check_each
-from wire.errors import ErrorCode, KafkaError
-from wire.messages.list_transactions import ListTransactionsRequest
+from trimaran.broker.coordination.shard_epoch import ShardState
+from trimaran.broker.transactions import listing
+from trimaran.broker.transactions.listing import describe, list_transactions
+from trimaran.broker.transactions.transaction import Transaction, TransactionState
+from trimaran.wire.errors import ErrorCode, KafkaError
+from trimaran.wire.messages.list_transactions import ListTransactionsRequest
 
 E, S = ErrorCode, TransactionState
 NOW_MS = 1_000_000

@@ -7,11 +7,11 @@ from types import SimpleNamespace
 import trio
 import trio.testing
 
-from broker.coordination.shard_epoch import ShardState
-from broker.transactions.markers import MarkerWriter
-from broker.transactions.marking import the_same_for_all
-from broker.transactions.transaction import Transaction, TransactionState
-from wire.errors import ErrorCode
+from trimaran.broker.coordination.shard_epoch import ShardState
+from trimaran.broker.transactions.markers import MarkerWriter
+from trimaran.broker.transactions.marking import the_same_for_all
+from trimaran.broker.transactions.transaction import Transaction, TransactionState
+from trimaran.wire.errors import ErrorCode
 
 HERE = 1
 

@@ -5,16 +5,16 @@ from __future__ import annotations
 import pytest
 import trio
 
-from broker.channels.broker_channel import NotSent, OutcomeUnknown
-from broker.coordination.shard_epoch import ShardState
-from broker.transactions.markers import MarkerWriter
-from broker.transactions.transaction import Transaction, TransactionState
 from tests.broker.transactions.channels import Channels
 from tests.broker.transactions.rig import ELSEWHERE, HERE, THERE, Metadata
 from tests.checks import check_each
 from tests.cluster.data_side import partition, topic
-from wire.errors import ErrorCode, KafkaError
-from wire.messages.write_txn_markers import (
+from trimaran.broker.channels.broker_channel import NotSent, OutcomeUnknown
+from trimaran.broker.coordination.shard_epoch import ShardState
+from trimaran.broker.transactions.markers import MarkerWriter
+from trimaran.broker.transactions.transaction import Transaction, TransactionState
+from trimaran.wire.errors import ErrorCode, KafkaError
+from trimaran.wire.messages.write_txn_markers import (
     WritableTxnMarkerPartitionResult,
     WritableTxnMarkerResult,
     WritableTxnMarkerTopicResult,
@@ -135,7 +135,7 @@ class Brokers:
 
 @pytest.fixture
 async def brokers(nursery, monkeypatch):
-    monkeypatch.setattr("broker.transactions.markers.random.random", lambda: 0.75)
+    monkeypatch.setattr("trimaran.broker.transactions.markers.random.random", lambda: 0.75)
     brokers = Brokers()
     await nursery.start(brokers.writer.run)
     return brokers

@@ -6,17 +6,17 @@ import pytest
 import trio
 import trio.testing
 
-from broker.partitions.isr import FetchClock
-from broker.transactions import marking
-from broker.transactions.marking import Marking, keys_of, the_same_for_all
-from log.batches.batch import iter_batches
-from log.batches.records import decode_records
-from log.producers.marker import EndMarker
 from tests.broker.batches import batch
 from tests.cluster.data_side import open_harness, partition, registration, topic
 from tests.counted_work import Work
-from wire.errors import ErrorCode, KafkaError
-from wire.messages.write_txn_markers import (
+from trimaran.broker.partitions.isr import FetchClock
+from trimaran.broker.transactions import marking
+from trimaran.broker.transactions.marking import Marking, keys_of, the_same_for_all
+from trimaran.log.batches.batch import iter_batches
+from trimaran.log.batches.records import decode_records
+from trimaran.log.producers.marker import EndMarker
+from trimaran.wire.errors import ErrorCode, KafkaError
+from trimaran.wire.messages.write_txn_markers import (
     WritableTxnMarker,
     WritableTxnMarkerTopic,
     WriteTxnMarkersRequest,

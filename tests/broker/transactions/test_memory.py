@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import pytest
 
-from broker.coordination.shard import Producer
-from broker.transactions import memory
-from broker.transactions.memory import ID_BYTES, PARTITION_BYTES, TransactionMemory, held_bytes
-from broker.transactions.records import TransactionRecord
-from broker.transactions.shard import TransactionCoordinatorShard
 from tests.broker.transactions.driver import ID, Driver
-from wire.errors import ErrorCode, KafkaError
+from trimaran.broker.coordination.shard import Producer
+from trimaran.broker.transactions import memory
+from trimaran.broker.transactions.memory import (
+    ID_BYTES,
+    PARTITION_BYTES,
+    TransactionMemory,
+    held_bytes,
+)
+from trimaran.broker.transactions.records import TransactionRecord
+from trimaran.broker.transactions.shard import TransactionCoordinatorShard
+from trimaran.wire.errors import ErrorCode, KafkaError
 
 LONG = "x" * 10_000
 

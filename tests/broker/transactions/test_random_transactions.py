@@ -7,11 +7,11 @@ from dataclasses import dataclass, field
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from broker.coordination.shard import Producer
-from broker.transactions.limits import TransactionLimits
-from broker.transactions.transaction import PRODUCER_EPOCH_MAX, Transaction
 from tests.broker.transactions.driver import Driver
-from wire.errors import ErrorCode, KafkaError
+from trimaran.broker.coordination.shard import Producer
+from trimaran.broker.transactions.limits import TransactionLimits
+from trimaran.broker.transactions.transaction import PRODUCER_EPOCH_MAX, Transaction
+from trimaran.wire.errors import ErrorCode, KafkaError
 
 E = ErrorCode
 TIMEOUT_MS = 60_000

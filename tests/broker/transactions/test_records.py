@@ -2,10 +2,10 @@
 
 import pytest
 
-from broker.transactions.records import TransactionRecord, TransactionRecordSerde
-from broker.transactions.transaction import Transaction, TransactionState
-from wire.errors import RemoteProtocolError
-from wire.records.transaction_log import TransactionLogValue
+from trimaran.broker.transactions.records import TransactionRecord, TransactionRecordSerde
+from trimaran.broker.transactions.transaction import Transaction, TransactionState
+from trimaran.wire.errors import RemoteProtocolError
+from trimaran.wire.records.transaction_log import TransactionLogValue
 
 ALL_FIELDS = Transaction(
     producer_id=101,

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from itertools import product
 
-from broker.coordination.shard import Producer
-from broker.transactions import rules
-from broker.transactions.transaction import Transaction, TransactionState
 from tests.checks import check_each
-from wire.errors import ErrorCode, KafkaError
+from trimaran.broker.coordination.shard import Producer
+from trimaran.broker.transactions import rules
+from trimaran.broker.transactions.transaction import Transaction, TransactionState
+from trimaran.wire.errors import ErrorCode, KafkaError
 
 E, S = ErrorCode, TransactionState
 ID, EPOCH, PREVIOUS_ID, NEW_ID = 10, 6, 9, 77

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from broker.coordination.shard import Completion
-from broker.coordination.timers import Instant
-from broker.transactions.limits import TransactionLimits
-from broker.transactions.records import TransactionRecord
-from broker.transactions.shard import TransactionCoordinatorShard
-from broker.transactions.transaction import Transaction, TransactionState
 from tests.checks import check_each
+from trimaran.broker.coordination.shard import Completion
+from trimaran.broker.coordination.timers import Instant
+from trimaran.broker.transactions.limits import TransactionLimits
+from trimaran.broker.transactions.records import TransactionRecord
+from trimaran.broker.transactions.shard import TransactionCoordinatorShard
+from trimaran.broker.transactions.transaction import Transaction, TransactionState
 
 S = TransactionState
 PREPARED = (S.PREPARE_COMMIT, S.PREPARE_ABORT)

@@ -2,11 +2,11 @@
 
 import pytest
 
-from broker.transactions import shard as shards
-from broker.transactions.limits import TransactionLimits
-from broker.transactions.records import TransactionRecord
-from broker.transactions.transaction import Transaction, TransactionState
 from tests.broker.transactions.driver import WALL_CLOCK_MS, Driver
+from trimaran.broker.transactions import shard as shards
+from trimaran.broker.transactions.limits import TransactionLimits
+from trimaran.broker.transactions.records import TransactionRecord
+from trimaran.broker.transactions.transaction import Transaction, TransactionState
 
 S = TransactionState
 COUNT = 60

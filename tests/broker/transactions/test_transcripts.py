@@ -12,12 +12,12 @@ from pathlib import Path
 
 import pytest
 
-from broker.coordination.shard import Producer
-from broker.transactions.limits import TransactionLimits
-from broker.transactions.transaction import Transaction
 from tests.broker.transactions.driver import WALL_CLOCK_MS, Driver
 from tests.datadriven import Step, check_transcript
-from wire.errors import KafkaError
+from trimaran.broker.coordination.shard import Producer
+from trimaran.broker.transactions.limits import TransactionLimits
+from trimaran.broker.transactions.transaction import Transaction
+from trimaran.wire.errors import KafkaError
 
 TESTDATA = Path(__file__).parent / "testdata"
 FIRST_ID = 1000

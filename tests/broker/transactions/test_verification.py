@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import trio
 
-from broker.transactions.transaction import TransactionState
 from tests.broker.handlers.asking import asked
 from tests.broker.transactions.wire_producer import SETTINGS, WireProducer, read_committed
-from wire.errors import ErrorCode
+from trimaran.broker.transactions.transaction import TransactionState
+from trimaran.wire.errors import ErrorCode
 
 E = ErrorCode
 ADDING, VERIFYING = 12, 9  # versions of Produce: partitions are added by us, or were by the client
@@ -62,7 +62,7 @@ async def test_the_end_of_a_transaction_shares_the_flush_of_what_begins_the_next
     tmp_path, monkeypatch
 ):
     """Else the next one waits for both."""
-    monkeypatch.setattr("node.runtime.group_commit.LEFT_SECONDS_MAX", 3600.0)
+    monkeypatch.setattr("trimaran.node.runtime.group_commit.LEFT_SECONDS_MAX", 3600.0)
     async with asked(tmp_path, **SETTINGS) as one:
         await one.create("t")
         producer = WireProducer(one)

@@ -7,17 +7,17 @@ from dataclasses import replace
 import pytest
 import trio
 
-from broker.channels.broker_channel import NotSent, OutcomeUnknown
-from broker.coordination.shard import Producer
-from broker.transactions.limits import TransactionLimits
-from broker.transactions.ports import TRANSACTION_TOPIC
-from broker.transactions.verification import TransactionVerifier
 from tests.broker.transactions.channels import Channels
 from tests.broker.transactions.rig import ELSEWHERE, HERE, NAME, THERE, Rig, open_rig
 from tests.checks import check_each
 from tests.cluster.data_side import partition, topic
-from wire.errors import ErrorCode
-from wire.messages.add_partitions_to_txn import (
+from trimaran.broker.channels.broker_channel import NotSent, OutcomeUnknown
+from trimaran.broker.coordination.shard import Producer
+from trimaran.broker.transactions.limits import TransactionLimits
+from trimaran.broker.transactions.ports import TRANSACTION_TOPIC
+from trimaran.broker.transactions.verification import TransactionVerifier
+from trimaran.wire.errors import ErrorCode
+from trimaran.wire.messages.add_partitions_to_txn import (
     AddPartitionsToTxnPartitionResult,
     AddPartitionsToTxnResponse,
     AddPartitionsToTxnResult,

@@ -9,42 +9,42 @@ from typing import Self
 
 from tests.chaos.mirror.quorums import Quorum
 from tests.cluster.processes import until
-from wire.blocking import BlockingClient
-from wire.client.errors import ConnectionLost, RequestTimedOut
-from wire.errors import ErrorCode
-from wire.messages.alter_client_quotas import (
+from trimaran.wire.blocking import BlockingClient
+from trimaran.wire.client.errors import ConnectionLost, RequestTimedOut
+from trimaran.wire.errors import ErrorCode
+from trimaran.wire.messages.alter_client_quotas import (
     AlterClientQuotasRequest,
     AlterClientQuotasRequestEntryData,
     EntityData,
     OpData,
 )
-from wire.messages.alter_partition_reassignments import (
+from trimaran.wire.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
     ReassignablePartition,
     ReassignableTopic,
 )
-from wire.messages.alter_user_scram_credentials import (
+from trimaran.wire.messages.alter_user_scram_credentials import (
     AlterUserScramCredentialsRequest,
     ScramCredentialUpsertion,
 )
-from wire.messages.create_acls import AclCreation, CreateAclsRequest
-from wire.messages.create_delegation_token import CreateDelegationTokenRequest
-from wire.messages.create_topics import (
+from trimaran.wire.messages.create_acls import AclCreation, CreateAclsRequest
+from trimaran.wire.messages.create_delegation_token import CreateDelegationTokenRequest
+from trimaran.wire.messages.create_topics import (
     CreatableReplicaAssignment,
     CreatableTopic,
     CreateTopicsRequest,
 )
-from wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
-from wire.messages.elect_leaders import ElectLeadersRequest, TopicPartitions
-from wire.messages.incremental_alter_configs import (
+from trimaran.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
+from trimaran.wire.messages.elect_leaders import ElectLeadersRequest, TopicPartitions
+from trimaran.wire.messages.incremental_alter_configs import (
     AlterableConfig,
     AlterConfigsResource,
     IncrementalAlterConfigsRequest,
 )
-from wire.messages.init_producer_id import InitProducerIdRequest
-from wire.messages.renew_delegation_token import RenewDelegationTokenRequest
-from wire.primitives import NIL_UUID
-from zkcompat.settings import quorum_security
+from trimaran.wire.messages.init_producer_id import InitProducerIdRequest
+from trimaran.wire.messages.renew_delegation_token import RenewDelegationTokenRequest
+from trimaran.wire.primitives import NIL_UUID
+from trimaran.zkcompat.settings import quorum_security
 
 PULSE, BAD, WIDE = "pulse", "bad", "wide"
 WIDE_PARTITIONS = 500

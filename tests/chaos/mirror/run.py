@@ -26,7 +26,7 @@ from tests.chaos.mirror.quorums import Quorum, kafkas, ours
 from tests.chaos.mirror.scene import NotPossibleHere, Scene, scene
 from tests.chaos.mirror.secured import secured
 from tests.cluster.processes import trimaran
-from zkcompat.zookeeper import server_process
+from trimaran.zkcompat.zookeeper import server_process
 
 # Until somebody gives up on a mirror that is never in step again.
 PATIENCE_SECONDS = 15.0

@@ -17,7 +17,6 @@ from typing import Any
 from kazoo.client import KazooClient
 from kazoo.exceptions import NoNodeError
 
-from node.runtime.ports import port_of, reserve
 from tests.chaos.mirror.changes import Changes
 from tests.chaos.mirror.eye import Eye, Sight
 from tests.chaos.mirror.fault import SESSION_MS, Fault
@@ -25,8 +24,9 @@ from tests.chaos.mirror.lying_proxy import LyingProxy
 from tests.chaos.mirror.quorums import Quorum
 from tests.cluster.processes import until
 from tests.zkcompat.zookeeper.ensemble import Ensemble, ensemble_of_three
-from zkcompat.znodes.mirror_report import REPORT_PARENTS, MirrorReport
-from zkcompat.zookeeper.server_process import ZooKeeperProcess, start_zookeeper
+from trimaran.node.runtime.ports import port_of, reserve
+from trimaran.zkcompat.znodes.mirror_report import REPORT_PARENTS, MirrorReport
+from trimaran.zkcompat.zookeeper.server_process import ZooKeeperProcess, start_zookeeper
 
 STOP_SECONDS = 20.0
 TICKS = os.sysconf("SC_CLK_TCK")

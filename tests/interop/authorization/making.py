@@ -2,8 +2,8 @@
 
 from typing import get_args, get_type_hints
 
-from wire.declarations import Struct
-from wire.transport.error_answers import _zero
+from trimaran.wire.declarations import Struct
+from trimaran.wire.transport.error_answers import _zero
 
 
 def _structs(hint):

@@ -8,7 +8,7 @@ from uuid import UUID
 
 from tests.broker.batches import batch
 from tests.interop.authorization.making import make
-from wire.messages.registry import REQUESTS
+from trimaran.wire.messages.registry import REQUESTS
 
 TOPICS = ("orders", "orders-eu", "secret")
 GROUPS = ("readers", "readers-2", "ghosts")

@@ -1,10 +1,16 @@
 """What both nodes have: topics, groups and transactions, and sets of ACLs drawn at random."""
 
-from quorum.metadata.acls import Acl
 from tests.interop.authorization.making import make
 from tests.interop.authorization.peers import eventually
 from tests.interop.authorization.requests import BY_NAME, GROUPS, TOPICS, TRANSACTIONS
-from wire.security.acls import CLUSTER_NAME, Operation, PatternType, Permission, ResourceType
+from trimaran.quorum.metadata.acls import Acl
+from trimaran.wire.security.acls import (
+    CLUSTER_NAME,
+    Operation,
+    PatternType,
+    Permission,
+    ResourceType,
+)
 
 TOPIC, GROUP, CLUSTER = ResourceType.TOPIC, ResourceType.GROUP, ResourceType.CLUSTER
 TRANSACTION, TOKEN, USER = (

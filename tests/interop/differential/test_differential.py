@@ -17,8 +17,8 @@ from tests.interop.differential import trees
 from tests.interop.differential.actions import Generator
 from tests.interop.differential.applying import VERSION, administrator
 from tests.interop.differential.choices import has_no_znode, is_meant
-from zkcompat.znodes.config_change import CONFIG_CHANGES
-from zkcompat.zookeeper.server_process import start_zookeeper
+from trimaran.zkcompat.znodes.config_change import CONFIG_CHANGES
+from trimaran.zkcompat.zookeeper.server_process import start_zookeeper
 
 BROKERS = (11, 12, 13)
 ACTIONS = 200

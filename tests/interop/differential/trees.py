@@ -10,9 +10,9 @@ from typing import Any
 
 import trio
 
-from zkcompat.sections.notes import NOTE_ROOTS
-from zkcompat.settings import keeper_config
-from zkcompat.zookeeper.keeper import open_keeper
+from trimaran.zkcompat.sections.notes import NOTE_ROOTS
+from trimaran.zkcompat.settings import keeper_config
+from trimaran.zkcompat.zookeeper.keeper import open_keeper
 
 CONNECT_SECONDS = 20.0
 _NUMBER = re.compile(r"\d{10}$")

@@ -6,8 +6,8 @@ from functools import cache
 from types import NoneType
 from typing import Annotated, Any, get_args, get_origin
 
-from wire.declarations import Field, Struct, StructMeta, Versions, data
-from wire.schema import Message
+from trimaran.wire.declarations import Field, Struct, StructMeta, Versions, data
+from trimaran.wire.schema import Message
 
 TAG = 4000
 EXTRA = Field("extra", data, Versions.parse("0+"), None, TAG, False, b"", None)

@@ -14,15 +14,15 @@ from tests.interop.golden.later import of_later
 from tests.interop.golden.oracle import Oracle
 from tests.wire.declared import MESSAGES
 from tests.wire.random_messages import plan_of, random_message, samples
-from wire.declarations import Struct
-from wire.messages.header import (
+from trimaran.wire.declarations import Struct
+from trimaran.wire.messages.header import (
     decode_request_header,
     decode_response_header,
     encode_request,
     encode_response,
 )
-from wire.messages.registry import REQUESTS, RESPONSES
-from wire.schema import Message
+from trimaran.wire.messages.registry import REQUESTS, RESPONSES
+from trimaran.wire.schema import Message
 
 OURS = {cls.__name__: cls for cls in MESSAGES}
 PROTOCOL = "org.apache.kafka.common.message."

@@ -10,15 +10,25 @@ from collections.abc import Iterator
 from random import Random
 from typing import NamedTuple
 
-from log.batches.batch import NO_TIMESTAMP, BatchView, TimestampType, has_valid_crc, iter_batches
-from log.batches.columns import Columns, decode_columns
-from log.batches.records import NewRecord, Record, build_batch, decode_records
-from log.codecs.compression import Compression
-from log.old_formats.down_conversion import down_convert
-from log.old_formats.message_sets import build_message_set, decode_message_set, iter_messages
 from tests.interop.golden.messages import Outcome, text_of
 from tests.interop.golden.oracle import Oracle
-from wire.messages.control import (
+from trimaran.log.batches.batch import (
+    NO_TIMESTAMP,
+    BatchView,
+    TimestampType,
+    has_valid_crc,
+    iter_batches,
+)
+from trimaran.log.batches.columns import Columns, decode_columns
+from trimaran.log.batches.records import NewRecord, Record, build_batch, decode_records
+from trimaran.log.codecs.compression import Compression
+from trimaran.log.old_formats.down_conversion import down_convert
+from trimaran.log.old_formats.message_sets import (
+    build_message_set,
+    decode_message_set,
+    iter_messages,
+)
+from trimaran.wire.messages.control import (
     ControlType,
     EndTxnMarker,
     KRaftVersionRecord,

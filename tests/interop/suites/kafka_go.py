@@ -13,7 +13,7 @@ from pathlib import Path
 from tests.interop.apache_kafka import VERSION as KAFKA_VERSION
 from tests.interop.suites.clusters import cluster
 from tests.interop.suites.go_tests import Package
-from wire.security.jaas import PLAIN_MODULE, SCRAM_MODULE
+from trimaran.wire.security.jaas import PLAIN_MODULE, SCRAM_MODULE
 
 NAME = "kafka-go"
 VERSION = "0.4.51"

@@ -2,10 +2,10 @@
 
 import pytest
 
-from log.batches.batch import TimestampType, check_batch, iter_batches
-from log.batches.records import decode_records
 from tests.log.helpers import batch_bytes, view_of
-from wire.errors import KafkaError, RemoteProtocolError
+from trimaran.log.batches.batch import TimestampType, check_batch, iter_batches
+from trimaran.log.batches.records import decode_records
+from trimaran.wire.errors import KafkaError, RemoteProtocolError
 
 
 def test_stamping_offset_and_epoch_leaves_the_crc_right():

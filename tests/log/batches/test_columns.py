@@ -11,10 +11,13 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from log.batches import columns as bulk
-from log.batches import columns_walk
-from log.batches.batch import HEADER, HEADER_BYTES, BatchView
-from log.batches.columns import (
+from tests.examples import examples
+from tests.log.batches.test_records import FROM_KAFKA
+from tests.log.interpreted import interpreted
+from trimaran.log.batches import columns as bulk
+from trimaran.log.batches import columns_walk
+from trimaran.log.batches.batch import HEADER, HEADER_BYTES, BatchView
+from trimaran.log.batches.columns import (
     INT64_MAX,
     INT64_MIN,
     MalformedRecords,
@@ -26,12 +29,9 @@ from log.batches.columns import (
     decode_some,
     retain,
 )
-from log.batches.records import NewRecord, build_batch, decode_records, records_bytes
-from log.codecs.compression import Compression
-from tests.examples import examples
-from tests.log.batches.test_records import FROM_KAFKA
-from tests.log.interpreted import interpreted
-from wire.errors import RemoteProtocolError
+from trimaran.log.batches.records import NewRecord, build_batch, decode_records, records_bytes
+from trimaran.log.codecs.compression import Compression
+from trimaran.wire.errors import RemoteProtocolError
 
 WALKS = [columns_walk, interpreted(columns_walk)] if columns_walk.COMPILED else [columns_walk]
 both = pytest.mark.parametrize("walk", WALKS, ids=lambda walk: str(walk.COMPILED))

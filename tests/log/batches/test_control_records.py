@@ -6,18 +6,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from log.batches.batch import BatchView
-from log.batches.control_records import (
+from tests.checks import assert_only_raises
+from trimaran.log.batches.batch import BatchView
+from trimaran.log.batches.control_records import (
     CONTROL_BATCH_BYTES_MAX,
     build_control_batch,
     read_control_records,
 )
-from log.batches.records import NewRecord, build_batch
-from log.codecs.compression import Compression
-from log.producers.marker import EndMarker, build_end_marker
-from tests.checks import assert_only_raises
-from wire.errors import RemoteProtocolError
-from wire.messages.control import (
+from trimaran.log.batches.records import NewRecord, build_batch
+from trimaran.log.codecs.compression import Compression
+from trimaran.log.producers.marker import EndMarker, build_end_marker
+from trimaran.wire.errors import RemoteProtocolError
+from trimaran.wire.messages.control import (
     ControlType,
     EndTxnMarker,
     KRaftVersionRecord,

@@ -6,13 +6,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from log.batches import record_search
-from log.batches.batch import TimestampType
-from log.batches.record_search import find_record
-from log.batches.records import NewRecord, build_batch, decode_records
-from log.codecs.compression import Compression, OutputTooLarge
 from tests.log.helpers import view_of
-from wire.errors import RemoteProtocolError
+from trimaran.log.batches import record_search
+from trimaran.log.batches.batch import TimestampType
+from trimaran.log.batches.record_search import find_record
+from trimaran.log.batches.records import NewRecord, build_batch, decode_records
+from trimaran.log.codecs.compression import Compression, OutputTooLarge
+from trimaran.wire.errors import RemoteProtocolError
 
 RECORDS = st.lists(
     st.builds(

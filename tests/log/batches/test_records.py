@@ -7,12 +7,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from log.batches.batch import HEADER_BYTES, BatchView, check_batch, check_crc, iter_batches
-from log.batches.records import NewRecord, RecordHeader, build_batch, decode_records
-from log.codecs.compression import Compression
 from tests.checks import assert_only_raises
 from tests.log.helpers import batch_bytes, view_of
-from wire.errors import ErrorCode, KafkaError, RemoteProtocolError
+from trimaran.log.batches.batch import HEADER_BYTES, BatchView, check_batch, check_crc, iter_batches
+from trimaran.log.batches.records import NewRecord, RecordHeader, build_batch, decode_records
+from trimaran.log.codecs.compression import Compression
+from trimaran.wire.errors import ErrorCode, KafkaError, RemoteProtocolError
 
 # Written by librdkafka 2.16 (r-…) and Kafka 4.3's Java producer (j-…), stored by a Kafka 4.3 broker.
 FROM_KAFKA = {

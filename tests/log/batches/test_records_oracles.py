@@ -7,9 +7,9 @@ from aiokafka.record import default_records as aiokafka
 from hypothesis import given
 from hypothesis import strategies as st
 
-from log.batches.batch import BatchView, has_valid_crc
-from log.batches.records import NewRecord, build_batch, decode_records
-from log.codecs.compression import Compression
+from trimaran.log.batches.batch import BatchView, has_valid_crc
+from trimaran.log.batches.records import NewRecord, build_batch, decode_records
+from trimaran.log.codecs.compression import Compression
 
 with warnings.catch_warnings():  # it reads its JSON by a deprecated way
     warnings.simplefilter("ignore", DeprecationWarning)

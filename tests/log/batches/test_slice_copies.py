@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from log.batches import slice_copies
 from tests.log.interpreted import interpreted
+from trimaran.log.batches import slice_copies
 
 both = pytest.mark.parametrize(
     "module", [slice_copies, interpreted(slice_copies)], ids=["as installed", "source"]

@@ -15,11 +15,11 @@ import zstandard
 from hypothesis import given
 from hypothesis import strategies as st
 
-from log.codecs import gzip as gzip_codec
-from log.codecs import zstd as zstd_codec
-from log.codecs.compression import Compression, OutputTooLarge, compress, decompress
-from log.codecs.snappy import XERIAL_HEADER, XERIAL_MAGIC
-from wire.errors import RemoteProtocolError
+from trimaran.log.codecs import gzip as gzip_codec
+from trimaran.log.codecs import zstd as zstd_codec
+from trimaran.log.codecs.compression import Compression, OutputTooLarge, compress, decompress
+from trimaran.log.codecs.snappy import XERIAL_HEADER, XERIAL_MAGIC
+from trimaran.wire.errors import RemoteProtocolError
 
 KINDS = [kind for kind in Compression if kind is not Compression.NONE]
 TEXT = b"".join(b"line %d of some text that repeats itself\n" % i for i in range(4000))
@@ -95,7 +95,7 @@ def test_readers_pass_over_what_java_passes_over(kind, garbage):
 # A frame with a window of 128 MiB, read by a process that may take `room` bytes more than it has.
 WITHOUT_MEMORY = """
 import re, resource, zstandard
-from log.codecs.zstd import decompress
+from trimaran.log.codecs.zstd import decompress
 window = zstandard.ZstdCompressionParameters(window_log=27, compression_level=1)
 decompress(zstandard.compress(b"x"), 1)
 frame = zstandard.ZstdCompressor(compression_params=window).compressobj()
@@ -241,7 +241,7 @@ def test_a_large_zstd_window_takes_memory_for_what_is_in_it_only():
     packed = with_window(27, TEXT)
     code = """if True:
         import resource, sys
-        from log.codecs.zstd import decompress
+        from trimaran.log.codecs.zstd import decompress
         packed = sys.stdin.buffer.read()
         before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
         for _ in range(5):

@@ -1,7 +1,7 @@
 """One round of compaction, run to its end."""
 
-from log.compaction.cleaning import CleanerLimits
-from log.compaction.planning import dirt_of, plan_round
+from trimaran.log.compaction.cleaning import CleanerLimits
+from trimaran.log.compaction.planning import dirt_of, plan_round
 
 KEY = bytes(range(16))
 

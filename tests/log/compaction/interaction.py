@@ -7,17 +7,17 @@ from __future__ import annotations
 from pathlib import Path
 from unittest.mock import patch
 
-from log.batches.batch import BatchView, TimestampType, iter_batches
-from log.batches.records import NewRecord, build_batch, decode_records
-from log.codecs.compression import Compression
-from log.compaction import batches, cleaning
-from log.compaction.cleaning import CleanerLimits, CleaningStopped, Round, Uncleanable
-from log.compaction.offset_map import SLOT_BYTES, OffsetMap
-from log.compaction.planning import dirt_of, plan_round
 from tests.datadriven import Step
 from tests.log.compaction.helpers import KEY
 from tests.log.partitions.interaction import Interaction as LogInteraction
-from wire.errors import RemoteProtocolError
+from trimaran.log.batches.batch import BatchView, TimestampType, iter_batches
+from trimaran.log.batches.records import NewRecord, build_batch, decode_records
+from trimaran.log.codecs.compression import Compression
+from trimaran.log.compaction import batches, cleaning
+from trimaran.log.compaction.cleaning import CleanerLimits, CleaningStopped, Round, Uncleanable
+from trimaran.log.compaction.offset_map import SLOT_BYTES, OffsetMap
+from trimaran.log.compaction.planning import dirt_of, plan_round
+from trimaran.wire.errors import RemoteProtocolError
 
 
 class Limits(CleanerLimits):

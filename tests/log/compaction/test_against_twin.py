@@ -4,16 +4,16 @@ import random
 
 import pytest
 
-from log.batches.batch import iter_batches
-from log.batches.records import NewRecord, build_batch, decode_records
-from log.codecs.compression import Compression
-from log.compaction import batches as cleaning_batches
-from log.compaction.cleaning import CleanerLimits
-from log.compaction.offset_map import SLOT_BYTES
-from log.config import LogConfig
-from log.producers.marker import EndMarker, build_end_marker
 from tests.log.compaction.helpers import compact
 from tests.log.helpers import open_log, view_of
+from trimaran.log.batches.batch import iter_batches
+from trimaran.log.batches.records import NewRecord, build_batch, decode_records
+from trimaran.log.codecs.compression import Compression
+from trimaran.log.compaction import batches as cleaning_batches
+from trimaran.log.compaction.cleaning import CleanerLimits
+from trimaran.log.compaction.offset_map import SLOT_BYTES
+from trimaran.log.config import LogConfig
+from trimaran.log.producers.marker import EndMarker, build_end_marker
 
 DAY_MS = 24 * 3600 * 1000
 CONFIG = LogConfig(

@@ -2,15 +2,15 @@
 
 import pytest
 
-from log.batches.batch import iter_batches
-from log.batches.records import NewRecord, build_batch
-from log.codecs.compression import Compression
-from log.compaction import batches as module
-from log.compaction.batches import Run, clean_run
-from log.compaction.offset_map import OffsetMap
-from log.compaction.retention import Fate, Retention, Verdict
 from tests.checks import check_each
 from tests.log.helpers import view_of
+from trimaran.log.batches.batch import iter_batches
+from trimaran.log.batches.records import NewRecord, build_batch
+from trimaran.log.codecs.compression import Compression
+from trimaran.log.compaction import batches as module
+from trimaran.log.compaction.batches import Run, clean_run
+from trimaran.log.compaction.offset_map import OffsetMap
+from trimaran.log.compaction.retention import Fate, Retention, Verdict
 
 KEY = bytes(range(16))
 RETENTION = Retention(1000, 100, 99, {})

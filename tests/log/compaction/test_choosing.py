@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from log.compaction.choosing import Dirt, GroupMember, SealedSegment, group, measure
-from log.config import RELATIVE_OFFSET_MAX, LogConfig
+from trimaran.log.compaction.choosing import Dirt, GroupMember, SealedSegment, group, measure
+from trimaran.log.config import RELATIVE_OFFSET_MAX, LogConfig
 
 CONFIG = LogConfig(
     segment_bytes=7, segment_index_bytes=5, min_compaction_lag_ms=0, max_compaction_lag_ms=1000

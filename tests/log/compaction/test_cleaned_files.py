@@ -5,17 +5,17 @@ import zlib
 import crc32c
 import pytest
 
-from log.batches.records import Record
-from log.codecs.compression import Compression
-from log.compaction.cleaning import CleanerLimits, CleaningStopped, Uncleanable
-from log.compaction.offset_map import SLOT_BYTES
-from log.compaction.planning import plan_round
-from log.old_formats.message_sets import build_message_set
 from tests.log.compaction.helpers import KEY, LIMITS, compact, dirt, no_pause
 from tests.log.compaction.test_against_twin import views_of
 from tests.log.compaction.test_rules import mark, opened, put, sealed
 from tests.log.faulty_files import FaultyFiles
 from tests.log.power_loss import Rename, Sync, Write
+from trimaran.log.batches.records import Record
+from trimaran.log.codecs.compression import Compression
+from trimaran.log.compaction.cleaning import CleanerLimits, CleaningStopped, Uncleanable
+from trimaran.log.compaction.offset_map import SLOT_BYTES
+from trimaran.log.compaction.planning import plan_round
+from trimaran.log.old_formats.message_sets import build_message_set
 
 
 def planned(log, *, limits=LIMITS, pause=no_pause, **options):
@@ -97,7 +97,7 @@ def test_a_batch_that_is_larger_than_a_block_is_read_as_a_whole(tmp_path, monkey
     put(log, (b"b", b"v" * 300))
     size = log.active_segment.size
     sealed(log)
-    monkeypatch.setattr("log.compaction.cleaning.BLOCK_BYTES", 200)
+    monkeypatch.setattr("trimaran.log.compaction.cleaning.BLOCK_BYTES", 200)
     round_ = planned(log)
     assert round_.build_map() == 2
     assert round_.bytes_read > size
@@ -116,7 +116,9 @@ def test_a_map_is_as_large_as_the_offsets_need_and_the_limit_allows(
     map_bytes, offsets, slots, monkeypatch
 ):
     made = []
-    monkeypatch.setattr("log.compaction.cleaning.OffsetMap", lambda *given: made.append(given))
+    monkeypatch.setattr(
+        "trimaran.log.compaction.cleaning.OffsetMap", lambda *given: made.append(given)
+    )
     CleanerLimits(map_bytes).offset_map(offsets, KEY)
     assert made == [(slots, max(1, min(slots - 1, int(slots * 0.9))), KEY)]
 
@@ -129,7 +131,9 @@ def test_a_map_is_full_at_its_load_factor_and_has_a_free_slot(
     load_factor, offsets, made_of, monkeypatch
 ):
     made = []
-    monkeypatch.setattr("log.compaction.cleaning.OffsetMap", lambda *given: made.append(given[:2]))
+    monkeypatch.setattr(
+        "trimaran.log.compaction.cleaning.OffsetMap", lambda *given: made.append(given[:2])
+    )
     CleanerLimits(50 * SLOT_BYTES, load_factor).offset_map(offsets, KEY)
     assert made == [made_of]
 

@@ -6,17 +6,17 @@ from dataclasses import replace
 import crc32c
 import pytest
 
-from log.batches.records import NewRecord, build_batch
-from log.codecs.compression import Compression
-from log.compaction.choosing import GroupMember
-from log.compaction.cleaning import CleanerLimits, CleaningStopped, Uncleanable
-from log.compaction.offset_map import SLOT_BYTES
-from log.disk.files import Files
-from log.segments.transaction_index import ENTRY_BYTES
 from tests.log.compaction.helpers import compact
 from tests.log.compaction.test_against_twin import views_of
 from tests.log.compaction.test_cleaned_files import planned, with_an_abort
 from tests.log.compaction.test_rules import mark, opened, put, sealed
+from trimaran.log.batches.records import NewRecord, build_batch
+from trimaran.log.codecs.compression import Compression
+from trimaran.log.compaction.choosing import GroupMember
+from trimaran.log.compaction.cleaning import CleanerLimits, CleaningStopped, Uncleanable
+from trimaran.log.compaction.offset_map import SLOT_BYTES
+from trimaran.log.disk.files import Files
+from trimaran.log.segments.transaction_index import ENTRY_BYTES
 
 SUFFIXES = (".index", ".timeindex", ".txnindex", ".log")
 
@@ -150,7 +150,7 @@ def test_segments_are_grouped_by_the_sizes_of_their_own_files(tmp_path, monkeypa
         asked.extend(members)
         return [[0, 2], [1]]
 
-    monkeypatch.setattr("log.compaction.cleaning.group", noting)
+    monkeypatch.setattr("trimaran.log.compaction.cleaning.group", noting)
     round_ = planned(log)
     groups = round_.groups(round_.build_map())
     assert asked == [
@@ -170,7 +170,7 @@ def test_a_batch_of_a_wrong_crc_is_told_by_its_position(tmp_path, number, monkey
     sealed(log)
     path = log.sealed_segments[0].path(".log")
     size = path.stat().st_size // 3
-    monkeypatch.setattr("log.compaction.cleaning.BLOCK_BYTES", 2 * size)
+    monkeypatch.setattr("trimaran.log.compaction.cleaning.BLOCK_BYTES", 2 * size)
     data = bytearray(path.read_bytes())
     data[number * size + size - 1] ^= 1
     path.write_bytes(data)
@@ -203,7 +203,7 @@ def test_a_batch_is_read_once_unless_it_is_larger_than_a_block(tmp_path, monkeyp
     put(log, A)
     sealed(log)
     [segment] = log.sealed_segments
-    monkeypatch.setattr("log.compaction.cleaning.BLOCK_BYTES", segment.size - beyond)
+    monkeypatch.setattr("trimaran.log.compaction.cleaning.BLOCK_BYTES", segment.size - beyond)
     paced = []
     round_ = planned(log, pause=paced.append)
     assert round_.build_map() == 1

@@ -6,11 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from log.batches.columns import DATA_BYTES_MAX, decode_columns
-from log.batches.records import NewRecord, build_batch
-from log.compaction import offset_map
 from tests.log.helpers import view_of
 from tests.log.interpreted import interpreted
+from trimaran.log.batches.columns import DATA_BYTES_MAX, decode_columns
+from trimaran.log.batches.records import NewRecord, build_batch
+from trimaran.log.compaction import offset_map
 
 MAPS = [offset_map, interpreted(offset_map)] if offset_map.COMPILED else [offset_map]
 both = pytest.mark.parametrize("module", MAPS, ids=lambda module: str(module.COMPILED))

@@ -4,12 +4,12 @@ import shutil
 
 import pytest
 
-from log.batches.records import NewRecord, build_batch
-from log.partitions.timestamps import Candidate
-from log.steps import at_once
 from tests.log.compaction.helpers import compact
 from tests.log.compaction.test_rules import append, mark, opened, put
-from wire.errors import ErrorCode, KafkaError
+from trimaran.log.batches.records import NewRecord, build_batch
+from trimaran.log.partitions.timestamps import Candidate
+from trimaran.log.steps import at_once
+from trimaran.wire.errors import ErrorCode, KafkaError
 
 ABORTS = 70  # in each segment: more than one group of its index
 SEGMENTS = 2

@@ -2,13 +2,13 @@
 
 import pytest
 
-from log.batches.batch import ATTRIBUTES_DELETE_HORIZON, BatchView
-from log.compaction.retention import Fate, LastRecord, Retention, Verdict
-from log.compaction.transactions import CleanedTransactions
-from log.producers.marker import EndMarker, build_end_marker
-from log.segments.transaction_index import AbortedTransaction
 from tests.checks import check_each
 from tests.log.helpers import batch_bytes, view_of
+from trimaran.log.batches.batch import ATTRIBUTES_DELETE_HORIZON, BatchView
+from trimaran.log.compaction.retention import Fate, LastRecord, Retention, Verdict
+from trimaran.log.compaction.transactions import CleanedTransactions
+from trimaran.log.producers.marker import EndMarker, build_end_marker
+from trimaran.log.segments.transaction_index import AbortedTransaction
 
 NOW, LATER = 1000, 100
 

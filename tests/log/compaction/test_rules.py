@@ -6,20 +6,20 @@ from dataclasses import replace
 
 import pytest
 
-from log.batches.batch import BatchView, TimestampType
-from log.batches.records import NewRecord, build_batch, decode_records
-from log.codecs.compression import Compression
-from log.compaction.choosing import GroupMember, SealedSegment, group, measure
-from log.compaction.cleaning import CleanerLimits, Uncleanable
-from log.compaction.offset_map import OffsetMap
-from log.config import RELATIVE_OFFSET_MAX, LogConfig
-from log.partitions.retention import newest_ms
-from log.producers.marker import EndMarker, build_end_marker
 from tests.log.compaction.helpers import compact, dirt
 from tests.log.compaction.test_against_twin import obvious, records_of, views_of
 from tests.log.faulty_files import FaultyFiles
 from tests.log.helpers import open_log, view_of
-from wire.errors import KafkaError
+from trimaran.log.batches.batch import BatchView, TimestampType
+from trimaran.log.batches.records import NewRecord, build_batch, decode_records
+from trimaran.log.codecs.compression import Compression
+from trimaran.log.compaction.choosing import GroupMember, SealedSegment, group, measure
+from trimaran.log.compaction.cleaning import CleanerLimits, Uncleanable
+from trimaran.log.compaction.offset_map import OffsetMap
+from trimaran.log.config import RELATIVE_OFFSET_MAX, LogConfig
+from trimaran.log.partitions.retention import newest_ms
+from trimaran.log.producers.marker import EndMarker, build_end_marker
+from trimaran.wire.errors import KafkaError
 
 RETENTION_MS = 1000
 CONFIG = LogConfig(

@@ -8,10 +8,6 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from random import Random
 
-from log.batches.batch import BatchView
-from log.batches.records import decode_records
-from log.partitions.partition_log import PartitionLog
-from log.producers.marker import read_end_marker
 from tests.log.crash.life import (
     DIRECTORIES,
     INDEX,
@@ -27,7 +23,11 @@ from tests.log.crash.life import (
 )
 from tests.log.faulty_files import FaultyFiles, make_so
 from tests.log.power_loss import Disk, Style, Tree
-from wire.errors import KafkaError
+from trimaran.log.batches.batch import BatchView
+from trimaran.log.batches.records import decode_records
+from trimaran.log.partitions.partition_log import PartitionLog
+from trimaran.log.producers.marker import read_end_marker
+from trimaran.wire.errors import KafkaError
 
 
 class Violation(AssertionError):

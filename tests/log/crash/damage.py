@@ -9,11 +9,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from log.config import LogConfig
-from log.partitions.partition_log import PartitionLog
 from tests.log.crash.life import Batch, read_batches
 from tests.log.helpers import batch_bytes, fill, open_log
-from wire.errors import ErrorCode, KafkaError
+from trimaran.log.config import LogConfig
+from trimaran.log.partitions.partition_log import PartitionLog
+from trimaran.wire.errors import ErrorCode, KafkaError
 
 CONFIG = LogConfig(index_interval_bytes=200, retention_ms=-1)
 BATCHES = 12

@@ -16,23 +16,28 @@ from typing import Any, NamedTuple
 import trio
 from immutables import Map
 
-from broker.background.directory_moves import align
-from broker.storage.directories import LogDirectories
-from broker.storage.unfinished_moves import finish_moves
-from log.batches.batch import BatchView, iter_batches
-from log.batches.records import NewRecord, build_batch
-from log.codecs.compression import Compression
-from log.compaction.cleaning import CleanerLimits
-from log.compaction.planning import dirt_of, plan_round
-from log.config import LogConfig
-from log.directories import closing
-from log.directories.directory import LogDirectory
-from log.directories.meta_properties import MetaProperties
-from log.partitions.partition_log import PartitionLog
-from log.producers.marker import EndMarker, build_end_marker
-from log.segments.segment import Segment
-from quorum.metadata.image import UNASSIGNED_DIRECTORY, PartitionImage, TopicImage, TopicsImage
 from tests.log.faulty_files import FaultyFiles
+from trimaran.broker.background.directory_moves import align
+from trimaran.broker.storage.directories import LogDirectories
+from trimaran.broker.storage.unfinished_moves import finish_moves
+from trimaran.log.batches.batch import BatchView, iter_batches
+from trimaran.log.batches.records import NewRecord, build_batch
+from trimaran.log.codecs.compression import Compression
+from trimaran.log.compaction.cleaning import CleanerLimits
+from trimaran.log.compaction.planning import dirt_of, plan_round
+from trimaran.log.config import LogConfig
+from trimaran.log.directories import closing
+from trimaran.log.directories.directory import LogDirectory
+from trimaran.log.directories.meta_properties import MetaProperties
+from trimaran.log.partitions.partition_log import PartitionLog
+from trimaran.log.producers.marker import EndMarker, build_end_marker
+from trimaran.log.segments.segment import Segment
+from trimaran.quorum.metadata.image import (
+    UNASSIGNED_DIRECTORY,
+    PartitionImage,
+    TopicImage,
+    TopicsImage,
+)
 
 TOPIC, INDEX = KEY = ("t", 0)
 NODE_ID = 11

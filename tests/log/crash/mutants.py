@@ -13,20 +13,20 @@ from pathlib import Path
 from typing import Any, NamedTuple
 from unittest import mock
 
-import log.partitions.opening
-import log.partitions.partition_log
-import log.producers.snapshots
-from log.compaction.cleaning import Round
-from log.directories import directory, offset_checkpoints
-from log.partitions.flush import Flush
-from log.partitions.flushing import Flushing
-from log.partitions.local_log import LocalLog
-from log.partitions.partition_log import PartitionLog
-from log.segments import recovery
-from log.segments.segments import Segments
-from log.segments.transaction_index import TransactionIndex
+import trimaran.log.partitions.opening
+import trimaran.log.partitions.partition_log
+import trimaran.log.producers.snapshots
 from tests.log.crash.damage import try_damages
 from tests.log.crash.run import Tally, run_seed
+from trimaran.log.compaction.cleaning import Round
+from trimaran.log.directories import directory, offset_checkpoints
+from trimaran.log.partitions.flush import Flush
+from trimaran.log.partitions.flushing import Flushing
+from trimaran.log.partitions.local_log import LocalLog
+from trimaran.log.partitions.partition_log import PartitionLog
+from trimaran.log.segments import recovery
+from trimaran.log.segments.segments import Segments
+from trimaran.log.segments.transaction_index import TransactionIndex
 
 SEEDS = 60  # lives tried until one notices
 SHARE = 0.12
@@ -71,19 +71,19 @@ MUTANTS = [
            "files.fdatasync(file)", "pass"),
     Mutant("a checkpoint's name is not synced", offset_checkpoints, "write_atomically",
            "files.fsync_directory(path.parent)", "pass"),
-    Mutant("the flushed part is cut too", log.partitions.partition_log, "load_log",
+    Mutant("the flushed part is cut too", trimaran.log.partitions.partition_log, "load_log",
            "segments = list_segments(directory, files)", "recovery_point = 0; segments = list_segments(directory, files)"),
-    Mutant("the CRC is not checked", log.partitions.opening, "recover_segment",
+    Mutant("the CRC is not checked", trimaran.log.partitions.opening, "recover_segment",
            "not crc_is_valid(files, file, position, view)", "False"),
-    Mutant("segments behind a hole are kept", log.partitions.opening, "_recover",
+    Mutant("segments behind a hole are kept", trimaran.log.partitions.opening, "_recover",
            "if segment.base_offset < before or has_hole:", "if segment.base_offset < before:"),
-    Mutant("a truncation to a segment's end may be undone", log.partitions.opening, "_recover",
+    Mutant("a truncation to a segment's end may be undone", trimaran.log.partitions.opening, "_recover",
            "bisect_right(bases, recovery_point - 1)", "bisect_right(bases, recovery_point)"),
-    Mutant("unflushed aborts stay in the transaction index", log.partitions.opening, "_recover",
+    Mutant("unflushed aborts stay in the transaction index", trimaran.log.partitions.opening, "_recover",
            "segment.transaction_index.truncate_to(recovery_point)", "pass"),
-    Mutant("producer snapshots above the recovery point are trusted", log.partitions.opening, "_recover",
+    Mutant("producer snapshots above the recovery point are trusted", trimaran.log.partitions.opening, "_recover",
            "above=recovery_point", "above=1 << 62"),
-    Mutant("aborts are not indexed again", log.producers.snapshots, "_replay",
+    Mutant("aborts are not indexed again", trimaran.log.producers.snapshots, "_replay",
            "segment.transaction_index.append(aborted)", "pass"),
     Mutant("the active transaction index is not synced", Flushing, "prepare",
            "elif segment.transaction_index.changed:", "elif False:"),
@@ -105,7 +105,7 @@ MUTANTS = [
            "base if file_name(base, LOG_SUFFIX) in names else base + 1", "base"),
     Mutant("the old segment goes before the new one is complete", Segments, "replace",
            "self._rename_new(base_offset, CLEANED_SUFFIX, SWAP_SUFFIX)", "pass"),
-    Mutant("start offsets of epochs are believed after a crash", log.partitions.opening, "_knows_start",
+    Mutant("start offsets of epochs are believed after a crash", trimaran.log.partitions.opening, "_knows_start",
            "return view.leader_epoch < 0 or epochs.epoch_for(view.base_offset) >= 0", "return True"),
     Mutant("a moved replica's recovery point is guessed", directory.LogDirectory, "promote_future",
            "self.offsets.recovery_points[key] = end_offset", "self.offsets.recovery_points[key] = end_offset + 5"),

@@ -6,10 +6,6 @@ from random import Random
 
 import pytest
 
-from log.batches.batch import iter_batches
-from log.config import LogConfig
-from log.directories.directory import LogDirectory
-from log.producers.marker import EndMarker, build_end_marker
 from tests.log.compaction.helpers import compact
 from tests.log.compaction.test_rules import build, opened, put, sealed, visible
 from tests.log.crash.check import place_on_disk
@@ -20,7 +16,11 @@ from tests.log.crash.run import Tally, run_seed
 from tests.log.faulty_files import FaultyFiles, make_so
 from tests.log.helpers import SMALL, append, batch_bytes, fill, open_log
 from tests.log.power_loss import Disk, Style
-from wire.errors import KafkaError
+from trimaran.log.batches.batch import iter_batches
+from trimaran.log.config import LogConfig
+from trimaran.log.directories.directory import LogDirectory
+from trimaran.log.producers.marker import EndMarker, build_end_marker
+from trimaran.wire.errors import KafkaError
 
 
 @pytest.mark.slow

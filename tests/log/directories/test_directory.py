@@ -9,13 +9,15 @@ from dataclasses import replace
 
 import pytest
 
-from log.directories import closing
-from log.directories.clean_shutdown import FILE_NAME as CLEAN_SHUTDOWN
-from log.directories.clean_shutdown import take_marker
-from log.directories.directory import LogDirectory
-from log.directories.directory_lock import DirectoryLocked
-from log.directories.meta_properties import MetaProperties, MetaPropertiesError
-from log.disk.checkpoints import (
+from tests.log.faulty_files import FaultyFiles
+from tests.log.helpers import SMALL, append, fill, read_all
+from trimaran.log.directories import closing
+from trimaran.log.directories.clean_shutdown import FILE_NAME as CLEAN_SHUTDOWN
+from trimaran.log.directories.clean_shutdown import take_marker
+from trimaran.log.directories.directory import LogDirectory
+from trimaran.log.directories.directory_lock import DirectoryLocked
+from trimaran.log.directories.meta_properties import MetaProperties, MetaPropertiesError
+from trimaran.log.disk.checkpoints import (
     CLEANER_OFFSETS,
     HIGH_WATERMARKS,
     LOG_START_OFFSETS,
@@ -23,10 +25,8 @@ from log.disk.checkpoints import (
     CheckpointDamaged,
     read_offsets,
 )
-from log.partitions.partition_metadata import read_partition_metadata
-from tests.log.faulty_files import FaultyFiles
-from tests.log.helpers import SMALL, append, fill, read_all
-from wire.errors import ErrorCode, KafkaError
+from trimaran.log.partitions.partition_metadata import read_partition_metadata
+from trimaran.wire.errors import ErrorCode, KafkaError
 
 IDENTITY = MetaProperties("Vk_zJvdfRf6PsrkaTDAJ-A", 11, bytes(range(16)))
 TOPIC_ID = bytes(range(100, 116))
@@ -123,8 +123,8 @@ def test_the_lock_excludes_this_and_other_processes(path):
         LogDirectory(path)
     code = (
         "import sys, pathlib\n"
-        "from log.directories.directory import LogDirectory\n"
-        "from log.directories.directory_lock import DirectoryLocked\n"
+        "from trimaran.log.directories.directory import LogDirectory\n"
+        "from trimaran.log.directories.directory_lock import DirectoryLocked\n"
         "try: LogDirectory(pathlib.Path(sys.argv[1]))\nexcept DirectoryLocked: sys.exit(7)"
     )
     assert subprocess.run([sys.executable, "-c", code, str(path)], check=False).returncode == 7
@@ -739,7 +739,7 @@ def test_a_checkpoint_that_says_nothing_new_is_not_written(path):
 
 
 def test_many_logs_close_with_one_sync_and_survive_power_loss(path, monkeypatch):
-    monkeypatch.setattr("log.directories.closing.SYNCS_MAX", 3)
+    monkeypatch.setattr("trimaran.log.directories.closing.SYNCS_MAX", 3)
     files = FaultyFiles()
     directory = LogDirectory(path, files=files)
     logs = [fill(directory.create_log("t", index, TOPIC_ID, SMALL), 30) for index in range(5)]

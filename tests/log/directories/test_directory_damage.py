@@ -9,11 +9,11 @@ from random import Random
 
 import pytest
 
-from log.directories.directory import LogDirectory
-from log.directories.meta_properties import MetaProperties
 from tests.log.faulty_files import FaultyFiles
 from tests.log.helpers import SMALL, append, fill, read_all
-from wire.errors import ErrorCode, KafkaError
+from trimaran.log.directories.directory import LogDirectory
+from trimaran.log.directories.meta_properties import MetaProperties
+from trimaran.wire.errors import ErrorCode, KafkaError
 
 TOPIC_ID = bytes(range(100, 116))
 FILES = ["00000000000000000000.index", "00000000000000000000.timeindex", "leader-epoch-checkpoint"]

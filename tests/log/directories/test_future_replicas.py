@@ -4,10 +4,10 @@ import os
 
 import pytest
 
-from log.directories.directory import LogDirectory
-from log.directories.meta_properties import MetaProperties
 from tests.log.helpers import SMALL, append, fill
-from wire.errors import KafkaError
+from trimaran.log.directories.directory import LogDirectory
+from trimaran.log.directories.meta_properties import MetaProperties
+from trimaran.wire.errors import KafkaError
 
 TOPIC_ID = bytes(range(100, 116))
 

@@ -8,11 +8,11 @@ import socket
 
 import pytest
 
-from log.directories.directory import LogDirectory
-from log.directories.meta_properties import MetaProperties
 from tests.log.faulty_files import FaultyFiles
 from tests.log.helpers import SMALL, append, fill, read_all
-from wire.errors import ErrorCode, KafkaError
+from trimaran.log.directories.directory import LogDirectory
+from trimaran.log.directories.meta_properties import MetaProperties
+from trimaran.wire.errors import ErrorCode, KafkaError
 
 TOPIC_ID = bytes(range(100, 116))
 DELETED = f"t-0.{'0f' * 16}-delete"

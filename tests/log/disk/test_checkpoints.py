@@ -8,8 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from log.disk.checkpoints import CheckpointDamaged, format_offsets, parse_checkpoint, read_offsets
-from log.partitions.leader_epochs import LeaderEpochs
+from trimaran.log.disk.checkpoints import (
+    CheckpointDamaged,
+    format_offsets,
+    parse_checkpoint,
+    read_offsets,
+)
+from trimaran.log.partitions.leader_epochs import LeaderEpochs
 
 OFFSETS = {("t", 0): 42, ("t", 1): 7, ("a.longer_name", 12): 10**12}
 

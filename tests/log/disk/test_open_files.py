@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from log.disk.files import Files
-from log.disk.named_file import NamedFile
-from log.disk.open_files import OPEN_MAX, OPEN_MIN, OpenFiles, open_files_max
 from tests.descriptors import by_itself, end_after_free
 from tests.log.helpers import append, fill, open_log, read_all
+from trimaran.log.disk.files import Files
+from trimaran.log.disk.named_file import NamedFile
+from trimaran.log.disk.open_files import OPEN_MAX, OPEN_MIN, OpenFiles, open_files_max
 
 
 def test_the_limit_leaves_sockets_their_share():

@@ -4,9 +4,9 @@ import shutil
 
 import pytest
 
-from log.batches.records import decode_records
-from log.inspection.reader import list_segments, scan_batches, split_segment
 from tests.log.helpers import append, batch_bytes, fill, open_log, read_all
+from trimaran.log.batches.records import decode_records
+from trimaran.log.inspection.reader import list_segments, scan_batches, split_segment
 
 
 def scan_all(directory):

@@ -8,15 +8,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from log.batches.batch import HEADER_BYTES, BatchView, TimestampType, has_valid_crc
-from log.batches.records import NewRecord, Record, build_batch, decode_records
-from log.codecs.compression import Compression, compress
-from log.old_formats.down_conversion import OVERFLOW, down_convert
-from log.old_formats.message_sets import build_message_set, decode_message_set, iter_messages
-from log.old_formats.up_conversion import convert_produced
-from log.validation.validate import ProduceRules, validate_produced
 from tests.log.old_formats.test_message_sets import CODECS, MAYBE_BYTES, message
-from wire.errors import ErrorCode, KafkaError
+from trimaran.log.batches.batch import HEADER_BYTES, BatchView, TimestampType, has_valid_crc
+from trimaran.log.batches.records import NewRecord, Record, build_batch, decode_records
+from trimaran.log.codecs.compression import Compression, compress
+from trimaran.log.old_formats.down_conversion import OVERFLOW, down_convert
+from trimaran.log.old_formats.message_sets import (
+    build_message_set,
+    decode_message_set,
+    iter_messages,
+)
+from trimaran.log.old_formats.up_conversion import convert_produced
+from trimaran.log.validation.validate import ProduceRules, validate_produced
+from trimaran.wire.errors import ErrorCode, KafkaError
 
 NOW_MS = 1_000_000
 RULES = ProduceRules(

@@ -12,16 +12,16 @@ from aiokafka.record import legacy_records as aiokafka
 from hypothesis import given
 from hypothesis import strategies as st
 
-from log.batches.records import Record
-from log.codecs.compression import Compression, OutputTooLarge, compress, decompress
-from log.old_formats.message_sets import (
+from tests.checks import assert_only_raises
+from trimaran.log.batches.records import Record
+from trimaran.log.codecs.compression import Compression, OutputTooLarge, compress, decompress
+from trimaran.log.old_formats.message_sets import (
     build_message_set,
     decode_message_set,
     inner_messages,
     iter_messages,
 )
-from tests.checks import assert_only_raises
-from wire.errors import RemoteProtocolError
+from trimaran.wire.errors import RemoteProtocolError
 
 with warnings.catch_warnings():  # it reads its JSON by a deprecated way
     warnings.simplefilter("ignore", DeprecationWarning)
@@ -217,8 +217,8 @@ def test_decompressed_bytes_are_bounded_over_the_whole_set():
 def test_the_number_of_inner_messages_is_bounded(monkeypatch):
     records = [Record(i, 1, None, None, ()) for i in range(12)]
     (wrapper,) = iter_messages(build_message_set(records, magic=1, compression=Compression.GZIP))
-    monkeypatch.setattr("log.old_formats.message_sets.MESSAGES_MAX", 12)
+    monkeypatch.setattr("trimaran.log.old_formats.message_sets.MESSAGES_MAX", 12)
     assert len(list(inner_messages(wrapper))) == 12
-    monkeypatch.setattr("log.old_formats.message_sets.MESSAGES_MAX", 11)
+    monkeypatch.setattr("trimaran.log.old_formats.message_sets.MESSAGES_MAX", 11)
     with pytest.raises(OutputTooLarge):
         list(inner_messages(wrapper))

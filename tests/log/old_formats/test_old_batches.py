@@ -4,18 +4,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from log.batches.batch import BatchView, check_batch, has_valid_crc, iter_batches
-from log.batches.records import NewRecord, Record, build_batch, decode_records
-from log.codecs.compression import Compression
-from log.config import LogConfig
-from log.inspection.reader import list_segments, scan_batches, split_segment
-from log.old_formats.down_conversion import down_convert
-from log.old_formats.message_sets import build_message_set, decode_message_set
-from log.old_formats.old_batches import as_v2, opened, timestamp_type_id
 from tests.log.compaction.helpers import compact
 from tests.log.helpers import open_log, read_all
 from tests.log.old_formats.test_message_sets import CODECS, records_of
-from wire.errors import KafkaError, RemoteProtocolError
+from trimaran.log.batches.batch import BatchView, check_batch, has_valid_crc, iter_batches
+from trimaran.log.batches.records import NewRecord, Record, build_batch, decode_records
+from trimaran.log.codecs.compression import Compression
+from trimaran.log.config import LogConfig
+from trimaran.log.inspection.reader import list_segments, scan_batches, split_segment
+from trimaran.log.old_formats.down_conversion import down_convert
+from trimaran.log.old_formats.message_sets import build_message_set, decode_message_set
+from trimaran.log.old_formats.old_batches import as_v2, opened, timestamp_type_id
+from trimaran.wire.errors import KafkaError, RemoteProtocolError
 
 CONFIG = LogConfig(segment_bytes=600, index_interval_bytes=100, retention_ms=-1)
 FORMATS = [(magic, codec) for magic in (0, 1) for codec in CODECS]

@@ -12,26 +12,26 @@ from dataclasses import fields, replace
 from pathlib import Path
 from unittest.mock import patch
 
-from log.batches.batch import TimestampType, iter_batches
-from log.batches.records import Record
-from log.codecs.compression import Compression
-from log.config import LogConfig
-from log.old_formats.message_sets import build_message_set
-from log.partitions import flush, flushing, timestamps
-from log.partitions.flush import Flush
-from log.partitions.partition_log import PartitionLog
-from log.partitions.preparing import prepare
-from log.partitions.timestamps import Candidate
-from log.producers.marker import EndMarker, build_end_marker
-from log.producers.state import ProducerState
-from log.segments import segment
-from log.segments.index import OffsetIndex, TimeIndex
-from log.segments.slices import LogSlice
-from log.steps import TakesLong
 from tests.datadriven import Step
 from tests.log.helpers import batch_bytes
 from tests.log.recorded_files import RecordedFiles, short
-from wire.errors import KafkaError, RemoteProtocolError
+from trimaran.log.batches.batch import TimestampType, iter_batches
+from trimaran.log.batches.records import Record
+from trimaran.log.codecs.compression import Compression
+from trimaran.log.config import LogConfig
+from trimaran.log.old_formats.message_sets import build_message_set
+from trimaran.log.partitions import flush, flushing, timestamps
+from trimaran.log.partitions.flush import Flush
+from trimaran.log.partitions.partition_log import PartitionLog
+from trimaran.log.partitions.preparing import prepare
+from trimaran.log.partitions.timestamps import Candidate
+from trimaran.log.producers.marker import EndMarker, build_end_marker
+from trimaran.log.producers.state import ProducerState
+from trimaran.log.segments import segment
+from trimaran.log.segments.index import OffsetIndex, TimeIndex
+from trimaran.log.segments.slices import LogSlice
+from trimaran.log.steps import TakesLong
+from trimaran.wire.errors import KafkaError, RemoteProtocolError
 
 LAYOUTS = {
     ".index": OffsetIndex.layout,

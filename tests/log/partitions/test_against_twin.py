@@ -4,11 +4,11 @@ import random
 
 import pytest
 
-from log.batches.batch import Compression, iter_batches
-from log.batches.records import NewRecord, build_batch, decode_records
-from log.config import LogConfig
 from tests.log.helpers import open_log
-from wire.errors import ErrorCode, KafkaError
+from trimaran.log.batches.batch import Compression, iter_batches
+from trimaran.log.batches.records import NewRecord, build_batch, decode_records
+from trimaran.log.config import LogConfig
+from trimaran.wire.errors import ErrorCode, KafkaError
 
 
 class Twin:

@@ -7,14 +7,14 @@ import random
 
 import pytest
 
-from log.config import LogConfig
-from log.disk.checkpoints import LEADER_EPOCHS
-from log.disk.files import WRITTEN_OUT_BYTES
-from log.disk.health import DirectoryHealth
-from log.partitions.partition_log import PartitionLog
 from tests.log.faulty_files import FaultyFiles
 from tests.log.helpers import SMALL, append, fill, open_log, read_all
-from wire.errors import ErrorCode, KafkaError
+from trimaran.log.config import LogConfig
+from trimaran.log.disk.checkpoints import LEADER_EPOCHS
+from trimaran.log.disk.files import WRITTEN_OUT_BYTES
+from trimaran.log.disk.health import DirectoryHealth
+from trimaran.log.partitions.partition_log import PartitionLog
+from trimaran.wire.errors import ErrorCode, KafkaError
 
 
 def storage_error(action, *arguments, **options):

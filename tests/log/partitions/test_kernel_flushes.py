@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from log.disk.files import WRITTEN_OUT_BYTES
 from tests.log.helpers import SMALL, append, fill, open_log
+from trimaran.log.disk.files import WRITTEN_OUT_BYTES
 
 
 def opened(path):

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from log.disk.checkpoints import CheckpointDamaged
-from log.partitions.leader_epochs import LeaderEpochs
+from trimaran.log.disk.checkpoints import CheckpointDamaged
+from trimaran.log.partitions.leader_epochs import LeaderEpochs
 
 
 def twin_end_offset(epochs, wanted, start):

@@ -4,21 +4,21 @@ from dataclasses import replace
 
 import pytest
 
-from log.batches.batch import iter_batches
-from log.config import LogConfig
-from log.disk.files import REAL_FILES
-from log.partitions.fetched_batches import OFFSET_MAX, sound_batches
-from log.partitions.leader_epochs import LeaderEpochs
-from log.partitions.partition_metadata import (
+from tests.checks import check_each
+from tests.log.helpers import append, batch_bytes, fill, open_log, view_of
+from trimaran.log.batches.batch import iter_batches
+from trimaran.log.config import LogConfig
+from trimaran.log.disk.files import REAL_FILES
+from trimaran.log.partitions.fetched_batches import OFFSET_MAX, sound_batches
+from trimaran.log.partitions.leader_epochs import LeaderEpochs
+from trimaran.log.partitions.partition_metadata import (
     FILE_NAME,
     PartitionMetadataDamaged,
     format_partition_metadata,
     read_partition_metadata,
 )
-from log.segments.segments import OPEN_SEGMENTS_MAX
-from tests.checks import check_each
-from tests.log.helpers import append, batch_bytes, fill, open_log, view_of
-from wire.errors import ErrorCode, KafkaError, RemoteProtocolError
+from trimaran.log.segments.segments import OPEN_SEGMENTS_MAX
+from trimaran.wire.errors import ErrorCode, KafkaError, RemoteProtocolError
 
 CONFIG = LogConfig()
 

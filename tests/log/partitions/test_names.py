@@ -6,7 +6,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from log.partitions.names import (
+from trimaran.log.partitions.names import (
     DELETE_SUFFIX,
     FILE_NAME_BYTES_MAX,
     FUTURE_SUFFIX,

@@ -7,8 +7,8 @@ from unittest import mock
 
 import pytest
 
-from log.disk.files import Files
 from tests.log.helpers import SMALL, fill, open_log, read_all
+from trimaran.log.disk.files import Files
 
 PREALLOCATED = replace(SMALL, preallocate=True)
 

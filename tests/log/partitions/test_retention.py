@@ -5,11 +5,11 @@ from dataclasses import replace
 
 import pytest
 
-from log.batches.batch import iter_batches
-from log.config import LogConfig
-from log.segments.rolling import must_roll
 from tests.log.helpers import append, batch_bytes, fill, open_log, read_all
-from wire.errors import ErrorCode, KafkaError
+from trimaran.log.batches.batch import iter_batches
+from trimaran.log.config import LogConfig
+from trimaran.log.segments.rolling import must_roll
+from trimaran.wire.errors import ErrorCode, KafkaError
 
 
 def config(**changes):

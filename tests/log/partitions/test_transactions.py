@@ -8,15 +8,15 @@ from typing import NamedTuple
 
 import pytest
 
-from log.config import LogConfig
-from log.disk.files import REAL_FILES
-from log.producers.marker import EndMarker, build_end_marker, read_end_marker
-from log.producers.state import ProducerState
-from log.producers.transactions import ENDED_MAX
-from log.segments.transaction_index import ENTRY_BYTES
 from tests.log.faulty_files import FaultyFiles
 from tests.log.helpers import append, batch_bytes, open_log, view_of
-from wire.errors import ErrorCode, KafkaError
+from trimaran.log.config import LogConfig
+from trimaran.log.disk.files import REAL_FILES
+from trimaran.log.producers.marker import EndMarker, build_end_marker, read_end_marker
+from trimaran.log.producers.state import ProducerState
+from trimaran.log.producers.transactions import ENDED_MAX
+from trimaran.log.segments.transaction_index import ENTRY_BYTES
+from trimaran.wire.errors import ErrorCode, KafkaError
 
 CONFIG = LogConfig(segment_bytes=1200, index_interval_bytes=150, retention_ms=-1)
 

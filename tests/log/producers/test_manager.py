@@ -4,12 +4,12 @@ import random
 
 import pytest
 
-from log.config import LogConfig
-from log.producers.entry import Duplicate
-from log.producers.snapshots import parse_snapshot
-from log.segments.segment import SNAPSHOT_SUFFIX, file_name
 from tests.log.helpers import append, batch_bytes, fill, open_log, view_of
-from wire.errors import KafkaError
+from trimaran.log.config import LogConfig
+from trimaran.log.producers.entry import Duplicate
+from trimaran.log.producers.snapshots import parse_snapshot
+from trimaran.log.segments.segment import SNAPSHOT_SUFFIX, file_name
+from trimaran.wire.errors import KafkaError
 
 
 def facts(state):
@@ -24,8 +24,8 @@ def facts(state):
 def test_the_state_is_a_function_of_the_log(tmp_path, monkeypatch, seed, in_pieces):
     """I3: however the log is opened, cut or reopened, with or without its snapshots."""
     if in_pieces:
-        monkeypatch.setattr("log.producers.manager.AT_ONCE_MAX", 0)
-        monkeypatch.setattr("log.producers.manager.PIECE", 1)
+        monkeypatch.setattr("trimaran.log.producers.manager.AT_ONCE_MAX", 0)
+        monkeypatch.setattr("trimaran.log.producers.manager.PIECE", 1)
     r = random.Random(seed)
     log = open_log(tmp_path / "t-0")
     next_sequence = {}
@@ -58,8 +58,8 @@ def test_the_state_is_a_function_of_the_log(tmp_path, monkeypatch, seed, in_piec
 
 
 def test_a_snapshot_of_many_producers_is_made_with_the_appends_that_follow(tmp_path, monkeypatch):
-    monkeypatch.setattr("log.producers.manager.AT_ONCE_MAX", 3)
-    monkeypatch.setattr("log.producers.manager.PIECE", 2)
+    monkeypatch.setattr("trimaran.log.producers.manager.AT_ONCE_MAX", 3)
+    monkeypatch.setattr("trimaran.log.producers.manager.PIECE", 2)
     log = open_log(tmp_path / "t-0", LogConfig())
     for producer in range(5):
         append(log, 1, producer_id=producer, producer_epoch=0, base_sequence=0)
@@ -77,8 +77,8 @@ def test_a_snapshot_of_many_producers_is_made_with_the_appends_that_follow(tmp_p
 def test_a_snapshot_in_pieces_keeps_its_state_while_another_is_written_at_once(
     tmp_path, monkeypatch
 ):
-    monkeypatch.setattr("log.producers.manager.AT_ONCE_MAX", 3)
-    monkeypatch.setattr("log.producers.manager.PIECE", 1)
+    monkeypatch.setattr("trimaran.log.producers.manager.AT_ONCE_MAX", 3)
+    monkeypatch.setattr("trimaran.log.producers.manager.PIECE", 1)
     log = open_log(tmp_path / "t-0", LogConfig())
     for producer in range(5):
         time = 1_000 if producer < 3 else 10_000

@@ -2,14 +2,14 @@
 
 import pytest
 
-from log.batches.records import rebuilt
-from log.producers.entry import Duplicate, ProducerEntry
-from log.producers.marker import EndMarker, build_end_marker
-from log.producers.snapshots import SnapshotInPieces, format_snapshot, parse_snapshot
-from log.producers.state import PRODUCERS_MAX, ProducerState
 from tests.checks import check_each
 from tests.log.helpers import batch_bytes, view_of
-from wire.errors import ErrorCode, KafkaError
+from trimaran.log.batches.records import rebuilt
+from trimaran.log.producers.entry import Duplicate, ProducerEntry
+from trimaran.log.producers.marker import EndMarker, build_end_marker
+from trimaran.log.producers.snapshots import SnapshotInPieces, format_snapshot, parse_snapshot
+from trimaran.log.producers.state import PRODUCERS_MAX, ProducerState
+from trimaran.wire.errors import ErrorCode, KafkaError
 
 # `00000000000000003000.snapshot` as Kafka 4.3 reads and writes it.
 SNAPSHOT = bytes.fromhex(
@@ -167,7 +167,7 @@ def batch_of(producer):
 
 def test_who_is_in_a_transaction_is_looked_at_once_and_not_forgotten(monkeypatch):
     """However many they are, and although others come."""
-    monkeypatch.setattr("log.producers.state.PRODUCERS_MAX", 1_000)
+    monkeypatch.setattr("trimaran.log.producers.state.PRODUCERS_MAX", 1_000)
     state = ProducerState()
     for producer in range(1_000):
         state.update(in_transaction(producer))

@@ -2,12 +2,12 @@
 
 import pytest
 
-from log.producers.marker import EndMarker, build_end_marker
-from log.producers.state import ProducerState
-from log.producers.verifications import VERIFICATIONS_MAX
 from tests.log.helpers import view_of
 from tests.log.producers.test_state import batch, refused
-from wire.errors import ErrorCode
+from trimaran.log.producers.marker import EndMarker, build_end_marker
+from trimaran.log.producers.state import ProducerState
+from trimaran.log.producers.verifications import VERIFICATIONS_MAX
+from trimaran.wire.errors import ErrorCode
 
 OUT_OF_ORDER = ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
 

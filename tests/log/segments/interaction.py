@@ -8,15 +8,15 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from unittest import mock
 
-from log.batches.batch import BatchView, iter_batches
-from log.segments import in_steps
-from log.segments import segment as segment_module
-from log.segments.index import IndexDamaged, IndexLost, OffsetIndex, TimeIndex
-from log.segments.segment import Segment, SegmentDamaged
-from log.segments.transaction_index import AbortedTransaction
 from tests.datadriven import Step
 from tests.log.helpers import batch_bytes
 from tests.log.recorded_files import RecordedFiles
+from trimaran.log.batches.batch import BatchView, iter_batches
+from trimaran.log.segments import in_steps
+from trimaran.log.segments import segment as segment_module
+from trimaran.log.segments.index import IndexDamaged, IndexLost, OffsetIndex, TimeIndex
+from trimaran.log.segments.segment import Segment, SegmentDamaged
+from trimaran.log.segments.transaction_index import AbortedTransaction
 
 FAULTS = (SegmentDamaged, IndexDamaged, IndexLost)
 

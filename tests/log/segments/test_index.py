@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from log.disk.files import Files
-from log.segments.index import BLOCK_ENTRIES, IndexDamaged, OffsetIndex, TimeIndex
 from tests.log.helpers import fill, open_log
+from trimaran.log.disk.files import Files
+from trimaran.log.segments.index import BLOCK_ENTRIES, IndexDamaged, OffsetIndex, TimeIndex
 
 ENTRIES = 262_144  # of a segment of 1 GiB
 
@@ -76,7 +76,7 @@ def test_floor_and_ceiling_equal_those_of_a_list(tmp_path_factory, steps, unwrit
     index = OffsetIndex(path, Files(), created=False)
     for entry in entries[cut:]:
         index.append(*entry)
-    with mock.patch("log.segments.index.BLOCK_ENTRIES", block):
+    with mock.patch("trimaran.log.segments.index.BLOCK_ENTRIES", block):
         for field, column in enumerate((firsts, seconds)):
             for key in [*keys, *column, *(value - 1 for value in column)]:
                 slot = bisect_right(column, key) - 1

@@ -8,8 +8,10 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from log.disk.files import Files
-from log.segments.index import (
+from tests.checks import check_each
+from tests.log.faulty_files import FaultyFiles
+from trimaran.log.disk.files import Files
+from trimaran.log.segments.index import (
     PENDING_BYTES_MAX,
     IndexDamaged,
     OffsetIndex,
@@ -17,8 +19,6 @@ from log.segments.index import (
     ascends,
     open_index,
 )
-from tests.checks import check_each
-from tests.log.faulty_files import FaultyFiles
 
 MANY = PENDING_BYTES_MAX // OffsetIndex.layout.size
 

@@ -6,11 +6,13 @@ import os
 
 import pytest
 
-from log.batches.batch import CRC_START, iter_batches
-from log.config import LogConfig
-from log.disk.checkpoints import LEADER_EPOCHS
-from log.disk.files import REAL_FILES, Files
-from log.segments.recovery import (
+from tests.checks import check_each
+from tests.log.helpers import SMALL, append, batch_bytes, fill, open_log, read_all, view_of
+from trimaran.log.batches.batch import CRC_START, iter_batches
+from trimaran.log.config import LogConfig
+from trimaran.log.disk.checkpoints import LEADER_EPOCHS
+from trimaran.log.disk.files import REAL_FILES, Files
+from trimaran.log.segments.recovery import (
     READ_AT_ONCE_BYTES,
     SNAPSHOT_BYTES_AT_ONCE,
     base_offset_of,
@@ -19,10 +21,8 @@ from log.segments.recovery import (
     list_segments,
     takes_long,
 )
-from log.segments.scan import scan_headers
-from tests.checks import check_each
-from tests.log.helpers import SMALL, append, batch_bytes, fill, open_log, read_all, view_of
-from wire.errors import ErrorCode, KafkaError
+from trimaran.log.segments.scan import scan_headers
+from trimaran.wire.errors import ErrorCode, KafkaError
 
 
 def crash(log):
@@ -161,7 +161,7 @@ def test_only_the_part_above_the_recovery_point_is_read(tmp_path, monkeypatch):
     log.flush()
     read = []
     monkeypatch.setattr(
-        "log.segments.recovery.crc_is_valid",
+        "trimaran.log.segments.recovery.crc_is_valid",
         lambda *arguments: read.append(arguments[3].base_offset) or True,
     )
     point = log.log_end_offset - 6

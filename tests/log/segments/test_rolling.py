@@ -7,12 +7,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from log.batches.batch import BatchView
-from log.config import RELATIVE_OFFSET_MAX, LogConfig
-from log.disk.files import Files
-from log.segments.rolling import must_roll, runs_within_segment
-from log.segments.segment import Segment
 from tests.log.helpers import batch_bytes, view_of
+from trimaran.log.batches.batch import BatchView
+from trimaran.log.config import RELATIVE_OFFSET_MAX, LogConfig
+from trimaran.log.disk.files import Files
+from trimaran.log.segments.rolling import must_roll, runs_within_segment
+from trimaran.log.segments.segment import Segment
 
 CONFIG = LogConfig(segment_bytes=10_000, segment_ms=1000, segment_index_bytes=1000)
 BASE = 1000

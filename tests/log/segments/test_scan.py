@@ -4,10 +4,16 @@ import struct
 
 import pytest
 
-from log.batches.batch import HEADER_BYTES, header_at
-from log.disk.files import Files
-from log.segments.scan import BLOCK_BYTES, FIRST_BLOCK_BYTES, is_plausible, read_batch, scan_headers
 from tests.log.helpers import batch_bytes
+from trimaran.log.batches.batch import HEADER_BYTES, header_at
+from trimaran.log.disk.files import Files
+from trimaran.log.segments.scan import (
+    BLOCK_BYTES,
+    FIRST_BLOCK_BYTES,
+    is_plausible,
+    read_batch,
+    scan_headers,
+)
 
 GOOD = bytes(batch_bytes(3, base_offset=7))
 INT32_MAX = (1 << 31) - 1

@@ -10,14 +10,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from log.batches.batch import MAGIC_POSITION, iter_batches
-from log.config import LogConfig
-from log.disk.files import Files
-from log.segments.index import IndexLost
-from log.segments.scan import scan_headers
-from log.segments.segment import TAIL_BATCHES_MAX, Boundary, Segment
 from tests.log.helpers import append, batch_bytes, fill, open_log, view_of
-from wire.errors import ErrorCode, KafkaError
+from trimaran.log.batches.batch import MAGIC_POSITION, iter_batches
+from trimaran.log.config import LogConfig
+from trimaran.log.disk.files import Files
+from trimaran.log.segments.index import IndexLost
+from trimaran.log.segments.scan import scan_headers
+from trimaran.log.segments.segment import TAIL_BATCHES_MAX, Boundary, Segment
+from trimaran.wire.errors import ErrorCode, KafkaError
 
 CONFIG = LogConfig(segment_bytes=1 << 30, index_interval_bytes=300)
 EVERY_BATCH_IS_LARGE, NONE_IS = 0, 1 << 40
@@ -94,7 +94,7 @@ def test_a_place_is_found_as_by_walking(tmp_path_factory, large_bytes, batches, 
         for entry, byte, bits in damage:
             data[entry % index.entries * 8 + byte] ^= bits
         index.path.write_bytes(data)
-    with mock.patch("log.segments.segment.LARGE_BATCH_BYTES", large_bytes):
+    with mock.patch("trimaran.log.segments.segment.LARGE_BATCH_BYTES", large_bytes):
         for offset in range(0, segment.next_offset + 2, steps):
             assert segment.locate(offset, 300) == located(headers, offset)
             segment.release()
@@ -113,7 +113,7 @@ def test_so_it_is_where_the_newest_batches_are_remembered(
 ):
     """Of a log that was opened again these are the last ones that its index has no entry of."""
     directory = tmp_path_factory.mktemp("log") / "t-0"
-    with mock.patch("log.segments.segment.TAIL_BATCHES_MAX", kept):
+    with mock.patch("trimaran.log.segments.segment.TAIL_BATCHES_MAX", kept):
         log = written(directory, batches)
         if reopened:
             log.close()

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from log.disk.files import Files
-from log.segments.segment import SEGMENT_SUFFIXES, Segment, file_name
-from log.segments.segments import OPEN_SEGMENTS_MAX, Segments, due
 from tests.log.helpers import batch_bytes, view_of
+from trimaran.log.disk.files import Files
+from trimaran.log.segments.segment import SEGMENT_SUFFIXES, Segment, file_name
+from trimaran.log.segments.segments import OPEN_SEGMENTS_MAX, Segments, due
 
 
 def made(directory, bases):

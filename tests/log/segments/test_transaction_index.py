@@ -5,10 +5,10 @@ from unittest import mock
 from hypothesis import given
 from hypothesis import strategies as st
 
-from log.disk.files import REAL_FILES
-from log.segments import transaction_index
-from log.segments.transaction_index import AbortedTransaction, TransactionIndex
-from log.steps import at_once
+from trimaran.log.disk.files import REAL_FILES
+from trimaran.log.segments import transaction_index
+from trimaran.log.segments.transaction_index import AbortedTransaction, TransactionIndex
+from trimaran.log.steps import at_once
 
 
 def naive(entries, start, end):

@@ -6,16 +6,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from log.disk.files import Files
-from log.segments.index import IndexDamaged
-from log.segments.transaction_index import (
+from trimaran.log.disk.files import Files
+from trimaran.log.segments.index import IndexDamaged
+from trimaran.log.segments.transaction_index import (
     BLOCK_ENTRIES,
     ENTRY_BYTES,
     GROUP_ENTRIES,
     AbortedTransaction,
     TransactionIndex,
 )
-from log.steps import at_once
+from trimaran.log.steps import at_once
 
 
 def aborted(count, stuck_from):

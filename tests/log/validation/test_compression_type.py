@@ -5,14 +5,14 @@ from random import Random
 
 import pytest
 
-from log.batches.batch import check_batch, iter_batches
-from log.batches.records import NewRecord, build_batch, decode_records
-from log.codecs.compression import Compression, compress
-from log.config import LogConfig
-from log.old_formats.message_sets import build_message_set, decode_message_set
-from log.old_formats.up_conversion import convert_produced
-from log.validation.validate import Budget, OverBudget, ProduceRules, validate_produced
-from wire.errors import ErrorCode, KafkaError
+from trimaran.log.batches.batch import check_batch, iter_batches
+from trimaran.log.batches.records import NewRecord, build_batch, decode_records
+from trimaran.log.codecs.compression import Compression, compress
+from trimaran.log.config import LogConfig
+from trimaran.log.old_formats.message_sets import build_message_set, decode_message_set
+from trimaran.log.old_formats.up_conversion import convert_produced
+from trimaran.log.validation.validate import Budget, OverBudget, ProduceRules, validate_produced
+from trimaran.wire.errors import ErrorCode, KafkaError
 
 RECORDS = [
     NewRecord(b"k%d" % n if n % 3 else None, b"value %d " % n * 9, 1000 - n, [("h", b"x")])

@@ -10,15 +10,15 @@ import pytest
 import snappy
 import zstandard
 
-from log.batches.batch import HEADER_BYTES, BatchView
-from log.batches.records import NewRecord, build_batch, decode_records
-from log.codecs.compression import Compression
-from log.codecs.lz4_checksum import with_checksum
-from log.codecs.snappy import XERIAL_HEADER, XERIAL_MAGIC
-from log.config import LogConfig
-from log.validation.validate import ProduceRules
 from tests.log.validation.test_validate import NOW, altered, assert_refused, produce
-from wire.errors import ErrorCode
+from trimaran.log.batches.batch import HEADER_BYTES, BatchView
+from trimaran.log.batches.records import NewRecord, build_batch, decode_records
+from trimaran.log.codecs.compression import Compression
+from trimaran.log.codecs.lz4_checksum import with_checksum
+from trimaran.log.codecs.snappy import XERIAL_HEADER, XERIAL_MAGIC
+from trimaran.log.config import LogConfig
+from trimaran.log.validation.validate import ProduceRules
+from trimaran.wire.errors import ErrorCode
 
 RULES = ProduceRules.of(LogConfig(max_message_bytes=8 << 20))
 RECORDS = [NewRecord(b"k", Random(n).randbytes(500) * 3, NOW) for n in range(100)]

@@ -9,16 +9,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from log.batches.batch import BatchView, TimestampType
-from log.batches.records import NewRecord, build_batch
-from log.codecs.compression import Compression
-from log.config import LogConfig
-from log.validation import validate
-from log.validation.validate import Budget, OverBudget, ProduceRules, validate_produced
 from tests.log.batches.test_columns import both
 from tests.log.helpers import batch_bytes
 from tests.log.validation.test_validate import altered
-from wire.errors import ErrorCode, KafkaError
+from trimaran.log.batches.batch import BatchView, TimestampType
+from trimaran.log.batches.records import NewRecord, build_batch
+from trimaran.log.codecs.compression import Compression
+from trimaran.log.config import LogConfig
+from trimaran.log.validation import validate
+from trimaran.log.validation.validate import Budget, OverBudget, ProduceRules, validate_produced
+from trimaran.wire.errors import ErrorCode, KafkaError
 
 NOW = 1_000_000
 CONFIGS = [

@@ -8,15 +8,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from log.batches.batch import HEADER, HEADER_BYTES, TimestampType
-from log.batches.records import NewRecord, build_batch
-from log.codecs.compression import Compression
-from log.config import LogConfig
-from log.validation.validate import Budget, OverBudget, ProduceRules, validate_produced
 from tests.checks import assert_only_raises
 from tests.log.batches.test_records import FROM_KAFKA, LEADER_CHANGE
 from tests.log.helpers import batch_bytes
-from wire.errors import ErrorCode, KafkaError
+from trimaran.log.batches.batch import HEADER, HEADER_BYTES, TimestampType
+from trimaran.log.batches.records import NewRecord, build_batch
+from trimaran.log.codecs.compression import Compression
+from trimaran.log.config import LogConfig
+from trimaran.log.validation.validate import Budget, OverBudget, ProduceRules, validate_produced
+from trimaran.wire.errors import ErrorCode, KafkaError
 
 NOW = 1_000_000
 KAFKAS_NOW = 1_795_230_277_000  # when Kafka wrote FROM_KAFKA

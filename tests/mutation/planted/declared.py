@@ -2,12 +2,12 @@
 versions.
 """
 
-from wire.declarations import Struct, field, int16, int32, string
-from wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
-from wire.schema import Message, request
-from wire.security.acls import Operation
-from wire.transport.access import cluster, groups
-from wire.transport.registry import handles
+from trimaran.wire.declarations import Struct, field, int16, int32, string
+from trimaran.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+from trimaran.wire.schema import Message, request
+from trimaran.wire.security.acls import Operation
+from trimaran.wire.transport.access import cluster, groups
+from trimaran.wire.transport.registry import handles
 
 
 @handles(

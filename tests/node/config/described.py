@@ -7,8 +7,8 @@ by `REWRITE_TRANSCRIPTS=1`.
 
 from pathlib import Path
 
-from node.config.config_def import ConfigTypeId
-from quorum.serving.config_sources import Source
+from trimaran.node.config.config_def import ConfigTypeId
+from trimaran.quorum.serving.config_sources import Source
 
 TABLE = Path(__file__).parent / "testdata" / "kafka_configs.txt"
 TOPIC, BROKER, LOGGER, METRICS, GROUP = 2, 4, 8, 16, 32

@@ -11,7 +11,7 @@ from dataclasses import fields
 from functools import cache
 from pathlib import Path
 
-from log.config import LogConfig
+from trimaran.log.config import LogConfig
 
 ROOT = Path(__file__).parents[3]
 PACKAGES = ("broker", "log", "node", "quorum", "trimaran", "zkcompat")

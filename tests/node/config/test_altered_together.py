@@ -2,10 +2,10 @@
 
 import pytest
 
-from node.config.altered_together import check_together
-from node.config.config_def import ConfigError
-from node.config.server_keys import SERVER_CONFIGS
 from tests.quorum.config_of import config_of
+from trimaran.node.config.altered_together import check_together
+from trimaran.node.config.config_def import ConfigError
+from trimaran.node.config.server_keys import SERVER_CONFIGS
 
 PER_IP, OVERRIDES = "max.connections.per.ip", "max.connections.per.ip.overrides"
 RETENTION, LOCAL = "log.retention.ms", "log.local.retention.ms"

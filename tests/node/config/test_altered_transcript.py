@@ -5,25 +5,30 @@ from pathlib import Path
 
 import pytest
 
-from node.config.altered_together import check_together
-from node.config.client_metrics_keys import check_client_metrics_configs
-from node.config.dynamic_keys import check_broker_configs, declared_key, dynamic_key
-from node.config.group_keys import (
+from tests.datadriven import check_transcript
+from tests.node.config.transcript import lines, outcome
+from tests.quorum.config_of import config_of
+from trimaran.node.config.altered_together import check_together
+from trimaran.node.config.client_metrics_keys import check_client_metrics_configs
+from trimaran.node.config.dynamic_keys import check_broker_configs, declared_key, dynamic_key
+from trimaran.node.config.group_keys import (
     GROUP_CONFIGS,
     KINDS,
     _of_every_kind,
     broker_synonym,
     check_group_configs,
 )
-from node.config.key_warnings import warning_of
-from node.config.loggers import ROOT, Operation, alter_loggers, logger_levels
-from node.config.server_keys import DYNAMIC_ONLY, SERVER_CONFIGS
-from node.config.synonyms import broker_synonyms
-from node.config.topic_keys import SERVER_SYNONYMS, TOPIC_CONFIGS, check_topic_configs, topic_value
-from tests.datadriven import check_transcript
-from tests.node.config.transcript import lines, outcome
-from tests.quorum.config_of import config_of
-from wire.messages.incremental_alter_configs import AlterableConfig, AlterConfigsResource
+from trimaran.node.config.key_warnings import warning_of
+from trimaran.node.config.loggers import ROOT, Operation, alter_loggers, logger_levels
+from trimaran.node.config.server_keys import DYNAMIC_ONLY, SERVER_CONFIGS
+from trimaran.node.config.synonyms import broker_synonyms
+from trimaran.node.config.topic_keys import (
+    SERVER_SYNONYMS,
+    TOPIC_CONFIGS,
+    check_topic_configs,
+    topic_value,
+)
+from trimaran.wire.messages.incremental_alter_configs import AlterableConfig, AlterConfigsResource
 
 FILES = sorted((Path(__file__).parent / "testdata" / "altered").glob("*.txt"))
 

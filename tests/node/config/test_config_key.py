@@ -5,8 +5,9 @@ import re
 
 import pytest
 
-from node.config.client_metrics_keys import check_client_metrics_configs
-from node.config.config_def import (
+from tests.checks import check_each
+from trimaran.node.config.client_metrics_keys import check_client_metrics_configs
+from trimaran.node.config.config_def import (
     ConfigDef,
     ConfigError,
     ConfigKey,
@@ -18,13 +19,12 @@ from node.config.config_def import (
     java_double,
     one_of,
 )
-from node.config.group_keys import check_group_configs
-from node.config.loggers import ROOT, _check
-from node.config.node_keys import override
-from node.config.providers import command_line_providers, resolve_text
-from tests.checks import check_each
-from wire.errors import ErrorCode, KafkaError
-from wire.messages.incremental_alter_configs import AlterableConfig
+from trimaran.node.config.group_keys import check_group_configs
+from trimaran.node.config.loggers import ROOT, _check
+from trimaran.node.config.node_keys import override
+from trimaran.node.config.providers import command_line_providers, resolve_text
+from trimaran.wire.errors import ErrorCode, KafkaError
+from trimaran.wire.messages.incremental_alter_configs import AlterableConfig
 
 PARSED = [
     ("boolean", " TRUE ", True),

@@ -8,16 +8,16 @@ from pathlib import Path
 
 import pytest
 
-from node.config.client_metrics_keys import CLIENT_METRICS_CONFIGS
-from node.config.dynamic_keys import declared_key
-from node.config.group_keys import GROUP_CONFIGS
-from node.config.server_keys import DYNAMIC_ONLY, SERVER_CONFIGS
-from node.config.topic_keys import TOPIC_CONFIGS
 from tests import datadriven
 from tests.node.config import kafka_dynamic
 from tests.node.config.described import BROKER, GROUP, LOGGER, METRICS, TOPIC, table
-from wire.records import config_names
-from wire.records.sensitive import is_sensitive
+from trimaran.node.config.client_metrics_keys import CLIENT_METRICS_CONFIGS
+from trimaran.node.config.dynamic_keys import declared_key
+from trimaran.node.config.group_keys import GROUP_CONFIGS
+from trimaran.node.config.server_keys import DYNAMIC_ONLY, SERVER_CONFIGS
+from trimaran.node.config.topic_keys import TOPIC_CONFIGS
+from trimaran.wire.records import config_names
+from trimaran.wire.records.sensitive import is_sensitive
 
 FILE = Path(config_names.__file__)
 TABLES = {

@@ -2,11 +2,11 @@
 
 import pytest
 
-from node.config.dynamic_keys import NOT_WHILE_RUNNING, SECURITY
-from quorum.serving.config_entries import ConfigDescription
 from tests.node.config.described import BROKER, GROUP, METRICS, TOPIC, WORDS, rows, table
 from tests.quorum.config_of import config_of
 from tests.quorum.metadata.build import image_of
+from trimaran.node.config.dynamic_keys import NOT_WHILE_RUNNING, SECURITY
+from trimaran.quorum.serving.config_entries import ConfigDescription
 
 # Not of one broker, and not of all, which Kafka lets one alter.
 ONLY_READ = NOT_WHILE_RUNNING.keys() - SECURITY

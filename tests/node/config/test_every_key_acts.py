@@ -2,16 +2,16 @@
 
 import pytest
 
-from node.config.client_metrics_keys import CLIENT_METRICS_CONFIGS
-from node.config.config_def import ConfigError
-from node.config.group_keys import GROUP_CONFIGS
-from node.config.server import parse
-from node.config.server_keys import DYNAMIC_ONLY, SERVER_CONFIGS
-from node.config.topic_keys import SERVER_SYNONYMS, TOPIC_CONFIGS
-from quorum.serving.config_entries import ConfigDescription
 from tests.node.config.names_read import read_while_running, reads
 from tests.quorum.config_of import CONTROLLER, Given, config_of
 from tests.quorum.metadata.build import image_of
+from trimaran.node.config.client_metrics_keys import CLIENT_METRICS_CONFIGS
+from trimaran.node.config.config_def import ConfigError
+from trimaran.node.config.group_keys import GROUP_CONFIGS
+from trimaran.node.config.server import parse
+from trimaran.node.config.server_keys import DYNAMIC_ONLY, SERVER_CONFIGS
+from trimaran.node.config.topic_keys import SERVER_SYNONYMS, TOPIC_CONFIGS
+from trimaran.quorum.serving.config_entries import ConfigDescription
 
 TABLES = [SERVER_CONFIGS, DYNAMIC_ONLY, TOPIC_CONFIGS, GROUP_CONFIGS, CLIENT_METRICS_CONFIGS]
 KEYS = [key for table in TABLES for key in table.values()]

@@ -2,12 +2,12 @@
 
 import pytest
 
-from node.config.config_def import ConfigError
-from node.config.key_rows import rows
-from node.config.legacy_admin_keys import KINDS
-from node.config.security_keys import STANDARD_AUTHORIZER
-from node.config.server_keys import SERVER_CONFIGS
 from tests.checks import check_each
+from trimaran.node.config.config_def import ConfigError
+from trimaran.node.config.key_rows import rows
+from trimaran.node.config.legacy_admin_keys import KINDS
+from trimaran.node.config.security_keys import STANDARD_AUTHORIZER
+from trimaran.node.config.server_keys import SERVER_CONFIGS
 
 ROWS = """
     a.key | int 1..5 | 3 | high dynamic

@@ -4,8 +4,8 @@ from dataclasses import dataclass, replace
 
 import pytest
 
-from node.config.config_def import ConfigError
-from node.config.providers import command_line_providers, resolve, resolve_text
+from trimaran.node.config.config_def import ConfigError
+from trimaran.node.config.providers import command_line_providers, resolve, resolve_text
 
 CLASSES = "org.apache.kafka.common.config.provider."
 

@@ -3,13 +3,18 @@
 import textwrap
 from pathlib import Path
 
-from node.config.client_metrics_keys import CLIENT_METRICS_CONFIGS
-from node.config.dynamic_keys import NOT_WHILE_RUNNING, dynamic_key
-from node.config.group_keys import GROUP_CONFIGS
-from node.config.server_keys import DEV_MODE, DYNAMIC_ONLY, LISTENER_CONFIGS, SERVER_CONFIGS
-from node.config.topic_keys import TOPIC_CONFIGS
 from tests import datadriven
 from tests.node.config import kafka_dynamic
+from trimaran.node.config.client_metrics_keys import CLIENT_METRICS_CONFIGS
+from trimaran.node.config.dynamic_keys import NOT_WHILE_RUNNING, dynamic_key
+from trimaran.node.config.group_keys import GROUP_CONFIGS
+from trimaran.node.config.server_keys import (
+    DEV_MODE,
+    DYNAMIC_ONLY,
+    LISTENER_CONFIGS,
+    SERVER_CONFIGS,
+)
+from trimaran.node.config.topic_keys import TOPIC_CONFIGS
 
 PAGE = Path(__file__).resolve().parents[3] / "docs" / "configuration.md"
 HEAD = """# Configuration

@@ -4,15 +4,15 @@ from importlib.metadata import EntryPoint
 
 import pytest
 
-from node.config.config_def import ConfigError
-from node.config.security import client_security, inter_broker_security, listener_security
-from node.logins import Logins
 from tests.quorum.config_of import Given, config_of
-from wire.security.jaas import OAUTHBEARER_MODULE, PLAIN_MODULE, SCRAM_MODULE
-from wire.security.oauthbearer import OAuthBearerExchange
-from wire.security.plain import PlainExchange
-from wire.security.scram import ScramExchange
-from wire.security.scram_client import ScramCredentials
+from trimaran.node.config.config_def import ConfigError
+from trimaran.node.config.security import client_security, inter_broker_security, listener_security
+from trimaran.node.logins import Logins
+from trimaran.wire.security.jaas import OAUTHBEARER_MODULE, PLAIN_MODULE, SCRAM_MODULE
+from trimaran.wire.security.oauthbearer import OAuthBearerExchange
+from trimaran.wire.security.plain import PlainExchange
+from trimaran.wire.security.scram import ScramExchange
+from trimaran.wire.security.scram_client import ScramCredentials
 
 OWN = f'{SCRAM_MODULE} required username="me" password="mine";'
 USERS = f'{PLAIN_MODULE} required user_me="mine";'
@@ -207,7 +207,7 @@ CALLBACK = "trimaran.sasl.plain.callback"
 
 def test_a_package_may_check_passwords(monkeypatch):
     point = EntryPoint("ldap", "operator:eq", "trimaran.sasl.plain")
-    monkeypatch.setattr("node.config.sasl.entry_points", lambda group: [point])
+    monkeypatch.setattr("trimaran.node.config.sasl.entry_points", lambda group: [point])
     found = sasl_of({"sasl.enabled.mechanisms": "PLAIN", CALLBACK: "ldap"})
     assert found.blocks
     exchange = found.mechanisms["PLAIN"]()
@@ -218,7 +218,7 @@ def test_a_package_may_check_passwords(monkeypatch):
 @pytest.mark.parametrize("target", ["operator:nothing", "no_such_module:x", "sys:path", None])
 def test_a_package_that_is_not_there_stops_the_start(monkeypatch, target):
     points = [EntryPoint("ldap", target, "trimaran.sasl.plain")] if target else []
-    monkeypatch.setattr("node.config.sasl.entry_points", lambda group: points)
+    monkeypatch.setattr("trimaran.node.config.sasl.entry_points", lambda group: points)
     with pytest.raises(ConfigError) as raised:
         sasl_of({"sasl.enabled.mechanisms": "PLAIN", CALLBACK: "ldap"})
     assert raised.value.key.endswith(CALLBACK)

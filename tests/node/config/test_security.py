@@ -4,18 +4,18 @@ import ssl
 
 import pytest
 
-from node.config.config_def import ConfigError
-from node.config.security import (
+from tests.certificates import Certificates
+from tests.quorum.config_of import Given, config_of
+from trimaran.node.config.config_def import ConfigError
+from trimaran.node.config.security import (
     client_security,
     controller_security,
     inter_broker_security,
     listener_security,
 )
-from tests.certificates import Certificates
-from tests.quorum.config_of import Given, config_of
-from wire.security.exchange import Done
-from wire.security.plain import PlainCredentials
-from wire.security.principal import Principal
+from trimaran.wire.security.exchange import Done
+from trimaran.wire.security.plain import PlainCredentials
+from trimaran.wire.security.principal import Principal
 
 JAAS = (
     "org.apache.kafka.common.security.plain.PlainLoginModule required "

@@ -8,9 +8,13 @@ from types import SimpleNamespace
 
 import pytest
 
-from node.config import sasl, security
-from node.config.sasl import client_mechanism, own_mechanism, sasl_settings
-from node.config.security import (
+from tests.certificates import Certificates
+from tests.datadriven import check_transcript
+from tests.node.config.transcript import lines, outcome
+from tests.quorum.config_of import Given, config_of
+from trimaran.node.config import sasl, security
+from trimaran.node.config.sasl import client_mechanism, own_mechanism, sasl_settings
+from trimaran.node.config.security import (
     _tls_settings,
     _web,
     client_security,
@@ -19,23 +23,19 @@ from node.config.security import (
     is_client_key,
     listener_security,
 )
-from node.logins import Logins
-from node.oauth.login import BearerCredentials
-from node.oauth.tokens import UnsecuredTokens
-from node.oauth.web import Web, WebError
-from tests.certificates import Certificates
-from tests.datadriven import check_transcript
-from tests.node.config.transcript import lines, outcome
-from tests.quorum.config_of import Given, config_of
-from wire.client.errors import AuthenticationRefused
-from wire.security.exchange import Done
-from wire.security.listener import PLAINTEXT
-from wire.security.oauthbearer import OAuthBearerExchange
-from wire.security.plain import PlainCredentials, PlainExchange
-from wire.security.principal import Principal
-from wire.security.scram import ScramExchange
-from wire.security.scram_client import ScramCredentials
-from wire.security.tls import TlsSettings
+from trimaran.node.logins import Logins
+from trimaran.node.oauth.login import BearerCredentials
+from trimaran.node.oauth.tokens import UnsecuredTokens
+from trimaran.node.oauth.web import Web, WebError
+from trimaran.wire.client.errors import AuthenticationRefused
+from trimaran.wire.security.exchange import Done
+from trimaran.wire.security.listener import PLAINTEXT
+from trimaran.wire.security.oauthbearer import OAuthBearerExchange
+from trimaran.wire.security.plain import PlainCredentials, PlainExchange
+from trimaran.wire.security.principal import Principal
+from trimaran.wire.security.scram import ScramExchange
+from trimaran.wire.security.scram_client import ScramCredentials
+from trimaran.wire.security.tls import TlsSettings
 
 FILES = sorted((Path(__file__).parent / "testdata" / "security").glob("*.txt"))
 BASE = {
@@ -174,7 +174,7 @@ def test_logins_are_made_of_keys_and_refused_as_each_transcript_says(path, monke
         EntryPoint("ldap", "operator:eq", "trimaran.sasl.plain"),
         EntryPoint("path", "sys:path", "trimaran.sasl.plain"),
     ]
-    monkeypatch.setattr("node.config.sasl.entry_points", lambda group: points)
+    monkeypatch.setattr("trimaran.node.config.sasl.entry_points", lambda group: points)
     check_transcript(
         path,
         lambda step: outcome(lambda: HANDLERS[step.command](step)),
@@ -187,7 +187,7 @@ def test_logins_are_made_of_keys_and_refused_as_each_transcript_says(path, monke
 )
 def test_an_entry_point_that_cannot_be_used_is_refused_with_its_reason(monkeypatch, targets, said):
     points = [EntryPoint("ldap", target, "trimaran.sasl.plain") for target in targets]
-    monkeypatch.setattr("node.config.sasl.entry_points", lambda group: points)
+    monkeypatch.setattr("trimaran.node.config.sasl.entry_points", lambda group: points)
     with pytest.raises(sasl.MechanismError, match=said) as refused:
         sasl._plain_callback("ldap")
     assert refused.value.fix == "install the package that has it, or correct the name"

@@ -4,11 +4,11 @@ from pathlib import Path
 
 import pytest
 
-from node.config.config_def import ConfigError, ConfigTypeId
-from node.config.server import parse
-from node.config.server_keys import DEV_MODE, SERVER_CONFIGS
 from tests.quorum.config_of import CONTROLLER, Given, config_of
-from wire.endpoint import Endpoint
+from trimaran.node.config.config_def import ConfigError, ConfigTypeId
+from trimaran.node.config.server import parse
+from trimaran.node.config.server_keys import DEV_MODE, SERVER_CONFIGS
+from trimaran.wire.endpoint import Endpoint
 
 BROKER = {
     "process.roles": "broker",

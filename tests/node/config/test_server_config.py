@@ -1,7 +1,7 @@
 import pytest
 
-from node.config.config_def import ConfigError
-from node.config.server import parse
+from trimaran.node.config.config_def import ConfigError
+from trimaran.node.config.server import parse
 from trimaran.properties import Setting
 
 BASE = {

@@ -4,11 +4,11 @@ from pathlib import Path
 
 import pytest
 
-from node.config.config_def import ConfigError
-from node.config.server import ServerConfig, parse
-from node.config.server_keys import LISTENER_CONFIGS, SERVER_CONFIGS
 from tests.datadriven import check_transcript
 from tests.node.config.transcript import outcome, settings
+from trimaran.node.config.config_def import ConfigError
+from trimaran.node.config.server import ServerConfig, parse
+from trimaran.node.config.server_keys import LISTENER_CONFIGS, SERVER_CONFIGS
 
 FILES = sorted((Path(__file__).parent / "testdata" / "server").glob("*.txt"))
 BASES = {

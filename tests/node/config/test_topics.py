@@ -2,18 +2,18 @@
 
 import pytest
 
-from node.config.config_def import ConfigError
-from node.config.server_keys import SERVER_CONFIGS
-from node.config.topic_keys import (
+from tests.quorum.config_of import config_of
+from tests.quorum.metadata.build import config, image_of
+from trimaran.node.config.config_def import ConfigError
+from trimaran.node.config.server_keys import SERVER_CONFIGS
+from trimaran.node.config.topic_keys import (
     SERVER_SYNONYMS,
     TOPIC_CONFIGS,
     check_topic_configs,
     topic_default,
     topic_value,
 )
-from quorum.serving.config_entries import ConfigDescription, Source
-from tests.quorum.config_of import config_of
-from tests.quorum.metadata.build import config, image_of
+from trimaran.quorum.serving.config_entries import ConfigDescription, Source
 
 
 def test_defaults_obey_their_bounds_and_agree_with_the_servers():

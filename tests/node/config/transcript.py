@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from node.config.config_def import ConfigError
 from tests.datadriven import Step
 from tests.quorum.config_of import Given
-from wire.errors import KafkaError
+from trimaran.node.config.config_def import ConfigError
+from trimaran.wire.errors import KafkaError
 
 
 def settings(step: Step, base: dict[str, str] | None = None) -> dict[str, Given]:

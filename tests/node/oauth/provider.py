@@ -12,7 +12,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import jwt
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
 
-from node.runtime.clock import now_ms
+from trimaran.node.runtime.clock import now_ms
 
 ISSUER, AUDIENCE = "https://idp.example.org", "kafka"
 

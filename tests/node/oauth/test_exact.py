@@ -10,18 +10,24 @@ import jwt
 import pytest
 from cryptography.hazmat.primitives.asymmetric import ec, ed448, ed25519, rsa
 
-from node.oauth import keys as keys_module
-from node.oauth import login as login_module
-from node.oauth import tokens as tokens_module
-from node.oauth import web as web_module
-from node.oauth.keys import KeySet, KeySetError, check_keys_url, parse_keys
-from node.oauth.login import BearerCredentials, Fetched, by_client_credentials, from_file, unsecured
-from node.oauth.tokens import SignedTokens, TokenRules, UnsecuredTokens
-from node.oauth.web import Web, WebError, check_url
 from tests.checks import check_each
 from tests.node.oauth.provider import jwk, key_set, rsa_key, token
-from wire.client.errors import AuthenticationRefused
-from wire.security.oauthbearer import BearerToken, TokenRefused
+from trimaran.node.oauth import keys as keys_module
+from trimaran.node.oauth import login as login_module
+from trimaran.node.oauth import tokens as tokens_module
+from trimaran.node.oauth import web as web_module
+from trimaran.node.oauth.keys import KeySet, KeySetError, check_keys_url, parse_keys
+from trimaran.node.oauth.login import (
+    BearerCredentials,
+    Fetched,
+    by_client_credentials,
+    from_file,
+    unsecured,
+)
+from trimaran.node.oauth.tokens import SignedTokens, TokenRules, UnsecuredTokens
+from trimaran.node.oauth.web import Web, WebError, check_url
+from trimaran.wire.client.errors import AuthenticationRefused
+from trimaran.wire.security.oauthbearer import BearerToken, TokenRefused
 
 NOW_MS = 1_700_000_000_000
 NOW = NOW_MS // 1000

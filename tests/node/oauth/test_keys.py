@@ -5,9 +5,9 @@ import json
 import jwt
 import pytest
 
-from node.oauth.keys import KeySet, KeySetError, check_keys_url, parse_keys
-from node.oauth.web import Web
 from tests.node.oauth.provider import ec_key, jwk, key_set, provider, rsa_key
+from trimaran.node.oauth.keys import KeySet, KeySetError, check_keys_url, parse_keys
+from trimaran.node.oauth.web import Web
 
 MOST_KEYS = 128
 BETWEEN_MISSES = 10.0

@@ -6,18 +6,18 @@ from urllib.parse import parse_qs
 
 import pytest
 
-from node.oauth import login
-from node.oauth.login import (
+from tests.node.oauth.provider import provider
+from trimaran.node.oauth import login
+from trimaran.node.oauth.login import (
     BearerCredentials,
     Fetched,
     by_client_credentials,
     from_file,
     unsecured,
 )
-from node.oauth.tokens import TokenRules, UnsecuredTokens
-from node.oauth.web import Web
-from tests.node.oauth.provider import provider
-from wire.client.errors import AuthenticationRefused
+from trimaran.node.oauth.tokens import TokenRules, UnsecuredTokens
+from trimaran.node.oauth.web import Web
+from trimaran.wire.client.errors import AuthenticationRefused
 
 MEBIBYTE = 1 << 20
 

@@ -7,10 +7,6 @@ import pytest
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import rsa
 
-from node.oauth.keys import KeySet
-from node.oauth.tokens import SignedTokens, TokenRules, UnsecuredTokens
-from node.oauth.web import Web
-from node.runtime.clock import now_ms
 from tests.node.oauth.provider import (
     AUDIENCE,
     ISSUER,
@@ -22,7 +18,11 @@ from tests.node.oauth.provider import (
     token,
     unsigned,
 )
-from wire.security.oauthbearer import TokenRefused
+from trimaran.node.oauth.keys import KeySet
+from trimaran.node.oauth.tokens import SignedTokens, TokenRules, UnsecuredTokens
+from trimaran.node.oauth.web import Web
+from trimaran.node.runtime.clock import now_ms
+from trimaran.wire.security.oauthbearer import TokenRefused
 
 HOUR = 3600
 # So wide that it does not matter how long ago the times below were written.

@@ -7,8 +7,8 @@ from contextlib import ExitStack, contextmanager, suppress
 
 import pytest
 
-from node.oauth.web import Web, WebError
 from tests.certificates import Certificates
+from trimaran.node.oauth.web import Web, WebError
 
 SECONDS = 0.3
 HEAD = b"HTTP/1.1 200 OK\r\nContent-Length: 1000000\r\n\r\n"

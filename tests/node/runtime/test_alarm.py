@@ -8,7 +8,7 @@ import pytest
 import trio
 import trio.testing
 
-from node.runtime.alarm import Alarm
+from trimaran.node.runtime.alarm import Alarm
 
 
 class Bell:

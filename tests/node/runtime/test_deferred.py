@@ -2,10 +2,10 @@ import pytest
 import trio
 from trio.testing import wait_all_tasks_blocked as settled
 
-from node.runtime.deferred import ReplicatedState, Result
-from node.runtime.errors import NotLeaderError
-from node.runtime.steps import at_once
-from node.runtime.watermark import Watermark
+from trimaran.node.runtime.deferred import ReplicatedState, Result
+from trimaran.node.runtime.errors import NotLeaderError
+from trimaran.node.runtime.steps import at_once
+from trimaran.node.runtime.watermark import Watermark
 
 
 class Counter:

@@ -4,7 +4,7 @@ import pytest
 import trio
 import trio.testing
 
-from node.runtime.graceful import run_gracefully
+from trimaran.node.runtime.graceful import run_gracefully
 
 
 async def test_it_hears_of_the_end_and_does_what_is_left_to_do(autojump_clock):

@@ -7,11 +7,11 @@ import pytest
 import trio
 from trio.testing import wait_all_tasks_blocked as settled
 
-from node.runtime import group_commit
-from node.runtime.clock import now_ms
-from node.runtime.errors import StorageFailure
-from node.runtime.group_commit import GroupCommit
-from node.runtime.threads import run_blocking
+from trimaran.node.runtime import group_commit
+from trimaran.node.runtime.clock import now_ms
+from trimaran.node.runtime.errors import StorageFailure
+from trimaran.node.runtime.group_commit import GroupCommit
+from trimaran.node.runtime.threads import run_blocking
 
 WORKERS = 3
 

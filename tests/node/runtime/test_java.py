@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from node.runtime import java
-from node.runtime.java import javas
+from trimaran.node.runtime import java
+from trimaran.node.runtime.java import javas
 
 
 def made(folder: Path, mode: int = stat.S_IRWXU) -> Path:

@@ -2,10 +2,10 @@ import pytest
 import trio
 from trio.testing import wait_all_tasks_blocked as settled
 
-from node.runtime.epoch import open_epoch
-from node.runtime.errors import NotLeaderError
-from node.runtime.latest import Latest
-from node.runtime.watermark import Watermark
+from trimaran.node.runtime.epoch import open_epoch
+from trimaran.node.runtime.errors import NotLeaderError
+from trimaran.node.runtime.latest import Latest
+from trimaran.node.runtime.watermark import Watermark
 
 
 async def test_waiters_miss_intermediate_values_never_the_last():

@@ -9,8 +9,8 @@ import sys
 
 import pytest
 
-from node.runtime import linux_aio
-from node.runtime.linux_aio import Fdatasyncs
+from trimaran.node.runtime import linux_aio
+from trimaran.node.runtime.linux_aio import Fdatasyncs
 
 UNDER_WAY = 256
 

@@ -2,7 +2,7 @@
 
 import gc
 
-from node.runtime.long_lived import LongLived
+from trimaran.node.runtime.long_lived import LongLived
 
 OBJECTS = 10_000
 

@@ -5,8 +5,8 @@ import signal
 
 import pytest
 
-from node.runtime import parent_death
-from node.runtime.parent_death import end_with_parent
+from trimaran.node.runtime import parent_death
+from trimaran.node.runtime.parent_death import end_with_parent
 
 PARENT = 4711
 

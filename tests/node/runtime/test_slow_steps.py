@@ -8,8 +8,8 @@ from types import SimpleNamespace
 import pytest
 import trio
 
-from node.runtime import slow_steps
-from node.runtime.slow_steps import SlowStep, SlowSteps, logging_slow_steps
+from trimaran.node.runtime import slow_steps
+from trimaran.node.runtime.slow_steps import SlowStep, SlowSteps, logging_slow_steps
 
 BOUND = 0.02
 

@@ -9,9 +9,9 @@ import pytest
 import trio
 import trio.testing
 
-from node.runtime import threads
-from node.runtime.threads import run_blocking, run_computing, run_in_own_thread
-from wire.transport.shares import Shares
+from trimaran.node.runtime import threads
+from trimaran.node.runtime.threads import run_blocking, run_computing, run_in_own_thread
+from trimaran.wire.transport.shares import Shares
 
 
 async def test_it_returns_what_the_function_does_in_another_thread() -> None:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from node.runtime import turns
-from node.runtime.steps import pieces
-from node.runtime.turns import in_turns, piece_by_piece, with_checkpoints
+from trimaran.node.runtime import turns
+from trimaran.node.runtime.steps import pieces
+from trimaran.node.runtime.turns import in_turns, piece_by_piece, with_checkpoints
 
 
 @pytest.mark.parametrize(

@@ -4,8 +4,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from trio.testing import wait_all_tasks_blocked as settled
 
-from node.runtime.errors import NotLeaderError
-from node.runtime.watermark import Watermark, wait_any_reached
+from trimaran.node.runtime.errors import NotLeaderError
+from trimaran.node.runtime.watermark import Watermark, wait_any_reached
 
 
 async def test_a_wait_for_what_is_reached_only_checkpoints():

@@ -14,22 +14,22 @@ import pytest
 import trio
 import trio.testing
 
-from quorum.controller import liveness
-from quorum.controller.active_controller import ActiveController
-from quorum.controller.context import ControllerContext
-from quorum.controller.controller import Controller, ControllerSettings
-from quorum.controller.handlers.broker_heartbeat import broker_heartbeat
-from quorum.controller.liveness import Look
-from quorum.metadata.image import MetadataImage
-from quorum.metadata.loader import MetadataLoader
-from quorum.raft.listener import CommittedBatch
 from tests.quorum.config_of import config_of
-from wire.endpoint import Endpoint
-from wire.messages.broker_heartbeat import BrokerHeartbeatRequest, BrokerHeartbeatResponse
-from wire.messages.header import RequestHeader
-from wire.schema import Message
-from wire.transport.calls import Call, ConnectionInfo, finished
-from wire.transport.events import AutoResetEvent
+from trimaran.quorum.controller import liveness
+from trimaran.quorum.controller.active_controller import ActiveController
+from trimaran.quorum.controller.context import ControllerContext
+from trimaran.quorum.controller.controller import Controller, ControllerSettings
+from trimaran.quorum.controller.handlers.broker_heartbeat import broker_heartbeat
+from trimaran.quorum.controller.liveness import Look
+from trimaran.quorum.metadata.image import MetadataImage
+from trimaran.quorum.metadata.loader import MetadataLoader
+from trimaran.quorum.raft.listener import CommittedBatch
+from trimaran.wire.endpoint import Endpoint
+from trimaran.wire.messages.broker_heartbeat import BrokerHeartbeatRequest, BrokerHeartbeatResponse
+from trimaran.wire.messages.header import RequestHeader
+from trimaran.wire.schema import Message
+from trimaran.wire.transport.calls import Call, ConnectionInfo, finished
+from trimaran.wire.transport.events import AutoResetEvent
 
 CLUSTER_ID = "5L6g3nShT-eMCtK--X86sw"
 EPOCH = 5

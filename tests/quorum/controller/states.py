@@ -1,10 +1,10 @@
 """The state that decisions read, of an image."""
 
-from quorum.controller.index import PartitionIndex
-from quorum.controller.state import ControllerState
-from quorum.metadata.image import MetadataImage
 from tests.quorum.config_of import config_of
-from wire.records.features import FeatureLevelRecord
+from trimaran.quorum.controller.index import PartitionIndex
+from trimaran.quorum.controller.state import ControllerState
+from trimaran.quorum.metadata.image import MetadataImage
+from trimaran.wire.records.features import FeatureLevelRecord
 
 
 def state_of(image: MetadataImage, **keys: object) -> ControllerState:

@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from node.config.security_keys import STANDARD_AUTHORIZER
-from quorum.raft_log.partition import TOPIC
 from tests.cluster.in_process import cluster, connected_to
 from tests.cluster.nodes import SECONDS
-from wire.errors import ErrorCode
-from wire.messages import (
+from trimaran.node.config.security_keys import STANDARD_AUTHORIZER
+from trimaran.quorum.raft_log.partition import TOPIC
+from trimaran.wire.errors import ErrorCode
+from trimaran.wire.messages import (
     broker_heartbeat,
     describe_cluster,
     describe_quorum,

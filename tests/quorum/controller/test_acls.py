@@ -6,23 +6,23 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from node.runtime.steps import at_once
-from quorum.controller.acls import create_acls, delete_acls
-from quorum.metadata.acls import Acl, by_resource, matches, matching
-from quorum.metadata.authorizer import AclIndex, Action, Authorizer, judge
-from quorum.metadata.delta import MetadataDelta
-from quorum.metadata.image import EMPTY
-from quorum.metadata.loader import Manifest
-from quorum.metadata.records import image_to_records
 from tests.quorum.metadata.build import SOMEWHERE, image_of, replay, uid
-from wire.errors import ErrorCode, KafkaError
-from wire.messages.create_acls import AclCreation, CreateAclsRequest
-from wire.messages.delete_acls import DeleteAclsFilter, DeleteAclsRequest
-from wire.messages.describe_acls import DescribeAclsRequest
-from wire.records.security import AccessControlEntryRecord, RemoveAccessControlEntryRecord
-from wire.response_size import RESPONSE_BYTES_MAX, ResponseTooLarge
-from wire.security.acls import Operation, PatternType, Permission, ResourceType
-from wire.security.principal import Principal
+from trimaran.node.runtime.steps import at_once
+from trimaran.quorum.controller.acls import create_acls, delete_acls
+from trimaran.quorum.metadata.acls import Acl, by_resource, matches, matching
+from trimaran.quorum.metadata.authorizer import AclIndex, Action, Authorizer, judge
+from trimaran.quorum.metadata.delta import MetadataDelta
+from trimaran.quorum.metadata.image import EMPTY
+from trimaran.quorum.metadata.loader import Manifest
+from trimaran.quorum.metadata.records import image_to_records
+from trimaran.wire.errors import ErrorCode, KafkaError
+from trimaran.wire.messages.create_acls import AclCreation, CreateAclsRequest
+from trimaran.wire.messages.delete_acls import DeleteAclsFilter, DeleteAclsRequest
+from trimaran.wire.messages.describe_acls import DescribeAclsRequest
+from trimaran.wire.records.security import AccessControlEntryRecord, RemoveAccessControlEntryRecord
+from trimaran.wire.response_size import RESPONSE_BYTES_MAX, ResponseTooLarge
+from trimaran.wire.security.acls import Operation, PatternType, Permission, ResourceType
+from trimaran.wire.security.principal import Principal
 
 ALICE = Acl(2, "orders", 3, "User:alice", "*", 3, 3)
 

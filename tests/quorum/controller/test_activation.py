@@ -4,15 +4,15 @@
 
 import pytest
 
-from quorum.controller.activation import activation_records
-from quorum.metadata.features import bootstrap_records
-from quorum.metadata.image import EMPTY
-from quorum.metadata.loader import MetadataLoader
-from quorum.raft.listener import CommittedBatch
 from tests.quorum.controller.states import eligible_leaders
 from tests.quorum.metadata.build import config, features, image_of, topic
-from wire.records.features import FeatureLevelRecord
-from wire.records.transactions import AbortTransactionRecord, BeginTransactionRecord
+from trimaran.quorum.controller.activation import activation_records
+from trimaran.quorum.metadata.features import bootstrap_records
+from trimaran.quorum.metadata.image import EMPTY
+from trimaran.quorum.metadata.loader import MetadataLoader
+from trimaran.quorum.raft.listener import CommittedBatch
+from trimaran.wire.records.features import FeatureLevelRecord
+from trimaran.wire.records.transactions import AbortTransactionRecord, BeginTransactionRecord
 
 
 class Seen:

@@ -3,18 +3,18 @@
 import pytest
 import trio
 
-from node.runtime.deferred import Result
-from node.runtime.errors import NotLeaderError
-from node.runtime.steps import at_once
-from quorum.controller import active_controller as module
-from quorum.controller import turns
-from quorum.controller.active_controller import ActiveController
-from quorum.controller.index import PartitionIndex
 from tests.quorum.config_of import config_of
 from tests.quorum.metadata.build import broker, config, features, image_of, partition, topic, uid
-from wire.errors import ErrorCode, KafkaError
-from wire.records.brokers import UnregisterBrokerRecord
-from wire.records.topics import PartitionChangeRecord, RemoveTopicRecord
+from trimaran.node.runtime.deferred import Result
+from trimaran.node.runtime.errors import NotLeaderError
+from trimaran.node.runtime.steps import at_once
+from trimaran.quorum.controller import active_controller as module
+from trimaran.quorum.controller import turns
+from trimaran.quorum.controller.active_controller import ActiveController
+from trimaran.quorum.controller.index import PartitionIndex
+from trimaran.wire.errors import ErrorCode, KafkaError
+from trimaran.wire.records.brokers import UnregisterBrokerRecord
+from trimaran.wire.records.topics import PartitionChangeRecord, RemoveTopicRecord
 
 IMAGE = image_of(features(), broker(1), broker(2), topic("old", 1), partition(1, 0, [1, 2]))
 END = 100

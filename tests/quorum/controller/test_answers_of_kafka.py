@@ -8,34 +8,39 @@ import random
 
 import pytest
 
-from node.runtime.steps import at_once
-from quorum.controller.brokers import unregister_broker
-from quorum.controller.elections import elect_leaders
-from quorum.controller.reassignments import alter_reassignments
-from quorum.controller.topics import TopicRules, create_partitions, create_topics, delete_topics
 from tests.quorum.config_of import config_of
 from tests.quorum.controller.states import state_of
 from tests.quorum.metadata.build import broker, features, image_of, partition, topic, uid
-from wire.errors import ErrorCode, KafkaError
-from wire.messages.alter_partition_reassignments import (
+from trimaran.node.runtime.steps import at_once
+from trimaran.quorum.controller.brokers import unregister_broker
+from trimaran.quorum.controller.elections import elect_leaders
+from trimaran.quorum.controller.reassignments import alter_reassignments
+from trimaran.quorum.controller.topics import (
+    TopicRules,
+    create_partitions,
+    create_topics,
+    delete_topics,
+)
+from trimaran.wire.errors import ErrorCode, KafkaError
+from trimaran.wire.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
     ReassignablePartition,
     ReassignableTopic,
 )
-from wire.messages.create_partitions import (
+from trimaran.wire.messages.create_partitions import (
     CreatePartitionsAssignment,
     CreatePartitionsRequest,
     CreatePartitionsTopic,
 )
-from wire.messages.create_topics import (
+from trimaran.wire.messages.create_topics import (
     CreatableReplicaAssignment,
     CreatableTopic,
     CreatableTopicConfig,
     CreateTopicsRequest,
 )
-from wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
-from wire.messages.elect_leaders import ElectLeadersRequest, TopicPartitions
-from wire.primitives import NIL_UUID
+from trimaran.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
+from trimaran.wire.messages.elect_leaders import ElectLeadersRequest, TopicPartitions
+from trimaran.wire.primitives import NIL_UUID
 
 IMAGE = image_of(
     features(),

@@ -2,17 +2,6 @@
 
 import pytest
 
-from node.runtime.steps import at_once
-from quorum.controller.brokers import (
-    ProcessedPartitions,
-    changes_of_new_incarnation,
-    check_registration,
-    fence_broker,
-    partitions_of_old_incarnation,
-    register_broker,
-    same_endpoints,
-    unregister_broker,
-)
 from tests.quorum.controller.states import eligible_leaders, state_of
 from tests.quorum.metadata.build import (
     broker,
@@ -24,10 +13,21 @@ from tests.quorum.metadata.build import (
     topic,
     uid,
 )
-from wire.errors import ErrorCode, KafkaError
-from wire.messages.broker_registration import BrokerRegistrationRequest, Feature, Listener
-from wire.records.brokers import UnregisterBrokerRecord
-from wire.records.features import FeatureLevelRecord
+from trimaran.node.runtime.steps import at_once
+from trimaran.quorum.controller.brokers import (
+    ProcessedPartitions,
+    changes_of_new_incarnation,
+    check_registration,
+    fence_broker,
+    partitions_of_old_incarnation,
+    register_broker,
+    same_endpoints,
+    unregister_broker,
+)
+from trimaran.wire.errors import ErrorCode, KafkaError
+from trimaran.wire.messages.broker_registration import BrokerRegistrationRequest, Feature, Listener
+from trimaran.wire.records.brokers import UnregisterBrokerRecord
+from trimaran.wire.records.features import FeatureLevelRecord
 
 CLUSTER_ID = "5L6g3nShT-eMCtK--X86sw"
 

@@ -4,10 +4,6 @@ KIP-704, KIP-455).
 
 import pytest
 
-from quorum.controller.changes import Election, change_partition
-from quorum.controller.elections import elect_unclean
-from quorum.controller.partitions import changes_after_loss, changes_with, changes_without
-from quorum.controller.state import PartitionRef
 from tests.quorum.controller.states import eligible_leaders, state_of
 from tests.quorum.metadata.build import (
     broker,
@@ -20,6 +16,10 @@ from tests.quorum.metadata.build import (
     topic,
     uid,
 )
+from trimaran.quorum.controller.changes import Election, change_partition
+from trimaran.quorum.controller.elections import elect_unclean
+from trimaran.quorum.controller.partitions import changes_after_loss, changes_with, changes_without
+from trimaran.quorum.controller.state import PartitionRef
 
 BROKERS = (features(), *(broker(i) for i in (1, 2, 3, 4, 5)))
 

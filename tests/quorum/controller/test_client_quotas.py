@@ -6,19 +6,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from node.runtime.steps import at_once
-from quorum.controller.client_quotas import alter_client_quotas
-from quorum.metadata.client_quotas import describe_client_quotas
-from quorum.metadata.image import EMPTY
 from tests.quorum.metadata.build import image_of
-from wire.errors import ErrorCode, KafkaError
-from wire.messages.alter_client_quotas import (
+from trimaran.node.runtime.steps import at_once
+from trimaran.quorum.controller.client_quotas import alter_client_quotas
+from trimaran.quorum.metadata.client_quotas import describe_client_quotas
+from trimaran.quorum.metadata.image import EMPTY
+from trimaran.wire.errors import ErrorCode, KafkaError
+from trimaran.wire.messages.alter_client_quotas import (
     AlterClientQuotasRequest,
     AlterClientQuotasRequestEntryData,
     EntityData,
     OpData,
 )
-from wire.messages.describe_client_quotas import ComponentData, DescribeClientQuotasRequest
+from trimaran.wire.messages.describe_client_quotas import ComponentData, DescribeClientQuotasRequest
 
 RATE = "producer_byte_rate"
 

@@ -2,30 +2,30 @@
 
 import pytest
 
-from broker.telemetry.subscriptions import subscription_of
-from node.runtime.steps import at_once
-from quorum.controller.activation import activation_records
-from quorum.controller.configs import alter_configs, replace_configs
-from quorum.controller.controllers import register_controller
-from quorum.controller.producer_ids import allocate_producer_ids
-from quorum.metadata.features import bootstrap_records
 from tests.quorum.config_of import config_of
 from tests.quorum.metadata.build import broker, config, features, image_of, partition, topic, uid
-from wire.errors import ErrorCode, KafkaError
-from wire.messages import alter_configs as alter_messages
-from wire.messages.allocate_producer_ids import AllocateProducerIdsRequest
-from wire.messages.controller_registration import ControllerRegistrationRequest, Listener
-from wire.messages.incremental_alter_configs import (
+from trimaran.broker.telemetry.subscriptions import subscription_of
+from trimaran.node.runtime.steps import at_once
+from trimaran.quorum.controller.activation import activation_records
+from trimaran.quorum.controller.configs import alter_configs, replace_configs
+from trimaran.quorum.controller.controllers import register_controller
+from trimaran.quorum.controller.producer_ids import allocate_producer_ids
+from trimaran.quorum.metadata.features import bootstrap_records
+from trimaran.wire.errors import ErrorCode, KafkaError
+from trimaran.wire.messages import alter_configs as alter_messages
+from trimaran.wire.messages.allocate_producer_ids import AllocateProducerIdsRequest
+from trimaran.wire.messages.controller_registration import ControllerRegistrationRequest, Listener
+from trimaran.wire.messages.incremental_alter_configs import (
     AlterableConfig,
     AlterConfigsResource,
     IncrementalAlterConfigsRequest,
 )
-from wire.records.brokers import RegisterControllerRecord
-from wire.records.configs import ConfigRecord
-from wire.records.features import FeatureLevelRecord
-from wire.records.producer_ids import ProducerIdsRecord
-from wire.records.topics import ClearElrRecord
-from wire.records.transactions import (
+from trimaran.wire.records.brokers import RegisterControllerRecord
+from trimaran.wire.records.configs import ConfigRecord
+from trimaran.wire.records.features import FeatureLevelRecord
+from trimaran.wire.records.producer_ids import ProducerIdsRecord
+from trimaran.wire.records.topics import ClearElrRecord
+from trimaran.wire.records.transactions import (
     AbortTransactionRecord,
     BeginTransactionRecord,
     EndTransactionRecord,

@@ -4,19 +4,19 @@ import pytest
 import trio
 import trio.testing
 
-from node.runtime.deferred import Result
-from node.runtime.steps import at_once
-from quorum.controller.controller import Controller, ControllerSettings
-from quorum.controller.standby import POLL_SECONDS
-from quorum.metadata.features import bootstrap_records
-from quorum.metadata.loader import MetadataLoader
-from quorum.raft.listener import CommittedBatch, LoadedSnapshot
 from tests.quorum.config_of import config_of
 from tests.quorum.controller.solo import CLUSTER_ID, EPOCH, Log, solo
 from tests.quorum.metadata.build import broker, config, features, image_of, partition, topic
-from wire.errors import ErrorCode, KafkaError
-from wire.records.transactions import BeginTransactionRecord
-from wire.transport.calls import finished
+from trimaran.node.runtime.deferred import Result
+from trimaran.node.runtime.steps import at_once
+from trimaran.quorum.controller.controller import Controller, ControllerSettings
+from trimaran.quorum.controller.standby import POLL_SECONDS
+from trimaran.quorum.metadata.features import bootstrap_records
+from trimaran.quorum.metadata.loader import MetadataLoader
+from trimaran.quorum.raft.listener import CommittedBatch, LoadedSnapshot
+from trimaran.wire.errors import ErrorCode, KafkaError
+from trimaran.wire.records.transactions import BeginTransactionRecord
+from trimaran.wire.transport.calls import finished
 
 
 def standby(**settings):
@@ -115,7 +115,7 @@ async def test_what_was_not_committed_is_forgotten_with_the_epoch(mock_clock):
 
 async def test_who_does_not_lead_makes_ready_to(autojump_clock, monkeypatch):
     """So that the first decision of its epoch need not wait for a look at every partition."""
-    monkeypatch.setattr("quorum.controller.standby.PARTITIONS_PER_STEP", 1)
+    monkeypatch.setattr("trimaran.quorum.controller.standby.PARTITIONS_PER_STEP", 1)
     controller = standby()
     records = [features(), topic("t", 1), *(partition(1, index, [1]) for index in range(3))]
     async with trio.open_nursery() as nursery:

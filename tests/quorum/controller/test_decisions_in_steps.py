@@ -6,30 +6,30 @@ import inspect
 
 import pytest
 
-from quorum.controller.acls import create_acls, delete_acls
-from quorum.controller.alter_partition import alter_partition
-from quorum.controller.client_quotas import alter_client_quotas
-from quorum.controller.configs import alter_configs, replace_configs
-from quorum.controller.directories import assign_replicas
-from quorum.controller.elections import elect_leaders
-from quorum.controller.reassignments import alter_reassignments
-from quorum.controller.scram import alter_scram_credentials
-from quorum.controller.topics import delete_topics
 from tests.broker.large_requests import array_paths, large_request
 from tests.quorum.controller.states import state_of
 from tests.quorum.controller.test_directories import IMAGE
 from tests.quorum.metadata.build import uid
-from wire.messages.alter_client_quotas import AlterClientQuotasRequest
-from wire.messages.alter_configs import AlterConfigsRequest
-from wire.messages.alter_partition import AlterPartitionRequest
-from wire.messages.alter_partition_reassignments import AlterPartitionReassignmentsRequest
-from wire.messages.alter_user_scram_credentials import AlterUserScramCredentialsRequest
-from wire.messages.assign_replicas_to_dirs import AssignReplicasToDirsRequest
-from wire.messages.create_acls import CreateAclsRequest
-from wire.messages.delete_acls import DeleteAclsRequest
-from wire.messages.delete_topics import DeleteTopicsRequest
-from wire.messages.elect_leaders import ElectLeadersRequest
-from wire.messages.incremental_alter_configs import IncrementalAlterConfigsRequest
+from trimaran.quorum.controller.acls import create_acls, delete_acls
+from trimaran.quorum.controller.alter_partition import alter_partition
+from trimaran.quorum.controller.client_quotas import alter_client_quotas
+from trimaran.quorum.controller.configs import alter_configs, replace_configs
+from trimaran.quorum.controller.directories import assign_replicas
+from trimaran.quorum.controller.elections import elect_leaders
+from trimaran.quorum.controller.reassignments import alter_reassignments
+from trimaran.quorum.controller.scram import alter_scram_credentials
+from trimaran.quorum.controller.topics import delete_topics
+from trimaran.wire.messages.alter_client_quotas import AlterClientQuotasRequest
+from trimaran.wire.messages.alter_configs import AlterConfigsRequest
+from trimaran.wire.messages.alter_partition import AlterPartitionRequest
+from trimaran.wire.messages.alter_partition_reassignments import AlterPartitionReassignmentsRequest
+from trimaran.wire.messages.alter_user_scram_credentials import AlterUserScramCredentialsRequest
+from trimaran.wire.messages.assign_replicas_to_dirs import AssignReplicasToDirsRequest
+from trimaran.wire.messages.create_acls import CreateAclsRequest
+from trimaran.wire.messages.delete_acls import DeleteAclsRequest
+from trimaran.wire.messages.delete_topics import DeleteTopicsRequest
+from trimaran.wire.messages.elect_leaders import ElectLeadersRequest
+from trimaran.wire.messages.incremental_alter_configs import IncrementalAlterConfigsRequest
 
 COUNT = 50
 STATE = state_of(IMAGE)

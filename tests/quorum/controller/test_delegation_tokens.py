@@ -5,9 +5,11 @@ import itertools
 import pytest
 from immutables import Map
 
-from node.runtime.steps import at_once
-from quorum.controller import delegation_tokens
-from quorum.controller.delegation_tokens import (
+from tests.quorum.config_of import config_of
+from tests.quorum.metadata.build import features, image_of
+from trimaran.node.runtime.steps import at_once
+from trimaran.quorum.controller import delegation_tokens
+from trimaran.quorum.controller.delegation_tokens import (
     TokenRules,
     create_token,
     expire_token,
@@ -15,22 +17,20 @@ from quorum.controller.delegation_tokens import (
     fail_create_token,
     renew_token,
 )
-from quorum.metadata.tokens import describe_tokens
-from tests.quorum.config_of import config_of
-from tests.quorum.metadata.build import features, image_of
-from wire.errors import ErrorCode, KafkaError
-from wire.messages.create_delegation_token import (
+from trimaran.quorum.metadata.tokens import describe_tokens
+from trimaran.wire.errors import ErrorCode, KafkaError
+from trimaran.wire.messages.create_delegation_token import (
     CreatableRenewers,
     CreateDelegationTokenRequest,
 )
-from wire.messages.describe_delegation_token import (
+from trimaran.wire.messages.describe_delegation_token import (
     DescribeDelegationTokenOwner,
     DescribeDelegationTokenRequest,
     DescribeDelegationTokenResponse,
 )
-from wire.messages.expire_delegation_token import ExpireDelegationTokenRequest
-from wire.messages.renew_delegation_token import RenewDelegationTokenRequest
-from wire.records.security import DelegationTokenRecord, RemoveDelegationTokenRecord
+from trimaran.wire.messages.expire_delegation_token import ExpireDelegationTokenRequest
+from trimaran.wire.messages.renew_delegation_token import RenewDelegationTokenRequest
+from trimaran.wire.records.security import DelegationTokenRecord, RemoveDelegationTokenRecord
 
 RULES = TokenRules(secret="key", lifetime_ms=1000, renewal_ms=100)
 IMAGE = image_of(features())

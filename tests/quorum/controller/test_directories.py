@@ -2,9 +2,6 @@
 
 import pytest
 
-from node.runtime.steps import at_once
-from quorum.controller.directories import assign_replicas
-from quorum.metadata.image import LOST_DIRECTORY, UNASSIGNED_DIRECTORY
 from tests.quorum.controller.states import state_of
 from tests.quorum.metadata.build import (
     broker,
@@ -15,8 +12,11 @@ from tests.quorum.metadata.build import (
     topic,
     uid,
 )
-from wire.errors import ErrorCode, KafkaError
-from wire.messages.assign_replicas_to_dirs import (
+from trimaran.node.runtime.steps import at_once
+from trimaran.quorum.controller.directories import assign_replicas
+from trimaran.quorum.metadata.image import LOST_DIRECTORY, UNASSIGNED_DIRECTORY
+from trimaran.wire.errors import ErrorCode, KafkaError
+from trimaran.wire.messages.assign_replicas_to_dirs import (
     AssignReplicasToDirsRequest,
     AssignReplicasToDirsRequestDirectoryData,
     AssignReplicasToDirsRequestPartitionData,

@@ -4,11 +4,11 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from immutables import Map
 
-from quorum.controller.effective_configs import EffectiveConfigs
-from quorum.metadata.image import BROKER_RESOURCE, TOPIC_RESOURCE, ConfigsImage
-from quorum.serving.config_entries import ConfigDescription
 from tests.quorum.config_of import config_of
-from wire.messages.create_topics import CreatableTopicResult, CreateTopicsResponse
+from trimaran.quorum.controller.effective_configs import EffectiveConfigs
+from trimaran.quorum.metadata.image import BROKER_RESOURCE, TOPIC_RESOURCE, ConfigsImage
+from trimaran.quorum.serving.config_entries import ConfigDescription
+from trimaran.wire.messages.create_topics import CreatableTopicResult, CreateTopicsResponse
 
 OF_BROKERS = st.dictionaries(
     st.sampled_from(["log.retention.ms", "log.segment.bytes", "max.message.bytes"]),

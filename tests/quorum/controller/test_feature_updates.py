@@ -4,24 +4,24 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from quorum.controller.activation import activation_records
-from quorum.controller.feature_updates import (
+from tests.quorum.config_of import config_of
+from tests.quorum.metadata.build import broker, config, features, image_of
+from trimaran.quorum.controller.activation import activation_records
+from trimaran.quorum.controller.feature_updates import (
     SAFE_DOWNGRADE,
     UNSAFE_DOWNGRADE,
     UPGRADE,
     Cluster,
     update_features,
 )
-from quorum.metadata import versions
-from quorum.metadata.features import FEATURES, Feature, default_level
-from tests.quorum.config_of import config_of
-from tests.quorum.metadata.build import broker, config, features, image_of
-from wire.errors import ErrorCode, KafkaError
-from wire.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest
-from wire.records.brokers import BrokerFeature, ControllerFeature, RegisterControllerRecord
-from wire.records.features import FeatureLevelRecord
-from wire.records.misc import NoOpRecord
-from wire.records.transactions import BeginTransactionRecord
+from trimaran.quorum.metadata import versions
+from trimaran.quorum.metadata.features import FEATURES, Feature, default_level
+from trimaran.wire.errors import ErrorCode, KafkaError
+from trimaran.wire.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest
+from trimaran.wire.records.brokers import BrokerFeature, ControllerFeature, RegisterControllerRecord
+from trimaran.wire.records.features import FeatureLevelRecord
+from trimaran.wire.records.misc import NoOpRecord
+from trimaran.wire.records.transactions import BeginTransactionRecord
 
 CONFIG = config_of()
 ELR = "eligible.leader.replicas.version"

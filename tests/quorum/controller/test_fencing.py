@@ -3,14 +3,6 @@
 import pytest
 import trio
 
-from node.runtime.deferred import Result
-from node.runtime.steps import at_once
-from quorum.controller import active_controller, fencing, liveness
-from quorum.controller.fencing import LATE_SECONDS, PROBE_INTERVAL_SECONDS, READING_SECONDS
-from quorum.controller.leases import FIRST_HEARTBEAT_SECONDS
-from quorum.controller.liveness import Look
-from quorum.controller.reachability import LOOK_AGAIN_SECONDS
-from quorum.controller.turns import WRITE_AGAIN_SECONDS
 from tests.quorum.controller.solo import solo
 from tests.quorum.metadata.build import (
     broker,
@@ -20,8 +12,16 @@ from tests.quorum.metadata.build import (
     partition,
     topic,
 )
-from wire.errors import ErrorCode, KafkaError
-from wire.records.brokers import UnregisterBrokerRecord
+from trimaran.node.runtime.deferred import Result
+from trimaran.node.runtime.steps import at_once
+from trimaran.quorum.controller import active_controller, fencing, liveness
+from trimaran.quorum.controller.fencing import LATE_SECONDS, PROBE_INTERVAL_SECONDS, READING_SECONDS
+from trimaran.quorum.controller.leases import FIRST_HEARTBEAT_SECONDS
+from trimaran.quorum.controller.liveness import Look
+from trimaran.quorum.controller.reachability import LOOK_AGAIN_SECONDS
+from trimaran.quorum.controller.turns import WRITE_AGAIN_SECONDS
+from trimaran.wire.errors import ErrorCode, KafkaError
+from trimaran.wire.records.brokers import UnregisterBrokerRecord
 
 SESSION = 9.0
 RECORDS = (

@@ -2,9 +2,6 @@
 
 import pytest
 
-from node.runtime.steps import at_once
-from quorum.controller.brokers import State, heartbeat
-from quorum.controller.leases import Lease
 from tests.quorum.controller.states import state_of
 from tests.quorum.controller.test_brokers import register, registration
 from tests.quorum.metadata.build import (
@@ -17,9 +14,12 @@ from tests.quorum.metadata.build import (
     topic,
     uid,
 )
-from wire.errors import ErrorCode, KafkaError
-from wire.messages.broker_heartbeat import BrokerHeartbeatRequest
-from wire.records.metadata import encode_metadata_record, metadata_record_version
+from trimaran.node.runtime.steps import at_once
+from trimaran.quorum.controller.brokers import State, heartbeat
+from trimaran.quorum.controller.leases import Lease
+from trimaran.wire.errors import ErrorCode, KafkaError
+from trimaran.wire.messages.broker_heartbeat import BrokerHeartbeatRequest
+from trimaran.wire.records.metadata import encode_metadata_record, metadata_record_version
 
 
 def beat(image, *, lease=None, registered_at=101, lowest=None, epoch=101, **wishes):

@@ -5,11 +5,11 @@ from collections import deque
 import hypothesis.strategies as st
 from hypothesis import example, given
 
-from quorum.controller.index import PartitionIndex
-from quorum.metadata.image import NO_LEADER
-from quorum.metadata.topic_names import in_metrics
 from tests.quorum.metadata.build import SOMEWHERE, change, image_of, partition, replay, topic, uid
-from wire.records.topics import RemoveTopicRecord
+from trimaran.quorum.controller.index import PartitionIndex
+from trimaran.quorum.metadata.image import NO_LEADER
+from trimaran.quorum.metadata.topic_names import in_metrics
+from trimaran.wire.records.topics import RemoveTopicRecord
 
 BROKERS = range(1, 5)
 NAMES = ("a.b", "a_b", "c")

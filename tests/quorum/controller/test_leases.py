@@ -1,7 +1,7 @@
 """Leases: who is alive by what it says."""
 
-from quorum.controller.leases import Leases
 from tests.quorum.metadata.build import broker, features, image_of
+from trimaran.quorum.controller.leases import Leases
 
 IMAGE = image_of(features(), broker(1), broker(2), broker(3, fenced=True))
 

@@ -3,11 +3,11 @@
 import pytest
 import trio
 
-from node.runtime.ports import HOST
-from quorum.controller import liveness
-from quorum.controller.liveness import look_at
-from wire.client.errors import ConnectionLost, ConnectRefused
-from wire.endpoint import Endpoint
+from trimaran.node.runtime.ports import HOST
+from trimaran.quorum.controller import liveness
+from trimaran.quorum.controller.liveness import look_at
+from trimaran.wire.client.errors import ConnectionLost, ConnectRefused
+from trimaran.wire.endpoint import Endpoint
 
 
 class Socket:

@@ -7,10 +7,10 @@ import trio
 from hypothesis import given
 from hypothesis import strategies as st
 
-from node.runtime.errors import NotLeaderError
-from quorum.controller import operation_queue as module
-from quorum.controller.operation_queue import OperationQueue
-from wire.errors import ErrorCode, KafkaError
+from trimaran.node.runtime.errors import NotLeaderError
+from trimaran.quorum.controller import operation_queue as module
+from trimaran.quorum.controller.operation_queue import OperationQueue
+from trimaran.wire.errors import ErrorCode, KafkaError
 
 STEP = 3
 

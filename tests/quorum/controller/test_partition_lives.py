@@ -7,16 +7,6 @@ Beside the state a naive twin is kept: the index made anew of the image, and who
 import random
 from collections import Counter, deque
 
-from node.runtime.steps import at_once
-from quorum.controller.alter_partition import alter_partition
-from quorum.controller.brokers import changes_of_new_incarnation, fence_broker
-from quorum.controller.elections import balance_leaders, elect_leaders, elect_unclean
-from quorum.controller.index import PartitionIndex
-from quorum.controller.partitions import changes_with, changes_without
-from quorum.controller.reassignments import alter_reassignments
-from quorum.controller.state import ControllerState
-from quorum.metadata.delta import MetadataDelta
-from quorum.metadata.image import NO_LEADER, Provenance
 from tests.quorum.config_of import config_of
 from tests.quorum.controller.states import eligible_leaders
 from tests.quorum.metadata.build import (
@@ -29,20 +19,30 @@ from tests.quorum.metadata.build import (
     topic,
     uid,
 )
-from wire.messages.alter_partition import (
+from trimaran.node.runtime.steps import at_once
+from trimaran.quorum.controller.alter_partition import alter_partition
+from trimaran.quorum.controller.brokers import changes_of_new_incarnation, fence_broker
+from trimaran.quorum.controller.elections import balance_leaders, elect_leaders, elect_unclean
+from trimaran.quorum.controller.index import PartitionIndex
+from trimaran.quorum.controller.partitions import changes_with, changes_without
+from trimaran.quorum.controller.reassignments import alter_reassignments
+from trimaran.quorum.controller.state import ControllerState
+from trimaran.quorum.metadata.delta import MetadataDelta
+from trimaran.quorum.metadata.image import NO_LEADER, Provenance
+from trimaran.wire.messages.alter_partition import (
     AlterPartitionRequest,
     AlterPartitionRequestPartitionData,
     AlterPartitionRequestTopicData,
     BrokerState,
 )
-from wire.messages.alter_partition_reassignments import (
+from trimaran.wire.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
     ReassignablePartition,
     ReassignableTopic,
 )
-from wire.messages.broker_registration import BrokerRegistrationRequest
-from wire.messages.elect_leaders import ElectLeadersRequest
-from wire.records.topics import ClearElrRecord, RemoveTopicRecord
+from trimaran.wire.messages.broker_registration import BrokerRegistrationRequest
+from trimaran.wire.messages.elect_leaders import ElectLeadersRequest
+from trimaran.wire.records.topics import ClearElrRecord, RemoveTopicRecord
 
 IDS = (1, 2, 3, 4, 5)
 CONFIG = config_of()

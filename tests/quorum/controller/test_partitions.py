@@ -2,11 +2,6 @@
 
 import pytest
 
-from node.runtime.steps import at_once
-from quorum.controller.alter_partition import alter_partition
-from quorum.controller.elections import balance_leaders, elect_leaders
-from quorum.controller.partitions import changes_with, changes_without
-from quorum.metadata.image import LOST_DIRECTORY
 from tests.quorum.controller.states import state_of
 from tests.quorum.metadata.build import (
     broker,
@@ -19,16 +14,21 @@ from tests.quorum.metadata.build import (
     topic,
     uid,
 )
-from wire.errors import ErrorCode, KafkaError
-from wire.messages.alter_partition import (
+from trimaran.node.runtime.steps import at_once
+from trimaran.quorum.controller.alter_partition import alter_partition
+from trimaran.quorum.controller.elections import balance_leaders, elect_leaders
+from trimaran.quorum.controller.partitions import changes_with, changes_without
+from trimaran.quorum.metadata.image import LOST_DIRECTORY
+from trimaran.wire.errors import ErrorCode, KafkaError
+from trimaran.wire.messages.alter_partition import (
     AlterPartitionRequest,
     AlterPartitionRequestPartitionData,
     AlterPartitionRequestTopicData,
     AlterPartitionResponsePartitionData,
     BrokerState,
 )
-from wire.messages.elect_leaders import ElectLeadersRequest, TopicPartitions
-from wire.records.brokers import UnregisterBrokerRecord
+from trimaran.wire.messages.elect_leaders import ElectLeadersRequest, TopicPartitions
+from trimaran.wire.records.brokers import UnregisterBrokerRecord
 
 BROKERS = (features(), broker(1), broker(2), broker(3))
 

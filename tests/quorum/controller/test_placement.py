@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from quorum.controller.placement import place_replicas
 from tests.quorum.metadata.build import broker, changed_broker, image_of, uid
-from wire.errors import ErrorCode, KafkaError
+from trimaran.quorum.controller.placement import place_replicas
+from trimaran.wire.errors import ErrorCode, KafkaError
 
 
 def brokers(*records):

@@ -4,15 +4,15 @@ from importlib.metadata import EntryPoint
 
 import pytest
 
-from node.config.config_def import ConfigError
-from quorum.controller import policies
-from quorum.controller.policies import AlteredConfigs, NewTopic, Policies, policies_of
-from quorum.controller.server import run_controller
 from tests.broker.handlers.asking import asked
 from tests.quorum.config_of import config_of
-from wire.errors import ErrorCode, KafkaError
-from wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
-from wire.messages.incremental_alter_configs import (
+from trimaran.node.config.config_def import ConfigError
+from trimaran.quorum.controller import policies
+from trimaran.quorum.controller.policies import AlteredConfigs, NewTopic, Policies, policies_of
+from trimaran.quorum.controller.server import run_controller
+from trimaran.wire.errors import ErrorCode, KafkaError
+from trimaran.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from trimaran.wire.messages.incremental_alter_configs import (
     AlterableConfig,
     AlterConfigsResource,
     IncrementalAlterConfigsRequest,

@@ -2,8 +2,6 @@
 
 import pytest
 
-from node.runtime.steps import at_once
-from quorum.controller.reassignments import alter_reassignments, list_reassignments
 from tests.quorum.controller.states import state_of
 from tests.quorum.metadata.build import (
     broker,
@@ -15,13 +13,15 @@ from tests.quorum.metadata.build import (
     topic,
     uid,
 )
-from wire.errors import ErrorCode, KafkaError
-from wire.messages.alter_partition_reassignments import (
+from trimaran.node.runtime.steps import at_once
+from trimaran.quorum.controller.reassignments import alter_reassignments, list_reassignments
+from trimaran.wire.errors import ErrorCode, KafkaError
+from trimaran.wire.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
     ReassignablePartition,
     ReassignableTopic,
 )
-from wire.messages.list_partition_reassignments import (
+from trimaran.wire.messages.list_partition_reassignments import (
     ListPartitionReassignmentsRequest,
     ListPartitionReassignmentsTopics,
 )

@@ -6,17 +6,17 @@ import pytest
 import trio
 import trio.testing
 
-from node.runtime.latest import Latest
-from quorum.controller import registrar as module
-from quorum.controller.controllers import register_controller
-from quorum.controller.registrar import PAUSE_SECONDS, TIMEOUT_SECONDS, Registrar
-from quorum.metadata.loader import Manifest
-from quorum.raft.listener import LeaderAndEpoch
 from tests.quorum.metadata.build import SOMEWHERE, features, image_of, replay, uid
-from wire.client.errors import ConnectRefused
-from wire.endpoint import Endpoint
-from wire.errors import ErrorCode
-from wire.messages.controller_registration import ControllerRegistrationResponse
+from trimaran.node.runtime.latest import Latest
+from trimaran.quorum.controller import registrar as module
+from trimaran.quorum.controller.controllers import register_controller
+from trimaran.quorum.controller.registrar import PAUSE_SECONDS, TIMEOUT_SECONDS, Registrar
+from trimaran.quorum.metadata.loader import Manifest
+from trimaran.quorum.raft.listener import LeaderAndEpoch
+from trimaran.wire.client.errors import ConnectRefused
+from trimaran.wire.endpoint import Endpoint
+from trimaran.wire.errors import ErrorCode
+from trimaran.wire.messages.controller_registration import ControllerRegistrationResponse
 
 LISTENER = Endpoint("CONTROLLER", "here", 9093, 0)
 FIRST, SECOND = ("first", 1), ("second", 2)

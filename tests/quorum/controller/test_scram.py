@@ -6,21 +6,24 @@ import hmac
 
 import pytest
 
-from node.runtime.steps import at_once
-from quorum.controller.scram import alter_scram_credentials, store_scram_credential
-from quorum.metadata.scram import describe_scram
 from tests.quorum.metadata.build import features, image_of
-from wire.errors import ErrorCode, KafkaError
-from wire.messages.alter_user_scram_credentials import (
+from trimaran.node.runtime.steps import at_once
+from trimaran.quorum.controller.scram import alter_scram_credentials, store_scram_credential
+from trimaran.quorum.metadata.scram import describe_scram
+from trimaran.wire.errors import ErrorCode, KafkaError
+from trimaran.wire.messages.alter_user_scram_credentials import (
     AlterUserScramCredentialsRequest,
     ScramCredentialDeletion,
     ScramCredentialUpsertion,
 )
-from wire.messages.describe_user_scram_credentials import (
+from trimaran.wire.messages.describe_user_scram_credentials import (
     DescribeUserScramCredentialsRequest,
     UserName,
 )
-from wire.records.security import RemoveUserScramCredentialRecord, UserScramCredentialRecord
+from trimaran.wire.records.security import (
+    RemoveUserScramCredentialRecord,
+    UserScramCredentialRecord,
+)
 
 SHA_256, SHA_512 = 1, 2
 STORED = ("name", "mechanism", "salt", "stored_key", "server_key", "iterations")

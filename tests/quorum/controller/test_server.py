@@ -8,31 +8,31 @@ import trio
 import trio.lowlevel
 import trio.testing
 
-from log.directories.directory import LogDirectory
-from log.directories.meta_properties import MetaProperties, MetaPropertiesError
-from node.runtime.deferred import Result
-from node.runtime.steps import at_once
-from quorum.controller.server import _advertised, _settings, run_controller
-from quorum.formatting.storage import BOOTSTRAP, format_directories, format_paths
-from quorum.raft.types import OffsetAndEpoch
-from quorum.raft_log.snapshot_format import encode_snapshot
-from quorum.raft_log.supported_levels import MetadataTooNew
 from tests.cluster.in_process import Images, cluster, connected_to
 from tests.cluster.nodes import CLUSTER_ID, SECONDS
 from tests.quorum.config_of import config_of
 from tests.quorum.metadata.build import features, uid
-from wire.errors import ErrorCode
-from wire.messages.alter_partition import (
+from trimaran.log.directories.directory import LogDirectory
+from trimaran.log.directories.meta_properties import MetaProperties, MetaPropertiesError
+from trimaran.node.runtime.deferred import Result
+from trimaran.node.runtime.steps import at_once
+from trimaran.quorum.controller.server import _advertised, _settings, run_controller
+from trimaran.quorum.formatting.storage import BOOTSTRAP, format_directories, format_paths
+from trimaran.quorum.raft.types import OffsetAndEpoch
+from trimaran.quorum.raft_log.snapshot_format import encode_snapshot
+from trimaran.quorum.raft_log.supported_levels import MetadataTooNew
+from trimaran.wire.errors import ErrorCode
+from trimaran.wire.messages.alter_partition import (
     AlterPartitionRequest,
     AlterPartitionRequestPartitionData,
     AlterPartitionRequestTopicData,
     BrokerState,
 )
-from wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
-from wire.records.features import FeatureLevelRecord
-from wire.records.metadata import encode_metadata_record
-from wire.records.misc import NoOpRecord
-from wire.transport.calls import ConnectionInfo
+from trimaran.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from trimaran.wire.records.features import FeatureLevelRecord
+from trimaran.wire.records.metadata import encode_metadata_record
+from trimaran.wire.records.misc import NoOpRecord
+from trimaran.wire.transport.calls import ConnectionInfo
 
 
 @pytest.mark.parametrize(("configured", "advertised"), [(0, 4711), (9093, 9093)])
@@ -338,7 +338,7 @@ async def test_a_directory_at_a_later_level_is_refused_before_anything_of_it_is_
 
 async def test_who_does_not_lead_is_ready_to(tmp_path, monkeypatch):
     """Its index has a topic soon after its image has it."""
-    monkeypatch.setattr("quorum.controller.standby.POLL_SECONDS", 0.01)
+    monkeypatch.setattr("trimaran.quorum.controller.standby.POLL_SECONDS", 0.01)
     async with cluster(tmp_path, controllers=3, brokers=0) as nodes:
         active = await nodes.active()
         async with connected_to(active) as connection:

@@ -6,14 +6,14 @@ import pytest
 import trio
 import trio.testing
 
-from quorum.controller import standby as module
-from quorum.controller.index import PartitionIndex
-from quorum.controller.standby import POLL_SECONDS, StandbyIndex
-from quorum.metadata.delta import MetadataDelta
-from quorum.metadata.image import Provenance
-from quorum.metadata.loader import MetadataLoader
-from quorum.raft.listener import CommittedBatch
 from tests.quorum.metadata.build import change, partition, topic
+from trimaran.quorum.controller import standby as module
+from trimaran.quorum.controller.index import PartitionIndex
+from trimaran.quorum.controller.standby import POLL_SECONDS, StandbyIndex
+from trimaran.quorum.metadata.delta import MetadataDelta
+from trimaran.quorum.metadata.image import Provenance
+from trimaran.quorum.metadata.loader import MetadataLoader
+from trimaran.quorum.raft.listener import CommittedBatch
 
 PARTITIONS = 10
 

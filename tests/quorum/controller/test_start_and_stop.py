@@ -8,30 +8,30 @@ import pytest
 import trio
 import trio.testing
 
-from log.directories.clean_shutdown import EPOCH_UNKNOWN
-from log.directories.directory import LogDirectory
-from node import addresses
-from node.runtime.deferred import Result
-from node.runtime.ports import port_of, reserve
-from node.runtime.steps import at_once
-from quorum import events
-from quorum.controller import server
-from quorum.controller.server import run_controller
-from quorum.formatting.storage import format_directories
-from quorum.metadata.authorizer import Action
-from quorum.replica.node import QuorumNode
-from quorum.replica.quorum_state_file import QuorumStateError
-from quorum.serving.altered_security import AlteredSecurity
 from tests.cluster.in_process import Images, cluster
 from tests.cluster.nodes import CLUSTER_ID, SECONDS
 from tests.quorum.config_of import config_of
 from tests.quorum.controller.handlers.asking import SUPER_USER
 from tests.quorum.metadata.build import config as altered
-from wire.errors import KafkaError
-from wire.events import event_of
-from wire.security.acls import Operation
-from wire.security.principal import Principal
-from wire.transport.server import Server
+from trimaran.log.directories.clean_shutdown import EPOCH_UNKNOWN
+from trimaran.log.directories.directory import LogDirectory
+from trimaran.node import addresses
+from trimaran.node.runtime.deferred import Result
+from trimaran.node.runtime.ports import port_of, reserve
+from trimaran.node.runtime.steps import at_once
+from trimaran.quorum import events
+from trimaran.quorum.controller import server
+from trimaran.quorum.controller.server import run_controller
+from trimaran.quorum.formatting.storage import format_directories
+from trimaran.quorum.metadata.authorizer import Action
+from trimaran.quorum.replica.node import QuorumNode
+from trimaran.quorum.replica.quorum_state_file import QuorumStateError
+from trimaran.quorum.serving.altered_security import AlteredSecurity
+from trimaran.wire.errors import KafkaError
+from trimaran.wire.events import event_of
+from trimaran.wire.security.acls import Operation
+from trimaran.wire.security.principal import Principal
+from trimaran.wire.transport.server import Server
 
 
 async def test_that_it_serves_and_that_it_has_ended_is_written(tmp_path, caplog):

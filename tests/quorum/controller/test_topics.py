@@ -5,17 +5,6 @@ import random
 
 import pytest
 
-from node.runtime.steps import at_once
-from quorum.controller.policies import Policies
-from quorum.controller.topics import (
-    TopicRules,
-    create_partitions,
-    create_topics,
-    delete_topics,
-    new_topic_id,
-)
-from quorum.metadata.records import image_to_records
-from quorum.metadata.topic_names import in_metrics, why_illegal
 from tests.quorum.config_of import config_of
 from tests.quorum.controller.states import state_of
 from tests.quorum.metadata.build import (
@@ -28,27 +17,38 @@ from tests.quorum.metadata.build import (
     topic,
     uid,
 )
-from wire.errors import ErrorCode, KafkaError
-from wire.messages.create_partitions import (
+from trimaran.node.runtime.steps import at_once
+from trimaran.quorum.controller.policies import Policies
+from trimaran.quorum.controller.topics import (
+    TopicRules,
+    create_partitions,
+    create_topics,
+    delete_topics,
+    new_topic_id,
+)
+from trimaran.quorum.metadata.records import image_to_records
+from trimaran.quorum.metadata.topic_names import in_metrics, why_illegal
+from trimaran.wire.errors import ErrorCode, KafkaError
+from trimaran.wire.messages.create_partitions import (
     CreatePartitionsAssignment,
     CreatePartitionsRequest,
     CreatePartitionsTopic,
 )
-from wire.messages.create_topics import (
+from trimaran.wire.messages.create_topics import (
     CreatableReplicaAssignment,
     CreatableTopic,
     CreatableTopicConfig,
     CreateTopicsRequest,
 )
-from wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
-from wire.primitives import NIL_UUID
-from wire.records.configs import ConfigRecord
-from wire.records.metadata import (
+from trimaran.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
+from trimaran.wire.primitives import NIL_UUID
+from trimaran.wire.records.configs import ConfigRecord
+from trimaran.wire.records.metadata import (
     decode_metadata_record,
     encode_metadata_record,
     metadata_record_version,
 )
-from wire.records.topics import PartitionRecord, RemoveTopicRecord, TopicRecord
+from trimaran.wire.records.topics import PartitionRecord, RemoveTopicRecord, TopicRecord
 
 BROKERS = (features(), broker(1), broker(2), broker(3))
 IMAGE = image_of(*BROKERS)

@@ -3,10 +3,6 @@
 import pytest
 import trio
 
-from node.runtime.deferred import Result
-from node.runtime.steps import at_once
-from quorum.controller import active_controller, fencing, upkeep
-from quorum.controller.turns import WRITE_AGAIN_SECONDS
 from tests.quorum.controller.solo import solo
 from tests.quorum.metadata.build import (
     broker,
@@ -17,9 +13,13 @@ from tests.quorum.metadata.build import (
     partition,
     topic,
 )
-from wire.errors import ErrorCode, KafkaError
-from wire.records.misc import NoOpRecord
-from wire.records.security import DelegationTokenRecord, RemoveDelegationTokenRecord
+from trimaran.node.runtime.deferred import Result
+from trimaran.node.runtime.steps import at_once
+from trimaran.quorum.controller import active_controller, fencing, upkeep
+from trimaran.quorum.controller.turns import WRITE_AGAIN_SECONDS
+from trimaran.wire.errors import ErrorCode, KafkaError
+from trimaran.wire.records.misc import NoOpRecord
+from trimaran.wire.records.security import DelegationTokenRecord, RemoveDelegationTokenRecord
 
 LOST = change(1, 0, leader=-1)
 UNCLEAN = config("unclean.leader.election.enable", "true")

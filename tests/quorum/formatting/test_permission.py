@@ -4,7 +4,7 @@ import os
 
 import pytest
 
-from quorum.formatting.permission import ensure_can_be_made
+from trimaran.quorum.formatting.permission import ensure_can_be_made
 
 needs_a_user = pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
 

@@ -4,8 +4,8 @@ import base64
 
 import pytest
 
-from quorum.formatting.scram import scram_record
-from wire.security.scram import credential_of, salted_password
+from trimaran.quorum.formatting.scram import scram_record
+from trimaran.wire.security.scram import credential_of, salted_password
 
 SALT = base64.b64encode(b"salty").decode()
 

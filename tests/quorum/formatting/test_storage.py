@@ -2,9 +2,10 @@
 
 import pytest
 
-from log.directories.meta_properties import MetaProperties
-from quorum.formatting.initial_voters import parse_initial_voters, standalone_voter
-from quorum.formatting.storage import (
+from tests.quorum.config_of import config_of
+from trimaran.log.directories.meta_properties import MetaProperties
+from trimaran.quorum.formatting.initial_voters import parse_initial_voters, standalone_voter
+from trimaran.quorum.formatting.storage import (
     FormatError,
     check_quorum_kind,
     format_directories,
@@ -12,16 +13,15 @@ from quorum.formatting.storage import (
     random_uuid,
     read_bootstrap,
 )
-from quorum.metadata.features import bootstrap_records
-from quorum.raft.types import OffsetAndEpoch, ReplicaKey
-from quorum.raft.voters import QuorumHistory
-from quorum.raft_log.partition import DIRECTORY_NAME
-from quorum.raft_log.snapshot_files import snapshot_name
-from quorum.raft_log.voter_records import note_snapshot
-from tests.quorum.config_of import config_of
-from wire.errors import RemoteProtocolError
-from wire.primitives import uuid_from_text
-from wire.records.features import FeatureLevelRecord
+from trimaran.quorum.metadata.features import bootstrap_records
+from trimaran.quorum.raft.types import OffsetAndEpoch, ReplicaKey
+from trimaran.quorum.raft.voters import QuorumHistory
+from trimaran.quorum.raft_log.partition import DIRECTORY_NAME
+from trimaran.quorum.raft_log.snapshot_files import snapshot_name
+from trimaran.quorum.raft_log.voter_records import note_snapshot
+from trimaran.wire.errors import RemoteProtocolError
+from trimaran.wire.primitives import uuid_from_text
+from trimaran.wire.records.features import FeatureLevelRecord
 
 ID = "5L6g3nShT-eMCtK--X86sw"
 

@@ -12,8 +12,8 @@ import trio
 
 from tests.cluster.quorum_nodes import Member, QuorumNodes, quorum_nodes
 from tests.quorum.test_dynamic_node import PATIENT, DynamicCluster
-from wire.schema import Message
-from wire.transport.node_connection import NodeConnection, open_node_connection
+from trimaran.wire.schema import Message
+from trimaran.wire.transport.node_connection import NodeConnection, open_node_connection
 
 SECONDS = 20.0
 LEADER = 1

@@ -4,8 +4,8 @@ import pytest
 
 from tests.cluster.nodes import CLUSTER_ID
 from tests.quorum.handlers.asking import asked_dynamic_leader
-from wire.errors import MESSAGE_CHARS_MAX, ErrorCode
-from wire.messages.add_raft_voter import AddRaftVoterRequest, Listener
+from trimaran.wire.errors import MESSAGE_CHARS_MAX, ErrorCode
+from trimaran.wire.messages.add_raft_voter import AddRaftVoterRequest, Listener
 
 
 def addition(**changes):

@@ -2,12 +2,12 @@
 
 import pytest
 
-from quorum.handlers.begin_quorum_epoch import begin_quorum_epoch
-from quorum.raft_log.partition import TOPIC
 from tests.cluster.nodes import CLUSTER_ID
 from tests.quorum.handlers.asking import LEADER, answered, asked_leader
-from wire.errors import ErrorCode
-from wire.messages.begin_quorum_epoch import (
+from trimaran.quorum.handlers.begin_quorum_epoch import begin_quorum_epoch
+from trimaran.quorum.raft_log.partition import TOPIC
+from trimaran.wire.errors import ErrorCode
+from trimaran.wire.messages.begin_quorum_epoch import (
     BeginQuorumEpochRequest,
     BeginQuorumEpochRequestPartitionData,
     BeginQuorumEpochRequestTopicData,

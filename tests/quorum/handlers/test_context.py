@@ -4,9 +4,9 @@ from types import SimpleNamespace
 
 import pytest
 
-from quorum.handlers.context import defer
-from quorum.raft import messages as core
-from quorum.raft.types import Endpoint, Identity, Peer
+from trimaran.quorum.handlers.context import defer
+from trimaran.quorum.raft import messages as core
+from trimaran.quorum.raft.types import Endpoint, Identity, Peer
 
 VOTERS, LOGINS = Endpoint("VOTERS", "a", 1), Endpoint("LOGINS", "a", 2)
 OF_ONE = Peer(1, "a", 1)

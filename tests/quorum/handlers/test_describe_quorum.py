@@ -2,12 +2,12 @@
 
 import pytest
 
-from quorum.handlers.describe_quorum import describe_quorum
-from quorum.raft_log.partition import TOPIC
-from quorum.translate.describe_quorum import describe_quorum_request
 from tests.quorum.handlers.asking import answered, asked_leader
-from wire.errors import ErrorCode
-from wire.messages.describe_quorum import (
+from trimaran.quorum.handlers.describe_quorum import describe_quorum
+from trimaran.quorum.raft_log.partition import TOPIC
+from trimaran.quorum.translate.describe_quorum import describe_quorum_request
+from trimaran.wire.errors import ErrorCode
+from trimaran.wire.messages.describe_quorum import (
     DescribeQuorumRequest,
     DescribeQuorumRequestPartitionData,
     DescribeQuorumRequestTopicData,

@@ -2,12 +2,12 @@
 
 import pytest
 
-from quorum.handlers.end_quorum_epoch import end_quorum_epoch
-from quorum.raft_log.partition import TOPIC
 from tests.cluster.nodes import CLUSTER_ID
 from tests.quorum.handlers.asking import LEADER, answered, asked_leader
-from wire.errors import ErrorCode
-from wire.messages.end_quorum_epoch import (
+from trimaran.quorum.handlers.end_quorum_epoch import end_quorum_epoch
+from trimaran.quorum.raft_log.partition import TOPIC
+from trimaran.wire.errors import ErrorCode
+from trimaran.wire.messages.end_quorum_epoch import (
     EndQuorumEpochRequest,
     EndQuorumEpochRequestPartitionData,
     EndQuorumEpochRequestTopicData,

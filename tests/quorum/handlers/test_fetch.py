@@ -2,12 +2,12 @@
 
 import pytest
 
-from quorum.handlers.fetch import fetch
-from quorum.raft_log.partition import TOPIC, TOPIC_ID
 from tests.cluster.nodes import CLUSTER_ID
 from tests.quorum.handlers.asking import LEADER, answered, asked_leader
-from wire.errors import ErrorCode
-from wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+from trimaran.quorum.handlers.fetch import fetch
+from trimaran.quorum.raft_log.partition import TOPIC, TOPIC_ID
+from trimaran.wire.errors import ErrorCode
+from trimaran.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 
 
 def wanted(*, offset=0, epoch=1, last_epoch=0, cluster_id=CLUSTER_ID):

@@ -2,13 +2,13 @@
 
 import pytest
 
-from quorum.handlers.fetch_snapshot import fetch_snapshot
-from quorum.raft_log.partition import TOPIC
 from tests.cluster.nodes import CLUSTER_ID
 from tests.quorum.handlers.asking import answered, asked_leader
 from tests.quorum.test_dynamic_node import write_snapshot
-from wire.errors import ErrorCode
-from wire.messages.fetch_snapshot import (
+from trimaran.quorum.handlers.fetch_snapshot import fetch_snapshot
+from trimaran.quorum.raft_log.partition import TOPIC
+from trimaran.wire.errors import ErrorCode
+from trimaran.wire.messages.fetch_snapshot import (
     FetchSnapshotRequest,
     FetchSnapshotRequestPartitionSnapshot,
     FetchSnapshotRequestSnapshotId,

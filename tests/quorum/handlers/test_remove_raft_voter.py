@@ -4,8 +4,8 @@ import pytest
 
 from tests.cluster.nodes import CLUSTER_ID
 from tests.quorum.handlers.asking import asked_dynamic_leader
-from wire.errors import ErrorCode
-from wire.messages.remove_raft_voter import RemoveRaftVoterRequest
+from trimaran.wire.errors import ErrorCode
+from trimaran.wire.messages.remove_raft_voter import RemoveRaftVoterRequest
 
 
 @pytest.mark.parametrize(

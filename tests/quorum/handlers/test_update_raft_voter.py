@@ -4,8 +4,8 @@ import pytest
 
 from tests.cluster.nodes import CLUSTER_ID
 from tests.quorum.handlers.asking import LEADER, asked_dynamic_leader
-from wire.errors import ErrorCode
-from wire.messages.update_raft_voter import (
+from trimaran.wire.errors import ErrorCode
+from trimaran.wire.messages.update_raft_voter import (
     KRaftVersionFeature,
     Listener,
     UpdateRaftVoterRequest,

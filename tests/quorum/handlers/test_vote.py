@@ -4,14 +4,14 @@ from types import SimpleNamespace
 
 import pytest
 
-from quorum.handlers.vote import vote
-from quorum.raft_log.partition import TOPIC
-from quorum.replica.node import QuorumNode
 from tests.cluster.nodes import CLUSTER_ID
 from tests.quorum.handlers.asking import LEADER, answered, asked_leader
-from wire.errors import ErrorCode, KafkaError
-from wire.messages.vote import VoteRequest, VoteRequestPartitionData, VoteRequestTopicData
-from wire.transport.calls import DeferredResponse
+from trimaran.quorum.handlers.vote import vote
+from trimaran.quorum.raft_log.partition import TOPIC
+from trimaran.quorum.replica.node import QuorumNode
+from trimaran.wire.errors import ErrorCode, KafkaError
+from trimaran.wire.messages.vote import VoteRequest, VoteRequestPartitionData, VoteRequestTopicData
+from trimaran.wire.transport.calls import DeferredResponse
 
 CALL = SimpleNamespace(header=SimpleNamespace(api_version=2))
 

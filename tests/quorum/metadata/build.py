@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from quorum.metadata.delta import MetadataDelta
-from quorum.metadata.image import EMPTY, MetadataImage, Provenance
-from wire.records.brokers import (
+from trimaran.quorum.metadata.delta import MetadataDelta
+from trimaran.quorum.metadata.image import EMPTY, MetadataImage, Provenance
+from trimaran.wire.records.brokers import (
     BrokerEndpoint,
     BrokerFeature,
     BrokerRegistrationChangeRecord,
     RegisterBrokerRecord,
 )
-from wire.records.configs import ConfigRecord
-from wire.records.features import FeatureLevelRecord
-from wire.records.topics import PartitionChangeRecord, PartitionRecord, TopicRecord
-from wire.schema import Message
+from trimaran.wire.records.configs import ConfigRecord
+from trimaran.wire.records.features import FeatureLevelRecord
+from trimaran.wire.records.topics import PartitionChangeRecord, PartitionRecord, TopicRecord
+from trimaran.wire.schema import Message
 
 SOMEWHERE = Provenance(10, 1, 1000)
 

@@ -4,8 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from quorum.metadata.acls import Acl
-from quorum.metadata.authorizer import (
+from tests.quorum.metadata.build import SOMEWHERE, replay, uid
+from trimaran.quorum.metadata.acls import Acl
+from trimaran.quorum.metadata.authorizer import (
     KEPT_MAX,
     KEPT_NAME_MAX,
     NO_ACL,
@@ -18,18 +19,17 @@ from quorum.metadata.authorizer import (
     judge,
     judge_by_type,
 )
-from quorum.metadata.image import (
+from trimaran.quorum.metadata.image import (
     BROKER_RESOURCE,
     EMPTY,
     GROUP_RESOURCE,
     TOPIC_RESOURCE,
 )
-from quorum.metadata.loader import Manifest
-from tests.quorum.metadata.build import SOMEWHERE, replay, uid
-from wire.errors import ErrorCode, KafkaError
-from wire.records.security import AccessControlEntryRecord, RemoveAccessControlEntryRecord
-from wire.security.acls import Operation, PatternType, Permission, ResourceType
-from wire.security.principal import Principal
+from trimaran.quorum.metadata.loader import Manifest
+from trimaran.wire.errors import ErrorCode, KafkaError
+from trimaran.wire.records.security import AccessControlEntryRecord, RemoveAccessControlEntryRecord
+from trimaran.wire.security.acls import Operation, PatternType, Permission, ResourceType
+from trimaran.wire.security.principal import Principal
 
 TOPIC, LITERAL, PREFIXED = ResourceType.TOPIC, PatternType.LITERAL, PatternType.PREFIXED
 ALLOW, DENY = Permission.ALLOW, Permission.DENY

@@ -3,8 +3,6 @@
 import pytest
 from immutables import Map
 
-from quorum.metadata.delta import MetadataDelta
-from quorum.metadata.image import MIGRATING_DIRECTORY, PartitionImage
 from tests.quorum.metadata.build import (
     SOMEWHERE,
     broker,
@@ -18,21 +16,23 @@ from tests.quorum.metadata.build import (
     topic,
     uid,
 )
-from wire.errors import RemoteProtocolError
-from wire.records.brokers import (
+from trimaran.quorum.metadata.delta import MetadataDelta
+from trimaran.quorum.metadata.image import MIGRATING_DIRECTORY, PartitionImage
+from trimaran.wire.errors import RemoteProtocolError
+from trimaran.wire.records.brokers import (
     ControllerEndpoint,
     FenceBrokerRecord,
     RegisterControllerRecord,
     UnfenceBrokerRecord,
     UnregisterBrokerRecord,
 )
-from wire.records.features import FeatureLevelRecord
-from wire.records.metadata import UnknownRecord
-from wire.records.misc import NoOpRecord, ZkMigrationStateRecord
-from wire.records.producer_ids import ProducerIdsRecord
-from wire.records.quotas import ClientQuotaRecord, EntityData
-from wire.records.registry import METADATA_RECORDS
-from wire.records.security import (
+from trimaran.wire.records.features import FeatureLevelRecord
+from trimaran.wire.records.metadata import UnknownRecord
+from trimaran.wire.records.misc import NoOpRecord, ZkMigrationStateRecord
+from trimaran.wire.records.producer_ids import ProducerIdsRecord
+from trimaran.wire.records.quotas import ClientQuotaRecord, EntityData
+from trimaran.wire.records.registry import METADATA_RECORDS
+from trimaran.wire.records.security import (
     AccessControlEntryRecord,
     DelegationTokenRecord,
     RemoveAccessControlEntryRecord,
@@ -40,17 +40,17 @@ from wire.records.security import (
     RemoveUserScramCredentialRecord,
     UserScramCredentialRecord,
 )
-from wire.records.topics import ClearElrRecord, RemoveTopicRecord
+from trimaran.wire.records.topics import ClearElrRecord, RemoveTopicRecord
 
 
 def test_every_record_type_of_the_log_is_known():
-    from quorum.metadata.delta import _REPLAYS
+    from trimaran.quorum.metadata.delta import _REPLAYS
 
     assert {*METADATA_RECORDS.values(), UnknownRecord} == set(_REPLAYS)
 
 
 def test_a_record_that_is_none_is_refused():
-    from wire.messages.fetch import FetchResponse
+    from trimaran.wire.messages.fetch import FetchResponse
 
     with pytest.raises(RemoteProtocolError):
         replay([FetchResponse(responses=[])])

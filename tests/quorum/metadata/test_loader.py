@@ -1,11 +1,11 @@
 """What publishers are told, and when."""
 
-from quorum.metadata.image import EMPTY
-from quorum.metadata.loader import MetadataLoader
-from quorum.metadata.records import image_to_records
-from quorum.raft.listener import CommittedBatch, LoadedSnapshot
 from tests.quorum.metadata.build import features, image_of, partition, topic, uid
-from wire.records.transactions import (
+from trimaran.quorum.metadata.image import EMPTY
+from trimaran.quorum.metadata.loader import MetadataLoader
+from trimaran.quorum.metadata.records import image_to_records
+from trimaran.quorum.raft.listener import CommittedBatch, LoadedSnapshot
+from trimaran.wire.records.transactions import (
     AbortTransactionRecord,
     BeginTransactionRecord,
     EndTransactionRecord,

@@ -3,9 +3,6 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from quorum.metadata.delta import MetadataDelta
-from quorum.metadata.image import EMPTY, MetadataImage
-from quorum.metadata.records import delta_from_nothing, image_to_records
 from tests.quorum.metadata.build import (
     SOMEWHERE,
     broker,
@@ -19,15 +16,18 @@ from tests.quorum.metadata.build import (
     topic,
     uid,
 )
-from wire.records.brokers import UnregisterBrokerRecord
-from wire.records.features import FeatureLevelRecord
-from wire.records.metadata import (
+from trimaran.quorum.metadata.delta import MetadataDelta
+from trimaran.quorum.metadata.image import EMPTY, MetadataImage
+from trimaran.quorum.metadata.records import delta_from_nothing, image_to_records
+from trimaran.wire.records.brokers import UnregisterBrokerRecord
+from trimaran.wire.records.features import FeatureLevelRecord
+from trimaran.wire.records.metadata import (
     decode_metadata_record,
     encode_metadata_record,
     metadata_record_version,
 )
-from wire.records.producer_ids import ProducerIdsRecord
-from wire.records.topics import RemoveTopicRecord
+from trimaran.wire.records.producer_ids import ProducerIdsRecord
+from trimaran.wire.records.topics import RemoveTopicRecord
 
 
 @st.composite

@@ -6,19 +6,19 @@ import json
 
 import pytest
 
-from log.batches.batch import iter_batches
-from log.batches.records import NewRecord, build_batch
-from quorum.metadata.as_json import state_as_json
-from quorum.metadata.epochs import epochs_of
-from quorum.metadata.records import image_to_records
-from quorum.metadata.replay import MetadataState, Replay, Voter
-from quorum.raft.types import OffsetAndEpoch
-from quorum.raft_log.snapshot_format import encode_snapshot
 from tests.quorum.metadata.build import broker, features, image_of, uid
 from tests.spark.directories import leader_change, metadata_batch
-from wire.as_json import HIDDEN
-from wire.errors import RemoteProtocolError
-from wire.messages.control import (
+from trimaran.log.batches.batch import iter_batches
+from trimaran.log.batches.records import NewRecord, build_batch
+from trimaran.quorum.metadata.as_json import state_as_json
+from trimaran.quorum.metadata.epochs import epochs_of
+from trimaran.quorum.metadata.records import image_to_records
+from trimaran.quorum.metadata.replay import MetadataState, Replay, Voter
+from trimaran.quorum.raft.types import OffsetAndEpoch
+from trimaran.quorum.raft_log.snapshot_format import encode_snapshot
+from trimaran.wire.as_json import HIDDEN
+from trimaran.wire.errors import RemoteProtocolError
+from trimaran.wire.messages.control import (
     ControlType,
     Endpoint,
     KRaftVersionFeature,
@@ -28,16 +28,16 @@ from wire.messages.control import (
     encode_control_key,
     encode_control_value,
 )
-from wire.records.configs import ConfigRecord
-from wire.records.metadata import UnknownRecord, encode_metadata_record
-from wire.records.quotas import ClientQuotaRecord, EntityData
-from wire.records.security import (
+from trimaran.wire.records.configs import ConfigRecord
+from trimaran.wire.records.metadata import UnknownRecord, encode_metadata_record
+from trimaran.wire.records.quotas import ClientQuotaRecord, EntityData
+from trimaran.wire.records.security import (
     AccessControlEntryRecord,
     DelegationTokenRecord,
     UserScramCredentialRecord,
 )
-from wire.records.topics import PartitionRecord, TopicRecord
-from wire.records.transactions import (
+from trimaran.wire.records.topics import PartitionRecord, TopicRecord
+from trimaran.wire.records.transactions import (
     AbortTransactionRecord,
     BeginTransactionRecord,
     EndTransactionRecord,

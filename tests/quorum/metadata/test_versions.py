@@ -2,7 +2,7 @@
 
 import pytest
 
-from quorum.metadata.versions import LATEST, OLDEST, level_of, release_name
+from trimaran.quorum.metadata.versions import LATEST, OLDEST, level_of, release_name
 
 
 def test_every_level_has_the_name_that_says_it():

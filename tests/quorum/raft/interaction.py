@@ -25,10 +25,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from quorum.raft import messages as core
-from quorum.raft.changing import UpgradeRefused
-from quorum.raft.core import NotLeader, Raft
-from quorum.raft.ready import (
+from tests.datadriven import Step
+from tests.simulation.storage import Disk, Entry, chain
+from trimaran.quorum.raft import messages as core
+from trimaran.quorum.raft.changing import UpgradeRefused
+from trimaran.quorum.raft.core import NotLeader, Raft
+from trimaran.quorum.raft.ready import (
     ControlBatch,
     FollowerAppend,
     KRaftVersionChange,
@@ -36,10 +38,8 @@ from quorum.raft.ready import (
     Proposal,
     VotersChange,
 )
-from quorum.raft.types import Endpoint, Identity, Peer, ReplicaKey, Timeouts
-from quorum.raft.voters import Voter, VoterSet
-from tests.datadriven import Step
-from tests.simulation.storage import Disk, Entry, chain
+from trimaran.quorum.raft.types import Endpoint, Identity, Peer, ReplicaKey, Timeouts
+from trimaran.quorum.raft.voters import Voter, VoterSet
 
 
 class Middle:

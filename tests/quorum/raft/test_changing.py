@@ -9,18 +9,18 @@ from math import inf
 
 import pytest
 
-from quorum.raft import messages as core
-from quorum.raft.changing import UpgradeRefused
-from quorum.raft.core import NotLeader
-from quorum.raft.leader_state import JOINING_SECONDS
-from quorum.raft.requests import CONNECTIONS_MAX
-from quorum.raft.roles import Leader, Resigned
-from quorum.raft.types import Election, Endpoint, Identity, ReplicaKey, Timeouts
-from quorum.raft.voters import Voter, VoterSet
-from quorum.replica.status import status_of
 from tests.quorum.raft.test_core import ME, Talk, fetch, vote
 from tests.simulation.storage import SimLog
-from wire.errors import ErrorCode
+from trimaran.quorum.raft import messages as core
+from trimaran.quorum.raft.changing import UpgradeRefused
+from trimaran.quorum.raft.core import NotLeader
+from trimaran.quorum.raft.leader_state import JOINING_SECONDS
+from trimaran.quorum.raft.requests import CONNECTIONS_MAX
+from trimaran.quorum.raft.roles import Leader, Resigned
+from trimaran.quorum.raft.types import Election, Endpoint, Identity, ReplicaKey, Timeouts
+from trimaran.quorum.raft.voters import Voter, VoterSet
+from trimaran.quorum.replica.status import status_of
+from trimaran.wire.errors import ErrorCode
 
 
 def key(node_id: int, directory: int | None = None) -> ReplicaKey:

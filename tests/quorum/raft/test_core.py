@@ -6,13 +6,21 @@ from itertools import product
 
 import pytest
 
-from quorum.raft import leading
-from quorum.raft import messages as core
-from quorum.raft.core import NotLeader, Raft
-from quorum.raft.leader_state import OBSERVERS_MAX, LeaderState, majority_offset
-from quorum.raft.log_view import ON_OUR_LOG, FetchPosition, truncation_offset, validate_fetch
-from quorum.raft.ready import ControlBatch, FollowerAppend, Send, SnapshotChunk
-from quorum.raft.roles import (
+from tests.quorum.raft.interaction import Middle
+from tests.simulation.snapshots import Content, encode
+from tests.simulation.storage import Entry, SimLog, chain
+from trimaran.quorum.raft import leading
+from trimaran.quorum.raft import messages as core
+from trimaran.quorum.raft.core import NotLeader, Raft
+from trimaran.quorum.raft.leader_state import OBSERVERS_MAX, LeaderState, majority_offset
+from trimaran.quorum.raft.log_view import (
+    ON_OUR_LOG,
+    FetchPosition,
+    truncation_offset,
+    validate_fetch,
+)
+from trimaran.quorum.raft.ready import ControlBatch, FollowerAppend, Send, SnapshotChunk
+from trimaran.quorum.raft.roles import (
     HIGHER_EPOCH,
     SAME_EPOCH,
     Candidate,
@@ -23,7 +31,7 @@ from quorum.raft.roles import (
     Unattached,
     is_allowed,
 )
-from quorum.raft.types import (
+from trimaran.quorum.raft.types import (
     EPOCH_JUMP_MAX,
     EPOCH_LIMIT,
     EPOCH_MAX,
@@ -35,11 +43,8 @@ from quorum.raft.types import (
     ReplicaKey,
     Timeouts,
 )
-from quorum.raft.voters import Voter, VoterSet
-from tests.quorum.raft.interaction import Middle
-from tests.simulation.snapshots import Content, encode
-from tests.simulation.storage import Entry, SimLog, chain
-from wire.errors import ErrorCode
+from trimaran.quorum.raft.voters import Voter, VoterSet
+from trimaran.wire.errors import ErrorCode
 
 VOTERS = {i: Peer(i, "test", i) for i in (1, 2, 3)}
 ME = Identity(1, bytes([1]) * 16, "ours", VOTERS)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from quorum.raft import messages as core
-from quorum.raft.log_view import ON_OUR_LOG, FetchPosition, validate_fetch
-from quorum.raft.roles import Unattached
-from quorum.raft.types import Election, OffsetAndEpoch, Timeouts
 from tests.quorum.raft.test_core import Talk, log_of, vote
-from wire.errors import ErrorCode
+from trimaran.quorum.raft import messages as core
+from trimaran.quorum.raft.log_view import ON_OUR_LOG, FetchPosition, validate_fetch
+from trimaran.quorum.raft.roles import Unattached
+from trimaran.quorum.raft.types import Election, OffsetAndEpoch, Timeouts
+from trimaran.wire.errors import ErrorCode
 
 
 def test_an_epoch_that_was_only_heard_of_is_persisted():

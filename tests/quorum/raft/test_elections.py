@@ -10,17 +10,6 @@ from math import inf
 
 import pytest
 
-from quorum.raft import messages as core
-from quorum.raft.roles import Candidate, Follower, Leader, Prospective, Resigned, Unattached
-from quorum.raft.types import (
-    EPOCH_JUMP_MAX,
-    EPOCH_LIMIT,
-    Election,
-    Endpoint,
-    Identity,
-    Peer,
-    ReplicaKey,
-)
 from tests.quorum.raft.test_changing import dynamic, key
 from tests.quorum.raft.test_core import (
     BEGIN,
@@ -32,7 +21,25 @@ from tests.quorum.raft.test_core import (
     log_of,
     vote,
 )
-from wire.errors import ErrorCode
+from trimaran.quorum.raft import messages as core
+from trimaran.quorum.raft.roles import (
+    Candidate,
+    Follower,
+    Leader,
+    Prospective,
+    Resigned,
+    Unattached,
+)
+from trimaran.quorum.raft.types import (
+    EPOCH_JUMP_MAX,
+    EPOCH_LIMIT,
+    Election,
+    Endpoint,
+    Identity,
+    Peer,
+    ReplicaKey,
+)
+from trimaran.wire.errors import ErrorCode
 
 OBSERVER = Identity(7, bytes([7]) * 16, "ours", VOTERS)
 FENCED = int(ErrorCode.FENCED_LEADER_EPOCH)

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import pytest
 
-from quorum.raft import messages as core
-from quorum.raft.core import NotLeader
-from quorum.raft.roles import Candidate, Follower, Leader, Prospective, Unattached
-from quorum.raft.types import Election, OffsetAndEpoch, ReplicaKey
 from tests.quorum.raft.test_core import Talk, fetch, log_of, vote
-from wire.errors import ErrorCode
+from trimaran.quorum.raft import messages as core
+from trimaran.quorum.raft.core import NotLeader
+from trimaran.quorum.raft.roles import Candidate, Follower, Leader, Prospective, Unattached
+from trimaran.quorum.raft.types import Election, OffsetAndEpoch, ReplicaKey
+from trimaran.wire.errors import ErrorCode
 
 # --- State
 

@@ -6,11 +6,6 @@ from math import inf
 
 import pytest
 
-from quorum.raft import messages as core
-from quorum.raft.ready import SnapshotChunk, VotersChange
-from quorum.raft.roles import Follower, Prospective, Unattached
-from quorum.raft.types import Election, Endpoint, Identity, OffsetAndEpoch, Peer, Timeouts
-from quorum.raft.voters import Voter
 from tests.quorum.raft.test_changing import dynamic, endpoints, key
 from tests.quorum.raft.test_core import (
     BEGIN,
@@ -22,7 +17,12 @@ from tests.quorum.raft.test_core import (
     vote,
 )
 from tests.simulation.storage import Entry, SimLog
-from wire.errors import ErrorCode
+from trimaran.quorum.raft import messages as core
+from trimaran.quorum.raft.ready import SnapshotChunk, VotersChange
+from trimaran.quorum.raft.roles import Follower, Prospective, Unattached
+from trimaran.quorum.raft.types import Election, Endpoint, Identity, OffsetAndEpoch, Peer, Timeouts
+from trimaran.quorum.raft.voters import Voter
+from trimaran.wire.errors import ErrorCode
 
 OBSERVER = Identity(7, bytes([7]) * 16, "ours", VOTERS)
 TWO = Identity(1, bytes([1]) * 16, "ours", {i: VOTERS[i] for i in (1, 2)})

@@ -13,15 +13,28 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from quorum.raft import messages as core
-from quorum.raft.core import Raft
-from quorum.raft.ready import ControlBatch, FollowerAppend, LeaderAppend, Ready, SnapshotChunk
-from quorum.raft.roles import Candidate, Follower, Leader, Prospective, Resigned, Unattached
-from quorum.raft.types import Timeouts
 from tests.simulation.cast import Cast
 from tests.simulation.nonsense import IDS, Nonsense
 from tests.simulation.snapshots import Damaged, decode
 from tests.simulation.storage import Disk, Entry, chain
+from trimaran.quorum.raft import messages as core
+from trimaran.quorum.raft.core import Raft
+from trimaran.quorum.raft.ready import (
+    ControlBatch,
+    FollowerAppend,
+    LeaderAppend,
+    Ready,
+    SnapshotChunk,
+)
+from trimaran.quorum.raft.roles import (
+    Candidate,
+    Follower,
+    Leader,
+    Prospective,
+    Resigned,
+    Unattached,
+)
+from trimaran.quorum.raft.types import Timeouts
 
 CASTS = {
     "static": Cast(3),

@@ -10,12 +10,12 @@ from math import inf
 
 import pytest
 
-from quorum.raft import messages as core
-from quorum.raft.roles import Follower
-from quorum.raft.types import Election, Identity, Timeouts
 from tests.quorum.raft.test_changing import dynamic, endpoints, key
 from tests.quorum.raft.test_core import BEGIN, ME, VOTERS, Talk, fetched, follower_of_2, log_of
-from wire.errors import ErrorCode
+from trimaran.quorum.raft import messages as core
+from trimaran.quorum.raft.roles import Follower
+from trimaran.quorum.raft.types import Election, Identity, Timeouts
+from trimaran.wire.errors import ErrorCode
 
 TIMES = Timeouts()
 TOLD = replace(ME, endpoints=endpoints(1), listener="C")

@@ -15,12 +15,12 @@ from __future__ import annotations
 
 import pytest
 
-from quorum.raft import messages as core
-from quorum.raft.ready import ControlBatch, LeaderAppend, LeaderChange
-from quorum.raft.roles import Follower, Leader, Prospective, Resigned
-from quorum.raft.types import Election, ReplicaKey
 from tests.quorum.raft.test_core import Talk, fetch, log_of
-from wire.errors import ErrorCode
+from trimaran.quorum.raft import messages as core
+from trimaran.quorum.raft.ready import ControlBatch, LeaderAppend, LeaderChange
+from trimaran.quorum.raft.roles import Follower, Leader, Prospective, Resigned
+from trimaran.quorum.raft.types import Election, ReplicaKey
+from trimaran.wire.errors import ErrorCode
 
 
 def end(*successors: int, epoch: int = 5) -> core.EndQuorumEpochRequest:

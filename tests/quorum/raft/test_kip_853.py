@@ -19,13 +19,13 @@ from __future__ import annotations
 
 import pytest
 
-from quorum.raft import messages as core
-from quorum.raft.roles import Leader
-from quorum.raft.types import NO_DIRECTORY, Endpoint, Identity, ReplicaKey
-from quorum.raft.voters import Voter, VoterSet
 from tests.quorum.raft.test_core import Talk, fetch, vote
 from tests.simulation.storage import SimLog
-from wire.errors import ErrorCode
+from trimaran.quorum.raft import messages as core
+from trimaran.quorum.raft.roles import Leader
+from trimaran.quorum.raft.types import NO_DIRECTORY, Endpoint, Identity, ReplicaKey
+from trimaran.quorum.raft.voters import Voter, VoterSet
+from trimaran.wire.errors import ErrorCode
 
 
 def key(node_id: int, directory: int | None = None) -> ReplicaKey:

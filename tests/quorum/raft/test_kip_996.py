@@ -6,11 +6,11 @@ from __future__ import annotations
 
 import pytest
 
-from quorum.raft import messages as core
-from quorum.raft.roles import Candidate, Follower, Prospective, Unattached
-from quorum.raft.types import Election, ReplicaKey
 from tests.quorum.raft.test_core import Talk, log_of, vote
-from wire.errors import ErrorCode
+from trimaran.quorum.raft import messages as core
+from trimaran.quorum.raft.roles import Candidate, Follower, Prospective, Unattached
+from trimaran.quorum.raft.types import Election, ReplicaKey
+from trimaran.wire.errors import ErrorCode
 
 
 def ask(talk: Talk, **changes: object) -> bool:

@@ -4,17 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from quorum.raft import messages as core
-from quorum.raft.leader_state import (
-    OBSERVER_SECONDS,
-    OBSERVERS_MAX,
-    LeaderState,
-    Progress,
-)
-from quorum.raft.leading import MAX_WAIT
-from quorum.raft.roles import Leader, Resigned
-from quorum.raft.types import Election, Identity, OffsetAndEpoch, Peer, ReplicaKey, Timeouts
-from quorum.raft.voters import Voter, VoterSet
 from tests.quorum.raft.test_changing import add, fetched, key, leader_of, remove
 from tests.quorum.raft.test_core import (
     ME,
@@ -26,7 +15,25 @@ from tests.quorum.raft.test_core import (
     log_of,
 )
 from tests.quorum.raft.test_elections import asked_for_votes, stand
-from wire.errors import ErrorCode
+from trimaran.quorum.raft import messages as core
+from trimaran.quorum.raft.leader_state import (
+    OBSERVER_SECONDS,
+    OBSERVERS_MAX,
+    LeaderState,
+    Progress,
+)
+from trimaran.quorum.raft.leading import MAX_WAIT
+from trimaran.quorum.raft.roles import Leader, Resigned
+from trimaran.quorum.raft.types import (
+    Election,
+    Identity,
+    OffsetAndEpoch,
+    Peer,
+    ReplicaKey,
+    Timeouts,
+)
+from trimaran.quorum.raft.voters import Voter, VoterSet
+from trimaran.wire.errors import ErrorCode
 
 TIMES = Timeouts()
 FIVE = Identity(1, bytes([1]) * 16, "ours", {i: Peer(i, "test", i) for i in range(1, 6)})
@@ -242,7 +249,7 @@ def test_a_leader_is_no_observer_of_itself():
 
 
 def test_observers_that_are_silent_are_forgotten_when_there_is_no_room_and_no_others(monkeypatch):
-    monkeypatch.setattr("quorum.raft.leader_state.OBSERVERS_MAX", 2)
+    monkeypatch.setattr("trimaran.quorum.raft.leader_state.OBSERVERS_MAX", 2)
     assert OBSERVERS_MAX > 2
     state = leader_state()
 

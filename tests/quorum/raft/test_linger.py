@@ -8,12 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from quorum.raft.core import NotLeader, Raft
-from quorum.raft.linger import Linger
-from quorum.raft.ready import ControlBatch, LeaderAppend, Proposal
-from quorum.raft.types import Election, Identity, Peer, Timeouts
 from tests.quorum.raft.interaction import Middle
 from tests.simulation.storage import Entry, SimLog, chain
+from trimaran.quorum.raft.core import NotLeader, Raft
+from trimaran.quorum.raft.linger import Linger
+from trimaran.quorum.raft.ready import ControlBatch, LeaderAppend, Proposal
+from trimaran.quorum.raft.types import Election, Identity, Peer, Timeouts
 
 ALONE = Identity(1, bytes([1]) * 16, "ours", {1: Peer(1, "test", 1)})
 LINGER = 0.025

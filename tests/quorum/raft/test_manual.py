@@ -8,7 +8,7 @@ import re
 from pathlib import Path
 from xml.etree import ElementTree as ET
 
-from quorum.raft.roles import HIGHER_EPOCH, SAME_EPOCH
+from trimaran.quorum.raft.roles import HIGHER_EPOCH, SAME_EPOCH
 
 ROOT = Path(__file__).parents[3]
 RAFT = ROOT / "quorum" / "raft"

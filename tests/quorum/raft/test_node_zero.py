@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from quorum.raft import messages as core
-from quorum.raft.roles import Follower, Unattached, describe
-from quorum.raft.types import Election, Identity, Peer, ReplicaKey
 from tests.quorum.raft.test_changing import add, key, leader_of
 from tests.quorum.raft.test_core import Talk, fetch, vote
 from tests.quorum.raft.test_elections import stand
-from wire.errors import ErrorCode
+from trimaran.quorum.raft import messages as core
+from trimaran.quorum.raft.roles import Follower, Unattached, describe
+from trimaran.quorum.raft.types import Election, Identity, Peer, ReplicaKey
+from trimaran.wire.errors import ErrorCode
 
 VOTERS = {i: Peer(i, "test", i) for i in (0, 1, 2)}
 ME = Identity(1, bytes([1]) * 16, "ours", VOTERS)

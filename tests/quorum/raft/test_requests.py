@@ -6,8 +6,8 @@ from math import inf
 
 import pytest
 
-from quorum.raft.requests import CONNECTIONS_MAX, RequestManager
-from quorum.raft.types import Peer, Timeouts
+from trimaran.quorum.raft.requests import CONNECTIONS_MAX, RequestManager
+from trimaran.quorum.raft.types import Peer, Timeouts
 
 TIMES = Timeouts(request=2.0, retry_backoff=0.02, retry_backoff_max=0.1)
 PEER, OTHER = Peer(2, "test", 2), Peer(3, "test", 3)

@@ -6,9 +6,11 @@ from __future__ import annotations
 
 import pytest
 
-from quorum.raft.ready import SnapshotChunk
-from quorum.raft.roles import Candidate, Follower, Prospective, Unattached
-from quorum.raft.types import (
+from tests.quorum.raft.test_core import ME, VOTERS, Talk, fetched, follower_of_2, log_of, vote
+from tests.simulation.storage import Entry
+from trimaran.quorum.raft.ready import SnapshotChunk
+from trimaran.quorum.raft.roles import Candidate, Follower, Prospective, Unattached
+from trimaran.quorum.raft.types import (
     Election,
     Identity,
     InvariantViolated,
@@ -16,8 +18,6 @@ from quorum.raft.types import (
     Peer,
     ReplicaKey,
 )
-from tests.quorum.raft.test_core import ME, VOTERS, Talk, fetched, follower_of_2, log_of, vote
-from tests.simulation.storage import Entry
 
 OBSERVER = Identity(7, bytes([7]) * 16, "ours", VOTERS)
 NOBODY: frozenset[int] = frozenset()

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from quorum.raft.types import Endpoint, InvariantViolated, Peer, ReplicaKey
-from quorum.raft.voters import QuorumHistory, Voter, VoterSet
+from trimaran.quorum.raft.types import Endpoint, InvariantViolated, Peer, ReplicaKey
+from trimaran.quorum.raft.voters import QuorumHistory, Voter, VoterSet
 
 
 def directory(number):

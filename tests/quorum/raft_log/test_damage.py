@@ -8,18 +8,18 @@ from pathlib import Path
 
 import pytest
 
-from log.batches.batch import iter_batches
-from log.batches.records import NewRecord, build_batch
-from log.config import LogConfig
-from log.directories.directory import LogDirectory
-from log.directories.meta_properties import MetaProperties
-from quorum.raft.ready import ControlBatch, LeaderAppend, Proposal, VotersChange
-from quorum.raft.types import OffsetAndEpoch
-from quorum.raft_log.damage import LogDamaged, readable_history
-from quorum.raft_log.metadata_log import MetadataLog, open_metadata_log
-from quorum.raft_log.recovery_point import RecoveryPoint
-from quorum.raft_log.snapshot_format import encode_snapshot
 from tests.quorum.replica.test_configured import voter_set
+from trimaran.log.batches.batch import iter_batches
+from trimaran.log.batches.records import NewRecord, build_batch
+from trimaran.log.config import LogConfig
+from trimaran.log.directories.directory import LogDirectory
+from trimaran.log.directories.meta_properties import MetaProperties
+from trimaran.quorum.raft.ready import ControlBatch, LeaderAppend, Proposal, VotersChange
+from trimaran.quorum.raft.types import OffsetAndEpoch
+from trimaran.quorum.raft_log.damage import LogDamaged, readable_history
+from trimaran.quorum.raft_log.metadata_log import MetadataLog, open_metadata_log
+from trimaran.quorum.raft_log.recovery_point import RecoveryPoint
+from trimaran.quorum.raft_log.snapshot_format import encode_snapshot
 
 BATCHES = 10
 # A batch spans several sectors.

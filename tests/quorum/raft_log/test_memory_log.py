@@ -2,13 +2,13 @@
 
 import pytest
 
-from log.batches.records import NewRecord, build_batch
-from quorum.raft.types import OffsetAndEpoch
-from quorum.raft_log.memory_log import MemoryLog
-from quorum.raft_log.metadata_log import MetadataLog
-from quorum.raft_log.snapshot_files import SnapshotFiles
-from quorum.raft_log.snapshot_format import encode_snapshot
 from tests.log.helpers import open_log
+from trimaran.log.batches.records import NewRecord, build_batch
+from trimaran.quorum.raft.types import OffsetAndEpoch
+from trimaran.quorum.raft_log.memory_log import MemoryLog
+from trimaran.quorum.raft_log.metadata_log import MetadataLog
+from trimaran.quorum.raft_log.snapshot_files import SnapshotFiles
+from trimaran.quorum.raft_log.snapshot_format import encode_snapshot
 
 SNAPSHOT = OffsetAndEpoch(100, 5)
 

@@ -6,17 +6,17 @@ from pathlib import Path
 
 import pytest
 
-from log.batches.control_records import build_control_batch
-from log.batches.records import NewRecord, build_batch
-from log.codecs.compression import Compression
-from log.segments.segment import file_name
-from quorum.raft.types import OffsetAndEpoch
-from quorum.raft_log.snapshot_files import snapshot_name
-from quorum.raft_log.snapshot_format import encode_snapshot
-from quorum.raft_log.supported_levels import MetadataTooNew, check_directory
-from quorum.raft_log.voter_records import kraft_version_record
-from wire.records.features import FeatureLevelRecord
-from wire.records.metadata import encode_metadata_record
+from trimaran.log.batches.control_records import build_control_batch
+from trimaran.log.batches.records import NewRecord, build_batch
+from trimaran.log.codecs.compression import Compression
+from trimaran.log.segments.segment import file_name
+from trimaran.quorum.raft.types import OffsetAndEpoch
+from trimaran.quorum.raft_log.snapshot_files import snapshot_name
+from trimaran.quorum.raft_log.snapshot_format import encode_snapshot
+from trimaran.quorum.raft_log.supported_levels import MetadataTooNew, check_directory
+from trimaran.quorum.raft_log.voter_records import kraft_version_record
+from trimaran.wire.records.features import FeatureLevelRecord
+from trimaran.wire.records.metadata import encode_metadata_record
 
 LATER = 33  # 4.4
 NAMES_BOTH = (

@@ -5,18 +5,22 @@ import trio.testing
 from hypothesis import given
 from hypothesis import strategies as st
 
-from log.batches.batch import iter_batches
-from log.batches.records import NewRecord, build_batch, decode_records
-from log.codecs.compression import Compression
-from node.runtime.watermark import Watermark
-from quorum.metadata.loader import MetadataLoader
-from quorum.raft.types import OffsetAndEpoch
-from quorum.raft_log.memory_log import MemoryLog
-from quorum.raft_log.record_batches import in_pieces, metadata_records
-from quorum.raft_log.snapshot_format import check_snapshot, decode_snapshot, encode_snapshot
-from quorum.replica.appliers import RECORDS_PER_TURN, Applier
 from tests.quorum.metadata.build import partition, topic, uid
-from wire.records.metadata import (
+from trimaran.log.batches.batch import iter_batches
+from trimaran.log.batches.records import NewRecord, build_batch, decode_records
+from trimaran.log.codecs.compression import Compression
+from trimaran.node.runtime.watermark import Watermark
+from trimaran.quorum.metadata.loader import MetadataLoader
+from trimaran.quorum.raft.types import OffsetAndEpoch
+from trimaran.quorum.raft_log.memory_log import MemoryLog
+from trimaran.quorum.raft_log.record_batches import in_pieces, metadata_records
+from trimaran.quorum.raft_log.snapshot_format import (
+    check_snapshot,
+    decode_snapshot,
+    encode_snapshot,
+)
+from trimaran.quorum.replica.appliers import RECORDS_PER_TURN, Applier
+from trimaran.wire.records.metadata import (
     decode_metadata_record,
     encode_metadata_record,
     metadata_record_version,

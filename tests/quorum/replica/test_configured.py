@@ -6,20 +6,20 @@ from pathlib import Path
 
 import pytest
 
-from log.directories.directory import LogDirectory
-from node.runtime.clock import now_ms
-from quorum.formatting.initial_voters import parse_initial_voters
-from quorum.formatting.storage import format_directories
-from quorum.metadata.loader import MetadataLoader
-from quorum.raft.listener import CommittedBatch
-from quorum.raft.types import OffsetAndEpoch
-from quorum.raft.voters import VoterSet
-from quorum.raft_log.snapshot_format import SnapshotDamaged, encode_snapshot
-from quorum.replica.configured import open_log, snapshot_of, timeouts_of
 from tests.quorum.config_of import config_of
 from tests.quorum.metadata.build import features, topic
-from wire.primitives import uuid_to_text
-from wire.records.transactions import BeginTransactionRecord, EndTransactionRecord
+from trimaran.log.directories.directory import LogDirectory
+from trimaran.node.runtime.clock import now_ms
+from trimaran.quorum.formatting.initial_voters import parse_initial_voters
+from trimaran.quorum.formatting.storage import format_directories
+from trimaran.quorum.metadata.loader import MetadataLoader
+from trimaran.quorum.raft.listener import CommittedBatch
+from trimaran.quorum.raft.types import OffsetAndEpoch
+from trimaran.quorum.raft.voters import VoterSet
+from trimaran.quorum.raft_log.snapshot_format import SnapshotDamaged, encode_snapshot
+from trimaran.quorum.replica.configured import open_log, snapshot_of, timeouts_of
+from trimaran.wire.primitives import uuid_to_text
+from trimaran.wire.records.transactions import BeginTransactionRecord, EndTransactionRecord
 
 
 def test_a_linger_that_was_set_is_obeyed_and_an_unset_one_is_none():

@@ -7,16 +7,16 @@ from pathlib import Path
 import pytest
 import trio
 
-from node.runtime import threads
-from quorum.raft.core import Raft
-from quorum.raft.messages import FetchRequest, FetchSnapshotRequest, FetchSnapshotResponse
-from quorum.raft.ready import Send
-from quorum.raft.types import OffsetAndEpoch, Peer, ReplicaKey
-from quorum.replica.driver import Driver
-from quorum.translate.responses import write_snapshot_response
 from tests.cluster.nodes import CLUSTER_ID, until
 from tests.cluster.quorum_nodes import QuorumNodes, quorum_nodes
-from wire.errors import KafkaError
+from trimaran.node.runtime import threads
+from trimaran.quorum.raft.core import Raft
+from trimaran.quorum.raft.messages import FetchRequest, FetchSnapshotRequest, FetchSnapshotResponse
+from trimaran.quorum.raft.ready import Send
+from trimaran.quorum.raft.types import OffsetAndEpoch, Peer, ReplicaKey
+from trimaran.quorum.replica.driver import Driver
+from trimaran.quorum.translate.responses import write_snapshot_response
+from trimaran.wire.errors import KafkaError
 
 OBSERVER = ReplicaKey(9, bytes([9]) * 16)
 ASKED = OffsetAndEpoch(5, 1)
@@ -57,7 +57,7 @@ async def test_what_comes_while_a_vote_is_saved_waits(tmp_path: Path, monkeypatc
     with trio.fail_after(20):
         async with quorum_nodes(tmp_path, 1) as cluster:
             driver, raft = await leading(cluster)
-            monkeypatch.setattr("quorum.replica.driver.run_blocking", slowly)
+            monkeypatch.setattr("trimaran.quorum.replica.driver.run_blocking", slowly)
             epoch = raft.epoch
             driver.submit(raft.resign)
             await until(lambda: raft.epoch > epoch)

@@ -11,20 +11,20 @@ from pathlib import Path
 import pytest
 import trio
 
-from log.batches.records import NewRecord, build_batch
-from quorum.metadata import features
-from quorum.metadata.loader import MetadataLoader
-from quorum.raft.types import Identity, Timeouts
-from quorum.raft_log.memory_log import MemoryLog
-from quorum.raft_log.partition import DIRECTORY_NAME
-from quorum.raft_log.supported_levels import MetadataTooNew, check_directory
-from quorum.replica.node import NodeSettings, QuorumNode
 from tests.cluster.nodes import CLUSTER_ID, until
 from tests.cluster.quorum_nodes import Member, QuorumNodes, quorum_nodes
-from wire.primitives import write_uvarint
-from wire.records.features import FeatureLevelRecord
-from wire.records.metadata import UnknownRecord, encode_metadata_record
-from wire.records.topics import TopicRecord
+from trimaran.log.batches.records import NewRecord, build_batch
+from trimaran.quorum.metadata import features
+from trimaran.quorum.metadata.loader import MetadataLoader
+from trimaran.quorum.raft.types import Identity, Timeouts
+from trimaran.quorum.raft_log.memory_log import MemoryLog
+from trimaran.quorum.raft_log.partition import DIRECTORY_NAME
+from trimaran.quorum.raft_log.supported_levels import MetadataTooNew, check_directory
+from trimaran.quorum.replica.node import NodeSettings, QuorumNode
+from trimaran.wire.primitives import write_uvarint
+from trimaran.wire.records.features import FeatureLevelRecord
+from trimaran.wire.records.metadata import UnknownRecord, encode_metadata_record
+from trimaran.wire.records.topics import TopicRecord
 
 PATIENT = Timeouts(fetch=60.0)
 LATER = 33

@@ -8,18 +8,18 @@ import pytest
 import trio
 import trio.testing
 
-from node.runtime.errors import NotLeaderError, WrongCluster
-from quorum.raft.types import Identity, Timeouts
-from quorum.raft_log.memory_log import MemoryLog
-from quorum.raft_log.partition import DIRECTORY_NAME
-from quorum.raft_log.recovery_point import RecoveryPoint
-from quorum.replica.node import BATCH_BYTES_MAX, NodeSettings, QuorumNode
-from quorum.replica.quorum_state_file import FILE_NAME, QuorumStateError, load_election
-from quorum.replica.snapshot_writer import SnapshotContent
 from tests.cluster.nodes import until
 from tests.cluster.quorum_nodes import Member, Names, QuorumNodes, quorum_nodes
-from wire.errors import ErrorCode, KafkaError
-from wire.records.topics import TopicRecord
+from trimaran.node.runtime.errors import NotLeaderError, WrongCluster
+from trimaran.quorum.raft.types import Identity, Timeouts
+from trimaran.quorum.raft_log.memory_log import MemoryLog
+from trimaran.quorum.raft_log.partition import DIRECTORY_NAME
+from trimaran.quorum.raft_log.recovery_point import RecoveryPoint
+from trimaran.quorum.replica.node import BATCH_BYTES_MAX, NodeSettings, QuorumNode
+from trimaran.quorum.replica.quorum_state_file import FILE_NAME, QuorumStateError, load_election
+from trimaran.quorum.replica.snapshot_writer import SnapshotContent
+from trimaran.wire.errors import ErrorCode, KafkaError
+from trimaran.wire.records.topics import TopicRecord
 
 pytestmark = pytest.mark.slow
 

@@ -6,18 +6,18 @@ from types import SimpleNamespace
 
 import pytest
 
-from quorum.raft.messages import FetchSnapshotResponse
-from quorum.raft.ready import SnapshotChunk
-from quorum.raft.types import OffsetAndEpoch
-from quorum.raft_log.memory_log import MemoryLog
-from quorum.raft_log.metadata_log import MetadataLog
-from quorum.raft_log.snapshot_files import SnapshotFiles
-from quorum.raft_log.snapshot_format import encode_snapshot
-from quorum.replica.snapshot_fetch import SNAPSHOT_BYTES_MAX, SnapshotFetch
 from tests.log.helpers import open_log
-from wire.errors import ErrorCode
-from wire.records.metadata import encode_metadata_record
-from wire.records.topics import TopicRecord
+from trimaran.quorum.raft.messages import FetchSnapshotResponse
+from trimaran.quorum.raft.ready import SnapshotChunk
+from trimaran.quorum.raft.types import OffsetAndEpoch
+from trimaran.quorum.raft_log.memory_log import MemoryLog
+from trimaran.quorum.raft_log.metadata_log import MetadataLog
+from trimaran.quorum.raft_log.snapshot_files import SnapshotFiles
+from trimaran.quorum.raft_log.snapshot_format import encode_snapshot
+from trimaran.quorum.replica.snapshot_fetch import SNAPSHOT_BYTES_MAX, SnapshotFetch
+from trimaran.wire.errors import ErrorCode
+from trimaran.wire.records.metadata import encode_metadata_record
+from trimaran.wire.records.topics import TopicRecord
 
 SNAPSHOT = OffsetAndEpoch(100_000, 3)
 PIECE_BYTES = 1 << 20

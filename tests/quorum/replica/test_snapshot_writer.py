@@ -6,16 +6,16 @@ import pytest
 import trio
 import trio.testing
 
-from quorum.raft.types import OffsetAndEpoch
-from quorum.raft_log.metadata_log import MetadataLog
-from quorum.raft_log.snapshot_files import SnapshotFiles
-from quorum.raft_log.snapshot_format import encode_snapshot
-from quorum.replica import snapshot_writer as snapshots
-from quorum.replica.snapshot_writer import SnapshotPolicy, Snapshotter
 from tests.cluster.in_process import cluster, connected_to
 from tests.cluster.nodes import SECONDS
 from tests.log.helpers import fill, open_log
 from tests.quorum.controller.test_server import creation
+from trimaran.quorum.raft.types import OffsetAndEpoch
+from trimaran.quorum.raft_log.metadata_log import MetadataLog
+from trimaran.quorum.raft_log.snapshot_files import SnapshotFiles
+from trimaran.quorum.raft_log.snapshot_format import encode_snapshot
+from trimaran.quorum.replica import snapshot_writer as snapshots
+from trimaran.quorum.replica.snapshot_writer import SnapshotPolicy, Snapshotter
 
 MIB = 1 << 20
 

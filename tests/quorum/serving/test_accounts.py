@@ -4,19 +4,19 @@ import base64
 
 import pytest
 
-from quorum.metadata.delta import MetadataDelta
-from quorum.metadata.image import EMPTY, Provenance
-from quorum.metadata.tokens import token_hmac
-from quorum.serving.accounts import Accounts
-from wire.records.security import (
+from trimaran.quorum.metadata.delta import MetadataDelta
+from trimaran.quorum.metadata.image import EMPTY, Provenance
+from trimaran.quorum.metadata.tokens import token_hmac
+from trimaran.quorum.serving.accounts import Accounts
+from trimaran.wire.records.security import (
     DelegationTokenRecord,
     RemoveUserScramCredentialRecord,
     UserScramCredentialRecord,
 )
-from wire.security.exchange import AuthenticationFailed
-from wire.security.principal import Principal
-from wire.security.scram import ScramExchange, credential_of
-from wire.security.scram_client import ScramCredentials
+from trimaran.wire.security.exchange import AuthenticationFailed
+from trimaran.wire.security.principal import Principal
+from trimaran.wire.security.scram import ScramExchange, credential_of
+from trimaran.wire.security.scram_client import ScramCredentials
 
 NOW = 1_000_000
 SECRET = "s"

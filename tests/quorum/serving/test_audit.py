@@ -4,12 +4,12 @@ import logging
 
 import pytest
 
-from quorum.metadata.acls import Acl
-from quorum.metadata.authorizer import NO_ACL, SUPER_USER, Action, Verdict
-from quorum.serving import audit
 from tests.broker.calls import call
-from wire.messages.heartbeat import HeartbeatRequest
-from wire.security.acls import Operation, ResourceType
+from trimaran.quorum.metadata.acls import Acl
+from trimaran.quorum.metadata.authorizer import NO_ACL, SUPER_USER, Action, Verdict
+from trimaran.quorum.serving import audit
+from trimaran.wire.messages.heartbeat import HeartbeatRequest
+from trimaran.wire.security.acls import Operation, ResourceType
 
 CALL = call(HeartbeatRequest(group_id="g", generation_id=1, member_id="m"), 4)
 READ = Action(Operation.READ, ResourceType.GROUP, "g")

@@ -2,10 +2,10 @@
 
 import pytest
 
-from node.config.config_def import ConfigError
-from node.config.security_keys import STANDARD_AUTHORIZER
-from quorum.serving.authorization import authorizer_of
 from tests.quorum.config_of import config_of
+from trimaran.node.config.config_def import ConfigError
+from trimaran.node.config.security_keys import STANDARD_AUTHORIZER
+from trimaran.quorum.serving.authorization import authorizer_of
 
 NOBODY = {
     "authorizer_class_name": STANDARD_AUTHORIZER,

@@ -4,15 +4,15 @@ from dataclasses import dataclass
 
 import pytest
 
-from quorum.metadata.authorizer import Authorizer
-from quorum.serving.authorized_operations import (
+from tests.broker.calls import call
+from trimaran.quorum.metadata.authorizer import Authorizer
+from trimaran.quorum.serving.authorized_operations import (
     OPERATIONS_OF,
     authorized_operations,
     cluster_operations,
 )
-from tests.broker.calls import call
-from wire.messages.describe_cluster import DescribeClusterRequest
-from wire.security.acls import Operation, ResourceType
+from trimaran.wire.messages.describe_cluster import DescribeClusterRequest
+from trimaran.wire.security.acls import Operation, ResourceType
 
 CALL = call(DescribeClusterRequest(include_cluster_authorized_operations=True), 1)
 

@@ -7,16 +7,16 @@ from typing import Any
 
 import pytest
 
-from quorum.metadata.authorizer import Authorizer
-from quorum.serving.describe_acls import answer
 from tests.broker.calls import call
 from tests.broker.handlers.acls import ANY
 from tests.broker.rooms import NotedRoom, turns_of
 from tests.quorum.metadata.build import image_of, uid
-from wire.errors import ErrorCode, KafkaError
-from wire.messages.describe_acls import DescribeAclsRequest, DescribeAclsResponse
-from wire.records.security import AccessControlEntryRecord
-from wire.transport.room import OBJECT_BYTES
+from trimaran.quorum.metadata.authorizer import Authorizer
+from trimaran.quorum.serving.describe_acls import answer
+from trimaran.wire.errors import ErrorCode, KafkaError
+from trimaran.wire.messages.describe_acls import DescribeAclsRequest, DescribeAclsResponse
+from trimaran.wire.records.security import AccessControlEntryRecord
+from trimaran.wire.transport.room import OBJECT_BYTES
 
 VERSION = 3
 TOPIC, LITERAL, READ, WRITE, ALLOW = 2, 3, 3, 4, 3

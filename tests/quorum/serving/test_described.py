@@ -8,23 +8,29 @@ from typing import Any
 import pytest
 from immutables import Map
 
-from node.config.config_def import ConfigTypeId
-from node.config.group_keys import GROUP_CONFIGS
-from node.config.loggers import logger_levels
-from node.config.topic_keys import TOPIC_CONFIGS
-from quorum.metadata.acls import Acl
-from quorum.metadata.authorizer import Authorizer
-from quorum.metadata.image import ConfigsImage, MetadataImage
-from quorum.serving.config_entries import ConfigDescription
-from quorum.serving.config_sources import NodeSettings, Source
-from quorum.serving.describe_configs import answer, asked_once, fail_all
 from tests.broker.calls import call, through_wire
 from tests.broker.rooms import NotedRoom
 from tests.checks import check_each
 from tests.cluster.data_side import config, partition, topic, topics_image
-from wire.errors import ErrorCode, KafkaError
-from wire.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
-from wire.security.acls import CLUSTER_NAME, Operation, PatternType, Permission, ResourceType
+from trimaran.node.config.config_def import ConfigTypeId
+from trimaran.node.config.group_keys import GROUP_CONFIGS
+from trimaran.node.config.loggers import logger_levels
+from trimaran.node.config.topic_keys import TOPIC_CONFIGS
+from trimaran.quorum.metadata.acls import Acl
+from trimaran.quorum.metadata.authorizer import Authorizer
+from trimaran.quorum.metadata.image import ConfigsImage, MetadataImage
+from trimaran.quorum.serving.config_entries import ConfigDescription
+from trimaran.quorum.serving.config_sources import NodeSettings, Source
+from trimaran.quorum.serving.describe_configs import answer, asked_once, fail_all
+from trimaran.wire.errors import ErrorCode, KafkaError
+from trimaran.wire.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
+from trimaran.wire.security.acls import (
+    CLUSTER_NAME,
+    Operation,
+    PatternType,
+    Permission,
+    ResourceType,
+)
 
 E = ErrorCode
 TOPIC, BROKER, LOGGER, METRICS, GROUP = 2, 4, 8, 16, 32

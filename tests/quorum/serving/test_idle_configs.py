@@ -4,8 +4,8 @@ import logging
 
 import pytest
 
-from quorum.serving.idle_configs import IdleConfigs
 from tests.quorum.metadata.build import config, image_of, replay
+from trimaran.quorum.serving.idle_configs import IdleConfigs
 
 BROKER = (4, "1")
 

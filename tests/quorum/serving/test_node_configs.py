@@ -7,12 +7,12 @@ from typing import Any, cast
 
 import pytest
 
-from broker.metadata.topic_settings import TopicSettingsSource
-from quorum.metadata.image import ConfigsImage
-from quorum.serving.node_configs import NodeConfigs
 from tests.cluster.data_side import config
 from tests.quorum.metadata.build import config as altered
 from tests.quorum.metadata.build import image_of
+from trimaran.broker.metadata.topic_settings import TopicSettingsSource
+from trimaran.quorum.metadata.image import ConfigsImage
+from trimaran.quorum.serving.node_configs import NodeConfigs
 
 OWN, ALL, OTHER, TOPIC = (4, "11"), (4, ""), (4, "12"), (2, "11")
 KEY, IN_FILE, DEFAULT = "num.io.threads", 5, 8

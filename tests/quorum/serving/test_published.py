@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from node.addresses import AddressBook
-from quorum.metadata.features import REGISTERED_FEATURES
-from quorum.metadata.image import EMPTY
-from quorum.serving.altered_connections import connections_of
-from quorum.serving.api_versions_features import api_versions_features
 from tests.quorum.config_of import config_of
 from tests.quorum.metadata.build import config, features, image_of, replay
-from wire.records.features import FeatureLevelRecord
+from trimaran.node.addresses import AddressBook
+from trimaran.quorum.metadata.features import REGISTERED_FEATURES
+from trimaran.quorum.metadata.image import EMPTY
+from trimaran.quorum.serving.altered_connections import connections_of
+from trimaran.quorum.serving.api_versions_features import api_versions_features
+from trimaran.wire.records.features import FeatureLevelRecord
 
 NODE_ID = "2"
 

@@ -5,21 +5,21 @@ A topic that is named again has it once.
 
 from __future__ import annotations
 
-from quorum.serving import refusals
 from tests.broker.calls import through_wire
 from tests.checks import check_each
-from wire.errors import ErrorCode
-from wire.messages.alter_partition_reassignments import (
+from trimaran.quorum.serving import refusals
+from trimaran.wire.errors import ErrorCode
+from trimaran.wire.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
     ReassignablePartition,
     ReassignableTopic,
 )
-from wire.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
-from wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
-from wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
-from wire.messages.elect_leaders import ElectLeadersRequest, TopicPartitions
-from wire.messages.expire_delegation_token import ExpireDelegationTokenRequest
-from wire.messages.renew_delegation_token import RenewDelegationTokenRequest
+from trimaran.wire.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
+from trimaran.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from trimaran.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
+from trimaran.wire.messages.elect_leaders import ElectLeadersRequest, TopicPartitions
+from trimaran.wire.messages.expire_delegation_token import ExpireDelegationTokenRequest
+from trimaran.wire.messages.renew_delegation_token import RenewDelegationTokenRequest
 
 CODE, WHY = ErrorCode.NOT_CONTROLLER, "another one is"
 NO_ID, AN_ID = bytes(16), b"an id" * 3 + b"!"

@@ -8,11 +8,15 @@ from typing import Any
 
 import pytest
 
-from node.config.security_keys import STANDARD_AUTHORIZER
-from quorum.metadata.acls import Acl
-from quorum.metadata.authorizer import Action, Authorizer
-from quorum.serving import audit
-from quorum.serving.authorization import (
+from tests.broker.calls import call, connection
+from tests.checks import check_each
+from tests.cluster.data_side import config
+from tests.quorum.config_of import config_of
+from trimaran.node.config.security_keys import STANDARD_AUTHORIZER
+from trimaran.quorum.metadata.acls import Acl
+from trimaran.quorum.metadata.authorizer import Action, Authorizer
+from trimaran.quorum.serving import audit
+from trimaran.quorum.serving.authorization import (
     ACL_JUDGE,
     authorizer_of,
     check_cluster,
@@ -23,15 +27,17 @@ from quorum.serving.authorization import (
     may_with,
     may_with_topic,
 )
-from quorum.serving.authorized_operations import authorized_operations, cluster_operations
-from tests.broker.calls import call, connection
-from tests.checks import check_each
-from tests.cluster.data_side import config
-from tests.quorum.config_of import config_of
-from wire.errors import ErrorCode, KafkaError
-from wire.messages.heartbeat import HeartbeatRequest
-from wire.security.acls import CLUSTER_NAME, Operation, PatternType, Permission, ResourceType
-from wire.security.principal import ANONYMOUS, Principal
+from trimaran.quorum.serving.authorized_operations import authorized_operations, cluster_operations
+from trimaran.wire.errors import ErrorCode, KafkaError
+from trimaran.wire.messages.heartbeat import HeartbeatRequest
+from trimaran.wire.security.acls import (
+    CLUSTER_NAME,
+    Operation,
+    PatternType,
+    Permission,
+    ResourceType,
+)
+from trimaran.wire.security.principal import ANONYMOUS, Principal
 
 TOPIC, GROUP, CLUSTER = ResourceType.TOPIC, ResourceType.GROUP, ResourceType.CLUSTER
 READ, WRITE, DESCRIBE, ALTER = (

@@ -8,24 +8,24 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from broker.coordination.shard_epoch import ShardState
-from broker.metadata.internal_topics import CONSUMER_OFFSETS
 from tests.simulation.coordinators.checker import CoordinatorChecker
 from tests.simulation.coordinators.codes import code_of
 from tests.simulation.coordinators.membership import assigned
 from tests.simulation.coordinators.offsets import Partition
-from wire.errors import ErrorCode
-from wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
-from wire.messages.end_txn import EndTxnRequest
-from wire.messages.fetch import FetchRequest
-from wire.messages.heartbeat import HeartbeatRequest
-from wire.messages.init_producer_id import InitProducerIdRequest
-from wire.messages.join_group import JoinGroupRequest
-from wire.messages.offset_commit import OffsetCommitRequest
-from wire.messages.offset_fetch import OffsetFetchRequest
-from wire.messages.sync_group import SyncGroupRequest
-from wire.messages.txn_offset_commit import TxnOffsetCommitRequest
-from wire.schema import Message
+from trimaran.broker.coordination.shard_epoch import ShardState
+from trimaran.broker.metadata.internal_topics import CONSUMER_OFFSETS
+from trimaran.wire.errors import ErrorCode
+from trimaran.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
+from trimaran.wire.messages.end_txn import EndTxnRequest
+from trimaran.wire.messages.fetch import FetchRequest
+from trimaran.wire.messages.heartbeat import HeartbeatRequest
+from trimaran.wire.messages.init_producer_id import InitProducerIdRequest
+from trimaran.wire.messages.join_group import JoinGroupRequest
+from trimaran.wire.messages.offset_commit import OffsetCommitRequest
+from trimaran.wire.messages.offset_fetch import OffsetFetchRequest
+from trimaran.wire.messages.sync_group import SyncGroupRequest
+from trimaran.wire.messages.txn_offset_commit import TxnOffsetCommitRequest
+from trimaran.wire.schema import Message
 
 if TYPE_CHECKING:
     from tests.simulation.coordinators.broker import CoordinatorBroker

@@ -7,8 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 import trio
 
-from log.batches.batch import BatchView, iter_batches
-from log.batches.records import NewRecord, build_batch, decode_records
 from tests.simulation.coordinators.client import (
     GROUP,
     CoordinatorClient,
@@ -20,14 +18,16 @@ from tests.simulation.coordinators.membership import Member, member
 from tests.simulation.coordinators.producer import TransactionalProducer
 from tests.simulation.coordinators.rules import INPUT
 from tests.simulation.partitions.network import Lost
-from wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
-from wire.messages.init_producer_id import InitProducerIdRequest
-from wire.messages.offset_commit import (
+from trimaran.log.batches.batch import BatchView, iter_batches
+from trimaran.log.batches.records import NewRecord, build_batch, decode_records
+from trimaran.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+from trimaran.wire.messages.init_producer_id import InitProducerIdRequest
+from trimaran.wire.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
 )
-from wire.messages.offset_fetch import (
+from trimaran.wire.messages.offset_fetch import (
     OffsetFetchRequest,
     OffsetFetchRequestGroup,
     OffsetFetchRequestTopics,

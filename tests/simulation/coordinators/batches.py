@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from log.batches.batch import iter_batches
-from log.batches.records import decode_records
-from log.producers.marker import EndMarker, read_end_marker
 from tests.simulation.partitions.replica_logs import read_bytes
+from trimaran.log.batches.batch import iter_batches
+from trimaran.log.batches.records import decode_records
+from trimaran.log.producers.marker import EndMarker, read_end_marker
 
 
 class Batch(NamedTuple):

@@ -1,4 +1,4 @@
-"""A broker of the simulation with both coordinators, composed as `broker.process.composition` does it.
+"""A broker of the simulation with both coordinators, composed as `trimaran.broker.process.composition` does it.
 
 Real are both coordinators with their runtimes, shards and loaders, the writer of markers, the verification of
 transactions, producer ids, and all request handlers, which get bytes. Channels between brokers are simulated.
@@ -13,23 +13,23 @@ from typing import TYPE_CHECKING, Any, cast
 
 import trio
 
-from broker.background.log_cleaner import CleanerSettings, LogCleaner
-from broker.groups.consumer.configured import ConfiguredGroups
-from broker.groups.coordinator import GroupCoordinator
-from broker.groups.limits import GroupLimits
-from broker.handlers.registry import broker_registry
-from broker.metadata.internal_topics import CONSUMER_OFFSETS, TRANSACTION_STATE
-from broker.process.transactions import transactions
-from broker.producing.offloaded_connections import OffloadedConnections
-from broker.producing.producer_ids import ProducerIds
-from broker.transactions.marking import Marking
-from log.compaction.cleaning import CleanerLimits
-from log.compaction.offset_map import SLOT_BYTES
-from node.config.server import ServerConfig
 from tests.cluster.data_side import config
 from tests.simulation.coordinators.channels import SimChannels
 from tests.simulation.partitions.broker import SimBroker
-from wire.errors import ErrorCode
+from trimaran.broker.background.log_cleaner import CleanerSettings, LogCleaner
+from trimaran.broker.groups.consumer.configured import ConfiguredGroups
+from trimaran.broker.groups.coordinator import GroupCoordinator
+from trimaran.broker.groups.limits import GroupLimits
+from trimaran.broker.handlers.registry import broker_registry
+from trimaran.broker.metadata.internal_topics import CONSUMER_OFFSETS, TRANSACTION_STATE
+from trimaran.broker.process.transactions import transactions
+from trimaran.broker.producing.offloaded_connections import OffloadedConnections
+from trimaran.broker.producing.producer_ids import ProducerIds
+from trimaran.broker.transactions.marking import Marking
+from trimaran.log.compaction.cleaning import CleanerLimits
+from trimaran.log.compaction.offset_map import SLOT_BYTES
+from trimaran.node.config.server import ServerConfig
+from trimaran.wire.errors import ErrorCode
 
 if TYPE_CHECKING:
     from tests.simulation.coordinators.world import CoordinatorWorld

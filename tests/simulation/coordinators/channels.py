@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING, Any
 
 import trio
 
-from broker.channels.broker_channel import NotSent, OutcomeUnknown
 from tests.simulation.coordinators.frames import Frames
 from tests.simulation.coordinators.telling import brief
 from tests.simulation.partitions.network import Lost
-from wire.messages.write_txn_markers import WriteTxnMarkersRequest
-from wire.schema import Message
+from trimaran.broker.channels.broker_channel import NotSent, OutcomeUnknown
+from trimaran.wire.messages.write_txn_markers import WriteTxnMarkersRequest
+from trimaran.wire.schema import Message
 
 if TYPE_CHECKING:
     from tests.simulation.coordinators.broker import CoordinatorBroker

@@ -11,7 +11,6 @@ from bisect import bisect_left
 from collections import Counter, defaultdict
 from typing import TYPE_CHECKING, Any
 
-from broker.metadata.internal_topics import CONSUMER_OFFSETS, TRANSACTION_STATE
 from tests.simulation.coordinators.batches import Batch, read_batch
 from tests.simulation.coordinators.compacted import Compacted, Left
 from tests.simulation.coordinators.offsets import Offsets
@@ -19,6 +18,7 @@ from tests.simulation.coordinators.outcomes import Outcomes
 from tests.simulation.coordinators.transactions import Transactions
 from tests.simulation.partitions.checker import Checker, Key
 from tests.simulation.partitions.replica_logs import Entry, ReplicaLog
+from trimaran.broker.metadata.internal_topics import CONSUMER_OFFSETS, TRANSACTION_STATE
 
 if TYPE_CHECKING:
     from tests.simulation.partitions.broker import SimBroker

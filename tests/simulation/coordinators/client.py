@@ -10,13 +10,13 @@ from tests.simulation.coordinators.codes import code_of
 from tests.simulation.coordinators.frames import Frames
 from tests.simulation.coordinators.telling import brief
 from tests.simulation.partitions.network import CLIENT, Lost
-from wire.errors import ErrorCode
-from wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
-from wire.messages.end_txn import EndTxnRequest
-from wire.messages.find_coordinator import FindCoordinatorRequest
-from wire.messages.join_group import JoinGroupRequest
-from wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
-from wire.schema import Message
+from trimaran.wire.errors import ErrorCode
+from trimaran.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
+from trimaran.wire.messages.end_txn import EndTxnRequest
+from trimaran.wire.messages.find_coordinator import FindCoordinatorRequest
+from trimaran.wire.messages.join_group import JoinGroupRequest
+from trimaran.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from trimaran.wire.schema import Message
 
 if TYPE_CHECKING:
     from tests.simulation.coordinators.broker import CoordinatorBroker

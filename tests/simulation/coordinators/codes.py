@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from wire.errors import ErrorCode
+from trimaran.wire.errors import ErrorCode
 
 
 def code_of(response: Any) -> ErrorCode:

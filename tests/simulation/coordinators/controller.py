@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from broker.metadata.internal_topics import CONSUMER_OFFSETS, TRANSACTION_STATE
-from quorum.controller.producer_ids import allocate_producer_ids
-from quorum.metadata.features import ELR_VERSION, first_levels
 from tests.simulation.partitions.controller import SimController
-from wire.errors import ErrorCode, KafkaError
-from wire.messages.allocate_producer_ids import (
+from trimaran.broker.metadata.internal_topics import CONSUMER_OFFSETS, TRANSACTION_STATE
+from trimaran.quorum.controller.producer_ids import allocate_producer_ids
+from trimaran.quorum.metadata.features import ELR_VERSION, first_levels
+from trimaran.wire.errors import ErrorCode, KafkaError
+from trimaran.wire.messages.allocate_producer_ids import (
     AllocateProducerIdsRequest,
     AllocateProducerIdsResponse,
 )
-from wire.schema import Message
+from trimaran.wire.schema import Message
 
 if TYPE_CHECKING:
     from tests.simulation.partitions.broker import SimBroker

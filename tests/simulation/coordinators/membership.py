@@ -17,11 +17,11 @@ from tests.simulation.coordinators.client import (
     Refused,
 )
 from tests.simulation.coordinators.rules import INPUT
-from wire.messages.consumer_group_heartbeat import (
+from trimaran.wire.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
     TopicPartitions,
 )
-from wire.messages.consumer_protocol import (
+from trimaran.wire.messages.consumer_protocol import (
     ConsumerProtocolAssignment,
     ConsumerProtocolAssignmentTopicPartition,
     ConsumerProtocolSubscription,
@@ -29,15 +29,15 @@ from wire.messages.consumer_protocol import (
     encode_assignment,
     encode_subscription,
 )
-from wire.messages.heartbeat import HeartbeatRequest
-from wire.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
-from wire.messages.leave_group import LeaveGroupRequest, MemberIdentity
-from wire.messages.offset_fetch import (
+from trimaran.wire.messages.heartbeat import HeartbeatRequest
+from trimaran.wire.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
+from trimaran.wire.messages.leave_group import LeaveGroupRequest, MemberIdentity
+from trimaran.wire.messages.offset_fetch import (
     OffsetFetchRequest,
     OffsetFetchRequestGroup,
     OffsetFetchRequestTopics,
 )
-from wire.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
+from trimaran.wire.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
 
 if TYPE_CHECKING:
     from tests.simulation.coordinators.world import CoordinatorWorld

@@ -11,12 +11,12 @@ from typing import Any, NamedTuple
 
 from tests.simulation.coordinators.batches import Batch
 from tests.simulation.coordinators.outcomes import Outcomes
-from wire.records.consumer_groups import (
+from trimaran.wire.records.consumer_groups import (
     ConsumerGroupCurrentMemberAssignmentKey,
     ConsumerGroupMemberMetadataKey,
     ConsumerGroupMetadataKey,
 )
-from wire.records.groups import (
+from trimaran.wire.records.groups import (
     GroupMetadataKey,
     OffsetCommitKey,
     OffsetCommitValue,

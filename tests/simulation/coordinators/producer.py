@@ -8,20 +8,23 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from broker.coordination.partitioning import partition_for
-from log.batches.batch import BatchView
-from log.batches.records import NewRecord, build_batch
 from tests.simulation.coordinators.client import (
     GROUP,
     TRANSACTION,
     CoordinatorClient,
 )
 from tests.simulation.coordinators.membership import Identity
-from wire.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
-from wire.messages.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnTopic
-from wire.messages.end_txn import EndTxnRequest, EndTxnResponse
-from wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
-from wire.messages.txn_offset_commit import (
+from trimaran.broker.coordination.partitioning import partition_for
+from trimaran.log.batches.batch import BatchView
+from trimaran.log.batches.records import NewRecord, build_batch
+from trimaran.wire.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
+from trimaran.wire.messages.add_partitions_to_txn import (
+    AddPartitionsToTxnRequest,
+    AddPartitionsToTxnTopic,
+)
+from trimaran.wire.messages.end_txn import EndTxnRequest, EndTxnResponse
+from trimaran.wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
+from trimaran.wire.messages.txn_offset_commit import (
     TxnOffsetCommitRequest,
     TxnOffsetCommitRequestPartition,
     TxnOffsetCommitRequestTopic,

@@ -7,8 +7,8 @@ from __future__ import annotations
 import random
 from dataclasses import dataclass
 
-from broker.transactions.transaction import EPOCH_MAX
 from tests.simulation.partitions import faults
+from trimaran.broker.transactions.transaction import EPOCH_MAX
 
 INPUT, OUTPUT = "in", "out"
 MAP_SLOTS = 1 << 14

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from wire.declarations import Struct
-from wire.schema import Message
+from trimaran.wire.declarations import Struct
+from trimaran.wire.schema import Message
 
 
 def brief(message: Any) -> str:

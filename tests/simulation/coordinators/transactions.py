@@ -10,11 +10,11 @@ from collections.abc import Callable
 from enum import IntEnum
 from typing import NamedTuple
 
-from broker.metadata.internal_topics import CONSUMER_OFFSETS, TRANSACTION_STATE
 from tests.simulation.coordinators.batches import Batch
 from tests.simulation.coordinators.outcomes import Outcomes
-from wire.messages.write_txn_markers import WritableTxnMarker
-from wire.records.transaction_log import TransactionLogKey, TransactionLogValue
+from trimaran.broker.metadata.internal_topics import CONSUMER_OFFSETS, TRANSACTION_STATE
+from trimaran.wire.messages.write_txn_markers import WritableTxnMarker
+from trimaran.wire.records.transaction_log import TransactionLogKey, TransactionLogValue
 
 Place = tuple[str, int]
 """A topic's name and a partition's index."""

@@ -17,15 +17,6 @@ from uuid import UUID
 
 import trio
 
-from broker import events
-from broker.coordination import shard_epoch, writing
-from broker.groups import coordinator
-from broker.groups.group import ClassicGroup, GroupState
-from broker.handlers import consumer_group_heartbeat
-from broker.metadata.internal_topics import CONSUMER_OFFSETS, TRANSACTION_STATE
-from broker.transactions import rules as transaction_rules
-from broker.transactions import transaction
-from log.producers import state as producer_states
 from tests.simulation.checker import Violation
 from tests.simulation.coordinators.answers import Answers
 from tests.simulation.coordinators.applications import (
@@ -47,6 +38,15 @@ from tests.simulation.partitions.checker import Key
 from tests.simulation.partitions.controller import SimController
 from tests.simulation.partitions.world import World
 from tests.simulation.world import Result
+from trimaran.broker import events
+from trimaran.broker.coordination import shard_epoch, writing
+from trimaran.broker.groups import coordinator
+from trimaran.broker.groups.group import ClassicGroup, GroupState
+from trimaran.broker.handlers import consumer_group_heartbeat
+from trimaran.broker.metadata.internal_topics import CONSUMER_OFFSETS, TRANSACTION_STATE
+from trimaran.broker.transactions import rules as transaction_rules
+from trimaran.broker.transactions import transaction
+from trimaran.log.producers import state as producer_states
 
 
 class CoordinatorWorld(World):

@@ -7,21 +7,21 @@ from contextlib import AbstractContextManager
 from typing import Any
 from unittest import mock
 
-from quorum.controller.activation import activation_records
-from quorum.metadata.loader import MetadataLoader
-from quorum.metadata.records import image_to_records
-from quorum.raft import changing, following, leader_state, leading, log_view, state
-from quorum.raft import messages as core
-from quorum.raft.ready import ControlBatch, VotersChange
-from quorum.raft.roles import Leader
-from quorum.raft.types import OffsetAndEpoch, ReplicaKey
-from quorum.raft.voters import Voter, VoterSet
 from tests.simulation import member
 from tests.simulation.mutants.mutant import Mutant, both
 from tests.simulation.node import SimNode
 from tests.simulation.storage import SimLog
-from wire.errors import ErrorCode
-from wire.records.transactions import AbortTransactionRecord, BeginTransactionRecord
+from trimaran.quorum.controller.activation import activation_records
+from trimaran.quorum.metadata.loader import MetadataLoader
+from trimaran.quorum.metadata.records import image_to_records
+from trimaran.quorum.raft import changing, following, leader_state, leading, log_view, state
+from trimaran.quorum.raft import messages as core
+from trimaran.quorum.raft.ready import ControlBatch, VotersChange
+from trimaran.quorum.raft.roles import Leader
+from trimaran.quorum.raft.types import OffsetAndEpoch, ReplicaKey
+from trimaran.quorum.raft.voters import Voter, VoterSet
+from trimaran.wire.errors import ErrorCode
+from trimaran.wire.records.transactions import AbortTransactionRecord, BeginTransactionRecord
 
 Patch = AbstractContextManager[Any]
 
@@ -165,8 +165,8 @@ def _answers_count_twice() -> Patch:
         return sent
 
     return both(
-        mock.patch("quorum.raft.requests.RequestManager.answered", answered),
-        mock.patch("quorum.raft.requests.RequestManager.is_waiting", return_value=False),
+        mock.patch("trimaran.quorum.raft.requests.RequestManager.answered", answered),
+        mock.patch("trimaran.quorum.raft.requests.RequestManager.is_waiting", return_value=False),
     )
 
 

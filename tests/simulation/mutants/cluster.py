@@ -8,15 +8,15 @@ from types import MappingProxyType
 from typing import Any
 from unittest import mock
 
-from node.runtime.deferred import Result
-from quorum.controller import alter_partition, brokers, partitions, topics, upkeep
-from quorum.controller.active_controller import ActiveController
-from quorum.controller.handlers import broker_heartbeat, broker_registration
-from quorum.controller.leases import Leases
-from quorum.controller.state import ControllerState
 from tests.simulation import controllers
 from tests.simulation.mutants.mutant import Mutant, both
-from wire.errors import KafkaError
+from trimaran.node.runtime.deferred import Result
+from trimaran.quorum.controller import alter_partition, brokers, partitions, topics, upkeep
+from trimaran.quorum.controller.active_controller import ActiveController
+from trimaran.quorum.controller.handlers import broker_heartbeat, broker_registration
+from trimaran.quorum.controller.leases import Leases
+from trimaran.quorum.controller.state import ControllerState
+from trimaran.wire.errors import KafkaError
 
 Patch = AbstractContextManager[Any]
 
@@ -72,7 +72,7 @@ def _any_epoch_is_good() -> Patch:
 
 def _answers_before_it_is_committed() -> Patch:
     """C2: the epoch of a registration is told as soon as it is written."""
-    return mock.patch("node.runtime.deferred.Deferred.wait", _at_once)
+    return mock.patch("trimaran.node.runtime.deferred.Deferred.wait", _at_once)
 
 
 async def _at_once(self: Any) -> Any:

@@ -8,12 +8,12 @@ from contextlib import AbstractContextManager
 from typing import Any
 from unittest import mock
 
-from quorum.raft.types import Election
-from quorum.replica import quorum_state_file
 from tests.simulation import node, snapshots
 from tests.simulation.mutants.mutant import Mutant, both
 from tests.simulation.node import SimNode
 from tests.simulation.storage import Disk, Refused, SimLog, chain
+from trimaran.quorum.raft.types import Election
+from trimaran.quorum.replica import quorum_state_file
 
 Patch = AbstractContextManager[Any]
 

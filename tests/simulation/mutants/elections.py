@@ -8,15 +8,15 @@ from math import inf
 from typing import Any
 from unittest import mock
 
-from quorum.raft import core, elections, leader_state, leading, roles, state
-from quorum.raft.messages import VoteResponse
-from quorum.raft.ready import Ready
-from quorum.raft.roles import Prospective, Role
-from quorum.raft.types import Election, ReplicaKey
-from quorum.raft.voters import VoterSet
 from tests.simulation.mutants.mutant import Mutant, both
 from tests.simulation.node import SimNode
-from wire.errors import ErrorCode
+from trimaran.quorum.raft import core, elections, leader_state, leading, roles, state
+from trimaran.quorum.raft.messages import VoteResponse
+from trimaran.quorum.raft.ready import Ready
+from trimaran.quorum.raft.roles import Prospective, Role
+from trimaran.quorum.raft.types import Election, ReplicaKey
+from trimaran.quorum.raft.voters import VoterSet
+from trimaran.wire.errors import ErrorCode
 
 Patch = AbstractContextManager[Any]
 
@@ -106,8 +106,8 @@ def _refusals_count_as_votes() -> Patch:
 
 def _believes_other_clusters() -> Patch:
     return both(
-        mock.patch("quorum.raft.elections.is_our_cluster", return_value=True),
-        mock.patch("quorum.raft.refusals.is_our_cluster", return_value=True),
+        mock.patch("trimaran.quorum.raft.elections.is_our_cluster", return_value=True),
+        mock.patch("trimaran.quorum.raft.refusals.is_our_cluster", return_value=True),
     )
 
 
@@ -134,7 +134,7 @@ def _looks_for_no_leader() -> Patch:
 
 
 def _no_request_expires() -> Patch:
-    return mock.patch("quorum.raft.requests.RequestManager.expire", return_value=None)
+    return mock.patch("trimaran.quorum.raft.requests.RequestManager.expire", return_value=None)
 
 
 ELECTIONS = (

@@ -7,9 +7,9 @@ from contextlib import AbstractContextManager, ExitStack
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-from quorum.raft.types import InvariantViolated
 from tests.simulation.checker import Violation
 from tests.simulation.world import run_seed
+from trimaran.quorum.raft.types import InvariantViolated
 
 SURVIVED = "survived"
 

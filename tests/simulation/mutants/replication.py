@@ -6,7 +6,10 @@ from contextlib import AbstractContextManager
 from typing import Any
 from unittest import mock
 
-from quorum.raft import (
+from tests.simulation.mutants.mutant import Mutant, both
+from tests.simulation.node import SimNode
+from tests.simulation.storage import SimLog
+from trimaran.quorum.raft import (
     changing,
     core,
     elections,
@@ -17,15 +20,12 @@ from quorum.raft import (
     roles,
     state,
 )
-from quorum.raft.log_view import ON_OUR_LOG
-from quorum.raft.messages import VoteRequest
-from quorum.raft.ready import Ready
-from quorum.raft.roles import Candidate, Follower, Leader, Role, Unattached
-from quorum.raft.types import Election, OffsetAndEpoch
-from quorum.raft.voters import QuorumHistory
-from tests.simulation.mutants.mutant import Mutant, both
-from tests.simulation.node import SimNode
-from tests.simulation.storage import SimLog
+from trimaran.quorum.raft.log_view import ON_OUR_LOG
+from trimaran.quorum.raft.messages import VoteRequest
+from trimaran.quorum.raft.ready import Ready
+from trimaran.quorum.raft.roles import Candidate, Follower, Leader, Role, Unattached
+from trimaran.quorum.raft.types import Election, OffsetAndEpoch
+from trimaran.quorum.raft.voters import QuorumHistory
 
 
 def _vote_file_not_written() -> AbstractContextManager[Any]:
@@ -108,7 +108,7 @@ def _minority_elects() -> AbstractContextManager[Any]:
     def majority(self: Any) -> int:
         return (len(self) + 1) // 2 if len(self) % 2 == 0 else max(1, len(self) // 2)
 
-    return mock.patch("quorum.raft.voters.VoterSet.majority", property(majority))
+    return mock.patch("trimaran.quorum.raft.voters.VoterSet.majority", property(majority))
 
 
 def _never_resigns() -> AbstractContextManager[Any]:
@@ -284,7 +284,7 @@ def _voted_out_leader_goes_at_once() -> AbstractContextManager[Any]:
 
 def _busy_loop() -> AbstractContextManager[Any]:
     """No backoff after failures."""
-    return mock.patch("quorum.raft.requests.RequestManager.back_off", return_value=None)
+    return mock.patch("trimaran.quorum.raft.requests.RequestManager.back_off", return_value=None)
 
 
 REPLICATION = (

@@ -16,50 +16,50 @@ from typing import TYPE_CHECKING, Any
 
 import trio
 
-from broker.background.directory_assignments import DirectoryAssignments
-from broker.background.maintenance import Maintenance, MaintenanceTimes
-from broker.fetching.sessions import FetchSessions
-from broker.handlers.context import BrokerLimits, Context
-from broker.handlers.fetch import fetch
-from broker.handlers.list_offsets import list_offsets
-from broker.handlers.offset_for_leader_epoch import offset_for_leader_epoch
-from broker.metadata.client_quotas import ClientQuotas
-from broker.metadata.metadata_cache import BrokerMetadata
-from broker.metadata.replication_throttles import ReplicationThrottles
-from broker.metadata.topic_settings import TopicSettingsSource
-from broker.partitions.alter_partitions import AlterPartitions
-from broker.partitions.registry import Partitions
-from broker.partitions.services import Services
-from broker.partitions.suspect_checks import check_suspects
-from broker.process.publisher import BrokerPublisher
-from broker.replication.fetch_client import FetchSettings
-from broker.replication.fetchers import Fetchers
-from broker.storage.directories import LogDirectories
-from broker.storage.durability import Durability
-from log.directories.directory import LogDirectory
-from log.directories.meta_properties import MetaProperties
-from log.segments.slices import LogSlice
-from node.config.server import ServerConfig
-from node.runtime.errors import StorageFailure
-from node.runtime.group_commit import GroupCommit
-from quorum.metadata.delta import MetadataDelta
-from quorum.metadata.image import TOPIC_RESOURCE, MetadataImage
-from quorum.metadata.loader import Manifest, Publisher
 from tests.cluster.data_side import config
 from tests.simulation.partitions.disk import SimDisk
 from tests.simulation.partitions.network import CONTROLLER, Lost
-from wire.errors import ErrorCode, KafkaError
-from wire.messages.broker_heartbeat import BrokerHeartbeatRequest
-from wire.messages.broker_registration import (
+from trimaran.broker.background.directory_assignments import DirectoryAssignments
+from trimaran.broker.background.maintenance import Maintenance, MaintenanceTimes
+from trimaran.broker.fetching.sessions import FetchSessions
+from trimaran.broker.handlers.context import BrokerLimits, Context
+from trimaran.broker.handlers.fetch import fetch
+from trimaran.broker.handlers.list_offsets import list_offsets
+from trimaran.broker.handlers.offset_for_leader_epoch import offset_for_leader_epoch
+from trimaran.broker.metadata.client_quotas import ClientQuotas
+from trimaran.broker.metadata.metadata_cache import BrokerMetadata
+from trimaran.broker.metadata.replication_throttles import ReplicationThrottles
+from trimaran.broker.metadata.topic_settings import TopicSettingsSource
+from trimaran.broker.partitions.alter_partitions import AlterPartitions
+from trimaran.broker.partitions.registry import Partitions
+from trimaran.broker.partitions.services import Services
+from trimaran.broker.partitions.suspect_checks import check_suspects
+from trimaran.broker.process.publisher import BrokerPublisher
+from trimaran.broker.replication.fetch_client import FetchSettings
+from trimaran.broker.replication.fetchers import Fetchers
+from trimaran.broker.storage.directories import LogDirectories
+from trimaran.broker.storage.durability import Durability
+from trimaran.log.directories.directory import LogDirectory
+from trimaran.log.directories.meta_properties import MetaProperties
+from trimaran.log.segments.slices import LogSlice
+from trimaran.node.config.server import ServerConfig
+from trimaran.node.runtime.errors import StorageFailure
+from trimaran.node.runtime.group_commit import GroupCommit
+from trimaran.quorum.metadata.delta import MetadataDelta
+from trimaran.quorum.metadata.image import TOPIC_RESOURCE, MetadataImage
+from trimaran.quorum.metadata.loader import Manifest, Publisher
+from trimaran.wire.errors import ErrorCode, KafkaError
+from trimaran.wire.messages.broker_heartbeat import BrokerHeartbeatRequest
+from trimaran.wire.messages.broker_registration import (
     BrokerRegistrationRequest,
     BrokerRegistrationResponse,
     Listener,
 )
-from wire.messages.fetch import FetchRequest, FetchResponse
-from wire.messages.list_offsets import ListOffsetsRequest
-from wire.messages.offset_for_leader_epoch import OffsetForLeaderEpochRequest
-from wire.schema import Message
-from wire.transport.calls import Call
+from trimaran.wire.messages.fetch import FetchRequest, FetchResponse
+from trimaran.wire.messages.list_offsets import ListOffsetsRequest
+from trimaran.wire.messages.offset_for_leader_epoch import OffsetForLeaderEpochRequest
+from trimaran.wire.schema import Message
+from trimaran.wire.transport.calls import Call
 
 if TYPE_CHECKING:
     from tests.simulation.partitions.network import Connection

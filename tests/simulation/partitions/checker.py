@@ -6,14 +6,14 @@ from bisect import bisect_left
 from collections import Counter
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from broker.partitions.leader import LeaderEpoch
-from broker.partitions.partition import Partition
-from quorum.metadata.image import MetadataImage, PartitionImage
 from tests.simulation.checker import Violation
 from tests.simulation.partitions.replica_logs import Entry, ReplicaLog, entries_in, read_entries
-from wire.messages.alter_partition import AlterPartitionRequest
-from wire.messages.fetch import FetchRequest, FetchResponse, PartitionData
-from wire.schema import Message
+from trimaran.broker.partitions.leader import LeaderEpoch
+from trimaran.broker.partitions.partition import Partition
+from trimaran.quorum.metadata.image import MetadataImage, PartitionImage
+from trimaran.wire.messages.alter_partition import AlterPartitionRequest
+from trimaran.wire.messages.fetch import FetchRequest, FetchResponse, PartitionData
+from trimaran.wire.schema import Message
 
 if TYPE_CHECKING:
     from tests.simulation.partitions.broker import SimBroker

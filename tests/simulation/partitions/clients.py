@@ -9,31 +9,35 @@ from typing import TYPE_CHECKING, Any
 
 import trio
 
-from broker.partitions.end_markers import append_end_marker
-from broker.partitions.opening import open_leaders, unopened
-from broker.producing.append import append
-from broker.producing.await_replicas import await_replicas, settle
-from broker.producing.partition_append import PartitionAppend
-from log.batches.batch import BatchView, iter_batches
-from log.batches.records import NewRecord, build_batch
-from log.producers.marker import EndMarker
-from node.runtime.errors import NotLeaderError
 from tests.broker.calls import finished
 from tests.simulation.partitions.network import CLIENT, Lost
 from tests.simulation.partitions.replica_logs import entries_in
 from tests.simulation.slices import slice_of_requests
-from wire.errors import ErrorCode, KafkaError
-from wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic, PartitionData
-from wire.messages.header import RequestHeader
-from wire.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
-from wire.messages.offset_for_leader_epoch import (
+from trimaran.broker.partitions.end_markers import append_end_marker
+from trimaran.broker.partitions.opening import open_leaders, unopened
+from trimaran.broker.producing.append import append
+from trimaran.broker.producing.await_replicas import await_replicas, settle
+from trimaran.broker.producing.partition_append import PartitionAppend
+from trimaran.log.batches.batch import BatchView, iter_batches
+from trimaran.log.batches.records import NewRecord, build_batch
+from trimaran.log.producers.marker import EndMarker
+from trimaran.node.runtime.errors import NotLeaderError
+from trimaran.wire.errors import ErrorCode, KafkaError
+from trimaran.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic, PartitionData
+from trimaran.wire.messages.header import RequestHeader
+from trimaran.wire.messages.list_offsets import (
+    ListOffsetsPartition,
+    ListOffsetsRequest,
+    ListOffsetsTopic,
+)
+from trimaran.wire.messages.offset_for_leader_epoch import (
     OffsetForLeaderEpochRequest,
     OffsetForLeaderPartition,
     OffsetForLeaderTopic,
 )
-from wire.messages.produce import PartitionProduceResponse
-from wire.schema import Message
-from wire.transport.calls import Call, ConnectionInfo
+from trimaran.wire.messages.produce import PartitionProduceResponse
+from trimaran.wire.schema import Message
+from trimaran.wire.transport.calls import Call, ConnectionInfo
 
 if TYPE_CHECKING:
     from tests.simulation.partitions.broker import SimBroker

@@ -1,8 +1,8 @@
 """The controller of the simulation: one that never dies, with the decisions of the real one.
 
-It serves AlterPartition, registrations, heartbeats and directory assignments with the functions of `quorum.controller`,
-fences whose lease ran out, and does what an operator asks: reassignments, preferred leaders, topics deleted and made
-again. What it decides is committed at once; brokers learn it one after another.
+It serves AlterPartition, registrations, heartbeats and directory assignments with the functions of
+`trimaran.quorum.controller`, fences whose lease ran out, and does what an operator asks: reassignments, preferred
+leaders, topics deleted and made again. What it decides is committed at once; brokers learn it one after another.
 """
 
 from __future__ import annotations
@@ -11,41 +11,41 @@ from collections.abc import Callable, Sequence
 from functools import cache
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
-from node.config.server import ServerConfig
-from node.runtime.steps import at_once
-from quorum.controller.alter_partition import alter_partition
-from quorum.controller.brokers import fence_broker, heartbeat, register_broker
-from quorum.controller.directories import assign_replicas
-from quorum.controller.elections import UNCLEAN, balance_leaders, elect_leaders
-from quorum.controller.index import PartitionIndex
-from quorum.controller.leases import Lease, Leases
-from quorum.controller.new_partitions import default_directory
-from quorum.controller.partitions import check_broker_epoch
-from quorum.controller.reassignments import alter_reassignments
-from quorum.controller.state import ControllerState
-from quorum.metadata.delta import MetadataDelta
-from quorum.metadata.features import ELR_VERSION, bootstrap_records, first_levels
-from quorum.metadata.image import TOPIC_RESOURCE, MetadataImage, PartitionImage, Provenance
-from quorum.metadata.records import partition_record
 from tests.quorum.config_of import config_of
 from tests.simulation.partitions.network import CONTROLLER
-from wire.errors import ErrorCode, KafkaError
-from wire.messages.alter_partition import AlterPartitionRequest, AlterPartitionResponse
-from wire.messages.alter_partition_reassignments import (
+from trimaran.node.config.server import ServerConfig
+from trimaran.node.runtime.steps import at_once
+from trimaran.quorum.controller.alter_partition import alter_partition
+from trimaran.quorum.controller.brokers import fence_broker, heartbeat, register_broker
+from trimaran.quorum.controller.directories import assign_replicas
+from trimaran.quorum.controller.elections import UNCLEAN, balance_leaders, elect_leaders
+from trimaran.quorum.controller.index import PartitionIndex
+from trimaran.quorum.controller.leases import Lease, Leases
+from trimaran.quorum.controller.new_partitions import default_directory
+from trimaran.quorum.controller.partitions import check_broker_epoch
+from trimaran.quorum.controller.reassignments import alter_reassignments
+from trimaran.quorum.controller.state import ControllerState
+from trimaran.quorum.metadata.delta import MetadataDelta
+from trimaran.quorum.metadata.features import ELR_VERSION, bootstrap_records, first_levels
+from trimaran.quorum.metadata.image import TOPIC_RESOURCE, MetadataImage, PartitionImage, Provenance
+from trimaran.quorum.metadata.records import partition_record
+from trimaran.wire.errors import ErrorCode, KafkaError
+from trimaran.wire.messages.alter_partition import AlterPartitionRequest, AlterPartitionResponse
+from trimaran.wire.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
     ReassignablePartition,
     ReassignableTopic,
 )
-from wire.messages.assign_replicas_to_dirs import (
+from trimaran.wire.messages.assign_replicas_to_dirs import (
     AssignReplicasToDirsRequest,
     AssignReplicasToDirsResponse,
 )
-from wire.messages.broker_heartbeat import BrokerHeartbeatRequest, BrokerHeartbeatResponse
-from wire.messages.broker_registration import BrokerRegistrationRequest
-from wire.messages.elect_leaders import ElectLeadersRequest, TopicPartitions
-from wire.records.configs import ConfigRecord
-from wire.records.topics import RemoveTopicRecord, TopicRecord
-from wire.schema import Message
+from trimaran.wire.messages.broker_heartbeat import BrokerHeartbeatRequest, BrokerHeartbeatResponse
+from trimaran.wire.messages.broker_registration import BrokerRegistrationRequest
+from trimaran.wire.messages.elect_leaders import ElectLeadersRequest, TopicPartitions
+from trimaran.wire.records.configs import ConfigRecord
+from trimaran.wire.records.topics import RemoveTopicRecord, TopicRecord
+from trimaran.wire.schema import Message
 
 if TYPE_CHECKING:
     from tests.simulation.partitions.broker import SimBroker

@@ -7,13 +7,13 @@ from pathlib import Path
 from struct import Struct
 from typing import TYPE_CHECKING
 
-from broker.partitions.partition import Partition
-from log.partitions.partition_log import PartitionLog
 from tests.simulation.partitions.checker import Checker, Key
 from tests.simulation.partitions.disk import Directory, Node
 from tests.simulation.partitions.replica_logs import Entry, ReplicaLog
 from tests.simulation.partitions.storing import StoringBroker
-from wire.primitives import uuid_to_text
+from trimaran.broker.partitions.partition import Partition
+from trimaran.log.partitions.partition_log import PartitionLog
+from trimaran.wire.primitives import uuid_to_text
 
 # Of a batch up to its checksum: base offset, length of what follows the first two, leader epoch, magic, CRC.
 HEADER, LENGTHS = Struct(">qiibI"), 12

@@ -17,8 +17,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from weakref import WeakValueDictionary
 
-from log.disk.files import Files, FileStatus, Volume
-from log.disk.open_files import OpenFiles
+from trimaran.log.disk.files import Files, FileStatus, Volume
+from trimaran.log.disk.open_files import OpenFiles
 
 VOLUME = Volume(1 << 40, 1 << 39)
 

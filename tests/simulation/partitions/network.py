@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Any
 import trio
 
 from tests.broker.calls import finished
-from wire.client.errors import ConnectionLost, RequestTimedOut
-from wire.messages.header import RequestHeader
-from wire.schema import Message
-from wire.transport.calls import Call, ConnectionInfo
+from trimaran.wire.client.errors import ConnectionLost, RequestTimedOut
+from trimaran.wire.messages.header import RequestHeader
+from trimaran.wire.schema import Message
+from trimaran.wire.transport.calls import Call, ConnectionInfo
 
 if TYPE_CHECKING:
     from tests.simulation.partitions.broker import SimBroker

@@ -6,9 +6,9 @@ from bisect import bisect_left
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from broker.partitions.leader import LeaderEpoch
-from log.batches.batch import iter_batches
-from log.producers.marker import read_end_marker
+from trimaran.broker.partitions.leader import LeaderEpoch
+from trimaran.log.batches.batch import iter_batches
+from trimaran.log.producers.marker import read_end_marker
 
 READ_BYTES = 1 << 20
 

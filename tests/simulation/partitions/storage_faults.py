@@ -8,21 +8,21 @@ from typing import TYPE_CHECKING
 from unittest import mock
 from uuid import UUID
 
-from broker.background import directory_moves
-from broker.storage import broker_storage
-from log.directories import meta_properties
-from log.partitions import names
 from tests.simulation.checker import Violation
 from tests.simulation.here import patched_here
 from tests.simulation.partitions.checker import Key
 from tests.simulation.partitions.copies import CopiesChecker
 from tests.simulation.partitions.disk_faults import DiskFault
 from tests.simulation.partitions.storing import StoringBroker
+from trimaran.broker.background import directory_moves
+from trimaran.broker.storage import broker_storage
+from trimaran.log.directories import meta_properties
+from trimaran.log.partitions import names
 
 if TYPE_CHECKING:
-    from log.directories.directory import LogDirectory
-    from quorum.metadata.image import PartitionImage
     from tests.simulation.partitions.world import World
+    from trimaran.log.directories.directory import LogDirectory
+    from trimaran.quorum.metadata.image import PartitionImage
 
 
 LOOK_SECONDS = 0.5

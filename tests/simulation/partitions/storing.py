@@ -19,18 +19,6 @@ from typing import TYPE_CHECKING, Any
 
 import trio
 
-from broker.background.directory_moves import DirectoryMoves
-from broker.background.maintenance import Maintenance, MaintenanceTimes
-from broker.process.lifecycle import BrokerIdentity, BrokerState, Lifecycle, LifecycleTimes
-from broker.process.server import _recover_logs, _watch_directories
-from broker.storage.broker_storage import open_storage
-from broker.storage.durability import Durability
-from broker.storage.unfinished_moves import finish_moves
-from log.directories.directory import LogDirectory
-from log.directories.meta_properties import MetaProperties, MetaPropertiesError
-from node.config.server import ServerConfig
-from node.runtime.errors import StorageFailure
-from quorum.metadata.image import LOST_DIRECTORY
 from tests.cluster.data_side import config
 from tests.simulation.partitions.broker import CLUSTER, HEARTBEAT_SECONDS, SimBroker, directory_id
 from tests.simulation.partitions.disk import SimDisk
@@ -43,8 +31,20 @@ from tests.simulation.partitions.disk_faults import (
     repair,
     small_files,
 )
-from wire.endpoint import Endpoint
-from wire.errors import KafkaError
+from trimaran.broker.background.directory_moves import DirectoryMoves
+from trimaran.broker.background.maintenance import Maintenance, MaintenanceTimes
+from trimaran.broker.process.lifecycle import BrokerIdentity, BrokerState, Lifecycle, LifecycleTimes
+from trimaran.broker.process.server import _recover_logs, _watch_directories
+from trimaran.broker.storage.broker_storage import open_storage
+from trimaran.broker.storage.durability import Durability
+from trimaran.broker.storage.unfinished_moves import finish_moves
+from trimaran.log.directories.directory import LogDirectory
+from trimaran.log.directories.meta_properties import MetaProperties, MetaPropertiesError
+from trimaran.node.config.server import ServerConfig
+from trimaran.node.runtime.errors import StorageFailure
+from trimaran.quorum.metadata.image import LOST_DIRECTORY
+from trimaran.wire.endpoint import Endpoint
+from trimaran.wire.errors import KafkaError
 
 if TYPE_CHECKING:
     from tests.simulation.partitions.world import World

@@ -21,9 +21,6 @@ from typing import Any, TypeVar
 
 import trio
 
-from broker.partitions.leader import LeaderEpoch
-from node.runtime import flushes
-from quorum.metadata.image import MetadataImage, PartitionImage
 from tests.simulation.checker import Violation
 from tests.simulation.here import patched_here
 from tests.simulation.partitions.broker import SimBroker
@@ -39,8 +36,11 @@ from tests.simulation.partitions.storage_faults import StorageFaults
 from tests.simulation.partitions.storing import StoringBroker
 from tests.simulation.tasks import Tasks
 from tests.simulation.world import Result
-from wire.messages.fetch import FetchRequest
-from wire.schema import Message
+from trimaran.broker.partitions.leader import LeaderEpoch
+from trimaran.node.runtime import flushes
+from trimaran.quorum.metadata.image import MetadataImage, PartitionImage
+from trimaran.wire.messages.fetch import FetchRequest
+from trimaran.wire.schema import Message
 
 CHAOS_SECONDS = 5.0
 # Of the brokers' sessions, the followers' lag and the longest request several.

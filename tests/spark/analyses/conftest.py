@@ -2,7 +2,7 @@
 
 import pytest
 
-from spark.analyses.running import INTERPRETED, _settings
+from trimaran.spark.analyses.running import INTERPRETED, _settings
 
 
 @pytest.fixture

@@ -7,8 +7,8 @@ from datetime import UTC, datetime, timedelta
 import pandas as pd
 import pyarrow as pa
 
-from spark.analyses.catalogue import ANALYSES
-from spark.analyses.running import collected, not_applicable
+from trimaran.spark.analyses.catalogue import ANALYSES
+from trimaran.spark.analyses.running import collected, not_applicable
 
 EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
 

@@ -5,8 +5,8 @@ from datetime import UTC, datetime
 
 import pytest
 
-from spark.analyses import key_skew, partition_skew
 from tests.spark.analyses.given import analysed, at
+from trimaran.spark.analyses import key_skew, partition_skew
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.filterwarnings("ignore")]
 

@@ -5,8 +5,8 @@ from datetime import UTC, datetime
 import pandas as pd
 import pytest
 
-from spark.analyses import producer_anomalies
 from tests.spark.analyses.given import analysed, at
+from trimaran.spark.analyses import producer_anomalies
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.filterwarnings("ignore")]
 

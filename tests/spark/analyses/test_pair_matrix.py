@@ -1,6 +1,6 @@
 """The matrix of how much copies of a log differ."""
 
-from spark.analyses.pair_matrix import NODES_MAX, pair_matrix
+from trimaran.spark.analyses.pair_matrix import NODES_MAX, pair_matrix
 
 
 def cells_of(figure):

@@ -8,10 +8,10 @@ import pytest
 
 pytest.importorskip("plotly")
 
-from spark.analyses import controller_silence, recovery_waterfall, throughput
-from spark.analyses.analysis import count_text
-from spark.analyses.plots import bars, figure, heat, nothing, over_time, spans, table
-from spark.report import figure_html
+from trimaran.spark.analyses import controller_silence, recovery_waterfall, throughput
+from trimaran.spark.analyses.analysis import count_text
+from trimaran.spark.analyses.plots import bars, figure, heat, nothing, over_time, spans, table
+from trimaran.spark.report import figure_html
 
 NOON = datetime(2026, 1, 31, 12, tzinfo=UTC)
 

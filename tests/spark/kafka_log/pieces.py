@@ -2,9 +2,9 @@
 
 from dataclasses import dataclass, field
 
-from log.batches.batch import iter_batches
-from log.old_formats.old_batches import opened
-from spark.origins.origin import Located
+from trimaran.log.batches.batch import iter_batches
+from trimaran.log.old_formats.old_batches import opened
+from trimaran.spark.origins.origin import Located
 
 
 @dataclass

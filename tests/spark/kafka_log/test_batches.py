@@ -4,17 +4,17 @@ import datetime as dt
 
 import pytest
 
-from log.batches.batch import HEADER_BYTES
-from log.batches.records import NewRecord, Record, build_batch
-from log.codecs.compression import Compression
-from log.old_formats.message_sets import build_message_set
-from spark.kafka_log import batches as module
-from spark.kafka_log.batches import BATCH_COLUMNS, BatchRow, read_batches
-from spark.kafka_log.wanted import Wanted
-from spark.origins.origin import DataUnreadable, Reading
 from tests.spark.directories import control_batch
 from tests.spark.kafka_log.pieces import Piece
-from wire.messages.control import ControlType, encode_control_key
+from trimaran.log.batches.batch import HEADER_BYTES
+from trimaran.log.batches.records import NewRecord, Record, build_batch
+from trimaran.log.codecs.compression import Compression
+from trimaran.log.old_formats.message_sets import build_message_set
+from trimaran.spark.kafka_log import batches as module
+from trimaran.spark.kafka_log.batches import BATCH_COLUMNS, BatchRow, read_batches
+from trimaran.spark.kafka_log.wanted import Wanted
+from trimaran.spark.origins.origin import DataUnreadable, Reading
+from trimaran.wire.messages.control import ControlType, encode_control_key
 
 COLUMNS = tuple(BATCH_COLUMNS)
 

@@ -4,11 +4,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from log.batches.batch import BatchView
-from log.batches.records import NewRecord, build_batch, decode_records, records_bytes
-from log.codecs.compression import Compression
-from spark.kafka_log.bulk import decode, gather, gather_headers
-from wire.errors import RemoteProtocolError
+from trimaran.log.batches.batch import BatchView
+from trimaran.log.batches.records import NewRecord, build_batch, decode_records, records_bytes
+from trimaran.log.codecs.compression import Compression
+from trimaran.spark.kafka_log.bulk import decode, gather, gather_headers
+from trimaran.wire.errors import RemoteProtocolError
 
 binary = st.none() | st.binary(max_size=300)
 new_records = st.lists(

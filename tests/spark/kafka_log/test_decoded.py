@@ -4,36 +4,40 @@ import struct
 
 import pytest
 
-from log.batches.records import NewRecord, build_batch
-from spark.kafka_log.options import LogOptions
-from spark.kafka_log.plan import plan_log
-from spark.kafka_log.readers import READERS
-from spark.kafka_log.source import _offered, wanted_of
-from spark.kafka_log.stream import LogStreamReader
-from spark.options import OptionError
 from tests.spark.directories import checkpoint, make_node, write_partition
-from wire.messages.consumer_protocol import (
+from trimaran.log.batches.records import NewRecord, build_batch
+from trimaran.spark.kafka_log.options import LogOptions
+from trimaran.spark.kafka_log.plan import plan_log
+from trimaran.spark.kafka_log.readers import READERS
+from trimaran.spark.kafka_log.source import _offered, wanted_of
+from trimaran.spark.kafka_log.stream import LogStreamReader
+from trimaran.spark.options import OptionError
+from trimaran.wire.messages.consumer_protocol import (
     ConsumerProtocolAssignment,
     ConsumerProtocolAssignmentTopicPartition,
     ConsumerProtocolSubscription,
     encode_assignment,
     encode_subscription,
 )
-from wire.records.consumer_groups import (
+from trimaran.wire.records.consumer_groups import (
     ConsumerGroupCurrentMemberAssignmentKey,
     ConsumerGroupCurrentMemberAssignmentValue,
     ConsumerGroupMetadataKey,
     ConsumerGroupMetadataValue,
     TopicPartitions,
 )
-from wire.records.groups import (
+from trimaran.wire.records.groups import (
     GroupMetadataKey,
     GroupMetadataValue,
     MemberMetadata,
     OffsetCommitKey,
     OffsetCommitValue,
 )
-from wire.records.transaction_log import PartitionsSchema, TransactionLogKey, TransactionLogValue
+from trimaran.wire.records.transaction_log import (
+    PartitionsSchema,
+    TransactionLogKey,
+    TransactionLogValue,
+)
 
 
 def record(key, value=None, version=0, timestamp_ms=5000):

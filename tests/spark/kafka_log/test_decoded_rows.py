@@ -5,22 +5,32 @@ import struct
 import pyarrow as pa
 import pytest
 
-from log.batches.records import NewRecord, build_batch
-from spark.kafka_log import decoded_rows
-from spark.kafka_log.decoded import DECODED, Place, member_rows, offset_rows, transaction_rows
-from spark.kafka_log.decoded_rows import read_decoded
-from spark.kafka_log.wanted import Wanted
 from tests.spark.kafka_log.pieces import Piece
-from wire.messages.consumer_protocol import (
+from trimaran.log.batches.records import NewRecord, build_batch
+from trimaran.spark.kafka_log import decoded_rows
+from trimaran.spark.kafka_log.decoded import (
+    DECODED,
+    Place,
+    member_rows,
+    offset_rows,
+    transaction_rows,
+)
+from trimaran.spark.kafka_log.decoded_rows import read_decoded
+from trimaran.spark.kafka_log.wanted import Wanted
+from trimaran.wire.messages.consumer_protocol import (
     ConsumerProtocolAssignment,
     ConsumerProtocolAssignmentTopicPartition,
     ConsumerProtocolSubscription,
     encode_assignment,
     encode_subscription,
 )
-from wire.records import consumer_groups as modern
-from wire.records import groups
-from wire.records.transaction_log import PartitionsSchema, TransactionLogKey, TransactionLogValue
+from trimaran.wire.records import consumer_groups as modern
+from trimaran.wire.records import groups
+from trimaran.wire.records.transaction_log import (
+    PartitionsSchema,
+    TransactionLogKey,
+    TransactionLogValue,
+)
 
 PLACE = Place(3, 40, 5000)
 ID = bytes(15) + b"\x01"

@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
 
-from spark.kafka_log.filters import EVERYTHING, OffsetFilter
+from trimaran.spark.kafka_log.filters import EVERYTHING, OffsetFilter
 
 A0, A1, B0 = ("a", 0), ("a", 1), ("b", 0)
 SPANS = {A0: (0, 100), A1: (10, 20), B0: (5, 7)}

@@ -2,10 +2,10 @@
 
 import pytest
 
-from spark.kafka_log.batches import BATCH_COLUMNS, read_batches
 from tests.log import fixtures
 from tests.log.fixtures.compare import batches_of
 from tests.spark.kafka_log.test_reading import read, rows_of
+from trimaran.spark.kafka_log.batches import BATCH_COLUMNS, read_batches
 
 COLUMNS = tuple(name for name in BATCH_COLUMNS if name != "uncompressed_bytes")
 

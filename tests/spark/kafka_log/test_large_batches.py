@@ -5,19 +5,19 @@ import random
 import cramjam
 import pytest
 
-from log.batches.batch import HEADER_BYTES, BatchView
-from log.batches.columns import MalformedRecords
-from log.batches.records import NewRecord, build_batch, decode_records, records_bytes
-from log.codecs import snappy
-from log.codecs.compression import Compression
-from log.codecs.output import TooManyParts
-from spark.kafka_log import large_batches, records
-from spark.kafka_log.bulk import gather
-from spark.kafka_log.large_batches import RecordTooLarge, decode_in_pieces
-from spark.origins.origin import BATCH_BYTES_MAX, DataUnreadable
 from tests.spark.directories import CODECS, checkpoint, make_node, write_partition
 from tests.spark.kafka_log.test_reading import read, rows_of
-from wire.errors import RemoteProtocolError
+from trimaran.log.batches.batch import HEADER_BYTES, BatchView
+from trimaran.log.batches.columns import MalformedRecords
+from trimaran.log.batches.records import NewRecord, build_batch, decode_records, records_bytes
+from trimaran.log.codecs import snappy
+from trimaran.log.codecs.compression import Compression
+from trimaran.log.codecs.output import TooManyParts
+from trimaran.spark.kafka_log import large_batches, records
+from trimaran.spark.kafka_log.bulk import gather
+from trimaran.spark.kafka_log.large_batches import RecordTooLarge, decode_in_pieces
+from trimaran.spark.origins.origin import BATCH_BYTES_MAX, DataUnreadable
+from trimaran.wire.errors import RemoteProtocolError
 
 
 def some_records(count, size=300):

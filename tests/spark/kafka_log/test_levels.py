@@ -5,23 +5,6 @@ import pickle
 import crc32c
 import pytest
 
-from log.batches.batch import CRC, CRC_POSITION, CRC_START, HEADER_BYTES, iter_batches
-from log.batches.records import NewRecord, build_batch
-from log.codecs.compression import Compression
-from log.inspection.reader import list_segments
-from spark.column import microseconds
-from spark.kafka_log import batches as batches_level
-from spark.kafka_log import records as records_level
-from spark.kafka_log.batches import read_batches
-from spark.kafka_log.options import LogOptions
-from spark.kafka_log.plan import open_origin, plan_log, plan_segments
-from spark.kafka_log.records import RECORD_SCHEMA, read_records
-from spark.kafka_log.segments import SEGMENT_SCHEMA, read_segments, segment_tasks
-from spark.kafka_log.source import KafkaLogSource, LogReader, wanted_of
-from spark.kafka_log.wanted import Wanted
-from spark.options import OptionError
-from spark.origins.origin import DataUnreadable
-from spark.streams import FailedStreamReader
 from tests.spark.directories import (
     checkpoint,
     data_batches,
@@ -29,6 +12,23 @@ from tests.spark.directories import (
     next_offset,
     write_partition,
 )
+from trimaran.log.batches.batch import CRC, CRC_POSITION, CRC_START, HEADER_BYTES, iter_batches
+from trimaran.log.batches.records import NewRecord, build_batch
+from trimaran.log.codecs.compression import Compression
+from trimaran.log.inspection.reader import list_segments
+from trimaran.spark.column import microseconds
+from trimaran.spark.kafka_log import batches as batches_level
+from trimaran.spark.kafka_log import records as records_level
+from trimaran.spark.kafka_log.batches import read_batches
+from trimaran.spark.kafka_log.options import LogOptions
+from trimaran.spark.kafka_log.plan import open_origin, plan_log, plan_segments
+from trimaran.spark.kafka_log.records import RECORD_SCHEMA, read_records
+from trimaran.spark.kafka_log.segments import SEGMENT_SCHEMA, read_segments, segment_tasks
+from trimaran.spark.kafka_log.source import KafkaLogSource, LogReader, wanted_of
+from trimaran.spark.kafka_log.wanted import Wanted
+from trimaran.spark.options import OptionError
+from trimaran.spark.origins.origin import DataUnreadable
+from trimaran.spark.streams import FailedStreamReader
 
 COLUMNS = tuple(SEGMENT_SCHEMA.names)
 

@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spark.kafka_log.limits import (
+from tests.checks import check_each
+from trimaran.spark.kafka_log.limits import (
     Limit,
     Resolving,
     as_json,
@@ -16,9 +17,8 @@ from spark.kafka_log.limits import (
     from_json,
     starting_limit,
 )
-from spark.options import EARLIEST, LATEST, OptionError, Options
-from spark.origins.origin import Bounds, DataUnreadable
-from tests.checks import check_each
+from trimaran.spark.options import EARLIEST, LATEST, OptionError, Options
+from trimaran.spark.origins.origin import Bounds, DataUnreadable
 
 A0, A1, B0 = ("a", 0), ("a", 1), ("b", 0)
 BOUNDS = {A0: Bounds(3, 10), A1: Bounds(0, 0), B0: Bounds(5, 6)}

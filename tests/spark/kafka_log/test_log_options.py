@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from spark.kafka_log.options import LogOptions
-from spark.options import OptionError
-from spark.origins.cluster import ClusterSettings
 from tests.datadriven import check_transcript
+from trimaran.spark.kafka_log.options import LogOptions
+from trimaran.spark.options import OptionError
+from trimaran.spark.origins.cluster import ClusterSettings
 
 
 def told(given, *, streaming):

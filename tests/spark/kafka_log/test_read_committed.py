@@ -9,16 +9,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from log.batches.records import NewRecord, build_batch
-from spark.kafka_log.options import LogOptions
-from spark.kafka_log.plan import plan_log
-from spark.kafka_log.records import read_records
-from spark.kafka_log.source import wanted_of
-from spark.origins.origin import DataUnreadable
 from tests.log import fixtures
 from tests.spark.directories import checkpoint, make_node, write_partition
 from tests.spark.kafka_log.test_reading import read
-from wire.messages.control import ControlType, encode_control_key
+from trimaran.log.batches.records import NewRecord, build_batch
+from trimaran.spark.kafka_log.options import LogOptions
+from trimaran.spark.kafka_log.plan import plan_log
+from trimaran.spark.kafka_log.records import read_records
+from trimaran.spark.kafka_log.source import wanted_of
+from trimaran.spark.origins.origin import DataUnreadable
+from trimaran.wire.messages.control import ControlType, encode_control_key
 
 KEY = ("t", 0)
 COMMITTED = {"kafka.isolation.level": "read_committed"}
@@ -181,7 +181,7 @@ def test_parts_one_after_another_are_the_whole(tmp_path_factory, script):
 
 
 def test_batches_of_aborted_transactions_are_left_out_as_well(tmp_path):
-    from spark.kafka_log.batches import read_batches
+    from trimaran.spark.kafka_log.batches import read_batches
 
     script = [("data", 7, 2), ("plain", -1, 1), ("abort", 7, 1), ("data", 8, 1), ("commit", 8, 1)]
     batches, _, end = log_of(script)

@@ -7,17 +7,6 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from log.batches.batch import iter_batches
-from log.batches.records import NewRecord, build_batch, decode_records
-from log.inspection.reader import list_segments
-from spark.kafka_log.batches import BATCH_COLUMNS, read_batches
-from spark.kafka_log.options import LogOptions
-from spark.kafka_log.plan import plan_log
-from spark.kafka_log.records import RECORD_SCHEMA, read_records
-from spark.kafka_log.source import wanted_of
-from spark.kafka_log.wanted import Wanted
-from spark.origins.directories import pack, share_of
-from spark.origins.origin import DataUnreadable
 from tests.spark.directories import (
     checkpoint,
     control_batch,
@@ -26,6 +15,17 @@ from tests.spark.directories import (
     next_offset,
     write_partition,
 )
+from trimaran.log.batches.batch import iter_batches
+from trimaran.log.batches.records import NewRecord, build_batch, decode_records
+from trimaran.log.inspection.reader import list_segments
+from trimaran.spark.kafka_log.batches import BATCH_COLUMNS, read_batches
+from trimaran.spark.kafka_log.options import LogOptions
+from trimaran.spark.kafka_log.plan import plan_log
+from trimaran.spark.kafka_log.records import RECORD_SCHEMA, read_records
+from trimaran.spark.kafka_log.source import wanted_of
+from trimaran.spark.kafka_log.wanted import Wanted
+from trimaran.spark.origins.directories import pack, share_of
+from trimaran.spark.origins.origin import DataUnreadable
 
 BATCHES = data_batches(30, gaps=True)
 END = next_offset(BATCHES)

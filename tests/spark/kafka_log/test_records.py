@@ -2,13 +2,13 @@
 
 import pytest
 
-from log.batches.records import NewRecord, build_batch
-from log.codecs.compression import Compression
-from spark.kafka_log import large_batches, records
-from spark.kafka_log.records import _chunks, read_records
-from spark.kafka_log.wanted import Wanted
-from spark.origins.origin import DEFAULT_READING, DataUnreadable, Reading
 from tests.spark.kafka_log.pieces import Piece
+from trimaran.log.batches.records import NewRecord, build_batch
+from trimaran.log.codecs.compression import Compression
+from trimaran.spark.kafka_log import large_batches, records
+from trimaran.spark.kafka_log.records import _chunks, read_records
+from trimaran.spark.kafka_log.wanted import Wanted
+from trimaran.spark.origins.origin import DEFAULT_READING, DataUnreadable, Reading
 
 
 def built(offset, count, size=10, **fields):

@@ -5,9 +5,14 @@ from types import SimpleNamespace
 
 import pytest
 
-from log.batches.records import NewRecord, build_batch
-from log.disk.files import REAL_FILES
-from spark.kafka_log.segments import SEGMENT_SCHEMA, SegmentTask, read_segments, segment_tasks
+from trimaran.log.batches.records import NewRecord, build_batch
+from trimaran.log.disk.files import REAL_FILES
+from trimaran.spark.kafka_log.segments import (
+    SEGMENT_SCHEMA,
+    SegmentTask,
+    read_segments,
+    segment_tasks,
+)
 
 
 def replica(*sizes):

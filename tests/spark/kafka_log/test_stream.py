@@ -10,12 +10,6 @@ pytest.importorskip("pyspark")
 from pyspark.errors import StreamingQueryException
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows, ReadMinRows
 
-from log.batches.records import build_batch
-from spark.kafka_log.options import LogOptions, StreamLimits
-from spark.kafka_log.source import wanted_of
-from spark.kafka_log.stream import LogStreamReader
-from spark.origins.origin import DataUnreadable
-from spark.streams import shared
 from tests.spark.directories import (
     checkpoint,
     data_batches,
@@ -24,6 +18,12 @@ from tests.spark.directories import (
     records,
     write_partition,
 )
+from trimaran.log.batches.records import build_batch
+from trimaran.spark.kafka_log.options import LogOptions, StreamLimits
+from trimaran.spark.kafka_log.source import wanted_of
+from trimaran.spark.kafka_log.stream import LogStreamReader
+from trimaran.spark.origins.origin import DataUnreadable
+from trimaran.spark.streams import shared
 
 BATCHES = data_batches(30)
 END = next_offset(BATCHES)

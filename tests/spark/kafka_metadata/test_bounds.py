@@ -4,21 +4,21 @@ import pytest
 
 pytest.importorskip("pyspark")
 
-from spark.kafka_metadata.options import BOUND_OPTIONS
-from spark.kafka_metadata.source import parse_options
-from spark.kafka_metadata.tables.registry import TABLES
-from spark.options import OptionError
-from spark.origins.origin import DataUnreadable
 from tests.spark.directories import metadata_batch
 from tests.spark.kafka_metadata.test_reading import TOPIC_ID, partition, rows, standard, store
 from tests.spark.kafka_metadata.test_stream import at as stream_at
 from tests.spark.kafka_metadata.test_stream import reader_of
-from wire.records.brokers import (
+from trimaran.spark.kafka_metadata.options import BOUND_OPTIONS
+from trimaran.spark.kafka_metadata.source import parse_options
+from trimaran.spark.kafka_metadata.tables.registry import TABLES
+from trimaran.spark.options import OptionError
+from trimaran.spark.origins.origin import DataUnreadable
+from trimaran.wire.records.brokers import (
     RegisterBrokerRecord,
     UnfenceBrokerRecord,
     UnregisterBrokerRecord,
 )
-from wire.records.topics import RemoveTopicRecord, TopicRecord
+from trimaran.wire.records.topics import RemoveTopicRecord, TopicRecord
 
 NODES = (1, 2, 3)
 BOUNDED = sorted(name for name, table in TABLES.items() if BOUND_OPTIONS[0] in table.options)

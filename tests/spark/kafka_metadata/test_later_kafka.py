@@ -2,18 +2,18 @@
 
 import pytest
 
-from log.batches.batch import iter_batches
-from log.batches.records import NewRecord, build_batch
-from spark.kafka_metadata.source import parse_options, plan_table
-from spark.kafka_metadata.tables.registry import TABLES
 from tests.spark.directories import encode_newest, leader_change
 from tests.spark.kafka_metadata.test_reading import TOPIC_ID, Log, change, partition, rows, store
-from wire.records.brokers import RegisterBrokerRecord, UnregisterBrokerRecord
-from wire.records.configs import ConfigRecord
-from wire.records.features import FeatureLevelRecord
-from wire.records.security import AccessControlEntryRecord, RemoveAccessControlEntryRecord
-from wire.records.topics import RemoveTopicRecord, TopicRecord
-from wire.records.transactions import AbortTransactionRecord, BeginTransactionRecord
+from trimaran.log.batches.batch import iter_batches
+from trimaran.log.batches.records import NewRecord, build_batch
+from trimaran.spark.kafka_metadata.source import parse_options, plan_table
+from trimaran.spark.kafka_metadata.tables.registry import TABLES
+from trimaran.wire.records.brokers import RegisterBrokerRecord, UnregisterBrokerRecord
+from trimaran.wire.records.configs import ConfigRecord
+from trimaran.wire.records.features import FeatureLevelRecord
+from trimaran.wire.records.security import AccessControlEntryRecord, RemoveAccessControlEntryRecord
+from trimaran.wire.records.topics import RemoveTopicRecord, TopicRecord
+from trimaran.wire.records.transactions import AbortTransactionRecord, BeginTransactionRecord
 
 UNREGISTER = b"\x01\x1d\x00\x00\x00\x00\x67\x00"  # UnregisterControllerRecord of 4.4
 OF_A_LONG_FRAME = b"\x01\xad\x02\x00\x00"  # type 301

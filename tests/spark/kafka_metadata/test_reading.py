@@ -4,21 +4,21 @@ import json
 
 import pytest
 
-from log.batches.records import NewRecord, build_batch
-from spark.kafka_metadata.plan import committed_end, find_metadata_logs
-from spark.kafka_metadata.source import KafkaMetadataSource, parse_options, plan_table
-from spark.kafka_metadata.tables.registry import TABLES
-from spark.options import OptionError
-from spark.origins.cluster import CONTROLLERS
-from spark.origins.origin import DataUnreadable
 from tests.spark.directories import leader_change, make_node, metadata_batch, write_partition
-from wire.as_json import base64_text
-from wire.json_text import json_text
-from wire.records.configs import ConfigRecord
-from wire.records.misc import NoOpRecord
-from wire.records.producer_ids import ProducerIdsRecord
-from wire.records.security import UserScramCredentialRecord
-from wire.records.topics import (
+from trimaran.log.batches.records import NewRecord, build_batch
+from trimaran.spark.kafka_metadata.plan import committed_end, find_metadata_logs
+from trimaran.spark.kafka_metadata.source import KafkaMetadataSource, parse_options, plan_table
+from trimaran.spark.kafka_metadata.tables.registry import TABLES
+from trimaran.spark.options import OptionError
+from trimaran.spark.origins.cluster import CONTROLLERS
+from trimaran.spark.origins.origin import DataUnreadable
+from trimaran.wire.as_json import base64_text
+from trimaran.wire.json_text import json_text
+from trimaran.wire.records.configs import ConfigRecord
+from trimaran.wire.records.misc import NoOpRecord
+from trimaran.wire.records.producer_ids import ProducerIdsRecord
+from trimaran.wire.records.security import UserScramCredentialRecord
+from trimaran.wire.records.topics import (
     PartitionChangeRecord,
     PartitionRecord,
     RemoveTopicRecord,

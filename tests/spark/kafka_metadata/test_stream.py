@@ -6,13 +6,13 @@ pytest.importorskip("pyspark")
 
 from pyspark.sql.streaming.datasource import ReadAllAvailable
 
-from spark.kafka_metadata.source import parse_options
-from spark.kafka_metadata.stream import MetadataStreamReader
-from spark.options import OptionError
-from spark.origins.origin import DataUnreadable
 from tests.spark.directories import metadata_batch
 from tests.spark.kafka_metadata.test_reading import TOPIC_ID, change, standard, store
-from wire.records.topics import TopicRecord
+from trimaran.spark.kafka_metadata.source import parse_options
+from trimaran.spark.kafka_metadata.stream import MetadataStreamReader
+from trimaran.spark.options import OptionError
+from trimaran.spark.origins.origin import DataUnreadable
+from trimaran.wire.records.topics import TopicRecord
 
 COLUMNS = ("offset", "type", "topic", "partition", "committed")
 KEY = "__cluster_metadata"

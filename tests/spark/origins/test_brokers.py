@@ -7,15 +7,15 @@ import pytest
 from confluent_kafka import TopicPartition
 from confluent_kafka.admin import NewTopic
 
-from spark.kafka_log.batches import read_batches
-from spark.kafka_log.options import LogOptions
-from spark.kafka_log.plan import plan_log
-from spark.kafka_log.records import read_records
-from spark.kafka_log.source import wanted_of
-from spark.options import OptionError
-from spark.origins.origin import DataUnreadable
 from tests.cluster.processes import LocalCluster, until
 from tests.librdkafka import AdminClient, Producer
+from trimaran.spark.kafka_log.batches import read_batches
+from trimaran.spark.kafka_log.options import LogOptions
+from trimaran.spark.kafka_log.plan import plan_log
+from trimaran.spark.kafka_log.records import read_records
+from trimaran.spark.kafka_log.source import wanted_of
+from trimaran.spark.options import OptionError
+from trimaran.spark.origins.origin import DataUnreadable
 
 pytestmark = [pytest.mark.slow, pytest.mark.cluster]
 

@@ -3,13 +3,13 @@
 import pytest
 from confluent_kafka.admin import NewTopic
 
-from spark.kafka_metadata.source import parse_options, plan_table
-from spark.kafka_metadata.tables.registry import TABLES
-from spark.options import OptionError
-from spark.origins.controllers import survey_quorum
-from spark.origins.origin import DataUnreadable, Reading
 from tests.cluster.processes import LocalCluster, until
 from tests.librdkafka import AdminClient
+from trimaran.spark.kafka_metadata.source import parse_options, plan_table
+from trimaran.spark.kafka_metadata.tables.registry import TABLES
+from trimaran.spark.options import OptionError
+from trimaran.spark.origins.controllers import survey_quorum
+from trimaran.spark.origins.origin import DataUnreadable, Reading
 
 pytestmark = [pytest.mark.slow, pytest.mark.cluster]
 
@@ -87,7 +87,7 @@ def test_tables_are_those_of_the_directories(cluster, table):
 
 
 def test_a_leader_that_dies_in_mid_read(cluster, monkeypatch):
-    from quorum.observing import live_quorum
+    from trimaran.quorum.observing import live_quorum
 
     monkeypatch.setattr(live_quorum, "FETCH_BYTES_MAX", 500)
     options = parse_options({"kafka.controller.bootstrap.servers": cluster.controllers})

@@ -8,12 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from log.batches.batch import iter_batches
-from log.batches.records import build_batch
-from log.directories.meta_properties import MetaProperties
-from log.inspection.reader import list_segments
-from spark.options import OptionError
-from spark.origins.origin import DataUnreadable
 from tests.spark.directories import (
     checkpoint,
     data_batches,
@@ -23,6 +17,12 @@ from tests.spark.directories import (
     write_partition,
 )
 from tests.spark.kafka_log.test_reading import read
+from trimaran.log.batches.batch import iter_batches
+from trimaran.log.batches.records import build_batch
+from trimaran.log.directories.meta_properties import MetaProperties
+from trimaran.log.inspection.reader import list_segments
+from trimaran.spark.options import OptionError
+from trimaran.spark.origins.origin import DataUnreadable
 
 BATCHES = data_batches(30)
 END = next_offset(BATCHES)
@@ -203,10 +203,10 @@ def test_offsets_outside_of_the_log_are_told(node, option, caplog):
 
 def test_a_copy_elsewhere_will_do(node, tmp_path):
     """Executors may see a mount of another kind: a file counts by its content."""
-    from spark.kafka_log.options import LogOptions
-    from spark.kafka_log.plan import plan_log
-    from spark.kafka_log.records import read_records
-    from spark.kafka_log.wanted import Wanted
+    from trimaran.spark.kafka_log.options import LogOptions
+    from trimaran.spark.kafka_log.plan import plan_log
+    from trimaran.spark.kafka_log.records import read_records
+    from trimaran.spark.kafka_log.wanted import Wanted
 
     tasks = plan_log(LogOptions.parse({"path": str(node), "splitBytes": "500"}))
     assert len(tasks) > 5
@@ -284,12 +284,12 @@ def test_any_file_system_of_fsspec(node, monkeypatch):
 
 def test_rows_are_bounded_by_what_they_decompress_to(tmp_path):
     """A few hundred stored bytes may hold megabytes: Arrow batches stay below 32 MB all the same."""
-    from log.batches.records import NewRecord
-    from log.codecs.compression import Compression
-    from spark.kafka_log.options import LogOptions
-    from spark.kafka_log.plan import plan_log
-    from spark.kafka_log.records import read_records
-    from spark.kafka_log.wanted import Wanted
+    from trimaran.log.batches.records import NewRecord
+    from trimaran.log.codecs.compression import Compression
+    from trimaran.spark.kafka_log.options import LogOptions
+    from trimaran.spark.kafka_log.plan import plan_log
+    from trimaran.spark.kafka_log.records import read_records
+    from trimaran.spark.kafka_log.wanted import Wanted
 
     made = make_node(tmp_path, 1)
     rows = [NewRecord(b"k", bytes(100 << 10), 0)] * 700
@@ -304,7 +304,7 @@ def test_rows_are_bounded_by_what_they_decompress_to(tmp_path):
 
 
 def test_a_batch_in_which_the_log_begins_counts_what_is_left(node):
-    from spark.kafka_log.batches import read_batches
+    from trimaran.spark.kafka_log.batches import read_batches
 
     checkpoint(node, {KEY: END}, {KEY: 25})
     found = read(

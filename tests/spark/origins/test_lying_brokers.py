@@ -5,19 +5,19 @@ import re
 import pytest
 import trio
 
-from log.batches.records import NewRecord, build_batch
-from spark.kafka_log.options import LogOptions
-from spark.origins.brokers import BrokerRange
-from spark.origins.origin import DEFAULT_READING, DataUnreadable
 from tests.wire.transport.cluster import open_cluster
-from wire.messages.fetch import (
+from trimaran.log.batches.records import NewRecord, build_batch
+from trimaran.spark.kafka_log.options import LogOptions
+from trimaran.spark.origins.brokers import BrokerRange
+from trimaran.spark.origins.origin import DEFAULT_READING, DataUnreadable
+from trimaran.wire.messages.fetch import (
     FetchableTopicResponse,
     FetchRequest,
     FetchResponse,
     PartitionData,
 )
-from wire.transport.access import open_to_all
-from wire.transport.registry import handles
+from trimaran.wire.transport.access import open_to_all
+from trimaran.wire.transport.registry import handles
 
 COUNT = 10
 BATCH = build_batch([NewRecord(b"k", b"v%d" % i, 1000) for i in range(COUNT)])

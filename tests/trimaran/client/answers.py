@@ -1,8 +1,8 @@
 """Answers of brokers, short to write."""
 
-from log.batches.records import NewRecord, build_batch
-from wire.client.routing import LeaderOf
-from wire.messages import (
+from trimaran.log.batches.records import NewRecord, build_batch
+from trimaran.wire.client.routing import LeaderOf
+from trimaran.wire.messages import (
     describe_configs,
     fetch,
     list_offsets,

@@ -10,11 +10,11 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from node.runtime.ports import HOST
-from wire.errors import RemoteProtocolError
-from wire.messages.api_versions import ApiVersion, ApiVersionsRequest, ApiVersionsResponse
-from wire.messages.header import decode_request_header, encode_response
-from wire.messages.registry import REQUESTS
+from trimaran.node.runtime.ports import HOST
+from trimaran.wire.errors import RemoteProtocolError
+from trimaran.wire.messages.api_versions import ApiVersion, ApiVersionsRequest, ApiVersionsResponse
+from trimaran.wire.messages.header import decode_request_header, encode_response
+from trimaran.wire.messages.registry import REQUESTS
 
 # In place of an answer: the connection ends, or nothing comes.
 CLOSE, SILENCE = object(), object()

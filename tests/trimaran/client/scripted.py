@@ -1,7 +1,7 @@
 """A client that gives prepared answers, and topics of a cluster of three brokers."""
 
-from wire.client.destinations import Coordinator
-from wire.messages import metadata
+from trimaran.wire.client.destinations import Coordinator
+from trimaran.wire.messages import metadata
 
 BROKERS = {1: ("a", 1), 2: ("b", 2), 3: ("c", 3)}
 

@@ -27,18 +27,18 @@ from trimaran.client.unknown import (
     no_group,
 )
 from trimaran.errors import Exit, UserError
-from wire.client.destinations import Coordinator, Leader
-from wire.client.errors import ConnectionLost, RequestTimedOut
-from wire.client.routing import LeaderOf
-from wire.errors import ErrorCode, KafkaError
-from wire.messages import (
+from trimaran.wire.client.destinations import Coordinator, Leader
+from trimaran.wire.client.errors import ConnectionLost, RequestTimedOut
+from trimaran.wire.client.routing import LeaderOf
+from trimaran.wire.errors import ErrorCode, KafkaError
+from trimaran.wire.messages import (
     create_topics,
     delete_topics,
     incremental_alter_configs,
     list_offsets,
     offset_commit,
 )
-from wire.messages import elect_leaders as elections
+from trimaran.wire.messages import elect_leaders as elections
 
 NOT_THERE = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 

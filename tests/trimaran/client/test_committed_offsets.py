@@ -4,9 +4,9 @@ import trio
 
 from tests.broker.handlers.asking import asked
 from trimaran.client.groups import committed_offsets
-from wire.blocking import BlockingClient
-from wire.client.destinations import Coordinator
-from wire.messages.offset_commit import (
+from trimaran.wire.blocking import BlockingClient
+from trimaran.wire.client.destinations import Coordinator
+from trimaran.wire.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,

@@ -24,18 +24,18 @@ from trimaran.client import connect, connect_errors
 from trimaran.client.connect import connected
 from trimaran.errors import UserError
 from trimaran.properties import Setting
-from wire.client.errors import (
+from trimaran.wire.client.errors import (
     AuthenticationRefused,
     ConnectionLost,
     ConnectRefused,
     RequestTimedOut,
     VersionMismatch,
 )
-from wire.errors import ErrorCode, KafkaError, RemoteProtocolError
-from wire.messages.describe_cluster import DescribeClusterRequest, DescribeClusterResponse
-from wire.messages.metadata import MetadataRequest, MetadataResponse
-from wire.messages.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
-from wire.security.listener import ClientSecurity
+from trimaran.wire.errors import ErrorCode, KafkaError, RemoteProtocolError
+from trimaran.wire.messages.describe_cluster import DescribeClusterRequest, DescribeClusterResponse
+from trimaran.wire.messages.metadata import MetadataRequest, MetadataResponse
+from trimaran.wire.messages.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
+from trimaran.wire.security.listener import ClientSecurity
 
 ZOOKEEPER = saying(b"Zookeeper version: 3.9\n", to=b"srvr")
 REFUSED, OTHER = ErrorCode.ILLEGAL_SASL_STATE, ErrorCode.UNSUPPORTED_VERSION
@@ -201,7 +201,7 @@ def test_who_logs_in_is_not_asked_whether_a_login_is_wanted(monkeypatch):
         asked.append(security)
 
     monkeypatch.setattr(connect, "_ensure_no_login_is_wanted", note)
-    monkeypatch.setattr("wire.blocking.BlockingConnection._log_in", lambda *_: None)
+    monkeypatch.setattr("trimaran.wire.blocking.BlockingConnection._log_in", lambda *_: None)
     plain = ClientSecurity()
     for security in (ClientSecurity(sasl=object()), plain, None):
         monkeypatch.setattr(connect, "_security", lambda *_, given=security: given)

@@ -4,7 +4,6 @@ request with all its fields, each row with all its columns, each error with its 
 
 from pathlib import Path
 
-from quorum.metadata.acls import Acl
 from tests.trimaran.client.answers import (
     UUID,
     config,
@@ -19,8 +18,9 @@ from trimaran.client import (
     changes,
     configs,
 )
-from wire.errors import ErrorCode
-from wire.messages import (
+from trimaran.quorum.metadata.acls import Acl
+from trimaran.wire.errors import ErrorCode
+from trimaran.wire.messages import (
     create_topics,
     delete_topics,
     describe_acls,
@@ -102,8 +102,8 @@ def _acl_row():
 
 @case
 def _verdict_of():
-    from quorum.metadata.authorizer import Action
-    from wire.security.acls import Operation, ResourceType
+    from trimaran.quorum.metadata.authorizer import Action
+    from trimaran.wire.security.acls import Operation, ResourceType
 
     rules = [Acl(2, "t", 3, "User:a", "*", Operation.READ, 3)]
     asked = [("User:a", "t"), ("User:b", "t"), ("User:a", "u")]

@@ -23,10 +23,10 @@ from trimaran.client import (
 )
 from trimaran.client.positions import Position
 from trimaran.client.reader import Reader
-from wire.client.errors import ConnectionLost, RequestTimedOut, VersionMismatch
-from wire.client.routing import LeaderOf
-from wire.errors import ErrorCode
-from wire.messages import (
+from trimaran.wire.client.errors import ConnectionLost, RequestTimedOut, VersionMismatch
+from trimaran.wire.client.routing import LeaderOf
+from trimaran.wire.errors import ErrorCode
+from trimaran.wire.messages import (
     consumer_group_describe,
     describe_groups,
     describe_share_group_offsets,
@@ -36,7 +36,7 @@ from wire.messages import (
     share_group_describe,
     streams_group_describe,
 )
-from wire.messages.consumer_protocol import (
+from trimaran.wire.messages.consumer_protocol import (
     ConsumerProtocolAssignment,
     ConsumerProtocolAssignmentTopicPartition,
     encode_assignment,

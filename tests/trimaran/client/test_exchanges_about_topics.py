@@ -7,8 +7,6 @@ from types import SimpleNamespace
 
 import pytest
 
-from log.batches.batch import iter_batches
-from log.batches.records import NewRecord, build_batch, iter_records
 from tests.trimaran.client.answers import (
     LEADERS,
     NOW_MS,
@@ -30,9 +28,11 @@ from trimaran.client import (
 from trimaran.client.bench import Producing, _send
 from trimaran.client.idempotent_producer import IdempotentProducer
 from trimaran.client.transactional_producer import TransactionalProducer
-from wire.client.errors import ConnectionLost, RequestTimedOut, VersionMismatch
-from wire.errors import ErrorCode, KafkaError
-from wire.messages import (
+from trimaran.log.batches.batch import iter_batches
+from trimaran.log.batches.records import NewRecord, build_batch, iter_records
+from trimaran.wire.client.errors import ConnectionLost, RequestTimedOut, VersionMismatch
+from trimaran.wire.errors import ErrorCode, KafkaError
+from trimaran.wire.messages import (
     add_partitions_to_txn,
     describe_log_dirs,
     describe_quorum,
@@ -378,7 +378,7 @@ def _transactional_producer():
 @case
 def _produce_of_a_load():
     def send(client):
-        from log.codecs.compression import Compression
+        from trimaran.log.codecs.compression import Compression
 
         producing = Producing("t", 3, 4, -1, Compression.NONE, 700)
         _send(client, producing, 1, build_batch([NewRecord(None, b"v", 5)]))

@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import pytest
 
 from trimaran.client import groups
-from wire.messages.describe_share_group_offsets import (
+from trimaran.wire.messages.describe_share_group_offsets import (
     DescribeShareGroupOffsetsRequest,
     DescribeShareGroupOffsetsResponse,
     DescribeShareGroupOffsetsResponseGroup,

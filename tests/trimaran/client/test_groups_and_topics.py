@@ -15,16 +15,16 @@ from trimaran.client.groups import age_seconds, committed_offsets, group_rows, l
 from trimaran.client.topics import moves_of, set_configs_of, topic_described
 from trimaran.client.transactional_producer import TransactionalProducer
 from trimaran.errors import Exit, UserError
-from wire.client.destinations import Coordinator
-from wire.client.errors import (
+from trimaran.wire.client.destinations import Coordinator
+from trimaran.wire.client.errors import (
     AuthenticationRefused,
     ConnectionLost,
     ConnectRefused,
     VersionMismatch,
 )
-from wire.client.routing import LeaderOf
-from wire.errors import ErrorCode, KafkaError
-from wire.messages import (
+from trimaran.wire.client.routing import LeaderOf
+from trimaran.wire.errors import ErrorCode, KafkaError
+from trimaran.wire.messages import (
     add_partitions_to_txn,
     describe_configs,
     describe_log_dirs,
@@ -38,7 +38,7 @@ from wire.messages import (
     list_partition_reassignments,
     offset_fetch,
 )
-from wire.messages import produce as producing
+from trimaran.wire.messages import produce as producing
 
 
 def listed(*names, code=0):
@@ -100,7 +100,7 @@ def test_the_lag_is_that_to_the_end_and_never_below_zero(monkeypatch):
 
 @pytest.mark.parametrize(("now_ms", "age"), [(3500, 2.5), (1000, 0), (500, 0)])
 def test_the_age_of_a_record_is_in_seconds_and_never_negative(monkeypatch, now_ms, age):
-    from log.batches.records import NewRecord, build_batch
+    from trimaran.log.batches.records import NewRecord, build_batch
 
     monkeypatch.setattr(groups, "now_ms", lambda: now_ms)
     records = build_batch([NewRecord(None, b"v", 1000)])

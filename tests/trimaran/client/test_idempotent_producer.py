@@ -8,9 +8,9 @@ import trio
 from tests.broker.handlers.asking import Asked
 from tests.cluster.in_process import cluster, connected_to
 from trimaran.client.idempotent_producer import IdempotentProducer
-from wire.blocking import BlockingClient, BlockingConnection
-from wire.client.errors import ConnectionLost
-from wire.messages.produce import ProduceRequest
+from trimaran.wire.blocking import BlockingClient, BlockingConnection
+from trimaran.wire.client.errors import ConnectionLost
+from trimaran.wire.messages.produce import ProduceRequest
 
 BATCHES = [[(b"k", b"one"), (None, b"two")], [(None, b"three")], [(None, b"four")]]
 

@@ -6,11 +6,11 @@ from types import SimpleNamespace
 
 import pytest
 
-from log.batches.batch import iter_batches
-from log.batches.records import iter_records
-from log.codecs.compression import Compression
 from trimaran.client import bench
 from trimaran.client.bench import Latencies, Load, Producing, consume, produce
+from trimaran.log.batches.batch import iter_batches
+from trimaran.log.batches.records import iter_records
+from trimaran.log.codecs.compression import Compression
 
 NOW_MS = 1_795_221_879_206
 

@@ -4,9 +4,9 @@ from datetime import datetime, timedelta
 
 import pytest
 
-from node.runtime.clock import now_ms
 from trimaran.client.positions import Position, parse_position
 from trimaran.errors import UserError
+from trimaran.node.runtime.clock import now_ms
 
 
 @pytest.mark.parametrize(

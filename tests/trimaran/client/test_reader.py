@@ -5,18 +5,18 @@ from types import SimpleNamespace
 
 import pytest
 
-from log.batches.records import NewRecord, build_batch
-from log.producers.marker import EndMarker, build_end_marker
 from tests.trimaran.client.answers import batch_of, listed
 from trimaran.client.positions import Position
 from trimaran.client.reader import HEADERS_READ, Reader, fetched_batches
-from wire.messages.fetch import (
+from trimaran.log.batches.records import NewRecord, build_batch
+from trimaran.log.producers.marker import EndMarker, build_end_marker
+from trimaran.wire.messages.fetch import (
     AbortedTransaction,
     FetchableTopicResponse,
     FetchResponse,
     PartitionData,
 )
-from wire.messages.list_offsets import ListOffsetsRequest
+from trimaran.wire.messages.list_offsets import ListOffsetsRequest
 
 BATCHES_IN_ANSWER = 2
 ASKED_MAX = 40

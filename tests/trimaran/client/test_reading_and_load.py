@@ -7,8 +7,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from log.batches.records import NewRecord, build_batch
-from log.producers.marker import EndMarker, build_end_marker
 from tests.trimaran.client.scripted import Client, T
 from trimaran.client import bench
 from trimaran.client.bench import Latencies, Load, _shares
@@ -17,10 +15,12 @@ from trimaran.client.health import count_partitions
 from trimaran.client.positions import Position
 from trimaran.client.reader import Reader, fetched_batches
 from trimaran.client.topics import topic_rows
-from wire.client.destinations import Leader
-from wire.errors import ErrorCode, KafkaError
-from wire.messages.fetch import FetchableTopicResponse, FetchResponse, PartitionData
-from wire.messages.list_offsets import (
+from trimaran.log.batches.records import NewRecord, build_batch
+from trimaran.log.producers.marker import EndMarker, build_end_marker
+from trimaran.wire.client.destinations import Leader
+from trimaran.wire.errors import ErrorCode, KafkaError
+from trimaran.wire.messages.fetch import FetchableTopicResponse, FetchResponse, PartitionData
+from trimaran.wire.messages.list_offsets import (
     ListOffsetsPartitionResponse,
     ListOffsetsResponse,
     ListOffsetsTopicResponse,

@@ -2,7 +2,6 @@
 
 import pytest
 
-from quorum.metadata.acls import Acl
 from tests.trimaran.client.scripted import Client, S, T, partition, told, topic
 from trimaran.client import quorum as quorum_rows
 from trimaran.client.acls import acl_row, acls_of, parse_pattern
@@ -23,10 +22,11 @@ from trimaran.client.partitions import (
 )
 from trimaran.client.topics import add_offsets
 from trimaran.errors import UserError
-from wire.client.errors import RequestTimedOut, VersionMismatch
-from wire.client.routing import LeaderOf
-from wire.errors import ErrorCode, KafkaError, RemoteProtocolError
-from wire.messages import (
+from trimaran.quorum.metadata.acls import Acl
+from trimaran.wire.client.errors import RequestTimedOut, VersionMismatch
+from trimaran.wire.client.routing import LeaderOf
+from trimaran.wire.errors import ErrorCode, KafkaError, RemoteProtocolError
+from trimaran.wire.messages import (
     consumer_group_describe,
     describe_acls,
     describe_cluster,

@@ -7,9 +7,9 @@ import pytest
 from tests.datadriven import check_transcript
 from trimaran.client.zookeeper import explained, properties_of
 from trimaran.errors import UserError
-from wire.client.errors import AuthenticationRefused
-from zkcompat import commands
-from zkcompat.zookeeper.server_process import ZooKeeperUnavailableError
+from trimaran.wire.client.errors import AuthenticationRefused
+from trimaran.zkcompat import commands
+from trimaran.zkcompat.zookeeper.server_process import ZooKeeperUnavailableError
 
 FAILURES = {
     "cannot-start": ZooKeeperUnavailableError("no Java"),

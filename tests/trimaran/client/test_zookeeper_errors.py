@@ -8,12 +8,12 @@ from contextlib import contextmanager
 
 import pytest
 
-from node.runtime.ports import HOST
 from tests.zkcompat.conftest import needs_zookeeper
 from trimaran.cli.zk import get, status, tree
 from trimaran.client.zookeeper_errors import why_no_zookeeper
 from trimaran.errors import Exit, UserError
-from zkcompat.zookeeper.server_process import start_zookeeper
+from trimaran.node.runtime.ports import HOST
+from trimaran.zkcompat.zookeeper.server_process import start_zookeeper
 
 
 @contextmanager

@@ -7,8 +7,8 @@ from typing import Any
 from tests.datadriven import Step, check_transcript
 from tests.trimaran.client.scripted import Client
 from trimaran.errors import UserError
-from wire.declarations import Field, Struct
-from wire.errors import KafkaError, RemoteProtocolError
+from trimaran.wire.declarations import Field, Struct
+from trimaran.wire.errors import KafkaError, RemoteProtocolError
 
 WIDTH = 110
 Function = Callable[[Client], Any]

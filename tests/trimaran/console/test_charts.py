@@ -8,12 +8,12 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
-from node.runtime.clock import now_ms
 from tests.trimaran.console.conftest import console_before
 from trimaran.console.cluster import Cluster
 from trimaran.console.lines import chart, path_of, round_up, summed, worst
 from trimaran.console.samples import SERIES, Point, Samples, values_of
 from trimaran.errors import UserError
+from trimaran.node.runtime.clock import now_ms
 
 BYTES_IN = SERIES[0]
 TEXT = """# HELP kafka_server_brokertopicmetrics_bytesin_total Bytes.

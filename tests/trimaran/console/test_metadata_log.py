@@ -4,26 +4,26 @@ import itertools
 
 import pytest
 
-from log.batches.batch import iter_batches
-from log.batches.records import NewRecord, build_batch
-from quorum.metadata.as_json import state_as_json
-from quorum.metadata.records import image_to_records
-from quorum.metadata.replay import Replay
-from quorum.raft.types import OffsetAndEpoch
-from quorum.raft_log.snapshot_format import encode_snapshot
 from tests.quorum.metadata.build import uid
 from tests.spark.directories import created_topic
 from trimaran.console import metadata_log
 from trimaran.console.charts import Bar, Span, bands
 from trimaran.console.metadata_log import MetadataLog, Snapshot
 from trimaran.errors import UserError
+from trimaran.log.batches.batch import iter_batches
+from trimaran.log.batches.records import NewRecord, build_batch
 from trimaran.metadata.diff import differences, state_differences
 from trimaran.metadata.source import Base
-from wire.records.brokers import BrokerRegistrationChangeRecord, RegisterBrokerRecord
-from wire.records.configs import ConfigRecord
-from wire.records.metadata import encode_metadata_record
-from wire.records.misc import NoOpRecord
-from wire.records.topics import (
+from trimaran.quorum.metadata.as_json import state_as_json
+from trimaran.quorum.metadata.records import image_to_records
+from trimaran.quorum.metadata.replay import Replay
+from trimaran.quorum.raft.types import OffsetAndEpoch
+from trimaran.quorum.raft_log.snapshot_format import encode_snapshot
+from trimaran.wire.records.brokers import BrokerRegistrationChangeRecord, RegisterBrokerRecord
+from trimaran.wire.records.configs import ConfigRecord
+from trimaran.wire.records.metadata import encode_metadata_record
+from trimaran.wire.records.misc import NoOpRecord
+from trimaran.wire.records.topics import (
     PartitionChangeRecord,
     RemoveTopicRecord,
 )

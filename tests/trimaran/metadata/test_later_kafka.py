@@ -4,12 +4,6 @@ import json
 
 import pytest
 
-from log.batches.batch import iter_batches
-from log.batches.records import NewRecord, build_batch, decode_records
-from quorum.metadata.image import UnknownRecords
-from quorum.metadata.replay import Replay
-from quorum.raft.types import OffsetAndEpoch
-from quorum.raft_log.snapshot_format import encode_snapshot
 from tests.spark.directories import (
     created_topic,
     encode_newest,
@@ -19,12 +13,18 @@ from tests.spark.directories import (
     write_partition,
 )
 from trimaran.cli import history, metadata, metadata_state
+from trimaran.log.batches.batch import iter_batches
+from trimaran.log.batches.records import NewRecord, build_batch, decode_records
 from trimaran.log_dump import decode_record
 from trimaran.metadata.events import what_happened
-from wire.errors import RemoteProtocolError
-from wire.records.configs import ConfigRecord
-from wire.records.metadata import UnknownRecord
-from wire.records.misc import NoOpRecord
+from trimaran.quorum.metadata.image import UnknownRecords
+from trimaran.quorum.metadata.replay import Replay
+from trimaran.quorum.raft.types import OffsetAndEpoch
+from trimaran.quorum.raft_log.snapshot_format import encode_snapshot
+from trimaran.wire.errors import RemoteProtocolError
+from trimaran.wire.records.configs import ConfigRecord
+from trimaran.wire.records.metadata import UnknownRecord
+from trimaran.wire.records.misc import NoOpRecord
 
 TOPIC = bytes(15) + b"\x08"
 UNREGISTER = b"\x01\x1d\x00\x00\x00\x00\x67\x00"  # UnregisterControllerRecord of 4.4

@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
-from log.batches.records import NewRecord, build_batch
-from quorum.observing.live_quorum import FETCH_WAIT_MS, describe_quorum
-from quorum.raft_log.partition import TOPIC
+from trimaran.log.batches.records import NewRecord, build_batch
 from trimaran.metadata.live_quorum import LiveQuorum
-from wire.errors import ErrorCode, KafkaError, RemoteProtocolError
-from wire.messages import fetch
-from wire.messages.describe_quorum import (
+from trimaran.quorum.observing.live_quorum import FETCH_WAIT_MS, describe_quorum
+from trimaran.quorum.raft_log.partition import TOPIC
+from trimaran.wire.errors import ErrorCode, KafkaError, RemoteProtocolError
+from trimaran.wire.messages import fetch
+from trimaran.wire.messages.describe_quorum import (
     DescribeQuorumRequest,
     DescribeQuorumResponse,
     DescribeQuorumResponsePartitionData,

@@ -2,11 +2,11 @@
 
 import pytest
 
-from quorum.metadata.image import BROKER_RESOURCE, CLIENT_METRICS_RESOURCE, TOPIC_RESOURCE
 from tests.quorum.metadata.build import config, image_of
 from trimaran.metadata.events import shown
 from trimaran.metadata.tree import REDACTED, image_tree, lookup
-from wire.as_json import HIDDEN
+from trimaran.quorum.metadata.image import BROKER_RESOURCE, CLIENT_METRICS_RESOURCE, TOPIC_RESOURCE
+from trimaran.wire.as_json import HIDDEN
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,6 @@ from prometheus_client.openmetrics.parser import (
 )
 from prometheus_client.parser import text_string_to_metric_families
 
-from node.config.config_def import ConfigError
 from tests.cluster.in_process import cluster
 from tests.cluster.nodes import server_config
 from tests.librdkafka import Consumer, Producer
@@ -20,6 +19,7 @@ from trimaran.metrics.alerts import ALERTS
 from trimaran.metrics.dashboard import PANELS
 from trimaran.metrics.node_monitor import NodeMonitor
 from trimaran.metrics.serving import address_of, serving_metrics
+from trimaran.node.config.config_def import ConfigError
 
 
 def _get(address, path, **headers):

@@ -7,10 +7,10 @@ import unittest
 import pytest
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
 
-from node.config.config_def import ConfigError
 from tests.librdkafka import Consumer, Producer
+from trimaran.node.config.config_def import ConfigError
 from trimaran.testing import EmbeddedKafka
-from wire.errors import KafkaError
+from trimaran.wire.errors import KafkaError
 
 
 @pytest.fixture(scope="module")

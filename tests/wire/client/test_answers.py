@@ -2,8 +2,8 @@
 
 import pytest
 
-from wire.client.answers import the_one
-from wire.errors import RemoteProtocolError
+from trimaran.wire.client.answers import the_one
+from trimaran.wire.errors import RemoteProtocolError
 
 
 def test_the_one_is_taken():

@@ -3,27 +3,27 @@
 import pytest
 
 from tests.wire.client.test_small_parts import metadata, routing
-from wire.client.backoff import ExponentialBackoff
-from wire.client.calls import Ask, Pause, error_codes, refresh, routed_call
-from wire.client.destinations import AnyNode, Controller, Coordinator, Leader
-from wire.client.errors import ConnectionLost, ConnectRefused
-from wire.client.routing import Routing
-from wire.errors import ErrorCode, KafkaError
-from wire.messages.describe_cluster import DescribeClusterBroker, DescribeClusterResponse
-from wire.messages.describe_log_dirs import (
+from trimaran.wire.client.backoff import ExponentialBackoff
+from trimaran.wire.client.calls import Ask, Pause, error_codes, refresh, routed_call
+from trimaran.wire.client.destinations import AnyNode, Controller, Coordinator, Leader
+from trimaran.wire.client.errors import ConnectionLost, ConnectRefused
+from trimaran.wire.client.routing import Routing
+from trimaran.wire.errors import ErrorCode, KafkaError
+from trimaran.wire.messages.describe_cluster import DescribeClusterBroker, DescribeClusterResponse
+from trimaran.wire.messages.describe_log_dirs import (
     DescribeLogDirsRequest,
     DescribeLogDirsResponse,
     DescribeLogDirsResult,
 )
-from wire.messages.find_coordinator import FindCoordinatorResponse
-from wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
-from wire.messages.list_offsets import (
+from trimaran.wire.messages.find_coordinator import FindCoordinatorResponse
+from trimaran.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+from trimaran.wire.messages.list_offsets import (
     ListOffsetsPartitionResponse,
     ListOffsetsRequest,
     ListOffsetsResponse,
     ListOffsetsTopicResponse,
 )
-from wire.messages.metadata import MetadataRequest
+from trimaran.wire.messages.metadata import MetadataRequest
 
 HEARTBEAT = HeartbeatRequest(group_id="g", generation_id=1, member_id="m")
 LIST = ListOffsetsRequest(replica_id=-1, topics=[])

@@ -1,17 +1,17 @@
 import pytest
 
-from wire.client.conversation import Conversation
-from wire.client.errors import VersionMismatch
-from wire.errors import RemoteProtocolError
-from wire.messages.api_versions import ApiVersion, ApiVersionsRequest, ApiVersionsResponse
-from wire.messages.fetch import (
+from trimaran.wire.client.conversation import Conversation
+from trimaran.wire.client.errors import VersionMismatch
+from trimaran.wire.errors import RemoteProtocolError
+from trimaran.wire.messages.api_versions import ApiVersion, ApiVersionsRequest, ApiVersionsResponse
+from trimaran.wire.messages.fetch import (
     FetchableTopicResponse,
     FetchRequest,
     FetchResponse,
     PartitionData,
 )
-from wire.messages.header import decode_request_header, encode_response
-from wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+from trimaran.wire.messages.header import decode_request_header, encode_response
+from trimaran.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 
 HEARTBEAT = HeartbeatRequest(group_id="g", generation_id=1, member_id="m")
 

@@ -13,11 +13,11 @@ from tests.wire.transport.client import open_client
 from tests.wire.transport.cluster import open_cluster
 from tests.wire.transport.support import sized
 from tests.wire.transport.test_node_connection import hello, scripted_peer
-from wire.client.conversation import Conversation
-from wire.errors import LocalProtocolError, RemoteProtocolError
-from wire.messages.header import encode_response
-from wire.messages.metadata import MetadataRequest, MetadataResponse
-from wire.messages.registry import REQUESTS, RESPONSES
+from trimaran.wire.client.conversation import Conversation
+from trimaran.wire.errors import LocalProtocolError, RemoteProtocolError
+from trimaran.wire.messages.header import encode_response
+from trimaran.wire.messages.metadata import MetadataRequest, MetadataResponse
+from trimaran.wire.messages.registry import REQUESTS, RESPONSES
 
 MUTANTS = 6
 COUNTS = (b"\x7f\xff\xff\xff" * 30, b"\xff" * 120, b"\x80" * 120, b"\x7f" * 120, b"")

@@ -2,16 +2,16 @@
 
 import pytest
 
-from wire.client.backoff import ExponentialBackoff
-from wire.client.bootstrap import Bootstrap, parse_bootstrap
-from wire.client.destinations import AnyNode, Controller, Coordinator, Leader, Node
-from wire.client.errors import VersionMismatch
-from wire.client.routing import Routing
-from wire.client.versions import Negotiated
-from wire.messages.api_versions import ApiVersion, ApiVersionsResponse
-from wire.messages.fetch import FetchRequest
-from wire.messages.find_coordinator import FindCoordinatorResponse
-from wire.messages.metadata import (
+from trimaran.wire.client.backoff import ExponentialBackoff
+from trimaran.wire.client.bootstrap import Bootstrap, parse_bootstrap
+from trimaran.wire.client.destinations import AnyNode, Controller, Coordinator, Leader, Node
+from trimaran.wire.client.errors import VersionMismatch
+from trimaran.wire.client.routing import Routing
+from trimaran.wire.client.versions import Negotiated
+from trimaran.wire.messages.api_versions import ApiVersion, ApiVersionsResponse
+from trimaran.wire.messages.fetch import FetchRequest
+from trimaran.wire.messages.find_coordinator import FindCoordinatorResponse
+from trimaran.wire.messages.metadata import (
     MetadataResponse,
     MetadataResponseBroker,
     MetadataResponsePartition,

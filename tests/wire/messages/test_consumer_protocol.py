@@ -1,7 +1,7 @@
 import pytest
 
-from wire.errors import RemoteProtocolError
-from wire.messages.consumer_protocol import (
+from trimaran.wire.errors import RemoteProtocolError
+from trimaran.wire.messages.consumer_protocol import (
     ConsumerProtocolAssignment,
     ConsumerProtocolAssignmentTopicPartition,
     ConsumerProtocolSubscription,

@@ -1,7 +1,7 @@
 import pytest
 
-from wire.errors import RemoteProtocolError
-from wire.messages.control import (
+from trimaran.wire.errors import RemoteProtocolError
+from trimaran.wire.messages.control import (
     ControlType,
     EndTxnMarker,
     LeaderChangeMessage,

@@ -2,18 +2,18 @@ import pytest
 
 from tests.checks import check_each
 from tests.wire.declared import versions_of
-from wire.errors import LocalProtocolError, RemoteProtocolError
-from wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
-from wire.messages.controlled_shutdown import ControlledShutdownRequest
-from wire.messages.fetch import FetchRequest, FetchResponse
-from wire.messages.header import (
+from trimaran.wire.errors import LocalProtocolError, RemoteProtocolError
+from trimaran.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from trimaran.wire.messages.controlled_shutdown import ControlledShutdownRequest
+from trimaran.wire.messages.fetch import FetchRequest, FetchResponse
+from trimaran.wire.messages.header import (
     RequestHeader,
     decode_request_header,
     decode_response_header,
     encode_request,
     encode_response,
 )
-from wire.messages.registry import REQUESTS, RESPONSES, ApiKey
+from trimaran.wire.messages.registry import REQUESTS, RESPONSES, ApiKey
 
 FETCH = FetchRequest(max_wait_ms=1, min_bytes=2, topics=[])
 

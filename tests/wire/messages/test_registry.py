@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
-import wire.messages
+import trimaran.wire.messages
 from tests.wire.declared import MESSAGES
-from wire.messages.fetch import FetchRequest, FetchResponse
-from wire.messages.registry import REQUESTS, RESPONSES, ApiKey
+from trimaran.wire.messages.fetch import FetchRequest, FetchResponse
+from trimaran.wire.messages.registry import REQUESTS, RESPONSES, ApiKey
 
 
 def test_lookup():
@@ -27,11 +27,13 @@ def test_every_declared_api_is_registered():
 
 def test_every_key_up_to_the_last_has_a_file_named_so():
     assert sorted(ApiKey) == list(range(93))
-    files = {path.stem for path in Path(wire.messages.__file__).parent.glob("*.py")}
+    files = {path.stem for path in Path(trimaran.wire.messages.__file__).parent.glob("*.py")}
     assert {key.module for key in ApiKey} <= files
     for key in ApiKey:
         assert (
-            REQUESTS[key].__module__ == RESPONSES[key].__module__ == f"wire.messages.{key.module}"
+            REQUESTS[key].__module__
+            == RESPONSES[key].__module__
+            == f"trimaran.wire.messages.{key.module}"
         )
         assert REQUESTS[key].__name__ == f"{key.spelling}Request"
 
@@ -45,13 +47,13 @@ def test_apis_are_imported_when_asked_for():
     """One API costs one file, and no code generation before its first message."""
     program = """
 import sys
-from wire.messages.registry import REQUESTS
-before = {m for m in sys.modules if m.startswith("wire.messages.")}
+from trimaran.wire.messages.registry import REQUESTS
+before = {m for m in sys.modules if m.startswith("trimaran.wire.messages.")}
 REQUESTS[3]
-after = {m for m in sys.modules if m.startswith("wire.messages.")}
-assert before == {"wire.messages.registry"}, before
-assert after - before == {"wire.messages.metadata"}, after
-assert "wire.codec" not in sys.modules
+after = {m for m in sys.modules if m.startswith("trimaran.wire.messages.")}
+assert before == {"trimaran.wire.messages.registry"}, before
+assert after - before == {"trimaran.wire.messages.metadata"}, after
+assert "trimaran.wire.codec" not in sys.modules
 for heavy in ("dataclasses", "inspect", "trio", "socket", "asyncio"):
     assert heavy not in sys.modules, heavy
 """

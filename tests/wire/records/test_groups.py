@@ -1,7 +1,7 @@
 import pytest
 
-from wire.errors import RemoteProtocolError
-from wire.records.groups import (
+from trimaran.wire.errors import RemoteProtocolError
+from trimaran.wire.records.groups import (
     GroupMetadataKey,
     GroupMetadataValue,
     MemberMetadata,

@@ -1,15 +1,15 @@
 import pytest
 
-from wire.errors import LocalProtocolError, RemoteProtocolError
-from wire.records.brokers import BrokerRegistrationChangeRecord, RegisterBrokerRecord
-from wire.records.metadata import (
+from trimaran.wire.errors import LocalProtocolError, RemoteProtocolError
+from trimaran.wire.records.brokers import BrokerRegistrationChangeRecord, RegisterBrokerRecord
+from trimaran.wire.records.metadata import (
     decode_metadata_record,
     encode_metadata_record,
     metadata_record_version,
 )
-from wire.records.misc import NoOpRecord
-from wire.records.registry import METADATA_RECORDS
-from wire.records.topics import PartitionChangeRecord, PartitionRecord, TopicRecord
+from trimaran.wire.records.misc import NoOpRecord
+from trimaran.wire.records.registry import METADATA_RECORDS
+from trimaran.wire.records.topics import PartitionChangeRecord, PartitionRecord, TopicRecord
 
 TOPIC = TopicRecord(name="t", topic_id=b"0123456789abcdef")
 

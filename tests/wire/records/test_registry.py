@@ -4,14 +4,14 @@ import sys
 import pytest
 
 from tests.wire.declared import MESSAGES
-from wire.records.producer_snapshot import ProducerSnapshot
-from wire.records.quorum_state_data import QuorumStateData
-from wire.records.registry import (
+from trimaran.wire.records.producer_snapshot import ProducerSnapshot
+from trimaran.wire.records.quorum_state_data import QuorumStateData
+from trimaran.wire.records.registry import (
     COORDINATOR_RECORDS,
     METADATA_RECORDS,
     REMOTE_LOG_METADATA_RECORDS,
 )
-from wire.records.streams_groups import StreamsGroupTopologyValue
+from trimaran.wire.records.streams_groups import StreamsGroupTopologyValue
 
 TABLES = [
     METADATA_RECORDS,
@@ -33,7 +33,7 @@ def test_a_class_stands_at_its_type(table):
 
 
 def test_every_declared_record_is_registered():
-    records = {cls for cls in MESSAGES if cls.__module__.startswith("wire.records.")}
+    records = {cls for cls in MESSAGES if cls.__module__.startswith("trimaran.wire.records.")}
     files = {ProducerSnapshot, QuorumStateData}
     assert records - files == {cls for table in TABLES for cls in table.values()}
 
@@ -41,12 +41,12 @@ def test_every_declared_record_is_registered():
 def test_records_are_imported_when_asked_for():
     program = """
 import sys
-from wire.records.registry import COORDINATOR_RECORDS
-before = {m for m in sys.modules if m.startswith("wire.records.")}
+from trimaran.wire.records.registry import COORDINATOR_RECORDS
+before = {m for m in sys.modules if m.startswith("trimaran.wire.records.")}
 COORDINATOR_RECORDS["__share_group_state"].keys[0]
-after = {m for m in sys.modules if m.startswith("wire.records.")}
-assert before == {"wire.records.registry"}, before
-assert after - before == {"wire.records.share_group_state"}, after
-assert "wire.codec" not in sys.modules
+after = {m for m in sys.modules if m.startswith("trimaran.wire.records.")}
+assert before == {"trimaran.wire.records.registry"}, before
+assert after - before == {"trimaran.wire.records.share_group_state"}, after
+assert "trimaran.wire.codec" not in sys.modules
 """
     assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from wire.security.jaas import PLAIN_MODULE, parse_jaas
+from trimaran.wire.security.jaas import PLAIN_MODULE, parse_jaas
 
 
 def test_a_module_with_options():

@@ -2,11 +2,14 @@
 
 import pytest
 
-from wire.client.errors import AuthenticationRefused
-from wire.errors import ErrorCode
-from wire.messages.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse
-from wire.messages.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
-from wire.security.listener import login
+from trimaran.wire.client.errors import AuthenticationRefused
+from trimaran.wire.errors import ErrorCode
+from trimaran.wire.messages.sasl_authenticate import (
+    SaslAuthenticateRequest,
+    SaslAuthenticateResponse,
+)
+from trimaran.wire.messages.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
+from trimaran.wire.security.listener import login
 
 
 class Twice:

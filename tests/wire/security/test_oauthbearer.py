@@ -4,10 +4,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wire.client.errors import AuthenticationRefused
-from wire.security.exchange import AuthenticationFailed, Challenge, Done
-from wire.security.oauthbearer import BearerToken, OAuthBearerExchange, TokenRefused, client_tokens
-from wire.security.principal import Principal
+from trimaran.wire.client.errors import AuthenticationRefused
+from trimaran.wire.security.exchange import AuthenticationFailed, Challenge, Done
+from trimaran.wire.security.oauthbearer import (
+    BearerToken,
+    OAuthBearerExchange,
+    TokenRefused,
+    client_tokens,
+)
+from trimaran.wire.security.principal import Principal
 
 CHARS = 24 << 10
 

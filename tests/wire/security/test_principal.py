@@ -2,7 +2,7 @@
 
 import pytest
 
-from wire.security.principal import ANONYMOUS, distinguished_name, principal_of_certificate
+from trimaran.wire.security.principal import ANONYMOUS, distinguished_name, principal_of_certificate
 
 
 @pytest.mark.parametrize(

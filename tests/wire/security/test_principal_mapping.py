@@ -2,8 +2,8 @@
 
 import pytest
 
-from wire.security.principal import Principal, principal_of_certificate
-from wire.security.principal_mapping import NoMatchingRule, PrincipalMapping
+from trimaran.wire.security.principal import Principal, principal_of_certificate
+from trimaran.wire.security.principal_mapping import NoMatchingRule, PrincipalMapping
 
 KAFKAS = (
     "RULE:^CN=(.*?),OU=ServiceUsers.*$/$1/,"

@@ -2,18 +2,18 @@
 
 import pytest
 
-from wire.errors import ErrorCode, RemoteProtocolError
-from wire.messages.api_versions import ApiVersionsRequest
-from wire.messages.fetch import FetchRequest
-from wire.messages.header import decode_response_header, encode_request
-from wire.messages.heartbeat import HeartbeatRequest
-from wire.messages.registry import RESPONSES
-from wire.messages.sasl_authenticate import SaslAuthenticateRequest
-from wire.messages.sasl_handshake import SaslHandshakeRequest
-from wire.security.exchange import AuthenticationFailed, Challenge, Done
-from wire.security.plain import PlainExchange
-from wire.security.principal import Principal
-from wire.security.sasl import Login, SaslAuthenticator, SaslSettings
+from trimaran.wire.errors import ErrorCode, RemoteProtocolError
+from trimaran.wire.messages.api_versions import ApiVersionsRequest
+from trimaran.wire.messages.fetch import FetchRequest
+from trimaran.wire.messages.header import decode_response_header, encode_request
+from trimaran.wire.messages.heartbeat import HeartbeatRequest
+from trimaran.wire.messages.registry import RESPONSES
+from trimaran.wire.messages.sasl_authenticate import SaslAuthenticateRequest
+from trimaran.wire.messages.sasl_handshake import SaslHandshakeRequest
+from trimaran.wire.security.exchange import AuthenticationFailed, Challenge, Done
+from trimaran.wire.security.plain import PlainExchange
+from trimaran.wire.security.principal import Principal
+from trimaran.wire.security.sasl import Login, SaslAuthenticator, SaslSettings
 
 USERS = {"alice": "secret", "bob": "pässword"}
 SETTINGS = SaslSettings({"PLAIN": lambda: PlainExchange(USERS)})

@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wire.client.errors import AuthenticationRefused
-from wire.security.exchange import AuthenticationFailed, Challenge, Done
-from wire.security.principal import Principal
-from wire.security.scram import (
+from trimaran.wire.client.errors import AuthenticationRefused
+from trimaran.wire.security.exchange import AuthenticationFailed, Challenge, Done
+from trimaran.wire.security.principal import Principal
+from trimaran.wire.security.scram import (
     MECHANISMS,
     ScramAccount,
     ScramCredential,
@@ -19,7 +19,7 @@ from wire.security.scram import (
     made_up_credential,
     salted_password,
 )
-from wire.security.scram_client import ScramCredentials
+from trimaran.wire.security.scram_client import ScramCredentials
 
 LONGEST = 8192
 
@@ -244,7 +244,7 @@ def test_a_client_salts_its_password_anew_for_another_salt_or_number_of_iteratio
         salted.append((salt, iterations))
         return salted_password(digest, password, salt, iterations)
 
-    monkeypatch.setattr("wire.security.scram_client.salted_password", counted)
+    monkeypatch.setattr("trimaran.wire.security.scram_client.salted_password", counted)
     client = ScramCredentials(SHA256, "alice", "secret")
     asked = [(SALT, 4096), (SALT, 8192), (SALT[::-1], 8192), (SALT[::-1], 8192), (SALT, 4096)]
     for salt, iterations in asked:

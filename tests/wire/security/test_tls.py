@@ -14,8 +14,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.certificates import Certificates
-from wire.security.jks import JksError, pem_of_jks
-from wire.security.tls import TlsError, TlsSettings, client_context, openssl_name, server_context
+from trimaran.wire.security.jks import JksError, pem_of_jks
+from trimaran.wire.security.tls import (
+    TlsError,
+    TlsSettings,
+    client_context,
+    openssl_name,
+    server_context,
+)
 
 STORES = Path(__file__).parent / "testdata"
 

@@ -1,7 +1,7 @@
 """A client of a cluster: connections by address, calls routed to whoever is responsible, tried again until a deadline.
 
-The trio shell of `wire.client.calls`. Left out: batching of produced records, groups, sessions; what needs them builds
-them on `call` or on `connection_to`.
+The trio shell of `trimaran.wire.client.calls`. Left out: batching of produced records, groups, sessions; what needs
+them builds them on `call` or on `connection_to`.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ from typing import Any
 
 import trio
 
-from wire.client.backoff import ExponentialBackoff
-from wire.client.bootstrap import Address, Bootstrap, parse_bootstrap
-from wire.client.calls import Ask, Pause, Steps, refresh, routed_call
-from wire.client.destinations import (
+from trimaran.wire.client.backoff import ExponentialBackoff
+from trimaran.wire.client.bootstrap import Address, Bootstrap, parse_bootstrap
+from trimaran.wire.client.calls import Ask, Pause, Steps, refresh, routed_call
+from trimaran.wire.client.destinations import (
     AnyNode,
     Controller,
     Coordinator,
@@ -24,11 +24,16 @@ from wire.client.destinations import (
     Leader,
     Node,
 )
-from wire.client.errors import ConnectionLost, ConnectRefused, RequestTimedOut, VersionMismatch
-from wire.client.routing import Routing
-from wire.schema import Message
-from wire.security.listener import PLAINTEXT, ClientSecurity
-from wire.transport.node_connection import (
+from trimaran.wire.client.errors import (
+    ConnectionLost,
+    ConnectRefused,
+    RequestTimedOut,
+    VersionMismatch,
+)
+from trimaran.wire.client.routing import Routing
+from trimaran.wire.schema import Message
+from trimaran.wire.security.listener import PLAINTEXT, ClientSecurity
+from trimaran.wire.transport.node_connection import (
     CONNECT_SECONDS,
     NodeConnection,
     connect_endpoint,

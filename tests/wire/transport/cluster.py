@@ -3,24 +3,24 @@
 from contextlib import AsyncExitStack, asynccontextmanager
 
 from tests.wire.transport.support import open_server
-from wire.errors import ErrorCode
-from wire.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
-from wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
-from wire.messages.list_offsets import (
+from trimaran.wire.errors import ErrorCode
+from trimaran.wire.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
+from trimaran.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+from trimaran.wire.messages.list_offsets import (
     ListOffsetsPartitionResponse,
     ListOffsetsRequest,
     ListOffsetsResponse,
     ListOffsetsTopicResponse,
 )
-from wire.messages.metadata import (
+from trimaran.wire.messages.metadata import (
     MetadataRequest,
     MetadataResponse,
     MetadataResponseBroker,
     MetadataResponsePartition,
     MetadataResponseTopic,
 )
-from wire.transport.access import open_to_all
-from wire.transport.registry import Registry, handles
+from trimaran.wire.transport.access import open_to_all
+from trimaran.wire.transport.registry import Registry, handles
 
 
 class ToyCluster:

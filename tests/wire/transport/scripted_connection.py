@@ -14,19 +14,19 @@ import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
 from tests.wire.transport.in_order import run_in_order
-from wire.errors import ErrorCode, RemoteProtocolError
-from wire.framing import FrameBuffer
-from wire.outgoing import Outgoing
-from wire.security.listener import ListenerSecurity
-from wire.security.principal import Principal
-from wire.security.sasl import Login, Reply, SaslSettings
-from wire.transport.calls import CloseConnection, ConnectionInfo
-from wire.transport.connection import Connection
-from wire.transport.dispatch import DeferredFrame
-from wire.transport.limited_log import LimitedLog
-from wire.transport.limits import ConnectionLimits, Counters
-from wire.transport.memory import Memory
-from wire.transport.sending import NOTHING
+from trimaran.wire.errors import ErrorCode, RemoteProtocolError
+from trimaran.wire.framing import FrameBuffer
+from trimaran.wire.outgoing import Outgoing
+from trimaran.wire.security.listener import ListenerSecurity
+from trimaran.wire.security.principal import Principal
+from trimaran.wire.security.sasl import Login, Reply, SaslSettings
+from trimaran.wire.transport.calls import CloseConnection, ConnectionInfo
+from trimaran.wire.transport.connection import Connection
+from trimaran.wire.transport.dispatch import DeferredFrame
+from trimaran.wire.transport.limited_log import LimitedLog
+from trimaran.wire.transport.limits import ConnectionLimits, Counters
+from trimaran.wire.transport.memory import Memory
+from trimaran.wire.transport.sending import NOTHING
 
 LIMITS = ConnectionLimits(
     frame_bytes_max=1 << 20,

@@ -8,16 +8,16 @@ from functools import partial
 import trio
 import trio.testing
 
-from wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
-from wire.messages.header import decode_response_header, encode_request
-from wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
-from wire.messages.registry import RESPONSES
-from wire.security.listener import PLAINTEXT_LISTENER
-from wire.transport.access import open_to_all
-from wire.transport.calls import DeferredResponse
-from wire.transport.limits import ConnectionLimits
-from wire.transport.registry import Registry, handles
-from wire.transport.server import Listener, serve_listener
+from trimaran.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from trimaran.wire.messages.header import decode_response_header, encode_request
+from trimaran.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+from trimaran.wire.messages.registry import RESPONSES
+from trimaran.wire.security.listener import PLAINTEXT_LISTENER
+from trimaran.wire.transport.access import open_to_all
+from trimaran.wire.transport.calls import DeferredResponse
+from trimaran.wire.transport.limits import ConnectionLimits
+from trimaran.wire.transport.registry import Registry, handles
+from trimaran.wire.transport.server import Listener, serve_listener
 
 HEARTBEAT_VERSION = 4
 # The kernel hands bytes from one socket of this machine to the other within microseconds, or at its next turn where it

@@ -5,27 +5,27 @@ from dataclasses import dataclass, field
 import pytest
 
 from tests.broker.calls import connection
-from wire.errors import ErrorCode, KafkaError
-from wire.messages.create_partitions import (
+from trimaran.wire.errors import ErrorCode, KafkaError
+from trimaran.wire.messages.create_partitions import (
     CreatePartitionsRequest,
     CreatePartitionsResponse,
     CreatePartitionsTopic,
     CreatePartitionsTopicResult,
 )
-from wire.messages.delete_groups import (
+from trimaran.wire.messages.delete_groups import (
     DeletableGroupResult,
     DeleteGroupsRequest,
     DeleteGroupsResponse,
 )
-from wire.messages.header import decode_response_header, encode_request
-from wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
-from wire.messages.list_groups import ListedGroup, ListGroupsRequest, ListGroupsResponse
-from wire.messages.registry import RESPONSES
-from wire.security.acls import CLUSTER_NAME, Operation, ResourceType
-from wire.transport.access import BY_CONTROLLER, cluster, groups, open_to_all, topics
-from wire.transport.calls import CloseConnection, DeferredResponse
-from wire.transport.registry import Registry, handles
-from wire.transport.route import Handled
+from trimaran.wire.messages.header import decode_response_header, encode_request
+from trimaran.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+from trimaran.wire.messages.list_groups import ListedGroup, ListGroupsRequest, ListGroupsResponse
+from trimaran.wire.messages.registry import RESPONSES
+from trimaran.wire.security.acls import CLUSTER_NAME, Operation, ResourceType
+from trimaran.wire.transport.access import BY_CONTROLLER, cluster, groups, open_to_all, topics
+from trimaran.wire.transport.calls import CloseConnection, DeferredResponse
+from trimaran.wire.transport.registry import Registry, handles
+from trimaran.wire.transport.route import Handled
 
 TOPIC, GROUP, CLUSTER = ResourceType.TOPIC, ResourceType.GROUP, ResourceType.CLUSTER
 

@@ -13,20 +13,24 @@ from tests.wire.transport.support import (
     request_frame,
     sized,
 )
-from wire.declarations import Versions
-from wire.errors import ErrorCode
-from wire.messages.api_versions import (
+from trimaran.wire.declarations import Versions
+from trimaran.wire.errors import ErrorCode
+from trimaran.wire.messages.api_versions import (
     ApiVersion,
     ApiVersionsRequest,
     ApiVersionsResponse,
     FinalizedFeatureKey,
     SupportedFeatureKey,
 )
-from wire.messages.fetch import FetchRequest
-from wire.messages.produce import ProduceRequest
-from wire.transport.access import open_to_all
-from wire.transport.api_versions import Features, answer_api_versions, unsupported_api_versions
-from wire.transport.registry import Registry, handles
+from trimaran.wire.messages.fetch import FetchRequest
+from trimaran.wire.messages.produce import ProduceRequest
+from trimaran.wire.transport.access import open_to_all
+from trimaran.wire.transport.api_versions import (
+    Features,
+    answer_api_versions,
+    unsupported_api_versions,
+)
+from trimaran.wire.transport.registry import Registry, handles
 
 
 @handles(ProduceRequest, versions="5-9", access=open_to_all("a test"))

@@ -5,10 +5,10 @@ from types import SimpleNamespace
 
 import pytest
 
-from wire.messages.registry import ApiKey
-from wire.security.principal import ANONYMOUS
-from wire.transport.calls import Call, ConnectionInfo, DeferredResponse, finished
-from wire.transport.memory import Memory
+from trimaran.wire.messages.registry import ApiKey
+from trimaran.wire.security.principal import ANONYMOUS
+from trimaran.wire.transport.calls import Call, ConnectionInfo, DeferredResponse, finished
+from trimaran.wire.transport.memory import Memory
 
 
 def connection():

@@ -2,7 +2,7 @@
 
 from dataclasses import astuple
 
-from wire.transport.channel_traffic import ChannelTraffic
+from trimaran.wire.transport.channel_traffic import ChannelTraffic
 
 
 def test_each_number_is_added_to_its_own():

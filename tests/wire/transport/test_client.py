@@ -5,13 +5,13 @@ import trio
 
 from tests.wire.transport.client import open_client
 from tests.wire.transport.cluster import open_cluster
-from wire.client.destinations import Controller, Coordinator, Leader, Node
-from wire.client.errors import RequestTimedOut, VersionMismatch
-from wire.errors import KafkaError
-from wire.messages.describe_groups import DescribeGroupsRequest
-from wire.messages.heartbeat import HeartbeatRequest
-from wire.messages.list_offsets import ListOffsetsRequest
-from wire.messages.metadata import MetadataRequest
+from trimaran.wire.client.destinations import Controller, Coordinator, Leader, Node
+from trimaran.wire.client.errors import RequestTimedOut, VersionMismatch
+from trimaran.wire.errors import KafkaError
+from trimaran.wire.messages.describe_groups import DescribeGroupsRequest
+from trimaran.wire.messages.heartbeat import HeartbeatRequest
+from trimaran.wire.messages.list_offsets import ListOffsetsRequest
+from trimaran.wire.messages.metadata import MetadataRequest
 
 LIST = ListOffsetsRequest(replica_id=-1, topics=[])
 HEARTBEAT = HeartbeatRequest(group_id="g", generation_id=1, member_id="m")

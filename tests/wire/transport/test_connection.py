@@ -22,18 +22,18 @@ from tests.wire.transport.support import (
     settled,
     sized,
 )
-from wire.errors import ErrorCode, KafkaError, RemoteProtocolError
-from wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
-from wire.messages.metadata import MetadataRequest, MetadataResponse
-from wire.messages.produce import (
+from trimaran.wire.errors import ErrorCode, KafkaError, RemoteProtocolError
+from trimaran.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+from trimaran.wire.messages.metadata import MetadataRequest, MetadataResponse
+from trimaran.wire.messages.produce import (
     PartitionProduceData,
     ProduceRequest,
     ProduceResponse,
     TopicProduceData,
 )
-from wire.transport.access import open_to_all
-from wire.transport.calls import CloseConnection, DeferredResponse
-from wire.transport.registry import Registry, handles
+from trimaran.wire.transport.access import open_to_all
+from trimaran.wire.transport.calls import CloseConnection, DeferredResponse
+from trimaran.wire.transport.registry import Registry, handles
 
 LIGHT = 12_000
 SLICE = 0.00025

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from trio.testing import wait_all_tasks_blocked
 
-from wire.transport.connection_quotas import ConnectionBounds, ConnectionQuotas
-from wire.transport.rate import Rate, Windows
+from trimaran.wire.transport.connection_quotas import ConnectionBounds, ConnectionQuotas
+from trimaran.wire.transport.rate import Rate, Windows
 
 LISTENERS, ADDRESSES = ("CLIENTS", "NODES"), ("10.0.0.1", "10.0.0.2")
 NUMBERS = st.integers(1, 3)

@@ -9,14 +9,14 @@ import pytest
 
 from tests.wire.transport.in_order import check_steps
 from tests.wire.transport.scripted_connection import LIMITS, Script, World, run_script
-from wire.security.listener import ListenerSecurity
-from wire.security.principal import ANONYMOUS, Principal
-from wire.security.sasl import Login, SaslAuthenticator, SaslSettings
-from wire.transport.calls import CloseConnection
-from wire.transport.connection import Connection
-from wire.transport.loop_turns import loop_turns
-from wire.transport.session import Session
-from wire.transport.turn import TurnQueue
+from trimaran.wire.security.listener import ListenerSecurity
+from trimaran.wire.security.principal import ANONYMOUS, Principal
+from trimaran.wire.security.sasl import Login, SaslAuthenticator, SaslSettings
+from trimaran.wire.transport.calls import CloseConnection
+from trimaran.wire.transport.connection import Connection
+from trimaran.wire.transport.loop_turns import loop_turns
+from trimaran.wire.transport.session import Session
+from trimaran.wire.transport.turn import TurnQueue
 
 FILES = sorted((Path(__file__).parent / "testdata" / "connection").glob("*.txt"))
 

@@ -5,29 +5,29 @@ import gc
 import pytest
 
 from tests.broker.calls import connection
-from wire.errors import ErrorCode, KafkaError, RemoteProtocolError
-from wire.messages.delete_groups import DeleteGroupsRequest
-from wire.messages.find_coordinator import (
+from trimaran.wire.errors import ErrorCode, KafkaError, RemoteProtocolError
+from trimaran.wire.messages.delete_groups import DeleteGroupsRequest
+from trimaran.wire.messages.find_coordinator import (
     Coordinator,
     FindCoordinatorRequest,
     FindCoordinatorResponse,
 )
-from wire.messages.header import decode_response_header, encode_request
-from wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
-from wire.messages.offset_delete import (
+from trimaran.wire.messages.header import decode_response_header, encode_request
+from trimaran.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+from trimaran.wire.messages.offset_delete import (
     OffsetDeleteRequest,
     OffsetDeleteRequestTopic,
     OffsetDeleteResponse,
     OffsetDeleteResponseTopic,
 )
-from wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
-from wire.messages.registry import RESPONSES
-from wire.schema import DECODE_BUDGET, DECODE_BUDGET_BEFORE_AUTHENTICATION
-from wire.transport.access import open_to_all
-from wire.transport.calls import CloseConnection, DeferredResponse
-from wire.transport.dispatch import DeferredFrame, decode
-from wire.transport.registry import Registry, handles
-from wire.transport.slices import Slices
+from trimaran.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from trimaran.wire.messages.registry import RESPONSES
+from trimaran.wire.schema import DECODE_BUDGET, DECODE_BUDGET_BEFORE_AUTHENTICATION
+from trimaran.wire.transport.access import open_to_all
+from trimaran.wire.transport.calls import CloseConnection, DeferredResponse
+from trimaran.wire.transport.dispatch import DeferredFrame, decode
+from trimaran.wire.transport.registry import Registry, handles
+from trimaran.wire.transport.slices import Slices
 
 HEAVY = 16 << 10
 OF_ELEMENT = 384

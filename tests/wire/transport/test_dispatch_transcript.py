@@ -7,23 +7,23 @@ import pytest
 
 from tests.broker.calls import connection
 from tests.wire.transport.in_order import check_steps, run_in_order
-from wire.errors import ErrorCode, KafkaError, RemoteProtocolError
-from wire.messages.header import decode_response_header, encode_request, encode_response
-from wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
-from wire.messages.offset_delete import (
+from trimaran.wire.errors import ErrorCode, KafkaError, RemoteProtocolError
+from trimaran.wire.messages.header import decode_response_header, encode_request, encode_response
+from trimaran.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+from trimaran.wire.messages.offset_delete import (
     OffsetDeleteRequest,
     OffsetDeleteRequestTopic,
     OffsetDeleteResponse,
     OffsetDeleteResponseTopic,
 )
-from wire.messages.registry import RESPONSES
-from wire.response_size import ResponseTooLarge
-from wire.transport import dispatch as module
-from wire.transport.access import open_to_all
-from wire.transport.calls import Call, CloseConnection, DeferredResponse
-from wire.transport.dispatch import DeferredFrame
-from wire.transport.registry import Registry, handles
-from wire.transport.slices import Slices
+from trimaran.wire.messages.registry import RESPONSES
+from trimaran.wire.response_size import ResponseTooLarge
+from trimaran.wire.transport import dispatch as module
+from trimaran.wire.transport.access import open_to_all
+from trimaran.wire.transport.calls import Call, CloseConnection, DeferredResponse
+from trimaran.wire.transport.dispatch import DeferredFrame
+from trimaran.wire.transport.registry import Registry, handles
+from trimaran.wire.transport.slices import Slices
 
 FILES = sorted((Path(__file__).parent / "testdata" / "dispatch").glob("*.txt"))
 OPEN = open_to_all("a test")

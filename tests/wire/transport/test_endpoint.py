@@ -10,8 +10,8 @@ import trio
 import trio.testing
 
 from tests.wire.transport.support import open_raw, open_server, request_frame, settled
-from wire.framing import FrameBuffer
-from wire.messages.fetch import (
+from trimaran.wire.framing import FrameBuffer
+from trimaran.wire.messages.fetch import (
     FetchableTopicResponse,
     FetchPartition,
     FetchRequest,
@@ -19,11 +19,11 @@ from wire.messages.fetch import (
     FetchTopic,
     PartitionData,
 )
-from wire.outgoing import Outgoing
-from wire.transport.access import open_to_all
-from wire.transport.endpoint import SocketEndpoint, StreamEndpoint
-from wire.transport.registry import handles
-from wire.transport.sending import SendQueue
+from trimaran.wire.outgoing import Outgoing
+from trimaran.wire.transport.access import open_to_all
+from trimaran.wire.transport.endpoint import SocketEndpoint, StreamEndpoint
+from trimaran.wire.transport.registry import handles
+from trimaran.wire.transport.sending import SendQueue
 
 
 class FileSlice:

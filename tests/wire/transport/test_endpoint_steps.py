@@ -9,12 +9,12 @@ import pytest
 import trio
 from trio.testing import assert_checkpoints, assert_no_checkpoints
 
-from wire.framing import FrameBuffer
-from wire.outgoing import Outgoing
-from wire.security.principal import ANONYMOUS
-from wire.transport import endpoint as module
-from wire.transport.endpoint import SocketEndpoint, TlsEndpoint, _Next
-from wire.transport.sending import SendQueue
+from trimaran.wire.framing import FrameBuffer
+from trimaran.wire.outgoing import Outgoing
+from trimaran.wire.security.principal import ANONYMOUS
+from trimaran.wire.transport import endpoint as module
+from trimaran.wire.transport.endpoint import SocketEndpoint, TlsEndpoint, _Next
+from trimaran.wire.transport.sending import SendQueue
 
 MEBIBYTE, KIBIBYTE = 1 << 20, 1 << 10
 TCP = (socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)

@@ -2,22 +2,22 @@
 
 import pytest
 
-from wire.declarations import Versions, field, int16, string
-from wire.errors import ErrorCode
-from wire.messages.describe_cluster import DescribeClusterRequest, DescribeClusterResponse
-from wire.messages.describe_quorum import DescribeQuorumRequest, DescribeQuorumResponse
-from wire.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
-from wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
-from wire.messages.join_group import JoinGroupRequest, JoinGroupResponse
-from wire.messages.produce import ProduceRequest
-from wire.messages.registry import REQUESTS, RESPONSES
-from wire.messages.streams_group_heartbeat import (
+from trimaran.wire.declarations import Versions, field, int16, string
+from trimaran.wire.errors import ErrorCode
+from trimaran.wire.messages.describe_cluster import DescribeClusterRequest, DescribeClusterResponse
+from trimaran.wire.messages.describe_quorum import DescribeQuorumRequest, DescribeQuorumResponse
+from trimaran.wire.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
+from trimaran.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+from trimaran.wire.messages.join_group import JoinGroupRequest, JoinGroupResponse
+from trimaran.wire.messages.produce import ProduceRequest
+from trimaran.wire.messages.registry import REQUESTS, RESPONSES
+from trimaran.wire.messages.streams_group_heartbeat import (
     StreamsGroupHeartbeatRequest,
     StreamsGroupHeartbeatResponse,
 )
-from wire.schema import Message, response
-from wire.transport import error_answers
-from wire.transport.error_answers import general_error
+from trimaran.wire.schema import Message, response
+from trimaran.wire.transport import error_answers
+from trimaran.wire.transport.error_answers import general_error
 
 CODE = ErrorCode.NOT_CONTROLLER
 ALL = 32_767

@@ -4,7 +4,7 @@ import pytest
 import trio
 import trio.testing
 
-from wire.transport.events import AutoResetEvent, Notifier
+from trimaran.wire.transport.events import AutoResetEvent, Notifier
 
 
 async def test_a_set_that_comes_before_the_wait_is_seen_once(autojump_clock):

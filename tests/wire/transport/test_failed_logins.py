@@ -3,8 +3,8 @@
 import pytest
 import trio
 
-from wire.outgoing import Outgoing
-from wire.transport.failed_logins import DelayedAnswer, FailedLogins
+from trimaran.wire.outgoing import Outgoing
+from trimaran.wire.transport.failed_logins import DelayedAnswer, FailedLogins
 
 PEERS = 4096
 LONGEST = 5.0

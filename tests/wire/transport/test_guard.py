@@ -6,20 +6,20 @@ from types import SimpleNamespace
 import pytest
 
 from tests.broker.calls import connection
-from wire.errors import ErrorCode, KafkaError
-from wire.messages.header import decode_response_header, encode_request
-from wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
-from wire.messages.list_groups import ListedGroup, ListGroupsRequest, ListGroupsResponse
-from wire.messages.offset_delete import (
+from trimaran.wire.errors import ErrorCode, KafkaError
+from trimaran.wire.messages.header import decode_response_header, encode_request
+from trimaran.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+from trimaran.wire.messages.list_groups import ListedGroup, ListGroupsRequest, ListGroupsResponse
+from trimaran.wire.messages.offset_delete import (
     OffsetDeleteRequest,
     OffsetDeleteRequestTopic,
     OffsetDeleteResponse,
     OffsetDeleteResponseTopic,
 )
-from wire.messages.registry import RESPONSES
-from wire.security.acls import Operation, ResourceType
-from wire.transport import guard
-from wire.transport.access import (
+from trimaran.wire.messages.registry import RESPONSES
+from trimaran.wire.security.acls import Operation, ResourceType
+from trimaran.wire.transport import guard
+from trimaran.wire.transport.access import (
     ITSELF,
     JudgedBy,
     Need,
@@ -33,8 +33,8 @@ from wire.transport.access import (
     transactional_ids,
     users,
 )
-from wire.transport.calls import DeferredResponse
-from wire.transport.registry import Registry, handles
+from trimaran.wire.transport.calls import DeferredResponse
+from trimaran.wire.transport.registry import Registry, handles
 
 JUDGED = 200
 

@@ -6,9 +6,9 @@ import time
 import pytest
 import trio
 
-from wire.transport import heavy
-from wire.transport.heavy import run_apart
-from wire.transport.shares import Shares
+from trimaran.wire.transport import heavy
+from trimaran.wire.transport.heavy import run_apart
+from trimaran.wire.transport.shares import Shares
 
 
 class TellingShares(Shares):

@@ -17,14 +17,14 @@ from tests.wire.transport.support import (
     open_raw,
     open_server,
 )
-from wire.errors import ErrorCode, KafkaError
-from wire.messages.header import decode_response_header
-from wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
-from wire.messages.update_metadata import UpdateMetadataResponse
-from wire.outgoing import Outgoing
-from wire.transport.access import open_to_all
-from wire.transport.hooks import Hooks
-from wire.transport.registry import Registry, handles
+from trimaran.wire.errors import ErrorCode, KafkaError
+from trimaran.wire.messages.header import decode_response_header
+from trimaran.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+from trimaran.wire.messages.update_metadata import UpdateMetadataResponse
+from trimaran.wire.outgoing import Outgoing
+from trimaran.wire.transport.access import open_to_all
+from trimaran.wire.transport.hooks import Hooks
+from trimaran.wire.transport.registry import Registry, handles
 
 HOUR = 3600.0
 

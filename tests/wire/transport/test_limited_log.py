@@ -5,8 +5,8 @@ import logging
 import pytest
 import trio
 
-from wire.events import Event
-from wire.transport.limited_log import LimitedLog
+from trimaran.wire.events import Event
+from trimaran.wire.transport.limited_log import LimitedLog
 
 FAILED = Event("test.failed", logging.WARNING, "Failed: %(reason)s", "")
 OTHER = Event("test.other", logging.WARNING, "Other: %(reason)s", "")

@@ -7,12 +7,12 @@ import pytest
 import trio
 import trio.testing
 
-from wire.client.errors import ConnectionLost
-from wire.framing import FrameBuffer
-from wire.transport import links
-from wire.transport.endpoint import SocketEndpoint, StreamEndpoint
-from wire.transport.node_connection import connect
-from wire.transport.sending import SendQueue
+from trimaran.wire.client.errors import ConnectionLost
+from trimaran.wire.framing import FrameBuffer
+from trimaran.wire.transport import links
+from trimaran.wire.transport.endpoint import SocketEndpoint, StreamEndpoint
+from trimaran.wire.transport.node_connection import connect
+from trimaran.wire.transport.sending import SendQueue
 
 PORT = 9092
 

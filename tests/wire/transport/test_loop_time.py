@@ -8,7 +8,7 @@ import weakref
 import pytest
 import trio
 
-from wire.transport.loop_time import LoopTime, LoopTimed
+from trimaran.wire.transport.loop_time import LoopTime, LoopTimed
 
 
 class Steps:

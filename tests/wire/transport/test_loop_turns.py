@@ -2,7 +2,7 @@
 
 import trio
 
-from wire.transport.loop_turns import LoopTurns, loop_turns
+from trimaran.wire.transport.loop_turns import LoopTurns, loop_turns
 
 
 async def test_turns_are_counted_from_when_they_are_asked_for():

@@ -15,17 +15,17 @@ from tests.wire.transport.support import (
     settled,
     sized,
 )
-from wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
-from wire.messages.sync_group import (
+from trimaran.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+from trimaran.wire.messages.sync_group import (
     SyncGroupRequest,
     SyncGroupRequestAssignment,
     SyncGroupResponse,
 )
-from wire.transport import memory
-from wire.transport.access import open_to_all
-from wire.transport.calls import DeferredResponse
-from wire.transport.memory import MemoryPool
-from wire.transport.registry import handles
+from trimaran.wire.transport import memory
+from trimaran.wire.transport.access import open_to_all
+from trimaran.wire.transport.calls import DeferredResponse
+from trimaran.wire.transport.memory import MemoryPool
+from trimaran.wire.transport.registry import handles
 
 MIB = 1 << 20
 

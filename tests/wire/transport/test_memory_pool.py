@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from trio.testing import wait_all_tasks_blocked
 
-from wire.transport import memory
-from wire.transport.memory import Memory, MemoryPool, holding
+from trimaran.wire.transport import memory
+from trimaran.wire.transport.memory import Memory, MemoryPool, holding
 
 
 class Twin:

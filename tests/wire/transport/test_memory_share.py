@@ -4,8 +4,8 @@ from random import Random
 
 import pytest
 
-from wire.transport.memory import Memory
-from wire.transport.memory_share import MemoryShare
+from trimaran.wire.transport.memory import Memory
+from trimaran.wire.transport.memory_share import MemoryShare
 
 KEPT = 65_536
 

@@ -10,24 +10,29 @@ import pytest
 import trio
 
 from tests.wire.transport.support import Toy, heartbeat, open_server, settled, sized
-from wire.blocking import BlockingConnection
-from wire.client.errors import ConnectionLost, ConnectRefused, RequestTimedOut, VersionMismatch
-from wire.framing import FrameBuffer
-from wire.messages.api_versions import ApiVersion, ApiVersionsResponse
-from wire.messages.fetch import (
+from trimaran.wire.blocking import BlockingConnection
+from trimaran.wire.client.errors import (
+    ConnectionLost,
+    ConnectRefused,
+    RequestTimedOut,
+    VersionMismatch,
+)
+from trimaran.wire.framing import FrameBuffer
+from trimaran.wire.messages.api_versions import ApiVersion, ApiVersionsResponse
+from trimaran.wire.messages.fetch import (
     FetchableTopicResponse,
     FetchRequest,
     FetchResponse,
     PartitionData,
 )
-from wire.messages.header import encode_response
-from wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
-from wire.messages.metadata import MetadataRequest
-from wire.messages.produce import ProduceRequest
-from wire.transport.access import open_to_all
-from wire.transport.endpoint import SocketEndpoint
-from wire.transport.node_connection import connect, open_node_connection
-from wire.transport.registry import handles
+from trimaran.wire.messages.header import encode_response
+from trimaran.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+from trimaran.wire.messages.metadata import MetadataRequest
+from trimaran.wire.messages.produce import ProduceRequest
+from trimaran.wire.transport.access import open_to_all
+from trimaran.wire.transport.endpoint import SocketEndpoint
+from trimaran.wire.transport.node_connection import connect, open_node_connection
+from trimaran.wire.transport.registry import handles
 
 
 def beat(group: str = "g") -> HeartbeatRequest:

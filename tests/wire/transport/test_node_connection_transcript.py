@@ -12,21 +12,21 @@ from trio.testing import wait_all_tasks_blocked
 
 from tests.wire.transport import support
 from tests.wire.transport.in_order import check_steps, run_in_order
-from wire.client.errors import AuthenticationRefused, ConnectionLost, ConnectRefused
-from wire.errors import ErrorCode
-from wire.framing import FrameBuffer
-from wire.messages.api_versions import ApiVersion, ApiVersionsResponse
-from wire.messages.header import decode_request_header, encode_response
-from wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
-from wire.messages.produce import ProduceRequest
-from wire.messages.registry import ApiKey
-from wire.messages.sasl_authenticate import SaslAuthenticateResponse
-from wire.messages.sasl_handshake import SaslHandshakeResponse
-from wire.schema import DECODE_BUDGET
-from wire.security.listener import PLAINTEXT, ClientSecurity
-from wire.security.plain import PlainCredentials
-from wire.transport import node_connection
-from wire.transport.node_connection import NodeConnection
+from trimaran.wire.client.errors import AuthenticationRefused, ConnectionLost, ConnectRefused
+from trimaran.wire.errors import ErrorCode
+from trimaran.wire.framing import FrameBuffer
+from trimaran.wire.messages.api_versions import ApiVersion, ApiVersionsResponse
+from trimaran.wire.messages.header import decode_request_header, encode_response
+from trimaran.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+from trimaran.wire.messages.produce import ProduceRequest
+from trimaran.wire.messages.registry import ApiKey
+from trimaran.wire.messages.sasl_authenticate import SaslAuthenticateResponse
+from trimaran.wire.messages.sasl_handshake import SaslHandshakeResponse
+from trimaran.wire.schema import DECODE_BUDGET
+from trimaran.wire.security.listener import PLAINTEXT, ClientSecurity
+from trimaran.wire.security.plain import PlainCredentials
+from trimaran.wire.transport import node_connection
+from trimaran.wire.transport.node_connection import NodeConnection
 
 FILES = sorted((Path(__file__).parent / "testdata" / "node_connection").glob("*.txt"))
 KEYS = [(0, 3, 9), (12, 0, 4), (17, 0, 1), (18, 0, 4), (36, 0, 2)]

@@ -8,13 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wire.messages.delete_records import (
+from trimaran.wire.messages.delete_records import (
     DeleteRecordsPartition,
     DeleteRecordsRequest,
     DeleteRecordsTopic,
 )
-from wire.messages.describe_groups import DescribeGroupsRequest
-from wire.transport.once import Once, itself
+from trimaran.wire.messages.describe_groups import DescribeGroupsRequest
+from trimaran.wire.transport.once import Once, itself
 
 
 def test_names_stay_in_the_order_in_which_they_come_first():

@@ -5,9 +5,9 @@ import threading
 
 import pytest
 
-from wire.transport import page_cache
-from wire.transport.file_piece import FilePiece
-from wire.transport.page_cache import is_cold, read_cached, warm
+from trimaran.wire.transport import page_cache
+from trimaran.wire.transport.file_piece import FilePiece
+from trimaran.wire.transport.page_cache import is_cold, read_cached, warm
 
 MEBIBYTE = 1 << 20
 

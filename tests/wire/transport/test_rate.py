@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wire.transport.rate import Rate, SimpleRate, Windows
+from trimaran.wire.transport.rate import Rate, SimpleRate, Windows
 
 # A second, in ticks that floats hold exactly: else a window is over a moment earlier here or there.
 TICKS = 1024

@@ -5,20 +5,20 @@ import struct
 import pytest
 
 from tests.broker.calls import connection
-from wire.declarations import Versions
-from wire.errors import ErrorCode, RemoteProtocolError
-from wire.messages.api_versions import ApiVersionsResponse
-from wire.messages.find_coordinator import FindCoordinatorRequest
-from wire.messages.header import decode_response_header
-from wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
-from wire.messages.list_groups import ListGroupsRequest
-from wire.messages.offset_delete import OffsetDeleteRequest
-from wire.messages.produce import ProduceRequest
-from wire.messages.sasl_authenticate import SaslAuthenticateResponse
-from wire.messages.sasl_handshake import SaslHandshakeResponse
-from wire.outgoing import Outgoing
-from wire.transport.access import open_to_all
-from wire.transport.registry import Registry, UnsupportedRequest, handles
+from trimaran.wire.declarations import Versions
+from trimaran.wire.errors import ErrorCode, RemoteProtocolError
+from trimaran.wire.messages.api_versions import ApiVersionsResponse
+from trimaran.wire.messages.find_coordinator import FindCoordinatorRequest
+from trimaran.wire.messages.header import decode_response_header
+from trimaran.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+from trimaran.wire.messages.list_groups import ListGroupsRequest
+from trimaran.wire.messages.offset_delete import OffsetDeleteRequest
+from trimaran.wire.messages.produce import ProduceRequest
+from trimaran.wire.messages.sasl_authenticate import SaslAuthenticateResponse
+from trimaran.wire.messages.sasl_handshake import SaslHandshakeResponse
+from trimaran.wire.outgoing import Outgoing
+from trimaran.wire.transport.access import open_to_all
+from trimaran.wire.transport.registry import Registry, UnsupportedRequest, handles
 
 OPEN = open_to_all("a test")
 HEARTBEAT, LIST_GROUPS, PRODUCE, OFFSET_DELETE, FIND_COORDINATOR = 12, 16, 0, 47, 10

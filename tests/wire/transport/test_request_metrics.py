@@ -10,10 +10,10 @@ from tests.wire.transport.support import (
     open_raw,
     open_server,
 )
-from wire.errors import ErrorCode, KafkaError
-from wire.messages.heartbeat import HeartbeatResponse
-from wire.transport.registry import Registry
-from wire.transport.request_metrics import RequestMetrics
+from trimaran.wire.errors import ErrorCode, KafkaError
+from trimaran.wire.messages.heartbeat import HeartbeatResponse
+from trimaran.wire.transport.registry import Registry
+from trimaran.wire.transport.request_metrics import RequestMetrics
 
 
 async def test_every_answer_is_counted_once_with_its_error():

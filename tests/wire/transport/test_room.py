@@ -9,17 +9,17 @@ import pytest
 import trio
 
 from tests.slow_steps import no_slow_steps
-from wire.errors import ErrorCode, KafkaError
-from wire.messages.describe_groups import (
+from trimaran.wire.errors import ErrorCode, KafkaError
+from trimaran.wire.messages.describe_groups import (
     DescribedGroup,
     DescribedGroupMember,
     DescribeGroupsResponse,
 )
-from wire.messages.header import encode_response
-from wire.messages.list_groups import ListedGroup, ListGroupsResponse
-from wire.response_size import ENCODED_BYTES_MAX, RESPONSE_BYTES_MAX, ResponseTooLarge
-from wire.transport.memory import Memory
-from wire.transport.room import HUGE_BYTES, ResponseRoom
+from trimaran.wire.messages.header import encode_response
+from trimaran.wire.messages.list_groups import ListedGroup, ListGroupsResponse
+from trimaran.wire.response_size import ENCODED_BYTES_MAX, RESPONSE_BYTES_MAX, ResponseTooLarge
+from trimaran.wire.transport.memory import Memory
+from trimaran.wire.transport.room import HUGE_BYTES, ResponseRoom
 
 OF_LARGE = 16 << 20
 FREE = 64 << 10

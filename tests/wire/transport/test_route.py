@@ -5,19 +5,19 @@ import logging
 import pytest
 
 from tests.broker.calls import call
-from wire.errors import ErrorCode, KafkaError
-from wire.messages.fetch import FetchRequest, FetchResponse
-from wire.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
-from wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
-from wire.messages.metadata import MetadataRequest, MetadataResponse
-from wire.messages.produce import ProduceRequest
-from wire.schema import DECODE_BUDGET
-from wire.transport.access import open_to_all
-from wire.transport.calls import CloseConnection
-from wire.transport.hooks import Hooks
-from wire.transport.limited_log import LimitedLog
-from wire.transport.registry import handles
-from wire.transport.route import route_of
+from trimaran.wire.errors import ErrorCode, KafkaError
+from trimaran.wire.messages.fetch import FetchRequest, FetchResponse
+from trimaran.wire.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
+from trimaran.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+from trimaran.wire.messages.metadata import MetadataRequest, MetadataResponse
+from trimaran.wire.messages.produce import ProduceRequest
+from trimaran.wire.schema import DECODE_BUDGET
+from trimaran.wire.transport.access import open_to_all
+from trimaran.wire.transport.calls import CloseConnection
+from trimaran.wire.transport.hooks import Hooks
+from trimaran.wire.transport.limited_log import LimitedLog
+from trimaran.wire.transport.registry import handles
+from trimaran.wire.transport.route import route_of
 
 OPEN = open_to_all("a test")
 CODE = ErrorCode.NOT_COORDINATOR

@@ -5,9 +5,9 @@ from random import Random
 
 import pytest
 
-from wire.outgoing import Outgoing
-from wire.transport.file_piece import FilePiece
-from wire.transport.sending import NOTHING, SendQueue
+from trimaran.wire.outgoing import Outgoing
+from trimaran.wire.transport.file_piece import FilePiece
+from trimaran.wire.transport.sending import NOTHING, SendQueue
 
 DATA = Random(5).randbytes(2_000_000)
 

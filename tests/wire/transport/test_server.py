@@ -20,11 +20,11 @@ from tests.wire.transport.support import (
     open_server,
     settled,
 )
-from wire.security.listener import PLAINTEXT_LISTENER, ListenerSecurity
-from wire.transport.connection_quotas import ConnectionBounds, ConnectionQuotas
-from wire.transport.rate import Windows
-from wire.transport.registry import Registry
-from wire.transport.server import Listener, serve_listener
+from trimaran.wire.security.listener import PLAINTEXT_LISTENER, ListenerSecurity
+from trimaran.wire.transport.connection_quotas import ConnectionBounds, ConnectionQuotas
+from trimaran.wire.transport.rate import Windows
+from trimaran.wire.transport.registry import Registry
+from trimaran.wire.transport.server import Listener, serve_listener
 
 # With the client's side of it, which is half a kilobyte or two.
 IDLE_BYTES_MAX = 13_000

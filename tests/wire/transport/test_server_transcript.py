@@ -12,12 +12,12 @@ import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
 from tests.wire.transport.in_order import check_steps, run_in_order
-from wire.security.listener import PLAINTEXT_LISTENER
-from wire.transport import server as module
-from wire.transport.connection_quotas import ConnectionBounds, ConnectionQuotas
-from wire.transport.limited_log import LimitedLog
-from wire.transport.limits import ConnectionLimits
-from wire.transport.rate import Windows
+from trimaran.wire.security.listener import PLAINTEXT_LISTENER
+from trimaran.wire.transport import server as module
+from trimaran.wire.transport.connection_quotas import ConnectionBounds, ConnectionQuotas
+from trimaran.wire.transport.limited_log import LimitedLog
+from trimaran.wire.transport.limits import ConnectionLimits
+from trimaran.wire.transport.rate import Windows
 
 FILES = sorted((Path(__file__).parent / "testdata" / "server").glob("*.txt"))
 

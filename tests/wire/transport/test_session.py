@@ -1,9 +1,9 @@
 """When a login of an open connection may begin anew, and by what."""
 
-from wire.messages.registry import ApiKey
-from wire.security.principal import Principal
-from wire.security.sasl import Login, SaslAuthenticator, SaslSettings
-from wire.transport.session import Session
+from trimaran.wire.messages.registry import ApiKey
+from trimaran.wire.security.principal import Principal
+from trimaran.wire.security.sasl import Login, SaslAuthenticator, SaslSettings
+from trimaran.wire.transport.session import Session
 
 LOGIN = Login(Principal("alice"), "PLAIN", 5000)
 

@@ -14,18 +14,18 @@ from tests.wire.transport.support import (
     open_server,
     request_frame,
 )
-from wire.blocking import BlockingConnection
-from wire.client.errors import ConnectionLost
-from wire.errors import ErrorCode
-from wire.messages.heartbeat import HeartbeatRequest
-from wire.messages.sasl_authenticate import SaslAuthenticateRequest
-from wire.messages.sasl_handshake import SaslHandshakeRequest
-from wire.security.exchange import Done
-from wire.security.listener import ClientSecurity, ListenerSecurity
-from wire.security.plain import PlainCredentials, PlainExchange
-from wire.security.principal import Principal
-from wire.security.sasl import SaslSettings
-from wire.transport.node_connection import open_node_connection
+from trimaran.wire.blocking import BlockingConnection
+from trimaran.wire.client.errors import ConnectionLost
+from trimaran.wire.errors import ErrorCode
+from trimaran.wire.messages.heartbeat import HeartbeatRequest
+from trimaran.wire.messages.sasl_authenticate import SaslAuthenticateRequest
+from trimaran.wire.messages.sasl_handshake import SaslHandshakeRequest
+from trimaran.wire.security.exchange import Done
+from trimaran.wire.security.listener import ClientSecurity, ListenerSecurity
+from trimaran.wire.security.plain import PlainCredentials, PlainExchange
+from trimaran.wire.security.principal import Principal
+from trimaran.wire.security.sasl import SaslSettings
+from trimaran.wire.transport.node_connection import open_node_connection
 
 USERS = {"alice": "secret", "bob": "secret"}
 SESSION_MS = 10_000

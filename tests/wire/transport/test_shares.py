@@ -8,9 +8,9 @@ import pytest
 import trio
 import trio.testing
 
-from node.runtime.threads import run_computing
-from wire.transport.heavy import run_apart
-from wire.transport.shares import Shares
+from trimaran.node.runtime.threads import run_computing
+from trimaran.wire.transport.heavy import run_apart
+from trimaran.wire.transport.shares import Shares
 
 KNOWN = 10_000
 FADING = 2.0

@@ -14,13 +14,13 @@ from tests.wire.transport.support import (
     open_server,
     settled,
 )
-from wire.messages.heartbeat import HeartbeatRequest
-from wire.transport.access import open_to_all
-from wire.transport.loop_time import LoopTime
-from wire.transport.loop_turns import loop_turns
-from wire.transport.registry import handles
-from wire.transport.slice_end import slice_end
-from wire.transport.turn import Turn, TurnQueue
+from trimaran.wire.messages.heartbeat import HeartbeatRequest
+from trimaran.wire.transport.access import open_to_all
+from trimaran.wire.transport.loop_time import LoopTime
+from trimaran.wire.transport.loop_turns import loop_turns
+from trimaran.wire.transport.registry import handles
+from trimaran.wire.transport.slice_end import slice_end
+from trimaran.wire.transport.turn import Turn, TurnQueue
 
 LONG = 60.0
 
@@ -104,7 +104,7 @@ def sharing(request, toy, call):
 )
 async def test_what_has_come_meanwhile_is_of_the_slice(kind, seconds, handled_by_then, monkeypatch):
     """Unless others are to have their turn, or nobody gains by it."""
-    monkeypatch.setattr("wire.transport.turn.ALONE_SECONDS", seconds)
+    monkeypatch.setattr("trimaran.wire.transport.turn.ALONE_SECONDS", seconds)
     toy = kind()
     async with open_server(sharing, context=toy) as toy.server, open_raw(toy.server) as toy.client:
         await toy.client.send(heartbeat_frame("first", 1))
@@ -114,7 +114,7 @@ async def test_what_has_come_meanwhile_is_of_the_slice(kind, seconds, handled_by
 
 
 async def test_an_end_meanwhile_is_found_by_who_receives_next(monkeypatch):
-    monkeypatch.setattr("wire.transport.turn.ALONE_SECONDS", LONG)
+    monkeypatch.setattr("trimaran.wire.transport.turn.ALONE_SECONDS", LONG)
 
     class Ending(Sharing):
         def begin(self):

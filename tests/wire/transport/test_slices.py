@@ -4,24 +4,24 @@ import pytest
 import trio
 
 from tests.wire.transport.support import open_raw, open_server, request_frame
-from wire.messages.find_coordinator import (
+from trimaran.wire.messages.find_coordinator import (
     Coordinator,
     FindCoordinatorRequest,
     FindCoordinatorResponse,
 )
-from wire.messages.offset_delete import (
+from trimaran.wire.messages.offset_delete import (
     OffsetDeleteRequest,
     OffsetDeleteRequestPartition,
     OffsetDeleteRequestTopic,
     OffsetDeleteResponse,
     OffsetDeleteResponseTopic,
 )
-from wire.messages.offset_delete import OffsetDeleteResponse as Response
-from wire.messages.offset_delete import OffsetDeleteResponsePartition as ResponsePartition
-from wire.messages.offset_delete import OffsetDeleteResponseTopic as ResponseTopic
-from wire.transport.access import open_to_all
-from wire.transport.registry import handles
-from wire.transport.slices import Slices
+from trimaran.wire.messages.offset_delete import OffsetDeleteResponse as Response
+from trimaran.wire.messages.offset_delete import OffsetDeleteResponsePartition as ResponsePartition
+from trimaran.wire.messages.offset_delete import OffsetDeleteResponseTopic as ResponseTopic
+from trimaran.wire.transport.access import open_to_all
+from trimaran.wire.transport.registry import handles
+from trimaran.wire.transport.slices import Slices
 
 ITEMS = 2000
 

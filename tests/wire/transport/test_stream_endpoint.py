@@ -6,8 +6,8 @@ import pytest
 import trio
 
 from tests.wire.transport.test_endpoint_steps import queue_of as frames_of
-from wire.framing import FrameBuffer
-from wire.transport.endpoint import StreamEndpoint
+from trimaran.wire.framing import FrameBuffer
+from trimaran.wire.transport.endpoint import StreamEndpoint
 
 MEBIBYTE = 1 << 20
 

@@ -7,7 +7,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wire.transport.time_histogram import BUCKETS, TimeHistogram, bucket_of, low_of, middle_of
+from trimaran.wire.transport.time_histogram import (
+    BUCKETS,
+    TimeHistogram,
+    bucket_of,
+    low_of,
+    middle_of,
+)
 
 MINUTE = 60.0
 

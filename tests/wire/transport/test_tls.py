@@ -22,19 +22,19 @@ from tests.wire.transport.support import (
     open_server,
     settled,
 )
-from wire.blocking import BlockingConnection
-from wire.client.errors import AuthenticationRefused, ConnectionLost
-from wire.framing import FrameBuffer
-from wire.messages.heartbeat import HeartbeatRequest
-from wire.outgoing import Outgoing
-from wire.security.listener import ClientSecurity, ListenerSecurity
-from wire.security.principal import Principal
-from wire.security.principal_mapping import PrincipalMapping
-from wire.security.tls import server_context
-from wire.transport import node_connection
-from wire.transport.endpoint import TlsEndpoint
-from wire.transport.node_connection import open_node_connection
-from wire.transport.sending import SendQueue
+from trimaran.wire.blocking import BlockingConnection
+from trimaran.wire.client.errors import AuthenticationRefused, ConnectionLost
+from trimaran.wire.framing import FrameBuffer
+from trimaran.wire.messages.heartbeat import HeartbeatRequest
+from trimaran.wire.outgoing import Outgoing
+from trimaran.wire.security.listener import ClientSecurity, ListenerSecurity
+from trimaran.wire.security.principal import Principal
+from trimaran.wire.security.principal_mapping import PrincipalMapping
+from trimaran.wire.security.tls import server_context
+from trimaran.wire.transport import node_connection
+from trimaran.wire.transport.endpoint import TlsEndpoint
+from trimaran.wire.transport.node_connection import open_node_connection
+from trimaran.wire.transport.sending import SendQueue
 
 HEARTBEAT = HeartbeatRequest(group_id="g", generation_id=1, member_id="m")
 

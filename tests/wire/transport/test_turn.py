@@ -7,9 +7,9 @@ import trio
 from trio.testing import assert_checkpoints, assert_no_checkpoints, wait_all_tasks_blocked
 
 from tests.checks import check_each
-from wire.transport.loop_time import LoopTime
-from wire.transport.loop_turns import LoopTurns, loop_turns
-from wire.transport.turn import Turn, TurnQueue
+from trimaran.wire.transport.loop_time import LoopTime
+from trimaran.wire.transport.loop_turns import LoopTurns, loop_turns
+from trimaran.wire.transport.turn import Turn, TurnQueue
 
 ALONE = 0.001
 SHARE_OF_LITTLE = 0.7

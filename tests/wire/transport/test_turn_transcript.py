@@ -9,8 +9,8 @@ import trio
 from trio.testing import wait_all_tasks_blocked
 
 from tests.wire.transport.in_order import check_steps, run_in_order
-from wire.transport.loop_time import LoopTime
-from wire.transport.turn import Turn, TurnQueue
+from trimaran.wire.transport.loop_time import LoopTime
+from trimaran.wire.transport.turn import Turn, TurnQueue
 
 FILES = sorted((Path(__file__).parent / "testdata" / "turn").glob("*.txt"))
 

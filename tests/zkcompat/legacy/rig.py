@@ -8,14 +8,14 @@ from kazoo.exceptions import NodeExistsError, NoNodeError
 from tests.cluster.in_process import cluster
 from tests.cluster.nodes import CLUSTER_ID
 from tests.zkcompat.rig import PATIENCE, SESSION_MS, connected
-from zkcompat.legacy.admin import LegacyAdmin
-from zkcompat.legacy.controller import ActiveController
-from zkcompat.legacy.orders import Kind
-from zkcompat.mirroring.mirror import Mirror, MirrorConfig
-from zkcompat.mirroring.observer import open_observer
-from zkcompat.zookeeper.kazoo_client import Security
-from zkcompat.zookeeper.keeper import open_keeper
-from zkcompat.zookeeper.session import KeeperConfig
+from trimaran.zkcompat.legacy.admin import LegacyAdmin
+from trimaran.zkcompat.legacy.controller import ActiveController
+from trimaran.zkcompat.legacy.orders import Kind
+from trimaran.zkcompat.mirroring.mirror import Mirror, MirrorConfig
+from trimaran.zkcompat.mirroring.observer import open_observer
+from trimaran.zkcompat.zookeeper.kazoo_client import Security
+from trimaran.zkcompat.zookeeper.keeper import open_keeper
+from trimaran.zkcompat.zookeeper.session import KeeperConfig
 
 # What needs neither secrets nor a controller of ours.
 ALL = frozenset(Kind) - {Kind.SCRAM}

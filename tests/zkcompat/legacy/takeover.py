@@ -5,22 +5,22 @@ from contextlib import asynccontextmanager
 import pytest
 import trio
 
-from quorum.metadata.image import TOPIC_RESOURCE
 from tests.zkcompat.legacy.rig import ALL, mirroring
 from tests.zkcompat.rig import PATIENCE
-from wire.messages.create_topics import (
+from trimaran.quorum.metadata.image import TOPIC_RESOURCE
+from trimaran.wire.messages.create_topics import (
     CreatableReplicaAssignment,
     CreatableTopic,
     CreateTopicsRequest,
 )
-from wire.messages.incremental_alter_configs import (
+from trimaran.wire.messages.incremental_alter_configs import (
     AlterableConfig,
     AlterConfigsResource,
     IncrementalAlterConfigsRequest,
 )
-from zkcompat.legacy.admin import LegacyAdmin
-from zkcompat.legacy.controller import ActiveController
-from zkcompat.legacy.orders import UndecidedError
+from trimaran.zkcompat.legacy.admin import LegacyAdmin
+from trimaran.zkcompat.legacy.controller import ActiveController
+from trimaran.zkcompat.legacy.orders import UndecidedError
 
 NOTE = "/config/changes/config_change_"
 

@@ -1,13 +1,13 @@
 import pytest
 
 from tests.zkcompat import build
-from wire.errors import ErrorCode
-from wire.messages.create_acls import AclCreationResult, CreateAclsResponse
-from wire.records.security import AccessControlEntryRecord
-from wire.security.acls import Operation, Permission, ResourceType
-from zkcompat.legacy.acls import decide, resource_of_note
-from zkcompat.sections.acls import Acls
-from zkcompat.znodes.acl_entries import AclEntries, AclEntry, AclResource
+from trimaran.wire.errors import ErrorCode
+from trimaran.wire.messages.create_acls import AclCreationResult, CreateAclsResponse
+from trimaran.wire.records.security import AccessControlEntryRecord
+from trimaran.wire.security.acls import Operation, Permission, ResourceType
+from trimaran.zkcompat.legacy.acls import decide, resource_of_note
+from trimaran.zkcompat.sections.acls import Acls
+from trimaran.zkcompat.znodes.acl_entries import AclEntries, AclEntry, AclResource
 
 ALICE = AclEntry("User:alice", "*", Operation.READ, Permission.ALLOW)
 BOB = AclEntry("User:bob", "10.0.0.1", Operation.WRITE, Permission.DENY)

@@ -6,14 +6,14 @@ import trio
 import trio.testing
 from kazoo.security import make_acl, make_digest_acl
 
-from quorum.metadata.image import BROKER_RESOURCE, TOPIC_RESOURCE
 from tests.cluster.in_process import cluster
 from tests.zkcompat.legacy.rig import ALL, CREATED, Admin, mirroring, obeying
 from tests.zkcompat.rig import connected
-from wire.messages.alter_partition_reassignments import AlterPartitionReassignmentsRequest
-from zkcompat.legacy.admin import LegacyAdmin
-from zkcompat.legacy.controller import ActiveController
-from zkcompat.legacy.orders import Kind, UndecidedError
+from trimaran.quorum.metadata.image import BROKER_RESOURCE, TOPIC_RESOURCE
+from trimaran.wire.messages.alter_partition_reassignments import AlterPartitionReassignmentsRequest
+from trimaran.zkcompat.legacy.admin import LegacyAdmin
+from trimaran.zkcompat.legacy.controller import ActiveController
+from trimaran.zkcompat.legacy.orders import Kind, UndecidedError
 
 
 async def test_topics(tmp_path, connect):

@@ -1,16 +1,16 @@
 import pytest
 
-from quorum.metadata.image import BROKER_RESOURCE, TOPIC_RESOURCE
 from tests.zkcompat import build
-from wire.errors import ErrorCode
-from wire.messages.incremental_alter_configs import (
+from trimaran.quorum.metadata.image import BROKER_RESOURCE, TOPIC_RESOURCE
+from trimaran.wire.errors import ErrorCode
+from trimaran.wire.messages.incremental_alter_configs import (
     AlterConfigsResourceResponse,
     IncrementalAlterConfigsResponse,
 )
-from wire.records.quotas import ClientQuotaRecord, EntityData
-from zkcompat.legacy.configs import decide, entity_of, entity_of_note
-from zkcompat.legacy.orders import Kind
-from zkcompat.znodes.entity_config import EntityConfig
+from trimaran.wire.records.quotas import ClientQuotaRecord, EntityData
+from trimaran.zkcompat.legacy.configs import decide, entity_of, entity_of_note
+from trimaran.zkcompat.legacy.orders import Kind
+from trimaran.zkcompat.znodes.entity_config import EntityConfig
 
 
 def quota(key, value, **entity):

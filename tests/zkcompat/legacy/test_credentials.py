@@ -12,26 +12,26 @@ from tests.zkcompat import build
 from tests.zkcompat.legacy.rig import ALL, Admin, mirroring
 from tests.zkcompat.legacy.takeover import ask, in_step, killed_at
 from tests.zkcompat.rig import connected
-from wire.client.errors import AuthenticationRefused
-from wire.errors import ErrorCode
-from wire.messages.alter_user_scram_credentials import (
+from trimaran.wire.client.errors import AuthenticationRefused
+from trimaran.wire.errors import ErrorCode
+from trimaran.wire.messages.alter_user_scram_credentials import (
     AlterUserScramCredentialsRequest,
     AlterUserScramCredentialsResponse,
     AlterUserScramCredentialsResult,
     ScramCredentialDeletion,
 )
-from wire.records.security import UserScramCredentialRecord
-from wire.security.listener import ClientSecurity
-from wire.security.scram import credential_of
-from wire.security.scram_client import ScramCredentials
-from wire.transport.node_connection import open_node_connection
-from zkcompat.in_controller import Controller, OwnController
-from zkcompat.legacy.admin import LegacyAdmin
-from zkcompat.legacy.credentials import decide
-from zkcompat.legacy.orders import Kind
-from zkcompat.sections.quotas import quotas_of
-from zkcompat.znodes.entity_config import EntityConfig
-from zkcompat.znodes.scram_credential import SCRAM_KEYS, parse_scram_text, scram_text
+from trimaran.wire.records.security import UserScramCredentialRecord
+from trimaran.wire.security.listener import ClientSecurity
+from trimaran.wire.security.scram import credential_of
+from trimaran.wire.security.scram_client import ScramCredentials
+from trimaran.wire.transport.node_connection import open_node_connection
+from trimaran.zkcompat.in_controller import Controller, OwnController
+from trimaran.zkcompat.legacy.admin import LegacyAdmin
+from trimaran.zkcompat.legacy.credentials import decide
+from trimaran.zkcompat.legacy.orders import Kind
+from trimaran.zkcompat.sections.quotas import quotas_of
+from trimaran.zkcompat.znodes.entity_config import EntityConfig
+from trimaran.zkcompat.znodes.scram_credential import SCRAM_KEYS, parse_scram_text, scram_text
 
 PATH = "/config/users/alice"
 LOGINS = {

@@ -1,10 +1,10 @@
 from tests.zkcompat import build
-from wire.errors import ErrorCode
-from wire.messages.delete_topics import DeletableTopicResult, DeleteTopicsResponse
-from wire.primitives import uuid_to_text
-from zkcompat.claim import Step
-from zkcompat.legacy.deletions import decide
-from zkcompat.legacy.orders import Kind
+from trimaran.wire.errors import ErrorCode
+from trimaran.wire.messages.delete_topics import DeletableTopicResult, DeleteTopicsResponse
+from trimaran.wire.primitives import uuid_to_text
+from trimaran.zkcompat.claim import Step
+from trimaran.zkcompat.legacy.deletions import decide
+from trimaran.zkcompat.legacy.orders import Kind
 
 PATH = "/admin/delete_topics/orders"
 NOTED = uuid_to_text(build.T1).encode()

@@ -1,10 +1,10 @@
 import trio
 
 from tests.zkcompat import build
-from zkcompat.legacy import desk as desks
-from zkcompat.legacy.desk import NOTE_SECONDS, Desk
-from zkcompat.legacy.orders import Kind
-from zkcompat.legacy.subjects import Subject
+from trimaran.zkcompat.legacy import desk as desks
+from trimaran.zkcompat.legacy.desk import NOTE_SECONDS, Desk
+from trimaran.zkcompat.legacy.orders import Kind
+from trimaran.zkcompat.legacy.subjects import Subject
 
 IMAGE = build.image_of(build.topic("t", build.T1), build.partition(build.T1, 0, [1]))
 NEW = Subject(Kind.TOPIC, "/brokers/topics/new")

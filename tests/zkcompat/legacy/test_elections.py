@@ -1,15 +1,15 @@
 import pytest
 
 from tests.zkcompat import build
-from wire.errors import ErrorCode
-from wire.messages.elect_leaders import (
+from trimaran.wire.errors import ErrorCode
+from trimaran.wire.messages.elect_leaders import (
     ElectLeadersResponse,
     PartitionResult,
     ReplicaElectionResult,
 )
-from zkcompat.claim import Step
-from zkcompat.legacy.elections import PREFERRED_REPLICA_ELECTION, decide
-from zkcompat.legacy.orders import PARTITIONS_IN_REQUEST, UndecidedError
+from trimaran.zkcompat.claim import Step
+from trimaran.zkcompat.legacy.elections import PREFERRED_REPLICA_ELECTION, decide
+from trimaran.zkcompat.legacy.orders import PARTITIONS_IN_REQUEST, UndecidedError
 
 IMAGE = build.image_of(
     build.topic("a", build.T1),

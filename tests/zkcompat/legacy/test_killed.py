@@ -6,15 +6,15 @@ from collections import deque
 import pytest
 import trio
 
-from quorum.metadata.client_quotas import USER
-from quorum.metadata.image import TOPIC_RESOURCE
 from tests.cluster.in_process import cluster
 from tests.zkcompat.legacy.rig import ALL, Admin, mirroring
 from tests.zkcompat.legacy.takeover import NOTE, altering, ask, creating, in_step, killed_at
 from tests.zkcompat.rig import PATIENCE, connected
-from zkcompat.legacy.admin import LegacyAdmin
-from zkcompat.legacy.controller import ActiveController
-from zkcompat.sections.quotas import quotas_of
+from trimaran.quorum.metadata.client_quotas import USER
+from trimaran.quorum.metadata.image import TOPIC_RESOURCE
+from trimaran.zkcompat.legacy.admin import LegacyAdmin
+from trimaran.zkcompat.legacy.controller import ActiveController
+from trimaran.zkcompat.sections.quotas import quotas_of
 
 ACL_NOTE = "/kafka-acl-changes/acl_changes_"
 ACLS_PATH = "/kafka-acl/Topic/there"

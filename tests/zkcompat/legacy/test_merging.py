@@ -5,9 +5,9 @@ import json
 import pytest
 
 from tests.zkcompat import build
-from zkcompat.legacy.merging import merged
-from zkcompat.legacy.orders import Kind
-from zkcompat.znodes.scram_credential import scram_text
+from trimaran.zkcompat.legacy.merging import merged
+from trimaran.zkcompat.legacy.orders import Kind
+from trimaran.zkcompat.znodes.scram_credential import scram_text
 
 SEEN = {"retention.ms": "7", "segment.bytes": "1"}
 TEXT = scram_text(build.scram("alice"))

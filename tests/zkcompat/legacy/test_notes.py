@@ -1,7 +1,7 @@
-from zkcompat.legacy.notes import left_by_tools, newest_notes
-from zkcompat.legacy.orders import Kind
-from zkcompat.legacy.subjects import Subject, is_of_interest, subject_of, topic_subject
-from zkcompat.tree import FoundZnode
+from trimaran.zkcompat.legacy.notes import left_by_tools, newest_notes
+from trimaran.zkcompat.legacy.orders import Kind
+from trimaran.zkcompat.legacy.subjects import Subject, is_of_interest, subject_of, topic_subject
+from trimaran.zkcompat.tree import FoundZnode
 
 T = Subject(Kind.CONFIG, "/config/topics/t")
 ORDERS = Subject(Kind.ACL, "/kafka-acl/Topic/orders")

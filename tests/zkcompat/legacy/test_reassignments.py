@@ -3,8 +3,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.zkcompat import build
-from zkcompat.claim import Step
-from zkcompat.legacy.reassignments import REASSIGN_PARTITIONS, Reassignments, advance
+from trimaran.zkcompat.claim import Step
+from trimaran.zkcompat.legacy.reassignments import REASSIGN_PARTITIONS, Reassignments, advance
 
 DELETE = Step("delete", REASSIGN_PARTITIONS)
 # As kafka-reassign-partitions of 0.8.2, and of 2.8 with directories, which never reach this znode.

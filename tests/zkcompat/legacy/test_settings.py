@@ -1,8 +1,8 @@
 import pytest
 
-from node.config.legacy_admin_keys import KINDS
-from zkcompat.legacy.orders import Kind
-from zkcompat.legacy.settings import obeyed_kinds
+from trimaran.node.config.legacy_admin_keys import KINDS
+from trimaran.zkcompat.legacy.orders import Kind
+from trimaran.zkcompat.legacy.settings import obeyed_kinds
 
 ENABLE = {"trimaran.zk.legacy.admin.enable": "true"}
 

@@ -5,7 +5,6 @@ import json
 import pytest
 import trio
 
-from quorum.metadata.image import TOPIC_RESOURCE
 from tests.cluster.in_process import cluster
 from tests.zkcompat.legacy.rig import CREATED, Admin, mirroring
 from tests.zkcompat.legacy.takeover import (
@@ -17,7 +16,8 @@ from tests.zkcompat.legacy.takeover import (
     killed_at,
 )
 from tests.zkcompat.rig import PATIENCE, connected
-from wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
+from trimaran.quorum.metadata.image import TOPIC_RESOURCE
+from trimaran.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 
 
 async def test_what_tools_wrote_while_no_mirror_led(tmp_path, connect):

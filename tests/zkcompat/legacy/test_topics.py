@@ -1,10 +1,10 @@
 import pytest
 
 from tests.zkcompat import build
-from wire.errors import ErrorCode
-from wire.messages.create_topics import CreatableTopicResult, CreateTopicsResponse
-from zkcompat.legacy.orders import Kind
-from zkcompat.legacy.topics import decide, topic_of
+from trimaran.wire.errors import ErrorCode
+from trimaran.wire.messages.create_topics import CreatableTopicResult, CreateTopicsResponse
+from trimaran.zkcompat.legacy.orders import Kind
+from trimaran.zkcompat.legacy.topics import decide, topic_of
 
 EMPTY = build.image_of()
 IMAGE = build.image_of(

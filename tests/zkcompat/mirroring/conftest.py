@@ -2,7 +2,7 @@
 
 import pytest
 
-from zkcompat.zookeeper import session
+from trimaran.zkcompat.zookeeper import session
 
 
 @pytest.fixture

@@ -9,19 +9,19 @@ from types import SimpleNamespace
 import pytest
 import trio
 
-from quorum.metadata.image import EMPTY, Provenance, UnknownRecord, UnknownRecords
-from zkcompat.claim import Step
-from zkcompat.mirroring import feed as feeding
-from zkcompat.mirroring import reporting as module
-from zkcompat.mirroring.feed import ImageFeed
-from zkcompat.mirroring.quarantine import Quarantine
-from zkcompat.mirroring.reporting import Reporting
-from zkcompat.mirroring.resync import PATH, ResyncRequests
-from zkcompat.mirroring.status import MirrorStatus
-from zkcompat.mirroring.tenure import StepRefusedError
-from zkcompat.tree import FoundZnode
-from zkcompat.znodes.mirror_report import REFUSALS_SHOWN, REPORT_PARENTS, MirrorReport
-from zkcompat.zookeeper.errors import PathRefusedError, UncertainOutcomeError
+from trimaran.quorum.metadata.image import EMPTY, Provenance, UnknownRecord, UnknownRecords
+from trimaran.zkcompat.claim import Step
+from trimaran.zkcompat.mirroring import feed as feeding
+from trimaran.zkcompat.mirroring import reporting as module
+from trimaran.zkcompat.mirroring.feed import ImageFeed
+from trimaran.zkcompat.mirroring.quarantine import Quarantine
+from trimaran.zkcompat.mirroring.reporting import Reporting
+from trimaran.zkcompat.mirroring.resync import PATH, ResyncRequests
+from trimaran.zkcompat.mirroring.status import MirrorStatus
+from trimaran.zkcompat.mirroring.tenure import StepRefusedError
+from trimaran.zkcompat.tree import FoundZnode
+from trimaran.zkcompat.znodes.mirror_report import REFUSALS_SHOWN, REPORT_PARENTS, MirrorReport
+from trimaran.zkcompat.zookeeper.errors import PathRefusedError, UncertainOutcomeError
 
 
 class Requests:

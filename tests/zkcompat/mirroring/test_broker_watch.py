@@ -5,8 +5,8 @@ from types import SimpleNamespace
 import trio
 
 from tests.zkcompat import build
-from zkcompat.mirroring.broker_watch import BrokerWatch
-from zkcompat.zookeeper.errors import PathRefusedError
+from trimaran.zkcompat.mirroring.broker_watch import BrokerWatch
+from trimaran.zkcompat.zookeeper.errors import PathRefusedError
 
 
 class Keeper:

@@ -7,11 +7,11 @@ import trio
 
 from tests.zkcompat import build
 from tests.zkcompat.rig import PATIENCE, Source, connected, differences, in_step, running, topics
-from zkcompat.claim import Leader, Step
-from zkcompat.tree import FoundZnode
-from zkcompat.verify import Difference, compare_claim
-from zkcompat.znodes.controller import Controller, ControllerEpoch
-from zkcompat.znodes.migration import Migration
+from trimaran.zkcompat.claim import Leader, Step
+from trimaran.zkcompat.tree import FoundZnode
+from trimaran.zkcompat.verify import Difference, compare_claim
+from trimaran.zkcompat.znodes.controller import Controller, ControllerEpoch
+from trimaran.zkcompat.znodes.migration import Migration
 
 pytestmark = [pytest.mark.zookeeper, pytest.mark.slow]
 

@@ -5,22 +5,22 @@ import trio
 
 from tests.zkcompat import build
 from tests.zkcompat.build import CLUSTER_ID
-from zkcompat.claim import Guard, Leader, Step
-from zkcompat.mirroring import tenure as module
-from zkcompat.mirroring.status import MirrorStatus
-from zkcompat.mirroring.tenure import (
+from trimaran.zkcompat.claim import Guard, Leader, Step
+from trimaran.zkcompat.mirroring import tenure as module
+from trimaran.zkcompat.mirroring.status import MirrorStatus
+from trimaran.zkcompat.mirroring.tenure import (
     MirrorFencedError,
     StepRefusedError,
     Tenure,
     WrongClusterError,
     check_cluster,
 )
-from zkcompat.sections.registry import sections_of
-from zkcompat.tree import FoundZnode
-from zkcompat.znodes.cluster_id import ClusterId
-from zkcompat.znodes.controller import Controller, ControllerEpoch
-from zkcompat.znodes.migration import Migration
-from zkcompat.zookeeper.errors import PathRefusedError, TransactionRefusedError
+from trimaran.zkcompat.sections.registry import sections_of
+from trimaran.zkcompat.tree import FoundZnode
+from trimaran.zkcompat.znodes.cluster_id import ClusterId
+from trimaran.zkcompat.znodes.controller import Controller, ControllerEpoch
+from trimaran.zkcompat.znodes.migration import Migration
+from trimaran.zkcompat.zookeeper.errors import PathRefusedError, TransactionRefusedError
 
 NOW_MS = 5000
 ID = ClusterId(CLUSTER_ID).encode()

@@ -6,8 +6,14 @@ from types import SimpleNamespace
 import pytest
 import trio
 
-from zkcompat.mirroring import connecting
-from zkcompat.mirroring.connecting import WORD_BYTES_MAX, Connecting, _ask_all, _Seen, _servers
+from trimaran.zkcompat.mirroring import connecting
+from trimaran.zkcompat.mirroring.connecting import (
+    WORD_BYTES_MAX,
+    Connecting,
+    _ask_all,
+    _Seen,
+    _servers,
+)
 
 SERVES = b"Zookeeper version: 3.9.2\nZxid: 0x1f\nMode: leader\n"
 READS_ONLY = b"Zookeeper version: 3.9.2\nZxid: 0x2f\nMode: read-only\n"

@@ -6,15 +6,15 @@ from types import SimpleNamespace
 import pytest
 import trio
 
-from quorum.metadata.image import EMPTY, UnknownRecord, UnknownRecords
 from tests.cluster.nodes import CLUSTER_ID
-from zkcompat.mirroring import observer
-from zkcompat.mirroring.feed import ImageFeed
-from zkcompat.mirroring.mirror import only
-from zkcompat.mirroring.observer import open_observer
-from zkcompat.mirroring.quarantine import Quarantine
-from zkcompat.mirroring.reporting import Reporting
-from zkcompat.mirroring.status import MirrorStatus
+from trimaran.quorum.metadata.image import EMPTY, UnknownRecord, UnknownRecords
+from trimaran.zkcompat.mirroring import observer
+from trimaran.zkcompat.mirroring.feed import ImageFeed
+from trimaran.zkcompat.mirroring.mirror import only
+from trimaran.zkcompat.mirroring.observer import open_observer
+from trimaran.zkcompat.mirroring.quarantine import Quarantine
+from trimaran.zkcompat.mirroring.reporting import Reporting
+from trimaran.zkcompat.mirroring.status import MirrorStatus
 
 WANTED, OTHER = KeyError("wanted"), ValueError("other")
 

@@ -6,22 +6,22 @@ from types import SimpleNamespace
 
 import trio
 
-from node.runtime.latest import Latest
-from quorum.metadata.image import EMPTY
-from quorum.metadata.loader import MetadataLoader
-from quorum.metadata.records import image_to_records
-from quorum.raft.listener import CommittedBatch, LoadedSnapshot
 from tests.zkcompat import build
 from tests.zkcompat.build import CLUSTER_ID
 from tests.zkcompat.scenario import next_records
 from tests.zkcompat.test_plan import SECTIONS, assert_same
-from zkcompat.claim import Leader
-from zkcompat.mirroring import feed as feeding
-from zkcompat.mirroring.feed import HISTORY_MAX, SAMPLES_MAX, CommitTimes, ImageFeed
-from zkcompat.mirroring.observer import tell_caught_up, tell_leaders
-from zkcompat.operations import apply_to
-from zkcompat.plan import plan_changes
-from zkcompat.render import render
+from trimaran.node.runtime.latest import Latest
+from trimaran.quorum.metadata.image import EMPTY
+from trimaran.quorum.metadata.loader import MetadataLoader
+from trimaran.quorum.metadata.records import image_to_records
+from trimaran.quorum.raft.listener import CommittedBatch, LoadedSnapshot
+from trimaran.zkcompat.claim import Leader
+from trimaran.zkcompat.mirroring import feed as feeding
+from trimaran.zkcompat.mirroring.feed import HISTORY_MAX, SAMPLES_MAX, CommitTimes, ImageFeed
+from trimaran.zkcompat.mirroring.observer import tell_caught_up, tell_leaders
+from trimaran.zkcompat.operations import apply_to
+from trimaran.zkcompat.plan import plan_changes
+from trimaran.zkcompat.render import render
 
 
 def _batch(image, records, committed_ms=0):

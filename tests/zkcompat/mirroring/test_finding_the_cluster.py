@@ -9,17 +9,17 @@ from tests.cluster.nodes import CLUSTER_ID
 from tests.cluster.quorum_nodes import quorum_nodes
 from tests.trimaran.client.listeners import Node, listening, nobody
 from tests.zkcompat import build
-from wire.client.errors import (
+from trimaran.wire.client.errors import (
     AuthenticationRefused,
     ConnectionLost,
     RequestTimedOut,
     VersionMismatch,
 )
-from wire.errors import ErrorCode, RemoteProtocolError
-from wire.messages.describe_cluster import DescribeClusterRequest, DescribeClusterResponse
-from wire.security.listener import PLAINTEXT
-from zkcompat.mirroring import observer
-from zkcompat.mirroring.observer import (
+from trimaran.wire.errors import ErrorCode, RemoteProtocolError
+from trimaran.wire.messages.describe_cluster import DescribeClusterRequest, DescribeClusterResponse
+from trimaran.wire.security.listener import PLAINTEXT
+from trimaran.zkcompat.mirroring import observer
+from trimaran.zkcompat.mirroring.observer import (
     QuorumUnreachableError,
     find_cluster_id,
     open_observer,

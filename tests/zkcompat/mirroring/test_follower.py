@@ -12,7 +12,7 @@ from tests.zkcompat.rig import (
     running,
     topics,
 )
-from zkcompat.zookeeper.keeper import Keeper
+from trimaran.zkcompat.zookeeper.keeper import Keeper
 
 pytestmark = [pytest.mark.zookeeper, pytest.mark.slow]
 

@@ -5,22 +5,22 @@ from types import SimpleNamespace
 import pytest
 import trio
 
-from quorum.metadata.image import EMPTY
 from tests.zkcompat import build
 from tests.zkcompat.build import CLUSTER_ID
-from zkcompat.changes import Changes
-from zkcompat.mirroring.feed import ImageFeed
-from zkcompat.mirroring.follower import Follower, _some
-from zkcompat.mirroring.pace import cpu_seconds
-from zkcompat.mirroring.quarantine import Quarantine
-from zkcompat.mirroring.slices import Slice
-from zkcompat.mirroring.status import MirrorStatus
-from zkcompat.mirroring.tenure import Tenure
-from zkcompat.mirroring.writer import TreeDiffersError
-from zkcompat.operations import Kind, Operation
-from zkcompat.sections.registry import sections_of
-from zkcompat.sections.section import Section
-from zkcompat.tree import FoundZnode
+from trimaran.quorum.metadata.image import EMPTY
+from trimaran.zkcompat.changes import Changes
+from trimaran.zkcompat.mirroring.feed import ImageFeed
+from trimaran.zkcompat.mirroring.follower import Follower, _some
+from trimaran.zkcompat.mirroring.pace import cpu_seconds
+from trimaran.zkcompat.mirroring.quarantine import Quarantine
+from trimaran.zkcompat.mirroring.slices import Slice
+from trimaran.zkcompat.mirroring.status import MirrorStatus
+from trimaran.zkcompat.mirroring.tenure import Tenure
+from trimaran.zkcompat.mirroring.writer import TreeDiffersError
+from trimaran.zkcompat.operations import Kind, Operation
+from trimaran.zkcompat.sections.registry import sections_of
+from trimaran.zkcompat.sections.section import Section
+from trimaran.zkcompat.tree import FoundZnode
 
 
 class Entities(Section):

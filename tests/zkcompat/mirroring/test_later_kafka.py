@@ -4,12 +4,12 @@ from dataclasses import replace
 
 import trio
 
-from quorum.metadata.image import EMPTY, UnknownRecords
-from wire.records.metadata import UnknownRecord
-from zkcompat.mirroring.feed import ImageFeed
-from zkcompat.mirroring.quarantine import Quarantine
-from zkcompat.mirroring.reporting import Reporting
-from zkcompat.mirroring.status import MirrorStatus
+from trimaran.quorum.metadata.image import EMPTY, UnknownRecords
+from trimaran.wire.records.metadata import UnknownRecord
+from trimaran.zkcompat.mirroring.feed import ImageFeed
+from trimaran.zkcompat.mirroring.quarantine import Quarantine
+from trimaran.zkcompat.mirroring.reporting import Reporting
+from trimaran.zkcompat.mirroring.status import MirrorStatus
 
 FIRST, SECOND = UnknownRecord(29, 0, 40), UnknownRecord(30, 1, 90)
 

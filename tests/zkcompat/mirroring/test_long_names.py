@@ -5,7 +5,7 @@ from kazoo.security import CREATOR_ALL_ACL
 
 from tests.zkcompat import build
 from tests.zkcompat.rig import Source, connected, differences, in_step, running, topics
-from zkcompat.znodes.mirror_report import REPORT_PARENTS
+from trimaran.zkcompat.znodes.mirror_report import REPORT_PARENTS
 
 pytestmark = [pytest.mark.zookeeper, pytest.mark.slow]
 

@@ -24,15 +24,20 @@ from tests.zkcompat.rig import (
     running,
     topics,
 )
-from zkcompat.claim import Leader, Step
-from zkcompat.mirroring.tenure import WrongClusterError
-from zkcompat.verify import Difference
-from zkcompat.znodes.controller import Controller, ControllerEpoch
-from zkcompat.znodes.migration import Migration
-from zkcompat.zookeeper.errors import PathRefusedError, TransactionRefusedError
-from zkcompat.zookeeper.keeper import Keeper
-from zkcompat.zookeeper.server_process import start_zookeeper
-from zkcompat.zookeeper.session_file import SESSION_FILE, SavedSession, load_session, save_session
+from trimaran.zkcompat.claim import Leader, Step
+from trimaran.zkcompat.mirroring.tenure import WrongClusterError
+from trimaran.zkcompat.verify import Difference
+from trimaran.zkcompat.znodes.controller import Controller, ControllerEpoch
+from trimaran.zkcompat.znodes.migration import Migration
+from trimaran.zkcompat.zookeeper.errors import PathRefusedError, TransactionRefusedError
+from trimaran.zkcompat.zookeeper.keeper import Keeper
+from trimaran.zkcompat.zookeeper.server_process import start_zookeeper
+from trimaran.zkcompat.zookeeper.session_file import (
+    SESSION_FILE,
+    SavedSession,
+    load_session,
+    save_session,
+)
 
 pytestmark = [pytest.mark.zookeeper, pytest.mark.slow]
 

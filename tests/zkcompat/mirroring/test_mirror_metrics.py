@@ -9,10 +9,10 @@ import pytest
 import trio
 from prometheus_client.parser import text_string_to_metric_families
 
-from quorum.metadata.image import UnknownRecords
 from tests.zkcompat.rig import Source, in_step, running, topics
 from trimaran.metrics.alerts import ALERTS
 from trimaran.metrics.beside import mirror_with_metrics
+from trimaran.quorum.metadata.image import UnknownRecords
 
 pytestmark = [pytest.mark.zookeeper, pytest.mark.slow]
 

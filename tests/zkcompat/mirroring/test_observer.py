@@ -8,13 +8,13 @@ from tests.cluster.quorum_nodes import quorum_nodes
 from tests.zkcompat import build
 from tests.zkcompat.build import T1
 from tests.zkcompat.rig import PATIENCE, SESSION_MS, connected, reached
-from zkcompat.mirroring.mirror import Mirror
-from zkcompat.mirroring.observer import open_observer
-from zkcompat.settings import mirror_config
-from zkcompat.verify import verify
-from zkcompat.znodes.controller import Controller
-from zkcompat.zookeeper.keeper import open_keeper
-from zkcompat.zookeeper.session import KeeperConfig
+from trimaran.zkcompat.mirroring.mirror import Mirror
+from trimaran.zkcompat.mirroring.observer import open_observer
+from trimaran.zkcompat.settings import mirror_config
+from trimaran.zkcompat.verify import verify
+from trimaran.zkcompat.znodes.controller import Controller
+from trimaran.zkcompat.zookeeper.keeper import open_keeper
+from trimaran.zkcompat.zookeeper.session import KeeperConfig
 
 pytestmark = [pytest.mark.zookeeper, pytest.mark.slow]
 

@@ -3,15 +3,15 @@
 import pytest
 
 from tests.checks import check_each
-from zkcompat.mirroring import quarantine as held_back
-from zkcompat.mirroring.quarantine import (
+from trimaran.zkcompat.mirroring import quarantine as held_back
+from trimaran.zkcompat.mirroring.quarantine import (
     ENTRIES_MAX,
     RETRY_SECONDS_MIN,
     WAITING_MAX,
     HeldBack,
     Quarantine,
 )
-from zkcompat.operations import Kind, Operation
+from trimaran.zkcompat.operations import Kind, Operation
 
 
 def operation(kind, path, **members):

@@ -18,9 +18,9 @@ from tests.zkcompat.rig import (
     running,
     topics,
 )
-from zkcompat.mirroring.slices import LEVELS_MAX
-from zkcompat.mirroring.writer import LINES_MAX
-from zkcompat.zookeeper.keeper import Keeper
+from trimaran.zkcompat.mirroring.slices import LEVELS_MAX
+from trimaran.zkcompat.mirroring.writer import LINES_MAX
+from trimaran.zkcompat.zookeeper.keeper import Keeper
 
 pytestmark = [pytest.mark.zookeeper, pytest.mark.slow]
 
@@ -207,7 +207,7 @@ async def test_what_waits_for_a_locked_parent_is_made_as_soon_as_it_may_be(conne
 async def test_a_topic_too_large_for_zookeeper_is_left_out_with_all_its_znodes(
     connect, monkeypatch
 ):
-    monkeypatch.setattr("zkcompat.mirroring.writer.BATCH_BYTES_MAX", 2000)
+    monkeypatch.setattr("trimaran.zkcompat.mirroring.writer.BATCH_BYTES_MAX", 2000)
     large = [build.partition(T1, index, [1, 2, 3]) for index in range(200)]
     source = Source(build.topic("large", T1), *large, *topics(2))
     async with running(connect, source) as mirror, connected(connect) as person:
@@ -221,7 +221,7 @@ async def test_a_topic_too_large_for_zookeeper_is_left_out_with_all_its_znodes(
         found = {d.path.split("/")[3] for d in await differences(person, source)}
         assert found == {"large"}
         # Once it is small enough to be shown, it is.
-        monkeypatch.setattr("zkcompat.mirroring.writer.BATCH_BYTES_MAX", 200_000)
+        monkeypatch.setattr("trimaran.zkcompat.mirroring.writer.BATCH_BYTES_MAX", 200_000)
         await cleared(mirror)
         assert await differences(person, source) == ()
         assert mirror.status.claims == 1

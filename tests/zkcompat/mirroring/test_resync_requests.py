@@ -3,8 +3,8 @@
 import pytest
 import trio
 
-from zkcompat.mirroring.resync import PATH, request_resync
-from zkcompat.tree import FoundZnode
+from trimaran.zkcompat.mirroring.resync import PATH, request_resync
+from trimaran.zkcompat.tree import FoundZnode
 
 
 class Keeper:

@@ -5,8 +5,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from zkcompat.mirroring.quarantine import Quarantine
-from zkcompat.mirroring.slices import (
+from trimaran.zkcompat.mirroring.quarantine import Quarantine
+from trimaran.zkcompat.mirroring.slices import (
     LEVELS_MAX,
     Slice,
     _portions,
@@ -14,9 +14,9 @@ from zkcompat.mirroring.slices import (
     visit_entities,
     visit_tree,
 )
-from zkcompat.sections.registry import sections_of
-from zkcompat.tree import FoundZnode
-from zkcompat.zookeeper.errors import PathRefusedError
+from trimaran.zkcompat.sections.registry import sections_of
+from trimaran.zkcompat.tree import FoundZnode
+from trimaran.zkcompat.zookeeper.errors import PathRefusedError
 
 
 class Sized:

@@ -5,13 +5,13 @@ from types import SimpleNamespace
 import pytest
 import trio
 
-from quorum.metadata.image import EMPTY
 from tests.zkcompat import build
-from zkcompat.mirroring.feed import ImageFeed
-from zkcompat.mirroring.standby import POLL_SECONDS, Standby
-from zkcompat.tree import FoundZnode
-from zkcompat.znodes.controller import Controller
-from zkcompat.znodes.migration import Migration
+from trimaran.quorum.metadata.image import EMPTY
+from trimaran.zkcompat.mirroring.feed import ImageFeed
+from trimaran.zkcompat.mirroring.standby import POLL_SECONDS, Standby
+from trimaran.zkcompat.tree import FoundZnode
+from trimaran.zkcompat.znodes.controller import Controller
+from trimaran.zkcompat.znodes.migration import Migration
 
 TIMEOUT_MS = 18_000  # so that a third of it is six seconds
 

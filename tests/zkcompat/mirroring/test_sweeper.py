@@ -5,10 +5,10 @@ import trio
 
 from tests.zkcompat import build
 from tests.zkcompat.rig import PATIENCE, Source, connected, in_step, running, topics
-from zkcompat.claim import Step
-from zkcompat.mirroring import sweeper
-from zkcompat.sections.notes import NOTE_ROOTS
-from zkcompat.znodes.parents import TOKEN_PARENTS
+from trimaran.zkcompat.claim import Step
+from trimaran.zkcompat.mirroring import sweeper
+from trimaran.zkcompat.sections.notes import NOTE_ROOTS
+from trimaran.zkcompat.znodes.parents import TOKEN_PARENTS
 
 pytestmark = [pytest.mark.zookeeper, pytest.mark.slow]
 

@@ -5,13 +5,13 @@ from types import SimpleNamespace
 import pytest
 import trio
 
-from zkcompat.mirroring import sweeper as sweeping
-from zkcompat.mirroring.quarantine import Quarantine
-from zkcompat.mirroring.sweeper import LIFETIME_MS, Sweeper
-from zkcompat.mirroring.tenure import StepRefusedError
-from zkcompat.sections.notes import NOTE_ROOTS
-from zkcompat.tree import FoundZnode
-from zkcompat.zookeeper.errors import PathRefusedError
+from trimaran.zkcompat.mirroring import sweeper as sweeping
+from trimaran.zkcompat.mirroring.quarantine import Quarantine
+from trimaran.zkcompat.mirroring.sweeper import LIFETIME_MS, Sweeper
+from trimaran.zkcompat.mirroring.tenure import StepRefusedError
+from trimaran.zkcompat.sections.notes import NOTE_ROOTS
+from trimaran.zkcompat.tree import FoundZnode
+from trimaran.zkcompat.zookeeper.errors import PathRefusedError
 
 NOW = 10 * LIFETIME_MS
 OLD, BORDER, YOUNG = NOW - LIFETIME_MS - 1, NOW - LIFETIME_MS, NOW

@@ -5,15 +5,15 @@ import trio
 
 from tests.zkcompat import build
 from tests.zkcompat.build import CLUSTER_ID, T1
-from zkcompat.claim import Guard, Leader
-from zkcompat.mirroring.status import MirrorStatus
-from zkcompat.mirroring.tenure import RECHECK_MAX, MirrorFencedError, Tenure
-from zkcompat.sections.registry import sections_of
-from zkcompat.tree import FoundZnode
-from zkcompat.znodes.cluster_id import ClusterId
-from zkcompat.znodes.controller import Controller, ControllerEpoch
-from zkcompat.znodes.migration import Migration
-from zkcompat.zookeeper.errors import TransactionRefusedError, UncertainOutcomeError
+from trimaran.zkcompat.claim import Guard, Leader
+from trimaran.zkcompat.mirroring.status import MirrorStatus
+from trimaran.zkcompat.mirroring.tenure import RECHECK_MAX, MirrorFencedError, Tenure
+from trimaran.zkcompat.sections.registry import sections_of
+from trimaran.zkcompat.tree import FoundZnode
+from trimaran.zkcompat.znodes.cluster_id import ClusterId
+from trimaran.zkcompat.znodes.controller import Controller, ControllerEpoch
+from trimaran.zkcompat.znodes.migration import Migration
+from trimaran.zkcompat.zookeeper.errors import TransactionRefusedError, UncertainOutcomeError
 
 IMAGE = build.image_of(
     build.topic("t", T1), build.partition(T1, 0, [1]), build.config(2, "t", "retention.ms", "5")

@@ -18,7 +18,7 @@ from tests.zkcompat.mirroring import (
     test_sweeper,
 )
 from tests.zkcompat.zookeeper.in_memory import Ensemble
-from zkcompat.zookeeper import session
+from trimaran.zkcompat.zookeeper import session
 
 # They turn a real server on and off, or need a process of their own.
 NOT_THESE = ("own_zookeeper", "zookeeper", "tmp_path")

@@ -4,16 +4,16 @@ import pytest
 import trio
 
 from tests.zkcompat import build
-from zkcompat.claim import Guard, Step
-from zkcompat.mirroring.quarantine import Quarantine
-from zkcompat.mirroring.status import MirrorStatus
-from zkcompat.mirroring.tenure import StepRefusedError
-from zkcompat.mirroring.writer import TreeDiffersError, TreeWriter
-from zkcompat.operations import BATCH_BYTES_MAX, OPERATION_BYTES, Kind, Operation
-from zkcompat.tree import FoundZnode
-from zkcompat.znodes.entity_config import EntityConfig
-from zkcompat.znodes.migration import Migration
-from zkcompat.zookeeper.errors import PathRefusedError
+from trimaran.zkcompat.claim import Guard, Step
+from trimaran.zkcompat.mirroring.quarantine import Quarantine
+from trimaran.zkcompat.mirroring.status import MirrorStatus
+from trimaran.zkcompat.mirroring.tenure import StepRefusedError
+from trimaran.zkcompat.mirroring.writer import TreeDiffersError, TreeWriter
+from trimaran.zkcompat.operations import BATCH_BYTES_MAX, OPERATION_BYTES, Kind, Operation
+from trimaran.zkcompat.tree import FoundZnode
+from trimaran.zkcompat.znodes.entity_config import EntityConfig
+from trimaran.zkcompat.znodes.migration import Migration
+from trimaran.zkcompat.zookeeper.errors import PathRefusedError
 
 BEFORE = Migration(controller_id=1, controller_epoch=2, offset=4, epoch=2)
 IMAGE = build.image_of(build.broker(1))

@@ -35,14 +35,14 @@ from tests.datadriven import Step
 from tests.zkcompat import build
 from tests.zkcompat.rig import NEVER, Source
 from tests.zkcompat.zookeeper.in_memory import EPHEMERAL, OPEN, Client, Ensemble
-from zkcompat.claim import Leader
-from zkcompat.mirroring import connecting
-from zkcompat.mirroring.feed import ImageFeed
-from zkcompat.mirroring.mirror import VERIFY_SHARE, Mirror, MirrorConfig
-from zkcompat.zookeeper import session
-from zkcompat.zookeeper.kazoo_client import NO_SECURITY, Security
-from zkcompat.zookeeper.keeper import open_keeper
-from zkcompat.zookeeper.session import KeeperConfig
+from trimaran.zkcompat.claim import Leader
+from trimaran.zkcompat.mirroring import connecting
+from trimaran.zkcompat.mirroring.feed import ImageFeed
+from trimaran.zkcompat.mirroring.mirror import VERIFY_SHARE, Mirror, MirrorConfig
+from trimaran.zkcompat.zookeeper import session
+from trimaran.zkcompat.zookeeper.kazoo_client import NO_SECURITY, Security
+from trimaran.zkcompat.zookeeper.keeper import open_keeper
+from trimaran.zkcompat.zookeeper.session import KeeperConfig
 
 NOW_MS = 1_795_221_879_206
 SESSION_MS = 6000
@@ -385,7 +385,7 @@ async def outputs_of(steps: list[Step], caplog, monkeypatch) -> dict[int, str]:
     found: dict[int, str] = {}
     began = trio.current_time()
     clock = SimpleNamespace(time_ns=lambda: _now_ms(began) * 1_000_000)
-    monkeypatch.setattr("node.runtime.clock.time", clock)
+    monkeypatch.setattr("trimaran.node.runtime.clock.time", clock)
     async with trio.open_nursery() as nursery:
         machine = Machine(nursery, caplog)
         monkeypatch.setattr(session, "make_client", machine.ensemble.client)

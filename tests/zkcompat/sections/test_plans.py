@@ -3,15 +3,15 @@
 import random
 from pathlib import Path
 
-from quorum.metadata.image import EMPTY
 from tests.datadriven import check_transcript
 from tests.zkcompat import build
 from tests.zkcompat.build import CLUSTER_ID
 from tests.zkcompat.scenario import next_records
-from zkcompat.plan import plan
-from zkcompat.repair import reconcile
-from zkcompat.sections.registry import sections_of
-from zkcompat.tree import FoundZnode
+from trimaran.quorum.metadata.image import EMPTY
+from trimaran.zkcompat.plan import plan
+from trimaran.zkcompat.repair import reconcile
+from trimaran.zkcompat.sections.registry import sections_of
+from trimaran.zkcompat.tree import FoundZnode
 
 SECTIONS = sections_of(CLUSTER_ID, secrets=True)
 

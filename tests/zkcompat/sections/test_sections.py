@@ -2,16 +2,16 @@
 
 import pytest
 
-from quorum.metadata.image import EMPTY
 from tests.zkcompat import build
 from tests.zkcompat.build import CLUSTER_ID
-from zkcompat.plan import plan
-from zkcompat.render import render
-from zkcompat.repair import reconcile
-from zkcompat.sections.registry import sections_of
-from zkcompat.sections.shared_configs import resolve
-from zkcompat.tree import FoundZnode
-from zkcompat.znodes.quota_value import quota_text
+from trimaran.quorum.metadata.image import EMPTY
+from trimaran.zkcompat.plan import plan
+from trimaran.zkcompat.render import render
+from trimaran.zkcompat.repair import reconcile
+from trimaran.zkcompat.sections.registry import sections_of
+from trimaran.zkcompat.sections.shared_configs import resolve
+from trimaran.zkcompat.tree import FoundZnode
+from trimaran.zkcompat.znodes.quota_value import quota_text
 
 CHANGES = "/kafka-acl-changes/acl_changes_"
 WITH_SECRETS = sections_of(CLUSTER_ID, secrets=True)

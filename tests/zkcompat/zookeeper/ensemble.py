@@ -5,8 +5,8 @@ from __future__ import annotations
 import threading
 from contextlib import ExitStack, contextmanager
 
-from node.runtime.ports import port_of, reserve
-from zkcompat.zookeeper.server_process import four_letter_word, start_zookeeper
+from trimaran.node.runtime.ports import port_of, reserve
+from trimaran.zkcompat.zookeeper.server_process import four_letter_word, start_zookeeper
 
 
 class Ensemble:

@@ -30,9 +30,9 @@ from kazoo.protocol.serialization import CheckVersion, Create, Delete, SetData
 from kazoo.protocol.states import KazooState, KeeperState
 from kazoo.security import ACL, Id, make_digest_acl_credential
 
-from zkcompat.tree import FoundZnode
-from zkcompat.zookeeper.kazoo_client import AddWatch, Security
-from zkcompat.zookeeper.multi_read import GET_DATA, MultiRead
+from trimaran.zkcompat.tree import FoundZnode
+from trimaran.zkcompat.zookeeper.kazoo_client import AddWatch, Security
+from trimaran.zkcompat.zookeeper.multi_read import GET_DATA, MultiRead
 
 READ, WRITE, CREATE, DELETE, ADMIN = 1, 2, 4, 8, 16
 OPEN = (ACL(31, Id("world", "anyone")),)

@@ -22,20 +22,20 @@ from tests.zkcompat.rig import (
     running,
     topics,
 )
-from wire.errors import KafkaError
-from zkcompat.claim import Step
-from zkcompat.consumer_offsets import open_consumer_offsets
-from zkcompat.znodes.cluster_id import ClusterId
-from zkcompat.zookeeper import kazoo_client
-from zkcompat.zookeeper.errors import (
+from trimaran.wire.errors import KafkaError
+from trimaran.zkcompat.claim import Step
+from trimaran.zkcompat.consumer_offsets import open_consumer_offsets
+from trimaran.zkcompat.znodes.cluster_id import ClusterId
+from trimaran.zkcompat.zookeeper import kazoo_client
+from trimaran.zkcompat.zookeeper.errors import (
     PathRefusedError,
     UncertainOutcomeError,
     ZooKeeperTooOldError,
 )
-from zkcompat.zookeeper.kazoo_client import ANSWER_BYTES_MAX
-from zkcompat.zookeeper.keeper import Keeper, open_keeper
-from zkcompat.zookeeper.server_process import start_zookeeper
-from zkcompat.zookeeper.session import KeeperConfig
+from trimaran.zkcompat.zookeeper.kazoo_client import ANSWER_BYTES_MAX
+from trimaran.zkcompat.zookeeper.keeper import Keeper, open_keeper
+from trimaran.zkcompat.zookeeper.server_process import start_zookeeper
+from trimaran.zkcompat.zookeeper.session import KeeperConfig
 
 pytestmark = [pytest.mark.zookeeper, pytest.mark.slow]
 
@@ -312,7 +312,7 @@ async def test_a_change_does_not_wait_for_a_verification(connect, monkeypatch):
         began.set()
         await trio.sleep_forever()
 
-    monkeypatch.setattr("zkcompat.mirroring.verifier.visit_tree", never_ends)
+    monkeypatch.setattr("trimaran.zkcompat.mirroring.verifier.visit_tree", never_ends)
     source = Source(build.broker(1), *topics(1))
     async with running(connect, source, verify_interval_seconds=0.05) as mirror:
         await in_step(mirror, source)

@@ -7,7 +7,7 @@ from tests.zkcompat import build
 from tests.zkcompat.conftest import needs_zookeeper
 from tests.zkcompat.rig import PATIENCE, Source, connected, differences, reached, running, topics
 from tests.zkcompat.zookeeper.ensemble import ensemble_of_three
-from zkcompat.zookeeper import server_process as zookeeper_process
+from trimaran.zkcompat.zookeeper import server_process as zookeeper_process
 
 POLL_SECONDS = 0.05
 

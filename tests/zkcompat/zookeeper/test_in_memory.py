@@ -6,9 +6,9 @@ import pytest
 
 from tests.zkcompat.rig import connected
 from tests.zkcompat.zookeeper.in_memory import Ensemble
-from zkcompat.claim import Step
-from zkcompat.zookeeper import session
-from zkcompat.zookeeper.errors import (
+from trimaran.zkcompat.claim import Step
+from trimaran.zkcompat.zookeeper import session
+from trimaran.zkcompat.zookeeper.errors import (
     PathRefusedError,
     TransactionRefusedError,
     UncertainOutcomeError,

@@ -4,17 +4,17 @@ import pytest
 import trio
 from cryptography.hazmat.primitives import serialization
 
-from node.runtime.ports import port_of, reserve
 from tests.certificates import Certificates
 from tests.zkcompat import build
 from tests.zkcompat.conftest import needs_zookeeper
 from tests.zkcompat.rig import PATIENCE, Source, connected, differences, in_step, running, topics
-from zkcompat.zookeeper.digest_md5 import DigestCredentials, DigestMd5, DigestRefusedError
-from zkcompat.zookeeper.errors import PathRefusedError
-from zkcompat.zookeeper.kazoo_client import Security
-from zkcompat.zookeeper.keeper import open_keeper
-from zkcompat.zookeeper.server_process import start_zookeeper
-from zkcompat.zookeeper.session import KeeperConfig
+from trimaran.node.runtime.ports import port_of, reserve
+from trimaran.zkcompat.zookeeper.digest_md5 import DigestCredentials, DigestMd5, DigestRefusedError
+from trimaran.zkcompat.zookeeper.errors import PathRefusedError
+from trimaran.zkcompat.zookeeper.kazoo_client import Security
+from trimaran.zkcompat.zookeeper.keeper import open_keeper
+from trimaran.zkcompat.zookeeper.server_process import start_zookeeper
+from trimaran.zkcompat.zookeeper.session import KeeperConfig
 
 JAAS = """Server {
   org.apache.zookeeper.server.auth.DigestLoginModule required

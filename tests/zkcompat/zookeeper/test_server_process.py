@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from node.runtime.java import javas
 from tests.zkcompat.conftest import needs_zookeeper
-from zkcompat.zookeeper import server_process as zookeeper_process
-from zkcompat.zookeeper.server_process import (
+from trimaran.node.runtime.java import javas
+from trimaran.zkcompat.zookeeper import server_process as zookeeper_process
+from trimaran.zkcompat.zookeeper.server_process import (
     ZooKeeperUnavailableError,
     four_letter_word,
     missing_parts,

@@ -3,9 +3,9 @@
 import pytest
 import trio
 
-from zkcompat.zookeeper.keeper import open_keeper
-from zkcompat.zookeeper.session import KeeperConfig
-from zkcompat.zookeeper.session_file import SavedSession, load_session, save_session
+from trimaran.zkcompat.zookeeper.keeper import open_keeper
+from trimaran.zkcompat.zookeeper.session import KeeperConfig
+from trimaran.zkcompat.zookeeper.session_file import SavedSession, load_session, save_session
 
 SESSION = SavedSession(-(1 << 62), b"p" * 16)
 

@@ -17,7 +17,7 @@ from trimaran.console.page import Page, Question, table
 from trimaran.errors import Exit, UserError
 
 if TYPE_CHECKING:
-    from wire.blocking import BlockingClient
+    from trimaran.wire.blocking import BlockingClient
 
 COLUMNS = ("principal", "permission", "operation", "resource", "host")
 
@@ -38,7 +38,7 @@ def view(question: Question) -> dict[str, Any]:
 
 def _acls(client: BlockingClient) -> list[dict[str, Any]] | None:
     """None where no authorizer is configured: everybody may do everything."""
-    from wire.errors import ErrorCode, KafkaError
+    from trimaran.wire.errors import ErrorCode, KafkaError
 
     try:
         return [acl_row(acl) for acl in acls_of(client, None, None)]
@@ -50,9 +50,9 @@ def _acls(client: BlockingClient) -> list[dict[str, Any]] | None:
 
 def _explained(question: Question, client: BlockingClient) -> dict[str, Any] | None:
     """The answer to the three words of the form; None where they were not all given."""
-    from quorum.metadata.authorizer import Action
-    from quorum.serving.audit import why
-    from wire.security.acls import PatternType, ResourceType
+    from trimaran.quorum.metadata.authorizer import Action
+    from trimaran.quorum.serving.audit import why
+    from trimaran.wire.security.acls import PatternType, ResourceType
 
     who, what = question.text("principal").strip(), question.text("operation").strip()
     where = question.text("resource").strip()
@@ -74,8 +74,8 @@ def _explained(question: Question, client: BlockingClient) -> dict[str, Any] | N
 
 def _users(question: Question) -> dict[str, Any]:
     """Users with passwords, and quotas, which the metadata log tells; None where it cannot be read."""
-    from quorum.metadata.as_json import state_as_json
-    from quorum.metadata.image import EMPTY
+    from trimaran.quorum.metadata.as_json import state_as_json
+    from trimaran.quorum.metadata.image import EMPTY
 
     if question.cluster.controllers is None:
         return {"users": None, "quotas": None}

@@ -11,7 +11,7 @@ from trimaran.console.page import Page, Question, table
 
 
 def view(question: Question) -> dict[str, Any]:
-    from spark.analyses.catalogue import ANALYSES
+    from trimaran.spark.analyses.catalogue import ANALYSES
 
     data = question.cluster.data
     rows = [

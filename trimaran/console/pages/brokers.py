@@ -11,7 +11,7 @@ from trimaran.console.page import NotHere, Page, Question, Row, table
 from trimaran.errors import UserError
 
 if TYPE_CHECKING:
-    from wire.blocking import BlockingClient
+    from trimaran.wire.blocking import BlockingClient
 
 BROKER_RESOURCE = 4
 # A broker looks at the files of each replica that it is asked for.
@@ -56,7 +56,7 @@ def view_one(question: Question) -> dict[str, Any]:
 
 def _directories(client: BlockingClient, row: Row) -> list[dict[str, Any]] | None:
     """Of a broker, with the bytes of its replicas if they are not too many; None where we may not ask."""
-    from wire.errors import KafkaError
+    from trimaran.wire.errors import KafkaError
 
     with_sizes = row["replicas"] <= SIZED_REPLICAS_MAX
     try:
@@ -72,7 +72,7 @@ def _directories(client: BlockingClient, row: Row) -> list[dict[str, Any]] | Non
 
 def _registration(question: Question) -> dict[str, Any]:
     """What only the metadata log says of a broker; nothing where it cannot be read."""
-    from wire.primitives import uuid_to_text
+    from trimaran.wire.primitives import uuid_to_text
 
     if question.cluster.controllers is None:
         return {"registration": None}

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from node.runtime.clock import now_ms
 from trimaran.console.lines import Chart, chart, summed, worst
 from trimaran.console.page import Page, Question
 from trimaran.console.samples import SERIES
+from trimaran.node.runtime.clock import now_ms
 
 MINUTES = ("15", "5", "60")
 SPARKS = ("bytes-in", "bytes-out", "messages-in", "produce-time", "commit-time")

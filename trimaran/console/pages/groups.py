@@ -16,7 +16,7 @@ from trimaran.client.groups import (
 from trimaran.console.page import NotHere, Page, Question, Row, table
 
 if TYPE_CHECKING:
-    from wire.blocking import BlockingClient
+    from trimaran.wire.blocking import BlockingClient
 
 COLUMNS = ("group", "type", "state", "coordinator")
 

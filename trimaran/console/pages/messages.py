@@ -15,8 +15,8 @@ from trimaran.errors import Exit, UserError
 from trimaran.text import bounded
 
 if TYPE_CHECKING:
-    from log.batches.records import Record
-    from wire.blocking import BlockingClient
+    from trimaran.log.batches.records import Record
+    from trimaran.wire.blocking import BlockingClient
 
 FORMATS = ("text", "json", "hex")
 ISOLATIONS = ("read_committed", "read_uncommitted")

@@ -8,19 +8,19 @@ from dataclasses import asdict
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-from quorum.metadata.as_json import topic_as_json
-from quorum.metadata.image import TopicImage
-from quorum.raft_log.partition import DIRECTORY_NAME
-from quorum.raft_log.snapshot_files import SUFFIX, parse_snapshot_name
 from trimaran.client.positions import parse_time_ms
 from trimaran.console.page import NotHere, Page, Question, table
 from trimaran.metadata.diff import state_differences
+from trimaran.quorum.metadata.as_json import topic_as_json
+from trimaran.quorum.metadata.image import TopicImage
+from trimaran.quorum.raft_log.partition import DIRECTORY_NAME
+from trimaran.quorum.raft_log.snapshot_files import SUFFIX, parse_snapshot_name
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from quorum.metadata.image import MetadataImage
     from trimaran.console.cluster import Cluster
+    from trimaran.quorum.metadata.image import MetadataImage
 
 RECORDS_SHOWN = 25
 SNAPSHOTS_MAX = 200  # a node keeps a few

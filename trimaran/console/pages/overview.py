@@ -15,8 +15,8 @@ from trimaran.console.pages.charts import sparks
 from trimaran.errors import UserError
 
 if TYPE_CHECKING:
-    from wire.blocking import BlockingClient
-    from wire.messages.metadata import MetadataResponseTopic
+    from trimaran.wire.blocking import BlockingClient
+    from trimaran.wire.messages.metadata import MetadataResponseTopic
 
 EVENTS_SHOWN = 8
 # An election takes about a second; without a leader the rest of the page is still wanted.

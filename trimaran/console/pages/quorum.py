@@ -14,7 +14,7 @@ EPOCHS_SHOWN = 50
 
 
 def view(question: Question) -> dict[str, Any]:
-    from quorum.observing.live_quorum import describe_quorum_and_nodes
+    from trimaran.quorum.observing.live_quorum import describe_quorum_and_nodes
 
     cluster = question.cluster
     with cluster.client() as client:

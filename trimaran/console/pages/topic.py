@@ -10,10 +10,10 @@ from trimaran.client.topics import add_offsets
 from trimaran.console.charts import Span, bands
 from trimaran.console.page import NotHere, Page, Question, table
 from trimaran.errors import UserError
-from wire.primitives import uuid_to_text
+from trimaran.wire.primitives import uuid_to_text
 
 if TYPE_CHECKING:
-    from wire.blocking import BlockingClient
+    from trimaran.wire.blocking import BlockingClient
 
 TOPIC_RESOURCE = 2
 
@@ -47,8 +47,8 @@ def view(question: Question) -> dict[str, Any]:
 
 def described(client: BlockingClient, name: str) -> Any:
     """The topic. Raises NotHere."""
-    from wire.client.answers import the_one
-    from wire.errors import ErrorCode
+    from trimaran.wire.client.answers import the_one
+    from trimaran.wire.errors import ErrorCode
 
     topic = the_one(topics_of(client, [name]), "topic")
     if topic.error_code:
@@ -84,7 +84,7 @@ def view_partition(question: Question) -> dict[str, Any]:
 
 def _history(question: Question, topic_id: bytes, partition: int) -> dict[str, Any]:
     """Rows of what the partition became, the newest first, and bands of leaders and in-sync replicas."""
-    from node.runtime.clock import now_ms
+    from trimaran.node.runtime.clock import now_ms
 
     nothing = {"rows": None, "leaders": None, "in_sync": None}
     if question.cluster.controllers is None:

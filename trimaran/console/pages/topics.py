@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from trimaran.console.page import Page, Question, Row, table
 
 if TYPE_CHECKING:
-    from wire.messages.metadata import MetadataResponseTopic
+    from trimaran.wire.messages.metadata import MetadataResponseTopic
 
 COLUMNS = ("topic", "partitions", "replicas", "under_replicated", "offline", "not_preferred")
 SHOW = ("all", "under-replicated", "offline", "not-preferred", "internal")

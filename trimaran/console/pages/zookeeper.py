@@ -11,8 +11,8 @@ from trimaran.console.cluster import no_controllers, no_zookeeper
 from trimaran.console.page import Page, Question, table
 
 if TYPE_CHECKING:
-    from zkcompat.commands import ZooKeeperStatus
-    from zkcompat.verify import VerifyReport
+    from trimaran.zkcompat.commands import ZooKeeperStatus
+    from trimaran.zkcompat.verify import VerifyReport
 
 # A tree of 50,000 partitions takes some seconds; the page gives up after.
 COMPARE_SECONDS = 8.0
@@ -20,7 +20,7 @@ COMPARE = ("", "now")
 
 
 def view(question: Question) -> dict[str, Any]:
-    from zkcompat import commands
+    from trimaran.zkcompat import commands
 
     connect = question.cluster.zookeeper
     if connect is None:
@@ -58,7 +58,7 @@ def _lag(found: ZooKeeperStatus, report: VerifyReport | None) -> dict[str, int |
 
 
 def _compared(question: Question, connect: str, properties: dict[str, str]) -> Any:
-    from zkcompat import checks
+    from trimaran.zkcompat import checks
 
     if question.cluster.controllers is None:
         raise no_controllers()

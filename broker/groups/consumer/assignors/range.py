@@ -6,14 +6,14 @@ their runs over rebalances only as far as the order keeps. Source: Kafka's `Rang
 
 from __future__ import annotations
 
-from broker.groups.consumer.assignors.model import (
+from trimaran.broker.groups.consumer.assignors.model import (
     PIECE,
     AssignedMember,
     Assignment,
     AssignmentInput,
     Work,
 )
-from broker.groups.consumer.member import Partitions
+from trimaran.broker.groups.consumer.member import Partitions
 
 
 def assign_ranges(given: AssignmentInput) -> Work[Assignment]:

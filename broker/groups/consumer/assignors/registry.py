@@ -5,9 +5,9 @@ Source: Kafka's `UniformAssignor`, `RangeAssignor` (KIP-848). As Kafka 4.3's, ne
 
 from __future__ import annotations
 
-from broker.groups.consumer.assignors.model import Assignor
-from broker.groups.consumer.assignors.range import assign_ranges
-from broker.groups.consumer.assignors.uniform import assign_uniformly
+from trimaran.broker.groups.consumer.assignors.model import Assignor
+from trimaran.broker.groups.consumer.assignors.range import assign_ranges
+from trimaran.broker.groups.consumer.assignors.uniform import assign_uniformly
 
 UNIFORM = "uniform"
 RANGE = "range"

@@ -13,7 +13,7 @@ import heapq
 from collections import defaultdict
 from collections.abc import Iterable
 
-from broker.groups.consumer.assignors.model import (
+from trimaran.broker.groups.consumer.assignors.model import (
     PIECE,
     AssignedMember,
     Assignment,

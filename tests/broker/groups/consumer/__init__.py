@@ -1,1 +1,1 @@
-"""Tests of `broker.groups.consumer`."""
+"""Tests of `trimaran.broker.groups.consumer`."""

@@ -6,10 +6,10 @@ from dataclasses import replace
 
 import pytest
 
-from broker.groups.consumer import admission
-from broker.groups.operation import Timer, TimerKey
 from tests.broker.groups.driver import Driver
-from wire.errors import ErrorCode
+from trimaran.broker.groups.consumer import admission
+from trimaran.broker.groups.operation import Timer, TimerKey
+from trimaran.wire.errors import ErrorCode
 
 
 @pytest.fixture

@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from broker.groups.consumer.assignors import model, uniform
-from broker.groups.consumer.assignors import range as range_module
-from broker.groups.consumer.assignors.model import AssignedMember, AssignmentInput, done
-from broker.groups.consumer.assignors.range import assign_ranges
-from broker.groups.consumer.assignors.uniform import assign_uniformly
+from trimaran.broker.groups.consumer.assignors import model, uniform
+from trimaran.broker.groups.consumer.assignors import range as range_module
+from trimaran.broker.groups.consumer.assignors.model import AssignedMember, AssignmentInput, done
+from trimaran.broker.groups.consumer.assignors.range import assign_ranges
+from trimaran.broker.groups.consumer.assignors.uniform import assign_uniformly
 
 TOPICS = [bytes([number]) * 16 for number in range(5)]
 

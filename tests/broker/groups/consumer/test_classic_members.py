@@ -6,11 +6,11 @@ from dataclasses import replace
 
 import pytest
 
-from broker.groups.consumer.member import ConsumerMember, MemberState
-from broker.groups.operation import Timer, TimerKey
 from tests.broker.groups.driver import Driver, subscription
-from wire.errors import ErrorCode
-from wire.messages.join_group import JoinGroupResponse
+from trimaran.broker.groups.consumer.member import ConsumerMember, MemberState
+from trimaran.broker.groups.operation import Timer, TimerKey
+from trimaran.wire.errors import ErrorCode
+from trimaran.wire.messages.join_group import JoinGroupResponse
 
 E = ErrorCode
 

@@ -3,11 +3,11 @@ from __future__ import annotations
 import pytest
 from immutables import Map
 
-from broker.groups.consumer.configured import ConfiguredGroups
-from broker.groups.consumer.settings import ConsumerGroupSettings, MigrationPolicy
-from node.config.config_def import ConfigError
-from quorum.metadata.image import BROKER_RESOURCE, GROUP_RESOURCE, ConfigsImage
 from tests.quorum.config_of import config_of
+from trimaran.broker.groups.consumer.configured import ConfiguredGroups
+from trimaran.broker.groups.consumer.settings import ConsumerGroupSettings, MigrationPolicy
+from trimaran.node.config.config_def import ConfigError
+from trimaran.quorum.metadata.image import BROKER_RESOURCE, GROUP_RESOURCE, ConfigsImage
 
 
 def configs(*resources):

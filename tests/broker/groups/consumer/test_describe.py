@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from broker.groups.consumer.describe import (
+from tests.broker.groups.driver import Driver, topic_id
+from trimaran.broker.groups.consumer.describe import (
     CLASSIC_MEMBER,
     CONSUMER_MEMBER,
     described,
     listed,
     refused,
 )
-from tests.broker.groups.driver import Driver, topic_id
-from wire.errors import ErrorCode
+from trimaran.wire.errors import ErrorCode
 
 
 def test_a_refusal_says_nothing_else():

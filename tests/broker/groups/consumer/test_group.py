@@ -7,15 +7,15 @@ import copy
 from hypothesis import given
 from hypothesis import strategies as st
 
-from broker.groups.consumer import records
-from broker.groups.consumer.group import (
+from trimaran.broker.groups.consumer import records
+from trimaran.broker.groups.consumer.group import (
     NO_ASSIGNMENT_EPOCH,
     ConsumerGroup,
     ConsumerGroupState,
     ResolvedRegex,
 )
-from broker.groups.consumer.member import ConsumerMember, MemberState
-from wire.records.consumer_groups import ClassicMemberMetadata, ClassicProtocol
+from trimaran.broker.groups.consumer.member import ConsumerMember, MemberState
+from trimaran.wire.records.consumer_groups import ClassicMemberMetadata, ClassicProtocol
 
 IDS, NAMES, REGEXES = ["a", "b", "c"], ["t", "u", "tu"], ["", "t.*", "u.*"]
 TOPIC = b"t" * 16

@@ -6,17 +6,17 @@ from dataclasses import replace
 
 import pytest
 
-from broker.groups.consumer.heartbeat import check_request
-from broker.groups.consumer.settings import (
+from tests.broker.groups.driver import Driver, subscription, topic_id
+from trimaran.broker.groups.consumer.heartbeat import check_request
+from trimaran.broker.groups.consumer.settings import (
     MEMBER_ID_CHARACTERS_MAX,
     RECONCILING_HEARTBEATS_PER_SECOND_MAX,
     RECONCILING_INTERVAL_MS_MIN,
     SUBSCRIPTION_BYTES_MAX,
 )
-from broker.groups.operation import Timer, TimerKey
-from tests.broker.groups.driver import Driver, subscription, topic_id
-from wire.errors import KafkaError
-from wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
+from trimaran.broker.groups.operation import Timer, TimerKey
+from trimaran.wire.errors import KafkaError
+from trimaran.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 
 
 @pytest.fixture

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from broker.groups.consumer.member import ConsumerMember, MemberState
-from broker.groups.consumer.migration import classic_metadata
-from wire.records.consumer_groups import ConsumerGroupCurrentMemberAssignmentValue, TopicPartitions
+from trimaran.broker.groups.consumer.member import ConsumerMember, MemberState
+from trimaran.broker.groups.consumer.migration import classic_metadata
+from trimaran.wire.records.consumer_groups import (
+    ConsumerGroupCurrentMemberAssignmentValue,
+    TopicPartitions,
+)
 
 T, U = b"t" * 16, b"u" * 16
 

@@ -6,14 +6,14 @@ from dataclasses import replace
 
 import pytest
 
-from broker.groups.consumer.member import ConsumerMember
-from broker.groups.consumer.migration import classic_assignment, classic_metadata
-from broker.groups.group import GroupState
-from broker.groups.operation import Timer, TimerKey
 from tests.broker.groups.consumer.test_rules import assignment
 from tests.broker.groups.driver import Driver, FakeTopics, subscription, topic_id
-from wire.errors import ErrorCode
-from wire.messages.consumer_protocol import (
+from trimaran.broker.groups.consumer.member import ConsumerMember
+from trimaran.broker.groups.consumer.migration import classic_assignment, classic_metadata
+from trimaran.broker.groups.group import GroupState
+from trimaran.broker.groups.operation import Timer, TimerKey
+from trimaran.wire.errors import ErrorCode
+from trimaran.wire.messages.consumer_protocol import (
     ConsumerProtocolAssignment,
     ConsumerProtocolAssignmentTopicPartition,
     decode_assignment,

@@ -6,19 +6,19 @@ from dataclasses import replace
 
 import pytest
 
-from broker.groups.consumer import records
-from broker.groups.consumer.group import ConsumerGroup
-from broker.groups.consumer.member import ConsumerMember
-from broker.groups.consumer.migration import classic_metadata
-from broker.groups.consumer.offsets import (
+from trimaran.broker.groups.consumer import records
+from trimaran.broker.groups.consumer.group import ConsumerGroup
+from trimaran.broker.groups.consumer.member import ConsumerMember
+from trimaran.broker.groups.consumer.migration import classic_metadata
+from trimaran.broker.groups.consumer.offsets import (
     MEMBER_EPOCH_VERSION,
     check_commit,
     check_fetch,
     check_transactional_commit,
 )
-from wire.errors import ErrorCode, KafkaError
-from wire.messages.offset_commit import OffsetCommitRequest
-from wire.messages.offset_fetch import OffsetFetchRequestGroup
+from trimaran.wire.errors import ErrorCode, KafkaError
+from trimaran.wire.messages.offset_commit import OffsetCommitRequest
+from trimaran.wire.messages.offset_fetch import OffsetFetchRequestGroup
 
 E = ErrorCode
 T, U = b"t" * 16, b"u" * 16

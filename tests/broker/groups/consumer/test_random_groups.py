@@ -11,11 +11,11 @@ from collections import Counter
 
 import pytest
 
-from broker.groups.consumer import assigning
-from broker.groups.consumer.member import ConsumerMember
-from broker.groups.consumer.settings import ConsumerGroupSettings
 from tests.broker.groups.driver import Driver, FakeTopics, topic_id
-from wire.errors import ErrorCode
+from trimaran.broker.groups.consumer import assigning
+from trimaran.broker.groups.consumer.member import ConsumerMember
+from trimaran.broker.groups.consumer.settings import ConsumerGroupSettings
+from trimaran.wire.errors import ErrorCode
 
 E = ErrorCode
 STEPS = 250

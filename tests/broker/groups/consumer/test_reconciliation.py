@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from broker.groups.consumer.member import ConsumerMember, MemberState
-from broker.groups.consumer.reconciliation import owned_partitions, reconcile
-from wire.errors import ErrorCode, KafkaError
+from trimaran.broker.groups.consumer.member import ConsumerMember, MemberState
+from trimaran.broker.groups.consumer.reconciliation import owned_partitions, reconcile
+from trimaran.wire.errors import ErrorCode, KafkaError
 
 T, U = b"t" * 16, b"u" * 16
 S = MemberState

@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from broker.groups.consumer.regexes import REFRESH_INTERVAL_MS_MIN
 from tests.broker.groups.driver import Driver, FakeTopics
-from wire.errors import ErrorCode
+from trimaran.broker.groups.consumer.regexes import REFRESH_INTERVAL_MS_MIN
+from trimaran.wire.errors import ErrorCode
 
 
 @pytest.fixture

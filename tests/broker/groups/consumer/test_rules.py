@@ -6,18 +6,18 @@ from dataclasses import replace
 
 import pytest
 
-from broker.groups.consumer import admission
-from broker.groups.consumer.member import MemberState
-from broker.groups.consumer.operation import ConsumerGroupWrite
-from broker.groups.consumer.settings import (
+from tests.broker.groups.driver import Driver, subscription, topic_id
+from trimaran.broker.groups.consumer import admission
+from trimaran.broker.groups.consumer.member import MemberState
+from trimaran.broker.groups.consumer.operation import ConsumerGroupWrite
+from trimaran.broker.groups.consumer.settings import (
     MEMBER_ID_CHARACTERS_MAX,
     RECONCILING_MS,
     SUBSCRIPTION_BYTES_MAX,
 )
-from broker.groups.operation import Timer, TimerKey
-from tests.broker.groups.driver import Driver, subscription, topic_id
-from wire.errors import ErrorCode
-from wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatResponse
+from trimaran.broker.groups.operation import Timer, TimerKey
+from trimaran.wire.errors import ErrorCode
+from trimaran.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatResponse
 
 T, U = b"t" * 16, b"u" * 16
 

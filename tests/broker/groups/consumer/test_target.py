@@ -6,10 +6,10 @@ from dataclasses import replace
 
 import pytest
 
-from broker.groups.consumer.target import preferred_assignor, size_of
-from broker.groups.consumer.topics import metadata_hash
 from tests.broker.groups.driver import Driver, FakeTopics
-from wire.errors import ErrorCode
+from trimaran.broker.groups.consumer.target import preferred_assignor, size_of
+from trimaran.broker.groups.consumer.topics import metadata_hash
+from trimaran.wire.errors import ErrorCode
 
 
 @pytest.fixture

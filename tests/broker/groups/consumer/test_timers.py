@@ -6,12 +6,12 @@ from dataclasses import replace
 
 import pytest
 
-from broker.groups import memory
-from broker.groups.consumer import assigning, target
-from broker.groups.operation import Timer, TimerKey
 from tests.broker.groups.driver import Driver
-from wire.errors import ErrorCode
-from wire.records.consumer_groups import ConsumerGroupTargetAssignmentMemberKey
+from trimaran.broker.groups import memory
+from trimaran.broker.groups.consumer import assigning, target
+from trimaran.broker.groups.operation import Timer, TimerKey
+from trimaran.wire.errors import ErrorCode
+from trimaran.wire.records.consumer_groups import ConsumerGroupTargetAssignmentMemberKey
 
 
 @pytest.fixture

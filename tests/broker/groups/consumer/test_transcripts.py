@@ -13,15 +13,15 @@ from pathlib import Path
 
 import pytest
 
-from broker.groups.consumer.member import ConsumerMember
-from broker.groups.consumer.settings import ConsumerGroupSettings, MigrationPolicy
-from broker.groups.limits import GroupLimits
 from tests.broker.groups.driver import Driver, FakeTopics, subscription, topic_id
 from tests.datadriven import Step, check_transcript
-from wire.errors import ErrorCode
-from wire.messages.consumer_protocol import decode_assignment
-from wire.messages.join_group import JoinGroupResponse
-from wire.messages.sync_group import SyncGroupResponse
+from trimaran.broker.groups.consumer.member import ConsumerMember
+from trimaran.broker.groups.consumer.settings import ConsumerGroupSettings, MigrationPolicy
+from trimaran.broker.groups.limits import GroupLimits
+from trimaran.wire.errors import ErrorCode
+from trimaran.wire.messages.consumer_protocol import decode_assignment
+from trimaran.wire.messages.join_group import JoinGroupResponse
+from trimaran.wire.messages.sync_group import SyncGroupResponse
 
 TESTDATA = Path(__file__).parent / "testdata"
 
@@ -240,7 +240,7 @@ class Interpreter:
 
 
 def assigned(topics: dict[str, list[int]]) -> bytes:
-    from wire.messages.consumer_protocol import (
+    from trimaran.wire.messages.consumer_protocol import (
         ConsumerProtocolAssignment,
         ConsumerProtocolAssignmentTopicPartition,
         encode_assignment,

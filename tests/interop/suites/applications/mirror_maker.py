@@ -29,13 +29,13 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
-from node.runtime.clock import now_ms
 from tests.cluster.processes import until
 from tests.interop import apache_kafka, java_programs, maven
 from tests.interop.suites.applications import reading
 from tests.interop.suites.applications.claims import Claims
 from tests.interop.suites.applications.nodes import cluster
 from tests.librdkafka import AdminClient, Consumer, Producer
+from trimaran.node.runtime.clock import now_ms
 
 NAMES = ("one", "two")
 PARTITIONS = {"orders": 3, "events": 1}

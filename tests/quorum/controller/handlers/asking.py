@@ -7,23 +7,23 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-from node.config.security_keys import STANDARD_AUTHORIZER
-from quorum.controller.server import RunningController
-from quorum.metadata.image import MetadataImage
 from tests.cluster.in_process import Cluster, Images, cluster, connected_to
 from tests.cluster.nodes import SECONDS
 from tests.cluster.scripted_broker import ScriptedBroker
-from wire.messages.create_topics import (
+from trimaran.node.config.security_keys import STANDARD_AUTHORIZER
+from trimaran.quorum.controller.server import RunningController
+from trimaran.quorum.metadata.image import MetadataImage
+from trimaran.wire.messages.create_topics import (
     CreatableReplicaAssignment,
     CreatableTopic,
     CreateTopicsRequest,
 )
-from wire.messages.default_principal_data import DefaultPrincipalData
-from wire.messages.envelope import EnvelopeRequest
-from wire.messages.header import decode_response_header, encode_request
-from wire.messages.registry import RESPONSES
-from wire.schema import Message
-from wire.transport.node_connection import NodeConnection
+from trimaran.wire.messages.default_principal_data import DefaultPrincipalData
+from trimaran.wire.messages.envelope import EnvelopeRequest
+from trimaran.wire.messages.header import decode_response_header, encode_request
+from trimaran.wire.messages.registry import RESPONSES
+from trimaran.wire.schema import Message
+from trimaran.wire.transport.node_connection import NodeConnection
 
 SUPER_USER = {
     "authorizer_class_name": STANDARD_AUTHORIZER,

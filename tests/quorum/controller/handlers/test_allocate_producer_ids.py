@@ -5,8 +5,8 @@ import itertools
 import pytest
 
 from tests.quorum.controller.handlers.asking import asked, asked_standby
-from wire.errors import ErrorCode
-from wire.messages.allocate_producer_ids import AllocateProducerIdsRequest
+from trimaran.wire.errors import ErrorCode
+from trimaran.wire.messages.allocate_producer_ids import AllocateProducerIdsRequest
 
 
 def block(broker, epoch=None):

@@ -2,8 +2,8 @@
 
 from tests.broker.handlers.test_alter_client_quotas import alteration
 from tests.quorum.controller.handlers.asking import NOBODY, asked
-from wire.errors import ErrorCode
-from wire.messages.alter_client_quotas import AlterClientQuotasRequest
+from trimaran.wire.errors import ErrorCode
+from trimaran.wire.messages.alter_client_quotas import AlterClientQuotasRequest
 
 
 async def test_a_quota_comes_and_goes(tmp_path):

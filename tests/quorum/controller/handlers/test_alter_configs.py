@@ -2,7 +2,7 @@
 
 from tests.broker.handlers.configs import TOPIC, incremental, replacing
 from tests.quorum.controller.handlers.asking import NOBODY, asked
-from wire.errors import ErrorCode
+from trimaran.wire.errors import ErrorCode
 
 
 async def test_what_is_not_named_goes_back_to_its_default(tmp_path):

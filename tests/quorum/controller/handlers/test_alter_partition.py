@@ -3,8 +3,8 @@
 import pytest
 
 from tests.quorum.controller.handlers.asking import asked, asked_standby
-from wire.errors import ErrorCode
-from wire.messages.alter_partition import (
+from trimaran.wire.errors import ErrorCode
+from trimaran.wire.messages.alter_partition import (
     AlterPartitionRequest,
     AlterPartitionRequestPartitionData,
     AlterPartitionRequestTopicData,

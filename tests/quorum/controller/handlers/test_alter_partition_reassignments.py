@@ -2,7 +2,7 @@
 
 from tests.broker.handlers.test_alter_partition_reassignments import code_of, move
 from tests.quorum.controller.handlers.asking import asked
-from wire.errors import ErrorCode
+from trimaran.wire.errors import ErrorCode
 
 
 async def test_a_move_begins_and_is_called_back(tmp_path):

@@ -2,7 +2,7 @@
 
 from tests.broker.handlers.test_alter_user_scram_credentials import upsertion
 from tests.quorum.controller.handlers.asking import NOBODY, asked
-from wire.errors import ErrorCode
+from trimaran.wire.errors import ErrorCode
 
 
 async def test_a_credential_is_written_down(tmp_path):

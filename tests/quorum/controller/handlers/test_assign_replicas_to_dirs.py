@@ -2,8 +2,8 @@
 
 from tests.quorum.controller.handlers.asking import asked
 from tests.quorum.metadata.build import uid
-from wire.errors import ErrorCode
-from wire.messages.assign_replicas_to_dirs import (
+from trimaran.wire.errors import ErrorCode
+from trimaran.wire.messages.assign_replicas_to_dirs import (
     AssignReplicasToDirsRequest,
     AssignReplicasToDirsRequestDirectoryData,
     AssignReplicasToDirsRequestPartitionData,

@@ -5,10 +5,6 @@ by it.
 import pytest
 import trio
 
-from node.runtime.deferred import Result
-from node.runtime.steps import at_once
-from quorum.controller import active_controller, brokers, turns
-from quorum.controller.handlers.broker_heartbeat import broker_heartbeat
 from tests.quorum.controller.handlers.asking import asked
 from tests.quorum.controller.solo import solo
 from tests.quorum.metadata.build import (
@@ -19,8 +15,12 @@ from tests.quorum.metadata.build import (
     partition,
     topic,
 )
-from wire.errors import ErrorCode, KafkaError
-from wire.transport.events import AutoResetEvent
+from trimaran.node.runtime.deferred import Result
+from trimaran.node.runtime.steps import at_once
+from trimaran.quorum.controller import active_controller, brokers, turns
+from trimaran.quorum.controller.handlers.broker_heartbeat import broker_heartbeat
+from trimaran.wire.errors import ErrorCode, KafkaError
+from trimaran.wire.transport.events import AutoResetEvent
 
 SESSION = 9.0
 

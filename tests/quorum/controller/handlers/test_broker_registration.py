@@ -3,18 +3,18 @@
 import pytest
 import trio
 
-from node.runtime.deferred import Result
-from node.runtime.steps import at_once
-from quorum.controller import active_controller
-from quorum.controller.handlers import broker_registration as module
-from quorum.controller.handlers.broker_heartbeat import broker_heartbeat
-from quorum.controller.handlers.broker_registration import broker_registration
 from tests.quorum.controller.handlers.asking import asked, asked_standby
 from tests.quorum.controller.solo import CLUSTER_ID, solo
 from tests.quorum.controller.test_brokers import registration
 from tests.quorum.metadata.build import broker, change, features, partition, topic, uid
-from wire.errors import ErrorCode, KafkaError
-from wire.messages.broker_registration import Feature
+from trimaran.node.runtime.deferred import Result
+from trimaran.node.runtime.steps import at_once
+from trimaran.quorum.controller import active_controller
+from trimaran.quorum.controller.handlers import broker_registration as module
+from trimaran.quorum.controller.handlers.broker_heartbeat import broker_heartbeat
+from trimaran.quorum.controller.handlers.broker_registration import broker_registration
+from trimaran.wire.errors import ErrorCode, KafkaError
+from trimaran.wire.messages.broker_registration import Feature
 
 
 async def test_a_new_broker_is_fenced_and_has_an_epoch(tmp_path):

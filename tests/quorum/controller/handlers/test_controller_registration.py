@@ -3,8 +3,8 @@
 import pytest
 
 from tests.quorum.controller.handlers.asking import asked
-from wire.errors import ErrorCode
-from wire.messages.controller_registration import (
+from trimaran.wire.errors import ErrorCode
+from trimaran.wire.messages.controller_registration import (
     ControllerRegistrationRequest,
     Feature,
     Listener,

@@ -2,7 +2,7 @@
 
 from tests.broker.handlers import acls
 from tests.quorum.controller.handlers.asking import NOBODY, SUPER_USER, asked
-from wire.errors import ErrorCode
+from trimaran.wire.errors import ErrorCode
 
 
 async def test_an_acl_is_written_down_once(tmp_path):

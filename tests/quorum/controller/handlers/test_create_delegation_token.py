@@ -1,8 +1,8 @@
 """CreateDelegationToken on the controller: for who asked through a broker."""
 
 from tests.quorum.controller.handlers.asking import SUPER_USER, asked
-from wire.errors import ErrorCode
-from wire.messages.create_delegation_token import (
+from trimaran.wire.errors import ErrorCode
+from trimaran.wire.messages.create_delegation_token import (
     CreatableRenewers,
     CreateDelegationTokenRequest,
 )

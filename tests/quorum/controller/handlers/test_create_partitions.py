@@ -2,7 +2,7 @@
 
 from tests.broker.handlers.test_create_partitions import growth
 from tests.quorum.controller.handlers.asking import asked
-from wire.errors import ErrorCode
+from trimaran.wire.errors import ErrorCode
 
 
 async def test_a_topic_grows_with_as_many_replicas(tmp_path):

@@ -4,19 +4,19 @@ from dataclasses import replace
 
 import pytest
 
-from quorum.controller.handlers.create_topics import create_topics
-from quorum.metadata.authorizer import Authorizer
-from quorum.metadata.loader import Manifest
 from tests.broker.handlers.test_create_topics import creation
 from tests.quorum.controller.handlers.asking import SUPER_USER, asked, asked_standby
 from tests.quorum.controller.solo import solo
 from tests.quorum.controller.test_acls import ALICE, record
 from tests.quorum.controller.test_acls import creation as acl_creation
 from tests.quorum.metadata.build import SOMEWHERE, broker, features, image_of, replay
-from wire.errors import ErrorCode
-from wire.messages.create_acls import CreateAclsRequest
-from wire.messages.create_topics import CreateTopicsResponse
-from wire.security.acls import Operation
+from trimaran.quorum.controller.handlers.create_topics import create_topics
+from trimaran.quorum.metadata.authorizer import Authorizer
+from trimaran.quorum.metadata.loader import Manifest
+from trimaran.wire.errors import ErrorCode
+from trimaran.wire.messages.create_acls import CreateAclsRequest
+from trimaran.wire.messages.create_topics import CreateTopicsResponse
+from trimaran.wire.security.acls import Operation
 
 
 @pytest.mark.parametrize("version", [2, 5, 7])

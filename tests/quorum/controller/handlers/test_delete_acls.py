@@ -2,7 +2,7 @@
 
 from tests.broker.handlers import acls
 from tests.quorum.controller.handlers.asking import NOBODY, SUPER_USER, asked
-from wire.errors import ErrorCode
+from trimaran.wire.errors import ErrorCode
 
 
 async def test_what_the_filter_matches_goes(tmp_path):

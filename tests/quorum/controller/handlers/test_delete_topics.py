@@ -2,8 +2,8 @@
 
 from tests.broker.handlers.test_delete_topics import by_id
 from tests.quorum.controller.handlers.asking import asked
-from wire.errors import ErrorCode
-from wire.messages.delete_topics import DeleteTopicsRequest
+from trimaran.wire.errors import ErrorCode
+from trimaran.wire.messages.delete_topics import DeleteTopicsRequest
 
 BY_NAME = DeleteTopicsRequest(topic_names=["t"], timeout_ms=1000)
 

@@ -2,16 +2,16 @@
 
 import pytest
 
-from node.runtime.latest import Latest
-from quorum.controller.handlers.describe_cluster import describe_cluster
-from quorum.raft.listener import LeaderAndEpoch
 from tests.cluster.nodes import CLUSTER_ID
 from tests.quorum.controller.handlers.asking import asked
 from tests.quorum.controller.solo import solo
 from tests.quorum.metadata.build import features, uid
-from wire.errors import ErrorCode
-from wire.messages.describe_cluster import DescribeClusterRequest
-from wire.records.brokers import ControllerEndpoint, RegisterControllerRecord
+from trimaran.node.runtime.latest import Latest
+from trimaran.quorum.controller.handlers.describe_cluster import describe_cluster
+from trimaran.quorum.raft.listener import LeaderAndEpoch
+from trimaran.wire.errors import ErrorCode
+from trimaran.wire.messages.describe_cluster import DescribeClusterRequest
+from trimaran.wire.records.brokers import ControllerEndpoint, RegisterControllerRecord
 
 
 def described(kind):

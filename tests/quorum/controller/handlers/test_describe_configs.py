@@ -4,7 +4,7 @@ import pytest
 
 from tests.broker.handlers.configs import BROKER, LOGGER, TOPIC, description, incremental
 from tests.quorum.controller.handlers.asking import asked
-from wire.errors import ErrorCode
+from trimaran.wire.errors import ErrorCode
 
 
 async def test_a_config_of_a_topic_has_its_source(tmp_path):

@@ -2,7 +2,7 @@
 
 from tests.broker.handlers.test_elect_leaders import codes_of, election
 from tests.quorum.controller.handlers.asking import NOBODY, asked
-from wire.errors import ErrorCode
+from trimaran.wire.errors import ErrorCode
 
 UNCLEAN = 1
 

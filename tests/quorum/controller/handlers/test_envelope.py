@@ -4,8 +4,6 @@ from dataclasses import replace
 
 import pytest
 
-from quorum.controller.handlers import envelope as module
-from quorum.controller.handlers.envelope import envelope as handler
 from tests.broker.handlers.test_create_topics import creation
 from tests.quorum.controller.handlers.asking import (
     NOBODY,
@@ -17,17 +15,19 @@ from tests.quorum.controller.handlers.asking import (
 from tests.quorum.controller.handlers.test_create_topics import authorizer
 from tests.quorum.controller.solo import solo
 from tests.quorum.metadata.build import broker, features
-from wire.errors import ErrorCode, KafkaError
-from wire.messages.create_delegation_token import (
+from trimaran.quorum.controller.handlers import envelope as module
+from trimaran.quorum.controller.handlers.envelope import envelope as handler
+from trimaran.wire.errors import ErrorCode, KafkaError
+from trimaran.wire.messages.create_delegation_token import (
     CreateDelegationTokenRequest,
     CreateDelegationTokenResponse,
 )
-from wire.messages.create_topics import CreateTopicsResponse
-from wire.messages.default_principal_data import DefaultPrincipalData
-from wire.messages.fetch import FetchRequest
-from wire.messages.header import decode_response_header, encode_request
-from wire.security.acls import Operation
-from wire.transport.heavy import HEAVY_BYTES
+from trimaran.wire.messages.create_topics import CreateTopicsResponse
+from trimaran.wire.messages.default_principal_data import DefaultPrincipalData
+from trimaran.wire.messages.fetch import FetchRequest
+from trimaran.wire.messages.header import decode_response_header, encode_request
+from trimaran.wire.security.acls import Operation
+from trimaran.wire.transport.heavy import HEAVY_BYTES
 
 FETCH = FetchRequest(max_wait_ms=0, min_bytes=0, topics=[])
 

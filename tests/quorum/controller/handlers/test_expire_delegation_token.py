@@ -3,7 +3,7 @@
 from tests.broker.handlers.test_expire_delegation_token import expiry
 from tests.quorum.controller.handlers.asking import asked
 from tests.quorum.controller.handlers.test_create_delegation_token import CREATION, SECRET
-from wire.errors import ErrorCode
+from trimaran.wire.errors import ErrorCode
 
 
 async def test_a_token_ends_when_its_owner_says_so(tmp_path):

@@ -5,7 +5,7 @@ import logging
 from tests.broker.handlers.configs import GROUP, LOGGER, TOPIC
 from tests.broker.handlers.configs import incremental as altered
 from tests.quorum.controller.handlers.asking import NOBODY, asked
-from wire.errors import ErrorCode
+from trimaran.wire.errors import ErrorCode
 
 
 async def test_configs_are_changed_one_by_one(tmp_path):

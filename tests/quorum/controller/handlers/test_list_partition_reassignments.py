@@ -2,7 +2,7 @@
 
 from tests.broker.handlers.test_alter_partition_reassignments import code_of, move
 from tests.quorum.controller.handlers.asking import asked
-from wire.messages.list_partition_reassignments import (
+from trimaran.wire.messages.list_partition_reassignments import (
     ListPartitionReassignmentsRequest,
     ListPartitionReassignmentsTopics,
 )

@@ -3,7 +3,7 @@
 from tests.broker.handlers.test_renew_delegation_token import renewal
 from tests.quorum.controller.handlers.asking import asked
 from tests.quorum.controller.handlers.test_create_delegation_token import CREATION, SECRET
-from wire.errors import ErrorCode
+from trimaran.wire.errors import ErrorCode
 
 
 async def test_the_owner_renews_and_nobody_else(tmp_path):

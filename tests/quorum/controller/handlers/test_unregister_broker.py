@@ -2,12 +2,12 @@
 
 import pytest
 
-from quorum.controller.handlers.unregister_broker import unregister_broker
 from tests.quorum.controller.handlers.asking import asked, asked_standby
 from tests.quorum.controller.solo import solo
 from tests.quorum.metadata.build import broker, features
-from wire.errors import ErrorCode
-from wire.messages.unregister_broker import UnregisterBrokerRequest
+from trimaran.quorum.controller.handlers.unregister_broker import unregister_broker
+from trimaran.wire.errors import ErrorCode
+from trimaran.wire.messages.unregister_broker import UnregisterBrokerRequest
 
 
 async def test_a_broker_is_forgotten_and_may_come_back(tmp_path):

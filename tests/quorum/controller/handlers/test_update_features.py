@@ -2,7 +2,7 @@
 
 from tests.broker.handlers.test_update_features import update
 from tests.quorum.controller.handlers.asking import NOBODY, asked
-from wire.errors import ErrorCode
+from trimaran.wire.errors import ErrorCode
 
 ELIGIBLE = "eligible.leader.replicas.version"
 

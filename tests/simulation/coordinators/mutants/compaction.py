@@ -6,11 +6,11 @@ from contextlib import AbstractContextManager
 from typing import Any
 from unittest import mock
 
-from log.compaction import planning
-from log.compaction.cleaning import Round
-from log.compaction.retention import Fate, Retention
-from log.compaction.transactions import CleanedTransactions
 from tests.simulation.coordinators.rules import BRIEF_MS, DAY_MS
+from trimaran.log.compaction import planning
+from trimaran.log.compaction.cleaning import Round
+from trimaran.log.compaction.retention import Fate, Retention
+from trimaran.log.compaction.transactions import CleanedTransactions
 
 Patch = AbstractContextManager[Any]
 
@@ -79,7 +79,7 @@ def _aborted_records_stay() -> Patch:
         planned._transactions = CleanedTransactions(())
         return planned
 
-    return mock.patch("broker.background.log_cleaner.plan_round", plan)
+    return mock.patch("trimaran.broker.background.log_cleaner.plan_round", plan)
 
 
 def _the_last_of_a_producer_goes() -> Patch:

@@ -9,17 +9,17 @@ from itertools import islice
 from typing import Any
 from unittest import mock
 
-from broker.groups import offsets, rebalance, syncing
-from broker.groups.consumer import migration, reconciliation
-from broker.groups.consumer import offsets as consumer_offsets
-from broker.groups.group import ClassicGroup
-from broker.groups.operation import GroupOperation
-from broker.groups.shard import GroupCoordinatorShard
-from broker.groups.store import GroupStore
-from broker.partitions.end_markers import append_end_marker
-from broker.transactions.marking import Marking
-from log.producers.marker import EndMarker
-from wire.errors import ErrorCode, KafkaError
+from trimaran.broker.groups import offsets, rebalance, syncing
+from trimaran.broker.groups.consumer import migration, reconciliation
+from trimaran.broker.groups.consumer import offsets as consumer_offsets
+from trimaran.broker.groups.group import ClassicGroup
+from trimaran.broker.groups.operation import GroupOperation
+from trimaran.broker.groups.shard import GroupCoordinatorShard
+from trimaran.broker.groups.store import GroupStore
+from trimaran.broker.partitions.end_markers import append_end_marker
+from trimaran.broker.transactions.marking import Marking
+from trimaran.log.producers.marker import EndMarker
+from trimaran.wire.errors import ErrorCode, KafkaError
 
 Patch = AbstractContextManager[Any]
 

@@ -6,13 +6,13 @@ from contextlib import AbstractContextManager
 from typing import Any
 from unittest import mock
 
-from broker.coordination import shard_epoch
-from broker.coordination.loader import CoordinatorLoader
-from broker.coordination.responses import CommittedResponse
-from broker.coordination.runtime import CoordinatorRuntime
-from broker.coordination.shard_epoch import ShardEpoch, ShardState
-from broker.coordination.transactions import PendingTransactions
-from node.runtime.deferred import Result
+from trimaran.broker.coordination import shard_epoch
+from trimaran.broker.coordination.loader import CoordinatorLoader
+from trimaran.broker.coordination.responses import CommittedResponse
+from trimaran.broker.coordination.runtime import CoordinatorRuntime
+from trimaran.broker.coordination.shard_epoch import ShardEpoch, ShardState
+from trimaran.broker.coordination.transactions import PendingTransactions
+from trimaran.node.runtime.deferred import Result
 
 Patch = AbstractContextManager[Any]
 

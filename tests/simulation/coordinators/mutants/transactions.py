@@ -8,16 +8,16 @@ from contextlib import AbstractContextManager
 from typing import Any
 from unittest import mock
 
-from broker.coordination.shard import Producer
-from broker.coordination.shard_epoch import ShardEpoch
-from broker.producing.producer_ids import ProducerIds
-from broker.transactions import markers, rules
-from broker.transactions.markers import MarkerWriter
-from broker.transactions.shard import TransactionCoordinatorShard
-from broker.transactions.transaction import Transaction, TransactionState
-from broker.transactions.verification import TransactionVerifier
-from log.producers.state import ProducerState
-from wire.errors import ErrorCode
+from trimaran.broker.coordination.shard import Producer
+from trimaran.broker.coordination.shard_epoch import ShardEpoch
+from trimaran.broker.producing.producer_ids import ProducerIds
+from trimaran.broker.transactions import markers, rules
+from trimaran.broker.transactions.markers import MarkerWriter
+from trimaran.broker.transactions.shard import TransactionCoordinatorShard
+from trimaran.broker.transactions.transaction import Transaction, TransactionState
+from trimaran.broker.transactions.verification import TransactionVerifier
+from trimaran.log.producers.state import ProducerState
+from trimaran.wire.errors import ErrorCode
 
 Patch = AbstractContextManager[Any]
 S = TransactionState

@@ -6,9 +6,9 @@ from contextlib import AbstractContextManager
 from typing import Any
 from unittest import mock
 
-from quorum.controller import brokers, changes
 from tests.simulation.mutants.mutant import both
 from tests.simulation.partitions.mutants.leaders import SAFETY
+from trimaran.quorum.controller import brokers, changes
 
 Patch = AbstractContextManager[Any]
 
@@ -73,7 +73,7 @@ def _reassignments_end_at_once() -> Patch:
 
 def _no_epoch_begins() -> Patch:
     """A new leader without a new epoch."""
-    from quorum.metadata import topics_delta
+    from trimaran.quorum.metadata import topics_delta
 
     real = topics_delta.merge_change
 

@@ -6,21 +6,21 @@ from contextlib import AbstractContextManager, suppress
 from typing import Any
 from unittest import mock
 
-from broker.background.directory_assignments import DirectoryAssignments
-from broker.storage.broker_storage import Storage
-from broker.storage.directories import LogDirectories
-from log.directories import directory as directory_module
-from log.directories.directory import LogDirectory
-from log.directories.offset_checkpoints import OffsetCheckpoints
-from log.directories.topic_ids import TopicIds
-from log.disk.health import DirectoryHealth
-from log.partitions.flush import Flush
-from log.partitions.names import DELETE_SUFFIX, FUTURE_SUFFIX, STRAY_SUFFIX
-from quorum.metadata.image import LOST_DIRECTORY
 from tests.simulation.here import patched_here
 from tests.simulation.mutants.mutant import both
 from tests.simulation.partitions.mutants.moves import LOST, any_log_is_made
-from wire.errors import ErrorCode, KafkaError
+from trimaran.broker.background.directory_assignments import DirectoryAssignments
+from trimaran.broker.storage.broker_storage import Storage
+from trimaran.broker.storage.directories import LogDirectories
+from trimaran.log.directories import directory as directory_module
+from trimaran.log.directories.directory import LogDirectory
+from trimaran.log.directories.offset_checkpoints import OffsetCheckpoints
+from trimaran.log.directories.topic_ids import TopicIds
+from trimaran.log.disk.health import DirectoryHealth
+from trimaran.log.partitions.flush import Flush
+from trimaran.log.partitions.names import DELETE_SUFFIX, FUTURE_SUFFIX, STRAY_SUFFIX
+from trimaran.quorum.metadata.image import LOST_DIRECTORY
+from trimaran.wire.errors import ErrorCode, KafkaError
 
 Patch = AbstractContextManager[Any]
 UNTOLD = ("P25", "P24", "L1")

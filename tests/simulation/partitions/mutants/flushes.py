@@ -9,14 +9,14 @@ from unittest import mock
 
 from outcome import Outcome
 
-from log.partitions.flush import Flush
-from log.partitions.flushing import Flushing
-from log.partitions.local_log import LocalLog
-from node.runtime import group_commit
-from node.runtime.group_commit import GroupCommit
 from tests.simulation.here import patched_here
 from tests.simulation.mutants.mutant import both
 from tests.simulation.partitions.mutants.leaders import SAFETY
+from trimaran.log.partitions.flush import Flush
+from trimaran.log.partitions.flushing import Flushing
+from trimaran.log.partitions.local_log import LocalLog
+from trimaran.node.runtime import group_commit
+from trimaran.node.runtime.group_commit import GroupCommit
 
 Patch = AbstractContextManager[Any]
 

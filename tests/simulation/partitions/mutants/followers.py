@@ -8,15 +8,15 @@ from unittest import mock
 
 import trio
 
-from broker.partitions.follower import FollowerEpoch
-from broker.partitions.registry import Partitions
-from broker.partitions.replica import Replica
-from broker.replication.fetch_client import FetchClient
-from broker.replication.fetcher import Fetcher
-from log.partitions.partition_log import PartitionLog
 from tests.simulation.mutants.mutant import both
 from tests.simulation.partitions.mutants.leaders import SAFETY
-from wire.errors import KafkaError
+from trimaran.broker.partitions.follower import FollowerEpoch
+from trimaran.broker.partitions.registry import Partitions
+from trimaran.broker.partitions.replica import Replica
+from trimaran.broker.replication.fetch_client import FetchClient
+from trimaran.broker.replication.fetcher import Fetcher
+from trimaran.log.partitions.partition_log import PartitionLog
+from trimaran.wire.errors import KafkaError
 
 Patch = AbstractContextManager[Any]
 
@@ -90,7 +90,7 @@ def _passes_over_the_batch_that_straddles() -> Patch:
 
     def append(self: FollowerEpoch, records: memoryview) -> bool:
         end = self.log.log_end_offset
-        from log.batches.batch import header_at
+        from trimaran.log.batches.batch import header_at
 
         while (batch := header_at(records, 0)) is not None and batch.base_offset < end:
             records = records[batch.size :]

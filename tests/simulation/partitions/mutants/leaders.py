@@ -8,18 +8,18 @@ from contextlib import AbstractContextManager
 from typing import Any
 from unittest import mock
 
-from broker.partitions import alter_partitions, in_sync_replicas, leader_watermarks
-from broker.partitions.in_sync_replicas import InSyncReplicas
-from broker.partitions.isr import IsrState, ReplicaProgress
-from broker.partitions.leader import LeaderEpoch
-from broker.partitions.leader_watermarks import LeaderWatermarks
-from broker.partitions.partition import Partition
-from broker.partitions.replica import Replica
-from broker.producing import await_replicas
-from log.partitions.partition_log import PartitionLog
-from quorum.controller import alter_partition as controller
 from tests.simulation.mutants.mutant import both
-from wire.errors import ErrorCode
+from trimaran.broker.partitions import alter_partitions, in_sync_replicas, leader_watermarks
+from trimaran.broker.partitions.in_sync_replicas import InSyncReplicas
+from trimaran.broker.partitions.isr import IsrState, ReplicaProgress
+from trimaran.broker.partitions.leader import LeaderEpoch
+from trimaran.broker.partitions.leader_watermarks import LeaderWatermarks
+from trimaran.broker.partitions.partition import Partition
+from trimaran.broker.partitions.replica import Replica
+from trimaran.broker.producing import await_replicas
+from trimaran.log.partitions.partition_log import PartitionLog
+from trimaran.quorum.controller import alter_partition as controller
+from trimaran.wire.errors import ErrorCode
 
 Patch = AbstractContextManager[Any]
 # Whoever breaks safety may be seen by the first of these to be looked at.
@@ -120,7 +120,7 @@ def _stale_incarnations_count() -> Patch:
 
     return both(
         mock.patch.object(LeaderEpoch, "record_fetch", record),
-        mock.patch("broker.handlers.fetch._refusal", return_value=ErrorCode.NONE),
+        mock.patch("trimaran.broker.handlers.fetch._refusal", return_value=ErrorCode.NONE),
     )
 
 

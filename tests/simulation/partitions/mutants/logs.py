@@ -6,18 +6,18 @@ from contextlib import AbstractContextManager
 from typing import Any
 from unittest import mock
 
-from broker.storage.directories import LogDirectories
-from log.directories import directory as directory_module
-from log.directories.directory import LogDirectory
-from log.directories.offset_checkpoints import OffsetCheckpoints
-from log.partitions.flush import Flush
-from log.partitions.flushing import Flushing
-from log.partitions.leader_epochs import LeaderEpochs
-from log.partitions.partition_log import PartitionLog
-from log.producers.manager import ProducerStateManager
-from log.producers.state import ProducerState
-from node.runtime.group_commit import GroupCommit
 from tests.simulation.partitions.mutants.leaders import SAFETY
+from trimaran.broker.storage.directories import LogDirectories
+from trimaran.log.directories import directory as directory_module
+from trimaran.log.directories.directory import LogDirectory
+from trimaran.log.directories.offset_checkpoints import OffsetCheckpoints
+from trimaran.log.partitions.flush import Flush
+from trimaran.log.partitions.flushing import Flushing
+from trimaran.log.partitions.leader_epochs import LeaderEpochs
+from trimaran.log.partitions.partition_log import PartitionLog
+from trimaran.log.producers.manager import ProducerStateManager
+from trimaran.log.producers.state import ProducerState
+from trimaran.node.runtime.group_commit import GroupCommit
 
 Patch = AbstractContextManager[Any]
 

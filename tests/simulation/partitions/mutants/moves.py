@@ -7,20 +7,20 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
-from broker.background import directory_moves
-from broker.background.directory_moves import DirectoryMoves, Move
-from broker.storage import directories, unfinished_moves
-from log.directories import future_replicas
-from log.directories.directory import LogDirectory
-from log.directories.future_replicas import FutureReplicas
-from log.disk.checkpoints import TopicPartition
-from log.partitions import opening
-from log.partitions.names import FUTURE_SUFFIX
-from log.partitions.partition_log import PartitionLog
 from tests.simulation.here import patched_here
 from tests.simulation.mutants.mutant import both
 from tests.simulation.partitions.mutants.leaders import SAFETY
-from wire.errors import ErrorCode, KafkaError
+from trimaran.broker.background import directory_moves
+from trimaran.broker.background.directory_moves import DirectoryMoves, Move
+from trimaran.broker.storage import directories, unfinished_moves
+from trimaran.log.directories import future_replicas
+from trimaran.log.directories.directory import LogDirectory
+from trimaran.log.directories.future_replicas import FutureReplicas
+from trimaran.log.disk.checkpoints import TopicPartition
+from trimaran.log.partitions import opening
+from trimaran.log.partitions.names import FUTURE_SUFFIX
+from trimaran.log.partitions.partition_log import PartitionLog
+from trimaran.wire.errors import ErrorCode, KafkaError
 
 Patch = AbstractContextManager[Any]
 # What is lost is missing when its log is opened, or its replica is refused for that and nobody leads.

@@ -6,15 +6,15 @@ from contextlib import AbstractContextManager
 from typing import Any
 from unittest import mock
 
-from broker.fetching.fetch import READ_COMMITTED, Fetch
-from broker.fetching.slots import Slot
-from broker.handlers.list_offsets import Reader
-from broker.partitions.registry import Partitions
-from log.partitions.partition_log import PartitionLog
-from log.producers.state import ProducerState
-from log.steps import Steps
 from tests.simulation.mutants.mutant import both
 from tests.simulation.partitions.mutants.leaders import SAFETY
+from trimaran.broker.fetching.fetch import READ_COMMITTED, Fetch
+from trimaran.broker.fetching.slots import Slot
+from trimaran.broker.handlers.list_offsets import Reader
+from trimaran.broker.partitions.registry import Partitions
+from trimaran.log.partitions.partition_log import PartitionLog
+from trimaran.log.producers.state import ProducerState
+from trimaran.log.steps import Steps
 
 Patch = AbstractContextManager[Any]
 
@@ -119,7 +119,7 @@ def _lists_the_log_s_end() -> Patch:
 
 def _every_position_is_recorded_as_the_end() -> Patch:
     """A follower's fetch counts as if it had what it is given."""
-    from broker.partitions.leader import LeaderEpoch
+    from trimaran.broker.partitions.leader import LeaderEpoch
 
     real = LeaderEpoch.record_fetch
 

@@ -4,8 +4,6 @@ import json
 
 import pytest
 
-from spark.options import OptionError
-from spark.origins.origin import DataUnreadable
 from tests.spark.directories import metadata_batch
 from tests.spark.kafka_metadata.test_reading import (
     TOPIC_ID,
@@ -17,25 +15,27 @@ from tests.spark.kafka_metadata.test_reading import (
     standard,
     store,
 )
-from wire.records.brokers import (
+from trimaran.spark.options import OptionError
+from trimaran.spark.origins.origin import DataUnreadable
+from trimaran.wire.records.brokers import (
     BrokerEndpoint,
     BrokerRegistrationChangeRecord,
     RegisterBrokerRecord,
     UnregisterBrokerRecord,
 )
-from wire.records.configs import ConfigRecord
-from wire.records.features import FeatureLevelRecord
-from wire.records.misc import NoOpRecord
-from wire.records.quotas import ClientQuotaRecord, EntityData
-from wire.records.security import (
+from trimaran.wire.records.configs import ConfigRecord
+from trimaran.wire.records.features import FeatureLevelRecord
+from trimaran.wire.records.misc import NoOpRecord
+from trimaran.wire.records.quotas import ClientQuotaRecord, EntityData
+from trimaran.wire.records.security import (
     AccessControlEntryRecord,
     DelegationTokenRecord,
     RemoveAccessControlEntryRecord,
     RemoveDelegationTokenRecord,
     UserScramCredentialRecord,
 )
-from wire.records.topics import RemoveTopicRecord, TopicRecord
-from wire.records.transactions import (
+from trimaran.wire.records.topics import RemoveTopicRecord, TopicRecord
+from trimaran.wire.records.transactions import (
     AbortTransactionRecord,
     BeginTransactionRecord,
     EndTransactionRecord,

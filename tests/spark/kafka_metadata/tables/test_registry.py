@@ -2,8 +2,8 @@
 
 import pytest
 
-from spark.kafka_metadata.tables.registry import TABLES
-from spark.sources import METADATA_TABLES
+from trimaran.spark.kafka_metadata.tables.registry import TABLES
+from trimaran.spark.sources import METADATA_TABLES
 
 PLANS = {"node", "whole", "events", "image", "snapshots"}
 

@@ -7,24 +7,24 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from log.batches.records import NewRecord, build_batch
-from quorum.metadata.delta import MetadataDelta
-from quorum.metadata.image import EMPTY, NO_LEADER
-from quorum.metadata.topics_delta import merge_change, partition_of
-from spark.kafka_metadata.tables import standings
-from spark.kafka_metadata.tables.decoding import decode_messages
-from spark.origins.origin import DataUnreadable
 from tests.spark.directories import encode_newest
 from tests.spark.kafka_metadata.test_reading import Log, min_isr, rows, store
-from wire.as_json import as_json
-from wire.codec.plan import shape_of
-from wire.errors import RemoteProtocolError
-from wire.primitives import uuid_to_text
-from wire.records.configs import ConfigRecord
-from wire.records.metadata import decode_metadata_record
-from wire.records.misc import NoOpRecord
-from wire.records.registry import METADATA_RECORDS
-from wire.records.topics import (
+from trimaran.log.batches.records import NewRecord, build_batch
+from trimaran.quorum.metadata.delta import MetadataDelta
+from trimaran.quorum.metadata.image import EMPTY, NO_LEADER
+from trimaran.quorum.metadata.topics_delta import merge_change, partition_of
+from trimaran.spark.kafka_metadata.tables import standings
+from trimaran.spark.kafka_metadata.tables.decoding import decode_messages
+from trimaran.spark.origins.origin import DataUnreadable
+from trimaran.wire.as_json import as_json
+from trimaran.wire.codec.plan import shape_of
+from trimaran.wire.errors import RemoteProtocolError
+from trimaran.wire.primitives import uuid_to_text
+from trimaran.wire.records.configs import ConfigRecord
+from trimaran.wire.records.metadata import decode_metadata_record
+from trimaran.wire.records.misc import NoOpRecord
+from trimaran.wire.records.registry import METADATA_RECORDS
+from trimaran.wire.records.topics import (
     PartitionChangeRecord,
     PartitionRecord,
     RemoveTopicRecord,
