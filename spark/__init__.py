@@ -1,12 +1,7 @@
 """PySpark data sources over metadata and data logs: `session()`, `register(spark)`, `views(spark, path)`.
 
-Loaded in users' interpreters, so nothing is imported before it is asked for (PEP 562). Only whether a file of the
-user's hides our packages is looked at: every later error would be a riddle.
+Loaded in users' interpreters, so nothing is imported before it is asked for (PEP 562).
 """
-
-from trimaran.spark.hidden import ensure_not_hidden
-
-ensure_not_hidden()
 
 __all__ = ["register", "session", "views"]
 
@@ -19,7 +14,7 @@ _HOMES = {
 
 def __getattr__(name: str) -> object:
     if name not in _HOMES:
-        raise AttributeError(f"module 'spark' has no attribute {name!r}")
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from importlib import import_module
 
     return getattr(import_module(_HOMES[name]), name)

@@ -91,29 +91,6 @@ def spark_python() -> Finding:
     return Finding("PYSPARK_PYTHON", "ok", chosen or "not set, session() sets it")
 
 
-def shadowed_modules() -> Finding:
-    """Our top-level packages have common names; another module of the same name on the path would win."""
-    root = Path(__file__).resolve().parents[1]
-    foreign = {}
-    for name in ("wire", "log", "node", "quorum", "broker", "zkcompat", "spark", "trimaran"):
-        spec = find_spec(name)
-        if (
-            spec is None
-            or spec.origin is None
-            or not Path(spec.origin).resolve().is_relative_to(root)
-        ):
-            foreign[name] = spec.origin if spec else "missing"
-    if foreign:
-        text = ", ".join(f"{name} is {where}" for name, where in foreign.items())
-        return Finding(
-            "modules",
-            "fail",
-            text,
-            "run from another directory, or remove the other module from PYTHONPATH",
-        )
-    return Finding("modules", "ok", "none shadowed")
-
-
 def spark_formats() -> Finding:
     """Spark imports every module named `pyspark_…` to find formats; one that fails takes all formats with it."""
     if find_spec("pyspark") is None:
@@ -174,7 +151,6 @@ def disk() -> Finding:
 
 CHECKS: tuple[Callable[[], Finding], ...] = (
     python_version,
-    shadowed_modules,
     java,
     spark_python,
     spark_formats,

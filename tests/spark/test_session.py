@@ -22,25 +22,6 @@ def test_unknown_names_are_refused():
         _ = trimaran.spark.nonsense
 
 
-@pytest.mark.parametrize("hider", ["log.py", "wire.py", "node/__init__.py", "quorum/code.py"])
-def test_a_file_that_hides_a_package_of_ours_is_named(tmp_path, hider):
-    (tmp_path / hider).parent.mkdir(exist_ok=True)
-    (tmp_path / hider).write_text("x = 1\n")
-    (tmp_path / "job.py").write_text("import pyspark_kafka_log as m; import trimaran.spark\n")
-    done = subprocess.run(
-        [sys.executable, tmp_path / "job.py"], capture_output=True, text=True, check=False
-    )
-    if hider.endswith(
-        "code.py"
-    ):  # a folder that is no package: a real one further down the path wins
-        assert done.returncode == 0
-        return
-    package = hider.removesuffix(".py").partition("/")[0]
-    last = done.stderr.splitlines()[-1]
-    assert f"{tmp_path / hider} hides trimaran's package '{package}'" in last
-    assert "Rename that file" in last
-
-
 def test_the_modules_that_spark_finds_by_name_load_nothing_of_ours():
     code = (
         "import sys, pyspark_kafka_log, pyspark_kafka_metadata;"
