@@ -89,8 +89,11 @@ def test_a_package_holds_what_it_should(source, wheel):
     ours = {name if name.startswith("trimaran/") else f"trimaran/{name}" for name in ours}
     assert len(ours) > 500
     assert ours <= wheel_names
+    tops = {name.partition("/")[0] for name in wheel_names}
+    (info,) = [name for name in tops if name.endswith(".dist-info")]
+    assert tops == {"trimaran", "pyspark_kafka_log.py", "pyspark_kafka_metadata.py", info}
     assert not [name for name in wheel_names if name.startswith(("tests", "bench", "docs"))]
-    assert sum(name.endswith(".so") for name in wheel_names) == 3
+    assert sum(name.endswith(".so") for name in wheel_names) == 4
     assert "manylinux" in wheel.name
     assert not [name for name in wheel_names if ".libs/" in name], "nothing of this machine's"
 
