@@ -35,7 +35,7 @@ OPENING_SECONDS = 1.0
 # What kazoo's thread knows how to go on after. Anything else would end the thread, and the session with it.
 _KNOWN = (AuthFailedError, ConnectionDropped, KazooTimeoutError, SessionExpiredError)
 
-_QUIET = logging.getLogger("zkcompat.kazoo")
+_QUIET = logging.getLogger("trimaran.zkcompat.kazoo")
 _QUIET.setLevel(logging.CRITICAL)
 
 

@@ -94,7 +94,7 @@ class Interaction(logging.Handler):
             return "\n".join(self.lines(step))
 
     def lines(self, step: Step) -> list[str]:
-        logger = logging.getLogger("log")
+        logger = logging.getLogger("trimaran.log")
         logger.addHandler(self)
         try:
             said = getattr(self, "do_" + step.command)(**step.args)

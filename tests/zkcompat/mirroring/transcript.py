@@ -390,7 +390,7 @@ async def outputs_of(steps: list[Step], caplog, monkeypatch) -> dict[int, str]:
         machine = Machine(nursery, caplog)
         monkeypatch.setattr(session, "make_client", machine.ensemble.client)
         monkeypatch.setattr(connecting, "_ask", machine.ask)
-        handler, room = _Log(machine), logging.getLogger("zkcompat")
+        handler, room = _Log(machine), logging.getLogger("trimaran.zkcompat")
         room.addHandler(handler)
         try:
             for step in steps:
