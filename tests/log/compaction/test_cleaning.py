@@ -24,6 +24,8 @@ SUFFIXES = (".index", ".timeindex", ".txnindex", ".log")
 class NotedFiles(Files):
     """Notes the calls that a round makes, by the ends of the files' names."""
 
+    kernel_syncs = False
+
     def __init__(self):
         super().__init__()
         self.calls = []
