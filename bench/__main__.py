@@ -1,7 +1,8 @@
 """`./dev bench [NAME ...] [--only ours|kafka] [--json FILE]`: runs benches and prints the ratio table.
 
-`./dev bench codec`, `./dev bench log-path`, `./dev bench failover`, `./dev bench scale` and `./dev bench spark` are
-tables of their own: see there. `BENCH_SMALL=1` in the environment: each takes seconds (`bench/sizes.py`).
+`./dev bench calls`, `./dev bench codec`, `./dev bench log-path`, `./dev bench failover`, `./dev bench scale` and
+`./dev bench spark` are tables of their own: see there. `BENCH_SMALL=1` in the environment: each takes seconds
+(`bench/sizes.py`).
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import json
 import sys
 from pathlib import Path
 
-from bench import benches, failover, scale
+from bench import benches, calls, failover, scale
 from bench.clusters import SYSTEMS, Cluster, systems_of
 from bench.codec import __main__ as codec
 from bench.log_path import __main__ as log_path
@@ -19,6 +20,7 @@ from bench.results import Figure, print_table
 from bench.spark import __main__ as spark
 
 OWN_TABLES = {
+    "calls": calls.main,
     "codec": codec.main,
     "log-path": log_path.main,
     "scale": scale.main,

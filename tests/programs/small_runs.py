@@ -156,6 +156,7 @@ ROWS: tuple[tuple[str, Run | Elsewhere], ...] = (
         "bench.log_path.compaction",
         Elsewhere("bench/log_path/peers.py", "`./dev bench log-path` does"),
     ),
+    ("dev bench calls", Elsewhere("tests/test_calls.py", "it compares the rows with their marks")),
     # Benches beside Apache Kafka.
     bench("startup", "1 node: ready"),
     bench("produce", "100 B, write-behind: rate"),

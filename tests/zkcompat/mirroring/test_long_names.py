@@ -36,5 +36,7 @@ async def test_long_names_stop_nothing(connect, locked, caplog):
             assert mirror.status.claims == 1
             assert await other.children(REPORT_PARENTS[-1])
             assert len(mirror.quarantine) == locked * COUNT
-    said = [len(one.getMessage()) for one in caplog.records if one.name.startswith("trimaran.zkcompat")]
+    said = [
+        len(one.getMessage()) for one in caplog.records if one.name.startswith("trimaran.zkcompat")
+    ]
     assert max(said, default=0) < 5000

@@ -1,0 +1,403 @@
+"""`./dev bench calls [--told NAME]`: Python calls, functions, files and memory of one request, from the bytes in to the
+bytes out, in this process, warm.
+
+Counts are the same on every machine, so `tests/test_calls.py` compares each row with its mark in `bench/calls.toml`.
+Requests over the wire are sent one at a time by a thread of their own. Only the loop's thread is counted: everything
+that the nodes in this process do, with trio. A row is the repetition with the fewest calls, since timers run beside
+some. Rows that are `fsynced` are the middle one: how often the loop turns while a thread flushes depends on the disk.
+
+`answered` are the calls until the last byte of the response goes to the socket. `calls` are those until the loop waits
+again and nothing is left to do. `--told NAME` prints the functions of a row, those called most often first.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import socket
+import struct
+import tempfile
+import time
+import tracemalloc
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import trio
+
+from bench.counting import Calls, Counts
+from tests.broker.calls import call, connection, through_wire
+from tests.cluster.data_side import Harness, open_harness, partition, topic, topic_id
+from tests.cluster.in_process import Cluster, cluster, connected_to
+from trimaran.broker.handlers.fetch import fetch
+from trimaran.broker.handlers.produce import produce
+from trimaran.log.batches.records import NewRecord, build_batch
+from trimaran.node.runtime.clock import now_ms
+from trimaran.wire.client.conversation import Conversation
+from trimaran.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
+from trimaran.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from trimaran.wire.messages.end_txn import EndTxnRequest
+from trimaran.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+from trimaran.wire.messages.find_coordinator import FindCoordinatorRequest
+from trimaran.wire.messages.init_producer_id import InitProducerIdRequest
+from trimaran.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
+from trimaran.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from trimaran.wire.schema import Message
+
+MARKS = Path(__file__).with_suffix(".toml")
+WARM, REPETITIONS = 30, 25
+GROUP_COORDINATOR, TRANSACTION_COORDINATOR = 0, 1
+TIMEOUT_SECONDS = 30.0
+# The loop has nothing to do when it has called nothing for so long.
+REST_SECONDS = 0.004
+FRAME_SIZE = struct.Struct(">i")
+
+
+class Row(NamedTuple):
+    """A request's calls until it is answered and until the loop waits again, with the product's functions and files,
+    and how much memory it takes at once, in KiB.
+    """
+
+    answered: int
+    calls: int
+    functions: int
+    files: int
+    kib: float
+
+
+Measured = dict[str, tuple[Row, Counts]]
+
+
+def chosen(repetitions: list[Counts], kib: float, *, fsync: bool = False) -> tuple[Row, Counts]:
+    """The repetition with the fewest calls until its response; with `fsync` the middle one."""
+    ordered = sorted(repetitions, key=lambda one: one.marked)
+    counts = ordered[len(ordered) // 2 if fsync else 0]
+    return Row(counts.marked, counts.calls, counts.functions, counts.files, round(kib, 1)), counts
+
+
+@contextmanager
+def no_collector() -> Iterator[None]:
+    """Without Python's cyclic collector, which runs when it likes."""
+    gc.collect()
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
+
+
+@contextmanager
+def tracing(peaks: list[float]) -> Iterator[None]:
+    """Adds to `peaks` how many KiB more are in use at some moment of the block than before it."""
+    tracemalloc.start()
+    before = tracemalloc.get_traced_memory()[0]
+    try:
+        yield
+        peaks.append((tracemalloc.get_traced_memory()[1] - before) / 1024)
+    finally:
+        tracemalloc.stop()
+
+
+# In the handler alone: from the decoded request to the response, or to where it waits.
+
+
+async def handlers(root: Path) -> Measured:
+    """One Produce and one Fetch of a partition, as their handlers run them."""
+    harness = open_harness(root)
+    harness.set_image(topic("t", partition()))
+    try:
+        return {
+            "Produce, handler": _of_handler(_produce_handler(harness)),
+            "Fetch, handler": _of_handler(_fetch_handler(harness)),
+        }
+    finally:
+        harness.directory.close(broker_epoch=None)
+
+
+def _produce_handler(harness: Harness) -> Iterator[Callable[[], object]]:
+    request = through_wire(_produce(topic_id("t")), ProduceRequest.VERSIONS.high)
+    view = request.topic_data[0].partition_data[0].records
+    asked = call(request, ProduceRequest.VERSIONS.high, connection())
+    while True:
+        view[:8] = bytes(8)  # the last append wrote its offset there
+        yield lambda: produce(request, harness.context, asked)
+
+
+def _fetch_handler(harness: Harness) -> Iterator[Callable[[], object]]:
+    request = through_wire(_fetch(topic_id("t")), FetchRequest.VERSIONS.high)
+    asked = call(request, FetchRequest.VERSIONS.high, connection())
+    while True:
+        yield lambda: fetch(request, harness.context, asked)
+
+
+def _of_handler(handle: Iterator[Callable[[], object]]) -> tuple[Row, Counts]:
+    for _ in range(WARM):
+        next(handle)()
+    repetitions, peaks = [], list[float]()
+    calls = Calls()
+    with no_collector():
+        for _ in range(REPETITIONS):
+            action = next(handle)
+            with calls.counting():
+                action()
+            calls.mark()
+            repetitions.append(calls.take())
+        for _ in range(REPETITIONS):
+            action = next(handle)
+            with tracing(peaks):
+                action()
+    return chosen([one._replace(marked=one.calls) for one in repetitions], min(peaks))
+
+
+# Over the wire.
+
+
+class Client:
+    """One connection, with a blocking socket; not the nodes' thread."""
+
+    def __init__(self, address: tuple[str, int], calls: Calls) -> None:
+        self.calls = calls
+        self.created = 0
+        self.topic_id: bytes | None = None
+        self.socket = socket.create_connection(address)
+        self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self.address = self.socket.getsockname()
+        self._conversation: Conversation[int] = Conversation("calls")
+        self._exchange(self._conversation.hello(0))
+        response = self._conversation.answer(self._received())[1]
+        self._conversation.negotiate(response)
+
+    def ask(self, request: Message, version: int | None = None) -> Any:
+        self._exchange(self._conversation.request(request, version, 0))
+        return self._conversation.answer(self._received())[1]
+
+    def counted(self, request: Message, version: int | None) -> tuple[Any, Counts]:
+        frame = self._conversation.request(request, version, 0)
+        self.calls.take()
+        self._exchange(frame)
+        received = self._received()
+        self._rest()
+        return self._conversation.answer(received)[1], self.calls.take()
+
+    def traced(self, request: Message, version: int | None) -> tuple[Any, float]:
+        frame, peaks = self._conversation.request(request, version, 0), list[float]()
+        with tracing(peaks):
+            self._exchange(frame)
+            received = self._received()
+            self._rest()
+        return self._conversation.answer(received)[1], peaks[0]
+
+    def _exchange(self, frame: bytearray) -> None:
+        self.socket.sendall(FRAME_SIZE.pack(len(frame)) + frame)
+
+    def _received(self) -> memoryview:
+        (size,) = FRAME_SIZE.unpack(self.socket.recv(4, socket.MSG_WAITALL))
+        return memoryview(self.socket.recv(size, socket.MSG_WAITALL))
+
+    def _rest(self) -> None:
+        seen = -1
+        while seen != self.calls.total:
+            seen = self.calls.total
+            time.sleep(REST_SECONDS)
+
+    def is_written_by(self, function: Any) -> bool:
+        """Whether a function written in C, called by the nodes, sends to this connection, or a piece of a file."""
+        name, owner = function.__name__, getattr(function, "__self__", None)
+        if name not in ("send", "sendmsg", "sendfile"):
+            return False
+        return not isinstance(owner, socket.socket) or owner.getpeername() == self.address
+
+
+class Walk(NamedTuple):
+    """A request, made anew for each repetition by `next_request(client, what the last one was answered)`."""
+
+    next_request: Callable[[Client, Any], Message]
+    version: int | None = None
+
+
+def _walked(client: Client, walk: Walk, fsync: bool) -> tuple[Row, Counts]:
+    response = None
+    for _ in range(WARM):
+        response = client.ask(walk.next_request(client, response), walk.version)
+    repetitions, peaks = [], []
+    for _ in range(REPETITIONS):
+        response, counts = client.counted(walk.next_request(client, response), walk.version)
+        repetitions.append(counts)
+    for _ in range(3):
+        response, peak = client.traced(walk.next_request(client, response), walk.version)
+        peaks.append(peak)
+    return chosen(repetitions, min(peaks), fsync=fsync)
+
+
+async def over_the_wire(root: Path, brokers: int, walks: dict[str, Walk], fsync: bool) -> Measured:
+    """Controller and brokers in this process, and a client in a thread of its own. The topic `t` has a replica on
+    each broker. With `fsync` what is acknowledged is flushed first.
+    """
+    calls = Calls()
+    settings = {
+        "offsets_topic_replication_factor": 1,
+        "transaction_state_log_replication_factor": 1,
+    }
+    settings |= {"offsets_topic_num_partitions": 1, "transaction_state_log_num_partitions": 1}
+    settings |= {"transaction_state_log_min_isr": 1}
+    settings |= {"trimaran_log_fsync": "commit" if fsync else "none"}
+    async with cluster(root, brokers=brokers, **settings) as found:
+        leader = await _created(found, brokers)
+        client = await trio.to_thread.run_sync(
+            lambda: Client(found.brokers[leader].addresses["PLAINTEXT"], calls)
+        )
+        measured: Measured = {}
+        with no_collector(), calls.counting(lambda c: client.is_written_by(c) and calls.mark()):
+            for name, walk in walks.items():
+                measured[name] = await trio.to_thread.run_sync(_walked, client, walk, fsync)
+        client.socket.close()
+        return measured
+
+
+async def _created(found: Cluster, replicas: int) -> int:
+    """Makes the topic, and returns its leader."""
+    async with connected_to(next(iter(found.brokers.values()))) as client:
+        request = CreateTopicsRequest(topics=[_new_topic("t", replicas)], timeout_ms=10_000)
+        await client.call(request, timeout=TIMEOUT_SECONDS)
+    image = None
+    for broker_id in found.brokers:
+        image = await found.seen(lambda image: "t" in image.topics.by_name, broker_id)
+    return image.topics.by_name["t"].partitions[0].leader
+
+
+def _new_topic(name: str, replicas: int) -> CreatableTopic:
+    return CreatableTopic(
+        name=name, num_partitions=1, replication_factor=replicas, assignments=[], configs=[]
+    )
+
+
+def _produce(topic_id: bytes, **transactional: str) -> ProduceRequest:
+    batch = build_batch([NewRecord(None, b"v" * 100, now_ms())])
+    data = [PartitionProduceData(index=0, records=bytes(batch))]
+    one = TopicProduceData(name="t", topic_id=topic_id, partition_data=data)
+    return ProduceRequest(acks=-1, timeout_ms=5_000, topic_data=[one], **transactional)
+
+
+def _fetch(topic_id: bytes) -> FetchRequest:
+    one = FetchPartition(partition=0, fetch_offset=3, partition_max_bytes=120)
+    return FetchRequest(
+        max_wait_ms=500,
+        min_bytes=1,
+        max_bytes=1 << 20,
+        topics=[FetchTopic(topic="t", topic_id=topic_id, partitions=[one])],
+    )
+
+
+def _metadata(_client: Client, _last: Any) -> Message:
+    one = MetadataRequestTopic(name="t")
+    return MetadataRequest(topics=[one], allow_auto_topic_creation=False)
+
+
+def _produce_to(client: Client, _last: Any) -> Message:
+    return _produce(_topic_id(client))
+
+
+def _fetch_from(client: Client, _last: Any) -> Message:
+    return _fetch(_topic_id(client))
+
+
+def _topic_id(client: Client) -> bytes:
+    """Of `t`, asked for once for each connection."""
+    if client.topic_id is None:
+        client.topic_id = client.ask(_metadata(client, None)).topics[0].topic_id
+    return client.topic_id
+
+
+def _heartbeat(client: Client, last: Any) -> Message:
+    """Of the only member of a group, whose assignment does not change any more."""
+    if last is not None and last.error_code == 0:
+        return ConsumerGroupHeartbeatRequest(
+            group_id="g", member_id=last.member_id, member_epoch=last.member_epoch
+        )
+    _coordinator(client, "g", GROUP_COORDINATOR)
+    return ConsumerGroupHeartbeatRequest(
+        group_id="g",
+        member_id="member",
+        member_epoch=0,
+        rebalance_timeout_ms=60_000,
+        subscribed_topic_names=["t"],
+        topic_partitions=[],
+    )
+
+
+def _coordinator(client: Client, key: str, kind: int) -> None:
+    """Waits until it is there: its topic is created when it is asked for first."""
+    request = FindCoordinatorRequest(key_type=kind, coordinator_keys=[key])
+    while client.ask(request).coordinators[0].error_code:
+        time.sleep(REST_SECONDS)
+
+
+def _end_txn(client: Client, last: Any) -> Message:
+    """Commits a transaction of one partition, whose records are there."""
+    if last is None:
+        _coordinator(client, "id", TRANSACTION_COORDINATOR)
+        last = client.ask(
+            InitProducerIdRequest(transactional_id="id", transaction_timeout_ms=60_000)
+        )
+    assert last.error_code == 0, last
+    producer = {"producer_id": last.producer_id, "producer_epoch": last.producer_epoch}
+    request = _produce(_topic_id(client), transactional_id="id")
+    request.topic_data[0].partition_data[0].records = bytes(
+        build_batch(
+            [NewRecord(None, b"v" * 100, now_ms())],
+            **producer,
+            base_sequence=0,
+            is_transactional=True,
+        )
+    )
+    (answered,) = client.ask(request).responses[0].partition_responses
+    assert answered.error_code == 0, answered
+    return EndTxnRequest(transactional_id="id", committed=True, **producer)
+
+
+def _create_topics(client: Client, _last: Any) -> Message:
+    client.created += 1
+    return CreateTopicsRequest(topics=[_new_topic(f"n{client.created}", 1)], timeout_ms=5_000)
+
+
+ONE_BROKER = {
+    "Produce": Walk(_produce_to),
+    "Fetch": Walk(_fetch_from),
+    "Metadata of one topic": Walk(_metadata),
+    "ConsumerGroupHeartbeat, steady": Walk(_heartbeat),
+    "EndTxn": Walk(_end_txn),
+    "CreateTopics, until applied": Walk(_create_topics),
+}
+ONE_BROKER_FSYNCED = {"Produce, fsynced": Walk(_produce_to), "EndTxn, fsynced": Walk(_end_txn)}
+THREE_BROKERS = {"Produce at RF 3, fsynced": Walk(_produce_to)}
+
+
+def measure() -> Measured:
+    with tempfile.TemporaryDirectory() as root:
+        paths = [Path(root) / name for name in ("handlers", "one", "fsynced", "three")]
+        paths[0].mkdir()
+        return {
+            **trio.run(handlers, paths[0]),
+            **trio.run(over_the_wire, paths[1], 1, ONE_BROKER, False),
+            **trio.run(over_the_wire, paths[2], 1, ONE_BROKER_FSYNCED, True),
+            **trio.run(over_the_wire, paths[3], 3, THREE_BROKERS, True),
+        }
+
+
+def main(arguments: list[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(prog="./dev bench calls", description=__doc__)
+    parser.add_argument("--told", metavar="NAME", help="print the functions of a row")
+    given = parser.parse_args(arguments)
+    print(f"{'':<42}{'answered':>10}{'calls':>8}{'functions':>11}{'files':>7}{'KiB':>8}")
+    for name, (row, counts) in measure().items():
+        print(
+            f"{name:<42}{row.answered:>10}{row.calls:>8}{row.functions:>11}{row.files:>7}{row.kib:>8}"
+        )
+        if name == given.told:
+            for function, times in counts.by_function.most_common():
+                print(f"    {times:>4} {function}")
+
+
+if __name__ == "__main__":
+    main()

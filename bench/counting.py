@@ -1,0 +1,78 @@
+"""Counts the Python calls of one thread: functions called, their files, and how often each.
+
+Counts do not depend on the machine. `sys.setprofile` reports each call of a Python function, a resumed generator
+included, and each call of a function written in C; only the first are counted.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import CodeType, FrameType
+from typing import Any, NamedTuple
+
+ROOT = Path(__file__).resolve().parent.parent
+_PRODUCT = f"{ROOT / 'trimaran'}/"
+
+
+class Counts(NamedTuple):
+    """Calls of Python functions; of those of the product how many were called, and of how many files. `marked` calls
+    came before the last `mark`.
+    """
+
+    calls: int
+    functions: int
+    files: int
+    marked: int
+    by_function: Counter[str]
+
+
+class Calls:
+    """Collects the calls of the thread that enters `counting`, from one `take` to the next."""
+
+    def __init__(self) -> None:
+        self._codes: Counter[CodeType] = Counter()
+        self.total = 0
+        self._marked = 0
+
+    def mark(self) -> None:
+        self._marked = self.total
+
+    def take(self) -> Counts:
+        codes, self._codes = self._codes, Counter()
+        marked, self._marked, self.total = self._marked, 0, 0
+        for code in [code for code in codes if code.co_filename == __file__ or _leaves(code)]:
+            del codes[code]
+        own = [code for code in codes if code.co_filename.startswith(_PRODUCT)]
+        named = Counter[str]()
+        for code, times in codes.items():
+            named[f"{code.co_filename.removeprefix(f'{ROOT}/')}:{code.co_qualname}"] += times
+        files = {code.co_filename for code in own}
+        return Counts(codes.total(), len(own), len(files), marked, named)
+
+    @contextmanager
+    def counting(
+        self, called_c: Callable[[Any], object] = lambda _function: None
+    ) -> Iterator[None]:
+        """Within the block calls are collected; `called_c` receives each function written in C that is called."""
+
+        def profile(frame: FrameType, event: str, argument: Any) -> None:
+            if event == "call":
+                self._codes[frame.f_code] += 1
+                self.total += 1
+            elif event == "c_call":
+                called_c(argument)
+
+        sys.setprofile(profile)
+        try:
+            yield
+        finally:
+            sys.setprofile(None)
+
+
+def _leaves(code: CodeType) -> bool:
+    """Whether it is what ends the block of `counting`."""
+    return code.co_qualname == "_GeneratorContextManager.__exit__"

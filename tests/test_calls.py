@@ -1,0 +1,56 @@
+"""The calls of one request do not grow unnoticed: `./dev bench calls` counts them, `bench/calls.toml` has the marks."""
+
+import sys
+import tomllib
+
+import pytest
+
+from bench.calls import MARKS, measure
+from bench.counting import Calls
+
+SPREAD = 0.02
+# CPython 3.12 runs comprehensions without a call.
+AS_MARKED = sys.version_info[:2] == (3, 11)
+
+
+def called():
+    """Does nothing."""
+
+
+def test_each_call_of_a_function_is_counted_and_what_ends_the_block_is_not():
+    calls = Calls()
+    with calls.counting():
+        divmod(1, 2)
+        called()
+        called()
+    counts = calls.take()
+    assert counts.calls == 2
+    assert (counts.functions, counts.files) == (0, 0)
+    assert calls.take().calls == 0
+
+
+def test_calls_before_the_mark_are_told_apart():
+    calls = Calls()
+    with calls.counting(lambda function: function is divmod and calls.mark()):
+        called()
+        divmod(1, 2)
+        called()
+    counts = calls.take()
+    assert counts.calls - counts.marked == 1
+
+
+@pytest.mark.slow(seconds=20)
+def test_no_request_takes_more_calls_than_its_mark():
+    marks = tomllib.loads(MARKS.read_text())
+    measured = {name: row for name, (row, _) in measure().items()}
+    assert measured.keys() == marks.keys()
+    for name, mark in marks.items():
+        answered, files = measured[name].answered, measured[name].files
+        spread = mark.get("spread", SPREAD)
+        seen = f"{name}: {answered} calls in {files} files"
+        assert answered <= mark["answered"] * (1 + spread), (
+            f"{seen}; the mark is {mark['answered']}"
+        )
+        assert files <= mark["files"] + 1, f"{seen}; the mark is {mark['files']} files"
+        is_low = AS_MARKED and answered < mark["answered"] * (1 - 2 * spread)
+        assert not is_low, f"{seen}; lower the mark of {mark['answered']} in {MARKS.name}"
