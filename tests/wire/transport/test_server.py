@@ -238,22 +238,21 @@ async def test_one_address_gets_no_more_than_its_share(caplog):
 @pytest.mark.parametrize("between_others", [0, 14])
 @by_itself
 def test_the_last_descriptors_are_for_files(between_others):
+    async def connect_until_refused(end):
+        async with open_server(heartbeat, context=Toy(), descriptors_end=end) as server:
+            async with AsyncExitStack() as stack:
+                opened = []
+                while not server.counters.refused:
+                    opened.append(await stack.enter_async_context(open_raw(server)))
+                    await settled()
+                assert 4 <= len(opened) <= 10, "both ends are in this process"
+                await ask_api_versions(opened[0])
+            await settled()
+            async with open_raw(server) as again:
+                await ask_api_versions(again)
+
     with holes(between_others):
-        trio.run(_takes_the_last_descriptors, end_after_free(20))
-
-
-async def _takes_the_last_descriptors(end):
-    async with open_server(heartbeat, context=Toy(), descriptors_end=end) as server:
-        async with AsyncExitStack() as stack:
-            opened = []
-            while not server.counters.refused:
-                opened.append(await stack.enter_async_context(open_raw(server)))
-                await settled()
-            assert 4 <= len(opened) <= 10, "both ends are in this process"
-            await ask_api_versions(opened[0])
-        await settled()
-        async with open_raw(server) as again:
-            await ask_api_versions(again)
+        trio.run(connect_until_refused, end_after_free(20))
 
 
 async def test_single_addresses_may_have_other_shares():
