@@ -12,6 +12,7 @@ from trimaran.errors import UserError
 from trimaran.local import control, private_files, state_file
 from trimaran.local.layout import ClusterPlan, NodePlan, write_properties
 from trimaran.local.private_files import private_directory, reason_for_distrust, write_private
+from trimaran.local.starting import lock_directory
 from trimaran.local.state_file import ClusterState, NodeState
 
 FOREIGN_UID = 4321
@@ -123,6 +124,25 @@ def test_process_without_a_start_time_is_not_signalled(data):
     content["nodes"][0] |= {"pid": os.getpid(), "started": None, "state": "running"}
     file.write_text(json.dumps(content))
     assert [node.pid for node in state_file.read(data).nodes] == [None]
+
+
+def test_up_makes_its_directory_for_this_user_to_write_whatever_the_umask(tmp_path):
+    before = os.umask(0)
+    try:
+        with lock_directory(tmp_path / "c"):
+            assert stat.S_IMODE((tmp_path / "c").stat().st_mode) == 0o755
+    finally:
+        os.umask(before)
+
+
+def test_up_refuses_a_directory_that_every_user_may_write_before_it_starts(tmp_path):
+    tmp_path.chmod(0o777)
+    with pytest.raises(UserError, match="no place for a cluster") as refused:
+        lock_directory(tmp_path)
+    assert f"chmod go-w {tmp_path}" in refused.value.fix
+    tmp_path.chmod(0o1777)
+    with lock_directory(tmp_path):
+        assert list(tmp_path.iterdir())
 
 
 def test_settings_are_written_for_this_user_only(tmp_path):

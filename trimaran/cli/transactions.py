@@ -42,7 +42,8 @@ def list_transactions(
         state: Only ids in this state: Empty, Ongoing, PrepareCommit, PrepareAbort, CompleteCommit or CompleteAbort. May
             be repeated.
         producer_id: Only the id of this producer. May be repeated.
-        open_longer_than_ms: Only ids whose last transaction began at least this many milliseconds ago.
+        open_longer_than_ms: Only ids whose last transaction began more than this many milliseconds ago, or that began
+            none.
         pattern: Only ids that match this regular expression as a whole (RE2).
     """
     from trimaran.cli import kafka_text

@@ -27,15 +27,21 @@ def write_private(path: Path, text: str) -> None:
 
 def reason_for_distrust(path: Path) -> str | None:
     """Says why another user may have written this file or its directory; None: none can have. Raises OSError."""
-    for one in (path, path.parent):
-        found = one.stat()
-        if not is_trusted(found.st_uid):
-            return f"{one} belongs to another user (uid {found.st_uid})"
-    if path.stat().st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+    found = path.stat()
+    if not is_trusted(found.st_uid):
+        return f"{path} belongs to another user (uid {found.st_uid})"
+    if found.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
         return f"other users may write {path}"
-    mode = path.parent.stat().st_mode
-    if mode & stat.S_IWOTH and not mode & stat.S_ISVTX:
-        return f"every user may replace files in {path.parent}"
+    return reason_for_distrust_of_directory(path.parent)
+
+
+def reason_for_distrust_of_directory(directory: Path) -> str | None:
+    """Says why another user may put a file of theirs into the directory; None: none can. Raises OSError."""
+    found = directory.stat()
+    if not is_trusted(found.st_uid):
+        return f"{directory} belongs to another user (uid {found.st_uid})"
+    if found.st_mode & stat.S_IWOTH and not found.st_mode & stat.S_ISVTX:
+        return f"every user may replace files in {directory}"
     return None
 
 

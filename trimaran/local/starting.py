@@ -28,6 +28,7 @@ from trimaran.local.layout import (
 )
 from trimaran.local.lock import ClusterLock
 from trimaran.local.orphans import orphans_of
+from trimaran.local.private_files import reason_for_distrust_of_directory
 from trimaran.local.start_failure import StoppedWhileStarting
 from trimaran.local.state_file import ClusterState
 from trimaran.local.undo import Undo
@@ -109,9 +110,20 @@ def grows_while_it_runs(data: Path, wanted: Wanted) -> ClusterState | None:
 
 
 def lock_directory(data: Path) -> ClusterLock:
-    """Makes the directory if need be and locks it."""
+    """Makes the directory if need be and locks it.
+
+    Raises:
+        UserError: it cannot be used, or every command would refuse what another user may have put there.
+    """
     with refusals_of(data):
-        data.mkdir(parents=True, exist_ok=True)
+        data.mkdir(mode=0o755, parents=True, exist_ok=True)
+        if (reason := reason_for_distrust_of_directory(data)) is not None:
+            raise UserError(
+                f"{data} is no place for a cluster",
+                f"{reason}, so its processes and addresses could be that user's choice",
+                f"name another directory with --data; or, if it is yours: chmod go-w {data}",
+                exit_code=Exit.USAGE,
+            )
         return ClusterLock(data)
 
 
