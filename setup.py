@@ -1,4 +1,4 @@
-"""What of the build is no table: the folders that are `trimaran.log` and its kin, and the modules that are compiled.
+"""The parts of the build that need code: links for `trimaran.log` and the other rooms, and the compiled modules.
 
 Everything else is in pyproject.toml. Without a working C compiler the wheel holds plain Python only: the same sources
 run interpreted, but for `trimaran.wire.codec.native`, in whose place generated readers stand.

@@ -168,20 +168,20 @@ class Client:
         response = self._conversation.answer(self._received())[1]
         self._conversation.negotiate(response)
 
-    def ask(self, request: Message, version: int | None = None) -> Any:
-        self._exchange(self._conversation.request(request, version, 0))
+    def ask(self, request: Message) -> Any:
+        self._exchange(self._conversation.request(request, None, 0))
         return self._conversation.answer(self._received())[1]
 
-    def counted(self, request: Message, version: int | None) -> tuple[Any, Counts]:
-        frame = self._conversation.request(request, version, 0)
+    def counted(self, request: Message) -> tuple[Any, Counts]:
+        frame = self._conversation.request(request, None, 0)
         self.calls.take()
         self._exchange(frame)
         received = self._received()
         self._rest()
         return self._conversation.answer(received)[1], self.calls.take()
 
-    def traced(self, request: Message, version: int | None) -> tuple[Any, float]:
-        frame, peaks = self._conversation.request(request, version, 0), list[float]()
+    def traced(self, request: Message) -> tuple[Any, float]:
+        frame, peaks = self._conversation.request(request, None, 0), list[float]()
         with tracing(peaks):
             self._exchange(frame)
             received = self._received()
@@ -210,22 +210,21 @@ class Client:
 
 
 class Walk(NamedTuple):
-    """A request, made anew for each repetition by `next_request(client, what the last one was answered)`."""
+    """A kind of request; `next_request(client, last response)` makes the one of the next repetition."""
 
     next_request: Callable[[Client, Any], Message]
-    version: int | None = None
 
 
 def _walked(client: Client, walk: Walk, fsync: bool) -> tuple[Row, Counts]:
     response = None
     for _ in range(WARM):
-        response = client.ask(walk.next_request(client, response), walk.version)
+        response = client.ask(walk.next_request(client, response))
     repetitions, peaks = [], []
     for _ in range(REPETITIONS):
-        response, counts = client.counted(walk.next_request(client, response), walk.version)
+        response, counts = client.counted(walk.next_request(client, response))
         repetitions.append(counts)
     for _ in range(3):
-        response, peak = client.traced(walk.next_request(client, response), walk.version)
+        response, peak = client.traced(walk.next_request(client, response))
         peaks.append(peak)
     return chosen(repetitions, min(peaks), fsync=fsync)
 
@@ -303,14 +302,14 @@ def _fetch_from(client: Client, _last: Any) -> Message:
 
 
 def _topic_id(client: Client) -> bytes:
-    """Of `t`, asked for once for each connection."""
+    """Returns the id of `t`; the first call of a connection sends a Metadata request."""
     if client.topic_id is None:
         client.topic_id = client.ask(_metadata(client, None)).topics[0].topic_id
     return client.topic_id
 
 
 def _heartbeat(client: Client, last: Any) -> Message:
-    """Of the only member of a group, whose assignment does not change any more."""
+    """Returns the heartbeat of a group's only member, after its assignment."""
     if last is not None and last.error_code == 0:
         return ConsumerGroupHeartbeatRequest(
             group_id="g", member_id=last.member_id, member_epoch=last.member_epoch
@@ -327,14 +326,14 @@ def _heartbeat(client: Client, last: Any) -> Message:
 
 
 def _coordinator(client: Client, key: str, kind: int) -> None:
-    """Waits until it is there: its topic is created when it is asked for first."""
+    """Waits for the coordinator: the first request creates its topic."""
     request = FindCoordinatorRequest(key_type=kind, coordinator_keys=[key])
     while client.ask(request).coordinators[0].error_code:
         time.sleep(REST_SECONDS)
 
 
 def _end_txn(client: Client, last: Any) -> Message:
-    """Commits a transaction of one partition, whose records are there."""
+    """Produces one batch in a transaction, and returns the request that commits it."""
     if last is None:
         _coordinator(client, "id", TRANSACTION_COORDINATOR)
         last = client.ask(

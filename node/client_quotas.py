@@ -25,7 +25,7 @@ Owner = tuple[str, str]
 IDLE_SECONDS = 3600.0
 # Clients may call themselves anything: the one that was quiet for the longest is forgotten. About 2 KB each.
 OWNERS_MAX = 10_000
-# Of all their names, which may have 32,767 bytes each: those of so many clients have 400.
+# The bound for all their names: 400 bytes each. One name may have 32,767 bytes.
 NAMES_BYTES_MAX = 4 << 20
 
 T = TypeVar("T")

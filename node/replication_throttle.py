@@ -25,7 +25,7 @@ class ReplicationThrottle:
         self.bound: float = LONG_MAX
         self._rate = SimpleRate(windows)
         self._replicas: dict[str, frozenset[int] | None] = {}
-        # What `name_replicas` was told of topics that were not asked about since.
+        # Lists that `name_replicas` took and `holds` has not read yet, by topic.
         self._unread: dict[str, tuple[str, int]] = {}
 
     @property

@@ -28,7 +28,7 @@ EVICTION_IDLE_SECONDS = 120.0
 # Partitions of all sessions together, some 400 bytes each: 80 MB, as one client may open so many. Both followers of
 # 50,000 partitions and two consumers that read all of them fit; more fetch without a session. Kafka has no bound here.
 PARTITIONS_MAX = 200_000
-# Of a name: no topic has a longer one, and each partition of a session may have a name of its own.
+# The longest name that a topic can have; each partition of a session may have a name of its own.
 NAME_BYTES_MAX = 255
 
 

@@ -39,7 +39,7 @@ class Arrivals:
         self._is_awaited = is_awaited
         self._by_connection: dict[int, set[MemberKey]] = {}
         self._connection_of: dict[MemberKey, int] = {}
-        # Of ids that were noted since those of the connection were looked through.
+        # Bytes of the ids noted since the last check of a connection's members.
         self._noted_bytes = Counter[int]()
 
     def note(self, member: MemberKey, connection: int) -> None:

@@ -20,11 +20,11 @@ PRINCIPAL_BYTES_MAX = GROUPS_BYTES_MAX // 2
 # Of metadata that clients commit with their offsets: half a million of them with a host name each are less.
 OFFSET_METADATA_BYTES_MAX = 64 << 20
 
-# Of all groups and offsets that a broker knows, ids included, whether a group has members or not: 150,000 groups with
-# an offset each are less, and so are a million offsets of larger groups.
+# The bound for all groups and offsets of a broker, ids included, with members or without. 150,000 groups with an offset
+# each take less, and so do a million offsets of larger groups.
 KNOWN_BYTES_MAX = 256 << 20
 
-# What a group costs beside its id, in each of the places where it is known; a topic of its offsets, and an offset.
+# The cost of a group without its id, in each place that keeps it; of a topic with offsets; of an offset.
 GROUP_BYTES = 1_024
 TOPIC_BYTES = 256
 OFFSET_BYTES = 256
@@ -63,7 +63,7 @@ class Account:
         self.bytes = 0
         self.by_principal = Counter[str]()
         self.offset_metadata_bytes = self.pending_metadata_bytes = 0
-        # Of groups, of their offsets, and of offsets of open transactions.
+        # Bytes of groups with their offsets, and of offsets in open transactions.
         self.known_bytes = self.pending_known_bytes = 0
 
     def owned_by(self, member: MemberKey, principal: str) -> None:

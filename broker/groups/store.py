@@ -112,7 +112,7 @@ class GroupStore:
         return partitions
 
     def note_offsets(self, more: int) -> None:
-        """Counts so many offsets, of partitions that had none."""
+        """Counts offsets of partitions that had none; a negative number counts removed ones."""
         self.account.known_bytes += OFFSET_BYTES * more
 
     def note_metadata(self, before: OffsetCommitValue | None, after: OffsetCommitValue) -> None:
@@ -254,7 +254,7 @@ class OffsetsRoom:
         self._producer_id = producer_id
         self._taken = 0
         self._new = 0
-        # What is left for new offsets; it is found out when there is one.
+        # The room for new offsets, computed when the first one comes.
         self._known_room: int | None = None
 
     def refusal(self, topic: str, partition: int, metadata: str) -> ErrorCode:
@@ -300,7 +300,7 @@ def _known_bytes(key: _PendingKey) -> int:
 
 
 def _offset_bytes(group_id: str, topic: str) -> int:
-    """Returns what an offset takes at the most: where it is the first of its group and topic."""
+    """Returns the most that an offset takes: that of the first one of its group and topic."""
     return group_bytes(group_id) + topic_bytes(topic) + OFFSET_BYTES
 
 

@@ -28,7 +28,7 @@ log = logging.getLogger(__name__)
 
 # Kafka's: so many clients of a broker are remembered, and each for a minute or three intervals.
 CLIENTS_MAX = 16384
-# Of what all say of themselves, which may be 32,767 bytes in each place: 500 of each client, and more of fewer.
+# The bound for the labels of all clients: 500 bytes each, or more for fewer clients. One label may have 32,767 bytes.
 LABELS_BYTES_MAX = 8 << 20
 _KEPT_MS = 60_000
 _KEPT_INTERVALS = 3

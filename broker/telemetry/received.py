@@ -15,7 +15,7 @@ Labels = tuple[tuple[str, str], ...]
 BYTES_MAX = 16 << 20
 # Of one client: what Java's push of everything in a consumer of 1,000 partitions takes. More is left out.
 CLIENT_BYTES_MAX = 1 << 20
-# Of a number beside the texts, and of a client.
+# The cost of a series without its labels, and of a client.
 _SERIES_BYTES = 200
 _CLIENT_BYTES = 1_000
 

@@ -19,7 +19,7 @@ from trimaran.node.config.config_def import ConfigError
 ALL_METRICS = "*"
 # Also where a subscription asks for less often: Kafka's clients are never told more.
 INTERVAL_MS = 300_000
-# What clients say of themselves is matched up to here.
+# A label that is longer matches no pattern.
 _CHARACTERS_MAX = 255
 
 

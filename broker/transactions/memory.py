@@ -11,16 +11,16 @@ from weakref import WeakSet
 from trimaran.broker.transactions.transaction import Transaction
 from trimaran.node.text_memory import text_bytes
 
-# Of all ids of a broker: 500,000 of usual length are less, though each is remembered for a week.
+# The bound for all ids of a broker. 500,000 of usual length take less; the broker keeps each for a week.
 TRANSACTIONS_BYTES_MAX = 256 << 20
 
-# What an id costs beside its characters, and a partition of a transaction, with a name that came with its request.
+# The cost of an id without its characters, and of a partition in a transaction, with its copy of the topic's name.
 ID_BYTES = 400
 PARTITION_BYTES = 400
 
 
 class IdAccount:
-    """What one shard holds, in bytes."""
+    """Counts the bytes that one shard holds."""
 
     def __init__(self, memory: TransactionMemory | None = None) -> None:
         self._memory = TransactionMemory() if memory is None else memory
@@ -28,7 +28,7 @@ class IdAccount:
         self.bytes = 0
 
     def fits(self, more: int) -> bool:
-        """Returns whether the broker may take so many bytes more; less always fits."""
+        """Returns whether the broker has room for `more` bytes; a negative number always fits."""
         return more <= 0 or self._memory.fits(more)
 
     def close(self) -> None:
@@ -44,7 +44,7 @@ class TransactionMemory:
         self.accounts = WeakSet[IdAccount]()
 
     def fits(self, more: int) -> bool:
-        """Returns whether there is room for so many bytes more."""
+        """Returns whether the broker has room for `more` bytes."""
         return sum(one.bytes for one in self.accounts) + more <= TRANSACTIONS_BYTES_MAX
 
 

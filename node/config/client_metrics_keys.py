@@ -88,7 +88,7 @@ def _compiled(pattern: str, text: str) -> Matches:
     options = re2.Options()
     options.max_mem = PATTERN_MEMORY_BYTES_MAX
     options.log_errors = False
-    options.never_capture = True  # only the match is asked for
+    options.never_capture = True  # callers use no groups
     try:
         matches: Matches = re2.compile(pattern, options).fullmatch
     except re2.error:

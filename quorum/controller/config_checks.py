@@ -34,14 +34,14 @@ MIN_ISR = "min.insync.replicas"
 # fit.
 VALUE_SIZE_MAX = 0x7FFF
 
-# Of all configs that a request gives, together: as much as a change of metadata can hold.
+# The bound for all configs of a request: as much as one change of metadata can hold.
 CHARACTERS_MAX = BATCH_BYTES_MAX
-# Of one resource in a request: more than there are keys, with those of listeners and of plug-ins.
+# The bound for one resource of a request: more than there are keys, with those of listeners and of plug-ins.
 CONFIGS_MAX = 2_000
 # Configs of a broker, or of all of them, that nothing here declares; plug-ins have some, and each look at a broker's
 # configs passes all of them.
 UNDECLARED_MAX = 1_000
-# That are checked in 20 µs, a step of a decision.
+# A decision checks this many characters in 20 µs, the time of one step.
 _CHARACTERS_PER_STEP = 100
 
 CORDONED = "cordoned.log.dirs"

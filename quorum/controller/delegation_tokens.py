@@ -41,8 +41,8 @@ LONG_MAX = (1 << 63) - 1
 NO_TIME = -1
 # Longer would not fit the record's strings, and a request may name as many renewers as its frame holds.
 RENEWERS_MAX = 1000
-# What all tokens may take, about: each node keeps them for as long as they live. 30,000 of usual names are less, and a
-# login looks at all. Kafka has no bound.
+# The bound for all tokens, which each node keeps until they expire. 30,000 with usual names take less. Each login reads
+# them all. Kafka has no bound.
 TOKENS_BYTES_MAX = 16 << 20
 _TOKEN_BYTES = 400
 # Tokens that one sweep removes; the next goes on. Kafka's number.

@@ -66,7 +66,8 @@ def describe_client_quotas(
 
 
 def hash_map_order(key: str, keys: int = 16) -> tuple[int, int, str]:
-    """Where a `HashMap` of Java has one of so many keys. Kafka gives quotas in that order, and clients' tests know it.
+    """Returns the sort key that gives the order of a `HashMap` of Java with `keys` entries. Kafka's responses have that
+    order, and tests of clients compare with it.
 
     The map that an image keeps grows with its keys, from the order of one that has room for sixteen.
     """
