@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from trimaran.node.runtime.deferred import Result
 from trimaran.node.runtime.steps import Steps
 from trimaran.quorum.controller.topics import RECORDS_MAX
-from trimaran.quorum.metadata.client_quotas import CLIENT_ID, IP, USER, hash_map_order
+from trimaran.quorum.metadata.client_quotas import CLIENT_ID, IP, USER
 from trimaran.quorum.metadata.image import QuotaEntity, QuotasImage
 from trimaran.wire.errors import ErrorCode, KafkaError
 from trimaran.wire.messages.alter_client_quotas import (
@@ -189,5 +189,5 @@ def _answer(
     return AlterClientQuotasResponseEntryData(
         error_code=ErrorCode.NONE if error is None else error.code,
         error_message=None if error is None else error.message,
-        entity=sorted(entity, key=lambda part: hash_map_order(part.entity_type)),
+        entity=sorted(entity, key=lambda part: part.entity_type),  # client-id, user: as in Kafka
     )

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from trimaran.node.runtime.steps import Steps
 from trimaran.quorum.metadata.image import QuotaEntity, QuotasImage
 from trimaran.wire.errors import ErrorCode, KafkaError
-from trimaran.wire.java_hash import java_hash
+from trimaran.wire.java_order import java_hash_order
 from trimaran.wire.messages.describe_client_quotas import (
     ComponentData,
     DescribeClientQuotasRequest,
@@ -59,22 +59,19 @@ def describe_client_quotas(
     return (
         EntryData(
             entity=[EntityData(entity_type=kind, entity_name=name) for kind, name in entity],
-            values=sorted(found, key=lambda one: hash_map_order(one.key, len(found))),
+            values=_in_order_of_kafka(found),
         )
         for entity, found in sorted(values.items(), key=lambda one: (len(one[0]), repr(one[0])))
     )
 
 
-def hash_map_order(key: str, keys: int = 16) -> tuple[int, int, str]:
-    """Returns the sort key that gives the order of a `HashMap` of Java with `keys` entries. Kafka's responses have that
-    order, and tests of clients compare with it.
-
-    The map that an image keeps grows with its keys, from the order of one that has room for sixteen.
+def _in_order_of_kafka(values: Iterable[ValueData]) -> list[ValueData]:
+    """Returns an entity's quotas in the order of Kafka's response, which tests of clients compare: that of a `HashMap`
+    that grows from one bucket, filled in the order of one with the usual number.
     """
-    number = java_hash(key) & 0xFFFFFFFF
-    spread = number ^ number >> 16
-    buckets = 4 if keys <= 3 else 8 if keys <= 6 else 16
-    return spread % buckets, spread % 16, key
+    by_key = {value.key: value for value in values}
+    order = java_hash_order(java_hash_order(sorted(by_key)), least_buckets=1)
+    return [by_key[key] for key in order]
 
 
 def _filter(request: DescribeClientQuotasRequest) -> _Filter:

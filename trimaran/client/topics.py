@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 from trimaran.client.configs import told_configs
 from trimaran.client.connect import check
-from trimaran.client.java_order import java_hash_order
 from trimaran.client.offsets import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, end_offsets
 from trimaran.client.partitions import topics_of
 from trimaran.client.unknown import check_topic
+from trimaran.wire.java_order import java_hash_order
 
 if TYPE_CHECKING:
     from trimaran.wire.blocking import BlockingClient

@@ -14,12 +14,11 @@ from collections.abc import Iterable
 from typing import Any
 
 from trimaran.wire.errors import RemoteProtocolError
-from trimaran.wire.java_hash import java_hash
+from trimaran.wire.java_order import spread
 
 # Deeper or bigger is no znode of Kafka's: jute refuses packets over 1 MiB, and our objects nest three deep.
 JSON_BYTES_MAX = 1 << 20
 
-_WORD = 0xFFFFFFFF
 _ESCAPE = re.compile(r"\\(?:u[0-9a-f]{4}|.)")
 # `json.dumps` would make one for each call.
 _ENCODER = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False)
@@ -54,8 +53,7 @@ def scala_map_order(keys: Iterable[str]) -> list[str]:
         buckets *= 2
 
     def place(key: str) -> tuple[int, int, str]:
-        signed = java_hash(key) & _WORD
-        mixed = signed ^ (signed >> 16)
+        mixed = spread(key)
         # Buckets are chains ordered by the (signed) hash.
         return mixed & (buckets - 1), _signed(mixed), key
 
@@ -70,8 +68,7 @@ def properties_order(keys: Iterable[str]) -> list[str]:
         buckets *= 2
 
     def place(key: str) -> tuple[int, str]:
-        value = java_hash(key) & _WORD
-        return (value ^ (value >> 16)) & 0x7FFFFFFF & (buckets - 1), key
+        return spread(key) & 0x7FFFFFFF & (buckets - 1), key
 
     return sorted(names, key=place)
 
