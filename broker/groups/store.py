@@ -269,7 +269,9 @@ class OffsetsRoom:
         more = _offset_bytes(self._group_id, topic) if is_new else 0
         if is_new and more > self._room_left():
             return ErrorCode.INVALID_COMMIT_OFFSET_SIZE
-        if metadata and not self._metadata_fits(before, metadata):
+        # An offset of a transaction stands beside the committed one until its marker comes.
+        replaced = before if self._producer_id is None else None
+        if metadata and not self._metadata_fits(replaced, metadata):
             return ErrorCode.OFFSET_METADATA_TOO_LARGE
         if is_new:
             self._new += 1
@@ -281,9 +283,9 @@ class OffsetsRoom:
             self._known_room = self._store.account.known_room()
         return self._known_room
 
-    def _metadata_fits(self, before: OffsetCommitValue | None, metadata: str) -> bool:
+    def _metadata_fits(self, replaced: OffsetCommitValue | None, metadata: str) -> bool:
         more = self._taken + text_bytes(metadata)
-        more -= 0 if before is None else text_bytes(before.metadata)
+        more -= 0 if replaced is None else text_bytes(replaced.metadata)
         if not self._store.account.metadata_fits(more):
             return False
         self._taken = more

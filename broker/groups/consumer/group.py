@@ -18,6 +18,7 @@ from immutables import Map
 
 from trimaran.broker.groups.consumer.member import ConsumerMember, Owned, Partitions, partitions_of
 from trimaran.broker.groups.memory import NAME_BYTES, PARTITION_BYTES
+from trimaran.node.text_memory import text_bytes
 from trimaran.wire.records.consumer_groups import (
     ConsumerGroupCurrentMemberAssignmentKey,
     ConsumerGroupCurrentMemberAssignmentValue,
@@ -276,7 +277,7 @@ def _target_bytes(target: Partitions) -> int:
 
 
 def _regex_bytes(regex: str, resolved: ResolvedRegex) -> int:
-    return len(regex) + NAME_BYTES * len(resolved.topics)
+    return text_bytes(regex) + NAME_BYTES * len(resolved.topics)
 
 
 def _owned_by(member: ConsumerMember) -> Iterator[tuple[bytes, set[int]]]:

@@ -15,11 +15,12 @@ from trimaran.broker.groups.arrivals import (
     Arrivals,
     is_arriving,
 )
+from trimaran.broker.groups.consumer.group import ResolvedRegex, _regex_bytes
 from trimaran.broker.groups.group import ClassicGroup
 from trimaran.broker.groups.limits import NEW_MEMBER_JOIN_TIMEOUT_MS
 from trimaran.broker.groups.memory import MEMBER_BYTES, Account, GroupMemory
 from trimaran.broker.groups.records import GroupRecord
-from trimaran.broker.groups.store import PENDING_OFFSETS_MAX, GroupStore
+from trimaran.broker.groups.store import PENDING_OFFSETS_MAX, GroupStore, OffsetsRoom
 from trimaran.wire.errors import ErrorCode
 from trimaran.wire.messages.offset_commit import (
     OffsetCommitRequest,
@@ -321,6 +322,23 @@ def test_partitions_and_what_patterns_match_count(driver):
     assert driver.shard.account.bytes - before > 2 * 100 * memory.PARTITION_BYTES
     driver.consumer_heartbeat("b", regex="u|t", group="h")
     driver.check_account()
+
+
+@pytest.mark.parametrize(("regex", "width"), [("u.*", 1), ("ü.*", 4)])
+def test_pattern_counts_as_wide_as_its_widest_character(regex, width):
+    resolved = ResolvedRegex(frozenset({"u", "ux"}), 0, 0)
+    assert _regex_bytes(regex, resolved) == width * 3 + memory.NAME_BYTES * 2
+
+
+def test_metadata_of_a_transaction_replaces_none_that_is_committed():
+    """The committed offset and that of the open transaction are both kept until the marker comes."""
+    store = GroupStore()
+    key = OffsetCommitKey(group="g", topic="t", partition=0)
+    value = OffsetCommitValue(offset=1, metadata="m" * 60, commit_timestamp=0)
+    store.replay(0, GroupRecord(key, value))
+    assert OffsetsRoom(store, "g").refusal("t", 0, "n" * 100) is E.NONE
+    assert OffsetsRoom(store, "g", 7).refusal("t", 0, "n" * 40) is E.NONE
+    assert OffsetsRoom(store, "g", 7).refusal("t", 0, "n" * 41) is E.OFFSET_METADATA_TOO_LARGE
 
 
 def test_a_member_that_could_not_be_written_counts_for_nobody(driver):
