@@ -18,12 +18,12 @@ COMPILED = (
     "trimaran.wire.java_hash",
 )
 
-# `log/` is imported as `trimaran.log`: by a link in a checkout, which git ignores. Whatever packs the package follows
-# it; so a source distribution has the folder itself in its place.
+# `log/` is imported as `trimaran.log`: by a link in a checkout, which git ignores. setuptools follows it, so a source
+# distribution has the folder itself in its place.
 for room in ROOMS:
     link = Path("trimaran", room)
     if not link.exists():
-        link.unlink(missing_ok=True)  # it led elsewhere
+        link.unlink(missing_ok=True)  # its target is missing
         link.symlink_to(Path("..", room))
 
 extensions = cythonize(

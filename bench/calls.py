@@ -141,7 +141,6 @@ def _of_handler(handle: Iterator[Callable[[], object]]) -> tuple[Row, Counts]:
             action = next(handle)
             with calls.counting():
                 action()
-            calls.mark()
             repetitions.append(calls.take())
         for _ in range(REPETITIONS):
             action = next(handle)
