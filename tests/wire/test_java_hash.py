@@ -36,6 +36,8 @@ def defined(text):
         ("é", 233),
         ("😀", 55357 * 31 + 56832),
         ("\ud800", 0xD800),
+        ("\uffff", 0xFFFF),
+        ("\U00010000", 0xD800 * 31 + 0xDC00),
     ],
 )
 def test_a_text_has_the_hash_code_that_java_gives_it(hash_of, text, expected):

@@ -161,6 +161,26 @@ def test_all_shards_of_a_broker_count_together():
     assert joined(second, "c", size=45_000) is None
 
 
+def test_share_of_a_principal_counts_over_all_shards():
+    of_all = GroupMemory()
+    first, second = Account(of_all), Account(of_all)
+    for account in (first, second):
+        account.owned_by(("g", "a"), A)
+        account.change(("g", "a"), 20_000)
+    assert first.fits(A, 10_000)
+    assert not first.fits(A, 10_001)
+
+
+def test_offset_that_is_refused_for_its_metadata_takes_no_room(monkeypatch):
+    store = GroupStore()
+    cost = memory.group_bytes("g") + memory.topic_bytes("t") + memory.OFFSET_BYTES
+    monkeypatch.setattr(memory, "KNOWN_BYTES_MAX", cost)
+    room = OffsetsRoom(store, "g", 7)
+    assert room.refusal("t", 0, "m" * 101) is E.OFFSET_METADATA_TOO_LARGE
+    assert room.refusal("t", 1, "m") is E.NONE
+    assert room.refusal("t", 2, "m") is E.INVALID_COMMIT_OFFSET_SIZE
+
+
 def test_what_was_loaded_counts_for_nobody_in_particular(driver):
     driver.join("a", version=3, protocols=[("p", bytes(45_000))], protocol_type="x")
     driver.advance(3)

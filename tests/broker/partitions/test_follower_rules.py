@@ -270,6 +270,22 @@ def test_of_what_the_leader_has_deleted_a_crash_brings_back_committed_records_on
     log.close(clean=False)
 
 
+def test_follower_whose_epoch_ends_while_it_drops_records_leaves_the_log(harness, monkeypatch):
+    """The next epoch decides about the log: the steps of this one may not begin it anew."""
+    held = follow(harness)
+    follower = held.open_follower()
+    follower.append(batch(b"x", b"y"))
+    harness.flush()
+    held.saved_watermark = 1
+    monkeypatch.setattr(type(follower), "cut_segments_above", lambda _self, _offset: iter([None]))
+    steps = follower.drop_deleted(2)
+    next(steps)
+    follow(harness, 6)
+    assert follower.ended
+    assert list(steps) == []
+    assert (held.log.log_start_offset, held.log.log_end_offset) == (0, 2)
+
+
 def test_the_log_s_start_does_not_go_back(harness):
     held = follow_with(harness, 0, 0, 0)
     held.open_follower().take_watermark(3, 2)

@@ -62,3 +62,12 @@ def test_a_pattern_that_explodes_takes_linear_time():
 def test_a_pattern_that_only_java_knows_matches_no_client():
     for pattern in ("shop-1++", r"\p{javaLowerCase}+-1", "(?=s)shop-1"):
         assert wanted(one={"metrics": "*", "match": f"client_id={pattern}"}).metrics == (), pattern
+
+
+def test_lists_that_a_controller_stored_with_gaps_are_read():
+    stored = {
+        "metrics": "org.a.,,org.b.",
+        "match": "client_id=shop-.*,,client_software_name=apache.*",
+    }
+    assert wanted(one=stored).metrics == ("org.a.", "org.b.")
+    assert wanted({**JAVA, "client_id": "bank-1"}, one=stored).metrics == ()
