@@ -1,6 +1,6 @@
 """What a coordinator needs of the partitions of its topic.
 
-`trimaran.broker.partitions.leader.LeaderEpoch` is a `CoordinatorPartition`.
+`trimaran.broker.partitions.leader.PartitionLeader` is a `CoordinatorPartition`.
 """
 
 from __future__ import annotations

@@ -20,7 +20,7 @@ from trimaran.broker.fetching.replica_selection import FROM_LEADER
 from trimaran.broker.fetching.slots import Slot
 from trimaran.broker.partitions.follower_reads import FollowerReads
 from trimaran.broker.partitions.isr import FetchClock
-from trimaran.broker.partitions.leader import LeaderEpoch
+from trimaran.broker.partitions.leader import PartitionLeader
 from trimaran.broker.partitions.partition import Partition
 from trimaran.broker.partitions.registry import Partitions
 from trimaran.broker.partitions.traffic import TopicTraffic
@@ -46,7 +46,7 @@ ANSWERED_PER_TURN = 2000
 READ_COMMITTED = 1
 CONSUMER = -1
 
-Source: TypeAlias = LeaderEpoch | FollowerReads
+Source: TypeAlias = PartitionLeader | FollowerReads
 _ELSEWHERE = frozenset({ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH})
 _NO_DIVERGENCE = EpochEndOffset()
 _NO_LEADER = LeaderIdAndEpoch()
@@ -74,7 +74,9 @@ class FetchTerms:
     )
     committed_unknown: ErrorCode = ErrorCode.OFFSET_NOT_AVAILABLE  # at the end of what is known
     reads_followers: bool = False  # a consumer that knows KIP-392
-    prefer: Callable[[LeaderEpoch, int], int] | None = None  # whom it should read an offset from
+    prefer: Callable[[PartitionLeader, int], int] | None = (
+        None  # whom it should read an offset from
+    )
     may_read: Callable[[str], bool] | None = None  # asked at each look, for topics may be forbidden
     throttle: ReplicationThrottle | None = None  # what followers are given, where any is throttled
     is_follower: bool = field(init=False)
@@ -342,7 +344,7 @@ class Fetch:
 
     def _redirected(self, slot: Slot, source: Source) -> Found | None:
         """Tells a consumer which follower it should read from, instead of records."""
-        if self._terms.prefer is None or not isinstance(source, LeaderEpoch):
+        if self._terms.prefer is None or not isinstance(source, PartitionLeader):
             return None
         replica_id = self._terms.prefer(source, slot.fetch_offset)
         if replica_id == FROM_LEADER:
@@ -354,7 +356,7 @@ class Fetch:
     def _diverged(self, slot: Slot, leader: Source) -> Found | None:
         """Tells a reader whose last epoch ends elsewhere here where to cut back (KIP-595)."""
         log, offset = leader.log, slot.fetch_offset
-        if self._terms.is_follower and isinstance(leader, LeaderEpoch):
+        if self._terms.is_follower and isinstance(leader, PartitionLeader):
             leader.check_not_outrun(self._terms.replica_id, offset, slot.last_fetched_epoch)
         beyond = offset > log.log_end_offset and slot.last_fetched_epoch < 0
         if offset < log.log_start_offset or beyond:
@@ -376,7 +378,7 @@ class Fetch:
         """
         terms, log = self._terms, leader.log
         if terms.is_follower:
-            assert isinstance(leader, LeaderEpoch)
+            assert isinstance(leader, PartitionLeader)
             leader.record_fetch(
                 terms.replica_id,
                 slot.fetch_offset,
@@ -414,20 +416,20 @@ class Fetch:
             again=piece is None and upto > slot.fetch_offset,
             watermark=data.high_watermark,
             log_start_offset=data.log_start_offset,
-            leader=leader if isinstance(leader, LeaderEpoch) else None,
+            leader=leader if isinstance(leader, PartitionLeader) else None,
             unlisted=Unlisted(log, log.removals) if lists_later else None,
         )
 
     def _held_back(self, source: Source) -> bool:
         """Whether a throttled replica is given nothing now: it is not in sync, and too much was given (KIP-73)."""
-        assert isinstance(source, LeaderEpoch), "followers alone are throttled"
+        assert isinstance(source, PartitionLeader), "followers alone are throttled"
         throttle = self._throttle_of(source)
         if throttle is None:
             return False
         in_sync = self._terms.replica_id in source.isr.isr
         return not in_sync and throttle.delay(source.replica.services.now()) > 0
 
-    def _throttle_of(self, leader: LeaderEpoch) -> ReplicationThrottle | None:
+    def _throttle_of(self, leader: PartitionLeader) -> ReplicationThrottle | None:
         """What counts the bytes that are given of this replica."""
         throttle, replica = self._terms.throttle, leader.replica
         return throttle if throttle and throttle.holds(replica.topic, replica.index) else None

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from trimaran.broker.fetching.slots import Slot
-from trimaran.broker.partitions.leader import LeaderEpoch
+from trimaran.broker.partitions.leader import PartitionLeader
 from trimaran.log.partitions.partition_log import PartitionLog
 from trimaran.wire.messages.fetch import PartitionData
 
@@ -28,7 +28,7 @@ class Found:
     again: bool = False  # must be looked at by the next request whatever happens
     watermark: int = -1
     log_start_offset: int = -1
-    leader: LeaderEpoch | None = None  # who gives records
+    leader: PartitionLeader | None = None  # who gives records
     unlisted: Unlisted | None = None
 
 

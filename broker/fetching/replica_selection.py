@@ -10,7 +10,7 @@ from typing import NamedTuple, TypeAlias
 
 from trimaran.broker.metadata.endpoints import endpoint_of
 from trimaran.broker.partitions.isr import ReplicaProgress
-from trimaran.broker.partitions.leader import LeaderEpoch
+from trimaran.broker.partitions.leader import PartitionLeader
 from trimaran.quorum.metadata.image import BrokerRegistration, ClusterImage
 
 FROM_LEADER = -1
@@ -23,12 +23,12 @@ class Client(NamedTuple):
     listener: str
 
 
-ReplicaSelector: TypeAlias = Callable[[LeaderEpoch, int, Client, ClusterImage, int], int]
+ReplicaSelector: TypeAlias = Callable[[PartitionLeader, int, Client, ClusterImage, int], int]
 """Given leader, offset, client, cluster and the id of this broker: the broker to read from, or FROM_LEADER."""
 
 
 def rack_aware(
-    leader: LeaderEpoch, offset: int, client: Client, cluster: ClusterImage, node_id: int
+    leader: PartitionLeader, offset: int, client: Client, cluster: ClusterImage, node_id: int
 ) -> int:
     """The replica in the client's rack: the leader if it is there, else the one in sync that is furthest.
 

@@ -9,7 +9,7 @@ How the parts meet:
 - `ctx.metadata.image` is the newest applied `MetadataImage`; `await ctx.metadata.wait_for(predicate)` waits for a later
 one.
 - `ctx.partitions.find(topic, index)` gives this broker's `Partition` or None; `.leader_of(topic, index)` gives its
-  `LeaderEpoch` or raises the `KafkaError` that clients get (UNKNOWN_TOPIC_OR_PARTITION, NOT_LEADER_OR_FOLLOWER, …).
+  `PartitionLeader` or raises the `KafkaError` that clients get (UNKNOWN_TOPIC_OR_PARTITION, NOT_LEADER_OR_FOLLOWER, …).
 - `leader.append(batches)` appends as leader, starts the flush and wakes followers; it returns `AppendInfo` at once.
   `await leader.high_watermark.wait_reached(info.last_offset + 1)` returns when all of the ISR has it on disk and raises
   `NotLeaderError` when the epoch ends first. `leader.log.read_bytes(…)` reads back.
@@ -18,7 +18,7 @@ one.
 that
   begins and ends on the partitions of one topic: `began(partition_index, leader)`, `ended(partition_index,
   leader_epoch)`. Calls are plain and come in order; `ended` of epoch N comes before `began` of epoch N + 1. In an epoch
-  `partition.open_leader()` is its `LeaderEpoch` (which opens the log); after it, or on a follower, it raises.
+  `partition.open_leader()` is its `PartitionLeader` (which opens the log); after it, or on a follower, it raises.
 - `ctx.controller.call(request)` asks the active controller, finding the new one when it changes; `ctx.forwarder` wraps
   a client's request in an Envelope; `ctx.topic_creation.create(names)` makes missing topics (also internal ones).
 - `ctx.groups` is the coordinator of consumer groups; its `runtime` is registered with

@@ -41,7 +41,7 @@ from trimaran.broker.fetching.sessions import (
 from trimaran.broker.fetching.slots import Slot, SlotKey
 from trimaran.broker.handlers.context import Context
 from trimaran.broker.metadata.endpoints import leader_endpoints
-from trimaran.broker.partitions.leader import LeaderEpoch
+from trimaran.broker.partitions.leader import PartitionLeader
 from trimaran.broker.partitions.opening import Key, open_leaders, opened_first, unopened_of_many
 from trimaran.node.runtime.steps import Steps, at_once
 from trimaran.node.runtime.turns import in_turns, with_checkpoints
@@ -216,7 +216,7 @@ def _acl_epoch(ctx: Context) -> int:
 
 def _preference(
     request: FetchRequest, ctx: Context, call: Call
-) -> Callable[[LeaderEpoch, int], int]:
+) -> Callable[[PartitionLeader, int], int]:
     """Whom this consumer should read from, asked of each partition that is led here."""
     selector = ctx.replica_selector
     assert selector is not None

@@ -21,7 +21,7 @@ from trimaran.broker.partitions.awaiting import (
     pending_flushes_in_turns,
     wait_for_flushes,
 )
-from trimaran.broker.partitions.leader import LeaderEpoch
+from trimaran.broker.partitions.leader import PartitionLeader
 from trimaran.broker.partitions.lookups import in_steps, resolve_timestamp
 from trimaran.broker.partitions.opening import (
     open_leaders,
@@ -73,7 +73,7 @@ class Reader(NamedTuple):
     is_client: bool
     reads_committed: bool
 
-    def end_of(self, leader: LeaderEpoch) -> int:
+    def end_of(self, leader: PartitionLeader) -> int:
         """Where the reader's log ends."""
         if not self.is_client:
             return leader.log.log_end_offset
@@ -85,7 +85,7 @@ class Unfinished(NamedTuple):
     """A look-up that takes long, and the answer that it completes."""
 
     wanted: ListOffsetsPartition
-    leader: LeaderEpoch
+    leader: PartitionLeader
     answer: ListOffsetsPartitionResponse
 
 
@@ -261,7 +261,7 @@ def _tell(answer: ListOffsetsPartitionResponse, found: Found, version: int) -> N
 
 
 def _segment_offsets(
-    wanted: ListOffsetsPartition, leader: LeaderEpoch, now_ms: int
+    wanted: ListOffsetsPartition, leader: PartitionLeader, now_ms: int
 ) -> Steps[list[int]]:
     if wanted.timestamp == EARLIEST:
         return [leader.log.log_start_offset]
@@ -270,7 +270,7 @@ def _segment_offsets(
 
 
 def _visible(
-    offsets: list[int], wanted: ListOffsetsPartition, leader: LeaderEpoch, reader: Reader
+    offsets: list[int], wanted: ListOffsetsPartition, leader: PartitionLeader, reader: Reader
 ) -> list[int]:
     offsets = offsets[: max(0, wanted.max_num_offsets)]
     watermark = leader.high_watermark.offset
@@ -289,7 +289,7 @@ def _in_version(code: ErrorCode, version: int) -> ErrorCode:
     return code
 
 
-def _find(leader: LeaderEpoch, timestamp: int, version: int, reader: Reader) -> Found:
+def _find(leader: PartitionLeader, timestamp: int, version: int, reader: Reader) -> Found:
     if timestamp < EARLIEST and version < _SINCE.get(timestamp, 0x7FFF):
         raise KafkaError(ErrorCode.UNSUPPORTED_VERSION)
     log = leader.log
@@ -310,14 +310,14 @@ def _find(leader: LeaderEpoch, timestamp: int, version: int, reader: Reader) -> 
     return _below_end(found, leader, reader)
 
 
-def _below_end(found: Found | None, leader: LeaderEpoch, reader: Reader) -> Found:
+def _below_end(found: Found | None, leader: PartitionLeader, reader: Reader) -> Found:
     if found is None or found[1] >= reader.end_of(leader):
         _check_caught_up(leader, reader.is_client)
         return _NOTHING
     return found
 
 
-def _check_caught_up(leader: LeaderEpoch, is_client: bool) -> None:
+def _check_caught_up(leader: PartitionLeader, is_client: bool) -> None:
     """A new leader does not know yet what was committed before it: no client may see the end go back (KIP-207)."""
     if is_client and not leader.knows_committed:
         raise KafkaError(ErrorCode.OFFSET_NOT_AVAILABLE)

@@ -25,7 +25,7 @@ class HasProducers(Protocol):
 
 
 class Leads(Protocol[A_co]):
-    """The part of `LeaderEpoch` that is used."""
+    """The part of `PartitionLeader` that is used."""
 
     @property
     def log(self) -> HasProducers: ...
@@ -45,7 +45,7 @@ def append_end_marker(
     """Appends the marker, which is durable when the high watermark has passed it.
 
     Raises:
-        KafkaError: INVALID_PRODUCER_EPOCH, TRANSACTION_COORDINATOR_FENCED (T4, T6); as `LeaderEpoch.append`.
+        KafkaError: INVALID_PRODUCER_EPOCH, TRANSACTION_COORDINATOR_FENCED (T4, T6); as `PartitionLeader.append`.
     """
     leader.log.producers.check_marker(marker, producer_id, producer_epoch, transaction_version)
     data = memoryview(

@@ -37,20 +37,20 @@ EMPTY_LOG = FetchPosition(0, -1, 0)
 
 
 @contextmanager
-def open_follower_epoch(replica: Replica, state: PartitionImage) -> Iterator[FollowerEpoch]:
+def open_follower_epoch(replica: Replica, state: PartitionImage) -> Iterator[PartitionFollower]:
     """Following in `state.leader_epoch`, as a block: after its exit no answer of that leader is taken over.
 
     Raises:
         KafkaError: KAFKA_STORAGE_ERROR, the log cannot be opened; then no epoch has begun.
     """
-    epoch = FollowerEpoch(replica, state)
+    epoch = PartitionFollower(replica, state)
     try:
         yield epoch
     finally:
         epoch.end()
 
 
-class FollowerEpoch:
+class PartitionFollower:
     """`leader_id` leads `epoch`; `on_ready` is called when the log has become durable to its end.
 
     A replica that has no directory yet gets one with its first records: until then it is followed as the empty log that
@@ -64,7 +64,7 @@ class FollowerEpoch:
         self.epoch = state.leader_epoch
         self.leader_id = state.leader
         self.ended = False
-        self.on_ready: Callable[[FollowerEpoch], None] | None = None
+        self.on_ready: Callable[[PartitionFollower], None] | None = None
         self._services = replica.services
         self._is_new = replica.is_new
         if not self.ready:

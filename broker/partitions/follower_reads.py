@@ -8,7 +8,7 @@ from trimaran.log.partitions.partition_log import PartitionLog
 
 
 class FollowerReads(NamedTuple):
-    """As far as a `LeaderEpoch` serves consumers; what it says holds for one look."""
+    """As far as a `PartitionLeader` serves consumers; what it says holds for one look."""
 
     log: PartitionLog
     committed_end: int

@@ -33,7 +33,7 @@ ACKS_ALL = -1
 @contextmanager
 def open_leader_epoch(
     replica: Replica, state: PartitionImage, saved: SavedLeaderState | None = None
-) -> Iterator[LeaderEpoch]:
+) -> Iterator[PartitionLeader]:
     """The leadership of `state.leader_epoch`: on exit whoever waits for its watermark hears NotLeaderError.
 
     After the exit nothing is appended and no watermark moves in the name of this epoch, whoever still holds it. Given
@@ -42,14 +42,14 @@ def open_leader_epoch(
     Raises:
         KafkaError: KAFKA_STORAGE_ERROR, the log cannot be opened; then no epoch has begun.
     """
-    epoch = LeaderEpoch(replica, state, saved)
+    epoch = PartitionLeader(replica, state, saved)
     try:
         yield epoch
     finally:
         epoch.end()
 
 
-class LeaderEpoch:
+class PartitionLeader:
     """What request handlers may hold on to: it outlives its epoch, and then answers NOT_LEADER_OR_FOLLOWER."""
 
     def __init__(

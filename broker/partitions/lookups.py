@@ -10,7 +10,7 @@ from typing import TypeVar
 
 import outcome
 
-from trimaran.broker.partitions.leader import LeaderEpoch
+from trimaran.broker.partitions.leader import PartitionLeader
 from trimaran.broker.partitions.replica import HEADERS_PER_TURN
 from trimaran.log.partitions.timestamps import Candidate, TimestampLookup, TimestampOffset
 from trimaran.log.steps import Steps
@@ -22,7 +22,7 @@ T = TypeVar("T")
 
 
 async def resolve_timestamp(
-    lookup: TimestampLookup, leader: LeaderEpoch, whom: int
+    lookup: TimestampLookup, leader: PartitionLeader, whom: int
 ) -> TimestampOffset | None:
     """What the look-up in the log of `leader` finds, for the connection of the id `whom`.
 
@@ -51,7 +51,7 @@ async def resolve_timestamp(
             await yield_to_loop()
 
 
-async def in_steps(steps: Steps[T], leader: LeaderEpoch) -> T:
+async def in_steps(steps: Steps[T], leader: PartitionLeader) -> T:
     """As `resolve_timestamp`, of what reads headers alone."""
     done = 0
     while True:
@@ -66,6 +66,6 @@ async def in_steps(steps: Steps[T], leader: LeaderEpoch) -> T:
             await yield_to_loop()
 
 
-def _check(leader: LeaderEpoch) -> None:
+def _check(leader: PartitionLeader) -> None:
     if leader.ended:
         raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from contextlib import ExitStack
 
-from trimaran.broker.partitions.follower import FollowerEpoch, open_follower_epoch
+from trimaran.broker.partitions.follower import PartitionFollower, open_follower_epoch
 from trimaran.broker.partitions.follower_reads import FollowerReads
 from trimaran.broker.partitions.isr_change import SavedLeaderState
-from trimaran.broker.partitions.leader import LeaderEpoch, open_leader_epoch
+from trimaran.broker.partitions.leader import PartitionLeader, open_leader_epoch
 from trimaran.broker.partitions.replica import Replica, why_a_part
 from trimaran.broker.partitions.services import Services
 from trimaran.quorum.metadata.image import PartitionImage
@@ -39,8 +39,8 @@ class Partition(Replica):
     ) -> None:
         super().__init__(services, topic, index, topic_id, state, saved_watermark, is_new=is_new)
         self._epoch: ExitStack | None = None
-        self._leader: LeaderEpoch | None = None
-        self._follower: FollowerEpoch | None = None
+        self._leader: PartitionLeader | None = None
+        self._follower: PartitionFollower | None = None
         # Of this epoch, while its log is released.
         self._saved_leader: SavedLeaderState | None = None
 
@@ -58,7 +58,7 @@ class Partition(Replica):
             return self._leader.high_watermark.offset
         return self.saved_watermark
 
-    def open_leader(self) -> LeaderEpoch:
+    def open_leader(self) -> PartitionLeader:
         """The leader epoch, begun when first asked for (then this opens the log).
 
         Raises:
@@ -91,7 +91,7 @@ class Partition(Replica):
         if self.known_end:
             self.go_on_as_it_is()
 
-    def open_for_consumers(self) -> LeaderEpoch | FollowerReads:
+    def open_for_consumers(self) -> PartitionLeader | FollowerReads:
         """What consumers read here, whoever leads.
 
         Raises:
@@ -105,11 +105,11 @@ class Partition(Replica):
         return FollowerReads(self._log, self.watermark_in_log())
 
     @property
-    def leader_or_none(self) -> LeaderEpoch | None:
+    def leader_or_none(self) -> PartitionLeader | None:
         """The leader epoch if it has been asked for already."""
         return self._leader
 
-    def open_follower(self) -> FollowerEpoch | None:
+    def open_follower(self) -> PartitionFollower | None:
         """The follower epoch if another broker leads, begun when first asked for (then this opens the log)."""
         if self._follower is None and self.follows and not self.deleted:
             block = ExitStack()

@@ -11,7 +11,7 @@ from typing import Protocol
 
 from trimaran.broker import events
 from trimaran.broker.metadata.topic_settings import TopicSettings
-from trimaran.broker.partitions.leader import LeaderEpoch
+from trimaran.broker.partitions.leader import PartitionLeader
 from trimaran.broker.partitions.partition import Partition
 from trimaran.broker.partitions.services import Services
 from trimaran.quorum.metadata.image import PartitionImage, TopicImage, TopicsImage
@@ -25,7 +25,7 @@ NO_EPOCH = -1
 class LeadershipListener(Protocol):
     """Hears of the epochs in which this broker leads partitions of one topic. Calls must not block."""
 
-    def began(self, partition_index: int, leader: LeaderEpoch) -> None:
+    def began(self, partition_index: int, leader: PartitionLeader) -> None:
         """This broker leads; not called while the log cannot be opened."""
 
     def ended(self, partition_index: int, leader_epoch: int) -> None:
@@ -119,7 +119,7 @@ class Partitions:
 
     def leader_of(
         self, topic: str, index: int, current_leader_epoch: int = NO_EPOCH
-    ) -> LeaderEpoch:
+    ) -> PartitionLeader:
         """The epoch in which this broker leads the partition; raises as `hosted`, and NOT_LEADER_OR_FOLLOWER."""
         return self.hosted(topic, index, current_leader_epoch).open_leader()
 

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 
 import trio
 
-from trimaran.broker.partitions.leader import LeaderEpoch
+from trimaran.broker.partitions.leader import PartitionLeader
 from trimaran.broker.producing.partition_append import PartitionAppend
 from trimaran.node.runtime.errors import NotLeaderError
 from trimaran.wire.errors import ErrorCode
@@ -46,7 +46,7 @@ def settle(appends: Iterable[PartitionAppend]) -> None:
             one.refuse(code)
 
 
-def _outcome(leader: LeaderEpoch, required_offset: int) -> ErrorCode:
+def _outcome(leader: PartitionLeader, required_offset: int) -> ErrorCode:
     watermark = leader.high_watermark
     if watermark.offset < required_offset:
         return ErrorCode.NOT_LEADER_OR_FOLLOWER if watermark.closed else ErrorCode.REQUEST_TIMED_OUT

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from trimaran.broker.partitions.leader import LeaderEpoch
+from trimaran.broker.partitions.leader import PartitionLeader
 from trimaran.log.batches.batch import BatchView
 from trimaran.log.validation.rejected_records import RejectedRecords
 from trimaran.wire.errors import ErrorCode, KafkaError
@@ -43,7 +43,7 @@ class PartitionAppend:
         self.index = index
         self.records = records
         self.response = response
-        self.leader: LeaderEpoch | None = None
+        self.leader: PartitionLeader | None = None
         self.batches: Sequence[BatchView] = ()
         self.required_offset = -1
         self.verified_from = -1

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from trimaran.broker.fetching.sessions import INITIAL_EPOCH, NO_SESSION, next_epoch
-from trimaran.broker.partitions.follower import FetchPosition, FollowerEpoch
+from trimaran.broker.partitions.follower import FetchPosition, PartitionFollower
 from trimaran.node.replication_throttle import ReplicationThrottle
 from trimaran.wire.client.backoff import exponential_seconds
 from trimaran.wire.messages.fetch import (
@@ -60,7 +60,7 @@ class PartitionFetchState:
     """
 
     key: Key
-    follower: FollowerEpoch
+    follower: PartitionFollower
     asked_first: int | None = None
     failures: int = 0
     last_error: str = ""
@@ -112,7 +112,7 @@ class FetchClient:
             return None
         return followed
 
-    def add(self, key: Key, follower: FollowerEpoch) -> None:
+    def add(self, key: Key, follower: PartitionFollower) -> None:
         self._followed[key] = PartitionFetchState(key, follower)
         self._delayed.pop(key, None)
         self._to_forget.pop(key, None)

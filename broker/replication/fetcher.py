@@ -19,7 +19,7 @@ import trio
 from trimaran.broker import events
 from trimaran.broker.channels.broker_connector import BrokerConnector, BrokerUnknown
 from trimaran.broker.fetching.sessions import NO_SESSION
-from trimaran.broker.partitions.follower import FetchPosition, FollowerEpoch, in_runs
+from trimaran.broker.partitions.follower import FetchPosition, PartitionFollower, in_runs
 from trimaran.broker.partitions.opening import OPENED_PER_TURN
 from trimaran.broker.partitions.partition import Partition
 from trimaran.broker.partitions.replica import Replica
@@ -231,7 +231,7 @@ class Fetcher:
         finally:
             self._checking = None
 
-    def _on_flushed(self, follower: FollowerEpoch) -> None:
+    def _on_flushed(self, follower: PartitionFollower) -> None:
         self._flushing.pop(_key(follower.replica), None)
         if not self._flushing:
             self._news.set()
@@ -337,7 +337,7 @@ class Fetcher:
     async def _take_records(self, followed: PartitionFetchState, records: memoryview) -> None:
         """Appends some batches at a time, until the epoch ends.
 
-        Raises KafkaError, RemoteProtocolError as `FollowerEpoch.append`.
+        Raises KafkaError, RemoteProtocolError as `PartitionFollower.append`.
         """
         follower, is_news = followed.follower, False
         if follower.replica.must_check:  # it was cut, and nothing was appended since
@@ -421,7 +421,7 @@ class Fetcher:
         self._after_change(followed)
 
     async def _leader_offset(
-        self, connection: NodeConnection, follower: FollowerEpoch, timestamp: int
+        self, connection: NodeConnection, follower: PartitionFollower, timestamp: int
     ) -> int:
         replica = follower.replica
         request = ListOffsetsRequest(
@@ -445,7 +445,7 @@ class Fetcher:
         return _offset_in(response, replica)
 
 
-async def _prepare_cuts(cuts: Sequence[tuple[FollowerEpoch, int]]) -> None:
+async def _prepare_cuts(cuts: Sequence[tuple[PartitionFollower, int]]) -> None:
     """Notes what the logs, which are open, count as flushed once they are cut."""
     points: dict[tuple[str, int], int] = {}
     for follower, offset in cuts:
@@ -457,7 +457,7 @@ async def _prepare_cuts(cuts: Sequence[tuple[FollowerEpoch, int]]) -> None:
         await cuts[0][0].replica.services.directories.lower_recovery_points(points)
 
 
-def _check_moved(follower: FollowerEpoch, before: FetchPosition) -> None:
+def _check_moved(follower: PartitionFollower, before: FetchPosition) -> None:
     """Else we would ask for the same again, and be answered the same, for ever. Raises RemoteProtocolError."""
     if follower.reached == before:
         raise RemoteProtocolError("what the leader answers leads nowhere")

@@ -15,7 +15,7 @@ from trimaran.broker.coordination.shard import Producer
 from trimaran.broker.metadata.internal_topics import CONSUMER_OFFSETS
 from trimaran.broker.partitions.awaiting import WatermarkWait, wait_for_all
 from trimaran.broker.partitions.end_markers import append_end_marker
-from trimaran.broker.partitions.leader import LeaderEpoch
+from trimaran.broker.partitions.leader import PartitionLeader
 from trimaran.broker.partitions.opening import Key, open_leaders, unopened_of_many
 from trimaran.broker.partitions.registry import Partitions
 from trimaran.log.producers.marker import EndMarker
@@ -118,7 +118,7 @@ class Marking:
         return result
 
     def _append(
-        self, topic: str, index: int, marker: WritableTxnMarker, leader: LeaderEpoch
+        self, topic: str, index: int, marker: WritableTxnMarker, leader: PartitionLeader
     ) -> AppendInfo:
         end_marker = EndMarker(marker.transaction_result, marker.coordinator_epoch)
         if topic == CONSUMER_OFFSETS:

@@ -18,7 +18,7 @@ from tests.broker.fetching.asking import (
     wanted,
 )
 from tests.cluster.data_side import open_harness, partition, topic
-from trimaran.broker.partitions.leader import LeaderEpoch
+from trimaran.broker.partitions.leader import PartitionLeader
 from trimaran.log.partitions.partition_log import PartitionLog
 from trimaran.wire.errors import ErrorCode, KafkaError
 from trimaran.wire.transport.calls import DeferredResponse
@@ -34,13 +34,13 @@ def harness(tmp_path):
 def looks_of(monkeypatch):
     """The partitions that leaders look at from now on for followers."""
     looks = []
-    real = LeaderEpoch.record_fetch
+    real = PartitionLeader.record_fetch
 
     def record_fetch(self, *what):
         looks.append(self.replica.index)
         real(self, *what)
 
-    monkeypatch.setattr(LeaderEpoch, "record_fetch", record_fetch)
+    monkeypatch.setattr(PartitionLeader, "record_fetch", record_fetch)
     return looks
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from tests.broker.partitions.replicas import append, brokers, until
 from tests.cluster.data_side import open_harness, partition, topic, topic_id
-from trimaran.broker.partitions.follower import FollowerEpoch
+from trimaran.broker.partitions.follower import PartitionFollower
 from trimaran.log.disk.checkpoints import WRITTEN_LOGS
 from trimaran.quorum.metadata.image import LOST_DIRECTORY, TopicImage
 from trimaran.wire.errors import ErrorCode, KafkaError
@@ -96,7 +96,7 @@ def test_an_unclean_election_is_not_forgotten_in_a_crash(tmp_path):
     assert leads(crashed(harness, tmp_path), epoch=2) == 1
 
 
-@pytest.mark.parametrize("cut", [FollowerEpoch.truncate_to, FollowerEpoch.start_at])
+@pytest.mark.parametrize("cut", [PartitionFollower.truncate_to, PartitionFollower.start_at])
 def test_a_crash_does_not_undo_the_cut_of_a_follower(tmp_path, cut):
     harness, _ = restarted(tmp_path, loses=False)
     harness.set_image(state(12, 1, isr=(11, 12)))
@@ -178,7 +178,7 @@ def test_who_is_in_the_isr_by_name_only_does_not_lead(tmp_path):
     assert "up to offset 3 were committed" in refused(harness, epoch=2, replicas=REPLICAS)
 
 
-@pytest.mark.parametrize("cut", [FollowerEpoch.truncate_to, FollowerEpoch.start_at])
+@pytest.mark.parametrize("cut", [PartitionFollower.truncate_to, PartitionFollower.start_at])
 def test_a_follower_that_is_cut_knows_nothing_of_what_went(tmp_path, cut):
     harness, _ = restarted(tmp_path, loses=False)
     harness.set_image(state(12, 1, isr=(11, 12)))

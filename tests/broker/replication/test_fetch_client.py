@@ -23,7 +23,7 @@ SETTINGS = FetchSettings(12, lambda: 112, 500, 1, 1 << 20, 10 << 20)
 
 @dataclass
 class Follower:
-    """What the client needs of a `FollowerEpoch`."""
+    """What the client needs of a `PartitionFollower`."""
 
     epoch: int = 0
     offset: int = 0

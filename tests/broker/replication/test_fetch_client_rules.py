@@ -32,7 +32,7 @@ SESSION = 7
 
 @dataclass
 class Follower:
-    """What the client needs of a `FollowerEpoch`."""
+    """What the client needs of a `PartitionFollower`."""
 
     epoch: int = 4
     offset: int = 0

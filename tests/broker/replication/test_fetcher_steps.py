@@ -18,7 +18,7 @@ from tests.broker.replication.stub_leader import (
 from tests.broker.replication.test_fetcher_rules import OUT_OF_RANGE, once
 from tests.counted_work import Work
 from trimaran.broker.partitions import follower as follower_module
-from trimaran.broker.partitions.follower import FollowerEpoch, in_runs
+from trimaran.broker.partitions.follower import PartitionFollower, in_runs
 from trimaran.broker.replication import fetcher
 from trimaran.broker.storage.directories import LogDirectories
 from trimaran.log.directories.offset_checkpoints import OffsetCheckpoints
@@ -54,7 +54,7 @@ async def test_what_comes_behind_an_end_of_the_epoch_is_not_taken(tmp_path, monk
     async with followed(tmp_path) as (harness, leader):
         records = b"".join(record(1 + number) for number in range(BATCHES))
         leader.answer = once(answered(data(records=records, high_watermark=BATCHES)))
-        original = FollowerEpoch.append
+        original = PartitionFollower.append
 
         def append_and_end(follower, some):
             taken = original(follower, some)
@@ -63,7 +63,7 @@ async def test_what_comes_behind_an_end_of_the_epoch_is_not_taken(tmp_path, monk
                 follow(harness, 2)
             return taken
 
-        monkeypatch.setattr(FollowerEpoch, "append", append_and_end)
+        monkeypatch.setattr(PartitionFollower, "append", append_and_end)
         follow(harness)
         await until(lambda: len(leader.fetches) >= 4)
         held = harness.partitions.find("t", 0)

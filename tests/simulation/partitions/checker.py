@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from tests.simulation.checker import Violation
 from tests.simulation.partitions.replica_logs import Entry, ReplicaLog, entries_in, read_entries
-from trimaran.broker.partitions.leader import LeaderEpoch
+from trimaran.broker.partitions.leader import PartitionLeader
 from trimaran.broker.partitions.partition import Partition
 from trimaran.quorum.metadata.image import MetadataImage, PartitionImage
 from trimaran.wire.messages.alter_partition import AlterPartitionRequest
@@ -73,7 +73,7 @@ class Checker:
         self.acked: dict[Key, dict[int, int]] = {}
         self._sent: dict[int, Key] = {}
         self._refused: set[int] = set()
-        self._verified: dict[LeaderEpoch, int] = {}
+        self._verified: dict[PartitionLeader, int] = {}
 
     def count(self, name: str) -> None:
         self.evaluations[name] += 1
@@ -246,7 +246,7 @@ class Checker:
     # --- leaders
 
     def _look_at_leader(
-        self, broker: SimBroker, leader: LeaderEpoch, replica: ReplicaLog, key: Key
+        self, broker: SimBroker, leader: PartitionLeader, replica: ReplicaLog, key: Key
     ) -> None:
         watermark = leader.high_watermark.offset
         if leader not in self._verified:
@@ -260,7 +260,9 @@ class Checker:
         )
         self._commit(broker, replica, key, watermark)
 
-    def _began(self, broker: SimBroker, leader: LeaderEpoch, replica: ReplicaLog, key: Key) -> None:
+    def _began(
+        self, broker: SimBroker, leader: PartitionLeader, replica: ReplicaLog, key: Key
+    ) -> None:
         history, state = self.histories[key], self.world.state_of(key)
         self._verified[leader] = -1
         if state is not None and state.leader_epoch == leader.epoch:

@@ -6,7 +6,7 @@ from bisect import bisect_left
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from trimaran.broker.partitions.leader import LeaderEpoch
+from trimaran.broker.partitions.leader import PartitionLeader
 from trimaran.log.batches.batch import iter_batches
 from trimaran.log.producers.marker import read_end_marker
 
@@ -103,7 +103,7 @@ class ReplicaLog:
         # Where the log began when its producers were last read from it: of batches below they may be unknown.
         self.unknown_below = 0
         self.log: Any = None
-        self.leader: LeaderEpoch | None = None
+        self.leader: PartitionLeader | None = None
         self.truncations = 0
         self.seen: tuple[object, ...] = ()
 

@@ -36,7 +36,7 @@ from tests.simulation.partitions.storage_faults import StorageFaults
 from tests.simulation.partitions.storing import StoringBroker
 from tests.simulation.tasks import Tasks
 from tests.simulation.world import Result
-from trimaran.broker.partitions.leader import LeaderEpoch
+from trimaran.broker.partitions.leader import PartitionLeader
 from trimaran.node.runtime import flushes
 from trimaran.quorum.metadata.image import MetadataImage, PartitionImage
 from trimaran.wire.messages.fetch import FetchRequest
@@ -197,7 +197,7 @@ class World:
         topic = self.controller.image.topics.by_id.get(key[0])
         return None if topic is None else topic.partitions.get(key[1])
 
-    def leader_epoch(self, key: Key, state: PartitionImage) -> LeaderEpoch | None:
+    def leader_epoch(self, key: Key, state: PartitionImage) -> PartitionLeader | None:
         """That of the controller's leader, if it has begun."""
         broker = self.brokers.get(state.leader)
         if broker is None or not broker.is_serving:

@@ -10,7 +10,7 @@ import trio
 
 from tests.simulation.mutants.mutant import both
 from tests.simulation.partitions.mutants.leaders import SAFETY
-from trimaran.broker.partitions.follower import FollowerEpoch
+from trimaran.broker.partitions.follower import PartitionFollower
 from trimaran.broker.partitions.registry import Partitions
 from trimaran.broker.partitions.replica import Replica
 from trimaran.broker.replication.fetch_client import FetchClient
@@ -38,37 +38,37 @@ def _cuts_to_the_watermark() -> Patch:
 def _one_answer_is_enough() -> Patch:
     """KAFKA-6361, KIP-279: cuts where the leader says, whatever epoch that is of."""
 
-    def truncate(self: FollowerEpoch, _epoch: int, end: int) -> None:
+    def truncate(self: PartitionFollower, _epoch: int, end: int) -> None:
         self.truncate_to(min(end, self.log.log_end_offset))
 
-    return mock.patch.object(FollowerEpoch, "truncate_diverging", truncate)
+    return mock.patch.object(PartitionFollower, "truncate_diverging", truncate)
 
 
 def _cuts_where_its_own_epoch_ends() -> Patch:
-    def truncate(self: FollowerEpoch, epoch: int, _end: int) -> None:
+    def truncate(self: PartitionFollower, epoch: int, _end: int) -> None:
         self.truncate_to(min(self.log.end_offset_for_epoch(epoch)[1], self.log.log_end_offset))
 
-    return mock.patch.object(FollowerEpoch, "truncate_diverging", truncate)
+    return mock.patch.object(PartitionFollower, "truncate_diverging", truncate)
 
 
 def _keeps_what_diverges() -> Patch:
-    return mock.patch.object(FollowerEpoch, "truncate_diverging", return_value=None)
+    return mock.patch.object(PartitionFollower, "truncate_diverging", return_value=None)
 
 
 def _keeps_the_watermark_when_it_cuts() -> Patch:
     """KAFKA-9491: nothing is cut of what is known to be committed, and nothing held to the log's end."""
 
-    def truncate(self: FollowerEpoch, offset: int) -> None:
+    def truncate(self: PartitionFollower, offset: int) -> None:
         self.log.truncate_to(offset)
         self._flush_truncated()
 
-    def take(self: FollowerEpoch, high: int, _start: int) -> None:
+    def take(self: PartitionFollower, high: int, _start: int) -> None:
         if not self._is_new:
             self.replica.saved_watermark = max(self.replica.saved_watermark, high)
 
     return both(
-        mock.patch.object(FollowerEpoch, "truncate_to", truncate),
-        mock.patch.object(FollowerEpoch, "take_watermark", take),
+        mock.patch.object(PartitionFollower, "truncate_to", truncate),
+        mock.patch.object(PartitionFollower, "take_watermark", take),
         mock.patch.object(Replica, "watermark_in_log", lambda self: self.saved_watermark),
     )
 
@@ -81,14 +81,14 @@ def _takes_answers_of_ended_epochs() -> Patch:
 
 
 def _asks_before_it_is_flushed() -> Patch:
-    return mock.patch.object(FollowerEpoch, "ready", property(lambda _: True))
+    return mock.patch.object(PartitionFollower, "ready", property(lambda _: True))
 
 
 def _passes_over_the_batch_that_straddles() -> Patch:
     """Of a batch that begins below the position nothing is taken."""
-    real = FollowerEpoch.append
+    real = PartitionFollower.append
 
-    def append(self: FollowerEpoch, records: memoryview) -> bool:
+    def append(self: PartitionFollower, records: memoryview) -> bool:
         end = self.log.log_end_offset
         from trimaran.log.batches.batch import header_at
 
@@ -96,17 +96,17 @@ def _passes_over_the_batch_that_straddles() -> Patch:
             records = records[batch.size :]
         return real(self, records)
 
-    return mock.patch.object(FollowerEpoch, "append", append)
+    return mock.patch.object(PartitionFollower, "append", append)
 
 
 def _takes_any_watermark() -> Patch:
     """What the leader says is committed, here where the log goes further: before the batches are compared."""
 
-    def take(self: FollowerEpoch, _high: int, _start: int) -> None:
+    def take(self: PartitionFollower, _high: int, _start: int) -> None:
         if not self._is_new:
             self.replica.saved_watermark = self.log.log_end_offset
 
-    return mock.patch.object(FollowerEpoch, "take_watermark", take)
+    return mock.patch.object(PartitionFollower, "take_watermark", take)
 
 
 def _watermark_of_the_namesake() -> Patch:
@@ -134,7 +134,7 @@ def _ends_while_it_checks() -> Patch:
 
 
 def _deleted_records_are_in_the_way() -> Patch:
-    return mock.patch.object(FollowerEpoch, "drop_deleted", return_value=())
+    return mock.patch.object(PartitionFollower, "drop_deleted", return_value=())
 
 
 def _delayed_are_forgotten() -> Patch:
@@ -169,11 +169,11 @@ def _out_of_range_begins_anew() -> Patch:
 
 
 def _start_at_keeps_the_watermark() -> Patch:
-    def start(self: FollowerEpoch, offset: int) -> None:
+    def start(self: PartitionFollower, offset: int) -> None:
         self.log.truncate_fully_and_start_at(offset)
         self._flush_truncated()
 
-    return mock.patch.object(FollowerEpoch, "start_at", start)
+    return mock.patch.object(PartitionFollower, "start_at", start)
 
 
 FOLLOWERS = (

@@ -12,7 +12,7 @@ from tests.simulation.mutants.mutant import both
 from trimaran.broker.partitions import alter_partitions, in_sync_replicas, leader_watermarks
 from trimaran.broker.partitions.in_sync_replicas import InSyncReplicas
 from trimaran.broker.partitions.isr import IsrState, ReplicaProgress
-from trimaran.broker.partitions.leader import LeaderEpoch
+from trimaran.broker.partitions.leader import PartitionLeader
 from trimaran.broker.partitions.leader_watermarks import LeaderWatermarks
 from trimaran.broker.partitions.partition import Partition
 from trimaran.broker.partitions.replica import Replica
@@ -111,15 +111,15 @@ def _keeps_the_epoch_of_the_same_leader() -> Patch:
 
 def _stale_incarnations_count() -> Patch:
     """KIP-903: the fetch of the old incarnation of a broker."""
-    real = LeaderEpoch.record_fetch
+    real = PartitionLeader.record_fetch
 
-    def record(self: LeaderEpoch, replica_id: int, offset: int, *rest: Any) -> None:
+    def record(self: PartitionLeader, replica_id: int, offset: int, *rest: Any) -> None:
         start, _epoch, clock = rest
         broker = self._services.metadata.image.cluster.brokers[replica_id]
         real(self, replica_id, offset, start, broker.epoch, clock)
 
     return both(
-        mock.patch.object(LeaderEpoch, "record_fetch", record),
+        mock.patch.object(PartitionLeader, "record_fetch", record),
         mock.patch("trimaran.broker.handlers.fetch._refusal", return_value=ErrorCode.NONE),
     )
 
@@ -147,7 +147,7 @@ def _fenced_brokers_join() -> Patch:
 
 def _takes_any_answer() -> Patch:
     """The answer to an older change settles a newer one."""
-    return mock.patch.object(LeaderEpoch, "_is_current", lambda self, _change: not self.ended)
+    return mock.patch.object(PartitionLeader, "_is_current", lambda self, _change: not self.ended)
 
 
 def _old_proposals_are_accepted() -> Patch:
@@ -199,7 +199,7 @@ def _refused_is_committed() -> Patch:
 def _acks_when_the_epoch_ends() -> Patch:
     """Redpanda 3003: the outcome of another term."""
 
-    def outcome(leader: LeaderEpoch, required: int) -> ErrorCode:
+    def outcome(leader: PartitionLeader, required: int) -> ErrorCode:
         done = leader.high_watermark.closed or leader.high_watermark.offset >= required
         return ErrorCode.NONE if done else ErrorCode.REQUEST_TIMED_OUT
 
@@ -212,7 +212,7 @@ def _acks_what_is_late() -> Patch:
 
 def _tells_what_it_does_not_know() -> Patch:
     """Redpanda 10885: a new leader tells its old watermark."""
-    return mock.patch.object(LeaderEpoch, "knows_committed", property(lambda _: True))
+    return mock.patch.object(PartitionLeader, "knows_committed", property(lambda _: True))
 
 
 def _watermark_begins_at_the_end() -> Patch:

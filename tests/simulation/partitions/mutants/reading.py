@@ -119,14 +119,14 @@ def _lists_the_log_s_end() -> Patch:
 
 def _every_position_is_recorded_as_the_end() -> Patch:
     """A follower's fetch counts as if it had what it is given."""
-    from trimaran.broker.partitions.leader import LeaderEpoch
+    from trimaran.broker.partitions.leader import PartitionLeader
 
-    real = LeaderEpoch.record_fetch
+    real = PartitionLeader.record_fetch
 
-    def record(self: LeaderEpoch, replica_id: int, _offset: int, *rest: Any) -> None:
+    def record(self: PartitionLeader, replica_id: int, _offset: int, *rest: Any) -> None:
         real(self, replica_id, self.log.log_end_offset, *rest)
 
-    return mock.patch.object(LeaderEpoch, "record_fetch", record)
+    return mock.patch.object(PartitionLeader, "record_fetch", record)
 
 
 READING = (
