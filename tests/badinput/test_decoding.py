@@ -178,7 +178,7 @@ def test_me8_reserved_topic_ids(broker):
         }
 
 
-def test_me9_a_request_of_more_than_it_may_hold(broker):
+def test_me9_oversized_arrays_are_refused_in_bounded_memory(broker):
     """The elements are really there, in few bytes each; what would be made of them is bounded."""
     broker.forget_peak()
     before = broker.peak_kib()

@@ -142,7 +142,7 @@ def test_a_broker_that_may_write_no_more(own):
     assert all(value in after for value in acknowledged.values())
 
 
-def test_a_broker_that_meets_a_full_place_again_and_again(own):
+def test_broker_survives_repeated_full_disk(own):
     """Started on a limit that still stands it ends anew, and changes nothing of what was acknowledged."""
     resource.prlimit(own.broker.pid, resource.RLIMIT_FSIZE, (100_000, resource.RLIM_INFINITY))
     acknowledged, _ = produce_until_refused(own.broker)

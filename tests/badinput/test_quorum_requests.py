@@ -144,7 +144,7 @@ def test_ma14_votes_of_no_epoch(same_epoch, epoch):
     assert codes(ask(same_epoch.address, asked, 2)) & {"INVALID_REQUEST", "FENCED_LEADER_EPOCH"}
 
 
-def test_ma14_pre_votes_of_the_last_epoch_change_nothing(same_epoch):
+def test_ma14_pre_votes_of_last_epoch_change_nothing(same_epoch):
     asked = vote(
         replica_epoch=INT32_MAX, replica_id=5, last_offset=1, last_offset_epoch=1, pre_vote=True
     )

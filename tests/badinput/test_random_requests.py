@@ -95,7 +95,7 @@ def test_random_requests(own, role, data):
                 assert "UNKNOWN_SERVER_ERROR" not in found, request
 
 
-def test_an_unknown_leader_of_a_higher_epoch_is_believed_for_a_while(own):
+def test_unknown_leader_of_higher_epoch_is_believed_temporarily(own):
     """KIP-853: our set of voters may be older than the leader's. The watch over its silence is what ends it."""
     controller = own.controller
     with unharmed(controller, lines_max=20, elections=True):

@@ -303,7 +303,7 @@ def test_internal_topics(broker):
     assert found <= {"INVALID_TOPIC_EXCEPTION", "UNKNOWN_TOPIC_OR_PARTITION"}
 
 
-def test_what_was_refused_is_not_read(broker):
+def test_refused_records_are_never_read(broker):
     """At the end of this module the partition holds only what was acknowledged, and is readable to its end."""
     partition = made(FetchPartition, partition=0, fetch_offset=0, partition_max_bytes=1 << 20)
     asked = made(FetchRequest, max_bytes=1 << 20)

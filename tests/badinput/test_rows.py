@@ -54,7 +54,7 @@ def test_every_row_has_a_test(row):
     assert any(row in rows_of(name) for name in names_of_tests()), ROWS[row]
 
 
-def test_no_test_stands_for_a_row_that_is_none():
+def test_every_test_row_exists_in_table():
     assert {row for name in names_of_tests() for row in rows_of(name)} <= set(ROWS)
 
 

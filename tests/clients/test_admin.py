@@ -42,7 +42,7 @@ def test_configs_are_altered_incrementally(client, judge, topic):
     until(lambda: judge.config(topic, "max.message.bytes") == "2048", "so is the one before")
 
 
-def test_a_client_that_has_only_the_old_way_replaces_all_configs(clients, topic):
+def test_alter_configs_replaces_all_configs_for_old_client(clients, topic):
     """AlterConfigs: what a request does not name goes back to its default."""
     confluent = clients["confluent"]
     confluent.alter_config(topic, "max.message.bytes", "2048")

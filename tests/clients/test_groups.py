@@ -37,7 +37,7 @@ def places(start, end):
 
 
 @pytest.mark.parametrize(("first", "second"), PAIRS)
-def test_two_members_share_one_leaves_and_a_third_kind_resumes(clients, cluster, first, second):
+def test_group_shares_shrinks_and_resumes_across_clients(clients, cluster, first, second):
     topic = group = f"group-{first}-{second}"
     third = next(kind for kind in KINDS[::-1] if kind not in {first, second})
     clients[first].create_topic(topic, PARTITIONS, {})

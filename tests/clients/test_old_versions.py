@@ -69,7 +69,7 @@ def read(consumer, count):
 
 
 @pytest.mark.parametrize(("version", "codec"), SPOKEN)
-def test_what_is_produced_is_read_by_every_version(cluster, version, codec):
+def test_produced_records_are_read_by_every_version(cluster, version, codec):
     topic = f"old-{'.'.join(map(str, version))}-{codec}"
     cluster.run("topics", "create", topic, "--partitions", "1")
     cluster.wait_for_topic(topic)
@@ -106,7 +106,7 @@ def test_a_group_goes_on_where_it_was(cluster, version):
     assert [r.offset for r in seen] == list(range(40))
 
 
-def test_offsets_of_an_old_client_that_is_in_no_group(cluster):
+def test_old_client_without_group_commits_offsets(cluster):
     topic = "old-commits"
     cluster.run("topics", "create", topic, "--partitions", "1")
     cluster.wait_for_topic(topic)

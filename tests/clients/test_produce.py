@@ -74,13 +74,13 @@ def test_null_and_empty_keys_values_and_headers_survive(client, judge, topic):
     assert contents(judge.read(topic, {0: 0, 1: 0}, len(records))) == contents(records)
 
 
-def test_a_client_that_starts_at_an_offset_gets_that_record_first(client, clients, topic):
+def test_client_starting_at_offset_gets_that_record_first(client, clients, topic):
     other_than(client, clients).produce(topic, PLAIN)
     found = client.read(topic, {1: 7}, 13)
     assert [r.offset for r in found] == list(range(7, 20))
 
 
-def test_a_topic_that_is_not_there_is_created_by_producing(client, clients, cluster):
+def test_missing_topic_is_created_by_producing(client, clients, cluster):
     name = f"on-demand-{client.name}"
     client.produce(name, [Sent(0, b"first")])
     (found,) = other_than(client, clients).read(name, {0: 0}, 1)

@@ -16,7 +16,7 @@ OUTCOMES = [
 COMMITTED = [b"a", b"b", b"c", b"d"]
 
 
-def test_what_is_committed_is_read_and_nothing_else(client, clients, topic):
+def test_only_committed_records_are_read(client, clients, topic):
     group, judge = f"group-of-{topic}", other_than(client, clients)
     client.transact(f"id-of-{topic}", topic, OUTCOMES, group)
     found = judge.read_committed(topic, {0: 0}, len(COMMITTED))

@@ -19,7 +19,7 @@ def test_the_corpus_is_small():
     assert sum(path.stat().st_size for path in files) <= 200_000
 
 
-def test_a_decoder_that_breaks_its_contract_is_a_finding(monkeypatch):
+def test_decoder_that_breaks_its_contract_is_reported(monkeypatch):
     from trimaran.wire.messages.metadata import MetadataRequest
 
     def broken(buf, left, tags_max):

@@ -107,7 +107,7 @@ def test_offsets_are_put_back_and_groups_deleted(cluster):
     assert len(last.splitlines()) == sum(end > 0 for end in ends.values())
 
 
-def test_a_topic_grows_and_brokers_are_told_with_their_state(cluster):
+def test_added_partitions_and_broker_states_are_shown(cluster):
     cluster.run("topics", "create", "growing", "-p", 1, "-r", 2)
     cluster.run("topics", "alter", "growing", "-p", 3, "--dry-run")
     assert sorted(cluster.partitions("growing")) == [0]
@@ -207,7 +207,7 @@ def test_a_plan_moves_a_topic_to_other_brokers(cluster, tmp_path):
     assert at.returncode == (Exit.NO if json.loads(at.stdout) else Exit.OK)
 
 
-def test_metadata_is_the_same_on_disk_and_on_the_wire(cluster):
+def test_metadata_is_same_on_disk_and_wire(cluster):
     def rows(*words):
         out = cluster.run("metadata", *words, "--type", "TopicRecord", "-o", "json").stdout
         return [json.loads(line) for line in out.splitlines()]
@@ -229,7 +229,7 @@ def test_quorum_status_counts_every_node(cluster):
     assert status["high_watermark"] > 0
 
 
-def test_moves_that_go_on_are_cancelled_after_a_dry_run(cluster, tmp_path):
+def test_ongoing_moves_are_cancelled_after_dry_run(cluster, tmp_path):
     """A broker that is killed takes no replicas, so that the move goes on until it is cancelled."""
     victim, *others = sorted(n["id"] for n in cluster.started["nodes"] if n["role"] == "broker")
     plan = tmp_path / "plan.json"
@@ -267,7 +267,7 @@ def test_chaos_takes_an_id_a_name_or_leader(cluster):
     assert "11 (broker)" in wrong.stderr
 
 
-def test_what_chaos_and_down_would_do_is_told_and_not_done(cluster):
+def test_dry_run_of_chaos_and_down_changes_nothing(cluster):
     """And refused as in earnest."""
     before = cluster.json("ps")
     pid = cluster.node(11).pid
@@ -291,7 +291,7 @@ def test_what_chaos_and_down_would_do_is_told_and_not_done(cluster):
     assert {one.returncode for one in wrong} == {Exit.NO}
 
 
-def test_what_is_dead_is_killed_neither_dry_nor_in_earnest(cluster):
+def test_dead_node_is_not_killed_again(cluster):
     cluster.run("chaos", "kill", 11)
     told = [
         cluster.run("chaos", "kill", 11, *dry_run, check=False) for dry_run in ((), ("--dry-run",))
@@ -326,7 +326,7 @@ def test_up_again_on_the_same_data_has_everything(cluster):
     assert len(cluster.partitions("by-default")) == 7
 
 
-def test_who_votes_is_decided_at_the_first_start_and_brokers_stay(cluster):
+def test_voters_and_brokers_are_fixed_at_first_start(cluster):
     cluster.run("down")
     for options in (("--controllers", 5), ("--brokers", 1)):
         done = cluster.run("up", "-d", *options, check=False)

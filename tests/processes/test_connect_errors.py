@@ -135,7 +135,7 @@ def test_a_wrong_address(address, code, told):
     assert done.returncode == code
 
 
-def test_what_speaks_something_else():
+def test_peer_with_another_protocol_is_reported():
     with socket.create_server((HOST, 0)) as server, contextlib.ExitStack() as stack:
         if (pid := os.fork()) == 0:
             while True:

@@ -19,7 +19,7 @@ def page(url):
         return json.load(response)
 
 
-def test_the_console_of_a_local_cluster_starts_and_ends_with_it(tmp_path):
+def test_local_cluster_console_starts_and_ends_with_it(tmp_path):
     with LocalCluster(tmp_path, *SMALL, "--console", "--metrics") as cluster:
         assert page(cluster.started["console"])["level"] == "good"
         assert page(f"{cluster.started['console']}metadata")["summary"]["topics"] == 0
@@ -33,7 +33,7 @@ def test_the_console_of_a_local_cluster_starts_and_ends_with_it(tmp_path):
         assert {node.pid for node in cluster.state.nodes} == {None}
 
 
-def test_a_console_serves_until_it_is_told_to_stop(tmp_path):
+def test_console_serves_until_stopped(tmp_path):
     command = [sys.executable, "-m", "trimaran", "console", "-b", "127.0.0.1:1", "--listen"]
     with subprocess.Popen(
         [*command, "127.0.0.1:0"], cwd=ROOT, stderr=subprocess.PIPE, text=True
@@ -48,7 +48,7 @@ def test_a_console_serves_until_it_is_told_to_stop(tmp_path):
     assert f"cannot listen on {taken}" in again.stderr
 
 
-def test_what_cannot_be_asked_is_told_before_it_serves():
+def test_invalid_console_arguments_are_refused_before_serving():
     for words in (("-b", "nonsense:port"), ("-b", "a:1", "--listen", "here")):
         done = trimaran("console", *words, check=False)
         assert done.returncode == Exit.USAGE

@@ -104,7 +104,7 @@ def page(url):
             return error.code, json.load(error)
 
 
-def test_a_user_with_rights_sees_the_cluster_and_who_may_do_what(secured):
+def test_authorized_user_sees_cluster_and_access_rights(secured):
     folder, brokers, _ = secured
     trimaran(
         *("acls", "add", "User:bob", "read", "topic/orders"),

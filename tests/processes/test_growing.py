@@ -51,7 +51,7 @@ def test_a_broker_that_cannot_start_is_taken_back(cluster, in_the_way):
     assert listed(cluster) == [11, 12, 13]
 
 
-def test_a_start_that_fails_is_undone_and_the_next_one_succeeds(cluster):
+def test_failed_start_is_undone_and_next_succeeds(cluster):
     cluster.run("down")
     refused = cluster.run("brokers", "add", check=False)
     assert (refused.returncode, "is not running" in refused.stderr) == (Exit.USAGE, True)

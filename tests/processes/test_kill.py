@@ -53,7 +53,7 @@ def test_nothing_acknowledged_is_lost_and_production_goes_on(cluster, what):
     assert lost(cluster.bootstrap, TOPIC, PARTITIONS, load.acked) == {}
 
 
-def test_a_whole_cluster_killed_and_started_again_has_everything_that_was_acknowledged(cluster):
+def test_killed_and_restarted_cluster_keeps_acknowledged_records(cluster):
     until(lambda: all_in_sync(cluster), "every replica in sync")
     names = [node.name for node in cluster.state.nodes]
     with Load(cluster.bootstrap, TOPIC, PARTITIONS) as load:

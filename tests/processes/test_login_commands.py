@@ -106,7 +106,7 @@ def test_a_token_from_its_making_to_its_end(node):
     assert "DELEGATION_TOKEN_NOT_FOUND" in gone.stderr
 
 
-def test_no_secret_is_in_the_log_in_errors_or_in_the_arguments_of_the_node(node):
+def test_no_secret_appears_in_logs_errors_arguments(node):
     run(node, "topics", "list", file=file_of(node, "PLAIN", "alice", "of-nobody"), check=False)
     log = (node.dir / "node.err").read_text()
     said = subprocess.run(["ps", "axww", "-o", "args"], capture_output=True, text=True, check=True)
@@ -116,7 +116,7 @@ def test_no_secret_is_in_the_log_in_errors_or_in_the_arguments_of_the_node(node)
     assert "invalid credentials" in log
 
 
-def test_a_variable_that_is_not_set_stops_the_start(node):
+def test_unset_variable_stops_the_start(node):
     words = ("server", "start", "-c", str(node.dir / "server.properties"))
     done = trimaran(*words, check=False)
     assert done.returncode == Exit.USAGE

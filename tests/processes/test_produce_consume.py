@@ -51,7 +51,7 @@ def consumed(cluster, topic, *options):
     return cluster.run("consume", topic, "-e", *options).stdout.splitlines()
 
 
-def test_a_line_of_a_pipe_that_stays_open_is_delivered(cluster):
+def test_line_of_open_pipe_is_delivered(cluster):
     with (
         started(cluster, "consume", "slow") as reader,
         started(cluster, "produce", "slow") as writer,
@@ -90,7 +90,7 @@ def test_keys_go_where_javas_clients_look_for_them(cluster):
         assert expected
 
 
-def test_lines_without_keys_fill_batches_and_batches_all_partitions(cluster):
+def test_keyless_lines_fill_batches_in_all_partitions(cluster):
     cluster.run("produce", "spread", stdin="".join(f"{i}\n" for i in range(2000)))
     assert {len(consumed(cluster, "spread", "-p", p)) for p in range(4)} == {500}
 
@@ -101,7 +101,7 @@ def test_long_lines_fit_the_brokers_limit(cluster):
     assert done.stderr == "30 records acknowledged\n"
 
 
-def test_a_line_that_is_refused_is_counted_as_not_delivered(cluster):
+def test_refused_line_is_counted_as_undelivered(cluster):
     done = cluster.run("produce", "big", stdin="fine\n" + "x" * 2_000_000 + "\n", check=False)
     assert done.returncode == Exit.REFUSED
     assert done.stderr.startswith("1 record acknowledged; 1 more may not have been")
@@ -123,7 +123,7 @@ def test_writing_creates_a_topic_where_brokers_do_so(cluster):
 
 @pytest.mark.parametrize("command", ["produce", "consume"])
 @pytest.mark.parametrize("partition", ["7", "-1"])
-def test_a_partition_that_is_not_there_is_told_at_once(cluster, command, partition):
+def test_missing_partition_is_reported_at_once(cluster, command, partition):
     done = cluster.run(command, "slow", "-p", partition, check=False, stdin="x\n")
     assert done.returncode == Exit.USAGE
     assert f"topic slow has no partition {partition} (it has 1)" in done.stderr

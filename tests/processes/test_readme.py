@@ -67,7 +67,7 @@ def done(shell, command, *, check=True):
     return said
 
 
-def test_a_cluster_of_ones_own_begins_where_the_three_commands_end(shell):
+def test_readme_commands_end_with_working_cluster(shell):
     needs_zookeeper()
     commands = [*typed("./dev setup"), *typed("$ . .venv/bin/activate")]
     assert [beginning for beginning in SHOWN if not _begins(commands, beginning)] == []

@@ -70,7 +70,7 @@ def format_storage(file):
     return cluster_id
 
 
-def test_a_combined_node_serves_is_stopped_cleanly_and_serves_again(server_file):
+def test_combined_node_stops_cleanly_and_serves_again(server_file):
     file, bootstrap = server_file
     format_storage(file)
     environ = {"KAFKA_NUM_PARTITIONS": "3", "KAFKA_MESSAGE_MAX_BYTES": "1000000"}
@@ -99,12 +99,12 @@ def start_and_fail(file, *options):
     return done
 
 
-def test_a_directory_that_is_not_formatted_is_said_to_be(server_file):
+def test_unformatted_directory_is_reported(server_file):
     file, _ = server_file
     assert "not formatted" in start_and_fail(file).stderr
 
 
-def test_a_wrong_value_is_named_with_file_and_line(server_file):
+def test_wrong_value_is_reported_with_file_and_line(server_file):
     file, _ = server_file
     file.write_text(file.read_text().replace("num.partitions=2", "num.partitions=two"))
     done = start_and_fail(file)
@@ -112,7 +112,7 @@ def test_a_wrong_value_is_named_with_file_and_line(server_file):
     assert f"{file}:8" in done.stderr
 
 
-def test_a_port_that_is_taken_is_named_with_who_has_it(server_file):
+def test_taken_port_is_reported_with_its_owner(server_file):
     file, bootstrap = server_file
     format_storage(file)
     with Server(file):

@@ -24,7 +24,7 @@ def three_lines(done):
     return done.stderr
 
 
-def test_a_port_in_use_is_named_and_no_half_of_the_cluster_runs(tmp_path):
+def test_taken_port_is_named_and_nothing_runs(tmp_path):
     with LocalCluster(tmp_path, *SMALL) as cluster:
         cluster.run("down")
         host, port = cluster.bootstrap.split(":")
@@ -45,7 +45,7 @@ def test_a_port_in_use_is_named_and_no_half_of_the_cluster_runs(tmp_path):
         until(lambda: cluster.roles()[11] == "active", "it serves once the port is free")
 
 
-def test_a_directory_that_somebody_is_starting_is_left_alone(tmp_path):
+def test_directory_with_running_start_is_left_alone(tmp_path):
     with ClusterLock(tmp_path):
         done = trimaran("up", "-d", "--data", tmp_path, check=False)
     assert done.returncode == Exit.NO
@@ -69,7 +69,7 @@ def test_a_directory_that_cannot_be_made(tmp_path):
         ("--override", "log.segment.bytes=0"),
     ],
 )
-def test_options_that_make_no_cluster_are_refused_and_nothing_is_formatted(tmp_path, options):
+def test_impossible_options_are_refused_without_formatting(tmp_path, options):
     done = trimaran("up", "-d", "--data", tmp_path, *options, check=False)
     assert done.returncode == Exit.USAGE
     three_lines(done)
@@ -118,13 +118,13 @@ def test_a_temporary_cluster(tmp_path):
 
 
 @pytest.mark.parametrize("options", [("-d",), ("--data", "d")])
-def test_what_is_temporary_has_no_directory_and_no_background(tmp_path, options):
+def test_temporary_cluster_accepts_no_directory_or_background(tmp_path, options):
     done = trimaran("up", "--tmp", *options, check=False)
     assert done.returncode == Exit.USAGE
     assert "--tmp" in three_lines(done)
 
 
-def test_a_node_has_no_descriptor_of_its_supervisor_or_of_other_nodes(tmp_path):
+def test_node_inherits_no_descriptors_of_others(tmp_path):
     with LocalCluster(tmp_path, *SMALL) as cluster:
         for node in cluster.state.nodes:
             names = [os.readlink(fd) for fd in Path(f"/proc/{node.pid}/fd").iterdir()]
@@ -134,7 +134,7 @@ def test_a_node_has_no_descriptor_of_its_supervisor_or_of_other_nodes(tmp_path):
             assert [n for n in names if n.startswith("pipe:")] == []
 
 
-def test_a_dynamic_quorum_keeps_its_voters_in_the_log_over_restarts(tmp_path):
+def test_dynamic_quorum_keeps_voters_over_restarts(tmp_path):
     with LocalCluster(tmp_path, *SMALL) as cluster:
         levels = {row["feature"]: row["level"] for row in cluster.json("features", "list")}
         assert levels["kraft.version"] == 1
@@ -144,7 +144,7 @@ def test_a_dynamic_quorum_keeps_its_voters_in_the_log_over_restarts(tmp_path):
         assert cluster.json("metadata", "image")["voters"][0]["voter_id"] == 1
 
 
-def test_how_voters_are_known_is_decided_at_the_first_start(tmp_path):
+def test_quorum_kind_is_fixed_at_first_start(tmp_path):
     with LocalCluster(tmp_path, *SMALL) as cluster:
         cluster.run("down")
         done = cluster.run("up", "-d", "--static-quorum", check=False)

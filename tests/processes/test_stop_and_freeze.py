@@ -51,7 +51,7 @@ def epoch_and_leader(cluster):
     return status["leader_epoch"], status["leader_id"]
 
 
-def test_a_broker_told_to_stop_gives_its_leaderships_away_first(cluster):
+def test_stopping_broker_hands_leaderships_over_first(cluster):
     until(lambda: all_in_sync(cluster), "every replica in sync")
     broker = cluster.partitions(TOPIC)[0]["leader"]
     pid = cluster.node(broker).pid
@@ -74,7 +74,7 @@ def test_a_controller_told_to_stop_hands_over(cluster):
     cluster.restart(leader)
 
 
-def test_a_frozen_broker_is_fenced_after_its_session_and_joins_again(cluster):
+def test_frozen_broker_is_fenced_and_rejoins(cluster):
     until(lambda: all_in_sync(cluster), "every replica in sync")
     broker = cluster.partitions(TOPIC)[0]["leader"]
     with Load(cluster.bootstrap, TOPIC, PARTITIONS) as load:
@@ -89,7 +89,7 @@ def test_a_frozen_broker_is_fenced_after_its_session_and_joins_again(cluster):
     assert lost(cluster.bootstrap, TOPIC, PARTITIONS, load.acked) == {}
 
 
-def test_a_frozen_active_controller_is_replaced_and_steps_down_when_it_goes_on(cluster):
+def test_frozen_active_controller_is_replaced_and_steps_down(cluster):
     epoch, leader = epoch_and_leader(cluster)
     cluster.run("chaos", "pause", leader)
     others = ",".join(

@@ -60,7 +60,7 @@ def begin(data, *options):
 
 
 @needs_dev_full
-def test_a_full_disk_neither_stops_it_nor_makes_it_forget_its_nodes(cluster):
+def test_full_disk_does_not_disturb_supervisor(cluster):
     supervisor = cluster.state.supervisor_pid
     temporary = cluster.data / (state_file.FILE_NAME + ".tmp")
     temporary.symlink_to(FULL)
@@ -81,7 +81,7 @@ def test_a_full_disk_neither_stops_it_nor_makes_it_forget_its_nodes(cluster):
 
 
 @pytest.mark.parametrize("bytes_sent", [b"\n", b"3\n", b"[]\n", b"\xff\xfe\n", b"{", b""])
-def test_rubbish_on_its_socket_is_answered_and_costs_nothing(cluster, bytes_sent):
+def test_rubbish_on_supervisor_socket_is_harmless(cluster, bytes_sent):
     with socket.socket(socket.AF_UNIX) as connection:
         connection.connect(cluster.state.control)
         connection.sendall(bytes_sent)
@@ -116,7 +116,7 @@ def test_logs_on_a_full_disk_stop_nothing(cluster):
 
 
 @needs_dev_full
-def test_a_cluster_that_cannot_be_written_down_is_not_begun(cluster):
+def test_cluster_without_state_file_is_not_begun(cluster):
     cluster.run("down", check=False)
     temporary = cluster.data / (state_file.FILE_NAME + ".tmp")
     temporary.symlink_to(FULL)
@@ -131,7 +131,7 @@ def test_a_cluster_that_cannot_be_written_down_is_not_begun(cluster):
 
 
 @needs_linux
-def test_kill_9_takes_its_nodes_along_frozen_ones_too(cluster):
+def test_kill_9_takes_frozen_nodes_along_too(cluster):
     cluster.run("chaos", "pause", 11)
     state = cluster.state
     os.kill(state.supervisor_pid, signal.SIGKILL)
@@ -140,7 +140,7 @@ def test_kill_9_takes_its_nodes_along_frozen_ones_too(cluster):
     cluster.run("up", "-d")
 
 
-def test_a_node_that_outlived_its_supervisor_is_told_and_stopped(tmp_path):
+def test_orphaned_node_is_reported_and_stopped(tmp_path):
     with subprocess.Popen(["sleep", "100"]) as orphan, subprocess.Popen(["true"]) as supervisor:
         supervisor.wait()
         node = NodeState(
@@ -163,7 +163,7 @@ def test_a_node_that_outlived_its_supervisor_is_told_and_stopped(tmp_path):
         assert orphan.wait(0) == -signal.SIGTERM
 
 
-def test_a_pid_that_another_process_took_over_is_left_alone(tmp_path):
+def test_reused_pid_is_left_alone(tmp_path):
     with subprocess.Popen(["sleep", "100"]) as stranger:
         pid, started = stranger.pid, start_time(stranger.pid)
         node = NodeState(
@@ -197,7 +197,7 @@ def test_down_during_up_stops_what_was_begun(tmp_path):
 
 
 @pytest.mark.parametrize("detached", [["-d"], []], ids=["detached", "in the foreground"])
-def test_down_is_obeyed_while_the_brokers_do_not_see_each_other_yet(tmp_path, detached):
+def test_down_works_before_brokers_see_each_other(tmp_path, detached):
     with begin(tmp_path, *detached, *NEVER_READY) as starting:
         until(
             lambda: all(node.state == "running" for node in state_file.read(tmp_path).nodes),
@@ -212,7 +212,7 @@ def test_down_is_obeyed_while_the_brokers_do_not_see_each_other_yet(tmp_path, de
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_who_interrupts_up_has_no_cluster(tmp_path, number):
+def test_interrupted_up_leaves_no_cluster(tmp_path, number):
     with begin(tmp_path, "-d", *NEVER_READY) as starting:
         nodes = until(lambda: all_begun(tmp_path), "both nodes have begun")
         starting.send_signal(number)
@@ -247,7 +247,7 @@ def test_nohup_is_respected(tmp_path):
         assert process.wait(timeout=30) == Exit.OK
 
 
-def test_a_reader_of_its_output_that_goes_away_does_not_stop_it(tmp_path):
+def test_closed_output_reader_does_not_stop_supervisor(tmp_path):
     """As in `trimaran up | head -1`."""
     begun = subprocess.Popen(
         [sys.executable, "-m", "trimaran", "up", *SMALL, "--data", str(tmp_path)],

@@ -78,7 +78,7 @@ def test_a_taken_port_is_told(tmp_path):
     assert f"cannot listen on {HOST}:{port}" in done.stderr
 
 
-def test_a_mirror_says_at_once_what_it_waits_for(tmp_path):
+def test_waiting_mirror_names_its_reason_at_once(tmp_path):
     with LocalCluster(tmp_path / "cluster", "--controllers", "1", "--brokers", "0") as cluster:
         words = ("mirror", "-B", cluster.controllers, "-z", f"{HOST}:1", "--state", tmp_path)
         with started(*words) as process:

@@ -13,17 +13,17 @@ from trimaran.cli.app import build
 IN_CI = [row for _, row in ROWS if isinstance(row, Run) and row.in_ci]
 
 
-def test_programs_of_a_text_are_named_by_what_they_are():
+def test_programs_in_text_are_named_by_kind():
     text = "`./dev simulate --seed 4 --partitions`, `./dev bench quotas [--only ours]` | python -m a.b N"
     assert programs(text) == {"dev simulate --partitions --seed", "dev bench quotas", "a.b"}
 
 
-def test_commands_of_a_page_are_those_of_its_blocks():
+def test_commands_of_page_are_those_of_blocks():
     page = "`trimaran x`\n```\n$ sudo -u me trimaran a \\\n  -b < c > d | trimaran e # f\n```\n"
     assert list(commands(page)) == [["a", "-b"], ["e"]]
 
 
-def test_every_program_that_a_page_names_has_a_small_run():
+def test_every_documented_program_has_small_run():
     pages = [*PAGES, *(ROOT / "bench").rglob("*.py")]
     named = set().union(*(programs(page.read_text()) for page in pages))
     usage = (ROOT / "dev").read_text().partition("<<'TEXT'")[2].partition("\nTEXT")[0]
@@ -33,22 +33,22 @@ def test_every_program_that_a_page_names_has_a_small_run():
     assert named - {program for program, _ in ROWS} == set()
 
 
-def test_every_way_that_a_verb_can_go_is_a_program():
+def test_every_way_of_a_verb_is_a_program():
     ways = re.findall(r"^ +(--\w+)\) exec", (ROOT / "dev").read_text(), re.MULTILINE)
     assert len(ways) > 3
     assert set(ways) <= {way for of_verb in WAYS.values() for way in of_verb}
 
 
-def test_python_in_the_blocks_of_a_page_is_run():
+def test_python_blocks_of_pages_are_run():
     assert {page.name for page in PAGES if "\n```python\n" in page.read_text()} == set(PYTHON)
 
 
-def test_what_runs_a_program_elsewhere_is_there():
+def test_files_that_run_programs_elsewhere_exist():
     elsewhere = [row for _, row in ROWS if isinstance(row, Elsewhere)] + [*PYTHON.values()]
     check_each(elsewhere, lambda row: (ROOT / row.by).stat())
 
 
-def test_files_that_pytest_is_told_to_run_are_there():
+def test_files_named_for_pytest_exist():
     named = {
         path
         for page in PAGES
@@ -59,7 +59,7 @@ def test_files_that_pytest_is_told_to_run_are_there():
 
 
 @pytest.mark.slow
-def test_every_command_in_a_block_of_a_page_is_one_that_trimaran_takes():
+def test_documented_commands_are_accepted_by_trimaran():
     app = build()
     typed = [words for page in PAGES for words in commands(page.read_text())]
     assert len(typed) > 140

@@ -77,7 +77,7 @@ def test_there_are_enough_mutants() -> None:
 
 
 @pytest.mark.slow
-def test_a_planted_bug_is_killed_by_a_test_that_fails_with_it_and_by_nothing_else() -> None:
+def test_planted_bug_is_killed_only_by_failing_test() -> None:
     name = "duplicates are appended"
     test = ELSEWHERE[name]
     assert is_killed_by(name, test)

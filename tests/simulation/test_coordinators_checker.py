@@ -284,7 +284,7 @@ def test_offsets_of_an_aborted_transaction_do_not_count(history: History) -> Non
     assert history.offsets.value(PARTITION).offset == -1
 
 
-def test_a_later_offset_stands_against_one_in_a_transaction(history: History) -> None:
+def test_later_offset_overrides_one_in_a_transaction(history: History) -> None:
     history.open()
     history.commit_offset(1, "a", (1, 0))
     history.commit_offset(2, "b")
@@ -306,13 +306,13 @@ def test_a_generation_that_goes_back(history: History) -> None:
         history.generation(1)
 
 
-def test_epochs_go_on_from_the_generation_of_a_group_with_members(history: History) -> None:
+def test_epochs_continue_from_generation_of_group_with_members(history: History) -> None:
     history.stable(7)
     history.upgrade(7)
     assert history.offsets.epochs["g"] == 7
 
 
-def test_epochs_that_begin_anew_in_a_group_with_members(history: History) -> None:
+def test_epochs_that_restart_in_group_with_members(history: History) -> None:
     history.stable(7)
     with pytest.raises(Violation, match="G1 g goes from epoch 7 to 1"):
         history.upgrade(1)
@@ -325,7 +325,7 @@ def test_epochs_begin_anew_after_an_empty_generation(history: History) -> None:
     assert history.offsets.epochs["g"] == 1
 
 
-def test_epochs_begin_anew_after_an_empty_generation_that_could_not_be_written(
+def test_epochs_restart_after_unwritten_empty_generation(
     history: History,
 ) -> None:
     history.stable(7)
@@ -334,7 +334,7 @@ def test_epochs_begin_anew_after_an_empty_generation_that_could_not_be_written(
     assert history.offsets.epochs["g"] == 1
 
 
-def test_an_empty_generation_of_which_the_group_has_a_later_one_is_no_excuse(
+def test_superseded_empty_generation_is_no_excuse(
     history: History,
 ) -> None:
     history.stable(7)
@@ -385,7 +385,7 @@ def compacted(*batches: Batch) -> Compacted:
     return made
 
 
-def test_a_record_goes_when_a_later_one_of_its_key_counts() -> None:
+def test_record_goes_after_a_later_record_of_key() -> None:
     first, second = written(0, b"a"), written(1, b"b")
     made = compacted(first, second)
     made.check("b", [Left(first, None), Left(second, second)], 0)
@@ -401,13 +401,13 @@ def test_a_record_that_was_aborted_counts_for_nothing() -> None:
         made.check("b", [Left(first, None), Left(second, second)], 0)
 
 
-def test_a_record_of_an_open_transaction_goes_by_nothing() -> None:
+def test_record_of_open_transaction_removes_nothing() -> None:
     first, second = written(0, b"a", producer_id=1), written(1, b"b", producer_id=1)
     with pytest.raises(Violation, match="P18 "):
         compacted(first, second).check("b", [Left(first, None), Left(second, second)], 0)
 
 
-def test_a_tombstone_goes_after_its_time_when_nothing_older_is_left() -> None:
+def test_tombstone_expires_when_nothing_older_is_left() -> None:
     value, tombstone = written(0, b"a"), written(1, None)
     made = compacted(value, tombstone)
     made.check("b", [Left(value, None), Left(tombstone, None)], RETENTION_MS)
@@ -417,7 +417,7 @@ def test_a_tombstone_goes_after_its_time_when_nothing_older_is_left() -> None:
         made.check("b", [Left(value, value), Left(tombstone, None)], RETENTION_MS)
 
 
-def test_a_marker_goes_after_its_time_when_nothing_of_its_transaction_is_left() -> None:
+def test_marker_expires_when_its_transaction_is_gone() -> None:
     data, marker, later = (
         written(0, b"a", producer_id=1),
         end_of(1, 1, is_commit=True),

@@ -60,7 +60,7 @@ def test_mutant_is_found(name: str) -> None:
     assert hunt(mutant, QUICK_SEEDS).found in mutant.expected
 
 
-def test_a_leader_that_was_just_started_knows_the_producers_of_deleted_records() -> None:
+def test_restarted_leader_knows_producers_of_deleted_records() -> None:
     """This seed had a batch twice (I1)."""
     assert World(13, emphasis=EMPHASIS["deleted records are in the way"]).run().acked
 
@@ -105,7 +105,7 @@ def test_a_failing_seed_is_told_and_replayed(capsys: pytest.CaptureFixture[str])
     assert any("Fetch t-0@0 (epoch 0, last -1)" in line for line in lines)
 
 
-def test_a_seed_is_a_run_with_several_directories_too() -> None:
+def test_seed_reproduces_run_with_several_directories() -> None:
     """Names that are drawn, and what is purged when, are the world's."""
     runs = [told(World(2, emphasis=FAILING)) for _ in range(2)]
     assert any("asked to move" in line for line in runs[0])
@@ -141,7 +141,7 @@ def left_of(*, flush: bool, flush_name: bool, power_cut: bool) -> set[bytes | No
     return found
 
 
-def test_what_was_flushed_is_there_after_a_power_cut() -> None:
+def test_flushed_data_survives_power_cut() -> None:
     assert left_of(flush=True, flush_name=True, power_cut=True) == {b"abc"}
 
 
@@ -149,7 +149,7 @@ def test_without_its_name_a_file_may_be_gone() -> None:
     assert None in left_of(flush=True, flush_name=False, power_cut=True)
 
 
-def test_bytes_that_were_not_flushed_are_lost_or_not_or_torn() -> None:
+def test_unflushed_bytes_are_kept_lost_or_torn() -> None:
     left = left_of(flush=False, flush_name=True, power_cut=True)
     assert {b"", b"abc"} < left
     assert None not in left
@@ -159,7 +159,7 @@ def test_a_killed_process_loses_nothing_that_it_wrote() -> None:
     assert left_of(flush=False, flush_name=False, power_cut=False) == {b"abc"}
 
 
-def test_what_failed_to_be_flushed_stays_undurable() -> None:
+def test_failed_flush_stays_undurable() -> None:
     """The second fdatasync says that all is well, as Linux does."""
     disk = disk_with(b"abc", flush=False, flush_name=True)
     file = disk.open(Path("/d/f"))
@@ -188,7 +188,7 @@ def test_names_whose_fsync_failed_stay_undurable() -> None:
         assert list(after.list_directory(Path("/d"))) == []
 
 
-def test_a_batch_is_found_on_a_disk_by_what_it_has() -> None:
+def test_batch_on_disk_is_found_by_its_offset() -> None:
     """Behind others, in the segment that has its offset; preallocated zeros are none."""
     first, second = bytes(batch(b"a")), bytes(batch(b"b", base_offset=1))
     disk = SimDisk(lambda: 0)
@@ -241,7 +241,7 @@ def test_every_call_of_the_file_layer_can_fail(call: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["partition.metadata", "x-checkpoint", "meta.properties"])
-def test_a_damaged_file_is_put_back_unless_somebody_wrote_it_since(name: str) -> None:
+def test_damaged_file_is_restored_unless_written_since(name: str) -> None:
     for seed in range(20):
         disk, path = SimDisk(lambda: 0), Path("/d") / name
         disk.mkdir(Path("/d"))
@@ -299,7 +299,7 @@ def test_the_kernel_tells_when_the_file_is_synced() -> None:
         assert asked.file.node.durable == b"abc"
 
 
-def test_who_asked_the_kernel_is_told_that_the_disk_has_failed() -> None:
+def test_caller_of_failed_kernel_sync_gets_eio() -> None:
     asked = Asked(1)
     asked.begin()
     asked.disk.fails = True
@@ -309,7 +309,7 @@ def test_who_asked_the_kernel_is_told_that_the_disk_has_failed() -> None:
     assert error.errno == errno.EIO
 
 
-def test_nobody_is_told_that_a_disk_that_is_gone_has_synced() -> None:
+def test_vanished_disk_never_reports_a_sync() -> None:
     asked = Asked(1)
     asked.begin()
     after = asked.disk.after_crash(random.Random(1), power_cut=True)
@@ -320,7 +320,7 @@ def test_nobody_is_told_that_a_disk_that_is_gone_has_synced() -> None:
     assert not after.is_gone
 
 
-def test_at_the_end_of_a_run_nobody_waits_for_the_kernel() -> None:
+def test_no_kernel_call_is_pending_at_run_end() -> None:
     asked = Asked(1)
     asked.begin()
     asked.kernel.close()

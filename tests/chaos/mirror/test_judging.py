@@ -65,7 +65,7 @@ def test_a_table_for_each_quorum():
         ({"mark_seconds": 6.0}, {"converged": 5.9}),
     ],
 )
-def test_what_belongs_to_the_fault_is_no_miss(kind, worse):
+def test_differences_of_the_fault_are_no_misses(kind, worse):
     assert not replace(SOUND, **worse).ok
     assert replace(SOUND, fault=replace(ONE_ZNODE, **kind), **worse).ok
 
@@ -93,11 +93,11 @@ OF_ANOTHER = Difference("different", EntityConfig.topic_path(BAD))
         (Migration(offset=7, dirty=True), (), False),
     ],
 )
-def test_a_pulse_while_the_eye_compares_is_no_difference(before, differences, in_step):
+def test_pulse_during_comparison_is_no_difference(before, differences, in_step):
     report = VerifyReport(9, 8, 0, 0, settled=False, differences=differences)
     assert in_step_but_for_pulses(report, before, newest=7).in_step is in_step
 
 
-def test_each_fault_has_a_name_and_a_story_of_one_line():
+def test_each_fault_has_name_and_one_line_story():
     assert len({fault.name for fault in FAULTS}) == len(FAULTS)
     assert all(fault.what and "\n" not in fault.what for fault in FAULTS)

@@ -38,7 +38,7 @@ def kept(monkeypatch):
     released.set()
 
 
-def test_a_member_whose_producer_is_kept_by_a_call_is_replaced(kafka, kept):
+def test_member_with_hanging_producer_call_is_replaced(kafka, kept):
     run = Run(kafka.bootstrap, seed=1)
     run.begin_at_zero()
     source, copier, reader = Task(run.fill), Task(lambda: run.copy(0)), Task(run.read_along)

@@ -84,7 +84,7 @@ def enter(door):
 
 
 @pytest.mark.parametrize("way", [REQUESTS, ANSWERS])
-def test_what_waited_at_a_shut_door_comes_in_when_it_opens(door, enter, way):
+def test_held_connection_arrives_when_door_opens(door, enter, way):
     client, peer = enter(CLIENTS), enter(PEERS)
     assert client.heard()
     assert peer.heard()

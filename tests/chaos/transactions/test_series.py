@@ -30,7 +30,7 @@ def results(played):
     return {seed: one.result for seed, one in played.played.items()}
 
 
-def test_what_came_of_each_run(programs, capsys):
+def test_outcome_of_each_run_is_printed(programs, capsys):
     played = Series("ours", None)
     played.play(programs, 2)
     assert results(played) == {1: "ok", 2: "failed", 3: "client hung"}

@@ -31,7 +31,7 @@ def test_sequences_wrap_to_zero():
     assert view.last_sequence == 0
 
 
-def test_batches_lie_end_to_end_and_a_partial_one_is_reported():
+def test_adjacent_batches_are_split_partial_tail_is_reported():
     data = bytes(batch_bytes(2) + batch_bytes(1))
     assert [view.count for view in iter_batches(data)] == [2, 1]
     for cut in range(1, len(batch_bytes(1))):
@@ -46,7 +46,7 @@ def check_all(data):
         check_batch(view)
 
 
-def test_every_flipped_bit_outside_the_stamped_fields_is_noticed():
+def test_flipped_bit_outside_stamped_fields_is_noticed():
     data = bytes(batch_bytes(2))
     for position in [*range(8, 12), *range(16, len(data))]:
         for bit in range(8):

@@ -286,7 +286,7 @@ def test_crafted_records_are_judged_alike(walk, data, count, more, requires_keys
 
 
 @both
-def test_surplus_bits_of_a_varint_are_dropped_as_java_drops_them(walk):
+def test_surplus_varint_bits_are_dropped_as_in_java(walk):
     body = varint(6 + (1 << 33)) + b"\0\0\0\1\1\0"
     with using(walk):
         assert check_records(body, 1, 1000) == (1000, 0)
@@ -338,7 +338,7 @@ def test_any_bytes_are_judged_alike(walk, body, count):
 
 @both
 @given(records=new_records, data=st.data())
-def test_what_is_retained_equals_what_the_plain_decoder_keeps(walk, records, data):
+def test_retained_records_equal_those_of_plain_decoder(walk, records, data):
     view = BatchView(build_batch(records))
     keep = data.draw(st.lists(st.booleans(), min_size=view.count, max_size=view.count))
     new_base = data.draw(st.none() | st.integers(0, 1 << 50))
@@ -360,7 +360,7 @@ def test_what_is_retained_equals_what_the_plain_decoder_keeps(walk, records, dat
 
 
 @both
-def test_runs_of_kept_records_are_copied_as_they_are(walk):
+def test_runs_of_kept_records_are_copied_unchanged(walk):
     view = BatchView(build_batch([NewRecord(None, b"%d" % i, i) for i in range(5)]))
     body = bytes(records_bytes(view))
     with using(walk):
@@ -380,7 +380,7 @@ def test_a_shift_beyond_64_bits_is_refused(walk):
 
 @both
 @pytest.mark.parametrize("count", [2, 0, -1, 2**31 - 1])
-def test_nothing_is_allocated_for_a_count_that_the_body_cannot_hold(walk, count):
+def test_impossible_record_count_allocates_nothing(walk, count):
     view = BatchView(bytearray(build_batch([NewRecord(b"a", b"b", 5)])))
     struct.pack_into(">i", view.buffer, 57, count)
     with using(walk), pytest.raises(MalformedRecords):
@@ -397,7 +397,7 @@ def test_offsets_stay_within_their_batch(walk):
 
 
 @both
-def test_places_beyond_the_data_end_in_an_error_not_in_foreign_memory(walk):
+def test_places_beyond_data_raise_without_foreign_reads(walk):
     with using(walk):
         with pytest.raises(MalformedRecords):
             decode_headers(b"\2k\2v", array("i", [1 << 20]), array("i", [1]))
@@ -405,7 +405,7 @@ def test_places_beyond_the_data_end_in_an_error_not_in_foreign_memory(walk):
 
 
 @both
-def test_large_bodies_are_walked_without_the_interpreters_lock_with_the_same_outcome(walk):
+def test_large_bodies_walked_without_gil_give_same_outcome(walk):
     view = BatchView(build_batch([NewRecord(b"k", bytes(1000), i) for i in range(100)]))
     body = records_bytes(view)
     assert len(body) > 1 << 16
@@ -423,7 +423,7 @@ assert HEADER_BYTES == 61
 
 
 @given(st.lists(st.binary(max_size=20), min_size=1, max_size=30), st.integers(1, 12))
-def test_some_records_at_a_time_are_all_of_them(values, count_max):
+def test_decoding_in_runs_yields_all_records(values, count_max):
     data = build_batch([NewRecord(None, value, 7) for value in values], base_offset=5)
     batch = BatchView(memoryview(data))
     body = records_bytes(batch)

@@ -62,7 +62,7 @@ def test_the_search_finds_what_the_decoder_finds(
         )
 
 
-def test_a_record_larger_than_any_piece_is_passed_over_in_little_memory(monkeypatch):
+def test_record_larger_than_a_piece_is_skipped_cheaply(monkeypatch):
     """A batch of a few kilobytes: one record with a large value and many headers, and one behind it."""
     monkeypatch.setattr(record_search, "PIECE_BYTES", 1 << 16)
     headers = [("", None)] * (64 << 10)
@@ -84,7 +84,7 @@ def test_a_record_larger_than_any_piece_is_passed_over_in_little_memory(monkeypa
     assert peak < 1 << 20
 
 
-def test_what_lies_behind_the_limit_is_not_looked_at():
+def test_data_behind_limit_is_not_read():
     records = [NewRecord(None, bytes(1000), time) for time in range(100)]
     batch = view_of(build_batch(records, compression=Compression.GZIP))
     assert find_record(batch, 99, 0, limit_bytes=200_000) == (99, 99)

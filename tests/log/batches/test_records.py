@@ -210,7 +210,7 @@ def test_unknown_compression(kind):
     assert raised.value.code is ErrorCode.UNSUPPORTED_COMPRESSION_TYPE
 
 
-def test_header_keys_that_are_no_text_are_read_as_kafka_reads_them():
+def test_invalid_utf8_header_keys_are_replaced_as_kafka():
     view = view_of(build_batch([NewRecord(None, None, 5, (("k", b"v"),))]))
     broken = bytearray(view.buffer)
     broken[broken.index(b"k")] = 0xFF
@@ -218,7 +218,7 @@ def test_header_keys_that_are_no_text_are_read_as_kafka_reads_them():
     assert record.headers == (RecordHeader("\ufffd", b"v"),)
 
 
-def test_a_record_without_its_offset_is_not_left_out():
+def test_record_without_its_offset_is_kept():
     records = [NewRecord(None, b"v", 0)] * 3
     with pytest.raises(IndexError):
         build_batch(records, offset_deltas=[0, 4])

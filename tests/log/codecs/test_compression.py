@@ -166,7 +166,7 @@ def test_gzip_members_in_a_row():
 
 @pytest.mark.parametrize("size", [0, 100, len(TEXT)])
 @pytest.mark.parametrize("library", [zlib, gzip_codec.inflating], ids=lambda one: one.__name__)
-def test_gzip_is_read_alike_with_zlib_and_what_stands_for_it(monkeypatch, library, size):
+def test_gzip_reads_alike_with_zlib_and_its_replacement(monkeypatch, library, size):
     monkeypatch.setattr(gzip_codec, "inflating", library)
     packed = compress(Compression.GZIP, TEXT[:size])
     assert decompress(Compression.GZIP, packed, size) == TEXT[:size]
@@ -236,7 +236,7 @@ def test_zstd_windows_as_large_as_java_takes_them(size):
         decompress(Compression.ZSTD, with_window(28, TEXT[:size]), size)
 
 
-def test_a_large_zstd_window_takes_memory_for_what_is_in_it_only():
+def test_large_zstd_window_allocates_only_for_content():
     """A batch of some bytes may claim 128 MiB, and every thread may be at one."""
     packed = with_window(27, TEXT)
     code = """if True:
@@ -293,7 +293,7 @@ def test_parts_without_content_are_counted(kind, data):
         decompress(kind, data, 1 << 20)
 
 
-def test_damage_in_a_zstd_frame_does_not_spoil_the_next():
+def test_damaged_zstd_frame_does_not_spoil_next():
     packed = compress(Compression.ZSTD, TEXT)
     for place in (8, len(packed) // 2, len(packed) - 3):
         damaged = bytearray(packed)
@@ -317,7 +317,7 @@ def test_a_large_zstd_window_is_not_kept(window_log, kept):
         assert pool.submit(in_a_new_thread).result() == kept
 
 
-def test_snappy_blocks_that_expand_to_something_else_than_they_say():
+def test_snappy_blocks_with_wrong_expanded_size_are_refused():
     block = snappy.compress(TEXT[:100])
     for length in (99, 101):
         with pytest.raises(RemoteProtocolError):

@@ -46,7 +46,7 @@ AT_ONCE = [
 ]
 
 
-def test_so_many_records_at_the_most_are_looked_at_together(monkeypatch):
+def test_records_are_examined_in_bounded_runs(monkeypatch):
     monkeypatch.setattr(module, "RECORDS_AT_ONCE", 3)
 
     def is_so(row):
@@ -66,7 +66,7 @@ def test_a_hundred_thousand_records_are_looked_at_together():
 
 
 @pytest.mark.parametrize("verdict", [BY_KEY, ALL])
-def test_a_batch_that_keeps_all_is_the_same_object_beside_one_that_does_not(verdict):
+def test_fully_kept_batch_stays_the_same_object(verdict):
     run = run_of((0, [b"a", b"b"]), (2, [b"c", b"d"]), (4, [b"a"]))
     offsets = OffsetMap(20, 10, KEY)
     put(offsets, run)

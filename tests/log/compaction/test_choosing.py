@@ -28,7 +28,7 @@ def fits_together(members):
 
 
 @given(st.lists(st.tuples(widths, small, small, small), max_size=9))
-def test_each_group_takes_all_that_fits_and_the_next_member_does_not(made):
+def test_group_takes_all_that_fits_but_no_more(made):
     members, offset = [], 3
     for width, *sizes in made:
         members.append(GroupMember(offset, offset + width, *sizes))
@@ -47,7 +47,7 @@ def test_each_group_takes_all_that_fits_and_the_next_member_does_not(made):
     ("column", "most"), [("size", 7), ("index_size", 5), ("time_index_size", 5)]
 )
 @pytest.mark.parametrize("beyond", [-1, 0, 1])
-def test_a_group_is_as_large_as_its_bound_and_no_larger(column, most, beyond):
+def test_group_size_reaches_but_never_exceeds_bound(column, most, beyond):
     """Of three, so that what was there before the group is not counted."""
     blank = GroupMember(0, 10, 0, 0, 0)
     sizes = [most, 2, most - 2 + beyond]
@@ -89,7 +89,7 @@ MEASURED = [
 
 
 @pytest.mark.parametrize(("changes", "expected"), MEASURED)
-def test_dirt_is_measured_to_the_offset_and_the_millisecond(changes, expected):
+def test_dirt_is_measured_to_offset_and_millisecond(changes, expected):
     changes = dict(changes)
     values = {
         "cleaned_to": None,
@@ -123,9 +123,7 @@ def test_a_segment_without_a_time_is_not_overdue(first_timestamp, is_overdue):
         (0, 1, False, 1.0, True),
     ],
 )
-def test_dirt_is_due_when_it_is_overdue_or_more_than_the_share(
-    clean, dirty, is_overdue, ratio, is_due
-):
+def test_dirt_is_due_when_overdue_or_above_ratio(clean, dirty, is_overdue, ratio, is_due):
     dirt = Dirt(0, 10, clean, dirty, is_overdue)
     assert dirt.ratio == ratio
     assert dirt.is_due(replace(CONFIG, min_cleanable_dirty_ratio=0.5)) is is_due

@@ -34,7 +34,7 @@ def with_an_abort(tmp_path, files):
     return sealed(log)
 
 
-def test_every_file_of_a_cleaned_segment_is_durable_before_it_takes_its_place(tmp_path):
+def test_cleaned_files_are_durable_before_they_are_renamed(tmp_path):
     files = FaultyFiles()
     log = with_an_abort(tmp_path, files)
     log.flush()
@@ -50,7 +50,7 @@ def test_every_file_of_a_cleaned_segment_is_durable_before_it_takes_its_place(tm
         assert any(last < n < renamed for n in synced)
 
 
-def test_an_index_of_aborts_that_lost_all_takes_the_place_of_the_one_with_them(tmp_path):
+def test_emptied_abort_index_replaces_the_old_one(tmp_path):
     """Else the old one would stay, and name offsets of another transaction some day."""
     log = with_an_abort(tmp_path, FaultyFiles())
     (path,) = [one for one in log.directory.glob("*.txnindex") if one.stat().st_size]
@@ -61,14 +61,14 @@ def test_an_index_of_aborts_that_lost_all_takes_the_place_of_the_one_with_them(t
     assert path.stat().st_size == 0
 
 
-def test_a_segment_without_aborts_gets_no_index_of_them(tmp_path):
+def test_segment_without_aborts_gets_no_abort_index(tmp_path):
     log = opened(tmp_path)
     put(log, (b"a", b"1"))
     compact(sealed(log))
     assert not list(log.directory.glob("*.txnindex"))
 
 
-def test_keys_of_one_batch_that_do_not_fit_into_the_map_are_said(tmp_path):
+def test_batch_with_too_many_keys_is_uncleanable(tmp_path):
     log = opened(tmp_path)
     put(log, *((b"%d" % number, b"v") for number in range(5)))
     sealed(log)
@@ -81,7 +81,7 @@ def test_keys_of_one_batch_that_do_not_fit_into_the_map_are_said(tmp_path):
                 round_.build_map()
 
 
-def test_a_map_that_is_full_in_the_middle_of_a_run_ends_before_that_batch(tmp_path):
+def test_map_full_in_a_run_ends_before_batch(tmp_path):
     log = opened(tmp_path)
     put(log, (b"a", b"1"), (b"b", b"1"))
     for key in (b"c", b"d", b"e"):
@@ -91,7 +91,7 @@ def test_a_map_that_is_full_in_the_middle_of_a_run_ends_before_that_batch(tmp_pa
         assert planned(log, limits=CleanerLimits(slots * SLOT_BYTES)).build_map() == end_offset
 
 
-def test_a_batch_that_is_larger_than_a_block_is_read_as_a_whole(tmp_path, monkeypatch):
+def test_batch_larger_than_block_is_read_whole(tmp_path, monkeypatch):
     log = opened(tmp_path)
     put(log, (b"a", b"v" * 20))
     put(log, (b"b", b"v" * 300))
@@ -112,9 +112,7 @@ def test_a_batch_that_is_larger_than_a_block_is_read_as_a_whole(tmp_path, monkey
         (1000 * SLOT_BYTES, 0, 2),
     ],
 )
-def test_a_map_is_as_large_as_the_offsets_need_and_the_limit_allows(
-    map_bytes, offsets, slots, monkeypatch
-):
+def test_map_size_is_bounded_by_offsets_and_limit(map_bytes, offsets, slots, monkeypatch):
     made = []
     monkeypatch.setattr(
         "trimaran.log.compaction.cleaning.OffsetMap", lambda *given: made.append(given)
@@ -127,9 +125,7 @@ def test_a_map_is_as_large_as_the_offsets_need_and_the_limit_allows(
     ("load_factor", "offsets", "made_of"),
     [(1.0, 90, (50, 49)), (0.4, 0, (2, 1)), (0.5, 9, (20, 10))],
 )
-def test_a_map_is_full_at_its_load_factor_and_has_a_free_slot(
-    load_factor, offsets, made_of, monkeypatch
-):
+def test_map_is_full_at_load_factor(load_factor, offsets, made_of, monkeypatch):
     made = []
     monkeypatch.setattr(
         "trimaran.log.compaction.cleaning.OffsetMap", lambda *given: made.append(given[:2])
@@ -138,7 +134,7 @@ def test_a_map_is_full_at_its_load_factor_and_has_a_free_slot(
     assert made == [made_of]
 
 
-def test_a_round_counts_and_paces_what_it_reads_and_writes(tmp_path):
+def test_round_counts_and_paces_reads_and_writes(tmp_path):
     log = opened(tmp_path)
     put(log, (b"a", b"1"), (b"b", b"1"))
     put(log, (b"a", b"2"))
@@ -171,7 +167,7 @@ def test_a_round_that_is_stopped_leaves_nothing_behind(tmp_path):
     assert not list(log.directory.glob("*.cleaned"))
 
 
-def test_an_old_message_that_does_not_open_leaves_the_log_alone(tmp_path):
+def test_undecodable_old_message_leaves_log_alone(tmp_path):
     log = opened(tmp_path)
     record = Record(0, 5, b"a", b"v" * 50, ())
     data = bytearray(build_message_set([record], magic=1, compression=Compression.SNAPPY))
@@ -183,7 +179,7 @@ def test_an_old_message_that_does_not_open_leaves_the_log_alone(tmp_path):
         planned(log).build_map()
 
 
-def test_what_stays_of_a_compressed_old_message_is_compressed_alike(tmp_path):
+def test_rest_of_compressed_old_message_keeps_its_codec(tmp_path):
     log = opened(tmp_path)
     records = [Record(n, 5, b"%d" % (n % 2), b"v" * 50, ()) for n in range(3)]
     data = build_message_set(records, magic=1, compression=Compression.SNAPPY)
@@ -193,7 +189,7 @@ def test_what_stays_of_a_compressed_old_message_is_compressed_alike(tmp_path):
     assert (view.magic, view.compression, view.count) == (2, Compression.SNAPPY, 2)
 
 
-def test_records_that_are_not_what_their_header_says_end_a_round_where_they_are_rewritten(tmp_path):
+def test_header_mismatch_ends_round_where_records_are_rewritten(tmp_path):
     """The part before the first dirty offset was looked at in an earlier round, and is not mapped again."""
     log = opened(tmp_path)
     put(log, (b"a", b"1"))

@@ -63,7 +63,7 @@ def noted(tmp_path, *batches):
 A, B, C = (b"a", b"1"), (b"b", b"1"), (b"c", b"1")
 
 
-def test_a_segment_is_cleaned_by_these_calls_in_this_order(tmp_path):
+def test_segment_is_cleaned_by_calls_in_order(tmp_path):
     """What an earlier round left goes first; what is new is durable; it is as old as the last of its sources."""
     log, files = noted(tmp_path, [A], [B])
     for segment, seconds in zip(log.sealed_segments, (9, 5), strict=True):
@@ -94,7 +94,7 @@ def test_a_segment_is_cleaned_by_these_calls_in_this_order(tmp_path):
     assert files.calls == [("unlink", f"{suffix}.cleaned") for suffix in SUFFIXES]
 
 
-def test_the_index_of_aborts_is_made_and_synced_too(tmp_path):
+def test_abort_index_is_created_and_synced(tmp_path):
     files = NotedFiles()
     log = with_an_abort(tmp_path, files)
     round_ = planned(log)
@@ -106,7 +106,7 @@ def test_the_index_of_aborts_is_made_and_synced_too(tmp_path):
 
 
 @pytest.mark.parametrize("codec", [Compression.NONE, Compression.SNAPPY])
-def test_a_full_map_ends_before_the_batch_that_does_not_fit(tmp_path, codec):
+def test_full_map_ends_before_batch_that_overflows(tmp_path, codec):
     """A compressed one is looked at by itself, the others together."""
     log = opened(tmp_path)
     for pairs in ([A], [B], [C, (b"d", b"1")], [(b"e", b"1")]):
@@ -120,7 +120,7 @@ def test_a_full_map_ends_before_the_batch_that_does_not_fit(tmp_path, codec):
     assert ends == {2: 1, 3: 2, 4: 2, 5: 4, 6: 5, 7: 5}
 
 
-def test_a_full_map_at_the_first_batch_of_a_segment_keeps_the_one_before_it(tmp_path):
+def test_full_map_at_segment_start_keeps_previous_segment(tmp_path):
     log, _ = noted(tmp_path, [A], [B], [C])
     round_ = planned(log, limits=CleanerLimits(3 * SLOT_BYTES))
     end_offset = round_.build_map()
@@ -129,14 +129,14 @@ def test_a_full_map_at_the_first_batch_of_a_segment_keeps_the_one_before_it(tmp_
     assert [source.base_offset for source in sources] == [0, 1]
 
 
-def test_a_dirty_batch_that_does_not_fit_is_told_by_its_offset(tmp_path):
+def test_oversized_dirty_batch_is_reported_by_offset(tmp_path):
     log, _ = noted(tmp_path, [A], [B, C])
     with pytest.raises(Uncleanable, match="the keys of one batch at 1 do not fit"):
         planned(log, limits=CleanerLimits(2 * SLOT_BYTES), cleaned_to=1).build_map()
     assert planned(log, limits=CleanerLimits(4 * SLOT_BYTES), cleaned_to=1).build_map() == 3
 
 
-def test_segments_are_grouped_by_the_sizes_of_their_own_files(tmp_path, monkeypatch):
+def test_segments_are_grouped_by_own_file_sizes(tmp_path, monkeypatch):
     log, _ = noted(tmp_path, [A], [B, C], [C])
     first, second, third = log.sealed_segments
     for segment, suffix, size in (
@@ -164,7 +164,7 @@ def test_segments_are_grouped_by_the_sizes_of_their_own_files(tmp_path, monkeypa
 
 
 @pytest.mark.parametrize("number", [0, 1, 2])
-def test_a_batch_of_a_wrong_crc_is_told_by_its_position(tmp_path, number, monkeypatch):
+def test_batch_with_wrong_crc_is_reported_by_position(tmp_path, number, monkeypatch):
     """In the first block, or in one behind it."""
     log = opened(tmp_path)
     for pair in (A, B, C):
@@ -181,7 +181,7 @@ def test_a_batch_of_a_wrong_crc_is_told_by_its_position(tmp_path, number, monkey
 
 
 @pytest.mark.parametrize("is_cut", [True, False])
-def test_what_is_no_whole_batch_is_told_by_its_position(tmp_path, is_cut):
+def test_partial_batch_is_reported_by_position(tmp_path, is_cut):
     log = opened(tmp_path)
     for pair in (A, B):
         put(log, pair)
@@ -200,7 +200,7 @@ def test_what_is_no_whole_batch_is_told_by_its_position(tmp_path, is_cut):
 
 
 @pytest.mark.parametrize("beyond", [-1, 0, 1])
-def test_a_batch_is_read_once_unless_it_is_larger_than_a_block(tmp_path, monkeypatch, beyond):
+def test_batch_is_read_once_unless_larger_than_block(tmp_path, monkeypatch, beyond):
     log = opened(tmp_path)
     put(log, A)
     sealed(log)
@@ -213,7 +213,7 @@ def test_a_batch_is_read_once_unless_it_is_larger_than_a_block(tmp_path, monkeyp
     assert round_.bytes_read == segment.size
 
 
-def test_a_round_ends_where_the_next_segment_begins_though_a_gap_lies_before_it(tmp_path):
+def test_round_ends_at_next_segment_despite_gap(tmp_path):
     log, _ = noted(tmp_path, [A], [B])
     round_ = planned(log)
     first, second = round_.sources
@@ -232,7 +232,7 @@ def stored(log, data, *, count=None):
     log.append_as_follower(memoryview(data))
 
 
-def test_what_an_earlier_round_of_kafka_emptied_is_compressed_in_name_alone(tmp_path):
+def test_batch_emptied_by_kafka_is_only_nominally_compressed(tmp_path):
     log = opened(tmp_path)
     full = build_batch([NewRecord(b"a", b"1", 5)], compression=Compression.GZIP)
     stored(log, full[:61], count=0)
@@ -264,7 +264,7 @@ def test_records_that_were_aborted_are_not_expanded(tmp_path):
     assert planned(log).build_map() == 3
 
 
-def test_an_abort_is_written_once_however_many_batches_follow_it(tmp_path):
+def test_abort_is_indexed_once_for_many_batches(tmp_path):
     """Compressed ones are looked at one by one."""
     log = opened(tmp_path)
     fields = {"producer_id": 1, "producer_epoch": 0, "base_sequence": 0}
@@ -280,7 +280,7 @@ def test_an_abort_is_written_once_however_many_batches_follow_it(tmp_path):
     assert log.aborted_transactions(0, 5) == aborted
 
 
-def test_a_segment_that_goes_while_it_is_cleaned_stops_the_round(tmp_path):
+def test_segment_removed_during_cleaning_stops_the_round(tmp_path):
     log, _ = noted(tmp_path, [A], [B])
     round_ = planned(log)
     [sources] = round_.groups(round_.build_map())

@@ -89,7 +89,7 @@ RECORDS = st.lists(st.tuples(KEYS, st.sampled_from([None, b"", b"v"])), min_size
     fates=st.lists(st.integers(0, 2), min_size=4, max_size=4),
     latest=st.integers(-1, 30),
 )
-def test_a_map_knows_the_newest_offset_of_each_key_and_marks_what_stays(
+def test_map_keeps_newest_offsets_and_marks_survivors(
     module, batches, first_offset, entries, spare, fates, latest
 ):
     offsets, newest, at = module.OffsetMap(entries + spare, entries, KEY), {}, 0
@@ -134,7 +134,7 @@ def mark(newest, key, value, offset, fate, latest):
 
 
 @both
-def test_rows_that_are_walked_without_the_lock_are_put_and_marked_alike(module):
+def test_rows_walked_without_gil_are_marked_alike(module):
     records = [(b"%d" % (number % 700), b"v") for number in range(1500)]
     offsets = module.OffsetMap(1000, 900, KEY)
     columns = columns_of(records, 0)
@@ -145,7 +145,7 @@ def test_rows_that_are_walked_without_the_lock_are_put_and_marked_alike(module):
 
 
 @both
-def test_what_cannot_be_a_map_or_marks_is_refused(module):
+def test_malformed_map_or_marks_are_refused(module):
     for slots, entries in ((2, 2), (2, 3), (2, 0)):
         with pytest.raises(ValueError, match=f"{entries} entries in {slots} slots"):
             module.OffsetMap(slots, entries, KEY)

@@ -52,7 +52,7 @@ def finish(steps):
 
 
 @pytest.mark.parametrize("remove", [compact, expire])
-def test_aborts_are_never_listed_without_those_of_a_segment_that_went(tmp_path, remove):
+def test_segment_removed_during_abort_listing_fails_it(tmp_path, remove):
     """A reader has the records of the segment open: without their aborts they would look committed."""
     whole = aborted_log(tmp_path)
     listed, count = finish(whole.find_aborted(0, 1000))
@@ -71,9 +71,7 @@ def test_aborts_are_never_listed_without_those_of_a_segment_that_went(tmp_path, 
 
 
 @pytest.mark.parametrize("remove", [compact, expire])
-def test_aborts_are_not_listed_of_records_that_were_read_before_their_segment_went(
-    tmp_path, remove
-):
+def test_listing_fails_for_records_read_before_removal(tmp_path, remove):
     log = aborted_log(tmp_path)
     removals = log.removals
     remove(log)
@@ -111,7 +109,7 @@ def newest_in_steps(log, by_time, meanwhile=None, before=0):
 
 
 @pytest.mark.parametrize("by_time", [True, False])
-def test_a_time_is_found_while_compaction_merges_the_segment_that_has_it(tmp_path, by_time):
+def test_time_lookup_works_while_compaction_merges_segment(tmp_path, by_time):
     whole = timed_log(tmp_path)
     _, count = newest_in_steps(whole, by_time)
     assert count > 3

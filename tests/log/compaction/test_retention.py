@@ -94,7 +94,7 @@ def test_each_batch_has_the_fate_of_its_reason():
 
 @pytest.mark.parametrize("commit", [True, False])
 @pytest.mark.parametrize("horizon", [None, NOW])
-def test_a_marker_stays_while_a_batch_of_its_transaction_does(commit, horizon):
+def test_marker_stays_while_its_transaction_has_batches(commit, horizon):
     """And the next one of the same producer, which has none, does not."""
     transactions = aborts() if commit else aborts((7, 3, 4), (7, 5, 5))
     rules = retention()

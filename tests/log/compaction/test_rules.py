@@ -61,7 +61,7 @@ def shape(log):
     return [(view.base_offset, view.last_offset, view.count) for view in views_of(log)]
 
 
-def test_a_tombstone_gets_a_horizon_and_goes_when_it_has_passed(tmp_path):
+def test_tombstone_gets_a_horizon_and_expires_after_it(tmp_path):
     """KIP-534."""
     log = opened(tmp_path)
     put(log, (b"a", b"1"))
@@ -82,7 +82,7 @@ def test_a_tombstone_gets_a_horizon_and_goes_when_it_has_passed(tmp_path):
     assert views_of(log)[0].delete_horizon_ms == 100 + RETENTION_MS
 
 
-def test_markers_stay_until_their_data_is_gone_and_then_as_long_as_a_tombstone(tmp_path):
+def test_markers_outlive_their_data_by_tombstone_retention(tmp_path):
     """T9; the user's key is that of a commit marker (KAFKA-14055)."""
     log = opened(tmp_path)
     put(
@@ -124,7 +124,7 @@ def test_markers_stay_until_their_data_is_gone_and_then_as_long_as_a_tombstone(t
     assert log.last_stable_offset(7) == 7
 
 
-def test_what_was_aborted_stays_so_while_a_part_of_it_is_cleaned(tmp_path):
+def test_aborted_data_stays_aborted_when_partly_cleaned(tmp_path):
     """T8: of KAFKA-13727, where the first part of a transaction was cleaned and the rest then counted as committed."""
     log = opened(tmp_path, replace(CONFIG, segment_bytes=400))
     for number in range(6):
@@ -150,7 +150,7 @@ def test_what_was_aborted_stays_so_while_a_part_of_it_is_cleaned(tmp_path):
     assert [r.key for r in records_of(log)].count(b"aborted") == 0
 
 
-def test_the_last_batch_of_a_producer_stays_as_a_header(tmp_path):
+def test_last_batch_of_producer_remains_as_header(tmp_path):
     log = opened(tmp_path)
     fields = {"producer_id": 7, "producer_epoch": 2}
     put(log, (b"a", b"1"), (b"b", b"1"), base_sequence=0, **fields)
@@ -168,7 +168,7 @@ def test_the_last_batch_of_a_producer_stays_as_a_header(tmp_path):
     assert again.producers.get(7).batches[-1].last_sequence == 3
 
 
-def test_the_epoch_of_a_producer_stays_when_its_last_marker_is_emptied(tmp_path):
+def test_producer_epoch_survives_emptying_of_last_marker(tmp_path):
     """I3: by it whoever has nothing but this log fences the producer's earlier epochs."""
     log = opened(tmp_path)
     put(log, (b"a", b"1"), producer_id=1, producer_epoch=0, base_sequence=0, is_transactional=True)
@@ -184,7 +184,7 @@ def test_the_epoch_of_a_producer_stays_when_its_last_marker_is_emptied(tmp_path)
     assert shape(log) == [(1, 1, 0), (2, 2, 1)]
 
 
-def test_the_end_of_a_round_stays_also_when_its_records_go(tmp_path):
+def test_last_offset_of_round_survives_its_records(tmp_path):
     log = opened(tmp_path)
     put(log, (b"a", b"1"))
     put(log, (None, b"no key"))
@@ -207,7 +207,7 @@ def test_batches_that_keep_all_records_are_not_touched(tmp_path):
     assert [r.offset for r in decode_records(thinned)] == [3]
 
 
-def test_timestamps_are_those_of_the_records_that_are_left(tmp_path):
+def test_timestamps_are_those_of_remaining_records(tmp_path):
     log = opened(tmp_path)
     append(log, build_batch([NewRecord(b"a", b"1", 10), NewRecord(b"b", b"1", 9000)]))
     append(
@@ -243,7 +243,7 @@ def measured(segments, config=CONFIG, **changes):
     return measure(segments, config, **values)
 
 
-def test_what_may_be_cleaned_ends_below_the_last_stable_offset():
+def test_cleanable_range_ends_below_last_stable_offset():
     """P13, KAFKA-13194."""
     segments = facts(5, 6, 7)
     assert measured(segments) == (0, 30, 0, 18, False)
@@ -322,7 +322,7 @@ def test_merged_segments_and_a_full_map(tmp_path):
     assert len(log.sealed_segments) <= 2
 
 
-def test_a_compacted_segment_is_as_old_as_the_last_of_its_sources(tmp_path):
+def test_compacted_segment_is_as_old_as_newest_source(tmp_path):
     """Records without timestamps expire by when their segment was written (`Cleaner.cleanSegments`)."""
     log = opened(tmp_path)
     for number in range(3):
@@ -376,7 +376,7 @@ def visible(log):
 
 
 @pytest.mark.parametrize("loses_power", [False, True])
-def test_a_crash_at_any_file_operation_leaves_the_old_segments_or_the_new(tmp_path, loses_power):
+def test_crash_leaves_either_old_or_new_segments(tmp_path, loses_power):
     """Read_committed readers see a log of the same last values, before and after, and hear of the same aborts; no
     leftovers.
     """
@@ -433,7 +433,7 @@ def stop_after(files, count):
     return lambda: bool(gone)
 
 
-def test_records_without_timestamps_are_as_old_as_their_file(tmp_path):
+def test_records_without_timestamps_have_their_files_age(tmp_path):
     """Producers of Kafka 0.9, and those that send -1."""
     log = opened(tmp_path, replace(CONFIG, min_compaction_lag_ms=60_000))
     append(log, build_batch([NewRecord(b"a", b"1", -1), NewRecord(b"a", b"2", -1)]))
@@ -445,7 +445,7 @@ def test_records_without_timestamps_are_as_old_as_their_file(tmp_path):
     assert dirt(log, now_ms=written_ms + 60_000).dirty_bytes > 0
 
 
-def test_what_a_round_wrote_that_cannot_end_is_removed(tmp_path):
+def test_files_of_failed_round_are_removed(tmp_path):
     """The log is left alone from then on: nobody else would remove it before the next start."""
     log = opened(tmp_path)
     for key in (b"a", b"b"):

@@ -78,7 +78,7 @@ class RecordedSyncs(HeldSyncs):
 
 
 @pytest.mark.parametrize("by_kernel", [False, True])
-async def test_acks_follow_the_flush_of_their_bytes_and_share_it(tmp_path, nursery, by_kernel):
+async def test_acks_follow_and_share_the_flush(tmp_path, nursery, by_kernel):
     files, health = FaultyFiles(), DirectoryHealth()
     files.watch(tmp_path)
     if by_kernel:
@@ -125,7 +125,7 @@ async def test_acks_follow_the_flush_of_their_bytes_and_share_it(tmp_path, nurse
     assert all(len(log.segment_base_offsets) > 2 for log in logs)
 
 
-async def test_a_failed_fsync_acks_nothing_takes_the_directory_offline_and_is_not_retried(tmp_path):
+async def test_failed_fsync_acks_nothing_and_is_not_retried(tmp_path):
     files, health = FaultyFiles(), DirectoryHealth()
     logs = make_logs(tmp_path, files, health)
     commit = GroupCommit(health)

@@ -33,7 +33,7 @@ def test_a_crash_loses_nothing_acked_and_invents_nothing(tmp_path, seed):
 
 
 @pytest.mark.slow
-def test_damage_is_cut_above_the_recovery_point_and_refused_below(tmp_path):
+def test_damage_is_cut_above_recovery_point_refused_below(tmp_path):
     tried, failures = try_damages(tmp_path, stride=13)
     assert failures == []
     assert len(tried) == 13
@@ -77,7 +77,7 @@ def torn_of(files, seed):
     return [(path.rpartition("/")[2], content) for path, content in tree.items() if content is not None]  # fmt: skip
 
 
-def test_an_undone_truncation_does_not_bring_old_batches_behind_new_ones(tmp_path):
+def test_undone_truncation_drops_old_batches_behind_new_ones(tmp_path):
     """The new batch has reached the disk, the truncation before it has not: behind it lies what was truncated,
     whole.
     """
@@ -98,7 +98,7 @@ def test_an_undone_truncation_does_not_bring_old_batches_behind_new_ones(tmp_pat
     assert opened.epochs.entries() == [(3, 0), (5, 1)]
 
 
-def test_where_a_new_log_starts_is_durable_when_it_says_so(tmp_path):
+def test_start_of_new_log_is_durable_when_reported(tmp_path):
     """A follower is told to begin at 1000. Until its directory is durable, a power loss takes that away, too."""
     files = FaultyFiles()
     files.watch(tmp_path)
@@ -121,7 +121,7 @@ def left_after_power_loss(files):
     return {path.rpartition("/")[2] for path, content in tree.items() if content is not None}
 
 
-def test_compacted_gaps_outlive_a_change_of_the_cleanup_policy(tmp_path):
+def test_compacted_gaps_survive_change_of_cleanup_policy(tmp_path):
     """Below the recovery point a gap between segments is compaction's; above it something is lost, whatever the topic
     is now.
     """
@@ -142,7 +142,7 @@ def test_compacted_gaps_outlive_a_change_of_the_cleanup_policy(tmp_path):
         opened.close(clean=False)
 
 
-def test_recovery_reads_what_is_above_the_recovery_point_only(tmp_path):
+def test_recovery_reads_only_above_recovery_point(tmp_path):
     config = LogConfig(segment_bytes=200_000, index_interval_bytes=4096, retention_ms=-1)
     log = open_log(tmp_path / "t-0", config)
     while log.log_end_offset < 6_000:
@@ -182,7 +182,7 @@ def test_an_unused_partition_is_not_opened(tmp_path):
     again.close(broker_epoch=None)
 
 
-def test_a_recovered_log_is_durable_with_its_first_flush(tmp_path):
+def test_recovered_log_is_durable_after_first_flush(tmp_path):
     """Killed before it flushed; what the next process flushes must not lose its names to a power loss later."""
     format_directories(tmp_path)
     files = FaultyFiles()
@@ -207,7 +207,7 @@ def test_a_recovered_log_is_durable_with_its_first_flush(tmp_path):
     directory.close(broker_epoch=None)
 
 
-def test_a_copy_begins_inside_the_batch_where_its_source_starts(tmp_path):
+def test_copy_begins_inside_batch_where_source_starts(tmp_path):
     """After DeleteRecords in the middle of a batch a new follower is sent the whole batch."""
     source = open_log(tmp_path / "a-0")
     for _ in range(3):
@@ -261,7 +261,7 @@ def test_a_truncated_abort_does_not_come_back(tmp_path, is_killed):
     assert again.aborted_transactions(0, 7) == []
 
 
-def test_a_compacted_log_ends_where_its_batches_do_when_it_is_cut_in_a_gap(tmp_path):
+def test_compacted_log_cut_in_gap_ends_at_batch(tmp_path):
     """Else a recovery would find fewer offsets than were flushed, and take it for a loss."""
     log = opened(tmp_path)
     for key in b"aabab":
@@ -296,7 +296,7 @@ def test_a_zeroed_entry_is_no_abort(tmp_path):
 
 
 @pytest.mark.slow
-def test_a_compaction_that_is_cut_off_anywhere_leaves_the_old_or_the_new(tmp_path):
+def test_interrupted_compaction_leaves_old_or_new_segments(tmp_path):
     """At every operation of it, with and without power: the same aborts, and what was durable before is."""
     files, home = FaultyFiles(), tmp_path / "life"
     home.mkdir()
@@ -322,7 +322,7 @@ def test_a_compaction_that_is_cut_off_anywhere_leaves_the_old_or_the_new(tmp_pat
     assert last == new
 
 
-def test_a_start_that_comes_back_may_lie_behind_segments_that_are_still_there(tmp_path):
+def test_restored_start_may_lie_behind_remaining_segments(tmp_path):
     """P10: a deletion was noted in the epochs' file and not in the checkpoint; no segment had gone yet."""
     log = fill(open_log(tmp_path / "t-0"), 100)
     earlier, later = log.segment_base_offsets[2], log.segment_base_offsets[4]

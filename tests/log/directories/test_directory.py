@@ -79,7 +79,7 @@ def test_meta_properties_are_kafkas(path):
 
 
 @pytest.mark.parametrize("cluster_id", ["MkU3OEVBNTcwNTJENDM2Qg==", "my cluster", "käfer=1"])
-def test_a_cluster_id_is_any_text_as_in_kafka(path, cluster_id):
+def test_cluster_id_may_be_any_text(path, cluster_id):
     identity = replace(IDENTITY, cluster_id=cluster_id)
     identity.save(path)
     assert MetaProperties.load(path) == identity
@@ -191,7 +191,7 @@ def test_creation_and_deletion(path):
     directory.close(broker_epoch=None)
 
 
-def test_a_flush_under_way_leaves_a_deleted_partition_and_its_namesake_alone(path):
+def test_running_flush_ignores_deleted_partition_and_namesake(path):
     directory = LogDirectory(path)
     flush = fill(directory.create_log("t", 0, TOPIC_ID, SMALL), 3).prepare_flush()
     assert flush.epochs is not None, "or the test shows nothing"
@@ -224,7 +224,7 @@ def test_names_that_are_no_directories(path, topic):
     directory.close(broker_epoch=None)
 
 
-def test_what_lies_in_a_deleted_partition_goes_whatever_it_is(path):
+def test_any_content_of_deleted_partition_is_removed(path):
     directory = LogDirectory(path)
     fill(directory.create_log("t", 0, TOPIC_ID, SMALL), 3)
     (path / "t-0" / "snapshots" / "older").mkdir(parents=True)
@@ -237,7 +237,7 @@ def test_what_lies_in_a_deleted_partition_goes_whatever_it_is(path):
     assert (path / "meta.properties").exists()
 
 
-def test_what_is_merely_called_deleted_is_not_ours(path):
+def test_foreign_name_with_delete_suffix_is_kept(path):
     """Kafka refuses to start with it; here it lies as it is."""
     (path / "backup-delete").mkdir()
     (path / "backup-delete" / "all.tar").write_text("dear")
@@ -262,7 +262,7 @@ def test_the_longest_topic_name_can_be_deleted(path):
 
 
 @pytest.mark.parametrize("text", [None, b"", b"version: 0\n", bytes(60)])
-def test_a_directory_whose_making_was_cut_short_is_a_stray(path, text):
+def test_directory_without_finished_creation_is_a_stray(path, text):
     """KAFKA-16814: nothing was flushed there, as that syncs the topic id."""
     directory = LogDirectory(path)
     append(directory.create_log("t", 0, TOPIC_ID, SMALL))
@@ -290,7 +290,7 @@ KAFKAS = b"version: 0\ntopic_id: ZGVmZ2hpamtsbW5vcHFyc"  # and its last characte
         KAFKAS.replace(b"pa", b"pA") + b"w",
     ],
 )
-def test_a_log_whose_topic_id_is_damaged_belongs_to_nobody_known(path, text):
+def test_log_with_damaged_topic_id_matches_no_topic(path, text):
     """Neither to the topic, nor to another one: it is not put aside, and the file and what to do are named."""
     directory = LogDirectory(path)
     fill(directory.create_log("t", 0, TOPIC_ID, SMALL), 3)
@@ -310,7 +310,7 @@ def test_a_log_whose_topic_id_is_damaged_belongs_to_nobody_known(path, text):
     directory.close(broker_epoch=1)
 
 
-def test_a_log_whose_topic_id_is_lost_belongs_to_nobody_known(path):
+def test_log_with_lost_topic_id_matches_no_topic(path):
     directory = LogDirectory(path)
     fill(directory.create_log("t", 0, TOPIC_ID, SMALL), 3)
     directory.close(broker_epoch=1)
@@ -323,7 +323,7 @@ def test_a_log_whose_topic_id_is_lost_belongs_to_nobody_known(path):
 
 
 @pytest.mark.parametrize("error", ["EACCES", "EPERM", "EISDIR", "ELOOP"])
-def test_a_small_file_that_may_not_be_read_is_damaged_and_the_disk_is_not(path, error):
+def test_unreadable_small_file_leaves_disk_online(path, error):
     directory = LogDirectory(path)
     fill(directory.create_log("t", 0, TOPIC_ID, SMALL), 3)
     fill(directory.create_log("u", 0, TOPIC_ID, SMALL), 3)
@@ -343,7 +343,7 @@ def test_a_small_file_that_may_not_be_read_is_damaged_and_the_disk_is_not(path, 
 
 
 @pytest.mark.parametrize("nth", range(1, 8))
-def test_a_disk_that_fails_under_a_small_file_is_offline(path, nth):
+def test_disk_error_under_small_file_takes_directory_offline(path, nth):
     """`nth`: meta.properties, the marker, five checkpoints."""
     fill_and_close(path)
     files = FaultyFiles()
@@ -366,7 +366,7 @@ def fill_and_close(path):
     return batches
 
 
-def test_a_marker_that_cannot_be_taken_away_is_none(path):
+def test_clean_marker_that_cannot_be_removed_is_ignored(path):
     """After the next crash it would be there still."""
     fill_and_close(path)
     files = FaultyFiles()
@@ -376,7 +376,7 @@ def test_a_marker_that_cannot_be_taken_away_is_none(path):
     directory.close(broker_epoch=None)
 
 
-def test_a_log_that_ends_before_its_start_after_a_clean_stop_keeps_what_it_has(path):
+def test_log_ending_before_its_start_keeps_its_records(path):
     """A changed digit in the checkpoint would have it emptied."""
     batches = fill_and_close(path)
     starts = (path / LOG_START_OFFSETS).read_bytes()
@@ -392,7 +392,7 @@ def test_a_log_that_ends_before_its_start_after_a_clean_stop_keeps_what_it_has(p
 
 
 @pytest.mark.parametrize("name", [RECOVERY_POINTS, CLEANER_OFFSETS])
-def test_a_gap_may_be_compactions_when_nothing_says_how_far_that_came(path, name):
+def test_gap_without_cleaner_checkpoint_counts_as_compacted(path, name):
     """Else all behind it would go."""
     directory = LogDirectory(path)
     log = fill(directory.create_log("t", 0, TOPIC_ID, SMALL), 40)
@@ -410,7 +410,7 @@ def test_a_gap_may_be_compactions_when_nothing_says_how_far_that_came(path, name
     directory.close(broker_epoch=None)
 
 
-def test_an_empty_checkpoint_says_nothing_as_kafka_makes_them_at_start(path):
+def test_empty_checkpoint_file_is_read_as_no_offsets(path):
     (path / RECOVERY_POINTS).write_bytes(b"")
     assert read_offsets(path / RECOVERY_POINTS) == {}
 
@@ -437,7 +437,7 @@ def test_damaged_checkpoints_are_reported_and_nothing_is_guessed(path, text, cap
     directory.close(broker_epoch=None)
 
 
-def test_a_log_is_dirty_from_where_it_was_cut_also_after_a_restart(path):
+def test_log_is_dirty_from_its_cut_after_restart(path):
     """What is appended there was never compacted: a tombstone would go, and the value before it would come back."""
     directory = LogDirectory(path)
     log = fill(directory.create_log("t", 0, TOPIC_ID, SMALL), 20)
@@ -469,7 +469,7 @@ def test_a_truncation_lowers_the_checkpoint_before_bytes_go(path):
     directory.close(broker_epoch=None)
 
 
-def test_a_start_that_moves_back_is_noted_also_where_nothing_was_synced(path):
+def test_lowered_start_is_noted_even_without_synced_records(path):
     """Else the next start would take the records behind it for deleted ones."""
     directory = LogDirectory(path)
     log = directory.create_log("t", 0, TOPIC_ID, SMALL)
@@ -502,7 +502,7 @@ def deleted_and_made_again(directory):
     return collected
 
 
-def test_the_checkpoints_of_a_deleted_partition_are_not_those_of_its_namesake(path):
+def test_namesake_does_not_inherit_checkpoints_of_deleted_partition(path):
     """Else a process killed before the next checkpoint would leave a log that ends below what was flushed, and be
     refused it.
     """
@@ -515,7 +515,7 @@ def test_the_checkpoints_of_a_deleted_partition_are_not_those_of_its_namesake(pa
     directory.close(broker_epoch=None)
 
 
-def test_a_checkpoint_under_way_does_not_bring_them_back(path):
+def test_running_checkpoint_does_not_restore_deleted_entries(path):
     directory = LogDirectory(path)
     assert not directory.write_checkpoints(deleted_and_made_again(directory))
     directory = killed(directory)
@@ -523,7 +523,7 @@ def test_a_checkpoint_under_way_does_not_bring_them_back(path):
     directory.close(broker_epoch=None)
 
 
-def test_nor_do_those_of_a_partition_whose_process_died_before_it_was_made_again(path):
+def test_namesake_after_crash_does_not_inherit_checkpoints(path):
     directory = LogDirectory(path)
     fill(directory.create_log("t", 0, TOPIC_ID, SMALL), 30).flush()
     directory.save_checkpoints()
@@ -535,7 +535,7 @@ def test_nor_do_those_of_a_partition_whose_process_died_before_it_was_made_again
     directory.close(broker_epoch=None)
 
 
-def test_partitions_made_for_the_first_time_write_no_checkpoints(path):
+def test_first_creation_of_partitions_writes_no_checkpoints(path):
     files = FaultyFiles()
     directory = LogDirectory(path, files=files)
     fill(directory.create_log("t", 0, TOPIC_ID, SMALL), 3)
@@ -549,7 +549,7 @@ def test_partitions_made_for_the_first_time_write_no_checkpoints(path):
     directory.close(broker_epoch=None)
 
 
-def test_the_first_error_takes_the_directory_offline_and_no_marker_is_written(path):
+def test_first_error_takes_directory_offline_without_clean_marker(path):
     files = FaultyFiles()
     directory = LogDirectory(path, files=files)
     log = directory.create_log("t", 0, TOPIC_ID, SMALL)
@@ -575,7 +575,7 @@ def test_the_first_error_takes_the_directory_offline_and_no_marker_is_written(pa
 
 
 @pytest.mark.parametrize("call", ["open", "pwrite", "fdatasync", "rename", "fsync_directory"])
-def test_a_checkpoint_is_replaced_whole_or_not_at_all(path, call):
+def test_checkpoint_is_replaced_atomically(path, call):
     files = FaultyFiles()
     directory = LogDirectory(path, files=files)
     fill(directory.create_log("t", 0, TOPIC_ID, SMALL), 3).flush()
@@ -603,7 +603,7 @@ def test_other_things_in_the_directory_are_left_alone(path):
     assert (path / "lost+found").exists()
 
 
-def test_old_meta_properties_are_read_and_get_a_directory_id(path):
+def test_old_meta_properties_are_read_and_get_id(path):
     """Of ZooKeeper's times (version 0, and no version at all), and of Kafka before 3.7."""
     for text in (
         "version=0\nbroker.id=11\ncluster.id=Vk_zJvdfRf6PsrkaTDAJ-A\n",
@@ -635,7 +635,7 @@ def test_a_stray_is_kept_for_a_human(path):
     assert (path / stray).exists()
 
 
-def test_after_a_crash_only_what_was_written_to_is_looked_at(path):
+def test_after_crash_only_written_logs_are_checked(path):
     directory = LogDirectory(path)
     for index in range(3):
         fill(directory.create_log("t", index, TOPIC_ID, SMALL), 3)
@@ -659,7 +659,7 @@ def killed_with_a_log(path, files):
     directory.close(broker_epoch=None)
 
 
-def test_a_clean_stop_makes_durable_what_a_crash_left_though_nobody_has_opened_it(path):
+def test_clean_stop_syncs_unopened_logs_after_crash(path):
     """The next process takes all of it for flushed, and tells its leader so (P6)."""
     files = FaultyFiles()
     killed_with_a_log(path, files)
@@ -671,7 +671,7 @@ def test_a_clean_stop_makes_durable_what_a_crash_left_though_nobody_has_opened_i
     again.close(broker_epoch=None)
 
 
-def test_the_marker_of_a_clean_stop_does_not_come_back_with_a_power_cut(path):
+def test_clean_marker_does_not_reappear_after_power_cut(path):
     """The logs of that process would be taken for flushed (KAFKA-10471)."""
     LogDirectory(path).close(broker_epoch=7)
     files = FaultyFiles()
@@ -681,7 +681,7 @@ def test_the_marker_of_a_clean_stop_does_not_come_back_with_a_power_cut(path):
     assert not LogDirectory(path).clean_shutdown
 
 
-def test_a_clean_stop_checks_what_a_crash_left_though_nobody_has_opened_it(path):
+def test_clean_stop_checks_unopened_logs_after_crash(path):
     killed_with_a_log(path, FaultyFiles())
     [segment] = path.glob("t-0/*.log")
     segment.write_bytes(segment.read_bytes()[:-5])
@@ -692,9 +692,7 @@ def test_a_clean_stop_checks_what_a_crash_left_though_nobody_has_opened_it(path)
     again.close(broker_epoch=None)
 
 
-def test_a_stop_is_not_clean_while_there_are_logs_that_nobody_has_checked(
-    path, monkeypatch, caplog
-):
+def test_stop_with_unchecked_logs_is_not_clean(path, monkeypatch, caplog):
     killed_with_a_log(path, FaultyFiles())
     monkeypatch.setattr(closing, "CHECK_SECONDS_MAX", -1.0)
     LogDirectory(path).close(broker_epoch=7)
@@ -707,7 +705,7 @@ def test_a_stop_is_not_clean_while_there_are_logs_that_nobody_has_checked(
     assert (path / CLEAN_SHUTDOWN).exists()
 
 
-def test_a_log_that_is_damaged_keeps_no_stop_from_being_clean(path):
+def test_damaged_log_does_not_prevent_clean_stop(path):
     files = FaultyFiles()
     killed_with_a_log(path, files)
     directory = LogDirectory(path, files=files)
@@ -724,7 +722,7 @@ def test_a_log_that_is_damaged_keeps_no_stop_from_being_clean(path):
     again.close(broker_epoch=None)
 
 
-def test_a_checkpoint_that_says_nothing_new_is_not_written(path):
+def test_unchanged_checkpoint_is_not_written(path):
     files = FaultyFiles()
     directory = LogDirectory(path, files=files)
     log = fill(directory.create_log("t", 0, TOPIC_ID, SMALL), 3)
@@ -738,7 +736,7 @@ def test_a_checkpoint_that_says_nothing_new_is_not_written(path):
     directory.close(broker_epoch=None)
 
 
-def test_many_logs_close_with_one_sync_and_survive_power_loss(path, monkeypatch):
+def test_many_logs_close_with_one_sync_durably(path, monkeypatch):
     monkeypatch.setattr("trimaran.log.directories.closing.SYNCS_MAX", 3)
     files = FaultyFiles()
     directory = LogDirectory(path, files=files)
@@ -755,7 +753,7 @@ def test_many_logs_close_with_one_sync_and_survive_power_loss(path, monkeypatch)
     directory.close(broker_epoch=2)
 
 
-def test_logs_that_were_only_read_close_without_a_write(path):
+def test_logs_only_read_close_without_a_write(path):
     directory = LogDirectory(path)
     fill(directory.create_log("t", 0, TOPIC_ID, SMALL), 30)
     directory.close(broker_epoch=1)
@@ -768,7 +766,7 @@ def test_logs_that_were_only_read_close_without_a_write(path):
     assert files.calls == before
 
 
-def test_the_broker_s_epoch_is_in_the_marker_whoever_closes(path):
+def test_clean_marker_holds_broker_epoch_whoever_closes(path):
     directory = LogDirectory(path)
     directory.broker_epoch = 77
     directory.close(broker_epoch=-1)
@@ -797,7 +795,7 @@ def test_a_cut_that_was_noted_before_writes_nothing(path):
     directory.close(broker_epoch=None)
 
 
-def test_a_cut_while_a_thread_notes_it_is_noted_before_bytes_go(path):
+def test_cut_is_durable_before_bytes_go_despite_writer(path):
     """What is lowered in memory may not be on disk yet."""
     directory = LogDirectory(path)
     log = fill(directory.create_log("t", 0, TOPIC_ID, SMALL), 30)
@@ -814,7 +812,7 @@ def test_a_cut_while_a_thread_notes_it_is_noted_before_bytes_go(path):
 @pytest.mark.parametrize(
     ("start", "cut", "point"), [(0, 30, 30), (0, 31, 30), (0, 0, 0), (40, 10, 0), (0, 90, None)]
 )
-def test_a_log_tells_where_a_cut_lowers_what_counts_as_flushed(path, start, cut, point):
+def test_cut_reports_where_it_lowers_flushed_offset(path, start, cut, point):
     directory = LogDirectory(path)
     log = fill(directory.create_log("t", 0, TOPIC_ID, SMALL), 30)
     log.flush()
@@ -827,7 +825,7 @@ def test_a_log_tells_where_a_cut_lowers_what_counts_as_flushed(path, start, cut,
     directory.close(broker_epoch=None)
 
 
-def test_a_cut_below_the_start_is_noted_before_although_nothing_was_flushed(path):
+def test_cut_below_start_is_noted_without_flushed_records(path):
     """The checkpoint of starts would be above the log's end."""
     directory = LogDirectory(path)
     log = fill(directory.create_log("t", 0, TOPIC_ID, SMALL), 30)

@@ -83,7 +83,7 @@ def test_a_small_file_is_rebuilt_from_the_log(path, name, damage, clean):
 
 @pytest.mark.parametrize("what", ["directory", "fifo", "dangling link"])
 @pytest.mark.parametrize("name", ["00000000000000000000.log", *FILES, "partition.metadata"])
-def test_what_is_no_file_is_refused_by_name_and_never_waited_for(path, name, what):
+def test_non_regular_file_is_refused_by_name(path, name, what):
     batches = written(path)
     file = path / "t-0" / name
     file.unlink()
@@ -116,7 +116,7 @@ def test_what_is_no_file_is_refused_by_name_and_never_waited_for(path, name, wha
     ["open", "pwrite", "pread", "fdatasync", "truncate", "rename", "unlink", "mkdir", "list_directory",
      "fsync_directory"],
 )  # fmt: skip
-def test_a_call_that_fails_takes_the_directory_offline_with_its_reason(path, call, error):
+def test_failed_call_takes_directory_offline_with_reason(path, call, error):
     files = FaultyFiles()
     directory = LogDirectory(path, files=files)
     log = fill(directory.create_log("t", 0, TOPIC_ID, SMALL), 30)
@@ -150,7 +150,7 @@ def test_a_call_that_fails_takes_the_directory_offline_with_its_reason(path, cal
     again.close(broker_epoch=None)
 
 
-def test_a_log_that_was_refused_after_a_crash_is_refused_after_a_clean_stop_too(path):
+def test_log_refused_after_crash_stays_refused_after_stop(path):
     """Which checks the end only: what is damaged in the middle would be served."""
     directory = LogDirectory(path)
     fill(directory.create_log("t", 0, TOPIC_ID, SMALL), 3).flush()
@@ -175,7 +175,7 @@ def segment_files(folder, base):
 
 
 @pytest.mark.parametrize("stage", range(6))
-def test_of_a_cleaned_segment_and_those_it_replaces_exactly_one_survives(path, stage):
+def test_either_cleaned_segment_or_its_sources_survive(path, stage):
     """KAFKA-12520: .cleaned is nobody's; with .swap the new one is whole, whatever of the old is still there."""
     batches = written(path)
     folder = path / "t-0"

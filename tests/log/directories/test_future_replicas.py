@@ -35,7 +35,7 @@ def test_a_replica_is_moved_in(tmp_path):
         directory.close(broker_epoch=1)
 
 
-def test_the_checkpoints_of_a_deleted_partition_are_not_those_of_a_replica_that_moves_in(tmp_path):
+def test_moved_replica_does_not_inherit_deleted_partitions_checkpoints(tmp_path):
     """The process dies before the next checkpoints: those of the old one would look like lost data."""
     target = make(tmp_path / "b", 2)
     fill(target.create_log("t", 0, TOPIC_ID, SMALL), 30).flush()
@@ -50,7 +50,7 @@ def test_the_checkpoints_of_a_deleted_partition_are_not_those_of_a_replica_that_
     target.close(broker_epoch=None)
 
 
-def test_deleted_records_stay_deleted_when_the_process_dies_after_a_move(tmp_path):
+def test_deleted_records_stay_deleted_after_crash_following_move(tmp_path):
     """Records are deleted up to the middle of a batch, which is copied whole."""
     target = make(tmp_path / "b", 2)
     future = fill(target.futures.open("t", 0, TOPIC_ID, SMALL), 10)
@@ -65,7 +65,7 @@ def test_deleted_records_stay_deleted_when_the_process_dies_after_a_move(tmp_pat
     target.close(broker_epoch=None)
 
 
-def test_of_two_copies_one_goes_and_that_of_another_topic_too(tmp_path):
+def test_stray_copy_and_foreign_topics_copy_are_removed(tmp_path):
     directory = make(tmp_path / "b", 2)
     future = fill(directory.futures.open("t", 0, TOPIC_ID, SMALL), 10)
     future.flush()
@@ -95,7 +95,7 @@ def test_a_future_replica_is_checked_and_continued(tmp_path):
 
 
 @pytest.mark.parametrize("is_lost", [True, False])
-def test_a_copy_whose_topic_id_is_damaged_or_lost_stays(tmp_path, is_lost):
+def test_copy_with_damaged_or_lost_id_stays(tmp_path, is_lost):
     """It may be all that is left of the replica."""
     directory = make(tmp_path / "b", 2)
     future = fill(directory.futures.open("t", 0, TOPIC_ID, SMALL), 10)

@@ -74,7 +74,7 @@ def elsewhere(path, directory):
     return moved
 
 
-def test_of_a_deleted_partition_behind_a_link_only_the_link_goes(path):
+def test_deletion_of_linked_partition_removes_only_the_link(path):
     directory = LogDirectory(path)
     batches = read_all(fill(directory.create_log("t", 0, TOPIC_ID, SMALL), 10))
     moved = elsewhere(path, directory)
@@ -102,7 +102,7 @@ def test_a_log_directory_may_be_a_link(path):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_what_is_called_as_a_deleted_partition_is_removed_whatever_it_is(path, kind, monkeypatch):
+def test_any_file_named_as_deleted_partition_is_removed(path, kind, monkeypatch):
     monkeypatch.chdir(path)
     KINDS[kind](path / DELETED)
     directory = LogDirectory(path)
@@ -112,7 +112,7 @@ def test_what_is_called_as_a_deleted_partition_is_removed_whatever_it_is(path, k
     directory.close(broker_epoch=1)
 
 
-def test_a_deleted_partition_goes_with_all_that_others_put_there(path, monkeypatch):
+def test_deleted_partition_goes_with_foreign_files_in_it(path, monkeypatch):
     monkeypatch.chdir(path)
     outside = path.parent / "outside"
     (outside / "t-0").mkdir(parents=True)
@@ -139,7 +139,7 @@ def test_a_deleted_partition_goes_with_all_that_others_put_there(path, monkeypat
 
 
 @pytest.mark.parametrize("error", ["EACCES", "EPERM", "EBUSY", "ENOTEMPTY"])
-def test_what_cannot_be_removed_is_said_once_and_stops_nobody(path, error, caplog):
+def test_unremovable_file_is_logged_once_and_skipped(path, error, caplog):
     inside = path / DELETED / "another's"
     inside.mkdir(parents=True)
     (path / DELETED / "a").write_text("a")
@@ -158,7 +158,7 @@ def test_what_cannot_be_removed_is_said_once_and_stops_nobody(path, error, caplo
     assert os.listdir(path / DELETED) == ["another's"]
 
 
-def test_a_disk_that_fails_while_files_are_removed_goes_offline(path):
+def test_disk_error_during_removal_takes_directory_offline(path):
     inside = path / DELETED / "a"
     inside.mkdir(parents=True)
     directory = LogDirectory(path, files=Refusing(inside, errno.EIO))
@@ -169,7 +169,7 @@ def test_a_disk_that_fails_while_files_are_removed_goes_offline(path):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_what_has_a_partitions_name_is_out_of_service_alone(path, kind, monkeypatch):
+def test_foreign_file_with_partition_name_blocks_only_it(path, kind, monkeypatch):
     """It may be the link to a disk that is not there now, so nothing is begun anew in its place."""
     monkeypatch.chdir(path)
     KINDS[kind](path / "t-0")
@@ -197,7 +197,7 @@ def test_what_has_a_partitions_name_is_out_of_service_alone(path, kind, monkeypa
     directory.close(broker_epoch=1)
 
 
-def test_a_partition_that_cannot_be_renamed_stays_and_the_others_go_on(path):
+def test_partition_that_cannot_be_renamed_stays_alone(path):
     """As a mount does (EBUSY), or a layer of a container's file system (EXDEV)."""
     files = Refusing(None, errno.EBUSY)
     directory = LogDirectory(path, files=files)
@@ -214,7 +214,7 @@ def test_a_partition_that_cannot_be_renamed_stays_and_the_others_go_on(path):
     directory.close(broker_epoch=1)
 
 
-def test_names_that_are_not_utf_8_are_left_alone(path):
+def test_names_that_are_not_utf8_are_ignored(path):
     for name in (b"\xff-0", b"t-0.\xff-delete", b"t-\xff-future"):
         os.mkdir(os.fsencode(path) + b"/" + name)
     directory = LogDirectory(path)

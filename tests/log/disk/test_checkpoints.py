@@ -25,7 +25,7 @@ def written(path: Path, data: bytes) -> Path:
 
 
 @pytest.mark.parametrize("offsets", [{}, {("t", 0): 0}, OFFSETS])
-def test_what_is_written_is_read(tmp_path, offsets):
+def test_written_checkpoint_is_read_back(tmp_path, offsets):
     assert read_offsets(written(tmp_path, format_offsets(offsets))) == offsets
 
 
@@ -39,7 +39,7 @@ def test_no_flipped_bit_is_read_as_another_checkpoint(tmp_path):
                 assert read_offsets(written(tmp_path, bytes(flipped))) == OFFSETS
 
 
-def test_no_flipped_bit_is_read_as_other_leader_epochs():
+def test_flipped_bit_never_yields_other_leader_epochs():
     epochs = LeaderEpochs([(3, 0), (5, 17), (6, 200)])
     text = epochs.format()
     for position in range(len(text)):
@@ -76,7 +76,7 @@ def test_kafka_reads_over_the_checksum():
         assert OFFSETS[topic, int(partition)] == int(offset)
 
 
-def test_who_edits_a_checkpoint_takes_the_checksum_away():
+def test_edited_checkpoint_without_checksum_is_accepted():
     text = format_offsets(OFFSETS).replace(b" 42", b" 41")
     with pytest.raises(CheckpointDamaged, match="remove the blanks at its end"):
         parse_checkpoint(Path("checkpoint"), text)

@@ -64,7 +64,7 @@ def with_own_fdatasync(source: str) -> dict[str, bool]:
     return found
 
 
-def test_the_kernel_syncs_no_files_that_sync_in_their_own_way():
+def test_kernel_skips_files_with_own_sync():
     sources = (path.read_text() for path in FOLDER.parent.glob("[!.]*/**/*.py"))
     found = {}
     for source in sources:

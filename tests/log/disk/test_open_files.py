@@ -23,7 +23,7 @@ def test_the_limit_leaves_sockets_their_share():
 
 
 @pytest.mark.parametrize("count", [1, 10])
-def test_what_is_used_stays_open(tmp_path, count):
+def test_files_in_use_stay_open(tmp_path, count):
     files = Files(OpenFiles(limit=count))
     named = [NamedFile(tmp_path / str(i), files) for i in range(30)]
     for one in named:
@@ -90,7 +90,7 @@ def few_descriptors(count):
 
 
 @by_itself
-def test_a_process_without_descriptors_closes_files_and_goes_on(tmp_path):
+def test_descriptor_shortage_closes_files_and_keeps_disk_online(tmp_path):
     """Connections have the rest. The disk has not failed, so the directory stays online."""
     files = Files(OpenFiles(limit=1000))
     logs = [open_log(tmp_path / f"t-{i}", files=files) for i in range(20)]

@@ -25,7 +25,7 @@ def test_reads_everything_and_writes_nothing(tmp_path):
     assert {path: path.read_bytes() for path in log.directory.iterdir()} == before
 
 
-def test_a_torn_end_ends_the_scan_at_every_byte(tmp_path):
+def test_torn_end_stops_scan_at_every_byte(tmp_path):
     path = tmp_path / "00000000000000000000.log"
     first, second = batch_bytes(2), batch_bytes(1, base_offset=2)
     for cut in range(len(second)):

@@ -48,7 +48,7 @@ def with_rules(**changes):
 
 
 @given(NEW_RECORDS, st.sampled_from(CODECS), st.integers(0, 1))
-def test_a_produced_set_becomes_one_valid_batch_with_the_same_records(new, codec, magic):
+def test_produced_set_becomes_one_batch_with_same_records(new, codec, magic):
     expected = [
         Record(offset, one.timestamp_ms if magic else -1, one.key, one.value, ())
         for offset, one in enumerate(new)
@@ -148,7 +148,7 @@ def test_a_compacted_topic_wants_keys():
         assert caught.value.code is ErrorCode.INVALID_RECORD
 
 
-def test_a_topic_of_append_time_looks_at_no_timestamp_but_at_the_claim():
+def test_append_time_topic_checks_only_timestamp_type():
     rules = with_rules(message_timestamp_type=TimestampType.LOG_APPEND_TIME)
     for timestamp in (-5, 1, (1 << 63) - 1):
         assert up(message(0, 1, 0, None, b"v", timestamp), rules) is not None
@@ -251,7 +251,7 @@ def test_log_append_time_is_told(codec):
         assert {message.attributes for message in v0} == {int(codec)}
 
 
-def test_the_first_batch_comes_whole_and_the_size_ends_the_rest():
+def test_first_batch_is_whole_size_limits_the_rest():
     small = [NewRecord(None, b"", NOW_MS)] * 10  # about 8 bytes each, and 34 as v1
     one, two = build_batch(small), build_batch(small, base_offset=10)
     assert len(decode_message_set(down_convert(one, 1, 0))) == 10
@@ -287,14 +287,14 @@ FUZZED = (
 
 
 @pytest.mark.parametrize("magic", [0, 1])
-def test_a_stored_record_before_its_batch_is_a_code(magic):
+def test_stored_record_before_its_batch_is_corrupt(magic):
     """Found by fuzzing: its offset delta is negative."""
     with pytest.raises(KafkaError) as caught:
         down_convert(bytes.fromhex(FUZZED), magic, 0)
     assert caught.value.code is ErrorCode.CORRUPT_MESSAGE
 
 
-def test_a_stored_record_of_an_impossible_time_is_a_code():
+def test_stored_record_with_impossible_time_is_corrupt():
     batch = bytearray(build_batch([NewRecord(None, b"v", 1), NewRecord(None, b"v", 2)]))
     struct.pack_into(">q", batch, 27, 2**63 - 1)  # the base of timestamps
     with pytest.raises(KafkaError) as caught:

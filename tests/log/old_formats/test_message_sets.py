@@ -58,7 +58,7 @@ def message(offset, magic, attributes, key, value, timestamp=None, crc=None):
 @pytest.mark.parametrize("codec", CODECS)
 @pytest.mark.parametrize("magic", [0, 1])
 @given(data=st.data())
-def test_what_is_built_is_read(magic, codec, data):
+def test_built_message_set_is_read_back(magic, codec, data):
     records = data.draw(records_of(magic))
     built = build_message_set(records, magic=magic, compression=codec)
     assert decode_message_set(built) == records
@@ -115,7 +115,7 @@ def test_layout_of_v0_and_v1():
     assert build_message_set([record], magic=1, append_time_ms=99) == stamped
 
 
-def test_a_wrapper_of_v0_has_absolute_offsets_and_one_of_v1_relative_ones():
+def test_v0_wrapper_offsets_absolute_v1_relative():
     records = [Record(70, 5, None, b"a", ()), Record(72, 9, None, b"b", ())]
     for magic, inner_offsets, timestamp in [(0, [70, 72], -1), (1, [0, 2], 9)]:
         built = build_message_set(records, magic=magic, compression=Compression.GZIP)
@@ -125,7 +125,7 @@ def test_a_wrapper_of_v0_has_absolute_offsets_and_one_of_v1_relative_ones():
         assert [one.offset for one in iter_messages(inside)] == inner_offsets
 
 
-def test_append_time_of_a_wrapper_holds_for_all_in_it():
+def test_wrapper_append_time_applies_to_inner_messages():
     inner = message(0, 1, 0, None, b"a", 1) + message(1, 1, 0, None, b"b", 2)
     packed = compress(Compression.GZIP, inner)
     assert [r.timestamp_ms for r in decode_message_set(message(9, 1, 9, None, packed, 77))] == [
@@ -137,14 +137,14 @@ def test_append_time_of_a_wrapper_holds_for_all_in_it():
     ]
 
 
-def test_a_wrapper_at_offset_zero_leaves_the_inner_offsets():
+def test_wrapper_at_offset_zero_keeps_inner_offsets():
     inner = message(0, 1, 0, None, b"a", 1) + message(1, 1, 0, None, b"b", 2)
     packed = compress(Compression.GZIP, inner)
     assert [r.offset for r in decode_message_set(message(0, 1, 1, None, packed, 2))] == [0, 1]
     assert [r.offset for r in decode_message_set(message(1, 1, 1, None, packed, 2))] == [0, 1]
 
 
-def test_lz4_of_v0_has_the_header_checksum_of_its_time():
+def test_lz4_of_v0_has_historic_header_checksum():
     text = b"some text " * 50
     broken, right = compress(Compression.LZ4, text, magic=0), compress(Compression.LZ4, text)
     assert [i for i in range(len(right)) if broken[i] != right[i]] == [6]

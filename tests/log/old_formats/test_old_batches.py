@@ -97,7 +97,7 @@ def test_a_producer_may_not_send_them_as_batches():
         list(iter_batches(data + bytes(61)))
 
 
-def test_a_wrapper_with_damaged_content_keeps_its_place_and_is_no_record():
+def test_damaged_wrapper_keeps_its_offsets_without_records():
     sets, _ = stored_sets(8)
     stored = bytearray(sets[5])  # of v1, gzip
     [view] = iter_batches(stored, allow_old=True)
@@ -110,7 +110,7 @@ def test_a_wrapper_with_damaged_content_keeps_its_place_and_is_no_record():
 
 
 @pytest.mark.parametrize("clean", [True, False])
-def test_a_log_goes_on_in_v2_and_is_opened_again(tmp_path, clean):
+def test_old_log_continues_in_v2_and_reopens(tmp_path, clean):
     sets, records = stored_sets()
     log = write_old_log(tmp_path / "t-0", sets)
     assert len(log.segment_base_offsets) > 3
@@ -222,7 +222,7 @@ def test_old_consumers_get_old_formats_as_they_are(magic):
         assert down_convert(stored, magic, 0).startswith(b"".join(sets))
 
 
-def test_compaction_writes_v2_and_keeps_the_newest_of_each_key(tmp_path):
+def test_compaction_writes_v2_with_newest_per_key(tmp_path):
     config = LogConfig(segment_bytes=600, index_interval_bytes=100, compacts=True, deletes=False)
     sets, records = stored_sets(60)
     log = write_old_log(tmp_path / "t-0", sets, config)

@@ -45,7 +45,7 @@ def test_after_the_first_failed_append_none_succeeds(tmp_path, error):
     assert read_all(open_log(log.directory)) == before
 
 
-def test_a_write_that_stops_half_way_is_cut_on_recovery(tmp_path):
+def test_interrupted_write_is_cut_on_recovery(tmp_path):
     files = FaultyFiles()
     log = fill(open_log(tmp_path / "t-0", files=files), 3)
     log.flush()
@@ -72,7 +72,7 @@ def test_a_failed_fsync_is_never_retried(tmp_path):
     assert files.calls["fdatasync"] == syncs
 
 
-def test_what_the_disk_does_not_take_ahead_of_an_fsync_is_a_failed_fsync(tmp_path):
+def test_failed_early_writeout_is_a_failed_fsync(tmp_path):
     """The fsync that follows would not tell."""
     files = FaultyFiles()
     log = open_log(tmp_path / "t-0", LogConfig(), files=files)
@@ -86,7 +86,7 @@ def test_what_the_disk_does_not_take_ahead_of_an_fsync_is_a_failed_fsync(tmp_pat
     storage_error(log.flush)
 
 
-def test_only_what_came_since_the_last_flush_is_written_out_and_only_if_it_is_much(tmp_path):
+def test_early_writeout_covers_only_large_unflushed_ranges(tmp_path):
     files = FaultyFiles()
     log = open_log(
         tmp_path / "t-0", LogConfig(segment_bytes=5 * WRITTEN_OUT_BYTES // 2), files=files
@@ -104,7 +104,7 @@ def test_only_what_came_since_the_last_flush_is_written_out_and_only_if_it_is_mu
     ]
 
 
-def test_one_failure_takes_all_logs_of_the_directory_offline(tmp_path):
+def test_one_failure_takes_all_logs_offline(tmp_path):
     files, health = FaultyFiles(), DirectoryHealth()
     logs = []
     for name in ("a-0", "b-0"):
@@ -142,7 +142,7 @@ OPERATIONS = {
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", OPERATIONS)
-def test_eio_in_every_call_of_every_operation_is_a_storage_error(tmp_path, name):
+def test_eio_in_every_call_is_a_storage_error(tmp_path, name):
     """And the log opens afterwards with a prefix of what it held, all that was flushed among it."""
     calls = (
         "open",
@@ -235,7 +235,7 @@ def test_a_crash_loses_nothing_that_was_flushed(tmp_path, seed):
         flushed, point = read_all(log), log.flushed_offset
 
 
-def test_the_name_of_a_new_segment_is_durable_with_its_first_flush(tmp_path):
+def test_new_segment_name_is_durable_with_first_flush(tmp_path):
     """KAFKA-3968: and the planted defect, a flush without the directory, is noticed by the same check."""
     for with_directory in (True, False):
         directory = tmp_path / f"t-{int(with_directory)}"
@@ -266,7 +266,7 @@ def test_appends_during_a_flush_are_not_counted(tmp_path):
     assert log.flush() == 14
 
 
-def test_a_truncation_during_a_flush_lowers_what_it_made_durable(tmp_path):
+def test_truncation_during_flush_lowers_the_flushed_offset(tmp_path):
     log = fill(open_log(tmp_path / "t-0"), 30)
     flush = log.prepare_flush()
     log.truncate_to(30)
@@ -287,7 +287,7 @@ def test_a_flush_survives_the_removal_of_its_segments(tmp_path):
     assert log.finish_flush(flush) == 1000
 
 
-def test_a_flush_that_was_never_run_makes_nothing_durable(tmp_path):
+def test_flush_that_never_ran_makes_nothing_durable(tmp_path):
     files = FaultyFiles()
     log = fill(open_log(tmp_path / "t-0", LogConfig(), files=files), 3)
     log.prepare_flush()

@@ -21,7 +21,7 @@ def opened(path):
     return log
 
 
-def test_what_was_appended_to_an_open_segment_needs_only_a_sync(tmp_path):
+def test_append_to_open_segment_needs_only_a_sync(tmp_path):
     log = opened(tmp_path / "t-0")
     assert log.needs_only_a_sync
     flush = log.prepare_flush()
@@ -82,7 +82,7 @@ def test_an_offline_directory_syncs_nothing_more(tmp_path):
 
 @settings(max_examples=60)
 @given(steps=st.lists(st.sampled_from(["append", "many", "epoch", "cut", "flush"]), max_size=12))
-def test_what_needs_only_a_sync_has_descriptors(tmp_path_factory, steps):
+def test_log_needing_only_sync_has_descriptors(tmp_path_factory, steps):
     log, epoch = open_log(tmp_path_factory.mktemp("logs") / "t-0"), 0
     for step in steps:
         if step == "append":

@@ -23,7 +23,7 @@ from trimaran.wire.errors import ErrorCode, KafkaError, RemoteProtocolError
 CONFIG = LogConfig()
 
 
-def test_a_flush_is_due_where_enough_records_are_not_durable(tmp_path):
+def test_flush_is_due_after_enough_undurable_records(tmp_path):
     log = open_log(tmp_path / "t-0", replace(CONFIG, flush_messages=3))
     due = []
     for _ in range(4):
@@ -34,7 +34,7 @@ def test_a_flush_is_due_where_enough_records_are_not_durable(tmp_path):
     assert not log.must_flush
 
 
-def test_a_flush_is_due_where_a_segment_was_rolled_since_the_last_one(tmp_path):
+def test_flush_is_due_after_a_segment_roll(tmp_path):
     log = open_log(tmp_path / "t-0", CONFIG)
     append(log, 2)
     log.flush()
@@ -55,7 +55,7 @@ def test_all_segments_but_the_active_one_are_sealed(tmp_path):
         log.roll(0)
 
 
-def test_batches_of_as_many_bytes_as_a_segment_may_have_are_taken_and_no_more(tmp_path):
+def test_batches_up_to_segment_size_are_accepted(tmp_path):
     size = len(batch_bytes(3))
     log = open_log(tmp_path / "a-0", replace(CONFIG, segment_bytes=size))
     append(log, 3)
@@ -66,7 +66,7 @@ def test_batches_of_as_many_bytes_as_a_segment_may_have_are_taken_and_no_more(tm
     assert (log.log_end_offset, log.size_bytes) == (0, 0)
 
 
-def test_a_segment_without_timestamps_is_as_old_as_its_first_batch_by_the_clock(tmp_path):
+def test_segment_without_timestamps_is_aged_by_clock(tmp_path):
     """Not as the log, which may have been opened, or rolled, long before anything was written."""
     log = open_log(tmp_path / "t-0", replace(CONFIG, segment_ms=100))
     for now_ms, segments in ((10_000, 1), (10_100, 1), (10_101, 2), (10_201, 2), (10_202, 3)):
@@ -124,7 +124,7 @@ def test_a_read_takes_as_many_batches_as_fit(tmp_path):
         assert (0 if piece is None else piece.size) == batches * size, max_bytes
 
 
-def test_old_segments_that_were_written_to_count_among_those_that_are_open(tmp_path):
+def test_written_old_segments_count_as_open(tmp_path):
     log = open_log(tmp_path / "t-0", CONFIG)
     for _ in range(OPEN_SEGMENTS_MAX + 4):
         append(log)
@@ -133,7 +133,7 @@ def test_old_segments_that_were_written_to_count_among_those_that_are_open(tmp_p
     assert kept == list(log.sealed_segments)[-OPEN_SEGMENTS_MAX:]
 
 
-def test_epochs_that_a_cut_leaves_alone_are_not_to_be_written_again():
+def test_epochs_unchanged_by_cut_are_not_rewritten():
     epochs = LeaderEpochs([(1, 0), (2, 10), (3, 20)])
     for unchanged in (21, 100):
         epochs.truncate_from_end(unchanged)
@@ -170,7 +170,7 @@ def test_the_producer_with_the_lowest_id_is_one(tmp_path):
 
 
 @pytest.mark.parametrize("offset", [0, 2, 3])
-def test_deleting_up_to_the_start_of_a_log_changes_nothing(tmp_path, offset):
+def test_deletion_up_to_log_start_changes_nothing(tmp_path, offset):
     log = fill(open_log(tmp_path / "t-0", CONFIG), 2, count=3)
     log.delete_records_before(3)
     version = log.epochs.version
@@ -207,7 +207,7 @@ SOUND = [
 ]
 
 
-def test_batches_that_a_leader_sent_continue_the_log_or_are_refused():
+def test_batches_from_leader_continue_log_or_are_refused():
     def is_so(row):
         batches, end, epoch, leader_epoch, lower, taken, flaw = row
         views, found = sound_batches(
@@ -219,7 +219,7 @@ def test_batches_that_a_leader_sent_continue_the_log_or_are_refused():
     check_each(SOUND, is_so)
 
 
-def test_of_batches_those_before_a_damaged_one_are_sound():
+def test_batches_before_a_damaged_one_are_sound():
     data = fetched((5, 1, 1), (6, 1, 1), (7, 1, 1))
     first = view_of(fetched((5, 1, 1))).size
     data[2 * first - 1] ^= 1
@@ -250,7 +250,7 @@ METADATA = [
 ]
 
 
-def test_the_topic_id_of_a_directory_is_read_or_its_damage_told(tmp_path):
+def test_topic_id_is_read_or_damage_reported(tmp_path):
     def is_so(row):
         text, expected = row
         (tmp_path / FILE_NAME).write_bytes(text)

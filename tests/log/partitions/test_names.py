@@ -49,7 +49,7 @@ def test_a_name_is_topic_and_partition_or_nothing(name: str) -> None:
 
 @pytest.mark.parametrize("suffix", [DELETE_SUFFIX, STRAY_SUFFIX])
 @pytest.mark.parametrize("topic", ["t", "a-1.b", "x" * 249])
-def test_a_directory_that_was_put_aside_tells_its_partition(suffix, topic):
+def test_aside_directory_name_gives_its_partition(suffix, topic):
     """As far as the name has room for the topic."""
     name = aside_name(topic, 7, suffix)
     assert len(name) <= FILE_NAME_BYTES_MAX
@@ -80,7 +80,7 @@ UNIQUE = "0" * 32
         (f"orders-3.{UNIQUE.replace('0', 'f')}{FUTURE_SUFFIX}", False, ("orders", 3)),
     ],
 )
-def test_what_a_directory_is_called_says_what_it_is_for(name, deleted, parsed):
+def test_directory_name_tells_its_purpose(name, deleted, parsed):
     if name.endswith(DELETE_SUFFIX):
         assert is_deleted_directory(name) is deleted
     if parsed is None:
@@ -90,7 +90,7 @@ def test_what_a_directory_is_called_says_what_it_is_for(name, deleted, parsed):
         assert parse_directory_name(name) == parsed
 
 
-def test_a_future_directory_has_room_for_its_name_or_is_refused():
+def test_future_directory_name_fits_or_is_refused():
     room = FILE_NAME_BYTES_MAX - len(f"-7.{UNIQUE}{FUTURE_SUFFIX}")
     assert parse_directory_name(future_name("x" * room, 7)) == ("x" * room, 7)
     assert future_name("t", 7) != future_name("t", 7)

@@ -17,7 +17,7 @@ def sizes(directory):
     return {int(path.stem): path.stat().st_size for path in sorted(directory.glob("*.log"))}
 
 
-def test_the_active_segment_has_its_full_size_and_the_others_their_own(tmp_path):
+def test_only_active_segment_has_preallocated_size(tmp_path):
     plain = fill(open_log(tmp_path / "plain-0"))
     log = fill(open_log(tmp_path / "t-0", PREALLOCATED))
     expected = sizes(tmp_path / "plain-0")
@@ -30,7 +30,7 @@ def test_the_active_segment_has_its_full_size_and_the_others_their_own(tmp_path)
     assert read_all(open_log(tmp_path / "t-0", PREALLOCATED, clean=True)) == read_all(plain)
 
 
-def test_a_segment_is_preallocated_once_and_again_when_it_was_emptied(tmp_path):
+def test_segment_is_preallocated_again_only_after_emptying(tmp_path):
     files = mock.Mock(wraps=Files())
     log = fill(open_log(tmp_path / "t-0", PREALLOCATED, files=files))
     assert files.preallocate.call_count == len(log.segment_base_offsets) > 1
@@ -41,7 +41,7 @@ def test_a_segment_is_preallocated_once_and_again_when_it_was_emptied(tmp_path):
     assert sizes(tmp_path / "u-0") == {0: SMALL.segment_bytes}
 
 
-def test_a_log_that_was_emptied_is_sound_after_a_clean_stop(tmp_path):
+def test_emptied_log_is_sound_after_clean_stop(tmp_path):
     """The zeros of its segment looked like damage to the next start, which refused the replica for good."""
     log = fill(open_log(tmp_path / "t-0", PREALLOCATED), 3)
     log.truncate_fully_and_start_at(0)
@@ -64,7 +64,7 @@ def test_recovery_takes_no_zeros_for_records(tmp_path, batches, flushed):
     assert read_all(again)[: len(expected)] == expected
 
 
-def test_a_rolled_segment_whose_zeros_came_back_loses_nothing_flushed(tmp_path):
+def test_rolled_segment_with_returned_zeros_keeps_flushed_records(tmp_path):
     """Its cut was not durable when the power failed; what was flushed before is there, and nothing else was
     promised.
     """

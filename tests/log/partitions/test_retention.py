@@ -42,7 +42,7 @@ def test_by_time_only_what_is_old(tmp_path):
     assert log.log_start_offset == bases[2]
 
 
-def test_an_old_active_segment_is_rolled_and_goes_too(tmp_path):
+def test_old_active_segment_is_rolled_and_removed(tmp_path):
     log = filled(tmp_path / "t-0", retention_ms=100)
     end = log.log_end_offset
     assert log.apply_retention(1 << 40, end) > 1
@@ -61,7 +61,7 @@ def test_by_size(tmp_path):
     assert log.apply_retention(0, log.log_end_offset) == 0
 
 
-def test_compacted_topics_do_not_lose_data_by_size_or_time(tmp_path):
+def test_compact_only_topics_ignore_size_and_time_retention(tmp_path):
     log = filled(tmp_path / "t-0", retention_bytes=1, retention_ms=1, deletes=False, compacts=True)
     assert log.apply_retention(1 << 40, log.log_end_offset) == 0
     log.delete_records_before(100)
@@ -92,7 +92,7 @@ def test_readers_keep_what_they_have(tmp_path):
     assert [bytes(view.buffer) for view in iter_batches(data)] == before
 
 
-def test_files_are_renamed_at_once_and_unlinked_by_purge(tmp_path):
+def test_expired_files_are_renamed_then_unlinked_by_purge(tmp_path):
     log = filled(tmp_path / "t-0", retention_ms=100)
     log.apply_retention(1 << 40, log.segment_base_offsets[2])
     assert len(list(log.directory.glob("*.deleted"))) == 6
@@ -117,7 +117,7 @@ def test_delete_records(tmp_path):
     assert log.epochs.entries() == [(0, 50)]
 
 
-def test_a_log_that_is_emptied_takes_back_what_was_said_to_be_flushed(tmp_path):
+def test_emptied_log_withdraws_its_flushed_offset(tmp_path):
     """Until its new segment is there it has none, which looks like a loss above a start that was noted long ago."""
     log = open_log(tmp_path / "t-0")
     append(log, 20)
@@ -144,7 +144,7 @@ def test_emptied_log_starts_anywhere(tmp_path):
 
 
 @pytest.mark.parametrize("base_offset", [2, 10], ids=["in a batch", "in a gap"])
-def test_a_log_that_is_cut_around_its_start_begins_there_again(tmp_path, base_offset):
+def test_log_cut_around_its_start_begins_there_again(tmp_path, base_offset):
     """What was deleted stays deleted: a start that went back would be below the one that is noted."""
     log = fill(open_log(tmp_path / "t-0"), 1, count=2)
     data = batch_bytes(10, base_offset=base_offset, leader_epoch=0)
@@ -180,7 +180,7 @@ def rolls_at(log, timestamp_ms):
     return must_roll(log.active_segment, log.config, 100, 1, timestamp_ms, 0)
 
 
-def test_compaction_is_not_kept_waiting_by_a_young_segment(tmp_path):
+def test_young_segment_does_not_delay_compaction(tmp_path):
     log = open_log(
         tmp_path / "t-0", config(compacts=True, segment_ms=1000, max_compaction_lag_ms=300)
     )

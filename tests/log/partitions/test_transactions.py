@@ -113,7 +113,7 @@ def assert_equals_naive(log, r, *, restarted=True):
 
 
 @pytest.mark.parametrize("seed", range(8))
-def test_the_log_knows_what_a_reader_of_everything_knows(tmp_path, seed):
+def test_log_matches_full_reader_on_transactions(tmp_path, seed):
     """T3, T8; again after a clean and an unclean restart, after damage to the index, and after truncation (I3)."""
     r = random.Random(seed)
     log = open_log(tmp_path / "t-0", CONFIG)
@@ -149,7 +149,7 @@ def test_the_log_knows_what_a_reader_of_everything_knows(tmp_path, seed):
     assert_equals_naive(log, r)
 
 
-def test_open_transactions_hold_the_last_stable_offset_until_their_end_is_replicated(tmp_path):
+def test_open_transactions_hold_last_stable_offset_until_replicated(tmp_path):
     log = open_log(tmp_path / "t-0")
     append(log, 2)
     transactional(log, 1, 0)
@@ -247,7 +247,7 @@ def test_ended_transactions_are_bounded_while_the_watermark_stands(tmp_path):
 
 
 @pytest.mark.parametrize("done", range(4))
-def test_a_deletion_cut_short_keeps_aborts_with_their_records(tmp_path, done):
+def test_interrupted_deletion_keeps_aborts_with_their_records(tmp_path, done):
     """The process dies between two renames of a segment: where its log comes back, its transaction index does."""
     files = FaultyFiles()
     log = open_log(tmp_path / "t-0", CONFIG, files=files)
@@ -267,7 +267,7 @@ def test_a_deletion_cut_short_keeps_aborts_with_their_records(tmp_path, done):
     assert found == ([(7, 3)] if log.log_start_offset == 0 else [])
 
 
-def test_an_abort_that_was_truncated_does_not_come_back_when_its_segment_is_sealed(tmp_path):
+def test_truncated_abort_does_not_return_when_segment_seals(tmp_path):
     """The index was cut to nothing: that is synced too, before the log counts as flushed."""
     log = open_log(tmp_path / "t-0", CONFIG)
     append(log, 1)
@@ -293,9 +293,7 @@ def put_directory(path):
 
 @pytest.mark.parametrize("clean", [True, False])
 @pytest.mark.parametrize("damage", [flip_first, put_directory])
-def test_a_damaged_index_of_aborts_is_made_anew_also_below_the_recovery_point(
-    tmp_path, damage, clean, caplog
-):
+def test_damaged_abort_index_is_rebuilt_below_recovery_point(tmp_path, damage, clean, caplog):
     """From the log's start, whatever snapshot there is: an abort that is not known is a commit."""
     log = open_log(tmp_path / "t-0", CONFIG)
     for producer in (7, 8):
@@ -321,7 +319,7 @@ def test_a_damaged_index_of_aborts_is_made_anew_also_below_the_recovery_point(
 
 
 @pytest.mark.parametrize("damage", [lambda path: path.write_bytes(b"x"), put_directory])
-def test_a_flush_does_not_stumble_over_a_damaged_index_of_aborts(tmp_path, damage):
+def test_flush_tolerates_damaged_abort_index(tmp_path, damage):
     log = open_log(tmp_path / "t-0", CONFIG)
     transactional(log, 7, 0)
     end(log, 7, commit=False)

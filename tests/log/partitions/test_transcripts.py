@@ -11,7 +11,7 @@ TRANSCRIPTS = sorted((Path(__file__).parent / "testdata").glob("*.txt"))
 
 
 @pytest.mark.parametrize("path", TRANSCRIPTS, ids=lambda path: path.stem)
-def test_a_log_says_and_does_what_the_transcript_says(tmp_path, path):
+def test_log_matches_its_transcript(tmp_path, path):
     check_transcript(path, Interaction(tmp_path).answer)
 
 

@@ -57,7 +57,7 @@ def test_the_state_is_a_function_of_the_log(tmp_path, monkeypatch, seed, in_piec
     )
 
 
-def test_a_snapshot_of_many_producers_is_made_with_the_appends_that_follow(tmp_path, monkeypatch):
+def test_snapshot_of_many_producers_absorbs_following_appends(tmp_path, monkeypatch):
     monkeypatch.setattr("trimaran.log.producers.manager.AT_ONCE_MAX", 3)
     monkeypatch.setattr("trimaran.log.producers.manager.PIECE", 2)
     log = open_log(tmp_path / "t-0", LogConfig())
@@ -74,9 +74,7 @@ def test_a_snapshot_of_many_producers_is_made_with_the_appends_that_follow(tmp_p
     assert state.get(0).batches[-1].last_sequence == 0
 
 
-def test_a_snapshot_in_pieces_keeps_its_state_while_another_is_written_at_once(
-    tmp_path, monkeypatch
-):
+def test_piecewise_snapshot_keeps_state_despite_another_written(tmp_path, monkeypatch):
     monkeypatch.setattr("trimaran.log.producers.manager.AT_ONCE_MAX", 3)
     monkeypatch.setattr("trimaran.log.producers.manager.PIECE", 1)
     log = open_log(tmp_path / "t-0", LogConfig())
@@ -137,7 +135,7 @@ def test_an_emptied_log_knows_no_producers(tmp_path):
         log = open_log(tmp_path / "t-0", clean=True)
 
 
-def test_the_producers_of_deleted_records_are_known_though_nobody_asked_before(tmp_path):
+def test_producers_of_deleted_records_are_known_without_lookup(tmp_path):
     """I1: a leader that was just started, and has records deleted, knows a batch that is sent again."""
     log = open_log(tmp_path / "t-0")
     append(log, 3, producer_id=7, producer_epoch=0, base_sequence=0)
@@ -150,7 +148,7 @@ def test_the_producers_of_deleted_records_are_known_though_nobody_asked_before(t
     assert log.producers.validate(view_of(again)) == Duplicate(0, 2, 1002)
 
 
-def test_the_producers_of_another_history_are_forgotten_for_good(tmp_path):
+def test_producers_of_another_history_are_forgotten_permanently(tmp_path):
     log = open_log(tmp_path / "t-0")
     append(log, 3, producer_id=7, producer_epoch=0, base_sequence=0)
     log.roll(0)

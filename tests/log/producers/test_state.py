@@ -46,7 +46,7 @@ def refused(state, view, code):
     assert raised.value.code is code
 
 
-def test_the_next_sequence_is_accepted_and_a_gap_is_not():
+def test_next_sequence_is_accepted_gap_is_refused():
     state = state_with(batch(0, 3), batch(3, 2))
     assert state.validate(batch(5)) is None
     for sequence in (6, 100, 4, 2**31 - 1):
@@ -127,7 +127,7 @@ def emptied_marker(epoch):
     )
 
 
-def test_a_marker_that_compaction_has_emptied_tells_the_epoch():
+def test_emptied_marker_gives_producer_epoch():
     state = state_with(batch(0), emptied_marker(3))
     entry = state.get(7)
     assert (entry.epoch, entry.coordinator_epoch, entry.last_timestamp) == (3, -1, 5000)
@@ -136,7 +136,7 @@ def test_a_marker_that_compaction_has_emptied_tells_the_epoch():
     assert state_with(emptied_marker(3)).get(7).epoch == 3
 
 
-def test_a_marker_that_compaction_has_emptied_ends_no_transaction():
+def test_emptied_marker_ends_no_transaction():
     """How the transaction has ended it does not say."""
     state = state_with(batch(0))
     view = batch(1, offset=1)
@@ -165,7 +165,7 @@ def batch_of(producer):
     return _TEMPLATE
 
 
-def test_who_is_in_a_transaction_is_looked_at_once_and_not_forgotten(monkeypatch):
+def test_producers_in_transactions_are_checked_once_and_kept(monkeypatch):
     """However many they are, and although others come."""
     monkeypatch.setattr("trimaran.log.producers.state.PRODUCERS_MAX", 1_000)
     state = ProducerState()
@@ -211,7 +211,7 @@ def in_transaction(producer):
     return view
 
 
-def test_a_snapshot_in_pieces_is_of_the_state_that_it_began_with():
+def test_piecewise_snapshot_shows_state_at_its_start():
     """Producers write, expire and come meanwhile."""
     state, same = (state_with(*(batch(0, producer=one) for one in range(9))) for _ in range(2))
     state.update(batch(1, producer=3, offset=9))

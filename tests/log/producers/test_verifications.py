@@ -19,7 +19,7 @@ def state_asked(*batches, has_own_epoch=False):
     return state
 
 
-def test_the_lowest_sequence_of_the_newest_epoch_comes_first():
+def test_lowest_sequence_of_newest_epoch_comes_first():
     state = state_asked(batch(5), batch(2), batch(4))
     refused(state, batch(3), OUT_OF_ORDER)
     assert state.validate(batch(2)) is None
@@ -37,7 +37,7 @@ COMMIT = build_end_marker(EndMarker(True, 0), producer_id=7, producer_epoch=0, t
 
 
 @pytest.mark.parametrize(("appended", "following"), [(batch(5), 6), (view_of(COMMIT), 5)])
-def test_what_is_appended_ends_it(appended, following):
+def test_append_ends_verification(appended, following):
     state = ProducerState()
     state.update(batch(0, 5))
     state.verifying(batch(3), has_own_epoch=False)
@@ -46,7 +46,7 @@ def test_what_is_appended_ends_it(appended, following):
     assert state.validate(batch(following)) is None
 
 
-def test_of_more_than_the_bound_the_oldest_is_forgotten():
+def test_oldest_verification_is_forgotten_above_bound():
     state = state_asked(*(batch(3, producer=i) for i in range(VERIFICATIONS_MAX + 1)))
     assert state.validate(batch(4, producer=0)) is None
     refused(state, batch(4, producer=1), OUT_OF_ORDER)

@@ -48,7 +48,7 @@ def test_loading_and_looking_up_read_a_few_entries(tmp_path, kind, zeros):
     assert files.bytes_read <= (24 + 2 * BLOCK_ENTRIES) * kind.layout.size
 
 
-def test_entries_that_lie_on_no_line_are_found_too(tmp_path):
+def test_nonlinear_entries_are_found_in_logarithmic_reads(tmp_path):
     entries = [(1, 1)] + [((1 << 30) + number, number) for number in range(2, ENTRIES)]
     path = written(tmp_path / "index", OffsetIndex.layout, entries)
     files = CountingFiles()
@@ -111,7 +111,7 @@ def test_ends_that_cannot_be_are_damage(tmp_path, entries):
         _ = OffsetIndex(path, Files(), created=False).entries
 
 
-def test_what_stands_behind_zeros_never_comes_back(tmp_path):
+def test_data_behind_zeros_never_reappears(tmp_path):
     path = written(tmp_path / "index", OffsetIndex.layout, [(5, 50), (0, 0), (6, 51)])
     index = OffsetIndex(path, Files(), created=False)
     assert index.entries == 1
@@ -120,7 +120,7 @@ def test_what_stands_behind_zeros_never_comes_back(tmp_path):
     assert path.read_bytes() == struct.pack(">iiii", 5, 50, 6, 60)
 
 
-def test_what_is_set_aside_stays_in_the_file_until_it_is_written_to(tmp_path):
+def test_entries_set_aside_stay_until_next_write(tmp_path):
     path = written(tmp_path / "index", OffsetIndex.layout, [(1, 10), (2, 20), (3, 30)])
     before = path.read_bytes()
     index = OffsetIndex(path, Files(), created=False)

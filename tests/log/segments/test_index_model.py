@@ -95,7 +95,7 @@ WITH_PENDING = [("append", 3), ("write", None), ("append", 3)]
 @example(steps=[*WITH_PENDING, ("write", None), ("set_aside", 9), ("append", 1), ("write", None)])
 @example(steps=[*WITH_PENDING, ("write", None), ("set_aside", 2), ("append", 1), ("write", None)])
 @example(steps=[("behind", None), ("append", MANY), ("append", 3), ("write", None)])
-def test_an_index_is_the_twins_list_after_each_step(tmp_path_factory, kind, steps):
+def test_index_matches_twin_list_after_each_step(tmp_path_factory, kind, steps):
     path = tmp_path_factory.getbasetemp() / "model.index"
     path.unlink(missing_ok=True)
     index, twin, numbers = kind(path, Files(), created=True), Twin(kind.layout), count(1)
@@ -130,7 +130,7 @@ def test_an_index_is_the_twins_list_after_each_step(tmp_path_factory, kind, step
     index.release()
 
 
-def test_a_leftover_of_the_same_name_is_no_part_of_a_new_index(tmp_path):
+def test_new_index_ignores_leftover_of_its_name(tmp_path):
     path = tmp_path / "index"
     path.write_bytes(OffsetIndex.layout.pack(5, 50) * 3)
     index = OffsetIndex(path, Files(), created=True)
@@ -140,7 +140,7 @@ def test_a_leftover_of_the_same_name_is_no_part_of_a_new_index(tmp_path):
     assert path.read_bytes() == OffsetIndex.layout.pack(1, 10)
 
 
-def test_a_file_that_is_no_whole_number_of_entries_ends_with_the_last_whole_one(tmp_path):
+def test_file_with_partial_entry_ends_before_it(tmp_path):
     path = tmp_path / "index"
     path.write_bytes(OffsetIndex.layout.pack(1, 10) + OffsetIndex.layout.pack(2, 20)[:7])
     assert OffsetIndex(path, Files(), created=False).entries == 1
@@ -166,7 +166,7 @@ def test_entries_ascend_strictly_from_no_less_than_zero(kind, entries, expected)
     assert ascends(data, kind.layout) is expected
 
 
-def test_an_index_that_the_disk_does_not_give_is_no_damage(tmp_path):
+def test_unreadable_index_is_not_taken_for_damage(tmp_path):
     path = tmp_path / "index"
     path.write_bytes(b"")
     files = FaultyFiles()
@@ -176,7 +176,7 @@ def test_an_index_that_the_disk_does_not_give_is_no_damage(tmp_path):
     assert path.exists()
 
 
-def test_something_else_in_the_place_of_an_index_is_damage_and_is_kept_beside_it(tmp_path):
+def test_foreign_file_as_index_is_damage_kept_beside(tmp_path):
     path = tmp_path / "index"
     path.mkdir()
     with pytest.raises(IndexDamaged):
@@ -197,7 +197,7 @@ FIRST_CALLS = [
 
 
 @pytest.mark.parametrize("kind", [OffsetIndex, TimeIndex])
-def test_whatever_is_asked_first_of_an_index_its_file_is_read_before(tmp_path, kind):
+def test_any_first_query_reads_the_index_file(tmp_path, kind):
     path = tmp_path / "index"
 
     def is_so(row):

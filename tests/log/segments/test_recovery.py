@@ -92,7 +92,7 @@ def test_a_repeated_block_is_cut(tmp_path):
     assert open_log(log.directory).log_end_offset == log.log_end_offset
 
 
-def test_a_flipped_bit_above_the_recovery_point_cuts_there_and_all_that_follows(tmp_path, caplog):
+def test_flipped_bit_above_recovery_point_cuts_there(tmp_path, caplog):
     log = fill(open_log(tmp_path / "t-0"), 40)
     batches = read_all(log)
     assert len(log.segment_base_offsets) > 3
@@ -109,7 +109,7 @@ def test_a_flipped_bit_above_the_recovery_point_cuts_there_and_all_that_follows(
     assert caplog.text.count("what is before it was cut off") == len(log.segment_base_offsets) - 1
 
 
-def test_records_that_a_flipped_bit_takes_along_are_counted(tmp_path, caplog):
+def test_records_lost_with_flipped_bit_are_counted(tmp_path, caplog):
     """Whether they had been fsynced nothing on disk tells; an operator is to know that there were any."""
     log = fill(open_log(tmp_path / "t-0", LogConfig()), 10)
     third = sum(len(one) for one in read_all(log)[:2])
@@ -122,7 +122,7 @@ def test_records_that_a_flipped_bit_takes_along_are_counted(tmp_path, caplog):
     assert "7 whole batches are among them" in caplog.text
 
 
-def test_damage_below_the_recovery_point_takes_the_replica_offline_and_shortens_nothing(tmp_path):
+def test_damage_below_recovery_point_takes_replica_offline(tmp_path):
     log = fill(open_log(tmp_path / "t-0", LogConfig()), 10)
     log.flush()
     path = last_file(crash(log))
@@ -156,7 +156,7 @@ def test_a_hole_between_unflushed_segments_ends_the_log(tmp_path):
     assert opened.segment_base_offsets == bases[:2]
 
 
-def test_only_the_part_above_the_recovery_point_is_read(tmp_path, monkeypatch):
+def test_only_part_above_recovery_point_is_read(tmp_path, monkeypatch):
     log = fill(open_log(tmp_path / "t-0"), 60)
     log.flush()
     read = []
@@ -222,7 +222,7 @@ def test_epochs_of_cut_batches_go_with_them(tmp_path):
     assert opened.epochs.entries() == [(1, 0)]
 
 
-def test_an_epoch_that_was_begun_and_given_up_is_not_found_again(tmp_path):
+def test_epoch_without_records_is_not_found_again(tmp_path):
     """Its leader noted it with a flush, wrote nothing in it, and followed another that had records of an older one."""
     log = fill(open_log(tmp_path / "t-0"), 1, count=4, epoch=3)
     log.begin_epoch(5)
@@ -262,7 +262,7 @@ def test_a_swap_that_a_crash_interrupted_is_completed(tmp_path):
     assert not [p for p in log.directory.iterdir() if p.suffix in (".swap", ".cleaned", ".deleted")]
 
 
-def test_a_swap_that_a_crash_found_half_renamed_is_none(tmp_path):
+def test_half_renamed_swap_is_discarded(tmp_path):
     log = fill(open_log(tmp_path / "t-0"), 40)
     batches = read_all(log)
     log.close()
@@ -325,7 +325,7 @@ def test_config_of_the_helpers_has_small_segments():
     assert SMALL.segment_bytes < 10_000
 
 
-def test_a_log_whose_records_a_crash_took_begins_where_its_start_was_moved_to(tmp_path):
+def test_log_emptied_by_crash_begins_at_moved_start(tmp_path):
     """A follower notes the leader's start at once, and syncs the records behind it later."""
     log = fill(open_log(tmp_path / "t-0"), 3)
     append(log, 1, producer_id=7, producer_epoch=0, base_sequence=0)
@@ -345,7 +345,7 @@ def test_a_log_whose_records_a_crash_took_begins_where_its_start_was_moved_to(tm
 @pytest.mark.parametrize(
     "epochs", [(0, 0), (0, 1), (1, 0), (2, 1), (0, 2, 1, 3), (-1, 0), (1, 1, 0)]
 )
-def test_the_log_ends_before_a_batch_of_an_older_epoch(tmp_path, epochs):
+def test_log_ends_before_batch_of_older_epoch(tmp_path, epochs):
     """It was truncated once, and the truncation did not reach the disk."""
     log = open_log(tmp_path / "t-0", LogConfig())
     data = b"".join(
@@ -358,7 +358,7 @@ def test_the_log_ends_before_a_batch_of_an_older_epoch(tmp_path, epochs):
     assert open_log(log.directory, LogConfig()).log_end_offset == kept
 
 
-def test_indexes_that_took_their_place_before_their_log_stay(tmp_path):
+def test_indexes_renamed_before_their_log_stay(tmp_path):
     """A crash between the last two renames of a cleaned segment: without its transaction index the records of aborted
     transactions would come back.
     """
@@ -381,7 +381,7 @@ def test_indexes_that_took_their_place_before_their_log_stay(tmp_path):
     assert (log.directory / f"{bases[1]:020d}.txnindex").exists()
 
 
-def test_a_cleaned_segment_takes_the_place_of_those_in_its_range_alone(tmp_path):
+def test_cleaned_segment_replaces_only_those_in_range(tmp_path):
     """With their indexes and snapshots; a segment that begins where it ends stays."""
     log = fill(open_log(tmp_path / "t-0", LogConfig(segment_bytes=2000, compacts=True)), 40)
     batches, bases = read_all(log), log.segment_base_offsets
@@ -397,7 +397,7 @@ def test_a_cleaned_segment_takes_the_place_of_those_in_its_range_alone(tmp_path)
     ("missing", "expected"),
     [((), False), ((".index",), True), ((".timeindex",), True), ((".index", ".timeindex"), True)],
 )
-def test_a_segment_lacks_an_index_if_either_is_missing(missing, expected):
+def test_segment_lacks_index_if_either_is_missing(missing, expected):
     kinds = {".log", ".index", ".timeindex"} - set(missing)
     names = {f"{7:020d}{kind}" for kind in kinds} | {f"{8:020d}.index", f"{8:020d}.timeindex"}
     assert lacks_index(names, 7) is expected
@@ -459,7 +459,7 @@ def test_opening_takes_long_where_much_must_be_read(tmp_path):
 
 
 @pytest.mark.parametrize("within", [1, 2, 3])
-def test_a_batch_that_reaches_over_the_recovery_point_is_checked(tmp_path, within):
+def test_batch_across_recovery_point_is_checked(tmp_path, within):
     """Of its records only the first ones were flushed: damage of it is damage of the flushed part."""
     log = fill(open_log(tmp_path / "t-0", LogConfig()), 3, count=3)
     path = last_file(crash(log))
@@ -484,7 +484,7 @@ NAMES = [
 ]
 
 
-def test_an_offset_in_a_name_has_twenty_digits_and_the_suffix():
+def test_file_name_offset_has_twenty_digits_and_suffix():
     def is_so(row):
         name, suffix, expected = row
         assert base_offset_of(name, suffix) == expected
@@ -492,7 +492,7 @@ def test_an_offset_in_a_name_has_twenty_digits_and_the_suffix():
     check_each(NAMES, is_so)
 
 
-def test_a_batch_is_checked_a_mebibyte_at_a_time(tmp_path):
+def test_batch_crc_is_checked_per_mebibyte(tmp_path):
     """Its declared size is not allocated."""
 
     class Sizes(Files):

@@ -31,20 +31,20 @@ def rolls(active, config=CONFIG, *, size=100, last_offset=BASE + 10, timestamp_m
     return must_roll(active, config, size, last_offset, timestamp_ms, now_ms)
 
 
-def test_a_segment_rolls_where_its_bytes_would_be_too_many(tmp_path):
+def test_segment_rolls_before_exceeding_its_bytes(tmp_path):
     active = segment(tmp_path)
     rest = CONFIG.segment_bytes - active.size
     assert not rolls(active, size=rest)
     assert rolls(active, size=rest + 1)
 
 
-def test_an_empty_segment_takes_a_batch_of_any_size_and_age(tmp_path):
+def test_empty_segment_takes_batch_of_any_size(tmp_path):
     empty = segment(tmp_path, batches=0)
     assert not rolls(empty, size=CONFIG.segment_bytes + 1, now_ms=1 << 40)
 
 
 @pytest.mark.parametrize("batches", [0, 1])
-def test_a_segment_rolls_where_an_offset_does_not_fit_its_index(tmp_path, batches):
+def test_segment_rolls_when_offset_exceeds_index_range(tmp_path, batches):
     active = segment(tmp_path, batches=batches)
     assert not rolls(active, last_offset=BASE + RELATIVE_OFFSET_MAX)
     assert rolls(active, last_offset=BASE + RELATIVE_OFFSET_MAX + 1)
@@ -92,9 +92,7 @@ def test_a_segment_rolls_above_its_age(tmp_path, config, age_ms, expected):
 
 
 @given(jitter_ms=st.integers(0, 2000), age_ms=st.integers(0, 1100), lag_ms=st.integers(100, 2000))
-def test_a_jitter_takes_the_same_share_off_the_age_each_time(
-    tmp_path_factory, jitter_ms, age_ms, lag_ms
-):
+def test_jitter_shortens_age_by_a_constant_share(tmp_path_factory, jitter_ms, age_ms, lag_ms):
     """By the twin: never more than the age, and the same for a segment of that name after a restart."""
     directory = tmp_path_factory.getbasetemp() / f"{'topic' * 30}-0"
     directory.mkdir(exist_ok=True)
@@ -126,7 +124,7 @@ BATCHES = st.lists(
 
 
 @given(BATCHES)
-def test_runs_are_as_long_as_a_segment_can_hold(batches):
+def test_runs_are_as_long_as_segment_holds(batches):
     views, offset = [], 0
     for delta, size in batches:
         views.append(view(offset, delta, size))

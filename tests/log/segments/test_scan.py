@@ -43,7 +43,7 @@ HEADERS = [
 
 
 @pytest.mark.parametrize(("data", "expected"), HEADERS)
-def test_a_header_can_be_one_only_with_each_field_in_its_range(data, expected):
+def test_header_is_plausible_only_with_fields_in_range(data, expected):
     batch = header_at(data, 0)
     assert batch is not None
     assert is_plausible(batch) is expected
@@ -74,7 +74,7 @@ def walked(tmp_path):
     return walk
 
 
-def test_of_a_large_batch_no_more_than_a_block_is_read(walked):
+def test_only_a_block_of_large_batch_is_read(walked):
     reads = walked(300_000, 4)
     assert reads == [BLOCK_BYTES] * 4
 
@@ -91,7 +91,7 @@ def test_blocks_grow_from_the_first_one(walked):
 
 
 @pytest.mark.parametrize("cut", [0, 1, 10])
-def test_a_batch_is_read_only_where_it_is_whole(tmp_path, cut):
+def test_only_whole_batches_are_read(tmp_path, cut):
     path = tmp_path / "log"
     path.write_bytes(b"x" * 5 + GOOD[: len(GOOD) - cut])
     files = Files()

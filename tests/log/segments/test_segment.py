@@ -108,7 +108,7 @@ def test_a_place_is_found_as_by_walking(tmp_path_factory, large_bytes, batches, 
 
 
 @given(batches=batches, kept=st.integers(1, 8), steps=st.integers(1, 7), reopened=st.booleans())
-def test_so_it_is_where_the_newest_batches_are_remembered(
+def test_remembered_newest_batches_are_found_likewise(
     tmp_path_factory, batches, kept, steps, reopened
 ):
     """Of a log that was opened again these are the last ones that its index has no entry of."""
@@ -130,7 +130,7 @@ def test_so_it_is_where_the_newest_batches_are_remembered(
             assert found is None or is_between(found, headers, expected[1])
 
 
-def test_the_newest_batch_is_found_without_a_read_however_little_is_asked_for(tmp_path):
+def test_newest_batch_is_found_without_a_read(tmp_path):
     files = CountingFiles()
     log = written(tmp_path / "t-0", [(0, 1, 100)] * 3 + [(0, 1, 5000)], files)
     before = files.reads
@@ -159,7 +159,7 @@ def test_a_log_is_not_cut_behind_damage(tmp_path):
 
 
 @pytest.mark.parametrize(("value_bytes", "reads_max"), [(20_000, 4), (1000, 7)])
-def test_a_slice_of_large_batches_is_found_with_four_reads(tmp_path, value_bytes, reads_max):
+def test_slice_of_large_batches_takes_four_reads(tmp_path, value_bytes, reads_max):
     files = CountingFiles()
     config = LogConfig(segment_bytes=8 << 20, retention_ms=-1)
     log = open_log(tmp_path / "t-0", config, clean=True, files=files)
@@ -191,7 +191,7 @@ def test_hints_of_what_was_cut_are_forgotten(tmp_path, cut):
         assert first.base_offset <= offset <= first.last_offset
 
 
-def test_up_to_2048_batches_are_remembered_and_then_the_newer_half(tmp_path):
+def test_cache_of_2048_batches_keeps_newer_half(tmp_path):
     segment = Segment(tmp_path, 0, Files(), size=0, created=True)
     data = batch_bytes(1)
     view = view_of(data)
@@ -202,7 +202,7 @@ def test_up_to_2048_batches_are_remembered_and_then_the_newer_half(tmp_path):
     assert list(segment._tail_last_offsets) == list(range(1024, 2049))
 
 
-def test_where_32_readers_go_on_is_remembered_and_the_oldest_is_forgotten_then(tmp_path):
+def test_hints_of_32_readers_are_kept_oldest_evicted(tmp_path):
     segment = Segment(tmp_path, 0, Files(), size=1000, created=True)
     for number in range(33):
         assert len(segment._hints) == number
@@ -211,7 +211,7 @@ def test_where_32_readers_go_on_is_remembered_and_the_oldest_is_forgotten_then(t
 
 
 @pytest.mark.parametrize("more", [0, 1])
-def test_a_lost_index_of_up_to_a_mebibyte_is_made_anew_by_a_read(tmp_path, more):
+def test_lost_index_of_a_mebibyte_is_rebuilt(tmp_path, more):
     segment = Segment(tmp_path, 0, Files(), size=0, created=True)
     data = batch_bytes(1, value=bytes((1 << 20) - 74 + more))
     assert len(data) == (1 << 20) + more

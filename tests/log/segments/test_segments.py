@@ -105,7 +105,7 @@ def test_segments_that_changed_meanwhile_are_not_replaced(tmp_path):
         assert not segments.deleted_files
 
 
-def test_a_segment_is_held_until_it_is_removed_or_replaced(tmp_path):
+def test_segment_is_held_until_removed_or_replaced(tmp_path):
     segments = made(tmp_path, [5, 10, 20])
     first, second, _ = segments.all
     assert segments.holds(first)
@@ -118,7 +118,7 @@ def test_a_segment_is_held_until_it_is_removed_or_replaced(tmp_path):
     assert not second.removed
 
 
-def test_the_files_of_a_removed_segment_go_log_first_and_are_unlinked_after_the_delay(tmp_path):
+def test_removed_files_go_log_first_unlinked_after_delay(tmp_path):
     segments = made(tmp_path, [0, 10])
     (tmp_path / file_name(0, ".txnindex")).write_bytes(b"")
     segments.drop_first(1)
@@ -131,7 +131,7 @@ def test_the_files_of_a_removed_segment_go_log_first_and_are_unlinked_after_the_
         assert len(list(tmp_path.glob("*.deleted"))) == left
 
 
-def test_what_is_seen_first_waits_the_whole_delay():
+def test_newly_seen_file_waits_whole_delay():
     deleted = {"a": None, "b": 950}
     assert due(deleted, None, 100) == ["a", "b"]
     assert due(deleted, 1050, 100) == ["b"]
@@ -139,7 +139,7 @@ def test_what_is_seen_first_waits_the_whole_delay():
 
 
 @pytest.mark.parametrize("used_again", [0, 3])
-def test_of_old_segments_that_are_read_the_least_recent_ones_are_closed(tmp_path, used_again):
+def test_least_recently_read_old_segments_are_closed(tmp_path, used_again):
     segments = made(tmp_path, list(range(0, 10 * (OPEN_SEGMENTS_MAX + 3), 10)))
     closed = []
     for segment in segments.all:
@@ -154,7 +154,7 @@ def test_of_old_segments_that_are_read_the_least_recent_ones_are_closed(tmp_path
     assert closed == [10 if used_again == 0 else 0]
 
 
-def test_a_removed_segment_is_no_longer_among_those_that_are_read(tmp_path):
+def test_removed_segment_leaves_recently_read_list(tmp_path):
     segments = made(tmp_path, [0, 10, 20])
     segments.use(segments.all[1])
     gone = segments.all[:2]
@@ -167,14 +167,14 @@ def test_a_removed_segment_is_no_longer_among_those_that_are_read(tmp_path):
     assert segments.active not in segments._recently_read  # it is written to again
 
 
-def test_files_of_a_new_segment_are_emptied_of_what_had_its_name(tmp_path):
+def test_leftovers_in_files_of_new_segment_are_emptied(tmp_path):
     (tmp_path / file_name(10, ".log")).write_bytes(b"left over")
     segments = made(tmp_path, [0, 10])
     assert (tmp_path / file_name(10, ".log")).read_bytes() == b""
     assert segments.active.size == 0
 
 
-def test_of_segments_it_is_known_that_nothing_was_aborted_only_if_all_were_looked_at(tmp_path):
+def test_absence_of_aborts_is_known_after_all_segments(tmp_path):
     segments = made(tmp_path, [0, 10, 20])
     assert not segments.has_no_aborts(0)
     for segment in segments.all[1:]:

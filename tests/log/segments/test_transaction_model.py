@@ -89,7 +89,7 @@ def test_an_index_is_the_list_of_its_entries(
 
 
 @pytest.mark.parametrize("rest", [1, ENTRY_BYTES - 1])
-def test_a_torn_entry_is_damage_until_it_is_cut(tmp_path, rest):
+def test_torn_entry_is_damage_until_cut(tmp_path, rest):
     path = tmp_path / "index"
     index = TransactionIndex(path, Files())
     entries = aborted(3, 1000)
@@ -133,7 +133,7 @@ def test_entries_from_a_damaged_one_on_are_dropped(tmp_path, bad, sound):
     assert path.stat().st_size == sound * ENTRY_BYTES
 
 
-def test_an_index_without_a_file_is_empty_and_makes_none(tmp_path):
+def test_index_without_file_is_empty_and_creates_none(tmp_path):
     index = TransactionIndex(tmp_path / "index", Files())
     index.truncate_to(5)
     index.keep_sound()

@@ -50,7 +50,7 @@ def test_producer_keeps_the_bytes_and_no_loop_compresses():
     validate_produced(data, rules(Compression.GZIP), now_ms=1000, budget=Budget())
 
 
-def test_what_is_too_large_then_is_refused():
+def test_batch_too_large_after_recompression_is_refused():
     data = memoryview(build_batch(RECORDS, compression=Compression.ZSTD))
     small = rules(Compression.NONE, max_message_bytes=len(data))
     with pytest.raises(KafkaError, match="as none") as refused:

@@ -73,7 +73,7 @@ def xerial(*blocks):
     ids=lambda item: item[0],
 )
 @pytest.mark.parametrize("rules", [RULES, ProduceRules.of(LogConfig(compression=Compression.ZSTD))])
-def test_lz4_that_java_cannot_read_is_refused_but_can_be_read(payload, rules):
+def test_lz4_unreadable_for_java_is_refused_but_decodable(payload, rules):
     _, data = payload
     batch = as_batch(Compression.LZ4, data)
     assert_refused(batch, ErrorCode.INVALID_RECORD, rules)
@@ -94,7 +94,7 @@ def test_lz4_that_java_reads_is_taken(options):
     assert_taken(Compression.LZ4, lz4.frame.compress(BODY, block_linked=False, **options))
 
 
-def test_lz4_of_uncompressed_blocks_is_taken_and_too_many_are_refused():
+def test_uncompressed_lz4_blocks_pass_too_many_are_refused():
     assert_taken(Compression.LZ4, lz4_of(BODY[:99], BODY[99:]))
     blocks = [BODY[n : n + 10] for n in range(0, len(BODY), 10)]
     assert len(blocks) > 1 << 13
@@ -106,7 +106,7 @@ def test_zstd_of_its_highest_levels_is_taken(level):
     assert_taken(Compression.ZSTD, zstd_of(BODY, level=level))
 
 
-def test_zstd_windows_are_taken_up_to_the_one_that_java_takes():
+def test_zstd_windows_pass_up_to_java_limit():
     assert_taken(Compression.ZSTD, zstd_of(BODY, 27))
     assert_refused(as_batch(Compression.ZSTD, zstd_of(BODY, 28)), ErrorCode.INVALID_RECORD, RULES)
 

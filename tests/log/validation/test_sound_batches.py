@@ -131,7 +131,7 @@ def test_one_step_says_what_all_steps_say(walk, data, changed, tail, repairs, ru
 
 @both
 @given(st.binary(max_size=150), st.sampled_from(RULES))
-def test_of_any_bytes_too(walk, data, rules):
+def test_arbitrary_bytes_give_same_outcome(walk, data, rules):
     with step_by_step():
         expected = outcome(data, rules)
     with using(Walker=walk.Walker):
@@ -148,7 +148,7 @@ def test_of_any_bytes_too(walk, data, rules):
     ],
     ids=len,
 )
-def test_what_producers_send_passes_in_one_step(walk, fields):
+def test_producer_batches_pass_in_one_step(walk, fields):
     data = batch_bytes(20, timestamp_ms=NOW, **fields)
     assert passes_in_one_step(walk, data, RULES[0])
     large = build_batch([NewRecord(b"k", bytes(1000), NOW) for _ in range(100)])
@@ -187,13 +187,13 @@ UNSOUND = [
 
 @both
 @pytest.mark.parametrize("changed", UNSOUND, ids=str)
-def test_what_is_not_so_does_not(walk, changed):
+def test_unusual_batches_do_not_pass_in_one_step(walk, changed):
     data = altered(batch_bytes(3, timestamp_ms=NOW), **changed)
     assert not passes_in_one_step(walk, data, RULES[0])
 
 
 @both
-def test_what_a_topic_forbids_does_not(walk):
+def test_batches_violating_topic_rules_do_not_pass(walk):
     no_key = build_batch([NewRecord(None, b"v", NOW)])
     assert passes_in_one_step(walk, no_key, RULES[0])
     assert not passes_in_one_step(walk, no_key, ProduceRules.of(LogConfig(compacts=True)))
@@ -206,7 +206,7 @@ class LooksAtNothing(FindsNothingSound):
 
 
 @pytest.mark.parametrize("codec", list(Compression), ids=lambda codec: codec.name)
-def test_what_is_too_large_is_refused_without_a_look_at_its_bytes(codec):
+def test_oversized_batch_is_refused_without_reading_it(codec):
     data = build_batch([NewRecord(None, bytes(range(200)), NOW)], compression=codec)
     with using(Walker=LooksAtNothing, check_crc=None):
         refusal = outcome(data, ProduceRules.of(LogConfig(max_message_bytes=len(data) - 1)))
@@ -214,7 +214,7 @@ def test_what_is_too_large_is_refused_without_a_look_at_its_bytes(codec):
 
 
 @pytest.mark.parametrize("max_timestamp", [NOW, NOW + 1], ids=["right", "wrong"])
-def test_a_limit_of_decompression_is_none_of_what_was_not_compressed(max_timestamp):
+def test_decompression_limit_ignores_uncompressed_batches(max_timestamp):
     data = altered(batch_bytes(1, timestamp_ms=NOW), max_timestamp=max_timestamp)
     [batch] = validate_produced(
         memoryview(data), replace(RULES[0], decompressed_bytes_max=0), now_ms=NOW

@@ -198,7 +198,7 @@ def test_timestamps(timestamp):
 
 
 @pytest.mark.parametrize("timestamp", [-2, -1, 0, -(2**63), 2**63 - 1, NOW, NOW + 3_600_001])
-def test_a_wrong_largest_timestamp_in_the_header_is_put_right(timestamp):
+def test_wrong_max_timestamp_in_header_is_corrected(timestamp):
     data = altered(good(3), max_timestamp=timestamp)
     for records in (data, bytes(data)):
         [view] = validate_produced(memoryview(records), RULES, now_ms=NOW)
@@ -213,7 +213,7 @@ def test_timestamps_of_the_past():
     assert produce(batch_bytes(1, timestamp_ms=-1), rules), "no timestamp at all is allowed"
 
 
-def test_append_time_topics_do_not_care_but_clients_do_not_set_it():
+def test_append_time_topic_ignores_create_time_timestamps():
     rules = ProduceRules.of(LogConfig(message_timestamp_type=TimestampType.LOG_APPEND_TIME))
     assert produce(altered(good(), max_timestamp=2**62), rules)
     for either in (RULES, rules):
@@ -227,7 +227,7 @@ def test_too_large():
     assert_refused(data, ErrorCode.MESSAGE_TOO_LARGE)
 
 
-def test_what_is_over_budget_is_not_looked_through_first():
+def test_batch_over_budget_is_refused_before_crc():
     """Whoever takes its time for it makes the checksum."""
     damaged = altered(good(), crc=0)
     assert_refused(damaged, ErrorCode.CORRUPT_MESSAGE, budget=Budget(len(damaged)))
@@ -339,7 +339,7 @@ def test_any_bytes_give_a_batch_or_a_code(data):
     st.sampled_from(sorted(FROM_KAFKA)),
     st.lists(st.tuples(st.integers(0, 10_000), st.integers(0, 255)), min_size=1, max_size=4),
 )
-def test_mutations_with_a_right_crc_give_a_batch_or_a_code(name, changes):
+def test_mutations_with_valid_crc_yield_batch_or_code(name, changes):
     data = bytearray.fromhex(FROM_KAFKA[name])
     for position, value in changes:
         data[position % len(data)] = value

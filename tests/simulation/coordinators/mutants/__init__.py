@@ -45,7 +45,7 @@ _STABLE = "tests/log/partitions/test_transactions.py"
 ELSEWHERE = {
     "heartbeats of old generations": f"{_HEARTBEATS}::test_every_version",
     "epoch start not recorded": f"{_BEGINS}::test_an_epoch_begins_where_the_log_ends_when_its_leader_begins",
-    "markers count at once": f"{_STABLE}::test_the_log_knows_what_a_reader_of_everything_knows",
+    "markers count at once": f"{_STABLE}::test_log_matches_full_reader_on_transactions",
     "markers of old coordinators": f"{_MARKERS}::test_markers_of_old_coordinators_and_old_epochs_are_refused",
     "markers of any epoch": f"{_MARKERS}::test_markers_of_old_coordinators_and_old_epochs_are_refused",
     "who takes over aborts": f"{_TRANSCRIPTS}::test_transcript[takeover]",

@@ -220,6 +220,6 @@ ELSEWHERE = {
     "out of range begins anew": (
         f"{_FETCHER}::test_out_of_range_above_the_leader_s_end_it_is_cut_to_it_and_that_is_told"
     ),
-    "a flush survives a truncation": f"{_FAULTS}::test_a_truncation_during_a_flush_lowers_what_it_made_durable",
+    "a flush survives a truncation": f"{_FAULTS}::test_truncation_during_flush_lowers_the_flushed_offset",
     "deletion forgets the log": f"{_REGISTRY}::test_a_partition_that_moves_to_others_is_deleted_here",
 }
