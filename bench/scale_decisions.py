@@ -24,6 +24,7 @@ from trimaran.quorum.controller.server import RunningController
 from trimaran.quorum.metadata.features import REGISTERED_FEATURES
 from trimaran.quorum.metadata.image import MetadataImage
 from trimaran.wire.blocking import BlockingConnection
+from trimaran.wire.buffers.primitives import NIL_UUID
 from trimaran.wire.messages import alter_partition as isr
 from trimaran.wire.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
@@ -37,7 +38,6 @@ from trimaran.wire.messages.create_topics import CreatableTopic, CreateTopicsReq
 from trimaran.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from trimaran.wire.messages.elect_leaders import ElectLeadersRequest
 from trimaran.wire.messages.unregister_broker import UnregisterBrokerRequest
-from trimaran.wire.primitives import NIL_UUID
 from trimaran.wire.schema import Message
 
 SECONDS = 120.0

@@ -13,7 +13,7 @@ from collections.abc import Callable
 import trio
 
 from trimaran.node import events
-from trimaran.wire.hosts import address_in
+from trimaran.wire.text.hosts import address_in
 from trimaran.wire.transport.events import AutoResetEvent
 
 log = logging.getLogger(__name__)

@@ -1,10 +1,10 @@
-"""Named lines of the log: of what brokers and controllers share. See `trimaran.wire.events`."""
+"""Named lines of the log: of what brokers and controllers share. See `trimaran.wire.text.events`."""
 
 from __future__ import annotations
 
 import logging
 
-from trimaran.wire.events import Event
+from trimaran.wire.text.events import Event
 
 _W = logging.WARNING
 LOG_LEVEL_CHANGED = Event(

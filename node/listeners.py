@@ -17,7 +17,7 @@ from trimaran.node.config.node_keys import override
 from trimaran.node.config.security import listener_security
 from trimaran.node.config.server import ServerConfig
 from trimaran.node.logins import Logins
-from trimaran.wire.endpoint import Endpoint
+from trimaran.wire.text.endpoint import Endpoint
 from trimaran.wire.transport.connection_quotas import ConnectionBounds
 from trimaran.wire.transport.limits import ConnectionLimits
 from trimaran.wire.transport.memory import REQUEST_BYTES_MAX

@@ -1,10 +1,10 @@
-"""Named lines of the log: of controllers, and of the metadata log. See `trimaran.wire.events`."""
+"""Named lines of the log: of controllers, and of the metadata log. See `trimaran.wire.text.events`."""
 
 from __future__ import annotations
 
 import logging
 
-from trimaran.wire.events import Event
+from trimaran.wire.text.events import Event
 
 _I, _W, _E = logging.INFO, logging.WARNING, logging.ERROR
 CONFIG_WITHOUT_EFFECT = Event(

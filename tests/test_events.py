@@ -16,7 +16,7 @@ import pytest
 from tests import datadriven
 from trimaran.broker import events as broker_events
 from trimaran.logs import JsonFormatter, TextFormatter
-from trimaran.wire.events import Event
+from trimaran.wire.text.events import Event
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGE = ROOT / "docs" / "events.md"
@@ -43,11 +43,10 @@ What a peer can cause over and over is written once in ten seconds; `left_out` t
 | event | level | fields | when |
 |---|---|---|---|
 """
-# The few of `log` are with those of `wire`.
+# The events of `log` are declared with those of `wire`.
+HOMES = {"wire": "trimaran.wire.text.events", "trimaran": "trimaran.events"}
 MODULES = {
-    room: importlib.import_module(
-        f"trimaran.{room}.events" if room != "trimaran" else "trimaran.events"
-    )
+    room: importlib.import_module(HOMES.get(room, f"trimaran.{room}.events"))
     for room in ROOMS
     if room != "log"
 }
@@ -57,7 +56,7 @@ BY_ROOM = {
 }
 EVENTS = [one for found in BY_ROOM.values() for one in found.values()]
 # What an authorizer says has Apache Kafka's form; the two others write what an event has become.
-WITHOUT_NAMES = {"quorum/serving/audit.py", "wire/events.py", "wire/transport/limited_log.py"}
+WITHOUT_NAMES = {"quorum/serving/audit.py", "wire/text/events.py", "wire/transport/limited_log.py"}
 CALL = re.compile(r"\.(info|warning|error|exception|critical|log)\(")
 LEVELS = {"info", "warning", "error", "exception", "critical", "log"}
 

@@ -136,13 +136,13 @@ TABLE = {
         ),
         Limit(
             "bytes of a response while it is made",
-            "trimaran.wire.response_size:RESPONSE_BYTES_MAX",
+            "trimaran.wire.buffers.response_size:RESPONSE_BYTES_MAX",
             "POLICY_VIOLATION for what is left, or a next page",
             ERRORS,
         ),
         Limit(
             "with errors that repeat the names of the request",
-            "trimaran.wire.response_size:ENCODED_BYTES_MAX",
+            "trimaran.wire.buffers.response_size:ENCODED_BYTES_MAX",
             "POLICY_VIOLATION",
             ERRORS,
         ),

@@ -78,24 +78,26 @@ def test_commands_print_through_the_module_that_escapes_control_characters():
 
 
 def imports(root: Path, package: str, below: str = "") -> dict[str, set[str]]:
-    """Every module of a package with the modules of it that its file names, wherever the statement stands. `below` is
-    the package that imports know it by, with a dot.
+    """Returns the modules of a package that each of its modules imports, in its file or its stub, anywhere in it.
+    `below` is the prefix by which imports name the package, with a dot.
     """
-    paths = {}
-    for path in (root / package).rglob("*.py"):
+    paths: dict[str, list[Path]] = {}
+    for path in sorted((root / package).rglob("*.py*")):
+        if path.suffix not in {".py", ".pyi"}:
+            continue
         parts = path.relative_to(root).with_suffix("").parts
-        paths[below + ".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = path
-    found = {}
-    for module, path in paths.items():
-        named = set()
+        module = below + ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+        paths.setdefault(module, []).append(path)
+    found = {module: set() for module in paths}
+    for module, path in ((module, path) for module, files in paths.items() for path in files):
+        named = found[module]
         for node in ast.walk(ast.parse(path.read_text())):
             if isinstance(node, ast.Import):
                 named |= {alias.name for alias in node.names}
             elif isinstance(node, ast.ImportFrom) and node.module:
                 inner = {f"{node.module}.{alias.name}" for alias in node.names}
                 named |= (inner & paths.keys()) or {node.module}
-        found[module] = named & paths.keys() - {module}
-    return found
+    return {module: named & paths.keys() - {module} for module, named in found.items()}
 
 
 def circles(graph: dict[str, set[str]]) -> list[list[str]]:
@@ -139,6 +141,13 @@ def test_a_circle_is_seen_wherever_the_imports_stand(tmp_path):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text(source)
     assert circles(imports(tmp_path, "p")) == [["p.a", "p.c", "p.q.b"]]
+
+
+def test_a_circle_through_a_stub_is_seen(tmp_path):
+    (tmp_path / "p").mkdir()
+    for name, source in {"a.py": "import p.b", "b.py": "", "b.pyi": "from p.a import X"}.items():
+        (tmp_path / "p" / name).write_text(source)
+    assert circles(imports(tmp_path, "p")) == [["p.a", "p.b"]]
 
 
 def asserts(function: ast.AST) -> bool:

@@ -1,10 +1,10 @@
-"""Named lines of the log: of processes, and of the console. See `trimaran.wire.events`."""
+"""Named lines of the log: of processes, and of the console. See `trimaran.wire.text.events`."""
 
 from __future__ import annotations
 
 import logging
 
-from trimaran.wire.events import Event
+from trimaran.wire.text.events import Event
 
 _I, _W, _E, _C = logging.INFO, logging.WARNING, logging.ERROR, logging.CRITICAL
 CONFIG_WARNING = Event(

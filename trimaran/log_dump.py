@@ -28,11 +28,11 @@ from trimaran.log.segments.segment import LOG_SUFFIX
 from trimaran.metadata.records import typed
 from trimaran.quorum.raft_log.partition import TOPIC
 from trimaran.record_rows import batch_row
-from trimaran.wire.as_json import HIDDEN, as_json, base64_text, holds_secret
 from trimaran.wire.errors import KafkaError, RemoteProtocolError
 from trimaran.wire.records.coordinator import decode_coordinator_record
 from trimaran.wire.records.metadata import FRAME_VERSION, UnknownRecord, read_metadata_record
 from trimaran.wire.records.registry import COORDINATOR_RECORDS
+from trimaran.wire.text.as_json import HIDDEN, as_json, base64_text, holds_secret
 
 Row = dict[str, Any]
 

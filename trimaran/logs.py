@@ -13,7 +13,7 @@ import sys
 
 from trimaran.node.config.server import ServerConfig
 from trimaran.text import bounded, one_line
-from trimaran.wire.events import event_of
+from trimaran.wire.text.events import event_of
 
 TEXT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
 # Clients choose strings of 32 KiB, and lists of them; what we say ourselves is some hundred characters.
@@ -47,7 +47,7 @@ class TextFormatter(logging.Formatter):
 
 class JsonFormatter(logging.Formatter):
     """One object a line: ts (UTC, ISO 8601), level, logger, message, node_id; event and fields where it has a name
-    (`trimaran.wire.events`); error where there is one.
+    (`trimaran.wire.text.events`); error where there is one.
     """
 
     def __init__(self, node_id: int) -> None:

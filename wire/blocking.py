@@ -14,6 +14,8 @@ from contextlib import AbstractContextManager, nullcontext
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
+from trimaran.wire.buffers.framing import FrameBuffer
+from trimaran.wire.buffers.outgoing import Outgoing
 from trimaran.wire.client.backoff import ExponentialBackoff
 from trimaran.wire.client.bootstrap import Address, Bootstrap, parse_bootstrap
 from trimaran.wire.client.calls import RETRIED, Ask, Pause, Steps, refresh, routed_call
@@ -28,8 +30,6 @@ from trimaran.wire.client.errors import (
 from trimaran.wire.client.routing import Routing
 from trimaran.wire.client.versions import Negotiated
 from trimaran.wire.errors import RemoteProtocolError
-from trimaran.wire.framing import FrameBuffer
-from trimaran.wire.outgoing import Outgoing
 from trimaran.wire.schema import Message
 
 if TYPE_CHECKING:

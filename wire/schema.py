@@ -5,9 +5,9 @@
         replica_id: int32 = field("0-14", default=-1)
         topics: list[FetchTopic]
 
-Annotations name wire types (`trimaran.wire.declarations`); type checkers see `int`, `str`, … and check constructors. A
-field that some version lacks states its default. Encoders and decoders are generated on first use
-(`trimaran.wire.codec`). Left out: Kafka's `mapKey` and `entityType`, which do not travel.
+Annotations name wire types (`trimaran.wire.codec.declarations`); type checkers see `int`, `str`, … and check
+constructors. A field that some version lacks states its default. Encoders and decoders are generated on first use
+(`trimaran.wire.codec`). Not implemented: Kafka's `mapKey` and `entityType`, which do not travel.
 """
 
 import struct
@@ -15,9 +15,9 @@ from collections.abc import Callable, Iterable
 from functools import cache
 from typing import Any, ClassVar, NamedTuple, Self, TypeVar
 
-from trimaran.wire.declarations import DeclaredMessage, Reader, Struct, Versions, Writer
+from trimaran.wire.buffers.outgoing import Outgoing
+from trimaran.wire.codec.declarations import DeclaredMessage, Reader, Struct, Versions, Writer
 from trimaran.wire.errors import LocalProtocolError, RemoteProtocolError
-from trimaran.wire.outgoing import Outgoing
 
 
 class DecodeBudget(NamedTuple):
@@ -239,7 +239,7 @@ def message(
 
 def response(*, key: int, versions: str, flexible: str = "none") -> Callable[[type[M]], type[M]]:
     """The same for a response, whose encoder refuses to write more than a response may have
-    (`trimaran.wire.response_size`).
+    (`trimaran.wire.buffers.response_size`).
     """
     declare = message(key=key, versions=versions, flexible=flexible)
 

@@ -1,10 +1,10 @@
-"""Named lines of the log: of the ZooKeeper mirror. See `trimaran.wire.events`."""
+"""Named lines of the log: of the ZooKeeper mirror. See `trimaran.wire.text.events`."""
 
 from __future__ import annotations
 
 import logging
 
-from trimaran.wire.events import Event
+from trimaran.wire.text.events import Event
 
 _I, _W, _E = logging.INFO, logging.WARNING, logging.ERROR
 CONSUMER_OFFSETS_LOST_ZOOKEEPER = Event(

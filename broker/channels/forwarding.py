@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from typing import TypeVar
 
 from trimaran.broker.channels.controller_channel import ControllerChannel
+from trimaran.wire.buffers.outgoing import Outgoing
 from trimaran.wire.errors import ErrorCode, KafkaError, RemoteProtocolError
 from trimaran.wire.messages.create_partitions import CreatePartitionsRequest
 from trimaran.wire.messages.create_topics import CreateTopicsRequest
@@ -19,7 +20,6 @@ from trimaran.wire.messages.default_principal_data import DefaultPrincipalData
 from trimaran.wire.messages.delete_topics import DeleteTopicsRequest
 from trimaran.wire.messages.envelope import EnvelopeRequest, EnvelopeResponse
 from trimaran.wire.messages.header import decode_response_header, encode_request
-from trimaran.wire.outgoing import Outgoing
 from trimaran.wire.schema import Message
 from trimaran.wire.security.principal import Principal
 from trimaran.wire.transport.calls import Call

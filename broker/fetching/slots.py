@@ -7,9 +7,9 @@ from typing import TypeAlias
 from trimaran.broker.partitions.partition import Partition
 from trimaran.broker.partitions.registry import Partitions
 from trimaran.broker.partitions.watchers import Interest, Reader
+from trimaran.wire.buffers.primitives import NIL_UUID
 from trimaran.wire.errors import ErrorCode, KafkaError
 from trimaran.wire.messages.fetch import FetchPartition, FetchTopic
-from trimaran.wire.primitives import NIL_UUID
 
 NOTHING_SENT = -1
 

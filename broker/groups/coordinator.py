@@ -45,6 +45,7 @@ from trimaran.node.runtime.steps import Steps, pieces
 from trimaran.quorum.metadata.delta import MetadataDelta
 from trimaran.quorum.metadata.image import MetadataImage
 from trimaran.quorum.metadata.loader import Manifest
+from trimaran.wire.buffers.primitives import NIL_UUID
 from trimaran.wire.errors import ErrorCode, KafkaError
 from trimaran.wire.messages.consumer_group_describe import DescribedGroup as DescribedConsumerGroup
 from trimaran.wire.messages.consumer_group_describe import Member as DescribedConsumerMember
@@ -57,7 +58,6 @@ from trimaran.wire.messages.list_groups import ListedGroup
 from trimaran.wire.messages.offset_commit import OffsetCommitRequest, OffsetCommitResponse
 from trimaran.wire.messages.offset_fetch import OffsetFetchRequestGroup, OffsetFetchResponseGroup
 from trimaran.wire.messages.sync_group import SyncGroupRequest, SyncGroupResponse
-from trimaran.wire.primitives import NIL_UUID
 from trimaran.wire.transport.events import yield_to_loop
 from trimaran.wire.transport.guard import JUDGED_PER_TURN
 

@@ -16,6 +16,7 @@ from trimaran.broker.groups.ports import KnowsTopic
 from trimaran.broker.groups.records import GroupRecord
 from trimaran.broker.groups.store import GroupStore
 from trimaran.node.runtime.deferred import Result
+from trimaran.wire.buffers.primitives import NIL_UUID
 from trimaran.wire.errors import ErrorCode, KafkaError
 from trimaran.wire.messages.offset_commit import (
     OffsetCommitRequest,
@@ -31,7 +32,6 @@ from trimaran.wire.messages.offset_fetch import (
     OffsetFetchResponsePartitions,
     OffsetFetchResponseTopics,
 )
-from trimaran.wire.primitives import NIL_UUID
 from trimaran.wire.records.groups import OffsetCommitKey, OffsetCommitValue
 
 S = GroupState

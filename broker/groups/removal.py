@@ -15,7 +15,7 @@ from trimaran.broker.groups.ports import KnowsTopic
 from trimaran.broker.groups.records import GroupRecord, offset_tombstone
 from trimaran.broker.groups.store import GroupStore
 from trimaran.broker.groups.walks import Walk
-from trimaran.wire.primitives import NIL_UUID
+from trimaran.wire.buffers.primitives import NIL_UUID
 from trimaran.wire.records.groups import OffsetCommitValue
 
 S = GroupState

@@ -15,7 +15,7 @@ from trimaran.broker.handlers.context import Context
 from trimaran.broker.handlers.loaded_groups import when_loaded
 from trimaran.quorum.serving.authorization import may_with_topic
 from trimaran.quorum.serving.authorized_operations import authorized_operations
-from trimaran.wire.declarations import EncodedArray
+from trimaran.wire.codec.declarations import EncodedArray
 from trimaran.wire.errors import ErrorCode, KafkaError
 from trimaran.wire.messages.consumer_group_describe import (
     ConsumerGroupDescribeRequest,

@@ -18,12 +18,12 @@ from trimaran.node.runtime.steps import pieces
 from trimaran.quorum.metadata.features import GROUP_VERSION
 from trimaran.quorum.serving.authorization import may_with_topic
 from trimaran.wire.errors import ErrorCode, KafkaError
-from trimaran.wire.hosts import java_text
 from trimaran.wire.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatResponse,
 )
 from trimaran.wire.security.acls import Operation
+from trimaran.wire.text.hosts import java_text
 from trimaran.wire.transport.access import groups, topics
 from trimaran.wire.transport.calls import Call, DeferredResponse, finished
 from trimaran.wire.transport.events import yield_to_loop

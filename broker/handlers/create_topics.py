@@ -7,11 +7,11 @@ import trio
 from trimaran.broker.channels.forwarding import decode_answer
 from trimaran.broker.handlers.context import Context
 from trimaran.quorum.serving.refusals import fail_create_topics
+from trimaran.wire.buffers.outgoing import Outgoing
 from trimaran.wire.messages.create_topics import (
     CreateTopicsRequest,
     CreateTopicsResponse,
 )
-from trimaran.wire.outgoing import Outgoing
 from trimaran.wire.transport.access import BY_CONTROLLER
 from trimaran.wire.transport.calls import Call
 from trimaran.wire.transport.heavy import DECISION_ELEMENTS_MAX

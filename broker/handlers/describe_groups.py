@@ -11,7 +11,7 @@ from trimaran.broker.groups.describe import described
 from trimaran.broker.handlers.context import Context
 from trimaran.broker.handlers.loaded_groups import when_loaded
 from trimaran.quorum.serving.authorized_operations import authorized_operations
-from trimaran.wire.declarations import EncodedArray
+from trimaran.wire.codec.declarations import EncodedArray
 from trimaran.wire.errors import ErrorCode, KafkaError
 from trimaran.wire.messages.describe_groups import DescribeGroupsRequest, DescribeGroupsResponse
 from trimaran.wire.security.acls import Operation, ResourceType

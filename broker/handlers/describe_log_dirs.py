@@ -18,7 +18,7 @@ from trimaran.log.disk.files import Volume
 from trimaran.log.partitions.partition_log import PartitionLog
 from trimaran.node.runtime.threads import run_blocking
 from trimaran.quorum.metadata import versions
-from trimaran.wire.declarations import EncodedArray
+from trimaran.wire.codec.declarations import EncodedArray
 from trimaran.wire.errors import ErrorCode
 from trimaran.wire.messages.describe_log_dirs import (
     DescribeLogDirsPartition,

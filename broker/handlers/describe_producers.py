@@ -16,7 +16,7 @@ from trimaran.broker.partitions.opening import OPENED_PER_TURN
 from trimaran.log.producers.entry import ProducerEntry
 from trimaran.quorum.metadata.topic_names import why_illegal
 from trimaran.quorum.serving.authorization import may_with_topic
-from trimaran.wire.declarations import EncodedArray
+from trimaran.wire.codec.declarations import EncodedArray
 from trimaran.wire.errors import ErrorCode, KafkaError
 from trimaran.wire.messages.describe_producers import (
     DescribeProducersRequest,

@@ -18,7 +18,9 @@ from trimaran.quorum.metadata.image import PartitionImage, TopicImage, TopicsIma
 from trimaran.quorum.metadata.topic_names import why_illegal
 from trimaran.quorum.serving.authorization import may_with_topic
 from trimaran.quorum.serving.authorized_operations import authorized_operations
-from trimaran.wire.declarations import EncodedArray
+from trimaran.wire.buffers.primitives import NIL_UUID
+from trimaran.wire.buffers.response_size import ResponseTooLarge
+from trimaran.wire.codec.declarations import EncodedArray
 from trimaran.wire.errors import ErrorCode
 from trimaran.wire.messages.describe_topic_partitions import (
     Cursor,
@@ -27,8 +29,6 @@ from trimaran.wire.messages.describe_topic_partitions import (
     DescribeTopicPartitionsResponsePartition,
     DescribeTopicPartitionsResponseTopic,
 )
-from trimaran.wire.primitives import NIL_UUID
-from trimaran.wire.response_size import ResponseTooLarge
 from trimaran.wire.security.acls import Operation, ResourceType
 from trimaran.wire.transport.access import topics
 from trimaran.wire.transport.calls import Call, CloseConnection, DeferredResponse

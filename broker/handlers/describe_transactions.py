@@ -10,7 +10,7 @@ from functools import partial
 from trimaran.broker.handlers.context import Context
 from trimaran.broker.transactions.listing import describe, not_described
 from trimaran.quorum.serving.authorization import may_with_topic
-from trimaran.wire.declarations import EncodedArray
+from trimaran.wire.codec.declarations import EncodedArray
 from trimaran.wire.errors import ErrorCode, KafkaError
 from trimaran.wire.messages.describe_transactions import (
     DescribeTransactionsRequest,

@@ -47,6 +47,7 @@ from trimaran.node.runtime.steps import Steps, at_once
 from trimaran.node.runtime.turns import in_turns, with_checkpoints
 from trimaran.quorum.metadata.authorizer import Action
 from trimaran.quorum.serving.authorization import may
+from trimaran.wire.buffers.primitives import NIL_UUID
 from trimaran.wire.errors import ErrorCode, KafkaError
 from trimaran.wire.messages.fetch import (
     FetchableTopicResponse,
@@ -54,7 +55,6 @@ from trimaran.wire.messages.fetch import (
     FetchResponse,
     NodeEndpoint,
 )
-from trimaran.wire.primitives import NIL_UUID
 from trimaran.wire.security.acls import Operation, ResourceType
 from trimaran.wire.transport.access import cluster, topics
 from trimaran.wire.transport.calls import Call, DeferredResponse

@@ -23,6 +23,7 @@ from trimaran.quorum.serving.refusals import (
     fail_expire_token,
     fail_renew_token,
 )
+from trimaran.wire.buffers.outgoing import Outgoing
 from trimaran.wire.errors import ErrorCode, KafkaError
 from trimaran.wire.messages.add_raft_voter import AddRaftVoterRequest
 from trimaran.wire.messages.alter_client_quotas import AlterClientQuotasRequest
@@ -39,7 +40,6 @@ from trimaran.wire.messages.remove_raft_voter import RemoveRaftVoterRequest
 from trimaran.wire.messages.renew_delegation_token import RenewDelegationTokenRequest
 from trimaran.wire.messages.unregister_broker import UnregisterBrokerRequest
 from trimaran.wire.messages.update_features import UpdateFeaturesRequest
-from trimaran.wire.outgoing import Outgoing
 from trimaran.wire.schema import DECODE_BUDGET, Message
 from trimaran.wire.transport.access import BY_CONTROLLER
 from trimaran.wire.transport.calls import Call

@@ -11,9 +11,9 @@ from trimaran.broker.groups.operation import join_error
 from trimaran.broker.handlers.context import Context
 from trimaran.broker.handlers.loaded_groups import when_loaded
 from trimaran.wire.errors import ErrorCode, KafkaError
-from trimaran.wire.hosts import java_text
 from trimaran.wire.messages.join_group import JoinGroupRequest, JoinGroupResponse
 from trimaran.wire.security.acls import Operation
+from trimaran.wire.text.hosts import java_text
 from trimaran.wire.transport.access import groups
 from trimaran.wire.transport.calls import Call, DeferredResponse
 from trimaran.wire.transport.heavy import FEW_ELEMENTS_MAX

@@ -11,7 +11,7 @@ from trimaran.broker.groups.coordinator import GROUPS_PER_STEP
 from trimaran.broker.handlers.context import Context
 from trimaran.quorum.metadata.authorizer import Action
 from trimaran.quorum.serving.authorization import everybody, may, may_with
-from trimaran.wire.declarations import EncodedArray
+from trimaran.wire.codec.declarations import EncodedArray
 from trimaran.wire.errors import KafkaError
 from trimaran.wire.messages.list_groups import ListGroupsRequest, ListGroupsResponse
 from trimaran.wire.security.acls import Operation, ResourceType

@@ -9,7 +9,7 @@ from trimaran.broker.handlers.context import Context
 from trimaran.broker.transactions.listing import IDS_PER_TURN, STATE_NAMES
 from trimaran.broker.transactions.listing import list_transactions as listed
 from trimaran.quorum.serving.authorization import may_with
-from trimaran.wire.declarations import EncodedArray
+from trimaran.wire.codec.declarations import EncodedArray
 from trimaran.wire.errors import KafkaError
 from trimaran.wire.messages.list_transactions import (
     ListTransactionsRequest,

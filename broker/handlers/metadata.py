@@ -28,7 +28,9 @@ from trimaran.quorum.serving.authorized_operations import (
     authorized_operations,
     cluster_operations,
 )
-from trimaran.wire.declarations import EncodedArray
+from trimaran.wire.buffers.primitives import NIL_UUID
+from trimaran.wire.buffers.response_size import ResponseTooLarge
+from trimaran.wire.codec.declarations import EncodedArray
 from trimaran.wire.errors import ErrorCode, KafkaError
 from trimaran.wire.messages.metadata import (
     MetadataRequest,
@@ -37,8 +39,6 @@ from trimaran.wire.messages.metadata import (
     MetadataResponseBroker,
     MetadataResponseTopic,
 )
-from trimaran.wire.primitives import NIL_UUID
-from trimaran.wire.response_size import ResponseTooLarge
 from trimaran.wire.security.acls import Operation, ResourceType
 from trimaran.wire.transport.access import topics
 from trimaran.wire.transport.calls import Call, CloseConnection, DeferredResponse, finished

@@ -18,7 +18,9 @@ from trimaran.broker.handlers.zookeeper_offsets import ZOOKEEPER_VERSION, fetch_
 from trimaran.quorum.metadata.authorizer import Action
 from trimaran.quorum.metadata.image import MetadataImage
 from trimaran.quorum.serving.authorization import may, may_with_topic
-from trimaran.wire.declarations import EncodedArray, Struct
+from trimaran.wire.buffers.primitives import NIL_UUID
+from trimaran.wire.buffers.response_size import ResponseTooLarge
+from trimaran.wire.codec.declarations import EncodedArray, Struct
 from trimaran.wire.errors import ErrorCode, KafkaError
 from trimaran.wire.messages.offset_fetch import (
     OffsetFetchRequest,
@@ -31,8 +33,6 @@ from trimaran.wire.messages.offset_fetch import (
     OffsetFetchResponseTopic,
     OffsetFetchResponseTopics,
 )
-from trimaran.wire.primitives import NIL_UUID
-from trimaran.wire.response_size import ResponseTooLarge
 from trimaran.wire.security.acls import Operation, ResourceType
 from trimaran.wire.transport.access import groups, topics
 from trimaran.wire.transport.calls import Call, DeferredResponse

@@ -54,7 +54,7 @@ from trimaran.broker.handlers.txn_offset_commit import txn_offset_commit
 from trimaran.broker.handlers.write_txn_markers import write_txn_markers
 from trimaran.quorum.serving.api_versions_features import api_versions_features
 from trimaran.quorum.serving.authorization import ACL_JUDGE
-from trimaran.wire.declarations import Versions
+from trimaran.wire.codec.declarations import Versions
 from trimaran.wire.messages.offset_commit import OffsetCommitRequest
 from trimaran.wire.messages.offset_fetch import OffsetFetchRequest
 from trimaran.wire.schema import Message

@@ -6,8 +6,8 @@ from collections.abc import Iterable
 from typing import TypeVar
 
 from trimaran.quorum.metadata.image import BrokerRegistration, ClusterImage
-from trimaran.wire.endpoint import Endpoint
 from trimaran.wire.messages import fetch, produce
+from trimaran.wire.text.endpoint import Endpoint
 
 Leader = fetch.LeaderIdAndEpoch | produce.LeaderIdAndEpoch
 Node = TypeVar("Node", fetch.NodeEndpoint, produce.NodeEndpoint)

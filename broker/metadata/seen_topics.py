@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from trimaran.quorum.metadata.image import TopicsImage
-from trimaran.wire.declarations import EncodedArray
+from trimaran.wire.codec.declarations import EncodedArray
 from trimaran.wire.security.principal import ANONYMOUS, Principal
 
 # Principals, each on its hosts; one takes 8 bytes a topic, and shares what is encoded.

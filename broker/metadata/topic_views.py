@@ -17,7 +17,7 @@ from trimaran.broker.metadata.internal_topics import INTERNAL_TOPICS
 from trimaran.broker.metadata.reachable import Reachable
 from trimaran.broker.metadata.seen_topics import SeenTopics
 from trimaran.quorum.metadata.image import ClusterImage, MetadataImage, PartitionImage, TopicImage
-from trimaran.wire.declarations import EncodedArray
+from trimaran.wire.codec.declarations import EncodedArray
 from trimaran.wire.errors import ErrorCode
 from trimaran.wire.messages.metadata import (
     MetadataResponse,

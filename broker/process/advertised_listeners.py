@@ -6,7 +6,7 @@ import socket
 from collections.abc import Sequence
 
 from trimaran.node.config.server import ServerConfig
-from trimaran.wire.endpoint import Endpoint
+from trimaran.wire.text.endpoint import Endpoint
 from trimaran.wire.transport.server import Listener
 
 

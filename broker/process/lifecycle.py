@@ -19,7 +19,6 @@ from trimaran.broker.channels.controller_channel import Controller
 from trimaran.node.runtime.latest import Latest
 from trimaran.quorum.metadata.image import FeatureRange
 from trimaran.wire.client.backoff import ExponentialBackoff
-from trimaran.wire.endpoint import Endpoint
 from trimaran.wire.errors import ErrorCode, KafkaError
 from trimaran.wire.messages.broker_heartbeat import BrokerHeartbeatRequest, BrokerHeartbeatResponse
 from trimaran.wire.messages.broker_registration import (
@@ -28,6 +27,7 @@ from trimaran.wire.messages.broker_registration import (
     Feature,
     Listener,
 )
+from trimaran.wire.text.endpoint import Endpoint
 from trimaran.wire.transport.events import AutoResetEvent
 
 log = logging.getLogger(__name__)

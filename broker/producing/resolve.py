@@ -6,6 +6,8 @@ from __future__ import annotations
 
 from trimaran.broker.partitions.registry import Partitions
 from trimaran.broker.producing.partition_append import NO_OFFSET, PartitionAppend
+from trimaran.wire.buffers.outgoing import records_view
+from trimaran.wire.buffers.primitives import NIL_UUID
 from trimaran.wire.errors import KafkaError
 from trimaran.wire.messages.produce import (
     LeaderIdAndEpoch,
@@ -16,8 +18,6 @@ from trimaran.wire.messages.produce import (
     TopicProduceData,
     TopicProduceResponse,
 )
-from trimaran.wire.outgoing import records_view
-from trimaran.wire.primitives import NIL_UUID
 
 _NO_LEADER = LeaderIdAndEpoch()
 

@@ -31,6 +31,7 @@ from trimaran.broker.replication.fetch_client import (
     PartitionFetchState,
 )
 from trimaran.node.runtime.turns import in_turns
+from trimaran.wire.buffers.outgoing import records_view
 from trimaran.wire.client.backoff import ExponentialBackoff
 from trimaran.wire.client.errors import ConnectionLost, RequestTimedOut, VersionMismatch
 from trimaran.wire.errors import ErrorCode, KafkaError, RemoteProtocolError
@@ -41,7 +42,6 @@ from trimaran.wire.messages.list_offsets import (
     ListOffsetsResponse,
     ListOffsetsTopic,
 )
-from trimaran.wire.outgoing import records_view
 from trimaran.wire.transport.events import AutoResetEvent, yield_to_loop
 from trimaran.wire.transport.node_connection import NodeConnection
 

@@ -19,9 +19,9 @@ from trimaran.log.codecs.compression import Compression
 from trimaran.quorum.metadata.delta import MetadataDelta
 from trimaran.quorum.metadata.image import CLIENT_METRICS_RESOURCE, MetadataImage
 from trimaran.quorum.metadata.loader import Manifest
+from trimaran.wire.buffers.primitives import NIL_UUID, uuid_to_text
 from trimaran.wire.errors import ErrorCode, KafkaError
-from trimaran.wire.hosts import java_text
-from trimaran.wire.primitives import NIL_UUID, uuid_to_text
+from trimaran.wire.text.hosts import java_text
 from trimaran.wire.transport.calls import Call, ConnectionInfo
 
 log = logging.getLogger(__name__)

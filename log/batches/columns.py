@@ -23,8 +23,8 @@ from trimaran.log.batches.batch import ATTRIBUTES_LOG_APPEND_TIME, HEADER_BYTES,
 from trimaran.log.batches.columns_walk import COMPILED, Problem, Walker
 from trimaran.log.batches.records import RECORD_BYTES_MIN, RECORDS_BYTES_MAX, records_bytes
 from trimaran.log.batches.slice_copies import copy_slices
+from trimaran.wire.buffers.primitives import read_varint
 from trimaran.wire.errors import RemoteProtocolError
-from trimaran.wire.primitives import read_varint
 
 __all__ = [
     "COMPILED",

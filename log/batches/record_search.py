@@ -15,8 +15,8 @@ from trimaran.log.batches.columns import INT64_MAX, INT64_MIN, Columns, decode_n
 from trimaran.log.batches.records import RECORD_BYTES_MIN, RECORDS_BYTES_MAX, records_in_pieces
 from trimaran.log.codecs.compression import Compression
 from trimaran.log.codecs.output import too_large
+from trimaran.wire.buffers.primitives import read_varint, read_varlong
 from trimaran.wire.errors import RemoteProtocolError
-from trimaran.wire.primitives import read_varint, read_varlong
 
 # Of records at once, decompressed: a millisecond of work.
 PIECE_BYTES = 1 << 20

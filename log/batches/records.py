@@ -31,8 +31,8 @@ from trimaran.log.batches.batch import (
     TimestampType,
 )
 from trimaran.log.codecs.compression import Compression, compress, decompress, decompress_in_pieces
+from trimaran.wire.buffers.primitives import read_varint, read_varlong, write_varint, write_varlong
 from trimaran.wire.errors import RemoteProtocolError
-from trimaran.wire.primitives import read_varint, read_varlong, write_varint, write_varlong
 
 RECORD_BYTES_MIN = 7  # length, attributes, two deltas, two sizes and a header count, a byte each
 RECORDS_BYTES_MAX = (

@@ -16,8 +16,8 @@ from trimaran.log.disk.files import Files
 from trimaran.log.disk.health import DirectoryHealth
 from trimaran.log.partitions.names import DELETE_SUFFIX, STRAY_SUFFIX, aside_topic, put_aside_from
 from trimaran.log.partitions.partition_metadata import FILE_NAME
+from trimaran.wire.buffers.primitives import NIL_UUID
 from trimaran.wire.errors import KafkaError
-from trimaran.wire.primitives import NIL_UUID
 
 # A topic's name that is as long is whole in each name of a directory (`aside_topic`).
 UNCUT_CHARS = 200

@@ -20,7 +20,7 @@ from trimaran.log.disk.atomic_file import write_atomically
 from trimaran.log.disk.files import Files
 from trimaran.log.disk.health import is_of_name
 from trimaran.log.disk.small_file import FileDamaged, read_small_file
-from trimaran.wire import events
+from trimaran.wire.text import events
 
 log = logging.getLogger(__name__)
 

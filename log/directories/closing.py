@@ -14,7 +14,7 @@ from trimaran.log.disk.checkpoints import TopicPartition
 from trimaran.log.disk.files import Files
 from trimaran.log.disk.health import DirectoryHealth
 from trimaran.log.partitions.partition_log import PartitionLog
-from trimaran.wire import events
+from trimaran.wire.text import events
 
 log = logging.getLogger(__name__)
 

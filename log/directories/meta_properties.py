@@ -28,7 +28,7 @@ import javaproperties
 from trimaran.log.disk.atomic_file import write_atomically
 from trimaran.log.disk.files import REAL_FILES, Files
 from trimaran.log.disk.small_file import FileDamaged, read_small_file
-from trimaran.wire.primitives import NIL_UUID, uuid_from_text, uuid_to_text
+from trimaran.wire.buffers.primitives import NIL_UUID, uuid_from_text, uuid_to_text
 
 FILE_NAME = "meta.properties"
 RESERVED_END = (100).to_bytes(16, "big")  # Kafka keeps the ids below for what is no directory

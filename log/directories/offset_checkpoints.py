@@ -45,7 +45,7 @@ from trimaran.log.disk.checkpoints import (
 )
 from trimaran.log.disk.files import Files
 from trimaran.log.disk.health import DirectoryHealth, is_of_name
-from trimaran.wire import events
+from trimaran.wire.text import events
 
 log = logging.getLogger(__name__)
 

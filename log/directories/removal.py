@@ -11,7 +11,7 @@ from pathlib import Path
 
 from trimaran.log.disk.files import Files
 from trimaran.log.disk.health import is_of_name, printable
-from trimaran.wire import events
+from trimaran.wire.text import events
 
 log = logging.getLogger(__name__)
 

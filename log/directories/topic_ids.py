@@ -21,8 +21,8 @@ from trimaran.log.partitions.partition_metadata import (
 )
 from trimaran.log.segments.recovery import offsets_of
 from trimaran.log.segments.segment import LOG_SUFFIX, file_name
+from trimaran.wire.buffers.primitives import uuid_to_text
 from trimaran.wire.errors import ErrorCode, KafkaError
-from trimaran.wire.primitives import uuid_to_text
 
 # Ids are drawn at random: two that are so near are one, with a character that a bad disk has changed. Kafka's file has
 # no checksum.

@@ -25,7 +25,7 @@ from trimaran.log.segments.segment import (
     Segment,
     SegmentDamaged,
 )
-from trimaran.wire import events
+from trimaran.wire.text import events
 
 log = logging.getLogger(__name__)
 

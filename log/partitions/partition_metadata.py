@@ -18,7 +18,7 @@ import crc32c
 from trimaran.log.disk.atomic_file import write_unsynced
 from trimaran.log.disk.files import REAL_FILES, Files
 from trimaran.log.disk.small_file import FileDamaged, read_small_file
-from trimaran.wire.primitives import NIL_UUID, uuid_from_text, uuid_to_text
+from trimaran.wire.buffers.primitives import NIL_UUID, uuid_from_text, uuid_to_text
 
 FILE_NAME = "partition.metadata"
 _LINES = re.compile(rb"version: \d+\ntopic_id: ([A-Za-z0-9_-]{22})(?:\n|\Z)")

@@ -34,7 +34,7 @@ from trimaran.log.segments.recovery import list_snapshots
 from trimaran.log.segments.scan import read_batch, scan_headers
 from trimaran.log.segments.segment import SNAPSHOT_SUFFIX, Segment, file_name
 from trimaran.log.steps import Steps
-from trimaran.wire import events
+from trimaran.wire.text import events
 
 log = logging.getLogger(__name__)
 

@@ -28,7 +28,7 @@ from trimaran.log.disk.atomic_file import DAMAGED_SUFFIX
 from trimaran.log.disk.files import Files, OpenFile
 from trimaran.log.disk.health import is_of_name
 from trimaran.log.disk.named_file import NamedFile
-from trimaran.wire import events
+from trimaran.wire.text import events
 
 log = logging.getLogger(__name__)
 

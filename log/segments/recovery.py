@@ -40,7 +40,7 @@ from trimaran.log.segments.segment import (
     SegmentDamaged,
     file_name,
 )
-from trimaran.wire import events
+from trimaran.wire.text import events
 
 log = logging.getLogger(__name__)
 

@@ -9,7 +9,7 @@ from trimaran.log.disk.files import Files, OpenFile
 
 @dataclass(slots=True)  # to make a frozen one takes as long as to find its place
 class LogSlice:
-    """Whole batches: `size` bytes at `position` of `file`. A `trimaran.wire.outgoing.Splice`.
+    """Whole batches: `size` bytes at `position` of `file`. A `trimaran.wire.buffers.outgoing.Splice`.
 
     Readable as long as it lives, also after its segment is deleted. After a truncation the bytes are those that stand
     there then, or missing: the reader's session ends with the leader epoch that was truncated.

@@ -29,7 +29,7 @@ from typing import NamedTuple
 from trimaran.log.disk.files import Files, OpenFile
 from trimaran.log.segments.index import IndexDamaged, open_index
 from trimaran.log.steps import Steps
-from trimaran.wire import events
+from trimaran.wire.text import events
 
 log = logging.getLogger(__name__)
 

@@ -17,7 +17,7 @@ from trimaran.node.config.config_def import ConfigError, ConfigKey
 from trimaran.node.config.consumer_group_keys import check_consumer_groups
 from trimaran.node.config.key_warnings import base_key, warning_of
 from trimaran.node.config.server_keys import DEV_MODE, LISTENER_CONFIGS, SERVER_CONFIGS
-from trimaran.wire.endpoint import PROTOCOL_NUMBERS, Endpoint
+from trimaran.wire.text.endpoint import PROTOCOL_NUMBERS, Endpoint
 
 LISTENER_PREFIX = "listener.name."
 ALTERED = "altered while the node runs"

@@ -12,6 +12,7 @@ from trimaran.node.runtime.steps import Steps, pieces
 from trimaran.quorum.controller.topics import RECORDS_MAX
 from trimaran.quorum.metadata.acls import Acl, check_filter, known, matches
 from trimaran.quorum.metadata.image import AclsImage
+from trimaran.wire.buffers.response_size import RESPONSE_BYTES_MAX, ResponseTooLarge
 from trimaran.wire.errors import ErrorCode, KafkaError
 from trimaran.wire.messages.create_acls import (
     AclCreation,
@@ -27,7 +28,6 @@ from trimaran.wire.messages.delete_acls import (
     DeleteAclsResponse,
 )
 from trimaran.wire.records.security import AccessControlEntryRecord, RemoveAccessControlEntryRecord
-from trimaran.wire.response_size import RESPONSE_BYTES_MAX, ResponseTooLarge
 from trimaran.wire.schema import Message
 from trimaran.wire.security.acls import (
     CLUSTER_NAME,

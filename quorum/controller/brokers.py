@@ -36,7 +36,7 @@ from trimaran.quorum.metadata.image import (
     MetadataImage,
     PartitionImage,
 )
-from trimaran.wire.endpoint import Endpoint
+from trimaran.wire.buffers.primitives import uuid_to_text
 from trimaran.wire.errors import ErrorCode, KafkaError
 from trimaran.wire.messages.broker_heartbeat import BrokerHeartbeatRequest
 from trimaran.wire.messages.broker_registration import (
@@ -44,7 +44,6 @@ from trimaran.wire.messages.broker_registration import (
     BrokerRegistrationResponse,
 )
 from trimaran.wire.messages.unregister_broker import UnregisterBrokerResponse
-from trimaran.wire.primitives import uuid_to_text
 from trimaran.wire.records.brokers import (
     BrokerEndpoint,
     BrokerFeature,
@@ -53,6 +52,7 @@ from trimaran.wire.records.brokers import (
     UnregisterBrokerRecord,
 )
 from trimaran.wire.schema import Message
+from trimaran.wire.text.endpoint import Endpoint
 
 FENCE, UNFENCE = 1, -1
 ENTER_CONTROLLED_SHUTDOWN = 1

@@ -9,7 +9,6 @@ from trimaran.node.runtime.deferred import Result
 from trimaran.quorum.metadata import versions
 from trimaran.quorum.metadata.image import MetadataImage
 from trimaran.quorum.metadata.records import controller_record
-from trimaran.wire.endpoint import endpoints_problem
 from trimaran.wire.errors import ErrorCode, KafkaError
 from trimaran.wire.messages.controller_registration import (
     ControllerRegistrationRequest,
@@ -21,6 +20,7 @@ from trimaran.wire.records.brokers import (
     RegisterControllerRecord,
 )
 from trimaran.wire.schema import Message
+from trimaran.wire.text.endpoint import endpoints_problem
 
 
 def register_controller(

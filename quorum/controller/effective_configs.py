@@ -14,7 +14,7 @@ from trimaran.node.config.server import ServerConfig
 from trimaran.node.config.topic_keys import TOPIC_CONFIGS
 from trimaran.quorum.metadata.image import BROKER_RESOURCE, ConfigsImage
 from trimaran.quorum.serving.config_entries import ConfigDescription
-from trimaran.wire.declarations import EncodedArray
+from trimaran.wire.codec.declarations import EncodedArray
 from trimaran.wire.messages.create_topics import CreatableTopicConfigs, CreateTopicsResponse
 from trimaran.wire.schema import encode_element
 

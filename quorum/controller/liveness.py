@@ -12,7 +12,7 @@ from typing import NamedTuple
 import trio
 
 from trimaran.wire.client.errors import ConnectionLost, ConnectRefused
-from trimaran.wire.endpoint import Endpoint
+from trimaran.wire.text.endpoint import Endpoint
 from trimaran.wire.transport.node_connection import connect
 
 CONNECT_SECONDS = 1.0

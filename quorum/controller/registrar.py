@@ -20,7 +20,6 @@ from trimaran.quorum.metadata.loader import Manifest
 from trimaran.quorum.raft.listener import LeaderAndEpoch
 from trimaran.quorum.replica.peers import CALL_ERRORS
 from trimaran.wire.client.backoff import ExponentialBackoff
-from trimaran.wire.endpoint import Endpoint
 from trimaran.wire.messages.controller_registration import (
     ControllerRegistrationRequest,
     ControllerRegistrationResponse,
@@ -28,6 +27,7 @@ from trimaran.wire.messages.controller_registration import (
     Listener,
 )
 from trimaran.wire.security.listener import PLAINTEXT, ClientSecurity
+from trimaran.wire.text.endpoint import Endpoint
 from trimaran.wire.transport.node_connection import open_node_connection
 
 log = logging.getLogger(__name__)

@@ -57,9 +57,9 @@ from trimaran.quorum.serving.altered_connections import AlteredConnections, conn
 from trimaran.quorum.serving.altered_security import AlteredSecurity
 from trimaran.quorum.serving.authorization import authorizer_of
 from trimaran.quorum.serving.idle_configs import IdleConfigs
-from trimaran.wire.endpoint import Endpoint
 from trimaran.wire.schema import Message
 from trimaran.wire.security.scram import MECHANISMS
+from trimaran.wire.text.endpoint import Endpoint
 from trimaran.wire.transport.rate import Windows
 from trimaran.wire.transport.server import Listener, Server, serve_listener
 

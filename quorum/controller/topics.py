@@ -28,6 +28,7 @@ from trimaran.quorum.metadata.image import TOPIC_RESOURCE, MetadataImage, Partit
 from trimaran.quorum.metadata.records import partition_record
 from trimaran.quorum.metadata.topic_names import METADATA_TOPIC, in_metrics, why_illegal
 from trimaran.quorum.serving.authorization import everybody
+from trimaran.wire.buffers.primitives import NIL_UUID
 from trimaran.wire.errors import ErrorCode, KafkaError
 from trimaran.wire.messages.create_partitions import (
     CreatePartitionsRequest,
@@ -47,7 +48,6 @@ from trimaran.wire.messages.delete_topics import (
     DeleteTopicsResponse,
     DeleteTopicState,
 )
-from trimaran.wire.primitives import NIL_UUID
 from trimaran.wire.records.configs import ConfigRecord
 from trimaran.wire.records.topics import RemoveTopicRecord, TopicRecord
 from trimaran.wire.schema import Message

@@ -8,7 +8,7 @@ from __future__ import annotations
 from trimaran.node.config.server import ServerConfig
 from trimaran.quorum.raft.types import EPOCH_MAX, Endpoint, ReplicaKey
 from trimaran.quorum.raft.voters import DYNAMIC_QUORUM, STATIC_QUORUM, Voter, VoterSet
-from trimaran.wire.primitives import uuid_from_text
+from trimaran.wire.buffers.primitives import uuid_from_text
 
 FORM = "ID@HOST:PORT:DIRECTORY_ID"
 

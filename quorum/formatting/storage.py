@@ -42,7 +42,7 @@ from trimaran.quorum.raft_log.snapshot_format import (
 )
 from trimaran.quorum.raft_log.supported_levels import refuse_unknown
 from trimaran.quorum.raft_log.voter_records import note_snapshot
-from trimaran.wire.primitives import uuid_to_text
+from trimaran.wire.buffers.primitives import uuid_to_text
 from trimaran.wire.records.metadata import (
     UnknownRecord,
     encode_metadata_record,

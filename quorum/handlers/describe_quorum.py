@@ -8,6 +8,7 @@ from __future__ import annotations
 from trimaran.quorum.handlers.context import QuorumContext
 from trimaran.quorum.raft_log.partition import PARTITION, TOPIC
 from trimaran.quorum.replica.status import QuorumStatus, ReplicaStatus
+from trimaran.wire.buffers.primitives import NIL_UUID
 from trimaran.wire.errors import ErrorCode
 from trimaran.wire.messages.describe_quorum import (
     DescribeQuorumRequest,
@@ -18,7 +19,6 @@ from trimaran.wire.messages.describe_quorum import (
     Node,
     ReplicaState,
 )
-from trimaran.wire.primitives import NIL_UUID
 from trimaran.wire.security.acls import Operation
 from trimaran.wire.transport.access import cluster
 from trimaran.wire.transport.calls import Call

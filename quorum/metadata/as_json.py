@@ -21,12 +21,12 @@ from trimaran.quorum.metadata.image import (
 )
 from trimaran.quorum.metadata.replay import MetadataState, Voter
 from trimaran.quorum.metadata.scram import MECHANISMS
-from trimaran.wire.as_json import HIDDEN
-from trimaran.wire.endpoint import SECURITY_PROTOCOLS, Endpoint
-from trimaran.wire.primitives import NIL_UUID, uuid_to_text
+from trimaran.wire.buffers.primitives import NIL_UUID, uuid_to_text
 from trimaran.wire.records.security import AccessControlEntryRecord, DelegationTokenRecord
 from trimaran.wire.records.sensitive import is_sensitive
 from trimaran.wire.security.acls import Operation, PatternType, Permission, ResourceType
+from trimaran.wire.text.as_json import HIDDEN
+from trimaran.wire.text.endpoint import SECURITY_PROTOCOLS, Endpoint
 
 
 def _names(kinds: type[IntEnum]) -> dict[int, str]:

@@ -24,7 +24,6 @@ from trimaran.quorum.metadata.image import (
 )
 from trimaran.quorum.metadata.loader import Manifest
 from trimaran.wire.errors import ErrorCode, KafkaError
-from trimaran.wire.hosts import is_host
 from trimaran.wire.security.acls import (
     CLUSTER_NAME,
     Operation,
@@ -33,6 +32,7 @@ from trimaran.wire.security.acls import (
     ResourceType,
 )
 from trimaran.wire.security.principal import Principal
+from trimaran.wire.text.hosts import is_host
 
 WILDCARD_PRINCIPAL = "User:*"
 

@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from trimaran.node.runtime.steps import Steps
 from trimaran.quorum.metadata.image import QuotaEntity, QuotasImage
 from trimaran.wire.errors import ErrorCode, KafkaError
-from trimaran.wire.java_order import java_hash_order
 from trimaran.wire.messages.describe_client_quotas import (
     ComponentData,
     DescribeClientQuotasRequest,
@@ -16,6 +15,7 @@ from trimaran.wire.messages.describe_client_quotas import (
     EntryData,
     ValueData,
 )
+from trimaran.wire.text.java_order import java_hash_order
 
 USER, CLIENT_ID, IP = "user", "client-id", "ip"
 # Of a component: the entity of that name, the default of the type, any of the type.

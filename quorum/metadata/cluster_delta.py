@@ -15,7 +15,6 @@ from trimaran.quorum.metadata.image import (
     FeatureRange,
 )
 from trimaran.quorum.metadata.maps import updated
-from trimaran.wire.endpoint import Endpoint
 from trimaran.wire.errors import RemoteProtocolError
 from trimaran.wire.records.brokers import (
     BrokerRegistrationChangeRecord,
@@ -25,6 +24,7 @@ from trimaran.wire.records.brokers import (
     UnfenceBrokerRecord,
     UnregisterBrokerRecord,
 )
+from trimaran.wire.text.endpoint import Endpoint
 
 
 class ClusterDelta:

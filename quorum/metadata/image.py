@@ -12,7 +12,6 @@ from typing import NamedTuple
 
 from immutables import Map
 
-from trimaran.wire.endpoint import Endpoint
 from trimaran.wire.records.metadata import UnknownRecord
 from trimaran.wire.records.quotas import ClientQuotaRecord
 from trimaran.wire.records.security import (
@@ -20,6 +19,7 @@ from trimaran.wire.records.security import (
     DelegationTokenRecord,
     UserScramCredentialRecord,
 )
+from trimaran.wire.text.endpoint import Endpoint
 
 NO_LEADER = -1
 NO_OFFSET = -1

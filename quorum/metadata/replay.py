@@ -19,6 +19,7 @@ from trimaran.log.batches.records import Record, decode_records
 from trimaran.quorum.metadata.image import EMPTY, NO_OFFSET, MetadataImage
 from trimaran.quorum.metadata.loader import MetadataLoader
 from trimaran.quorum.raft.listener import CommittedBatch, LoadedSnapshot
+from trimaran.wire.buffers.primitives import NIL_UUID
 from trimaran.wire.errors import RemoteProtocolError
 from trimaran.wire.messages.control import (
     ControlType,
@@ -30,7 +31,6 @@ from trimaran.wire.messages.control import (
     decode_control_key,
     decode_control_value,
 )
-from trimaran.wire.primitives import NIL_UUID
 from trimaran.wire.records.metadata import UnknownRecord, read_metadata_record
 from trimaran.wire.schema import Message
 

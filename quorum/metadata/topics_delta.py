@@ -13,8 +13,8 @@ from trimaran.quorum.metadata.image import (
     TopicImage,
     TopicsImage,
 )
+from trimaran.wire.buffers.primitives import uuid_to_text
 from trimaran.wire.errors import RemoteProtocolError
-from trimaran.wire.primitives import uuid_to_text
 from trimaran.wire.records.topics import (
     ClearElrRecord,
     PartitionChangeRecord,

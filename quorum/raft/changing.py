@@ -32,9 +32,9 @@ from trimaran.quorum.raft.roles import Leader
 from trimaran.quorum.raft.state import State
 from trimaran.quorum.raft.types import ASKED_ID, NO_DIRECTORY, Endpoint, Peer, ReplicaKey, ensure
 from trimaran.quorum.raft.voters import DYNAMIC_QUORUM, Voter, VoterSet
-from trimaran.wire.endpoint import endpoints_problem
+from trimaran.wire.buffers.primitives import uuid_to_text
 from trimaran.wire.errors import ErrorCode
-from trimaran.wire.primitives import uuid_to_text
+from trimaran.wire.text.endpoint import endpoints_problem
 
 
 class UpgradeRefused(Exception):

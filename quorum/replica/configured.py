@@ -20,7 +20,7 @@ from trimaran.quorum.raft_log.metadata_log import MetadataLog, open_metadata_log
 from trimaran.quorum.raft_log.partition import DIRECTORY_NAME
 from trimaran.quorum.raft_log.supported_levels import check_directory
 from trimaran.quorum.replica.snapshot_writer import SnapshotContent, SnapshotPolicy
-from trimaran.wire.endpoint import Endpoint
+from trimaran.wire.text.endpoint import Endpoint
 
 # Ids of bootstrap servers count down from here; -1 is nobody.
 FIRST_BOOTSTRAP_ID = -2

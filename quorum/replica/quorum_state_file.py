@@ -24,7 +24,7 @@ from trimaran.log.disk.files import REAL_FILES, Files
 from trimaran.log.disk.small_file import FileDamaged, read_small_file
 from trimaran.quorum.raft.types import EPOCH_MAX, NO_DIRECTORY, NO_NODE, Election, ReplicaKey
 from trimaran.quorum.raft.voters import QuorumHistory
-from trimaran.wire.primitives import uuid_from_text, uuid_to_text
+from trimaran.wire.buffers.primitives import uuid_from_text, uuid_to_text
 
 FILE_NAME = "quorum-state"
 _CHECKSUM = re.compile(rb"crc32c ([0-9a-f]{8})\n")

@@ -17,7 +17,7 @@ from trimaran.quorum.metadata.delta import MetadataDelta
 from trimaran.quorum.metadata.image import BROKER_RESOURCE, EMPTY, ConfigsImage, MetadataImage
 from trimaran.quorum.metadata.loader import Manifest
 from trimaran.quorum.serving.node_configs import NodeConfigs
-from trimaran.wire.endpoint import Endpoint
+from trimaran.wire.text.endpoint import Endpoint
 from trimaran.wire.transport.connection_quotas import ConnectionQuotas
 from trimaran.wire.transport.rate import Windows
 

@@ -12,9 +12,9 @@ import time
 
 from trimaran.quorum.metadata.acls import Acl, known
 from trimaran.quorum.metadata.authorizer import Action, Verdict
-from trimaran.wire.hosts import java_text
 from trimaran.wire.messages.registry import REQUESTS
 from trimaran.wire.security.acls import Operation, PatternType, Permission, ResourceType
+from trimaran.wire.text.hosts import java_text
 from trimaran.wire.transport.calls import Call
 
 log = logging.getLogger("kafka.authorizer.logger")

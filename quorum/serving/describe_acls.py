@@ -8,7 +8,7 @@ from trimaran.node.runtime.turns import with_checkpoints
 from trimaran.quorum.metadata.acls import by_resource, matching
 from trimaran.quorum.metadata.image import AclsImage
 from trimaran.quorum.serving.authorization import Guarded
-from trimaran.wire.declarations import EncodedArray
+from trimaran.wire.codec.declarations import EncodedArray
 from trimaran.wire.errors import ErrorCode, KafkaError
 from trimaran.wire.messages.describe_acls import DescribeAclsRequest, DescribeAclsResponse
 from trimaran.wire.transport.calls import Call

@@ -18,7 +18,7 @@ from trimaran.quorum.metadata.topic_names import why_illegal
 from trimaran.quorum.serving.authorization import Guarded, may
 from trimaran.quorum.serving.config_entries import ConfigDescription
 from trimaran.quorum.serving.config_sources import Source
-from trimaran.wire.declarations import EncodedArray
+from trimaran.wire.codec.declarations import EncodedArray
 from trimaran.wire.errors import ErrorCode, KafkaError
 from trimaran.wire.messages.describe_configs import (
     DescribeConfigsRequest,

@@ -7,6 +7,7 @@ In Kafka this is `AbstractRequest.getErrorResponse`.
 
 from __future__ import annotations
 
+from trimaran.wire.buffers.primitives import NIL_UUID
 from trimaran.wire.errors import ErrorCode
 from trimaran.wire.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
@@ -43,7 +44,6 @@ from trimaran.wire.messages.renew_delegation_token import (
     RenewDelegationTokenRequest,
     RenewDelegationTokenResponse,
 )
-from trimaran.wire.primitives import NIL_UUID
 
 NO_TIME = -1
 

@@ -13,9 +13,9 @@ from typing import Any, NamedTuple
 
 from trimaran.spark.column import BOOL, INT, LONG, STRING, STRINGS, TIMESTAMP, Column
 from trimaran.spark.kafka_log.options import DECODED_TOPICS
+from trimaran.wire.buffers.primitives import NIL_UUID, uuid_to_text
 from trimaran.wire.errors import RemoteProtocolError
 from trimaran.wire.messages.consumer_protocol import decode_assignment, decode_subscription
-from trimaran.wire.primitives import NIL_UUID, uuid_to_text
 from trimaran.wire.records import consumer_groups, groups
 from trimaran.wire.records.coordinator import decode_coordinator_record
 from trimaran.wire.records.transaction_log import TransactionLogKey, TransactionLogValue

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any, TypeVar
 
+from trimaran.wire.codec.declarations import Struct
 from trimaran.wire.codec.plan import FieldPlan, plan_struct
-from trimaran.wire.declarations import Struct
 
 S = TypeVar("S", bound=Struct)
 _ZEROES: dict[str, Any] = {

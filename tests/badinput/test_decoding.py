@@ -17,11 +17,11 @@ from tests.badinput.peer import (
     sized,
 )
 from tests.wire.test_fuzz import TELLING, mutate
+from trimaran.wire.buffers.primitives import write_uvarint
 from trimaran.wire.messages.api_versions import ApiVersionsRequest
 from trimaran.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from trimaran.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
 from trimaran.wire.messages.registry import REQUESTS
-from trimaran.wire.primitives import write_uvarint
 
 pytestmark = pytest.mark.cluster
 

@@ -16,7 +16,7 @@ from tests.examples import examples
 from tests.wire.random_messages import random_message
 from tests.wire.strategies import messages
 from tests.wire.test_numbers import set_integers
-from trimaran.wire.declarations import Struct
+from trimaran.wire.codec.declarations import Struct
 from trimaran.wire.errors import LocalProtocolError
 from trimaran.wire.messages.registry import REQUESTS
 

@@ -16,6 +16,7 @@ from tests.broker.test_log_directories import ask
 from tests.cluster.in_process import Cluster, cluster
 from trimaran.log.partitions.names import DELETE_SUFFIX, FUTURE_SUFFIX
 from trimaran.quorum.metadata.image import LOST_DIRECTORY
+from trimaran.wire.buffers.primitives import NIL_UUID
 from trimaran.wire.errors import ErrorCode, KafkaError
 from trimaran.wire.messages.create_topics import (
     CreatableReplicaAssignment,
@@ -23,7 +24,6 @@ from trimaran.wire.messages.create_topics import (
     CreateTopicsRequest,
 )
 from trimaran.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
-from trimaran.wire.primitives import NIL_UUID
 
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore")]
 

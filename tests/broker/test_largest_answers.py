@@ -12,6 +12,7 @@ from tests.broker.test_largest_requests import SETTINGS
 from tests.cluster.in_process import cluster
 from tests.slow_steps import no_slow_steps
 from trimaran.broker.groups.records import GroupRecord
+from trimaran.wire.buffers.response_size import RESPONSE_BYTES_MAX
 from trimaran.wire.errors import ErrorCode
 from trimaran.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from trimaran.wire.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
@@ -19,7 +20,6 @@ from trimaran.wire.messages.find_coordinator import FindCoordinatorRequest
 from trimaran.wire.messages.list_groups import ListGroupsRequest
 from trimaran.wire.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
 from trimaran.wire.records.groups import OffsetCommitKey, OffsetCommitValue
-from trimaran.wire.response_size import RESPONSE_BYTES_MAX
 
 pytestmark = pytest.mark.slow
 

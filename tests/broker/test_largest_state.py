@@ -18,6 +18,7 @@ from tests.slow_steps import no_slow_steps
 from trimaran.broker.groups.records import GroupRecord
 from trimaran.broker.transactions.records import TransactionRecord
 from trimaran.broker.transactions.transaction import Transaction, TransactionState
+from trimaran.wire.buffers.response_size import ENCODED_BYTES_MAX
 from trimaran.wire.messages.create_acls import AclCreation, CreateAclsRequest
 from trimaran.wire.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
 from trimaran.wire.messages.delete_acls import DeleteAclsFilter, DeleteAclsRequest
@@ -44,7 +45,6 @@ from trimaran.wire.records.groups import (
     OffsetCommitKey,
     OffsetCommitValue,
 )
-from trimaran.wire.response_size import ENCODED_BYTES_MAX
 
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore")]
 

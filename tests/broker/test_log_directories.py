@@ -21,6 +21,7 @@ from trimaran.node.config.loggers import Operation
 from trimaran.node.runtime.clock import now_ms
 from trimaran.node.runtime.errors import StorageFailure
 from trimaran.quorum.metadata.image import LOST_DIRECTORY
+from trimaran.wire.buffers.primitives import NIL_UUID
 from trimaran.wire.errors import ErrorCode, KafkaError
 from trimaran.wire.messages.alter_replica_log_dirs import (
     AlterReplicaLogDir,
@@ -35,7 +36,6 @@ from trimaran.wire.messages.incremental_alter_configs import (
     AlterConfigsResource,
     IncrementalAlterConfigsRequest,
 )
-from trimaran.wire.primitives import NIL_UUID
 
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore")]
 

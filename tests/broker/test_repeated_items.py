@@ -18,7 +18,7 @@ from tests.cluster.in_process import cluster
 from tests.slow_steps import no_slow_steps
 from trimaran.broker.handlers.registry import broker_registry
 from trimaran.quorum.controller.handlers.registry import controller_registry
-from trimaran.wire.response_size import ENCODED_BYTES_MAX
+from trimaran.wire.buffers.response_size import ENCODED_BYTES_MAX
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 

@@ -52,7 +52,7 @@ from trimaran.quorum.metadata.image import (
     TopicImage,
     TopicsImage,
 )
-from trimaran.wire.endpoint import Endpoint
+from trimaran.wire.text.endpoint import Endpoint
 from trimaran.wire.transport.server import Listener, serve_listener
 
 LISTENER = "PLAINTEXT"

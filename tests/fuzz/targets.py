@@ -21,8 +21,8 @@ from trimaran.log.old_formats.down_conversion import down_convert
 from trimaran.log.old_formats.message_sets import decode_message_set
 from trimaran.log.old_formats.up_conversion import convert_produced
 from trimaran.log.validation.validate import ProduceRules, validate_produced
+from trimaran.wire.buffers.framing import FrameBuffer
 from trimaran.wire.errors import KafkaError, RemoteProtocolError
-from trimaran.wire.framing import FrameBuffer
 from trimaran.wire.messages.header import decode_request_header, decode_response_header
 from trimaran.wire.messages.registry import REQUESTS, RESPONSES
 from trimaran.wire.records.metadata import decode_metadata_record

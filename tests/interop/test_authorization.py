@@ -22,8 +22,8 @@ from tests.interop.authorization.requests import (
     request_of,
 )
 from tests.interop.authorization.worlds import HOSTS, ask, drawn_acls, populate, set_acls
+from trimaran.wire.buffers.primitives import NIL_UUID
 from trimaran.wire.errors import ErrorCode
-from trimaran.wire.primitives import NIL_UUID
 
 SEED = int(os.environ.get("TRIMARAN_SEED", "1"))
 SETS = int(os.environ.get("TRIMARAN_ACL_SETS", "20"))

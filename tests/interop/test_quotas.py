@@ -14,13 +14,13 @@ import pytest
 from tests.cluster.processes import until
 from tests.interop.conftest import trimaran
 from tests.wire.transport.support import request_frame
+from trimaran.wire.buffers.primitives import NIL_UUID
 from trimaran.wire.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
 from trimaran.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from trimaran.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from trimaran.wire.messages.header import decode_response_header
 from trimaran.wire.messages.metadata import MetadataRequest
 from trimaran.wire.messages.registry import RESPONSES
-from trimaran.wire.primitives import NIL_UUID
 from trimaran.wire.schema import Message
 
 # A token every ten seconds: what one request takes shows in the throttle time, and how long we take does not.

@@ -10,10 +10,10 @@ from dataclasses import fields
 from types import FunctionType
 
 import trimaran.wire.codec.build
-import trimaran.wire.declarations
+import trimaran.wire.codec.declarations
 import trimaran.wire.schema
 from tests.mutation.operators import NEIGHBOURS, replaced
-from trimaran.wire.declarations import Struct
+from trimaran.wire.codec.declarations import Struct
 from trimaran.wire.schema import Message
 from trimaran.wire.security.acls import ResourceType
 from trimaran.wire.transport.access import Need, needs_of
@@ -115,7 +115,11 @@ def _put_struct(old: type[Struct], new: type[Struct]) -> bool:
         if hasattr(message, "writers"):
             message.writers.clear()
             message.readers.clear()
-    for module in (trimaran.wire.codec.build, trimaran.wire.schema, trimaran.wire.declarations):
+    for module in (
+        trimaran.wire.codec.build,
+        trimaran.wire.schema,
+        trimaran.wire.codec.declarations,
+    ):
         for value in vars(module).values():
             if hasattr(value, "cache_clear"):
                 value.cache_clear()

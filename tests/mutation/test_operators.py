@@ -8,7 +8,7 @@ import pytest
 
 from tests.mutation.mutants import mutants_of
 from tests.mutation.running import _in_child, swap
-from trimaran.wire.declarations import Versions
+from trimaran.wire.codec.declarations import Versions
 
 
 @pytest.fixture

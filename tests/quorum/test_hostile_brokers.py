@@ -19,7 +19,7 @@ from tests.cluster.scripted_broker import ScriptedBroker
 from tests.quorum.metadata.build import uid
 from tests.wire.random_messages import random_message
 from trimaran.wire.client.calls import error_codes
-from trimaran.wire.declarations import Struct
+from trimaran.wire.codec.declarations import Struct
 from trimaran.wire.errors import ErrorCode, LocalProtocolError
 from trimaran.wire.messages.allocate_producer_ids import AllocateProducerIdsRequest
 from trimaran.wire.messages.alter_partition import AlterPartitionRequest

@@ -11,10 +11,10 @@ from tests.quorum.controller.test_server import creation
 from tests.quorum.test_many_partitions import joined
 from trimaran.quorum.controller import operation_queue as operations
 from trimaran.quorum.translate.describe_quorum import describe_quorum_request
+from trimaran.wire.buffers.primitives import NIL_UUID
 from trimaran.wire.errors import ErrorCode
 from trimaran.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from trimaran.wire.messages.describe_cluster import DescribeClusterRequest
-from trimaran.wire.primitives import NIL_UUID
 
 CONTROLLERS = DescribeClusterRequest(include_cluster_authorized_operations=False, endpoint_type=2)
 PARTITIONS = 60

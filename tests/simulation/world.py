@@ -31,7 +31,7 @@ from trimaran.quorum.raft import messages as core
 from trimaran.quorum.raft.roles import Leader
 from trimaran.quorum.raft.types import Endpoint as Listener
 from trimaran.quorum.raft.types import Timeouts
-from trimaran.wire.endpoint import Endpoint
+from trimaran.wire.text.endpoint import Endpoint
 
 CHAOS_SECONDS = 12.0
 # ten election timeouts, and a fetch timeout for a follower that must first notice

@@ -16,7 +16,7 @@ from trimaran.cli import history
 from trimaran.errors import Exit, UserError
 from trimaran.quorum.raft.types import OffsetAndEpoch
 from trimaran.quorum.raft_log.snapshot_format import encode_snapshot
-from trimaran.wire.primitives import uuid_to_text
+from trimaran.wire.buffers.primitives import uuid_to_text
 from trimaran.wire.records.configs import ConfigRecord
 from trimaran.wire.records.misc import NoOpRecord
 from trimaran.wire.records.topics import (

@@ -3,9 +3,9 @@
 import io
 import struct
 
+from trimaran.wire.buffers.primitives import read_uvarint, write_uvarint
 from trimaran.wire.codec.plan import plan_struct, size_min
 from trimaran.wire.errors import RemoteProtocolError
-from trimaran.wire.primitives import read_uvarint, write_uvarint
 from trimaran.wire.schema import DECODE_BUDGET
 
 

@@ -11,8 +11,8 @@ from collections.abc import Iterator
 from functools import cache
 from random import Random
 
+from trimaran.wire.codec.declarations import Struct
 from trimaran.wire.codec.plan import FieldPlan, Shape, StructPlan, plan_struct
-from trimaran.wire.declarations import Struct
 from trimaran.wire.schema import Message
 
 INTEGERS = {

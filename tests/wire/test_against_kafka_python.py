@@ -10,9 +10,9 @@ import pytest
 
 from tests.wire.declared import MESSAGES, case_id
 from tests.wire.random_messages import plan_of, samples
-from trimaran.wire.declarations import Struct
+from trimaran.wire.buffers.primitives import NIL_UUID
+from trimaran.wire.codec.declarations import Struct
 from trimaran.wire.messages.api_versions import ApiVersionsResponse
-from trimaran.wire.primitives import NIL_UUID
 
 SAMPLES = 3
 PACKAGES = ("admin", "consumer", "metadata", "producer", "sasl")

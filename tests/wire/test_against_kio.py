@@ -13,11 +13,11 @@ from kio.static.constants import EntityType
 
 from tests.wire.declared import MESSAGES, case_id
 from tests.wire.random_messages import plan_of, samples
-from trimaran.wire.declarations import Struct
+from trimaran.wire.buffers.primitives import NIL_UUID
+from trimaran.wire.codec.declarations import Struct
 from trimaran.wire.messages.api_versions import ApiVersionsRequest
 from trimaran.wire.messages.fetch import FetchRequest
 from trimaran.wire.messages.header import decode_request_header, encode_request
-from trimaran.wire.primitives import NIL_UUID
 
 SAMPLES = 3
 RENAMED = {

@@ -13,9 +13,9 @@ import pytest
 from trimaran.log.batches.batch import iter_batches
 from trimaran.log.batches.records import decode_records
 from trimaran.log.old_formats.message_sets import decode_message_set
-from trimaran.wire.captured import decode, encode_again, parse_line
 from trimaran.wire.messages.consumer_protocol import decode_assignment, decode_subscription
 from trimaran.wire.messages.registry import ApiKey
+from trimaran.wire.text.captured import decode, encode_again, parse_line
 
 FILES = sorted((Path(__file__).parent / "testdata/captured").glob("*.jsonl"))
 MAGIC_POSITION = 16

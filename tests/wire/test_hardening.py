@@ -4,6 +4,7 @@ import tracemalloc
 
 import pytest
 
+from trimaran.wire.buffers.primitives import write_uvarint
 from trimaran.wire.errors import RemoteProtocolError
 from trimaran.wire.messages.api_versions import ApiVersionsRequest
 from trimaran.wire.messages.delete_topics import DeleteTopicsRequest
@@ -13,7 +14,6 @@ from trimaran.wire.messages.metadata import MetadataRequest
 from trimaran.wire.messages.offset_fetch import OffsetFetchRequest
 from trimaran.wire.messages.produce import ProduceRequest
 from trimaran.wire.messages.sasl_authenticate import SaslAuthenticateRequest
-from trimaran.wire.primitives import write_uvarint
 from trimaran.wire.schema import DECODE_BUDGET, DECODE_BUDGET_BEFORE_AUTHENTICATION
 
 ELEMENTS_MAX = DECODE_BUDGET.elements_max

@@ -25,12 +25,14 @@ def test_import_wire_is_one_module():
 def test_a_message_needs_the_schema_alone():
     assert modules_after("import trimaran.wire.messages.fetch") == {
         "trimaran.wire",
-        "trimaran.wire.declarations",
+        "trimaran.wire.buffers",
+        "trimaran.wire.buffers.outgoing",
+        "trimaran.wire.buffers.primitives",
+        "trimaran.wire.codec",
+        "trimaran.wire.codec.declarations",
         "trimaran.wire.errors",
         "trimaran.wire.messages",
         "trimaran.wire.messages.fetch",
-        "trimaran.wire.outgoing",
-        "trimaran.wire.primitives",
         "trimaran.wire.schema",
     }
 

@@ -7,8 +7,8 @@ import pytest
 
 from tests.wire.declared import MESSAGES, case_id, check_versions
 from tests.wire.random_messages import INTEGERS, random_message
+from trimaran.wire.codec.declarations import Struct
 from trimaran.wire.codec.plan import plan_struct, shape_of
-from trimaran.wire.declarations import Struct
 from trimaran.wire.errors import LocalProtocolError
 from trimaran.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from trimaran.wire.messages.describe_client_quotas import (

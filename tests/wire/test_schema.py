@@ -4,7 +4,8 @@ import pickle
 
 import pytest
 
-from trimaran.wire.declarations import (
+from trimaran.wire.buffers.outgoing import Outgoing
+from trimaran.wire.codec.declarations import (
     EncodedArray,
     Struct,
     Versions,
@@ -26,7 +27,6 @@ from trimaran.wire.messages.metadata import (
     MetadataResponsePartition,
     MetadataResponseTopic,
 )
-from trimaran.wire.outgoing import Outgoing
 from trimaran.wire.records.consumer_groups import ConsumerGroupMemberMetadataValue
 from trimaran.wire.schema import Message, encode_element, message
 

@@ -15,9 +15,9 @@ import pytest
 
 from tests.checks import check_each
 from tests.wire.declared import MESSAGES, versions_of
+from trimaran.wire.buffers.primitives import NIL_UUID
+from trimaran.wire.codec.declarations import Versions
 from trimaran.wire.codec.plan import FieldPlan, Shape, plan_struct
-from trimaran.wire.declarations import Versions
-from trimaran.wire.primitives import NIL_UUID
 
 KAFKA_DIR = os.environ.get("KAFKA_DIR")
 

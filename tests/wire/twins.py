@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from trimaran.wire.codec import build
 from trimaran.wire.codec.build import generated_reader
-from trimaran.wire.declarations import Reader
+from trimaran.wire.codec.declarations import Reader
 from trimaran.wire.errors import RemoteProtocolError
 from trimaran.wire.schema import _BAD_BYTES, DECODE_BUDGET, DecodeBudget, Message
 

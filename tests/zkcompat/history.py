@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from trimaran.wire.declarations import Struct
+from trimaran.wire.codec.declarations import Struct
 from trimaran.wire.records.registry import METADATA_RECORDS
 from trimaran.wire.schema import Message
 

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.checks import assert_only_raises
+from trimaran.wire.buffers.primitives import uuid_from_text
 from trimaran.wire.errors import RemoteProtocolError
-from trimaran.wire.primitives import uuid_from_text
 from trimaran.zkcompat.znodes.broker_info import BrokerInfo, ListenerAddress
 from trimaran.zkcompat.znodes.cluster_id import ClusterId
 from trimaran.zkcompat.znodes.config_change import ConfigChange

@@ -41,7 +41,7 @@ def partitions(
     from trimaran.cli.metadata_source import open_source
     from trimaran.metadata.history import History
     from trimaran.quorum.metadata.image import TOPIC_RESOURCE
-    from trimaran.wire.primitives import uuid_to_text
+    from trimaran.wire.buffers.primitives import uuid_to_text
 
     topic, index = _partition(partition)
     with open_source(path, controllers) as source:

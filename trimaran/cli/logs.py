@@ -144,7 +144,7 @@ def _batch_line(position: int, batch: BatchView) -> str:
 
 def _record_line(row: Row) -> str:
     """Offset, time, headers, then key and value, or what they are."""
-    from trimaran.wire.as_json import HIDDEN
+    from trimaran.wire.text.as_json import HIDDEN
 
     head = f"{row['offset']:>8}  {_when(row['timestamp'])}"
     if "control_type" in row:

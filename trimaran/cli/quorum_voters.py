@@ -12,7 +12,7 @@ from trimaran.cli.output import say
 from trimaran.cli.server import ConfigFile
 from trimaran.client.connect import check
 from trimaran.errors import Exit, UserError
-from trimaran.wire.primitives import uuid_from_text, uuid_to_text
+from trimaran.wire.buffers.primitives import uuid_from_text, uuid_to_text
 
 if TYPE_CHECKING:
     from trimaran.wire.schema import Message

@@ -15,7 +15,7 @@ from trimaran.cli.output import put, say
 from trimaran.errors import Exit, UserError
 from trimaran.node.config.server import ServerConfig
 from trimaran.properties import load
-from trimaran.wire.primitives import uuid_to_text
+from trimaran.wire.buffers.primitives import uuid_to_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -15,7 +15,7 @@ from trimaran.errors import Exit
 from trimaran.words import counted
 
 if TYPE_CHECKING:
-    from trimaran.wire.captured import CapturedFrame, Decoded
+    from trimaran.wire.text.captured import CapturedFrame, Decoded
 
 STDIN = Path("-")
 
@@ -59,9 +59,9 @@ def _opened(file: Path) -> Iterator[TextIO]:
 
 
 def _decoded(line: str, check: bool) -> dict[str, Any]:
-    from trimaran.wire.captured import decode as decode_frame
-    from trimaran.wire.captured import parse_line
     from trimaran.wire.errors import RemoteProtocolError
+    from trimaran.wire.text.captured import decode as decode_frame
+    from trimaran.wire.text.captured import parse_line
 
     shown: dict[str, Any] = {}
     try:
@@ -78,7 +78,7 @@ def _decoded(line: str, check: bool) -> dict[str, Any]:
 
 
 def _shown(captured: CapturedFrame, decoded: Decoded) -> dict[str, Any]:
-    from trimaran.wire.as_json import as_json
+    from trimaran.wire.text.as_json import as_json
 
     header: dict[str, Any] = {"correlation_id": decoded.correlation_id}
     if captured.direction == "request":
@@ -91,8 +91,8 @@ def _shown(captured: CapturedFrame, decoded: Decoded) -> dict[str, Any]:
 
 
 def _checked(captured: CapturedFrame, decoded: Decoded) -> dict[str, Any]:
-    from trimaran.wire.captured import encode_again, first_difference
     from trimaran.wire.errors import LocalProtocolError
+    from trimaran.wire.text.captured import encode_again, first_difference
 
     try:
         again = encode_again(captured, decoded)
@@ -108,8 +108,8 @@ def _batches(records: bytes) -> Any:
     """Each batch by its header; what is no batch of format 2 stays base64."""
     from trimaran.log.batches.batch import iter_batches
     from trimaran.record_rows import batch_row
-    from trimaran.wire.as_json import base64_text
     from trimaran.wire.errors import RemoteProtocolError
+    from trimaran.wire.text.as_json import base64_text
 
     try:
         return [batch_row(batch) for batch in iter_batches(memoryview(records))]

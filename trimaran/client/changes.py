@@ -55,9 +55,9 @@ def create_topic(
 
 def delete_topic(client: BlockingClient, name: str, *, timeout_ms: int = TIMEOUT_MS) -> None:
     """With all its records. Raises KafkaError, and UserError if there is none."""
+    from trimaran.wire.buffers.primitives import NIL_UUID
     from trimaran.wire.client.answers import the_one
     from trimaran.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
-    from trimaran.wire.primitives import NIL_UUID
 
     request = DeleteTopicsRequest(
         topics=[DeleteTopicState(name=name, topic_id=NIL_UUID)], timeout_ms=timeout_ms

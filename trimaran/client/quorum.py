@@ -64,7 +64,7 @@ def replica_rows(
 
 
 def _row(replica: Any, role: str, end: int) -> dict[str, Any]:
-    from trimaran.wire.primitives import NIL_UUID, uuid_to_text
+    from trimaran.wire.buffers.primitives import NIL_UUID, uuid_to_text
 
     directory = replica.replica_directory_id
     return {

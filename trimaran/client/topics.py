@@ -10,7 +10,7 @@ from trimaran.client.connect import check
 from trimaran.client.offsets import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, end_offsets
 from trimaran.client.partitions import topics_of
 from trimaran.client.unknown import check_topic
-from trimaran.wire.java_order import java_hash_order
+from trimaran.wire.text.java_order import java_hash_order
 
 if TYPE_CHECKING:
     from trimaran.wire.blocking import BlockingClient
@@ -37,7 +37,7 @@ def topic_described(client: BlockingClient, name: str) -> dict[str, Any]:
     Raises:
         UserError: there is no such topic.
     """
-    from trimaran.wire.primitives import uuid_to_text
+    from trimaran.wire.buffers.primitives import uuid_to_text
 
     topic, partitions = _described(client, name)
     check_topic(name, topic.error_code)

@@ -12,10 +12,10 @@ from trimaran.log.batches.records import decode_records
 from trimaran.quorum.metadata.as_json import OPERATIONS, PERMISSIONS, name_of
 from trimaran.quorum.metadata.epochs import leader_change
 from trimaran.quorum.metadata.image import RESOURCE_TYPES, MetadataImage, PartitionImage
-from trimaran.wire.as_json import HIDDEN
 from trimaran.wire.records import brokers, configs, features, misc, quotas, security, topics
 from trimaran.wire.records.metadata import UnknownRecord, read_metadata_record
 from trimaran.wire.records.sensitive import is_sensitive
+from trimaran.wire.text.as_json import HIDDEN
 from trimaran.words import entity_text
 
 if TYPE_CHECKING:

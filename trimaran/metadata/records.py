@@ -7,9 +7,9 @@ from typing import Any
 
 from trimaran.log.batches.batch import BatchView
 from trimaran.log.batches.records import Record, decode_records
-from trimaran.wire.as_json import as_json
 from trimaran.wire.messages.control import ControlType, decode_control_key
 from trimaran.wire.records.metadata import UnknownRecord, read_metadata_record
+from trimaran.wire.text.as_json import as_json
 
 
 def record_rows(batch: BatchView) -> Iterator[dict[str, Any]]:

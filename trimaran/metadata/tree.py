@@ -34,10 +34,10 @@ from trimaran.quorum.metadata.image import (
 )
 from trimaran.quorum.metadata.scram import MECHANISMS
 from trimaran.quorum.metadata.versions import release_name
-from trimaran.wire.endpoint import SECURITY_PROTOCOLS, Endpoint
-from trimaran.wire.primitives import uuid_to_text
+from trimaran.wire.buffers.primitives import uuid_to_text
 from trimaran.wire.records.security import AccessControlEntryRecord, DelegationTokenRecord
 from trimaran.wire.records.sensitive import is_sensitive
+from trimaran.wire.text.endpoint import SECURITY_PROTOCOLS, Endpoint
 
 REDACTED = "[redacted]"
 SHORT_MAX = 0x7FFF

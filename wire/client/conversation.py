@@ -11,13 +11,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
+from trimaran.wire.buffers.outgoing import Outgoing
 from trimaran.wire.client.errors import VersionMismatch
 from trimaran.wire.client.versions import Negotiated
 from trimaran.wire.errors import ErrorCode, LocalProtocolError, RemoteProtocolError
 from trimaran.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from trimaran.wire.messages.header import decode_response_header, encode_request
 from trimaran.wire.messages.registry import RESPONSES, ApiKey
-from trimaran.wire.outgoing import Outgoing
 from trimaran.wire.schema import Message
 
 T = TypeVar("T")
@@ -44,7 +44,7 @@ class Conversation(Generic[T]):
     """`T` is what the shell finds its waiter by.
 
     `copy_records`: answers own their record bytes; else those are views that pin the receive buffer while held (see
-    `trimaran.wire.framing`), never overwritten, never invalid.
+    `trimaran.wire.buffers.framing`), never overwritten, never invalid.
     """
 
     def __init__(self, client_id: str | None, *, copy_records: bool = True) -> None:

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from trimaran.wire.client.errors import VersionMismatch
-from trimaran.wire.declarations import Versions
+from trimaran.wire.codec.declarations import Versions
 from trimaran.wire.messages.api_versions import ApiVersionsResponse
 from trimaran.wire.messages.registry import ApiKey
 from trimaran.wire.schema import Message

@@ -6,9 +6,9 @@ from collections.abc import Callable
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
+from trimaran.wire.codec.declarations import BulkReader, DeclaredMessage, Reader, Struct, Writer
 from trimaran.wire.codec.reader import ReaderGenerator
 from trimaran.wire.codec.writer import WriterGenerator
-from trimaran.wire.declarations import BulkReader, DeclaredMessage, Reader, Struct, Writer
 
 if TYPE_CHECKING:
     from trimaran.wire.codec.native import Decoder

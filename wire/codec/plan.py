@@ -6,7 +6,7 @@ Source: the rules of Kafka's message generator (`MessageDataGenerator`, `FieldSp
 from types import NoneType
 from typing import Annotated, Any, NamedTuple, get_args, get_origin
 
-from trimaran.wire.declarations import Field, Struct, Wire
+from trimaran.wire.codec.declarations import Field, Struct, Wire
 
 
 class Shape(NamedTuple):

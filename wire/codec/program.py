@@ -2,9 +2,9 @@
 
 from collections.abc import Iterator
 
+from trimaran.wire.codec.declarations import DeclaredMessage, Reader, Struct
 from trimaran.wire.codec.native import Decoder, Op, Program
 from trimaran.wire.codec.plan import FieldPlan, Shape, StructPlan, least_size, plan_struct
-from trimaran.wire.declarations import DeclaredMessage, Reader, Struct
 
 _FORMAT_CODES = {"16s": "u", "string": "s", "bytes": "y", "records": "r"}
 

@@ -13,6 +13,8 @@ from collections.abc import Callable
 from itertools import repeat
 from typing import Any, NamedTuple
 
+from trimaran.wire.buffers.primitives import read_uvarint
+from trimaran.wire.codec.declarations import DeclaredMessage
 from trimaran.wire.codec.plan import (
     FieldPlan,
     Shape,
@@ -32,8 +34,6 @@ from trimaran.wire.codec.reading import (
 )
 from trimaran.wire.codec.source import Source, fixed_size
 from trimaran.wire.codec.writing import STRING_BYTES_MAX
-from trimaran.wire.declarations import DeclaredMessage
-from trimaran.wire.primitives import read_uvarint
 
 # From this many on, `iter_unpack` over an array of fixed-size structs is worth its preparation.
 _STRIDE_COUNT_MIN = 4

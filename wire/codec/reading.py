@@ -4,8 +4,8 @@ import struct
 from collections.abc import Callable
 from typing import Any, NoReturn
 
+from trimaran.wire.buffers.primitives import read_uvarint
 from trimaran.wire.errors import RemoteProtocolError
-from trimaran.wire.primitives import read_uvarint
 
 Bytes = bytes | memoryview
 

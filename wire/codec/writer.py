@@ -13,6 +13,10 @@ piece by piece.
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
+from trimaran.wire.buffers.outgoing import write_records
+from trimaran.wire.buffers.primitives import write_uvarint
+from trimaran.wire.buffers.response_size import ENCODED_BYTES_MAX, raise_too_large
+from trimaran.wire.codec.declarations import EncodedArray, Struct
 from trimaran.wire.codec.plan import FieldPlan, Shape, StructPlan, plan_struct, shape_of
 from trimaran.wire.codec.source import Source
 from trimaran.wire.codec.writing import (
@@ -22,10 +26,6 @@ from trimaran.wire.codec.writing import (
     write_string_size,
     write_tags,
 )
-from trimaran.wire.declarations import EncodedArray, Struct
-from trimaran.wire.outgoing import write_records
-from trimaran.wire.primitives import write_uvarint
-from trimaran.wire.response_size import ENCODED_BYTES_MAX, raise_too_large
 
 
 class Piece(NamedTuple):

@@ -3,9 +3,9 @@
 import struct
 from collections.abc import Callable
 
+from trimaran.wire.buffers.primitives import write_uvarint
 from trimaran.wire.codec.reading import SHORT_ARRAY_MAX, array_format
 from trimaran.wire.errors import LocalProtocolError
-from trimaran.wire.primitives import write_uvarint
 
 # Kafka's limit on strings (their first form had an int16 size), kept in compact strings too.
 STRING_BYTES_MAX = 0x7FFF

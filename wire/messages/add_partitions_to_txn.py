@@ -4,7 +4,7 @@ Versions: 2 PRODUCER_FENCED (KIP-588); 3 flexible; 4 many transactions and check
 (KIP-890); 5 TRANSACTION_ABORTABLE. Clients stay below 4.
 """
 
-from trimaran.wire.declarations import Struct, boolean, field, int16, int32, int64, string
+from trimaran.wire.codec.declarations import Struct, boolean, field, int16, int32, int64, string
 from trimaran.wire.schema import Message, request, response
 
 

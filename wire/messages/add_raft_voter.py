@@ -3,7 +3,16 @@
 Versions: 1 whether to answer only when the change is committed.
 """
 
-from trimaran.wire.declarations import Struct, boolean, field, int16, int32, string, uint16, uuid
+from trimaran.wire.codec.declarations import (
+    Struct,
+    boolean,
+    field,
+    int16,
+    int32,
+    string,
+    uint16,
+    uuid,
+)
 from trimaran.wire.schema import Message, request, response
 
 

@@ -1,6 +1,6 @@
 """AllocateProducerIds (67): a broker gets a block of producer ids from the controller (KIP-730)."""
 
-from trimaran.wire.declarations import int16, int32, int64
+from trimaran.wire.codec.declarations import int16, int32, int64
 from trimaran.wire.schema import Message, request, response
 
 

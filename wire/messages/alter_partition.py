@@ -4,8 +4,8 @@ Versions: 1 recovery state (KIP-704); 2 names topics by id (KIP-841); 3 the epoc
 (KIP-903).
 """
 
-from trimaran.wire.declarations import Struct, field, int8, int16, int32, int64, string, uuid
-from trimaran.wire.primitives import NIL_UUID
+from trimaran.wire.buffers.primitives import NIL_UUID
+from trimaran.wire.codec.declarations import Struct, field, int8, int16, int32, int64, string, uuid
 from trimaran.wire.schema import Message, request, response
 
 

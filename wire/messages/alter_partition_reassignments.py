@@ -3,7 +3,7 @@
 Versions: 1 whether the replication factor may change (KIP-860).
 """
 
-from trimaran.wire.declarations import Struct, boolean, field, int16, int32, string
+from trimaran.wire.codec.declarations import Struct, boolean, field, int16, int32, string
 from trimaran.wire.schema import Message, request, response
 
 

@@ -1,6 +1,6 @@
 """AlterShareGroupOffsets (91): sets where a share group begins in partitions (KIP-932)."""
 
-from trimaran.wire.declarations import Struct, int16, int32, int64, string, uuid
+from trimaran.wire.codec.declarations import Struct, int16, int32, int64, string, uuid
 from trimaran.wire.schema import Message, request, response
 
 

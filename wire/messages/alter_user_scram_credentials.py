@@ -1,6 +1,6 @@
 """AlterUserScramCredentials (51): sets and removes SCRAM credentials of users (KIP-554)."""
 
-from trimaran.wire.declarations import Struct, data, int8, int16, int32, string
+from trimaran.wire.codec.declarations import Struct, data, int8, int16, int32, string
 from trimaran.wire.schema import Message, request, response
 
 

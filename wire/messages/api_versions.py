@@ -5,7 +5,7 @@ Versions: 1 throttle time; 3 flexible, the client's software and the cluster's f
 KIP-584); 4 features whose lowest version is 0 (KIP-1022).
 """
 
-from trimaran.wire.declarations import Struct, boolean, field, int16, int32, int64, string
+from trimaran.wire.codec.declarations import Struct, boolean, field, int16, int32, int64, string
 from trimaran.wire.schema import Message, request, response
 
 

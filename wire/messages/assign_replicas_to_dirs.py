@@ -1,6 +1,6 @@
 """AssignReplicasToDirs (73): a broker says which of its log directories hold which replicas (KIP-858)."""
 
-from trimaran.wire.declarations import Struct, int16, int32, int64, uuid
+from trimaran.wire.codec.declarations import Struct, int16, int32, int64, uuid
 from trimaran.wire.schema import Message, request, response
 
 

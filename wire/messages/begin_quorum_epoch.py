@@ -3,8 +3,8 @@
 Versions: 1 flexible, directory ids and the leader's endpoints (KIP-853).
 """
 
-from trimaran.wire.declarations import Struct, field, int16, int32, string, uint16, uuid
-from trimaran.wire.primitives import NIL_UUID
+from trimaran.wire.buffers.primitives import NIL_UUID
+from trimaran.wire.codec.declarations import Struct, field, int16, int32, string, uint16, uuid
 from trimaran.wire.schema import Message, request, response
 
 

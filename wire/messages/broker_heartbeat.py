@@ -3,7 +3,7 @@
 Versions: 1 offline log directories (KIP-858); 2 cordoned ones (KIP-1066).
 """
 
-from trimaran.wire.declarations import boolean, field, int16, int32, int64, uuid
+from trimaran.wire.codec.declarations import boolean, field, int16, int32, int64, uuid
 from trimaran.wire.schema import Message, request, response
 
 

@@ -4,7 +4,7 @@ Versions: 1 migration from ZooKeeper (KIP-866); 2 log directories (KIP-858); 3 t
 clean shutdown (KIP-966); 4 features whose lowest version is 0 (KIP-1022).
 """
 
-from trimaran.wire.declarations import (
+from trimaran.wire.codec.declarations import (
     Struct,
     boolean,
     field,

@@ -3,7 +3,16 @@
 Versions: 1 answers which protocol a member speaks (KIP-1099).
 """
 
-from trimaran.wire.declarations import Struct, boolean, field, int8, int16, int32, string, uuid
+from trimaran.wire.codec.declarations import (
+    Struct,
+    boolean,
+    field,
+    int8,
+    int16,
+    int32,
+    string,
+    uuid,
+)
 from trimaran.wire.schema import Message, request, response
 
 

@@ -3,7 +3,7 @@
 Versions: 1 subscription by a pattern that the broker evaluates; members name themselves (KIP-1082).
 """
 
-from trimaran.wire.declarations import Struct, field, int16, int32, string, uuid
+from trimaran.wire.codec.declarations import Struct, field, int16, int32, string, uuid
 from trimaran.wire.schema import Message, request, response
 
 

@@ -7,7 +7,7 @@ Versions: 1 owned partitions (KIP-429); 2 the generation (KIP-792); 3 the rack (
 
 import struct
 
-from trimaran.wire.declarations import Struct, data, field, int32, string
+from trimaran.wire.codec.declarations import Struct, data, field, int32, string
 from trimaran.wire.errors import RemoteProtocolError
 from trimaran.wire.schema import Message, message
 

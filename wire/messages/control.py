@@ -7,9 +7,18 @@ whose own version comes first as an ordinary field. An EndTxnMarker has its int1
 import struct
 from enum import IntEnum
 
-from trimaran.wire.declarations import Struct, field, int16, int32, int64, string, uint16, uuid
+from trimaran.wire.buffers.primitives import NIL_UUID
+from trimaran.wire.codec.declarations import (
+    Struct,
+    field,
+    int16,
+    int32,
+    int64,
+    string,
+    uint16,
+    uuid,
+)
 from trimaran.wire.errors import RemoteProtocolError
-from trimaran.wire.primitives import NIL_UUID
 from trimaran.wire.schema import Message, message
 
 

@@ -4,7 +4,7 @@ Version 0 has a request header without client id.
 Versions: 2 broker epoch (KIP-380); 3 flexible. Gone in 4.0.
 """
 
-from trimaran.wire.declarations import Struct, field, int16, int32, int64, string
+from trimaran.wire.codec.declarations import Struct, field, int16, int32, int64, string
 from trimaran.wire.schema import Message, request, response
 
 

@@ -1,6 +1,6 @@
 """ControllerRegistration (70): a controller registers its endpoints and features (KIP-919)."""
 
-from trimaran.wire.declarations import Struct, boolean, int16, int32, string, uint16, uuid
+from trimaran.wire.codec.declarations import Struct, boolean, int16, int32, string, uint16, uuid
 from trimaran.wire.schema import Message, request, response
 
 

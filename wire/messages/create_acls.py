@@ -3,7 +3,7 @@
 Versions: 1 pattern types (KIP-290); 2 flexible; 3 user resources (KIP-373).
 """
 
-from trimaran.wire.declarations import Struct, field, int8, int16, int32, string
+from trimaran.wire.codec.declarations import Struct, field, int8, int16, int32, string
 from trimaran.wire.schema import Message, request, response
 
 

@@ -3,7 +3,7 @@
 Versions: 2 flexible; 3 for another owner (KIP-373).
 """
 
-from trimaran.wire.declarations import Struct, data, field, int16, int32, int64, string
+from trimaran.wire.codec.declarations import Struct, data, field, int16, int32, int64, string
 from trimaran.wire.schema import Message, request, response
 
 

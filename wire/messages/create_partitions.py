@@ -3,7 +3,7 @@
 Versions: 2 flexible; 3 quotas (KIP-599).
 """
 
-from trimaran.wire.declarations import Struct, boolean, int16, int32, string
+from trimaran.wire.codec.declarations import Struct, boolean, int16, int32, string
 from trimaran.wire.schema import Message, request, response
 
 

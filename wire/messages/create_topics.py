@@ -4,8 +4,17 @@ Versions: 1 only validates when asked to, and says what is wrong; 2 throttle tim
 (KIP-464); 5 flexible, answers what was created (KIP-525); 6 quotas (KIP-599); 7 topic ids (KIP-516).
 """
 
-from trimaran.wire.declarations import Struct, boolean, field, int8, int16, int32, string, uuid
-from trimaran.wire.primitives import NIL_UUID
+from trimaran.wire.buffers.primitives import NIL_UUID
+from trimaran.wire.codec.declarations import (
+    Struct,
+    boolean,
+    field,
+    int8,
+    int16,
+    int32,
+    string,
+    uuid,
+)
 from trimaran.wire.schema import Message, request, response
 
 

@@ -1,6 +1,6 @@
 """DefaultPrincipalData: the authenticated user inside an Envelope (KIP-590)."""
 
-from trimaran.wire.declarations import boolean, string
+from trimaran.wire.codec.declarations import boolean, string
 from trimaran.wire.schema import Message, message
 
 

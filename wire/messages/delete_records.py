@@ -3,7 +3,7 @@
 Versions: 2 flexible.
 """
 
-from trimaran.wire.declarations import Struct, int16, int32, int64, string
+from trimaran.wire.codec.declarations import Struct, int16, int32, int64, string
 from trimaran.wire.schema import Message, request, response
 
 

@@ -1,6 +1,6 @@
 """DeleteShareGroupOffsets (92): forgets where a share group begins in topics (KIP-932)."""
 
-from trimaran.wire.declarations import Struct, int16, int32, string, uuid
+from trimaran.wire.codec.declarations import Struct, int16, int32, string, uuid
 from trimaran.wire.schema import Message, request, response
 
 

@@ -3,8 +3,8 @@
 Versions: 1 throttle time; 4 flexible; 5 error messages and quotas (KIP-599); 6 topic ids (KIP-516).
 """
 
-from trimaran.wire.declarations import Struct, field, int16, int32, string, uuid
-from trimaran.wire.primitives import NIL_UUID
+from trimaran.wire.buffers.primitives import NIL_UUID
+from trimaran.wire.codec.declarations import Struct, field, int16, int32, string, uuid
 from trimaran.wire.schema import Message, request, response
 
 

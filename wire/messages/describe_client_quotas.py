@@ -3,7 +3,7 @@
 Versions: 1 flexible.
 """
 
-from trimaran.wire.declarations import Struct, boolean, float64, int8, int16, int32, string
+from trimaran.wire.codec.declarations import Struct, boolean, float64, int8, int16, int32, string
 from trimaran.wire.schema import Message, request, response
 
 

@@ -3,7 +3,7 @@
 Versions: 1 asks for brokers or controllers (KIP-919); 2 fenced brokers (KIP-1073).
 """
 
-from trimaran.wire.declarations import Struct, boolean, field, int8, int16, int32, string
+from trimaran.wire.codec.declarations import Struct, boolean, field, int8, int16, int32, string
 from trimaran.wire.schema import Message, request, response
 
 

@@ -3,7 +3,7 @@
 Versions: 1 sources and synonyms (KIP-226); 3 types and documentation (KIP-569); 4 flexible.
 """
 
-from trimaran.wire.declarations import Struct, boolean, field, int8, int16, int32, string
+from trimaran.wire.codec.declarations import Struct, boolean, field, int8, int16, int32, string
 from trimaran.wire.schema import Message, request, response
 
 

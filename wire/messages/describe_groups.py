@@ -4,7 +4,7 @@ Versions: 1 throttle time; 3 authorized operations (KIP-430); 4 static members (
 flexible; 6 an error message (KIP-1043).
 """
 
-from trimaran.wire.declarations import Struct, boolean, data, field, int16, int32, string
+from trimaran.wire.codec.declarations import Struct, boolean, data, field, int16, int32, string
 from trimaran.wire.schema import Message, request, response
 
 

@@ -4,7 +4,7 @@ Versions: 2 flexible; 3 a top-level error; 4 sizes of the volumes (KIP-827); 5 w
 is cordoned.
 """
 
-from trimaran.wire.declarations import Struct, boolean, field, int16, int32, int64, string
+from trimaran.wire.codec.declarations import Struct, boolean, field, int16, int32, int64, string
 from trimaran.wire.schema import Message, request, response
 
 

@@ -4,8 +4,17 @@ Versions: 1 times of the last fetch and catch-up (KIP-836); 2 error messages, di
 endpoints (KIP-853).
 """
 
-from trimaran.wire.declarations import Struct, field, int16, int32, int64, string, uint16, uuid
-from trimaran.wire.primitives import NIL_UUID
+from trimaran.wire.buffers.primitives import NIL_UUID
+from trimaran.wire.codec.declarations import (
+    Struct,
+    field,
+    int16,
+    int32,
+    int64,
+    string,
+    uint16,
+    uuid,
+)
 from trimaran.wire.schema import Message, request, response
 
 

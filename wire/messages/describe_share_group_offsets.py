@@ -3,7 +3,7 @@
 Versions: 1 their lag (KIP-1226).
 """
 
-from trimaran.wire.declarations import Struct, field, int16, int32, int64, string, uuid
+from trimaran.wire.codec.declarations import Struct, field, int16, int32, int64, string, uuid
 from trimaran.wire.schema import Message, request, response
 
 

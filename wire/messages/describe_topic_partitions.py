@@ -1,6 +1,6 @@
 """DescribeTopicPartitions (75): partitions of topics, page by page (KIP-966)."""
 
-from trimaran.wire.declarations import Struct, boolean, int16, int32, string, uuid
+from trimaran.wire.codec.declarations import Struct, boolean, int16, int32, string, uuid
 from trimaran.wire.schema import Message, request, response
 
 

@@ -1,6 +1,6 @@
 """DescribeTransactions (65): the state of transactions by their ids (KIP-664)."""
 
-from trimaran.wire.declarations import Struct, int16, int32, int64, string
+from trimaran.wire.codec.declarations import Struct, int16, int32, int64, string
 from trimaran.wire.schema import Message, request, response
 
 

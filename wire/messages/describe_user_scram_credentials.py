@@ -1,6 +1,6 @@
 """DescribeUserScramCredentials (50): tells which SCRAM credentials users have, without secrets (KIP-554)."""
 
-from trimaran.wire.declarations import Struct, int8, int16, int32, string
+from trimaran.wire.codec.declarations import Struct, int8, int16, int32, string
 from trimaran.wire.schema import Message, request, response
 
 

@@ -3,7 +3,7 @@
 Versions: 1 the kind of election (KIP-460); 2 flexible.
 """
 
-from trimaran.wire.declarations import Struct, field, int8, int16, int32, string
+from trimaran.wire.codec.declarations import Struct, field, int8, int16, int32, string
 from trimaran.wire.schema import Message, request, response
 
 

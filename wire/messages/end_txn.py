@@ -4,7 +4,7 @@ Versions: 2 PRODUCER_FENCED (KIP-588); 3 flexible; 4 TRANSACTION_ABORTABLE; 5 an
 next epoch (KIP-890).
 """
 
-from trimaran.wire.declarations import boolean, field, int16, int32, int64, string
+from trimaran.wire.codec.declarations import boolean, field, int16, int32, int64, string
 from trimaran.wire.schema import Message, request, response
 
 

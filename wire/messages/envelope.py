@@ -3,7 +3,7 @@
 The principal inside is a `DefaultPrincipalData` with its int16 version before it.
 """
 
-from trimaran.wire.declarations import data, int16
+from trimaran.wire.codec.declarations import data, int16
 from trimaran.wire.schema import Message, request, response
 
 

@@ -3,7 +3,7 @@
 Versions: 2 flexible.
 """
 
-from trimaran.wire.declarations import data, int16, int32, int64
+from trimaran.wire.codec.declarations import data, int16, int32, int64
 from trimaran.wire.schema import Message, request, response
 
 

@@ -7,7 +7,8 @@ the replica's epoch (KIP-903); 16 endpoints of new leaders (KIP-951); 17 the rep
 (KIP-853); 18 the replica's high watermark (KIP-1166).
 """
 
-from trimaran.wire.declarations import (
+from trimaran.wire.buffers.primitives import NIL_UUID
+from trimaran.wire.codec.declarations import (
     Struct,
     field,
     int8,
@@ -18,7 +19,6 @@ from trimaran.wire.declarations import (
     string,
     uuid,
 )
-from trimaran.wire.primitives import NIL_UUID
 from trimaran.wire.schema import Message, request, response
 
 

@@ -4,7 +4,8 @@ The records are a byte range of the file, which may begin and end inside a batch
 Versions: 1 the replica's directory and endpoints (KIP-853).
 """
 
-from trimaran.wire.declarations import (
+from trimaran.wire.buffers.primitives import NIL_UUID
+from trimaran.wire.codec.declarations import (
     Struct,
     field,
     int16,
@@ -15,7 +16,6 @@ from trimaran.wire.declarations import (
     uint16,
     uuid,
 )
-from trimaran.wire.primitives import NIL_UUID
 from trimaran.wire.schema import Message, request, response
 
 

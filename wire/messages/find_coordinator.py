@@ -4,7 +4,7 @@ Versions: 1 adds the key's type; 3 flexible; 4 many keys in one request (KIP-699
 transactions; 6 share groups (KIP-932).
 """
 
-from trimaran.wire.declarations import Struct, field, int8, int16, int32, string
+from trimaran.wire.codec.declarations import Struct, field, int8, int16, int32, string
 from trimaran.wire.schema import Message, request, response
 
 

@@ -1,6 +1,6 @@
 """GetTelemetrySubscriptions (71): a client asks which metrics it should push (KIP-714)."""
 
-from trimaran.wire.declarations import boolean, int8, int16, int32, string, uuid
+from trimaran.wire.codec.declarations import boolean, int8, int16, int32, string, uuid
 from trimaran.wire.schema import Message, request, response
 
 

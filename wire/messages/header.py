@@ -12,10 +12,10 @@ The client id stays a non-compact string in v2. Source: KIP-482, KIP-511, Kafka'
 import struct
 from typing import NamedTuple
 
+from trimaran.wire.buffers.outgoing import Outgoing
 from trimaran.wire.codec.reading import skip_tags
 from trimaran.wire.errors import LocalProtocolError, RemoteProtocolError
 from trimaran.wire.messages.registry import REQUESTS, RESPONSES, ApiKey
-from trimaran.wire.outgoing import Outgoing
 from trimaran.wire.schema import DECODE_BUDGET, DecodeBudget, Message
 
 _START = struct.Struct(">hhih")

@@ -3,7 +3,7 @@
 Versions: 1 throttle time; 3 static members (KIP-345); 4 flexible.
 """
 
-from trimaran.wire.declarations import field, int16, int32, string
+from trimaran.wire.codec.declarations import field, int16, int32, string
 from trimaran.wire.schema import Message, request, response
 
 

@@ -4,7 +4,7 @@ Versions: 2 flexible; 3 the caller's id and epoch (KIP-360); 4 a new error; 5 tr
 KIP-890; 6 two-phase commit (KIP-939), unstable: Kafka 4.3 does not serve it by default.
 """
 
-from trimaran.wire.declarations import boolean, field, int16, int32, int64, string
+from trimaran.wire.codec.declarations import boolean, field, int16, int32, int64, string
 from trimaran.wire.schema import Message, request, response
 
 

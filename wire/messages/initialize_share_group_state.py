@@ -1,6 +1,6 @@
 """InitializeShareGroupState (83): a group coordinator has the state of share partitions made (KIP-932)."""
 
-from trimaran.wire.declarations import Struct, int16, int32, int64, string, uuid
+from trimaran.wire.codec.declarations import Struct, int16, int32, int64, string, uuid
 from trimaran.wire.schema import Message, request, response
 
 

@@ -5,7 +5,7 @@ members (KIP-345); 6 flexible; 7 the protocol type (KIP-559); 8 a reason (KIP-80
 skip the assignment (KIP-814).
 """
 
-from trimaran.wire.declarations import Struct, boolean, data, field, int16, int32, string
+from trimaran.wire.codec.declarations import Struct, boolean, data, field, int16, int32, string
 from trimaran.wire.schema import Message, request, response
 
 

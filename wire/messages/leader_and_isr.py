@@ -5,7 +5,8 @@ and go (KIP-455); 4 flexible; 5 topic ids and full or incremental (KIP-516); 6 r
 (KIP-704); 7 a KRaft controller during migration (KIP-866). Gone in 4.0.
 """
 
-from trimaran.wire.declarations import (
+from trimaran.wire.buffers.primitives import NIL_UUID
+from trimaran.wire.codec.declarations import (
     Struct,
     boolean,
     field,
@@ -16,7 +17,6 @@ from trimaran.wire.declarations import (
     string,
     uuid,
 )
-from trimaran.wire.primitives import NIL_UUID
 from trimaran.wire.schema import Message, request, response
 
 

@@ -4,7 +4,7 @@ Versions: 1 throttle time; 3 many members, also static ones (KIP-345); 4 flexibl
 (KIP-800).
 """
 
-from trimaran.wire.declarations import Struct, field, int16, int32, string
+from trimaran.wire.codec.declarations import Struct, field, int16, int32, string
 from trimaran.wire.schema import Message, request, response
 
 

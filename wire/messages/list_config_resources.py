@@ -4,7 +4,7 @@ Versions: 0 only client metrics, then named ListClientMetricsResources (KIP-714)
 (KIP-1142).
 """
 
-from trimaran.wire.declarations import Struct, field, int8, int16, int32, string
+from trimaran.wire.codec.declarations import Struct, field, int8, int16, int32, string
 from trimaran.wire.schema import Message, request, response
 
 

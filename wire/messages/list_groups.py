@@ -3,7 +3,7 @@
 Versions: 1 throttle time; 3 flexible; 4 filters by state (KIP-518); 5 by type (KIP-848).
 """
 
-from trimaran.wire.declarations import Struct, field, int16, int32, string
+from trimaran.wire.codec.declarations import Struct, field, int16, int32, string
 from trimaran.wire.schema import Message, request, response
 
 

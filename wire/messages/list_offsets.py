@@ -5,7 +5,7 @@ flexible; 7 the maximal timestamp (KIP-734); 8 and 9 tiered storage (KIP-405, KI
 (KIP-1075); 11 the first offset not yet uploaded.
 """
 
-from trimaran.wire.declarations import Struct, field, int8, int16, int32, int64, string
+from trimaran.wire.codec.declarations import Struct, field, int8, int16, int32, int64, string
 from trimaran.wire.schema import Message, request, response
 
 

@@ -1,6 +1,6 @@
 """ListPartitionReassignments (46): lists moves of partitions that go on (KIP-455)."""
 
-from trimaran.wire.declarations import Struct, int16, int32, string
+from trimaran.wire.codec.declarations import Struct, int16, int32, string
 from trimaran.wire.schema import Message, request, response
 
 

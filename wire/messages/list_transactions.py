@@ -3,7 +3,7 @@
 Versions: 1 those older than a duration (KIP-994); 2 those whose id matches a pattern (KIP-1152).
 """
 
-from trimaran.wire.declarations import Struct, field, int16, int32, int64, string
+from trimaran.wire.codec.declarations import Struct, field, int16, int32, int64, string
 from trimaran.wire.schema import Message, request, response
 
 

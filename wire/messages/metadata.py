@@ -5,8 +5,8 @@ offline replicas; 7 leader epochs; 8 authorized operations; 9 flexible; 10 topic
 moves cluster operations to DescribeCluster; 12 asks by topic id; 13 a top-level error (KIP-1102).
 """
 
-from trimaran.wire.declarations import Struct, boolean, field, int16, int32, string, uuid
-from trimaran.wire.primitives import NIL_UUID
+from trimaran.wire.buffers.primitives import NIL_UUID
+from trimaran.wire.codec.declarations import Struct, boolean, field, int16, int32, string, uuid
 from trimaran.wire.schema import Message, request, response
 
 

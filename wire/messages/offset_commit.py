@@ -5,8 +5,8 @@ kept; 5 drops the retention time; 6 adds leader epochs; 7 static members (KIP-34
 consumer protocol (KIP-848); 10 names topics by id.
 """
 
-from trimaran.wire.declarations import Struct, field, int16, int32, int64, string, uuid
-from trimaran.wire.primitives import NIL_UUID
+from trimaran.wire.buffers.primitives import NIL_UUID
+from trimaran.wire.codec.declarations import Struct, field, int16, int32, int64, string, uuid
 from trimaran.wire.schema import Message, request, response
 
 

@@ -1,6 +1,6 @@
 """OffsetDelete (47): deletes a group's offsets of topics its members do not read (KIP-496)."""
 
-from trimaran.wire.declarations import Struct, int16, int32, string
+from trimaran.wire.codec.declarations import Struct, int16, int32, string
 from trimaran.wire.schema import Message, request, response
 
 

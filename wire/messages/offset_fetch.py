@@ -5,8 +5,17 @@ flexible; 7 stable offsets only (KIP-447); 8 many groups in one request (KIP-709
 (KIP-848); 10 names topics by id.
 """
 
-from trimaran.wire.declarations import Struct, boolean, field, int16, int32, int64, string, uuid
-from trimaran.wire.primitives import NIL_UUID
+from trimaran.wire.buffers.primitives import NIL_UUID
+from trimaran.wire.codec.declarations import (
+    Struct,
+    boolean,
+    field,
+    int16,
+    int32,
+    int64,
+    string,
+    uuid,
+)
 from trimaran.wire.schema import Message, request, response
 
 

@@ -3,7 +3,7 @@
 Versions: 1 answers the epoch found; 2 the caller's leader epoch (KIP-320); 3 its replica id; 4 flexible.
 """
 
-from trimaran.wire.declarations import Struct, field, int16, int32, int64, string
+from trimaran.wire.codec.declarations import Struct, field, int16, int32, int64, string
 from trimaran.wire.schema import Message, request, response
 
 

@@ -6,7 +6,8 @@ zstd; 8 answers errors per record (KIP-467); 9 flexible; 10 answers the current 
 12 lets a transaction begin with its first produce (KIP-890); 13 names topics by id.
 """
 
-from trimaran.wire.declarations import (
+from trimaran.wire.buffers.primitives import NIL_UUID
+from trimaran.wire.codec.declarations import (
     Struct,
     field,
     int16,
@@ -16,7 +17,6 @@ from trimaran.wire.declarations import (
     string,
     uuid,
 )
-from trimaran.wire.primitives import NIL_UUID
 from trimaran.wire.schema import Message, request, response
 
 

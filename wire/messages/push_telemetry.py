@@ -1,6 +1,6 @@
 """PushTelemetry (72): a client pushes its metrics (KIP-714)."""
 
-from trimaran.wire.declarations import boolean, data, int8, int16, int32, uuid
+from trimaran.wire.codec.declarations import boolean, data, int8, int16, int32, uuid
 from trimaran.wire.schema import Message, request, response
 
 

@@ -1,6 +1,6 @@
 """ReadShareGroupState (84): a partition leader reads the state of share partitions (KIP-932)."""
 
-from trimaran.wire.declarations import Struct, int8, int16, int32, int64, string, uuid
+from trimaran.wire.codec.declarations import Struct, int8, int16, int32, int64, string, uuid
 from trimaran.wire.schema import Message, request, response
 
 

@@ -1,6 +1,6 @@
 """RemoveRaftVoter (81): removes a voter from the quorum (KIP-853)."""
 
-from trimaran.wire.declarations import int16, int32, string, uuid
+from trimaran.wire.codec.declarations import int16, int32, string, uuid
 from trimaran.wire.schema import Message, request, response
 
 

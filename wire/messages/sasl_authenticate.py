@@ -3,7 +3,7 @@
 Versions: 1 the lifetime of the authentication (KIP-368); 2 flexible.
 """
 
-from trimaran.wire.declarations import data, field, int16, int64, string
+from trimaran.wire.codec.declarations import data, field, int16, int64, string
 from trimaran.wire.schema import Message, request, response
 
 

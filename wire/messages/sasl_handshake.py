@@ -3,7 +3,7 @@
 Versions: 1 carries the tokens in SaslAuthenticate instead of bare frames (KIP-152).
 """
 
-from trimaran.wire.declarations import int16, string
+from trimaran.wire.codec.declarations import int16, string
 from trimaran.wire.schema import Message, request, response
 
 

@@ -3,7 +3,7 @@
 Versions: 0 was early access; 1 is the first stable one; 2 renewal (KIP-1222).
 """
 
-from trimaran.wire.declarations import (
+from trimaran.wire.codec.declarations import (
     Struct,
     boolean,
     field,

@@ -4,7 +4,7 @@ Versions: 0 was early access; 1 is the first stable one; 2 how strictly to acqui
 (KIP-1206, KIP-1222).
 """
 
-from trimaran.wire.declarations import (
+from trimaran.wire.codec.declarations import (
     Struct,
     boolean,
     field,

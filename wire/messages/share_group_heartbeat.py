@@ -3,7 +3,7 @@
 Versions: 0 was early access; 1 is the first stable one.
 """
 
-from trimaran.wire.declarations import Struct, int16, int32, string, uuid
+from trimaran.wire.codec.declarations import Struct, int16, int32, string, uuid
 from trimaran.wire.schema import Message, request, response
 
 

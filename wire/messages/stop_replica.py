@@ -4,7 +4,7 @@ Versions: 1 broker epoch, grouped by topic (KIP-380); 2 flexible; 3 leader epoch
 controller during migration (KIP-866). Gone in 4.0.
 """
 
-from trimaran.wire.declarations import Struct, boolean, field, int16, int32, int64, string
+from trimaran.wire.codec.declarations import Struct, boolean, field, int16, int32, int64, string
 from trimaran.wire.schema import Message, request, response
 
 

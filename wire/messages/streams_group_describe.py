@@ -1,6 +1,6 @@
 """StreamsGroupDescribe (89): topology, members and tasks of Streams groups (KIP-1071)."""
 
-from trimaran.wire.declarations import Struct, boolean, int16, int32, int64, string, uint16
+from trimaran.wire.codec.declarations import Struct, boolean, int16, int32, int64, string, uint16
 from trimaran.wire.schema import Message, request, response
 
 

@@ -1,6 +1,15 @@
 """StreamsGroupHeartbeat (88): a Streams client joins, stays in and leaves its group, and gets its tasks (KIP-1071)."""
 
-from trimaran.wire.declarations import Struct, boolean, int8, int16, int32, int64, string, uint16
+from trimaran.wire.codec.declarations import (
+    Struct,
+    boolean,
+    int8,
+    int16,
+    int32,
+    int64,
+    string,
+    uint16,
+)
 from trimaran.wire.schema import Message, request, response
 
 

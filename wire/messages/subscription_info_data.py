@@ -4,7 +4,7 @@ Versions: 2 endpoint; 3 the latest version known; 7 sums of offsets for tasks (K
 changes to force a rebalance; 9 an error; 10 named topologies; 11 tags (KIP-708).
 """
 
-from trimaran.wire.declarations import Struct, data, field, int8, int32, int64, string, uuid
+from trimaran.wire.codec.declarations import Struct, data, field, int8, int32, int64, string, uuid
 from trimaran.wire.schema import Message, message
 
 

@@ -4,7 +4,7 @@ Versions: 1 throttle time; 3 static members (KIP-345); 4 flexible; 5 protocol ty
 (KIP-559).
 """
 
-from trimaran.wire.declarations import Struct, data, field, int16, int32, string
+from trimaran.wire.codec.declarations import Struct, data, field, int16, int32, string
 from trimaran.wire.schema import Message, request, response
 
 

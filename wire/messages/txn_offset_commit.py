@@ -4,7 +4,7 @@ Versions: 2 leader epochs (KIP-320); 3 flexible, the member and its generation (
 TRANSACTION_ABORTABLE; 5 takes the group into the transaction as well (KIP-890).
 """
 
-from trimaran.wire.declarations import Struct, field, int16, int32, int64, string
+from trimaran.wire.codec.declarations import Struct, field, int16, int32, int64, string
 from trimaran.wire.schema import Message, request, response
 
 

@@ -1,6 +1,6 @@
 """UnregisterBroker (64): an operator removes a broker that is gone for good (KIP-631)."""
 
-from trimaran.wire.declarations import int16, int32, string
+from trimaran.wire.codec.declarations import int16, int32, string
 from trimaran.wire.schema import Message, request, response
 
 

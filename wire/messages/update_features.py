@@ -4,7 +4,7 @@ Versions: 1 only validates, and how a downgrade may happen (KIP-778); 2 no resul
 (KIP-1022).
 """
 
-from trimaran.wire.declarations import Struct, boolean, field, int8, int16, int32, string
+from trimaran.wire.codec.declarations import Struct, boolean, field, int8, int16, int32, string
 from trimaran.wire.schema import Message, request, response
 
 

@@ -5,7 +5,8 @@ epoch, grouped by topic (KIP-380); 6 flexible; 7 topic ids (KIP-516); 8 a KRaft 
 migration (KIP-866). Gone in 4.0.
 """
 
-from trimaran.wire.declarations import (
+from trimaran.wire.buffers.primitives import NIL_UUID
+from trimaran.wire.codec.declarations import (
     Struct,
     boolean,
     field,
@@ -16,7 +17,6 @@ from trimaran.wire.declarations import (
     string,
     uuid,
 )
-from trimaran.wire.primitives import NIL_UUID
 from trimaran.wire.schema import Message, request, response
 
 

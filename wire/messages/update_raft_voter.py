@@ -1,6 +1,6 @@
 """UpdateRaftVoter (82): a voter tells the leader its endpoints and versions (KIP-853)."""
 
-from trimaran.wire.declarations import Struct, field, int16, int32, string, uint16, uuid
+from trimaran.wire.codec.declarations import Struct, field, int16, int32, string, uint16, uuid
 from trimaran.wire.schema import Message, request, response
 
 

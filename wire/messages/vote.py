@@ -3,7 +3,8 @@
 Versions: 1 the directory ids of voters (KIP-853); 2 pre-votes (KIP-996).
 """
 
-from trimaran.wire.declarations import (
+from trimaran.wire.buffers.primitives import NIL_UUID
+from trimaran.wire.codec.declarations import (
     Struct,
     boolean,
     field,
@@ -14,7 +15,6 @@ from trimaran.wire.declarations import (
     uint16,
     uuid,
 )
-from trimaran.wire.primitives import NIL_UUID
 from trimaran.wire.schema import Message, request, response
 
 

@@ -3,7 +3,16 @@
 Versions: 1 flexible; 2 the version of transactions (KIP-1228).
 """
 
-from trimaran.wire.declarations import Struct, boolean, field, int8, int16, int32, int64, string
+from trimaran.wire.codec.declarations import (
+    Struct,
+    boolean,
+    field,
+    int8,
+    int16,
+    int32,
+    int64,
+    string,
+)
 from trimaran.wire.schema import Message, request, response
 
 

@@ -1,6 +1,6 @@
 """Metadata records of brokers and controllers: registration, fencing, end (KIP-631, KIP-919)."""
 
-from trimaran.wire.declarations import (
+from trimaran.wire.codec.declarations import (
     Struct,
     boolean,
     field,

@@ -1,6 +1,6 @@
 """Metadata record of one config of a topic, broker, group or client-metrics resource (KIP-631)."""
 
-from trimaran.wire.declarations import int8, string
+from trimaran.wire.codec.declarations import int8, string
 from trimaran.wire.schema import Message, record
 
 

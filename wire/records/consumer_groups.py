@@ -6,7 +6,7 @@ of it. Type 4 is read only: 4.0 keeps a hash of the topics in type 3 instead; ty
 pattern of topic names was found to match.
 """
 
-from trimaran.wire.declarations import Struct, data, field, int8, int32, int64, string, uuid
+from trimaran.wire.codec.declarations import Struct, data, field, int8, int32, int64, string, uuid
 from trimaran.wire.schema import Message, message
 
 

@@ -10,9 +10,9 @@ import struct
 from collections.abc import Callable, Iterable, Sequence
 from functools import cache
 
-from trimaran.wire.declarations import Struct, data, field, int32, int64, string, uuid
+from trimaran.wire.buffers.primitives import NIL_UUID
+from trimaran.wire.codec.declarations import Struct, data, field, int32, int64, string, uuid
 from trimaran.wire.errors import RemoteProtocolError
-from trimaran.wire.primitives import NIL_UUID
 from trimaran.wire.records.consumer_groups import (
     CONSUMER_GROUP_RECORDS,
     ConsumerGroupKey,

@@ -9,8 +9,8 @@ from collections.abc import Callable
 from functools import cache
 from typing import NamedTuple
 
+from trimaran.wire.buffers.primitives import read_uvarint, write_uvarint
 from trimaran.wire.errors import RemoteProtocolError
-from trimaran.wire.primitives import read_uvarint, write_uvarint
 from trimaran.wire.records.brokers import BrokerRegistrationChangeRecord, RegisterBrokerRecord
 from trimaran.wire.records.registry import METADATA_RECORDS
 from trimaran.wire.records.topics import PartitionChangeRecord, PartitionRecord

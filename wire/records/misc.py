@@ -1,6 +1,6 @@
 """Metadata records of the log itself: a leader's no-op, the state of a ZooKeeper migration."""
 
-from trimaran.wire.declarations import int8
+from trimaran.wire.codec.declarations import int8
 from trimaran.wire.schema import Message, record
 
 

@@ -1,6 +1,6 @@
 """Metadata record of a block of producer ids handed to a broker (KIP-730)."""
 
-from trimaran.wire.declarations import int32, int64
+from trimaran.wire.codec.declarations import int32, int64
 from trimaran.wire.schema import Message, record
 
 

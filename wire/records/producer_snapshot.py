@@ -3,7 +3,7 @@
 The file is an int16 version before these fields; the CRC-32C covers what follows it.
 """
 
-from trimaran.wire.declarations import Struct, int16, int32, int64, uint32
+from trimaran.wire.codec.declarations import Struct, int16, int32, int64, uint32
 from trimaran.wire.schema import Message, message
 
 

@@ -1,7 +1,7 @@
 """The `quorum-state` file of a voter: its leader, epoch and vote. Kafka writes it as JSON (KIP-595, KIP-853)."""
 
-from trimaran.wire.declarations import Struct, field, int32, int64, string, uuid
-from trimaran.wire.primitives import NIL_UUID
+from trimaran.wire.buffers.primitives import NIL_UUID
+from trimaran.wire.codec.declarations import Struct, field, int32, int64, string, uuid
 from trimaran.wire.schema import Message, message
 
 

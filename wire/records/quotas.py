@@ -1,6 +1,6 @@
 """Metadata record of a client quota (KIP-546, KIP-631)."""
 
-from trimaran.wire.declarations import Struct, boolean, float64, string
+from trimaran.wire.codec.declarations import Struct, boolean, float64, string
 from trimaran.wire.schema import Message, record
 
 

@@ -3,7 +3,7 @@
 They are framed as metadata records are, with types of their own.
 """
 
-from trimaran.wire.declarations import (
+from trimaran.wire.codec.declarations import (
     Struct,
     boolean,
     data,

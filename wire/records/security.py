@@ -1,6 +1,6 @@
 """Metadata records of ACLs, SCRAM credentials and delegation tokens (KIP-801, KIP-900)."""
 
-from trimaran.wire.declarations import data, int8, int32, int64, string, uuid
+from trimaran.wire.codec.declarations import data, int8, int32, int64, string, uuid
 from trimaran.wire.schema import Message, record
 
 

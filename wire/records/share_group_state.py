@@ -3,7 +3,7 @@
 Keys and values are framed as those of `consumer_groups`. An update adds to the snapshot before it.
 """
 
-from trimaran.wire.declarations import Struct, field, int8, int16, int32, int64, string, uuid
+from trimaran.wire.codec.declarations import Struct, field, int8, int16, int32, int64, string, uuid
 from trimaran.wire.schema import Message, message
 
 

@@ -3,7 +3,7 @@
 Keys and values are framed as those of `consumer_groups`. Type 9 is of the early access in 3.9.
 """
 
-from trimaran.wire.declarations import Struct, field, int8, int32, int64, string, uuid
+from trimaran.wire.codec.declarations import Struct, field, int8, int32, int64, string, uuid
 from trimaran.wire.schema import Message, message
 
 

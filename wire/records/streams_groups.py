@@ -3,7 +3,16 @@
 Keys and values are framed as those of `consumer_groups`.
 """
 
-from trimaran.wire.declarations import Struct, field, int8, int16, int32, int64, string, uint16
+from trimaran.wire.codec.declarations import (
+    Struct,
+    field,
+    int8,
+    int16,
+    int32,
+    int64,
+    string,
+    uint16,
+)
 from trimaran.wire.schema import Message, message
 
 

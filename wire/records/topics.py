@@ -3,7 +3,7 @@
 Versions: directories came with KIP-858, eligible leader replicas with KIP-966.
 """
 
-from trimaran.wire.declarations import field, int8, int32, string, uuid
+from trimaran.wire.codec.declarations import field, int8, int32, string, uuid
 from trimaran.wire.schema import Message, record
 
 

@@ -3,7 +3,7 @@
 Key and value each have their int16 version before them.
 """
 
-from trimaran.wire.declarations import Struct, field, int8, int16, int32, int64, string
+from trimaran.wire.codec.declarations import Struct, field, int8, int16, int32, int64, string
 from trimaran.wire.schema import Message, message
 
 

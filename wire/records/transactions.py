@@ -1,6 +1,6 @@
 """Metadata records that make several batches one atomic change (KIP-868)."""
 
-from trimaran.wire.declarations import field, string
+from trimaran.wire.codec.declarations import field, string
 from trimaran.wire.schema import Message, record
 
 

@@ -7,9 +7,9 @@ import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from trimaran.wire import events
 from trimaran.wire.security.exchange import AuthenticationFailed, Done, Tokens
 from trimaran.wire.security.principal import Principal
+from trimaran.wire.text import events
 
 log = logging.getLogger(__name__)
 

@@ -17,6 +17,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol, TypeVar
 
+from trimaran.wire.buffers.outgoing import Outgoing
 from trimaran.wire.errors import ErrorCode, RemoteProtocolError
 from trimaran.wire.messages.header import decode_request_header, encode_response
 from trimaran.wire.messages.registry import ApiKey
@@ -25,7 +26,6 @@ from trimaran.wire.messages.sasl_authenticate import (
     SaslAuthenticateResponse,
 )
 from trimaran.wire.messages.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
-from trimaran.wire.outgoing import Outgoing
 from trimaran.wire.schema import DECODE_BUDGET_BEFORE_AUTHENTICATION, Message
 from trimaran.wire.security.exchange import AuthenticationFailed, Challenge, Done, Exchange
 from trimaran.wire.security.principal import Principal

@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from trimaran.wire.declarations import Versions
+from trimaran.wire.codec.declarations import Versions
 from trimaran.wire.errors import ErrorCode
 from trimaran.wire.messages.api_versions import (
     ApiVersion,

@@ -16,12 +16,12 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 
 import trio
 
-from trimaran.wire import events
 from trimaran.wire.errors import ErrorCode
-from trimaran.wire.hosts import java_text
 from trimaran.wire.messages.registry import RESPONSES
 from trimaran.wire.schema import Message
 from trimaran.wire.security.principal import ANONYMOUS, Principal
+from trimaran.wire.text import events
+from trimaran.wire.text.hosts import java_text
 from trimaran.wire.transport.loop_time import LoopTime
 from trimaran.wire.transport.memory import Memory
 from trimaran.wire.transport.room import LARGE_BYTES, ResponseRoom, Room

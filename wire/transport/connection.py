@@ -21,13 +21,13 @@ from typing import Any
 
 import trio
 
-from trimaran.wire import events
+from trimaran.wire.buffers.framing import BUFFER_BYTES_KEPT, BadFrame, FrameBuffer
+from trimaran.wire.buffers.outgoing import Outgoing
 from trimaran.wire.errors import RemoteProtocolError
-from trimaran.wire.framing import BUFFER_BYTES_KEPT, BadFrame, FrameBuffer
-from trimaran.wire.outgoing import Outgoing
 from trimaran.wire.schema import DECODE_BUDGET_BEFORE_AUTHENTICATION
 from trimaran.wire.security.listener import PLAINTEXT_LISTENER, ListenerSecurity
 from trimaran.wire.security.sasl import Authenticator, Login, Reply, SaslAuthenticator
+from trimaran.wire.text import events
 from trimaran.wire.transport.calls import CloseConnection, ConnectionInfo
 from trimaran.wire.transport.dispatch import DeferredFrame
 from trimaran.wire.transport.endpoint import Endpoint

@@ -13,10 +13,10 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, cast
 
+from trimaran.wire.buffers.outgoing import Outgoing
+from trimaran.wire.buffers.response_size import ResponseTooLarge
 from trimaran.wire.errors import ErrorCode, KafkaError, RemoteProtocolError
 from trimaran.wire.messages.header import RequestHeader, decode_request_header, encode_response
-from trimaran.wire.outgoing import Outgoing
-from trimaran.wire.response_size import ResponseTooLarge
 from trimaran.wire.schema import DECODE_BUDGET, DecodeBudget, Message
 from trimaran.wire.transport.calls import Call, CloseConnection, ConnectionInfo, DeferredResponse
 from trimaran.wire.transport.events import yield_to_loop

@@ -17,7 +17,7 @@ from typing import Protocol
 
 import trio
 
-from trimaran.wire.framing import FrameBuffer
+from trimaran.wire.buffers.framing import FrameBuffer
 from trimaran.wire.security.principal import ANONYMOUS, Principal, principal_of_certificate
 from trimaran.wire.security.principal_mapping import AS_THEY_ARE, NoMatchingRule, PrincipalMapping
 from trimaran.wire.transport.events import yield_to_loop

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, get_args, get_origin, get_type_hints
 
-from trimaran.wire.declarations import Versions, Wire
+from trimaran.wire.codec.declarations import Versions, Wire
 from trimaran.wire.errors import ErrorCode
 from trimaran.wire.messages.registry import RESPONSES
 from trimaran.wire.schema import Message

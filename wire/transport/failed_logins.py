@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import trio
 
-from trimaran.wire.outgoing import Outgoing
+from trimaran.wire.buffers.outgoing import Outgoing
 
 # Below the ten seconds that a connection has for its login.
 DELAY_SECONDS_MAX = 5.0

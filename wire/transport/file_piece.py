@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from trimaran.wire.outgoing import Splice
+from trimaran.wire.buffers.outgoing import Splice
 
 
 class FilePiece:

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from functools import partial, wraps
 from typing import Any, Protocol
 
-from trimaran.wire.declarations import EncodedArray
+from trimaran.wire.codec.declarations import EncodedArray
 from trimaran.wire.errors import ErrorCode, KafkaError
 from trimaran.wire.schema import Message, encode_element
 from trimaran.wire.security.acls import CLUSTER_NAME, Operation, ResourceType

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, cast
 
-from trimaran.wire.outgoing import Outgoing
+from trimaran.wire.buffers.outgoing import Outgoing
 from trimaran.wire.schema import Message
 from trimaran.wire.transport.calls import Call
 

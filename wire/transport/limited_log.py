@@ -11,7 +11,7 @@ from dataclasses import replace
 
 import trio
 
-from trimaran.wire.events import Event
+from trimaran.wire.text.events import Event
 
 # Seconds between two lines of one kind: enough to notice, too few to fill a disk.
 _INTERVAL_SECONDS = 10.0

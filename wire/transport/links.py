@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 import trio
 
-from trimaran.wire.framing import FrameBuffer
+from trimaran.wire.buffers.framing import FrameBuffer
 from trimaran.wire.security.principal import Principal
 from trimaran.wire.transport.endpoint import Endpoint
 from trimaran.wire.transport.sending import SendQueue

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from trimaran.wire.framing import BUFFER_BYTES_KEPT
+from trimaran.wire.buffers.framing import BUFFER_BYTES_KEPT
 from trimaran.wire.transport.memory import Memory, MemoryPool
 
 

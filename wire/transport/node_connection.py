@@ -18,7 +18,8 @@ from typing import Any
 
 import trio
 
-from trimaran.wire import events
+from trimaran.wire.buffers.framing import FrameBuffer
+from trimaran.wire.buffers.outgoing import Outgoing
 from trimaran.wire.client.bootstrap import Address
 from trimaran.wire.client.conversation import ANSWER_BYTES_MAX, Conversation
 from trimaran.wire.client.errors import (
@@ -29,11 +30,10 @@ from trimaran.wire.client.errors import (
 )
 from trimaran.wire.client.versions import Negotiated
 from trimaran.wire.errors import RemoteProtocolError
-from trimaran.wire.framing import FrameBuffer
-from trimaran.wire.outgoing import Outgoing
 from trimaran.wire.schema import Message
 from trimaran.wire.security.exchange import ClientMechanism
 from trimaran.wire.security.listener import PLAINTEXT, ClientSecurity, login
+from trimaran.wire.text import events
 from trimaran.wire.transport import links
 from trimaran.wire.transport.channel_traffic import ChannelTraffic
 from trimaran.wire.transport.endpoint import Endpoint, SocketEndpoint, TlsEndpoint

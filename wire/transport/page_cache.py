@@ -10,7 +10,7 @@ import os
 
 import trio
 
-from trimaran.wire.outgoing import Splice
+from trimaran.wire.buffers.outgoing import Splice
 from trimaran.wire.transport.file_piece import FilePiece
 
 # Looked at, and read by a thread, in one go: a disk's readahead is far below.

@@ -11,7 +11,8 @@ import struct
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Generic, TypeVar, cast
 
-from trimaran.wire.declarations import Versions
+from trimaran.wire.buffers.outgoing import Outgoing
+from trimaran.wire.codec.declarations import Versions
 from trimaran.wire.errors import ErrorCode, RemoteProtocolError
 from trimaran.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from trimaran.wire.messages.header import encode_response
@@ -20,7 +21,6 @@ from trimaran.wire.messages.sasl_authenticate import (
     SaslAuthenticateResponse,
 )
 from trimaran.wire.messages.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
-from trimaran.wire.outgoing import Outgoing
 from trimaran.wire.schema import DECODE_BUDGET, DecodeBudget, Message
 from trimaran.wire.transport.access import Access, open_to_all
 from trimaran.wire.transport.api_versions import (

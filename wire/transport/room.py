@@ -21,9 +21,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, Protocol
 
-from trimaran.wire.declarations import EncodedArray, Struct
+from trimaran.wire.buffers.response_size import (
+    ENCODED_BYTES_MAX,
+    RESPONSE_BYTES_MAX,
+    ResponseTooLarge,
+)
+from trimaran.wire.codec.declarations import EncodedArray, Struct
 from trimaran.wire.errors import KafkaError
-from trimaran.wire.response_size import ENCODED_BYTES_MAX, RESPONSE_BYTES_MAX, ResponseTooLarge
 from trimaran.wire.schema import Message, encode_element
 from trimaran.wire.transport.events import yield_to_loop
 from trimaran.wire.transport.memory import Memory

@@ -11,11 +11,11 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from trimaran.wire import events
-from trimaran.wire.declarations import Versions
+from trimaran.wire.buffers.outgoing import Outgoing
+from trimaran.wire.codec.declarations import Versions
 from trimaran.wire.errors import ErrorCode, KafkaError
-from trimaran.wire.outgoing import Outgoing
 from trimaran.wire.schema import DECODE_BUDGET, DecodeBudget, Message
+from trimaran.wire.text import events
 from trimaran.wire.transport.access import Access, needs_of
 from trimaran.wire.transport.calls import Call, CloseConnection
 from trimaran.wire.transport.error_answers import GeneralError, OnError, general_error

@@ -9,7 +9,7 @@ import os
 from collections import deque
 from typing import Any
 
-from trimaran.wire.outgoing import Outgoing
+from trimaran.wire.buffers.outgoing import Outgoing
 from trimaran.wire.transport.file_piece import FilePiece
 from trimaran.wire.transport.page_cache import read_cached
 

@@ -15,9 +15,9 @@ from typing import Any, Self, TypeVar
 
 import trio
 
-from trimaran.wire import events
-from trimaran.wire.hosts import java_text
 from trimaran.wire.security.listener import PLAINTEXT_LISTENER, ListenerSecurity
+from trimaran.wire.text import events
+from trimaran.wire.text.hosts import java_text
 from trimaran.wire.transport.calls import Address, ConnectionInfo
 from trimaran.wire.transport.connection import Connection
 from trimaran.wire.transport.connection_quotas import ConnectionQuotas

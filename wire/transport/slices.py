@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from trimaran.wire.declarations import EncodedArray, Struct
+from trimaran.wire.codec.declarations import EncodedArray, Struct
 from trimaran.wire.schema import Message
 from trimaran.wire.transport.room import Room
 

@@ -9,9 +9,9 @@ from __future__ import annotations
 from typing import Any
 
 from trimaran.quorum.metadata.image import MetadataImage
+from trimaran.wire.buffers.primitives import uuid_from_text, uuid_to_text
 from trimaran.wire.errors import ErrorCode
 from trimaran.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
-from trimaran.wire.primitives import uuid_from_text, uuid_to_text
 from trimaran.zkcompat.claim import Step
 from trimaran.zkcompat.legacy.orders import TIMEOUT_MS, Ask, Kind, Order, refusal
 

@@ -12,7 +12,7 @@ from typing import ClassVar
 
 from trimaran.quorum.metadata.delta import MetadataDelta
 from trimaran.quorum.metadata.image import TOPIC_RESOURCE, MetadataImage, PartitionImage, TopicImage
-from trimaran.wire.primitives import uuid_to_text
+from trimaran.wire.buffers.primitives import uuid_to_text
 from trimaran.zkcompat.operations import Operation, create, delete, set_data
 from trimaran.zkcompat.sections.notes import config_note
 from trimaran.zkcompat.sections.section import Section, differing_keys

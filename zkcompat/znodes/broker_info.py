@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from trimaran.wire.endpoint import PROTOCOL_NUMBERS, SECURITY_PROTOCOLS
 from trimaran.wire.errors import RemoteProtocolError
+from trimaran.wire.text.endpoint import PROTOCOL_NUMBERS, SECURITY_PROTOCOLS
 from trimaran.zkcompat.znodes.fields import member, number
 from trimaran.zkcompat.znodes.json_form import decode_json, encode_json
 

@@ -14,7 +14,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from trimaran.wire.errors import RemoteProtocolError
-from trimaran.wire.java_order import spread
+from trimaran.wire.text.java_order import spread
 
 # Deeper or bigger is no znode of Kafka's: jute refuses packets over 1 MiB, and our objects nest three deep.
 JSON_BYTES_MAX = 1 << 20

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from trimaran.wire.buffers.primitives import uuid_from_text, uuid_to_text
 from trimaran.wire.errors import RemoteProtocolError
-from trimaran.wire.primitives import uuid_from_text, uuid_to_text
 from trimaran.zkcompat.znodes.fields import ids, member
 from trimaran.zkcompat.znodes.json_form import decode_json, encode_json, scala_map_order
 

@@ -15,12 +15,12 @@ from trimaran.quorum.controller.delegation_tokens import (
 from trimaran.quorum.controller.topics import new_topic_id
 from trimaran.quorum.metadata.authorizer import Action
 from trimaran.quorum.serving.authorization import may, may_ask_for_tokens
+from trimaran.wire.buffers.primitives import uuid_to_text
 from trimaran.wire.errors import ErrorCode, KafkaError
 from trimaran.wire.messages.create_delegation_token import (
     CreateDelegationTokenRequest,
     CreateDelegationTokenResponse,
 )
-from trimaran.wire.primitives import uuid_to_text
 from trimaran.wire.schema import Message
 from trimaran.wire.security.acls import Operation, ResourceType
 from trimaran.wire.transport.access import users

@@ -15,14 +15,14 @@ from dataclasses import replace
 from trimaran.quorum.controller.context import ControllerContext
 from trimaran.quorum.controller.handlers.forwarded import FORWARDED_HANDLERS
 from trimaran.quorum.serving.authorization import ACL_JUDGE
+from trimaran.wire.buffers.outgoing import Outgoing
 from trimaran.wire.errors import ErrorCode, KafkaError, RemoteProtocolError
-from trimaran.wire.hosts import address_in
 from trimaran.wire.messages.default_principal_data import DefaultPrincipalData
 from trimaran.wire.messages.envelope import EnvelopeRequest, EnvelopeResponse
 from trimaran.wire.messages.header import decode_request_header
-from trimaran.wire.outgoing import Outgoing
 from trimaran.wire.security.acls import Operation
 from trimaran.wire.security.principal import Principal
+from trimaran.wire.text.hosts import address_in
 from trimaran.wire.transport.access import cluster
 from trimaran.wire.transport.calls import Call, CloseConnection, ConnectionInfo, DeferredResponse
 from trimaran.wire.transport.dispatch import DeferredFrame

@@ -19,7 +19,7 @@ from trimaran.quorum.metadata.scram import MECHANISMS
 from trimaran.spark.column import INT, LONG, STRING, TIMESTAMP, Column
 from trimaran.spark.kafka_metadata.tables.fold import EventFold, folded
 from trimaran.spark.kafka_metadata.tables.walk import Step
-from trimaran.wire.primitives import uuid_to_text
+from trimaran.wire.buffers.primitives import uuid_to_text
 from trimaran.wire.records.security import (
     AccessControlEntryRecord,
     DelegationTokenRecord,

@@ -17,7 +17,7 @@ from trimaran.spark.column import INT, LONG, STRING, STRINGS, TIMESTAMP, Column
 from trimaran.spark.kafka_metadata.tables.fold import Fold, folded
 from trimaran.spark.kafka_metadata.tables.partitions import BROKER_RECORDS
 from trimaran.spark.kafka_metadata.tables.walk import Moment, Step, seconds_between
-from trimaran.wire.primitives import uuid_to_text
+from trimaran.wire.buffers.primitives import uuid_to_text
 from trimaran.wire.records.brokers import (
     BrokerRegistrationChangeRecord,
     FenceBrokerRecord,

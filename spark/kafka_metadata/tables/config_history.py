@@ -10,12 +10,12 @@ from trimaran.quorum.metadata.other_deltas import ConfigsDelta
 from trimaran.spark.column import INT, LONG, STRING, TIMESTAMP, Column
 from trimaran.spark.kafka_metadata.tables.fold import EventFold, folded
 from trimaran.spark.kafka_metadata.tables.walk import Step
-from trimaran.wire.as_json import HIDDEN
 from trimaran.wire.records.configs import ConfigRecord
 from trimaran.wire.records.quotas import ClientQuotaRecord
 from trimaran.wire.records.sensitive import is_sensitive
 from trimaran.wire.records.topics import RemoveTopicRecord, TopicRecord
 from trimaran.wire.schema import Message
+from trimaran.wire.text.as_json import HIDDEN
 
 COLUMNS = (
     Column("offset", LONG, "the record"),

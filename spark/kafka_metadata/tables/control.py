@@ -17,7 +17,6 @@ from trimaran.spark.kafka_metadata.reading import batches_in, name_of
 from trimaran.spark.kafka_metadata.tables.table import Table
 from trimaran.spark.kafka_metadata.tables.walk import snapshot_batches
 from trimaran.spark.origins.origin import DataUnreadable
-from trimaran.wire.as_json import as_json
 from trimaran.wire.errors import RemoteProtocolError
 from trimaran.wire.messages.control import (
     ControlType,
@@ -27,6 +26,7 @@ from trimaran.wire.messages.control import (
     decode_control_key,
     decode_control_value,
 )
+from trimaran.wire.text.as_json import as_json
 
 COLUMNS = (
     Column("node_id", INT, "whose log it is", "meta.properties"),

@@ -36,8 +36,8 @@ from trimaran.spark.kafka_metadata.tables.partitions import known
 from trimaran.spark.kafka_metadata.tables.table import Table
 from trimaran.spark.kafka_metadata.tables.walk import refuse_later, snapshot_moment
 from trimaran.spark.origins.origin import DataUnreadable
+from trimaran.wire.buffers.primitives import uuid_to_text
 from trimaran.wire.errors import KafkaError, RemoteProtocolError
-from trimaran.wire.primitives import uuid_to_text
 
 CHUNK_ROWS = 10_000
 

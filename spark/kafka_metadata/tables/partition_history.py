@@ -30,8 +30,8 @@ from trimaran.spark.kafka_metadata.tables.standings import (
     place_of,
 )
 from trimaran.spark.kafka_metadata.tables.walk import Moment, Step
+from trimaran.wire.buffers.primitives import uuid_to_text
 from trimaran.wire.errors import RemoteProtocolError
-from trimaran.wire.primitives import uuid_to_text
 from trimaran.wire.records.configs import ConfigRecord
 from trimaran.wire.records.metadata import decode_metadata_record
 from trimaran.wire.records.topics import (

@@ -9,7 +9,7 @@ from trimaran.quorum.metadata.delta import MetadataDelta
 from trimaran.quorum.metadata.image import EMPTY, NO_LEADER, PartitionImage
 from trimaran.quorum.metadata.topics_delta import PartitionChange, TopicDelta
 from trimaran.spark.kafka_metadata.tables.walk import Step
-from trimaran.wire.primitives import uuid_to_text
+from trimaran.wire.buffers.primitives import uuid_to_text
 from trimaran.wire.records.brokers import (
     BrokerRegistrationChangeRecord,
     FenceBrokerRecord,

@@ -38,12 +38,12 @@ from trimaran.spark.kafka_metadata.tables.decoding import FRAME_BYTES, decode_me
 from trimaran.spark.kafka_metadata.tables.table import Table, without_collector
 from trimaran.spark.kafka_metadata.tables.walk import snapshot_batches
 from trimaran.spark.origins.origin import DataUnreadable
+from trimaran.wire.buffers.primitives import read_uvarint, uuid_to_text
 from trimaran.wire.errors import KafkaError, RemoteProtocolError
-from trimaran.wire.json_text import json_text
 from trimaran.wire.messages.control import ControlType, decode_control_key, decode_control_value
-from trimaran.wire.primitives import read_uvarint, uuid_to_text
 from trimaran.wire.records.configs import ConfigRecord
 from trimaran.wire.records.topics import TopicRecord
+from trimaran.wire.text.json_text import json_text
 
 CHUNK_ROWS = 5_000  # some MiB, as payloads are a few hundred bytes
 CHUNK_BATCHES = 2_000

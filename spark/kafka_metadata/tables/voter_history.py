@@ -10,8 +10,8 @@ from typing import ClassVar
 from trimaran.spark.column import BOOL, INT, INTS, LONG, STRING, STRINGS, TIMESTAMP, Column
 from trimaran.spark.kafka_metadata.tables.fold import EventFold, folded
 from trimaran.spark.kafka_metadata.tables.walk import Step
+from trimaran.wire.buffers.primitives import NIL_UUID, uuid_to_text
 from trimaran.wire.messages.control import LeaderChangeMessage, VotersRecord
-from trimaran.wire.primitives import NIL_UUID, uuid_to_text
 
 COLUMNS = (
     Column("offset", LONG, "the record", "VotersRecord, LeaderChangeMessage"),

@@ -27,7 +27,7 @@ from trimaran.log.codecs.compression import Compression
 from trimaran.log.partitions.partition_log import PartitionLog
 from trimaran.node.runtime.deferred import Result
 from trimaran.wire.errors import ErrorCode
-from trimaran.wire.events import event_of
+from trimaran.wire.text.events import event_of
 from trimaran.wire.transport.events import yield_to_loop
 
 E = ErrorCode

@@ -16,9 +16,9 @@ from tests.cluster.data_side import open_harness, partition, topic, topic_id
 from trimaran.broker.fetching.sessions import EPOCH_MAX, NAME_BYTES_MAX, FetchSessions
 from trimaran.broker.handlers.fetch import fetch
 from trimaran.node.runtime.steps import at_once
+from trimaran.wire.buffers.primitives import NIL_UUID
 from trimaran.wire.errors import ErrorCode, KafkaError
 from trimaran.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic, ForgottenTopic
-from trimaran.wire.primitives import NIL_UUID
 from trimaran.wire.transport.calls import DeferredResponse
 
 BY_ID, BY_NAME = 18, 12

@@ -22,9 +22,9 @@ from trimaran.broker.fetching.sessions import (
 )
 from trimaran.broker.handlers.fetch import fetch
 from trimaran.node.runtime.steps import at_once
+from trimaran.wire.buffers.outgoing import records_view
 from trimaran.wire.errors import ErrorCode, KafkaError
 from trimaran.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic, ForgottenTopic
-from trimaran.wire.outgoing import records_view
 from trimaran.wire.transport.calls import DeferredResponse
 
 VERSION = 18

@@ -23,9 +23,9 @@ from trimaran.quorum.metadata.image import (
     TopicImage,
     TopicsImage,
 )
-from trimaran.wire.endpoint import Endpoint
 from trimaran.wire.messages.header import decode_response_header, encode_request
 from trimaran.wire.messages.registry import RESPONSES
+from trimaran.wire.text.endpoint import Endpoint
 from trimaran.wire.transport.calls import ConnectionInfo
 from trimaran.wire.transport.dispatch import DeferredFrame
 from trimaran.wire.transport.registry import Registry

@@ -5,9 +5,9 @@ from contextlib import asynccontextmanager
 from tests.broker.handlers.asking import asked
 from tests.broker.handlers.configs import METRICS, incremental
 from trimaran.log.codecs.compression import Compression
+from trimaran.wire.buffers.primitives import NIL_UUID
 from trimaran.wire.messages.get_telemetry_subscriptions import GetTelemetrySubscriptionsRequest
 from trimaran.wire.messages.push_telemetry import PushTelemetryRequest
-from trimaran.wire.primitives import NIL_UUID
 
 LISTENER = {"trimaran_metrics_listener": "127.0.0.1:0"}
 

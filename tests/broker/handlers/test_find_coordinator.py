@@ -13,10 +13,10 @@ from tests.cluster.data_side import open_harness, partition, registration, topic
 from trimaran.broker.handlers.find_coordinator import _fail, find_coordinator
 from trimaran.quorum.metadata.acls import Acl
 from trimaran.quorum.metadata.authorizer import Authorizer
-from trimaran.wire.endpoint import Endpoint
 from trimaran.wire.errors import ErrorCode
 from trimaran.wire.messages.find_coordinator import FindCoordinatorRequest
 from trimaran.wire.security.acls import Operation, PatternType, Permission, ResourceType
+from trimaran.wire.text.endpoint import Endpoint
 
 E = ErrorCode
 # Kinds of keys.

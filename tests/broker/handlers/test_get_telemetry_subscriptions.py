@@ -3,9 +3,9 @@
 from tests.broker.handlers.asking import asked
 from tests.broker.handlers.configs import METRICS, incremental
 from tests.broker.handlers.telemetry import collecting, subscription
+from trimaran.wire.buffers.primitives import NIL_UUID
 from trimaran.wire.errors import ErrorCode
 from trimaran.wire.messages.get_telemetry_subscriptions import GetTelemetrySubscriptionsRequest
-from trimaran.wire.primitives import NIL_UUID
 
 
 async def test_a_client_is_told_what_how_often_and_in_which_form(tmp_path):

@@ -23,6 +23,8 @@ from trimaran.broker.handlers.metadata import _each_refused, _fail, metadata
 from trimaran.quorum.metadata.authorizer import Authorizer
 from trimaran.quorum.metadata.image import MetadataImage
 from trimaran.quorum.serving import audit
+from trimaran.wire.buffers.primitives import NIL_UUID
+from trimaran.wire.buffers.response_size import RESPONSE_BYTES_MAX, ResponseTooLarge
 from trimaran.wire.errors import ErrorCode
 from trimaran.wire.messages.metadata import (
     MetadataRequest,
@@ -30,8 +32,6 @@ from trimaran.wire.messages.metadata import (
     MetadataResponse,
     MetadataResponseTopic,
 )
-from trimaran.wire.primitives import NIL_UUID
-from trimaran.wire.response_size import RESPONSE_BYTES_MAX, ResponseTooLarge
 from trimaran.wire.security.principal import Principal
 from trimaran.wire.transport.calls import CloseConnection, DeferredResponse
 

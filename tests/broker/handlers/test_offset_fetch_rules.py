@@ -21,7 +21,8 @@ from trimaran.broker.handlers.offset_fetch import (
     _with_all_topics,
     offset_fetch,
 )
-from trimaran.wire.declarations import EncodedArray
+from trimaran.wire.buffers.primitives import NIL_UUID
+from trimaran.wire.codec.declarations import EncodedArray
 from trimaran.wire.errors import ErrorCode
 from trimaran.wire.messages.offset_fetch import (
     OffsetFetchRequest,
@@ -35,7 +36,6 @@ from trimaran.wire.messages.offset_fetch import (
     OffsetFetchResponseTopic,
     OffsetFetchResponseTopics,
 )
-from trimaran.wire.primitives import NIL_UUID
 from trimaran.wire.transport.calls import DeferredResponse
 
 E = ErrorCode

@@ -5,9 +5,9 @@ from tests.broker.telemetry.pushes import pushed
 from trimaran.log.codecs.compression import Compression, compress
 from trimaran.metrics.clients import client_metrics
 from trimaran.metrics.exposition import text_of
+from trimaran.wire.buffers.primitives import uuid_to_text
 from trimaran.wire.errors import ErrorCode
 from trimaran.wire.messages.get_telemetry_subscriptions import GetTelemetrySubscriptionsRequest
-from trimaran.wire.primitives import uuid_to_text
 
 
 def text(one):

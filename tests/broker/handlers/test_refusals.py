@@ -11,7 +11,7 @@ from typing import Any, get_args, get_origin, get_type_hints
 
 from tests.datadriven import REWRITE
 from trimaran.broker.handlers.registry import broker_registry
-from trimaran.wire.declarations import Struct
+from trimaran.wire.codec.declarations import Struct
 from trimaran.wire.errors import ErrorCode
 from trimaran.wire.transport.calls import CloseConnection
 

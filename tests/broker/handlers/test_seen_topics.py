@@ -12,6 +12,7 @@ from tests.broker.calls import call
 from tests.cluster.data_side import open_harness, partition, topic, topic_id
 from trimaran.broker.handlers.create_topics import create_topics
 from trimaran.broker.handlers.delete_topics import delete_topics
+from trimaran.wire.buffers.outgoing import Outgoing
 from trimaran.wire.errors import ErrorCode
 from trimaran.wire.messages.create_topics import (
     CreatableTopic,
@@ -25,7 +26,6 @@ from trimaran.wire.messages.delete_topics import (
     DeleteTopicsResponse,
 )
 from trimaran.wire.messages.header import encode_response
-from trimaran.wire.outgoing import Outgoing
 
 E = ErrorCode
 

@@ -26,7 +26,7 @@ from tests.broker.batches import batch
 from tests.broker.handlers.world import NOW_MS, World, open_world
 from tests.cluster.data_side import topic_id
 from tests.datadriven import REWRITE, SEPARATOR, parse_transcript
-from trimaran.wire.declarations import Struct
+from trimaran.wire.codec.declarations import Struct
 from trimaran.wire.errors import ErrorCode
 
 FILES = sorted((Path(__file__).parent / "testdata").glob("*.txt"))

@@ -37,7 +37,7 @@ from trimaran.quorum.metadata.image import (
     ClusterImage,
     FeaturesImage,
 )
-from trimaran.wire.endpoint import Endpoint
+from trimaran.wire.buffers.outgoing import Outgoing
 from trimaran.wire.errors import ErrorCode, KafkaError
 from trimaran.wire.messages.envelope import EnvelopeResponse
 from trimaran.wire.messages.header import (
@@ -47,9 +47,9 @@ from trimaran.wire.messages.header import (
     encode_response,
 )
 from trimaran.wire.messages.registry import REQUESTS, RESPONSES
-from trimaran.wire.outgoing import Outgoing
 from trimaran.wire.security.acls import Operation, PatternType, Permission, ResourceType
 from trimaran.wire.security.principal import Principal
+from trimaran.wire.text.endpoint import Endpoint
 from trimaran.wire.transport.calls import CloseConnection, ConnectionInfo
 
 BY_NAME = {one.__name__.removesuffix("Request"): one for one in REQUESTS.values()}

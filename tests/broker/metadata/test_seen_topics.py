@@ -14,7 +14,7 @@ from trimaran.broker.metadata.seen_topics import KEPT_MAX, Asker, SeenTopics
 from trimaran.quorum.metadata.acls import Acl
 from trimaran.quorum.metadata.authorizer import Authorizer
 from trimaran.quorum.metadata.image import TopicsImage
-from trimaran.wire.declarations import EncodedArray
+from trimaran.wire.codec.declarations import EncodedArray
 from trimaran.wire.messages.metadata import MetadataRequest
 from trimaran.wire.security.acls import Operation, PatternType, Permission, ResourceType
 from trimaran.wire.security.principal import Principal

@@ -14,7 +14,7 @@ from trimaran.broker.events import REPLICA_UNUSABLE
 from trimaran.broker.storage.directories import LogDirectories
 from trimaran.log.batches.batch import BatchView
 from trimaran.wire.errors import ErrorCode, KafkaError
-from trimaran.wire.events import event_of
+from trimaran.wire.text.events import event_of
 
 
 def names(harness):

@@ -33,8 +33,8 @@ from trimaran.broker.storage.directories import LogDirectories
 from trimaran.log.batches.batch import BatchView
 from trimaran.node.runtime import flushes, group_commit
 from trimaran.wire.errors import ErrorCode
-from trimaran.wire.events import event_of
 from trimaran.wire.messages.fetch import EpochEndOffset
+from trimaran.wire.text.events import event_of
 
 OUT_OF_RANGE = ErrorCode.OFFSET_OUT_OF_RANGE
 

@@ -21,7 +21,7 @@ from trimaran.broker.replication.fetcher import NEW_PARTITION_BATCH_SECONDS, Fet
 from trimaran.node.replication_throttle import ReplicationThrottle
 from trimaran.wire.client.errors import ConnectionLost
 from trimaran.wire.errors import ErrorCode, KafkaError
-from trimaran.wire.events import event_of
+from trimaran.wire.text.events import event_of
 from trimaran.wire.transport.rate import Windows
 
 LEADER = 11

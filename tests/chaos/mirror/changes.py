@@ -10,6 +10,7 @@ from typing import Self
 from tests.chaos.mirror.quorums import Quorum
 from tests.cluster.processes import until
 from trimaran.wire.blocking import BlockingClient
+from trimaran.wire.buffers.primitives import NIL_UUID
 from trimaran.wire.client.errors import ConnectionLost, RequestTimedOut
 from trimaran.wire.errors import ErrorCode
 from trimaran.wire.messages.alter_client_quotas import (
@@ -43,7 +44,6 @@ from trimaran.wire.messages.incremental_alter_configs import (
 )
 from trimaran.wire.messages.init_producer_id import InitProducerIdRequest
 from trimaran.wire.messages.renew_delegation_token import RenewDelegationTokenRequest
-from trimaran.wire.primitives import NIL_UUID
 from trimaran.zkcompat.settings import quorum_security
 
 PULSE, BAD, WIDE = "pulse", "bad", "wide"

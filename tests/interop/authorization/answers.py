@@ -1,6 +1,6 @@
 """What two answers must have in common: error codes, item by item, what is told of and what may be done with it."""
 
-from trimaran.wire.declarations import Struct
+from trimaran.wire.codec.declarations import Struct
 
 TOLD = {
     "cluster_authorized_operations",

@@ -2,7 +2,7 @@
 
 from typing import get_args, get_type_hints
 
-from trimaran.wire.declarations import Struct
+from trimaran.wire.codec.declarations import Struct
 from trimaran.wire.transport.error_answers import _zero
 
 

@@ -10,9 +10,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tests.wire.random_messages import plan_of
+from trimaran.wire.buffers.primitives import uuid_to_text
+from trimaran.wire.codec.declarations import Struct
 from trimaran.wire.codec.plan import Shape
-from trimaran.wire.declarations import Struct
-from trimaran.wire.primitives import uuid_to_text
 
 Names = Mapping[str, str]
 

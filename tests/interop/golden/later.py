@@ -6,7 +6,7 @@ from functools import cache
 from types import NoneType
 from typing import Annotated, Any, get_args, get_origin
 
-from trimaran.wire.declarations import Field, Struct, StructMeta, Versions, data
+from trimaran.wire.codec.declarations import Field, Struct, StructMeta, Versions, data
 from trimaran.wire.schema import Message
 
 TAG = 4000

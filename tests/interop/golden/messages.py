@@ -14,7 +14,7 @@ from tests.interop.golden.later import of_later
 from tests.interop.golden.oracle import Oracle
 from tests.wire.declared import MESSAGES
 from tests.wire.random_messages import plan_of, random_message, samples
-from trimaran.wire.declarations import Struct
+from trimaran.wire.codec.declarations import Struct
 from trimaran.wire.messages.header import (
     decode_request_header,
     decode_response_header,

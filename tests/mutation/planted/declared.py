@@ -2,7 +2,7 @@
 versions.
 """
 
-from trimaran.wire.declarations import Struct, field, int16, int32, string
+from trimaran.wire.codec.declarations import Struct, field, int16, int32, string
 from trimaran.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from trimaran.wire.schema import Message, request
 from trimaran.wire.security.acls import Operation

@@ -8,7 +8,7 @@ from tests.quorum.config_of import CONTROLLER, Given, config_of
 from trimaran.node.config.config_def import ConfigError, ConfigTypeId
 from trimaran.node.config.server import parse
 from trimaran.node.config.server_keys import DEV_MODE, SERVER_CONFIGS
-from trimaran.wire.endpoint import Endpoint
+from trimaran.wire.text.endpoint import Endpoint
 
 BROKER = {
     "process.roles": "broker",

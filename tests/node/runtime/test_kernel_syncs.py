@@ -11,7 +11,7 @@ from tests.node.runtime.held_syncs import held
 from trimaran.node import events
 from trimaran.node.runtime import kernel_syncs
 from trimaran.node.runtime.kernel_syncs import of_this_run
-from trimaran.wire.events import event_of
+from trimaran.wire.text.events import event_of
 
 
 async def test_a_real_file_is_synced(tmp_path):

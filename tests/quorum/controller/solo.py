@@ -24,10 +24,10 @@ from trimaran.quorum.controller.liveness import Look
 from trimaran.quorum.metadata.image import MetadataImage
 from trimaran.quorum.metadata.loader import MetadataLoader
 from trimaran.quorum.raft.listener import CommittedBatch
-from trimaran.wire.endpoint import Endpoint
 from trimaran.wire.messages.broker_heartbeat import BrokerHeartbeatRequest, BrokerHeartbeatResponse
 from trimaran.wire.messages.header import RequestHeader
 from trimaran.wire.schema import Message
+from trimaran.wire.text.endpoint import Endpoint
 from trimaran.wire.transport.calls import Call, ConnectionInfo, finished
 from trimaran.wire.transport.events import AutoResetEvent
 

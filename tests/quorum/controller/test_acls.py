@@ -15,12 +15,12 @@ from trimaran.quorum.metadata.delta import MetadataDelta
 from trimaran.quorum.metadata.image import EMPTY
 from trimaran.quorum.metadata.loader import Manifest
 from trimaran.quorum.metadata.records import image_to_records
+from trimaran.wire.buffers.response_size import RESPONSE_BYTES_MAX, ResponseTooLarge
 from trimaran.wire.errors import ErrorCode, KafkaError
 from trimaran.wire.messages.create_acls import AclCreation, CreateAclsRequest
 from trimaran.wire.messages.delete_acls import DeleteAclsFilter, DeleteAclsRequest
 from trimaran.wire.messages.describe_acls import DescribeAclsRequest
 from trimaran.wire.records.security import AccessControlEntryRecord, RemoveAccessControlEntryRecord
-from trimaran.wire.response_size import RESPONSE_BYTES_MAX, ResponseTooLarge
 from trimaran.wire.security.acls import Operation, PatternType, Permission, ResourceType
 from trimaran.wire.security.principal import Principal
 

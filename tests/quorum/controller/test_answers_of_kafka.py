@@ -21,6 +21,7 @@ from trimaran.quorum.controller.topics import (
     create_topics,
     delete_topics,
 )
+from trimaran.wire.buffers.primitives import NIL_UUID
 from trimaran.wire.errors import ErrorCode, KafkaError
 from trimaran.wire.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
@@ -40,7 +41,6 @@ from trimaran.wire.messages.create_topics import (
 )
 from trimaran.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from trimaran.wire.messages.elect_leaders import ElectLeadersRequest, TopicPartitions
-from trimaran.wire.primitives import NIL_UUID
 
 IMAGE = image_of(
     features(),

@@ -7,7 +7,7 @@ from trimaran.node.runtime.ports import HOST
 from trimaran.quorum.controller import liveness
 from trimaran.quorum.controller.liveness import look_at
 from trimaran.wire.client.errors import ConnectionLost, ConnectRefused
-from trimaran.wire.endpoint import Endpoint
+from trimaran.wire.text.endpoint import Endpoint
 
 
 class Socket:

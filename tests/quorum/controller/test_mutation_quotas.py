@@ -8,6 +8,7 @@ import pytest
 
 from tests.broker.handlers.test_create_topics import creation
 from tests.quorum.controller.handlers.asking import asked, envelope
+from trimaran.wire.buffers.primitives import NIL_UUID
 from trimaran.wire.errors import ErrorCode
 from trimaran.wire.messages.alter_client_quotas import (
     AlterClientQuotasRequest,
@@ -17,7 +18,6 @@ from trimaran.wire.messages.alter_client_quotas import (
 )
 from trimaran.wire.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
 from trimaran.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
-from trimaran.wire.primitives import NIL_UUID
 
 # One token every thousand seconds, at most eleven windows of it: less than one partition, so the first use empties it.
 RATE = 0.001

@@ -14,9 +14,9 @@ from trimaran.quorum.controller.registrar import PAUSE_SECONDS, TIMEOUT_SECONDS,
 from trimaran.quorum.metadata.loader import Manifest
 from trimaran.quorum.raft.listener import LeaderAndEpoch
 from trimaran.wire.client.errors import ConnectRefused
-from trimaran.wire.endpoint import Endpoint
 from trimaran.wire.errors import ErrorCode
 from trimaran.wire.messages.controller_registration import ControllerRegistrationResponse
+from trimaran.wire.text.endpoint import Endpoint
 
 LISTENER = Endpoint("CONTROLLER", "here", 9093, 0)
 FIRST, SECOND = ("first", 1), ("second", 2)

@@ -28,9 +28,9 @@ from trimaran.quorum.replica.node import QuorumNode
 from trimaran.quorum.replica.quorum_state_file import QuorumStateError
 from trimaran.quorum.serving.altered_security import AlteredSecurity
 from trimaran.wire.errors import KafkaError
-from trimaran.wire.events import event_of
 from trimaran.wire.security.acls import Operation
 from trimaran.wire.security.principal import Principal
+from trimaran.wire.text.events import event_of
 from trimaran.wire.transport.server import Server
 
 

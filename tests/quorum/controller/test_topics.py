@@ -28,6 +28,7 @@ from trimaran.quorum.controller.topics import (
 )
 from trimaran.quorum.metadata.records import image_to_records
 from trimaran.quorum.metadata.topic_names import in_metrics, why_illegal
+from trimaran.wire.buffers.primitives import NIL_UUID
 from trimaran.wire.errors import ErrorCode, KafkaError
 from trimaran.wire.messages.create_partitions import (
     CreatePartitionsAssignment,
@@ -41,7 +42,6 @@ from trimaran.wire.messages.create_topics import (
     CreateTopicsRequest,
 )
 from trimaran.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
-from trimaran.wire.primitives import NIL_UUID
 from trimaran.wire.records.configs import ConfigRecord
 from trimaran.wire.records.metadata import (
     decode_metadata_record,

@@ -19,8 +19,8 @@ from trimaran.quorum.raft.voters import QuorumHistory
 from trimaran.quorum.raft_log.partition import DIRECTORY_NAME
 from trimaran.quorum.raft_log.snapshot_files import snapshot_name
 from trimaran.quorum.raft_log.voter_records import note_snapshot
+from trimaran.wire.buffers.primitives import uuid_from_text
 from trimaran.wire.errors import RemoteProtocolError
-from trimaran.wire.primitives import uuid_from_text
 from trimaran.wire.records.features import FeatureLevelRecord
 
 ID = "5L6g3nShT-eMCtK--X86sw"

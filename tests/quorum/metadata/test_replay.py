@@ -16,7 +16,6 @@ from trimaran.quorum.metadata.records import image_to_records
 from trimaran.quorum.metadata.replay import MetadataState, Replay, Voter
 from trimaran.quorum.raft.types import OffsetAndEpoch
 from trimaran.quorum.raft_log.snapshot_format import encode_snapshot
-from trimaran.wire.as_json import HIDDEN
 from trimaran.wire.errors import RemoteProtocolError
 from trimaran.wire.messages.control import (
     ControlType,
@@ -42,6 +41,7 @@ from trimaran.wire.records.transactions import (
     BeginTransactionRecord,
     EndTransactionRecord,
 )
+from trimaran.wire.text.as_json import HIDDEN
 
 CONFIG = ConfigRecord(resource_type=2, resource_name="t1", name="retention.ms", value="1")
 

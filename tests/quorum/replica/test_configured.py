@@ -18,7 +18,7 @@ from trimaran.quorum.raft.types import OffsetAndEpoch
 from trimaran.quorum.raft.voters import VoterSet
 from trimaran.quorum.raft_log.snapshot_format import SnapshotDamaged, encode_snapshot
 from trimaran.quorum.replica.configured import open_log, snapshot_of, timeouts_of
-from trimaran.wire.primitives import uuid_to_text
+from trimaran.wire.buffers.primitives import uuid_to_text
 from trimaran.wire.records.transactions import BeginTransactionRecord, EndTransactionRecord
 
 

@@ -21,7 +21,7 @@ from trimaran.quorum.raft_log.memory_log import MemoryLog
 from trimaran.quorum.raft_log.partition import DIRECTORY_NAME
 from trimaran.quorum.raft_log.supported_levels import MetadataTooNew, check_directory
 from trimaran.quorum.replica.node import NodeSettings, QuorumNode
-from trimaran.wire.primitives import write_uvarint
+from trimaran.wire.buffers.primitives import write_uvarint
 from trimaran.wire.records.features import FeatureLevelRecord
 from trimaran.wire.records.metadata import UnknownRecord, encode_metadata_record
 from trimaran.wire.records.topics import TopicRecord

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from tests.simulation.slices import slice_of_requests
+from trimaran.wire.buffers.outgoing import Outgoing
 from trimaran.wire.messages.header import decode_response_header, encode_request
 from trimaran.wire.messages.registry import RESPONSES
-from trimaran.wire.outgoing import Outgoing
 from trimaran.wire.schema import Message
 from trimaran.wire.transport.calls import ConnectionInfo
 from trimaran.wire.transport.dispatch import DeferredFrame

@@ -13,7 +13,7 @@ from tests.simulation.partitions.replica_logs import Entry, ReplicaLog
 from tests.simulation.partitions.storing import StoringBroker
 from trimaran.broker.partitions.partition import Partition
 from trimaran.log.partitions.partition_log import PartitionLog
-from trimaran.wire.primitives import uuid_to_text
+from trimaran.wire.buffers.primitives import uuid_to_text
 
 # Of a batch up to its checksum: base offset, length of what follows the first two, leader epoch, magic, CRC.
 HEADER, LENGTHS = Struct(">qiibI"), 12

@@ -43,8 +43,8 @@ from trimaran.log.directories.meta_properties import MetaProperties, MetaPropert
 from trimaran.node.config.server import ServerConfig
 from trimaran.node.runtime.errors import StorageFailure
 from trimaran.quorum.metadata.image import LOST_DIRECTORY
-from trimaran.wire.endpoint import Endpoint
 from trimaran.wire.errors import KafkaError
+from trimaran.wire.text.endpoint import Endpoint
 
 if TYPE_CHECKING:
     from tests.simulation.partitions.world import World

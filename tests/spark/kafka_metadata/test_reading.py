@@ -12,8 +12,6 @@ from trimaran.spark.kafka_metadata.tables.registry import TABLES
 from trimaran.spark.options import OptionError
 from trimaran.spark.origins.cluster import CONTROLLERS
 from trimaran.spark.origins.origin import DataUnreadable
-from trimaran.wire.as_json import base64_text
-from trimaran.wire.json_text import json_text
 from trimaran.wire.records.configs import ConfigRecord
 from trimaran.wire.records.misc import NoOpRecord
 from trimaran.wire.records.producer_ids import ProducerIdsRecord
@@ -24,6 +22,8 @@ from trimaran.wire.records.topics import (
     RemoveTopicRecord,
     TopicRecord,
 )
+from trimaran.wire.text.as_json import base64_text
+from trimaran.wire.text.json_text import json_text
 
 VOTERS = (1, 2, 3)
 TOPIC_ID = bytes(15) + b"\x09"

@@ -7,7 +7,7 @@ from typing import Any
 from tests.datadriven import Step, check_transcript
 from tests.trimaran.client.scripted import Client
 from trimaran.errors import UserError
-from trimaran.wire.declarations import Field, Struct
+from trimaran.wire.codec.declarations import Field, Struct
 from trimaran.wire.errors import KafkaError, RemoteProtocolError
 
 WIDTH = 110

@@ -6,7 +6,7 @@ from tests.quorum.metadata.build import config, image_of
 from trimaran.metadata.events import shown
 from trimaran.metadata.tree import REDACTED, image_tree, lookup
 from trimaran.quorum.metadata.image import BROKER_RESOURCE, CLIENT_METRICS_RESOURCE, TOPIC_RESOURCE
-from trimaran.wire.as_json import HIDDEN
+from trimaran.wire.text.as_json import HIDDEN
 
 
 @pytest.mark.parametrize(

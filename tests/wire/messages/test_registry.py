@@ -53,7 +53,7 @@ REQUESTS[3]
 after = {m for m in sys.modules if m.startswith("trimaran.wire.messages.")}
 assert before == {"trimaran.wire.messages.registry"}, before
 assert after - before == {"trimaran.wire.messages.metadata"}, after
-assert "trimaran.wire.codec" not in sys.modules
+assert "trimaran.wire.codec.build" not in sys.modules
 for heavy in ("dataclasses", "inspect", "trio", "socket", "asyncio"):
     assert heavy not in sys.modules, heavy
 """

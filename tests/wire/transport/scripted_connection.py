@@ -14,9 +14,9 @@ import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
 from tests.wire.transport.in_order import run_in_order
+from trimaran.wire.buffers.framing import FrameBuffer
+from trimaran.wire.buffers.outgoing import Outgoing
 from trimaran.wire.errors import ErrorCode, RemoteProtocolError
-from trimaran.wire.framing import FrameBuffer
-from trimaran.wire.outgoing import Outgoing
 from trimaran.wire.security.listener import ListenerSecurity
 from trimaran.wire.security.principal import Principal
 from trimaran.wire.security.sasl import Login, Reply, SaslSettings

@@ -13,7 +13,7 @@ from tests.wire.transport.support import (
     request_frame,
     sized,
 )
-from trimaran.wire.declarations import Versions
+from trimaran.wire.codec.declarations import Versions
 from trimaran.wire.errors import ErrorCode
 from trimaran.wire.messages.api_versions import (
     ApiVersion,

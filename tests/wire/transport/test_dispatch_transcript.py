@@ -7,6 +7,7 @@ import pytest
 
 from tests.broker.calls import connection
 from tests.wire.transport.in_order import check_steps, run_in_order
+from trimaran.wire.buffers.response_size import ResponseTooLarge
 from trimaran.wire.errors import ErrorCode, KafkaError, RemoteProtocolError
 from trimaran.wire.messages.header import decode_response_header, encode_request, encode_response
 from trimaran.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
@@ -17,7 +18,6 @@ from trimaran.wire.messages.offset_delete import (
     OffsetDeleteResponseTopic,
 )
 from trimaran.wire.messages.registry import RESPONSES
-from trimaran.wire.response_size import ResponseTooLarge
 from trimaran.wire.transport import dispatch as module
 from trimaran.wire.transport.access import open_to_all
 from trimaran.wire.transport.calls import Call, CloseConnection, DeferredResponse

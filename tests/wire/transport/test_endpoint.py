@@ -10,7 +10,8 @@ import trio
 import trio.testing
 
 from tests.wire.transport.support import open_raw, open_server, request_frame, settled
-from trimaran.wire.framing import FrameBuffer
+from trimaran.wire.buffers.framing import FrameBuffer
+from trimaran.wire.buffers.outgoing import Outgoing
 from trimaran.wire.messages.fetch import (
     FetchableTopicResponse,
     FetchPartition,
@@ -19,7 +20,6 @@ from trimaran.wire.messages.fetch import (
     FetchTopic,
     PartitionData,
 )
-from trimaran.wire.outgoing import Outgoing
 from trimaran.wire.transport.access import open_to_all
 from trimaran.wire.transport.endpoint import SocketEndpoint, StreamEndpoint
 from trimaran.wire.transport.registry import handles

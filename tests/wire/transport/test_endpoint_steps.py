@@ -9,8 +9,8 @@ import pytest
 import trio
 from trio.testing import assert_checkpoints, assert_no_checkpoints
 
-from trimaran.wire.framing import FrameBuffer
-from trimaran.wire.outgoing import Outgoing
+from trimaran.wire.buffers.framing import FrameBuffer
+from trimaran.wire.buffers.outgoing import Outgoing
 from trimaran.wire.security.principal import ANONYMOUS
 from trimaran.wire.transport import endpoint as module
 from trimaran.wire.transport.endpoint import SocketEndpoint, TlsEndpoint, _Next

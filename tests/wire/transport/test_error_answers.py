@@ -2,7 +2,7 @@
 
 import pytest
 
-from trimaran.wire.declarations import Versions, field, int16, string
+from trimaran.wire.codec.declarations import Versions, field, int16, string
 from trimaran.wire.errors import ErrorCode
 from trimaran.wire.messages.describe_cluster import DescribeClusterRequest, DescribeClusterResponse
 from trimaran.wire.messages.describe_quorum import DescribeQuorumRequest, DescribeQuorumResponse

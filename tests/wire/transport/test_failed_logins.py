@@ -3,7 +3,7 @@
 import pytest
 import trio
 
-from trimaran.wire.outgoing import Outgoing
+from trimaran.wire.buffers.outgoing import Outgoing
 from trimaran.wire.transport.failed_logins import DelayedAnswer, FailedLogins
 
 PEERS = 4096

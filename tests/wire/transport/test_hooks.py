@@ -17,11 +17,11 @@ from tests.wire.transport.support import (
     open_raw,
     open_server,
 )
+from trimaran.wire.buffers.outgoing import Outgoing
 from trimaran.wire.errors import ErrorCode, KafkaError
 from trimaran.wire.messages.header import decode_response_header
 from trimaran.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from trimaran.wire.messages.update_metadata import UpdateMetadataResponse
-from trimaran.wire.outgoing import Outgoing
 from trimaran.wire.transport.access import open_to_all
 from trimaran.wire.transport.hooks import Hooks
 from trimaran.wire.transport.registry import Registry, handles

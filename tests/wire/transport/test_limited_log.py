@@ -5,7 +5,7 @@ import logging
 import pytest
 import trio
 
-from trimaran.wire.events import Event
+from trimaran.wire.text.events import Event
 from trimaran.wire.transport.limited_log import LimitedLog
 
 FAILED = Event("test.failed", logging.WARNING, "Failed: %(reason)s", "")

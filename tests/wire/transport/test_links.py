@@ -7,8 +7,8 @@ import pytest
 import trio
 import trio.testing
 
+from trimaran.wire.buffers.framing import FrameBuffer
 from trimaran.wire.client.errors import ConnectionLost
-from trimaran.wire.framing import FrameBuffer
 from trimaran.wire.transport import links
 from trimaran.wire.transport.endpoint import SocketEndpoint, StreamEndpoint
 from trimaran.wire.transport.node_connection import connect

@@ -11,13 +11,13 @@ import trio
 
 from tests.wire.transport.support import Toy, heartbeat, open_server, settled, sized
 from trimaran.wire.blocking import BlockingConnection
+from trimaran.wire.buffers.framing import FrameBuffer
 from trimaran.wire.client.errors import (
     ConnectionLost,
     ConnectRefused,
     RequestTimedOut,
     VersionMismatch,
 )
-from trimaran.wire.framing import FrameBuffer
 from trimaran.wire.messages.api_versions import ApiVersion, ApiVersionsResponse
 from trimaran.wire.messages.fetch import (
     FetchableTopicResponse,

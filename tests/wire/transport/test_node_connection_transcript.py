@@ -12,9 +12,9 @@ from trio.testing import wait_all_tasks_blocked
 
 from tests.wire.transport import support
 from tests.wire.transport.in_order import check_steps, run_in_order
+from trimaran.wire.buffers.framing import FrameBuffer
 from trimaran.wire.client.errors import AuthenticationRefused, ConnectionLost, ConnectRefused
 from trimaran.wire.errors import ErrorCode
-from trimaran.wire.framing import FrameBuffer
 from trimaran.wire.messages.api_versions import ApiVersion, ApiVersionsResponse
 from trimaran.wire.messages.header import decode_request_header, encode_response
 from trimaran.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse

@@ -5,7 +5,8 @@ import struct
 import pytest
 
 from tests.broker.calls import connection
-from trimaran.wire.declarations import Versions
+from trimaran.wire.buffers.outgoing import Outgoing
+from trimaran.wire.codec.declarations import Versions
 from trimaran.wire.errors import ErrorCode, RemoteProtocolError
 from trimaran.wire.messages.api_versions import ApiVersionsResponse
 from trimaran.wire.messages.find_coordinator import FindCoordinatorRequest
@@ -16,7 +17,6 @@ from trimaran.wire.messages.offset_delete import OffsetDeleteRequest
 from trimaran.wire.messages.produce import ProduceRequest
 from trimaran.wire.messages.sasl_authenticate import SaslAuthenticateResponse
 from trimaran.wire.messages.sasl_handshake import SaslHandshakeResponse
-from trimaran.wire.outgoing import Outgoing
 from trimaran.wire.transport.access import open_to_all
 from trimaran.wire.transport.registry import Registry, UnsupportedRequest, handles
 

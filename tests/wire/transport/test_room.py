@@ -9,6 +9,11 @@ import pytest
 import trio
 
 from tests.slow_steps import no_slow_steps
+from trimaran.wire.buffers.response_size import (
+    ENCODED_BYTES_MAX,
+    RESPONSE_BYTES_MAX,
+    ResponseTooLarge,
+)
 from trimaran.wire.errors import ErrorCode, KafkaError
 from trimaran.wire.messages.describe_groups import (
     DescribedGroup,
@@ -17,7 +22,6 @@ from trimaran.wire.messages.describe_groups import (
 )
 from trimaran.wire.messages.header import encode_response
 from trimaran.wire.messages.list_groups import ListedGroup, ListGroupsResponse
-from trimaran.wire.response_size import ENCODED_BYTES_MAX, RESPONSE_BYTES_MAX, ResponseTooLarge
 from trimaran.wire.transport.memory import Memory
 from trimaran.wire.transport.room import HUGE_BYTES, ResponseRoom
 

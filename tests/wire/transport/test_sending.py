@@ -5,7 +5,7 @@ from random import Random
 
 import pytest
 
-from trimaran.wire.outgoing import Outgoing
+from trimaran.wire.buffers.outgoing import Outgoing
 from trimaran.wire.transport.file_piece import FilePiece
 from trimaran.wire.transport.sending import NOTHING, SendQueue
 

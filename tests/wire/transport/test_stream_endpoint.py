@@ -6,7 +6,7 @@ import pytest
 import trio
 
 from tests.wire.transport.test_endpoint_steps import queue_of as frames_of
-from trimaran.wire.framing import FrameBuffer
+from trimaran.wire.buffers.framing import FrameBuffer
 from trimaran.wire.transport.endpoint import StreamEndpoint
 
 MEBIBYTE = 1 << 20

@@ -23,10 +23,10 @@ from tests.wire.transport.support import (
     settled,
 )
 from trimaran.wire.blocking import BlockingConnection
+from trimaran.wire.buffers.framing import FrameBuffer
+from trimaran.wire.buffers.outgoing import Outgoing
 from trimaran.wire.client.errors import AuthenticationRefused, ConnectionLost
-from trimaran.wire.framing import FrameBuffer
 from trimaran.wire.messages.heartbeat import HeartbeatRequest
-from trimaran.wire.outgoing import Outgoing
 from trimaran.wire.security.listener import ClientSecurity, ListenerSecurity
 from trimaran.wire.security.principal import Principal
 from trimaran.wire.security.principal_mapping import PrincipalMapping

@@ -1,7 +1,7 @@
 from tests.zkcompat import build
+from trimaran.wire.buffers.primitives import uuid_to_text
 from trimaran.wire.errors import ErrorCode
 from trimaran.wire.messages.delete_topics import DeletableTopicResult, DeleteTopicsResponse
-from trimaran.wire.primitives import uuid_to_text
 from trimaran.zkcompat.claim import Step
 from trimaran.zkcompat.legacy.deletions import decide
 from trimaran.zkcompat.legacy.orders import Kind

@@ -72,7 +72,7 @@ def _directories(client: BlockingClient, row: Row) -> list[dict[str, Any]] | Non
 
 def _registration(question: Question) -> dict[str, Any]:
     """What only the metadata log says of a broker; nothing where it cannot be read."""
-    from trimaran.wire.primitives import uuid_to_text
+    from trimaran.wire.buffers.primitives import uuid_to_text
 
     if question.cluster.controllers is None:
         return {"registration": None}

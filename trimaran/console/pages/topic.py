@@ -10,7 +10,7 @@ from trimaran.client.topics import add_offsets
 from trimaran.console.charts import Span, bands
 from trimaran.console.page import NotHere, Page, Question, table
 from trimaran.errors import UserError
-from trimaran.wire.primitives import uuid_to_text
+from trimaran.wire.buffers.primitives import uuid_to_text
 
 if TYPE_CHECKING:
     from trimaran.wire.blocking import BlockingClient

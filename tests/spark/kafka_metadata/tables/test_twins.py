@@ -16,10 +16,9 @@ from trimaran.quorum.metadata.topics_delta import merge_change, partition_of
 from trimaran.spark.kafka_metadata.tables import standings
 from trimaran.spark.kafka_metadata.tables.decoding import decode_messages
 from trimaran.spark.origins.origin import DataUnreadable
-from trimaran.wire.as_json import as_json
+from trimaran.wire.buffers.primitives import uuid_to_text
 from trimaran.wire.codec.plan import shape_of
 from trimaran.wire.errors import RemoteProtocolError
-from trimaran.wire.primitives import uuid_to_text
 from trimaran.wire.records.configs import ConfigRecord
 from trimaran.wire.records.metadata import decode_metadata_record
 from trimaran.wire.records.misc import NoOpRecord
@@ -30,6 +29,7 @@ from trimaran.wire.records.topics import (
     RemoveTopicRecord,
     TopicRecord,
 )
+from trimaran.wire.text.as_json import as_json
 
 REPLICAS = (11, 12, 13)
 TOPICS = {bytes([number] * 16): f"topic-{number}" for number in (1, 2)}

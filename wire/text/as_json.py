@@ -12,9 +12,9 @@ from collections.abc import Callable, Mapping
 from functools import cache
 from typing import Any
 
+from trimaran.wire.buffers.primitives import uuid_to_text
+from trimaran.wire.codec.declarations import Field, Struct
 from trimaran.wire.codec.plan import Shape, shape_of
-from trimaran.wire.declarations import Field, Struct
-from trimaran.wire.primitives import uuid_to_text
 from trimaran.wire.records.sensitive import is_sensitive
 
 HIDDEN = "(hidden)"

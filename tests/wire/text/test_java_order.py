@@ -2,7 +2,7 @@
 
 import pytest
 
-from trimaran.wire.java_order import java_hash_order
+from trimaran.wire.text.java_order import java_hash_order
 
 
 def test_by_bucket_and_in_it_by_age():

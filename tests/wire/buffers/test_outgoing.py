@@ -4,11 +4,11 @@ from dataclasses import dataclass
 
 import pytest
 
+from trimaran.wire.buffers.outgoing import Outgoing, records_view, write_records
 from trimaran.wire.errors import LocalProtocolError
 from trimaran.wire.messages.fetch import FetchableTopicResponse, FetchResponse, PartitionData
 from trimaran.wire.messages.header import encode_response
 from trimaran.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
-from trimaran.wire.outgoing import Outgoing, records_view, write_records
 
 
 @dataclass

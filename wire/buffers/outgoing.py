@@ -6,8 +6,8 @@ an encoded message is bytes with marked places where a piece of a file belongs.
 
 from typing import Protocol
 
+from trimaran.wire.buffers.primitives import write_uvarint
 from trimaran.wire.errors import LocalProtocolError
-from trimaran.wire.primitives import write_uvarint
 
 
 class Splice(Protocol):

@@ -2,8 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trimaran.wire.errors import RemoteProtocolError
-from trimaran.wire.primitives import (
+from trimaran.wire.buffers.primitives import (
     NIL_UUID,
     read_uvarint,
     read_varint,
@@ -15,6 +14,7 @@ from trimaran.wire.primitives import (
     write_varint,
     write_varlong,
 )
+from trimaran.wire.errors import RemoteProtocolError
 
 PAIRS = [
     (read_uvarint, write_uvarint, st.integers(0, 2**32 - 1)),

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trimaran.wire.framing import BadFrame, FrameBuffer
+from trimaran.wire.buffers.framing import BadFrame, FrameBuffer
 
 
 def frame(body: bytes) -> bytes:

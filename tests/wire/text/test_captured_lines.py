@@ -8,11 +8,11 @@ import json
 import pytest
 
 from trimaran.cli.wire import decode as decode_command
-from trimaran.wire.captured import decode, encode_again, first_difference, parse_line
 from trimaran.wire.errors import RemoteProtocolError
 from trimaran.wire.messages.api_versions import ApiVersionsRequest
 from trimaran.wire.messages.header import encode_request, encode_response
 from trimaran.wire.messages.metadata import MetadataResponse
+from trimaran.wire.text.captured import decode, encode_again, first_difference, parse_line
 
 VERSIONS = 18
 

@@ -12,13 +12,13 @@ from tests.wire.declared import MESSAGES, case_id, check_versions, telling_versi
 from tests.wire.random_messages import random_message
 from tests.wire.test_fuzz import mutate
 from tests.wire.twins import COMPILED, outcome, readers
+from trimaran.wire.buffers.primitives import write_uvarint
 from trimaran.wire.codec import build
 from trimaran.wire.codec.build import build_reader, generated_reader
-from trimaran.wire.declarations import Struct, field, int8
+from trimaran.wire.codec.declarations import Struct, field, int8
 from trimaran.wire.errors import RemoteProtocolError
 from trimaran.wire.messages.fetch import FetchableTopicResponse, FetchResponse, PartitionData
 from trimaran.wire.messages.metadata import MetadataResponse
-from trimaran.wire.primitives import write_uvarint
 from trimaran.wire.records.topics import PartitionRecord, TopicRecord
 from trimaran.wire.schema import DECODE_BUDGET, DecodeBudget, Message, message
 

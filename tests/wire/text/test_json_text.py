@@ -6,9 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trimaran.wire.as_json import HIDDEN, as_json
 from trimaran.wire.codec.plan import shape_of
-from trimaran.wire.json_text import json_text
 from trimaran.wire.messages.control import (
     Endpoint,
     KRaftVersionFeature,
@@ -24,6 +22,8 @@ from trimaran.wire.records.security import (
     UserScramCredentialRecord,
 )
 from trimaran.wire.records.topics import PartitionChangeRecord
+from trimaran.wire.text.as_json import HIDDEN, as_json
+from trimaran.wire.text.json_text import json_text
 
 
 def plain(message):

@@ -1,7 +1,7 @@
 """Messages straight to JSON text: what `json.dumps(as_json(message))` gives, many times faster.
 
-For tables with millions of records. A writer, generated once a class, is one f-string; `trimaran.wire.as_json` is what
-they are tested against, and where it is said what is hidden.
+For tables with millions of records. The writer of a class is generated once, as one f-string. Tests compare it with
+`trimaran.wire.text.as_json`, which also states which values are hidden.
 """
 
 from __future__ import annotations
@@ -11,12 +11,12 @@ from collections.abc import Callable
 from functools import cache, lru_cache
 from typing import Any
 
-from trimaran.wire.as_json import HIDDEN, SECRET_FIELDS, base64_text
+from trimaran.wire.buffers.primitives import uuid_to_text
+from trimaran.wire.codec.declarations import Struct
 from trimaran.wire.codec.plan import Shape, shape_of
 from trimaran.wire.codec.source import Source
-from trimaran.wire.declarations import Struct
-from trimaran.wire.primitives import uuid_to_text
 from trimaran.wire.records.sensitive import is_sensitive
+from trimaran.wire.text.as_json import HIDDEN, SECRET_FIELDS, base64_text
 
 Writer = Callable[[Any], str]
 _text = json.encoder.encode_basestring_ascii

@@ -17,8 +17,8 @@ from typing import (
     dataclass_transform,
 )
 
-from trimaran.wire.outgoing import Records
-from trimaran.wire.primitives import NIL_UUID
+from trimaran.wire.buffers.outgoing import Records
+from trimaran.wire.buffers.primitives import NIL_UUID
 
 VERSION_END = 0x7FFF
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trimaran.wire.hosts import address_in, is_host, java_text
+from trimaran.wire.text.hosts import address_in, is_host, java_text
 from trimaran.wire.transport.calls import ConnectionInfo
 
 

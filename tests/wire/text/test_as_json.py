@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 
-from trimaran.wire.as_json import HIDDEN, as_json
 from trimaran.wire.messages.incremental_alter_configs import (
     AlterableConfig,
     AlterConfigsResource,
@@ -14,6 +13,7 @@ from trimaran.wire.messages.metadata import MetadataRequest, MetadataRequestTopi
 from trimaran.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from trimaran.wire.messages.sasl_authenticate import SaslAuthenticateRequest
 from trimaran.wire.records.configs import ConfigRecord
+from trimaran.wire.text.as_json import HIDDEN, as_json
 
 UUID = bytes(range(16))
 

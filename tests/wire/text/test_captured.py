@@ -2,6 +2,7 @@
 
 import pytest
 
+from trimaran.wire.buffers.primitives import uuid_from_text
 from trimaran.wire.messages.api_versions import ApiVersionsRequest
 from trimaran.wire.messages.control import ControlType, KRaftVersionRecord, decode_control_value
 from trimaran.wire.messages.create_topics import CreateTopicsResponse
@@ -14,7 +15,6 @@ from trimaran.wire.messages.header import (
     encode_response,
 )
 from trimaran.wire.messages.metadata import MetadataRequest, MetadataResponse
-from trimaran.wire.primitives import uuid_from_text
 from trimaran.wire.records.brokers import BrokerRegistrationChangeRecord
 from trimaran.wire.records.features import FeatureLevelRecord
 from trimaran.wire.records.metadata import decode_metadata_record, encode_metadata_record
