@@ -421,7 +421,7 @@ TABLE = {
     "The quorum": [
         Limit(
             "decisions that wait",
-            "trimaran.quorum.controller.operation_queue:WAITING_MAX",
+            "trimaran.node.replicated.operations:WAITING_MAX",
             "REQUEST_TIMED_OUT",
             ERRORS,
         ),

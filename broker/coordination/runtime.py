@@ -14,13 +14,13 @@ import trio
 
 from trimaran.broker import events
 from trimaran.broker.coordination.ports import AppendInfo, CoordinatorPartition
-from trimaran.broker.coordination.shard import CoordinatorShard, Producer
+from trimaran.broker.coordination.shard import CoordinatorShard, CoordinatorSpec, Producer
 from trimaran.broker.coordination.shard_epoch import ShardEpoch, ShardState
-from trimaran.broker.coordination.spec import CoordinatorSpec
 from trimaran.log.producers.marker import EndMarker
 from trimaran.node.runtime.latest import Latest
 from trimaran.wire.client.backoff import ExponentialBackoff
 from trimaran.wire.errors import ErrorCode, KafkaError
+from trimaran.wire.java_hash import java_hash
 from trimaran.wire.transport.events import AutoResetEvent
 
 S = TypeVar("S", bound=CoordinatorShard[Any])
@@ -156,3 +156,12 @@ class CoordinatorRuntime(Generic[S, R]):
         except KafkaError as error:
             raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER) from error
         return epoch.complete_transaction(producer, marker, transaction_version)
+
+
+def partition_for(key: str, partition_count: int) -> int:
+    """Returns the partition of an internal topic that `key`, e.g. a group id, is in: `Utils.abs(hash) % count`.
+
+    The one hash without a positive counterpart counts as 0.
+    """
+    value = java_hash(key)
+    return (0 if value == -(1 << 31) else abs(value)) % partition_count

@@ -9,7 +9,7 @@ Sources: Kafka's `CoordinatorShard`, `CoordinatorPlayback`, `CoordinatorRecordSe
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
@@ -18,6 +18,7 @@ from trimaran.log.batches.records import NewRecord
 from trimaran.wire.errors import ErrorCode
 
 R = TypeVar("R")
+S = TypeVar("S", bound="CoordinatorShard[Any]")
 R_co = TypeVar("R_co", covariant=True)
 R_contra = TypeVar("R_contra", contravariant=True)
 
@@ -122,3 +123,23 @@ class RecordSerde(Protocol[R]):
         Raises:
             RemoteProtocolError: the bytes are malformed.
         """
+
+
+@dataclass(frozen=True)
+class CoordinatorSpec(Generic[S, R]):
+    """The shards of one internal topic."""
+
+    topic: str
+    make_shard: Callable[[], S]
+    serde: RecordSerde[R]
+    # How long a write may wait for its commit, and how much of the log is read at a time.
+    commit_timeout_ms: int = 5_000
+    load_buffer_bytes: int = 5 << 20
+    # Whether the topic is compacted by key, so that the last record of each is all that a shard needs.
+    compacted: bool = True
+    # What gives an empty shard the rows of its log more cheaply than by decoding and replaying each.
+    taking_rows: Callable[[S], TakeRows] | None = None
+    # Called when an append has met KAFKA_STORAGE_ERROR.
+    storage_failed: Callable[[], object] = lambda: None
+    # Does what a shard has named as its follow-up: a task of the `ShardEpoch`, which it is given, and ends with.
+    follow_up: Callable[[Any, str], Awaitable[None]] | None = None

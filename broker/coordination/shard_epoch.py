@@ -20,19 +20,18 @@ from typing import Any, Generic, TypeVar
 import trio
 
 from trimaran.broker import events
-from trimaran.broker.coordination.loading import load_shard
+from trimaran.broker.coordination.loader import load_shard
 from trimaran.broker.coordination.ports import AppendInfo, CoordinatorPartition
-from trimaran.broker.coordination.responses import CommittedResponse
-from trimaran.broker.coordination.shard import CoordinatorShard, Producer, Write
-from trimaran.broker.coordination.spec import CoordinatorSpec
+from trimaran.broker.coordination.shard import CoordinatorShard, CoordinatorSpec, Producer, Write
 from trimaran.broker.coordination.timers import Instant
 from trimaran.broker.coordination.uncommitted import UncommittedWrites
 from trimaran.broker.coordination.writing import PartitionWriter
 from trimaran.broker.partitions.end_markers import append_end_marker
 from trimaran.log.producers.marker import EndMarker
 from trimaran.log.producers.state import ProducerState
+from trimaran.node.replicated.pending import CommittedResponse
+from trimaran.node.replicated.state_machine import Result
 from trimaran.node.runtime.clock import now_ms
-from trimaran.node.runtime.deferred import Result
 from trimaran.node.runtime.epoch import open_epoch
 from trimaran.node.runtime.errors import NotLeaderError
 from trimaran.node.runtime.latest import Latest

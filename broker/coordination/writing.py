@@ -8,10 +8,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Generic, TypeVar
 
-from trimaran.broker.coordination.errors import response_code
 from trimaran.broker.coordination.ports import CoordinatorPartition
-from trimaran.broker.coordination.shard import Producer
-from trimaran.broker.coordination.spec import CoordinatorSpec
+from trimaran.broker.coordination.shard import CoordinatorSpec, Producer
 from trimaran.log.batches.batch import BatchView
 from trimaran.log.batches.records import build_batch
 from trimaran.node.runtime.clock import now_ms
@@ -21,6 +19,19 @@ R = TypeVar("R")
 
 # Kafka's default `message.max.bytes`: a larger batch could not be replicated by a follower with default settings.
 BATCH_BYTES_MAX = 1_048_588
+
+# What clients are told of failures of the log: Kafka's `CoordinatorOperationExceptionHelper`.
+_RESPONSE_CODES = {
+    ErrorCode.NETWORK_EXCEPTION: ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.NOT_ENOUGH_REPLICAS: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.REQUEST_TIMED_OUT: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.NOT_LEADER_OR_FOLLOWER: ErrorCode.NOT_COORDINATOR,
+    ErrorCode.KAFKA_STORAGE_ERROR: ErrorCode.NOT_COORDINATOR,
+    ErrorCode.MESSAGE_TOO_LARGE: ErrorCode.UNKNOWN_SERVER_ERROR,
+    ErrorCode.RECORD_LIST_TOO_LARGE: ErrorCode.UNKNOWN_SERVER_ERROR,
+    ErrorCode.INVALID_FETCH_SIZE: ErrorCode.UNKNOWN_SERVER_ERROR,
+}
 
 
 class PartitionWriter(Generic[R]):
@@ -66,3 +77,8 @@ class PartitionWriter(Generic[R]):
         if len(batch) > BATCH_BYTES_MAX:
             raise KafkaError(response_code(ErrorCode.RECORD_LIST_TOO_LARGE))
         return bytearray(batch)
+
+
+def response_code(code: ErrorCode) -> ErrorCode:
+    """The code for clients."""
+    return _RESPONSE_CODES.get(code, code)

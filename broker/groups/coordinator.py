@@ -15,13 +15,10 @@ from functools import partial
 from itertools import islice
 from uuid import uuid4
 
-from trimaran.broker.coordination.partitioning import partition_for
 from trimaran.broker.coordination.ports import AppendInfo
-from trimaran.broker.coordination.responses import CompletableResponse, PendingResponse
-from trimaran.broker.coordination.runtime import CoordinatorRuntime
-from trimaran.broker.coordination.shard import Producer
+from trimaran.broker.coordination.runtime import CoordinatorRuntime, partition_for
+from trimaran.broker.coordination.shard import CoordinatorSpec, Producer
 from trimaran.broker.coordination.shard_epoch import ShardEpoch, ShardState
-from trimaran.broker.coordination.spec import CoordinatorSpec
 from trimaran.broker.coordination.timers import Instant
 from trimaran.broker.groups.consumer import describe as consumer_describe
 from trimaran.broker.groups.consumer.groups import ConsumerHeartbeat, Surroundings
@@ -41,6 +38,7 @@ from trimaran.broker.groups.records import GroupRecord, GroupRecordSerde
 from trimaran.broker.groups.shard import GroupCoordinatorShard
 from trimaran.broker.metadata.topic_patterns import TopicPatterns, Topics
 from trimaran.log.producers.marker import EndMarker
+from trimaran.node.replicated.pending import CompletableResponse, PendingResponse
 from trimaran.node.runtime.steps import Steps, pieces
 from trimaran.quorum.metadata.delta import MetadataDelta
 from trimaran.quorum.metadata.image import MetadataImage

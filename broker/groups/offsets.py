@@ -15,7 +15,7 @@ from trimaran.broker.groups.limits import GroupLimits
 from trimaran.broker.groups.ports import KnowsTopic
 from trimaran.broker.groups.records import GroupRecord
 from trimaran.broker.groups.store import GroupStore
-from trimaran.node.runtime.deferred import Result
+from trimaran.node.replicated.state_machine import Result
 from trimaran.wire.buffers.primitives import NIL_UUID
 from trimaran.wire.errors import ErrorCode, KafkaError
 from trimaran.wire.messages.offset_commit import (

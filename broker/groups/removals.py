@@ -19,7 +19,7 @@ from trimaran.broker.groups.ports import KnowsTopic
 from trimaran.broker.groups.records import GroupRecord, group_record
 from trimaran.broker.groups.store import GroupStore
 from trimaran.broker.groups.walks import RECORDS_PER_PIECE, Walk, Walks
-from trimaran.node.runtime.deferred import Result
+from trimaran.node.replicated.state_machine import Result
 from trimaran.wire.errors import ErrorCode
 
 S = GroupState

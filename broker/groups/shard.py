@@ -42,7 +42,7 @@ from trimaran.broker.groups.records import GroupRecord, Tombstones, offset_tombs
 from trimaran.broker.groups.removals import Removals
 from trimaran.broker.groups.store import GroupStore, OffsetsRoom
 from trimaran.broker.groups.walks import Walk, Walks
-from trimaran.node.runtime.deferred import Result
+from trimaran.node.replicated.state_machine import Result
 from trimaran.wire.errors import ErrorCode, KafkaError
 from trimaran.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatResponse
 from trimaran.wire.messages.heartbeat import HeartbeatRequest

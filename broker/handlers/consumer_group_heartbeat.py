@@ -10,10 +10,10 @@ from collections.abc import Callable
 from functools import partial
 from uuid import uuid4
 
-from trimaran.broker.coordination.responses import respond
 from trimaran.broker.groups.consumer.groups import ConsumerHeartbeat
 from trimaran.broker.handlers.context import Context
 from trimaran.broker.handlers.loaded_groups import when_loaded
+from trimaran.node.replicated.pending import respond
 from trimaran.node.runtime.steps import pieces
 from trimaran.quorum.metadata.features import GROUP_VERSION
 from trimaran.quorum.serving.authorization import may_with_topic

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from itertools import accumulate
 
-from trimaran.broker.coordination.responses import PendingResponse
 from trimaran.broker.groups.walks import RECORDS_PER_PIECE
 from trimaran.broker.handlers.context import Context
 from trimaran.broker.handlers.loaded_groups import when_loaded
+from trimaran.node.replicated.pending import PendingResponse
 from trimaran.node.runtime.turns import with_checkpoints
 from trimaran.wire.errors import ErrorCode, KafkaError
 from trimaran.wire.messages.delete_groups import (

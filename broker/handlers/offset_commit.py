@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from trimaran.broker.coordination.responses import respond
 from trimaran.broker.handlers.context import Context
 from trimaran.broker.handlers.loaded_groups import when_loaded
 from trimaran.broker.handlers.zookeeper_offsets import ZOOKEEPER_VERSION, commit_to_zookeeper
+from trimaran.node.replicated.pending import respond
 from trimaran.quorum.metadata.image import TopicImage
 from trimaran.quorum.serving.authorization import may_with_topic
 from trimaran.wire.errors import ErrorCode, KafkaError

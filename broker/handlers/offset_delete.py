@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from trimaran.broker.coordination.responses import respond
 from trimaran.broker.handlers.context import Context
 from trimaran.broker.handlers.loaded_groups import when_loaded
+from trimaran.node.replicated.pending import respond
 from trimaran.wire.errors import ErrorCode, KafkaError
 from trimaran.wire.messages.offset_delete import (
     OffsetDeleteRequest,

@@ -10,11 +10,11 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping
 from functools import partial
 
-from trimaran.broker.coordination.responses import PendingResponse
 from trimaran.broker.groups.offsets import NO_OFFSET, not_found
 from trimaran.broker.handlers.context import Context
 from trimaran.broker.handlers.loaded_groups import when_loaded
 from trimaran.broker.handlers.zookeeper_offsets import ZOOKEEPER_VERSION, fetch_from_zookeeper
+from trimaran.node.replicated.pending import PendingResponse
 from trimaran.quorum.metadata.authorizer import Action
 from trimaran.quorum.metadata.image import MetadataImage
 from trimaran.quorum.serving.authorization import may, may_with_topic

@@ -5,10 +5,10 @@ Versions: 3 static members (KIP-345), 5 protocol type and name, which must then 
 
 from __future__ import annotations
 
-from trimaran.broker.coordination.responses import respond
 from trimaran.broker.groups.operation import sync_error
 from trimaran.broker.handlers.context import Context
 from trimaran.broker.handlers.loaded_groups import when_loaded
+from trimaran.node.replicated.pending import respond
 from trimaran.wire.errors import ErrorCode, KafkaError
 from trimaran.wire.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 from trimaran.wire.security.acls import Operation

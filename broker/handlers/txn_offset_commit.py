@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from trimaran.broker.coordination.errors import response_code
 from trimaran.broker.coordination.shard import Producer
+from trimaran.broker.coordination.writing import response_code
 from trimaran.broker.handlers.context import Context
 from trimaran.broker.metadata.internal_topics import CONSUMER_OFFSETS
 from trimaran.wire.errors import ErrorCode, KafkaError

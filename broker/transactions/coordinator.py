@@ -14,12 +14,9 @@ from typing import TypeVar
 
 import trio
 
-from trimaran.broker.coordination.partitioning import partition_for
-from trimaran.broker.coordination.responses import CommittedResponse, CompletableResponse
-from trimaran.broker.coordination.runtime import CoordinatorRuntime
-from trimaran.broker.coordination.shard import Producer
+from trimaran.broker.coordination.runtime import CoordinatorRuntime, partition_for
+from trimaran.broker.coordination.shard import CoordinatorSpec, Producer
 from trimaran.broker.coordination.shard_epoch import ShardEpoch
-from trimaran.broker.coordination.spec import CoordinatorSpec
 from trimaran.broker.coordination.timers import Instant
 from trimaran.broker.transactions import rules
 from trimaran.broker.transactions.limits import TransactionLimits
@@ -34,7 +31,8 @@ from trimaran.broker.transactions.ports import (
 from trimaran.broker.transactions.records import TransactionRecord, TransactionRecordSerde
 from trimaran.broker.transactions.shard import TransactionCoordinatorShard
 from trimaran.broker.transactions.transaction import NO_PRODUCER_ID, TopicPartition, Transaction
-from trimaran.node.runtime.deferred import Result
+from trimaran.node.replicated.pending import CommittedResponse, CompletableResponse
+from trimaran.node.replicated.state_machine import Result
 from trimaran.wire.errors import ErrorCode, KafkaError
 
 T = TypeVar("T")

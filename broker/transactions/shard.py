@@ -21,7 +21,7 @@ from trimaran.broker.transactions.limits import TransactionLimits
 from trimaran.broker.transactions.memory import IdAccount, TransactionMemory, held_bytes
 from trimaran.broker.transactions.records import TransactionRecord, TransactionWrite
 from trimaran.broker.transactions.transaction import TopicPartition, Transaction, TransactionState
-from trimaran.node.runtime.deferred import Result
+from trimaran.node.replicated.state_machine import Result
 from trimaran.wire.errors import ErrorCode, KafkaError
 
 log = logging.getLogger(__name__)

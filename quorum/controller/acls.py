@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from trimaran.node.runtime.deferred import Result
+from trimaran.node.replicated.state_machine import Result
 from trimaran.node.runtime.steps import Steps, pieces
 from trimaran.quorum.controller.topics import RECORDS_MAX
 from trimaran.quorum.metadata.acls import Acl, check_filter, known, matches

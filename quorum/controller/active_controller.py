@@ -12,15 +12,15 @@ from collections.abc import Sequence
 from typing import Protocol, TypeVar
 
 from trimaran.node.config.server import ServerConfig
+from trimaran.node.replicated.operations import OperationQueue
+from trimaran.node.replicated.state_machine import Deferred, ReplicatedState, Result
 from trimaran.node.runtime.clock import now_ms
-from trimaran.node.runtime.deferred import Deferred, ReplicatedState, Result
 from trimaran.node.runtime.errors import NotLeaderError
 from trimaran.node.runtime.steps import Steps
 from trimaran.node.runtime.watermark import Watermark
 from trimaran.quorum import events
 from trimaran.quorum.controller.index import PartitionIndex
 from trimaran.quorum.controller.leases import Leases
-from trimaran.quorum.controller.operation_queue import OperationQueue
 from trimaran.quorum.controller.reachability import Reachability
 from trimaran.quorum.controller.state import UNCLEAN_LEADER_ELECTION, ControllerState
 from trimaran.quorum.metadata.delta import MetadataDelta

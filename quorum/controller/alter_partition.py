@@ -6,7 +6,7 @@ eligible).
 
 from __future__ import annotations
 
-from trimaran.node.runtime.deferred import Result
+from trimaran.node.replicated.state_machine import Result
 from trimaran.node.runtime.steps import Steps
 from trimaran.quorum.controller.changes import RECOVERED, RECOVERING, change_partition
 from trimaran.quorum.controller.partitions import check_broker_epoch, election_of

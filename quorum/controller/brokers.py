@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from enum import Enum
 from itertools import islice
 
-from trimaran.node.runtime.deferred import Result
+from trimaran.node.replicated.state_machine import Result
 from trimaran.node.runtime.steps import Steps
 from trimaran.quorum.controller.index import PARTITIONS_PER_STEP, Key
 from trimaran.quorum.controller.leases import Lease

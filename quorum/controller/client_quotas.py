@@ -9,7 +9,7 @@ import math
 import re
 from collections.abc import Mapping
 
-from trimaran.node.runtime.deferred import Result
+from trimaran.node.replicated.state_machine import Result
 from trimaran.node.runtime.steps import Steps
 from trimaran.quorum.controller.topics import RECORDS_MAX
 from trimaran.quorum.metadata.client_quotas import CLIENT_ID, IP, USER

@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 from trimaran.node.config.group_keys import NOTHING
 from trimaran.node.config.loggers import Operation
-from trimaran.node.runtime.deferred import Result
+from trimaran.node.replicated.state_machine import Result
 from trimaran.node.runtime.steps import Steps
 from trimaran.quorum.controller.config_checks import (
     CHARACTERS_MAX,

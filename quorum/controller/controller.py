@@ -17,7 +17,7 @@ from typing import Protocol, TypeVar
 import trio
 
 from trimaran.node.config.server import ServerConfig
-from trimaran.node.runtime.deferred import Deferred, Result
+from trimaran.node.replicated.state_machine import Deferred, Result
 from trimaran.node.runtime.epoch import open_epoch
 from trimaran.node.runtime.errors import NotLeaderError
 from trimaran.node.runtime.steps import Steps, at_once

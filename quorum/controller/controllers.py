@@ -5,7 +5,7 @@ Source: `ClusterControlManager.registerController` of Kafka.
 
 from __future__ import annotations
 
-from trimaran.node.runtime.deferred import Result
+from trimaran.node.replicated.state_machine import Result
 from trimaran.quorum.metadata import versions
 from trimaran.quorum.metadata.image import MetadataImage
 from trimaran.quorum.metadata.records import controller_record

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from trimaran.node.config.server import ServerConfig
-from trimaran.node.runtime.deferred import Result
+from trimaran.node.replicated.state_machine import Result
 from trimaran.node.text_memory import text_bytes
 from trimaran.quorum.metadata import versions
 from trimaran.quorum.metadata.image import MetadataImage, TokensImage

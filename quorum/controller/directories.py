@@ -6,7 +6,7 @@ Source: Kafka's `ReplicationControlManager.handleAssignReplicasToDirs`. A replic
 
 from __future__ import annotations
 
-from trimaran.node.runtime.deferred import Result
+from trimaran.node.replicated.state_machine import Result
 from trimaran.node.runtime.steps import Steps
 from trimaran.quorum.controller.changes import change_partition
 from trimaran.quorum.controller.partitions import check_broker_epoch, election_of

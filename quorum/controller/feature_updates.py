@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from trimaran.node.config.server import ServerConfig
-from trimaran.node.runtime.deferred import Result
+from trimaran.node.replicated.state_machine import Result
 from trimaran.quorum.metadata import versions
 from trimaran.quorum.metadata.features import ELR_VERSION, FEATURES, REGISTERED_FEATURES, needs_of
 from trimaran.quorum.metadata.image import BROKER_RESOURCE, FeatureRange, MetadataImage

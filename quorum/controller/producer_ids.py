@@ -5,7 +5,7 @@ Source: Kafka's `ProducerIdControlManager`, KIP-730.
 
 from __future__ import annotations
 
-from trimaran.node.runtime.deferred import Result
+from trimaran.node.replicated.state_machine import Result
 from trimaran.quorum.controller.partitions import check_broker_epoch
 from trimaran.quorum.metadata.image import MetadataImage
 from trimaran.wire.errors import ErrorCode, KafkaError

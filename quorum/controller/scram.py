@@ -10,7 +10,7 @@ import hashlib
 import hmac
 from collections.abc import Sequence
 
-from trimaran.node.runtime.deferred import Result
+from trimaran.node.replicated.state_machine import Result
 from trimaran.node.runtime.steps import Steps
 from trimaran.quorum.controller.topics import RECORDS_MAX
 from trimaran.quorum.metadata import versions

@@ -15,7 +15,7 @@ from functools import cached_property
 from trimaran.node.config.config_def import ConfigError
 from trimaran.node.config.server import ServerConfig
 from trimaran.node.config.topic_keys import check_topic_configs
-from trimaran.node.runtime.deferred import Result
+from trimaran.node.replicated.state_machine import Result
 from trimaran.node.runtime.steps import Steps
 from trimaran.quorum.controller.config_checks import CHARACTERS_MAX, characters_of, steps_of
 from trimaran.quorum.controller.effective_configs import EffectiveConfigs

@@ -11,7 +11,7 @@ from typing import TypeVar
 
 import trio
 
-from trimaran.node.runtime.deferred import Result
+from trimaran.node.replicated.state_machine import Result
 from trimaran.node.runtime.errors import NotLeaderError
 from trimaran.node.runtime.steps import Steps, pieces
 from trimaran.quorum.controller.active_controller import ActiveController

@@ -12,8 +12,8 @@ from collections.abc import Sequence
 
 import trio
 
+from trimaran.node.replicated.state_machine import Result
 from trimaran.node.runtime.clock import now_ms
-from trimaran.node.runtime.deferred import Result
 from trimaran.node.runtime.steps import Steps
 from trimaran.quorum import events
 from trimaran.quorum.controller.active_controller import ActiveController

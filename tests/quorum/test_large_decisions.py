@@ -9,7 +9,7 @@ from tests.cluster.in_process import Images, cluster, connected_to
 from tests.cluster.nodes import SECONDS
 from tests.quorum.controller.test_server import creation
 from tests.quorum.test_many_partitions import joined
-from trimaran.quorum.controller import operation_queue as operations
+from trimaran.node.replicated import operations
 from trimaran.quorum.translate.describe_quorum import describe_quorum_request
 from trimaran.wire.buffers.primitives import NIL_UUID
 from trimaran.wire.errors import ErrorCode

@@ -23,9 +23,9 @@ from tests.quorum.config_of import config_of
 from tests.simulation.member import Member
 from tests.simulation.storage import Entry
 from trimaran.node.config.server import ServerConfig
+from trimaran.node.replicated import operations
 from trimaran.node.runtime.errors import NotLeaderError
 from trimaran.node.runtime.steps import Steps
-from trimaran.quorum.controller import operation_queue
 from trimaran.quorum.controller.context import ControllerContext
 from trimaran.quorum.controller.controller import Controller, ControllerSettings
 from trimaran.quorum.controller.handlers.alter_partition import alter_partition
@@ -232,7 +232,7 @@ class ControllerMember(Member):
             return
         before, error = self._standing(), ""
         try:
-            with mock.patch.object(operation_queue, "STEPS_PER_TURN", math.inf):
+            with mock.patch.object(operations, "STEPS_PER_TURN", math.inf):
                 HANDLERS[type(request)](request, self._context, Call(HEADER, None))  # type: ignore[arg-type]
         except KafkaError as refusal:
             error = refusal.code.name

@@ -25,7 +25,8 @@ from tests.simulation.network import CLIENT, Network
 from tests.simulation.node import SimNode
 from tests.simulation.operator import Operator
 from tests.simulation.tasks import Tasks, step_through
-from trimaran.quorum.controller import liveness, operation_queue
+from trimaran.node.replicated import operations
+from trimaran.quorum.controller import liveness
 from trimaran.quorum.controller.liveness import Look
 from trimaran.quorum.raft import messages as core
 from trimaran.quorum.raft.roles import Leader
@@ -323,9 +324,9 @@ class World:
             self._play,
             # the one question that the controller asks by sockets of its own
             mock.patch.object(liveness, "look_at", self._look_at),
-            mock.patch.object(operation_queue, "STEPS_PER_TURN", STEPS_PER_TURN),
+            mock.patch.object(operations, "STEPS_PER_TURN", STEPS_PER_TURN),
             # a frozen world would stay for ever
-            mock.patch.object(operation_queue, "OBJECTS_PER_STEP", 0),
+            mock.patch.object(operations, "OBJECTS_PER_STEP", 0),
         )
 
     async def _look_at(self, endpoints: Iterable[Endpoint]) -> Look:

@@ -32,7 +32,7 @@ from trimaran.broker.groups.joining import Join
 from trimaran.broker.groups.memory import Account
 from trimaran.broker.groups.operation import Timer, TimerKey
 from trimaran.broker.groups.records import GroupRecord
-from trimaran.node.runtime.deferred import Result
+from trimaran.node.replicated.state_machine import Result
 from trimaran.wire.errors import ErrorCode, KafkaError
 from trimaran.wire.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,

@@ -6,7 +6,7 @@ from functools import partial
 
 import trio
 
-from trimaran.node.runtime.deferred import Deferred, Result
+from trimaran.node.replicated.state_machine import Deferred, Result
 from trimaran.node.runtime.steps import Steps
 from trimaran.quorum.controller.active_controller import ActiveController
 from trimaran.quorum.controller.brokers import heartbeat

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from trimaran.node.replicated.state_machine import Result
 from trimaran.node.runtime.clock import now_ms
-from trimaran.node.runtime.deferred import Result
 from trimaran.quorum.controller.active_controller import ActiveController
 from trimaran.quorum.controller.context import ControllerContext
 from trimaran.quorum.controller.delegation_tokens import (

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from trimaran.node.runtime.deferred import Deferred
+from trimaran.node.replicated.state_machine import Deferred
 from trimaran.node.runtime.steps import Steps
 from trimaran.quorum.controller.active_controller import ActiveController
 from trimaran.quorum.controller.brokers import unregister_broker as decide

@@ -11,7 +11,7 @@ from trimaran.broker.coordination.shard import Completion, Effects, Producer, Re
 from trimaran.broker.coordination.timers import Instant, Timers
 from trimaran.broker.coordination.transactions import PendingTransactions
 from trimaran.log.batches.records import NewRecord
-from trimaran.node.runtime.deferred import Result
+from trimaran.node.replicated.state_machine import Result
 from trimaran.wire.errors import ErrorCode, RemoteProtocolError
 
 TOPIC = "__counters"

@@ -13,9 +13,8 @@ import trio
 from tests.broker.coordination.counters import TOPIC, CounterShard, CountSerde
 from tests.broker.coordination.leader import Leader, open_log
 from trimaran.broker.coordination.runtime import CoordinatorRuntime
-from trimaran.broker.coordination.shard import Producer
+from trimaran.broker.coordination.shard import CoordinatorSpec, Producer
 from trimaran.broker.coordination.shard_epoch import ShardEpoch, ShardState
-from trimaran.broker.coordination.spec import CoordinatorSpec
 from trimaran.log.batches.batch import BatchView, iter_batches
 from trimaran.log.producers.marker import EndMarker
 from trimaran.wire.errors import ErrorCode, KafkaError

@@ -19,13 +19,13 @@ from tests.broker.coordination.counters import IDLE_MS, Count, CounterShard, Cou
 from tests.broker.coordination.rig import code_of, open_rig
 from trimaran.broker import events
 from trimaran.broker.coordination import loader
-from trimaran.broker.coordination.responses import CompletableResponse
 from trimaran.broker.coordination.shard_epoch import ShardState
 from trimaran.log.batches.batch import iter_batches
 from trimaran.log.batches.records import NewRecord, build_batch
 from trimaran.log.codecs.compression import Compression
 from trimaran.log.partitions.partition_log import PartitionLog
-from trimaran.node.runtime.deferred import Result
+from trimaran.node.replicated.pending import CompletableResponse
+from trimaran.node.replicated.state_machine import Result
 from trimaran.wire.errors import ErrorCode
 from trimaran.wire.text.events import event_of
 from trimaran.wire.transport.events import yield_to_loop
@@ -362,7 +362,7 @@ async def test_a_shard_that_served_for_long_before_it_failed_is_loaded_again_soo
 
 
 async def test_what_was_loaded_is_told_if_there_was_anything(tmp_path, caplog):
-    with caplog.at_level(logging.INFO, logger="trimaran.broker.coordination.loading"):
+    with caplog.at_level(logging.INFO, logger="trimaran.broker.coordination.loader"):
         async with open_rig(tmp_path) as rig:
             await rig.serve()
             assert caplog.text == ""

@@ -10,10 +10,8 @@ import pytest
 
 from tests.broker.coordination.counters import TOPIC, Count, CounterShard, CountSerde
 from tests.broker.coordination.leader import Leader, open_log
-from trimaran.broker.coordination.loader import CoordinatorLoader
-from trimaran.broker.coordination.loading import load_shard
-from trimaran.broker.coordination.shard import Producer
-from trimaran.broker.coordination.spec import CoordinatorSpec
+from trimaran.broker.coordination.loader import CoordinatorLoader, load_shard
+from trimaran.broker.coordination.shard import CoordinatorSpec, Producer
 from trimaran.broker.coordination.uncommitted import UncommittedWrites
 from trimaran.broker.partitions.end_markers import append_end_marker
 from trimaran.log.batches.batch import iter_batches

@@ -10,9 +10,9 @@ from tests.broker.coordination.counters import IDLE_MS, Count, CounterShard, For
 from tests.broker.coordination.rig import code_of, open_rig
 from tests.counted_work import Work
 from trimaran.broker.coordination import shard_epoch, writing
-from trimaran.broker.coordination.responses import CompletableResponse, respond
 from trimaran.broker.coordination.shard import Completion
-from trimaran.node.runtime.deferred import Result
+from trimaran.node.replicated.pending import CompletableResponse, respond
+from trimaran.node.replicated.state_machine import Result
 from trimaran.node.runtime.watermark import Watermark
 from trimaran.wire.errors import ErrorCode, KafkaError
 from trimaran.wire.transport.calls import DeferredResponse

@@ -10,10 +10,10 @@ import trio.testing
 
 from tests.broker.coordination.counters import Count
 from tests.broker.coordination.rig import PRODUCER, code_of, open_rig
-from trimaran.broker.coordination.responses import CompletableResponse
 from trimaran.broker.coordination.shard import Producer
 from trimaran.broker.coordination.transactions import PendingTransactions
-from trimaran.node.runtime.deferred import Result
+from trimaran.node.replicated.pending import CompletableResponse
+from trimaran.node.replicated.state_machine import Result
 from trimaran.wire.errors import ErrorCode
 
 E = ErrorCode

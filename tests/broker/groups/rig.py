@@ -10,7 +10,7 @@ import trio
 from immutables import Map
 
 from tests.broker.coordination.leader import Leader, open_log
-from trimaran.broker.coordination.partitioning import partition_for
+from trimaran.broker.coordination.runtime import partition_for
 from trimaran.broker.coordination.shard_epoch import ShardEpoch, ShardState
 from trimaran.broker.groups.coordinator import GroupCoordinator
 from trimaran.broker.groups.limits import GroupLimits

@@ -13,7 +13,7 @@ import trio.testing
 from tests.broker.groups.driver import SURROUNDINGS, subscription
 from tests.broker.groups.kafka_logs import ORDERS_ID, PAIR
 from tests.broker.groups.rig import TOPIC_ID, cluster_image, open_rig, topic_image
-from trimaran.broker.coordination import loading
+from trimaran.broker.coordination import loader
 from trimaran.broker.coordination.loader import CoordinatorLoader
 from trimaran.broker.coordination.shard_epoch import ShardState
 from trimaran.broker.groups.consumer.groups import ConsumerHeartbeat
@@ -612,7 +612,7 @@ async def test_offsets_of_a_topic_deleted_while_the_shard_loads(
             recreate_topic(rig)
             return result
 
-        monkeypatch.setattr(loading, "run_blocking", deleted_meanwhile)
+        monkeypatch.setattr(loader, "run_blocking", deleted_meanwhile)
         rig.lead(index, epoch=1)
         await rig.loaded(index)
         assert offsets_in(fetch_all(rig).response) == {}
@@ -816,7 +816,7 @@ async def test_a_log_that_goes_while_it_is_loaded_is_not_read_on(tmp_path, monke
                 log.directory.rename(gone)
             return step(*args)
 
-        monkeypatch.setattr(loading, "run_blocking", gone_meanwhile)
+        monkeypatch.setattr(loader, "run_blocking", gone_meanwhile)
         rig.lead(index, 1)
         await rig.loaded(index)
         with log.storage("looked at"):

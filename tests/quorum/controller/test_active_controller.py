@@ -5,7 +5,7 @@ import trio
 
 from tests.quorum.config_of import config_of
 from tests.quorum.metadata.build import broker, config, features, image_of, partition, topic, uid
-from trimaran.node.runtime.deferred import Result
+from trimaran.node.replicated.state_machine import Result
 from trimaran.node.runtime.errors import NotLeaderError
 from trimaran.node.runtime.steps import at_once
 from trimaran.quorum.controller import active_controller as module

@@ -7,7 +7,7 @@ import trio.testing
 from tests.quorum.config_of import config_of
 from tests.quorum.controller.solo import CLUSTER_ID, EPOCH, Log, solo
 from tests.quorum.metadata.build import broker, config, features, image_of, partition, topic
-from trimaran.node.runtime.deferred import Result
+from trimaran.node.replicated.state_machine import Result
 from trimaran.node.runtime.steps import at_once
 from trimaran.quorum.controller.controller import Controller, ControllerSettings
 from trimaran.quorum.controller.standby import POLL_SECONDS

@@ -12,7 +12,7 @@ from tests.quorum.metadata.build import (
     partition,
     topic,
 )
-from trimaran.node.runtime.deferred import Result
+from trimaran.node.replicated.state_machine import Result
 from trimaran.node.runtime.steps import at_once
 from trimaran.quorum.controller import active_controller, fencing, liveness
 from trimaran.quorum.controller.fencing import LATE_SECONDS, PROBE_INTERVAL_SECONDS, READING_SECONDS

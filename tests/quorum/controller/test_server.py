@@ -14,7 +14,7 @@ from tests.quorum.config_of import config_of
 from tests.quorum.metadata.build import features, uid
 from trimaran.log.directories.directory import LogDirectory
 from trimaran.log.directories.meta_properties import MetaProperties, MetaPropertiesError
-from trimaran.node.runtime.deferred import Result
+from trimaran.node.replicated.state_machine import Result
 from trimaran.node.runtime.steps import at_once
 from trimaran.quorum.controller.server import _advertised, _settings, run_controller
 from trimaran.quorum.formatting.storage import BOOTSTRAP, format_directories, format_paths

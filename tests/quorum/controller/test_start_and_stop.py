@@ -16,7 +16,7 @@ from tests.quorum.metadata.build import config as altered
 from trimaran.log.directories.clean_shutdown import EPOCH_UNKNOWN
 from trimaran.log.directories.directory import LogDirectory
 from trimaran.node import addresses
-from trimaran.node.runtime.deferred import Result
+from trimaran.node.replicated.state_machine import Result
 from trimaran.node.runtime.ports import port_of, reserve
 from trimaran.node.runtime.steps import at_once
 from trimaran.quorum import events

@@ -13,7 +13,7 @@ from tests.quorum.metadata.build import (
     partition,
     topic,
 )
-from trimaran.node.runtime.deferred import Result
+from trimaran.node.replicated.state_machine import Result
 from trimaran.node.runtime.steps import at_once
 from trimaran.quorum.controller import active_controller, fencing, upkeep
 from trimaran.quorum.controller.turns import WRITE_AGAIN_SECONDS

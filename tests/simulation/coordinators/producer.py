@@ -14,7 +14,7 @@ from tests.simulation.coordinators.client import (
     CoordinatorClient,
 )
 from tests.simulation.coordinators.membership import Identity
-from trimaran.broker.coordination.partitioning import partition_for
+from trimaran.broker.coordination.runtime import partition_for
 from trimaran.log.batches.batch import BatchView
 from trimaran.log.batches.records import NewRecord, build_batch
 from trimaran.wire.messages.add_offsets_to_txn import AddOffsetsToTxnRequest

@@ -10,7 +10,7 @@ from unittest import mock
 
 from tests.simulation import controllers
 from tests.simulation.mutants.mutant import Mutant, both
-from trimaran.node.runtime.deferred import Result
+from trimaran.node.replicated.state_machine import Result
 from trimaran.quorum.controller import alter_partition, brokers, partitions, topics, upkeep
 from trimaran.quorum.controller.active_controller import ActiveController
 from trimaran.quorum.controller.handlers import broker_heartbeat, broker_registration
@@ -72,7 +72,7 @@ def _any_epoch_is_good() -> Patch:
 
 def _answers_before_it_is_committed() -> Patch:
     """C2: the epoch of a registration is told as soon as it is written."""
-    return mock.patch("trimaran.node.runtime.deferred.Deferred.wait", _at_once)
+    return mock.patch("trimaran.node.replicated.state_machine.Deferred.wait", _at_once)
 
 
 async def _at_once(self: Any) -> Any:

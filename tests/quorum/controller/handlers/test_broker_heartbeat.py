@@ -15,7 +15,7 @@ from tests.quorum.metadata.build import (
     partition,
     topic,
 )
-from trimaran.node.runtime.deferred import Result
+from trimaran.node.replicated.state_machine import Result
 from trimaran.node.runtime.steps import at_once
 from trimaran.quorum.controller import active_controller, brokers, turns
 from trimaran.quorum.controller.handlers.broker_heartbeat import broker_heartbeat

@@ -7,7 +7,7 @@ from tests.quorum.controller.handlers.asking import asked, asked_standby
 from tests.quorum.controller.solo import CLUSTER_ID, solo
 from tests.quorum.controller.test_brokers import registration
 from tests.quorum.metadata.build import broker, change, features, partition, topic, uid
-from trimaran.node.runtime.deferred import Result
+from trimaran.node.replicated.state_machine import Result
 from trimaran.node.runtime.steps import at_once
 from trimaran.quorum.controller import active_controller
 from trimaran.quorum.controller.handlers import broker_registration as module

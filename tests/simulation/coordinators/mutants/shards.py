@@ -8,11 +8,11 @@ from unittest import mock
 
 from trimaran.broker.coordination import shard_epoch
 from trimaran.broker.coordination.loader import CoordinatorLoader
-from trimaran.broker.coordination.responses import CommittedResponse
 from trimaran.broker.coordination.runtime import CoordinatorRuntime
 from trimaran.broker.coordination.shard_epoch import ShardEpoch, ShardState
 from trimaran.broker.coordination.transactions import PendingTransactions
-from trimaran.node.runtime.deferred import Result
+from trimaran.node.replicated.pending import CommittedResponse
+from trimaran.node.replicated.state_machine import Result
 
 Patch = AbstractContextManager[Any]
 

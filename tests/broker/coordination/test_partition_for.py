@@ -1,13 +1,15 @@
+"""The partition of a key is the one that Apache Kafka puts it in."""
+
 from __future__ import annotations
 
 import pytest
 
-from trimaran.broker.coordination.partitioning import partition_for
+from trimaran.broker.coordination.runtime import partition_for
 
 
 @pytest.mark.parametrize(
     ("group", "partition"),
-    # Where Apache Kafka 4.3.0 put them.
+    # As Apache Kafka 4.3.0 has them.
     [("pair", 28), ("static", 38), ("gone", 5), ("simple", 26), ("txn", 6)],
 )
 def test_groups_are_where_kafka_has_them(group, partition):

@@ -7,9 +7,9 @@ import trio
 from hypothesis import given
 from hypothesis import strategies as st
 
+from trimaran.node.replicated import operations as module
+from trimaran.node.replicated.operations import OperationQueue
 from trimaran.node.runtime.errors import NotLeaderError
-from trimaran.quorum.controller import operation_queue as module
-from trimaran.quorum.controller.operation_queue import OperationQueue
 from trimaran.wire.errors import ErrorCode, KafkaError
 
 STEP = 3

@@ -6,7 +6,7 @@ import pytest
 import trio
 import trio.testing
 
-from trimaran.broker.coordination.responses import CommittedResponse, CompletableResponse, respond
+from trimaran.node.replicated.pending import CommittedResponse, CompletableResponse, respond
 from trimaran.node.runtime.watermark import Watermark
 from trimaran.wire.errors import ErrorCode, KafkaError
 from trimaran.wire.transport.calls import DeferredResponse

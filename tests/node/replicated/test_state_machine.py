@@ -2,7 +2,7 @@ import pytest
 import trio
 from trio.testing import wait_all_tasks_blocked as settled
 
-from trimaran.node.runtime.deferred import ReplicatedState, Result
+from trimaran.node.replicated.state_machine import ReplicatedState, Result
 from trimaran.node.runtime.errors import NotLeaderError
 from trimaran.node.runtime.steps import at_once
 from trimaran.node.runtime.watermark import Watermark

@@ -1,0 +1,1 @@
+"""One replicated state machine for controllers and coordinators: decide, append, replay, answer when committed."""
