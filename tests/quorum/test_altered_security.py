@@ -66,7 +66,7 @@ async def check_renewed(listener, before):
         await trio.lowlevel.checkpoint()
 
 
-async def test_listeners_and_clients_get_it_and_plain_text_stays(node, tmp_path):
+async def test_secured_listeners_are_updated_plaintext_stays(node, tmp_path):
     listener = Listener("CONTROLLER", None, listener_security(node, "CONTROLLER"))
     client = controller_security(node)
     before = listener.security.tls, client.tls
@@ -83,7 +83,7 @@ async def test_listeners_and_clients_get_it_and_plain_text_stays(node, tmp_path)
     assert PLAINTEXT.tls is None
 
 
-async def test_what_cannot_be_used_leaves_the_old_one_and_is_logged(node, tmp_path, caplog):
+async def test_unusable_security_is_logged_and_ignored(node, tmp_path, caplog):
     """Whoever asks a controller is not checked against the files of this node."""
     listener = Listener("CONTROLLER", None, listener_security(node, "CONTROLLER"))
     before = listener.security
@@ -149,7 +149,7 @@ async def test_a_running_node_looks_at_its_files(node, tmp_path, autojump_clock)
         nursery.cancel_scope.cancel()
 
 
-def test_keys_of_the_controllers_listener_are_looked_at_too(node, tmp_path):
+def test_keys_of_controller_listener_are_validated(node, tmp_path):
     configs = image_of().configs
     location = "listener.name.controller.ssl.keystore.location"
     check_altered(node, configs, {location: str(tmp_path / "new.pem")})
@@ -159,7 +159,7 @@ def test_keys_of_the_controllers_listener_are_looked_at_too(node, tmp_path):
         check_altered(node, configs, {"listener.name.x.ssl.keystore.location": "f"})
 
 
-async def test_what_was_altered_is_what_is_read_again_when_its_file_changes(node, tmp_path):
+async def test_altered_file_is_watched_for_changes(node, tmp_path):
     """Not the file that the node began with."""
     listener = Listener("CONTROLLER", None, listener_security(node, "CONTROLLER"))
     publisher = AlteredSecurity(node, [listener], [])
@@ -173,7 +173,7 @@ async def test_what_was_altered_is_what_is_read_again_when_its_file_changes(node
     assert listener.security is not first
 
 
-async def test_files_are_looked_at_as_often_as_the_key_says(node, tmp_path, autojump_clock):
+async def test_files_are_checked_at_configured_interval(node, tmp_path, autojump_clock):
     looks = []
     publisher = AlteredSecurity(node, [], [])
 
@@ -189,7 +189,7 @@ async def test_files_are_looked_at_as_often_as_the_key_says(node, tmp_path, auto
     assert looks == [10, 20, 30]
 
 
-async def test_a_second_alteration_is_obeyed_and_one_of_others_is_not(node, tmp_path):
+async def test_second_alteration_applies_others_are_ignored(node, tmp_path):
     listener = Listener("CONTROLLER", None, listener_security(node, "CONTROLLER"))
     client = controller_security(node)
     publisher = AlteredSecurity(node, [listener], [(client, controller_security)])
@@ -205,7 +205,7 @@ async def test_a_second_alteration_is_obeyed_and_one_of_others_is_not(node, tmp_
     assert listener.security is not first
 
 
-def test_what_was_altered_before_counts_for_what_is_altered_now(node, tmp_path):
+def test_earlier_alterations_combine_with_later_ones(node, tmp_path):
     """A key of one alteration, its file of another; and what is taken back counts no more."""
     configs = image_of(altered("listener.name.controller.ssl.keystore.type", "JKS", THIS)).configs
     new = {LOCATION: str(tmp_path / "new.pem")}
@@ -216,14 +216,14 @@ def test_what_was_altered_before_counts_for_what_is_altered_now(node, tmp_path):
     check_altered(node, configs, {"log.retention.ms": "5"})
 
 
-def test_of_listeners_that_are_not_there_the_first_by_name_is_told(node):
+def test_first_missing_listener_by_name_is_reported(node):
     names = [f"listener.name.{one}.ssl.keystore.location" for one in "zxywvutsrqponmlkjihgfedcab"]
     with pytest.raises(ConfigError, match=r"listener\.name\.a\.ssl.*no such listener") as caught:
         check_altered(node, image_of().configs, dict.fromkeys(names, "f"))
     assert caught.value.fix == "see the key `listeners`"
 
 
-def test_configs_of_a_listener_that_is_there_are_taken(tmp_path):
+def test_configs_of_existing_listener_are_accepted(tmp_path):
     """Of plain text, which reads none of them; those of several listeners are looked at one by one."""
     broker = config_of(
         **{
@@ -243,7 +243,7 @@ def test_configs_of_a_listener_that_is_there_are_taken(tmp_path):
         check_altered(broker, image_of().configs, dict.fromkeys(others, "f"))
 
 
-def test_users_that_a_node_knows_are_those_that_it_was_given(node):
+def test_known_users_are_those_given_to_node(node):
     logins = Logins()
     assert AlteredSecurity(node, [], [], logins)._logins is logins
     assert isinstance(AlteredSecurity(node, [], [])._logins, Logins)
@@ -288,7 +288,7 @@ async def test_alterations_between_two_looks_are_obeyed_together(node, tmp_path)
     ]
 
 
-async def test_files_that_are_looked_at_are_those_of_all_listeners(node, tmp_path):
+async def test_files_of_all_listeners_are_checked(node, tmp_path):
     """Also of a controller's, to which this node only connects; a file that is not there is one by its error."""
     publisher = AlteredSecurity(node, [], [])
     assert set(publisher._look()) == {str(tmp_path / "node.pem"), str(tmp_path / "ca.pem")}
@@ -300,7 +300,7 @@ async def test_files_that_are_looked_at_are_those_of_all_listeners(node, tmp_pat
     }
 
 
-def test_what_alters_no_listener_is_not_held_against_what_was_altered_before(node):
+def test_unrelated_alterations_ignore_earlier_invalid_ones(node):
     """A log may hold what this node does not take."""
     configs = image_of(altered("listener.name.controller.max.connections", "many", THIS)).configs
     with pytest.raises(ConfigError):
@@ -308,7 +308,7 @@ def test_what_alters_no_listener_is_not_held_against_what_was_altered_before(nod
     check_altered(node, configs, {"log.retention.ms": "5"})
 
 
-def test_a_broker_looks_at_what_it_shows_to_controllers_where_that_is_altered(node, tmp_path):
+def test_altered_client_keys_of_broker_are_validated(node, tmp_path):
     """It has no listener of that name, and no other alteration reads the file."""
     broker = config_of(
         **{

@@ -152,7 +152,7 @@ async def listening(registry: Registry[Any], context: Any) -> AsyncIterator[int]
         nursery.cancel_scope.cancel()
 
 
-async def test_a_voter_is_written_only_where_the_controller_with_its_id_and_directory_answers(
+async def test_voter_is_written_only_after_its_controller_answers(
     tmp_path: Path,
 ) -> None:
     """Updates of voter 2, and additions of node 3: at an address of a broker, of another voter, of another cluster, of

@@ -57,7 +57,7 @@ async def test_no_turn_is_longer_than_it_may_be(tmp_path, monkeypatch):
     assert max(done) == STEP
 
 
-async def test_what_is_asked_for_meanwhile_is_decided_afterwards(tmp_path):
+async def test_requests_during_a_decision_are_decided_afterwards(tmp_path):
     """A heartbeat extends the lease at once all the same."""
     async with cluster(tmp_path, brokers=0) as nodes:
         active = await nodes.active()
@@ -108,7 +108,7 @@ async def test_the_quorum_and_who_reads_do_not_wait(tmp_path):
             assert [one.broker_id for one in controllers_.brokers] == [1]
 
 
-async def test_an_epoch_that_ends_in_the_middle_leaves_nothing(tmp_path):
+async def test_epoch_ending_during_decision_leaves_nothing(tmp_path):
     async with cluster(tmp_path, brokers=0) as nodes:
         active = await nodes.active()
         images = Images(active)

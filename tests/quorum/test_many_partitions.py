@@ -108,7 +108,7 @@ async def test_a_silent_broker(tmp_path, clock):
             assert max(steps.take()) <= STEP
 
 
-async def test_who_comes_back_leads_all_that_nobody_else_can(tmp_path):
+async def test_returning_broker_leads_everything_otherwise_leaderless(tmp_path):
     async with cluster(tmp_path, brokers=0) as nodes:
         active = await nodes.active()
         images, steps = Images(active), Steps(active)
@@ -123,7 +123,7 @@ async def test_who_comes_back_leads_all_that_nobody_else_can(tmp_path):
             assert max(steps.take()) <= STEP
 
 
-async def test_another_incarnation_takes_the_place_of_one_in_sync(tmp_path):
+async def test_new_incarnation_replaces_one_in_sync(tmp_path):
     async with cluster(tmp_path, brokers=0) as nodes:
         active = await nodes.active()
         steps = Steps(active)
@@ -143,7 +143,7 @@ async def test_another_incarnation_takes_the_place_of_one_in_sync(tmp_path):
             assert max(steps.take()) <= STEP
 
 
-async def test_partitions_that_stay_in_sync_are_looked_at_once(tmp_path, clock, monkeypatch):
+async def test_in_sync_partitions_are_examined_once(tmp_path, clock, monkeypatch):
     """Of an only replica nothing is taken: a million of them must not be looked at in the step that registers the next
     incarnation.
     """

@@ -192,7 +192,7 @@ def view(log: MetadataLog | SimLog) -> tuple[object, ...]:
     )
 
 
-def test_the_simulated_log_means_the_same_as_the_real_one(log: MetadataLog) -> None:
+def test_simulated_log_behaves_like_real_one(log: MetadataLog) -> None:
     """The simulation is worth what its log is worth: random histories, every answer compared."""
     prng = random.Random(1)
     twin = SimLog()
@@ -220,7 +220,7 @@ def test_the_simulated_log_means_the_same_as_the_real_one(log: MetadataLog) -> N
         assert view(log) == view(twin), f"step {step}"
 
 
-def test_what_was_appended_last_is_read_as_it_is_on_disk(log: MetadataLog) -> None:
+def test_recent_append_reads_back_as_on_disk(log: MetadataLog) -> None:
     """It is answered from memory, whole; what is cut away, or asked for in part, is not."""
     append(log, 1, 2, 1)
     append(log, 3, 2, 1)
@@ -237,7 +237,7 @@ def test_what_was_appended_last_is_read_as_it_is_on_disk(log: MetadataLog) -> No
     assert log.read_bytes(3, 1 << 20, 6) == on_disk(6)
 
 
-def test_an_observer_in_memory_follows_a_log_on_disk(log: MetadataLog) -> None:
+def test_memory_observer_follows_a_disk_log(log: MetadataLog) -> None:
     append(log, 1, 2, 1)
     append(log, 3, 2)
     mirror = MemoryLog()
@@ -259,16 +259,14 @@ def test_the_epoch_opens_with_a_control_record(log: MetadataLog) -> None:
     assert (second.base_offset, second.next_offset, second.is_control) == (1, 3, False)
 
 
-def test_a_snapshot_that_was_fetched_before_a_crash_is_taken_over(
-    directory: LogDirectory, log: MetadataLog
-) -> None:
+def test_snapshot_fetched_before_crash_is_used(directory: LogDirectory, log: MetadataLog) -> None:
     append(log, 1, 3)
     log.snapshots.write(OffsetAndEpoch(9, 2), [snapshot(3)])
     again = MetadataLog(log.log, SnapshotFiles(log.log.directory))
     assert (again.start_offset, again.end_offset, again.last_epoch) == (9, 9, 2)
 
 
-def test_a_log_that_begins_behind_its_snapshots_is_refused(log: MetadataLog) -> None:
+def test_log_starting_behind_its_snapshots_is_refused(log: MetadataLog) -> None:
     append(log, 1, 3, 3)
     log.log.delete_records_before(3)
     with pytest.raises(SnapshotDamaged, match="without a snapshot"):
@@ -334,7 +332,7 @@ HEADER_FIELDS = (
     ],
     ids=str,
 )
-def test_a_batch_that_could_not_be_read_again_is_not_taken(stamped: dict[str, int]) -> None:
+def test_batch_unreadable_on_restart_is_refused(stamped: dict[str, int]) -> None:
     """Its checksum is right: once it were in the log, every start would end at it."""
     assert bytes(validate_fetched(batch_of(), 0, 3, 2)) == batch_of()
     with pytest.raises((RemoteProtocolError, KafkaError)):
@@ -374,7 +372,7 @@ def damage(log: MetadataLog, offset: int) -> None:
     path.write_bytes(data)
 
 
-def test_what_is_behind_damage_is_fetched_again(log: MetadataLog) -> None:
+def test_records_behind_damage_are_fetched_again(log: MetadataLog) -> None:
     def open_again() -> MetadataLog:
         return MetadataLog(log.log, SnapshotFiles(log.log.directory), lambda _history: True)
 
@@ -390,7 +388,7 @@ def test_what_is_behind_damage_is_fetched_again(log: MetadataLog) -> None:
     assert open_again().refetch_upto is None
 
 
-def test_the_only_voter_does_not_wait_for_what_nobody_has(log: MetadataLog) -> None:
+def test_only_voter_refuses_damaged_flushed_records(log: MetadataLog) -> None:
     append(log, 1, 3, 3, 3)
     log.log.flush()
     log.snapshots.write(OffsetAndEpoch(3, 1), [snapshot(3)])
@@ -402,7 +400,7 @@ def test_the_only_voter_does_not_wait_for_what_nobody_has(log: MetadataLog) -> N
     assert (log.log.directory / f"{0:020d}.log").read_bytes() == before
 
 
-def test_the_only_voter_does_not_wait_for_what_was_cut_off_before(log: MetadataLog) -> None:
+def test_only_voter_refuses_records_marked_as_missing(log: MetadataLog) -> None:
     append(log, 1, 3, 3)
     log.log.flush()
     log.refetch.set(9)
@@ -413,7 +411,7 @@ def test_the_only_voter_does_not_wait_for_what_was_cut_off_before(log: MetadataL
     assert (again.end_offset, again.refetch_upto) == (6, 9), "nothing was changed"
 
 
-def test_a_control_record_that_cannot_be_read_is_not_appended() -> None:
+def test_unreadable_control_record_is_not_appended() -> None:
     """The core counts with the voters of a record as soon as it is in the log."""
     key = encode_control_key(ControlType.KRAFT_VOTERS)
     bad = build_batch([NewRecord(key, b"\x00\x00\x07", 5)], leader_epoch=1, is_control=True)

@@ -238,7 +238,7 @@ def expected(undamaged: State, changes: Mapping[str, object]) -> State:
     return state
 
 
-def test_an_undamaged_directory_says_all_that_it_is_asked(undamaged: State) -> None:
+def test_undamaged_directory_answers_every_question(undamaged: State) -> None:
     """Else the table would show nothing."""
     start_offset, batches, epochs, known, watermark = undamaged["t"]
     assert (start_offset, len(batches), watermark) == (5, 25, 25)
@@ -277,7 +277,7 @@ def check_outcome(
 
 
 @pytest.mark.parametrize("name", OUTCOMES)
-def test_a_damaged_small_file_is_made_anew_or_refused_by_name(
+def test_damaged_small_file_is_rebuilt_or_refused(
     name: str, sound: Path, undamaged: State, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     data = (sound / name).read_bytes()
@@ -305,7 +305,7 @@ def refuse_to_open(patch: pytest.MonkeyPatch, path: Path, error: int) -> None:
 
 
 @pytest.mark.parametrize("name", OUTCOMES)
-def test_a_small_file_that_may_not_be_read_is_as_a_damaged_one(
+def test_unreadable_small_file_counts_as_damaged(
     name: str,
     sound: Path,
     undamaged: State,
@@ -319,7 +319,7 @@ def test_a_small_file_that_may_not_be_read_is_as_a_damaged_one(
 
 
 @pytest.mark.parametrize("name", sorted(OUTCOMES.keys() - set(NOT_ASKED)))
-def test_a_small_file_that_the_disk_does_not_give_is_a_disk_that_fails(
+def test_disk_error_on_small_file_is_disk_failure(
     name: str, sound: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     left = copied(sound, tmp_path / "left")
@@ -337,9 +337,7 @@ def test_a_left_over_temporary_file_is_no_damage(
     assert start(path) == undamaged
 
 
-def test_a_log_start_that_was_moved_last_is_known_after_its_checkpoint_is_damaged(
-    sound: Path, tmp_path: Path
-) -> None:
+def test_moved_log_start_survives_damaged_checkpoint(sound: Path, tmp_path: Path) -> None:
     path = copied(sound, tmp_path / "left")
     directory = LogDirectory(path)
     directory.open_log("t", 0, SMALL).delete_records_before(17)
@@ -348,7 +346,7 @@ def test_a_log_start_that_was_moved_last_is_known_after_its_checkpoint_is_damage
     assert start(path)["t"][0] == 17
 
 
-def test_damaged_leader_epochs_are_said_once_and_not_at_each_start(
+def test_damaged_leader_epochs_are_logged_once(
     sound: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     path = copied(sound, tmp_path / "left")
@@ -376,7 +374,7 @@ def test_the_only_voter_needs_its_first_voters(tmp_path: Path) -> None:
     assert checkpoint.exists()
 
 
-def test_damaged_log_starts_are_written_anew_before_anything_else_is(
+def test_damaged_log_starts_are_rewritten_first(
     sound: Path, undamaged: State, tmp_path: Path
 ) -> None:
     """A crash right after the start must not find fewer of them."""

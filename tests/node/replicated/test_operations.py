@@ -50,14 +50,14 @@ class Diary(trio.abc.Instrument):
         self.lines.append("tick")
 
 
-async def test_what_takes_one_turn_has_ended_when_it_was_asked_for():
+async def test_one_turn_operation_ends_when_submitted():
     operations, diary = OperationQueue(), Diary()
     operation = operations.submit(diary.decide("a", STEP - 1))
     assert (operation.ended, operation.result()) == (True, "a")
     assert not operations.busy
 
 
-async def test_a_long_one_lets_the_loop_have_its_turn():
+async def test_long_operation_yields_to_the_loop():
     operations, diary = OperationQueue(), Diary()
     trio.lowlevel.add_instrument(diary)
     async with running(operations):
@@ -104,7 +104,7 @@ async def test_an_error_is_for_who_asked():
         await late.wait()
 
 
-async def test_the_end_of_the_epoch_ends_what_is_under_way_and_what_waits():
+async def test_epoch_end_cancels_running_and_waiting_operations():
     operations, diary, undone = OperationQueue(), Diary(), []
 
     def decide():
@@ -135,7 +135,7 @@ async def test_those_who_wait_are_bounded(monkeypatch):
 
 
 @given(st.lists(st.tuples(st.integers(0, 12), st.integers(0, 4)), max_size=8))
-def test_it_is_as_if_each_had_been_made_at_once(operation):
+def test_interleaved_operations_equal_sequential_ones(operation):
     """Whenever they are asked for: so many steps each, after so many turns of the loop."""
     diary, plain = Diary(), Diary()
 

@@ -60,7 +60,7 @@ REQUESTS = (
     [(NOBODY, True), (NOBODY | {"super_users": "User:ANONYMOUS"}, False), ({}, False)],
     ids=["nobody", "super user", "no authorizer"],
 )
-async def test_who_may_not_is_refused(
+async def test_unauthorized_requests_are_refused(
     tmp_path: Any, keys: dict[str, object], refused: bool
 ) -> None:
     async with (
@@ -73,7 +73,7 @@ async def test_who_may_not_is_refused(
             assert was_refused == refused, request
 
 
-async def test_who_is_no_super_user_waits_until_all_acls_are_known(tmp_path: Any) -> None:
+async def test_ordinary_user_waits_until_acls_are_loaded(tmp_path: Any) -> None:
     """Two voters that may not vote at each other: neither hears of a leader, and of what is committed."""
     async with (
         cluster(tmp_path, controllers=2, brokers=0, **NOBODY) as nodes,

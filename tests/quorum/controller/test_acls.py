@@ -115,7 +115,7 @@ def test_an_id_is_never_used_twice():
         ),
     ],
 )
-def test_what_is_no_acl_is_refused_by_itself(changes, message):
+def test_invalid_acl_is_refused_alone(changes, message):
     result = create(creation(**changes), creation())
     assert len(result.records) == 1
     refused, created = result.response.results
@@ -123,7 +123,7 @@ def test_what_is_no_acl_is_refused_by_itself(changes, message):
     assert created.error_code == 0
 
 
-def test_too_many_at_once_are_refused_as_a_whole():
+def test_too_many_acls_are_refused_together():
     many = [creation(resource_name=f"t{n}") for n in range(10_001)]
     with pytest.raises(KafkaError) as caught:
         create(*many)
@@ -139,7 +139,7 @@ def test_too_many_at_once_are_refused_as_a_whole():
     )
 
 
-def test_what_two_filters_match_is_removed_once_and_told_twice():
+def test_acl_matching_two_filters_is_reported_twice():
     image = image_of(record(1), record(2, ALICE._replace(host="h")))
     result = delete(wanted(), wanted(host_filter="h"), wanted(operation=0), image=image)
     assert {one.id for one in result.records} == {uid(1), uid(2)}
@@ -172,7 +172,7 @@ def test_acls_are_described_by_resource():
     assert [len(list(acls)) for _, acls in found] == [2, 1]
 
 
-def test_a_filter_that_comes_again_is_held_against_the_acls_once():
+def test_repeated_filter_is_matched_once():
     image = image_of(*(record(n, ALICE._replace(host=f"h{n}")) for n in range(100)))
     everything = wanted()
 
@@ -192,7 +192,7 @@ def test_a_filter_that_comes_again_is_held_against_the_acls_once():
     assert len(result.records) == 100
 
 
-def test_filters_whose_answer_would_be_too_large_remove_nothing():
+def test_filters_with_oversized_answer_remove_nothing():
     name = "n" * 30_000
     image = image_of(*(record(n, ALICE._replace(host=f"{name}{n}")) for n in range(10)))
     everything = wanted()
@@ -339,7 +339,7 @@ def test_deny_beats_allow_as_a_naive_twin(acls, all_asked, allow_if_no_acl):
         (ALICE._replace(principal="User:*"), Operation.READ, "orders", True),
     ],
 )
-def test_what_one_acl_allows(acl, operation, name, allowed):
+def test_acl_allows_only_matching_requests(acl, operation, name, allowed):
     action = Action(operation, ResourceType.TOPIC, name)
     assert judge(AclIndex.of([acl]), "User:alice", "h", action).allowed == allowed
     denied = AclIndex.of([acl, ALICE._replace(resource_name="*", operation=2, permission=2)])
@@ -358,7 +358,7 @@ def loaded(authorizer: Authorizer) -> Authorizer:
     return authorizer
 
 
-def test_an_acl_that_comes_back_under_another_id_stays():
+def test_acl_recreated_under_another_id_stays():
     """Removed and created again, seen as one snapshot: what goes is told after what comes."""
     before, after = image_of(record(1)), image_of(record(2))
     authorizer = loaded(Authorizer())
@@ -410,7 +410,7 @@ def test_super_users_may_do_everything():
     assert loaded(Authorizer(allow_if_no_acl=True)).judge(Principal("a"), "h", action).allowed
 
 
-def test_only_super_users_are_judged_before_all_acls_are_known():
+def test_only_super_users_pass_before_acls_are_loaded():
     """An older snapshot has no ACL at all, and the one that denies it stands behind it in the log."""
     authorizer = Authorizer({"User:root"}, allow_if_no_acl=True)
     action = Action(Operation.READ, ResourceType.TOPIC, "orders")

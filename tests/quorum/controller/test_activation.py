@@ -50,7 +50,7 @@ def test_bootstrap_records_that_a_leader_did_not_finish(written):
     assert all(version in (0, 30) for version, _ in seen.images)
 
 
-def test_a_later_transaction_that_a_leader_did_not_finish():
+def test_later_unfinished_transaction_is_aborted():
     seen = Seen()
     loader = MetadataLoader([seen])
     end = commit(loader, 0, 1, features())
@@ -69,7 +69,7 @@ def first_records(*bootstrap, **more):
     return activation_records(EMPTY, bootstrap, in_transaction=False, **more)[1:-1]
 
 
-def test_with_eligible_leaders_the_minimum_of_this_nodes_file_becomes_the_clusters():
+def test_configured_minimum_becomes_cluster_wide_with_elr():
     """KIP-966: afterwards it is nobody's own."""
     minimum = config("min.insync.replicas", "2", (4, ""))
     first = [features(), eligible_leaders()]
@@ -88,7 +88,7 @@ def test_with_eligible_leaders_the_minimum_of_this_nodes_file_becomes_the_cluste
         ("some.version", 1, False),
     ],
 )
-def test_what_is_not_served_here_stays_off_and_the_rest_is_kept(name, level, stays):
+def test_unserved_bootstrap_features_are_dropped_rest_kept(name, level, stays):
     """Apache Kafka's tool formats for more than we serve; SCRAM credentials and configs stand beside the levels."""
     bootstrap = [FeatureLevelRecord(name=name, feature_level=level), config("a", "b")]
     written = activation_records(EMPTY, bootstrap, in_transaction=False)

@@ -85,7 +85,7 @@ def test_nobody_sees_half_of_it(active_controller, log):
 
 
 @pytest.mark.parametrize("steps", [0, 1, len(TOPIC)])
-def test_an_epoch_that_ends_before_the_append_leaves_nothing(active_controller, log, steps):
+def test_epoch_ending_before_append_leaves_no_change(active_controller, log, steps):
     operation = active_controller.operations.submit(
         _slowly(active_controller, Result(TOPIC, None), steps)
     )
@@ -105,7 +105,7 @@ def _slowly(active_controller, result, steps):
     return (yield from writing)
 
 
-def test_what_the_log_does_not_take_changes_nothing(active_controller, log):
+def test_refused_append_changes_nothing(active_controller, log):
     log.fails_at = 0
     with pytest.raises(KafkaError) as refused:
         at_once(active_controller.write(Result(TOPIC, None)))
@@ -118,21 +118,21 @@ def test_what_the_log_does_not_take_changes_nothing(active_controller, log):
     assert is_whole(active_controller)
 
 
-def test_what_need_not_be_one_batch_is_several(active_controller, log, monkeypatch):
+def test_non_atomic_decision_is_split_into_batches(active_controller, log, monkeypatch):
     monkeypatch.setattr(module, "RECORDS_PER_BATCH", 4)
     at_once(active_controller.write(Result(TOPIC, None, atomic=False)))
     assert [len(records) for _, records in log.batches] == [4, 2]
     assert is_whole(active_controller)
 
 
-def test_a_batch_that_may_be_cut_has_ten_thousand_records_at_most(active_controller, log):
+def test_splittable_batch_has_at_most_10000_records(active_controller, log):
     """As Kafka's: a log's reader holds no more at once."""
     many = [partition(7, index, [1]) for index in range(10_000)]
     at_once(active_controller.write(Result([topic("t", 7), *many], None, atomic=False)))
     assert [len(records) for _, records in log.batches] == [10_000, 1]
 
 
-def test_a_broker_that_registers_again_has_to_read_so_far(active_controller):
+def test_reregistered_broker_must_reach_its_last_registration(active_controller):
     """The same incarnation keeps its epoch; it is caught up when it has seen its last registration."""
 
     def registered_at():
@@ -157,15 +157,13 @@ def test_a_broker_that_registers_again_has_to_read_so_far(active_controller):
         ([broker(3)], False),
     ],
 )
-def test_a_topic_that_may_be_led_uncleanly_now_is_looked_at_soon(
-    active_controller, records, is_woken
-):
+def test_newly_unclean_topic_wakes_the_election(active_controller, records, is_woken):
     """Its partition without a leader need not wait for the next round."""
     at_once(active_controller.write(Result(records, None)))
     assert active_controller.unclean_wanted.is_set() is is_woken
 
 
-def test_who_looks_at_brokers_is_woken_when_a_connection_closes(active_controller):
+def test_closed_connection_wakes_broker_checks(active_controller):
     active_controller.suspect(1, 101)
     assert active_controller.suspects == {1: 101}
     assert active_controller.suspected.is_set()
@@ -182,7 +180,7 @@ def test_a_change_cut_short_ends_the_epoch(active_controller, log, monkeypatch):
         at_once(active_controller.write(Result([], None)))
 
 
-def test_a_record_that_cannot_be_replayed_ends_the_epoch(active_controller, log):
+def test_unreplayable_record_ends_the_epoch(active_controller, log):
     change = PartitionChangeRecord(topic_id=uid(99), partition_id=0)
     with pytest.raises(Exception, match="does not exist"):
         at_once(active_controller.write(Result([change], None)))
@@ -191,7 +189,7 @@ def test_a_record_that_cannot_be_replayed_ends_the_epoch(active_controller, log)
         at_once(active_controller.write(Result([], None)))
 
 
-async def test_the_end_of_the_epoch_is_no_error_of_its_tasks(active_controller):
+async def test_epoch_end_cancels_tasks_without_errors(active_controller):
     """They are cancelled; one that wakes at that very moment asks for a turn that there is not."""
     active_controller.close()
     with trio.CancelScope() as epoch:
@@ -200,7 +198,7 @@ async def test_the_end_of_the_epoch_is_no_error_of_its_tasks(active_controller):
     assert epoch.cancelled_caught
 
 
-async def test_what_a_later_epoch_commits_answers_nothing_of_ours(active_controller):
+async def test_commits_of_later_epoch_answer_no_requests(active_controller):
     """Its records stand at our offsets: ours are lost."""
     deferred = at_once(active_controller.write(Result(TOPIC, "made")))
     active_controller.applied(END + 1, 5)

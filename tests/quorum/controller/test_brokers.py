@@ -108,13 +108,13 @@ def test_broker_0_may_register():
     assert register(image_of(features()), registration(0)).response.broker_epoch == 900
 
 
-def test_the_first_hundred_ids_are_reserved_and_no_more():
+def test_first_hundred_directory_ids_are_reserved():
     """KIP-858."""
     directories = [(100).to_bytes(16, "big")]
     assert register(image_of(features()), registration(log_dirs=directories)).records
 
 
-def test_what_a_registration_takes_away_need_not_be_one_batch():
+def test_handovers_at_registration_may_span_batches():
     assert not register(image_of(features(), broker(1)), registration()).atomic
 
 
@@ -153,12 +153,12 @@ def test_what_a_registration_takes_away_need_not_be_one_batch():
         ),
     ],
 )
-def test_what_cannot_register(request_, code):
+def test_invalid_registrations_are_refused(request_, code):
     image = image_of(features(), broker(2))
     assert refused(image, request_) is code
 
 
-def test_a_finalized_feature_that_the_broker_does_not_name():
+def test_broker_without_finalized_feature_is_refused():
     image = image_of(features(), FeatureLevelRecord(name="group.version", feature_level=1))
     assert refused(image, registration()) is ErrorCode.UNSUPPORTED_VERSION
 
@@ -185,7 +185,7 @@ def test_two_processes_cannot_have_the_same_endpoints():
 # --- the end
 
 
-def test_what_was_decided_on_is_looked_at_again_only_if_it_has_changed():
+def test_decided_partition_is_reexamined_only_if_changed():
     """A broker stays in the ISRs where it is alone, and may have thousands of those."""
     image = image_of(
         features(), broker(1), topic("t", 1), *(partition(1, index, [1]) for index in range(3))
@@ -237,9 +237,7 @@ def test_a_broker_that_never_registered_cannot_be_removed():
 
 
 @pytest.mark.parametrize(("previous", "stays_eligible"), [(101, True), (100, False), (-1, False)])
-def test_who_may_have_lost_data_is_struck_wherever_it_was_in_sync_or_eligible(
-    previous, stays_eligible
-):
+def test_unclean_restart_removes_broker_from_isr_and_elr(previous, stays_eligible):
     """KIP-966, P4: only the epoch of its last life, noted when all was on disk, keeps it eligible; it is in sync
     nowhere.
     """

@@ -50,26 +50,26 @@ def partition_after(image, records):
 # --- eligible leader replicas
 
 
-def test_who_leaves_a_large_isr_is_not_eligible():
+def test_replica_leaving_large_isr_is_not_eligible():
     image = cluster(partition(1, 0, [1, 2, 3]))
     assert changes_without(state_of(image), 3) == [change(1, 0, isr=[1, 2])]
 
 
-def test_who_leaves_an_isr_below_the_minimum_stays_eligible():
+def test_replica_leaving_isr_below_minimum_stays_eligible():
     image = cluster(partition(1, 0, [1, 2, 3], isr=[1, 2]))
     assert changes_without(state_of(image), 2) == [
         change(1, 0, isr=[1], eligible_leader_replicas=[2])
     ]
 
 
-def test_the_last_one_leaves_the_isr_too_and_is_remembered_as_the_leader():
+def test_last_isr_member_leaves_and_is_remembered_leader():
     image = cluster(partition(1, 0, [1, 2, 3], isr=[1], eligible_leader_replicas=[2]), *fenced(2))
     assert changes_without(state_of(image), 1) == [
         change(1, 0, isr=[], leader=-1, eligible_leader_replicas=[2, 1], last_known_elr=[1])
     ]
 
 
-def test_an_eligible_replica_leads_when_nobody_is_in_sync():
+def test_eligible_replica_leads_when_isr_is_empty():
     image = cluster(
         *fenced(1, 2),
         partition(1, 0, [1, 2, 3], isr=[], leader=-1, eligible_leader_replicas=[2, 1]),
@@ -80,12 +80,12 @@ def test_an_eligible_replica_leads_when_nobody_is_in_sync():
     assert changes_with(state_of(image), 3) == []
 
 
-def test_nobody_is_eligible_any_more_once_enough_are_in_sync():
+def test_elr_is_cleared_once_isr_reaches_minimum():
     image = cluster(partition(1, 0, [1, 2, 3], isr=[1], eligible_leader_replicas=[2]))
     assert isr_becomes(image, [1, 3]) == change(1, 0, isr=[1, 3], eligible_leader_replicas=[])
 
 
-def test_who_may_have_lost_its_disk_is_not_eligible():
+def test_replica_with_lost_disk_is_not_eligible():
     """P4."""
     image = cluster(partition(1, 0, [1, 2, 3], isr=[1], eligible_leader_replicas=[2]))
     assert changes_after_loss(state_of(image), 2) == [change(1, 0, eligible_leader_replicas=[])]
@@ -94,7 +94,7 @@ def test_who_may_have_lost_its_disk_is_not_eligible():
     ]
 
 
-def test_the_last_known_leader_leads_when_nobody_else_is_left():
+def test_last_known_leader_leads_when_none_is_eligible():
     """It lost nothing that it had acknowledged alone, or everybody did: it is recorded as recovering."""
     image = cluster(
         *fenced(1), partition(1, 0, [1, 2], isr=[], leader=-1, last_known_elr=[1], leader_epoch=3)
@@ -104,13 +104,13 @@ def test_the_last_known_leader_leads_when_nobody_else_is_left():
     assert changes_with(state_of(image), 2) == []
 
 
-def test_without_the_feature_the_last_known_leader_is_nobody():
+def test_without_feature_last_known_leader_is_ignored():
     """What the feature left behind when it was taken back: the partition waits for who is in sync."""
     image = cluster(partition(1, 0, [1, 2], isr=[], leader=-1, last_known_elr=[1]), elr=False)
     assert changes_with(state_of(image), 1) == []
 
 
-def test_who_led_last_is_remembered_until_somebody_leads():
+def test_last_leader_is_remembered_until_next_election():
     image = cluster(partition(1, 0, [1, 2], isr=[1]), min_isr=1)
     image = image_of(*changes_without(state_of(image), 1), *fenced(1, 2), base=image)
     assert partition_after(image, []).last_known_elr == (1,)
@@ -119,7 +119,7 @@ def test_who_led_last_is_remembered_until_somebody_leads():
     assert partition_after(image, changes_with(state_of(image), 1)).last_known_elr == ()
 
 
-def test_a_last_one_that_nobody_leads_is_taken_out_of_the_isr():
+def test_leaderless_last_replica_leaves_the_isr():
     """Where an ISR may be empty; without the feature it stays, as the test below says."""
     image = cluster(*fenced(1), partition(1, 0, [1], isr=[1], leader=-1))
     assert changes_without(state_of(image), 1) == [
@@ -134,14 +134,14 @@ def test_a_minimum_above_the_replicas_is_the_replicas():
 
 
 @pytest.mark.parametrize(("wanted", "counts"), [(1, 1), (2, 2), (5, 2)])
-def test_a_minimum_is_what_the_topic_wants_and_no_more_than_its_replicas(wanted, counts):
+def test_min_isr_is_capped_by_replica_count(wanted, counts):
     image = cluster(partition(1, 0, [1, 2]), min_isr=wanted)
     assert state_of(image).min_isr(image.topics.by_name["t"]) == counts
     image = cluster(min_isr=wanted)
     assert state_of(image).min_isr(image.topics.by_name["t"]) == wanted, "it has no partition yet"
 
 
-def test_the_minimum_of_the_cluster_counts_where_the_topic_has_none():
+def test_cluster_minimum_applies_without_topic_minimum():
     image = image_of(
         *BROKERS,
         eligible_leaders(),
@@ -157,12 +157,12 @@ def test_the_minimum_of_the_cluster_counts_where_the_topic_has_none():
     ].eligible_leader_replicas == [3]
 
 
-def test_without_the_feature_the_last_one_stays_in_the_isr():
+def test_without_feature_last_replica_stays_in_isr():
     image = cluster(partition(1, 0, [1, 2], isr=[1]), elr=False)
     assert changes_without(state_of(image), 1) == [change(1, 0, leader=-1)]
 
 
-def test_when_the_feature_is_gone_so_are_the_eligible():
+def test_removal_of_feature_clears_eligible_replicas():
     image = cluster(partition(1, 0, [1, 2, 3], isr=[1, 3], eligible_leader_replicas=[2]), elr=False)
     (record,) = changes_without(state_of(image), 3)
     assert record == change(1, 0, isr=[1], eligible_leader_replicas=[])
@@ -184,13 +184,13 @@ UNCLEAN = config("unclean.leader.election.enable", "true")
         ],
     ],
 )
-def test_a_topic_that_rather_loses_records_gets_a_leader_at_once(allowing):
+def test_unclean_topic_gets_a_leader_at_once(allowing):
     image = cluster(*allowing, partition(1, 0, [1, 2, 3], isr=[1]), elr=False)
     (record,) = changes_without(state_of(image), 1)
     assert record == change(1, 0, isr=[2], leader=2, leader_recovery_state=1)
 
 
-def test_what_the_controllers_file_says_counts_last():
+def test_controllers_file_has_lowest_precedence():
     image = cluster(partition(1, 0, [1, 2], isr=[1]), elr=False)
     (record,) = changes_without(state_of(image, unclean_leader_election_enable="true"), 1)
     assert record.leader == 2
@@ -229,7 +229,7 @@ def test_an_unclean_election_forgets_who_was_eligible():
     )
 
 
-def test_leaderless_partitions_of_topics_that_allow_it_are_looked_for():
+def test_leaderless_partitions_of_unclean_topics_are_found():
     image = cluster(
         *fenced(1),
         partition(1, 0, [1, 2], isr=[1], leader=-1),
@@ -247,7 +247,7 @@ def test_leaderless_partitions_of_topics_that_allow_it_are_looked_for():
     ("level", "isr", "begins"),
     [(11, [1, 2], True), (12, [1, 2], False), (11, [1, 2, 3, 4], False), (11, [3, 2, 1], False)],
 )
-def test_below_3_6_a_smaller_isr_begins_an_epoch(level, isr, begins):
+def test_isr_shrink_before_3_6_begins_leader_epoch(level, isr, begins):
     """KAFKA-15021: its followers did not notice one otherwise. Any other ISR begins none."""
     image = image_of(
         features(level), base=cluster(partition(1, 0, [1, 2, 3, 4], isr=[1, 2, 3]), elr=False)
@@ -272,7 +272,7 @@ def complete(partition_record, isr):
     return record, partition_after(image, [record])
 
 
-def test_a_reassignment_ends_when_who_is_added_is_in_sync():
+def test_reassignment_ends_when_added_replicas_are_in_sync():
     moving = partition(1, 0, [4, 2, 1], isr=[1, 2], leader=1, adding=[4], removing=[1])
     _, found = complete(moving, [1, 2, 4])
     assert (found.replicas, found.isr, found.adding, found.removing) == ((4, 2), (2, 4), (), ())
@@ -286,7 +286,7 @@ def test_it_does_not_end_before():
     assert found.adding == (4, 5)
 
 
-def test_who_is_removed_does_not_follow_any_longer():
+def test_removed_replica_no_longer_follows():
     """The leader stays, and its epoch begins anew, so that the removed replica's fetches are fenced."""
     moving = partition(1, 0, [1, 4, 2], isr=[1, 2], adding=[4], removing=[2])
     record, found = complete(moving, [1, 2, 4])
@@ -321,14 +321,12 @@ def test_fewer_replicas_wait_for_all_that_stay():
         ),
     ],
 )
-def test_a_move_that_keeps_the_number_of_replicas_waits_for_those_that_it_adds(
-    moving, isr, replicas
-):
+def test_equal_sized_move_waits_for_added_replicas(moving, isr, replicas):
     _, found = complete(moving, isr)
     assert (found.replicas, found.adding, found.removing) == (replicas, (), ())
 
 
-def test_a_move_that_would_leave_nobody_does_not_end():
+def test_move_that_would_empty_isr_does_not_end():
     moving = partition(1, 0, [1, 2], removing=[1, 2])
     record, _ = complete(moving, [1])
     assert record == change(1, 0, isr=[1])

@@ -38,7 +38,7 @@ def alter(*entries, image=EMPTY, validate_only=False):
     ]
 
 
-def test_a_nan_is_stored_as_in_kafka_and_once():
+def test_nan_quota_is_stored_once_as_in_kafka():
     alice = [("user", "alice")]
     records, answers = alter(entry(alice, (RATE, math.nan)))
     assert (len(records), answers) == (1, [(0, None)])
@@ -61,7 +61,7 @@ def test_quotas_are_set_kept_and_removed():
     assert [key for _, key in image_of(*removed, base=image).quotas] == ["request_percentage"]
 
 
-def test_entities_and_quotas_have_the_order_that_kafka_gives_them():
+def test_entities_and_quotas_have_kafkas_order():
     """As a test of @platformatic/kafka has seen them there."""
     quotas = [(RATE, 1000.0), ("consumer_byte_rate", 1000.0), ("request_percentage", 0.5)]
     alice, pair = [("user", "alice")], [("user", "alice"), ("client-id", "a")]
@@ -121,19 +121,19 @@ def test_entities_and_quotas_have_the_order_that_kafka_gives_them():
         ),
     ],
 )
-def test_what_is_no_quota_is_refused_by_itself(entity, ops, message):
+def test_invalid_quota_is_refused_alone(entity, ops, message):
     records, answers = alter(entry(entity, *ops), entry([("user", "b")], (RATE, 1.0)))
     assert answers == [(ErrorCode.INVALID_REQUEST, message), (0, None)]
     assert len(records) == 1
 
 
 @pytest.mark.parametrize("ip", [None, "1.2.3.4", "::1", "localhost", "a.b-c.example."])
-def test_connections_of_an_address_or_of_a_host_are_limited_up_to_the_largest_integer(ip):
+def test_connection_quotas_are_accepted_up_to_largest_integer(ip):
     records, answers = alter(entry([("ip", ip)], ("connection_creation_rate", 2.0**31 - 1)))
     assert (len(records), answers) == (1, [(0, None)])
 
 
-def test_what_is_named_twice():
+def test_duplicate_quota_entities_are_refused():
     twice = entry([("user", "a")], (RATE, 1.0), (RATE, 2.0))
     records, ((code, message),) = alter(twice)
     assert (records, code) == ([], ErrorCode.INVALID_REQUEST)

@@ -58,7 +58,7 @@ def test_set_and_delete():
     assert alter(asked, validate_only=True) == ([], [ErrorCode.NONE])
 
 
-def test_a_topic_config_that_has_the_value_is_not_written_again():
+def test_unchanged_topic_config_is_not_written_again():
     assert alter(resource(TOPIC, "t", ("retention.ms", SET, "5"))) == ([], [ErrorCode.NONE])
 
 
@@ -73,7 +73,7 @@ def test_a_broker_config_is_written_again():
     ("operation", "after"),
     [(APPEND, "0:1,1:1,2:1,9:1"), (SUBTRACT, "0:1,2:1")],
 )
-def test_a_list_is_taken_apart_once_and_a_repeated_element_counts_once(operation, after):
+def test_list_is_split_once_and_duplicates_counted_once(operation, after):
     """B2. A topic's list has thousands of elements, and a request hundreds of topics."""
     splits = []
 
@@ -166,7 +166,7 @@ def test_append_and_subtract_begin_with_the_default():
         ),
     ],
 )
-def test_what_cannot_be_changed(asked, code):
+def test_unalterable_configs_are_refused(asked, code):
     assert alter(asked) == ([], [code])
 
 
@@ -178,13 +178,13 @@ def test_a_broker_keeps_a_config_that_nothing_declares(name):
         assert (records, codes) == ([config(name, "5", (BROKER, of))], [ErrorCode.NONE])
 
 
-def test_a_listeners_config_that_nothing_declares_is_of_one_broker():
+def test_undeclared_listener_config_needs_one_broker():
     asked = ("listener.name.a.my.own", SET, "5")
     assert alter(resource(BROKER, "1", asked))[1] == [ErrorCode.NONE]
     assert alter(resource(BROKER, "", asked)) == ([], [ErrorCode.INVALID_REQUEST])
 
 
-def test_the_bounds_of_groups_are_those_of_the_node():
+def test_group_configs_obey_bounds_of_node():
     request = IncrementalAlterConfigsRequest(
         resources=[resource(GROUP, "g", ("consumer.session.timeout.ms", SET, "100000"))],
         validate_only=False,
@@ -195,7 +195,7 @@ def test_the_bounds_of_groups_are_those_of_the_node():
         assert [one.error_code for one in result.response.responses] == [code]
 
 
-def test_values_of_brokers_fit_those_of_the_broker_of_all_brokers_and_of_the_file():
+def test_broker_values_must_fit_defaults_and_file():
     """The most precise of them counts: `num.io.threads` may double and halve."""
     pool = "num.io.threads"
     image = image_of(config(pool, "40", (BROKER, "")), config(pool, "4", (BROKER, "1")), base=IMAGE)
@@ -214,7 +214,7 @@ def test_values_of_brokers_fit_those_of_the_broker_of_all_brokers_and_of_the_fil
     )
 
 
-def test_what_is_taken_away_counts_when_values_of_brokers_must_fit():
+def test_deleted_broker_values_are_checked_against_rest():
     """Without overrides no address could connect. A retention that goes bounds its local part no more."""
     per_ip, overrides = "max.connections.per.ip", "max.connections.per.ip.overrides"
     no_overrides = resource(BROKER, "1", (overrides, DELETE, None))
@@ -236,7 +236,7 @@ def test_what_is_taken_away_counts_when_values_of_brokers_must_fit():
     assert alter(default, image=short)[1] == [ErrorCode.NONE]
 
 
-def test_a_list_of_a_controller_before_is_still_altered():
+def test_list_with_gaps_from_old_controller_is_alterable():
     """It took gaps in lists. A new value has none."""
     stored = image_of(config("cordoned.log.dirs", "/a,,/b", (BROKER, "1")), base=IMAGE)
     fewer = resource(BROKER, "1", ("cordoned.log.dirs", SET, "/a"))
@@ -248,14 +248,14 @@ def test_a_list_of_a_controller_before_is_still_altered():
     )
 
 
-def test_a_subscription_of_a_controller_before_is_still_read():
+def test_subscription_with_gaps_is_still_read():
     """It took gaps in lists."""
     stored = image_of(config("metrics", "a,,b", (METRICS, "m")), base=IMAGE)
     found = subscription_of(stored.configs.of(METRICS, "m"))
     assert found.metrics == {"a", "b"}
 
 
-def test_a_resource_changes_as_a_whole_or_not_at_all():
+def test_resource_is_altered_completely_or_not_at_all():
     good, bad = ("segment.ms", SET, "7"), ("retention.ms", SET, "x")
     assert alter(resource(TOPIC, "t", good, bad))[0] == []
     records, codes = alter(
@@ -270,7 +270,7 @@ def test_a_resource_named_twice_is_not_changed():
     assert alter(one, one) == ([], [ErrorCode.INVALID_REQUEST])
 
 
-def test_what_an_older_version_wrote_can_be_taken_away():
+def test_unknown_configs_of_older_version_can_be_deleted():
     image = image_of(config("gone.since", "1", (BROKER, "1")), base=IMAGE)
     records, codes = alter(resource(BROKER, "1", ("gone.since", DELETE, None)), image=image)
     assert (len(records), codes) == (1, [ErrorCode.NONE])
@@ -295,7 +295,7 @@ def test_far_too_much_fails_as_a_request():
         alter(*many, minimum, image=image)
 
 
-def test_more_text_than_a_change_can_hold_fails_as_a_request():
+def test_request_with_too_much_text_is_refused():
     """B2. A list of 32,767 bytes takes a millisecond to check."""
     key, value = "leader.replication.throttled.replicas", "0:1," * 8_000
     several = [resource(TOPIC, str(i), (key, SET, value)) for i in range(300)]
@@ -304,7 +304,7 @@ def test_more_text_than_a_change_can_hold_fails_as_a_request():
     assert caught.value.code is ErrorCode.POLICY_VIOLATION
 
 
-def test_a_resource_with_longer_texts_is_more_steps_of_a_decision():
+def test_longer_texts_take_more_steps_of_decision():
     key, value = "leader.replication.throttled.replicas", ",".join(["0:1"] * 8_000)
     request = IncrementalAlterConfigsRequest(
         resources=[resource(TOPIC, "t", (key, SET, value))], validate_only=False
@@ -312,13 +312,13 @@ def test_a_resource_with_longer_texts_is_more_steps_of_a_decision():
     assert 300 <= sum(alter_configs(request, IMAGE)) <= 400
 
 
-def test_a_resource_has_a_bound_of_configs_in_a_request():
+def test_request_has_bounded_configs_per_resource():
     many = resource(BROKER, "", *((f"k{i}", DELETE, None) for i in range(2_001)))
     assert alter(many) == ([], [ErrorCode.POLICY_VIOLATION])
     assert "2001 configs of one resource" in told(many)
 
 
-def test_a_broker_keeps_a_bounded_number_of_configs_that_nothing_declares():
+def test_undeclared_configs_of_a_broker_are_bounded():
     """They are passed with each look at a broker's configs."""
     stored = image_of(*(config(f"k{i}", "1", (BROKER, "")) for i in range(999)), base=IMAGE)
     one, two = ("x", SET, "1"), ("y", SET, "1")
@@ -442,7 +442,7 @@ def test_groups_and_subscriptions_have_configs():
     ]
 
 
-def test_what_only_apache_kafka_acts_on_is_kept():
+def test_configs_only_kafka_applies_are_kept():
     asked = resource(
         BROKER,
         "1",
@@ -497,7 +497,7 @@ def test_eligible_leaders_and_min_insync_replicas():
         ("/c", True, ErrorCode.NONE),
     ],
 )
-def test_a_controller_that_is_asked_itself_only_takes_cordons_away(value, forwarded, code):
+def test_controller_itself_accepts_only_removal_of_cordons(value, forwarded, code):
     """KIP-1066: it does not know the paths of directories, the broker that forwards does."""
     image = image_of(config("cordoned.log.dirs", "/a, /b", (BROKER, "1")), base=IMAGE)
     asked = resource(BROKER, "1", ("cordoned.log.dirs", SET, value))
@@ -533,7 +533,7 @@ def replaced(kind, name, *configs, image=IMAGE, validate_only=False):
     return result.records, ErrorCode(result.response.responses[0].error_code)
 
 
-def test_the_old_way_takes_away_what_it_does_not_name():
+def test_alter_configs_deletes_what_it_omits():
     assert replaced(TOPIC, "t", ("segment.ms", "7")) == (
         [config("segment.ms", "7"), config("retention.ms", None)],
         ErrorCode.NONE,
@@ -618,7 +618,7 @@ def test_a_controller_needs_names_for_its_listeners():
     assert caught.value.code is ErrorCode.UNSUPPORTED_VERSION
 
 
-def test_an_empty_log_gets_the_bootstrap_records_in_one_transaction():
+def test_empty_log_gets_bootstrap_records_in_one_transaction():
     records = activation_records(image_of(), bootstrap_records(), in_transaction=False)
     assert [type(r) for r in (records[0], records[-1])] == [
         BeginTransactionRecord,
@@ -631,12 +631,12 @@ def test_a_log_with_metadata_gets_nothing():
     assert activation_records(IMAGE, bootstrap_records(), in_transaction=False) == []
 
 
-def test_a_transaction_that_a_predecessor_left_open_is_aborted():
+def test_open_transaction_of_predecessor_is_aborted():
     (record,) = activation_records(IMAGE, bootstrap_records(), in_transaction=True)
     assert isinstance(record, AbortTransactionRecord)
 
 
-def test_features_that_only_apache_kafka_serves_stay_off_in_an_empty_log():
+def test_unserved_features_stay_off_in_empty_log():
     formatted_by_kafka = [
         *bootstrap_records(),
         FeatureLevelRecord(name="streams.version", feature_level=1),

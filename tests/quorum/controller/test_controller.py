@@ -36,7 +36,7 @@ def decision(*records, response="made"):
     return lambda _active: Result(records, response)
 
 
-async def test_who_does_not_lead_decides_nothing(mock_clock):
+async def test_inactive_controller_decides_nothing(mock_clock):
     controller = standby()
     assert not controller.is_active
     assert not_controller(lambda: controller.submit(decision(topic("t", 1))))
@@ -44,7 +44,7 @@ async def test_who_does_not_lead_decides_nothing(mock_clock):
     controller.connection_ended(1, 1)  # concerns nobody
 
 
-async def test_an_answer_comes_when_what_it_tells_is_committed(mock_clock):
+async def test_answer_comes_after_commit(mock_clock):
     async with solo(features()) as one:
         one.log.held = True
         answer = one.controller.submit(decision(topic("t", 1)))
@@ -61,7 +61,7 @@ async def test_an_answer_comes_when_what_it_tells_is_committed(mock_clock):
         assert one.controller.submit(decision()).ready(), "nothing is under way"
 
 
-async def test_what_takes_more_than_a_turn_is_answered_too(mock_clock):
+async def test_decision_longer_than_a_turn_is_answered(mock_clock):
     async with solo(features()) as one:
 
         def long(_active):
@@ -76,7 +76,7 @@ async def test_what_takes_more_than_a_turn_is_answered_too(mock_clock):
 
 
 @pytest.mark.parametrize("steps", [0, 2])
-async def test_who_waits_when_the_epoch_ends_is_told_so(mock_clock, steps):
+async def test_waiting_request_fails_when_epoch_ends(mock_clock, steps):
     async with solo(features()) as one:
         one.log.held = True
 
@@ -93,7 +93,7 @@ async def test_who_waits_when_the_epoch_ends_is_told_so(mock_clock, steps):
         assert refused.value.code is ErrorCode.NOT_CONTROLLER
 
 
-async def test_what_was_not_committed_is_forgotten_with_the_epoch(mock_clock):
+async def test_uncommitted_changes_vanish_with_their_epoch(mock_clock):
     """Another leader may have other records there; the next epoch begins from what is committed."""
     controller, log = standby(), Log()
     controller.node = log
@@ -113,7 +113,7 @@ async def test_what_was_not_committed_is_forgotten_with_the_epoch(mock_clock):
         assert not controller.is_active
 
 
-async def test_who_does_not_lead_makes_ready_to(autojump_clock, monkeypatch):
+async def test_inactive_controller_maintains_index_for_leadership(autojump_clock, monkeypatch):
     """So that the first decision of its epoch need not wait for a look at every partition."""
     monkeypatch.setattr("trimaran.quorum.controller.standby.PARTITIONS_PER_STEP", 1)
     controller = standby()
@@ -128,14 +128,14 @@ async def test_who_does_not_lead_makes_ready_to(autojump_clock, monkeypatch):
         nursery.cancel_scope.cancel()
 
 
-async def test_an_operator_can_read_when_an_epoch_began_and_ended(mock_clock, caplog):
+async def test_begin_and_end_of_epoch_are_logged(mock_clock, caplog):
     caplog.set_level("INFO")
     async with solo(features()):
         assert [one.args["epoch"] for one in caplog.records] == [EPOCH]
     assert [one.args["epoch"] for one in caplog.records] == [EPOCH, EPOCH]
 
 
-async def test_an_epoch_ends_with_the_first_commit_of_a_later_one(mock_clock):
+async def test_epoch_ends_with_first_commit_of_later_one(mock_clock):
     async with solo(features()) as one:
         one.log.held = True
         answer = one.controller.submit(decision(topic("t", 1)))
@@ -164,7 +164,7 @@ def test_records_are_of_the_level_that_is_committed():
     assert controller.node.metadata_version == 20
 
 
-async def test_an_empty_log_gets_what_the_directory_was_formatted_with(mock_clock):
+async def test_empty_log_gets_formatted_metadata(mock_clock):
     controller = standby(
         bootstrap=[*bootstrap_records(), config("a", "b")],
         config=config_of(min_insync_replicas="2"),
@@ -180,7 +180,7 @@ async def test_an_empty_log_gets_what_the_directory_was_formatted_with(mock_cloc
         nursery.cancel_scope.cancel()
 
 
-async def test_a_heartbeat_of_an_incarnation_without_lease_gives_its_connection_no_meaning(
+async def test_heartbeat_without_lease_ignores_its_connection(
     mock_clock,
 ):
     async with solo(features(), broker(1)) as one:

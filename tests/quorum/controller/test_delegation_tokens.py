@@ -68,7 +68,7 @@ def refused(function, *arguments, **options):
     return caught.value.code
 
 
-def test_all_tokens_together_have_so_many_bytes_of_names(monkeypatch):
+def test_names_in_all_tokens_have_bounded_size(monkeypatch):
     monkeypatch.setattr(delegation_tokens, "TOKENS_BYTES_MAX", 100_000)
     image = IMAGE
     for _ in range(3):
@@ -107,7 +107,7 @@ def test_the_life_of_a_token():
 @pytest.mark.parametrize(
     ("asked", "granted"), [(-1, 100), (0, 100), (1, 1), (100, 100), (101, 100)]
 )
-def test_a_period_is_what_was_asked_for_and_no_more_than_the_rule(asked, granted):
+def test_renewal_period_is_capped_by_the_rule(asked, granted):
     rules = TokenRules(secret="key", lifetime_ms=100, renewal_ms=100)
     image, token = create(rules=rules, at=10, max_lifetime_ms=asked)
     assert token.max_timestamp_ms == 10 + granted
@@ -144,7 +144,7 @@ def test_the_hmac_is_sha_512_of_the_id():
     assert other.hmac != token.hmac
 
 
-def test_a_token_may_be_for_somebody_else_and_shorter_than_the_rules_say():
+def test_token_may_have_another_owner_and_shorter_life():
     image, token = create(
         owner_principal_type="User", owner_principal_name="carl", max_lifetime_ms=50
     )
@@ -156,7 +156,7 @@ def test_a_token_may_be_for_somebody_else_and_shorter_than_the_rules_say():
     assert renew(image, token.hmac, CARL, at=1)[1] == 50
 
 
-def test_who_and_what_is_refused():
+def test_invalid_token_requests_are_refused():
     image, token = create()
     hmac = token.hmac
     assert refused(renew, image, b"?", at=1) is ErrorCode.DELEGATION_TOKEN_NOT_FOUND
@@ -216,7 +216,7 @@ def test_tokens_are_told_to_those_whom_they_concern():
     assert list(at_once(found)) == []
 
 
-def test_what_has_run_out_is_swept_away():
+def test_expired_tokens_are_removed():
     image, _ = create(at=0)
     image, _ = create(image, at=50)
     assert expired_tokens(image.tokens, now_ms=100) == []
@@ -228,7 +228,7 @@ def test_what_has_run_out_is_swept_away():
     assert len(expired_tokens(many.tokens, now_ms=10_000)) == 1000
 
 
-def test_a_token_ends_with_its_life_whatever_its_expiry_says():
+def test_token_ends_with_its_maximum_life():
     """Others may have written it."""
     image, token = create()
     over = image.tokens["token-0"].replace(max_timestamp=50, expiration_timestamp=100)

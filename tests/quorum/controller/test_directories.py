@@ -75,13 +75,13 @@ def test_directories_are_noted():
     assert codes(result) == {0: ErrorCode.NONE, 1: ErrorCode.NONE}
 
 
-def test_what_is_so_already_and_what_is_said_twice_changes_nothing():
+def test_repeated_directory_assignments_change_nothing():
     assert at_once(assign_replicas(request(HERE, 1), state_of(IMAGE))).records == []
     assert len(at_once(assign_replicas(request(HERE, 0, 0), state_of(IMAGE))).records) == 1
 
 
 @pytest.mark.parametrize("directory", [LOST_DIRECTORY, uid(777)])
-def test_a_replica_in_no_directory_that_is_online_leads_no_more(directory):
+def test_replica_without_online_directory_loses_leadership(directory):
     result = at_once(assign_replicas(request(directory, 0, 1), state_of(IMAGE)))
     assert result.records == [
         change(1, 0, isr=[2], leader=2, directories=[directory, uid(502)]),
@@ -99,7 +99,7 @@ def test_each_is_answered_by_itself():
     assert codes(unknown) == {0: ErrorCode.UNKNOWN_TOPIC_ID}
 
 
-def test_what_a_broker_says_of_many_partitions_need_not_be_one_batch():
+def test_assignments_of_many_partitions_may_span_batches():
     assert not at_once(assign_replicas(request(THERE, 0), state_of(IMAGE))).atomic
 
 

@@ -21,7 +21,7 @@ OF_TOPIC = st.dictionaries(
 
 @example([({}, {}, {"retention.ms": "8"}), ({}, {}, {"segment.bytes": "8"})])
 @given(st.lists(st.tuples(OF_BROKERS, OF_BROKERS, OF_TOPIC), max_size=6))
-def test_whatever_was_described_before_the_answer_is_that_of_a_new_description(steps):
+def test_cached_description_equals_a_fresh_one(steps):
     config = config_of(log_segment_bytes=2 << 20)
     effective = EffectiveConfigs(config)
     for of_node, of_all, own in steps:

@@ -65,7 +65,7 @@ MV = "metadata.version"
 AT_29 = image_of(features(29), broker(1))
 
 
-def test_metadata_version_goes_up_and_down_where_nothing_is_lost():
+def test_metadata_version_changes_only_without_loss():
     assert update((MV, 30, UPGRADE), image=AT_29).records == [features(30)]
     assert update((MV, 23, SAFE_DOWNGRADE), image=AT_29).records == [features(23)]
     assert update((MV, 29, UPGRADE), image=AT_29).records == [features(29)]
@@ -156,7 +156,7 @@ def test_every_broker_and_controller_must_support_it():
     assert refused((MV, 16, UPGRADE), image=image_of(features(15)), controllers=(1, 2))
 
 
-def test_what_is_not_served_is_refused():
+def test_unserved_features_are_refused():
     unserved = [feature.name for feature in FEATURES.values() if not feature.served]
     for name in (*unserved, "foo.version"):
         assert refused((name, 1, UPGRADE), image=AT_29).endswith(
@@ -201,7 +201,7 @@ def test_kraft_version_is_the_quorums():
     )
 
 
-def test_a_feature_that_was_never_set_is_at_level_0():
+def test_unset_feature_is_at_level_zero():
     assert refused((ELR, 1, SAFE_DOWNGRADE), image=image_of(features(29))).endswith(
         "Can't downgrade to a newer version."
     )
@@ -237,7 +237,7 @@ def test_eligible_leaders_make_min_insync_replicas_the_clusters():
     )
 
 
-def test_a_new_cluster_begins_with_what_came_by_its_metadata_version():
+def test_new_cluster_gets_levels_of_its_metadata_version():
     feature = Feature("f", {1: 22, 2: 24}, served=2)
     levels = [default_level(feature, level) for level in (21, 22, 23, 24, 30)]
     assert levels == [0, 1, 1, 2, 2]

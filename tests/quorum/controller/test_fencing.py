@@ -33,7 +33,7 @@ RECORDS = (
 )
 
 
-async def test_a_broker_that_says_nothing_for_a_session_is_fenced(autojump_clock):
+async def test_silent_broker_is_fenced_after_its_session(autojump_clock):
     async with solo(*RECORDS) as one:
         await trio.sleep(1)
         await one.beat(2)
@@ -47,7 +47,7 @@ async def test_a_broker_that_says_nothing_for_a_session_is_fenced(autojump_clock
         assert one.fenced == [1, 2]
 
 
-async def test_a_broker_that_comes_later_has_a_whole_session_too(autojump_clock):
+async def test_late_broker_also_gets_whole_session(autojump_clock):
     """Though nobody had a lease when the controller looked for the next one to end."""
     async with solo(features(), broker(1, fenced=True)) as one:
         await trio.sleep(SESSION / 2)
@@ -58,7 +58,7 @@ async def test_a_broker_that_comes_later_has_a_whole_session_too(autojump_clock)
         assert one.fenced == [1]
 
 
-async def test_who_is_fenced_already_or_gone_loses_its_lease_and_nothing_is_written(autojump_clock):
+async def test_fenced_or_missing_broker_loses_only_its_lease(autojump_clock):
     async with solo(*RECORDS) as one:
         gone = UnregisterBrokerRecord(broker_id=2, broker_epoch=102)
         one.active.image = image_of(changed_broker(1, fenced=1), gone, base=one.active.image)
@@ -67,7 +67,7 @@ async def test_who_is_fenced_already_or_gone_loses_its_lease_and_nothing_is_writ
         assert one.log.batches == []
 
 
-async def test_what_cannot_be_written_is_tried_again_a_moment_later(autojump_clock):
+async def test_failed_fencing_is_retried_shortly_after(autojump_clock):
     """The broker stays, and its lease begins anew, but not for a whole session."""
     async with solo(*RECORDS) as one:
         await trio.sleep(SESSION - 1)
@@ -83,7 +83,7 @@ async def test_what_cannot_be_written_is_tried_again_a_moment_later(autojump_clo
         assert one.fenced == [1]
 
 
-async def test_a_controller_that_was_held_lets_everybody_speak_first(mock_clock):
+async def test_blocked_controller_reads_waiting_heartbeats_before_fencing(mock_clock):
     """Heartbeats of that time wait to be read; what it slept too long is no time of theirs."""
     async with solo(*RECORDS) as one:
         mock_clock.jump(SESSION + 20)
@@ -96,7 +96,7 @@ async def test_a_controller_that_was_held_lets_everybody_speak_first(mock_clock)
         assert one.fenced == [1, 2]
 
 
-async def test_a_broker_whose_process_has_ended_is_fenced_at_once(autojump_clock):
+async def test_broker_with_ended_process_is_fenced_at_once(autojump_clock):
     """Its connection closes, and nobody listens where it listened."""
     async with solo(*RECORDS) as one:
         await one.beat(1)
@@ -108,7 +108,7 @@ async def test_a_broker_whose_process_has_ended_is_fenced_at_once(autojump_clock
         assert one.fenced == [1]
 
 
-async def test_a_broker_without_a_connection_is_looked_at_again_and_again(autojump_clock):
+async def test_disconnected_broker_is_probed_repeatedly(autojump_clock):
     """It died with the last controller, or its listener was open a moment longer than its connection."""
     async with solo(*RECORDS) as one:
         await trio.sleep(1)
@@ -119,7 +119,7 @@ async def test_a_broker_without_a_connection_is_looked_at_again_and_again(autoju
         assert one.fenced == [1]
 
 
-async def test_who_never_answered_this_controller_is_left_to_its_lease(autojump_clock):
+async def test_broker_unknown_to_controller_keeps_its_lease(autojump_clock):
     """As behind NAT: a new controller, and each end of a connection, tell nothing of its process."""
     async with solo(*RECORDS, silent={9001, 9002}) as one:
         await trio.sleep(3)
@@ -135,7 +135,7 @@ async def test_who_never_answered_this_controller_is_left_to_its_lease(autojump_
         assert one.fenced == [2]
 
 
-async def test_what_answers_the_second_time_was_reached_too(autojump_clock):
+async def test_endpoint_answering_second_probe_counts_as_reached(autojump_clock):
     async with solo(features(), broker(1, fenced=True), silent={9001}) as one:
         await one.beat(1)
         await trio.sleep(LOOK_AGAIN_SECONDS / 2)
@@ -148,7 +148,7 @@ async def test_what_answers_the_second_time_was_reached_too(autojump_clock):
         assert one.fenced == [1]
 
 
-async def test_a_heartbeat_disproves_a_refusal_before_it_for_good(autojump_clock):
+async def test_heartbeat_permanently_disproves_earlier_refusal(autojump_clock):
     """The broker answered once, and then its mapping of ports went away while it lives."""
     async with solo(*RECORDS) as one:
         one.silent.add(9001)
@@ -160,7 +160,7 @@ async def test_a_heartbeat_disproves_a_refusal_before_it_for_good(autojump_clock
         assert one.fenced == []
 
 
-async def test_an_incarnation_at_a_new_port_is_known_by_that_one(autojump_clock):
+async def test_incarnation_at_new_port_is_probed_there(autojump_clock):
     async with solo(*RECORDS) as one:
         await one.beat(1)
         again = broker(1, epoch=500, port=9101)
@@ -174,7 +174,7 @@ async def test_an_incarnation_at_a_new_port_is_known_by_that_one(autojump_clock)
         assert one.fenced == []
 
 
-async def test_a_refusal_by_an_address_that_never_answered_is_no_sign(autojump_clock, monkeypatch):
+async def test_refusal_by_unreached_address_proves_nothing(autojump_clock, monkeypatch):
     """The advertised name stands for another address now, and the broker answered at the one before."""
 
     async def look_at(_listeners):
@@ -189,7 +189,7 @@ async def test_a_refusal_by_an_address_that_never_answered_is_no_sign(autojump_c
         assert one.fenced == []
 
 
-async def test_who_heartbeats_while_it_is_looked_at_is_alive(autojump_clock, monkeypatch):
+async def test_heartbeat_during_probe_keeps_broker_alive(autojump_clock, monkeypatch):
     looked = trio.Event()
 
     async def look_at(_listeners):
@@ -208,7 +208,7 @@ async def test_who_heartbeats_while_it_is_looked_at_is_alive(autojump_clock, mon
         assert one.fenced == []
 
 
-async def test_a_sign_of_an_incarnation_that_is_gone_concerns_nobody(autojump_clock):
+async def test_probe_of_replaced_incarnation_is_ignored(autojump_clock):
     async with solo(features(), broker(1)) as one:
         await one.beat(1)
         one.silent.add(9001)
@@ -218,7 +218,7 @@ async def test_a_sign_of_an_incarnation_that_is_gone_concerns_nobody(autojump_cl
         assert one.fenced == []
 
 
-async def test_who_was_let_go_while_it_is_looked_at_is_left_alone(autojump_clock):
+async def test_broker_stopped_during_probe_is_left_alone(autojump_clock):
     async with solo(features(), broker(1)) as one:
         await one.beat(1)
         one.silent.add(9001)
@@ -236,9 +236,7 @@ async def test_who_was_let_go_while_it_is_looked_at_is_left_alone(autojump_clock
         (changed_broker(1, fenced=1), [1]),
     ],
 )
-async def test_a_fencing_in_parts_ends_when_there_is_nobody_to_fence_any_more(
-    autojump_clock, monkeypatch, news, fenced
-):
+async def test_partial_fencing_ends_when_broker_is_gone(autojump_clock, monkeypatch, news, fenced):
     monkeypatch.setattr(fencing, "PARTITIONS_PER_STEP", 1)
     async with solo(*RECORDS) as one:
 
@@ -259,7 +257,7 @@ async def test_a_fencing_in_parts_ends_when_there_is_nobody_to_fence_any_more(
         assert written.count(changed_broker(1, fenced=1)) == len(fenced)
 
 
-async def test_what_a_fencing_takes_away_need_not_be_one_batch(autojump_clock, monkeypatch):
+async def test_changes_of_fencing_may_span_batches(autojump_clock, monkeypatch):
     """The log takes ten thousand records at once, and a broker may have more partitions."""
     monkeypatch.setattr(active_controller, "RECORDS_PER_BATCH", 2)
     async with solo(*RECORDS) as one:
@@ -269,9 +267,7 @@ async def test_what_a_fencing_takes_away_need_not_be_one_batch(autojump_clock, m
         assert [len(batch) for batch in one.log.batches] == [2, 1, 1]
 
 
-async def test_what_it_joined_while_it_was_fenced_is_taken_away_with_the_rest(
-    autojump_clock, monkeypatch
-):
+async def test_partitions_joined_during_fencing_are_taken_away(autojump_clock, monkeypatch):
     monkeypatch.setattr(active_controller, "RECORDS_PER_BATCH", 2)
     monkeypatch.setattr(fencing, "PARTITIONS_PER_STEP", 1)
     joined = [partition(1, index, [1, 2]) for index in (3, 4, 5)]
@@ -292,7 +288,7 @@ async def test_what_it_joined_while_it_was_fenced_is_taken_away_with_the_rest(
         assert [len(batch) for batch in one.log.batches[-2:]] == [2, 2]
 
 
-async def test_an_operator_can_read_who_was_fenced_and_why(autojump_clock, caplog):
+async def test_fencing_is_logged_with_its_reason(autojump_clock, caplog):
     caplog.set_level("INFO")
     async with solo(*RECORDS) as one:
         await one.beat(2)

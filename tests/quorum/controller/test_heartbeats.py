@@ -43,7 +43,7 @@ def beat(image, *, lease=None, registered_at=101, lowest=None, epoch=101, **wish
     )
 
 
-def test_a_broker_that_has_caught_up_is_unfenced_and_leads_again():
+def test_caught_up_broker_is_unfenced_and_leads_again():
     image = image_of(
         features(), broker(1, fenced=True), topic("t", 1), partition(1, 0, [1], leader=-1)
     )
@@ -52,7 +52,7 @@ def test_a_broker_that_has_caught_up_is_unfenced_and_leads_again():
     assert result.records == [changed_broker(1, fenced=-1), change(1, 0, leader=1)]
 
 
-def test_a_broker_that_has_not_seen_its_registration_stays_fenced():
+def test_broker_behind_its_registration_stays_fenced():
     result = beat(image_of(features(), broker(1, fenced=True)), offset=100)
     assert (result.response.is_caught_up, result.response.is_fenced, result.records) == (
         False,
@@ -61,7 +61,7 @@ def test_a_broker_that_has_not_seen_its_registration_stays_fenced():
     )
 
 
-def test_it_has_caught_up_with_the_record_of_its_registration():
+def test_broker_has_caught_up_with_own_registration():
     image = image_of(features(), broker(1, fenced=True))
     caught_up = [
         beat(image, registered_at=101, offset=one).response.is_caught_up for one in (100, 101)
@@ -69,7 +69,7 @@ def test_it_has_caught_up_with_the_record_of_its_registration():
     assert caught_up == [False, True]
 
 
-def test_what_a_heartbeat_takes_away_need_not_be_one_batch():
+def test_changes_of_heartbeat_need_not_be_atomic():
     assert not beat(image_of(features(), broker(1))).atomic
 
 
@@ -97,7 +97,7 @@ def test_a_fenced_broker_may_go_at_once():
     assert (result.response.should_shut_down, result.records) == (True, [])
 
 
-def test_a_broker_that_leads_nothing_may_go_at_once():
+def test_broker_without_leaderships_may_stop_at_once():
     image = image_of(features(), broker(1), broker(2), topic("t", 1), partition(1, 0, [2, 1]))
     result = beat(image, want_shut_down=True)
     assert result.response.should_shut_down
@@ -145,11 +145,11 @@ LEAVING = changed_broker(1, in_controlled_shutdown=1)
         ({"shutdown_offset": 600}, {"led": True}, State.CONTROLLED_SHUTDOWN),
     ],
 )
-def test_a_broker_on_its_way_out_may_go_when_nothing_is_left_of_it(lease, more, state):
+def test_stopping_broker_may_go_after_handover(lease, more, state):
     assert following(LEAVING, lease=Lease(1, 101, 10.0, **lease), **more) is state
 
 
-def test_a_broker_that_was_fenced_on_its_way_out_may_come_back():
+def test_broker_fenced_while_stopping_may_return():
     image = image_of(features(), broker(1), LEAVING, changed_broker(1, fenced=1))
     result = beat(image, lease=Lease(1, 101, 10.0, shutdown_offset=600))
     assert result.response.state is State.UNFENCED
@@ -198,7 +198,7 @@ def test_a_directory_that_failed_takes_its_replicas_out():
     ]
 
 
-def test_a_directory_that_failed_before_the_broker_serves_gets_no_leaderships():
+def test_directory_failed_before_unfencing_gets_no_leaderships():
     """Its only replicas would be led where nobody can read them, until the broker is fenced again."""
     image = image_of(
         features(),
@@ -242,7 +242,7 @@ def test_only_directories_that_the_broker_has_are_cordoned():
 
 
 @pytest.mark.parametrize("level", [7, 12, 16, 17, 29, 30])
-def test_at_every_metadata_version_records_say_what_it_has_room_for(level):
+def test_record_fields_fit_each_metadata_version(level):
     """Directories came with 3.7-IV2, cordoned ones with 4.3-IV0; a record that cannot be written would cost the
     controller its leadership.
     """

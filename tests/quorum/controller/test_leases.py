@@ -6,7 +6,7 @@ from trimaran.quorum.controller.leases import Leases
 IMAGE = image_of(features(), broker(1), broker(2), broker(3, fenced=True))
 
 
-def test_a_new_controller_gives_every_unfenced_broker_a_full_lease():
+def test_new_controller_gives_unfenced_brokers_full_leases():
     leases = Leases(9.0)
     leases.begin(IMAGE, now=100.0)
     assert leases.next_deadline() == 109.0

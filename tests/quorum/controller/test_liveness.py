@@ -62,9 +62,7 @@ REFUSED, SILENT, LISTENS = ConnectRefused("refused"), ConnectionLost("timed out"
         ([[LISTENS, LISTENS, LISTENS, REFUSED]], False),
     ],
 )
-async def test_a_process_is_gone_when_nobody_listens_where_it_listened(
-    network, autojump_clock, answers, is_down
-):
+async def test_process_is_gone_when_all_listeners_refuse(network, autojump_clock, answers, is_down):
     known, opened = network
     known.update(enumerate(map(list, answers)))
     endpoints = [Endpoint("L", HOST, port, 0) for port in known]
@@ -75,7 +73,7 @@ async def test_a_process_is_gone_when_nobody_listens_where_it_listened(
     assert look.refused == ({(HOST, port) for port in known} if is_down else frozenset())
 
 
-async def test_all_addresses_of_a_name_refuse_or_its_endpoint_does_not(network, monkeypatch):
+async def test_endpoint_refuses_when_all_its_addresses_do(network, monkeypatch):
     """What the name stood for before is not known to have refused."""
     known, _ = network
     known[7] = [REFUSED]

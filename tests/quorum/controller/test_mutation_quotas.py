@@ -76,7 +76,7 @@ REQUESTS = [
 
 
 @pytest.mark.parametrize(("request_", "version"), REQUESTS)
-async def test_who_has_no_tokens_is_refused(tmp_path, request_, version):
+async def test_principal_without_tokens_is_refused(tmp_path, request_, version):
     async with asked(tmp_path) as one:
         await exhausted(one)
         before = one.image.topics
@@ -92,7 +92,7 @@ async def test_who_has_no_tokens_is_refused(tmp_path, request_, version):
 @pytest.mark.parametrize(
     ("request_", "version"), [(creation("u"), 5), (more_partitions(4), 2), (deletion(4), 4)]
 )
-async def test_versions_that_do_not_know_the_error_are_let_through(tmp_path, request_, version):
+async def test_versions_without_throttling_error_are_let_through(tmp_path, request_, version):
     async with asked(tmp_path) as one:
         await exhausted(one)
         answer = await one.forwarded(request_, version, "alice")
@@ -101,7 +101,7 @@ async def test_versions_that_do_not_know_the_error_are_let_through(tmp_path, req
         assert told(await one.forwarded(creation("v"), 7, "alice")) == [THROTTLED]
 
 
-async def test_each_topic_of_a_request_is_decided_by_itself(tmp_path):
+async def test_topics_of_a_request_are_throttled_individually(tmp_path):
     async with asked(tmp_path) as one:
         await one.join(1)
         await limit(one, RATE, user="alice")
@@ -121,7 +121,7 @@ async def test_a_refusal_and_a_failure_cost_nothing(tmp_path):
         assert told(await one.forwarded(creation(), 7, "alice")) == [0]
 
 
-async def test_what_is_only_checked_counts_too(tmp_path):
+async def test_validate_only_requests_count_too(tmp_path):
     """As in Kafka."""
     async with asked(tmp_path) as one:
         await one.join(1)

@@ -44,7 +44,7 @@ def after(image, records):
 # --- a broker goes, a broker comes
 
 
-def test_a_follower_that_goes_leaves_the_isr_without_a_new_leader_epoch():
+def test_departing_follower_leaves_isr_without_new_epoch():
     image = cluster(partition(1, 0, [1, 2, 3]))
     (record,) = changes_without(state_of(image), 3)
     assert record == change(1, 0, isr=[1, 2])
@@ -52,14 +52,14 @@ def test_a_follower_that_goes_leaves_the_isr_without_a_new_leader_epoch():
     assert (found.leader, found.leader_epoch, found.partition_epoch) == (1, 0, 1)
 
 
-def test_a_leader_that_goes_is_succeeded_by_the_first_replica_in_sync():
+def test_departing_leader_is_succeeded_by_first_isr_member():
     image = cluster(partition(1, 0, [1, 2, 3], isr=[1, 3]))
     (record,) = changes_without(state_of(image), 1)
     assert record == change(1, 0, isr=[3], leader=3)
     assert after(image, [record])[0].leader_epoch == 1
 
 
-def test_the_last_one_in_sync_stays_and_nobody_leads():
+def test_last_isr_member_stays_without_a_leader():
     image = cluster(partition(1, 0, [1, 2, 3], isr=[1]))
     (record,) = changes_without(state_of(image), 1)
     assert record == change(1, 0, leader=-1)
@@ -74,7 +74,7 @@ def test_nobody_out_of_sync_is_elected():
     assert changes_with(state_of(image_of(record, base=image)), 2) == []
 
 
-def test_who_comes_back_leads_what_it_was_in_sync_with():
+def test_returning_broker_leads_its_in_sync_partitions():
     image = cluster(changed_broker(1, fenced=1), partition(1, 0, [1, 2], isr=[1], leader=-1))
     assert changes_with(state_of(image), 1) == [change(1, 0, leader=1)]
 
@@ -90,14 +90,14 @@ def test_a_broker_about_to_go_is_no_successor():
     assert changes_without(state_of(image), 1)[0].leader == 3
 
 
-def test_a_broker_that_is_not_registered_any_more_is_no_successor():
+def test_unregistered_broker_is_no_successor():
     gone = UnregisterBrokerRecord(broker_id=2, broker_epoch=102)
     image = cluster(gone, partition(1, 0, [1, 2, 3]))
     assert changes_without(state_of(image), 1)[0].leader == 3
 
 
 @pytest.mark.parametrize("directory", [LOST_DIRECTORY, uid(999)])
-def test_a_replica_on_a_directory_that_is_offline_is_no_successor(directory):
+def test_replica_in_offline_directory_is_no_successor(directory):
     image = cluster(partition(1, 0, [1, 2, 3], directories=[uid(501), directory, uid(503)]))
     assert changes_without(state_of(image), 1)[0].leader == 3
 
@@ -110,7 +110,7 @@ def test_only_the_partitions_of_a_directory_that_failed():
     assert record.partition_id == 0
 
 
-def test_one_of_several_leaves_the_isr_of_a_partition_that_nobody_leads():
+def test_leaderless_partition_loses_departing_isr_member():
     image = cluster(
         *(changed_broker(i, fenced=1) for i in (1, 2)), partition(1, 0, [1, 2], leader=-1)
     )
@@ -125,7 +125,7 @@ def test_partitions_of_others_are_left_alone():
     assert changes_without(state, 3, keys=listed_before_it_left) == []
 
 
-def test_leaders_move_back_to_preferred_replicas_that_can_lead():
+def test_leaders_return_to_available_preferred_replicas():
     image = cluster(
         partition(1, 0, [1, 2], leader=2),
         partition(1, 1, [1, 2], isr=[2], leader=2),
@@ -235,7 +235,7 @@ def test_two_proposals_for_one_partition_see_each_other():
         (proposal([1], leader_epoch=5, partition_epoch=8, state=7), ErrorCode.INVALID_REQUEST),
     ],
 )
-def test_what_is_refused(request_, code):
+def test_invalid_proposals_are_refused(request_, code):
     image = cluster(partition(1, 0, [1, 2, 3], leader_epoch=5, partition_epoch=8))
     assert code_of(request_, image) is code
 
@@ -249,12 +249,12 @@ def test_what_is_refused(request_, code):
         UnregisterBrokerRecord(broker_id=2, broker_epoch=102),
     ],
 )
-def test_who_is_not_eligible_does_not_join(news):
+def test_ineligible_replica_does_not_join(news):
     image = image_of(news, base=cluster(partition(1, 0, [1, 2], isr=[1])))
     assert code_of(proposal([1, 2]), image) is ErrorCode.INELIGIBLE_REPLICA
 
 
-def test_a_refusal_says_its_code_and_nothing_of_the_partition():
+def test_refusal_contains_only_its_code():
     answers = at_once(alter_partition(proposal([1], index=9), state_of(cluster()))).response
     assert answers.topics[0].partitions == [
         AlterPartitionResponsePartitionData(
@@ -268,7 +268,7 @@ def test_a_refusal_says_its_code_and_nothing_of_the_partition():
     ]
 
 
-def test_a_leader_whose_proposal_ends_its_own_leadership_hears_so():
+def test_leader_losing_leadership_by_proposal_is_informed():
     """The move that takes it away is complete: the change is made, and somebody else leads."""
     moving = partition(1, 0, [2, 3, 1], isr=[1, 2], leader=1, adding=[3], removing=[1])
     result = at_once(alter_partition(proposal([1, 2, 3]), state_of(cluster(moving))))
@@ -277,7 +277,7 @@ def test_a_leader_whose_proposal_ends_its_own_leadership_hears_so():
     assert answer.error_code == ErrorCode.NEW_LEADER_ELECTED
 
 
-def test_proposals_of_many_partitions_need_not_be_one_batch():
+def test_proposals_of_many_partitions_may_span_batches():
     """A leader of tens of thousands proposes for all of them when a follower is gone."""
     result = at_once(alter_partition(proposal([1]), state_of(cluster(partition(1, 0, [1, 2])))))
     assert not result.atomic
@@ -294,7 +294,7 @@ def test_another_incarnation_of_the_leader_is_refused_whole():
     assert caught.value.code is ErrorCode.STALE_BROKER_EPOCH
 
 
-def test_recovery_ends_with_the_first_proposal_that_says_so():
+def test_recovery_ends_with_first_recovered_proposal():
     image = cluster(partition(1, 0, [1, 2], isr=[1], leader_recovery_state=1))
     result = at_once(alter_partition(proposal([1]), state_of(image)))
     assert after(image, result.records)[0].leader_recovery_state == 0
@@ -369,7 +369,7 @@ def test_records_of_a_decision_can_be_replayed():
     )
 
 
-def test_a_replica_whose_directory_failed_stays_out_of_the_isr():
+def test_replica_with_failed_directory_stays_outside_isr():
     """Its leader saw it caught up, before the directory failed."""
     lost = partition(1, 0, [1, 2], isr=[1], directories=[uid(501), LOST_DIRECTORY])
     image = cluster(lost)
@@ -388,7 +388,7 @@ def test_a_replica_whose_directory_failed_stays_out_of_the_isr():
     assert answer.error_code == ErrorCode.INELIGIBLE_REPLICA
 
 
-def test_a_broker_that_comes_back_without_a_directory_leads_nothing_in_it():
+def test_returning_broker_leads_nothing_in_missing_directory():
     gone = partition(1, 0, [1], leader=-1, directories=[uid(777)])
     here = partition(1, 1, [1], leader=-1, directories=[uid(501)])
     (record,) = changes_with(state_of(cluster(gone, here)), 1)

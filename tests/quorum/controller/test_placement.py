@@ -28,7 +28,7 @@ def test_leaders_are_striped_over_brokers():
         assert set(Counter(one for replicas in placed for one in replicas).values()) == {3}
 
 
-def test_replicas_are_on_different_racks_while_there_are_any():
+def test_replicas_spread_over_available_racks():
     racks = {1: "a", 2: "a", 3: "b", 4: "b", 5: "c", 6: "c"}
     listed = brokers(*(broker(i, rack=r) for i, r in racks.items()))
     for seed in range(20):
@@ -36,7 +36,7 @@ def test_replicas_are_on_different_racks_while_there_are_any():
             assert {racks[one] for one in replicas} == {"a", "b", "c"}
 
 
-def test_the_first_replica_is_up_and_fenced_ones_come_last():
+def test_first_replica_is_active_fenced_come_last():
     listed = brokers(broker(1), broker(2), broker(3, fenced=True))
     for seed in range(20):
         for replicas in place(listed, 4, 2, seed):
@@ -65,14 +65,14 @@ def test_the_first_leader_may_be_in_any_rack():
     assert {place(listed, 1, 1, seed)[0][0] for seed in range(40)} == {0, 1, 2}
 
 
-def test_the_order_in_which_brokers_are_known_does_not_matter():
+def test_placement_ignores_order_of_brokers():
     racks = ("b", None, "a", "b", None, "a")
     listed = brokers(*(broker(i, rack=rack) for i, rack in enumerate(racks)))
     for seed in range(20):
         assert place(listed, 6, 3, seed) == place(listed[::-1], 6, 3, seed)
 
 
-def test_a_rack_whose_brokers_are_all_fenced_holds_replicas():
+def test_rack_of_fenced_brokers_holds_replicas():
     listed = brokers(broker(1, rack="a", fenced=True), broker(2, rack="b"), broker(3, rack="b"))
     for seed in range(20):
         assert all(replicas[1] == 1 for replicas in place(listed, 4, 2, seed))
@@ -96,7 +96,7 @@ def test_a_pattern_does_not_repeat(nodes, factor):
     raise AssertionError("it repeats with every seed")
 
 
-def test_racks_that_follow_each_other_do_not_for_ever():
+def test_adjacency_of_racks_varies():
     listed = brokers(broker(1, rack="a"), broker(2, rack="b"), broker(3, rack="c"))
     in_turn = {(1, 2, 3), (2, 3, 1), (3, 1, 2)}
     assert set(place(listed, 3, 3)) == in_turn
@@ -110,7 +110,7 @@ def test_consecutive_partitions_begin_in_consecutive_racks():
         assert {racks[replicas[0]] for replicas in place(listed, 3, 1, seed)} == {"a", "b", "c"}
 
 
-def test_the_rack_after_one_that_is_down_leads_in_its_place():
+def test_next_rack_leads_in_place_of_failed():
     listed = brokers(
         broker(1, rack="a", fenced=True),
         *(broker(i, rack="b") for i in (2, 3)),
@@ -121,7 +121,7 @@ def test_the_rack_after_one_that_is_down_leads_in_its_place():
         assert leaders == {True: 2, False: 1}
 
 
-def test_a_broker_that_names_no_directories_has_none_cordoned():
+def test_broker_without_named_directories_has_none_cordoned():
     """As before 3.7."""
     assert place(brokers(broker(1, log_dirs=[])), 1, 1) == [(1,)]
 
@@ -137,7 +137,7 @@ def test_one_broker_up_leads_everything():
     assert place(listed, 5, 2) == [(1, 2)] * 5
 
 
-def test_brokers_about_to_go_and_cordoned_ones_get_nothing():
+def test_stopping_and_cordoned_brokers_get_no_replicas():
     listed = brokers(
         broker(1),
         broker(2),
@@ -148,7 +148,7 @@ def test_brokers_about_to_go_and_cordoned_ones_get_nothing():
     assert place(listed, 2, 1) == [(1,), (1,)]
 
 
-def test_a_broker_that_was_let_go_is_a_fenced_one_like_others():
+def test_stopped_broker_is_placed_like_fenced_ones():
     """A topic of three replicas can be made while one of three brokers restarts (as in Kafka's
     `BrokerHeartbeatManager.usableBrokers`).
     """
@@ -184,7 +184,7 @@ def test_nobody_is_up():
     st.integers(0, 1000),
     st.data(),
 )
-def test_replicas_are_always_distinct_and_led_by_someone_up(nodes, count, seed, data):
+def test_replicas_are_distinct_and_led_by_active_broker(nodes, count, seed, data):
     listed = brokers(
         *(broker(i, rack=rack, fenced=fenced) for i, (rack, fenced) in enumerate(nodes))
     )

@@ -81,7 +81,7 @@ async def test_policies_are_asked(tmp_path, monkeypatch):
         assert await altered("segment.ms") == (0, None)
 
 
-def test_what_is_deleted_is_no_new_value():
+def test_deleted_config_is_no_new_value_for_policy():
     seen = []
     policy = Policies(alter_config=seen.append)
     policy.check_configs(2, "t", {"a": "1", "b": None})
@@ -91,7 +91,7 @@ def test_what_is_deleted_is_no_new_value():
 
 
 @pytest.mark.parametrize("function", [None, "nothing", "ErrorCode.NONE"])
-def test_what_cannot_be_asked_is_refused(monkeypatch, function):
+def test_unloadable_policy_is_refused(monkeypatch, function):
     installed(monkeypatch, **({"create_topic": function} if function else {}))
     with pytest.raises(ConfigError) as caught:
         policies_of(config_of(create_topic_policy_class_name="rules"))

@@ -60,7 +60,7 @@ def found(image):
     return image.topics.by_name["t"].partitions[0]
 
 
-def test_a_move_begins_with_all_replicas_and_those_to_come():
+def test_move_begins_with_old_and_added_replicas():
     image = cluster(partition(1, 0, [1, 2, 3]))
     records, code, _ = ask(image, [1, 2, 4])
     assert code is ErrorCode.NONE
@@ -88,7 +88,7 @@ def test_another_order_is_there_at_once():
     )
 
 
-def test_fewer_replicas_are_there_at_once_if_those_that_stay_are_in_sync():
+def test_shrinking_completes_at_once_if_remaining_in_sync():
     after = found(moved(cluster(partition(1, 0, [1, 2, 3])), [2, 3]))
     assert (after.replicas, after.isr, after.leader, after.removing) == ((2, 3), (2, 3), 2, ())
 
@@ -108,7 +108,7 @@ def test_a_move_is_cancelled():
 
 
 @pytest.mark.parametrize("target", [[1, 2, 3, 4], [1, 2]])
-def test_a_move_that_only_adds_or_only_takes_away_is_cancelled_too(target):
+def test_one_sided_move_can_be_cancelled(target):
     lagging = cluster(partition(1, 0, [1, 2, 3], isr=[1, 3]))
     after = found(moved(moved(lagging, target), None))
     assert (after.replicas, after.adding, after.removing) == ((1, 2, 3), (), ())
@@ -133,7 +133,7 @@ def test_a_move_takes_the_place_of_another():
     assert (after.replicas, after.adding, after.removing) == ((1, 2, 5, 3, 4), (5,), (3, 4))
 
 
-def test_who_was_being_added_and_stays_is_still_to_be_added():
+def test_replica_kept_from_earlier_move_remains_added():
     image = moved(cluster(partition(1, 0, [1, 2, 3])), [1, 2, 4])
     after = found(moved(image, [1, 4, 5]))
     assert (after.adding, after.removing) == ((4, 5), (2, 3))
@@ -168,12 +168,12 @@ def test_the_way_back_may_need_an_unclean_leader():
         ([1], {"any_factor": False}, ErrorCode.INVALID_REPLICATION_FACTOR),
     ],
 )
-def test_what_is_refused(replicas, more, code):
+def test_invalid_reassignments_are_refused(replicas, more, code):
     records, answered, _ = ask(cluster(partition(1, 0, [1, 2])), replicas, **more)
     assert (records, answered) == ([], code)
 
 
-def test_the_factor_of_a_move_under_way_is_that_of_its_end():
+def test_replication_factor_of_ongoing_move_is_its_target():
     image = moved(cluster(partition(1, 0, [1, 2])), [3, 4])
     assert ask(image, [5, 6], any_factor=False)[1] is ErrorCode.NONE
     assert ask(image, [5, 6, 1], any_factor=False)[1] is ErrorCode.INVALID_REPLICATION_FACTOR
@@ -206,7 +206,7 @@ def listed(request, state):
 
 
 @pytest.mark.parametrize("under_way", [{"adding": [3]}, {"removing": [2]}])
-def test_a_move_that_only_adds_or_only_removes_is_listed(under_way):
+def test_one_sided_move_is_listed(under_way):
     state = state_of(cluster(partition(1, 0, [1, 2, 3], **under_way)))
     (one,) = listed(ListPartitionReassignmentsRequest(topics=None), state).topics
     assert [ongoing.partition_index for ongoing in one.partitions] == [0]

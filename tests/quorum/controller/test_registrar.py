@@ -106,7 +106,7 @@ async def test_below_3_7_controllers_do_not_register(quorum, autojump_clock, lev
         assert len(quorum.requests) == requests
 
 
-async def test_another_incarnation_takes_the_place_of_the_one_before(quorum, autojump_clock):
+async def test_new_incarnation_replaces_the_previous_one(quorum, autojump_clock):
     async with running(quorum, incarnation=1) as one:
         await one.publish(image_of(features()))
         known = one.image()
@@ -115,7 +115,7 @@ async def test_another_incarnation_takes_the_place_of_the_one_before(quorum, aut
         assert [request.incarnation_id for _, request in quorum.requests] == [uid(1), uid(2)]
 
 
-async def test_what_was_answered_and_is_not_seen_is_said_again(quorum, autojump_clock):
+async def test_unseen_registration_is_repeated(quorum, autojump_clock):
     async with running(quorum) as one:
         await one.publish(image_of(features()))
         await trio.sleep(TIMEOUT_SECONDS - 0.1)
@@ -127,7 +127,9 @@ async def test_what_was_answered_and_is_not_seen_is_said_again(quorum, autojump_
 @pytest.mark.parametrize(
     ("code", "error"), [(ErrorCode.NOT_CONTROLLER, None), (0, ConnectRefused("refused"))]
 )
-async def test_who_is_refused_asks_again_ever_more_seldom(quorum, autojump_clock, code, error):
+async def test_refused_registration_is_retried_with_growing_pauses(
+    quorum, autojump_clock, code, error
+):
     quorum.code, quorum.error = code, error
     async with running(quorum) as one:
         await one.publish(image_of(features()))
@@ -141,9 +143,7 @@ async def test_who_is_refused_asks_again_ever_more_seldom(quorum, autojump_clock
         assert quorum.requests[-1][0] == SECOND
 
 
-async def test_nobody_is_asked_while_nobody_leads_or_the_leader_is_not_known(
-    quorum, autojump_clock
-):
+async def test_registration_waits_until_leader_is_known(quorum, autojump_clock):
     quorum.leader.set(LeaderAndEpoch(None, 1))
     async with running(quorum) as one:
         await one.publish(image_of(features()))

@@ -88,7 +88,7 @@ def test_the_keys_of_rfc_7677():
         ),
     ],
 )
-def test_what_is_no_credential_is_refused_by_itself(change, code, message):
+def test_invalid_credential_is_refused_alone(change, code, message):
     records, answers = alter(change, upsertion("bob"))
     assert [one.name for one in records] == ["bob"]
     refused = answers[change.name]
@@ -157,7 +157,7 @@ def stored(**changes):
     return UserScramCredentialRecord(**{**members, **changes})
 
 
-def test_keys_that_somebody_else_derived_are_stored_as_they_are():
+def test_keys_derived_elsewhere_are_stored_unchanged():
     result = store_scram_credential(stored(), IMAGE)
     assert list(result.records) == [stored()]
     assert [(one.user, one.error_code) for one in result.response.results] == [("alice", 0)]

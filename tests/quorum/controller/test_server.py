@@ -36,9 +36,7 @@ from trimaran.wire.transport.calls import ConnectionInfo
 
 
 @pytest.mark.parametrize(("configured", "advertised"), [(0, 4711), (9093, 9093)])
-def test_a_port_that_is_configured_is_advertised_and_else_the_one_that_was_found(
-    configured, advertised
-):
+def test_advertised_port_is_configured_or_bound_one(configured, advertised):
     config = config_of(advertised_listeners=f"CONTROLLER://front.example:{configured}")
     listening = SimpleNamespace(name="CONTROLLER", address=("127.0.0.1", 4711))
     (endpoint,) = _advertised(config, [listening])
@@ -46,7 +44,7 @@ def test_a_port_that_is_configured_is_advertised_and_else_the_one_that_was_found
 
 
 @pytest.mark.parametrize(("host", "advertised"), [("front.example", "front.example"), ("", "here")])
-def test_a_host_that_is_not_configured_is_this_machines_name(monkeypatch, host, advertised):
+def test_unconfigured_host_is_the_machines_name(monkeypatch, host, advertised):
     monkeypatch.setattr("socket.getfqdn", lambda: "here")
     config = config_of(listeners=f"CONTROLLER://{host}:9093")
     listening = SimpleNamespace(name="CONTROLLER", address=("127.0.0.1", 9093))
@@ -141,7 +139,7 @@ async def test_everything_is_there_after_a_restart(tmp_path):
         assert after.provenance.offset > before.provenance.offset
 
 
-async def test_a_broker_that_dies_is_fenced_at_once_and_its_successor_may_come(tmp_path):
+async def test_dead_broker_is_fenced_and_successor_admitted(tmp_path):
     """Idea 11: the socket closes, nobody listens; the lease of 9 s has just begun."""
     async with cluster(tmp_path, brokers=0) as nodes:
         active = await nodes.active()
@@ -179,7 +177,7 @@ async def test_a_broker_that_still_listens_keeps_its_lease(tmp_path):
             assert not (await one_beat(connection, one)).is_fenced
 
 
-async def test_who_has_taken_over_the_address_has_taken_over(tmp_path):
+async def test_process_at_same_address_replaces_broker(tmp_path):
     """A broker started again so fast that it listens before anybody looked."""
     async with cluster(tmp_path, brokers=0) as nodes:
         active = await nodes.active()
@@ -201,7 +199,7 @@ async def test_who_has_taken_over_the_address_has_taken_over(tmp_path):
 
 
 @pytest.mark.slow
-async def test_a_silent_broker_is_fenced_when_its_session_ends(tmp_path):
+async def test_silent_broker_is_fenced_at_session_end(tmp_path):
     async with cluster(tmp_path, brokers=0, broker_session_timeout_ms=300) as nodes:
         active = await nodes.active()
         images = Images(active)
@@ -225,7 +223,7 @@ async def joined_broker(tmp_path):
             yield one, active.context.controller.active().leases
 
 
-async def test_a_controller_that_was_held_reads_first_what_was_sent_meanwhile(tmp_path, mock_clock):
+async def test_blocked_controller_first_reads_waiting_heartbeats(tmp_path, mock_clock):
     mock_clock.rate = 1.0
     async with joined_broker(tmp_path) as (one, leases):
         lease = leases.get(1, one.epoch)
@@ -234,9 +232,7 @@ async def test_a_controller_that_was_held_reads_first_what_was_sent_meanwhile(tm
         assert leases.get(1, one.epoch) is lease
 
 
-async def test_the_next_lease_to_end_is_no_exception_where_a_controller_was_held(
-    tmp_path, mock_clock
-):
+async def test_blocked_controller_keeps_lease_that_ends_next(tmp_path, mock_clock):
     mock_clock.rate = 1.0
     async with joined_broker(tmp_path) as (one, leases):
         for _ in range(2):  # the second look finds this lease, and waits for its end
@@ -274,7 +270,7 @@ async def test_controlled_shutdown(tmp_path):
 
 
 @pytest.mark.slow
-async def test_a_new_active_controller_goes_on_where_the_old_one_was(tmp_path):
+async def test_new_active_controller_continues_for_predecessor(tmp_path):
     async with cluster(tmp_path, controllers=3, brokers=0) as nodes:
         first = await nodes.active()
         async with connected_to(first) as connection:
@@ -322,7 +318,7 @@ async def test_a_directory_that_is_not_formatted_is_refused(tmp_path):
         await run_controller(config_of(log_dirs=tmp_path))
 
 
-async def test_a_directory_at_a_later_level_is_refused_before_anything_of_it_is_touched(tmp_path):
+async def test_directory_of_later_level_is_refused_untouched(tmp_path):
     config = config_of(log_dirs=tmp_path)
     format_directories(config, CLUSTER_ID)
     later = FeatureLevelRecord(name="metadata.version", feature_level=33)
@@ -336,7 +332,7 @@ async def test_a_directory_at_a_later_level_is_refused_before_anything_of_it_is_
     assert {path: path.is_file() and path.read_bytes() for path in tmp_path.rglob("*")} == before
 
 
-async def test_who_does_not_lead_is_ready_to(tmp_path, monkeypatch):
+async def test_inactive_controller_prepares_to_lead(tmp_path, monkeypatch):
     """Its index has a topic soon after its image has it."""
     monkeypatch.setattr("trimaran.quorum.controller.standby.POLL_SECONDS", 0.01)
     async with cluster(tmp_path, controllers=3, brokers=0) as nodes:
@@ -354,7 +350,7 @@ async def test_who_does_not_lead_is_ready_to(tmp_path, monkeypatch):
                 assert len(index.in_sync(1)) == 2
 
 
-async def test_a_connection_keeps_one_callback_for_each_broker_whose_heartbeats_it_carried(
+async def test_connection_keeps_one_callback_per_broker(
     tmp_path,
 ):
     """However often the heartbeats change between two connections."""

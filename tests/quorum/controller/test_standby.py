@@ -63,7 +63,7 @@ def check(index, topics):
     assert index == PartitionIndex.of(topics)
 
 
-async def test_while_it_runs_there_is_nothing_left_to_do_when_we_lead(committed, autojump_clock):
+async def test_running_standby_leaves_nothing_to_prepare(committed, autojump_clock):
     standby = StandbyIndex(committed.loader)
     async with trio.open_nursery() as nursery:
         nursery.start_soon(standby.run)
@@ -76,7 +76,7 @@ async def test_while_it_runs_there_is_nothing_left_to_do_when_we_lead(committed,
         nursery.cancel_scope.cancel()
 
 
-async def test_what_changes_on_the_way_to_it_is_in_it(committed):
+async def test_changes_during_preparation_are_included(committed):
     standby = StandbyIndex(committed.loader)
     lent = []
 
@@ -97,9 +97,7 @@ async def test_what_changes_on_the_way_to_it_is_in_it(committed):
         nursery.cancel_scope.cancel()
 
 
-async def test_it_does_not_run_after_an_image_that_changes_all_the_time(
-    committed, monkeypatch, autojump_clock
-):
+async def test_standby_rests_while_images_change_constantly(committed, monkeypatch, autojump_clock):
     ways = []
     follow = PartitionIndex.follow
     monkeypatch.setattr(
@@ -115,7 +113,7 @@ async def test_it_does_not_run_after_an_image_that_changes_all_the_time(
     assert len(ways) == 1
 
 
-async def test_an_index_that_is_lent_belongs_to_who_has_it(committed, autojump_clock):
+async def test_lent_index_belongs_to_the_borrower(committed, autojump_clock):
     standby = StandbyIndex(committed.loader)
     async with trio.open_nursery() as nursery:
         nursery.start_soon(standby.run)
@@ -136,7 +134,7 @@ def of_an_epoch(index, image):
 
 
 @pytest.mark.parametrize("done", [0, 2, None])
-async def test_what_an_epoch_leaves_is_led_back_to_what_is_committed(committed, done):
+async def test_index_returns_to_committed_state_after_epoch(committed, done):
     """Also when it ended in the middle of a change."""
     standby = StandbyIndex(committed.loader)
     index = await standby.acquire()

@@ -34,7 +34,7 @@ from trimaran.wire.text.events import event_of
 from trimaran.wire.transport.server import Server
 
 
-async def test_that_it_serves_and_that_it_has_ended_is_written(tmp_path, caplog):
+async def test_start_and_clean_end_are_recorded(tmp_path, caplog):
     def told():
         ours = (events.CONTROLLER_STARTED, events.CONTROLLER_STOPPED)
         return [one for record in caplog.records if (one := event_of(record)) in ours]
@@ -59,7 +59,7 @@ async def test_it_registers_with_the_active_controller(tmp_path):
     assert len(set(registered.incarnation_id)) > 1, "drawn"
 
 
-async def test_who_has_not_caught_up_with_the_metadata_judges_nobody(tmp_path):
+async def test_node_without_metadata_authorizes_nobody(tmp_path):
     """Alone of three it finds no leader, who could tell it of all ACLs."""
     asked = Principal("alice"), "host", Action(Operation.CREATE)
     with ExitStack() as kept:
@@ -74,9 +74,7 @@ async def test_who_has_not_caught_up_with_the_metadata_judges_nobody(tmp_path):
 
 
 @pytest.mark.parametrize("controllers", [1, 3])
-async def test_it_hands_over_where_there_is_somebody_and_answers_what_it_owes(
-    tmp_path, monkeypatch, controllers
-):
+async def test_stopping_controller_hands_over_and_drains(tmp_path, monkeypatch, controllers):
     """Who is alone waits for no successor."""
     asked = []
     stop, drain = QuorumNode.stop, Server.drain
@@ -117,7 +115,7 @@ async def test_nobody_listens_where_it_could_not_start(tmp_path):
     assert listening.fileno() == -1, "closed"
 
 
-async def test_it_looks_at_the_files_of_its_listeners_again_and_again(tmp_path, monkeypatch):
+async def test_listener_files_are_checked_repeatedly(tmp_path, monkeypatch):
     looks, enough = [], trio.Event()
 
     async def look(self):
@@ -132,7 +130,7 @@ async def test_it_looks_at_the_files_of_its_listeners_again_and_again(tmp_path, 
     assert len(set(looks)) == 1
 
 
-async def test_it_looks_up_hosts_that_an_altered_configuration_names(tmp_path, monkeypatch):
+async def test_hosts_in_altered_configuration_are_resolved(tmp_path, monkeypatch):
     asked, looked = [], trio.Event()
 
     async def look_up(host):

@@ -81,7 +81,7 @@ def create(*topics, image=IMAGE, validate_only=False, **keys):
 # --- ids
 
 
-def test_an_id_is_none_that_is_reserved_and_does_not_look_like_an_option(monkeypatch):
+def test_new_topic_id_is_neither_reserved_nor_dashed(monkeypatch):
     """The text of one that begins with 0xf8 to 0xfb begins with a dash."""
     drawn = [bytes(16), (99).to_bytes(16, "big"), b"\xf8" + bytes(15), b"\xfb" + bytes(15)]
     for good in ((100).to_bytes(16, "big"), b"\xf7" + b"\xf8" * 15, b"\xfc" + b"\xf8" * 15):
@@ -179,7 +179,7 @@ def test_only_checking():
         ),
     ],
 )
-def test_what_cannot_be_created(asked, code):
+def test_invalid_topics_are_not_created(asked, code):
     image = image_of(topic("a.b", 1), partition(1, 0, [1]), base=IMAGE)
     result, codes = create(asked, image=image)
     assert result.records == []
@@ -239,7 +239,7 @@ def test_a_million_partitions_fail_as_a_request():
         assert caught.value.code is ErrorCode.POLICY_VIOLATION
 
 
-def test_an_operators_rule_sees_what_was_chosen_by_hand():
+def test_policy_sees_manual_assignments():
     seen = []
     policies = Policies(create_topic=seen.append)
     asking = TopicRules(config_of(), random.Random(1), new_topic_id, policies)
@@ -267,7 +267,7 @@ def test_collisions_are_of_dots_and_underscores_only():
     assert len({in_metrics(name) for name in ("a.b", "a-b", "aXb")}) == 3
 
 
-def test_new_topics_with_more_text_than_a_change_can_hold_fail_as_a_request():
+def test_topics_with_too_much_text_are_refused():
     """B2. A list of 32,767 bytes takes a millisecond to check."""
     key, value = "leader.replication.throttled.replicas", ",".join(["0:1"] * 8_000)
     several = [wanted(f"t{i}", configs=[(key, value)]) for i in range(300)]
@@ -321,7 +321,7 @@ def test_partitions_are_added_by_hand():
         (3, {"assignments": [[1, 9]]}, ErrorCode.INVALID_REPLICA_ASSIGNMENT),
     ],
 )
-def test_what_cannot_be_added(count, more, code):
+def test_invalid_partition_additions_are_refused(count, more, code):
     assert add(count, **more) == ([], code)
 
 
@@ -333,7 +333,7 @@ def test_too_many_new_partitions_fail_as_a_request():
         assert caught.value.code is ErrorCode.POLICY_VIOLATION
 
 
-def test_new_partitions_of_many_topics_are_refused_before_the_work_is_done():
+def test_excessive_partitions_are_refused_before_the_work():
     """Each topic asks for less than a request may have, all of them for six times as much."""
     many = image_of(
         *(topic(f"u{i}", i) for i in range(10, 20)),
@@ -359,13 +359,13 @@ def test_new_partitions_of_many_topics_are_refused_before_the_work_is_done():
 @pytest.mark.parametrize(
     "known", [[partition(2, 0, [1, 2])], [partition(2, 0, [3, 1]), partition(2, 1, [1])]]
 )
-def test_new_partitions_have_as_many_replicas_as_the_first(known):
+def test_new_partitions_inherit_replication_of_first(known):
     image = image_of(topic("u", 2), *known, base=IMAGE)
     records, _ = add(3, name="u", image=image)
     assert {len(one.replicas) for one in records} == {2}
 
 
-def test_partitions_of_a_topic_named_twice_are_not_added():
+def test_topic_named_twice_gets_no_partitions():
     one = CreatePartitionsTopic(name="t", count=3, assignments=None)
     request = CreatePartitionsRequest(topics=[one, one], timeout_ms=0, validate_only=False)
     result = at_once(create_partitions(request, WITH_TOPIC, rules()))
@@ -410,7 +410,7 @@ def test_a_topic_is_deleted_by_name_or_id():
         ({"names": ["t", "t"]}, ErrorCode.INVALID_REQUEST),
     ],
 )
-def test_what_is_not_deleted(asked, code):
+def test_invalid_topic_deletions_are_refused(asked, code):
     records, answers = remove(**asked)
     assert records == []
     assert {answer[2] for answer in answers} == {code}
@@ -448,7 +448,7 @@ def test_ten_thousand_topics_may_be_named_at_once():
         ((None, uid(9)), False, False, (None, uid(9), ErrorCode.UNKNOWN_TOPIC_ID)),
     ],
 )
-def test_who_may_not_see_a_topic_is_not_told_whether_there_is_one(asked, sees, deletes, answer):
+def test_existence_of_topic_is_hidden_without_describe(asked, sees, deletes, answer):
     """By an id that somebody knows is told that it is somebody's, and not whose."""
     rights = {"may_see": lambda _: sees, "may_delete": lambda _: deletes}
     records, answers = remove(states=[asked], **rights)
@@ -466,7 +466,7 @@ def test_a_topic_named_both_ways_is_not_deleted():
 
 
 @pytest.mark.parametrize("level", [7, 16, 17, 23, 30])
-def test_a_topic_is_written_and_in_a_snapshot_at_every_metadata_version(level):
+def test_topic_is_written_at_every_metadata_version(level):
     """Records from before 3.7-IV2 have no room for directories, which brokers do not tell then."""
     image = image_of(features(level), broker(1, log_dirs=[uid(501)] if level >= 17 else []))
     request = CreateTopicsRequest(topics=[wanted(factor=1)])

@@ -48,7 +48,7 @@ async def _never(*_):
     await trio.sleep_forever()
 
 
-async def test_a_sign_of_life_is_written_where_nothing_else_is(autojump_clock):
+async def test_no_op_record_is_written_to_quiet_log(autojump_clock):
     """KIP-835: else nobody could tell a quiet log from a lost one."""
     async with solo(features(), idle=0.5) as one:
         await trio.sleep(0.51)
@@ -97,13 +97,13 @@ async def test_tokens_that_have_run_out_are_swept_away(autojump_clock, monkeypat
         assert len(one.log.batches) == 2, "of nothing there is no record"
 
 
-async def test_more_tokens_than_one_sweep_takes_are_swept_at_once(autojump_clock):
+async def test_expired_tokens_beyond_one_sweep_are_swept(autojump_clock):
     tokens = [token(number, 1) for number in range(1001)]
     async with solo(features(), *tokens, token_sweep=60.0) as one:
         assert [len(batch) for batch in one.log.batches] == [1000, 1]
 
 
-async def test_leaders_move_back_to_preferred_replicas_from_time_to_time(autojump_clock):
+async def test_leaders_periodically_return_to_preferred_replicas(autojump_clock):
     moved = partition(1, 0, [1, 2], isr=[1, 2], leader=2)
     records = (features(), broker(1), broker(2), topic("t", 1), moved)
     async with solo(*records, balance=300.0) as one:
@@ -113,14 +113,14 @@ async def test_leaders_move_back_to_preferred_replicas_from_time_to_time(autojum
         assert one.log.batches == [[change(1, 0, leader=1)]]
 
 
-async def test_who_begins_to_lead_looks_for_leaders_that_a_predecessor_did_not_elect(
+async def test_new_controller_elects_leaders_left_by_predecessor(
     autojump_clock,
 ):
     async with solo(*sole(isr=[1])) as one:
         assert one.log.batches == [[change(1, 0, leader=1)]]
 
 
-async def test_a_topic_that_is_allowed_to_lose_records_gets_a_leader_soon(autojump_clock):
+async def test_newly_unclean_topic_soon_gets_leader(autojump_clock):
     async with solo(*sole()) as one:
         at_once(one.active.write(Result([config("retention.ms", "1")], None)))
         await one.settle()
@@ -130,7 +130,7 @@ async def test_a_topic_that_is_allowed_to_lose_records_gets_a_leader_soon(autoju
         assert one.partitions()[0].leader == 1
 
 
-async def test_an_operator_can_read_of_elections_that_may_have_lost_records(autojump_clock, caplog):
+async def test_unclean_elections_are_logged(autojump_clock, caplog):
     caplog.set_level("INFO")
     async with solo(*sole()) as one:
         caplog.clear()
@@ -142,7 +142,7 @@ async def test_an_operator_can_read_of_elections_that_may_have_lost_records(auto
         assert "unclean leader election for 1 partitions" in caplog.text
 
 
-async def test_a_leader_that_nobody_looked_for_is_found_with_the_next_round(autojump_clock):
+async def test_overlooked_leader_is_elected_next_round(autojump_clock):
     async with solo(*sole(UNCLEAN), unclean=300.0) as one:
         at_once(one.active.write(Result([LOST], None)))
         await trio.sleep(299)
@@ -151,7 +151,7 @@ async def test_a_leader_that_nobody_looked_for_is_found_with_the_next_round(auto
         assert one.partitions()[0].leader == 1
 
 
-async def test_what_cannot_be_written_is_decided_again_a_moment_later(autojump_clock):
+async def test_failed_upkeep_write_is_retried_shortly(autojump_clock):
     moved = partition(1, 0, [1, 2], isr=[1, 2], leader=2)
     records = (features(), broker(1), broker(2), topic("t", 1), moved)
     async with solo(*records, balance=300.0) as one:
@@ -163,7 +163,7 @@ async def test_what_cannot_be_written_is_decided_again_a_moment_later(autojump_c
         assert one.log.batches == [[change(1, 0, leader=1)]]
 
 
-async def test_what_an_operator_asks_first_is_decided_first(autojump_clock):
+async def test_operators_request_precedes_periodic_task(autojump_clock):
     """A task of the epoch waits for its turn like everybody."""
     async with solo(*sole()) as one:
 
@@ -179,7 +179,7 @@ async def test_what_an_operator_asks_first_is_decided_first(autojump_clock):
         assert one.log.batches == [[changed_broker(2, fenced=-1)], [change(1, 0, leader=2)]]
 
 
-async def test_what_many_partitions_need_is_not_one_batch(autojump_clock, monkeypatch):
+async def test_changes_of_upkeep_may_span_batches(autojump_clock, monkeypatch):
     """The log takes ten thousand records at once; each partition is well by itself."""
     monkeypatch.setattr(active_controller, "RECORDS_PER_BATCH", 2)
     moved = [partition(1, index, [1, 2], leader=2) for index in range(3)]

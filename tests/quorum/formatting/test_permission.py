@@ -9,7 +9,7 @@ from trimaran.quorum.formatting.permission import ensure_can_be_made
 needs_a_user = pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
 
 
-def test_what_is_there_or_can_be_made_is_found_so(tmp_path, monkeypatch):
+def test_existing_or_creatable_directory_is_usable(tmp_path, monkeypatch):
     ensure_can_be_made(tmp_path)
     ensure_can_be_made(tmp_path / "a" / "b")
     monkeypatch.chdir(tmp_path)
@@ -18,13 +18,13 @@ def test_what_is_there_or_can_be_made_is_found_so(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("below", ["", "a/b"])
-def test_a_file_in_its_place_or_above_is_in_the_way(tmp_path, below):
+def test_file_in_path_is_reported(tmp_path, below):
     (tmp_path / "file").write_text("")
     with pytest.raises(NotADirectoryError):
         ensure_can_be_made(tmp_path / "file" / below)
 
 
-def test_a_link_that_leads_nowhere_is_in_the_way(tmp_path):
+def test_dangling_link_in_path_is_reported(tmp_path):
     (tmp_path / "link").symlink_to(tmp_path / "nowhere")
     with pytest.raises(NotADirectoryError):
         ensure_can_be_made(tmp_path / "link")

@@ -10,7 +10,7 @@ from trimaran.wire.security.scram import credential_of, salted_password
 SALT = base64.b64encode(b"salty").decode()
 
 
-def test_a_password_becomes_the_keys_that_a_server_needs():
+def test_password_yields_keys_for_server():
     record = scram_record(f'SCRAM-SHA-512=[name="al=ice",password=p=w,salt={SALT},iterations=8192]')
     expected = credential_of("sha512", "p=w", b"salty", 8192)
     assert (record.name, record.mechanism, record.iterations) == ("al=ice", 2, 8192)
@@ -53,7 +53,7 @@ def test_salts_are_new_each_time():
         "SCRAM-SHA-256=[name=a,password=topsecret,salt=!]",
     ],
 )
-def test_what_is_refused(text):
+def test_invalid_scram_arguments_are_refused_without_secrets(text):
     with pytest.raises(ValueError, match=r"add-scram|password") as raised:
         scram_record(text)
     assert "topsecret" not in str(raised.value)

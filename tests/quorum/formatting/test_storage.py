@@ -88,7 +88,7 @@ def without(feature):
         ),
     ],
 )
-def test_a_cluster_begins_with_the_features_of_its_release(tmp_path, chosen, others):
+def test_new_cluster_has_features_of_its_release(tmp_path, chosen, others):
     """Apache Kafka's tool leaves the same, of what is served here."""
     format_directories(config_of(log_dirs=tmp_path / "one"), ID, features=chosen)
     found = {one.name: one.feature_level for one in read_bootstrap(tmp_path / "one")}
@@ -124,7 +124,7 @@ def test_a_formatted_directory_is_left_alone(tmp_path):
 
 
 @pytest.mark.parametrize(("cluster_id", "node_id"), [("another", 1), (ID, 2)])
-def test_a_directory_of_another_cluster_or_node_is_refused(tmp_path, cluster_id, node_id):
+def test_directory_of_another_cluster_or_node_is_refused(tmp_path, cluster_id, node_id):
     MetaProperties(cluster_id, node_id, bytes(15) + b"\xff").save(tmp_path)
     with pytest.raises(FormatError, match="belongs to"):
         format_directories(config_of(log_dirs=tmp_path), ID, ignore_formatted=True)
@@ -190,7 +190,7 @@ def test_a_directory_begins_with_its_first_voters(tmp_path):
     assert [voter.endpoints[0].host for voter in voters] == ["h", "::1"]
 
 
-def test_one_that_is_no_voter_keeps_an_id_of_its_own(tmp_path):
+def test_node_that_is_no_voter_keeps_own_id(tmp_path):
     voters = parse_initial_voters(f"2@h:9093:{DIRECTORY}", "CONTROLLER")
     format_directories(config_of(log_dirs=tmp_path / "a", **DYNAMIC), ID, voters=voters)
     assert voters_of(tmp_path / "a").voters.ids == (2,)
@@ -210,7 +210,7 @@ def test_a_controller_alone_listens_where_it_says():
      f"1@::1:9093:{DIRECTORY}", f"1@h:1:{DIRECTORY},1@h:2:{DIRECTORY}",
      "1@h:1:short", f"x@h:1:{DIRECTORY}", f"1@:1:{DIRECTORY}"],
 )  # fmt: skip
-def test_what_is_no_voter(text):
+def test_invalid_voters_are_refused(text):
     with pytest.raises(ValueError, match=r"voter|than once"):
         parse_initial_voters(text, "CONTROLLER")
 

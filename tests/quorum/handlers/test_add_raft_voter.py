@@ -35,7 +35,7 @@ async def test_voters_that_are_not_taken(tmp_path, changes, code):
         assert one.member.node.voters.ids == (1,)
 
 
-async def test_a_refusal_that_quotes_a_long_name_is_cut(tmp_path):
+async def test_refusal_with_long_name_is_truncated(tmp_path):
     """So many names of the longest size are allowed, and not with words around them."""
     listeners = [
         Listener(name=f"{n:02}".ljust(255, "n"), host="127.0.0.1", port=1) for n in range(32)

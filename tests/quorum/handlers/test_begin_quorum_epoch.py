@@ -30,7 +30,7 @@ def test_one_about_nothing_is_invalid(topics):
     assert (answer.error_code, answer.topics) == (ErrorCode.INVALID_REQUEST, [])
 
 
-async def test_an_epoch_that_is_over_is_fenced_and_told_the_leader(tmp_path):
+async def test_stale_epoch_is_fenced_with_current_leader(tmp_path):
     async with asked_leader(tmp_path) as one:
         (partition,) = (await one.call(beginning(one.epoch - 1))).topics[0].partitions
         assert partition.error_code == ErrorCode.FENCED_LEADER_EPOCH
@@ -38,7 +38,7 @@ async def test_an_epoch_that_is_over_is_fenced_and_told_the_leader(tmp_path):
         assert one.member.node.is_leader
 
 
-async def test_who_is_of_another_cluster_is_refused(tmp_path):
+async def test_request_of_another_cluster_is_refused(tmp_path):
     async with asked_leader(tmp_path) as one:
         answer = await one.call(beginning(one.epoch + 1, cluster_id="another"))
         assert answer.error_code == ErrorCode.INCONSISTENT_CLUSTER_ID

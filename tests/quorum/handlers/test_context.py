@@ -42,5 +42,5 @@ async def told(leader, listener):
         (Peer(3, "c", 5), "LOGINS", None),
     ],
 )
-async def test_the_leader_is_told_by_the_listener_that_was_asked(leader, listener, expected):
+async def test_leader_is_named_by_request_listener(leader, listener, expected):
     assert await told(leader, listener) == expected

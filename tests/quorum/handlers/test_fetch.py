@@ -30,7 +30,7 @@ def test_one_about_nothing_is_invalid(topics):
 
 
 @pytest.mark.parametrize("version", [12, 13, 18])
-async def test_the_log_is_told_as_it_lies_on_disk(tmp_path, version):
+async def test_log_is_returned_as_on_disk(tmp_path, version):
     async with asked_leader(tmp_path) as one:
         answer = await one.call(wanted(), version)
         (found,) = answer.responses[0].partitions
@@ -39,7 +39,7 @@ async def test_the_log_is_told_as_it_lies_on_disk(tmp_path, version):
         assert bytes(found.records) == bytes(log.read_bytes(0, 1 << 20, upto_offset=2))
 
 
-async def test_who_fetches_by_another_epoch_is_told_the_leader(tmp_path):
+async def test_fetch_with_other_epoch_gets_the_leader(tmp_path):
     async with asked_leader(tmp_path) as one:
         (found,) = (await one.call(wanted(epoch=one.epoch - 1))).responses[0].partitions
         assert found.error_code == ErrorCode.FENCED_LEADER_EPOCH
@@ -55,7 +55,7 @@ async def test_a_log_that_parted_is_told_where(tmp_path):
         assert not found.records
 
 
-async def test_who_is_of_another_cluster_is_refused(tmp_path):
+async def test_request_of_another_cluster_is_refused(tmp_path):
     async with asked_leader(tmp_path) as one:
         answer = await one.call(wanted(cluster_id="another"))
         assert answer.error_code == ErrorCode.INCONSISTENT_CLUSTER_ID

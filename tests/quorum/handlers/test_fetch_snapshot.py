@@ -52,7 +52,7 @@ async def test_pieces_make_the_file(tmp_path):
         assert whole == file.read_bytes()
 
 
-async def test_what_is_no_piece_of_a_snapshot(tmp_path):
+async def test_invalid_snapshot_positions_are_refused(tmp_path):
     async with asked_leader(tmp_path) as one:
         await write_snapshot(one.member)
         snapshot = one.member.node.log.latest_snapshot
@@ -71,7 +71,7 @@ async def test_what_is_no_piece_of_a_snapshot(tmp_path):
         ]
 
 
-async def test_who_is_of_another_cluster_is_refused(tmp_path):
+async def test_request_of_another_cluster_is_refused(tmp_path):
     async with asked_leader(tmp_path) as one:
         answer = await one.call(piece((2, 1), cluster_id="another"))
         assert answer.error_code == ErrorCode.INCONSISTENT_CLUSTER_ID

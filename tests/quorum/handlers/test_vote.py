@@ -55,7 +55,7 @@ def test_a_node_that_does_not_run_says_so():
         vote(VoteRequest(topics=topics(TOPIC)), context, CALL)
 
 
-def test_a_vote_is_deferred_until_the_core_has_it():
+def test_vote_is_deferred_until_core_has_it():
     async def finish(): ...
 
     context = SimpleNamespace(node=SimpleNamespace(handle=lambda _request: finish))
@@ -73,7 +73,7 @@ async def test_a_leader_votes_for_nobody_of_its_epoch(tmp_path):
         assert partition.vote_granted is False
 
 
-async def test_who_is_of_another_cluster_is_refused(tmp_path):
+async def test_request_of_another_cluster_is_refused(tmp_path):
     async with asked_leader(tmp_path) as one:
         answer = await one.call(VoteRequest(cluster_id="another", topics=topics(TOPIC)))
         assert answer.error_code == ErrorCode.INCONSISTENT_CLUSTER_ID

@@ -42,7 +42,7 @@ def acl(name, permission=ALLOW, pattern=LITERAL, operation=Operation.WRITE, **ch
     return made._replace(**changes)
 
 
-def test_a_verdict_tells_the_acl_that_it_follows_from():
+def test_verdict_names_the_deciding_acl():
     allowing, denying = acl("orders"), acl("ord", DENY, PREFIXED)
     index = AclIndex.of([allowing])
     assert judge(index, "User:alice", "h", WRITE) == (True, allowing, "")
@@ -87,7 +87,7 @@ def test_some_resource_of_a_type(acls, allowed):
 
 @pytest.mark.parametrize("told", ["::1", "0:0:0:0:0:0:0:1", "0000::0001"])
 @pytest.mark.parametrize("host", ["::1", "0:0:0:0:0:0:0:1"])
-def test_a_host_is_an_address_however_it_is_written(told, host):
+def test_equivalent_spellings_of_host_match(told, host):
     """Kafka compares texts, so that a DENY of ::1 does nothing there."""
     allowing, denying = acl("orders"), acl("orders", DENY, host=told)
     index = AclIndex.of([allowing, denying])
@@ -104,7 +104,7 @@ ACLS = st.builds(
 
 
 @given(st.lists(ACLS, max_size=5))
-def test_who_may_write_somewhere_is_told_so(acls):
+def test_write_access_by_any_name_allows_by_type(acls):
     """Whatever is allowed by name is allowed by type; Kafka's rule may only say yes to more."""
     index = AclIndex.of(acls)
     names = ("a", "ab", "abc", "abcd", "ax", "b", "bx", "hardcode")
@@ -137,7 +137,7 @@ def test_super_users_and_open_clusters_by_type():
     assert opened.judge_by_type(ALICE, "h", WRITE).allowed, "the name in the question counts not"
 
 
-def test_what_was_decided_counts_until_an_acl_changes():
+def test_decision_holds_until_acls_change():
     made = authorizer()
     assert not made.judge(ALICE, "h", WRITE).allowed
     assert not made.judge_by_type(ALICE, "h", WRITE).allowed
@@ -152,7 +152,7 @@ def test_what_was_decided_counts_until_an_acl_changes():
     assert made.judge_by_type(ALICE, "h", WRITE).allowed
 
 
-def test_what_is_kept_is_bounded():
+def test_decision_cache_is_bounded():
     made = authorizer()
     for number in range(KEPT_MAX + 10):
         made.judge(ALICE, "h", WRITE._replace(resource_name=f"t{number}"))
@@ -165,13 +165,13 @@ def test_what_is_kept_is_bounded():
     assert len(made._kept) == 11
 
 
-def test_what_is_asked_again_is_not_decided_again():
+def test_repeated_decision_is_cached():
     made = authorizer()
     made._index.add(acl("orders"))
     assert made.judge(ALICE, "h", WRITE) is made.judge(ALICE, "h", WRITE)
 
 
-def test_before_all_acls_are_loaded_super_users_alone_are_authorized():
+def test_only_super_users_pass_before_acls_load():
     made = Authorizer(["User:root"])
     assert made.judge(Principal("root"), "h", WRITE) is SUPER_USER
     for ask in (made.judge, made.judge_by_type):
@@ -182,7 +182,7 @@ def test_before_all_acls_are_loaded_super_users_alone_are_authorized():
     assert not made.judge(ALICE, "h", WRITE).allowed
 
 
-def test_an_acl_that_was_removed_allows_nothing_any_more():
+def test_removed_acl_no_longer_allows():
     made = authorizer()
     fields = acl("orders")._asdict()
     record = AccessControlEntryRecord(id=uid(1), permission_type=fields.pop("permission"), **fields)
@@ -202,11 +202,11 @@ def test_an_acl_that_was_removed_allows_nothing_any_more():
         (BROKER_RESOURCE, ErrorCode.CLUSTER_AUTHORIZATION_FAILED),
     ],
 )
-def test_configs_are_refused_by_the_kind_of_their_resource(kind, code):
+def test_config_refusal_code_depends_on_resource_type(kind, code):
     assert config_refusal((kind, "1")) is code
 
 
-def test_what_was_decided_for_one_is_not_told_to_another():
+def test_cached_decision_is_not_shared_between_requests():
     """Each part of what was asked counts: the host, the client, the operation, the resource and its type."""
     made = authorizer()
     made._index.add(acl("orders", host="10.0.0.1"))
@@ -232,7 +232,7 @@ SOME_ACLS = [
 
 
 @given(st.lists(st.tuples(st.booleans(), st.sampled_from(SOME_ACLS)), max_size=40))
-def test_an_index_after_changes_is_the_one_of_the_acls_that_are_left(changes):
+def test_updated_index_equals_index_of_remaining_acls(changes):
     index, left = AclIndex(), set()
     for is_new, one in changes:
         (index.add if is_new else index.remove)(one)
@@ -247,7 +247,7 @@ def _without_empty(index):
 
 
 @pytest.mark.parametrize("denied", ["o", "or", "orders"])
-def test_a_denied_prefix_of_any_length_leaves_nothing_of_what_is_allowed_below_it(denied):
+def test_denied_prefix_covers_everything_allowed_below(denied):
     index = AclIndex.of([acl("orders"), acl(denied, DENY, PREFIXED)])
     assert not judge_by_type(index, "User:alice", "h", WRITE).allowed
     assert judge_by_type(
@@ -263,7 +263,7 @@ def test_a_denied_prefix_of_any_length_leaves_nothing_of_what_is_allowed_below_i
         (BROKER_RESOURCE, (ResourceType.CLUSTER, "kafka-cluster")),
     ],
 )
-def test_configs_of_a_topic_or_group_need_a_right_on_it_others_on_the_cluster(kind, resource):
+def test_configs_need_rights_on_topic_group_or_cluster(kind, resource):
     assert config_resource((kind, "1")) == resource
 
 
@@ -275,7 +275,7 @@ IMPLIED = {
 
 
 @pytest.mark.parametrize("asked", OPERATIONS)
-def test_a_right_implies_the_lesser_ones_and_a_denial_no_other(asked):
+def test_allow_implies_lesser_rights_deny_none(asked):
     """Source: `StandardAuthorizerData.findResult` of Kafka."""
     action = Action(asked, TOPIC, "orders")
     everything = acl("orders", operation=Operation.ALL)
@@ -291,7 +291,7 @@ def test_a_right_implies_the_lesser_ones_and_a_denial_no_other(asked):
     assert denying == {Operation.ALL, asked}
 
 
-def test_a_prefix_that_is_the_whole_name_covers_it():
+def test_prefix_equal_to_whole_name_matches():
     index = AclIndex.of([acl("orders", pattern=PREFIXED)])
     assert judge(index, "User:alice", "h", WRITE).allowed
     assert not judge(index, "User:alice", "h", WRITE._replace(resource_name="order")).allowed

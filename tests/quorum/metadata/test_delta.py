@@ -68,7 +68,7 @@ def test_a_topic_with_partitions():
     )
 
 
-def test_a_change_counts_a_partition_epoch_and_a_named_leader_a_leader_epoch():
+def test_partition_change_increments_partition_epoch_leader_change_both():
     image = image_of(topic("t", 1), partition(1, 0, [1, 2, 3], leader_epoch=4, partition_epoch=7))
     image = image_of(change(1, 0, isr=[1, 2]), base=image)
     assert (image.topics.by_name["t"].partitions[0].leader_epoch) == 4
@@ -101,7 +101,7 @@ def test_a_change_of_replicas_and_directories():
     assert (found.adding, found.removing) == ((3,), (2,))
 
 
-def test_a_log_from_before_directories_leaves_them_to_the_brokers():
+def test_log_without_directories_leaves_them_to_brokers():
     image = image_of(topic("t", 1), partition(1, 0, [1, 2], directories=[]))
     assert image.topics.by_name["t"].partitions[0].directories == (MIGRATING_DIRECTORY,) * 2
 
@@ -164,7 +164,7 @@ def test_a_delta_tells_what_was_and_what_is():
         RemoveTopicRecord(topic_id=uid(9)),
     ],
 )
-def test_a_log_that_does_not_belong_to_the_image_is_noticed(record):
+def test_log_not_matching_image_is_detected(record):
     image = image_of(topic("t", 1), partition(1, 0, [1]))
     with pytest.raises(RemoteProtocolError):
         replay([record], image)
@@ -276,7 +276,7 @@ def test_features_and_their_end():
     assert image.features.levels == Map()
 
 
-def test_the_level_of_the_quorum_is_not_a_feature_of_the_image():
+def test_quorum_level_is_no_feature_of_image():
     assert (
         image_of(FeatureLevelRecord(name="kraft.version", feature_level=1)).features.levels == Map()
     )
@@ -318,7 +318,7 @@ def quota(value: float, *, remove: bool = False) -> ClientQuotaRecord:
         (quota(1.0), quota(0.0, remove=True), "quotas"),
     ],
 )
-def test_what_is_only_kept(added, removed, part):
+def test_stored_records_are_kept_until_removed(added, removed, part):
     image = image_of(added)
     assert list(getattr(image, part).values()) == [added]
     assert getattr(image_of(removed, base=image), part) == Map()

@@ -62,7 +62,7 @@ def test_a_transaction_becomes_visible_at_its_end():
     assert not loader.in_transaction
 
 
-def test_what_came_before_a_transaction_is_seen_at_once():
+def test_records_before_transaction_are_published_at_once():
     told = Told()
     loader = MetadataLoader([told])
     loader.apply_committed(batch(0, topic("t", 1), BeginTransactionRecord(), topic("u", 2)))
@@ -103,7 +103,7 @@ def test_a_late_publisher_is_told_everything():
     assert image is loader.image
 
 
-def test_one_broken_publisher_does_not_keep_the_others_from_the_news():
+def test_failing_publisher_does_not_block_others():
     told = Told()
     loader = MetadataLoader([Broken(), told])
     loader.apply_committed(batch(0, topic("t", 1)))

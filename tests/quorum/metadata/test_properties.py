@@ -125,7 +125,7 @@ def test_image_to_records_to_image(records):
 
 
 @given(histories())
-def test_a_delta_from_nothing_is_that_of_a_snapshot(records):
+def test_delta_from_nothing_equals_a_snapshot(records):
     image = image_of(*records)
     delta = delta_from_nothing(image)
     assert answers(delta) == answers(replay(image_to_records(image), EMPTY))
@@ -156,7 +156,7 @@ def _without_untouched_topics(found: dict) -> dict:
 
 
 @given(histories())
-def test_one_record_at_a_time_is_as_good_as_all_at_once(records):
+def test_single_record_replay_equals_bulk_replay(records):
     image = EMPTY
     for record in records:
         image = image_of(record, base=image)

@@ -100,7 +100,7 @@ def test_a_snapshot_is_the_log_up_to_it():
 @pytest.mark.parametrize(
     ("end", "seen"), [(EndTransactionRecord(), ["t1", "t2"]), (AbortTransactionRecord(), ["t1"])]
 )
-def test_transactions_of_records_are_seen_when_they_have_ended(end, seen):
+def test_record_transactions_become_visible_at_their_end(end, seen):
     batches = log([topic(1)], [BeginTransactionRecord(name="x"), topic(2)], [end])
     assert names(replayed(batches, 4)) == ["t1"]
     assert names(replayed(batches)) == seen
@@ -162,7 +162,7 @@ def unknown(offset):
     )
 
 
-def test_records_of_a_later_kafka_are_counted_and_left_out():
+def test_records_of_later_kafka_are_counted_and_skipped():
     replay = replayed(log(unknown, [topic(1)]))
     unknown_ = replay.state.image.unknown
     assert (unknown_.count, names(replay), replay.next_offset) == (1, ["t1"], 3)

@@ -21,6 +21,6 @@ def test_a_release_is_its_newest_level(text, level):
 
 
 @pytest.mark.parametrize("text", ["", "3.2", "4.4", "4.3-IV9", "latest", "-1"])
-def test_what_is_no_release_is_told(text):
+def test_unknown_release_is_refused(text):
     with pytest.raises(ValueError, match=r"is no release from 3\.3-IV3 to 4\.3-IV0"):
         level_of(text)

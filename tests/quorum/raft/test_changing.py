@@ -114,14 +114,14 @@ def agree(talk: Talk, versions: tuple[int, int] = (0, 1)) -> None:
         (remove(2, voter=key(2, 9)), ErrorCode.VOTER_NOT_FOUND),
     ],
 )
-def test_what_cannot_be_is_refused_and_changes_nothing(request_, code):
+def test_impossible_change_is_refused_without_effect(request_, code):
     talk = leader_of(1, 2, 3)
     end = talk.log.end_offset
     assert talk.ask(request_).error == code
     assert (talk.log.end_offset, talk.log.history.voters.ids) == (end, (1, 2, 3))
 
 
-def test_an_update_that_says_nothing_new_is_not_written():
+def test_update_without_change_is_not_written():
     """Or whoever repeats himself fills every log of the quorum."""
     talk = leader_of(1, 2, 3)
     end = talk.log.end_offset
@@ -135,7 +135,7 @@ def test_an_update_that_says_nothing_new_is_not_written():
 
 
 @pytest.mark.parametrize("error", [9999, -9999, int(ErrorCode.UNKNOWN_SERVER_ERROR)])
-def test_a_joiner_that_answers_with_any_error_is_refused(error):
+def test_joiner_answering_with_error_is_refused(error):
     talk = leader_of(1, 2, 3)
     talk.ask(add(4))
     talk.answer(core.ApiVersionsResponse(error=error, kraft_versions=(0, 1)))
@@ -159,7 +159,7 @@ def test_only_a_leader_changes_voters():
         assert talk.ask(request).error == ErrorCode.NOT_LEADER_OR_FOLLOWER
 
 
-def test_a_static_quorum_has_its_voters_from_the_configuration():
+def test_static_quorum_takes_voters_from_configuration():
     talk = Talk(me=replace(ME, listener="C")).lead()
     talk.ask(fetch(fetch_offset=1, last_fetched_epoch=1, max_wait=0.0))
     assert talk.ask(add(4)).error == ErrorCode.UNSUPPORTED_VERSION
@@ -188,7 +188,7 @@ def test_one_change_at_a_time():
     assert talk.ask(remove(2)) is None
 
 
-def test_a_change_that_nobody_confirms_is_answered_in_time_and_stays():
+def test_unconfirmed_change_times_out_and_stays():
     talk = leader_of(1, 2, 3)
     talk.ask(remove(3))
     talk.now = talk.raft.deadline()
@@ -236,14 +236,14 @@ def test_a_new_voter_is_asked_for_its_versions(answer, code):
     assert (4 in talk.log.history.voters.by_id) == (code is None)
 
 
-def test_who_tells_of_no_kraft_version_supports_the_static_quorum_alone():
+def test_missing_kraft_version_means_static_quorum_only():
     talk = leader_of(1, 2, 3)
     talk.ask(add(4))
     talk.answer(core.ApiVersionsResponse(kraft_versions=None))
     assert "(min: 0, max: 0) doesn't support the finalized version 1" in talk.replies[-1].message
 
 
-def test_a_request_to_another_one_that_fails_is_not_the_new_voters_answer():
+def test_failed_request_to_another_node_is_ignored():
     talk = leader_of(1, 2, 3)
     assert talk.ask(add(4)) is None
     announced = next(
@@ -255,14 +255,14 @@ def test_a_request_to_another_one_that_fails_is_not_the_new_voters_answer():
     assert talk.raft.role.leader_state.change is not None
 
 
-def test_while_a_new_voter_is_asked_no_other_one_changes():
+def test_no_change_begins_while_new_voter_is_queried():
     talk = leader_of(1, 2, 3)
     talk.ask(fetched(4, talk))
     assert talk.ask(add(4)) is None
     assert talk.ask(update(2, 1)).error == ErrorCode.REQUEST_TIMED_OUT
 
 
-def test_a_new_voter_that_was_asked_in_vain_is_asked_again_after_the_shortest_pause():
+def test_unreachable_new_voter_is_retried_after_shortest_pause():
     """Once it has answered, that is: what failed before is forgotten."""
     talk = leader_of(1, 2, 3)
     pause = talk.raft._state.timeouts.retry_backoff
@@ -281,7 +281,7 @@ def test_a_new_voter_that_was_asked_in_vain_is_asked_again_after_the_shortest_pa
     assert talk.ask(add(4)) is None
 
 
-def test_a_change_counts_as_committed_with_its_own_record():
+def test_change_is_committed_with_its_own_record():
     """Not with those that lingered before it."""
     log, me = dynamic(1, 2, 3)
     talk = Talk(log, me=me, timeouts=Timeouts(append_linger=0.025)).lead()
@@ -299,7 +299,7 @@ def test_a_change_counts_as_committed_with_its_own_record():
     assert [one for one in talk.replies if isinstance(one, core.RemoveVoterResponse)]
 
 
-def test_what_was_answered_early_is_not_answered_again_when_the_epoch_ends():
+def test_early_answer_is_not_repeated_at_epoch_end():
     talk = leader_of(1, 2, 3)
     talk.ask(fetched(4, talk))
     talk.ask(add(4, ack_when_committed=False))
@@ -308,7 +308,7 @@ def test_what_was_answered_early_is_not_answered_again_when_the_epoch_ends():
     assert not [one for one in talk.replies if isinstance(one, core.AddVoterResponse)]
 
 
-def test_an_observer_joins_that_has_caught_up_and_is_still_there():
+def test_caught_up_present_observer_joins():
     talk = leader_of(1)
     everything = fetched(2, talk)
 
@@ -336,13 +336,13 @@ def test_a_voter_that_tells_of_itself_is_alive():
     assert leader_state.check_deadline == talk.now + leader_state.timeouts.check_quorum
 
 
-def test_in_a_static_quorum_too_nothing_is_told_before_the_epoch_has_committed():
+def test_static_update_waits_for_commit_of_epoch():
     talk = Talk(me=replace(ME, listener="C", endpoints=endpoints(1))).lead()
     assert talk.ask(update(2, 1)).error == ErrorCode.REQUEST_TIMED_OUT
 
 
 @pytest.mark.parametrize("directory", [None, 9])
-def test_a_new_voter_must_have_caught_up_with_the_directory_that_it_names(directory):
+def test_new_voter_must_catch_up_with_named_directory(directory):
     talk = leader_of(1, 2, 3)
     if directory is not None:
         talk.ask(fetched(4, talk, directory))
@@ -369,7 +369,7 @@ def test_a_change_ends_with_its_epoch():
     assert refused == [ErrorCode.NOT_LEADER_OR_FOLLOWER]
 
 
-def test_a_leader_that_was_voted_out_tells_of_itself_as_an_observer():
+def test_removed_leader_describes_itself_as_observer():
     """Kafka moves it to the observers while it leads on, whatever the time."""
     talk = leader_of(1, 2, 3)
     before = status_of(talk.raft, talk.now, wall_ms=5000)
@@ -388,7 +388,7 @@ def test_the_last_voter_stays():
     assert talk.ask(remove(1)).error == ErrorCode.VOTER_NOT_FOUND
 
 
-def test_a_second_voter_makes_a_leader_mind_its_majority():
+def test_leader_minds_majority_once_there_are_two():
     talk = leader_of(1)
     assert talk.raft.role.leader_state.check_deadline == float("inf")
     talk.ask(fetched(2, talk))
@@ -453,7 +453,7 @@ def test_updates_are_judged(changes, code):
         (ErrorCode.FENCED_LEADER_EPOCH, ErrorCode.REQUEST_TIMED_OUT),
     ],
 )
-def test_an_endpoint_where_another_node_answers_is_not_written(kind, answer, code):
+def test_endpoint_answered_by_another_node_is_not_written(kind, answer, code):
     """Nor do its epoch and its leader count: it may be of another cluster."""
     talk = leader_of(1, 2, 3)
     talk.ask(fetched(4, talk))
@@ -472,7 +472,7 @@ def test_an_endpoint_where_another_node_answers_is_not_written(kind, answer, cod
     assert talk.raft.role.leader_state.change is None
 
 
-def test_the_endpoint_of_an_update_that_does_not_answer_is_not_written():
+def test_silent_endpoint_of_update_is_not_written():
     talk = leader_of(1, 2, 3)
     assert talk.ask(update(2, 1)) is None
     talk.fail(talk.tokens[-1])
@@ -480,7 +480,7 @@ def test_the_endpoint_of_an_update_that_does_not_answer_is_not_written():
     assert talk.log.history.voters.get(2).endpoints == endpoints(2)
 
 
-def test_what_an_endpoint_says_after_the_change_was_given_up_counts_for_nothing():
+def test_endpoint_answer_after_abandoned_change_is_ignored():
     talk = leader_of(1, 2, 3)
     assert talk.ask(update(2, 1)) is None
     talk.answer(core.ApiVersionsResponse(kraft_versions=(0, 1)))
@@ -494,7 +494,7 @@ def test_what_an_endpoint_says_after_the_change_was_given_up_counts_for_nothing(
     assert talk.raft.epoch == 1
 
 
-def test_a_broker_never_stands_whatever_the_set_of_voters_says():
+def test_broker_never_becomes_candidate_despite_voter_set():
     log, me = dynamic(1, 2, 3)
     talk = Talk(log, me=replace(me, is_controller=False, endpoints=()))
     assert talk.raft.role.deadline == inf
@@ -519,7 +519,7 @@ def test_a_voter_with_another_directory_is_an_observer():
     assert talk.raft.role.leader_state.high_watermark == end + 1
 
 
-def test_a_vote_is_for_a_directory_and_strangers_may_ask():
+def test_unknown_candidate_may_get_vote_for_its_directory():
     """Our set may be the older one."""
     log, me = dynamic(1, 2, 3)
     talk = Talk(log, me=me)
@@ -561,7 +561,7 @@ def test_an_upgrade_needs_the_epoch_and_every_voter():
 
 
 @pytest.mark.parametrize("lacking", ["a version", "a directory"])
-def test_an_upgrade_needs_the_version_and_the_directory_of_each(lacking):
+def test_upgrade_needs_version_and_directory_of_each(lacking):
     directory = bytes(16) if lacking == "a directory" else ME.directory_id
     me = replace(ME, directory_id=directory, listener="C", endpoints=endpoints(1))
     talk = Talk(me=me).lead()
@@ -572,7 +572,7 @@ def test_an_upgrade_needs_the_version_and_the_directory_of_each(lacking):
         talk.raft.upgrade_kraft_version(1, 1, validate_only=False)
 
 
-def test_a_level_that_is_reached_is_reached_again_by_doing_nothing():
+def test_reached_level_is_confirmed_without_a_record():
     """Also by a leader that has not raised it itself."""
     talk = leader_of(1, 2, 3)
     end = talk.log.end_offset
@@ -583,7 +583,7 @@ def test_a_level_that_is_reached_is_reached_again_by_doing_nothing():
         talk.raft.upgrade_kraft_version(0, talk.raft.epoch, validate_only=False)
 
 
-def test_an_upgrade_forgets_nothing_of_who_has_fetched_how_far():
+def test_upgrade_keeps_fetch_progress_of_voters():
     """The voters have directories from then on."""
     talk = Talk(me=replace(ME, listener="C", endpoints=endpoints(1))).lead()
     talk.ask(fetch(fetch_offset=1, last_fetched_epoch=1, max_wait=0.0))
@@ -602,7 +602,7 @@ def test_a_follower_upgrades_nothing():
         talk.raft.upgrade_kraft_version(1, 5, validate_only=False)
 
 
-def test_who_removed_itself_and_alone_knows_it_still_stands():
+def test_removed_voter_stands_until_removal_is_committed():
     """Nobody else could be elected: its log is the longest. Once the change is committed it is an observer."""
     talk = leader_of(1, 2)
     talk.ask(remove(1))
@@ -623,7 +623,7 @@ def test_who_removed_itself_and_alone_knows_it_still_stands():
     assert isinstance(restarted.raft.role, Resigned), "the set without it is committed"
 
 
-def test_who_is_voted_out_for_good_does_not_stand():
+def test_permanently_removed_voter_does_not_stand():
     log, _ = dynamic(1, 2)
     history = log.history
     history.set_voters(3, history.voters.remove(key(1)))

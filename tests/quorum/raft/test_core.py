@@ -251,7 +251,7 @@ def test_only_the_leader_answers_fetches():
     assert answer.error == ErrorCode.NOT_LEADER_OR_FOLLOWER
 
 
-def test_a_fetch_waits_for_news_and_is_refused_when_leadership_ends():
+def test_fetch_waits_and_is_refused_when_leadership_ends():
     talk = Talk().lead()
     assert talk.ask(fetch(fetch_offset=1, last_fetched_epoch=1, high_watermark=1)) is None
     talk.ask(vote(epoch=7, last_epoch=1, end_offset=9))
@@ -262,7 +262,7 @@ def test_a_fetch_waits_for_news_and_is_refused_when_leadership_ends():
 OBSERVER = ReplicaKey(7)
 
 
-def test_an_observer_that_knows_less_than_the_watermark_is_answered_at_once():
+def test_observer_behind_watermark_is_answered_at_once():
     talk = Talk().lead()
     talk.ask(fetch(fetch_offset=1, last_fetched_epoch=1))
     answer = talk.ask(
@@ -272,7 +272,7 @@ def test_an_observer_that_knows_less_than_the_watermark_is_answered_at_once():
     assert answer.high_watermark == 1
 
 
-def test_when_as_many_fetches_wait_as_may_observers_are_refused_and_voters_wait(monkeypatch):
+def test_waiting_observers_are_bounded_voters_are_not(monkeypatch):
     """An answer without news would be followed by the next fetch at once; a refusal makes the fetcher back off."""
     monkeypatch.setattr(leading, "DEFERRED_MAX", 0)
     talk = Talk().lead()
@@ -306,7 +306,7 @@ def test_so_many_fetches_wait_and_no_more(monkeypatch):
     assert not waits(4, ReplicaKey(2))
 
 
-def test_who_is_refused_asks_the_leader_again_after_a_pause():
+def test_refused_observer_retries_leader_after_a_pause():
     talk = Talk()
     talk.ask(core.BeginQuorumEpochRequest("ours", 5, 2, None))
     asked = talk.tokens[-1]
@@ -322,7 +322,7 @@ def test_who_is_refused_asks_the_leader_again_after_a_pause():
     ]
 
 
-def test_a_voter_hears_of_a_watermark_alone_after_a_while():
+def test_watermark_alone_reaches_voter_after_a_delay():
     talk = Talk().lead()
     assert talk.ask(fetch(fetch_offset=1, last_fetched_epoch=1, high_watermark=0)) is None
     assert talk.raft.high_watermark == 1
@@ -334,7 +334,7 @@ def test_a_voter_hears_of_a_watermark_alone_after_a_while():
     assert [answer.high_watermark for answer in talk.replies] == [1]
 
 
-def test_a_voter_hears_of_record_and_watermark_in_one_answer_to_each_of_its_fetches():
+def test_each_fetch_brings_record_and_watermark_together():
     """One fetch a change: acknowledging the record parks the fetch that the next record answers."""
     talk = Talk().lead()
     for end in range(1, 6):
@@ -505,7 +505,7 @@ def test_nothing_is_cut_off_a_snapshot():
     assert talk.truncated == []
 
 
-def test_the_watermark_of_an_answer_counts_with_its_records_only():
+def test_watermark_of_answer_counts_after_its_records():
     talk = follower_of_2(log_of((2, 1), (2, 2)))
     talk.answer(fetched(diverging=OffsetAndEpoch(2, 1), high_watermark=9, records=b"x"))
     assert talk.raft.high_watermark is None
@@ -569,14 +569,14 @@ def test_a_late_answer_is_dropped():
         lambda raft: raft.shutdown(0.0),
     ],
 )
-def test_the_driver_must_take_what_is_ready_before_the_next_input(input_):
+def test_driver_must_take_ready_before_next_input(input_):
     talk = Talk()
     talk.raft.receive(1, vote(), 0.0)
     with pytest.raises(InvariantViolated):
         input_(talk.raft)
 
 
-def test_a_former_leader_restarts_resigned_and_a_candidate_without_its_candidacy():
+def test_restart_resigns_leadership_and_drops_candidacy():
     assert isinstance(Talk(election=Election(4, 1)).raft.role, Resigned)
     voted = Talk(election=Election(4, -1, ReplicaKey(1))).raft.role
     assert voted == Unattached(4, voted.deadline, -1, ReplicaKey(1))
@@ -660,12 +660,12 @@ def test_observers_are_bounded():
         (5, 1, ON_OUR_LOG),
     ],
 )
-def test_where_a_fetch_stands(offset, epoch, position):
+def test_fetch_position_is_validated_against_log(offset, epoch, position):
     log = log_of((5, 1), (5, 2))
     assert validate_fetch(log, offset, epoch) == position
 
 
-def test_a_fetch_from_before_the_log_is_sent_to_the_snapshot():
+def test_fetch_before_log_start_is_sent_to_snapshot():
     log = log_of((5, 1), (5, 2))
     log.add_snapshot(OffsetAndEpoch(5, 1), b"")
     log.clean()
@@ -685,7 +685,7 @@ def test_truncation_goes_to_where_the_logs_part():
     assert truncation_offset(log, OffsetAndEpoch(99, 0)) == 10
 
 
-def test_who_has_lost_flushed_data_neither_votes_nor_stands_until_it_has_fetched_it():
+def test_node_with_lost_data_abstains_until_refetched():
     """R15: its log may be shorter than what it acknowledged."""
     log = log_of((5, 1))
     log.refetch_upto = 8
@@ -719,7 +719,7 @@ def test_who_has_lost_flushed_data_neither_votes_nor_stands_until_it_has_fetched
         assert isinstance(talk.raft.role, Prospective) == stands
 
 
-def test_who_has_fetched_what_it_lost_minds_a_leader_that_then_says_no_more():
+def test_recovered_node_stands_against_a_silent_leader():
     """R15 ends with the answer that brings the last record and its watermark."""
     log = log_of((5, 1))
     log.refetch_upto = 8
@@ -735,7 +735,7 @@ def test_who_has_fetched_what_it_lost_minds_a_leader_that_then_says_no_more():
     assert isinstance(talk.raft.role, Prospective)
 
 
-def test_a_slow_disk_of_ours_is_not_the_leaders_silence():
+def test_own_slow_flush_is_not_leaders_silence():
     """While records are being flushed we ask for nothing, so the leader has nothing to answer."""
     talk = Talk(log_of((5, 1)))
     talk.ask(core.BeginQuorumEpochRequest(cluster_id="ours", epoch=5, leader_id=2, voter=None))

@@ -12,7 +12,7 @@ from trimaran.quorum.raft.types import Election, OffsetAndEpoch, Timeouts
 from trimaran.wire.errors import ErrorCode
 
 
-def test_an_epoch_that_was_only_heard_of_is_persisted():
+def test_epoch_learned_from_others_is_persisted():
     """Though nothing is sent because of it, as while all peers back off, and no record written."""
     talk = Talk()
     talk.raft._state.become_unattached(9, talk.now)
@@ -21,7 +21,7 @@ def test_an_epoch_that_was_only_heard_of_is_persisted():
     assert (ready.election, ready.sends) == (Election(9), ())
 
 
-def test_the_bootstrap_file_is_no_snapshot_to_be_fetched():
+def test_bootstrap_snapshot_cannot_be_fetched():
     log = log_of((5, 1))
     log.add_snapshot(OffsetAndEpoch(0, 0), b"what the first leader writes")
     talk = Talk(log, Election(1)).lead()
@@ -46,7 +46,7 @@ def test_the_bootstrap_file_is_no_snapshot_to_be_fetched():
         (OffsetAndEpoch(5, 1), FetchPosition(snapshot_id=OffsetAndEpoch(5, 1))),
     ],
 )
-def test_an_empty_log_begins_with_the_snapshot_if_there_is_one(snapshot_id, position):
+def test_empty_log_begins_with_available_snapshot(snapshot_id, position):
     log = log_of((1, 1), (4, 1))
     log.add_snapshot(snapshot_id, b"x")
     assert validate_fetch(log, 0, 0) == position
@@ -56,9 +56,7 @@ def test_an_empty_log_begins_with_the_snapshot_if_there_is_one(snapshot_id, posi
     ("refetch_upto", "watermark", "keeps"),
     [(None, None, True), (8, None, False), (8, 7, False), (8, 8, True), (8, 9, True)],
 )
-def test_who_lost_flushed_data_is_trusted_when_all_of_it_is_known_to_be_committed(
-    refetch_upto, watermark, keeps
-):
+def test_promises_are_kept_once_lost_data_is_committed(refetch_upto, watermark, keeps):
     """R15: in its promises others count on what it had."""
     log = log_of((5, 1))
     log.refetch_upto = refetch_upto
@@ -67,7 +65,7 @@ def test_who_lost_flushed_data_is_trusted_when_all_of_it_is_known_to_be_committe
     assert state.keeps_promises is keeps
 
 
-def test_what_waits_for_company_is_lost_with_the_epoch():
+def test_lingering_records_are_lost_with_the_epoch():
     """Nobody has it, and its proposer is told: in a later epoch of the same leader it must not come back."""
     timeouts = Timeouts(append_linger=5.0, linger_max_bytes=100)
     talk = Talk(timeouts=timeouts).lead()
@@ -86,7 +84,7 @@ def test_what_waits_for_company_is_lost_with_the_epoch():
     assert talk.log.end_offset == end + leader_change
 
 
-def test_a_snapshot_that_nobody_asks_for_any_more_changes_nothing():
+def test_snapshot_no_longer_wanted_is_ignored():
     talk = Talk()
     talk.ask(core.BeginQuorumEpochRequest(cluster_id="ours", epoch=3, leader_id=2, voter=None))
     snapshot_id = OffsetAndEpoch(9, 2)

@@ -73,7 +73,7 @@ def asked_for_votes(talk: Talk) -> dict[int, int]:
         (EPOCH_LIMIT - 1, EPOCH_LIMIT, ErrorCode.INVALID_REQUEST),
     ],
 )
-def test_an_epoch_is_believed_that_elections_can_have_reached(ours, theirs, code):
+def test_only_reachable_epochs_are_believed(ours, theirs, code):
     talk = Talk(election=Election(ours))
     assert talk.ask(vote(epoch=theirs)).error == code
     assert talk.raft.epoch == (ours if code else theirs)
@@ -89,7 +89,7 @@ def test_a_candidate_has_an_id():
 @pytest.mark.parametrize(
     ("voters", "code"), [({}, ErrorCode.NONE), ({2: VOTERS[2]}, ErrorCode.INVALID_REQUEST)]
 )
-def test_who_knows_no_voters_believes_any_leader_and_who_knows_one_believes_that(voters, code):
+def test_node_without_voters_believes_any_leader(voters, code):
     me = Identity(7, bytes([7]) * 16, "ours", voters, bootstrap=(Peer(-2, "boot", 9),))
     talk = Talk(me=me)
     claim = BEGIN._replace(leader_id=8, endpoints=(Endpoint("C", "there", 8),))
@@ -97,22 +97,22 @@ def test_who_knows_no_voters_believes_any_leader_and_who_knows_one_believes_that
     assert talk.raft.leader_peer == (None if code else Peer(8, "there", 8))
 
 
-def test_who_knows_no_cluster_id_is_of_any_cluster():
+def test_node_without_cluster_id_accepts_any_cluster():
     me = Identity(1, bytes([1]) * 16, None, VOTERS)
     assert Talk(me=me).ask(vote()).granted
 
 
-def test_a_second_leader_of_another_cluster_is_told_that_it_is_of_another():
+def test_claim_from_another_cluster_is_refused():
     claim = BEGIN._replace(leader_id=3, cluster_id="theirs")
     assert follower_of_2().ask(claim).error == ErrorCode.INCONSISTENT_CLUSTER_ID
 
 
-def test_who_knows_that_its_epoch_has_a_leader_votes_for_nobody_in_it():
+def test_no_vote_is_granted_in_led_epoch():
     """Though it knows no address of it."""
     assert not Talk(election=Election(5, 8)).ask(vote(epoch=5)).granted
 
 
-def test_a_newer_epoch_leaves_the_time_to_wait_as_it_was():
+def test_newer_epoch_keeps_the_remaining_wait():
     """Or candidates whose logs are behind would keep everybody else from standing."""
     talk = Talk(log_of((3, 1)), Election(4))
     deadline = talk.raft.role.deadline
@@ -138,7 +138,7 @@ def test_a_newer_epoch_leaves_the_time_to_wait_as_it_was():
         (1, None, 1, VOTERS[1]),
     ],
 )
-def test_an_answer_of_a_newer_epoch_tells_who_leads_it(leader_id, hint, known, peer):
+def test_answer_of_newer_epoch_names_its_leader(leader_id, hint, known, peer):
     talk = Talk(election=Election(5, 3))
     talk.answer(core.FetchResponse(error=FENCED, epoch=8, leader_id=leader_id, leader=hint))
     assert (talk.raft.epoch, talk.raft.leader_id) == (8, known)
@@ -146,7 +146,7 @@ def test_an_answer_of_a_newer_epoch_tells_who_leads_it(leader_id, hint, known, p
     assert isinstance(talk.raft.role, Unattached if known != 2 else Follower)
 
 
-def test_who_learns_of_a_newer_epoch_asks_on_in_it_at_once():
+def test_newer_epoch_is_used_in_next_request():
     me = Identity(1, bytes([1]) * 16, "ours", {i: VOTERS[i] for i in (1, 2)})
     talk = Talk(me=me, election=Election(5))
     talk.answer(core.FetchResponse(error=FENCED, epoch=8))
@@ -154,7 +154,7 @@ def test_who_learns_of_a_newer_epoch_asks_on_in_it_at_once():
     assert talk.sends[-1].epoch == 8
 
 
-def test_a_follower_that_hears_of_its_leader_again_goes_on_as_it_was():
+def test_repeated_leader_announcement_changes_nothing_for_follower():
     talk = follower_of_2()
     before, asked = talk.raft.role, len(talk.sent)
     talk.now = 1.0
@@ -177,7 +177,7 @@ def test_a_leader_that_announces_itself_is_not_gone():
     assert talk.raft.role.deadline == talk.now + talk.raft._state.timeouts.fetch
 
 
-def test_the_end_of_an_epoch_that_we_have_not_heard_of_is_the_end_of_it():
+def test_end_of_unknown_epoch_ends_it():
     talk = Talk()
     assert talk.ask(END._replace(successors=(ReplicaKey(3),))).error == 0
     role = talk.raft.role
@@ -187,7 +187,7 @@ def test_the_end_of_an_epoch_that_we_have_not_heard_of_is_the_end_of_it():
 
 @pytest.mark.parametrize("claim", [BEGIN, END])
 @pytest.mark.parametrize(("listener", "port"), [("B", 1), ("C", 2), ("D", 1)])
-def test_a_leader_is_reached_by_the_listener_that_we_speak_on(claim, listener, port):
+def test_leader_is_reached_by_our_listener(claim, listener, port):
     """As the voters of the log are: the first of the leader may be one for TLS, while the order is being changed."""
     me = replace(ME, listener=listener)
     talk = Talk(me=me)
@@ -197,7 +197,7 @@ def test_a_leader_is_reached_by_the_listener_that_we_speak_on(claim, listener, p
 
 
 @pytest.mark.parametrize("claim", [BEGIN, END])
-def test_a_leader_without_an_address_is_known_and_not_followed(claim):
+def test_leader_without_address_is_not_followed(claim):
     log, me = dynamic(1, 2, 3)
     talk = Talk(log, me=me)
     assert talk.ask(claim._replace(leader_id=8)).error == 0
@@ -215,7 +215,7 @@ def test_an_observer_succeeds_nobody():
 
 
 @pytest.mark.parametrize("way", ["end", "gone"])
-def test_who_is_about_to_stand_does_not_wait_longer_because_the_leader_goes(way):
+def test_imminent_candidate_does_not_wait_longer_for_resignation(way):
     talk = follower_of_2()
     deadline = talk.raft.role.deadline
     talk.now = deadline - 0.001
@@ -227,7 +227,7 @@ def test_who_is_about_to_stand_does_not_wait_longer_because_the_leader_goes(way)
     assert talk.raft.role.deadline == deadline
 
 
-def test_the_order_that_a_leader_leaves_counts_when_its_process_is_gone_too():
+def test_succession_order_survives_exit_of_leader_process():
     talk = follower_of_2()
     talk.ask(END._replace(successors=(ReplicaKey(3), ReplicaKey(1))))
     deadline = talk.raft.role.deadline
@@ -243,7 +243,7 @@ def test_another_voter_that_is_gone_leaves_the_leader():
     assert talk.raft.role == before
 
 
-def test_who_refused_a_pre_vote_is_asked_again_when_the_leader_is_gone():
+def test_refused_pre_vote_is_repeated_without_leader():
     """It refused because it had the leader; that it is gone it will see as we did."""
     talk = stand(Talk(election=Election(4, 2)))
     refuser = asked_for_votes(talk)[3]
@@ -273,7 +273,7 @@ def test_the_pauses_after_lost_elections_double():
     assert pauses == pytest.approx([0.075, 0.15, 0.3, 0.6, 0.75])
 
 
-def test_an_election_that_is_won_makes_the_next_pause_the_first():
+def test_won_election_resets_the_backoff():
     talk = stand(Talk(election=Election(4)))
     for _ in range(2):
         for token in asked_for_votes(talk).values():
@@ -290,7 +290,7 @@ def test_an_election_that_is_won_makes_the_next_pause_the_first():
     assert talk.raft.role.deadline - talk.now == pytest.approx(0.075)
 
 
-def test_a_candidate_that_lost_waits_no_longer_than_it_would_have():
+def test_losing_candidate_waits_no_longer_than_planned():
     talk = stand(Talk(election=Election(4)), Candidate)
     deadline = talk.raft.role.deadline
     talk.now = deadline - 0.01
@@ -300,7 +300,7 @@ def test_a_candidate_that_lost_waits_no_longer_than_it_would_have():
     assert talk.raft.role.deadline == deadline
 
 
-def test_a_vote_is_asked_for_again_though_our_own_log_is_not_flushed():
+def test_vote_is_requested_again_despite_unflushed_log():
     """Who stands promises nothing by what it has fetched."""
     log = log_of((5, 1))
     talk = follower_of_2(log)
@@ -318,7 +318,7 @@ def test_a_vote_is_asked_for_again_though_our_own_log_is_not_flushed():
 
 @pytest.mark.parametrize("election", [Election(4), Election(4, 2)], ids=str)
 @pytest.mark.parametrize("case", ["observer", "lost data"])
-def test_who_may_not_stand_waits_for_nothing(election, case):
+def test_ineligible_node_has_no_deadline(election, case):
     log = log_of((2, 1))
     if case == "lost data":
         log.refetch_upto = 8
@@ -327,7 +327,7 @@ def test_who_may_not_stand_waits_for_nothing(election, case):
 
 
 @pytest.mark.parametrize("role", [Unattached(3, 1.0), Follower(3, 1.0, VOTERS[2])], ids=str)
-def test_who_may_not_stand_when_its_time_is_over_waits_no_more(role):
+def test_ineligible_node_drops_its_elapsed_deadline(role):
     """Or the driver would come back to it for ever."""
     talk = Talk(election=Election(3), me=OBSERVER)
     talk.raft._state.become(role)
@@ -336,7 +336,7 @@ def test_who_may_not_stand_when_its_time_is_over_waits_no_more(role):
     assert talk.raft.role == role._replace(deadline=inf)
 
 
-def test_a_voter_alone_that_has_lost_data_does_not_lead():
+def test_single_voter_with_lost_data_does_not_lead():
     """R15: what it has lost it may have acknowledged, to observers too."""
     log = log_of((5, 1))
     log.refetch_upto = 8
@@ -344,14 +344,14 @@ def test_a_voter_alone_that_has_lost_data_does_not_lead():
     assert isinstance(talk.raft.role, Unattached)
 
 
-def test_an_observer_that_led_once_has_nothing_to_resign_from():
+def test_observer_does_not_resign_from_former_leadership():
     """A broker with the id and the disk of a former controller: it must not raise the epoch by itself."""
     role = Talk(election=Election(4, 7), me=OBSERVER).raft.role
     assert isinstance(role, Unattached)
     assert role.epoch == 4
 
 
-def test_a_broker_with_the_id_of_a_voter_that_led_does_not_follow_itself():
+def test_broker_with_former_leaders_id_ignores_itself():
     log, me = dynamic(1, 2, 3)
     broker = Identity(1, me.directory_id, "ours", endpoints=me.endpoints, listener="C")
     assert isinstance(Talk(log, Election(4, 1), broker).raft.role, Unattached)
@@ -360,7 +360,7 @@ def test_a_broker_with_the_id_of_a_voter_that_led_does_not_follow_itself():
 # --- shutting down
 
 
-def test_who_shuts_down_stands_for_nothing_and_waits_for_nothing():
+def test_stopping_node_neither_stands_nor_waits():
     talk = follower_of_2()
     talk.raft.shutdown(talk.now)
     talk._drain()
@@ -373,7 +373,7 @@ def test_who_shuts_down_stands_for_nothing_and_waits_for_nothing():
     assert len(talk.sent) == asked
 
 
-def test_a_leader_that_resigned_and_then_shuts_down_leaves_its_epoch_in_time():
+def test_resigned_leader_leaves_its_epoch_while_stopping():
     talk = Talk().lead()
     talk.raft.resign(talk.now)
     talk._drain()

@@ -19,7 +19,7 @@ from trimaran.wire.errors import ErrorCode
 # --- State
 
 
-def test_current_term_and_voted_for_are_updated_on_stable_storage_before_responding_to_rpcs():
+def test_election_is_persisted_before_replies():
     """Transcripts: restart_vote, election."""
     talk = Talk()
     talk.raft.receive(1, vote(epoch=5), 0.0)
@@ -30,7 +30,7 @@ def test_current_term_and_voted_for_are_updated_on_stable_storage_before_respond
     assert ready._fields.index("election") < ready._fields.index("replies")
 
 
-def test_commit_index_is_initialized_to_0_and_increases_monotonically():
+def test_commit_index_starts_at_0_and_only_grows():
     talk = Talk(log_of((3, 1)), Election(1))
     assert talk.raft.high_watermark is None
     talk.lead()
@@ -42,7 +42,7 @@ def test_commit_index_is_initialized_to_0_and_increases_monotonically():
     assert seen[-1] == 4
 
 
-def test_match_index_is_initialized_to_0_on_every_leader():
+def test_match_index_is_unknown_on_new_leader():
     """Nothing is known of the others' logs until they fetch."""
     talk = Talk(log_of((3, 1)), Election(1)).lead()
     assert isinstance(talk.raft.role, Leader)
@@ -52,13 +52,13 @@ def test_match_index_is_initialized_to_0_on_every_leader():
 # --- AppendEntries RPC, receiver implementation: a leader judges fetches
 
 
-def test_reply_false_if_term_is_older_than_current_term():
+def test_request_of_older_term_is_refused():
     answer = Talk().lead().ask(fetch(epoch=0))
     assert answer is not None
     assert answer.error == ErrorCode.FENCED_LEADER_EPOCH
 
 
-def test_reply_false_if_log_does_not_contain_an_entry_at_prev_log_index_whose_term_matches():
+def test_mismatch_at_prev_log_index_is_refused():
     """Transcript: divergence."""
     talk = Talk(log_of((5, 1)), Election(3)).lead()
     answer = talk.ask(fetch(epoch=4, fetch_offset=6, last_fetched_epoch=2))
@@ -67,7 +67,7 @@ def test_reply_false_if_log_does_not_contain_an_entry_at_prev_log_index_whose_te
     assert answer.read is None
 
 
-def test_if_an_existing_entry_conflicts_delete_it_and_all_that_follow_it():
+def test_conflicting_entries_are_deleted_with_all_following():
     talk = Talk(log_of((5, 1), (3, 2)), Election(3, 2))
     talk.raft.handle_timeout(0.0)
     answer = core.FetchResponse(epoch=3, leader_id=2, diverging=OffsetAndEpoch(5, 1))
@@ -77,7 +77,7 @@ def test_if_an_existing_entry_conflicts_delete_it_and_all_that_follow_it():
     assert ready.truncate_to == 5
 
 
-def test_append_any_new_entries_not_already_in_the_log():
+def test_new_entries_are_appended():
     talk = Talk(log_of((5, 1)), Election(3, 2))
     answer = core.FetchResponse(epoch=3, leader_id=2, high_watermark=2, records=b"new")
     talk.raft.receive(talk.tokens[-1], answer, 0.0)
@@ -88,7 +88,7 @@ def test_append_any_new_entries_not_already_in_the_log():
 
 
 @pytest.mark.parametrize(("leader_commit", "known"), [(2, 2), (5, 5), (99, 5)])
-def test_commit_index_is_the_smaller_of_leader_commit_and_the_last_new_entry(leader_commit, known):
+def test_commit_index_is_minimum_of_leaders_and_last(leader_commit, known):
     talk = Talk(log_of((5, 1)), Election(3, 2))
     talk.answer(core.FetchResponse(epoch=3, leader_id=2, high_watermark=leader_commit))
     assert talk.raft.high_watermark == known
@@ -107,7 +107,7 @@ def test_a_vote_of_an_older_term_is_refused():
 @pytest.mark.parametrize(
     ("voted", "candidate", "granted"), [(None, 2, True), (2, 2, True), (3, 2, False)]
 )
-def test_grant_a_vote_if_voted_for_is_null_or_the_candidate(voted, candidate, granted):
+def test_vote_is_granted_without_conflicting_vote(voted, candidate, granted):
     election = Election(5, -1, None if voted is None else ReplicaKey(voted))
     answer = Talk(election=election).ask(vote(epoch=5, candidate=ReplicaKey(candidate)))
     assert isinstance(answer, core.VoteResponse)
@@ -118,9 +118,7 @@ def test_grant_a_vote_if_voted_for_is_null_or_the_candidate(voted, candidate, gr
     ("last_epoch", "end_offset", "granted"),
     [(2, 8, True), (2, 9, True), (3, 1, True), (2, 7, False), (1, 99, False)],
 )
-def test_grant_a_vote_if_the_candidates_log_is_at_least_as_up_to_date(
-    last_epoch, end_offset, granted
-):
+def test_vote_needs_an_up_to_date_log(last_epoch, end_offset, granted):
     """A later last term is more up to date; with equal terms the longer log is (5.4.1)."""
     talk = Talk(log_of((5, 1), (3, 2)), Election(4))
     answer = talk.ask(vote(epoch=5, last_epoch=last_epoch, end_offset=end_offset))
@@ -142,7 +140,7 @@ def test_if_commit_index_exceeds_last_applied_apply():
 
 
 @pytest.mark.parametrize("way", ["request", "answer"])
-def test_a_higher_term_in_a_request_or_response_converts_to_follower(way):
+def test_higher_term_converts_to_follower(way):
     talk = Talk().lead()
     if way == "request":
         talk.ask(vote(epoch=9, end_offset=9, last_epoch=8))
@@ -163,7 +161,7 @@ def test_followers_respond_to_rpcs_from_candidates_and_leaders():
     assert isinstance(talk.raft.role, Follower)
 
 
-def test_an_election_timeout_without_a_leader_or_a_granted_vote_starts_an_election():
+def test_election_timeout_without_leader_starts_an_election():
     """By way of a pre-vote (test_kip_996). Transcript: election."""
     talk = Talk(election=Election(3, 2))
     talk.now = talk.raft.deadline()
@@ -174,7 +172,7 @@ def test_an_election_timeout_without_a_leader_or_a_granted_vote_starts_an_electi
         talk.now = max(talk.now, talk.raft.deadline())
 
 
-def test_granting_a_vote_leaves_the_candidate_an_election_timeout():
+def test_granted_vote_resets_the_election_timeout():
     talk = Talk()
     before = talk.raft.deadline()
     talk.ask(vote())
@@ -193,7 +191,7 @@ def stand() -> Talk:
     return talk
 
 
-def test_a_candidate_increments_current_term_votes_for_itself_and_sends_request_votes_to_all():
+def test_candidate_increments_term_votes_and_requests_votes():
     talk = stand()
     assert isinstance(talk.raft.role, Candidate)
     assert talk.raft.election == Election(1, -1, talk.raft.identity.key)
@@ -213,7 +211,7 @@ def test_votes_of_a_majority_make_a_leader():
     assert isinstance(talk.raft.role, Leader)
 
 
-def test_a_candidate_that_hears_from_a_new_leader_converts_to_follower():
+def test_candidate_follows_a_new_leader():
     talk = stand()
     talk.ask(core.BeginQuorumEpochRequest(cluster_id="ours", epoch=1, leader_id=2, voter=None))
     assert isinstance(talk.raft.role, Follower)
@@ -238,7 +236,7 @@ def test_upon_election_a_leader_tells_each_server():
     assert told == [ReplicaKey(2), ReplicaKey(3)]
 
 
-def test_a_command_is_appended_to_the_local_log_and_answered_after_it_is_applied():
+def test_command_is_appended_and_answered_after_commit():
     """The driver answers at the high watermark: "ack" and R5 of the simulation."""
     talk = Talk().lead()
     assert talk.raft.propose(b"x", 1, 1) == 1
@@ -248,7 +246,7 @@ def test_a_command_is_appended_to_the_local_log_and_answered_after_it_is_applied
     assert ready.committed is None
 
 
-def test_if_last_log_index_is_beyond_next_index_entries_from_there_are_sent():
+def test_entries_from_next_index_are_sent():
     talk = Talk(log_of((5, 1)), Election(1)).lead()
     answer = talk.ask(fetch(epoch=2, fetch_offset=2, last_fetched_epoch=1))
     assert isinstance(answer, core.FetchResponse)
@@ -263,7 +261,7 @@ def test_success_updates_match_index():
     assert talk.raft.role.leader_state.voters[2].end_offset == 2
 
 
-def test_failure_because_of_log_inconsistency_counts_for_nothing_and_is_retried():
+def test_log_inconsistency_does_not_advance_the_follower():
     talk = Talk(log_of((5, 1)), Election(3)).lead()
     talk.ask(fetch(epoch=4, fetch_offset=6, last_fetched_epoch=2))
     assert isinstance(talk.raft.role, Leader)
@@ -271,14 +269,14 @@ def test_failure_because_of_log_inconsistency_counts_for_nothing_and_is_retried(
 
 
 @pytest.mark.parametrize(("offset", "epoch", "committed"), [(5, 1, None), (6, 2, 6)])
-def test_commit_index_needs_a_majority_and_an_entry_of_the_current_term(offset, epoch, committed):
+def test_commit_needs_majority_and_current_term(offset, epoch, committed):
     """5.4.2: never an older term by counting replicas. Figure 8 is a mutant of the simulation."""
     talk = Talk(log_of((5, 1)), Election(1)).lead()
     talk.ask(fetch(epoch=2, fetch_offset=offset, last_fetched_epoch=epoch))
     assert talk.raft.high_watermark == committed
 
 
-def test_who_does_not_lead_takes_no_commands():
+def test_only_a_leader_takes_commands():
     with pytest.raises(NotLeader):
         Talk().raft.propose(b"x", 1, 0)
 

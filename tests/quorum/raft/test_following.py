@@ -49,7 +49,7 @@ def bring(talk: Talk, count: int = 1, **more: object) -> None:
 
 @pytest.mark.parametrize("with_records", [False, True])
 @pytest.mark.parametrize(("told", "known"), [(-1, None), (0, 0), (1, 1), (99, None)])
-def test_a_watermark_is_known_as_far_as_the_log_goes(with_records, told, known):
+def test_known_watermark_is_limited_by_own_log(with_records, told, known):
     talk = follower_of_2(log_of((5, 1)))
     if with_records:
         bring(talk, high_watermark=told)
@@ -61,13 +61,13 @@ def test_a_watermark_is_known_as_far_as_the_log_goes(with_records, told, known):
 # --- what is cut
 
 
-def test_a_log_is_cut_down_to_what_is_committed_and_no_further():
+def test_log_is_truncated_only_to_committed_offset():
     talk = follower_of_2(log_of((2, 1), (2, 1)), high_watermark=2)
     talk.answer(fetched(diverging=OffsetAndEpoch(2, 1)))
     assert (talk.truncated, talk.log.end_offset) == ([2], 2)
 
 
-def test_a_log_of_which_nothing_is_known_to_be_committed_may_be_cut_to_nothing():
+def test_log_without_known_commit_may_be_emptied():
     talk = follower_of_2(log_of((2, 1)))
     talk.answer(fetched(diverging=OffsetAndEpoch(0, 0)))
     assert talk.truncated == [0]
@@ -91,7 +91,7 @@ def piece(position: int, data: bytes, **changes: object) -> core.FetchSnapshotRe
     return core.FetchSnapshotResponse(**{**plain, "position": position, "data": data, **changes})  # type: ignore[arg-type]
 
 
-def test_a_snapshot_comes_in_pieces_and_takes_the_place_of_the_log():
+def test_snapshot_comes_in_pieces_and_replaces_log():
     talk = fetching_snapshot(log_of((2, 1)))
     talk.now = 1.0
     talk.answer(piece(0, DATA[:4]))
@@ -130,7 +130,7 @@ def test_nothing_is_asked_before_a_piece_is_written():
     ],
     ids=str,
 )
-def test_a_piece_that_does_not_fit_ends_the_fetch_of_the_snapshot(answer):
+def test_wrong_piece_ends_the_snapshot_fetch(answer):
     talk = fetching_snapshot()
     count = len(talk.sent)
     talk.answer(answer)
@@ -146,7 +146,7 @@ def test_a_piece_that_does_not_fit_ends_the_fetch_of_the_snapshot(answer):
 
 
 @pytest.mark.parametrize(("committed", "taken"), [(8, True), (9, True), (10, False)])
-def test_a_snapshot_that_has_less_than_what_is_committed_is_not_taken(committed, taken):
+def test_snapshot_behind_committed_offset_is_refused(committed, taken):
     """Another server that was asked meanwhile led too, and had more."""
     talk = fetching_snapshot()
     talk.raft._state.commit(committed)
@@ -155,7 +155,7 @@ def test_a_snapshot_that_has_less_than_what_is_committed_is_not_taken(committed,
     assert bool(talk.chunks) == taken
 
 
-def test_losses_of_one_snapshot_are_counted_until_it_is_here():
+def test_snapshot_losses_are_counted_until_it_arrives():
     talk = fetching_snapshot()
     for losses in (1, 2, 3):
         talk.answer(piece(0, DATA[:4]))
@@ -176,25 +176,25 @@ def test_losses_of_one_snapshot_are_counted_until_it_is_here():
 BOOTED = Identity(7, bytes([7]) * 16, "ours", bootstrap=(Peer(-2, "boot", 9),))
 
 
-def test_who_answers_a_fetch_leads_at_the_address_that_was_asked():
+def test_node_answering_fetch_leads_at_asked_address():
     talk = Talk(me=BOOTED)
     talk.answer(fetched(leader_id=8))
     assert talk.raft.leader_peer == Peer(8, "boot", 9)
 
 
-def test_the_address_that_the_leader_tells_is_the_better_one():
+def test_address_given_by_leader_takes_precedence():
     talk = Talk(me=BOOTED)
     talk.answer(fetched(leader_id=8, leader=Peer(8, "there", 8)))
     assert talk.raft.leader_peer == Peer(8, "there", 8)
 
 
-def test_who_refuses_a_fetch_need_not_lead():
+def test_node_refusing_fetch_is_not_taken_for_leader():
     talk = Talk(me=BOOTED)
     talk.answer(fetched(leader_id=8, error=int(ErrorCode.NOT_LEADER_OR_FOLLOWER)))
     assert (talk.raft.leader_id, talk.raft.leader_peer) == (8, None)
 
 
-def test_who_answers_anything_but_a_fetch_need_not_lead():
+def test_only_fetch_answer_proves_leadership():
     log, me = dynamic(1, 2, 3)
     talk = Talk(log, me=me)
     talk.at(talk.raft.role.deadline)
@@ -216,14 +216,14 @@ def test_who_answers_anything_but_a_fetch_need_not_lead():
     ],
     ids=str,
 )
-def test_an_answer_that_is_of_no_use_is_not_asked_for_again_at_once(answer):
+def test_useless_answer_is_not_requested_again_immediately(answer):
     talk = follower_of_2()
     talk.answer(answer)
     assert backs_off(talk, 2)
     assert talk.taken == []
 
 
-def test_who_looks_for_a_leader_does_not_ask_again_at_once_who_knows_none():
+def test_leaderless_peer_is_not_asked_again_immediately():
     talk = Talk(election=Election(5))
     assert asked(talk) == [2]
     talk.answer(core.FetchResponse(epoch=5, leader_id=-1, records=b"x"))
@@ -231,7 +231,7 @@ def test_who_looks_for_a_leader_does_not_ask_again_at_once_who_knows_none():
     assert (talk.taken, asked(talk)) == ([], [2, 3])
 
 
-def test_who_does_not_answer_is_asked_after_a_pause_and_another_one_meanwhile():
+def test_silent_peer_is_retried_while_another_is_asked():
     talk = follower_of_2()
     count = len(talk.sent)
     talk.fail(talk.tokens[-1])
@@ -259,7 +259,7 @@ def test_an_answer_makes_the_next_pause_the_first():
 # --- answers that come twice
 
 
-def test_what_the_leader_says_at_another_address_counts_once_while_it_is_being_asked():
+def test_second_address_is_ignored_during_leader_fetch():
     """A bootstrap server's address is one: the batch would be appended twice."""
     talk = follower_of_2(me=OBSERVER)
     talk.at(TIMES.fetch_max_wait + TIMES.patience)
@@ -270,7 +270,7 @@ def test_what_the_leader_says_at_another_address_counts_once_while_it_is_being_a
     assert backs_off(talk, other)
 
 
-def test_what_the_leader_says_at_another_address_counts_once_when_it_has_been_asked():
+def test_second_address_counts_once_after_leader_fetch():
     talk = follower_of_2(me=OBSERVER)
     late = talk.tokens[-1]
     talk.at(TIMES.fetch_max_wait + TIMES.patience)
@@ -288,7 +288,7 @@ def test_what_the_leader_says_at_another_address_counts_once_when_it_has_been_as
 # --- flushes
 
 
-def test_a_flush_of_ours_starts_the_leaders_time_anew_when_it_is_of_everything():
+def test_complete_flush_restarts_the_leaders_timeout():
     talk = follower_of_2()
     bring(talk)
     bring_more = Entry(1, 2, 3, 1, 1)
@@ -318,7 +318,7 @@ def test_an_observer_minds_no_leader_whatever_it_flushes():
     assert talk.raft.role.deadline == inf
 
 
-def test_a_voter_asks_for_nothing_before_what_it_has_is_flushed():
+def test_voter_fetches_only_after_its_flush():
     """Whoever it asks: a fetch from an offset is the promise to have what is below (R6)."""
     talk = follower_of_2()
     bring(talk)
@@ -334,7 +334,7 @@ def test_a_voter_asks_for_nothing_before_what_it_has_is_flushed():
 # --- a set of voters that comes by the log
 
 
-def test_who_becomes_a_voter_by_a_record_minds_its_leader_from_then_on():
+def test_node_that_becomes_voter_watches_its_leader():
     """It counts when it is appended, committed or not."""
     log, _ = dynamic(1, 2, 3)
     me = Identity(

@@ -59,7 +59,7 @@ def look(talk: Talk) -> None:
         (ErrorCode.NOT_LEADER_OR_FOLLOWER, False),
     ],
 )
-def test_who_asked_to_vote_fetches_on_at_once_unless_it_was_refused_for_good(error, asks_on):
+def test_joining_node_fetches_on_unless_finally_refused(error, asks_on):
     talk = joiner()
     count = len(talk.sent)
     talk.answer(core.AddVoterResponse(error=int(error)))
@@ -68,7 +68,7 @@ def test_who_asked_to_vote_fetches_on_at_once_unless_it_was_refused_for_good(err
     assert all(isinstance(one, core.FetchRequest) for one in to_leader)
 
 
-def test_an_answer_to_the_asking_makes_the_next_pause_the_first():
+def test_successful_join_request_resets_the_backoff():
     talk = joiner()
     until = talk.raft.role.next_voter_check
     talk.answer(core.AddVoterResponse())
@@ -97,7 +97,7 @@ def test_an_answer_to_the_asking_makes_the_next_pause_the_first():
     ],
     ids=str,
 )
-def test_a_voter_of_a_static_quorum_tells_each_leader_of_itself_once(answer_):
+def test_static_voter_updates_each_leader_once(answer_):
     """Also one that is too old to want to know."""
     talk = follower_of_2(me=TOLD)
     look(talk)
@@ -111,7 +111,7 @@ def test_a_voter_of_a_static_quorum_tells_each_leader_of_itself_once(answer_):
     assert len(told) == 1
 
 
-def test_a_voter_that_has_lost_data_tells_of_itself_and_minds_no_leader():
+def test_voter_with_lost_data_updates_without_deadline():
     log = log_of((2, 1))
     log.refetch_upto = 8
     talk = Talk(log, Election(1), TOLD)
@@ -122,7 +122,7 @@ def test_a_voter_that_has_lost_data_tells_of_itself_and_minds_no_leader():
     assert talk.raft.role.deadline == inf
 
 
-def test_the_answer_to_an_update_leaves_each_voter_its_turn():
+def test_update_answer_keeps_succession_delays():
     """As an answer to a fetch does: who would stand at the same moment split the vote."""
     me = Identity(3, bytes([3]) * 16, "ours", VOTERS, endpoints=endpoints(3), listener="C")
     talk = follower_of_2(me=me)
@@ -137,7 +137,7 @@ def test_nobody_joins_a_static_quorum():
     assert isinstance(talk.sends[-1], core.FetchRequest)
 
 
-def test_a_broker_has_nothing_to_say_of_its_place():
+def test_broker_does_not_maintain_its_voter_entry():
     assert not Identity(7, endpoints=endpoints(7)).maintains_voter
     assert not Identity(7, is_controller=True).maintains_voter
     assert STRANGER.maintains_voter

@@ -28,7 +28,7 @@ def end(*successors: int, epoch: int = 5) -> core.EndQuorumEpochRequest:
     return core.EndQuorumEpochRequest(cluster_id="ours", epoch=epoch, leader_id=2, successors=keys)
 
 
-def test_a_leader_opens_its_epoch_with_a_leader_change_record():
+def test_leader_opens_epoch_with_leader_change_record():
     talk = Talk()
     talk.now = talk.raft.deadline()
     talk.raft.handle_timeout(talk.now)
@@ -42,27 +42,27 @@ def test_a_leader_opens_its_epoch_with_a_leader_change_record():
     assert ready.append == LeaderAppend(0, 1, (change,))
 
 
-def test_the_high_watermark_is_unknown_until_the_epoch_has_committed_something():
+def test_watermark_is_unknown_until_epoch_has_committed():
     talk = Talk(log_of((5, 1)), Election(1)).lead()
     answer = talk.ask(fetch(epoch=2, fetch_offset=0, last_fetched_epoch=0))
     assert isinstance(answer, core.FetchResponse)
     assert answer.high_watermark == -1
 
 
-def test_a_fetch_of_a_replica_that_is_no_voter_moves_no_watermark():
+def test_fetch_of_non_voter_moves_no_watermark():
     talk = Talk().lead()
     talk.ask(fetch(replica=ReplicaKey(7), fetch_offset=1, last_fetched_epoch=1, max_wait=0.0))
     assert talk.raft.high_watermark is None
 
 
-def test_who_does_not_lead_says_who_does():
+def test_non_leader_names_the_leader():
     talk = Talk(election=Election(5, 2))
     answer = talk.ask(fetch(epoch=5))
     assert answer is not None
     assert (answer.error, answer.leader_id) == (ErrorCode.NOT_LEADER_OR_FOLLOWER, 2)
 
 
-def test_begin_quorum_epoch_of_an_older_epoch_is_fenced():
+def test_begin_quorum_epoch_of_older_epoch_is_fenced():
     talk = Talk(election=Election(5))
     begin = core.BeginQuorumEpochRequest(cluster_id="ours", epoch=4, leader_id=2, voter=None)
     answer = talk.ask(begin)
@@ -70,7 +70,7 @@ def test_begin_quorum_epoch_of_an_older_epoch_is_fenced():
     assert (answer.error, answer.epoch) == (ErrorCode.FENCED_LEADER_EPOCH, 5)
 
 
-def test_begin_quorum_epoch_is_taken_once_and_harmless_twice():
+def test_repeated_begin_quorum_epoch_is_harmless():
     talk = Talk()
     begin = core.BeginQuorumEpochRequest(cluster_id="ours", epoch=4, leader_id=2, voter=None)
     for _ in range(2):
@@ -93,7 +93,7 @@ def test_later_successors_wait_for_the_first():
     assert talk.now < talk.raft.role.deadline <= talk.now + 1.0
 
 
-def test_end_quorum_epoch_of_an_older_epoch_is_fenced():
+def test_end_quorum_epoch_of_older_epoch_is_fenced():
     talk = Talk(election=Election(5, 2))
     answer = talk.ask(end(1, epoch=4))
     assert answer is not None
@@ -101,7 +101,7 @@ def test_end_quorum_epoch_of_an_older_epoch_is_fenced():
     assert isinstance(talk.raft.role, Follower)
 
 
-def test_a_leader_that_shuts_down_names_its_successors_by_how_far_they_are():
+def test_stopping_leader_ranks_successors_by_progress():
     talk = Talk(log_of((5, 1)), Election(1)).lead()
     talk.ask(fetch(epoch=2, replica=ReplicaKey(3), fetch_offset=4, last_fetched_epoch=1))
     talk.ask(fetch(epoch=2, replica=ReplicaKey(2), fetch_offset=2, last_fetched_epoch=1))
@@ -113,7 +113,7 @@ def test_a_leader_that_shuts_down_names_its_successors_by_how_far_they_are():
         assert [key.id for key in request.successors] == [3, 2]
 
 
-def test_a_resigned_leader_neither_serves_nor_leads_its_epoch_again():
+def test_resigned_leader_neither_serves_nor_leads_again():
     talk = Talk().lead()
     talk.raft.resign(talk.now)
     talk._drain()
@@ -128,7 +128,7 @@ def test_a_resigned_leader_neither_serves_nor_leads_its_epoch_again():
 
 
 @pytest.mark.parametrize("leader_id", [-1, 2])
-def test_an_answer_of_a_higher_epoch_moves_us_there(leader_id):
+def test_answer_of_higher_epoch_is_adopted(leader_id):
     talk = Talk(election=Election(5, 3))
     talk.raft.handle_timeout(0.0)
     talk._drain()

@@ -97,7 +97,7 @@ def test_other_clusters_change_nothing(request_):
 
 
 @pytest.mark.parametrize("request_", [add(), remove(key(2)), update()])
-def test_no_change_before_the_leader_has_committed_in_its_own_epoch(request_):
+def test_no_change_before_first_commit_of_epoch(request_):
     """The bug of single-server changes in Raft's dissertation: R10."""
     assert refused(dynamic().lead(), request_) is ErrorCode.REQUEST_TIMED_OUT
 
@@ -111,7 +111,7 @@ def test_no_change_while_another_is_under_way(request_):
     assert refused(talk, request_) is ErrorCode.REQUEST_TIMED_OUT
 
 
-def test_a_node_that_votes_is_not_added_again_with_whatever_directory():
+def test_existing_voter_is_not_added_with_another_directory():
     assert refused(committed(), add(2)) is ErrorCode.DUPLICATE_VOTER
     assert refused(committed(), add(voter=key(2, 9))) is ErrorCode.DUPLICATE_VOTER
 
@@ -133,7 +133,7 @@ def test_a_node_that_votes_is_not_added_again_with_whatever_directory():
     ],
     ids=str,
 )
-def test_what_is_no_voter_is_an_invalid_request(request_):
+def test_impossible_voter_is_an_invalid_request(request_):
     assert refused(committed(), request_) is ErrorCode.INVALID_REQUEST
 
 
@@ -146,7 +146,7 @@ def test_only_the_very_voter_is_updated():
     assert refused(committed(), update(voter=key(2, 9))) is ErrorCode.VOTER_NOT_FOUND
 
 
-def test_a_voter_to_be_added_is_asked_for_its_versions_first():
+def test_new_voter_is_queried_for_versions_first():
     talk = committed()
     assert talk.ask(add()) is None
     assert isinstance(talk.sends[-1], core.ApiVersionsRequest)
@@ -164,7 +164,7 @@ def test_a_voter_to_be_added_is_asked_for_its_versions_first():
     ],
     ids=str,
 )
-def test_a_voter_to_be_added_must_support_the_level_and_have_caught_up(versions, error):
+def test_new_voter_must_support_level_and_catch_up(versions, error):
     talk = committed()
     talk.ask(add())
     talk.answer(versions)
@@ -172,7 +172,7 @@ def test_a_voter_to_be_added_must_support_the_level_and_have_caught_up(versions,
     assert talk.log.history.voters == SET
 
 
-def test_a_change_that_is_not_committed_in_time_is_answered_so():
+def test_change_without_commit_times_out():
     """It may still be committed later: the answer says only that nobody knows."""
     talk = committed()
     talk.ask(remove(key(3)))
@@ -183,7 +183,7 @@ def test_a_change_that_is_not_committed_in_time_is_answered_so():
     assert talk.log.history.voters.ids == (1, 2)
 
 
-def test_a_leader_that_loses_its_epoch_refuses_the_change_under_way():
+def test_leader_losing_epoch_refuses_ongoing_change():
     talk = committed()
     talk.ask(remove(key(3)))
     talk.ask(vote(epoch=7, candidate=key(2), voter=key(1), last_epoch=6, end_offset=99))
@@ -191,7 +191,7 @@ def test_a_leader_that_loses_its_epoch_refuses_the_change_under_way():
     assert [one.error for one in answers] == [ErrorCode.NOT_LEADER_OR_FOLLOWER]
 
 
-def test_the_new_set_decides_what_a_majority_is_at_once():
+def test_new_voter_set_determines_majority_at_once():
     talk = committed()
     talk.ask(remove(key(3)))
     assert isinstance(talk.raft.role, Leader)

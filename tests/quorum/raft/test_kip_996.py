@@ -32,7 +32,7 @@ def prospective(election: Election | None = None) -> Talk:
     return talk
 
 
-def test_a_prospective_sends_pre_votes_of_its_present_epoch_and_does_not_raise_it():
+def test_prospective_sends_pre_votes_without_raising_epoch():
     talk = prospective(Election(4))
     sent = [s for s in talk.sends if isinstance(s, core.VoteRequest)]
     assert {(s.epoch, s.pre_vote) for s in sent} == {(4, True)}
@@ -44,7 +44,7 @@ def test_a_prospective_keeps_its_vote_and_its_leader():
     assert prospective(Election(4, 2)).raft.election.leader_id == 2
 
 
-def test_a_majority_of_pre_votes_makes_a_candidate_of_the_next_epoch():
+def test_majority_of_pre_votes_makes_a_candidate():
     talk = prospective(Election(4))
     talk.answer(core.VoteResponse(epoch=4, granted=True))
     assert isinstance(talk.raft.role, Candidate)
@@ -54,7 +54,7 @@ def test_a_majority_of_pre_votes_makes_a_candidate_of_the_next_epoch():
 @pytest.mark.parametrize(
     ("election", "role"), [(Election(4), Unattached), (Election(4, 2), Follower)]
 )
-def test_who_loses_a_pre_vote_returns_to_its_leader_or_waits_for_one(election, role):
+def test_lost_pre_vote_returns_to_leader_or_waits(election, role):
     talk = prospective(election)
     tokens = talk.tokens[-2:]
     for token in tokens:
@@ -63,14 +63,14 @@ def test_who_loses_a_pre_vote_returns_to_its_leader_or_waits_for_one(election, r
     assert talk.raft.epoch == 4
 
 
-def test_a_voter_that_knows_no_leader_may_grant_what_asks_for_one_to_succeed():
+def test_leaderless_voter_may_grant_pre_vote_to_successor():
     """Its answer names none: that is no contradiction."""
     talk = prospective(Election(4, 2))
     talk.answer(core.VoteResponse(epoch=4, granted=True, leader_id=-1))
     assert isinstance(talk.raft.role, Candidate)
 
 
-def test_a_follower_that_has_fetched_from_its_leader_refuses():
+def test_follower_that_fetched_from_leader_refuses_pre_vote():
     talk = Talk(election=Election(5, 2))
     assert ask(talk), "not yet: the leader may be gone since before we started"
     talk.raft.handle_timeout(0.0)
@@ -84,7 +84,7 @@ def test_a_leader_refuses():
 
 
 @pytest.mark.parametrize("election", [Election(5), Election(5, -1, ReplicaKey(3))])
-def test_everybody_else_grants_to_an_up_to_date_log_whomever_it_voted_for(election):
+def test_other_voters_grant_pre_vote_to_current_log(election):
     assert ask(Talk(election=election))
     assert not ask(Talk(log_of((3, 1)), election), last_epoch=1, end_offset=2)
 
@@ -97,14 +97,14 @@ def test_a_pre_vote_is_no_vote():
     assert talk.raft.election == Election(5)
 
 
-def test_a_pre_vote_of_a_higher_epoch_still_raises_ours():
+def test_pre_vote_of_higher_epoch_raises_ours():
     """As any request does: the asker has seen that epoch."""
     talk = Talk(election=Election(4))
     assert ask(talk, epoch=6)
     assert talk.raft.epoch == 6
 
 
-def test_where_a_voter_knows_no_pre_votes_the_election_begins_at_once():
+def test_unsupported_pre_vote_begins_election_at_once():
     talk = prospective(Election(4))
     talk.answer(core.VoteResponse(error=ErrorCode.UNSUPPORTED_VERSION, epoch=4))
     assert isinstance(talk.raft.role, Prospective), (
@@ -117,7 +117,7 @@ def test_where_a_voter_knows_no_pre_votes_the_election_begins_at_once():
     assert talk.raft.epoch == 5, "who stands already is told nothing by it"
 
 
-def test_a_prospective_that_hears_from_a_leader_follows_it():
+def test_prospective_follows_an_announced_leader():
     talk = prospective(Election(4))
     talk.ask(begin(epoch=4))
     assert isinstance(talk.raft.role, Follower)

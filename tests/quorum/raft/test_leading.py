@@ -53,7 +53,7 @@ def test_a_fetch_waits_no_longer_than_anybody_may():
     assert waiting.expires == talk.now + MAX_WAIT
 
 
-def test_where_there_is_nothing_to_read_nothing_is_read():
+def test_nothing_is_read_when_nothing_is_available():
     talk = Talk().lead()
     answer = talk.ask(fetch(fetch_offset=1, last_fetched_epoch=1, max_wait=0.0))
     assert isinstance(answer, core.FetchResponse)
@@ -64,14 +64,14 @@ def test_where_there_is_nothing_to_read_nothing_is_read():
     ("asked", "read"),
     [(-1, 0), (0, 0), (100, 100), (TIMES.fetch_max_bytes + 1, TIMES.fetch_max_bytes)],
 )
-def test_as_much_is_read_as_is_asked_for_and_allowed(asked, read):
+def test_read_size_is_limited_by_request_and_maximum(asked, read):
     answer = Talk().lead().ask(fetch(max_bytes=asked))
     assert isinstance(answer, core.FetchResponse)
     assert answer.read is not None
     assert answer.read.max_bytes == read
 
 
-def test_an_observer_that_claims_to_know_more_than_it_has_is_told_what_there_is():
+def test_observer_claiming_too_high_watermark_gets_records():
     talk = Talk().lead()
     talk.ask(fetch(fetch_offset=1, last_fetched_epoch=1))
     answer = talk.ask(fetch(replica=OBSERVER, high_watermark=99))
@@ -79,7 +79,7 @@ def test_an_observer_that_claims_to_know_more_than_it_has_is_told_what_there_is(
     assert answer.read is not None
 
 
-def test_an_observer_that_wants_to_stay_invisible_is_told_all_and_not_remembered():
+def test_anonymous_observer_is_served_but_not_remembered():
     talk = Talk().lead()
     nobody = fetch(replica=ReplicaKey(-1))
     assert talk.ask(nobody) is None, "nothing is committed yet"
@@ -96,7 +96,7 @@ def test_an_observer_that_wants_to_stay_invisible_is_told_all_and_not_remembered
     ("asked", "read"),
     [(-1, 1), (0, 1), (10, 10), (TIMES.snapshot_max_bytes + 1, TIMES.snapshot_max_bytes)],
 )
-def test_a_piece_of_a_snapshot_has_a_byte_and_no_more_than_is_allowed(asked, read):
+def test_snapshot_piece_size_is_bounded(asked, read):
     log = log_of((1, 1))
     log.add_snapshot(OffsetAndEpoch(1, 1), b"x" * 40)
     answer = Talk(log, Election(1)).lead().ask(snapshot(max_bytes=asked))
@@ -125,9 +125,7 @@ def snapshot(**changes: object) -> core.FetchSnapshotRequest:
         ({"epoch": 3}, ErrorCode.UNKNOWN_LEADER_EPOCH),
     ],
 )
-def test_who_may_not_ask_for_a_snapshot_is_told_so_whatever_there_is_of_it(
-    has_snapshot, changes, code
-):
+def test_unauthorized_snapshot_fetch_is_refused_first(has_snapshot, changes, code):
     log = log_of((1, 1))
     if has_snapshot:
         log.add_snapshot(OffsetAndEpoch(1, 1), b"x")
@@ -163,7 +161,7 @@ def led(me: Identity = ME) -> Talk:
     ],
     ids=["fetch", "snapshot", "fetch of an observer", "snapshot of one", "under our own id"],
 )
-def test_a_majority_of_voters_that_fetch_keeps_a_leader_in_office(request_, counts):
+def test_fetching_majority_keeps_leader_in_office(request_, counts):
     """R11: in whatever way they fetch, and nobody else."""
     talk = led()
     before = talk.raft.role.leader_state.check_deadline
@@ -190,7 +188,7 @@ def test_each_majority_counts_once():
     assert talk.raft.role.leader_state.check_deadline > deadline
 
 
-def test_a_leader_wakes_to_resign_when_its_time_is_over_and_not_later():
+def test_leader_wakes_to_resign_exactly_at_deadline():
     talk = led()
     talk.now += 0.3
     talk.ask(fetch(epoch=2, fetch_offset=1, last_fetched_epoch=1, max_wait=0.0))
@@ -204,7 +202,7 @@ def test_a_leader_wakes_to_resign_when_its_time_is_over_and_not_later():
 # --- announcements
 
 
-def test_a_voter_that_does_not_answer_is_told_again_who_leads_with_every_announcement():
+def test_announcement_is_repeated_to_silent_voters():
     timeouts = Timeouts(request=0.5)
     talk = Talk(timeouts=timeouts).lead()
     until = talk.now + 2.5
@@ -217,7 +215,7 @@ def test_a_voter_that_does_not_answer_is_told_again_who_leads_with_every_announc
 # --- what is known of the replicas
 
 
-def test_who_is_where_the_leader_was_at_its_last_fetch_had_caught_up_then():
+def test_caught_up_time_is_that_of_last_fetch():
     progress = Progress(ReplicaKey(2))
     progress.fetched(0, 10, 1.0)
     assert progress.last_caught_up == float("-inf"), "never"
@@ -248,7 +246,7 @@ def test_a_leader_is_no_observer_of_itself():
     assert set(state.voters) == {1, 2, 3, 4}
 
 
-def test_observers_that_are_silent_are_forgotten_when_there_is_no_room_and_no_others(monkeypatch):
+def test_only_silent_observers_are_evicted_when_full(monkeypatch):
     monkeypatch.setattr("trimaran.quorum.raft.leader_state.OBSERVERS_MAX", 2)
     assert OBSERVERS_MAX > 2
     state = leader_state()
@@ -269,7 +267,7 @@ def test_observers_that_are_silent_are_forgotten_when_there_is_no_room_and_no_ot
     assert state.observers[ReplicaKey(8)].end_offset == 5
 
 
-def test_a_leader_wakes_for_a_change_that_takes_too_long_or_for_what_is_due_before():
+def test_leader_wakes_for_late_change_or_earlier_deadline():
     alone = leader_of(1)
     alone.ask(fetched(2, alone))
     alone.ask(add(2))

@@ -71,7 +71,7 @@ def test_without_a_linger_nothing_waits():
     assert leading.written == [[2], [1]]
 
 
-def test_what_comes_within_the_linger_is_one_write():
+def test_records_within_linger_are_one_write():
     leading = Leading(LINGER)
     assert leading.propose(2) == 1
     leading.pass_time(0.02)
@@ -106,7 +106,7 @@ def test_a_control_record_goes_behind_what_lingers():
     assert leading.log.history.is_dynamic
 
 
-def test_what_lingers_is_lost_with_the_epoch():
+def test_lingering_records_are_lost_with_epoch():
     leading = Leading(LINGER)
     leading.propose(2)
     leading.raft.resign(leading.now)

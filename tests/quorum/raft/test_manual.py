@@ -34,7 +34,7 @@ def test_the_picture_has_every_change_within_an_epoch():
     assert drawn("same") == {(a, b) for a, b in allowed(SAME_EPOCH) if a != b}
 
 
-def test_the_picture_has_every_change_into_a_higher_epoch():
+def test_picture_shows_every_change_to_higher_epochs():
     assert drawn("higher") == allowed(HIGHER_EPOCH)
 
 

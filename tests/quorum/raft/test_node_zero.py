@@ -37,7 +37,7 @@ def test_an_answer_that_names_it_is_believed():
 
 
 @pytest.mark.parametrize(("first", "second"), [(0, 2), (2, 0)])
-def test_with_another_leader_of_its_epoch_one_of_the_two_is_refused(first, second):
+def test_second_leader_of_epoch_is_refused(first, second):
     talk = Talk(me=ME)
     talk.ask(BEGIN._replace(leader_id=first))
     assert talk.ask(BEGIN._replace(leader_id=second)).error == ErrorCode.INVALID_REQUEST

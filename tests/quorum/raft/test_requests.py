@@ -30,7 +30,7 @@ def states(requests: RequestManager, now: float) -> tuple[bool, bool, bool]:
     )
 
 
-def test_a_peer_may_be_asked_is_being_asked_or_is_left_alone():
+def test_peer_is_available_asked_or_backing_off():
     requests = manager()
     assert states(requests, 0.0) == (True, False, False), "never asked"
     token = send(requests)
@@ -59,13 +59,13 @@ def test_pauses_double_up_to_the_longest():
     assert requests.deadline(now) - now == pytest.approx(0.02)
 
 
-def test_the_longest_pause_is_no_shorter_than_the_first():
+def test_longest_pause_is_at_least_the_first():
     requests = manager(retry_backoff=0.5, retry_backoff_max=0.1)
     requests.back_off(PEER, 0.0)
     assert requests.deadline(0.0) == 0.5
 
 
-def test_a_request_without_answer_is_overdue_then_given_up_then_repeated():
+def test_unanswered_request_is_overdue_dropped_then_repeated():
     requests = manager()
     token = send(requests)
     assert (requests.is_waiting(0.0), requests.deadline(0.0)) == (True, TIMES.patience)
@@ -76,7 +76,7 @@ def test_a_request_without_answer_is_overdue_then_given_up_then_repeated():
     assert requests.is_backing_off(PEER, TIMES.request)
 
 
-def test_each_request_is_given_up_in_its_own_time():
+def test_each_request_expires_at_its_own_time():
     requests = manager()
     early, late = send(requests, PEER, 0.0), send(requests, OTHER, 1.0)
     requests.expire(TIMES.request)
@@ -84,14 +84,14 @@ def test_each_request_is_given_up_in_its_own_time():
     assert requests.answered(late) is not None
 
 
-def test_from_who_failed_last_time_no_answer_is_waited_for():
+def test_peer_that_failed_last_is_not_awaited():
     requests = manager()
     requests.back_off(PEER, 0.0)
     send(requests, now=1.0)
     assert not requests.is_waiting(1.0)
 
 
-def test_idle_connections_are_forgotten_when_there_are_too_many_and_no_others():
+def test_only_idle_connections_are_evicted_when_full():
     requests = manager()
     for node_id in range(100, 100 + CONNECTIONS_MAX - 3):
         requests.answered(send(requests, Peer(node_id)))

@@ -26,7 +26,7 @@ NOBODY: frozenset[int] = frozenset()
 @pytest.mark.parametrize(
     "role", [Unattached(4), Candidate(6, 1.0, ME.key, NOBODY), Follower(4, 1.0, VOTERS[2])], ids=str
 )
-def test_there_is_no_change_of_role_but_by_the_table(role):
+def test_roles_change_only_along_the_table(role):
     state = Talk(election=Election(5)).raft._state
     with pytest.raises(InvariantViolated, match="transition"):
         state.become(role)
@@ -53,7 +53,7 @@ def test_a_role_is_not_left_with_proposals():
         (Unattached(5, 1.0, -1, ReplicaKey(3)), "update Unattached"),
     ],
 )
-def test_within_a_role_neither_role_nor_epoch_nor_vote_change(role, broken):
+def test_role_epoch_and_vote_are_constant_within_role(role, broken):
     state = Talk(election=Election(5, -1, ReplicaKey(2))).raft._state
     with pytest.raises(InvariantViolated, match=broken):
         state.update(role)
@@ -75,7 +75,7 @@ def test_nobody_follows_itself():
         Talk().raft._state.become_follower(3, Peer(1, "h", 1), 0.0)
 
 
-def test_what_is_committed_is_never_cut():
+def test_committed_records_are_never_truncated():
     state = follower_of_2(log_of((2, 1), (2, 1)), high_watermark=2).raft._state
     with pytest.raises(InvariantViolated, match="R7"):
         state.truncate(1)
@@ -109,7 +109,7 @@ def test_a_snapshot_takes_back_nothing_that_is_committed():
     assert state.flushed_offset == 2, "a snapshot is durable when it is taken over"
 
 
-def test_where_nothing_is_committed_any_snapshot_may_be_taken():
+def test_any_snapshot_is_accepted_before_first_commit():
     state = follower_of_2(log_of((2, 1))).raft._state
     state.take_snapshot_chunk(SnapshotChunk(OffsetAndEpoch(0, 3), 0, b"x", True))
     assert state.flushed_offset == 0
@@ -126,7 +126,7 @@ def test_a_voter_flushes_what_it_appends(me, must_flush):
     assert ready.needs_flush is must_flush
 
 
-def test_where_nothing_is_appended_nothing_is_flushed():
+def test_nothing_is_flushed_without_appends():
     talk = Talk()
     talk.raft.receive(1, vote(), talk.now)
     ready = talk.raft.ready()
@@ -134,7 +134,7 @@ def test_where_nothing_is_appended_nothing_is_flushed():
     assert not ready.needs_flush
 
 
-def test_nothing_is_flushed_that_is_not_in_the_log():
+def test_flushed_offset_never_exceeds_the_log():
     talk = Talk(log_of((5, 1)))
     with pytest.raises(InvariantViolated, match="R6"):
         talk.raft.flushed(6, talk.now)

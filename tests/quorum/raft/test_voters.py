@@ -68,7 +68,7 @@ def test_one_change_at_a_time_overlaps():
 
 
 @given(st.sets(st.integers(0, 7), min_size=1), st.integers(0, 7))
-def test_majorities_before_and_after_a_change_share_a_voter(ids, other):
+def test_majorities_around_a_change_share_a_voter(ids, other):
     before = VoterSet.of(voter(i) for i in ids)
     after = before.add(voter(other)) or before.remove(voter(other).key)
     if after is None:
@@ -93,14 +93,14 @@ def test_the_newest_set_counts_until_it_is_truncated():
         history.set_voters(-1, four)
 
 
-def test_voters_are_reached_by_the_listener_of_that_name():
+def test_voters_are_reached_by_named_listener():
     first, second = Endpoint("A", "a", 1), Endpoint("C", "c", 2)
     two = Voter(ReplicaKey(1), (first, second))
     assert two.peer_on("C") == Peer(1, "c", 2)
     assert two.peer_on("A") == two.peer_on("OTHER") == two.peer == Peer(1, "a", 1)
 
 
-def test_a_voter_is_updated_when_endpoints_or_versions_are_others():
+def test_voter_update_needs_changed_endpoints_or_versions():
     """Of that very directory: another one is no voter."""
     assert not THREE.needs_update(voter(1))
     assert THREE.needs_update(voter(1, port=1))
@@ -114,7 +114,7 @@ def test_a_range_of_versions_has_its_ends():
     assert [only.supports(level) for level in range(4)] == [False, True, True, False]
 
 
-def test_a_quorum_is_dynamic_by_a_level_and_a_set():
+def test_dynamic_quorum_needs_level_and_voter_set():
     history = QuorumHistory()
     assert (history.voters, history.kraft_version) == (VoterSet(), 0)
     history.set_voters(3, THREE)
@@ -135,7 +135,7 @@ def test_a_log_that_begins_anew_has_said_nothing():
     assert (history.voters_at(9), history.kraft_version_at(9)) == (None, 0)
 
 
-def test_what_nobody_can_ask_for_any_more_is_forgotten():
+def test_unreachable_history_of_voters_is_dropped():
     """Or a log with a change now and then would grow for ever."""
     history = QuorumHistory()
     for offset in range(10):

@@ -97,7 +97,7 @@ BYTES = {"record": -1, "CRC": 17, "length": 11, "long length": 8, "base offset":
 @pytest.mark.parametrize("byte", BYTES.values(), ids=BYTES)
 @pytest.mark.parametrize("number", [0, 5, BATCHES - 1])
 @pytest.mark.parametrize("saved", [True, False], ids=["below the point", "above the point"])
-def test_what_a_crash_cannot_have_done_is_fetched_again(
+def test_damage_beyond_crash_effects_is_fetched_again(
     tmp_path: Path, value: bytes, number: int, byte: int, saved: bool
 ) -> None:
     directory, log = begin(tmp_path / "running", value)
@@ -140,7 +140,7 @@ def test_after_a_stop_in_good_order_too(tmp_path: Path, value: bytes) -> None:
 # --- what a power cut leaves
 
 
-def test_a_torn_end_is_cut_and_nothing_is_fetched(tmp_path: Path) -> None:
+def test_torn_end_is_cut_without_fetching(tmp_path: Path) -> None:
     """Cut anywhere in the last batch; one sector of a batch never written, with whole batches behind it."""
     directory, log = begin(tmp_path / "running", VALUE)
     save(log)
@@ -199,7 +199,7 @@ def test_a_log_that_is_gone_is_damaged(tmp_path: Path) -> None:
     assert (again.end_offset, again.refetch_upto) == (0, BATCHES)
 
 
-def test_a_truncation_that_did_not_reach_the_disk_is_no_damage(tmp_path: Path) -> None:
+def test_truncation_undone_by_crash_is_no_damage(tmp_path: Path) -> None:
     """The old end stands behind batches of a newer epoch."""
     directory, log = begin(tmp_path / "running", VALUE)
     save(log)
@@ -242,7 +242,7 @@ def snapshot(offset: int) -> list[bytes]:
     )
 
 
-def test_a_log_that_begins_at_a_snapshot_opens_after_a_crash(tmp_path: Path) -> None:
+def test_log_beginning_at_snapshot_opens_after_crash(tmp_path: Path) -> None:
     directory, log = begin(tmp_path / "running", VALUE)
     save(log)
     log.snapshots.write(OffsetAndEpoch(20, 1), snapshot(20))
@@ -264,7 +264,7 @@ def test_a_damaged_point_is_none(tmp_path: Path) -> None:
     assert RecoveryPoint(log.log.directory).offset == 0
 
 
-def test_who_votes_is_read_behind_the_damage_too(tmp_path: Path) -> None:
+def test_voters_are_read_behind_damage_too(tmp_path: Path) -> None:
     directory, log = begin(tmp_path / "running", VALUE)
     voters = ControlBatch((VotersChange(voter_set(1, 2)),))
     log.append_as_leader(LeaderAppend(log.end_offset, 1, (voters,)), now_ms=1)

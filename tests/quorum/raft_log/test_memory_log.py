@@ -42,7 +42,7 @@ def known(log):
 
 @pytest.mark.parametrize("begins_at", [0, SNAPSHOT.offset])
 @pytest.mark.parametrize("kept", [0, 1])
-def test_what_was_never_committed_is_forgotten_with_its_epoch(logs, begins_at, kept):
+def test_uncommitted_records_are_forgotten_with_their_epoch(logs, begins_at, kept):
     """Else the observer asks again for what follows that epoch, and the leader tells it again where it parted."""
     if begins_at:
         begin_at_snapshot(logs)

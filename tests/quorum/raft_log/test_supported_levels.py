@@ -78,7 +78,7 @@ KRAFT_2 = build_control_batch([kraft_version_record(2)], timestamp_ms=1, leader_
     ],
     ids=["tail", "compressed", "torn", "snapshot", "other", "unheard", "kraft", "bootstrap"],
 )
-def test_a_directory_with_a_level_above_ours_is_refused_and_stays_as_it_was(tmp_path, files, words):
+def test_directory_above_our_level_is_refused_untouched(tmp_path, files, words):
     before = files_of(written(tmp_path, files))
     with pytest.raises(MetadataTooNew, match=words):
         check_directory(tmp_path, tmp_path / "b.checkpoint")
@@ -98,6 +98,6 @@ def test_a_directory_with_a_level_above_ours_is_refused_and_stays_as_it_was(tmp_
     ],
     ids=["none", "unserved", "zero", "downgraded", "begun", "damaged"],
 )
-def test_a_directory_at_levels_that_are_known_is_not_refused(tmp_path, files):
+def test_directory_at_known_levels_is_accepted(tmp_path, files):
     check_directory(written(tmp_path, files), tmp_path / "b.checkpoint")
     check_directory(tmp_path / "none", tmp_path / "nowhere")

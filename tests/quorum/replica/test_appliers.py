@@ -76,7 +76,7 @@ class Turns:
         assert len(self.loader.image.topics.by_name["t"].partitions) == COUNT - 1
 
 
-async def test_a_large_batch_is_applied_in_turns_and_seen_at_once(nursery) -> None:
+async def test_large_batch_is_applied_in_turns_visibly_atomic(nursery) -> None:
     log, high_watermark, listener = MemoryLog(), Watermark(0), Turns()
     applier = Applier(log, listener, high_watermark)
     log.append_fetched(batch_of(COUNT).buffer)
@@ -89,7 +89,7 @@ async def test_a_large_batch_is_applied_in_turns_and_seen_at_once(nursery) -> No
     assert listener.loader.image.provenance == (COUNT - 1, 2, 1000)
 
 
-def test_what_is_little_is_applied_in_the_step_that_commits_it() -> None:
+def test_small_batch_is_applied_in_committing_step() -> None:
     log, high_watermark, listener = MemoryLog(), Watermark(0), Turns()
     applier = Applier(log, listener, high_watermark)
     log.append_fetched(batch_of(9).buffer)
@@ -99,7 +99,7 @@ def test_what_is_little_is_applied_in_the_step_that_commits_it() -> None:
     assert len(listener.loader.image.topics.by_name["t"].partitions) == 8
 
 
-async def test_a_watermark_inside_a_batch_waits_for_the_next(nursery) -> None:
+async def test_watermark_inside_batch_waits_for_next(nursery) -> None:
     """No leader says such a thing; who is told it by one applies what is whole below it."""
     log, high_watermark, listener = MemoryLog(), Watermark(0), Turns()
     log.append_fetched(batch_of(3).buffer)
@@ -115,7 +115,7 @@ async def test_a_watermark_inside_a_batch_waits_for_the_next(nursery) -> None:
     assert applied == [0, 3, 3, 6]
 
 
-async def test_a_large_snapshot_is_applied_in_turns_and_seen_at_once(nursery) -> None:
+async def test_large_snapshot_is_applied_in_turns_visibly_atomic(nursery) -> None:
     listener = Turns()
     applier = Applier(MemoryLog(), listener, Watermark(0))
     snapshot_id = OffsetAndEpoch(7, 2)

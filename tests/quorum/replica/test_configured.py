@@ -22,7 +22,7 @@ from trimaran.wire.buffers.primitives import uuid_to_text
 from trimaran.wire.records.transactions import BeginTransactionRecord, EndTransactionRecord
 
 
-def test_a_linger_that_was_set_is_obeyed_and_an_unset_one_is_none():
+def test_configured_linger_applies_default_is_none():
     key = "controller_quorum_append_linger_ms"
     assert timeouts_of(config_of(**{key: 40})).append_linger == 0.04
     assert timeouts_of(config_of(**{key: 0})).append_linger == 0
@@ -32,7 +32,7 @@ def test_a_linger_that_was_set_is_obeyed_and_an_unset_one_is_none():
 
 
 @pytest.mark.parametrize(("configured", "used"), [(None, 1 << 20), (1, 1), (2**31 - 1, 8 << 20)])
-def test_answers_are_as_large_as_configured_within_a_step_of_the_loop(configured, used):
+def test_answer_sizes_follow_configuration_within_step_limit(configured, used):
     keys = ("controller_quorum_fetch_max_bytes", "controller_quorum_fetch_snapshot_max_bytes")
     chosen = {} if configured is None else dict.fromkeys(keys, configured)
     timeouts = timeouts_of(config_of(**chosen))
@@ -124,7 +124,7 @@ def test_the_only_voter_is_not_emptied(
     directory.close(broker_epoch=-1)
 
 
-def test_no_snapshot_ends_where_a_transaction_began_inside_a_batch():
+def test_snapshot_never_ends_inside_mid_batch_transaction():
     """Apache Kafka joins what is appended within its linger into one batch; a snapshot ends where a batch does (R9)."""
     loader = MetadataLoader()
     loader.apply_committed(

@@ -34,7 +34,7 @@ async def leading(cluster: QuorumNodes) -> tuple[Driver, Raft]:
     return driver, driver.raft
 
 
-async def test_an_input_is_worked_off_in_the_step_that_brings_it(tmp_path: Path) -> None:
+async def test_input_is_processed_in_its_own_step(tmp_path: Path) -> None:
     with trio.fail_after(20):
         async with quorum_nodes(tmp_path, 1) as cluster:
             driver, raft = await leading(cluster)
@@ -46,7 +46,7 @@ async def test_an_input_is_worked_off_in_the_step_that_brings_it(tmp_path: Path)
             assert (await finish()).records
 
 
-async def test_what_comes_while_a_vote_is_saved_waits(tmp_path: Path, monkeypatch) -> None:
+async def test_inputs_wait_while_a_vote_is_saved(tmp_path: Path, monkeypatch) -> None:
     released = trio.Event()
     save = threads.run_blocking
 
@@ -72,7 +72,7 @@ async def test_what_comes_while_a_vote_is_saved_waits(tmp_path: Path, monkeypatc
 @pytest.mark.parametrize(
     ("snapshot_id", "position"), [(ASKED, 10), (ASKED, 9), (OffsetAndEpoch(6, 1), 10)]
 )
-async def test_a_piece_of_a_snapshot_that_was_not_asked_for_is_no_answer(
+async def test_unrequested_snapshot_piece_is_ignored(
     tmp_path: Path, snapshot_id: OffsetAndEpoch, position: int
 ) -> None:
     request = FetchSnapshotRequest(CLUSTER_ID, 1, OBSERVER, ASKED, 10, 1 << 20)
@@ -100,9 +100,7 @@ async def test_a_node_that_has_stopped_keeps_nobody_waiting(tmp_path: Path) -> N
                 driver.handle(news)
 
 
-async def test_a_failure_ends_the_node_and_not_who_brought_the_input(
-    tmp_path: Path, monkeypatch
-) -> None:
+async def test_failure_ends_node_not_the_caller(tmp_path: Path, monkeypatch) -> None:
     def broken(_now: float) -> None:
         raise RuntimeError("an invariant")
 

@@ -65,7 +65,7 @@ async def upgraded(cluster: QuorumNodes, monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 @pytest.mark.parametrize("node_id", [3, 11], ids=["voter", "broker"])
-async def test_who_learns_of_a_later_level_ends_and_refuses_from_then_on(
+async def test_later_level_ends_node_and_refuses_requests(
     tmp_path: Path, monkeypatch, node_id: int
 ) -> None:
     with (
@@ -86,7 +86,7 @@ async def test_who_learns_of_a_later_level_ends_and_refuses_from_then_on(
         check_directory(directory, directory / "none")
 
 
-async def test_who_meets_an_unknown_record_without_a_level_ends_too(tmp_path: Path) -> None:
+async def test_unknown_record_without_level_ends_node(tmp_path: Path) -> None:
     with (
         trio.fail_after(20),
         pytest.RaisesGroup(
@@ -101,9 +101,7 @@ async def test_who_meets_an_unknown_record_without_a_level_ends_too(tmp_path: Pa
             await trio.sleep_forever()
 
 
-async def test_an_observer_without_a_log_goes_on_and_counts_what_it_does_not_know(
-    tmp_path: Path, monkeypatch
-) -> None:
+async def test_observer_without_log_counts_unknown_records(tmp_path: Path, monkeypatch) -> None:
     with trio.fail_after(20):
         async with quorum_nodes(tmp_path, 1) as cluster:
             leader = await cluster.start(1)

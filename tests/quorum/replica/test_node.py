@@ -41,7 +41,7 @@ async def until_all(cluster: QuorumNodes, names: list[str]) -> None:
     await until(lambda: all(m.names.names == names for m in cluster.members.values()))
 
 
-async def test_what_is_committed_is_applied_by_all(tmp_path: Path) -> None:
+async def test_committed_records_are_applied_by_all(tmp_path: Path) -> None:
     with trio.fail_after(20):
         async with quorum_nodes(tmp_path, timeouts=PATIENT) as cluster:
             await start_all(cluster)
@@ -72,7 +72,7 @@ async def test_proposals_of_one_turn_share_a_round(tmp_path: Path) -> None:
                 node.propose([topic("x" * 30_000)] * (BATCH_BYTES_MAX // 30_000 + 1), epoch)
 
 
-async def test_a_change_that_is_too_large_is_encoded_no_further_than_that(tmp_path: Path) -> None:
+async def test_oversized_change_stops_encoding_at_limit(tmp_path: Path) -> None:
     with trio.fail_after(20):
         async with quorum_nodes(tmp_path, 1) as cluster:
             await start_all(cluster)
@@ -227,7 +227,7 @@ async def test_a_damaged_snapshot_is_fetched_again(tmp_path: Path) -> None:
             await until_all(cluster, everything)
 
 
-async def test_a_flipped_bit_is_no_torn_end_after_a_crash(
+async def test_flipped_bit_after_crash_is_fetched_again(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     """R15: what was flushed is fetched again; the recovery point is saved while the node runs."""

@@ -54,7 +54,7 @@ async def listening(port: int) -> AsyncIterator[None]:
         nursery.cancel_scope.cancel()
 
 
-async def test_a_peer_that_was_never_reached_is_not_gone_when_it_refuses():
+async def test_unreached_peer_that_refuses_is_not_gone():
     reserved = reserve()
     async with sight() as one:
         for request in (VOTE, FETCH):
@@ -63,7 +63,7 @@ async def test_a_peer_that_was_never_reached_is_not_gone_when_it_refuses():
     reserved.close()
 
 
-async def test_a_peer_that_was_reached_is_gone_when_it_refuses():
+async def test_reached_peer_that_refuses_is_gone():
     reserved = reserve()
     async with sight() as one:
         async with listening(port_of(reserved)):
@@ -72,7 +72,7 @@ async def test_a_peer_that_was_reached_is_gone_when_it_refuses():
     reserved.close()
 
 
-async def test_a_peer_to_which_a_connection_is_left_is_not_gone():
+async def test_peer_with_remaining_connection_is_not_gone():
     """Its port is mapped no more, and who is connected stays so."""
     listener = trio.socket.socket()
     await listener.bind((HOST, 0))

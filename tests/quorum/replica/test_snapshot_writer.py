@@ -24,12 +24,12 @@ MIB = 1 << 20
     ("snapshot_bytes", "due"),
     [(0, MIB), (1000, MIB), (3 * MIB, 6 * MIB), (10 * MIB, 20 * MIB), (500 * MIB, 20 * MIB)],
 )
-def test_the_log_is_held_to_a_multiple_of_the_state(snapshot_bytes, due):
+def test_log_size_is_bounded_by_state_multiple(snapshot_bytes, due):
     assert SnapshotPolicy().bytes_due(snapshot_bytes) == due
 
 
 @pytest.mark.parametrize("snapshot_bytes", [0, 10 * MIB])
-def test_what_is_configured_is_the_most(snapshot_bytes):
+def test_configured_size_is_the_maximum(snapshot_bytes):
     assert SnapshotPolicy(bytes_between=1000).bytes_due(snapshot_bytes) == 1000
 
 
@@ -56,7 +56,7 @@ def encoded(snapshot_id):
     return encode_snapshot(snapshot_id, [], appended_at_ms=1, now_ms=1)
 
 
-async def test_a_snapshot_may_be_fetched_while_old_ones_are_dropped(tmp_path):
+async def test_snapshot_fetch_survives_removal_of_old_ones(tmp_path):
     """Of a node that was suspended for long: its own snapshot is due when it wakes, and the log it knows is gone."""
     directory = tmp_path / "__cluster_metadata-0"
     log = fill(open_log(directory), 10, epoch=1)

@@ -72,7 +72,7 @@ def test_users_log_in_by_the_mechanism_they_have():
     assert accounts.find("SCRAM-SHA-256", "alice", False).principal is None
 
 
-def test_who_is_removed_or_has_too_few_iterations_is_nobody():
+def test_removed_or_weak_user_is_unknown():
     removal = RemoveUserScramCredentialRecord(name="alice", mechanism=2)
     for accounts in (
         accounts_of(user("alice"), user("bob"), removal),
@@ -94,12 +94,12 @@ def test_two_nodes_make_the_same_salt_up():
     assert len(made_up_salt(one)) == len(user("alice").salt)
 
 
-def test_without_a_common_secret_each_node_makes_up_its_own():
+def test_nodes_without_secret_invent_different_salts():
     one, other = (accounts_of(user("alice"), secret="") for _ in range(2))
     assert made_up_salt(one) == made_up_salt(one) != made_up_salt(other)
 
 
-def test_nothing_that_is_shown_to_everybody_is_made_of_a_password():
+def test_invented_salt_does_not_depend_on_passwords():
     """Else passwords could be tried against it, without asking anybody again."""
     one, other = accounts_of(user("alice", "secret")), accounts_of(user("alice", "another"))
     assert made_up_salt(one) == made_up_salt(other)
@@ -110,7 +110,7 @@ def password_of(token_id):
     return base64.b64encode(token_hmac(SECRET, token_id)).decode()
 
 
-def test_a_token_logs_its_owner_in_for_as_long_as_it_lives():
+def test_token_login_lasts_as_long_as_token():
     done = log_in(accounts_of(token("t")), "t", password_of("t"), by_token=True)
     assert done.principal == Principal("alice", by_token=True)
     assert done.principal.by_token
@@ -136,7 +136,7 @@ def test_tokens_that_log_nobody_in(accounts, by_token):
         log_in(accounts, "t", password_of("t"), by_token=by_token)
 
 
-def test_an_unknown_token_has_the_salt_that_it_would_have():
+def test_unknown_token_has_a_stable_salt():
     known, unknown = accounts_of(token("t")), accounts_of(token("other"))
     salts = {one.find("SCRAM-SHA-512", "t", True).credential.salt for one in (known, unknown)}
     assert len(salts) == 1
@@ -152,7 +152,7 @@ def with_salt(record, size, iterations):
     return record.replace(salt=b"x" * size, iterations=iterations)
 
 
-def test_a_name_that_nobody_has_looks_like_the_first_user_that_may_log_in():
+def test_unknown_name_imitates_first_eligible_user():
     """By name, whichever was made first; of the same mechanism."""
     amy, bob = with_salt(user("amy"), 16, 5000), with_salt(user("bob"), 20, 6000)
     short = with_salt(user("aaa"), 12, 4095)
@@ -172,7 +172,7 @@ def test_a_name_that_nobody_has_looks_like_the_first_user_that_may_log_in():
     assert shown(accounts_of(fewest)) == (18, 4096)
 
 
-def test_users_and_tokens_are_those_of_the_newest_image():
+def test_users_and_tokens_follow_newest_image():
     accounts = accounts_of(with_salt(user("amy"), 16, 5000), token("t"))
     known = accounts.find("SCRAM-SHA-512", "amy", False).principal
     assert known == Principal("amy")
@@ -204,7 +204,7 @@ def test_tokens_known_or_not_look_alike():
     assert again.lifetime_ms == 5000
 
 
-def test_what_is_made_up_is_the_same_in_all_versions_of_the_nodes():
+def test_invented_salts_are_stable_across_versions():
     """A cluster that is upgraded node by node would else show which names nobody has."""
     users, tokens = accounts_of(), accounts_of(token("t"))
     assert made_up_salt(users) == b"88huyy9vcrtifzn9kvu5zyyky9"

@@ -39,7 +39,7 @@ def test_a_refusal_tells_who_what_and_why(lines):
     ]
 
 
-def test_what_is_allowed_or_only_looked_at_is_told_at_debug(lines):
+def test_allowed_and_silent_checks_are_logged_at_debug(lines):
     audit.note(CALL, READ, SUPER_USER)
     audit.note(CALL, READ, NO_ACL, asked_for=False)
     assert [(level, text.split()[0], text.split("by=")[1]) for level, text in lines()] == [

@@ -40,11 +40,11 @@ def test_all_without_an_authorizer_and_for_super_users(kind):
 
 
 @pytest.mark.parametrize("kind", OPERATIONS_OF)
-def test_who_may_nothing_is_told_nothing(kind):
+def test_principal_without_rights_gets_no_operations(kind):
     assert authorized_operations(node(), CALL, kind, "x") == 0
 
 
-def test_who_may_not_describe_the_cluster_is_told_nothing_of_it():
+def test_cluster_operations_need_describe_on_cluster():
     assert cluster_operations(node(), CALL) == 0
     told = names(cluster_operations(node("User:ANONYMOUS"), CALL))
     assert told == OPERATIONS_OF[ResourceType.CLUSTER]

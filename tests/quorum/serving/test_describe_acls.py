@@ -65,7 +65,7 @@ def asking():
     return request, call(request, VERSION)
 
 
-async def test_acls_are_told_by_resource_in_order_with_a_pause_behind_each():
+async def test_acls_are_ordered_by_resource_with_pauses():
     request, asked = asking()
     room = NotedRoom(asked)
     known = Looked(room, acls(("b", WRITE), ("a", READ), ("b", READ)))
@@ -86,7 +86,7 @@ async def test_acls_are_told_by_resource_in_order_with_a_pause_behind_each():
     assert room.noted[2:] == [item, pause, pause, item, pause, pause, pause]
 
 
-async def test_others_have_their_turn_after_each_thousand_acls_that_are_looked_at():
+async def test_loop_yields_after_each_thousand_acls():
     async def turns(count):
         request, asked = asking()
         request.resource_name_filter = "none"
@@ -97,7 +97,7 @@ async def test_others_have_their_turn_after_each_thousand_acls_that_are_looked_a
     assert [await turns(1000) - few, await turns(2000) - few] == [1, 2]
 
 
-async def test_without_an_authorizer_the_request_is_refused_for_it():
+async def test_request_without_authorizer_is_refused():
     request, asked = asking()
     with pytest.raises(KafkaError) as caught:
         await answer(request, Node(None), asked, acls(("a", READ)))

@@ -166,7 +166,7 @@ SYNONYMS = {
 }
 
 
-async def test_synonyms_are_told_in_the_order_in_which_they_count():
+async def test_synonyms_are_listed_by_precedence():
     found = {key: await one_of(*key, include_synonyms=True) for key in SYNONYMS}
 
     def check(row):
@@ -184,7 +184,7 @@ async def test_a_secret_is_told_nowhere():
     assert [one.value for one in found.synonyms] == [None]
 
 
-async def test_what_nothing_declares_may_be_a_secret():
+async def test_undeclared_configs_are_treated_as_secrets():
     found = await one_of(BROKER, NODE_ID, "a.plugin.key", include_documentation=True)
     assert (found.value, found.is_sensitive, found.read_only) == (None, True, True)
     assert (found.config_source, found.config_type) == (Source.STATIC_BROKER, ConfigTypeId.UNKNOWN)
@@ -194,13 +194,13 @@ async def test_what_nothing_declares_may_be_a_secret():
     assert last == ["a.plugin.key", "listener.name.plaintext.max.connections"]
 
 
-async def test_of_a_listeners_config_the_documentation_is_the_nodes():
+async def test_listener_config_uses_documentation_of_node_config():
     key = "listener.name.plaintext.max.connections"
     found = await one_of(BROKER, NODE_ID, key, include_documentation=True)
     assert (found.documentation, found.config_type) == (None, ConfigTypeId.INT)
 
 
-def test_a_topic_that_is_made_takes_hours_and_minutes_in_milliseconds():
+def test_new_topic_inherits_hours_and_minutes_as_milliseconds():
     """As Kafka, which takes what is no number for 0."""
     for hours, expected in (("3", "10800000"), ("some", "0")):
         altered = {(BROKER, ""): {"log.roll.hours": hours}}
@@ -211,7 +211,7 @@ def test_a_topic_that_is_made_takes_hours_and_minutes_in_milliseconds():
         assert found == ("segment.ms", expected, Source.DYNAMIC_DEFAULT_BROKER)
 
 
-async def test_what_is_altered_takes_the_place_of_its_synonyms_in_the_file():
+async def test_altered_config_replaces_its_synonyms_in_file():
     """Though the one that the file has would count more."""
     altered = {(BROKER, ""): {"log.retention.minutes": "3"}}
     description = ConfigDescription(
@@ -221,7 +221,7 @@ async def test_what_is_altered_takes_the_place_of_its_synonyms_in_the_file():
     assert found.value == "180000"
 
 
-async def test_documentation_and_types_are_told_where_they_are_asked_for():
+async def test_documentation_and_types_are_returned_on_request():
     for kind, name, key, of_type in (
         (TOPIC, "t", "retention.ms", ConfigTypeId.LONG),
         (BROKER, NODE_ID, "num.io.threads", ConfigTypeId.INT),
@@ -234,7 +234,7 @@ async def test_documentation_and_types_are_told_where_they_are_asked_for():
         assert (plain.config_type, told.config_type) == (of_type, of_type)
 
 
-async def test_all_are_told_where_none_is_named_and_those_that_are_not_there_left_out():
+async def test_all_present_configs_are_described_without_names():
     (topics, nothing, group, default) = await described(
         (TOPIC, "t"), (TOPIC, "u", "no.such.key"), (GROUP, "g"), (BROKER, "")
     )
@@ -260,7 +260,7 @@ async def test_loggers_have_their_levels():
     assert (first.config_type, first.documentation) == (ConfigTypeId.UNKNOWN, "")
 
 
-async def test_version_0_has_no_source_and_says_what_is_default():
+async def test_version_0_has_is_default_without_source():
     own = await one_of(TOPIC, "t", "retention.ms", version=0)
     other = await one_of(TOPIC, "u", "message.timestamp.type", version=0)
     assert (own.is_default, other.is_default) == (False, True)
@@ -278,7 +278,7 @@ REFUSED = {
 }
 
 
-async def test_what_is_no_resource_is_refused_alone():
+async def test_invalid_resource_is_refused_alone():
     results = await described(*REFUSED, (TOPIC, "t", "retention.ms"))
     *refused, last = results
     assert [(one.resource_type, one.resource_name) for one in refused] == list(REFUSED)
@@ -293,7 +293,7 @@ async def test_what_is_no_resource_is_refused_alone():
 
 
 @pytest.mark.parametrize("kind", [0, 1, 3, 5, 64])
-async def test_a_kind_that_has_no_configs_refuses_the_whole_request(kind):
+async def test_unsupported_resource_type_refuses_the_request(kind):
     with pytest.raises(KafkaError) as caught:
         await described((TOPIC, "t"), (kind, "x"))
     assert caught.value.code == E.INVALID_REQUEST
@@ -318,7 +318,7 @@ def allowing(kind, name, operation):
     return authorizer
 
 
-async def test_to_see_configs_takes_the_right_to_describe_configs_of_that_resource():
+async def test_describing_configs_needs_describe_configs_on_resource():
     """Neither DESCRIBE nor the right to alter them, nor that of another resource."""
     for resource, (kind, name, code) in RIGHTS.items():
         for operation, is_enough in (
@@ -336,7 +336,7 @@ async def test_to_see_configs_takes_the_right_to_describe_configs_of_that_resour
         assert (result.error_code, result.configs) == (code, [])
 
 
-def test_a_resource_that_is_named_twice_is_described_once_with_all_that_is_asked_of_it():
+def test_repeated_resource_is_described_once_with_merged_keys():
     asked = request(
         (TOPIC, "t", "b", "a"), (TOPIC, "u"), (TOPIC, "t", "a", "c"), (GROUP, "t", "x"),
         (TOPIC, "u", "a"), (GROUP, "g", "x"), (GROUP, "g"),
@@ -354,7 +354,7 @@ def test_a_resource_that_is_named_twice_is_described_once_with_all_that_is_asked
     ]
 
 
-def test_what_could_not_even_begin_is_told_of_each_resource():
+def test_early_failure_is_reported_for_each_resource():
     failed = fail_all(request((TOPIC, "t"), (BROKER, "11")), E.NOT_CONTROLLER, "another one")
     found = [
         (one.resource_type, one.resource_name, one.error_code, one.error_message, one.configs)
@@ -364,7 +364,7 @@ def test_what_could_not_even_begin_is_told_of_each_resource():
     assert found == [(TOPIC, "t", code, "another one", []), (BROKER, "11", code, "another one", [])]
 
 
-def test_a_topic_that_is_made_has_its_own_configs_and_the_nodes_in_their_order():
+def test_new_topic_lists_own_then_node_configs():
     description = ConfigDescription(
         config(**IN_FILE), image().configs, synonyms=False, documentation=False
     )
@@ -385,7 +385,7 @@ def test_a_topic_that_is_made_has_its_own_configs_and_the_nodes_in_their_order()
     ]
 
 
-def test_what_nothing_declares_is_told_in_order_behind_what_is_declared():
+def test_undeclared_configs_follow_the_declared_ones():
     keys = {f"{letter}_plugin_key": letter for letter in "zxywvutsrqponmlkjihgfedcba"}
     description = ConfigDescription(
         config(**keys), ConfigsImage(), synonyms=False, documentation=False
@@ -395,7 +395,7 @@ def test_what_nothing_declares_is_told_in_order_behind_what_is_declared():
     assert len(set(names)) == len(names)
 
 
-def test_what_a_listener_has_for_itself_takes_the_place_of_no_config_of_the_node():
+def test_listener_values_do_not_replace_node_values():
     own = {(BROKER, NODE_ID): {"listener.name.plaintext.max.connections": "8"}}
     configs = ConfigsImage(Map({key: Map(value) for key, value in own.items()}))
     settings = NodeSettings(config(max_connections="7"), configs)
@@ -403,7 +403,7 @@ def test_what_a_listener_has_for_itself_takes_the_place_of_no_config_of_the_node
     assert settings.value("listener.name.plaintext.max.connections") == "8"
 
 
-def test_internal_configs_are_told_as_they_were_set_and_have_no_default():
+def test_internal_configs_appear_as_set_without_default():
     key = "log.initial.task.delay.ms"
     for value, expected in (("007", "007"), (None, None)):
         given = {} if value is None else {key.replace(".", "_"): value}
@@ -421,7 +421,7 @@ class Judging(Authorizer):
         return super().judge(*asked)
 
 
-async def test_memory_is_asked_for_after_the_right_and_before_configs_are_made():
+async def test_memory_is_reserved_between_authorization_and_work():
     authorizer = Judging(["User:ANONYMOUS"])
     authorizer.complete_initial_load()
     message = through_wire(request((TOPIC, "t"), (BROKER, NODE_ID), (GROUP, "g")), 4)

@@ -32,7 +32,7 @@ def test_a_name_that_nothing_declares_is_told_once(told):
     assert told(config("log.retention.ms", "5", BROKER)) == []
 
 
-def test_made_up_names_are_told_up_to_a_bound(told):
+def test_unknown_names_are_reported_up_to_bound(told):
     lines = told(*(config(f"made.up.{n}", "5", BROKER) for n in range(105)))
     assert len(lines) == 100
     assert told(config("one.more", "5", BROKER)) == []
@@ -42,7 +42,7 @@ TIERED, SHARE = "local.retention.ms", "share.session.timeout.ms"
 TOPIC, GROUP, METRICS = 2, 32, 16
 
 
-def test_each_kind_of_resource_is_told_of_its_own_idle_configs_once(told):
+def test_each_resource_kind_reports_idle_configs_once(told):
     lines = told(
         config(TIERED, "5", (TOPIC, "t")),
         config("retention.ms", "5", (TOPIC, "t")),
@@ -65,7 +65,7 @@ def first_sentence(line):
     return line.partition(". ")[0]
 
 
-def test_only_what_is_set_for_this_node_or_for_all_is_told(told):
+def test_only_configs_applying_to_node_are_reported(told):
     name = "log.local.retention.ms"
     assert told(config(name, "5", (4, "2"))) == []
     assert told(config(name, None, (4, ""))) == []
@@ -74,12 +74,12 @@ def test_only_what_is_set_for_this_node_or_for_all_is_told(told):
     assert told(config(name, "5", BROKER)) == []
 
 
-def test_what_only_counts_in_a_file_is_told_too(told):
+def test_file_only_configs_are_reported_too(told):
     (line,) = told(config("config.providers", "x", BROKER))
     assert "variables are resolved when the file is read" in line
 
 
-def test_kinds_that_have_no_table_and_names_of_other_kinds_are_passed_over(told):
+def test_foreign_kinds_and_names_are_skipped(told):
     assert told(config("anything", "5", (8, "1"))) == []
     assert told(config("no.such.config", "5", (TOPIC, "t"))) == []
     assert told(config(SHARE, "5", (TOPIC, "t"))) == []

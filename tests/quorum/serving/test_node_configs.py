@@ -53,7 +53,7 @@ def test_the_nearest_of_what_is_set_holds():
         assert node.configs.now(KEY) == expected, "asked again"
 
 
-def test_a_list_of_an_earlier_controller_is_read_without_its_empty_elements():
+def test_old_list_is_read_without_empty_elements():
     node = Node()
     node.alter(altered("log.cleanup.policy", "compact,", ALL))
     assert node.configs.now("log.cleanup.policy") == ["compact"]
@@ -62,7 +62,7 @@ def test_a_list_of_an_earlier_controller_is_read_without_its_empty_elements():
     assert settings.value("t", "cleanup.policy") == ["compact"]
 
 
-def test_a_key_that_no_file_has_is_known_where_it_is_altered_or_by_its_default():
+def test_key_absent_from_file_uses_altered_or_default():
     key = "leader.replication.throttled.rate"
     node = Node()
     nothing = node.configs.now(key)
@@ -71,7 +71,7 @@ def test_a_key_that_no_file_has_is_known_where_it_is_altered_or_by_its_default()
     assert nothing > 1 << 40, "no rate is the largest there is"
 
 
-def test_a_listener_may_have_its_own_value_else_that_of_the_node():
+def test_listener_value_overrides_that_of_node():
     def of(node, listener="PLAINTEXT"):
         return node.configs.now_of_listener(listener, "max.connections")
 
@@ -91,6 +91,6 @@ def test_a_listener_may_have_its_own_value_else_that_of_the_node():
     assert of(own) == 4
 
 
-def test_what_no_table_declares_is_no_config():
+def test_undeclared_key_is_no_config():
     with pytest.raises(KeyError):
         Node().configs.now("no.such.key")

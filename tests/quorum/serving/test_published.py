@@ -29,7 +29,7 @@ def connections():
     return connections_of(own, own.broker_listeners, AddressBook())
 
 
-def test_bounds_that_are_altered_for_this_node_or_for_all_hold_at_once(connections, caplog):
+def test_altered_bounds_apply_to_node_at_once(connections, caplog):
     def publish(*records):
         connections.publish(replay(records), image_of(*records), None)
         return connections.quotas.bounds.connections_max
@@ -60,7 +60,7 @@ def test_names_that_were_looked_up_since_hold_too(connections):
     assert connections.quotas.bounds.per_ip == {"10.0.0.1": 3}
 
 
-def test_features_are_told_as_this_node_supports_and_the_cluster_has_finalized_them():
+def test_features_show_supported_and_finalized_levels():
     told = api_versions_features(EMPTY, 0)
     assert told.supported == {
         one.name: (one.min_level, one.max_level) for one in REGISTERED_FEATURES

@@ -122,6 +122,6 @@ def tokens():
         assert (answer.error_code, answer.expiry_timestamp_ms) == (CODE, -1)
 
 
-def test_each_thing_that_was_asked_for_is_refused_with_code_and_reason():
+def test_each_requested_item_is_refused_with_reason():
     rows = (topics, deletions, partitions, reassignments, elections, tokens)
     check_each(rows, lambda check: check())

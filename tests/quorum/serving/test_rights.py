@@ -99,7 +99,7 @@ def _asked(record):
     return words["operation"], words["resource"]
 
 
-def test_a_client_may_what_an_acl_allows_its_principal_on_its_host(noted):
+def test_acl_for_principal_and_host_permits_client(noted):
     here = node((READ, TOPIC, "t"), host="10.0.0.1")
     action = Action(READ, TOPIC, "t")
     assert may(here, asking(host="10.0.0.1"), action)
@@ -137,7 +137,7 @@ def test_a_name_is_judged_once_for_a_request(noted):
     assert not may_with(here, asking(), WRITE, TOPIC)("t")
 
 
-def test_the_right_on_the_cluster_is_enough_where_it_is_said_so(noted):
+def test_cluster_right_suffices_for_declared_operations(noted):
     cluster = node((ALTER, CLUSTER, CLUSTER_NAME))
     assert may_with_topic(cluster, asking(), READ, or_cluster=ALTER)("any")
     assert noted() == [("DEBUG", "allowed", "ALTER", f"CLUSTER:'{CLUSTER_NAME}'")]
@@ -152,7 +152,7 @@ def test_the_right_on_the_cluster_is_enough_where_it_is_said_so(noted):
     assert may_with_topic(Node(None), asking(), READ, or_cluster=ALTER)("t")
 
 
-def test_a_cluster_is_refused_by_the_right_that_lacks():
+def test_cluster_refusal_names_the_missing_right():
     allowed = node((ALTER, CLUSTER, CLUSTER_NAME))
     check_cluster(allowed, asking(), ALTER)
     check_cluster(Node(None), asking(), ALTER)
@@ -163,7 +163,7 @@ def test_a_cluster_is_refused_by_the_right_that_lacks():
         assert caught.value.message == f"User:ANONYMOUS may not {operation.name} the cluster"
 
 
-def test_some_resource_of_a_type_is_enough_where_none_is_named(noted):
+def test_any_resource_of_type_suffices_without_name(noted):
     here = node((WRITE, TOPIC, "t"))
     assert may_somewhere(here, asking(), WRITE, TOPIC)
     assert not may_somewhere(here, asking(), READ, TOPIC)
@@ -184,7 +184,7 @@ def test_some_resource_of_a_type_is_enough_where_none_is_named(noted):
     assert noted() == []
 
 
-def test_what_handlers_declare_is_judged_as_what_they_ask(noted):
+def test_declared_rights_are_judged_as_checked_ones(noted):
     here = node((READ, GROUP, "g"))
     assert (ACL_JUDGE.judges(here), ACL_JUDGE.judges(Node(None))) == (True, False)
     for operation, kind, name, expected in (
@@ -198,7 +198,7 @@ def test_what_handlers_declare_is_judged_as_what_they_ask(noted):
     assert {line[0] for line in noted()} == {"DEBUG"}
 
 
-def test_the_bits_of_a_resource_are_those_of_what_is_allowed(noted):
+def test_operation_bits_match_rights_without_refusals(noted):
     """They are looked at, not asked for: no bit that lacks is a refusal."""
     here = node((READ, TOPIC, "t"), (Operation.DELETE, TOPIC, "u"))
     bits = 1 << READ | 1 << DESCRIBE
@@ -212,7 +212,7 @@ def test_the_bits_of_a_resource_are_those_of_what_is_allowed(noted):
     assert cluster_operations(both, asking()) == 1 << Operation.CREATE | 1 << DESCRIBE
 
 
-def test_super_users_are_those_of_the_file_and_what_has_no_acl_is_as_it_says():
+def test_super_users_and_acl_default_follow_file():
     def judged(name, **changes):
         found = authorizer_of(config_of(authorizer_class_name=STANDARD_AUTHORIZER, **changes))
         found.complete_initial_load()
@@ -224,7 +224,7 @@ def test_super_users_are_those_of_the_file_and_what_has_no_acl_is_as_it_says():
     assert not judged("eve", allow_everyone_if_no_acl_found="false")
 
 
-def test_tokens_are_for_those_who_have_logged_in_themselves():
+def test_tokens_need_a_direct_login():
     listeners = {
         "listeners": "A://:1,B://:2,C://:3,D://:4",
         "listener_security_protocol_map": (

@@ -24,7 +24,7 @@ async def test_every_block_begins_where_the_last_one_ended(tmp_path):
             assert after.producer_id_start == before.producer_id_start + before.producer_id_len
 
 
-async def test_who_is_unknown_or_of_an_old_epoch_gets_none(tmp_path):
+async def test_unknown_or_stale_broker_gets_no_producer_ids(tmp_path):
     async with asked(tmp_path) as one:
         (broker,) = await one.join(1)
         stale = await one.call(block(broker, broker.epoch - 1))
@@ -34,7 +34,7 @@ async def test_who_is_unknown_or_of_an_old_epoch_gets_none(tmp_path):
 
 
 @pytest.mark.slow
-async def test_who_is_not_active_says_so(tmp_path):
+async def test_inactive_controller_answers_not_controller(tmp_path):
     async with asked_standby(tmp_path) as one:
         answer = await one.call(AllocateProducerIdsRequest(broker_id=1))
         assert answer.error_code == ErrorCode.NOT_CONTROLLER

@@ -22,7 +22,7 @@ async def test_nothing_to_do_is_no_error(tmp_path):
         assert answer.entries == []
 
 
-async def test_who_may_not_is_refused_for_every_entity(tmp_path):
+async def test_unauthorized_client_is_refused_for_every_entity(tmp_path):
     async with asked(tmp_path, **NOBODY) as one:
         (entry,) = (await one.call(alteration())).entries
         assert entry.error_code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED

@@ -5,7 +5,7 @@ from tests.quorum.controller.handlers.asking import NOBODY, asked
 from trimaran.wire.errors import ErrorCode
 
 
-async def test_what_is_not_named_goes_back_to_its_default(tmp_path):
+async def test_unnamed_configs_return_to_their_defaults(tmp_path):
     async with asked(tmp_path) as one:
         await one.join(1)
         await one.create("t", [1])
@@ -24,7 +24,7 @@ async def test_it_is_only_said_what_would_be(tmp_path):
         assert not one.image.configs.of(TOPIC, "t")
 
 
-async def test_who_may_not_alter_configs_alters_none(tmp_path):
+async def test_unauthorized_client_alters_no_configs(tmp_path):
     async with asked(tmp_path, **NOBODY) as one:
         answer = await one.call(replacing((TOPIC, "t", {"segment.ms": "7"})))
         code = ErrorCode.TOPIC_AUTHORIZATION_FAILED

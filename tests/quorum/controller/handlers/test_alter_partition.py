@@ -66,7 +66,7 @@ async def test_a_broker_of_an_old_epoch_changes_nothing(tmp_path):
         assert (await one.call(request)).error_code == ErrorCode.STALE_BROKER_EPOCH
 
 
-async def test_a_replica_of_an_old_epoch_does_not_come_in(tmp_path):
+async def test_replica_of_stale_epoch_does_not_join_isr(tmp_path):
     """KIP-841: it would be counted though it has restarted since."""
     async with asked(tmp_path) as one:
         first, second = await one.join(1, 2)
@@ -80,7 +80,7 @@ async def test_a_replica_of_an_old_epoch_does_not_come_in(tmp_path):
 
 
 @pytest.mark.slow
-async def test_who_is_not_active_says_so(tmp_path):
+async def test_inactive_controller_answers_not_controller(tmp_path):
     async with asked_standby(tmp_path) as one:
         answer = await one.call(AlterPartitionRequest(broker_id=1, topics=[]))
         assert answer.error_code == ErrorCode.NOT_CONTROLLER

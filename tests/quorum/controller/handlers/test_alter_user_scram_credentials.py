@@ -19,7 +19,7 @@ async def test_too_few_iterations_are_refused(tmp_path):
         assert not one.image.scram
 
 
-async def test_who_may_not_is_refused_for_every_user(tmp_path):
+async def test_unauthorized_client_is_refused_for_every_user(tmp_path):
     async with asked(tmp_path, **NOBODY) as one:
         (result,) = (await one.call(upsertion())).results
         assert result.error_code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED

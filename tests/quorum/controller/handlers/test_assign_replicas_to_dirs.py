@@ -40,7 +40,7 @@ async def test_a_replica_is_where_its_broker_says(tmp_path):
             assert one.partition().directory_of(1) == directory
 
 
-async def test_what_is_assigned_must_be_there(tmp_path):
+async def test_unknown_topics_and_partitions_are_not_assigned(tmp_path):
     async with asked(tmp_path) as one:
         broker = await broker_of_two(one)
         topic = await one.create("t", [1])

@@ -25,7 +25,7 @@ from trimaran.wire.transport.events import AutoResetEvent
 SESSION = 9.0
 
 
-async def test_a_broker_is_unfenced_when_it_has_caught_up(tmp_path):
+async def test_caught_up_broker_is_unfenced(tmp_path):
     async with asked(tmp_path) as one:
         broker = one.nodes.scripted_broker(one.connection, 1)
         await broker.register()
@@ -36,7 +36,7 @@ async def test_a_broker_is_unfenced_when_it_has_caught_up(tmp_path):
         assert one.image.cluster.brokers[1].fenced is False
 
 
-async def test_a_broker_that_wants_to_be_fenced_leads_nothing(tmp_path):
+async def test_broker_that_wants_fencing_leads_nothing(tmp_path):
     async with asked(tmp_path) as one:
         first, _second = await one.join(1, 2)
         await one.create("t", [1, 2])
@@ -44,14 +44,14 @@ async def test_a_broker_that_wants_to_be_fenced_leads_nothing(tmp_path):
         assert (one.partition().leader, one.partition().isr) == (2, (2,))
 
 
-async def test_a_broker_with_nothing_to_hand_over_may_go(tmp_path):
+async def test_broker_with_nothing_to_hand_over_may_stop(tmp_path):
     async with asked(tmp_path) as one:
         (broker,) = await one.join(1)
         answer = await broker.beat(want_shut_down=True)
         assert answer.should_shut_down
 
 
-async def test_who_is_unknown_or_of_an_old_epoch_is_told(tmp_path):
+async def test_unknown_or_stale_broker_gets_an_error(tmp_path):
     async with asked(tmp_path) as one:
         stranger = one.nodes.scripted_broker(one.connection, 7)
         assert (await stranger.beat()).error_code == ErrorCode.STALE_BROKER_EPOCH
@@ -65,7 +65,7 @@ async def test_who_is_unknown_or_of_an_old_epoch_is_told(tmp_path):
 BEGUN = (features(), broker(1), broker(2), topic("t", 1), partition(1, 0, [1, 2]))
 
 
-async def test_a_heartbeat_that_has_to_wait_for_its_turn_keeps_the_broker_alive(mock_clock):
+async def test_heartbeat_waiting_for_its_turn_extends_the_session(mock_clock):
     """Its answer comes when a long decision is over, and its session begins when it is read."""
     async with solo(*BEGUN) as one:
 
@@ -82,7 +82,7 @@ async def test_a_heartbeat_that_has_to_wait_for_its_turn_keeps_the_broker_alive(
         assert refused.value.code is ErrorCode.STALE_BROKER_EPOCH
 
 
-async def test_a_broker_that_goes_waits_for_what_its_first_heartbeat_took_and_for_nothing_later(
+async def test_stopping_broker_waits_only_for_its_first_handover(
     mock_clock,
 ):
     async with solo(*BEGUN) as one:
@@ -102,7 +102,7 @@ async def test_a_broker_that_goes_waits_for_what_its_first_heartbeat_took_and_fo
         assert one.active.leases.get(1, 101) is None, "it may come back at once"
 
 
-async def test_a_broker_that_leaves_much_gives_it_away_a_part_at_a_time(mock_clock, monkeypatch):
+async def test_stopping_broker_hands_many_leaderships_over_in_parts(mock_clock, monkeypatch):
     for module in (brokers, turns):
         monkeypatch.setattr(module, "PARTITIONS_PER_STEP", 2)
     many = [partition(1, index, [2, 1]) for index in range(1, 6)]
@@ -116,7 +116,7 @@ async def test_a_broker_that_leaves_much_gives_it_away_a_part_at_a_time(mock_clo
         assert one.active.leases.get(1, 101).shutdown_offset == one.log.log_end_offset - 1
 
 
-async def test_a_broker_that_was_fenced_on_its_way_out_begins_anew(mock_clock, monkeypatch):
+async def test_broker_fenced_while_stopping_starts_over(mock_clock, monkeypatch):
     """Else what was still being taken from it would tell it to go when it is back."""
     for module in (brokers, turns):
         monkeypatch.setattr(module, "PARTITIONS_PER_STEP", 1)
@@ -137,9 +137,7 @@ async def test_a_broker_that_was_fenced_on_its_way_out_begins_anew(mock_clock, m
         assert (answer.is_fenced, answer.should_shut_down) == (False, False)
 
 
-async def test_what_was_being_taken_from_one_incarnation_is_not_taken_from_the_next(
-    mock_clock, monkeypatch
-):
+async def test_unfinished_handover_does_not_affect_next_incarnation(mock_clock, monkeypatch):
     for module in (brokers, turns):
         monkeypatch.setattr(module, "PARTITIONS_PER_STEP", 1)
     many = [partition(1, index, [2, 1]) for index in range(1, 30)]
@@ -151,7 +149,7 @@ async def test_what_was_being_taken_from_one_incarnation_is_not_taken_from_the_n
         assert any(1 in found.isr for found in one.partitions().values())
 
 
-async def test_how_far_a_broker_has_come_is_what_it_said_last(mock_clock):
+async def test_latest_heartbeat_determines_brokers_metadata_offset(mock_clock):
     async with solo(*BEGUN) as one:
         for offset in (7, 9):
             await one.beat(1, offset=offset)
@@ -166,16 +164,14 @@ async def test_how_far_a_broker_has_come_is_what_it_said_last(mock_clock):
         ((broker(1, fenced=True), partition(1, 0, [2])), False),  # there is none to be led
     ],
 )
-async def test_what_one_step_left_without_a_leader_is_looked_at_when_a_broker_came(
-    mock_clock, records, is_woken
-):
+async def test_unfencing_step_wakes_election_of_remaining_leaders(mock_clock, records, is_woken):
     async with solo(features(), broker(2, fenced=True), topic("t", 1), *records) as one:
         one.active.leaders_wanted = AutoResetEvent()
         await one.beat(1)
         assert one.active.leaders_wanted.is_set() is is_woken
 
 
-async def test_the_connection_of_the_last_heartbeat_stands_for_the_broker(mock_clock):
+async def test_connection_of_last_heartbeat_represents_the_broker(mock_clock):
     async with solo(*BEGUN) as one:
         first = one.connection
         await one.beat(1)
@@ -191,7 +187,7 @@ async def test_the_connection_of_the_last_heartbeat_stands_for_the_broker(mock_c
         assert not lease.disconnected
 
 
-async def test_what_one_heartbeat_takes_away_need_not_be_one_batch(mock_clock, monkeypatch):
+async def test_changes_of_heartbeat_may_span_batches(mock_clock, monkeypatch):
     """The log takes ten thousand records at once, and a broker may lead more partitions."""
     monkeypatch.setattr(active_controller, "RECORDS_PER_BATCH", 2)
     many = [partition(1, index, [1, 2]) for index in range(1, 3)]

@@ -17,7 +17,7 @@ from trimaran.wire.errors import ErrorCode, KafkaError
 from trimaran.wire.messages.broker_registration import Feature
 
 
-async def test_a_new_broker_is_fenced_and_has_an_epoch(tmp_path):
+async def test_new_broker_is_fenced_and_has_epoch(tmp_path):
     async with asked(tmp_path) as one:
         broker = one.nodes.scripted_broker(one.connection, 1)
         assert await broker.register() == 0
@@ -25,7 +25,7 @@ async def test_a_new_broker_is_fenced_and_has_an_epoch(tmp_path):
         assert (found.epoch, found.fenced) == (broker.epoch, True)
 
 
-async def test_another_process_with_the_id_of_one_that_lives_is_refused(tmp_path):
+async def test_second_process_with_live_brokers_id_is_refused(tmp_path):
     async with asked(tmp_path) as one:
         await one.join(1)
         other = one.nodes.scripted_broker(one.connection, 1, incarnation=1)
@@ -45,7 +45,7 @@ async def test_registrations_that_are_refused(tmp_path):
 
 
 @pytest.mark.slow
-async def test_who_is_not_active_says_so(tmp_path):
+async def test_inactive_controller_answers_not_controller(tmp_path):
     async with asked_standby(tmp_path) as one:
         broker = one.nodes.scripted_broker(one.connection, 1)
         assert await broker.register() == ErrorCode.NOT_CONTROLLER
@@ -69,7 +69,7 @@ async def code_of(one, request):
     return refused.value.code
 
 
-async def test_another_process_may_come_when_the_session_of_the_first_is_over(mock_clock):
+async def test_second_process_may_register_after_first_session_ends(mock_clock):
     async with solo(features(), broker(1, fenced=True)) as one:
         assert not (await one.beat(1)).is_fenced
         mock_clock.jump(SESSION - 0.01)
@@ -78,7 +78,7 @@ async def test_another_process_may_come_when_the_session_of_the_first_is_over(mo
         assert await register(one, NEW) > 101
 
 
-async def test_who_listens_at_the_addresses_of_one_without_connection_has_taken_its_place(
+async def test_new_listener_at_disconnected_brokers_address_replaces_it(
     mock_clock,
 ):
     async with solo(features(), broker(1)) as one:
@@ -103,7 +103,7 @@ async def test_a_lease_is_of_one_incarnation(mock_clock):
         assert one.active.leases.of(1).broker_epoch == epoch
 
 
-async def test_the_epoch_is_where_the_registration_begins_in_the_log(mock_clock):
+async def test_broker_epoch_is_offset_of_its_registration(mock_clock):
     async with solo(features(), broker(1, fenced=True), broker(2)) as one:
         end = one.log.log_end_offset
         assert await register(one, NEW) == end
@@ -111,7 +111,7 @@ async def test_the_epoch_is_where_the_registration_begins_in_the_log(mock_clock)
 
 
 @pytest.mark.parametrize(("in_step", "batches"), [(5, 1), (2, 4)])
-async def test_what_the_first_process_leads_is_taken_away_a_part_at_a_time(
+async def test_leaderships_of_replaced_process_move_in_parts(
     mock_clock, monkeypatch, in_step, batches
 ):
     """And all of it before the new one is registered."""
@@ -124,7 +124,7 @@ async def test_what_the_first_process_leads_is_taken_away_a_part_at_a_time(
         assert {(found.leader, found.isr) for found in one.partitions().values()} == {(2, (2,))}
 
 
-async def test_a_process_that_lives_after_all_loses_no_more(mock_clock, monkeypatch):
+async def test_replaced_process_that_still_lives_loses_no_more(mock_clock, monkeypatch):
     """Its heartbeat comes while the other one's registration takes away what it leads, a part at a time."""
     monkeypatch.setattr(module, "PARTITIONS_PER_STEP", 1)
     many = [partition(1, index, [1, 2]) for index in range(5)]
@@ -142,7 +142,7 @@ async def test_a_process_that_lives_after_all_loses_no_more(mock_clock, monkeypa
         assert [found.leader for found in one.partitions().values()].count(1) >= 3
 
 
-async def test_what_nobody_else_can_lead_is_looked_at_once(mock_clock, monkeypatch):
+async def test_partition_without_other_leader_is_examined_once(mock_clock, monkeypatch):
     """The broker stays in the ISR of what it has alone."""
     monkeypatch.setattr(module, "PARTITIONS_PER_STEP", 2)
     alone = [partition(1, index, [1]) for index in range(5)]
@@ -163,7 +163,7 @@ async def test_a_part_need_not_be_one_batch(mock_clock, monkeypatch):
         assert [len(batch) for batch in one.log.batches] == [1] * 4
 
 
-async def test_what_it_joined_meanwhile_is_taken_away_too(mock_clock, monkeypatch):
+async def test_partitions_joined_during_replacement_are_taken_away(mock_clock, monkeypatch):
     """A partition that another step gave it, after it was looked at."""
     monkeypatch.setattr(module, "PARTITIONS_PER_STEP", 2)
     many = [partition(1, index, [1, 2]) for index in range(4)]
@@ -183,7 +183,7 @@ async def test_what_it_joined_meanwhile_is_taken_away_too(mock_clock, monkeypatc
         assert {found.isr for found in one.partitions().values()} == {(2,)}
 
 
-async def test_who_waits_when_the_epoch_ends_asks_the_next_controller(mock_clock):
+async def test_registration_waiting_at_epoch_end_gets_not_controller(mock_clock):
     async with solo(features()) as one:
         one.log.held = True
         async with trio.open_nursery() as nursery:

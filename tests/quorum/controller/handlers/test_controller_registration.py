@@ -25,7 +25,7 @@ def registration(*names):
     )
 
 
-async def test_what_a_controller_says_is_written_down(tmp_path):
+async def test_registration_of_controller_is_recorded(tmp_path):
     async with asked(tmp_path) as one:
         assert (await one.call(registration("CONTROLLER"))).error_code == 0
         found = one.image.cluster.controllers[7]
@@ -34,7 +34,7 @@ async def test_what_a_controller_says_is_written_down(tmp_path):
         ]
 
 
-async def test_what_is_written_already_is_not_written_again(tmp_path):
+async def test_unchanged_registration_is_not_recorded_again(tmp_path):
     async with asked(tmp_path) as one:
         await one.call(registration("CONTROLLER"))
         before = one.image.cluster.controllers[7]

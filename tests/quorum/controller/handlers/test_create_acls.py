@@ -18,7 +18,7 @@ async def test_without_an_authorizer_there_are_none(tmp_path):
         assert result.error_code == ErrorCode.SECURITY_DISABLED
 
 
-async def test_who_is_nobody_creates_none(tmp_path):
+async def test_unauthenticated_client_creates_no_acls(tmp_path):
     async with asked(tmp_path, **NOBODY) as one:
         (result,) = (await one.call(acls.creation())).results
         assert result.error_code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED

@@ -11,7 +11,7 @@ SECRET = {"delegation_token_secret_key": "k"}
 CREATION = CreateDelegationTokenRequest(renewers=[], max_lifetime_ms=-1)
 
 
-async def test_it_is_for_who_asked_through_a_broker_and_runs_out(tmp_path):
+async def test_forwarded_token_belongs_to_client_and_expires(tmp_path):
     """The principal inside the envelope owns it; the sweep takes it away when its time is over."""
     keys = {
         "delegation_token_max_lifetime_ms": 1,
@@ -41,7 +41,7 @@ async def test_one_for_another_user_needs_leave(tmp_path):
         assert (allowed.error_code, allowed.principal_name) == (0, "bob")
 
 
-async def test_what_has_no_room_in_a_record_costs_nobody_the_leadership(tmp_path):
+async def test_token_too_large_for_record_leaves_leadership_intact(tmp_path):
     """A name of the longest size fits a request, and not with "User:" before it."""
     async with asked(tmp_path, **SECRET) as one:
         active_controller = one.running.context.controller.active()

@@ -39,7 +39,7 @@ async def test_without_brokers_there_is_no_topic(tmp_path):
 
 
 @pytest.mark.slow
-async def test_who_is_not_active_says_so_for_every_topic(tmp_path):
+async def test_inactive_controller_refuses_every_topic(tmp_path):
     async with asked_standby(tmp_path) as one:
         assert [t.error_code for t in (await one.call(creation())).topics] == [
             ErrorCode.NOT_CONTROLLER

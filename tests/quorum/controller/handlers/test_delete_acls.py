@@ -5,7 +5,7 @@ from tests.quorum.controller.handlers.asking import NOBODY, SUPER_USER, asked
 from trimaran.wire.errors import ErrorCode
 
 
-async def test_what_the_filter_matches_goes(tmp_path):
+async def test_acls_matching_filter_are_deleted(tmp_path):
     async with asked(tmp_path, **SUPER_USER) as one:
         await one.call(acls.creation("orders"))
         (result,) = (await one.call(acls.deletion())).filter_results
@@ -21,7 +21,7 @@ async def test_without_an_authorizer_there_are_none(tmp_path):
         assert result.error_code == ErrorCode.SECURITY_DISABLED
 
 
-async def test_who_is_nobody_deletes_none(tmp_path):
+async def test_unauthorized_client_deletes_no_acls(tmp_path):
     async with asked(tmp_path, **NOBODY) as one:
         (result,) = (await one.call(acls.deletion())).filter_results
         assert result.error_code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED

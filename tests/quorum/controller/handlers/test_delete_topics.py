@@ -21,7 +21,7 @@ async def test_a_topic_goes_by_name_and_by_id(tmp_path):
         assert response.error_code == ErrorCode.UNKNOWN_TOPIC_ID
 
 
-async def test_where_deletion_is_off_nothing_goes(tmp_path):
+async def test_disabled_deletion_removes_nothing(tmp_path):
     async with asked(tmp_path, delete_topic_enable="false") as one:
         await one.join(1)
         await one.create("t", [1])

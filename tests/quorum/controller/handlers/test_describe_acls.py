@@ -19,7 +19,7 @@ async def test_without_an_authorizer_there_are_none(tmp_path):
         assert answer.error_code == ErrorCode.SECURITY_DISABLED
 
 
-async def test_who_is_nobody_is_told_none(tmp_path):
+async def test_unauthorized_client_sees_no_acls(tmp_path):
     async with asked(tmp_path, **NOBODY) as one:
         answer = await one.call(acls.description())
         assert answer.error_code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED

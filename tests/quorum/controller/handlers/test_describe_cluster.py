@@ -52,7 +52,7 @@ def controller(number, *listeners):
 
 
 @pytest.mark.parametrize(("leader", "told"), [(2, 2), (None, -1)])
-async def test_controllers_are_told_by_the_listener_that_was_asked(mock_clock, leader, told):
+async def test_controllers_are_described_by_request_listener(mock_clock, leader, told):
     both = [
         controller(2, "OTHER", "CONTROLLER"),
         controller(1, "CONTROLLER"),
@@ -85,7 +85,7 @@ async def test_operations_are_told_to_who_asks_for_them(mock_clock):
         (2, ErrorCode.MISMATCHED_ENDPOINT_TYPE),
     ],
 )
-async def test_who_cannot_name_a_type_does_not_know_the_others(mock_clock, version, code):
+async def test_endpoint_type_mismatch_code_depends_on_version(mock_clock, version, code):
     async with solo(features()) as one:
         answer = await one.call(describe_cluster, described(1), version)
         assert answer.error_code == code

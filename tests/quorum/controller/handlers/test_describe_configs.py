@@ -26,7 +26,7 @@ async def test_a_config_of_a_topic_has_its_source(tmp_path):
         (LOGGER, "1", ErrorCode.NONE),
     ],
 )
-async def test_what_a_controller_can_tell(tmp_path, kind, name, code):
+async def test_controller_describes_only_itself_and_its_loggers(tmp_path, kind, name, code):
     async with asked(tmp_path) as one:
         (result,) = (await one.call(description(kind, name))).results
         assert result.error_code == code

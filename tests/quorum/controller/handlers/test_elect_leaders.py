@@ -23,7 +23,7 @@ async def test_the_preferred_replica_leads_again(tmp_path):
         }
 
 
-async def test_an_unclean_election_is_for_partitions_without_a_leader(tmp_path):
+async def test_unclean_election_applies_only_to_leaderless_partitions(tmp_path):
     async with asked(tmp_path) as one:
         await one.join(1)
         await one.create("t", [1])
@@ -31,7 +31,7 @@ async def test_an_unclean_election_is_for_partitions_without_a_leader(tmp_path):
         assert codes_of(answer) == {("t", 0): ErrorCode.ELECTION_NOT_NEEDED}
 
 
-async def test_who_may_not_elect_is_told_where_the_version_has_room(tmp_path):
+async def test_unauthorized_election_error_is_placed_by_version(tmp_path):
     async with asked(tmp_path, **NOBODY) as one:
         code = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
         for version, at_top in ((0, 0), (1, code), (2, code)):

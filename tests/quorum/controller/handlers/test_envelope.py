@@ -82,7 +82,7 @@ async def test_with_an_authorizer_envelopes_are_for_brokers(tmp_path):
         assert answer.error_code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED
 
 
-async def test_who_came_with_a_token_gets_none_through_a_broker(tmp_path):
+async def test_token_user_gets_no_token_through_broker(tmp_path):
     """Whatever the broker has looked at."""
     request = CreateDelegationTokenRequest(renewers=[], max_lifetime_ms=-1)
     data = DefaultPrincipalData(type="User", name="alice", token_authenticated=True)
@@ -95,7 +95,7 @@ async def test_who_came_with_a_token_gets_none_through_a_broker(tmp_path):
 
 
 @pytest.mark.slow
-async def test_who_is_not_active_says_so_at_the_top(tmp_path):
+async def test_inactive_controller_refuses_envelope_at_top(tmp_path):
     async with asked_standby(tmp_path) as one:
         answer = await one.call(envelope(creation(), 7))
         assert answer.error_code == ErrorCode.NOT_CONTROLLER
@@ -125,7 +125,7 @@ async def test_a_request_of_any_size_is_answered_inside(mock_clock, names):
         (bytes(10) + b"\xff\xff\n\0\0\1", "10.0.0.1"),
     ],
 )
-async def test_it_is_the_client_who_asks_from_where_it_is(mock_clock, monkeypatch, address, host):
+async def test_inner_request_has_clients_principal_and_host(mock_clock, monkeypatch, address, host):
     seen = []
     client = module._client
     monkeypatch.setattr(module, "_client", lambda *given: seen.append(client(*given)) or seen[0])
@@ -151,7 +151,7 @@ async def test_a_principal_of_another_version_is_nobody(mock_clock, wrong):
         assert refused.value.code is ErrorCode.PRINCIPAL_DESERIALIZATION_FAILURE
 
 
-async def test_who_does_not_lead_any_more_sends_the_broker_to_the_next(mock_clock):
+async def test_former_leader_redirects_broker_despite_inner_answer(mock_clock):
     """Whatever it has answered inside, which a client would take for the last word."""
     async with solo(features(), broker(1)) as one:
         answer = one.begin(handler, envelope(creation(), 7))

@@ -16,7 +16,7 @@ async def test_a_token_ends_when_its_owner_says_so(tmp_path):
         assert not one.image.tokens
 
 
-async def test_a_token_that_is_none_and_one_asked_for_on_plain_text(tmp_path):
+async def test_unknown_token_or_plaintext_request_is_refused(tmp_path):
     async with asked(tmp_path, **SECRET) as one:
         answer = await one.forwarded(expiry(), 2, "alice")
         assert answer.error_code == ErrorCode.DELEGATION_TOKEN_NOT_FOUND

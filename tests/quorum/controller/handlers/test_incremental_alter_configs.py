@@ -18,7 +18,7 @@ async def test_configs_are_changed_one_by_one(tmp_path):
         assert dict(one.image.configs.of(TOPIC, "t")) == {"retention.ms": "5", "segment.ms": "7"}
 
 
-async def test_log_levels_are_of_the_controller_that_was_asked(tmp_path):
+async def test_log_levels_apply_to_receiving_controller(tmp_path):
     name = "tests.of.a.controllers.levels"
     logger = logging.getLogger(name)
     async with asked(tmp_path) as one:
@@ -31,7 +31,7 @@ async def test_log_levels_are_of_the_controller_that_was_asked(tmp_path):
     logger.setLevel(logging.NOTSET)
 
 
-async def test_who_may_not_alter_configs_alters_none(tmp_path):
+async def test_unauthorized_client_alters_no_configs(tmp_path):
     async with asked(tmp_path, **NOBODY) as one:
         resources = (TOPIC, "t", {"retention.ms": "5"}), (GROUP, "g", {}), (LOGGER, "1", {})
         answer = await one.call(altered(*resources))

@@ -8,7 +8,7 @@ from trimaran.wire.messages.list_partition_reassignments import (
 )
 
 
-async def test_what_moves_is_listed(tmp_path):
+async def test_ongoing_reassignments_are_listed(tmp_path):
     async with asked(tmp_path) as one:
         await one.join(1, 2)
         await one.create("t", [1])

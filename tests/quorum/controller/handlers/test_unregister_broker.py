@@ -28,7 +28,7 @@ async def test_a_broker_that_nobody_knows(tmp_path):
 
 
 @pytest.mark.slow
-async def test_who_is_not_active_says_so(tmp_path):
+async def test_inactive_controller_answers_not_controller(tmp_path):
     async with asked_standby(tmp_path) as one:
         answer = await one.call(UnregisterBrokerRequest(broker_id=1))
         assert answer.error_code == ErrorCode.NOT_CONTROLLER

@@ -26,7 +26,7 @@ async def test_levels_that_may_not_be(tmp_path):
         assert one.image.features.metadata_version == 30
 
 
-async def test_who_is_nobody_updates_none(tmp_path):
+async def test_unauthorized_client_updates_no_features(tmp_path):
     async with asked(tmp_path, **NOBODY) as one:
         answer = await one.call(update(30))
         assert answer.error_code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED
