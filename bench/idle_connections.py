@@ -25,11 +25,11 @@ from trimaran.wire.messages.header import encode_request
 from trimaran.wire.security.listener import ListenerSecurity
 from trimaran.wire.security.plain import PlainExchange
 from trimaran.wire.security.sasl import SaslSettings
-from trimaran.wire.transport.api_versions import Features
-from trimaran.wire.transport.connection import FRAME_BYTES_BEFORE_LOGIN_MAX
-from trimaran.wire.transport.limits import ConnectionLimits
-from trimaran.wire.transport.registry import Registry
-from trimaran.wire.transport.server import Listener, serve_listener
+from trimaran.wire.transport.connection.connection import FRAME_BYTES_BEFORE_LOGIN_MAX
+from trimaran.wire.transport.connection.limits import ConnectionLimits
+from trimaran.wire.transport.dispatch.api_versions import Features
+from trimaran.wire.transport.dispatch.registry import Registry
+from trimaran.wire.transport.server.server import Listener, serve_listener
 
 WARM_UP = 10
 

@@ -22,7 +22,7 @@ import trio
 from bench.sizes import sized
 from bench.switched import PAIRS, compared, fetch_request, one_node, produce_request
 from trimaran.metrics.loop_times import LoopTimes
-from trimaran.wire.transport.loop_turns import loop_turns
+from trimaran.wire.transport.scheduling.loop_turns import loop_turns
 
 SCRAPES, SCRAPE_SECONDS = sized(50, 5), 15.0
 _OF_A_PROCESS = 2  # of the kernel's numbers of CPU clocks: user and system time of all threads

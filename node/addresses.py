@@ -14,7 +14,7 @@ import trio
 
 from trimaran.node import events
 from trimaran.wire.text.hosts import address_in
-from trimaran.wire.transport.events import AutoResetEvent
+from trimaran.wire.transport.scheduling.events import AutoResetEvent
 
 log = logging.getLogger(__name__)
 

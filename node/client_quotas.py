@@ -14,7 +14,7 @@ from typing import Generic, TypeVar
 
 from trimaran.node.text_memory import text_bytes
 from trimaran.node.token_bucket import TokenBucket
-from trimaran.wire.transport.rate import Rate, Windows
+from trimaran.wire.transport.metrics.rate import Rate, Windows
 
 # (type, name) of what a quota is for, by type; without a name it is the default.
 Entity = tuple[tuple[str, str | None], ...]

@@ -18,10 +18,10 @@ from trimaran.node.config.security import listener_security
 from trimaran.node.config.server import ServerConfig
 from trimaran.node.logins import Logins
 from trimaran.wire.text.endpoint import Endpoint
-from trimaran.wire.transport.connection_quotas import ConnectionBounds
-from trimaran.wire.transport.limits import ConnectionLimits
-from trimaran.wire.transport.memory import REQUEST_BYTES_MAX
-from trimaran.wire.transport.server import Listener
+from trimaran.wire.transport.connection.limits import ConnectionLimits
+from trimaran.wire.transport.memory.pools import REQUEST_BYTES_MAX
+from trimaran.wire.transport.server.connection_quotas import ConnectionBounds
+from trimaran.wire.transport.server.server import Listener
 
 # A fleet of clients comes back at once after a restart.
 BACKLOG_MIN = 1024

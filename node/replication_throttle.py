@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from trimaran.node.config.config_def import LONG_MAX
-from trimaran.wire.transport.rate import SimpleRate, Windows
+from trimaran.wire.transport.metrics.rate import SimpleRate, Windows
 
 # Of a topic all partitions, written `*`.
 ALL: Final = None

@@ -14,8 +14,8 @@ from trimaran.quorum.controller.handlers.envelope import FORWARDED
 from trimaran.quorum.controller.handlers.registry import controller_registry
 from trimaran.wire.messages.registry import REQUESTS, RESPONSES
 from trimaran.wire.schema import Message, Struct
-from trimaran.wire.transport.access import BY_CONTROLLER, ITSELF, JudgedBy, Need, needs_of
-from trimaran.wire.transport.registry import Registry
+from trimaran.wire.transport.dispatch.registry import Registry
+from trimaran.wire.transport.requests.access import BY_CONTROLLER, ITSELF, JudgedBy, Need, needs_of
 
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "access.md"
 REGISTRIES = {"Brokers": broker_registry(), "Controllers": controller_registry()}

@@ -56,7 +56,11 @@ BY_ROOM = {
 }
 EVENTS = [one for found in BY_ROOM.values() for one in found.values()]
 # What an authorizer says has Apache Kafka's form; the two others write what an event has become.
-WITHOUT_NAMES = {"quorum/serving/audit.py", "wire/text/events.py", "wire/transport/limited_log.py"}
+WITHOUT_NAMES = {
+    "quorum/serving/audit.py",
+    "wire/text/events.py",
+    "wire/transport/metrics/limited_log.py",
+}
 CALL = re.compile(r"\.(info|warning|error|exception|critical|log)\(")
 LEVELS = {"info", "warning", "error", "exception", "critical", "log"}
 

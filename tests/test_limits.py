@@ -71,8 +71,8 @@ class Limit:
         return f"| {self.what} | {self.text} | {key} | {self.at_it} | {metric} |"
 
 
-LIMITS = "trimaran.wire.transport.limits:ConnectionLimits."
-HEAVY = "trimaran.wire.transport.heavy:"
+LIMITS = "trimaran.wire.transport.connection.limits:ConnectionLimits."
+HEAVY = "trimaran.wire.transport.requests.elements:"
 GROUPS = "trimaran.broker.groups.limits:"
 PATTERNS = "trimaran.broker.metadata.topic_patterns:"
 TABLE = {
@@ -94,29 +94,29 @@ TABLE = {
         ),
         Limit(
             "that wait to be accepted",
-            "trimaran.wire.transport.server:BACKLOG",
+            "trimaran.wire.transport.server.server:BACKLOG",
             "the kernel drops more",
         ),
         Limit("time for TLS and login", LIMITS + "handshake_seconds", "closed"),
         Limit(
             "bytes of a frame before the login",
-            "trimaran.wire.transport.connection:FRAME_BYTES_BEFORE_LOGIN_MAX",
+            "trimaran.wire.transport.connection.limits:FRAME_BYTES_BEFORE_LOGIN_MAX",
             "closed",
             BAD,
         ),
         Limit(
             "addresses with failed logins",
-            "trimaran.wire.transport.failed_logins:ADDRESSES_MAX",
+            "trimaran.wire.transport.connection.failed_logins:ADDRESSES_MAX",
             "the oldest is forgotten",
         ),
         Limit(
             "delay of a failed login",
-            "trimaran.wire.transport.failed_logins:DELAY_SECONDS_MAX",
+            "trimaran.wire.transport.connection.failed_logins:DELAY_SECONDS_MAX",
             "no longer",
         ),
         Limit(
             "mute of a throttled one",
-            "trimaran.wire.transport.calls:MUTED_SECONDS_MAX",
+            "trimaran.wire.transport.requests.calls:MUTED_SECONDS_MAX",
             "no longer",
         ),
     ],
@@ -130,7 +130,7 @@ TABLE = {
         ),
         Limit(
             "bytes of all responses not taken, converted messages too",
-            "trimaran.wire.transport.memory:ANSWER_BYTES_MAX",
+            "trimaran.wire.transport.memory.pools:ANSWER_BYTES_MAX",
             "sockets are not read",
             MEMORY,
         ),
@@ -148,7 +148,7 @@ TABLE = {
         ),
         Limit(
             "bytes of all that are made and have more than 64 KiB",
-            "trimaran.wire.transport.memory:LARGE_BYTES_MAX",
+            "trimaran.wire.transport.memory.pools:LARGE_BYTES_MAX",
             "more wait",
         ),
         Limit(

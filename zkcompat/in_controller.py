@@ -27,7 +27,7 @@ from trimaran.wire.messages.alter_user_scram_credentials import (
 )
 from trimaran.wire.records.security import UserScramCredentialRecord
 from trimaran.wire.schema import Message
-from trimaran.wire.transport.calls import finished
+from trimaran.wire.transport.requests.calls import finished
 from trimaran.zkcompat import events
 from trimaran.zkcompat.legacy.admin import LegacyAdmin
 from trimaran.zkcompat.legacy.controller import CALL_SECONDS, ActiveController

@@ -21,7 +21,7 @@ from trimaran.wire.messages.assign_replicas_to_dirs import (
     AssignReplicasToDirsRequestTopicData,
     AssignReplicasToDirsResponse,
 )
-from trimaran.wire.transport.events import AutoResetEvent
+from trimaran.wire.transport.scheduling.events import AutoResetEvent
 
 log = logging.getLogger(__name__)
 

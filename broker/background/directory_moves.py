@@ -24,7 +24,7 @@ from trimaran.log.partitions.partition_log import PartitionLog
 from trimaran.node.replication_throttle import ReplicationThrottle
 from trimaran.node.runtime.threads import run_blocking
 from trimaran.wire.errors import ErrorCode, KafkaError, RemoteProtocolError
-from trimaran.wire.transport.events import AutoResetEvent, yield_to_loop
+from trimaran.wire.transport.scheduling.events import AutoResetEvent, yield_to_loop
 
 log = logging.getLogger(__name__)
 

@@ -29,7 +29,7 @@ from trimaran.log.partitions.partition_log import PartitionLog
 from trimaran.node.runtime.threads import run_blocking
 from trimaran.quorum.serving.node_configs import NodeConfigs
 from trimaran.wire.errors import KafkaError
-from trimaran.wire.transport.events import yield_to_loop
+from trimaran.wire.transport.scheduling.events import yield_to_loop
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")

@@ -25,7 +25,7 @@ from trimaran.log.partitions.partition_log import PartitionLog
 from trimaran.node.runtime.threads import run_blocking
 from trimaran.node.runtime.turns import piece_by_piece, with_checkpoints
 from trimaran.wire.errors import ErrorCode, KafkaError
-from trimaran.wire.transport.events import yield_to_loop
+from trimaran.wire.transport.scheduling.events import yield_to_loop
 
 log = logging.getLogger(__name__)
 

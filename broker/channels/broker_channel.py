@@ -20,8 +20,8 @@ from trimaran.wire.client.backoff import ExponentialBackoff
 from trimaran.wire.client.errors import ConnectionLost, RequestTimedOut, VersionMismatch
 from trimaran.wire.errors import LocalProtocolError, RemoteProtocolError
 from trimaran.wire.schema import Message
-from trimaran.wire.transport.events import AutoResetEvent
-from trimaran.wire.transport.node_connection import NodeConnection
+from trimaran.wire.transport.client.node_connection import NodeConnection
+from trimaran.wire.transport.scheduling.events import AutoResetEvent
 
 _CONNECT_FAILURES = (ConnectionLost, RequestTimedOut, VersionMismatch, RemoteProtocolError)
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from trimaran.wire.client.errors import ConnectionLost
 from trimaran.wire.security.listener import PLAINTEXT, ClientSecurity
-from trimaran.wire.transport.node_connection import NodeConnection, open_node_connection
+from trimaran.wire.transport.client.node_connection import NodeConnection, open_node_connection
 
 Address = tuple[str, int]
 

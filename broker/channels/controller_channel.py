@@ -25,7 +25,7 @@ from trimaran.wire.client.errors import (
 from trimaran.wire.errors import ErrorCode, KafkaError, LocalProtocolError
 from trimaran.wire.schema import Message
 from trimaran.wire.security.listener import PLAINTEXT, ClientSecurity
-from trimaran.wire.transport.node_connection import NodeConnection, open_node_connection
+from trimaran.wire.transport.client.node_connection import NodeConnection, open_node_connection
 
 log = logging.getLogger(__name__)
 

@@ -22,8 +22,9 @@ from trimaran.wire.messages.envelope import EnvelopeRequest, EnvelopeResponse
 from trimaran.wire.messages.header import decode_response_header, encode_request
 from trimaran.wire.schema import Message
 from trimaran.wire.security.principal import Principal
-from trimaran.wire.transport.calls import Call
-from trimaran.wire.transport.heavy import HEAVY_BYTES, run_apart
+from trimaran.wire.transport.requests.calls import Call
+from trimaran.wire.transport.requests.elements import HEAVY_BYTES
+from trimaran.wire.transport.scheduling.compute_thread import run_apart
 
 PRINCIPAL_VERSION = 0
 

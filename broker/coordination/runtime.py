@@ -21,7 +21,7 @@ from trimaran.node.runtime.latest import Latest
 from trimaran.wire.client.backoff import ExponentialBackoff
 from trimaran.wire.errors import ErrorCode, KafkaError
 from trimaran.wire.java_hash import java_hash
-from trimaran.wire.transport.events import AutoResetEvent
+from trimaran.wire.transport.scheduling.events import AutoResetEvent
 
 S = TypeVar("S", bound=CoordinatorShard[Any])
 R = TypeVar("R")

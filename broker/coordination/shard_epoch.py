@@ -37,8 +37,8 @@ from trimaran.node.runtime.errors import NotLeaderError
 from trimaran.node.runtime.latest import Latest
 from trimaran.node.runtime.threads import run_blocking
 from trimaran.wire.errors import ErrorCode, KafkaError
-from trimaran.wire.transport.events import AutoResetEvent, yield_to_loop
-from trimaran.wire.transport.slice_end import slice_end
+from trimaran.wire.transport.scheduling.events import AutoResetEvent, yield_to_loop
+from trimaran.wire.transport.scheduling.slice_end import slice_end
 
 log = logging.getLogger(__name__)
 

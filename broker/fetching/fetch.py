@@ -36,8 +36,8 @@ from trimaran.wire.messages.fetch import (
     PartitionData,
     SnapshotId,
 )
-from trimaran.wire.transport.events import yield_to_loop
-from trimaran.wire.transport.heavy import FROZEN_ELEMENTS_MIN
+from trimaran.wire.transport.requests.elements import FROZEN_ELEMENTS_MIN
+from trimaran.wire.transport.scheduling.events import yield_to_loop
 
 # Looked at between two checkpoints: 5 ms of work.
 SLOTS_PER_TURN = 200

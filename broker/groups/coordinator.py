@@ -56,8 +56,8 @@ from trimaran.wire.messages.list_groups import ListedGroup
 from trimaran.wire.messages.offset_commit import OffsetCommitRequest, OffsetCommitResponse
 from trimaran.wire.messages.offset_fetch import OffsetFetchRequestGroup, OffsetFetchResponseGroup
 from trimaran.wire.messages.sync_group import SyncGroupRequest, SyncGroupResponse
-from trimaran.wire.transport.events import yield_to_loop
-from trimaran.wire.transport.guard import JUDGED_PER_TURN
+from trimaran.wire.transport.requests.guard import JUDGED_PER_TURN
+from trimaran.wire.transport.scheduling.events import yield_to_loop
 
 # Groups looked at at once: 2 ms.
 GROUPS_PER_STEP = 1_000

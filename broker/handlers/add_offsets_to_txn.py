@@ -14,9 +14,9 @@ from trimaran.wire.messages.add_offsets_to_txn import (
     AddOffsetsToTxnResponse,
 )
 from trimaran.wire.security.acls import Operation
-from trimaran.wire.transport.access import groups, transactional_ids
-from trimaran.wire.transport.calls import Call
-from trimaran.wire.transport.registry import handles
+from trimaran.wire.transport.requests.access import groups, transactional_ids
+from trimaran.wire.transport.requests.calls import Call
+from trimaran.wire.transport.requests.handles import handles
 
 PRODUCER_FENCED_VERSION = 2
 

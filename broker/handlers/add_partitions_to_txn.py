@@ -30,12 +30,12 @@ from trimaran.wire.messages.add_partitions_to_txn import (
     AddPartitionsToTxnTransaction,
 )
 from trimaran.wire.security.acls import Operation, ResourceType
-from trimaran.wire.transport.access import cluster, topics, transactional_ids
-from trimaran.wire.transport.calls import Call, DeferredResponse
-from trimaran.wire.transport.events import yield_to_loop
-from trimaran.wire.transport.guard import JUDGED_PER_TURN
-from trimaran.wire.transport.heavy import MANY_ELEMENTS_MAX
-from trimaran.wire.transport.registry import handles
+from trimaran.wire.transport.requests.access import cluster, topics, transactional_ids
+from trimaran.wire.transport.requests.calls import Call, DeferredResponse
+from trimaran.wire.transport.requests.elements import MANY_ELEMENTS_MAX
+from trimaran.wire.transport.requests.guard import JUDGED_PER_TURN
+from trimaran.wire.transport.requests.handles import handles
+from trimaran.wire.transport.scheduling.events import yield_to_loop
 
 BATCHED_VERSION = 4
 PRODUCER_FENCED_VERSION = 2

@@ -6,10 +6,10 @@ from trimaran.broker.handlers.config_changes import altered
 from trimaran.broker.handlers.context import Context
 from trimaran.quorum.controller.configs import fail_legacy, legacy_response
 from trimaran.wire.messages.alter_configs import AlterConfigsRequest, AlterConfigsResponse
-from trimaran.wire.transport.access import BY_CONTROLLER
-from trimaran.wire.transport.calls import Call
-from trimaran.wire.transport.heavy import CONFIGS_ELEMENTS_MAX
-from trimaran.wire.transport.registry import handles
+from trimaran.wire.transport.requests.access import BY_CONTROLLER
+from trimaran.wire.transport.requests.calls import Call
+from trimaran.wire.transport.requests.elements import CONFIGS_ELEMENTS_MAX
+from trimaran.wire.transport.requests.handles import handles
 
 
 @handles(

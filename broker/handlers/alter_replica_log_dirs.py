@@ -21,10 +21,10 @@ from trimaran.wire.messages.alter_replica_log_dirs import (
     AlterReplicaLogDirTopicResult,
 )
 from trimaran.wire.security.acls import Operation
-from trimaran.wire.transport.access import cluster
-from trimaran.wire.transport.calls import Call, DeferredResponse
-from trimaran.wire.transport.heavy import PARTITIONS_ELEMENTS_MAX
-from trimaran.wire.transport.registry import handles
+from trimaran.wire.transport.requests.access import cluster
+from trimaran.wire.transport.requests.calls import Call, DeferredResponse
+from trimaran.wire.transport.requests.elements import PARTITIONS_ELEMENTS_MAX
+from trimaran.wire.transport.requests.handles import handles
 
 # Asked for between two checkpoints: 5 ms of work.
 MOVES_PER_TURN = 500

@@ -30,8 +30,8 @@ from trimaran.quorum.serving.authorization import may
 from trimaran.wire.errors import ErrorCode, KafkaError
 from trimaran.wire.messages import alter_configs, incremental_alter_configs
 from trimaran.wire.security.acls import Operation
-from trimaran.wire.transport.calls import Call
-from trimaran.wire.transport.heavy import run_apart
+from trimaran.wire.transport.requests.calls import Call
+from trimaran.wire.transport.scheduling.compute_thread import run_apart
 
 R = TypeVar(
     "R",

@@ -24,12 +24,12 @@ from trimaran.wire.messages.consumer_group_heartbeat import (
 )
 from trimaran.wire.security.acls import Operation
 from trimaran.wire.text.hosts import java_text
-from trimaran.wire.transport.access import groups, topics
-from trimaran.wire.transport.calls import Call, DeferredResponse, finished
-from trimaran.wire.transport.events import yield_to_loop
-from trimaran.wire.transport.guard import JUDGED_PER_TURN
-from trimaran.wire.transport.heavy import PARTITIONS_ELEMENTS_MAX
-from trimaran.wire.transport.registry import handles
+from trimaran.wire.transport.requests.access import groups, topics
+from trimaran.wire.transport.requests.calls import Call, DeferredResponse, finished
+from trimaran.wire.transport.requests.elements import PARTITIONS_ELEMENTS_MAX
+from trimaran.wire.transport.requests.guard import JUDGED_PER_TURN
+from trimaran.wire.transport.requests.handles import handles
+from trimaran.wire.transport.scheduling.events import yield_to_loop
 
 
 def _fail(

@@ -12,10 +12,10 @@ from trimaran.wire.messages.create_topics import (
     CreateTopicsRequest,
     CreateTopicsResponse,
 )
-from trimaran.wire.transport.access import BY_CONTROLLER
-from trimaran.wire.transport.calls import Call
-from trimaran.wire.transport.heavy import DECISION_ELEMENTS_MAX
-from trimaran.wire.transport.registry import handles
+from trimaran.wire.transport.requests.access import BY_CONTROLLER
+from trimaran.wire.transport.requests.calls import Call
+from trimaran.wire.transport.requests.elements import DECISION_ELEMENTS_MAX
+from trimaran.wire.transport.requests.handles import handles
 
 # The client will ask this broker for metadata next; a broker far behind must not hold the answer back.
 SEEN_SECONDS = 1.0

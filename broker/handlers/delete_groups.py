@@ -17,12 +17,12 @@ from trimaran.wire.messages.delete_groups import (
     DeleteGroupsResponse,
 )
 from trimaran.wire.security.acls import Operation
-from trimaran.wire.transport.access import groups
-from trimaran.wire.transport.calls import Call, DeferredResponse
-from trimaran.wire.transport.heavy import PARTITIONS_ELEMENTS_MAX
-from trimaran.wire.transport.once import Once
-from trimaran.wire.transport.registry import handles
-from trimaran.wire.transport.slices import Slices
+from trimaran.wire.transport.requests.access import groups
+from trimaran.wire.transport.requests.calls import Call, DeferredResponse
+from trimaran.wire.transport.requests.elements import PARTITIONS_ELEMENTS_MAX
+from trimaran.wire.transport.requests.handles import handles
+from trimaran.wire.transport.requests.once import Once
+from trimaran.wire.transport.requests.slices import Slices
 
 
 def _fail(request: DeleteGroupsRequest, code: ErrorCode, _message: str) -> DeleteGroupsResponse:

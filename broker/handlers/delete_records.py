@@ -27,12 +27,12 @@ from trimaran.wire.messages.delete_records import (
     DeleteRecordsTopicResult,
 )
 from trimaran.wire.security.acls import Operation
-from trimaran.wire.transport.access import topics
-from trimaran.wire.transport.calls import Call
-from trimaran.wire.transport.heavy import PARTITIONS_ELEMENTS_MAX
-from trimaran.wire.transport.once import Once
-from trimaran.wire.transport.registry import handles
-from trimaran.wire.transport.slices import Slices
+from trimaran.wire.transport.requests.access import topics
+from trimaran.wire.transport.requests.calls import Call
+from trimaran.wire.transport.requests.elements import PARTITIONS_ELEMENTS_MAX
+from trimaran.wire.transport.requests.handles import handles
+from trimaran.wire.transport.requests.once import Once
+from trimaran.wire.transport.requests.slices import Slices
 
 
 def _fail(request: DeleteRecordsRequest, code: ErrorCode, _message: str) -> DeleteRecordsResponse:

@@ -11,10 +11,10 @@ from trimaran.wire.messages.delete_topics import (
     DeleteTopicsRequest,
     DeleteTopicsResponse,
 )
-from trimaran.wire.transport.access import BY_CONTROLLER
-from trimaran.wire.transport.calls import Call
-from trimaran.wire.transport.heavy import DECISION_ELEMENTS_MAX
-from trimaran.wire.transport.registry import handles
+from trimaran.wire.transport.requests.access import BY_CONTROLLER
+from trimaran.wire.transport.requests.calls import Call
+from trimaran.wire.transport.requests.elements import DECISION_ELEMENTS_MAX
+from trimaran.wire.transport.requests.handles import handles
 
 
 @handles(

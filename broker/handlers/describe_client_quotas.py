@@ -10,11 +10,11 @@ from trimaran.wire.messages.describe_client_quotas import (
     DescribeClientQuotasResponse,
 )
 from trimaran.wire.security.acls import Operation
-from trimaran.wire.transport.access import cluster
-from trimaran.wire.transport.calls import Call
-from trimaran.wire.transport.heavy import FEW_ELEMENTS_MAX
-from trimaran.wire.transport.registry import handles
-from trimaran.wire.transport.room import OBJECT_BYTES
+from trimaran.wire.transport.memory.room import OBJECT_BYTES
+from trimaran.wire.transport.requests.access import cluster
+from trimaran.wire.transport.requests.calls import Call
+from trimaran.wire.transport.requests.elements import FEW_ELEMENTS_MAX
+from trimaran.wire.transport.requests.handles import handles
 
 # Held against the filter between two checkpoints: 3 ms of work.
 QUOTAS_PER_TURN = 500

@@ -15,9 +15,9 @@ from trimaran.wire.messages.describe_cluster import (
     DescribeClusterRequest,
     DescribeClusterResponse,
 )
-from trimaran.wire.transport.access import open_to_all
-from trimaran.wire.transport.calls import Call
-from trimaran.wire.transport.registry import handles
+from trimaran.wire.transport.requests.access import open_to_all
+from trimaran.wire.transport.requests.calls import Call
+from trimaran.wire.transport.requests.handles import handles
 
 BROKERS = 1
 CONTROLLERS = 2

@@ -14,11 +14,11 @@ from trimaran.wire.messages.describe_delegation_token import (
 )
 from trimaran.wire.records.security import DelegationTokenRecord
 from trimaran.wire.security.acls import Operation, ResourceType
-from trimaran.wire.transport.access import tokens, users
-from trimaran.wire.transport.calls import Call
-from trimaran.wire.transport.heavy import MANY_ELEMENTS_MAX
-from trimaran.wire.transport.registry import handles
-from trimaran.wire.transport.room import OBJECT_BYTES
+from trimaran.wire.transport.memory.room import OBJECT_BYTES
+from trimaran.wire.transport.requests.access import tokens, users
+from trimaran.wire.transport.requests.calls import Call
+from trimaran.wire.transport.requests.elements import MANY_ELEMENTS_MAX
+from trimaran.wire.transport.requests.handles import handles
 
 # Looked at, and judged, between two checkpoints: 5 ms of work.
 TOKENS_PER_TURN = 200

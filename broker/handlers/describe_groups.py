@@ -15,11 +15,11 @@ from trimaran.wire.codec.declarations import EncodedArray
 from trimaran.wire.errors import ErrorCode, KafkaError
 from trimaran.wire.messages.describe_groups import DescribeGroupsRequest, DescribeGroupsResponse
 from trimaran.wire.security.acls import Operation, ResourceType
-from trimaran.wire.transport.access import groups
-from trimaran.wire.transport.calls import Call, DeferredResponse
-from trimaran.wire.transport.heavy import PARTITIONS_ELEMENTS_MAX
-from trimaran.wire.transport.once import Once
-from trimaran.wire.transport.registry import handles
+from trimaran.wire.transport.requests.access import groups
+from trimaran.wire.transport.requests.calls import Call, DeferredResponse
+from trimaran.wire.transport.requests.elements import PARTITIONS_ELEMENTS_MAX
+from trimaran.wire.transport.requests.handles import handles
+from trimaran.wire.transport.requests.once import Once
 
 
 def _fail(request: DescribeGroupsRequest, code: ErrorCode, _message: str) -> DescribeGroupsResponse:

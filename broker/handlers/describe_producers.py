@@ -26,12 +26,12 @@ from trimaran.wire.messages.describe_producers import (
     TopicResponse,
 )
 from trimaran.wire.security.acls import Operation
-from trimaran.wire.transport.access import topics
-from trimaran.wire.transport.calls import Call, DeferredResponse
-from trimaran.wire.transport.heavy import PARTITIONS_ELEMENTS_MAX
-from trimaran.wire.transport.once import Once
-from trimaran.wire.transport.registry import handles
-from trimaran.wire.transport.room import ITEM_BYTES, STEP_BYTES, Room
+from trimaran.wire.transport.memory.room import ITEM_BYTES, STEP_BYTES, Room
+from trimaran.wire.transport.requests.access import topics
+from trimaran.wire.transport.requests.calls import Call, DeferredResponse
+from trimaran.wire.transport.requests.elements import PARTITIONS_ELEMENTS_MAX
+from trimaran.wire.transport.requests.handles import handles
+from trimaran.wire.transport.requests.once import Once
 
 NO_SEQUENCE = -1
 # To open a log takes as much as to show so many producers.

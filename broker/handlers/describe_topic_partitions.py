@@ -30,12 +30,13 @@ from trimaran.wire.messages.describe_topic_partitions import (
     DescribeTopicPartitionsResponseTopic,
 )
 from trimaran.wire.security.acls import Operation, ResourceType
-from trimaran.wire.transport.access import topics
-from trimaran.wire.transport.calls import Call, CloseConnection, DeferredResponse
-from trimaran.wire.transport.events import yield_to_loop
-from trimaran.wire.transport.heavy import PARTITIONS_ELEMENTS_MAX, run_apart
-from trimaran.wire.transport.registry import handles
-from trimaran.wire.transport.room import JUDGED_WORK, Room
+from trimaran.wire.transport.memory.room import JUDGED_WORK, Room
+from trimaran.wire.transport.requests.access import topics
+from trimaran.wire.transport.requests.calls import Call, CloseConnection, DeferredResponse
+from trimaran.wire.transport.requests.elements import PARTITIONS_ELEMENTS_MAX
+from trimaran.wire.transport.requests.handles import handles
+from trimaran.wire.transport.scheduling.compute_thread import run_apart
+from trimaran.wire.transport.scheduling.events import yield_to_loop
 
 # Topics whose operations are judged between two checkpoints: 5 ms of work.
 TOPICS_PER_TURN = 200

@@ -17,11 +17,11 @@ from trimaran.wire.messages.describe_transactions import (
     DescribeTransactionsResponse,
 )
 from trimaran.wire.security.acls import Operation
-from trimaran.wire.transport.access import topics, transactional_ids
-from trimaran.wire.transport.calls import Call, DeferredResponse
-from trimaran.wire.transport.heavy import PARTITIONS_ELEMENTS_MAX
-from trimaran.wire.transport.once import Once
-from trimaran.wire.transport.registry import handles
+from trimaran.wire.transport.requests.access import topics, transactional_ids
+from trimaran.wire.transport.requests.calls import Call, DeferredResponse
+from trimaran.wire.transport.requests.elements import PARTITIONS_ELEMENTS_MAX
+from trimaran.wire.transport.requests.handles import handles
+from trimaran.wire.transport.requests.once import Once
 
 
 def _fail(

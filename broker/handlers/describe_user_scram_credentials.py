@@ -10,11 +10,11 @@ from trimaran.wire.messages.describe_user_scram_credentials import (
     DescribeUserScramCredentialsResponse,
 )
 from trimaran.wire.security.acls import Operation
-from trimaran.wire.transport.access import cluster
-from trimaran.wire.transport.calls import Call
-from trimaran.wire.transport.heavy import MANY_ELEMENTS_MAX
-from trimaran.wire.transport.registry import handles
-from trimaran.wire.transport.room import OBJECT_BYTES
+from trimaran.wire.transport.memory.room import OBJECT_BYTES
+from trimaran.wire.transport.requests.access import cluster
+from trimaran.wire.transport.requests.calls import Call
+from trimaran.wire.transport.requests.elements import MANY_ELEMENTS_MAX
+from trimaran.wire.transport.requests.handles import handles
 
 # Looked at between two checkpoints: 2 ms of work.
 CREDENTIALS_PER_TURN = 1_000

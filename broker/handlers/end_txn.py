@@ -13,9 +13,9 @@ from trimaran.node.replicated.pending import respond
 from trimaran.wire.errors import ErrorCode, KafkaError
 from trimaran.wire.messages.end_txn import EndTxnRequest, EndTxnResponse
 from trimaran.wire.security.acls import Operation
-from trimaran.wire.transport.access import transactional_ids
-from trimaran.wire.transport.calls import Call, DeferredResponse
-from trimaran.wire.transport.registry import handles
+from trimaran.wire.transport.requests.access import transactional_ids
+from trimaran.wire.transport.requests.calls import Call, DeferredResponse
+from trimaran.wire.transport.requests.handles import handles
 
 PRODUCER_FENCED_VERSION = 2
 BUMPING_VERSION = 5

@@ -56,12 +56,13 @@ from trimaran.wire.messages.fetch import (
     NodeEndpoint,
 )
 from trimaran.wire.security.acls import Operation, ResourceType
-from trimaran.wire.transport.access import cluster, topics
-from trimaran.wire.transport.calls import Call, DeferredResponse
-from trimaran.wire.transport.events import AutoResetEvent
-from trimaran.wire.transport.heavy import PARTITIONS_ELEMENTS_MAX, run_apart
-from trimaran.wire.transport.memory import holding
-from trimaran.wire.transport.registry import handles
+from trimaran.wire.transport.memory.pools import holding
+from trimaran.wire.transport.requests.access import cluster, topics
+from trimaran.wire.transport.requests.calls import Call, DeferredResponse
+from trimaran.wire.transport.requests.elements import PARTITIONS_ELEMENTS_MAX
+from trimaran.wire.transport.requests.handles import handles
+from trimaran.wire.transport.scheduling.compute_thread import run_apart
+from trimaran.wire.transport.scheduling.events import AutoResetEvent
 
 # A client may ask to wait for ever; the connection is looked at again after this (Kafka has no bound).
 MAX_WAIT_SECONDS = 300.0

@@ -21,13 +21,13 @@ from trimaran.wire.messages.find_coordinator import (
     FindCoordinatorResponse,
 )
 from trimaran.wire.security.acls import Operation, ResourceType
-from trimaran.wire.transport.access import groups, transactional_ids
-from trimaran.wire.transport.calls import Call, DeferredResponse
-from trimaran.wire.transport.guard import CODES
-from trimaran.wire.transport.heavy import PARTITIONS_ELEMENTS_MAX
-from trimaran.wire.transport.once import Once
-from trimaran.wire.transport.registry import handles
-from trimaran.wire.transport.slices import Slices
+from trimaran.wire.transport.requests.access import groups, transactional_ids
+from trimaran.wire.transport.requests.calls import Call, DeferredResponse
+from trimaran.wire.transport.requests.elements import PARTITIONS_ELEMENTS_MAX
+from trimaran.wire.transport.requests.guard import CODES
+from trimaran.wire.transport.requests.handles import handles
+from trimaran.wire.transport.requests.once import Once
+from trimaran.wire.transport.requests.slices import Slices
 
 GROUP = 0
 TRANSACTION = 1

@@ -41,11 +41,15 @@ from trimaran.wire.messages.renew_delegation_token import RenewDelegationTokenRe
 from trimaran.wire.messages.unregister_broker import UnregisterBrokerRequest
 from trimaran.wire.messages.update_features import UpdateFeaturesRequest
 from trimaran.wire.schema import DECODE_BUDGET, Message
-from trimaran.wire.transport.access import BY_CONTROLLER
-from trimaran.wire.transport.calls import Call
-from trimaran.wire.transport.error_answers import OnError
-from trimaran.wire.transport.heavy import DECISION_ELEMENTS_MAX, FEW_ELEMENTS_MAX, MANY_ELEMENTS_MAX
-from trimaran.wire.transport.registry import handles
+from trimaran.wire.transport.requests.access import BY_CONTROLLER
+from trimaran.wire.transport.requests.calls import Call
+from trimaran.wire.transport.requests.elements import (
+    DECISION_ELEMENTS_MAX,
+    FEW_ELEMENTS_MAX,
+    MANY_ELEMENTS_MAX,
+)
+from trimaran.wire.transport.requests.error_answers import OnError
+from trimaran.wire.transport.requests.handles import handles
 
 Check = Callable[[Context, Call], None]
 

@@ -9,9 +9,9 @@ from trimaran.wire.messages.get_telemetry_subscriptions import (
     GetTelemetrySubscriptionsRequest,
     GetTelemetrySubscriptionsResponse,
 )
-from trimaran.wire.transport.access import open_to_all
-from trimaran.wire.transport.calls import Call
-from trimaran.wire.transport.registry import handles
+from trimaran.wire.transport.requests.access import open_to_all
+from trimaran.wire.transport.requests.calls import Call
+from trimaran.wire.transport.requests.handles import handles
 
 # In Kafka's order: clients take the first that they have.
 COMPRESSIONS = (Compression.ZSTD, Compression.LZ4, Compression.GZIP, Compression.SNAPPY)

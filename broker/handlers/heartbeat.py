@@ -9,9 +9,9 @@ from trimaran.broker.handlers.context import Context
 from trimaran.wire.errors import KafkaError
 from trimaran.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from trimaran.wire.security.acls import Operation
-from trimaran.wire.transport.access import groups
-from trimaran.wire.transport.calls import Call
-from trimaran.wire.transport.registry import handles
+from trimaran.wire.transport.requests.access import groups
+from trimaran.wire.transport.requests.calls import Call
+from trimaran.wire.transport.requests.handles import handles
 
 
 @handles(HeartbeatRequest, versions="0-4", access=groups(Operation.READ, "group_id"))

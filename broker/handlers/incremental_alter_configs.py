@@ -10,10 +10,10 @@ from trimaran.wire.messages.incremental_alter_configs import (
     IncrementalAlterConfigsResponse,
 )
 from trimaran.wire.security.acls import Operation
-from trimaran.wire.transport.access import BY_CONTROLLER, cluster
-from trimaran.wire.transport.calls import Call
-from trimaran.wire.transport.heavy import CONFIGS_ELEMENTS_MAX
-from trimaran.wire.transport.registry import handles
+from trimaran.wire.transport.requests.access import BY_CONTROLLER, cluster
+from trimaran.wire.transport.requests.calls import Call
+from trimaran.wire.transport.requests.elements import CONFIGS_ELEMENTS_MAX
+from trimaran.wire.transport.requests.handles import handles
 
 
 @handles(

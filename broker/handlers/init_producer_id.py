@@ -12,9 +12,9 @@ from trimaran.quorum.serving.authorization import may, may_somewhere
 from trimaran.wire.errors import ErrorCode, KafkaError
 from trimaran.wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from trimaran.wire.security.acls import Operation, ResourceType
-from trimaran.wire.transport.access import cluster, transactional_ids
-from trimaran.wire.transport.calls import Call
-from trimaran.wire.transport.registry import handles
+from trimaran.wire.transport.requests.access import cluster, transactional_ids
+from trimaran.wire.transport.requests.calls import Call
+from trimaran.wire.transport.requests.handles import handles
 
 PRODUCER_FENCED_VERSION = 4
 NONE = -1

@@ -14,10 +14,10 @@ from trimaran.wire.errors import ErrorCode, KafkaError
 from trimaran.wire.messages.join_group import JoinGroupRequest, JoinGroupResponse
 from trimaran.wire.security.acls import Operation
 from trimaran.wire.text.hosts import java_text
-from trimaran.wire.transport.access import groups
-from trimaran.wire.transport.calls import Call, DeferredResponse
-from trimaran.wire.transport.heavy import FEW_ELEMENTS_MAX
-from trimaran.wire.transport.registry import handles
+from trimaran.wire.transport.requests.access import groups
+from trimaran.wire.transport.requests.calls import Call, DeferredResponse
+from trimaran.wire.transport.requests.elements import FEW_ELEMENTS_MAX
+from trimaran.wire.transport.requests.handles import handles
 
 NULLABLE_PROTOCOL_NAME_VERSION = 7
 

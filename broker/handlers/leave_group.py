@@ -10,10 +10,10 @@ from trimaran.broker.handlers.loaded_groups import when_loaded
 from trimaran.wire.errors import KafkaError
 from trimaran.wire.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse
 from trimaran.wire.security.acls import Operation
-from trimaran.wire.transport.access import groups
-from trimaran.wire.transport.calls import Call
-from trimaran.wire.transport.heavy import MANY_ELEMENTS_MAX
-from trimaran.wire.transport.registry import handles
+from trimaran.wire.transport.requests.access import groups
+from trimaran.wire.transport.requests.calls import Call
+from trimaran.wire.transport.requests.elements import MANY_ELEMENTS_MAX
+from trimaran.wire.transport.requests.handles import handles
 
 MANY_MEMBERS_VERSION = 3
 

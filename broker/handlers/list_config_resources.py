@@ -23,10 +23,10 @@ from trimaran.wire.messages.list_config_resources import (
     ListConfigResourcesResponse,
 )
 from trimaran.wire.security.acls import Operation
-from trimaran.wire.transport.access import cluster
-from trimaran.wire.transport.calls import Call
-from trimaran.wire.transport.heavy import FEW_ELEMENTS_MAX
-from trimaran.wire.transport.registry import handles
+from trimaran.wire.transport.requests.access import cluster
+from trimaran.wire.transport.requests.calls import Call
+from trimaran.wire.transport.requests.elements import FEW_ELEMENTS_MAX
+from trimaran.wire.transport.requests.handles import handles
 
 ALL = (
     GROUP_RESOURCE,

@@ -15,11 +15,11 @@ from trimaran.wire.codec.declarations import EncodedArray
 from trimaran.wire.errors import KafkaError
 from trimaran.wire.messages.list_groups import ListGroupsRequest, ListGroupsResponse
 from trimaran.wire.security.acls import Operation, ResourceType
-from trimaran.wire.transport.access import groups
-from trimaran.wire.transport.calls import Call
-from trimaran.wire.transport.heavy import FEW_ELEMENTS_MAX
-from trimaran.wire.transport.registry import handles
-from trimaran.wire.transport.room import JUDGED_WORK, OBJECT_BYTES
+from trimaran.wire.transport.memory.room import JUDGED_WORK, OBJECT_BYTES
+from trimaran.wire.transport.requests.access import groups
+from trimaran.wire.transport.requests.calls import Call
+from trimaran.wire.transport.requests.elements import FEW_ELEMENTS_MAX
+from trimaran.wire.transport.requests.handles import handles
 
 
 @handles(

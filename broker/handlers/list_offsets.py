@@ -40,10 +40,11 @@ from trimaran.wire.messages.list_offsets import (
     ListOffsetsTopicResponse,
 )
 from trimaran.wire.security.acls import Operation
-from trimaran.wire.transport.access import topics
-from trimaran.wire.transport.calls import Call, DeferredResponse
-from trimaran.wire.transport.heavy import PARTITIONS_ELEMENTS_MAX, run_apart
-from trimaran.wire.transport.registry import handles
+from trimaran.wire.transport.requests.access import topics
+from trimaran.wire.transport.requests.calls import Call, DeferredResponse
+from trimaran.wire.transport.requests.elements import PARTITIONS_ELEMENTS_MAX
+from trimaran.wire.transport.requests.handles import handles
+from trimaran.wire.transport.scheduling.compute_thread import run_apart
 
 # Partitions looked up between two checkpoints: 3 ms of work, if they must be searched.
 LOOKUPS_PER_TURN = 100

@@ -13,8 +13,8 @@ from typing import Any, TypeVar, cast
 
 from trimaran.broker.handlers.context import Context
 from trimaran.wire.schema import Message
-from trimaran.wire.transport.calls import Call, DeferredResponse, finished
-from trimaran.wire.transport.error_answers import OnError
+from trimaran.wire.transport.requests.calls import Call, DeferredResponse, finished
+from trimaran.wire.transport.requests.error_answers import OnError
 
 H = TypeVar("H", bound=Callable[..., Any])
 

@@ -40,15 +40,15 @@ from trimaran.wire.messages.metadata import (
     MetadataResponseTopic,
 )
 from trimaran.wire.security.acls import Operation, ResourceType
-from trimaran.wire.transport.access import topics
-from trimaran.wire.transport.calls import Call, CloseConnection, DeferredResponse, finished
-from trimaran.wire.transport.events import yield_to_loop
-from trimaran.wire.transport.guard import JUDGED_PER_TURN
-from trimaran.wire.transport.heavy import PARTITIONS_ELEMENTS_MAX
-from trimaran.wire.transport.once import Once
-from trimaran.wire.transport.registry import handles
-from trimaran.wire.transport.room import FREE_BYTES, Room
-from trimaran.wire.transport.slices import Slices
+from trimaran.wire.transport.memory.room import FREE_BYTES, Room
+from trimaran.wire.transport.requests.access import topics
+from trimaran.wire.transport.requests.calls import Call, CloseConnection, DeferredResponse, finished
+from trimaran.wire.transport.requests.elements import PARTITIONS_ELEMENTS_MAX
+from trimaran.wire.transport.requests.guard import JUDGED_PER_TURN
+from trimaran.wire.transport.requests.handles import handles
+from trimaran.wire.transport.requests.once import Once
+from trimaran.wire.transport.requests.slices import Slices
+from trimaran.wire.transport.scheduling.events import yield_to_loop
 
 NO_CONTROLLER = -1
 # Topics whose operations are judged between two checkpoints, eight each: 5 ms of work.

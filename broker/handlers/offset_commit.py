@@ -24,11 +24,11 @@ from trimaran.wire.messages.offset_commit import (
     OffsetCommitResponseTopic,
 )
 from trimaran.wire.security.acls import Operation
-from trimaran.wire.transport.access import groups, topics
-from trimaran.wire.transport.calls import Call, DeferredResponse
-from trimaran.wire.transport.heavy import PARTITIONS_ELEMENTS_MAX
-from trimaran.wire.transport.registry import handles
-from trimaran.wire.transport.slices import COMMITS_PER_SLICE, Slices
+from trimaran.wire.transport.requests.access import groups, topics
+from trimaran.wire.transport.requests.calls import Call, DeferredResponse
+from trimaran.wire.transport.requests.elements import PARTITIONS_ELEMENTS_MAX
+from trimaran.wire.transport.requests.handles import handles
+from trimaran.wire.transport.requests.slices import COMMITS_PER_SLICE, Slices
 
 TOPIC_ID_VERSION = 10
 

@@ -34,13 +34,13 @@ from trimaran.wire.messages.offset_fetch import (
     OffsetFetchResponseTopics,
 )
 from trimaran.wire.security.acls import Operation, ResourceType
-from trimaran.wire.transport.access import groups, topics
-from trimaran.wire.transport.calls import Call, DeferredResponse
-from trimaran.wire.transport.heavy import PARTITIONS_ELEMENTS_MAX
-from trimaran.wire.transport.once import Once
-from trimaran.wire.transport.registry import handles
-from trimaran.wire.transport.room import OBJECT_BYTES
-from trimaran.wire.transport.slices import Slices
+from trimaran.wire.transport.memory.room import OBJECT_BYTES
+from trimaran.wire.transport.requests.access import groups, topics
+from trimaran.wire.transport.requests.calls import Call, DeferredResponse
+from trimaran.wire.transport.requests.elements import PARTITIONS_ELEMENTS_MAX
+from trimaran.wire.transport.requests.handles import handles
+from trimaran.wire.transport.requests.once import Once
+from trimaran.wire.transport.requests.slices import Slices
 
 # Offsets answered in one step, 5 ms; with the longest metadata that Kafka's default allows they take 2 MiB.
 OFFSETS_AT_ONCE_MAX = 500

@@ -16,11 +16,11 @@ from trimaran.wire.messages.offset_for_leader_epoch import (
     OffsetForLeaderTopicResult,
 )
 from trimaran.wire.security.acls import Operation
-from trimaran.wire.transport.access import topics
-from trimaran.wire.transport.calls import Call, DeferredResponse
-from trimaran.wire.transport.heavy import PARTITIONS_ELEMENTS_MAX
-from trimaran.wire.transport.registry import handles
-from trimaran.wire.transport.slices import Slices
+from trimaran.wire.transport.requests.access import topics
+from trimaran.wire.transport.requests.calls import Call, DeferredResponse
+from trimaran.wire.transport.requests.elements import PARTITIONS_ELEMENTS_MAX
+from trimaran.wire.transport.requests.handles import handles
+from trimaran.wire.transport.requests.slices import Slices
 
 
 def _fail(

@@ -41,10 +41,10 @@ from trimaran.quorum.serving.authorization import may_with_topic
 from trimaran.wire.errors import ErrorCode, KafkaError
 from trimaran.wire.messages.produce import ProduceRequest, ProduceResponse
 from trimaran.wire.security.acls import Operation
-from trimaran.wire.transport.access import topics, transactional_ids
-from trimaran.wire.transport.calls import Call, CloseConnection, DeferredResponse
-from trimaran.wire.transport.heavy import LIGHT_ELEMENTS_MAX
-from trimaran.wire.transport.registry import handles
+from trimaran.wire.transport.requests.access import topics, transactional_ids
+from trimaran.wire.transport.requests.calls import Call, CloseConnection, DeferredResponse
+from trimaran.wire.transport.requests.elements import LIGHT_ELEMENTS_MAX
+from trimaran.wire.transport.requests.handles import handles
 
 # To find a member by its class takes as long as the verdict.
 WRITE = Operation.WRITE

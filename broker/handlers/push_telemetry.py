@@ -10,9 +10,9 @@ from trimaran.broker.telemetry.otlp import points_of
 from trimaran.node.runtime.threads import run_computing
 from trimaran.wire.errors import ErrorCode, KafkaError, RemoteProtocolError
 from trimaran.wire.messages.push_telemetry import PushTelemetryRequest, PushTelemetryResponse
-from trimaran.wire.transport.access import open_to_all
-from trimaran.wire.transport.calls import Call
-from trimaran.wire.transport.registry import handles
+from trimaran.wire.transport.requests.access import open_to_all
+from trimaran.wire.transport.requests.calls import Call
+from trimaran.wire.transport.requests.handles import handles
 
 log = logging.getLogger(__name__)
 

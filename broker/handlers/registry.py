@@ -58,8 +58,8 @@ from trimaran.wire.codec.declarations import Versions
 from trimaran.wire.messages.offset_commit import OffsetCommitRequest
 from trimaran.wire.messages.offset_fetch import OffsetFetchRequest
 from trimaran.wire.schema import Message
-from trimaran.wire.transport.hooks import Hooks
-from trimaran.wire.transport.registry import Registry
+from trimaran.wire.transport.dispatch.registry import Registry
+from trimaran.wire.transport.requests.hooks import Hooks
 
 HANDLERS: tuple[Callable[..., Any], ...] = (
     *FORWARDED_HANDLERS,

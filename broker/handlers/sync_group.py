@@ -12,10 +12,10 @@ from trimaran.node.replicated.pending import respond
 from trimaran.wire.errors import ErrorCode, KafkaError
 from trimaran.wire.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 from trimaran.wire.security.acls import Operation
-from trimaran.wire.transport.access import groups
-from trimaran.wire.transport.calls import Call, DeferredResponse
-from trimaran.wire.transport.heavy import MANY_ELEMENTS_MAX
-from trimaran.wire.transport.registry import handles
+from trimaran.wire.transport.requests.access import groups
+from trimaran.wire.transport.requests.calls import Call, DeferredResponse
+from trimaran.wire.transport.requests.elements import MANY_ELEMENTS_MAX
+from trimaran.wire.transport.requests.handles import handles
 
 PROTOCOL_VERSION = 5
 

@@ -28,11 +28,11 @@ from trimaran.wire.messages.txn_offset_commit import (
     TxnOffsetCommitResponseTopic,
 )
 from trimaran.wire.security.acls import Operation
-from trimaran.wire.transport.access import groups, topics, transactional_ids
-from trimaran.wire.transport.calls import Call
-from trimaran.wire.transport.heavy import PARTITIONS_ELEMENTS_MAX
-from trimaran.wire.transport.registry import handles
-from trimaran.wire.transport.slices import COMMITS_PER_SLICE, Slices
+from trimaran.wire.transport.requests.access import groups, topics, transactional_ids
+from trimaran.wire.transport.requests.calls import Call
+from trimaran.wire.transport.requests.elements import PARTITIONS_ELEMENTS_MAX
+from trimaran.wire.transport.requests.handles import handles
+from trimaran.wire.transport.requests.slices import COMMITS_PER_SLICE, Slices
 
 # Older clients take COORDINATOR_LOAD_IN_PROGRESS for fatal.
 LOADING_VERSION = 2

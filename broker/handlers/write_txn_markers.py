@@ -15,10 +15,11 @@ from trimaran.wire.messages.write_txn_markers import (
     WriteTxnMarkersResponse,
 )
 from trimaran.wire.security.acls import Operation
-from trimaran.wire.transport.access import cluster
-from trimaran.wire.transport.calls import Call
-from trimaran.wire.transport.heavy import PARTITIONS_ELEMENTS_MAX, run_apart
-from trimaran.wire.transport.registry import handles
+from trimaran.wire.transport.requests.access import cluster
+from trimaran.wire.transport.requests.calls import Call
+from trimaran.wire.transport.requests.elements import PARTITIONS_ELEMENTS_MAX
+from trimaran.wire.transport.requests.handles import handles
+from trimaran.wire.transport.scheduling.compute_thread import run_apart
 
 
 def _fail(

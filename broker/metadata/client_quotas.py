@@ -16,9 +16,9 @@ from trimaran.quorum.metadata.delta import MetadataDelta
 from trimaran.quorum.metadata.image import EMPTY, MetadataImage
 from trimaran.quorum.metadata.loader import Manifest
 from trimaran.wire.messages.write_txn_markers import WriteTxnMarkersRequest
-from trimaran.wire.transport.calls import Call
-from trimaran.wire.transport.hooks import Hooks, Response
-from trimaran.wire.transport.rate import Windows
+from trimaran.wire.transport.metrics.rate import Windows
+from trimaran.wire.transport.requests.calls import Call
+from trimaran.wire.transport.requests.hooks import Hooks, Response
 
 # Between brokers. Followers are exempt too: `fetch` says who is one.
 EXEMPT = frozenset({WriteTxnMarkersRequest.KEY})

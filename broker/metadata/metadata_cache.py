@@ -10,7 +10,7 @@ from collections.abc import Callable
 import trio
 
 from trimaran.quorum.metadata.image import BrokerRegistration, MetadataImage
-from trimaran.wire.transport.events import Notifier
+from trimaran.wire.transport.scheduling.events import Notifier
 
 # How long a broker that was fenced is still listed: a client that lost it asks for its leaders within a second or two.
 LISTED_SECONDS = 3.0

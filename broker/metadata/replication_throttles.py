@@ -15,7 +15,7 @@ from trimaran.quorum.metadata.delta import MetadataDelta
 from trimaran.quorum.metadata.image import BROKER_RESOURCE, TOPIC_RESOURCE, MetadataImage
 from trimaran.quorum.metadata.loader import Manifest
 from trimaran.quorum.serving.node_configs import NodeConfigs
-from trimaran.wire.transport.rate import Windows
+from trimaran.wire.transport.metrics.rate import Windows
 
 LEADER_REPLICAS = "leader.replication.throttled.replicas"
 FOLLOWER_REPLICAS = "follower.replication.throttled.replicas"

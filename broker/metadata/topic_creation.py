@@ -22,7 +22,7 @@ from trimaran.wire.messages.create_topics import (
     CreateTopicsRequest,
     CreateTopicsResponse,
 )
-from trimaran.wire.transport.calls import Call
+from trimaran.wire.transport.requests.calls import Call
 
 # How long somebody's Metadata or FindCoordinator is held up by a creation; then it is told to ask again.
 CREATE_SECONDS = 5.0

@@ -17,7 +17,7 @@ import re2
 import trio
 
 from trimaran.wire.errors import ErrorCode, KafkaError
-from trimaran.wire.transport.heavy import run_apart
+from trimaran.wire.transport.scheduling.compute_thread import run_apart
 
 Matches = Callable[[str], object]
 

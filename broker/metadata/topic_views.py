@@ -25,7 +25,7 @@ from trimaran.wire.messages.metadata import (
     MetadataResponseTopic,
 )
 from trimaran.wire.schema import encode_element
-from trimaran.wire.transport.events import yield_to_loop
+from trimaran.wire.transport.scheduling.events import yield_to_loop
 
 FIRST_FLEXIBLE_VERSION = 9
 # Partitions encoded between two checkpoints: 10 ms of work.

@@ -23,7 +23,7 @@ from trimaran.wire.messages.alter_partition import (
     AlterPartitionResponse,
     BrokerState,
 )
-from trimaran.wire.transport.events import AutoResetEvent
+from trimaran.wire.transport.scheduling.events import AutoResetEvent
 
 log = logging.getLogger(__name__)
 

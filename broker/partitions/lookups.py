@@ -16,7 +16,7 @@ from trimaran.log.partitions.timestamps import Candidate, TimestampLookup, Times
 from trimaran.log.steps import Steps
 from trimaran.node.runtime.threads import HEAVY_SECONDS, run_computing
 from trimaran.wire.errors import ErrorCode, KafkaError
-from trimaran.wire.transport.events import yield_to_loop
+from trimaran.wire.transport.scheduling.events import yield_to_loop
 
 T = TypeVar("T")
 

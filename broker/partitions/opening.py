@@ -16,8 +16,8 @@ from trimaran.broker.partitions.registry import Partitions
 from trimaran.node.runtime.turns import piece_by_piece
 from trimaran.wire.errors import KafkaError
 from trimaran.wire.schema import Message
-from trimaran.wire.transport.calls import DeferredResponse
-from trimaran.wire.transport.events import yield_to_loop
+from trimaran.wire.transport.requests.calls import DeferredResponse
+from trimaran.wire.transport.scheduling.events import yield_to_loop
 
 # Logs opened, or written to for the first time, between two checkpoints.
 OPENED_PER_TURN = 8

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from trimaran.wire.transport.events import AutoResetEvent
+from trimaran.wire.transport.scheduling.events import AutoResetEvent
 
 # Read at once for a look: as much as a Fetch answer holds.
 LOOK_BYTES_MAX = 16 << 20

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from trimaran.node.config.server import ServerConfig
 from trimaran.wire.text.endpoint import Endpoint
-from trimaran.wire.transport.server import Listener
+from trimaran.wire.transport.server.server import Listener
 
 
 def advertised(config: ServerConfig, listeners: Sequence[Listener]) -> list[Endpoint]:

@@ -68,8 +68,8 @@ from trimaran.quorum.serving.authorization import authorizer_of
 from trimaran.quorum.serving.idle_configs import IdleConfigs
 from trimaran.quorum.serving.node_configs import NodeConfigs
 from trimaran.wire.security.listener import ClientSecurity
-from trimaran.wire.transport.rate import Windows
-from trimaran.wire.transport.server import Listener
+from trimaran.wire.transport.metrics.rate import Windows
+from trimaran.wire.transport.server.server import Listener
 
 # A client handles an answer only when all of it has come. Measured with librdkafka at 1 KiB a record: 950 to 1,050 MB/s
 # with answers of up to 8 or 16 MiB, which stay in the processor's cache on their way, 600 to 850 with 50 MB.

@@ -28,7 +28,7 @@ from trimaran.wire.messages.broker_registration import (
     Listener,
 )
 from trimaran.wire.text.endpoint import Endpoint
-from trimaran.wire.transport.events import AutoResetEvent
+from trimaran.wire.transport.scheduling.events import AutoResetEvent
 
 log = logging.getLogger(__name__)
 

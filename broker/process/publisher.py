@@ -26,7 +26,7 @@ from trimaran.quorum.metadata.image import (
 )
 from trimaran.quorum.metadata.loader import Manifest
 from trimaran.quorum.metadata.topics_delta import TopicsDelta
-from trimaran.wire.transport.events import AutoResetEvent, yield_to_loop
+from trimaran.wire.transport.scheduling.events import AutoResetEvent, yield_to_loop
 
 log = logging.getLogger(__name__)
 

@@ -33,7 +33,7 @@ from trimaran.node.runtime.graceful import run_gracefully
 from trimaran.node.runtime.threads import run_blocking
 from trimaran.quorum.controller.server import RunningController
 from trimaran.wire.errors import KafkaError
-from trimaran.wire.transport.server import Server, serve_listener
+from trimaran.wire.transport.server.server import Server, serve_listener
 
 log = logging.getLogger(__name__)
 

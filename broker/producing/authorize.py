@@ -15,8 +15,8 @@ from trimaran.quorum.metadata.authorizer import Action
 from trimaran.quorum.serving.authorization import Guarded, may
 from trimaran.wire.errors import ErrorCode, KafkaError
 from trimaran.wire.security.acls import Operation, ResourceType
-from trimaran.wire.transport.calls import Call
-from trimaran.wire.transport.guard import JUDGED_PER_TURN
+from trimaran.wire.transport.requests.calls import Call
+from trimaran.wire.transport.requests.guard import JUDGED_PER_TURN
 
 MayWrite = Callable[[str], bool]
 """Whether the client may write to the topic of that name."""

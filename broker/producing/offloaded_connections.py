@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from trimaran.wire.transport.calls import ConnectionInfo
+from trimaran.wire.transport.requests.calls import ConnectionInfo
 
 
 class OffloadedConnections:

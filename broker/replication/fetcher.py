@@ -42,8 +42,8 @@ from trimaran.wire.messages.list_offsets import (
     ListOffsetsResponse,
     ListOffsetsTopic,
 )
-from trimaran.wire.transport.events import AutoResetEvent, yield_to_loop
-from trimaran.wire.transport.node_connection import NodeConnection
+from trimaran.wire.transport.client.node_connection import NodeConnection
+from trimaran.wire.transport.scheduling.events import AutoResetEvent, yield_to_loop
 
 log = logging.getLogger(__name__)
 

@@ -11,7 +11,7 @@ from trimaran.broker.channels.broker_connector import BrokerConnector
 from trimaran.broker.partitions.partition import Partition
 from trimaran.broker.replication.fetch_client import FetchSettings
 from trimaran.broker.replication.fetcher import Fetcher
-from trimaran.wire.transport.events import AutoResetEvent
+from trimaran.wire.transport.scheduling.events import AutoResetEvent
 
 
 class Fetchers:

@@ -27,7 +27,7 @@ from trimaran.node.runtime.threads import run_blocking
 from trimaran.node.runtime.turns import with_checkpoints
 from trimaran.quorum.metadata.image import LOST_DIRECTORY, MIGRATING_DIRECTORY, UNASSIGNED_DIRECTORY
 from trimaran.wire.errors import ErrorCode, KafkaError
-from trimaran.wire.transport.events import AutoResetEvent, yield_to_loop
+from trimaran.wire.transport.scheduling.events import AutoResetEvent, yield_to_loop
 
 log = logging.getLogger(__name__)
 

@@ -22,7 +22,7 @@ from trimaran.quorum.metadata.loader import Manifest
 from trimaran.wire.buffers.primitives import NIL_UUID, uuid_to_text
 from trimaran.wire.errors import ErrorCode, KafkaError
 from trimaran.wire.text.hosts import java_text
-from trimaran.wire.transport.calls import Call, ConnectionInfo
+from trimaran.wire.transport.requests.calls import Call, ConnectionInfo
 
 log = logging.getLogger(__name__)
 

@@ -36,7 +36,7 @@ from trimaran.wire.messages.write_txn_markers import (
     WriteTxnMarkersRequest,
     WriteTxnMarkersResponse,
 )
-from trimaran.wire.transport.loop_turns import loop_turns
+from trimaran.wire.transport.scheduling.loop_turns import loop_turns
 
 log = logging.getLogger(__name__)
 

@@ -19,7 +19,7 @@ from trimaran.node.runtime.errors import NotLeaderError
 from trimaran.node.runtime.long_lived import LongLived
 from trimaran.node.runtime.steps import Steps
 from trimaran.wire.errors import ErrorCode, KafkaError
-from trimaran.wire.transport.events import AutoResetEvent, yield_to_loop
+from trimaran.wire.transport.scheduling.events import AutoResetEvent, yield_to_loop
 
 T = TypeVar("T")
 

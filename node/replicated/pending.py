@@ -17,7 +17,7 @@ from trimaran.node.runtime.errors import NotLeaderError
 from trimaran.node.runtime.watermark import Watermark
 from trimaran.wire.errors import ErrorCode, KafkaError
 from trimaran.wire.schema import Message
-from trimaran.wire.transport.calls import DeferredResponse
+from trimaran.wire.transport.requests.calls import DeferredResponse
 
 T = TypeVar("T")
 R = TypeVar("R", bound=Message)

@@ -1,7 +1,7 @@
 """One fdatasync of a log makes everything durable that was appended to it before it began.
 
 The first append to a log that is not flushed at the moment has the kernel begin when its slice of requests ends
-(`trimaran.wire.transport.slice_end`), where nothing but the file must be synced. For all others a few workers flush the
+(`transport.scheduling.slice_end`), where nothing but the file must be synced. For all others a few workers flush the
 dirty logs of a directory, each its share of those that no other has: asks each on the loop what must be synced, has it
 all done, and tells each on the loop how far it is durable. Appends during the flush of their log wait for its next one:
 so the more is written, the more share an fsync. A log waits for no other as long as a worker is free: behind megabytes
@@ -26,8 +26,8 @@ from trimaran.node.runtime.cumulative_histogram import CumulativeHistogram
 from trimaran.node.runtime.errors import StorageFailure
 from trimaran.node.runtime.flushes import Flush, begin, carry_out
 from trimaran.node.runtime.steps import pieces
-from trimaran.wire.transport.events import AutoResetEvent, yield_to_loop
-from trimaran.wire.transport.slice_end import slice_end
+from trimaran.wire.transport.scheduling.events import AutoResetEvent, yield_to_loop
+from trimaran.wire.transport.scheduling.slice_end import slice_end
 
 OnFlushed = Callable[[int], object]
 

@@ -7,7 +7,7 @@ from typing import Generic, TypeVar
 
 import trio
 
-from trimaran.wire.transport.events import Notifier
+from trimaran.wire.transport.scheduling.events import Notifier
 
 T = TypeVar("T")
 

@@ -18,7 +18,7 @@ from typing import NamedTuple
 import trio
 
 from trimaran.node import events
-from trimaran.wire.transport.limited_log import LimitedLog
+from trimaran.wire.transport.metrics.limited_log import LimitedLog
 
 log = logging.getLogger(__name__)
 

@@ -1,6 +1,6 @@
 """Work that may be too long for one turn of the loop.
 
-A task gives up the loop with `yield_to_loop` (`trimaran.wire.transport.events`). What may not be async (a decision, a
+A task gives up the loop with `yield_to_loop` (`transport.scheduling.events`). What may not be async (a decision, a
 replay) is a generator, `Steps`: it yields how much it has done since it last did; who runs it counts, and lets others
 have their turn when it was enough (`trimaran.node.replicated.operations`). The unit is a record or a partition
 that was decided on, encoded or replayed: some 20 µs.

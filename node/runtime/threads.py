@@ -13,7 +13,7 @@ from typing import TypeVar, TypeVarTuple
 import outcome
 import trio
 
-from trimaran.wire.transport.shares import Shares
+from trimaran.wire.transport.scheduling.compute_thread import Shares
 
 # Disks answer a few requests at once; more threads only queue in the kernel, each with its own stack and lock
 # hand-over.

@@ -31,7 +31,7 @@ from trimaran.wire.records.brokers import RegisterBrokerRecord, UnregisterBroker
 from trimaran.wire.records.configs import ConfigRecord
 from trimaran.wire.records.features import FeatureLevelRecord
 from trimaran.wire.schema import Message
-from trimaran.wire.transport.events import AutoResetEvent
+from trimaran.wire.transport.scheduling.events import AutoResetEvent
 
 log = logging.getLogger(__name__)
 

@@ -36,7 +36,7 @@ from trimaran.quorum.metadata.loader import MetadataLoader
 from trimaran.quorum.raft.listener import CommittedBatch, LoadedSnapshot
 from trimaran.wire.errors import ErrorCode, KafkaError
 from trimaran.wire.schema import Message
-from trimaran.wire.transport.calls import ConnectionInfo, DeferredResponse
+from trimaran.wire.transport.requests.calls import ConnectionInfo, DeferredResponse
 
 log = logging.getLogger(__name__)
 

@@ -13,7 +13,7 @@ import trio
 
 from trimaran.wire.client.errors import ConnectionLost, ConnectRefused
 from trimaran.wire.text.endpoint import Endpoint
-from trimaran.wire.transport.node_connection import connect
+from trimaran.wire.transport.client.node_connection import connect
 
 CONNECT_SECONDS = 1.0
 # A dying process closes its sockets one after another: a listener may be open a moment longer than the connection that

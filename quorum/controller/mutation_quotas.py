@@ -18,8 +18,8 @@ from trimaran.quorum.metadata.delta import MetadataDelta
 from trimaran.quorum.metadata.image import MetadataImage
 from trimaran.quorum.metadata.loader import Manifest
 from trimaran.wire.errors import ErrorCode, KafkaError
-from trimaran.wire.transport.calls import Call
-from trimaran.wire.transport.rate import Windows
+from trimaran.wire.transport.metrics.rate import Windows
+from trimaran.wire.transport.requests.calls import Call
 
 Spend = Callable[[int], None]
 """Counts partitions that are made or deleted. Raises KafkaError THROTTLING_QUOTA_EXCEEDED, and counts nothing."""

@@ -18,7 +18,7 @@ from trimaran.quorum.controller import liveness
 from trimaran.quorum.controller.liveness import Address
 from trimaran.quorum.metadata.delta import MetadataDelta
 from trimaran.quorum.metadata.image import BrokerRegistration, MetadataImage
-from trimaran.wire.transport.events import AutoResetEvent
+from trimaran.wire.transport.scheduling.events import AutoResetEvent
 
 # Until an incarnation has answered us for the first time. A refusal costs both sides a packet.
 LOOK_AGAIN_SECONDS = 10.0

@@ -28,7 +28,7 @@ from trimaran.wire.messages.controller_registration import (
 )
 from trimaran.wire.security.listener import PLAINTEXT, ClientSecurity
 from trimaran.wire.text.endpoint import Endpoint
-from trimaran.wire.transport.node_connection import open_node_connection
+from trimaran.wire.transport.client.node_connection import open_node_connection
 
 log = logging.getLogger(__name__)
 

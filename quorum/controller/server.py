@@ -60,8 +60,8 @@ from trimaran.quorum.serving.idle_configs import IdleConfigs
 from trimaran.wire.schema import Message
 from trimaran.wire.security.scram import MECHANISMS
 from trimaran.wire.text.endpoint import Endpoint
-from trimaran.wire.transport.rate import Windows
-from trimaran.wire.transport.server import Listener, Server, serve_listener
+from trimaran.wire.transport.metrics.rate import Windows
+from trimaran.wire.transport.server.server import Listener, Server, serve_listener
 
 log = logging.getLogger(__name__)
 

@@ -14,7 +14,7 @@ import trio
 
 from trimaran.quorum.controller.index import PARTITIONS_PER_STEP, PartitionIndex
 from trimaran.quorum.metadata.loader import MetadataLoader
-from trimaran.wire.transport.events import yield_to_loop
+from trimaran.wire.transport.scheduling.events import yield_to_loop
 
 # What was changed within it is left for the moment of the election: some ten thousand partitions at the most, and
 # mostly none.

@@ -7,10 +7,10 @@ from trimaran.quorum.raft import messages as core
 from trimaran.quorum.translate.voters import read_add, write_add_response
 from trimaran.wire.messages.add_raft_voter import AddRaftVoterRequest, AddRaftVoterResponse
 from trimaran.wire.security.acls import Operation
-from trimaran.wire.transport.access import cluster
-from trimaran.wire.transport.calls import Call, DeferredResponse
-from trimaran.wire.transport.heavy import FEW_ELEMENTS_MAX
-from trimaran.wire.transport.registry import handles
+from trimaran.wire.transport.requests.access import cluster
+from trimaran.wire.transport.requests.calls import Call, DeferredResponse
+from trimaran.wire.transport.requests.elements import FEW_ELEMENTS_MAX
+from trimaran.wire.transport.requests.handles import handles
 
 
 @handles(

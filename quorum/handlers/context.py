@@ -10,7 +10,7 @@ from trimaran.quorum.raft import messages as core
 from trimaran.quorum.raft.types import Peer
 from trimaran.quorum.replica.node import QuorumNode
 from trimaran.wire.schema import Message
-from trimaran.wire.transport.calls import Call, DeferredResponse
+from trimaran.wire.transport.requests.calls import Call, DeferredResponse
 
 A = TypeVar("A", bound=core.Response)
 R = TypeVar("R", bound=Message)

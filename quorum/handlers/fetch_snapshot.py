@@ -12,10 +12,10 @@ from trimaran.quorum.translate.responses import write_snapshot_response
 from trimaran.quorum.translate.shape import WrongShape
 from trimaran.wire.messages.fetch_snapshot import FetchSnapshotRequest, FetchSnapshotResponse
 from trimaran.wire.security.acls import Operation
-from trimaran.wire.transport.access import cluster
-from trimaran.wire.transport.calls import Call, DeferredResponse
-from trimaran.wire.transport.heavy import FEW_ELEMENTS_MAX
-from trimaran.wire.transport.registry import handles
+from trimaran.wire.transport.requests.access import cluster
+from trimaran.wire.transport.requests.calls import Call, DeferredResponse
+from trimaran.wire.transport.requests.elements import FEW_ELEMENTS_MAX
+from trimaran.wire.transport.requests.handles import handles
 
 
 @handles(

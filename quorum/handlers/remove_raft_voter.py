@@ -7,9 +7,9 @@ from trimaran.quorum.raft import messages as core
 from trimaran.quorum.translate.voters import read_remove, write_remove_response
 from trimaran.wire.messages.remove_raft_voter import RemoveRaftVoterRequest, RemoveRaftVoterResponse
 from trimaran.wire.security.acls import Operation
-from trimaran.wire.transport.access import cluster
-from trimaran.wire.transport.calls import Call, DeferredResponse
-from trimaran.wire.transport.registry import handles
+from trimaran.wire.transport.requests.access import cluster
+from trimaran.wire.transport.requests.calls import Call, DeferredResponse
+from trimaran.wire.transport.requests.handles import handles
 
 
 @handles(RemoveRaftVoterRequest, versions="0", access=cluster(Operation.ALTER))

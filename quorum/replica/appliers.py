@@ -21,7 +21,7 @@ from trimaran.quorum.raft_log.snapshot_format import CheckedSnapshot
 from trimaran.quorum.raft_log.supported_levels import refuse_unknown
 from trimaran.wire.records.metadata import UnknownRecord
 from trimaran.wire.schema import Message
-from trimaran.wire.transport.events import AutoResetEvent, yield_to_loop
+from trimaran.wire.transport.scheduling.events import AutoResetEvent, yield_to_loop
 
 # Records given to the listener between two checkpoints: about 10 ms of work.
 RECORDS_PER_TURN = 500

@@ -42,8 +42,8 @@ from trimaran.quorum.translate.responses import read_response
 from trimaran.wire.client.errors import VersionMismatch
 from trimaran.wire.errors import ErrorCode, KafkaError, RemoteProtocolError
 from trimaran.wire.schema import Message
-from trimaran.wire.transport.events import AutoResetEvent
-from trimaran.wire.transport.node_connection import OnAnswer
+from trimaran.wire.transport.client.node_connection import OnAnswer
+from trimaran.wire.transport.scheduling.events import AutoResetEvent
 
 log = logging.getLogger(__name__)
 

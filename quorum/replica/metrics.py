@@ -6,8 +6,8 @@ import time
 
 from trimaran.quorum.raft.core import Raft
 from trimaran.quorum.raft.roles import Candidate, Prospective
-from trimaran.wire.transport.rate import Rate, Windows
-from trimaran.wire.transport.time_histogram import TimeHistogram
+from trimaran.wire.transport.metrics.rate import Rate, Windows
+from trimaran.wire.transport.metrics.time_histogram import TimeHistogram
 
 # As Kafka's metrics by default: `metrics.num.samples`, `metrics.sample.window.ms`.
 _WINDOWS = Windows(2, 30.0)

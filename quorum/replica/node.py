@@ -52,7 +52,7 @@ from trimaran.wire.errors import ErrorCode, KafkaError, LocalProtocolError
 from trimaran.wire.records.metadata import encode_metadata_record, metadata_record_version
 from trimaran.wire.schema import Message
 from trimaran.wire.security.listener import PLAINTEXT, ClientSecurity
-from trimaran.wire.transport.channel_traffic import ChannelTraffic
+from trimaran.wire.transport.client.channel_traffic import ChannelTraffic
 
 log = logging.getLogger(__name__)
 

@@ -35,14 +35,14 @@ from trimaran.wire.messages.update_raft_voter import UpdateRaftVoterRequest
 from trimaran.wire.messages.vote import VoteRequest
 from trimaran.wire.schema import Message
 from trimaran.wire.security.listener import PLAINTEXT, ClientSecurity
-from trimaran.wire.transport.channel_traffic import ChannelTraffic
-from trimaran.wire.transport.events import AutoResetEvent
-from trimaran.wire.transport.node_connection import (
+from trimaran.wire.transport.client.channel_traffic import ChannelTraffic
+from trimaran.wire.transport.client.node_connection import (
     NodeConnection,
     OnAnswer,
     connect,
     open_node_connection,
 )
+from trimaran.wire.transport.scheduling.events import AutoResetEvent
 
 log = logging.getLogger(__name__)
 

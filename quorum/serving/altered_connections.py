@@ -18,8 +18,8 @@ from trimaran.quorum.metadata.image import BROKER_RESOURCE, EMPTY, ConfigsImage,
 from trimaran.quorum.metadata.loader import Manifest
 from trimaran.quorum.serving.node_configs import NodeConfigs
 from trimaran.wire.text.endpoint import Endpoint
-from trimaran.wire.transport.connection_quotas import ConnectionQuotas
-from trimaran.wire.transport.rate import Windows
+from trimaran.wire.transport.metrics.rate import Windows
+from trimaran.wire.transport.server.connection_quotas import ConnectionQuotas
 
 log = logging.getLogger(__name__)
 

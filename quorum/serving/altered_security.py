@@ -24,8 +24,8 @@ from trimaran.quorum.metadata.delta import MetadataDelta
 from trimaran.quorum.metadata.image import BROKER_RESOURCE, ConfigsImage, MetadataImage
 from trimaran.quorum.metadata.loader import Manifest
 from trimaran.wire.security.listener import PLAINTEXT, ClientSecurity, ListenerSecurity
-from trimaran.wire.transport.events import AutoResetEvent
-from trimaran.wire.transport.server import Listener
+from trimaran.wire.transport.scheduling.events import AutoResetEvent
+from trimaran.wire.transport.server.server import Listener
 
 log = logging.getLogger(__name__)
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from trimaran.quorum.metadata.features import REGISTERED_FEATURES
 from trimaran.quorum.metadata.image import MetadataImage
 from trimaran.quorum.metadata.versions import KRAFT_VERSION, METADATA_VERSION
-from trimaran.wire.transport.api_versions import Features
+from trimaran.wire.transport.dispatch.api_versions import Features
 
 
 def api_versions_features(image: MetadataImage, kraft_version: int) -> Features:

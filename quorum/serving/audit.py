@@ -15,7 +15,7 @@ from trimaran.quorum.metadata.authorizer import Action, Verdict
 from trimaran.wire.messages.registry import REQUESTS
 from trimaran.wire.security.acls import Operation, PatternType, Permission, ResourceType
 from trimaran.wire.text.hosts import java_text
-from trimaran.wire.transport.calls import Call
+from trimaran.wire.transport.requests.calls import Call
 
 log = logging.getLogger("kafka.authorizer.logger")
 

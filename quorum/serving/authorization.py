@@ -15,7 +15,7 @@ from trimaran.quorum.serving import audit
 from trimaran.wire.errors import ErrorCode, KafkaError
 from trimaran.wire.security.acls import Operation, ResourceType
 from trimaran.wire.security.principal import ANONYMOUS
-from trimaran.wire.transport.calls import Call, ConnectionInfo
+from trimaran.wire.transport.requests.calls import Call, ConnectionInfo
 
 SUPER_USERS = "super.users"
 # For every Produce and Fetch: to find a member by its class takes as long as the verdict.

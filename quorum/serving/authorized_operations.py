@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from trimaran.quorum.metadata.authorizer import Action
 from trimaran.quorum.serving.authorization import Guarded, may
 from trimaran.wire.security.acls import CLUSTER_NAME, Operation, ResourceType
-from trimaran.wire.transport.calls import Call
+from trimaran.wire.transport.requests.calls import Call
 
 NOT_ASKED = -(1 << 31)
 

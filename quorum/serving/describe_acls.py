@@ -11,8 +11,8 @@ from trimaran.quorum.serving.authorization import Guarded
 from trimaran.wire.codec.declarations import EncodedArray
 from trimaran.wire.errors import ErrorCode, KafkaError
 from trimaran.wire.messages.describe_acls import DescribeAclsRequest, DescribeAclsResponse
-from trimaran.wire.transport.calls import Call
-from trimaran.wire.transport.room import OBJECT_BYTES
+from trimaran.wire.transport.memory.room import OBJECT_BYTES
+from trimaran.wire.transport.requests.calls import Call
 
 # Held against the filter between two checkpoints: 3 ms of work.
 ACLS_PER_TURN = 1_000

@@ -28,7 +28,7 @@ from trimaran.wire.messages.describe_configs import (
     DescribeConfigsResult,
 )
 from trimaran.wire.security.acls import Operation
-from trimaran.wire.transport.calls import Call
+from trimaran.wire.transport.requests.calls import Call
 
 # What the configs of one resource take as objects, with synonyms and documentation.
 CONFIGS_BYTES = {TOPIC_RESOURCE: 40 << 10, BROKER_RESOURCE: 400 << 10}

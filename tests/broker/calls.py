@@ -7,7 +7,7 @@ from typing import Any
 
 from trimaran.wire.messages.header import RequestHeader
 from trimaran.wire.schema import Message
-from trimaran.wire.transport.calls import Call, ConnectionInfo, DeferredResponse
+from trimaran.wire.transport.requests.calls import Call, ConnectionInfo, DeferredResponse
 
 
 def connection(listener: str = "PLAINTEXT") -> ConnectionInfo:

@@ -8,7 +8,7 @@ from trimaran.broker.partitions.leader import ACKS_ALL
 from trimaran.wire.codec.plan import FieldPlan, plan_struct
 from trimaran.wire.messages.produce import ProduceRequest
 from trimaran.wire.schema import Message, Struct
-from trimaran.wire.transport.route import Handled
+from trimaran.wire.transport.requests.handles import Handled
 
 Path = tuple[str, ...]
 

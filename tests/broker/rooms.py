@@ -8,8 +8,8 @@ from typing import Any
 import trio
 
 from trimaran.wire.messages.registry import RESPONSES
-from trimaran.wire.transport.calls import Call
-from trimaran.wire.transport.room import ResponseRoom
+from trimaran.wire.transport.memory.room import ResponseRoom
+from trimaran.wire.transport.requests.calls import Call
 
 
 class NotedRoom(ResponseRoom):

@@ -32,7 +32,7 @@ from trimaran.wire.errors import ErrorCode
 from trimaran.wire.messages.find_coordinator import FindCoordinatorRequest
 from trimaran.wire.messages.init_producer_id import InitProducerIdRequest
 from trimaran.wire.security.acls import Operation, PatternType, Permission, ResourceType
-from trimaran.wire.transport.access import BY_CONTROLLER, needs_of
+from trimaran.wire.transport.requests.access import BY_CONTROLLER, needs_of
 
 Op, Kind = Operation, ResourceType
 USER = "nobody"

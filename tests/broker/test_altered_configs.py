@@ -24,7 +24,7 @@ from trimaran.wire.errors import ErrorCode
 from trimaran.wire.messages.metadata import MetadataRequest
 from trimaran.wire.security.listener import ClientSecurity
 from trimaran.wire.security.plain import PlainCredentials
-from trimaran.wire.transport.node_connection import open_node_connection
+from trimaran.wire.transport.client.node_connection import open_node_connection
 
 SECONDS = 20.0
 BROKER = 4

@@ -16,7 +16,7 @@ from trimaran.wire.errors import ErrorCode
 from trimaran.wire.messages.header import decode_response_header, encode_request
 from trimaran.wire.messages.registry import RESPONSES
 from trimaran.wire.security.principal import Principal
-from trimaran.wire.transport.calls import CloseConnection
+from trimaran.wire.transport.requests.calls import CloseConnection
 
 E = ErrorCode
 REFUSALS = {one for one in E if one.name.endswith("AUTHORIZATION_FAILED")}

@@ -30,7 +30,7 @@ from trimaran.wire.messages.renew_delegation_token import RenewDelegationTokenRe
 from trimaran.wire.security.listener import ClientSecurity
 from trimaran.wire.security.scram import salted_password
 from trimaran.wire.security.scram_client import ScramCredentials
-from trimaran.wire.transport.node_connection import open_node_connection
+from trimaran.wire.transport.client.node_connection import open_node_connection
 
 SECONDS = 20
 MODULE = "org.apache.kafka.common.security.scram.ScramLoginModule"

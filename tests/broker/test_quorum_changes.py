@@ -17,7 +17,7 @@ from trimaran.wire.messages.add_raft_voter import AddRaftVoterRequest, Listener
 from trimaran.wire.messages.api_versions import ApiVersionsRequest
 from trimaran.wire.messages.remove_raft_voter import RemoveRaftVoterRequest
 from trimaran.wire.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest
-from trimaran.wire.transport.node_connection import NodeConnection
+from trimaran.wire.transport.client.node_connection import NodeConnection
 
 SECONDS = 20.0
 

@@ -53,7 +53,7 @@ from trimaran.quorum.metadata.image import (
     TopicsImage,
 )
 from trimaran.wire.text.endpoint import Endpoint
-from trimaran.wire.transport.server import Listener, serve_listener
+from trimaran.wire.transport.server.server import Listener, serve_listener
 
 LISTENER = "PLAINTEXT"
 DIRECTORY = bytes(15) + b"\x07"

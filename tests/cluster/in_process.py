@@ -19,7 +19,7 @@ from trimaran.quorum.controller.server import RunningController, run_controller
 from trimaran.quorum.formatting.storage import format_directories
 from trimaran.quorum.metadata.image import MetadataImage
 from trimaran.wire.records.security import UserScramCredentialRecord
-from trimaran.wire.transport.node_connection import NodeConnection, open_node_connection
+from trimaran.wire.transport.client.node_connection import NodeConnection, open_node_connection
 
 START_SECONDS = 20
 STOP_SECONDS = 20

@@ -28,8 +28,8 @@ from trimaran.quorum.raft_log.metadata_log import open_metadata_log
 from trimaran.quorum.replica.node import NodeSettings, QuorumNode
 from trimaran.quorum.replica.snapshot_writer import SnapshotPolicy
 from trimaran.wire.records.topics import TopicRecord
-from trimaran.wire.transport.registry import Registry
-from trimaran.wire.transport.server import Listener, serve_listener
+from trimaran.wire.transport.dispatch.registry import Registry
+from trimaran.wire.transport.server.server import Listener, serve_listener
 
 HANDLERS = (vote, begin_quorum_epoch, end_quorum_epoch, fetch, fetch_snapshot, describe_quorum)
 

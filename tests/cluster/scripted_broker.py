@@ -14,7 +14,7 @@ from trimaran.wire.messages.broker_registration import (
     Feature,
     Listener,
 )
-from trimaran.wire.transport.node_connection import NodeConnection
+from trimaran.wire.transport.client.node_connection import NodeConnection
 
 
 class ScriptedBroker:

@@ -16,8 +16,8 @@ from tests.mutation.operators import NEIGHBOURS, replaced
 from trimaran.wire.codec.declarations import Struct
 from trimaran.wire.schema import Message
 from trimaran.wire.security.acls import ResourceType
-from trimaran.wire.transport.access import Need, needs_of
-from trimaran.wire.transport.route import Route
+from trimaran.wire.transport.dispatch.route import Route
+from trimaran.wire.transport.requests.access import Need, needs_of
 
 # Parts of the names of tests that ask for rights, or go through all messages: they meet a declaration without coming
 # by a line of it.

@@ -19,7 +19,7 @@ from tests.mutation.running import _functions_of, _in_child, swap
 from trimaran.wire.errors import LocalProtocolError, RemoteProtocolError
 from trimaran.wire.messages.header import encode_request
 from trimaran.wire.messages.heartbeat import HeartbeatRequest
-from trimaran.wire.transport.registry import Registry
+from trimaran.wire.transport.dispatch.registry import Registry
 
 PATH = Path(__file__).parent / "planted" / "declared.py"
 MODULE = "tests.mutation.planted.declared"

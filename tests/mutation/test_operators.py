@@ -253,8 +253,8 @@ def test_a_message_and_its_fields_exist_in_other_versions(changes):
 
 WRAPPED = """
 from functools import wraps
-from trimaran.wire.transport.access import groups
-from trimaran.wire.transport.registry import handles
+from trimaran.wire.transport.requests.access import groups
+from trimaran.wire.transport.requests.handles import handles
 from trimaran.wire.messages.heartbeat import HeartbeatRequest
 from trimaran.wire.security.acls import Operation
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from trimaran.node import client_quotas
 from trimaran.node.client_quotas import IDLE_SECONDS, ClientQuota, ConnectionQuota, MutationQuota
-from trimaran.wire.transport.rate import Windows
+from trimaran.wire.transport.metrics.rate import Windows
 
 USERS, CLIENTS = ["alice", "bob", None], ["a", "b", None]
 # Kafka's documented order of precedence, as (user, client id); absent where a quota is not about it.

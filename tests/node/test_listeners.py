@@ -13,7 +13,7 @@ from trimaran.node.addresses import AddressBook
 from trimaran.node.listeners import bind, descriptors_end, limits_of
 from trimaran.node.runtime.ports import port_of, reserve
 from trimaran.quorum.serving.altered_connections import connections_of
-from trimaran.wire.transport.memory import REQUEST_BYTES_MAX
+from trimaran.wire.transport.memory.pools import REQUEST_BYTES_MAX
 
 
 @pytest.mark.parametrize(

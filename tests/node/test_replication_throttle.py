@@ -3,7 +3,7 @@
 import pytest
 
 from trimaran.node.replication_throttle import ALL, ReplicationThrottle, replicas_here
-from trimaran.wire.transport.rate import Windows
+from trimaran.wire.transport.metrics.rate import Windows
 
 
 @pytest.fixture

@@ -24,7 +24,7 @@ from trimaran.quorum.metadata.image import EMPTY
 from trimaran.quorum.metadata.loader import Manifest
 from trimaran.quorum.serving.altered_security import AlteredSecurity, check_altered
 from trimaran.wire.security.listener import PLAINTEXT
-from trimaran.wire.transport.server import Listener
+from trimaran.wire.transport.server.server import Listener
 
 THIS = (4, "1")
 LOCATION = "listener.name.controller.ssl.keystore.location"

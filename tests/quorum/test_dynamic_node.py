@@ -32,9 +32,9 @@ from trimaran.quorum.replica.quorum_state_file import FILE_NAME
 from trimaran.quorum.replica.snapshot_writer import SnapshotContent
 from trimaran.wire.errors import ErrorCode
 from trimaran.wire.records.topics import TopicRecord
-from trimaran.wire.transport.api_versions import Features
-from trimaran.wire.transport.registry import Registry
-from trimaran.wire.transport.server import Listener, serve_listener
+from trimaran.wire.transport.dispatch.api_versions import Features
+from trimaran.wire.transport.dispatch.registry import Registry
+from trimaran.wire.transport.server.server import Listener, serve_listener
 
 # A leader gives a change of voters up after `request`; a busy machine may need longer than Kafka's two seconds.
 PATIENT = Timeouts(request=15.0, fetch=10.0)

@@ -41,10 +41,11 @@ from trimaran.wire.messages.vote import VoteRequest
 from trimaran.wire.records.metadata import encode_metadata_record
 from trimaran.wire.records.topics import TopicRecord
 from trimaran.wire.schema import Message
-from trimaran.wire.transport.access import open_to_all
-from trimaran.wire.transport.node_connection import open_node_connection
-from trimaran.wire.transport.registry import Registry, handles
-from trimaran.wire.transport.server import serve_listener
+from trimaran.wire.transport.client.node_connection import open_node_connection
+from trimaran.wire.transport.dispatch.registry import Registry
+from trimaran.wire.transport.requests.access import open_to_all
+from trimaran.wire.transport.requests.handles import handles
+from trimaran.wire.transport.server.server import serve_listener
 
 # Everything hurries, so that much is said.
 HURRY = Timeouts(

@@ -48,7 +48,7 @@ from trimaran.wire.records.metadata import (
     metadata_record_version,
 )
 from trimaran.wire.schema import Message
-from trimaran.wire.transport.calls import Call, ConnectionInfo, DeferredResponse
+from trimaran.wire.transport.requests.calls import Call, ConnectionInfo, DeferredResponse
 
 if TYPE_CHECKING:
     from tests.simulation.metadata import Metadata

@@ -1,11 +1,11 @@
-"""A slice of one request, as the turn of a connection is (`trimaran.wire.transport.turn`)."""
+"""A slice of one request, as the turn of a connection is (`trimaran.wire.transport.scheduling.turn`)."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from trimaran.wire.transport.slice_end import slice_end
+from trimaran.wire.transport.scheduling.slice_end import slice_end
 
 
 @contextmanager

@@ -7,7 +7,7 @@ import pytest
 from trimaran.errors import UserError
 from trimaran.local.layout import plan_cluster
 from trimaran.local.links import Links, parted
-from trimaran.wire.transport import links as obeyed
+from trimaran.wire.transport.endpoint import links as obeyed
 
 
 @pytest.fixture

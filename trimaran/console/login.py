@@ -18,7 +18,7 @@ from urllib.parse import quote
 import trio
 
 from trimaran.errors import Exit, UserError
-from trimaran.wire.transport.failed_logins import FailedLogins
+from trimaran.wire.transport.connection.failed_logins import FailedLogins
 
 PATH = "/login"
 # A working day; then the password is asked for again.

@@ -1,7 +1,7 @@
 """Which links between the nodes of a local cluster are cut: a fault that needs no rights and no proxy.
 
 The supervisor shares a page of memory with each node that it forks, one byte for each port of this machine; the node
-looks there before it sends, and when it has received (`trimaran.wire.transport.links`). So a node that is restarted
+looks there before it sends, and when it has received (`wire/transport/endpoint/links.py`). So a node that is restarted
 finds its links as they are. Clients reach every node always.
 """
 
@@ -13,7 +13,7 @@ from itertools import combinations
 
 from trimaran.errors import UserError
 from trimaran.local.layout import NodePlan
-from trimaran.wire.transport.links import PORTS, obey
+from trimaran.wire.transport.endpoint.links import PORTS, obey
 
 # What is no code of ours, or connects as a client does, is not asked.
 ROLES = frozenset({"controller", "broker", "mirror"})

@@ -12,7 +12,7 @@ from trimaran.metrics.loop_times import LoopTimes
 from trimaran.metrics.mirror import mirror_metrics
 from trimaran.metrics.process import loop_metrics
 from trimaran.metrics.serving import address_of, serving_metrics
-from trimaran.wire.transport.loop_turns import loop_turns
+from trimaran.wire.transport.scheduling.loop_turns import loop_turns
 
 if TYPE_CHECKING:
     from trimaran.metrics.families import Families

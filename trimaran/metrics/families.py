@@ -13,7 +13,7 @@ from prometheus_client.core import (
 )
 
 from trimaran.node.runtime.cumulative_histogram import CumulativeHistogram
-from trimaran.wire.transport.time_histogram import TimeSummary
+from trimaran.wire.transport.metrics.time_histogram import TimeSummary
 
 Families = Iterator[Metric | None]
 """None: the loop may turn here. What comes of the same state must come before."""

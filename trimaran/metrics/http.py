@@ -16,7 +16,7 @@ import h11
 import trio
 
 from trimaran import events
-from trimaran.wire.transport.limited_log import LimitedLog
+from trimaran.wire.transport.metrics.limited_log import LimitedLog
 
 log = logging.getLogger(__name__)
 

@@ -12,9 +12,9 @@ from time import monotonic
 
 import trio
 
-from trimaran.wire.transport.loop_turns import LoopTurns
-from trimaran.wire.transport.rate import Rate, Windows
-from trimaran.wire.transport.time_histogram import TimeHistogram, TimeSummary
+from trimaran.wire.transport.metrics.rate import Rate, Windows
+from trimaran.wire.transport.metrics.time_histogram import TimeHistogram, TimeSummary
+from trimaran.wire.transport.scheduling.loop_turns import LoopTurns
 
 _WINDOWS = Windows(2, 30.0)
 _COUNTED_SECONDS = 1.0  # some ten thousand turns at most, which is as many numbers

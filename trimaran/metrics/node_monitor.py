@@ -19,7 +19,7 @@ from trimaran.metrics.replicas import replica_metrics
 from trimaran.metrics.requests import connection_metrics, request_metrics
 from trimaran.metrics.topics import topic_metrics
 from trimaran.node.runtime.cumulative_histogram import CumulativeHistogram
-from trimaran.wire.transport.loop_turns import loop_turns
+from trimaran.wire.transport.scheduling.loop_turns import loop_turns
 
 if TYPE_CHECKING:
     from trimaran.broker.process.server import RunningBroker

@@ -15,7 +15,7 @@ from trimaran.quorum.raft_log.metadata_log import MetadataLog
 from trimaran.quorum.replica.metrics import QuorumMetrics
 from trimaran.quorum.replica.node import QuorumNode
 from trimaran.quorum.replica.status import QuorumStatus
-from trimaran.wire.transport.channel_traffic import ChannelTraffic
+from trimaran.wire.transport.client.channel_traffic import ChannelTraffic
 
 _RAFT = "kafka_server_raftmetrics"
 _METADATA = "kafka_server_brokermetadatametrics"

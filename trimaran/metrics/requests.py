@@ -8,8 +8,8 @@ from operator import add
 
 from trimaran.metrics.families import Families, counter, counters, gauge, gauges, times
 from trimaran.wire.errors import ErrorCode
-from trimaran.wire.transport.request_metrics import RequestMetrics
-from trimaran.wire.transport.server import Server
+from trimaran.wire.transport.metrics.request_metrics import RequestMetrics
+from trimaran.wire.transport.server.server import Server
 
 # Where Kafka says which of its network threads; we have one.
 _PROCESSOR = "0"

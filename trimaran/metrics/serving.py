@@ -23,7 +23,7 @@ from trimaran.metrics.http import Request, Response, serve_http
 from trimaran.metrics.process import process_metrics
 from trimaran.node.config.config_def import ConfigError
 from trimaran.node.runtime.threads import run_computing
-from trimaran.wire.transport.events import yield_to_loop
+from trimaran.wire.transport.scheduling.events import yield_to_loop
 
 Address = tuple[str, int]
 

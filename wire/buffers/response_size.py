@@ -1,4 +1,4 @@
-"""How many bytes one response may have. The transport counts while it is made (`trimaran.wire.transport.room`);
+"""How many bytes one response may have. The transport counts while it is made (`trimaran.wire.transport.memory.room`);
 encoders raise at the second number, whatever a handler did.
 """
 

@@ -18,7 +18,7 @@ import trio
 from trimaran.quorum.metadata.image import MetadataImage
 from trimaran.wire.client.backoff import ExponentialBackoff
 from trimaran.wire.errors import LocalProtocolError
-from trimaran.wire.transport.limited_log import LimitedLog
+from trimaran.wire.transport.metrics.limited_log import LimitedLog
 from trimaran.zkcompat import events
 from trimaran.zkcompat.claim import Step
 from trimaran.zkcompat.legacy import (

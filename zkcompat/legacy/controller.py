@@ -15,7 +15,7 @@ from trimaran.wire.messages.describe_quorum import (
 )
 from trimaran.wire.schema import Message
 from trimaran.wire.security.listener import PLAINTEXT, ClientSecurity
-from trimaran.wire.transport.node_connection import open_node_connection
+from trimaran.wire.transport.client.node_connection import open_node_connection
 from trimaran.zkcompat.legacy.orders import UndecidedError
 
 CLIENT_ID = "zk-mirror-admin"

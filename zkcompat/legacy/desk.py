@@ -9,7 +9,7 @@ from typing import TypeVar
 import trio
 
 from trimaran.quorum.metadata.image import MetadataImage
-from trimaran.wire.transport.events import Notifier
+from trimaran.wire.transport.scheduling.events import Notifier
 from trimaran.zkcompat.legacy.orders import Kind
 from trimaran.zkcompat.legacy.subjects import (
     Subject,

@@ -16,7 +16,7 @@ import trio
 from trimaran.node.runtime.clock import now_ms
 from trimaran.quorum.metadata.delta import MetadataDelta
 from trimaran.quorum.metadata.image import EMPTY, MetadataImage
-from trimaran.wire.transport.events import Notifier
+from trimaran.wire.transport.scheduling.events import Notifier
 from trimaran.zkcompat.changes import Changes
 from trimaran.zkcompat.claim import Leader
 

@@ -14,7 +14,7 @@ from functools import partial
 import trio
 
 from trimaran.quorum.metadata.image import MetadataImage
-from trimaran.wire.transport.limited_log import LimitedLog
+from trimaran.wire.transport.metrics.limited_log import LimitedLog
 from trimaran.zkcompat import events
 from trimaran.zkcompat.changes import Changes
 from trimaran.zkcompat.mirroring.feed import ImageFeed

@@ -28,7 +28,7 @@ from trimaran.wire.client.errors import (
 from trimaran.wire.errors import ErrorCode, RemoteProtocolError
 from trimaran.wire.messages.describe_cluster import DescribeClusterRequest
 from trimaran.wire.security.listener import PLAINTEXT, ClientSecurity
-from trimaran.wire.transport.node_connection import open_node_connection
+from trimaran.wire.transport.client.node_connection import open_node_connection
 from trimaran.zkcompat.claim import Leader
 from trimaran.zkcompat.mirroring.feed import ImageFeed
 

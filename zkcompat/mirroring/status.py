@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import trio
 
-from trimaran.wire.transport.events import Notifier
+from trimaran.wire.transport.scheduling.events import Notifier
 
 
 @dataclass(slots=True)

@@ -15,7 +15,7 @@ import trio
 
 from trimaran.node.runtime.clock import now_ms
 from trimaran.quorum.metadata.image import MetadataImage
-from trimaran.wire.transport.events import Notifier
+from trimaran.wire.transport.scheduling.events import Notifier
 from trimaran.zkcompat import events
 from trimaran.zkcompat.claim import GUARD_STEPS, Guard, Leader, Step, claim_steps
 from trimaran.zkcompat.mirroring.status import MirrorStatus

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 
 from trimaran.quorum.metadata.image import MetadataImage
-from trimaran.wire.transport.limited_log import LimitedLog
+from trimaran.wire.transport.metrics.limited_log import LimitedLog
 from trimaran.zkcompat import events
 from trimaran.zkcompat.claim import step_of
 from trimaran.zkcompat.mirroring.quarantine import HeldBack, Quarantine

@@ -29,7 +29,7 @@ from kazoo.exceptions import (
 from kazoo.protocol.states import KazooState, KeeperState
 
 from trimaran.node.runtime.threads import run_blocking
-from trimaran.wire.transport.events import Notifier
+from trimaran.wire.transport.scheduling.events import Notifier
 from trimaran.zkcompat import events
 from trimaran.zkcompat.zookeeper.errors import (
     PathRefusedError,

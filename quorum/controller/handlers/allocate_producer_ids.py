@@ -9,9 +9,9 @@ from trimaran.wire.messages.allocate_producer_ids import (
     AllocateProducerIdsResponse,
 )
 from trimaran.wire.security.acls import Operation
-from trimaran.wire.transport.access import cluster
-from trimaran.wire.transport.calls import Call, DeferredResponse
-from trimaran.wire.transport.registry import handles
+from trimaran.wire.transport.requests.access import cluster
+from trimaran.wire.transport.requests.calls import Call, DeferredResponse
+from trimaran.wire.transport.requests.handles import handles
 
 
 @handles(AllocateProducerIdsRequest, versions="0", access=cluster(Operation.CLUSTER_ACTION))

@@ -20,10 +20,10 @@ from trimaran.wire.errors import KafkaError
 from trimaran.wire.messages.alter_configs import AlterConfigsRequest, AlterConfigsResponse
 from trimaran.wire.schema import Message
 from trimaran.wire.security.acls import Operation
-from trimaran.wire.transport.access import configs
-from trimaran.wire.transport.calls import Call, DeferredResponse
-from trimaran.wire.transport.heavy import CONFIGS_ELEMENTS_MAX
-from trimaran.wire.transport.registry import handles
+from trimaran.wire.transport.requests.access import configs
+from trimaran.wire.transport.requests.calls import Call, DeferredResponse
+from trimaran.wire.transport.requests.elements import CONFIGS_ELEMENTS_MAX
+from trimaran.wire.transport.requests.handles import handles
 
 
 @handles(

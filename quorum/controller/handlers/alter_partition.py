@@ -6,10 +6,10 @@ from trimaran.quorum.controller.alter_partition import alter_partition as decide
 from trimaran.quorum.controller.context import ControllerContext
 from trimaran.wire.messages.alter_partition import AlterPartitionRequest, AlterPartitionResponse
 from trimaran.wire.security.acls import Operation
-from trimaran.wire.transport.access import cluster
-from trimaran.wire.transport.calls import Call, DeferredResponse
-from trimaran.wire.transport.heavy import ISRS_ELEMENTS_MAX
-from trimaran.wire.transport.registry import handles
+from trimaran.wire.transport.requests.access import cluster
+from trimaran.wire.transport.requests.calls import Call, DeferredResponse
+from trimaran.wire.transport.requests.elements import ISRS_ELEMENTS_MAX
+from trimaran.wire.transport.requests.handles import handles
 
 
 @handles(

@@ -12,10 +12,10 @@ from trimaran.wire.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsResponse,
 )
 from trimaran.wire.security.acls import Operation
-from trimaran.wire.transport.access import cluster
-from trimaran.wire.transport.calls import Call, DeferredResponse
-from trimaran.wire.transport.heavy import DECISION_ELEMENTS_MAX
-from trimaran.wire.transport.registry import handles
+from trimaran.wire.transport.requests.access import cluster
+from trimaran.wire.transport.requests.calls import Call, DeferredResponse
+from trimaran.wire.transport.requests.elements import DECISION_ELEMENTS_MAX
+from trimaran.wire.transport.requests.handles import handles
 
 
 @handles(

@@ -23,10 +23,10 @@ from trimaran.wire.messages.create_delegation_token import (
 )
 from trimaran.wire.schema import Message
 from trimaran.wire.security.acls import Operation, ResourceType
-from trimaran.wire.transport.access import users
-from trimaran.wire.transport.calls import Call, DeferredResponse
-from trimaran.wire.transport.heavy import FEW_ELEMENTS_MAX
-from trimaran.wire.transport.registry import handles
+from trimaran.wire.transport.requests.access import users
+from trimaran.wire.transport.requests.calls import Call, DeferredResponse
+from trimaran.wire.transport.requests.elements import FEW_ELEMENTS_MAX
+from trimaran.wire.transport.requests.handles import handles
 
 
 @handles(

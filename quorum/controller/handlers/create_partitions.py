@@ -17,10 +17,10 @@ from trimaran.wire.messages.create_partitions import (
 )
 from trimaran.wire.schema import Message
 from trimaran.wire.security.acls import Operation
-from trimaran.wire.transport.access import topics
-from trimaran.wire.transport.calls import Call, DeferredResponse
-from trimaran.wire.transport.heavy import DECISION_ELEMENTS_MAX
-from trimaran.wire.transport.registry import handles
+from trimaran.wire.transport.requests.access import topics
+from trimaran.wire.transport.requests.calls import Call, DeferredResponse
+from trimaran.wire.transport.requests.elements import DECISION_ELEMENTS_MAX
+from trimaran.wire.transport.requests.handles import handles
 
 # The first version that knows THROTTLING_QUOTA_EXCEEDED.
 WITH_QUOTA = 3

@@ -10,10 +10,10 @@ from trimaran.quorum.controller.context import ControllerContext
 from trimaran.wire.errors import ErrorCode, KafkaError
 from trimaran.wire.messages.delete_acls import DeleteAclsRequest, DeleteAclsResponse
 from trimaran.wire.security.acls import Operation
-from trimaran.wire.transport.access import cluster
-from trimaran.wire.transport.calls import Call, DeferredResponse
-from trimaran.wire.transport.heavy import MANY_ELEMENTS_MAX
-from trimaran.wire.transport.registry import handles
+from trimaran.wire.transport.requests.access import cluster
+from trimaran.wire.transport.requests.calls import Call, DeferredResponse
+from trimaran.wire.transport.requests.elements import MANY_ELEMENTS_MAX
+from trimaran.wire.transport.requests.handles import handles
 
 
 @handles(

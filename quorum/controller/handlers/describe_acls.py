@@ -6,9 +6,9 @@ from trimaran.quorum.controller.context import ControllerContext
 from trimaran.quorum.serving.describe_acls import answer
 from trimaran.wire.messages.describe_acls import DescribeAclsRequest, DescribeAclsResponse
 from trimaran.wire.security.acls import Operation
-from trimaran.wire.transport.access import cluster
-from trimaran.wire.transport.calls import Call
-from trimaran.wire.transport.registry import handles
+from trimaran.wire.transport.requests.access import cluster
+from trimaran.wire.transport.requests.calls import Call
+from trimaran.wire.transport.requests.handles import handles
 
 
 @handles(DescribeAclsRequest, versions="0-3", access=cluster(Operation.DESCRIBE))

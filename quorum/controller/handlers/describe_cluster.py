@@ -14,9 +14,9 @@ from trimaran.wire.messages.describe_cluster import (
     DescribeClusterResponse,
 )
 from trimaran.wire.security.acls import Operation
-from trimaran.wire.transport.access import cluster
-from trimaran.wire.transport.calls import Call
-from trimaran.wire.transport.registry import handles
+from trimaran.wire.transport.requests.access import cluster
+from trimaran.wire.transport.requests.calls import Call
+from trimaran.wire.transport.requests.handles import handles
 
 BROKERS, CONTROLLERS = 1, 2
 

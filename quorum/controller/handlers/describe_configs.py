@@ -6,10 +6,10 @@ from trimaran.quorum.controller.context import ControllerContext
 from trimaran.quorum.serving.describe_configs import answer, asked_once, fail_all
 from trimaran.wire.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResponse
 from trimaran.wire.security.acls import Operation
-from trimaran.wire.transport.access import configs
-from trimaran.wire.transport.calls import Call
-from trimaran.wire.transport.heavy import PARTITIONS_ELEMENTS_MAX
-from trimaran.wire.transport.registry import handles
+from trimaran.wire.transport.requests.access import configs
+from trimaran.wire.transport.requests.calls import Call
+from trimaran.wire.transport.requests.elements import PARTITIONS_ELEMENTS_MAX
+from trimaran.wire.transport.requests.handles import handles
 
 
 @handles(

@@ -23,10 +23,16 @@ from trimaran.wire.messages.header import decode_request_header
 from trimaran.wire.security.acls import Operation
 from trimaran.wire.security.principal import Principal
 from trimaran.wire.text.hosts import address_in
-from trimaran.wire.transport.access import cluster
-from trimaran.wire.transport.calls import Call, CloseConnection, ConnectionInfo, DeferredResponse
-from trimaran.wire.transport.dispatch import DeferredFrame
-from trimaran.wire.transport.registry import Registry, handles
+from trimaran.wire.transport.dispatch.dispatch import DeferredFrame
+from trimaran.wire.transport.dispatch.registry import Registry
+from trimaran.wire.transport.requests.access import cluster
+from trimaran.wire.transport.requests.calls import (
+    Call,
+    CloseConnection,
+    ConnectionInfo,
+    DeferredResponse,
+)
+from trimaran.wire.transport.requests.handles import handles
 
 PRINCIPAL_VERSION = 0
 ADDRESS_SIZES = (4, 16)

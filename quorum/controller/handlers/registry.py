@@ -24,7 +24,7 @@ from trimaran.quorum.handlers.update_raft_voter import update_raft_voter
 from trimaran.quorum.handlers.vote import vote
 from trimaran.quorum.serving.api_versions_features import api_versions_features
 from trimaran.quorum.serving.authorization import ACL_JUDGE
-from trimaran.wire.transport.registry import Registry
+from trimaran.wire.transport.dispatch.registry import Registry
 
 QUORUM_HANDLERS = (
     fetch,

@@ -14,9 +14,9 @@ from trimaran.wire.messages.renew_delegation_token import (
     RenewDelegationTokenRequest,
     RenewDelegationTokenResponse,
 )
-from trimaran.wire.transport.access import open_to_all
-from trimaran.wire.transport.calls import Call, DeferredResponse
-from trimaran.wire.transport.registry import handles
+from trimaran.wire.transport.requests.access import open_to_all
+from trimaran.wire.transport.requests.calls import Call, DeferredResponse
+from trimaran.wire.transport.requests.handles import handles
 
 
 @handles(

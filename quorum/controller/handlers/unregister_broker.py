@@ -12,9 +12,9 @@ from trimaran.wire.messages.unregister_broker import (
     UnregisterBrokerResponse,
 )
 from trimaran.wire.security.acls import Operation
-from trimaran.wire.transport.access import cluster
-from trimaran.wire.transport.calls import Call, DeferredResponse
-from trimaran.wire.transport.registry import handles
+from trimaran.wire.transport.requests.access import cluster
+from trimaran.wire.transport.requests.calls import Call, DeferredResponse
+from trimaran.wire.transport.requests.handles import handles
 
 
 @handles(UnregisterBrokerRequest, versions="0", access=cluster(Operation.ALTER))

@@ -28,7 +28,7 @@ from trimaran.node.replicated.pending import CompletableResponse
 from trimaran.node.replicated.state_machine import Result
 from trimaran.wire.errors import ErrorCode
 from trimaran.wire.text.events import event_of
-from trimaran.wire.transport.events import yield_to_loop
+from trimaran.wire.transport.scheduling.events import yield_to_loop
 
 E = ErrorCode
 

@@ -14,7 +14,7 @@ from tests.broker.coordination.test_epochs import failures_expected, until_faile
 from trimaran.broker.coordination import shard_epoch
 from trimaran.broker.coordination.shard_epoch import ShardState
 from trimaran.wire.errors import ErrorCode
-from trimaran.wire.transport.slice_end import slice_end
+from trimaran.wire.transport.scheduling.slice_end import slice_end
 
 
 @pytest.fixture

@@ -15,8 +15,8 @@ from trimaran.node.replicated.pending import CompletableResponse, respond
 from trimaran.node.replicated.state_machine import Result
 from trimaran.node.runtime.watermark import Watermark
 from trimaran.wire.errors import ErrorCode, KafkaError
-from trimaran.wire.transport.calls import DeferredResponse
-from trimaran.wire.transport.slice_end import slice_end
+from trimaran.wire.transport.requests.calls import DeferredResponse
+from trimaran.wire.transport.scheduling.slice_end import slice_end
 
 E = ErrorCode
 IDLE_SECONDS = IDLE_MS / 1000

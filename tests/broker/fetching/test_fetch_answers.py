@@ -22,7 +22,7 @@ from tests.broker.fetching.asking import (
 from tests.cluster.data_side import open_harness, partition, topic, topic_id
 from trimaran.log.batches.batch import iter_batches
 from trimaran.wire.errors import ErrorCode
-from trimaran.wire.transport.calls import DeferredResponse
+from trimaran.wire.transport.requests.calls import DeferredResponse
 
 
 @pytest.fixture

@@ -21,7 +21,7 @@ from tests.cluster.data_side import open_harness, partition, topic
 from trimaran.broker.partitions.leader import PartitionLeader
 from trimaran.log.partitions.partition_log import PartitionLog
 from trimaran.wire.errors import ErrorCode, KafkaError
-from trimaran.wire.transport.calls import DeferredResponse
+from trimaran.wire.transport.requests.calls import DeferredResponse
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ from trimaran.node.config.broker_keys import REPLICA_SELECTORS
 from trimaran.node.config.config_def import ConfigError
 from trimaran.wire.errors import ErrorCode
 from trimaran.wire.messages.fetch import FetchResponse
-from trimaran.wire.transport.calls import DeferredResponse
+from trimaran.wire.transport.requests.calls import DeferredResponse
 
 RACKS = {11: "a", 12: "b", 13: "b", 14: "c"}
 BROKERS = tuple(registration(node_id, rack=rack) for node_id, rack in RACKS.items())

@@ -19,7 +19,7 @@ from trimaran.node.runtime.steps import at_once
 from trimaran.wire.buffers.primitives import NIL_UUID
 from trimaran.wire.errors import ErrorCode, KafkaError
 from trimaran.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic, ForgottenTopic
-from trimaran.wire.transport.calls import DeferredResponse
+from trimaran.wire.transport.requests.calls import DeferredResponse
 
 BY_ID, BY_NAME = 18, 12
 IDLE_SECONDS = 120  # Kafka's

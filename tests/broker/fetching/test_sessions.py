@@ -25,7 +25,7 @@ from trimaran.node.runtime.steps import at_once
 from trimaran.wire.buffers.outgoing import records_view
 from trimaran.wire.errors import ErrorCode, KafkaError
 from trimaran.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic, ForgottenTopic
-from trimaran.wire.transport.calls import DeferredResponse
+from trimaran.wire.transport.requests.calls import DeferredResponse
 
 VERSION = 18
 

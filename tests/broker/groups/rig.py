@@ -26,9 +26,9 @@ from trimaran.quorum.metadata.image import (
 from trimaran.wire.messages.header import decode_response_header, encode_request
 from trimaran.wire.messages.registry import RESPONSES
 from trimaran.wire.text.endpoint import Endpoint
-from trimaran.wire.transport.calls import ConnectionInfo
-from trimaran.wire.transport.dispatch import DeferredFrame
-from trimaran.wire.transport.registry import Registry
+from trimaran.wire.transport.dispatch.dispatch import DeferredFrame
+from trimaran.wire.transport.dispatch.registry import Registry
+from trimaran.wire.transport.requests.calls import ConnectionInfo
 
 NODE_ID = 1
 LISTENER = "CLIENT"

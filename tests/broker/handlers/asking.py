@@ -28,7 +28,7 @@ from trimaran.wire.messages.envelope import EnvelopeResponse
 from trimaran.wire.messages.header import decode_response_header, encode_request
 from trimaran.wire.messages.registry import RESPONSES
 from trimaran.wire.schema import Message
-from trimaran.wire.transport.node_connection import NodeConnection
+from trimaran.wire.transport.client.node_connection import NodeConnection
 
 SECONDS = 20.0
 AUTHORIZER = {

@@ -38,7 +38,7 @@ from trimaran.wire.security.acls import (
     Permission,
     ResourceType,
 )
-from trimaran.wire.transport.calls import DeferredResponse
+from trimaran.wire.transport.requests.calls import DeferredResponse
 
 NOT_ASKED = -(1 << 31)
 TOPIC, GROUP, CLUSTER = ResourceType.TOPIC, ResourceType.GROUP, ResourceType.CLUSTER

@@ -12,7 +12,7 @@ from trimaran.broker.handlers.describe_log_dirs import describe_log_dirs
 from trimaran.log.batches.batch import iter_batches
 from trimaran.wire.errors import ErrorCode
 from trimaran.wire.messages.describe_log_dirs import DescribableLogDirTopic, DescribeLogDirsRequest
-from trimaran.wire.transport.room import OBJECT_BYTES
+from trimaran.wire.transport.memory.room import OBJECT_BYTES
 
 
 @pytest.fixture

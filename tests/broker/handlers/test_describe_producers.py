@@ -12,7 +12,7 @@ from trimaran.broker.handlers import describe_producers as describe
 from trimaran.broker.handlers.describe_producers import describe_producers
 from trimaran.wire.errors import ErrorCode
 from trimaran.wire.messages.describe_producers import DescribeProducersRequest, TopicRequest
-from trimaran.wire.transport import room
+from trimaran.wire.transport.memory import room
 
 
 @pytest.fixture

@@ -17,7 +17,7 @@ from trimaran.broker.handlers.fetch import NOTED_PER_TURN, fetch
 from trimaran.broker.partitions.isr import FetchClock
 from trimaran.wire.errors import ErrorCode
 from trimaran.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic, ReplicaState
-from trimaran.wire.transport.calls import DeferredResponse
+from trimaran.wire.transport.requests.calls import DeferredResponse
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ from tests.broker.fetching.asking import BROKERS, VERSION, request, sizes, wante
 from tests.cluster.data_side import open_harness, partition, topic
 from trimaran.broker.handlers import fetch as handler
 from trimaran.broker.handlers.fetch import fetch
-from trimaran.wire.transport.calls import DeferredResponse
+from trimaran.wire.transport.requests.calls import DeferredResponse
 
 
 class Quotas:

@@ -23,10 +23,10 @@ from trimaran.wire.messages.envelope import EnvelopeRequest, EnvelopeResponse
 from trimaran.wire.messages.header import encode_request, encode_response
 from trimaran.wire.messages.registry import RESPONSES
 from trimaran.wire.schema import Versions
-from trimaran.wire.transport.calls import CloseConnection
-from trimaran.wire.transport.dispatch import DeferredFrame
-from trimaran.wire.transport.error_answers import general_error
-from trimaran.wire.transport.heavy import HEAVY_BYTES
+from trimaran.wire.transport.dispatch.dispatch import DeferredFrame
+from trimaran.wire.transport.requests.calls import CloseConnection
+from trimaran.wire.transport.requests.elements import HEAVY_BYTES
+from trimaran.wire.transport.requests.error_answers import general_error
 
 REGISTRY = broker_registry()
 ALL = pytest.mark.parametrize("row", ROWS, ids=lambda row: row.request.__name__)

@@ -13,7 +13,7 @@ from trimaran.broker.handlers.list_groups import GROUPS_PER_STEP, list_groups
 from trimaran.broker.handlers.offset_commit import offset_commit
 from trimaran.wire.errors import ErrorCode
 from trimaran.wire.messages.list_groups import ListGroupsRequest
-from trimaran.wire.transport.room import OBJECT_BYTES
+from trimaran.wire.transport.memory.room import OBJECT_BYTES
 
 
 @pytest.mark.parametrize("version", range(6))

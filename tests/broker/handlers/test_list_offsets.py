@@ -37,8 +37,8 @@ from trimaran.wire.messages.offset_for_leader_epoch import (
     OffsetForLeaderTopic,
 )
 from trimaran.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
-from trimaran.wire.transport.calls import DeferredResponse
-from trimaran.wire.transport.node_connection import open_node_connection
+from trimaran.wire.transport.client.node_connection import open_node_connection
+from trimaran.wire.transport.requests.calls import DeferredResponse
 
 UNKNOWN = (0, -1, -1, -1)
 BASE_MS = 1_700_000_000_000

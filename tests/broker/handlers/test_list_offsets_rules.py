@@ -38,7 +38,7 @@ from trimaran.wire.messages.list_offsets import (
     ListOffsetsTopic,
     ListOffsetsTopicResponse,
 )
-from trimaran.wire.transport.calls import DeferredResponse
+from trimaran.wire.transport.requests.calls import DeferredResponse
 
 E = ErrorCode
 CONSUMER, COMMITTED, FOLLOWER = Reader(True, False), Reader(True, True), Reader(False, False)

@@ -33,7 +33,7 @@ from trimaran.wire.messages.metadata import (
     MetadataResponseTopic,
 )
 from trimaran.wire.security.principal import Principal
-from trimaran.wire.transport.calls import CloseConnection, DeferredResponse
+from trimaran.wire.transport.requests.calls import CloseConnection, DeferredResponse
 
 E = ErrorCode
 VERSION = 13

@@ -36,7 +36,7 @@ from trimaran.wire.messages.offset_fetch import (
     OffsetFetchResponseTopic,
     OffsetFetchResponseTopics,
 )
-from trimaran.wire.transport.calls import DeferredResponse
+from trimaran.wire.transport.requests.calls import DeferredResponse
 
 E = ErrorCode
 CODE = E.COORDINATOR_LOAD_IN_PROGRESS

@@ -30,7 +30,7 @@ from trimaran.wire.messages.list_offsets import (
     ListOffsetsTopic,
 )
 from trimaran.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
-from trimaran.wire.transport.calls import CloseConnection
+from trimaran.wire.transport.requests.calls import CloseConnection
 
 PRODUCE_VERSIONS = range(3)
 FETCH_VERSIONS = range(4)

@@ -25,7 +25,7 @@ from trimaran.node.runtime.clock import now_ms
 from trimaran.quorum.metadata.authorizer import Authorizer
 from trimaran.wire.errors import ErrorCode
 from trimaran.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
-from trimaran.wire.transport.calls import CloseConnection, DeferredResponse
+from trimaran.wire.transport.requests.calls import CloseConnection, DeferredResponse
 
 VERSION = 12
 

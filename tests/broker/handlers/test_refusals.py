@@ -13,7 +13,7 @@ from tests.datadriven import REWRITE
 from trimaran.broker.handlers.registry import broker_registry
 from trimaran.wire.codec.declarations import Struct
 from trimaran.wire.errors import ErrorCode
-from trimaran.wire.transport.calls import CloseConnection
+from trimaran.wire.transport.requests.calls import CloseConnection
 
 REFUSALS = Path(__file__).parent / "refusals.txt"
 CODE, WHY = ErrorCode.REQUEST_TIMED_OUT, "why"

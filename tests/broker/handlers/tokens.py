@@ -12,7 +12,7 @@ from tests.cluster.in_process import cluster
 from trimaran.wire.messages.create_delegation_token import CreateDelegationTokenRequest
 from trimaran.wire.security.listener import PLAINTEXT, ClientSecurity
 from trimaran.wire.security.plain import PlainCredentials
-from trimaran.wire.transport.node_connection import open_node_connection
+from trimaran.wire.transport.client.node_connection import open_node_connection
 
 MODULE = "org.apache.kafka.common.security.plain.PlainLoginModule"
 SECRET = {"delegation_token_secret_key": "k"}

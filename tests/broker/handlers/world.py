@@ -50,7 +50,7 @@ from trimaran.wire.messages.registry import REQUESTS, RESPONSES
 from trimaran.wire.security.acls import Operation, PatternType, Permission, ResourceType
 from trimaran.wire.security.principal import Principal
 from trimaran.wire.text.endpoint import Endpoint
-from trimaran.wire.transport.calls import CloseConnection, ConnectionInfo
+from trimaran.wire.transport.requests.calls import CloseConnection, ConnectionInfo
 
 BY_NAME = {one.__name__.removesuffix("Request"): one for one in REQUESTS.values()}
 REGISTRY = broker_registry()

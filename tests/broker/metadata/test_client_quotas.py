@@ -9,8 +9,9 @@ from tests.wire.transport.support import Toy, heartbeat, heartbeat_frame, open_r
 from trimaran.broker.metadata.client_quotas import ClientQuotas
 from trimaran.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from trimaran.wire.messages.write_txn_markers import WriteTxnMarkersRequest, WriteTxnMarkersResponse
-from trimaran.wire.transport.access import open_to_all
-from trimaran.wire.transport.registry import Registry, handles
+from trimaran.wire.transport.dispatch.registry import Registry
+from trimaran.wire.transport.requests.access import open_to_all
+from trimaran.wire.transport.requests.handles import handles
 
 PERCENT = 10.0
 HEARTBEAT = HeartbeatRequest(group_id="g", generation_id=1, member_id="m")

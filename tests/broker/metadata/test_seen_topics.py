@@ -18,7 +18,7 @@ from trimaran.wire.codec.declarations import EncodedArray
 from trimaran.wire.messages.metadata import MetadataRequest
 from trimaran.wire.security.acls import Operation, PatternType, Permission, ResourceType
 from trimaran.wire.security.principal import Principal
-from trimaran.wire.transport.calls import DeferredResponse
+from trimaran.wire.transport.requests.calls import DeferredResponse
 
 VERSION = 12
 BROKERS = (registration(11),)

@@ -36,9 +36,10 @@ from trimaran.wire.messages.list_offsets import (
     ListOffsetsResponse,
     ListOffsetsTopicResponse,
 )
-from trimaran.wire.transport.access import open_to_all
-from trimaran.wire.transport.registry import Registry, handles
-from trimaran.wire.transport.server import Listener, serve_listener
+from trimaran.wire.transport.dispatch.registry import Registry
+from trimaran.wire.transport.requests.access import open_to_all
+from trimaran.wire.transport.requests.handles import handles
+from trimaran.wire.transport.server.server import Listener, serve_listener
 
 pytestmark = pytest.mark.slow
 

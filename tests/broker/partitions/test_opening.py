@@ -22,7 +22,7 @@ from trimaran.broker.partitions.opening import (
 from trimaran.log.directories.directory import LogDirectory
 from trimaran.node.runtime import turns as runtime_turns
 from trimaran.quorum.metadata.image import TopicImage
-from trimaran.wire.transport.calls import DeferredResponse
+from trimaran.wire.transport.requests.calls import DeferredResponse
 
 
 def names(found):

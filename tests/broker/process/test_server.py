@@ -22,7 +22,7 @@ from trimaran.node.runtime.kernel_syncs import of_this_run
 from trimaran.node.runtime.linux_aio import Fdatasyncs
 from trimaran.quorum.formatting.storage import format_directories
 from trimaran.wire.messages.metadata import MetadataRequest
-from trimaran.wire.transport.node_connection import open_node_connection
+from trimaran.wire.transport.client.node_connection import open_node_connection
 
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore")]
 

@@ -34,7 +34,7 @@ from trimaran.wire.messages.produce import (
     ProduceRequest,
     TopicProduceData,
 )
-from trimaran.wire.transport.calls import DeferredResponse
+from trimaran.wire.transport.requests.calls import DeferredResponse
 
 E = ErrorCode
 VERSION = 13

@@ -10,7 +10,7 @@ from tests.cluster.data_side import open_harness, partition, registration, topic
 from trimaran.broker.handlers.produce import produce
 from trimaran.wire.errors import ErrorCode
 from trimaran.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
-from trimaran.wire.transport.calls import DeferredResponse
+from trimaran.wire.transport.requests.calls import DeferredResponse
 
 HERE, THERE = 11, 12
 BROKERS = (registration(HERE), registration(THERE, port=7777))

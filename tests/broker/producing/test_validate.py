@@ -24,7 +24,7 @@ from trimaran.node.runtime.clock import now_ms
 from trimaran.quorum.metadata.image import TOPIC_RESOURCE
 from trimaran.wire.errors import ErrorCode
 from trimaran.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
-from trimaran.wire.transport.calls import DeferredResponse
+from trimaran.wire.transport.requests.calls import DeferredResponse
 
 VERSION = 13
 

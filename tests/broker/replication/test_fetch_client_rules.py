@@ -17,7 +17,7 @@ from trimaran.broker.replication.fetch_client import (
     FetchSettings,
 )
 from trimaran.node.replication_throttle import ReplicationThrottle
-from trimaran.wire.transport.rate import Windows
+from trimaran.wire.transport.metrics.rate import Windows
 
 SETTINGS = FetchSettings(
     12,

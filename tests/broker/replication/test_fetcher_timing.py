@@ -22,7 +22,7 @@ from trimaran.node.replication_throttle import ReplicationThrottle
 from trimaran.wire.client.errors import ConnectionLost
 from trimaran.wire.errors import ErrorCode, KafkaError
 from trimaran.wire.text.events import event_of
-from trimaran.wire.transport.rate import Windows
+from trimaran.wire.transport.metrics.rate import Windows
 
 LEADER = 11
 SOON, LONG_AGO = 0.02, 10.0

@@ -12,7 +12,7 @@ from trimaran.broker.telemetry.subscriptions import Wanted
 from trimaran.quorum.metadata.image import CLIENT_METRICS_RESOURCE, ConfigsImage
 from trimaran.wire.buffers.primitives import NIL_UUID, uuid_from_text
 from trimaran.wire.errors import ErrorCode, KafkaError
-from trimaran.wire.transport.calls import Call, ConnectionInfo
+from trimaran.wire.transport.requests.calls import Call, ConnectionInfo
 
 ONE = uuid_from_text("q1XpcFCQQpKr0s4IXCpHbA")
 

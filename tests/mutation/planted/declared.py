@@ -6,8 +6,8 @@ from trimaran.wire.codec.declarations import Struct, field, int16, int32, string
 from trimaran.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from trimaran.wire.schema import Message, request
 from trimaran.wire.security.acls import Operation
-from trimaran.wire.transport.access import cluster, groups
-from trimaran.wire.transport.registry import handles
+from trimaran.wire.transport.requests.access import cluster, groups
+from trimaran.wire.transport.requests.handles import handles
 
 
 @handles(

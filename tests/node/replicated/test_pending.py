@@ -9,7 +9,7 @@ import trio.testing
 from trimaran.node.replicated.pending import CommittedResponse, CompletableResponse, respond
 from trimaran.node.runtime.watermark import Watermark
 from trimaran.wire.errors import ErrorCode, KafkaError
-from trimaran.wire.transport.calls import DeferredResponse
+from trimaran.wire.transport.requests.calls import DeferredResponse
 
 E = ErrorCode
 

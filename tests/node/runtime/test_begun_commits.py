@@ -10,7 +10,7 @@ from trio.testing import wait_all_tasks_blocked as settled
 from tests.node.runtime.held_syncs import held
 from trimaran.node.runtime.errors import StorageFailure
 from trimaran.node.runtime.group_commit import GroupCommit
-from trimaran.wire.transport.slice_end import slice_end
+from trimaran.wire.transport.scheduling.slice_end import slice_end
 
 BEGUN = 3
 LEFT = 0.02

@@ -3,7 +3,7 @@ import socket
 import pytest
 
 from trimaran.node.runtime.ports import HOST, port_of, reserve
-from trimaran.wire.transport.server import Listener
+from trimaran.wire.transport.server.server import Listener
 
 
 def test_a_reserved_port_is_given_to_nobody_else():

@@ -11,7 +11,7 @@ import trio.testing
 
 from trimaran.node.runtime import threads
 from trimaran.node.runtime.threads import run_blocking, run_computing, run_in_own_thread
-from trimaran.wire.transport.shares import Shares
+from trimaran.wire.transport.scheduling.compute_thread import Shares
 
 
 async def test_it_returns_what_the_function_does_in_another_thread() -> None:

@@ -28,8 +28,8 @@ from trimaran.wire.messages.broker_heartbeat import BrokerHeartbeatRequest, Brok
 from trimaran.wire.messages.header import RequestHeader
 from trimaran.wire.schema import Message
 from trimaran.wire.text.endpoint import Endpoint
-from trimaran.wire.transport.calls import Call, ConnectionInfo, finished
-from trimaran.wire.transport.events import AutoResetEvent
+from trimaran.wire.transport.requests.calls import Call, ConnectionInfo, finished
+from trimaran.wire.transport.scheduling.events import AutoResetEvent
 
 CLUSTER_ID = "5L6g3nShT-eMCtK--X86sw"
 EPOCH = 5

@@ -16,7 +16,7 @@ from trimaran.quorum.metadata.loader import MetadataLoader
 from trimaran.quorum.raft.listener import CommittedBatch, LoadedSnapshot
 from trimaran.wire.errors import ErrorCode, KafkaError
 from trimaran.wire.records.transactions import BeginTransactionRecord
-from trimaran.wire.transport.calls import finished
+from trimaran.wire.transport.requests.calls import finished
 
 
 def standby(**settings):

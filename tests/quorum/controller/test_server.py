@@ -32,7 +32,7 @@ from trimaran.wire.messages.create_topics import CreatableTopic, CreateTopicsReq
 from trimaran.wire.records.features import FeatureLevelRecord
 from trimaran.wire.records.metadata import encode_metadata_record
 from trimaran.wire.records.misc import NoOpRecord
-from trimaran.wire.transport.calls import ConnectionInfo
+from trimaran.wire.transport.requests.calls import ConnectionInfo
 
 
 @pytest.mark.parametrize(("configured", "advertised"), [(0, 4711), (9093, 9093)])

@@ -31,7 +31,7 @@ from trimaran.wire.errors import KafkaError
 from trimaran.wire.security.acls import Operation
 from trimaran.wire.security.principal import Principal
 from trimaran.wire.text.events import event_of
-from trimaran.wire.transport.server import Server
+from trimaran.wire.transport.server.server import Server
 
 
 async def test_start_and_clean_end_are_recorded(tmp_path, caplog):

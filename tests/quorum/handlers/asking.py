@@ -13,7 +13,7 @@ import trio
 from tests.cluster.quorum_nodes import Member, QuorumNodes, quorum_nodes
 from tests.quorum.test_dynamic_node import PATIENT, DynamicCluster
 from trimaran.wire.schema import Message
-from trimaran.wire.transport.node_connection import NodeConnection, open_node_connection
+from trimaran.wire.transport.client.node_connection import NodeConnection, open_node_connection
 
 SECONDS = 20.0
 LEADER = 1

@@ -11,7 +11,7 @@ from trimaran.quorum.raft_log.partition import TOPIC
 from trimaran.quorum.replica.node import QuorumNode
 from trimaran.wire.errors import ErrorCode, KafkaError
 from trimaran.wire.messages.vote import VoteRequest, VoteRequestPartitionData, VoteRequestTopicData
-from trimaran.wire.transport.calls import DeferredResponse
+from trimaran.wire.transport.requests.calls import DeferredResponse
 
 CALL = SimpleNamespace(header=SimpleNamespace(api_version=2))
 

@@ -9,14 +9,14 @@ from typing import Any
 import trio
 
 from tests.cluster.nodes import SECONDS, until
-from tests.wire.transport.test_node_connection import hello
+from tests.wire.transport.client.test_node_connection import hello
 from trimaran.node.runtime.ports import HOST, port_of, reserve
 from trimaran.quorum.raft import messages as core
 from trimaran.quorum.raft.types import Peer, ReplicaKey
 from trimaran.quorum.replica.peers import REACHED_MAX, Peers
 from trimaran.wire.messages.vote import VoteRequest
-from trimaran.wire.transport.registry import Registry
-from trimaran.wire.transport.server import Listener, serve_listener
+from trimaran.wire.transport.dispatch.registry import Registry
+from trimaran.wire.transport.server.server import Listener, serve_listener
 
 VOTE = core.VoteRequest("ours", 1, ReplicaKey(1), ReplicaKey(2), 0, 0, pre_vote=True)
 FETCH = core.FetchRequest("ours", 1, ReplicaKey(1), 0, 0, -1, 0.0, 1)

@@ -16,7 +16,7 @@ from trimaran.quorum.serving.describe_acls import answer
 from trimaran.wire.errors import ErrorCode, KafkaError
 from trimaran.wire.messages.describe_acls import DescribeAclsRequest, DescribeAclsResponse
 from trimaran.wire.records.security import AccessControlEntryRecord
-from trimaran.wire.transport.room import OBJECT_BYTES
+from trimaran.wire.transport.memory.room import OBJECT_BYTES
 
 VERSION = 3
 TOPIC, LITERAL, READ, WRITE, ALLOW = 2, 3, 3, 4, 3

@@ -9,8 +9,8 @@ from trimaran.wire.buffers.outgoing import Outgoing
 from trimaran.wire.messages.header import decode_response_header, encode_request
 from trimaran.wire.messages.registry import RESPONSES
 from trimaran.wire.schema import Message
-from trimaran.wire.transport.calls import ConnectionInfo
-from trimaran.wire.transport.dispatch import DeferredFrame
+from trimaran.wire.transport.dispatch.dispatch import DeferredFrame
+from trimaran.wire.transport.requests.calls import ConnectionInfo
 
 if TYPE_CHECKING:
     from tests.simulation.partitions.broker import SimBroker

@@ -59,7 +59,7 @@ from trimaran.wire.messages.fetch import FetchRequest, FetchResponse
 from trimaran.wire.messages.list_offsets import ListOffsetsRequest
 from trimaran.wire.messages.offset_for_leader_epoch import OffsetForLeaderEpochRequest
 from trimaran.wire.schema import Message
-from trimaran.wire.transport.calls import Call
+from trimaran.wire.transport.requests.calls import Call
 
 if TYPE_CHECKING:
     from tests.simulation.partitions.network import Connection

@@ -37,7 +37,7 @@ from trimaran.wire.messages.offset_for_leader_epoch import (
 )
 from trimaran.wire.messages.produce import PartitionProduceResponse
 from trimaran.wire.schema import Message
-from trimaran.wire.transport.calls import Call, ConnectionInfo
+from trimaran.wire.transport.requests.calls import Call, ConnectionInfo
 
 if TYPE_CHECKING:
     from tests.simulation.partitions.broker import SimBroker

@@ -17,7 +17,7 @@ from tests.broker.calls import finished
 from trimaran.wire.client.errors import ConnectionLost, RequestTimedOut
 from trimaran.wire.messages.header import RequestHeader
 from trimaran.wire.schema import Message
-from trimaran.wire.transport.calls import Call, ConnectionInfo
+from trimaran.wire.transport.requests.calls import Call, ConnectionInfo
 
 if TYPE_CHECKING:
     from tests.simulation.partitions.broker import SimBroker

@@ -16,8 +16,8 @@ from trimaran.wire.messages.fetch import (
     FetchResponse,
     PartitionData,
 )
-from trimaran.wire.transport.access import open_to_all
-from trimaran.wire.transport.registry import handles
+from trimaran.wire.transport.requests.access import open_to_all
+from trimaran.wire.transport.requests.handles import handles
 
 COUNT = 10
 BATCH = build_batch([NewRecord(b"k", b"v%d" % i, 1000) for i in range(COUNT)])

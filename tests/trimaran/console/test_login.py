@@ -18,7 +18,7 @@ from trimaran.console.pages.registry import PAGES
 from trimaran.console.start import checked_tls
 from trimaran.console.writes import WRITES
 from trimaran.errors import UserError
-from trimaran.wire.transport.failed_logins import DELAY_SECONDS_MAX
+from trimaran.wire.transport.connection.failed_logins import DELAY_SECONDS_MAX
 
 PASSWORD = "correct horse battery"
 FORM = "application/x-www-form-urlencoded"

@@ -5,8 +5,8 @@ import trio
 
 from trimaran.metrics import loop_times
 from trimaran.metrics.loop_times import LoopTimes
-from trimaran.wire.transport import loop_turns
-from trimaran.wire.transport.loop_turns import LoopTurns
+from trimaran.wire.transport.scheduling import loop_turns
+from trimaran.wire.transport.scheduling.loop_turns import LoopTurns
 
 
 @pytest.fixture

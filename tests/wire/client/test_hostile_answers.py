@@ -9,10 +9,10 @@ from tests.wire.client.test_conversation import answer, offered
 from tests.wire.declared import versions_of
 from tests.wire.random_messages import random_message
 from tests.wire.test_fuzz import mutate
-from tests.wire.transport.client import open_client
+from tests.wire.transport.client.test_node_connection import hello, scripted_peer
 from tests.wire.transport.cluster import open_cluster
+from tests.wire.transport.cluster_client import open_client
 from tests.wire.transport.support import sized
-from tests.wire.transport.test_node_connection import hello, scripted_peer
 from trimaran.wire.client.conversation import Conversation
 from trimaran.wire.errors import LocalProtocolError, RemoteProtocolError
 from trimaran.wire.messages.header import encode_response

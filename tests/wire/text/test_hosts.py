@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from trimaran.wire.text.hosts import address_in, is_host, java_text
-from trimaran.wire.transport.calls import ConnectionInfo
+from trimaran.wire.transport.requests.calls import ConnectionInfo
 
 
 @pytest.mark.parametrize(

@@ -19,8 +19,9 @@ from trimaran.wire.messages.metadata import (
     MetadataResponsePartition,
     MetadataResponseTopic,
 )
-from trimaran.wire.transport.access import open_to_all
-from trimaran.wire.transport.registry import Registry, handles
+from trimaran.wire.transport.dispatch.registry import Registry
+from trimaran.wire.transport.requests.access import open_to_all
+from trimaran.wire.transport.requests.handles import handles
 
 
 class ToyCluster:

@@ -20,13 +20,13 @@ from trimaran.wire.errors import ErrorCode, RemoteProtocolError
 from trimaran.wire.security.listener import ListenerSecurity
 from trimaran.wire.security.principal import Principal
 from trimaran.wire.security.sasl import Login, Reply, SaslSettings
-from trimaran.wire.transport.calls import CloseConnection, ConnectionInfo
-from trimaran.wire.transport.connection import Connection
-from trimaran.wire.transport.dispatch import DeferredFrame
-from trimaran.wire.transport.limited_log import LimitedLog
-from trimaran.wire.transport.limits import ConnectionLimits, Counters
-from trimaran.wire.transport.memory import Memory
-from trimaran.wire.transport.sending import NOTHING
+from trimaran.wire.transport.connection.connection import Connection
+from trimaran.wire.transport.connection.limits import ConnectionLimits, Counters
+from trimaran.wire.transport.dispatch.dispatch import DeferredFrame
+from trimaran.wire.transport.endpoint.send_queue import NOTHING
+from trimaran.wire.transport.memory.pools import Memory
+from trimaran.wire.transport.metrics.limited_log import LimitedLog
+from trimaran.wire.transport.requests.calls import CloseConnection, ConnectionInfo
 
 LIMITS = ConnectionLimits(
     frame_bytes_max=1 << 20,

@@ -13,11 +13,12 @@ from trimaran.wire.messages.header import decode_response_header, encode_request
 from trimaran.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from trimaran.wire.messages.registry import RESPONSES
 from trimaran.wire.security.listener import PLAINTEXT_LISTENER
-from trimaran.wire.transport.access import open_to_all
-from trimaran.wire.transport.calls import DeferredResponse
-from trimaran.wire.transport.limits import ConnectionLimits
-from trimaran.wire.transport.registry import Registry, handles
-from trimaran.wire.transport.server import Listener, serve_listener
+from trimaran.wire.transport.connection.limits import ConnectionLimits
+from trimaran.wire.transport.dispatch.registry import Registry
+from trimaran.wire.transport.requests.access import open_to_all
+from trimaran.wire.transport.requests.calls import DeferredResponse
+from trimaran.wire.transport.requests.handles import handles
+from trimaran.wire.transport.server.server import Listener, serve_listener
 
 HEARTBEAT_VERSION = 4
 # The kernel hands bytes from one socket of this machine to the other within microseconds, or at its next turn where it

@@ -3,8 +3,8 @@ import random
 import pytest
 import trio
 
-from tests.wire.transport.client import open_client
 from tests.wire.transport.cluster import open_cluster
+from tests.wire.transport.cluster_client import open_client
 from trimaran.wire.client.destinations import Controller, Coordinator, Leader, Node
 from trimaran.wire.client.errors import RequestTimedOut, VersionMismatch
 from trimaran.wire.errors import KafkaError

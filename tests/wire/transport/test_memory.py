@@ -21,11 +21,11 @@ from trimaran.wire.messages.sync_group import (
     SyncGroupRequestAssignment,
     SyncGroupResponse,
 )
-from trimaran.wire.transport import memory
-from trimaran.wire.transport.access import open_to_all
-from trimaran.wire.transport.calls import DeferredResponse
-from trimaran.wire.transport.memory import MemoryPool
-from trimaran.wire.transport.registry import handles
+from trimaran.wire.transport.memory import pools as memory
+from trimaran.wire.transport.memory.pools import MemoryPool
+from trimaran.wire.transport.requests.access import open_to_all
+from trimaran.wire.transport.requests.calls import DeferredResponse
+from trimaran.wire.transport.requests.handles import handles
 
 MIB = 1 << 20
 

@@ -25,7 +25,7 @@ from trimaran.wire.security.listener import ClientSecurity, ListenerSecurity
 from trimaran.wire.security.plain import PlainCredentials, PlainExchange
 from trimaran.wire.security.principal import Principal
 from trimaran.wire.security.sasl import SaslSettings
-from trimaran.wire.transport.node_connection import open_node_connection
+from trimaran.wire.transport.client.node_connection import open_node_connection
 
 USERS = {"alice": "secret", "bob": "secret"}
 SESSION_MS = 10_000

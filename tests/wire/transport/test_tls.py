@@ -31,10 +31,10 @@ from trimaran.wire.security.listener import ClientSecurity, ListenerSecurity
 from trimaran.wire.security.principal import Principal
 from trimaran.wire.security.principal_mapping import PrincipalMapping
 from trimaran.wire.security.tls import server_context
-from trimaran.wire.transport import node_connection
-from trimaran.wire.transport.endpoint import TlsEndpoint
-from trimaran.wire.transport.node_connection import open_node_connection
-from trimaran.wire.transport.sending import SendQueue
+from trimaran.wire.transport.client import node_connection
+from trimaran.wire.transport.client.node_connection import open_node_connection
+from trimaran.wire.transport.endpoint.endpoint import TlsEndpoint
+from trimaran.wire.transport.endpoint.send_queue import SendQueue
 
 HEARTBEAT = HeartbeatRequest(group_id="g", generation_id=1, member_id="m")
 

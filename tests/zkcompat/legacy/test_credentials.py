@@ -24,7 +24,7 @@ from trimaran.wire.records.security import UserScramCredentialRecord
 from trimaran.wire.security.listener import ClientSecurity
 from trimaran.wire.security.scram import credential_of
 from trimaran.wire.security.scram_client import ScramCredentials
-from trimaran.wire.transport.node_connection import open_node_connection
+from trimaran.wire.transport.client.node_connection import open_node_connection
 from trimaran.zkcompat.in_controller import Controller, OwnController
 from trimaran.zkcompat.legacy.admin import LegacyAdmin
 from trimaran.zkcompat.legacy.credentials import decide

@@ -23,7 +23,7 @@ from trimaran.wire.messages.envelope import EnvelopeRequest
 from trimaran.wire.messages.header import decode_response_header, encode_request
 from trimaran.wire.messages.registry import RESPONSES
 from trimaran.wire.schema import Message
-from trimaran.wire.transport.node_connection import NodeConnection
+from trimaran.wire.transport.client.node_connection import NodeConnection
 
 SUPER_USER = {
     "authorizer_class_name": STANDARD_AUTHORIZER,

@@ -20,7 +20,7 @@ from trimaran.node.runtime.steps import at_once
 from trimaran.quorum.controller import active_controller, brokers, turns
 from trimaran.quorum.controller.handlers.broker_heartbeat import broker_heartbeat
 from trimaran.wire.errors import ErrorCode, KafkaError
-from trimaran.wire.transport.events import AutoResetEvent
+from trimaran.wire.transport.scheduling.events import AutoResetEvent
 
 SESSION = 9.0
 

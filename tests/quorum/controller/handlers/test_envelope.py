@@ -27,7 +27,7 @@ from trimaran.wire.messages.default_principal_data import DefaultPrincipalData
 from trimaran.wire.messages.fetch import FetchRequest
 from trimaran.wire.messages.header import decode_response_header, encode_request
 from trimaran.wire.security.acls import Operation
-from trimaran.wire.transport.heavy import HEAVY_BYTES
+from trimaran.wire.transport.requests.elements import HEAVY_BYTES
 
 FETCH = FetchRequest(max_wait_ms=0, min_bytes=0, topics=[])
 

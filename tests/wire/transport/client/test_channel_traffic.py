@@ -1,0 +1,12 @@
+"""Traffic of several connections is added up, each number by itself."""
+
+from dataclasses import astuple
+
+from trimaran.wire.transport.client.channel_traffic import ChannelTraffic
+
+
+def test_each_number_is_added_to_its_own():
+    total = ChannelTraffic()
+    total.add(ChannelTraffic(requests=1, responses=2, bytes_in=4, bytes_out=8))
+    total.add(ChannelTraffic(requests=10, responses=20, bytes_in=40, bytes_out=80))
+    assert astuple(total) == (11, 22, 44, 88)

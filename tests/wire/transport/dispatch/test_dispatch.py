@@ -1,0 +1,282 @@
+"""From the bytes of a request to those of its answer: who holds which bytes, and whose error is the answer."""
+
+import gc
+
+import pytest
+
+from tests.broker.calls import connection
+from trimaran.wire.errors import ErrorCode, KafkaError, RemoteProtocolError
+from trimaran.wire.messages.delete_groups import DeleteGroupsRequest
+from trimaran.wire.messages.find_coordinator import (
+    Coordinator,
+    FindCoordinatorRequest,
+    FindCoordinatorResponse,
+)
+from trimaran.wire.messages.header import decode_response_header, encode_request
+from trimaran.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+from trimaran.wire.messages.offset_delete import (
+    OffsetDeleteRequest,
+    OffsetDeleteRequestTopic,
+    OffsetDeleteResponse,
+    OffsetDeleteResponseTopic,
+)
+from trimaran.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from trimaran.wire.messages.registry import RESPONSES
+from trimaran.wire.schema import DECODE_BUDGET, DECODE_BUDGET_BEFORE_AUTHENTICATION
+from trimaran.wire.transport.dispatch.dispatch import DeferredFrame, decode
+from trimaran.wire.transport.dispatch.registry import Registry
+from trimaran.wire.transport.requests.access import open_to_all
+from trimaran.wire.transport.requests.calls import CloseConnection, DeferredResponse
+from trimaran.wire.transport.requests.handles import handles
+from trimaran.wire.transport.requests.slices import Slices
+
+HEAVY = 16 << 10
+OF_ELEMENT = 384
+
+OPEN = open_to_all("a test")
+BEAT = HeartbeatRequest(group_id="group", generation_id=1, member_id="m")
+
+
+def frame_of(request, version):
+    return memoryview(bytearray(encode_request(request, version, 7, "test")))
+
+
+def route_of(handler, request):
+    return next(one for one in Registry((handler,)).routes() if one.request is request)
+
+
+def handler_of(request, versions, *, is_async, **options):
+    def at_once(request, context, call):
+        raise AssertionError
+
+    async def later(request, context, call):
+        raise AssertionError
+
+    handler = later if is_async else at_once
+    return handles(request, versions=versions, access=OPEN, **options)(handler)
+
+
+def records_of(request):
+    return request.topic_data[0].partition_data[0].records
+
+
+def producing():
+    partition = PartitionProduceData(index=0, records=b"records")
+    topics = [TopicProduceData(name="t", partition_data=[partition])]
+    return ProduceRequest(acks=1, timeout_ms=5, topic_data=topics)
+
+
+@pytest.mark.parametrize("is_async", [False, True])
+def test_records_of_a_request_are_bytes_of_their_own_only_where_the_buffer_moves_on(is_async):
+    """An async handler runs when its turn comes; one that answers at once takes no copy."""
+    route = route_of(handler_of(ProduceRequest, "3-12", is_async=is_async), ProduceRequest)
+    frame = frame_of(producing(), 9)
+    _, request = decode(route, frame, DECODE_BUDGET, connection())
+    assert bytes(records_of(request)) == b"records"
+    frame[:] = bytes(len(frame))
+    assert bytes(records_of(request)) == (b"records" if is_async else bytes(7))
+
+
+def test_a_call_knows_how_many_bytes_came_and_are_held():
+    handler = handler_of(OffsetDeleteRequest, "0", is_async=True)
+    topics = [OffsetDeleteRequestTopic(name="t", partitions=[]) for _ in range(5)]
+    frame = frame_of(OffsetDeleteRequest(group_id="g", topics=topics), 0)
+    call, _ = decode(route_of(handler, OffsetDeleteRequest), frame, DECODE_BUDGET, connection())
+    elements = (call.held - len(frame)) // OF_ELEMENT
+    assert (call.frame_bytes, call.held) == (len(frame), len(frame) + elements * OF_ELEMENT)
+    assert elements in range(5, 13)
+    assert not call.heavy
+
+
+@pytest.mark.parametrize(("size", "heavy"), [(HEAVY, False), (HEAVY + 1, True)])
+def test_a_frame_that_is_only_passed_on_is_taken_as_it_is(size, heavy):
+    handler = handler_of(HeartbeatRequest, "0-4", is_async=True, takes_frame=True)
+    whole = bytes(frame_of(BEAT, 4)).ljust(size, b"x")
+    frame = memoryview(bytearray(whole))
+    call, given = decode(route_of(handler, HeartbeatRequest), frame, DECODE_BUDGET, connection())
+    frame[:] = bytes(size)
+    assert given == whole
+    assert (call.frame_bytes, call.held, call.heavy) == (size, size, heavy)
+
+
+@pytest.mark.parametrize(
+    ("elements_max", "budget", "topics", "is_taken"),
+    [
+        (8, DECODE_BUDGET, 3, True),
+        (8, DECODE_BUDGET, 9, False),
+        (8, DECODE_BUDGET_BEFORE_AUTHENTICATION, 9, False),
+        (1000, DECODE_BUDGET, 100, True),
+        (1000, DECODE_BUDGET_BEFORE_AUTHENTICATION, 100, False),
+    ],
+)
+def test_a_request_has_no_more_elements_than_its_handler_and_its_connection_allow(
+    elements_max, budget, topics, is_taken
+):
+    handler = handler_of(OffsetDeleteRequest, "0", is_async=False, elements_max=elements_max)
+    names = [OffsetDeleteRequestTopic(name="t", partitions=[]) for _ in range(topics)]
+    frame = frame_of(OffsetDeleteRequest(group_id="g", topics=names), 0)
+    route = route_of(handler, OffsetDeleteRequest)
+    if is_taken:
+        assert len(decode(route, frame, budget, connection())[1].topics) == topics
+    else:
+        with pytest.raises(RemoteProtocolError):
+            decode(route, frame, budget, connection())
+
+
+@pytest.mark.parametrize(("elements", "freezes"), [(49_999, 0), (50_000, 1), (50_001, 1)])
+def test_a_request_of_fifty_thousand_elements_is_taken_out_of_the_collectors_sight(
+    monkeypatch, elements, freezes
+):
+    frozen = []
+    monkeypatch.setattr(gc, "freeze", lambda: frozen.append(1))
+    handler = handler_of(DeleteGroupsRequest, "0-1", is_async=False)
+    frame = frame_of(DeleteGroupsRequest(groups_names=[""] * elements), 1)
+    call, request = decode(
+        route_of(handler, DeleteGroupsRequest), frame, DECODE_BUDGET, connection()
+    )
+    assert len(request.groups_names) == elements
+    assert call.held == len(frame) + elements * OF_ELEMENT
+    assert len(frozen) == freezes
+
+
+def test_what_follows_a_request_is_ignored():
+    handler = handler_of(HeartbeatRequest, "0-4", is_async=False)
+    frame = memoryview(bytearray(bytes(frame_of(BEAT, 4)) + b"xyz"))
+    _, request = decode(route_of(handler, HeartbeatRequest), frame, DECODE_BUDGET, connection())
+    assert request == BEAT
+
+
+async def answered(handler, request, version, *, heavy=False):
+    registry, frame = Registry((handler,)), frame_of(request, version)
+    if heavy:
+        said = await registry.dispatch_heavy(frame, None, connection())
+    else:
+        said = registry.dispatch(frame, None, connection())
+    data = bytes(await said.finish() if hasattr(said, "finish") else said)
+    number, body = decode_response_header(data, request.KEY, version)
+    assert number == 7
+    return RESPONSES[request.KEY].decode(data[body:], version)
+
+
+@pytest.mark.parametrize("heavy", [False, True])
+@pytest.mark.parametrize("is_async", [False, True])
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [
+        (KafkaError(ErrorCode.NOT_COORDINATOR, "no"), ErrorCode.NOT_COORDINATOR),
+        (ValueError("secret"), ErrorCode.UNKNOWN_SERVER_ERROR),
+    ],
+)
+async def test_an_exception_out_of_a_handler_is_the_answer(error, code, is_async, heavy):
+    def at_once(request, context, call):
+        raise error
+
+    async def later(request, context, call):
+        raise error
+
+    chosen = later if is_async else at_once
+    handler = handles(HeartbeatRequest, versions="0-4", access=OPEN)(chosen)
+    assert (await answered(handler, BEAT, 4, heavy=heavy)).error_code == code
+
+
+@pytest.mark.parametrize("is_async", [False, True])
+async def test_a_handler_that_closes_the_connection_is_no_error(is_async):
+    def at_once(request, context, call):
+        raise CloseConnection("enough")
+
+    async def later(request, context, call):
+        raise CloseConnection("enough")
+
+    handler = handles(HeartbeatRequest, versions="0-4", access=OPEN)(later if is_async else at_once)
+    for heavy in (False, True):
+        with pytest.raises(CloseConnection, match="enough"):
+            await answered(handler, BEAT, 4, heavy=heavy)
+
+
+async def test_slices_of_an_answer_without_an_error_of_the_whole_are_joined():
+    seen = []
+
+    @handles(
+        FindCoordinatorRequest,
+        versions="4-6",
+        access=OPEN,
+        slices=Slices("coordinator_keys", "coordinators", 3),
+    )
+    def find(request, _context, _call):
+        seen.append(list(request.coordinator_keys))
+        return FindCoordinatorResponse(
+            coordinators=[
+                Coordinator(key=key, node_id=1, host="", port=1, error_message="")
+                for key in request.coordinator_keys
+            ]
+        )
+
+    keys = [str(number) for number in range(8)]
+    request = FindCoordinatorRequest(key="", key_type=0, coordinator_keys=keys)
+    response = await answered(find, request, 6, heavy=True)
+    assert [one.key for one in response.coordinators] == keys
+    assert seen == [keys[:3], keys[3:6], keys[6:]]
+
+
+@pytest.mark.parametrize("failing", [None, 0, 1, 2])
+@pytest.mark.parametrize("is_async", [False, True])
+async def test_an_error_of_the_whole_of_any_slice_is_the_answer_and_ends_the_others(
+    failing, is_async
+):
+    seen = []
+
+    def at_once(request, _context, _call):
+        seen.append(len(request.topics))
+        fails = len(seen) - 1 == failing
+        return OffsetDeleteResponse(
+            error_code=ErrorCode.GROUP_ID_NOT_FOUND if fails else ErrorCode.NONE,
+            topics=[]
+            if fails
+            else [
+                OffsetDeleteResponseTopic(name=topic.name, partitions=[])
+                for topic in request.topics
+            ],
+        )
+
+    async def later(request, context, call):
+        return at_once(request, context, call)
+
+    handler = handles(
+        OffsetDeleteRequest, versions="0", access=OPEN, slices=Slices("topics", "topics", 2)
+    )(later if is_async else at_once)
+    names = [str(number) for number in range(5)]
+    topics = [OffsetDeleteRequestTopic(name=name, partitions=[]) for name in names]
+    request = OffsetDeleteRequest(group_id="g", topics=topics)
+    response = await answered(handler, request, 0, heavy=True)
+    if failing is None:
+        assert [one.name for one in response.topics] == names
+        assert (response.error_code, seen) == (0, [2, 2, 1])
+    else:
+        assert (response.error_code, response.topics) == (ErrorCode.GROUP_ID_NOT_FOUND, [])
+        assert seen == [2, 2, 1][: failing + 1]
+
+
+async def test_an_answer_is_made_of_a_request_that_once_made_simple():
+    @handles(
+        HeartbeatRequest,
+        versions="0-4",
+        access=OPEN,
+        once=lambda request: request.replace(group_id="once"),
+    )
+    def beat(request, _context, _call):
+        assert request.group_id == "once"
+        return HeartbeatResponse(throttle_time_ms=3)
+
+    for heavy in (False, True):
+        assert (await answered(beat, BEAT, 4, heavy=heavy)).throttle_time_ms == 3
+
+
+@pytest.mark.parametrize(("ready", "expected"), [(None, False), (False, False), (True, True)])
+def test_an_answer_is_ready_where_its_handler_says_so(ready, expected):
+    async def finish():
+        raise AssertionError
+
+    deferred = DeferredResponse(finish, None if ready is None else lambda: ready)
+    frame = DeferredFrame(deferred, None, None)
+    assert frame.ready() is expected
+    assert (frame.held, frame.alone) == (0, False)

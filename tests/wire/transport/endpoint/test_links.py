@@ -1,0 +1,253 @@
+"""A cut link: its connections stay, nothing passes, and what was sent arrives afterwards."""
+
+import socket
+from collections import deque
+
+import pytest
+import trio
+import trio.testing
+
+from trimaran.wire.buffers.framing import FrameBuffer
+from trimaran.wire.client.errors import ConnectionLost
+from trimaran.wire.transport.client.node_connection import connect
+from trimaran.wire.transport.endpoint import links
+from trimaran.wire.transport.endpoint.endpoint import SocketEndpoint, StreamEndpoint
+from trimaran.wire.transport.endpoint.send_queue import SendQueue
+
+PORT = 9092
+
+
+@pytest.fixture
+def cut_ports(monkeypatch):
+    monkeypatch.setattr(links, "_cut_ports", None)
+    ports = bytearray(links.PORTS)
+    links.obey(ports)
+    return ports
+
+
+@pytest.fixture
+def pair(cut_ports):
+    """Our guarded endpoint, and the peer's stream."""
+    ours, peer = trio.testing.memory_stream_pair()
+    return links.guarded(StreamEndpoint(ours), PORT), peer
+
+
+def queue_of(data):
+    queue = SendQueue()
+    queue.pieces = deque([memoryview(data)])
+    queue.size += len(data)
+    return queue
+
+
+async def test_nothing_is_received_before_the_end_of_the_cut(pair, cut_ports, autojump_clock):
+    endpoint, peer = pair
+    cut_ports[PORT] = 1
+    await peer.send_all(b"while it is cut")
+    began = trio.current_time()
+    async with trio.open_nursery() as nursery:
+
+        @nursery.start_soon
+        async def heal():
+            await trio.sleep(0.09)
+            cut_ports[PORT] = 0
+
+        assert await endpoint.receive(FrameBuffer(100)) == len(b"while it is cut")
+    assert trio.current_time() - began == pytest.approx(0.1)
+
+
+async def test_nothing_that_has_come_is_received_while_it_is_cut(cut_ports):
+    ours, peer = socket.socketpair()
+    with ours, peer:
+        endpoint, frames = links.guarded(SocketEndpoint(ours), PORT), FrameBuffer(100)
+        peer.send(b"while it is cut")
+        cut_ports[PORT] = 1
+        assert endpoint.receive_nowait(frames) == 0
+        cut_ports[PORT] = 0
+        assert endpoint.receive_nowait(frames) == len(b"while it is cut")
+        assert endpoint.receive_nowait(frames) == 0
+
+
+async def test_nothing_is_sent_before_the_end_of_the_cut(pair, cut_ports, autojump_clock):
+    endpoint, peer = pair
+    cut_ports[PORT] = 1
+    queue = queue_of(b"waits")
+    endpoint.send_nowait(queue)
+    with trio.move_on_after(0.1) as scope:
+        await endpoint.send(queue)
+    assert scope.cancelled_caught
+    assert queue
+    cut_ports[PORT] = 0
+    await endpoint.send(queue)
+    assert await peer.receive_some() == b"waits"
+
+
+async def test_the_peer_learns_of_an_end_when_the_link_is_whole(pair, cut_ports, autojump_clock):
+    endpoint, peer = pair
+    cut_ports[PORT] = 1
+    await endpoint.aclose()
+    assert not endpoint.peer_is_gone()
+    with trio.move_on_after(0.1) as scope:
+        await peer.receive_some()
+    assert scope.cancelled_caught
+    cut_ports[PORT] = 0
+    assert await peer.receive_some() == b""
+
+
+async def test_no_connection_is_made_over_a_cut_link(cut_ports, autojump_clock):
+    listeners = await trio.open_tcp_listeners(0, host="127.0.0.1")
+    port = listeners[0].socket.getsockname()[1]
+    cut_ports[port] = 1
+    with pytest.raises(ConnectionLost, match=r"in 0\.1 s"):
+        await connect("127.0.0.1", port, timeout=0.1)
+    await listeners[0].aclose()
+
+
+def test_where_nothing_is_ever_cut_no_endpoint_is_guarded(monkeypatch):
+    monkeypatch.setattr(links, "_cut_ports", None)
+    ours, _ = trio.testing.memory_stream_pair()
+    endpoint = StreamEndpoint(ours)
+    assert links.guarded(endpoint, PORT) is endpoint
+
+
+class TellingEndpoint:
+    """Answers at once, and notes what it is asked for."""
+
+    received_at, seconds = 3.0, 9.0
+
+    def __init__(self):
+        self.asked = []
+
+    async def handshake(self):
+        self.asked.append("handshake")
+        return "principal"
+
+    async def receive(self, frames):
+        self.asked.append(("receive", frames))
+        return 5
+
+    def receive_nowait(self, frames):
+        self.asked.append(("receive_nowait", frames))
+        return 6
+
+    def send_nowait(self, queue):
+        self.asked.append(("send_nowait", queue))
+
+    async def send(self, queue):
+        self.asked.append(("send", queue))
+
+    def peer_is_gone(self):
+        self.asked.append("peer_is_gone")
+        return True
+
+    def give_up(self):
+        self.asked.append("give_up")
+
+    async def aclose(self):
+        self.asked.append("aclose")
+
+
+ASKED = {
+    "handshake": ((), "handshake", "principal"),
+    "receive": (("frames",), ("receive", "frames"), 5),
+    "send": (("queue",), ("send", "queue"), None),
+    "aclose": ((), "aclose", None),
+}
+
+
+@pytest.mark.parametrize("name", ASKED)
+async def test_a_link_that_is_whole_passes_everything_at_once(cut_ports, autojump_clock, name):
+    given, told, answer = ASKED[name]
+    inner = TellingEndpoint()
+    endpoint = links.guarded(inner, PORT)
+    cut_ports[PORT + 1] = 1
+    assert await getattr(endpoint, name)(*given) == answer
+    assert inner.asked == [told]
+    assert trio.current_time() == 0
+
+
+@pytest.mark.parametrize("name", ["handshake", "send"])
+async def test_nothing_is_asked_of_the_peer_before_the_end_of_the_cut(
+    cut_ports, autojump_clock, name
+):
+    given, told, answer = ASKED[name]
+    inner = TellingEndpoint()
+    endpoint = links.guarded(inner, PORT)
+    cut_ports[PORT] = 1
+    with trio.move_on_after(0.1) as scope:
+        await getattr(endpoint, name)(*given)
+    assert (scope.cancelled_caught, inner.asked) == (True, [])
+    cut_ports[PORT] = 0
+    assert await getattr(endpoint, name)(*given) == answer
+    assert inner.asked == [told]
+
+
+async def test_what_came_during_the_cut_is_received_at_its_end(
+    cut_ports, autojump_clock, monkeypatch
+):
+    inner = TellingEndpoint()
+    endpoint = links.guarded(inner, PORT)
+    monkeypatch.setattr(links.time, "perf_counter", lambda: trio.current_time() + 100)
+    assert (endpoint.received_at, endpoint.seconds) == (3.0, 0.0)
+    cut_ports[PORT] = 1
+    async with trio.open_nursery() as nursery:
+
+        @nursery.start_soon
+        async def heal():
+            await trio.sleep(0.09)
+            assert inner.asked == [("receive", "frames")]
+            cut_ports[PORT] = 0
+
+        assert await endpoint.receive("frames") == 5
+    assert trio.current_time() == pytest.approx(0.1)
+    assert endpoint.received_at == trio.current_time() + 100
+
+
+def test_what_does_not_wait_does_nothing_while_the_link_is_cut(cut_ports):
+    inner = TellingEndpoint()
+    endpoint = links.guarded(inner, PORT)
+    cut_ports[PORT] = 1
+    assert endpoint.receive_nowait("frames") == 0
+    assert endpoint.peer_is_gone() is False
+    endpoint.send_nowait("queue")
+    assert inner.asked == []
+    endpoint.give_up()
+    assert inner.asked == ["give_up"]
+    cut_ports[PORT] = 0
+    assert endpoint.receive_nowait("frames") == 6
+    assert endpoint.peer_is_gone() is True
+    endpoint.send_nowait("queue")
+    assert inner.asked[1:] == [
+        ("receive_nowait", "frames"),
+        "peer_is_gone",
+        ("send_nowait", "queue"),
+    ]
+
+
+async def test_a_connection_that_is_closed_during_the_cut_ends_with_it(cut_ports, autojump_clock):
+    """Whoever closes goes on, also if it is cancelled."""
+    inner = TellingEndpoint()
+    endpoint = links.guarded(inner, PORT)
+    cut_ports[PORT] = 1
+    task = trio.lowlevel.current_task()
+    before = task._schedule_points
+    with trio.CancelScope() as scope:
+        scope.cancel()
+        await endpoint.aclose()
+    assert not scope.cancelled_caught
+    assert task._schedule_points > before
+    await trio.sleep(0.1)
+    assert inner.asked == []
+    cut_ports[PORT] = 0
+    await trio.sleep(0.02)
+    await trio.testing.wait_all_tasks_blocked()
+    assert inner.asked == ["aclose"]
+
+
+def test_each_port_is_cut_by_its_own_byte_and_none_where_nothing_is_ever_cut(monkeypatch):
+    monkeypatch.setattr(links, "_cut_ports", None)
+    assert not links.is_cut(PORT)
+    ports = bytearray(1 << 16)
+    links.obey(ports)
+    ports[65_535] = 1
+    assert [links.is_cut(port) for port in (0, 65_534, 65_535)] == [False, False, True]
+    assert len(ports) == links.PORTS

@@ -1,0 +1,69 @@
+"""What one connection holds of each pool, against a twin of plain sums."""
+
+from random import Random
+
+import pytest
+
+from trimaran.wire.transport.memory.pools import Memory
+from trimaran.wire.transport.memory.share import MemoryShare
+
+KEPT = 65_536
+
+
+@pytest.mark.parametrize("seed", range(8))
+async def test_what_is_held_and_what_the_pools_know_are_the_same_sums(seed):
+    random, memory = Random(seed), Memory(10_000_000, 10_000_000)
+    shares = [MemoryShare(memory) for _ in range(3)]
+    held = [{"frame": KEPT, "requests": 0, "answers": 0} for _ in shares]
+
+    def of_frames(one):
+        return one["frame"] if one["frame"] > KEPT else 0
+
+    for _ in range(80):
+        number = random.randrange(3)
+        share, mine = shares[number], held[number]
+        match random.randrange(6):
+            case 0:
+                size = random.choice([KEPT - 1, KEPT, KEPT + 1, 100_000])
+                await share.acquire_frame(size)
+                if size <= KEPT:  # nobody asks for so little: the pool would keep it
+                    memory.frames.give_back(size)
+                mine["frame"] = size
+            case 1:
+                share.give_back_frame()
+                mine["frame"] = min(mine["frame"], KEPT)
+            case 2:
+                size = random.randrange(1000)
+                share.take_request(size)
+                mine["requests"] += size
+            case 3 if mine["requests"]:
+                size = random.randrange(mine["requests"] + 1)
+                share.give_back_request(size)
+                mine["requests"] -= size
+            case 4:
+                mine["answers"] = random.choice([0, 1, 700, mine["answers"]])
+                share.set_answers(mine["answers"])
+            case 5 if random.random() < 0.2:
+                share.give_back_all()
+                mine.update(frame=max(KEPT, 0) if mine["frame"] > KEPT else mine["frame"])
+                mine.update(requests=0, answers=0)
+        for one, expected in zip(shares, held, strict=True):
+            found = (one.frame, one.requests, one.answers)
+            assert found == (expected["frame"], expected["requests"], expected["answers"])
+            assert one.of(memory.frames) == of_frames(expected)
+            assert one.of(memory.requests) == expected["requests"]
+            assert one.of(memory.answers) == expected["answers"]
+            assert one.of(memory.large) == 0
+        assert memory.frames.used == sum(map(of_frames, held))
+        assert memory.requests.used == sum(one["requests"] for one in held)
+        assert memory.answers.used == sum(one["answers"] for one in held)
+
+
+async def test_a_frame_is_given_back_before_another_is_waited_for():
+    memory = Memory(400_000, 1)
+    share = MemoryShare(memory)
+    assert (share.frame, share.requests, share.answers) == (KEPT, 0, 0)
+    await share.acquire_frame(200_000)
+    assert memory.frames.is_full
+    await share.acquire_frame(100_000)  # it alone held all of it
+    assert memory.frames.used == 100_000

@@ -1,0 +1,425 @@
+"""Guards before handlers of each kind, for as many items as take several turns, beside a twin that knows no turns."""
+
+from dataclasses import dataclass, field
+from types import SimpleNamespace
+
+import pytest
+
+from tests.broker.calls import connection
+from trimaran.wire.errors import ErrorCode, KafkaError
+from trimaran.wire.messages.header import decode_response_header, encode_request
+from trimaran.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+from trimaran.wire.messages.list_groups import ListedGroup, ListGroupsRequest, ListGroupsResponse
+from trimaran.wire.messages.offset_delete import (
+    OffsetDeleteRequest,
+    OffsetDeleteRequestTopic,
+    OffsetDeleteResponse,
+    OffsetDeleteResponseTopic,
+)
+from trimaran.wire.messages.registry import RESPONSES
+from trimaran.wire.security.acls import Operation, ResourceType
+from trimaran.wire.transport.dispatch.registry import Registry
+from trimaran.wire.transport.requests import guard
+from trimaran.wire.transport.requests.access import (
+    ITSELF,
+    JudgedBy,
+    Need,
+    cluster,
+    configs,
+    groups,
+    needs_of,
+    open_to_all,
+    tokens,
+    topics,
+    transactional_ids,
+    users,
+)
+from trimaran.wire.transport.requests.calls import DeferredResponse
+from trimaran.wire.transport.requests.handles import handles
+
+JUDGED = 200
+
+COUNTS = (1, JUDGED, JUDGED + 1, 2 * JUDGED + 1)
+DENIED = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+
+
+@dataclass
+class Rules:
+    """A judge that allows what `allowed` says of a name, and notes each question."""
+
+    allowed: object
+    asked: list = field(default_factory=list)
+    seen: list | None = None
+
+    def judges(self, context):
+        return True
+
+    def allows(self, context, call, operation, resource_type, name, *, asked_for):
+        self.asked.append((operation, resource_type, name, asked_for))
+        return self.allowed(name)
+
+
+def answered(names, code=ErrorCode.NONE):
+    topics = [OffsetDeleteResponseTopic(name=name, partitions=[]) for name in names]
+    return OffsetDeleteResponse(error_code=code, topics=topics)
+
+
+def refused(request, code, _message):
+    """Says of each topic that it is refused, by another name, since it has no code of its own."""
+    return answered([f"{topic.name}:{code}" for topic in request.topics])
+
+
+def deleting(access, kind, code=ErrorCode.NONE):
+    """A handler of that kind, which deletes what it is asked for, or answers with `code`."""
+
+    def at_once(request, rules, call):
+        rules.seen = [topic.name for topic in request.topics]
+        return answered(rules.seen if code == ErrorCode.NONE else [], code)
+
+    async def later(request, rules, call):
+        return at_once(request, rules, call)
+
+    def deferred(request, rules, call):
+        async def finish():
+            return at_once(request, rules, call)
+
+        return DeferredResponse(finish)
+
+    handler = {"at once": at_once, "later": later, "deferred": deferred}[kind]
+    return handles(OffsetDeleteRequest, versions="0", access=access, on_error=refused)(handler)
+
+
+KINDS = ("at once", "later", "deferred")
+
+
+def asking_for(names):
+    topics = [OffsetDeleteRequestTopic(name=name, partitions=[]) for name in names]
+    return OffsetDeleteRequest(group_id="g", topics=topics)
+
+
+async def answer(handler, rules, request, version=0, *, heavy=False):
+    frame = memoryview(bytearray(encode_request(request, version, 7, "test")))
+    registry = Registry((handler,), judge=rules)
+    if heavy:
+        said = await registry.dispatch_heavy(frame, rules, connection())
+    else:
+        said = registry.dispatch(frame, rules, connection())
+    data = bytes(await said.finish() if hasattr(said, "finish") else said)
+    _, body = decode_response_header(data, request.KEY, version)
+    return RESPONSES[request.KEY].decode(data[body:], version)
+
+
+def is_even(name):
+    return int(name) % 2 == 0
+
+
+DELETE_TOPICS = topics(Operation.READ, "topics.name", "topics")
+
+
+@pytest.mark.parametrize("heavy", [False, True])
+@pytest.mark.parametrize("kind", KINDS)
+async def test_of_any_number_of_items_the_allowed_ones_reach_the_handler_and_the_others_come_last(
+    kind, heavy
+):
+    for count in COUNTS:
+        names = [str(number) for number in range(count)]
+        rules = Rules(is_even)
+        response = await answer(
+            deleting(DELETE_TOPICS, kind), rules, asking_for([*names, *names]), heavy=heavy
+        )
+        allowed = [name for name in [*names, *names] if is_even(name)]
+        denied = [f"{name}:{DENIED}" for name in [*names, *names] if not is_even(name)]
+        assert rules.seen == allowed
+        assert [topic.name for topic in response.topics] == allowed + denied
+        assert rules.asked == [(Operation.READ, ResourceType.TOPIC, name, True) for name in names]
+
+
+@pytest.mark.parametrize("heavy", [False, True])
+@pytest.mark.parametrize("kind", KINDS)
+async def test_a_request_without_items_reaches_the_handler_and_no_judge(kind, heavy):
+    rules = Rules(is_even)
+    await answer(deleting(DELETE_TOPICS, kind), rules, asking_for([]), heavy=heavy)
+    assert (rules.seen, rules.asked) == ([], [])
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(
+    ("names", "code", "told"),
+    [
+        (["1", "2"], ErrorCode.NONE, ["2", f"1:{DENIED}"]),
+        (["1"], ErrorCode.NONE, [f"1:{DENIED}"]),
+        (["1", "2"], ErrorCode.GROUP_ID_NOT_FOUND, []),
+        (["1"], ErrorCode.GROUP_ID_NOT_FOUND, []),
+    ],
+)
+async def test_an_error_of_the_whole_goes_before_refused_items_where_it_is_declared_so(
+    kind, names, code, told
+):
+    """As an unknown group in OffsetDelete: the handler is asked even if no item is left."""
+    rules = Rules(is_even)
+    handler = deleting(DELETE_TOPICS.with_error_of_whole(), kind, code)
+    response = await answer(handler, rules, asking_for(names))
+    assert rules.seen == [name for name in names if is_even(name)]
+    assert (response.error_code, [topic.name for topic in response.topics]) == (code, told)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+async def test_without_that_the_handler_is_asked_for_what_is_left_alone(kind):
+    rules = Rules(is_even)
+    handler = deleting(DELETE_TOPICS, kind, ErrorCode.GROUP_ID_NOT_FOUND)
+    response = await answer(handler, rules, asking_for(["1"]))
+    assert rules.seen is None
+    assert [topic.name for topic in response.topics] == [f"1:{DENIED}"]
+    response = await answer(handler, rules, asking_for(["1", "2"]))
+    assert response.error_code == ErrorCode.GROUP_ID_NOT_FOUND
+    assert [topic.name for topic in response.topics] == [f"1:{DENIED}"]
+
+
+LISTED = groups(Operation.DESCRIBE, listed="groups.group_id")
+
+
+def listing(names, *, is_async):
+    def at_once(request, rules, call):
+        return ListGroupsResponse(
+            groups=[ListedGroup(group_id=name, protocol_type="") for name in names]
+        )
+
+    async def later(request, rules, call):
+        return at_once(request, rules, call)
+
+    handler = later if is_async else at_once
+    return handles(ListGroupsRequest, versions="0-5", access=LISTED)(handler)
+
+
+@pytest.mark.parametrize("is_async", [False, True])
+async def test_of_any_number_of_listed_items_those_allowed_are_seen_in_their_order(is_async):
+    for count in (0, *COUNTS):
+        names, rules = [str(number) for number in range(count)], Rules(is_even)
+        response = await answer(listing(names, is_async=is_async), rules, ListGroupsRequest(), 5)
+        assert [one.group_id for one in response.groups] == [one for one in names if is_even(one)]
+        # A group that is only listed is not asked for: a denial is no refusal of the request, and no failure in logs.
+        group = ResourceType.GROUP
+        assert rules.asked == [(Operation.DESCRIBE, group, name, False) for name in names]
+
+
+async def test_of_several_operations_the_last_one_alone_counts_as_asked_for():
+    @handles(
+        HeartbeatRequest, versions="0-4", access=cluster(Operation.ALTER, Operation.CLUSTER_ACTION)
+    )
+    def handler(request, rules, call):
+        return HeartbeatResponse()
+
+    rules = Rules(lambda name: False)
+    request = HeartbeatRequest(group_id="g", generation_id=1, member_id="m")
+    response = await answer(handler, rules, request, 4)
+    assert response.error_code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+    assert [(operation, asked_for) for operation, _, _, asked_for in rules.asked] == [
+        (Operation.ALTER, False),
+        (Operation.CLUSTER_ACTION, True),
+    ]
+
+
+CODES = [
+    (topics, ErrorCode.TOPIC_AUTHORIZATION_FAILED),
+    (groups, ErrorCode.GROUP_AUTHORIZATION_FAILED),
+    (transactional_ids, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED),
+]
+
+
+@pytest.mark.parametrize(("need", "code"), CODES)
+async def test_each_kind_of_resource_is_refused_by_its_own_code(need, code):
+    handler = handles(
+        HeartbeatRequest, versions="0-4", access=need(Operation.READ, asked="group_id")
+    )(lambda *_: HeartbeatResponse())
+    rules = Rules(lambda name: name == "mine")
+    for name, expected in (("mine", ErrorCode.NONE), ("other", code)):
+        request = HeartbeatRequest(group_id=name, generation_id=1, member_id="m")
+        assert (await answer(handler, rules, request, 4)).error_code == expected
+
+
+def needs_and_what_they_say():
+    write, alter = Operation.WRITE, Operation.ALTER
+    given = {"asked": "a.b", "answered": "c", "listed": "d.e"}
+    kinds = {
+        topics: ResourceType.TOPIC,
+        groups: ResourceType.GROUP,
+        transactional_ids: ResourceType.TRANSACTIONAL_ID,
+    }
+    for function, kind in kinds.items():
+        yield function(write, "a.b", "c", listed="d.e"), Need(kind, (write,), **given)
+        yield function(write), Need(kind, (write,))
+    yield cluster(alter, write), Need(ResourceType.CLUSTER, (alter, write))
+    several = groups(write, f"a.{ITSELF}").or_cluster(alter, write)
+    yield several, Need(ResourceType.GROUP, (write,), "a.*", on_cluster=(alter, write))
+    anyway = topics(write, "a.b", "c").with_error_of_whole()
+    yield anyway, Need(ResourceType.TOPIC, (write,), "a.b", "c", asks_anyway=True)
+
+
+def needs_that_others_judge():
+    operation, by_handler = Operation.DESCRIBE, JudgedBy.HANDLER
+    kinds = {tokens: ResourceType.DELEGATION_TOKEN, users: ResourceType.USER}
+    whys = {tokens: "each token is looked at", users: "owners need nothing"}
+    for function, kind in kinds.items():
+        expected = Need(kind, (operation,), judged_by=by_handler, why=whys[function])
+        yield function(operation), expected
+    anyone = Need(ResourceType.UNKNOWN, (), judged_by=JudgedBy.NOBODY, why="a test")
+    yield open_to_all("a test"), anyone
+    mine = Need(ResourceType.GROUP, (operation,), "a", judged_by=by_handler, why="mine")
+    yield groups(operation, "a").in_handler("mine"), mine
+
+
+def test_each_way_to_declare_a_need_says_what_it_says():
+    for need, expected in needs_and_what_they_say():
+        assert need == expected
+        assert need.judged_by is JudgedBy.REGISTRY
+        assert needs_of(need) == (need,)
+
+
+def test_needs_that_the_registry_does_not_judge_say_where_they_are_and_why():
+    for need, expected in needs_that_others_judge():
+        assert need == expected
+    kinds = (ResourceType.TOPIC, ResourceType.GROUP, ResourceType.CLUSTER)
+    why = "the resource of each config says which"
+    assert configs(Operation.ALTER_CONFIGS) == tuple(
+        Need(kind, (Operation.ALTER_CONFIGS,), "resources", judged_by=JudgedBy.HANDLER, why=why)
+        for kind in kinds
+    )
+    assert needs_of(None) == ()
+    assert needs_of(configs(Operation.ALTER)) == configs(Operation.ALTER)
+
+
+@pytest.mark.parametrize(("count", "turns"), [(199, 0), (200, 1), (399, 1), (400, 2), (1001, 5)])
+async def test_after_every_two_hundred_names_others_have_their_turn(monkeypatch, count, turns):
+    yielded = []
+
+    async def noting():
+        yielded.append(1)
+
+    monkeypatch.setattr(guard, "yield_to_loop", noting)
+    names = [str(number) for number in range(count)]
+    await answer(deleting(DELETE_TOPICS, "later"), Rules(is_even), asking_for([*names, *names]))
+    assert len(yielded) == turns
+    yielded.clear()
+    await answer(listing(names, is_async=True), Rules(is_even), ListGroupsRequest(), 5)
+    assert len(yielded) == -(-count // 200)
+
+
+@pytest.mark.parametrize(
+    ("count", "heavy", "later"), [(200, True, False), (201, True, True), (201, False, False)]
+)
+def test_of_a_large_request_more_than_two_hundred_items_are_judged_in_turns(count, heavy, later):
+    names = [str(number) for number in range(count)]
+    registry = Registry((deleting(DELETE_TOPICS, "at once"),), judge=(rules := Rules(is_even)))
+    (handler,) = (
+        route.handler for route in registry.routes() if route.request is OffsetDeleteRequest
+    )
+    call = SimpleNamespace(
+        heavy=heavy, connection=connection(), header=SimpleNamespace(api_version=0)
+    )
+    found = handler(asking_for(names), rules, call)
+    assert isinstance(found, DeferredResponse) is later
+    assert bool(rules.asked) is not later
+
+
+@pytest.mark.parametrize("is_async", [False, True])
+async def test_who_may_on_the_cluster_sees_all_that_is_listed(is_async):
+    def handler(request, rules, call):
+        listed = [ListedGroup(group_id=name, protocol_type="") for name in "abc"]
+        return ListGroupsResponse(groups=listed)
+
+    async def later(request, rules, call):
+        return handler(request, rules, call)
+
+    access = LISTED.or_cluster(Operation.DESCRIBE_CONFIGS)
+    declared = handles(ListGroupsRequest, versions="0-5", access=access)
+    behind = declared(later if is_async else handler)
+    rules = Rules(lambda name: name == "kafka-cluster")
+    response = await answer(behind, rules, ListGroupsRequest(), 5)
+    assert [one.group_id for one in response.groups] == ["a", "b", "c"]
+    kind = ResourceType.CLUSTER
+    assert set(rules.asked) == {(Operation.DESCRIBE_CONFIGS, kind, "kafka-cluster", False)}
+    nobody = Rules(lambda name: False)
+    assert (await answer(behind, nobody, ListGroupsRequest(), 5)).groups == []
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("heavy", [False, True])
+async def test_where_nothing_is_left_of_a_request_the_handler_is_not_asked(kind, heavy):
+    names = [str(2 * number + 1) for number in range(401)]
+    rules = Rules(is_even)
+    handler = deleting(DELETE_TOPICS, kind)
+    response = await answer(handler, rules, asking_for(names), heavy=heavy)
+    assert rules.seen is None
+    assert [topic.name for topic in response.topics] == [f"{name}:{DENIED}" for name in names]
+
+
+FAILED = ErrorCode.COORDINATOR_NOT_AVAILABLE
+
+
+def failing(kind, on_error):
+    """A handler that fails; `on_error` is what a deferred answer says of that by itself."""
+
+    def at_once(request, rules, call):
+        raise KafkaError(FAILED, "gone")
+
+    async def later(request, rules, call):
+        raise KafkaError(FAILED, "gone")
+
+    def deferred(request, rules, call):
+        async def finish():
+            raise KafkaError(FAILED, "gone")
+
+        return DeferredResponse(finish, on_error=on_error)
+
+    handler = {"at once": at_once, "later": later, "deferred": deferred}[kind]
+    declared = handles(OffsetDeleteRequest, versions="0", access=DELETE_TOPICS, on_error=refused)
+    return declared(handler)
+
+
+@pytest.mark.parametrize("count", [2, 402])
+async def test_a_deferred_answer_that_fails_says_so_and_of_each_refused_item(count):
+    names = [str(number) for number in range(count)]
+    odd = [f"{name}:{DENIED}" for name in names if not is_even(name)]
+    own = failing("deferred", lambda code, message: answered([f"own {code} {message}"]))
+    response = await answer(own, Rules(is_even), asking_for(names))
+    assert [topic.name for topic in response.topics] == [f"own {FAILED} gone", *odd]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+async def test_a_large_request_that_fails_is_answered_by_its_own_errors(kind):
+    names = [str(2 * number) for number in range(401)]
+    handler = failing(kind, None)
+    response = await answer(handler, Rules(is_even), asking_for(names), heavy=True)
+    assert [topic.name for topic in response.topics] == [f"{name}:{FAILED}" for name in names]
+
+
+def test_of_no_list_there_are_not_many_items():
+    one = guard._Guard(DELETE_TOPICS, Rules(is_even), refused)
+    assert not one.has_many_items(SimpleNamespace(topics=None))
+    assert not one.has_many_items(SimpleNamespace(topics=[1] * 200))
+    assert one.has_many_items(SimpleNamespace(topics=[1] * 201))
+    whole = guard._Guard(groups(Operation.READ, "group_id"), Rules(is_even), None)
+    assert not whole.has_many_items(SimpleNamespace(group_id="g" * 300))
+
+
+def test_where_no_item_is_asked_for_none_is_judged():
+    one = guard._Guard(DELETE_TOPICS, Rules(is_even), refused)
+    call = SimpleNamespace(connection=connection(), header=SimpleNamespace(api_version=0))
+    for topics_asked, is_judged in ((None, False), ([], False), (["a"], True)):
+        asked = SimpleNamespace(topics=topics_asked)
+        assert one._is_judged_by_item(asked, None, call) is is_judged
+
+
+@pytest.mark.parametrize("has_own_errors", [False, True])
+async def test_a_deferred_answer_that_succeeds_says_so_and_of_each_refused_item(has_own_errors):
+    def deferred(request, rules, call):
+        async def finish():
+            return answered([f"done {topic.name}" for topic in request.topics])
+
+        on_error = (lambda code, message: answered(["own"])) if has_own_errors else None
+        return DeferredResponse(finish, on_error=on_error)
+
+    declared = handles(OffsetDeleteRequest, versions="0", access=DELETE_TOPICS, on_error=refused)
+    response = await answer(declared(deferred), Rules(is_even), asking_for(["1", "2", "3"]))
+    names = [topic.name for topic in response.topics]
+    assert names == ["done 2", f"1:{DENIED}", f"3:{DENIED}"]

@@ -1,0 +1,252 @@
+"""Hooks see every request and its answer; a connection that is muted is answered, and not read until its time has
+come.
+"""
+
+import socket
+
+import pytest
+import trio
+
+from tests.broker.calls import call
+from tests.wire.transport.support import (
+    SETTLED_SECONDS,
+    Toy,
+    api_versions_frame,
+    heartbeat,
+    heartbeat_frame,
+    open_raw,
+    open_server,
+)
+from trimaran.wire.buffers.outgoing import Outgoing
+from trimaran.wire.errors import ErrorCode, KafkaError
+from trimaran.wire.messages.header import decode_response_header
+from trimaran.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+from trimaran.wire.messages.update_metadata import UpdateMetadataResponse
+from trimaran.wire.transport.dispatch.registry import Registry
+from trimaran.wire.transport.requests.access import open_to_all
+from trimaran.wire.transport.requests.handles import handles
+from trimaran.wire.transport.requests.hooks import Hooks
+
+HOUR = 3600.0
+
+MUTED_SECONDS = 5.0
+
+
+class Recorded:
+    """What the hooks were called with; mutes for what the test says, by correlation id."""
+
+    def __init__(self, **seconds):
+        self.began = []
+        self.ended = []
+        self.seconds = seconds
+
+    @property
+    def hooks(self):
+        return Hooks(before=self.before, after=self.after)
+
+    def before(self, call):
+        self.began.append(call.header.correlation_id)
+        return self.seconds.get(f"r{call.header.correlation_id}", 0)
+
+    def after(self, call, response):
+        self.ended.append((call.header.correlation_id, type(response).__name__))
+
+
+async def settle():
+    await trio.testing.wait_all_tasks_blocked(SETTLED_SECONDS)
+
+
+def read(frame):
+    """Correlation id and throttle time of a heartbeat's answer."""
+    number, body = decode_response_header(frame, HeartbeatRequest.KEY, 4)
+    return number, HeartbeatResponse.decode(frame[body:], 4).throttle_time_ms
+
+
+async def test_every_request_is_seen_with_its_answer():
+    seen, toy = Recorded(), Toy()
+    deferred = toy.defer("late")
+    toy.failures["bad"] = KafkaError(ErrorCode.UNKNOWN_MEMBER_ID)
+    registry = Registry((heartbeat,), hooks=seen.hooks)
+    async with open_server(registry, context=toy) as server, open_raw(server) as client:
+        await client.send(heartbeat_frame("now", 1) + heartbeat_frame("late", 2))
+        await client.send(heartbeat_frame("bad", 3) + api_versions_frame(4, 4))
+        assert read(await client.frame())[0] == 1
+        deferred.set()
+        for _ in range(3):
+            assert await client.frame()
+    assert seen.began == [1, 2, 3, 4]
+    heart = "HeartbeatResponse"
+    assert sorted(seen.ended) == [(1, heart), (2, heart), (3, heart), (4, "ApiVersionsResponse")]
+
+
+async def test_answers_of_async_handlers_and_none_are_seen():
+    seen = Recorded()
+
+    @handles(HeartbeatRequest, versions="0-4", access=open_to_all("a test"))
+    async def handler(request, toy, call):
+        return HeartbeatResponse() if request.group_id == "g" else None
+
+    async with open_server(Registry((handler,), hooks=seen.hooks)) as server:
+        async with open_raw(server) as client:
+            await client.send(heartbeat_frame("none", 1) + heartbeat_frame("g", 2))
+            assert read(await client.frame()) == (2, 0)
+    assert seen.ended == [(1, "NoneType"), (2, "HeartbeatResponse")]
+
+
+async def test_who_is_muted_is_answered_at_once_and_heard_later(mock_clock):
+    seen, toy = Recorded(r1=MUTED_SECONDS), Toy()
+    async with open_server(Registry((heartbeat,), hooks=seen.hooks), context=toy) as server:
+        async with open_raw(server) as client:
+            await client.send(heartbeat_frame("a", 1) + heartbeat_frame("b", 2))
+            assert read(await client.frame()) == (1, 5000)
+            await settle()
+            mock_clock.jump(MUTED_SECONDS - 0.1)
+            await settle()
+            assert toy.begun == ["a"]
+            mock_clock.jump(0.2)
+            assert read(await client.frame()) == (2, 2)
+    assert toy.begun == ["a", "b"]
+
+
+async def test_what_a_muted_connection_sends_stays_in_the_kernel(mock_clock):
+    seen, toy = Recorded(r1=MUTED_SECONDS), Toy()
+    async with open_server(Registry((heartbeat,), hooks=seen.hooks), context=toy) as server:
+        async with open_raw(server) as client:
+            await client.send(heartbeat_frame("a", 1))
+            assert await client.frame()
+            await client.send(heartbeat_frame("b", 2))
+            await settle()
+            (one,) = server.connections.values()
+            waiting = one._endpoint._socket.recv(1000, socket.MSG_PEEK)
+            assert waiting == heartbeat_frame("b", 2)
+            mock_clock.jump(MUTED_SECONDS)
+            assert read(await client.frame())[0] == 2
+
+
+async def test_answers_that_are_owed_leave_while_their_connection_is_muted(mock_clock):
+    seen, toy = Recorded(r2=MUTED_SECONDS), Toy()
+    deferred = toy.defer("late")
+    async with open_server(Registry((heartbeat,), hooks=seen.hooks), context=toy) as server:
+        async with open_raw(server) as client, open_raw(server) as other:
+            await client.send(heartbeat_frame("late", 1) + heartbeat_frame("a", 2))
+            await client.send(heartbeat_frame("b", 3))
+            await settle()
+            deferred.set()
+            assert [read(await client.frame())[0] for _ in range(2)] == [1, 2]
+            await settle()
+            assert "b" not in toy.begun
+            await other.send(heartbeat_frame("c", 4))  # nobody else waits
+            assert read(await other.frame())[0] == 4
+            mock_clock.jump(MUTED_SECONDS)
+            assert read(await client.frame())[0] == 3
+
+
+@pytest.mark.parametrize("seconds", [3600.0, float("inf")])
+async def test_nobody_is_muted_for_ever(mock_clock, seconds):
+    seen, toy = Recorded(r1=seconds), Toy()
+    async with open_server(Registry((heartbeat,), hooks=seen.hooks), context=toy) as server:
+        async with open_raw(server) as client:
+            await client.send(heartbeat_frame("a", 1) + heartbeat_frame("b", 2))
+            assert read(await client.frame()) == (1, HOUR * 1000)
+            mock_clock.jump(HOUR)
+            assert read(await client.frame())[0] == 2
+
+
+async def test_a_muted_connection_is_not_idle_and_ends_with_its_server(mock_clock):
+    seen, toy = Recorded(r1=MUTED_SECONDS), Toy()
+    async with open_server(
+        Registry((heartbeat,), hooks=seen.hooks), context=toy, idle_seconds=2.0
+    ) as server:
+        async with open_raw(server) as client:
+            await client.send(heartbeat_frame("a", 1))
+            assert await client.frame()
+            for _ in range(12):
+                mock_clock.jump(0.26)
+                await settle()
+            assert not server.counters.idle_closed
+            await server.drain(1.0)
+            assert await client.is_closed()
+
+
+async def test_who_hangs_up_while_muted_is_let_go_by_the_next_sweep(mock_clock):
+    seen, toy = Recorded(r1=3600.0), Toy()
+    async with open_server(
+        Registry((heartbeat,), hooks=seen.hooks), context=toy, idle_seconds=8.0
+    ) as server:
+        async with open_raw(server) as stays:
+            await stays.send(heartbeat_frame("b", 1))
+            assert await stays.frame()
+            async with open_raw(server) as leaves:
+                await leaves.send(heartbeat_frame("a", 1) + heartbeat_frame("c", 2))
+                assert await leaves.frame()
+            await settle()
+            assert len(server.connections) == 2
+            mock_clock.jump(1.1)
+            await settle()
+            assert len(server.connections) == 1
+    assert toy.begun == ["b", "a"]
+
+
+BEAT = HeartbeatRequest(group_id="g", generation_id=1, member_id="m")
+
+
+@pytest.mark.parametrize(
+    ("seconds", "muted_ms"), [(-1.0, None), (0.0, None), (0.25, 250), (1.0, 1000), (1.5, 1500)]
+)
+async def test_each_hook_that_asks_for_time_mutes_the_connection_for_so_long(
+    autojump_clock, seconds, muted_ms
+):
+    for hooks in (Hooks(before=lambda _: seconds), Hooks(charge=lambda _, __: seconds)):
+        asked, said = call(BEAT, 4), HeartbeatResponse(throttle_time_ms=5)
+        hooks.begin(asked)
+        hooks.end(asked, said)
+        until = None if muted_ms is None else trio.current_time() + seconds
+        assert asked.connection.muted_until == until
+        assert (asked.throttle_ms, said.throttle_time_ms) == (muted_ms or 0, muted_ms or 5)
+
+
+@pytest.mark.parametrize("told", [1499, 1500, 1501])
+async def test_the_longest_of_the_times_is_told(autojump_clock, told):
+    hooks = Hooks(before=lambda _: 1.5, charge=lambda _, __: 1.25)
+    asked, said = call(BEAT, 4), HeartbeatResponse(throttle_time_ms=told)
+    hooks.begin(asked)
+    hooks.end(asked, said)
+    assert (asked.throttle_ms, said.throttle_time_ms) == (1500, max(told, 1500))
+
+
+async def test_hooks_are_called_in_order_with_what_is_answered(autojump_clock):
+    """An answer of another node, none at all and one without such a field are told no time."""
+    for said in (Outgoing(), None, UpdateMetadataResponse(), HeartbeatResponse()):
+        seen = []
+
+        def before(asked, seen=seen):
+            seen.append(("before", asked))
+            return 0.5
+
+        def charge(asked, response, seen=seen):
+            seen.append(("charge", asked, response, getattr(response, "throttle_time_ms", None)))
+            return 0.75
+
+        def after(asked, response, seen=seen):
+            seen.append(("after", asked, response, getattr(response, "throttle_time_ms", None)))
+
+        hooks, asked = Hooks(before, charge, after), call(BEAT, 4)
+        hooks.begin(asked)
+        hooks.end(asked, said)
+        times = (0, 750) if isinstance(said, HeartbeatResponse) else (None, None)
+        assert seen == [
+            ("before", asked),
+            ("charge", asked, said, times[0]),
+            ("after", asked, said, times[1]),
+        ]
+        assert not hasattr(said, "throttle_time_ms") or said == HeartbeatResponse(
+            throttle_time_ms=750
+        )
+
+
+async def test_where_there_are_no_hooks_an_answer_stays_as_it_is():
+    asked, said = call(BEAT, 4), HeartbeatResponse(throttle_time_ms=3)
+    Hooks().begin(asked)
+    Hooks().end(asked, said)
+    assert said == HeartbeatResponse(throttle_time_ms=3)
+    assert asked.connection.muted_until is None

@@ -1,0 +1,112 @@
+"""A request without repetitions: which of two stays, and what comes together."""
+
+from __future__ import annotations
+
+from operator import attrgetter, itemgetter
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from trimaran.wire.messages.delete_records import (
+    DeleteRecordsPartition,
+    DeleteRecordsRequest,
+    DeleteRecordsTopic,
+)
+from trimaran.wire.messages.describe_groups import DescribeGroupsRequest
+from trimaran.wire.transport.requests.once import Once, itself
+
+
+def test_names_stay_in_the_order_in_which_they_come_first():
+    once = Once("groups")
+    request = DescribeGroupsRequest(groups=["b", "a", "b", "c", "a"])
+    assert once(request).groups == ["b", "a", "c"]
+    distinct = DescribeGroupsRequest(groups=["a", "b"])
+    assert once(distinct) is distinct
+    assert once(DescribeGroupsRequest(groups=[])).groups == []
+
+
+def deleting(*topics):
+    return DeleteRecordsRequest(
+        topics=[
+            DeleteRecordsTopic(
+                name=name,
+                partitions=[
+                    DeleteRecordsPartition(partition_index=index, offset=offset)
+                    for index, offset in partitions
+                ],
+            )
+            for name, partitions in topics
+        ],
+        timeout_ms=5,
+    )
+
+
+@pytest.mark.parametrize(("last", "offset"), [(False, 1), (True, 9)])
+def test_partitions_of_a_topic_that_comes_twice_come_together(last, offset):
+    once = Once("topics.partitions", attrgetter("name"), attrgetter("partition_index"), last=last)
+    asked = deleting(("t", [(0, 1), (1, 5)]), ("u", [(0, 7)]), ("t", [(2, 3), (0, 9)]))
+    found = once(asked)
+    assert found == deleting(("t", [(0, offset), (1, 5), (2, 3)]), ("u", [(0, 7)]))
+    assert asked.topics[0].partitions[0].offset == 1, "the request was changed"
+
+
+class Asked:
+    """A request, or an outer item of one."""
+
+    def __init__(self, items, name=None):
+        self.items, self.name = items, name
+
+    def replace(self, *, items):
+        return Asked(items, self.name)
+
+    def __eq__(self, other):
+        return (self.items, self.name) == (other.items, other.name)
+
+    __hash__ = None
+
+
+ITEMS = st.lists(st.tuples(st.integers(0, 3), st.integers(0, 9)), max_size=6)
+
+
+def distinct(items, key, *, last):
+    """Each at the place of its first, by looking at all of them."""
+    found = []
+    for item in items:
+        alike = [one for one in items if key(one) == key(item)]
+        if alike[0] is item:
+            found.append(alike[-1] if last else item)
+    return found
+
+
+@given(ITEMS, st.booleans())
+def test_of_items_with_one_key_the_first_or_the_last_stays(items, last):
+    items = [list(item) for item in items]  # each is another one
+    asked = Asked(items)
+    found = Once("items", itemgetter(0), last=last)(asked)
+    assert found.items == distinct(items, itemgetter(0), last=last)
+    assert (found is asked) == (len(found.items) == len(items))
+
+
+@given(st.lists(st.tuples(st.integers(0, 2), ITEMS), max_size=4), st.booleans())
+def test_inner_items_of_one_outer_key_come_together(outer, last):
+    asked = Asked([Asked([list(item) for item in items], name) for name, items in outer])
+    found = Once("items.items", attrgetter("name"), itemgetter(0), last=last)(asked)
+    expected = []
+    for name in dict.fromkeys(name for name, _ in outer):
+        inner = [list(item) for one, items in outer if one == name for item in items]
+        expected.append(Asked(distinct(inner, itemgetter(0), last=last), name))
+    assert found.items == expected
+
+
+@given(st.lists(st.lists(st.integers(0, 3), max_size=4), min_size=1, max_size=1))
+def test_inner_items_of_a_single_outer_one_are_distinct_too(names):
+    found = Once("items.items", attrgetter("name"))(Asked([Asked(names[0], "t")]))
+    assert found.items == [Asked(list(dict.fromkeys(names[0])), "t")]
+
+
+def test_a_request_of_no_list_or_of_one_item_stays_as_it_is():
+    for items in (None, [], ["a"]):
+        asked = Asked(items)
+        assert Once("items")(asked) is asked
+    assert itself("a") == "a"

@@ -1,0 +1,213 @@
+"""Who computes next: whoever has used the least lately, with what it is expected to take."""
+
+import math
+import threading
+from functools import partial
+
+import pytest
+import trio
+import trio.testing
+
+from trimaran.node.runtime.threads import run_computing
+from trimaran.wire.transport.scheduling.compute_thread import Shares, run_apart
+
+KNOWN = 10_000
+FADING = 2.0
+
+
+class Clock:
+    now = 100.0
+
+    def __call__(self):
+        return self.now
+
+
+class Thread:
+    """Of items that take as long as the test says."""
+
+    def __init__(self):
+        self.clock = Clock()
+        self.shares = Shares(self.clock)
+        self.began = []
+        self.goes_on = trio.Event()
+
+    async def compute(self, whom, seconds, expected=0.5):
+        await self.shares.enter(whom, expected)
+        self.began.append(whom)
+        await self.goes_on.wait()
+        self.clock.now += seconds
+        self.shares.leave(whom, seconds)
+
+
+async def begun(thread, *items):
+    """The order in which those begin that wait while the first computes."""
+    async with trio.open_nursery() as nursery:
+        for item in items:
+            nursery.start_soon(thread.compute, *item)
+            await trio.testing.wait_all_tasks_blocked()
+        assert thread.began == [items[0][0]], "one at a time"
+        thread.goes_on.set()
+    return thread.began
+
+
+async def test_among_equals_the_first_to_come_is_the_first():
+    assert await begun(Thread(), ("a", 1), ("b", 1), ("c", 1)) == ["a", "b", "c"]
+
+
+async def test_who_has_used_less_goes_before_who_has_used_more():
+    thread = Thread()
+    for whom, seconds in (("much", 1.0), ("little", 0.1)):
+        await thread.shares.enter(whom, 0)
+        thread.shares.leave(whom, seconds)
+    assert await begun(thread, ("x", 1), ("much", 1), ("little", 1), ("none", 1)) == [
+        *("x", "none", "little", "much")
+    ]
+
+
+async def test_what_is_expected_to_take_little_goes_before_what_takes_long():
+    items = [("x", 1), ("long", 1), ("longer", 1, 0.6), ("short", 0.01, 0.02)]
+    assert await begun(Thread(), *items) == ["x", "short", "long", "longer"]
+
+
+async def test_who_asks_for_little_again_and_again_keeps_nobody_waiting_for_ever():
+    """One item of half a second waits for fewer than half a second of others'."""
+    thread = Thread()
+    await thread.shares.enter("greedy", 0.02)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(thread.compute, "patient", 0.5)
+        await trio.testing.wait_all_tasks_blocked()
+        thread.goes_on.set()
+        items = 0
+        while not thread.began:
+            items += 1
+            thread.clock.now += 0.02
+            again = []
+            nursery.start_soon(_enter, thread, again)
+            await trio.testing.wait_all_tasks_blocked()
+            thread.shares.leave("greedy", 0.02)
+            await trio.testing.wait_all_tasks_blocked()
+        thread.shares.leave("greedy", 0.02)
+    assert 10 < items <= 30
+
+
+async def _enter(thread, again):
+    await thread.shares.enter("greedy", 0.02)
+    again.append(1)
+
+
+async def test_what_was_used_long_ago_is_forgotten():
+    thread = Thread()
+    await thread.shares.enter("old", 0)
+    thread.shares.leave("old", 1.0)
+    thread.clock.now += 20 * FADING
+    await thread.shares.enter("new", 0)
+    thread.shares.leave("new", 0.01)
+    assert await begun(thread, ("x", 1), ("new", 1), ("old", 1)) == ["x", "old", "new"]
+
+
+async def test_who_gives_up_is_passed_over():
+    thread = Thread()
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(thread.compute, "first", 1)
+        await trio.testing.wait_all_tasks_blocked()
+        with trio.move_on_after(0):
+            await thread.shares.enter("gone", 0)
+        nursery.start_soon(thread.compute, "last", 1)
+        await trio.testing.wait_all_tasks_blocked()
+        thread.goes_on.set()
+    assert thread.began == ["first", "last"]
+
+
+async def test_of_how_many_it_is_known_what_they_used_has_a_bound():
+    shares = Shares()
+    for whom in range(KNOWN + 10):
+        await shares.enter(whom, 0)
+        shares.leave(whom, 0.1)
+    assert len(shares._used) <= KNOWN
+
+
+async def test_when_more_are_known_than_may_be_the_half_that_came_last_is_kept():
+    """What is known of each is when it computed last, and how long."""
+    clock = Clock()
+    shares = Shares(clock)
+    for whom in range(KNOWN, 0, -1):
+        clock.now += 1.0
+        await shares.enter(whom, 0)
+        shares.leave(whom, 0.25)
+    assert len(shares._used) == KNOWN
+    clock.now += 1.0
+    await shares.enter(KNOWN, 0)
+    shares.leave(KNOWN, 0.25)
+    assert len(shares._used) == KNOWN
+    clock.now += 1.0
+    await shares.enter("new", 0)
+    shares.leave("new", 0.5)
+    assert set(shares._used) == {*range(1, KNOWN // 2), KNOWN, "new"}
+    assert shares._used["new"] == (0.5, clock.now)
+
+
+@pytest.mark.parametrize("later", [0.0, 0.5, FADING, 7.0])
+async def test_what_was_used_fades_to_a_third_in_two_seconds_and_is_added_up(later):
+    clock = Clock()
+    shares = Shares(clock)
+    for seconds in (0.75, 0.25):
+        await shares.enter("a", 0)
+        shares.leave("a", seconds)
+        clock.now += later
+    faded = math.exp(-later / FADING)
+    used, at = shares._used["a"]
+    assert used == pytest.approx(0.75 * faded + 0.25)
+    assert at == clock.now - later
+    assert shares._lately("a", clock.now) == pytest.approx(used * faded)
+    assert shares._lately("b", clock.now) == 0.0
+
+
+async def test_who_computes_for_no_connection_has_used_nothing():
+    shares = Shares(Clock())
+    await shares.enter(None, 0)
+    shares.leave(None, 3.0)
+    assert shares._used == {}
+    assert not shares._is_taken
+
+
+async def test_one_item_computes_at_a_time_and_a_failure_lets_in_the_next():
+    running, most = [], []
+
+    def compute(fails):
+        running.append(threading.get_ident())
+        most.append(len(running))
+        running.pop()
+        if fails:
+            raise ValueError("no sense")
+
+    failures = []
+
+    async def run(number):
+        try:
+            await run_computing(compute, number % 2, whom=number)
+        except ValueError as error:
+            failures.append(error)
+
+    async with trio.open_nursery() as nursery:
+        for number in range(10):
+            nursery.start_soon(run, number)
+    assert most == [1] * 10
+    assert len(failures) == 5
+
+
+async def test_a_large_message_waits_for_one_of_a_connection_that_sends_many():
+    goes_on, done = threading.Event(), []
+
+    def decode(name):
+        assert goes_on.wait(10)
+        done.append(name)
+
+    async with trio.open_nursery() as nursery:
+        for _ in range(10):
+            nursery.start_soon(partial(run_apart, decode, "many", whom=1))
+            await trio.testing.wait_all_tasks_blocked()
+        for name, whom in (("one", 2), ("another", None)):
+            nursery.start_soon(partial(run_apart, decode, name, whom=whom))
+            await trio.testing.wait_all_tasks_blocked()
+        goes_on.set()
+    assert done == ["many", "one", "another", *["many"] * 9]

@@ -1,0 +1,400 @@
+"""Whose requests begin, and how long others wait for theirs."""
+
+import math
+
+import pytest
+import trio
+from trio.testing import assert_checkpoints, assert_no_checkpoints, wait_all_tasks_blocked
+
+from tests.checks import check_each
+from trimaran.wire.transport.scheduling.loop_time import LoopTime
+from trimaran.wire.transport.scheduling.loop_turns import LoopTurns, loop_turns
+from trimaran.wire.transport.scheduling.turn import Turn, TurnQueue
+
+ALONE = 0.001
+SHARE_OF_LITTLE = 0.7
+FADING = 0.1
+SLICE = 0.00025
+RESERVED = 0.0005
+SELDOM = 0.005
+
+LITTLE = SLICE / 10
+# What a turn of the loop may take: what was begun in time may end later, and one more was let in.
+LONGEST = 2 * SLICE + RESERVED
+# A rest after which what was taken before hardly counts.
+LONG = 20 * FADING
+
+
+class Clock:
+    """Goes on only while somebody works."""
+
+    def __init__(self):
+        self.now = 1000.0
+
+    def __call__(self):
+        return self.now
+
+
+@pytest.fixture
+def clock():
+    return Clock()
+
+
+@pytest.fixture
+async def queue(clock):
+    return TurnQueue(loop_turns(), clock)
+
+
+def add(turn, seconds):
+    """So much it took of the loop."""
+    turn._count(seconds, turn._queue.clock())
+
+
+async def work(turn, clock, seconds):
+    await turn.begin()
+    clock.now += seconds
+    turn.end()
+
+
+def lets_begin(queue, turn):
+    return queue.lets_begin(turn, SLICE)
+
+
+def made(queue):
+    return Turn(queue, LoopTime())
+
+
+class Busy:
+    """Connections that always have a slice to do. `slices` of each so far."""
+
+    def __init__(self, queue, clock, count, seconds=SLICE):
+        self.turns = [made(queue) for _ in range(count)]
+        self.slices = [0] * count
+        self._clock, self._seconds = clock, seconds
+
+    async def work(self, number):
+        while True:
+            await work(self.turns[number], self._clock, self._seconds)
+            self.slices[number] += 1
+            await trio.lowlevel.checkpoint()  # as for what is to be received
+
+    def start(self, nursery):
+        for number in range(len(self.turns)):
+            nursery.start_soon(self.work, number)
+
+
+@pytest.mark.parametrize("count", [1, 8, 100])
+@pytest.mark.parametrize("slice_seconds", [SLICE, LITTLE], ids=["long", "short"])
+async def test_who_asks_for_little_waits_for_two_turns_however_many_are_busy(
+    queue, clock, count, slice_seconds
+):
+    async with trio.open_nursery() as nursery:
+        Busy(queue, clock, count, slice_seconds).start(nursery)
+        honest, waited = made(queue), []
+        for _ in range(60):
+            await trio.lowlevel.checkpoint()
+            began = clock.now
+            await honest.begin()
+            waited.append(clock.now - began)
+            clock.now += LITTLE / 10
+            honest.end()
+            for _ in range(20):
+                await trio.lowlevel.checkpoint()
+        nursery.cancel_scope.cancel()
+    assert max(waited[5:]) <= 2 * LONGEST * 1.001
+
+
+async def test_the_busy_share_the_loop_alike(queue, clock):
+    """B3; also who takes more at once than others."""
+    async with trio.open_nursery() as nursery:
+        small, large = Busy(queue, clock, 4, SLICE), Busy(queue, clock, 4, 5 * SLICE)
+        small.start(nursery)
+        large.start(nursery)
+        began = clock.now
+        while clock.now < began + 2000 * SLICE:
+            await trio.lowlevel.checkpoint()
+        nursery.cancel_scope.cancel()
+    shares = [turn.loop_time.seconds / (clock.now - began) for turn in small.turns + large.turns]
+    check_each(shares, lambda share: abs(share - 1 / 8) < 0.02)
+
+
+async def test_many_short_slices_share_a_turn_of_the_loop(queue, clock):
+    """One slice a turn would make the loop's own work the most of it."""
+    turns = 0
+
+    class Counting(trio.abc.Instrument):
+        def after_io_wait(self, _timeout):
+            nonlocal turns
+            turns += 1
+
+    async with trio.open_nursery() as nursery:
+        busy = Busy(queue, clock, 50, LITTLE)
+        busy.start(nursery)
+        counting = Counting()
+        trio.lowlevel.add_instrument(counting)
+        ends = clock.now + 200 * SLICE
+        while clock.now < ends:
+            await trio.lowlevel.checkpoint()
+        trio.lowlevel.remove_instrument(counting)
+        nursery.cancel_scope.cancel()
+    assert sum(busy.slices) / turns > SLICE / LITTLE / 2
+
+
+async def test_who_is_alone_does_not_wait(queue, clock):
+    turn = made(queue)
+    for _ in range(3):
+        await turn.begin()
+        assert not turn.is_over()
+        clock.now += ALONE * 0.9
+        assert not turn.is_over()
+        clock.now += ALONE * 0.2
+        assert turn.is_over()
+        turn.end()
+        assert turn.is_over()
+
+
+async def test_who_is_not_alone_has_shorter_slices_for_a_while(queue, clock):
+    turn, other = made(queue), made(queue)
+    for one in (turn, other):
+        await work(one, clock, LITTLE)
+    await turn.begin()
+    clock.now += SLICE * 1.1
+    assert turn.is_over()
+    turn.end()
+    clock.now += FADING
+    await trio.lowlevel.checkpoint()
+    await turn.begin()
+    clock.now += SLICE * 1.1
+    assert not turn.is_over()
+
+
+async def test_what_came_before_a_slice_is_of_it(queue, clock):
+    """Also where the slice must wait, but not the wait."""
+    turn, other = made(queue), made(queue)
+    since, clock.now = clock.now, clock.now + LITTLE
+    await turn.begin(since)
+    turn.end()
+    assert turn.loop_time.seconds == pytest.approx(LITTLE)
+    await work(other, clock, 2 * SLICE)
+    since, clock.now = clock.now, clock.now + LITTLE
+    await turn.begin(since)
+    clock.now += LITTLE
+    turn.end()
+    assert turn.loop_time.seconds == pytest.approx(3 * LITTLE)
+
+
+async def test_who_took_least_lately_is_next(clock):
+    loop = LoopTurns()
+    queue = TurnQueue(loop, clock)
+    turns = [made(queue) for _ in range(4)]
+    for seconds, turn in zip((0.96, 0.9, 0.94, 0.92), turns, strict=True):
+        add(turn, seconds)
+    first, went = made(queue), []
+    add(first, 2 * SELDOM)
+
+    async def ask(number):
+        await work(turns[number], clock, SLICE)
+        went.append(number)
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(work, first, clock, SLICE)  # the first to wait is in no line
+        await wait_all_tasks_blocked()
+        for number in range(4):
+            nursery.start_soon(ask, number)
+        for _ in turns:
+            await wait_all_tasks_blocked()
+            loop.after_io_wait(0.0)
+            queue.took(0.0, 0.0)
+    assert went == [1, 3, 2, 0]
+
+
+async def test_what_was_taken_long_ago_does_not_count(queue, clock):
+    was_busy, other = made(queue), made(queue)
+    await work(was_busy, clock, 100 * SLICE)
+    clock.now += LONG
+    await trio.lowlevel.checkpoint()
+    await work(other, clock, SLICE)
+    assert was_busy.order() < other.order()
+    assert math.isfinite(was_busy.order())
+
+
+async def test_who_gives_up_holds_up_nobody(queue, clock):
+    """Connections end while they wait, in whatever order trio runs them: those who stay have their turn."""
+    went = []
+
+    async def ask(turn, scope):
+        with scope:
+            await work(turn, clock, SLICE)
+            went.append(turn)
+
+    async def leave(scopes):
+        for scope in scopes:
+            scope.cancel()
+
+    for _ in range(50):
+        stays, *others = [(made(queue), trio.CancelScope()) for _ in range(4)]
+        with trio.fail_after(30):
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(work, made(queue), clock, SLICE)
+                nursery.start_soon(leave, [scope for _, scope in others])
+                for turn, scope in (stays, *others):
+                    nursery.start_soon(ask, turn, scope)
+        assert stays[0] in went
+
+
+async def test_steps_beside_slices_are_counted_and_make_others_wait(queue, clock):
+    turn, other, busy = made(queue), made(queue), made(queue)
+    add(busy, 2 * SELDOM)
+    await trio.lowlevel.checkpoint()
+    turn.resume()
+    clock.now += SLICE
+    assert turn.pause() == pytest.approx(SLICE)
+    add(turn, LITTLE)
+    assert turn.loop_time.seconds == pytest.approx(SLICE + LITTLE)
+    assert not lets_begin(queue, busy)
+    add(turn, SELDOM)
+    add(other, 2 * SELDOM)
+    with assert_checkpoints():
+        await work(other, clock, LITTLE)
+    assert lets_begin(queue, busy)
+
+
+async def test_a_part_of_each_turn_is_kept_for_who_took_little(queue, clock):
+    busy, honest, other, third = (made(queue) for _ in range(4))
+    add(busy, 2 * SELDOM)
+    await trio.lowlevel.checkpoint()
+    await work(busy, clock, SLICE * 1.01)
+    assert not lets_begin(queue, busy)
+    with assert_no_checkpoints():
+        await work(honest, clock, SLICE)
+        await work(other, clock, SLICE)
+    assert not lets_begin(queue, third), "nor is there more for many of them"
+    with assert_checkpoints():
+        await work(third, clock, SLICE)
+    with assert_no_checkpoints():
+        await work(honest, clock, LITTLE)
+
+
+async def test_little_is_also_what_is_less_than_that_of_those_in_line(queue, clock):
+    """Eight share the loop; each took more than a twentieth of it, as did who took less than they."""
+    crowd, less, hardly_less = [made(queue) for _ in range(8)], made(queue), made(queue)
+    for one in crowd:
+        add(one, 2 * SELDOM)
+    add(less, 2 * SELDOM * SHARE_OF_LITTLE * 0.99)
+    add(hardly_less, 2 * SELDOM * SHARE_OF_LITTLE * 1.01)
+    await trio.lowlevel.checkpoint()
+    async with trio.open_nursery() as nursery:
+        for one in crowd:
+            nursery.start_soon(work, one, clock, SLICE)
+        for _ in range(2):  # in the first of them all have asked, before or after this
+            await trio.lowlevel.checkpoint()
+        assert not lets_begin(queue, hardly_less)
+        with assert_no_checkpoints():
+            await work(less, clock, LITTLE)
+
+
+async def test_who_has_had_a_slice_in_this_turn_took_more_than_little(queue, clock):
+    turn, other = made(queue), made(queue)
+    await work(other, clock, LITTLE)
+    await work(turn, clock, SLICE)
+    assert not lets_begin(queue, turn)
+    assert lets_begin(queue, other) is False
+    await trio.lowlevel.checkpoint()
+    await work(made(queue), clock, SLICE)
+    assert lets_begin(queue, turn)
+
+
+async def test_who_took_much_long_ago_took_little(queue, clock):
+    turn = made(queue)
+    add(turn, SLICE * 1000)
+    clock.now += LONG
+    await trio.lowlevel.checkpoint()
+    await work(made(queue), clock, SLICE)
+    assert lets_begin(queue, turn)
+
+
+async def test_who_was_let_in_is_expected_in_the_next_turn(queue, clock):
+    """Who comes then waits, unless what was expected has not come: nobody is held up by who has gone."""
+    first, second, third = made(queue), made(queue), made(queue)
+    for one in (first, second, third):
+        add(one, 2 * SELDOM)
+    await trio.lowlevel.checkpoint()
+    await work(first, clock, SLICE)
+    await second.begin()
+    assert not lets_begin(queue, third)
+    for _ in range(2):  # `second` does nothing
+        await trio.lowlevel.checkpoint()
+    assert lets_begin(queue, third)
+
+
+async def test_nobody_goes_before_those_in_line_but_who_took_less(queue):
+    """Though the turn is not full: who was let in is expected to take less than a whole one."""
+    late = made(queue)
+    add(late, 2 * SELDOM)
+    async with trio.open_nursery() as nursery:
+        for order in range(3):
+            nursery.start_soon(queue.enter, order, LITTLE)
+        for _ in range(2):
+            await trio.lowlevel.checkpoint()
+        assert not lets_begin(queue, late)
+        nursery.cancel_scope.cancel()
+
+
+@pytest.mark.parametrize(("difference", "is_little"), [(0.3, False), (0.4, True)])
+async def test_who_left_the_line_is_not_compared_with(queue, difference, is_little):
+    """One at most is let in, of those who leave or of the others. e to the power of -0.36 is 0.7."""
+    late = made(queue)
+    add(late, 2 * SELDOM)
+    order = late.order() + difference
+    leaving = [trio.CancelScope() for _ in range(2)]
+
+    async def leave(scope):
+        with scope:
+            await queue.enter(order + 50, SLICE)
+
+    async with trio.open_nursery() as nursery:
+        for scope in leaving:
+            nursery.start_soon(leave, scope)
+        for _ in range(4):
+            nursery.start_soon(queue.enter, order, SLICE)
+        await trio.lowlevel.checkpoint()
+        for scope in leaving:
+            scope.cancel()
+        for _ in range(2):
+            await trio.lowlevel.checkpoint()
+        assert lets_begin(queue, late) is is_little
+        nursery.cancel_scope.cancel()
+
+
+async def test_where_nobody_is_in_line_little_is_less_than_of_who_was_let_in_last(queue, clock):
+    busy, less, hardly_less = made(queue), made(queue), made(queue)
+    add(busy, 2 * SELDOM)
+    add(less, 2 * SELDOM * SHARE_OF_LITTLE * 0.9)
+    add(hardly_less, 2 * SELDOM * SHARE_OF_LITTLE * 1.1)
+    await trio.lowlevel.checkpoint()
+    await work(made(queue), clock, SLICE)
+    with assert_checkpoints():
+        await work(busy, clock, SLICE)
+    assert not lets_begin(queue, hardly_less)
+    assert lets_begin(queue, less)
+
+
+async def test_what_was_spent_before_a_slice_counts_and_does_not_shorten_it(queue, clock):
+    turn = made(queue)
+    clock.now += 1.0
+    await turn.begin(clock.now, spent=ALONE)
+    assert not turn.is_over()
+    clock.now += ALONE * 0.9
+    assert not turn.is_over()
+    turn.end()
+    assert turn.loop_time.seconds == pytest.approx(ALONE * 1.9)
+
+
+async def test_what_was_spent_counts_once_where_a_slice_has_to_wait(queue, clock):
+    turn = made(queue)
+    await work(turn, clock, SLICE)
+    since, clock.now = clock.now, clock.now + LITTLE
+    await turn.begin(since, spent=LITTLE)  # in the next turn: this one is full
+    assert turn.loop_time.seconds == pytest.approx(SLICE + 2 * LITTLE)
+    turn.end()
+    assert turn.loop_time.seconds == pytest.approx(SLICE + 2 * LITTLE)

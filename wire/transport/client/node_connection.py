@@ -1,0 +1,452 @@
+"""One connection to one node: many requests in flight, answers matched in order.
+
+The trio shell of `trimaran.wire.client.conversation`. The reader always waits for the socket, so that the death of the
+node is seen when its socket closes, not at the next request. Left out: which node, and trying again
+(`trimaran.wire.client.calls`).
+"""
+
+from __future__ import annotations
+
+import errno
+import logging
+import socket
+import ssl
+from collections import deque
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from typing import Any
+
+import trio
+
+from trimaran.wire.buffers.framing import FrameBuffer
+from trimaran.wire.buffers.outgoing import Outgoing
+from trimaran.wire.client.bootstrap import Address
+from trimaran.wire.client.conversation import ANSWER_BYTES_MAX, Conversation
+from trimaran.wire.client.errors import (
+    AuthenticationRefused,
+    ConnectionLost,
+    ConnectRefused,
+    RequestTimedOut,
+)
+from trimaran.wire.client.versions import Negotiated
+from trimaran.wire.errors import RemoteProtocolError
+from trimaran.wire.schema import Message
+from trimaran.wire.security.exchange import ClientMechanism
+from trimaran.wire.security.listener import PLAINTEXT, ClientSecurity, login
+from trimaran.wire.text import events
+from trimaran.wire.transport.client.channel_traffic import ChannelTraffic
+from trimaran.wire.transport.endpoint import links
+from trimaran.wire.transport.endpoint.endpoint import Endpoint, SocketEndpoint, TlsEndpoint
+from trimaran.wire.transport.endpoint.send_queue import SendQueue
+from trimaran.wire.transport.scheduling.events import AutoResetEvent, yield_to_loop
+
+log = logging.getLogger(__name__)
+
+CONNECT_SECONDS = 5.0
+# Requests without an answer on one connection; further callers wait. Servers read no more than so many either.
+IN_FLIGHT_MAX = 64
+# Requests that nobody waits for any more, timed out and still unanswered: a node that lets so many pile up is stuck.
+_UNANSWERED_MAX = 256
+# Answers taken between two checkpoints.
+_ANSWERS_PER_TURN = 32
+
+
+# Part of a login's life after which we log in again, as Kafka's clients do (they: 85 to 95 %).
+_RENEWED_AFTER = 0.85
+
+OnAnswer = Callable[[Any], object]
+"""Is given the response, or the ConnectionLost that took its place. Called by the connection's reader: it must not
+raise.
+"""
+
+
+_Held = tuple[Message, int, OnAnswer | None]
+
+
+class _Waiter:
+    """A call that waits: `take` is its `OnAnswer`."""
+
+    __slots__ = ("_answer", "done")
+
+    def __init__(self) -> None:
+        self.done = trio.Event()
+        self._answer: Any = None
+
+    def take(self, answer: Any) -> None:
+        self._answer = answer
+        self.done.set()
+
+    def result(self) -> Any:
+        """The response, to be asked for once. Raises the ConnectionLost that took its place."""
+        answer, self._answer = self._answer, None
+        if not isinstance(answer, Exception):
+            return answer
+        try:
+            raise answer
+        finally:
+            del answer  # it refers to this frame, and to those that hold the request: kept here, it would be a cycle
+
+
+class NodeConnection:
+    """Made by `open_node_connection`; usable by any number of tasks."""
+
+    def __init__(
+        self,
+        endpoint: Endpoint,
+        address: Address,
+        client_id: str | None,
+        *,
+        copy_records: bool = True,
+        answer_bytes_max: int = ANSWER_BYTES_MAX,
+    ) -> None:
+        self.address = address
+        # Set when no call can succeed any more; those that wait then fail.
+        self.closed = trio.Event()
+        self.traffic = ChannelTraffic()
+        self._endpoint = endpoint
+        self._conversation: Conversation[OnAnswer] = Conversation(
+            client_id, copy_records=copy_records
+        )
+        self._frames = FrameBuffer(answer_bytes_max)
+        self._unsent = SendQueue()
+        self._writer_sends = False
+        self._writer_wanted = AutoResetEvent()
+        self._running = trio.CancelScope()
+        self._nursery: trio.Nursery | None = None
+        # Requests that wait for a login on the open connection to end; None while there is none.
+        self._held: deque[_Held] | None = None
+        self._places = trio.Semaphore(IN_FLIGHT_MAX)
+        self._why: Exception = ConnectionLost(
+            f"the connection to {address[0]}:{address[1]} was closed"
+        )
+
+    @property
+    def negotiated(self) -> Negotiated:
+        """What the node said about itself."""
+        assert self._conversation.negotiated is not None
+        return self._conversation.negotiated
+
+    @property
+    def unsent_bytes(self) -> int:
+        """Of requests that the kernel has not taken yet."""
+        return self._unsent.size
+
+    async def call(
+        self,
+        request: Message,
+        *,
+        version: int | None = None,
+        timeout: float,  # noqa: ASYNC109 - it has an error of its own
+    ) -> Any:
+        """Sends `request` and returns the response, of the class that belongs to it.
+
+        `version` None takes the best that both sides speak; `timeout` is in seconds and includes waiting for a place in
+        flight.
+
+        Raises:
+            ConnectionLost: the connection is closed, or broke before the answer.
+            RequestTimedOut: a late answer will be dropped; the connection goes on.
+            VersionMismatch: the node does not serve it; nothing was sent.
+        """
+        waiter = _Waiter()
+        with trio.move_on_after(timeout):
+            await self._take_place()
+            try:
+                self.ask(request, waiter.take, version=version)
+                await waiter.done.wait()
+            finally:
+                self._places.release()
+        if not waiter.done.is_set():
+            name = type(request).__name__
+            raise RequestTimedOut(f"{name}: no answer from {self._name} in {timeout} s")
+        return waiter.result()
+
+    async def _take_place(self) -> None:
+        try:
+            self._places.acquire_nowait()
+        except trio.WouldBlock:
+            await self._places.acquire()
+
+    def ask(self, request: Message, on_answer: OnAnswer, *, version: int | None = None) -> None:
+        """`call` without a task that waits, for who has few requests under way and a clock of its own.
+
+        Raises:
+            ConnectionLost, VersionMismatch: as `call`; nothing was sent, and `on_answer` will not be called.
+        """
+        self._check_open()
+        self._request(request, version, on_answer)
+
+    def send_unanswered(self, request: Message, *, version: int | None = None) -> None:
+        """Sends a request that gets no answer (Produce with acks=0)."""
+        self._check_open()
+        self._request(request, version, None)
+
+    def _request(self, request: Message, version: int | None, on_answer: OnAnswer | None) -> None:
+        if self._held is None:
+            self._send(self._conversation.request(request, version, on_answer))
+        else:
+            self._held.append((request, self._conversation.version_of(request, version), on_answer))
+
+    async def negotiate(
+        self,
+        timeout: float = CONNECT_SECONDS,  # noqa: ASYNC109
+        security: ClientSecurity = PLAINTEXT,
+    ) -> None:
+        """Asks for the node's versions and authenticates; before any `call`, while `run` runs.
+
+        Raises:
+            ConnectionLost, RequestTimedOut, VersionMismatch, AuthenticationRefused.
+        """
+        with trio.move_on_after(timeout) as scope:
+            version: int | None = None
+            while True:
+                waiter = _Waiter()
+                hello = self._conversation.hello
+                frame = hello(waiter.take) if version is None else hello(waiter.take, version)
+                version = self._conversation.negotiate(await self._exchange(frame, waiter))
+                if version is None:
+                    break
+            if security.sasl is not None:
+                lifetime_ms = await self._log_in(security.sasl)
+                if lifetime_ms and self._nursery is not None:
+                    self._nursery.start_soon(self._keep_logged_in, security, lifetime_ms)
+        if scope.cancelled_caught:
+            raise RequestTimedOut(f"ApiVersions: no answer from {self._name} in {timeout} s")
+
+    async def _log_in(self, credentials: ClientMechanism) -> int:
+        """For how many milliseconds it holds; 0 for ever."""
+        if credentials.blocks:
+            await trio.to_thread.run_sync(credentials.prepare)
+        steps = login(credentials)
+        try:
+            request = next(steps)
+            while True:
+                waiter = _Waiter()
+                frame = self._conversation.request(request, None, waiter.take)
+                request = steps.send(await self._exchange(frame, waiter))
+        except StopIteration as stop:
+            return int(stop.value)
+
+    async def _keep_logged_in(self, security: ClientSecurity, lifetime_ms: int) -> None:
+        """Logs in again before the login ends (KIP-368), for ever; requests wait meanwhile."""
+        while lifetime_ms:
+            await trio.sleep(lifetime_ms / 1000 * _RENEWED_AFTER)
+            if security.sasl is None:
+                return
+            self._held = deque()
+            try:
+                with trio.fail_after(CONNECT_SECONDS):
+                    lifetime_ms = await self._log_in(security.sasl)
+            except ConnectionLost as error:
+                self._close(error)
+                self._running.cancel()
+                return
+            except trio.TooSlowError:
+                self._close(RequestTimedOut(f"no answer to a login in {CONNECT_SECONDS} s"))
+                self._running.cancel()
+                return
+            held, self._held = self._held, None
+            for request, version, on_answer in held:
+                self._send(self._conversation.request(request, version, on_answer))
+
+    async def _exchange(self, frame: Outgoing, waiter: _Waiter) -> Any:
+        self._check_open()
+        self._send(frame)
+        await waiter.done.wait()
+        return waiter.result()
+
+    @property
+    def _name(self) -> str:
+        return f"{self.address[0]}:{self.address[1]}"
+
+    def _check_open(self) -> None:
+        waiting = self._conversation.unanswered_count + len(self._held or ())
+        if waiting >= _UNANSWERED_MAX:
+            self._close(RequestTimedOut(f"{_UNANSWERED_MAX} requests without an answer"))
+        if self.closed.is_set():
+            raise ConnectionLost(str(self._why)) from self._why
+
+    def _send(self, frame: Outgoing) -> None:
+        before = self._unsent.size
+        self._unsent.add_frame(frame)
+        self.traffic.requests += 1
+        self.traffic.bytes_out += self._unsent.size - before
+        if not self._writer_sends:
+            try:
+                self._endpoint.send_nowait(self._unsent)
+            except OSError as error:
+                self._close(error)
+        if self._unsent:
+            self._writer_wanted.set()
+
+    def close(self) -> None:
+        """Ends `run`; calls that wait fail with ConnectionLost."""
+        self._close(None)
+        self._running.cancel()
+
+    async def run(self) -> None:
+        """Reads and writes until the connection closes, by whom ever; never raises but Cancelled."""
+        try:
+            with self._running:
+                async with trio.open_nursery() as nursery:
+                    self._nursery = nursery
+                    nursery.start_soon(self._write)
+                    await self._read()
+                    nursery.cancel_scope.cancel()
+        except* (OSError, trio.BrokenResourceError, trio.ClosedResourceError) as group:
+            self._close(group.exceptions[0])
+        except* RemoteProtocolError as group:
+            events.CONNECTION_TO_NODE_DROPPED.log(
+                log, node=self._name, error=str(group.exceptions[0])
+            )
+            self._close(group.exceptions[0])
+        finally:
+            self._close(None)
+            with trio.CancelScope(shield=True):
+                await self._endpoint.aclose()
+
+    async def _read(self) -> None:
+        taken = 0
+        while await self._endpoint.receive(self._frames):
+            while (frame := self._frames.next_frame()) is not None:
+                self.traffic.responses += 1
+                self.traffic.bytes_in += len(frame)
+                on_answer, response = self._conversation.answer(frame)
+                on_answer(response)
+                del frame, on_answer, response  # or the views in them outlive their use
+                taken += 1
+                if taken % _ANSWERS_PER_TURN == 0:
+                    await yield_to_loop()
+
+    async def _write(self) -> None:
+        while True:
+            await self._writer_wanted.wait()
+            self._writer_sends = True
+            try:
+                await self._endpoint.send(self._unsent)
+            finally:
+                self._writer_sends = False
+
+    def _close(self, why: BaseException | None) -> None:
+        if self.closed.is_set():
+            return
+        if why is not None:
+            self._why = ConnectionLost(f"the connection to {self._name} broke: {why}")
+            self._why.__cause__ = why
+        self.closed.set()
+        held = [on_answer for _, _, on_answer in self._held or () if on_answer is not None]
+        if self._conversation.unanswered_count:
+            # Whoever asks again elsewhere, or here anew, must not be overtaken by what is given up (AlterPartition).
+            self._endpoint.give_up()
+        for on_answer in [*self._conversation.unanswered(), *held]:
+            error = ConnectionLost(str(self._why))
+            error.__cause__ = self._why
+            on_answer(error)
+
+
+async def connect(
+    host: str,
+    port: int,
+    *,
+    timeout: float = CONNECT_SECONDS,  # noqa: ASYNC109
+) -> socket.socket:
+    """A connected non-blocking TCP socket.
+
+    Raises:
+        ConnectRefused: every address of `host` refuses: the process that should listen is gone.
+        ConnectionLost: anything else that is wrong, and nothing known about the process.
+    """
+    failures: list[OSError] = []
+    with trio.move_on_after(timeout):
+        await links.until_open(port)
+        try:
+            found = await trio.socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+        except (
+            OSError,
+            UnicodeError,
+        ) as error:  # what cannot be a name is met before it is asked for
+            raise ConnectionLost(f"cannot look up {host}: {error}") from error
+        for family, kind, protocol, _, address in found:
+            try:
+                with trio.socket.socket(family, kind, protocol) as sock:
+                    await sock.connect(address)
+                    return socket.socket(fileno=sock.detach())
+            except OSError as error:  # also of a family that this machine has not
+                failures.append(error)
+        cause = failures[-1]
+        refused = all(error.errno == errno.ECONNREFUSED for error in failures)
+        kind_of_error = ConnectRefused if refused else ConnectionLost
+        raise kind_of_error(f"cannot connect to {host}:{port}: {cause.strerror}") from cause
+    raise ConnectionLost(f"cannot connect to {host}:{port} in {timeout} s")
+
+
+async def connect_endpoint(
+    host: str,
+    port: int,
+    security: ClientSecurity,
+    *,
+    timeout: float = CONNECT_SECONDS,  # noqa: ASYNC109
+) -> Endpoint:
+    """The same with TLS, if `security` has it.
+
+    Raises:
+        AuthenticationRefused: the node's certificate is not trusted, or it does not trust ours, or it speaks no TLS.
+    """
+    sock = await connect(host, port, timeout=timeout)
+    if security.tls is None:
+        return links.guarded(SocketEndpoint(sock), port)
+    try:
+        endpoint = TlsEndpoint(sock, security.tls, server_name=host)
+    except (OSError, ValueError) as error:  # reset already; a name that no certificate has
+        sock.close()
+        raise ConnectionLost(f"TLS with {host}:{port} failed: {error}") from error
+    try:
+        with trio.fail_after(timeout):
+            await endpoint.handshake()
+    except ssl.SSLError as error:
+        await endpoint.aclose()
+        raise AuthenticationRefused(f"TLS with {host}:{port} failed: {error}") from error
+    except (OSError, trio.TooSlowError) as error:
+        await endpoint.aclose()
+        why = error if isinstance(error, OSError) else f"no handshake in {timeout} s"
+        raise ConnectionLost(f"TLS with {host}:{port} failed: {why}") from error
+    except BaseException:
+        await endpoint.aclose()
+        raise
+    return links.guarded(endpoint, port)
+
+
+@asynccontextmanager
+async def open_node_connection(
+    host: str,
+    port: int,
+    *,
+    client_id: str | None = None,
+    copy_records: bool = True,
+    timeout: float = CONNECT_SECONDS,  # noqa: ASYNC109
+    security: ClientSecurity = PLAINTEXT,
+) -> AsyncIterator[NodeConnection]:
+    """Connects, asks for the node's versions, authenticates, and closes at the end of the block.
+
+    `copy_records=False` leaves the record bytes of answers where they were received. Such a view stays as it is for as
+    long as it is held, whatever else is received; it keeps a buffer of the size of the answer in memory. `timeout` is
+    in seconds, for connecting and for asking.
+
+    Raises:
+        ConnectRefused, ConnectionLost, RequestTimedOut, VersionMismatch: as `connect` and `negotiate` do. The body is
+        not
+            disturbed when the connection breaks; its calls fail and `.closed` is set.
+    """
+    endpoint = await connect_endpoint(host, port, security, timeout=timeout)
+    connection = NodeConnection(endpoint, (host, port), client_id, copy_records=copy_records)
+    failure: Exception | None = None
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(connection.run)
+        try:
+            await connection.negotiate(timeout, security)
+            yield connection
+        except Exception as error:  # noqa: BLE001 - raised below: out of a nursery it would come in a group
+            failure = error
+        nursery.cancel_scope.cancel()
+    if failure is not None:
+        raise failure

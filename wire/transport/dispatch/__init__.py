@@ -1,0 +1,1 @@
+"""From the bytes of one request to those of its response."""

@@ -1,0 +1,79 @@
+"""ApiVersions (18): what this node serves, and the features of the cluster.
+
+Source: KIP-35, KIP-511 (software names; the answer to a version that is too new), KIP-584 (features), KAFKA-17011
+(before v4 features whose lowest level is 0 are left out).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from trimaran.wire.codec.declarations import Versions
+from trimaran.wire.errors import ErrorCode
+from trimaran.wire.messages.api_versions import (
+    ApiVersion,
+    ApiVersionsRequest,
+    ApiVersionsResponse,
+    FinalizedFeatureKey,
+    SupportedFeatureKey,
+)
+from trimaran.wire.transport.requests.calls import Call
+
+_SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
+# Longer names are refused, as they live as long as the connection; Kafka sets no bound.
+_SOFTWARE_CHARS_MAX = 256
+
+
+@dataclass(slots=True, frozen=True)
+class Features:
+    """Levels by feature name. `finalized_epoch` is the metadata offset they are true at, -1 while unknown."""
+
+    supported: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+    finalized: Mapping[str, int] = field(default_factory=dict)
+    finalized_epoch: int = -1
+
+
+def answer_api_versions(
+    request: ApiVersionsRequest, call: Call, advertised: Mapping[int, Versions], features: Features
+) -> ApiVersionsResponse:
+    """Answers, and notes the client's software on the connection."""
+    version = call.header.api_version
+    if version >= 3:
+        software = (request.client_software_name, request.client_software_version)
+        if not all(_is_software(word) for word in software):
+            return ApiVersionsResponse(error_code=ErrorCode.INVALID_REQUEST, api_keys=[])
+        call.connection.client_software = software
+    return ApiVersionsResponse(
+        api_keys=_keys(advertised),
+        supported_features=[
+            SupportedFeatureKey(name=name, min_version=low, max_version=high)
+            for name, (low, high) in features.supported.items()
+            if version >= 4 or low > 0
+        ],
+        finalized_features_epoch=features.finalized_epoch,
+        finalized_features=[
+            FinalizedFeatureKey(name=name, max_version_level=level, min_version_level=level)
+            for name, level in features.finalized.items()
+            if level
+        ],
+    )
+
+
+def unsupported_api_versions(served: Versions) -> ApiVersionsResponse:
+    """The v0 body for a version that is not served; it names those of ApiVersions alone, as Kafka's does."""
+    return ApiVersionsResponse(
+        error_code=ErrorCode.UNSUPPORTED_VERSION, api_keys=_keys({18: served})
+    )
+
+
+def _keys(versions: Mapping[int, Versions]) -> list[ApiVersion]:
+    return [
+        ApiVersion(api_key=key, min_version=low, max_version=high)
+        for key, (low, high) in versions.items()
+    ]
+
+
+def _is_software(word: str) -> bool:
+    return len(word) <= _SOFTWARE_CHARS_MAX and _SOFTWARE.fullmatch(word) is not None

@@ -1,0 +1,222 @@
+"""Which handler answers which request.
+
+ApiVersions is computed from the handlers, so it cannot lie. Source: KIP-35, KIP-511. Left out: reading and writing;
+quotas.
+"""
+
+from __future__ import annotations
+
+import logging
+import struct
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Generic, TypeVar, cast
+
+from trimaran.wire.buffers.outgoing import Outgoing
+from trimaran.wire.codec.declarations import Versions
+from trimaran.wire.errors import ErrorCode, RemoteProtocolError
+from trimaran.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from trimaran.wire.messages.header import encode_response
+from trimaran.wire.messages.sasl_authenticate import (
+    SaslAuthenticateRequest,
+    SaslAuthenticateResponse,
+)
+from trimaran.wire.messages.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
+from trimaran.wire.schema import DECODE_BUDGET, DecodeBudget, Message
+from trimaran.wire.transport.dispatch.api_versions import (
+    Features,
+    answer_api_versions,
+    unsupported_api_versions,
+)
+from trimaran.wire.transport.dispatch.dispatch import Answer, begin, begin_heavy, decode
+from trimaran.wire.transport.dispatch.route import Route, route_of
+from trimaran.wire.transport.memory.pools import ELEMENT_BYTES
+from trimaran.wire.transport.metrics.limited_log import LimitedLog
+from trimaran.wire.transport.requests.access import open_to_all
+from trimaran.wire.transport.requests.calls import Call, ConnectionInfo
+from trimaran.wire.transport.requests.elements import HEAVY_BYTES
+from trimaran.wire.transport.requests.guard import Judge
+from trimaran.wire.transport.requests.handles import Handled, handles
+from trimaran.wire.transport.requests.hooks import Hooks
+from trimaran.wire.transport.scheduling.compute_thread import run_apart
+
+log = logging.getLogger(__name__)
+
+C = TypeVar("C")
+
+API_VERSIONS_KEY = 18
+
+# Most elements have at least so many bytes on the wire: an index, or a name.
+ELEMENT_FRAME_BYTES = 4
+
+# api key, api version, correlation id: the same in every header version, so readable before the header is
+_HEAD = struct.Struct(">hhi")
+
+
+class UnsupportedRequest(RemoteProtocolError):
+    """An api key that is not served here, or a version of it that is not."""
+
+
+_OF_THE_CONNECTION = open_to_all("about the connection itself, also before authentication")
+
+
+@handles(SaslHandshakeRequest, versions="0-1", access=_OF_THE_CONNECTION)
+def _answer_sasl_handshake(
+    _request: SaslHandshakeRequest, _context: object, _call: Call
+) -> SaslHandshakeResponse:
+    return SaslHandshakeResponse(error_code=ErrorCode.ILLEGAL_SASL_STATE, mechanisms=[])
+
+
+@handles(SaslAuthenticateRequest, versions="0-2", access=_OF_THE_CONNECTION)
+def _answer_sasl_authenticate(
+    _request: SaslAuthenticateRequest, _context: object, _call: Call
+) -> SaslAuthenticateResponse:
+    return SaslAuthenticateResponse(
+        error_code=ErrorCode.ILLEGAL_SASL_STATE,
+        error_message="this connection is not, or no longer, to be authenticated by SASL",
+        auth_bytes=b"",
+    )
+
+
+# On an open connection there is nothing to authenticate; before, `trimaran.wire.security.sasl` answers.
+AFTER_LOGIN = (_answer_sasl_handshake, _answer_sasl_authenticate)
+
+
+class Registry(Generic[C]):
+    """The handlers of one kind of node; `features` tells what ApiVersions says beside versions.
+
+    `judge` says who may do what the handlers declare; without one everybody may. `hooks` see every request.
+    `unadvertised` are the lowest versions of some requests: they are answered, but ApiVersions does not tell of them.
+    """
+
+    def __init__(
+        self,
+        handlers: Iterable[Callable[..., Any]],
+        *,
+        features: Callable[[C], Features] = lambda _context: Features(),
+        judge: Judge | None = None,
+        hooks: Hooks | None = None,
+        unadvertised: Mapping[type[Message], Versions] = {},
+    ) -> None:
+        self._features = features
+        self._unadvertised = {request.KEY: versions for request, versions in unadvertised.items()}
+        self._routes: dict[int, Route] = {}
+        limited_log = LimitedLog(log)
+        own: tuple[Callable[..., Any], ...] = (self._answer_api_versions, *AFTER_LOGIN)
+        for handler in (*own, *handlers):
+            route = route_of(handler, limited_log, judge, hooks)
+            assert route.request.KEY not in self._routes, (
+                f"two handlers for {route.request.__name__}"
+            )
+            self._routes[route.request.KEY] = route
+
+    def api_versions(self) -> dict[int, Versions]:
+        """What is advertised: api key → versions."""
+        return {key: self._advertised(route) for key, route in sorted(self._routes.items())}
+
+    def _advertised(self, route: Route) -> Versions:
+        hidden = self._unadvertised.get(route.request.KEY)
+        return route.versions if hidden is None else route.versions._replace(low=hidden.high + 1)
+
+    def routes(self) -> list[Route]:
+        """The rows, by api key."""
+        return [route for _, route in sorted(self._routes.items())]
+
+    def handled(self) -> dict[int, Handled]:
+        """What the functions declare, by api key."""
+        return {
+            key: cast(Any, route.handler).__handles__ for key, route in sorted(self._routes.items())
+        }
+
+    def dispatch(
+        self,
+        frame: memoryview,
+        context: C,
+        connection: ConnectionInfo,
+        budget: DecodeBudget = DECODE_BUDGET,
+    ) -> Answer:
+        """Decodes one request, within `budget`, and runs stage one of its handler.
+
+        Raises:
+            RemoteProtocolError: nothing was called; the connection must close.
+            CloseConnection: the handler wants it closed.
+        """
+        route = self._route(frame)
+        if isinstance(route, Outgoing):
+            return route
+        return begin(route, *decode(route, frame, budget, connection), context)
+
+    async def dispatch_heavy(
+        self,
+        frame: memoryview,
+        context: C,
+        connection: ConnectionInfo,
+        budget: DecodeBudget = DECODE_BUDGET,
+    ) -> Answer:
+        """As `dispatch`, for a frame that is too large to be decoded on the loop; `frame` is kept meanwhile."""
+        route = self._route(frame)
+        if isinstance(route, Outgoing):
+            return route
+        call, request = await run_apart(
+            decode, route, frame, budget, connection, whom=connection.id
+        )
+        return await begin_heavy(route, call, request, context)
+
+    def is_heavy(self, frame: memoryview) -> bool:
+        """Whether `dispatch_heavy` must be taken."""
+        if len(frame) <= HEAVY_BYTES:
+            return False
+        route = self._routes.get(_HEAD.unpack_from(frame)[0])
+        return route is not None and not route.is_light
+
+    def memory_of(self, frame: memoryview) -> int:
+        """What a request that is heavy may take while it is decoded and handled."""
+        route = self._routes[_HEAD.unpack_from(frame)[0]]
+        elements = min(len(frame) // ELEMENT_FRAME_BYTES, route.elements_max)
+        return len(frame) + elements * ELEMENT_BYTES
+
+    def _route(self, frame: memoryview) -> Route | Outgoing:
+        """Who handles this; or the answer to a version that is too new.
+
+        Raises:
+            RemoteProtocolError: nobody.
+        """
+        if len(frame) < _HEAD.size:
+            raise RemoteProtocolError(f"a request of {len(frame)} bytes has no header")
+        key, version, correlation_id = _HEAD.unpack_from(frame)
+        route = self._routes.get(key)
+        if route is None:
+            raise UnsupportedRequest(f"api key {key} is not served here")
+        if not route.versions.low <= version <= route.versions.high:
+            return self._unsupported(route, version, correlation_id)
+        return route
+
+    def refuse(self, frame: memoryview, code: ErrorCode, message: str) -> Outgoing | None:
+        """The answer with `code` to a request whose body is not looked at; None where its response has no
+        room for it.
+        """
+        key, version, correlation_id = _HEAD.unpack_from(frame)
+        route = self._routes.get(key)
+        if route is None or version not in route.versions or route.general_error is None:
+            return None
+        if version not in route.general_error.versions:
+            return None
+        response = route.general_error.build(code, message)
+        return encode_response(response, version, correlation_id)
+
+    def _unsupported(self, route: Route, version: int, correlation_id: int) -> Outgoing:
+        key = route.request.KEY
+        if key == API_VERSIONS_KEY:
+            return encode_response(unsupported_api_versions(route.versions), 0, correlation_id)
+        name = route.request.__name__
+        raise UnsupportedRequest(
+            f"{name} v{version}, served is {route.versions.low} to {route.versions.high}"
+        )
+
+    def _answer_api_versions(
+        self, request: ApiVersionsRequest, context: C, call: Call
+    ) -> ApiVersionsResponse:
+        return answer_api_versions(request, call, self.api_versions(), self._features(context))
+
+    _answer_api_versions.__handles__ = Handled(  # type: ignore[attr-defined]
+        ApiVersionsRequest, Versions(0, 4), _OF_THE_CONNECTION
+    )

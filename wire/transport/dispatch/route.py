@@ -1,0 +1,133 @@
+"""A row of the registry: a handler with what it declares of itself, and what the peer hears of its errors.
+
+Source: Kafka's `RequestHandlerHelper` for errors.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from trimaran.wire.buffers.outgoing import Outgoing
+from trimaran.wire.codec.declarations import Versions
+from trimaran.wire.errors import ErrorCode, KafkaError
+from trimaran.wire.schema import DECODE_BUDGET, DecodeBudget, Message
+from trimaran.wire.text import events
+from trimaran.wire.transport.metrics.limited_log import LimitedLog
+from trimaran.wire.transport.metrics.request_metrics import RequestMetrics
+from trimaran.wire.transport.requests.access import needs_of
+from trimaran.wire.transport.requests.calls import Call, CloseConnection
+from trimaran.wire.transport.requests.elements import FEW_ELEMENTS_MAX, LIGHT_ELEMENTS_MAX
+from trimaran.wire.transport.requests.error_answers import GeneralError, OnError, general_error
+from trimaran.wire.transport.requests.guard import Judge, guarded
+from trimaran.wire.transport.requests.handles import Handled
+from trimaran.wire.transport.requests.hooks import Hooks
+from trimaran.wire.transport.requests.slices import Slices
+
+
+@dataclass(slots=True, frozen=True)
+class Route:
+    """One row of the registry."""
+
+    request: type[Message]
+    versions: Versions
+    handler: Callable[..., Any]
+    is_async: bool
+    on_error: OnError | None
+    general_error: GeneralError | None
+    log: LimitedLog
+    elements_max: int
+    slices: Slices | None
+    hooks: Hooks | None
+    takes_frame: bool
+    once: Callable[[Any], Any] | None
+    # What a request may make us do on an open connection.
+    budget: DecodeBudget
+    metrics: RequestMetrics
+
+    @property
+    def is_light(self) -> bool:
+        """Whether its requests are decoded at once, however many bytes they have."""
+        return self.takes_frame or self.elements_max in (FEW_ELEMENTS_MAX, LIGHT_ELEMENTS_MAX)
+
+    def ended(self, call: Call, response: Message | Outgoing | None) -> None:
+        """The answer to a request is known: it is counted, and hooks are told before it is encoded."""
+        self.metrics.ended(call.header.api_version, call.began, response)
+        hooks = self.hooks
+        if hooks is not None:
+            hooks.end(call, response)
+
+    def error_response(
+        self,
+        error: KafkaError,
+        version: int,
+        special: Callable[[ErrorCode, str], Message] | None = None,
+    ) -> Message:
+        """What to answer for what `as_kafka_error` made of an exception; `special` is the handler's own way to say it.
+
+        Raises:
+            CloseConnection: no answer can say it.
+        """
+        if special is not None:
+            return _in_version(special(error.code, error.message), version)
+        if self.general_error is not None and version in self.general_error.versions:
+            return self.general_error.build(error.code, error.message)
+        raise CloseConnection(f"{self.request.__name__} failed: {error!r}") from error
+
+    def error_response_to(self, request: Message, error: KafkaError, version: int) -> Message:
+        """The same while the request is at hand."""
+        special = None if self.on_error is None else partial(self.on_error, request)
+        return self.error_response(error, version, special)
+
+    def as_kafka_error(self, error: Exception) -> KafkaError:
+        """What the peer hears of an exception out of the handler; the text of one that was not meant for it stays in
+        our log.
+        """
+        if isinstance(error, KafkaError):
+            return error
+        name = self.request.__name__
+        self.log.log(events.REQUEST_FAILED, of=name, exc_info=error, request=name)
+        return KafkaError(
+            ErrorCode.UNKNOWN_SERVER_ERROR, "unexpected error, see the log of the node"
+        )
+
+
+def _in_version(said: Message, version: int) -> Message:
+    """Takes away the error code of the whole response if this version has no field for it: its items have the code."""
+    for field in said.__fields__:
+        if field.name == "error_code" and version not in field.versions and not field.ignorable:
+            return said.replace(error_code=ErrorCode.NONE)
+    return said
+
+
+def route_of(
+    handler: Callable[..., Any], limited_log: LimitedLog, judge: Judge | None, hooks: Hooks | None
+) -> Route:
+    """The row of a function with `@handles`, behind the guard of `judge`."""
+    handled = getattr(handler, "__handles__", None)
+    assert isinstance(handled, Handled), f"{handler!r} lacks @handles"
+    needs = needs_of(handled.access)
+    assert needs, f"{handler!r} does not say who may ask"
+    is_async = inspect.iscoroutinefunction(handler)
+    assert is_async or not handled.takes_frame, f"{handler!r} would take a part of the buffer"
+    served = handled.request.VERSIONS
+    assert served.low <= handled.versions.low <= handled.versions.high <= served.high, handled
+    return Route(
+        handled.request,
+        handled.versions,
+        guarded(handler, needs, judge, handled.on_error),
+        is_async,
+        handled.on_error,
+        None if handled.on_error else general_error(handled.request),
+        limited_log,
+        handled.elements_max,
+        handled.slices,
+        hooks,
+        handled.takes_frame,
+        handled.once,
+        DECODE_BUDGET._replace(elements_max=handled.elements_max),
+        RequestMetrics(handled.request.__name__.removesuffix("Request")),
+    )

@@ -1,0 +1,1 @@
+"""The byte-moving end of a connection: sockets, TLS, and what waits to be sent."""

@@ -1,0 +1,95 @@
+"""Links to other nodes that a test cuts: connections over them stay, and nothing passes in either direction.
+
+It is as if the network dropped every packet, seen by the node that has connected: what it sends waits, what was sent to
+it arrives after the end of the cut, and a new connection is not made in time. For nodes of a local cluster, which tell
+each other by their ports (`trimaran.local.links`). Elsewhere no port is ever cut, and no connection is guarded.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+
+import trio
+
+from trimaran.wire.buffers.framing import FrameBuffer
+from trimaran.wire.security.principal import Principal
+from trimaran.wire.transport.endpoint.endpoint import Endpoint
+from trimaran.wire.transport.endpoint.send_queue import SendQueue
+
+PORTS = 1 << 16
+# How often a cut link is looked at: well below every timeout of a cluster, and cheap.
+_POLL_SECONDS = 0.02
+_cut_ports: Sequence[int] | None = None
+
+
+def obey(cut_ports: Sequence[int]) -> None:
+    """From now on this process reaches no port whose byte in `cut_ports` is not 0; another process may write there."""
+    global _cut_ports  # noqa: PLW0603 - a fault is one of the whole process
+    _cut_ports = cut_ports
+
+
+def is_cut(port: int) -> bool:
+    """Whether nothing passes between this process and who listens there."""
+    return _cut_ports is not None and bool(_cut_ports[port])
+
+
+async def until_open(port: int) -> None:
+    """Returns once something passes; no checkpoint where it does so already."""
+    while is_cut(port):  # noqa: ASYNC110 - another process ends the cut
+        await trio.sleep(_POLL_SECONDS)
+
+
+def guarded(endpoint: Endpoint, port: int) -> Endpoint:
+    """`endpoint`, connected to `port`, as it is while links are cut; itself where that never happens."""
+    return endpoint if _cut_ports is None else _GuardedEndpoint(endpoint, port)
+
+
+class _GuardedEndpoint:
+    """An endpoint through which nothing passes while its link is cut, its end included."""
+
+    def __init__(self, endpoint: Endpoint, port: int) -> None:
+        self._endpoint = endpoint
+        self._port = port
+        self.received_at = endpoint.received_at
+        self.seconds = 0.0
+
+    async def handshake(self) -> Principal:
+        await until_open(self._port)
+        return await self._endpoint.handshake()
+
+    async def receive(self, frames: FrameBuffer) -> int:
+        """Nobody looks into `frames` before this returns."""
+        count = await self._endpoint.receive(frames)
+        await until_open(self._port)
+        self.received_at = time.perf_counter()
+        return count
+
+    def receive_nowait(self, frames: FrameBuffer) -> int:
+        return 0 if is_cut(self._port) else self._endpoint.receive_nowait(frames)
+
+    def send_nowait(self, queue: SendQueue) -> None:
+        if not is_cut(self._port):
+            self._endpoint.send_nowait(queue)
+
+    async def send(self, queue: SendQueue) -> None:
+        await until_open(self._port)
+        await self._endpoint.send(queue)
+
+    def peer_is_gone(self) -> bool:
+        return not is_cut(self._port) and self._endpoint.peer_is_gone()
+
+    def give_up(self) -> None:
+        self._endpoint.give_up()
+
+    async def aclose(self) -> None:
+        """The peer does not learn of it before the end of the cut."""
+        if is_cut(self._port):
+            trio.lowlevel.spawn_system_task(self._close_later)
+            await trio.lowlevel.cancel_shielded_checkpoint()
+        else:
+            await self._endpoint.aclose()
+
+    async def _close_later(self) -> None:
+        await until_open(self._port)
+        await self._endpoint.aclose()

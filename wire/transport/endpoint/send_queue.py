@@ -1,0 +1,136 @@
+"""What waits to be sent on one connection: bytes, and pieces of files that go by `sendfile`.
+
+Left out: sockets; `trimaran.wire.transport.endpoint.endpoint` empties the queue.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import deque
+from typing import Any
+
+from trimaran.wire.buffers.outgoing import Outgoing
+from trimaran.wire.transport.endpoint.file_piece import FilePiece, read_cached
+
+# Below this a piece is copied behind the one before it, so that a system call carries more of them.
+_COPY_BYTES_MAX = 16384
+# Below this reading a file piece into memory is cheaper than a `sendfile` of its own.
+_SPLICE_COPY_BYTES_MAX = 32768
+# Of one answer; a peer that does not read may be owed no more of it in memory.
+_SPLICES_COPIED_MAX = 1 << 20
+
+
+Piece = bytearray | memoryview | FilePiece
+
+# An empty deque takes 760 bytes: an idle connection has none of its own. Nothing stays in this one.
+NOTHING: deque[Any] = deque(maxlen=0)
+
+
+class SendQueue:
+    """Pieces in order. `size` counts the bytes that are still to be sent, those of files included."""
+
+    __slots__ = ("of_files", "pieces", "sent", "size")
+
+    def __init__(self) -> None:
+        self.pieces = NOTHING
+        self.size = 0
+        self.of_files = 0
+        self.sent = 0
+
+    def __bool__(self) -> bool:
+        return self.size > 0
+
+    @property
+    def in_memory(self) -> int:
+        """Bytes that are held until they are sent."""
+        return self.size - self.of_files
+
+    def add_frame(self, frame: Outgoing) -> None:
+        """Appends a frame, with its size in front. The queue owns `frame` from here on."""
+        size = frame.wire_size if frame.splices else len(frame)
+        self._add_small(size.to_bytes(4, "big"))
+        if frame.splices:
+            self._add_spliced(frame)
+        elif size <= _COPY_BYTES_MAX:
+            self._add_small(frame)
+        else:
+            self._append(memoryview(frame))
+        self.size += size + 4
+
+    def _add_spliced(self, frame: Outgoing) -> None:
+        view = memoryview(frame)
+        done = copied = 0
+        for place, splice in frame.splices:
+            if place > done:
+                self._add_bytes(view[done:place])
+                done = place
+            is_small = splice.size <= _SPLICE_COPY_BYTES_MAX and copied < _SPLICES_COPIED_MAX
+            data = read_cached(splice) if is_small else None
+            if data is None:
+                self._append(FilePiece(splice))
+                self.of_files += splice.size
+            else:
+                self._add_small(data)
+                copied += len(data)
+        if done < len(frame):
+            self._add_bytes(view[done:])
+
+    def _add_bytes(self, data: Outgoing | memoryview) -> None:
+        if len(data) <= _COPY_BYTES_MAX:
+            self._add_small(data)
+        else:
+            self._append(memoryview(data))
+
+    def _append(self, piece: Piece) -> None:
+        if self.pieces is NOTHING:
+            self.pieces = deque()
+        self.pieces.append(piece)
+
+    def _drop_front(self) -> None:
+        self.pieces.popleft()
+        if not self.pieces:
+            self.pieces = NOTHING
+
+    def _add_small(self, data: bytes | bytearray | memoryview) -> None:
+        last = self.pieces[-1] if self.pieces else None
+        if type(last) is bytearray and len(last) < _COPY_BYTES_MAX * 4:
+            last += data
+        else:
+            self._append(bytearray(data))
+
+    def sent_bytes(self, count: int) -> None:
+        """Drops `count` bytes from the front; they must not be of a file."""
+        self.size -= count
+        self.sent += count
+        while count:
+            piece = self.pieces[0]
+            assert not isinstance(piece, FilePiece)
+            if count < len(piece):
+                self.pieces[0] = memoryview(piece)[count:]
+                return
+            count -= len(piece)
+            self._drop_front()
+
+    def sent_of_file(self, count: int) -> None:
+        """Drops `count` bytes of the file piece at the front."""
+        self.size -= count
+        self.of_files -= count
+        self.sent += count
+        piece = self.pieces[0]
+        assert isinstance(piece, FilePiece)
+        piece.advance(count)
+        if not piece.size:
+            self._drop_front()
+
+    def load_front(self, bytes_max: int) -> None:
+        """Reads the first bytes of the file piece at the front into memory, for who cannot send files."""
+        piece = self.pieces[0]
+        assert isinstance(piece, FilePiece)
+        data = os.pread(piece.splice.fileno(), min(piece.size, bytes_max), piece.position)
+        if not data:
+            raise OSError("a file ends before the end of a slice of it")
+        piece.advance(len(data))
+        self.of_files -= len(data)
+        if not piece.size:
+            self.pieces.popleft()
+        self.pieces.appendleft(memoryview(data))

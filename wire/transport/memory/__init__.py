@@ -1,0 +1,1 @@
+"""Memory of connections and of responses that grow while they are made."""

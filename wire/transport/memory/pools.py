@@ -1,0 +1,151 @@
+"""What the connections of one kind of listener may hold in memory together, in bytes.
+
+Pools of their own, so that nobody who waits for one holds what it waits for: buffers of frames that arrive (given back
+when the frame's request begins), requests that were begun (given back when they are answered), responses that have
+grown while they are made, the largest of those and the responses that peers have not taken yet.
+Source: KIP-72 and `SimpleMemoryPool`, which bound the first. On by default here: a broker that runs out of memory fails
+all its clients, one that stops reading delays those who send much.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+
+import trio
+
+from trimaran.wire.transport.scheduling.events import AutoResetEvent
+
+# A thousand busy producers with a megabyte under way each all get their share within a few milliseconds. One client
+# makes a node grow by less than 256 MiB: by this, one request above each half (60 MiB for 150,000 partitions), and
+# answers.
+REQUEST_BYTES_MAX = 128 << 20
+# Answers leave by `sendfile`; only metadata, converted messages and TLS are in memory. Two of the largest are made at
+# once (`transport.room`), the second above the bound.
+ANSWER_BYTES_MAX = 96 << 20
+# Of responses that are made and have grown beyond what is free: 16 at a time, of a megabyte each (`transport.room`).
+LARGE_BYTES_MAX = 16 << 20
+# So often others go before the one that has waited longest.
+PASSED_MAX = 1000
+# What a request, or an answer, is taken to need before it is known; few waits end at once, so.
+EXPECTED_BYTES = 1 << 20
+# Smaller things are not waited for: every connection may have that much.
+SMALL_BYTES = 4096
+# What an element of a decoded request takes, with its numbers and its share of lists, with what is looked up for it and
+# its item in the response: structs have 80 to 250. Requests for 150,000 partitions took 400 to 500 an element.
+ELEMENT_BYTES = 384
+
+
+class MemoryPool:
+    """Bytes that are held; of those that wait the smallest is next, the first of them in order.
+
+    So those who announce what is large, and send nothing, keep few others waiting. As in Kafka anything is granted
+    while fewer than `bytes_max` are held, however large it is: so what is larger than the pool passes too, and at most
+    one grant above the bound is held.
+    """
+
+    __slots__ = ("_pressed", "_waiting", "bytes_max", "used")
+
+    def __init__(self, bytes_max: int) -> None:
+        self.bytes_max = bytes_max
+        self.used = 0
+        self._waiting: deque[_Waiting] = deque()
+        self._pressed = AutoResetEvent()
+
+    @property
+    def is_full(self) -> bool:
+        return self.used >= self.bytes_max
+
+    @property
+    def waiting(self) -> int:
+        """How many wait."""
+        return len(self._waiting)
+
+    def take(self, size: int) -> None:
+        """Holds `size` bytes more without asking."""
+        self.used += size
+
+    def give_back(self, size: int) -> None:
+        self.used -= size
+        if self._waiting:
+            self._grant()
+
+    def _grant(self) -> None:
+        while self._waiting and self.used < self.bytes_max:
+            chosen = self._next()
+            self._waiting.remove(chosen)
+            self.used += chosen.size
+            chosen.granted.set()
+
+    def _next(self) -> _Waiting:
+        oldest = self._waiting[0]
+        smallest = min(self._waiting, key=lambda one: one.size)
+        if smallest.size == oldest.size or oldest.passed >= PASSED_MAX:
+            return oldest
+        oldest.passed += 1
+        return smallest
+
+    async def acquire(self, size: int) -> None:
+        """Waits until there is room, then holds `size` bytes; no checkpoint if there is."""
+        if not self._waiting and self.used < self.bytes_max:
+            self.used += size
+            return
+        waiting = _Waiting(size)
+        self._waiting.append(waiting)
+        self._pressed.set()
+        try:
+            await waiting.granted.wait()
+        except trio.Cancelled:
+            if waiting.granted.is_set():
+                self.give_back(size)
+            else:
+                self._waiting.remove(waiting)
+            raise
+
+    async def wait_pressed(self) -> None:
+        """Returns when somebody waits."""
+        while not self._waiting:
+            await self._pressed.wait()
+
+
+@asynccontextmanager
+async def holding(pool: MemoryPool, size: int) -> AsyncIterator[None]:
+    """Holds `size` bytes in the block, for which it waits."""
+    await pool.acquire(size)
+    try:
+        yield
+    finally:
+        pool.give_back(size)
+
+
+@dataclass(slots=True, eq=False)
+class _Waiting:
+    size: int
+    passed: int = 0
+    granted: trio.Event = field(default_factory=trio.Event)
+
+
+class Memory:
+    """The pools; who waits for `large` may wait for `answers` then, and for nothing else. `making` is held for one turn
+    of the loop by who goes on to make a large response.
+    """
+
+    __slots__ = ("answers", "frames", "large", "making", "requests")
+
+    def __init__(
+        self,
+        request_bytes_max: int = REQUEST_BYTES_MAX,
+        answer_bytes_max: int = ANSWER_BYTES_MAX,
+    ) -> None:
+        """`request_bytes_max`: half for frames that arrive, half for requests under way."""
+        self.frames = MemoryPool(request_bytes_max // 2)
+        self.requests = MemoryPool(request_bytes_max // 2)
+        self.large = MemoryPool(LARGE_BYTES_MAX)
+        self.making = trio.Lock()
+        self.answers = MemoryPool(answer_bytes_max)
+
+    def pools(self) -> tuple[MemoryPool, MemoryPool, MemoryPool]:
+        """Those of which a connection may hold something while its peer does nothing."""
+        return self.frames, self.requests, self.answers

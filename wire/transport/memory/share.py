@@ -1,0 +1,62 @@
+"""What one connection holds of the pools of its listeners (`trimaran.wire.transport.memory.pools`)."""
+
+from __future__ import annotations
+
+from trimaran.wire.buffers.framing import BUFFER_BYTES_KEPT
+from trimaran.wire.transport.memory.pools import Memory, MemoryPool
+
+
+class MemoryShare:
+    """Bytes by pool; `frame` is how large a buffer may be: up to `BUFFER_BYTES_KEPT` nobody is asked."""
+
+    __slots__ = ("_memory", "answers", "frame", "requests")
+
+    def __init__(self, memory: Memory) -> None:
+        self._memory = memory
+        self.frame = BUFFER_BYTES_KEPT
+        self.requests = 0
+        self.answers = 0
+
+    def of(self, pool: MemoryPool) -> int:
+        memory = self._memory
+        if pool is memory.frames:
+            return self.frame if self.frame > BUFFER_BYTES_KEPT else 0
+        if pool is memory.requests:
+            return self.requests
+        return self.answers if pool is memory.answers else 0
+
+    async def acquire_frame(self, size: int) -> None:
+        """Waits until a frame of `size` bytes may be received; what was held is given back first: nobody waits and
+        holds.
+        """
+        self.give_back_frame()
+        await self._memory.frames.acquire(size)
+        self.frame = size
+
+    def give_back_frame(self) -> None:
+        if self.frame > BUFFER_BYTES_KEPT:
+            self._memory.frames.give_back(self.frame)
+            self.frame = BUFFER_BYTES_KEPT
+
+    def take_request(self, size: int) -> None:
+        self.requests += size
+        self._memory.requests.take(size)
+
+    def give_back_request(self, size: int) -> None:
+        self.requests -= size
+        self._memory.requests.give_back(size)
+
+    def set_answers(self, size: int) -> None:
+        """So many bytes of answers are held by now."""
+        more = size - self.answers
+        self.answers = size
+        if more > 0:
+            self._memory.answers.take(more)
+        elif more < 0:
+            self._memory.answers.give_back(-more)
+
+    def give_back_all(self) -> None:
+        """The connection has ended; nothing waits in it any more."""
+        self.give_back_frame()
+        self.give_back_request(self.requests)
+        self.set_answers(0)

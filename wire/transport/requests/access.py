@@ -1,0 +1,117 @@
+"""What a request needs: which operation on which resource. Declared beside the handler, in `@handles(…, access=…)`.
+
+A declaration is one `Need` or several, all of which must be met. Nothing is open by default: a registry takes no
+handler that declares nothing. Paths say where the names are: `"group_id"` is a field, `"topics.name"` the field `name`
+of each item of `topics`, `"groups.*"` each item of `groups` itself.
+Source: Kafka's `KafkaApis`, `ControllerApis`, `AclApis`. Left out: the decision, a `Judge`'s
+(`trimaran.wire.transport.requests.guard`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from enum import Enum, auto
+
+from trimaran.wire.security.acls import Operation, ResourceType
+
+ITSELF = "*"
+
+
+class JudgedBy(Enum):
+    REGISTRY = auto()
+    HANDLER = auto()
+    CONTROLLER = auto()
+    NOBODY = auto()
+
+
+@dataclass(slots=True, frozen=True)
+class Need:
+    """One of `operations` on a resource.
+
+    Args:
+        asked: where the request names the resources; empty for the cluster, and for what is only listed.
+        answered: the list of the response that tells of the items of `asked`; who may not gets an error for each.
+        listed: where the response names resources that nobody asked for by name; what may not be seen is left out.
+        on_cluster: one of these on the cluster is enough, too.
+        why: why nobody is asked, or somebody else than the registry.
+        asks_anyway: the handler is asked even if every item is refused, and an error of the whole is told instead.
+    """
+
+    resource_type: ResourceType
+    operations: tuple[Operation, ...]
+    asked: str = ""
+    answered: str = ""
+    listed: str = ""
+    on_cluster: tuple[Operation, ...] = ()
+    judged_by: JudgedBy = JudgedBy.REGISTRY
+    why: str = ""
+    asks_anyway: bool = False
+
+    def with_error_of_whole(self) -> Need:
+        """What is wrong with the whole request goes before what is refused of it."""
+        return replace(self, asks_anyway=True)
+
+    def or_cluster(self, *operations: Operation) -> Need:
+        """Whoever may do one of `operations` on the cluster need not be asked about each resource."""
+        return replace(self, on_cluster=operations)
+
+    def in_handler(self, why: str) -> Need:
+        """The handler asks the authorizer itself."""
+        return replace(self, judged_by=JudgedBy.HANDLER, why=why)
+
+
+Access = Need | tuple[Need, ...]
+
+
+def cluster(*operations: Operation) -> Need:
+    """One of the operations on the cluster, or the whole request is refused."""
+    return Need(ResourceType.CLUSTER, operations)
+
+
+def topics(operation: Operation, asked: str = "", answered: str = "", *, listed: str = "") -> Need:
+    return Need(ResourceType.TOPIC, (operation,), asked, answered, listed)
+
+
+def groups(operation: Operation, asked: str = "", answered: str = "", *, listed: str = "") -> Need:
+    return Need(ResourceType.GROUP, (operation,), asked, answered, listed)
+
+
+def transactional_ids(
+    operation: Operation, asked: str = "", answered: str = "", *, listed: str = ""
+) -> Need:
+    """None needs nothing."""
+    return Need(ResourceType.TRANSACTIONAL_ID, (operation,), asked, answered, listed)
+
+
+def configs(operation: Operation) -> tuple[Need, ...]:
+    """The operation on each topic or group whose configs these are, and on the cluster for those of brokers."""
+    kinds = (ResourceType.TOPIC, ResourceType.GROUP, ResourceType.CLUSTER)
+    why = "the resource of each config says which"
+    return tuple(Need(kind, (operation,), "resources").in_handler(why) for kind in kinds)
+
+
+def tokens(operation: Operation) -> Need:
+    return Need(ResourceType.DELEGATION_TOKEN, (operation,)).in_handler("each token is looked at")
+
+
+def users(operation: Operation) -> Need:
+    return Need(ResourceType.USER, (operation,)).in_handler("owners need nothing")
+
+
+def open_to_all(why: str) -> Need:
+    """Whoever is connected may ask."""
+    return Need(ResourceType.UNKNOWN, (), judged_by=JudgedBy.NOBODY, why=why)
+
+
+# Brokers pass the request on in an Envelope, with the client's principal.
+BY_CONTROLLER = Need(
+    ResourceType.UNKNOWN,
+    (),
+    judged_by=JudgedBy.CONTROLLER,
+    why="forwarded with the client's principal",
+)
+
+
+def needs_of(access: Access | None) -> tuple[Need, ...]:
+    """The needs of a declaration; of what is none, nothing."""
+    return (access,) if isinstance(access, Need) else tuple(access or ())

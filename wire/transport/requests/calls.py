@@ -1,0 +1,172 @@
+"""What a handler is given, and what it may give back.
+
+A handler is a function `(request, context, call)` of two stages. Stage one is the plain call: it puts effects in order
+(a batch is appended) and returns the response, or None where none is owed, or a `DeferredResponse`. Stage two is what
+the connection's one writer awaits when the turn of that answer comes. An `async def` handler is all stage two. What
+quotas do is `Call.throttle`.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Generic, TypeVar
+
+import trio
+
+from trimaran.wire.errors import ErrorCode
+from trimaran.wire.messages.registry import RESPONSES
+from trimaran.wire.schema import Message
+from trimaran.wire.security.principal import ANONYMOUS, Principal
+from trimaran.wire.text import events
+from trimaran.wire.text.hosts import java_text
+from trimaran.wire.transport.memory.pools import Memory
+from trimaran.wire.transport.memory.room import LARGE_BYTES, ResponseRoom, Room
+from trimaran.wire.transport.scheduling.loop_time import LoopTime
+
+if TYPE_CHECKING:
+    from trimaran.wire.messages.header import RequestHeader
+
+log = logging.getLogger(__name__)
+
+R = TypeVar("R", bound=Message)
+Callback = Callable[[], object]
+Address = tuple[str, int]
+
+# One request may be worth many minutes of a small quota. Kafka has no bound, but forgets a client after an hour.
+MUTED_SECONDS_MAX = 3600.0
+
+
+class CloseConnection(Exception):
+    """Raised by a handler that cannot answer (acks=0 with an error): answers owed before it leave, then it closes."""
+
+
+@dataclass(slots=True, frozen=True)
+class DeferredResponse(Generic[R]):
+    """A response that is not known yet.
+
+    Whatever `finish` holds on to stays in memory while it waits; a view of the request's records keeps the whole
+    receive buffer of the connection, so let go of the request in stage one.
+
+    Args:
+        finish: awaited once every earlier answer of the connection has been handed to the socket, and not before.
+        ready: says that `finish` would return without waiting; answers ready together leave in one packet.
+        holds_request: `finish` keeps the request, or most of it, which then counts as held until the answer is known.
+        on_error: the response for an exception out of `finish`. Without it, one with a top-level error code is made
+            where the response has such a field; else the connection closes.
+    """
+
+    finish: Callable[[], Awaitable[R]]
+    ready: Callable[[], bool] | None = None
+    on_error: Callable[[ErrorCode, str], R] | None = None
+    holds_request: bool = True
+
+
+async def finished(response: R | DeferredResponse[R]) -> R:
+    """The response, which is awaited if it is not known yet."""
+    return await response.finish() if isinstance(response, DeferredResponse) else response
+
+
+@dataclass(slots=True, eq=False)
+class ConnectionInfo:
+    """One connection as handlers see it."""
+
+    id: int
+    listener: str
+    peer: Address
+    local: Address
+    # (name, version) as told by ApiVersions v3+ (KIP-511), in letters, digits, dots and dashes.
+    client_software: tuple[str, str] | None = None
+    # Fixed before the first request that needs one: by the certificate or by SASL.
+    principal: Principal = ANONYMOUS
+    closed: bool = False
+    # Whether requests that came before the one that begins are not answered yet: what they do may be yet to come.
+    owes: bool = False
+    # In seconds of trio's clock, None for never: until then nothing of the connection is read.
+    muted_until: float | None = None
+    # What all connections of this kind of listener hold; for who makes large responses.
+    memory: Memory = field(default_factory=Memory)
+    loop_time: LoopTime = field(default_factory=LoopTime)
+    _callbacks: dict[Callback, None] = field(default_factory=dict)
+
+    def on_close(self, callback: Callback) -> None:
+        """Calls `callback` as soon as the peer is seen to be gone, or at once if it is; the same one only once."""
+        if self.closed:
+            _call(callback)
+        else:
+            self._callbacks[callback] = None
+
+    def forget_on_close(self, callback: Callback) -> None:
+        """Takes a callback back; one that is not there is no error."""
+        self._callbacks.pop(callback, None)
+
+    def mute(self, seconds: float) -> float:
+        """Nothing is read for so long, answers still leave. Returns how long: at most `MUTED_SECONDS_MAX`."""
+        seconds = min(seconds, MUTED_SECONDS_MAX)
+        self.muted_until = max(trio.current_time() + seconds, self.muted_until or 0.0)
+        return seconds
+
+    def mark_closed(self) -> None:
+        """For the transport: the peer is gone."""
+        self.closed = True
+        while self._callbacks:
+            _call(self._callbacks.popitem()[0])
+
+    def __str__(self) -> str:
+        return (
+            f"connection {self.id} from {java_text(self.peer[0])}:{self.peer[1]} on {self.listener}"
+        )
+
+
+def _call(callback: Callback) -> None:
+    try:
+        callback()
+    except Exception:  # one part's callback must not keep the others from theirs  # noqa: BLE001 - it is logged, with its traceback
+        events.CONNECTION_CALLBACK_FAILED.log(log, exc_info=True)
+
+
+@dataclass(slots=True)
+class Call:
+    """One request beside its body."""
+
+    header: RequestHeader
+    connection: ConnectionInfo
+    # When it was decoded, on the clock of `time.monotonic`.
+    began: float = field(default_factory=time.monotonic)
+    # Bytes of the request as it came, its header with it.
+    frame_bytes: int = 0
+    # What it holds in memory, about.
+    held: int = 0
+    # The frame was large, or the answer is: what is computed of the whole of either belongs into the thread for that
+    # (`heavy.run_apart`).
+    heavy: bool = False
+    # For how long the connection is muted on account of this request.
+    throttle_ms: int = 0
+    # What it takes of the event loop counts for no quota.
+    is_exempt: bool = False
+    _room: ResponseRoom | None = None
+
+    def room(self) -> Room:
+        """For the response, the same whenever it is asked for. Only for handlers that answer in stage two."""
+        if self._room is None:
+            of, version = RESPONSES[self.header.api_key], self.header.api_version
+            self._room = ResponseRoom(of, version, self.connection.memory)
+        return self._room
+
+    @property
+    def is_large(self) -> bool:
+        """Whether encoding the response would hold the loop."""
+        return self.heavy or (self._room is not None and self._room.size > LARGE_BYTES)
+
+    def close_room(self) -> None:
+        """For the transport: the response is handed on, or there will be none."""
+        if self._room is not None:
+            self._room.close()
+
+    def throttle(self, seconds: float) -> int:
+        """Mutes the connection for so long; returns the milliseconds that its answer is to tell (KIP-219)."""
+        muted_ms = round(self.connection.mute(seconds) * 1000) if seconds > 0 else 0
+        self.throttle_ms = max(self.throttle_ms, muted_ms)
+        return self.throttle_ms

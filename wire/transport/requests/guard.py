@@ -1,0 +1,277 @@
+"""Handlers behind a guard: what who is connected may not do does not reach them.
+
+A handler without needs of its own stays what it is, and a node without rules calls each as it is. A whole request is
+refused by its `on_error`. Of several items the refused ones are taken out of the request; what `on_error` says of them
+is added to the answer, behind the others, as in Kafka.
+Left out: items that name a topic by its id, which the handler of that request must look up.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial, wraps
+from typing import Any, Protocol
+
+from trimaran.wire.codec.declarations import EncodedArray
+from trimaran.wire.errors import ErrorCode, KafkaError
+from trimaran.wire.schema import Message, encode_element
+from trimaran.wire.security.acls import CLUSTER_NAME, Operation, ResourceType
+from trimaran.wire.transport.requests.access import ITSELF, JudgedBy, Need
+from trimaran.wire.transport.requests.calls import Call, CloseConnection, DeferredResponse, finished
+from trimaran.wire.transport.requests.error_answers import OnError
+from trimaran.wire.transport.scheduling.compute_thread import run_apart
+from trimaran.wire.transport.scheduling.events import yield_to_loop
+
+Handler = Callable[..., Any]
+
+# Items of an answer looked at at once: each costs as much as the ACLs that may match it.
+JUDGED_PER_TURN = 200
+
+CODES = {
+    ResourceType.TOPIC: ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+    ResourceType.GROUP: ErrorCode.GROUP_AUTHORIZATION_FAILED,
+    ResourceType.CLUSTER: ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
+    ResourceType.TRANSACTIONAL_ID: ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+    ResourceType.DELEGATION_TOKEN: ErrorCode.DELEGATION_TOKEN_AUTHORIZATION_FAILED,
+}
+
+
+class Judge(Protocol):
+    """Who decides, for one kind of node."""
+
+    def judges(self, context: Any) -> bool:
+        """Whether there is anything to ask; asked first for each request, so that who has no rules pays nothing."""
+        ...
+
+    def allows(
+        self,
+        context: Any,
+        call: Call,
+        operation: Operation,
+        resource_type: ResourceType,
+        name: str,
+        *,
+        asked_for: bool,
+    ) -> bool:
+        """Whether who asks may do it; `asked_for`: a denial is a refusal. Raises KafkaError: nobody can say."""
+        ...
+
+
+def guarded(
+    handler: Handler, needs: Sequence[Need], judge: Judge | None, on_error: OnError | None
+) -> Handler:
+    """`handler` behind a guard for the needs that the registry judges; itself where there are none."""
+    own = [need for need in needs if need.judged_by is JudgedBy.REGISTRY]
+    if judge is None or not own:
+        return handler
+    behind = handler
+    for need in reversed(own):
+        behind = _behind(_Guard(need, judge, on_error), behind)
+
+    @wraps(handler)
+    def guarded_handler(request: Message, context: Any, call: Call) -> Any:
+        return (behind if judge.judges(context) else handler)(request, context, call)
+
+    return guarded_handler
+
+
+@dataclass(slots=True, frozen=True)
+class _Refused:
+    """What on_error says of the items that were taken out of a request."""
+
+    response: Message | None
+    path: str
+    asks_anyway: bool = False
+
+    def merged(self, response: Any, call: Call) -> Any:
+        if self.response is None:
+            return response
+        if (
+            response is None
+        ):  # acks=0: who is not answered hears of an error by the end of the connection
+            raise CloseConnection("part of a request without an answer is not allowed")
+        if self.asks_anyway and response.error_code:
+            return response
+        items, refused = getattr(response, self.path), getattr(self.response, self.path)
+        if isinstance(items, EncodedArray):
+            version = call.header.api_version
+            refused = [encode_element(one, type(response), version) for one in refused]
+        items.extend(refused)
+        return response
+
+
+_NOTHING = _Refused(None, "")
+
+
+@dataclass(slots=True, frozen=True)
+class _Guard:
+    need: Need
+    judge: Judge
+    on_error: OnError | None
+
+    def __post_init__(self) -> None:
+        assert not self.need.answered or self.on_error, "items are refused by on_error"
+
+    def admit(self, request: Any, context: Any, call: Call) -> tuple[Any, _Refused]:
+        """What is left of the request, None for nothing, and what is said of the rest.
+
+        Raises:
+            KafkaError: the whole of it is refused.
+        """
+        if not self._is_judged_by_item(request, context, call):
+            return request, _NOTHING
+        names = self._names(request)
+        # A name that is asked for many times is judged once.
+        verdicts = {one: self._may(context, call, one) for one in dict.fromkeys(names)}
+        return self._divide(request, names, verdicts, call)
+
+    async def admit_in_turns(self, request: Any, context: Any, call: Call) -> tuple[Any, _Refused]:
+        """As `admit`, some names at a time."""
+        if not self._is_judged_by_item(request, context, call):
+            return request, _NOTHING
+        names = self._names(request)
+        verdicts: dict[str, bool] = {}
+        for number, one in enumerate(dict.fromkeys(names), 1):
+            verdicts[one] = self._may(context, call, one)
+            if number % JUDGED_PER_TURN == 0:
+                await yield_to_loop()
+        if len(names) <= JUDGED_PER_TURN:
+            return self._divide(request, names, verdicts, call)
+        return await run_apart(self._divide, request, names, verdicts, call)
+
+    def has_many_items(self, request: Any) -> bool:
+        """Whether judging them takes more than one turn."""
+        field, _, name = self.need.asked.partition(".")
+        return bool(name) and len(getattr(request, field) or ()) > JUDGED_PER_TURN
+
+    def _is_judged_by_item(self, request: Any, context: Any, call: Call) -> bool:
+        """Raises KafkaError: the whole of it is refused."""
+        need = self.need
+        if self._may_on_cluster(context, call):
+            return False
+        field, _, name = need.asked.partition(".")
+        if need.resource_type is ResourceType.CLUSTER:
+            if not self._may(context, call, CLUSTER_NAME):
+                raise self._refusal(call, "the cluster")
+        elif not name:
+            one = getattr(request, field) if field else None
+            if one is not None and not self._may(context, call, one):
+                raise self._refusal(call, f"{need.resource_type.name} {one}")
+        return bool(name and getattr(request, field))
+
+    def _names(self, request: Any) -> list[str]:
+        field, _, name = self.need.asked.partition(".")
+        return [one if name == ITSELF else getattr(one, name) for one in getattr(request, field)]
+
+    def filter(self, response: Any, context: Any, call: Call) -> Any:
+        """The response without what may not be seen."""
+        field, _, name = self.need.listed.partition(".")
+        if not field or response is None or self._may_on_cluster(context, call):
+            return response
+        items = getattr(response, field)
+        items[:] = self._visible(items, name, context, call)
+        return response
+
+    async def filter_in_turns(self, response: Any, context: Any, call: Call) -> Any:
+        """As `filter`, some items at a time."""
+        field, _, name = self.need.listed.partition(".")
+        if not field or response is None or self._may_on_cluster(context, call):
+            return response
+        items, visible = getattr(response, field), []
+        for start in range(0, len(items), JUDGED_PER_TURN):
+            part = items[start : start + JUDGED_PER_TURN]
+            visible += self._visible(part, name, context, call)
+            await yield_to_loop()
+        items[:] = visible
+        return response
+
+    def _visible(self, items: Sequence[Any], name: str, context: Any, call: Call) -> list[Any]:
+        return [
+            one for one in items if self._may(context, call, getattr(one, name), asked_for=False)
+        ]
+
+    def _divide(
+        self, request: Any, names: Sequence[str], verdicts: Mapping[str, bool], call: Call
+    ) -> tuple[Any, _Refused]:
+        if all(verdicts.values()):
+            return request, _NOTHING
+        field = self.need.asked.partition(".")[0]
+        items = getattr(request, field)
+        left = [item for item, one in zip(items, names, strict=True) if verdicts[one]]
+        out = [item for item, one in zip(items, names, strict=True) if not verdicts[one]]
+        refusal = self._refusal(call, f"each {self.need.resource_type.name}")
+        assert self.on_error is not None
+        response = self.on_error(request.replace(**{field: out}), refusal.code, refusal.message)
+        refused = _Refused(response, self.need.answered, self.need.asks_anyway)
+        is_asked = left or self.need.asks_anyway
+        return (request.replace(**{field: left}) if is_asked else None), refused
+
+    def _may(self, context: Any, call: Call, name: str, *, asked_for: bool = True) -> bool:
+        """Of several operations the last one is what was asked for."""
+        kind, *others = self.need.resource_type, *self.need.operations
+        last = others.pop()
+        allows = self.judge.allows
+        return any(
+            allows(context, call, one, kind, name, asked_for=False) for one in others
+        ) or allows(context, call, last, kind, name, asked_for=asked_for)
+
+    def _may_on_cluster(self, context: Any, call: Call) -> bool:
+        kind = ResourceType.CLUSTER
+        return any(
+            self.judge.allows(context, call, one, kind, CLUSTER_NAME, asked_for=False)
+            for one in self.need.on_cluster
+        )
+
+    def _refusal(self, call: Call, what: str) -> KafkaError:
+        operation = self.need.operations[-1].name
+        code = CODES[self.need.resource_type]
+        return KafkaError(code, f"{call.connection.principal} may not {operation} {what}")
+
+
+def _behind(guard: _Guard, handler: Handler) -> Handler:
+    @wraps(handler)
+    def begin(request: Message, context: Any, call: Call) -> Any:
+        if call.heavy and guard.has_many_items(request):
+            on_error = None if guard.on_error is None else partial(guard.on_error, request)
+            return DeferredResponse(lambda: in_turns(request, context, call), on_error=on_error)
+        left, refused = guard.admit(request, context, call)
+        if left is None:
+            return refused.response
+        response = handler(left, context, call)
+        if isinstance(response, DeferredResponse):
+            return _later(
+                response, lambda one: guard.filter(refused.merged(one, call), context, call)
+            )
+        return guard.filter(refused.merged(response, call), context, call)
+
+    async def in_turns(request: Message, context: Any, call: Call) -> Any:
+        left, refused = await guard.admit_in_turns(request, context, call)
+        if left is None:
+            return refused.response
+        response = await finished(handler(left, context, call))
+        return await guard.filter_in_turns(refused.merged(response, call), context, call)
+
+    @wraps(handler)
+    async def handle(request: Message, context: Any, call: Call) -> Any:
+        left, refused = await guard.admit_in_turns(request, context, call)
+        if left is None:
+            return refused.response
+        handling: Awaitable[Any] = handler(left, context, call)
+        return await guard.filter_in_turns(refused.merged(await handling, call), context, call)
+
+    return handle if inspect.iscoroutinefunction(handler) else begin
+
+
+def _later(deferred: DeferredResponse[Any], change: Callable[[Any], Any]) -> DeferredResponse[Any]:
+    async def finish() -> Any:
+        return change(await deferred.finish())
+
+    on_error = deferred.on_error
+    if on_error is None:
+        return replace(deferred, finish=finish)
+    said = on_error
+    return replace(
+        deferred, finish=finish, on_error=lambda code, message: change(said(code, message))
+    )

@@ -1,0 +1,65 @@
+"""`@handles`: what a handler declares of itself, next to its code."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, TypeVar, cast
+
+from trimaran.wire.codec.declarations import Versions
+from trimaran.wire.schema import DECODE_BUDGET, Message
+from trimaran.wire.transport.requests.access import Access
+from trimaran.wire.transport.requests.error_answers import OnError
+from trimaran.wire.transport.requests.slices import Slices
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+@dataclass(slots=True, frozen=True)
+class Handled:
+    """What `handles` notes on a function."""
+
+    request: type[Message]
+    versions: Versions
+    access: Access
+    on_error: OnError | None = None
+    elements_max: int = DECODE_BUDGET.elements_max
+    slices: Slices | None = None
+    takes_frame: bool = False
+    once: Callable[[Any], Any] | None = None
+
+
+def handles(
+    request: type[Message],
+    *,
+    versions: str,
+    access: Access,
+    on_error: OnError | None = None,
+    elements_max: int = DECODE_BUDGET.elements_max,
+    slices: Slices | None = None,
+    takes_frame: bool = False,
+    once: Callable[[Any], Any] | None = None,
+) -> Callable[[F], F]:
+    """Declares which request, in which versions (`"3-13"`), a function answers, and who may ask; does nothing else.
+
+    `on_error`, `(request, code, message) -> response`, answers an exception out of the handler where Kafka's error is
+    not just the top-level `error_code` of the response. More than `elements_max` of all its arrays together are
+    refused. A large request is handled in `slices`, if the function can. `once` makes of the request one in which
+    nothing is named twice (`trimaran.wire.transport.requests.once`), which the function sees. An async function that
+    `takes_frame` gets the bytes of the request, header and all: no message is made of them but to answer an error.
+    """
+
+    def note(function: F) -> F:
+        cast(Any, function).__handles__ = Handled(
+            request,
+            Versions.parse(versions),
+            access,
+            on_error,
+            elements_max,
+            slices,
+            takes_frame,
+            once,
+        )
+        return function
+
+    return note

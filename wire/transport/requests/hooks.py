@@ -1,0 +1,46 @@
+"""What is called for every request of a registry: quotas before it is handled, metrics when its answer is known.
+
+Without hooks a request costs one look. Source: KIP-219: who asks too much is answered at once, told for how long, and
+not read meanwhile. Left out: quotas themselves. An answer that another node wrote is not told the time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, cast
+
+from trimaran.wire.buffers.outgoing import Outgoing
+from trimaran.wire.schema import Message
+from trimaran.wire.transport.requests.calls import Call
+
+Response = Message | Outgoing | None
+
+
+@dataclass(slots=True, frozen=True)
+class Hooks:
+    """Plain functions, called on the event loop: what takes long holds up every connection.
+
+    Args:
+        before: called when the request is decoded. Answers the seconds for which its connection is muted, 0 for none.
+        charge: called when the answer is known, None where none is owed; answers the same of what the request took.
+        after: called with the answer before it is written: bytes that another node wrote, None where none is owed.
+    """
+
+    before: Callable[[Call], float] | None = None
+    charge: Callable[[Call, Response], float] | None = None
+    after: Callable[[Call, Response], None] | None = None
+
+    def begin(self, call: Call) -> None:
+        if self.before is not None:
+            call.throttle(self.before(call))
+
+    def end(self, call: Call, response: Response) -> None:
+        if self.charge is not None:
+            call.throttle(self.charge(call, response))
+        if call.throttle_ms:
+            told = getattr(response, "throttle_time_ms", None)
+            if told is not None:
+                cast(Any, response).throttle_time_ms = max(told, call.throttle_ms)
+        if self.after is not None:
+            self.after(call, response)

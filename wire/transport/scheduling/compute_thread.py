@@ -1,0 +1,115 @@
+"""The thread for work that computes: decoding and encoding of large messages, conversions, checks of records.
+
+One item runs at a time; a second one would double what is held in memory. Of the connections that wait, the one that
+has used the thread least lately is next, as in `trimaran.wire.transport.scheduling.turn`. An item is never interrupted,
+so the time that it is expected to take counts, too. A connection that needs the thread seldom, and for little, thus
+waits for the item that runs and hardly for another. No connection waits for ever: one that is passed over uses nothing
+meanwhile, and the others do.
+
+Shares are those of connections, not of principals: one principal may stand for all services of a company, or for all
+peers if none has to log in. Connections of one address are bounded by `max.connections.per.ip`.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Hashable
+from typing import TypeVar, TypeVarTuple
+
+import trio
+
+T = TypeVar("T")
+Ts = TypeVarTuple("Ts")
+
+# The expected duration of one item.
+ITEM_SECONDS = 0.05
+
+# What was used so long ago counts a third of what is used now. Short enough that who comes again after a crowd of long
+# items was served is known by what it asks for; long enough that one who asks again at once is not first again.
+MEMORY_SECONDS = 2.0
+# Of whom it is known what they used: as many connections have computed within some seconds at the most. The others
+# used nothing.
+KNOWN_MAX = 10_000
+
+
+class _Waiting:
+    __slots__ = ("expected", "task", "whom")
+
+    def __init__(self, whom: Hashable, expected: float, task: trio.lowlevel.Task) -> None:
+        self.whom = whom
+        self.expected = expected
+        self.task = task
+
+
+class Shares:
+    """Of one thread: `enter` returns when it is free for the caller, who then calls `leave`, whatever happens."""
+
+    def __init__(self, clock: Callable[[], float] = time.perf_counter) -> None:
+        self._clock = clock
+        self._is_taken = False
+        self._waiting: list[_Waiting] = []  # as many as tasks wait
+        self._used: dict[Hashable, tuple[float, float]] = {}  # seconds, faded as of a moment
+
+    async def enter(self, whom: Hashable, expected: float) -> None:
+        """Waits for its turn; it is expected to take so many seconds. No checkpoint where the thread is free.
+
+        `whom` is a connection's id; None counts as one that has used nothing.
+        """
+        if not self._is_taken:
+            self._is_taken = True
+            return
+        waiting = _Waiting(whom, expected, trio.lowlevel.current_task())
+        self._waiting.append(waiting)
+
+        def give_up(_: object) -> trio.lowlevel.Abort:
+            self._waiting.remove(waiting)
+            return trio.lowlevel.Abort.SUCCEEDED
+
+        await trio.lowlevel.wait_task_rescheduled(give_up)
+
+    def leave(self, whom: Hashable, seconds: float) -> None:
+        """It has taken so long; lets in who is next."""
+        now = self._clock()
+        if whom is not None:
+            self._used[whom] = (self._lately(whom, now) + seconds, now)
+        if len(self._used) > KNOWN_MAX:
+            self._forget_half()
+        if not self._waiting:
+            self._is_taken = False
+            return
+        following = min(self._waiting, key=lambda one: self._lately(one.whom, now) + one.expected)
+        self._waiting.remove(following)
+        trio.lowlevel.reschedule(following.task)
+
+    def _lately(self, whom: Hashable, now: float) -> float:
+        seconds, at = self._used.get(whom, (0.0, now))
+        return seconds * math.exp((at - now) / MEMORY_SECONDS)
+
+    def _forget_half(self) -> None:
+        """Those who were there the longest ago."""
+        kept = sorted(self._used.items(), key=lambda one: one[1][1])[KNOWN_MAX // 2 :]
+        self._used = dict(kept)
+
+
+_thread: trio.lowlevel.RunVar[tuple[trio.CapacityLimiter, Shares]] = trio.lowlevel.RunVar(
+    "trimaran.wire.transport.scheduling.compute_thread"
+)
+
+
+async def run_apart(fn: Callable[[*Ts], T], *args: *Ts, whom: Hashable = None) -> T:
+    """Runs `fn(*args)` in the thread.
+
+    `whom` is the id of the connection that it is for; None counts as one that has not used the thread lately.
+    """
+    try:
+        limiter, shares = _thread.get()
+    except LookupError:
+        limiter, shares = trio.CapacityLimiter(1), Shares()
+        _thread.set((limiter, shares))
+    await shares.enter(whom, ITEM_SECONDS)
+    began = time.perf_counter()
+    try:
+        return await trio.to_thread.run_sync(fn, *args, limiter=limiter)
+    finally:
+        shares.leave(whom, time.perf_counter() - began)

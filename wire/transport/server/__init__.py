@@ -1,0 +1,1 @@
+"""Listeners: accepting, quotas of connections, idle ones, shutdown."""

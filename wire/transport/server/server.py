@@ -1,0 +1,411 @@
+"""Listeners: accept, serve each connection, close those that are idle, finish in order.
+
+Source: `SocketServer` and the idle expiry of `Selector` of Kafka.
+"""
+
+from __future__ import annotations
+
+import errno
+import itertools
+import logging
+import socket
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Self, TypeVar
+
+import trio
+
+from trimaran.wire.security.listener import PLAINTEXT_LISTENER, ListenerSecurity
+from trimaran.wire.text import events
+from trimaran.wire.text.hosts import java_text
+from trimaran.wire.transport.connection.connection import Connection
+from trimaran.wire.transport.connection.limits import ConnectionLimits, Counters
+from trimaran.wire.transport.dispatch.registry import Registry
+from trimaran.wire.transport.endpoint.endpoint import Endpoint, SocketEndpoint, TlsEndpoint
+from trimaran.wire.transport.memory.pools import SMALL_BYTES, Memory, MemoryPool
+from trimaran.wire.transport.metrics.limited_log import LimitedLog
+from trimaran.wire.transport.requests.calls import Address, ConnectionInfo
+from trimaran.wire.transport.scheduling.loop_turns import loop_turns
+from trimaran.wire.transport.scheduling.turn import TurnQueue
+from trimaran.wire.transport.server.connection_quotas import ConnectionQuotas
+
+log = logging.getLogger(__name__)
+
+C = TypeVar("C")
+
+# Clients of a whole fleet come back at once after a restart; Kafka's 50 makes a thousand of them wait 17 s.
+BACKLOG = 4096
+# Accepted in one go before other tasks get their turn.
+_ACCEPTS_PER_TURN = 64
+# No descriptors or memory left: wait for some to be freed; there is no event for it.
+_ACCEPT_PAUSE_SECONDS = 0.1
+_ACCEPT_PAUSE_ERRORS = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
+_LAST_DESCRIPTORS = OSError(errno.EMFILE, "the last descriptors of this process are for files")
+# The idle are looked for this often within the idle time: one is closed at most an eighth late.
+_SWEEPS_PER_IDLE_TIME = 8
+# While connections wait for memory, quiet ones are asked for theirs this often: a millisecond of work for a thousand.
+_RELIEF_SECONDS = 0.1
+
+
+@dataclass(slots=True, eq=False)
+class Listener:
+    """A listening socket under its name in Kafka's `listeners`. `security` is that of the connections which are
+    accepted from now on.
+    """
+
+    name: str
+    socket: socket.socket
+    security: ListenerSecurity = PLAINTEXT_LISTENER
+    # Other nodes come here: clients do not use up its memory or its share of connections.
+    for_nodes: bool = False
+
+    @classmethod
+    def bind(
+        cls,
+        name: str,
+        host: str,
+        port: int,
+        *,
+        backlog: int = BACKLOG,
+        security: ListenerSecurity = PLAINTEXT_LISTENER,
+        for_nodes: bool = False,
+    ) -> Self:
+        """Listens on `host` (empty: all interfaces) and `port` (0: a free one).
+
+        Raises:
+            OSError: the address, its `filename`, is taken or not ours.
+        """
+        try:
+            sock = _listening_socket(host, port, backlog)
+        except OSError as error:
+            raise OSError(error.errno, error.strerror, f"{host}:{port}") from error
+        return cls(name, sock, security, for_nodes)
+
+    @property
+    def address(self) -> Address:
+        host, port = self.socket.getsockname()[:2]
+        return host, port
+
+
+def _listening_socket(host: str, port: int, backlog: int) -> socket.socket:
+    if not host and socket.has_dualstack_ipv6():
+        host = "::"
+    family, *_, address = socket.getaddrinfo(
+        host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+    )[0]
+    sock = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if family == socket.AF_INET6:  # takes IPv4 too, as Java's sockets do
+            sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
+        sock.bind(address)
+        sock.listen(backlog)
+    except BaseException:
+        sock.close()
+        raise
+    return sock
+
+
+def _endpoint(sock: socket.socket, security: ListenerSecurity) -> Endpoint:
+    if security.tls is None:
+        return SocketEndpoint(sock)
+    return TlsEndpoint(sock, security.tls, names=security.names)
+
+
+def _ip(address: Any) -> str:
+    """A socket for both families names the old addresses in the new way."""
+    return str(address[0]).removeprefix("::ffff:")
+
+
+async def _close_later(sock: socket.socket, seconds: float) -> None:
+    """Nothing is read or sent; the number of such sockets is bounded by `descriptors_end`."""
+    with sock:
+        await trio.sleep(seconds)
+
+
+# What `Connection.progress` said, and since when it says so.
+_Seen = tuple[tuple[int, int, int] | None, float]
+
+
+class Server:
+    """What `serve_listener` reports when it has started."""
+
+    def __init__(
+        self, listeners: Sequence[Listener], registry: Registry[Any], limits: ConnectionLimits
+    ) -> None:
+        self.registry = registry
+        self.addresses: dict[str, Address] = {one.name: one.address for one in listeners}
+        self.counters = Counters()
+        self.connections: dict[int, Connection] = {}
+        self._drain = trio.Event()
+        self._drained = trio.Event()
+        self._drain_seconds = 0.0
+        # For clients and for nodes: neither waits for the other.
+        turns = loop_turns()
+        self._turns = {for_nodes: TurnQueue(turns) for for_nodes in (False, True)}
+        self._memory = {
+            for_nodes: Memory(limits.request_bytes_max, limits.answer_bytes_max)
+            for for_nodes in (False, True)
+        }
+
+    def pools(self) -> list[MemoryPool]:
+        """All memory that connections may wait for."""
+        return [pool for memory in self._memory.values() for pool in memory.pools()]
+
+    async def drain(self, seconds: float) -> None:
+        """Stops accepting and reading, lets what was begun be answered for at most `seconds`, closes all."""
+        self._drain_seconds = seconds
+        self._drain.set()
+        await self._drained.wait()
+
+
+class _Acceptor(Server):
+    """The server with what only its own tasks use."""
+
+    def __init__(
+        self,
+        listeners: Sequence[Listener],
+        registry: Registry[Any],
+        context: Any,
+        limits: ConnectionLimits,
+        quotas: ConnectionQuotas,
+    ) -> None:
+        super().__init__(listeners, registry, limits)
+        self._context = context
+        self._limits = limits
+        self._quotas = quotas
+        self._protected = frozenset(one.name for one in listeners if one.for_nodes)
+        self._log = LimitedLog(log)
+        self._ids = itertools.count(1)
+        self._accepting = trio.CancelScope()
+
+    async def accept_all(self, listeners: Sequence[Listener], serving: trio.Nursery) -> None:
+        """Accepts until drained; then nobody is listening any more."""
+        try:
+            with self._accepting:
+                async with trio.open_nursery() as nursery:
+                    for listener in listeners:
+                        nursery.start_soon(self._accept, listener, serving)
+        finally:
+            for listener in listeners:
+                listener.socket.close()
+
+    async def _accept(self, listener: Listener, nursery: trio.Nursery) -> None:
+        sock = listener.socket
+        sock.setblocking(False)
+        while True:
+            await trio.lowlevel.wait_readable(sock)
+            for _ in range(_ACCEPTS_PER_TURN):
+                await self._wait_for_slot(listener)
+                try:
+                    accepted, peer = sock.accept()
+                except BlockingIOError:
+                    break
+                except OSError as error:
+                    await self._accept_failed(error)
+                    break
+                if accepted.fileno() >= self._limits.descriptors_end:
+                    accepted.close()
+                    self.counters.refused += 1
+                    await self._accept_failed(_LAST_DESCRIPTORS)
+                    break
+                try:
+                    await self._pace(listener)
+                except BaseException:
+                    accepted.close()
+                    raise
+                self._admit(listener, accepted, peer, nursery)
+
+    async def _wait_for_slot(self, listener: Listener) -> None:
+        name, quotas = listener.name, self._quotas
+        while quotas.is_full(name, protected=listener.for_nodes):
+            count = quotas.of_listener(name)
+            self._log.log(events.LISTENER_FULL, listener=name, connections=count)
+            await quotas.freed.wait()
+
+    async def _pace(self, listener: Listener) -> None:
+        """Waits if connections come faster than they may: with this one those that are in the kernel."""
+        now = trio.current_time()
+        delay = self._quotas.came(listener.name, now, protected=listener.for_nodes)
+        if delay > 0:
+            self.counters.delayed += 1
+            await trio.sleep(delay)
+            await self._wait_for_slot(listener)
+
+    async def _accept_failed(self, error: OSError) -> None:
+        if error.errno in _ACCEPT_PAUSE_ERRORS:
+            self._log.log(events.LISTENER_CANNOT_ACCEPT, error=error)
+            await trio.sleep(_ACCEPT_PAUSE_SECONDS)
+        # Everything else is about a connection that ended before it was accepted (see accept(2)).
+
+    def _admit(
+        self, listener: Listener, accepted: socket.socket, peer: Any, nursery: trio.Nursery
+    ) -> None:
+        ip = _ip(peer)
+        early = self._quotas.too_early(
+            listener.name, ip, trio.current_time(), protected=listener.for_nodes
+        )
+        if early > 0:
+            self.counters.refused += 1
+            self._log.log(events.ADDRESS_TOO_FAST, address=java_text(ip))
+            nursery.start_soon(_close_later, accepted, early)
+            return
+        if self._quotas.is_too_many_of(ip):
+            self.counters.refused += 1
+            count = self._quotas.of_address(ip)
+            self._log.log(events.ADDRESS_FULL, address=java_text(ip), connections=count)
+            accepted.close()
+            return
+        try:
+            local = accepted.getsockname()
+            endpoint = _endpoint(accepted, listener.security)
+        except OSError:  # reset before we looked
+            accepted.close()
+            return
+        memory = self._memory[listener.for_nodes]
+        info = ConnectionInfo(
+            next(self._ids),
+            listener.name,
+            (ip, peer[1]),
+            (_ip(local), local[1]),
+            memory=memory,
+        )
+        connection = Connection(
+            endpoint,
+            info,
+            self.registry,
+            self._context,
+            self._limits,
+            memory,
+            self.counters,
+            self._log,
+            listener.security,
+            self._turns[listener.for_nodes],
+        )
+        self.connections[info.id] = connection
+        self._quotas.opened(listener.name, ip)
+        self.counters.accepted += 1
+        nursery.start_soon(self._serve, connection, listener, ip)
+        if self._quotas.excess:
+            self._close_excess()
+
+    async def _serve(self, connection: Connection, listener: Listener, ip: str) -> None:
+        try:
+            await connection.serve()
+        finally:
+            del self.connections[connection.info.id]
+            self.counters.closed += 1
+            self._quotas.closed(listener.name, ip)
+
+    async def close_excess(self) -> None:
+        """For ever: when fewer connections are allowed, clients that are too many are closed."""
+        while True:
+            await self._quotas.freed.wait()
+            if self._quotas.excess:
+                self._close_excess()
+
+    def _close_excess(self) -> None:
+        """Of clients those that sent nothing for the longest; other nodes stay."""
+        closing = [one for one in self.connections.values() if one.is_closing]
+        excess = self._quotas.excess - len(closing)
+        of_clients = [
+            one
+            for one in self.connections.values()
+            if one.info.listener not in self._protected and not one.is_closing
+        ]
+        for one in sorted(of_clients, key=lambda one: one.received_at)[: max(0, excess)]:
+            self.counters.excess_closed += 1
+            self._log.log(events.CONNECTION_EXCESS, connection=one.info)
+            one.abort()
+
+    async def close_idle(self) -> None:
+        """Sweeps for ever; a look at each connection is all that idle time costs."""
+        seen: dict[int, _Seen] = {}
+        while True:
+            await trio.sleep(self._limits.idle_seconds / _SWEEPS_PER_IDLE_TIME)
+            now = trio.current_time()
+            seen = {one.info.id: self._look(one, seen, now) for one in self.connections.values()}
+
+    def _look(self, connection: Connection, seen: dict[int, _Seen], now: float) -> _Seen:
+        """Notes what the connection did since the last sweep, closes it if that was nothing for too long."""
+        if connection.is_abandoned():
+            connection.abort()
+        progress = connection.progress()
+        before, since = seen.get(connection.info.id, (None, now))
+        if progress is None or progress != before:
+            return progress, now
+        connection.shrink()
+        if now - since >= self._limits.idle_seconds:
+            self.counters.idle_closed += 1
+            connection.abort()
+        return progress, since
+
+    async def relieve(self, pool: MemoryPool) -> None:
+        """For ever: when connections wait for memory, has quiet ones give back theirs, then closes those
+        that keep it.
+        """
+        while True:
+            await pool.wait_pressed()
+            before = {one.info.id: one.activity() for one in self._holders(pool)}
+            deadline = trio.current_time() + self._limits.stalled_seconds
+            while pool.waiting and trio.current_time() < deadline:
+                for one in self.connections.values():
+                    one.shrink()
+                await trio.sleep(_RELIEF_SECONDS)
+            if pool.waiting:
+                self._close_stalled(pool, before)
+
+    def _holders(self, pool: MemoryPool) -> list[Connection]:
+        return [one for one in self.connections.values() if one.held_of(pool) > SMALL_BYTES]
+
+    def _close_stalled(self, pool: MemoryPool, before: Mapping[int, object]) -> None:
+        """The largest first, until a quarter of the pool is free."""
+        excess = pool.used - pool.bytes_max * 3 // 4
+        for one in sorted(self._holders(pool), key=lambda one: one.held_of(pool), reverse=True):
+            if excess <= 0:
+                return
+            if before.get(one.info.id) == one.activity():
+                excess -= one.held_of(pool)
+                self.counters.stalled_closed += 1
+                self._log.log(events.CONNECTION_STALLED, connection=one.info)
+                one.abort()
+
+    async def wait_drained(self) -> None:
+        """Waits for `drain` to be asked, then does it."""
+        await self._drain.wait()
+        self._accepting.cancel()
+        for connection in list(self.connections.values()):
+            connection.stop_reading()
+        with trio.move_on_after(self._drain_seconds):
+            while self.connections:
+                await self._quotas.freed.wait()
+
+
+async def serve_listener(
+    listeners: Sequence[Listener],
+    registry: Registry[C],
+    context: C,
+    *,
+    limits: ConnectionLimits | None = None,
+    quotas: ConnectionQuotas | None = None,
+    task_status: trio.TaskStatus[Server] = trio.TASK_STATUS_IGNORED,
+) -> None:
+    """Serves until it is cancelled, or drained through the `Server` that it reports as started.
+
+    The listening sockets are closed on return. Cancelling closes every connection at once.
+    """
+    acceptor = _Acceptor(
+        listeners, registry, context, limits or ConnectionLimits(), quotas or ConnectionQuotas()
+    )
+    try:
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(acceptor.accept_all, listeners, nursery)
+            nursery.start_soon(acceptor.close_idle)
+            nursery.start_soon(acceptor.close_excess)
+            for pool in acceptor.pools():
+                nursery.start_soon(acceptor.relieve, pool)
+            task_status.started(acceptor)
+            await acceptor.wait_drained()
+            nursery.cancel_scope.cancel()
+    finally:
+        acceptor._drained.set()  # noqa: SLF001 - same module
