@@ -6,7 +6,7 @@ Loaded in users' interpreters, so nothing is imported before it is asked for (PE
 __all__ = ["register", "session", "views"]
 
 _HOMES = {
-    "session": "trimaran.spark.sessions",
+    "session": "trimaran.spark.sessions.session",
     "register": "trimaran.spark.sources",
     "views": "trimaran.spark.sources",
 }

@@ -11,12 +11,12 @@ from typing import NamedTuple
 
 import pyarrow as pa
 
-from trimaran.spark.column import Column
+from trimaran.spark.data_source.columns import Column
 from trimaran.spark.kafka_log.batches import BATCH_SCHEMA
 from trimaran.spark.kafka_log.decoded import DECODED
 from trimaran.spark.kafka_log.records import RECORD_SCHEMA
 from trimaran.spark.kafka_log.segments import SEGMENT_SCHEMA
-from trimaran.spark.kafka_metadata.tables.registry import TABLES
+from trimaran.spark.kafka_metadata.registry import TABLES
 from trimaran.spark.sources import PREFIXED
 
 HEAD = """# Tables of the logs

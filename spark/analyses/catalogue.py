@@ -5,42 +5,48 @@ from __future__ import annotations
 import difflib
 from collections.abc import Sequence
 
-from trimaran.spark.analyses import (
-    batch_sizes,
-    broker_availability,
-    compression,
-    config_log,
+from trimaran.spark.analyses.analysis import Analysis
+from trimaran.spark.analyses.clients import (
     consumer_lag,
+    duplicates,
+    open_transactions,
+    producer_anomalies,
+    rebalances,
+)
+from trimaran.spark.analyses.cluster import (
+    broker_availability,
+    config_log,
     controller_silence,
     controller_timeline,
-    duplicates,
     features_and_voters,
-    isr_storms,
-    key_skew,
-    leader_balance,
-    leadership_churn,
     log_matching,
     metadata_churn,
-    open_transactions,
-    partition_availability,
-    partition_skew,
-    producer_anomalies,
     producer_id_rate,
+    recovery_waterfall,
+    zookeeper_parity,
+)
+from trimaran.spark.analyses.partitions import (
+    isr_storms,
+    leader_balance,
+    leadership_churn,
+    partition_availability,
     rack_exposure,
     reassignments,
-    rebalances,
-    record_sizes,
-    recovery_waterfall,
-    replica_divergence,
     replication_timeline,
+    topic_lifecycle,
+    unclean_elections,
+)
+from trimaran.spark.analyses.records import (
+    batch_sizes,
+    compression,
+    key_skew,
+    partition_skew,
+    record_sizes,
+    replica_divergence,
     retention,
     throughput,
     timestamps,
-    topic_lifecycle,
-    unclean_elections,
-    zookeeper_parity,
 )
-from trimaran.spark.analyses.analysis import Analysis
 
 ANALYSES: dict[str, Analysis] = {
     module.ANALYSIS.name: module.ANALYSIS

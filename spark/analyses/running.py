@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from trimaran.spark.analyses.analysis import ROWS_MAX, SECONDS_MAX, Analysis, Verdict
-from trimaran.spark.tracebacks import captured, cause_of
+from trimaran.spark.data_source.tracebacks import captured, cause_of
 
 if TYPE_CHECKING:
     import pandas as pd

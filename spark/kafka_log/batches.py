@@ -14,9 +14,9 @@ from trimaran.log.batches.batch import HEADER_BYTES, BatchView, Buffer, has_vali
 from trimaran.log.batches.columns import DATA_BYTES_MAX, decode_columns
 from trimaran.log.batches.records import records_in_pieces
 from trimaran.log.old_formats.old_batches import as_v2, timestamp_type_id
-from trimaran.spark.column import TIMESTAMP, microseconds
+from trimaran.spark.data_source.columns import TIMESTAMP, microseconds
+from trimaran.spark.data_source.wanted import Wanted
 from trimaran.spark.kafka_log.large_batches import PIECE_BYTES
-from trimaran.spark.kafka_log.wanted import Wanted
 from trimaran.spark.origins.damage import lose
 from trimaran.spark.origins.origin import Located, Range
 from trimaran.wire.errors import KafkaError, RemoteProtocolError

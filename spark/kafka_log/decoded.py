@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from trimaran.spark.column import BOOL, INT, LONG, STRING, STRINGS, TIMESTAMP, Column
+from trimaran.spark.data_source.columns import BOOL, INT, LONG, STRING, STRINGS, TIMESTAMP, Column
 from trimaran.spark.kafka_log.options import DECODED_TOPICS
 from trimaran.wire.buffers.primitives import NIL_UUID, uuid_to_text
 from trimaran.wire.errors import RemoteProtocolError

@@ -8,10 +8,10 @@ from typing import Any
 
 import pyarrow as pa
 
-from trimaran.spark.column import rows_to_arrow
+from trimaran.spark.data_source.columns import rows_to_arrow
+from trimaran.spark.data_source.wanted import Wanted
 from trimaran.spark.kafka_log.decoded import Level, Place
 from trimaran.spark.kafka_log.records import read_records
-from trimaran.spark.kafka_log.wanted import Wanted
 from trimaran.spark.origins.origin import Range
 
 RECORD_COLUMNS = ("key", "value", "partition", "offset", "timestamp")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from trimaran.spark.kafka_log.limits import Limit, ending_limit, starting_limit
+from trimaran.spark.data_source.limits import Limit, ending_limit, starting_limit
 from trimaran.spark.options import (
     NO_NAMES,
     Options,
@@ -15,10 +15,10 @@ from trimaran.spark.options import (
     positive,
     topics_wanted,
 )
-from trimaran.spark.origins.cluster import ClusterSettings, cluster_settings
-from trimaran.spark.origins.directories import DirectorySettings
-from trimaran.spark.origins.discovery import STORAGE
+from trimaran.spark.origins.directories.directory_origin import DirectorySettings
+from trimaran.spark.origins.directories.discovery import STORAGE
 from trimaran.spark.origins.origin import BATCH_BYTES_MAX
+from trimaran.spark.origins.running_cluster.connection import ClusterSettings, cluster_settings
 
 # Levels that decode an internal topic, which they name themselves.
 DECODED_TOPICS = {

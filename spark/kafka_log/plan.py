@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from textwrap import shorten
 
-from trimaran.spark.kafka_log.filters import EVERYTHING, OffsetFilter
-from trimaran.spark.kafka_log.limits import Resolving
+from trimaran.spark.data_source.limits import Resolving
+from trimaran.spark.data_source.offset_filter import EVERYTHING, OffsetFilter
 from trimaran.spark.kafka_log.options import LogOptions
 from trimaran.spark.kafka_log.segments import SegmentTask, segment_tasks
 from trimaran.spark.options import TopicsWanted
-from trimaran.spark.origins.brokers import BrokerOrigin
-from trimaran.spark.origins.directories import SHARE_BYTES_MIN, DirectoryOrigin
+from trimaran.spark.origins.directories.directory_origin import SHARE_BYTES_MIN, DirectoryOrigin
 from trimaran.spark.origins.origin import Bounds, DataUnreadable, Origin, Range, TopicPartition
+from trimaran.spark.origins.running_cluster.brokers import BrokerOrigin
 
 Task = tuple[Range, ...]
 FOUND_LETTERS_MAX = 300  # of the names of topics that an error tells

@@ -8,12 +8,12 @@ from typing import Any
 
 import pyarrow as pa
 
+from trimaran.spark.data_source.wanted import Wanted
 from trimaran.spark.kafka_log.batches import read_batches
 from trimaran.spark.kafka_log.decoded import DECODED
 from trimaran.spark.kafka_log.decoded_rows import read_decoded
 from trimaran.spark.kafka_log.records import read_records
 from trimaran.spark.kafka_log.segments import read_segments
-from trimaran.spark.kafka_log.wanted import Wanted
 
 Read = Callable[[Any, Wanted], Iterator[pa.RecordBatch]]
 READERS: dict[str, Read] = {

@@ -15,11 +15,11 @@ from trimaran.log.batches.batch import BatchView, Buffer
 from trimaran.log.batches.records import records_bytes
 from trimaran.log.codecs.output import OutputTooLarge, TooManyParts
 from trimaran.log.old_formats.old_batches import as_v2, timestamp_type_id
-from trimaran.spark.column import timestamps
+from trimaran.spark.data_source.columns import timestamps
+from trimaran.spark.data_source.wanted import Wanted
 from trimaran.spark.kafka_log.batches import BATCH_COLUMNS, BatchRow
 from trimaran.spark.kafka_log.bulk import HEADERS, Decoded, Ints, decode, gather, gather_headers
 from trimaran.spark.kafka_log.large_batches import LARGE_BYTES, decode_in_pieces
-from trimaran.spark.kafka_log.wanted import Wanted
 from trimaran.spark.origins.damage import lose
 from trimaran.spark.origins.origin import Located, Range, Reading
 from trimaran.wire.errors import KafkaError, RemoteProtocolError

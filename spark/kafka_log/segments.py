@@ -12,10 +12,10 @@ from typing import Any
 import pyarrow as pa
 
 from trimaran.log.inspection.reader import SegmentFile, scan_batches
-from trimaran.spark.column import TIMESTAMP, microseconds
-from trimaran.spark.kafka_log.wanted import Wanted
-from trimaran.spark.origins.file_range import LogFiles
-from trimaran.spark.origins.replicas import Replica
+from trimaran.spark.data_source.columns import TIMESTAMP, microseconds
+from trimaran.spark.data_source.wanted import Wanted
+from trimaran.spark.origins.directories.file_range import LogFiles
+from trimaran.spark.origins.directories.replicas import Replica
 
 SEGMENT_SCHEMA = pa.schema(
     [

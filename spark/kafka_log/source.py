@@ -45,22 +45,22 @@ from pyspark.sql.datasource import (
 )
 from pyspark.sql.types import StructType
 
-from trimaran.spark.column import schema_of
-from trimaran.spark.columns import columns_of, spark_schema
+from trimaran.spark.data_source.columns import schema_of
+from trimaran.spark.data_source.offset_filter import EVERYTHING, OffsetFilter
+from trimaran.spark.data_source.pushdown import pushed, pushes
+from trimaran.spark.data_source.schemas import columns_of, spark_schema
+from trimaran.spark.data_source.streams import FailedStreamReader
+from trimaran.spark.data_source.tracebacks import without_frames
+from trimaran.spark.data_source.wanted import Wanted
 from trimaran.spark.kafka_log.batches import BATCH_SCHEMA
 from trimaran.spark.kafka_log.decoded import DECODED
-from trimaran.spark.kafka_log.filters import EVERYTHING, OffsetFilter
 from trimaran.spark.kafka_log.options import LogOptions
 from trimaran.spark.kafka_log.plan import plan_log, plan_segments
 from trimaran.spark.kafka_log.readers import READERS
 from trimaran.spark.kafka_log.records import ALL_COLUMNS, RECORD_SCHEMA
 from trimaran.spark.kafka_log.segments import SEGMENT_SCHEMA
-from trimaran.spark.kafka_log.wanted import Wanted
 from trimaran.spark.options import OptionError
 from trimaran.spark.origins.origin import Reading
-from trimaran.spark.pushdown import pushed, pushes
-from trimaran.spark.streams import FailedStreamReader
-from trimaran.spark.tracebacks import without_frames
 
 COSTLY_COLUMNS = {"uncompressed_bytes"}  # only when the user's schema names them
 

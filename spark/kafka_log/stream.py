@@ -7,14 +7,14 @@ from collections.abc import Iterator, Mapping, Sequence
 import pyarrow as pa
 from pyspark.sql.datasource import InputPartition
 
-from trimaran.spark.kafka_log.limits import Resolving
+from trimaran.spark.data_source.limits import Resolving
+from trimaran.spark.data_source.streams import Offsets, OffsetStreamReader, Spans
+from trimaran.spark.data_source.tracebacks import without_frames
+from trimaran.spark.data_source.wanted import Wanted
 from trimaran.spark.kafka_log.options import LogOptions
 from trimaran.spark.kafka_log.plan import Task, open_origin, wanted_partitions
 from trimaran.spark.kafka_log.readers import READERS
-from trimaran.spark.kafka_log.wanted import Wanted
 from trimaran.spark.origins.origin import Bounds, Origin, TopicPartition
-from trimaran.spark.streams import Offsets, OffsetStreamReader, Spans
-from trimaran.spark.tracebacks import without_frames
 
 
 class LogStreamReader(OffsetStreamReader):

@@ -6,12 +6,12 @@ from collections.abc import Callable, Iterable
 from functools import partial
 
 from trimaran.log.batches.batch import BatchView
-from trimaran.spark.kafka_log.limits import ByPartition, OffsetsAt, Resolving
+from trimaran.spark.data_source.limits import ByPartition, OffsetsAt, Resolving
 from trimaran.spark.kafka_metadata.options import MetadataOptions
-from trimaran.spark.origins.directories import batches_from, offset_among
-from trimaran.spark.origins.discovery import METADATA_TOPIC
+from trimaran.spark.origins.directories.directory_origin import batches_from, offset_among
+from trimaran.spark.origins.directories.discovery import METADATA_TOPIC
+from trimaran.spark.origins.directories.replicas import Replica
 from trimaran.spark.origins.origin import Bounds, TopicPartition
-from trimaran.spark.origins.replicas import Replica
 
 KEY: TopicPartition = (METADATA_TOPIC, 0)
 

@@ -7,11 +7,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from trimaran.spark.kafka_log.limits import Limit, ending_limit, starting_limit
+from trimaran.spark.data_source.limits import Limit, ending_limit, starting_limit
 from trimaran.spark.kafka_log.options import BATCH_OPTIONS, StreamLimits, stream_limits
 from trimaran.spark.options import NO_NAMES, Options, names_of, positive
-from trimaran.spark.origins.cluster import CONTROLLERS, PREFIX, ClusterSettings, cluster_settings
-from trimaran.spark.origins.discovery import STORAGE, StorageOptions
+from trimaran.spark.origins.directories.discovery import STORAGE, StorageOptions
+from trimaran.spark.origins.running_cluster.connection import (
+    CONTROLLERS,
+    PREFIX,
+    ClusterSettings,
+    cluster_settings,
+)
 from trimaran.wire.messages.control import ControlType
 from trimaran.wire.records.registry import METADATA_RECORDS
 

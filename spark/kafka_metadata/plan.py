@@ -16,21 +16,26 @@ from trimaran.log.batches.records import decode_records
 from trimaran.log.inspection.reader import SegmentFile, scan_batches
 from trimaran.log.segments.scan import read_batch, scan_headers
 from trimaran.quorum.raft_log.snapshot_files import parse_snapshot_name
-from trimaran.spark.kafka_log.limits import OffsetsAt
+from trimaran.spark.data_source.limits import OffsetsAt
 from trimaran.spark.kafka_metadata.bounds import span, span_of, times_among
 from trimaran.spark.kafka_metadata.options import MetadataOptions, NodesWanted
-from trimaran.spark.origins.controllers import ControllerRange, LiveLog, LiveSnapshot, survey_quorum
-from trimaran.spark.origins.directories import pack, split
-from trimaran.spark.origins.discovery import (
+from trimaran.spark.origins.directories.directory_origin import pack, split
+from trimaran.spark.origins.directories.discovery import (
     METADATA_TOPIC,
     PartitionFound,
     StorageOptions,
     find_log_directories,
     find_partitions,
 )
+from trimaran.spark.origins.directories.replicas import NO_CHECKPOINTS, Replica, examine
+from trimaran.spark.origins.directories.storage import LOCAL, Storage
 from trimaran.spark.origins.origin import Bounds, DataUnreadable, Range, Reading
-from trimaran.spark.origins.replicas import NO_CHECKPOINTS, Replica, examine
-from trimaran.spark.origins.storage import LOCAL, Storage
+from trimaran.spark.origins.running_cluster.controllers import (
+    ControllerRange,
+    LiveLog,
+    LiveSnapshot,
+    survey_quorum,
+)
 from trimaran.wire.errors import KafkaError, RemoteProtocolError
 from trimaran.wire.messages.control import (
     ControlType,
@@ -240,7 +245,7 @@ def _epoch_ends(log: MetadataLog) -> dict[int, int]:
 
 
 def plan_metadata(options: MetadataOptions, plan: str) -> list[MetadataTask]:
-    """The tasks of a read; `plan` is that of the table (`trimaran.spark.kafka_metadata.tables.table`).
+    """The tasks of a read; `plan` is that of the table (`trimaran.spark.kafka_metadata.table`).
 
     Raises:
         DataUnreadable: no metadata log there, or not the offsets that were asked for.

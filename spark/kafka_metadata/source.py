@@ -1,6 +1,6 @@
 """`spark.read.format("kafka_metadata")`: the metadata log as fifteen tables.
 
-`trimaran.spark.kafka_metadata.tables` has a module for each. Reads the directories of controllers (and brokers, whose
+`trimaran.spark.kafka_metadata.registry` lists them. Reads the directories of controllers (and brokers, whose
 copies are as good), or a running quorum, of ours and of Apache Kafka. `spark.readStream` gives
 the records as they are committed.
 
@@ -41,16 +41,16 @@ from pyspark.sql.datasource import (
 )
 from pyspark.sql.types import StructType
 
-from trimaran.spark.columns import columns_of, spark_schema
-from trimaran.spark.kafka_log.limits import Limit
+from trimaran.spark.data_source.limits import Limit
+from trimaran.spark.data_source.schemas import columns_of, spark_schema
+from trimaran.spark.data_source.streams import FailedStreamReader
+from trimaran.spark.data_source.tracebacks import without_frames
+from trimaran.spark.kafka_metadata.log_tables.records import topic_names
 from trimaran.spark.kafka_metadata.options import STREAM_OPTIONS, MetadataOptions
 from trimaran.spark.kafka_metadata.plan import MetadataTask, plan_metadata
-from trimaran.spark.kafka_metadata.tables.records import topic_names
-from trimaran.spark.kafka_metadata.tables.registry import TABLES
-from trimaran.spark.kafka_metadata.tables.table import Table
+from trimaran.spark.kafka_metadata.registry import TABLES
+from trimaran.spark.kafka_metadata.table import Table
 from trimaran.spark.options import EARLIEST, OptionError
-from trimaran.spark.streams import FailedStreamReader
-from trimaran.spark.tracebacks import without_frames
 
 EARLIEST_LIMIT = Limit("startingOffsets", EARLIEST)
 OPTIONS_OF = {table.name: table.options for table in TABLES.values()}

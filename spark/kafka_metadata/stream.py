@@ -8,7 +8,10 @@ from dataclasses import replace
 import pyarrow as pa
 from pyspark.sql.datasource import InputPartition
 
+from trimaran.spark.data_source.streams import Offsets, OffsetStreamReader, Spans
+from trimaran.spark.data_source.tracebacks import without_frames
 from trimaran.spark.kafka_metadata.bounds import KEY
+from trimaran.spark.kafka_metadata.log_tables.records import topic_names
 from trimaran.spark.kafka_metadata.options import MetadataOptions
 from trimaran.spark.kafka_metadata.plan import (
     MetadataTask,
@@ -17,11 +20,8 @@ from trimaran.spark.kafka_metadata.plan import (
     stream_tasks,
     tasks_before,
 )
-from trimaran.spark.kafka_metadata.tables.records import topic_names
-from trimaran.spark.kafka_metadata.tables.registry import TABLES
+from trimaran.spark.kafka_metadata.registry import TABLES
 from trimaran.spark.origins.origin import Bounds, TopicPartition
-from trimaran.spark.streams import Offsets, OffsetStreamReader, Spans
-from trimaran.spark.tracebacks import without_frames
 
 
 class MetadataStreamReader(OffsetStreamReader):

@@ -1,8 +1,8 @@
 """What every origin of batches offers: partitions, bounds, and ranges that executors open. Pure, without Spark.
 
 The driver asks an `Origin`; what it freezes for executors is a `Range`, which travels by pickle and finds its data by
-itself. Origins: node directories (`trimaran.spark.origins.directories`), running brokers
-(`trimaran.spark.origins.brokers`).
+itself. Origins: node directories (`trimaran.spark.origins.directories.directory_origin`), running brokers
+(`trimaran.spark.origins.running_cluster.brokers`).
 """
 
 from __future__ import annotations

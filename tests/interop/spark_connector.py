@@ -28,7 +28,7 @@ def jars() -> list[str]:
 
 
 def main(bootstrap: str, topic: str, directory: Path | None) -> None:
-    from trimaran.spark.sessions import session
+    from trimaran.spark.sessions.session import session
 
     spark = session(app_name="connector", conf={"spark.jars": ",".join(jars())})
     for case in json.load(sys.stdin):

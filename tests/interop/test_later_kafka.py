@@ -20,9 +20,9 @@ from trimaran.spark.kafka_log.options import LogOptions
 from trimaran.spark.kafka_log.plan import plan_log
 from trimaran.spark.kafka_log.records import read_records
 from trimaran.spark.kafka_log.source import wanted_of
+from trimaran.spark.kafka_metadata.log_walk.fold import UNKNOWN
+from trimaran.spark.kafka_metadata.registry import TABLES
 from trimaran.spark.kafka_metadata.source import parse_options, plan_table
-from trimaran.spark.kafka_metadata.tables.fold import UNKNOWN
-from trimaran.spark.kafka_metadata.tables.registry import TABLES
 from trimaran.zkcompat.zookeeper.server_process import start_zookeeper
 
 VERSION = "4.4.0"

@@ -170,7 +170,7 @@ def asked(admin, kafka):
 
 @pytest.fixture(scope="module")
 def spark():
-    from trimaran.spark.sessions import session
+    from trimaran.spark.sessions.session import session
 
     made = session(app_name="interop")
     yield made

@@ -113,7 +113,7 @@ def stopped(ran):
 
 @pytest.fixture(scope="module")
 def spark():
-    from trimaran.spark.sessions import session
+    from trimaran.spark.sessions.session import session
 
     made = session(app_name="interop")
     yield made

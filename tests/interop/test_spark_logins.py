@@ -97,7 +97,7 @@ def produce(settings):
 
 @pytest.fixture(scope="module")
 def spark():
-    from trimaran.spark.sessions import session
+    from trimaran.spark.sessions.session import session
 
     made = session(app_name="logins")
     yield made

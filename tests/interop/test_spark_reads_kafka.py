@@ -61,7 +61,7 @@ def as_bytes(value):
 
 @pytest.fixture(scope="module")
 def spark():
-    from trimaran.spark.sessions import session
+    from trimaran.spark.sessions.session import session
 
     made = session(app_name="interop")
     yield made

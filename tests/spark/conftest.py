@@ -15,7 +15,7 @@ SMALL = {"spark.sql.adaptive.enabled": "false", "spark.sql.shuffle.partitions": 
 def spark():
     pytest.importorskip("pyspark")
     from trimaran.spark.analyses.running import SETTINGS
-    from trimaran.spark.sessions import session
+    from trimaran.spark.sessions.session import session
 
     made = session(local_cores=1, app_name="tests")
     for key, value in {**SETTINGS, **SMALL}.items():

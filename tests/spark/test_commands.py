@@ -12,7 +12,7 @@ from trimaran.cli.sql import sql
 from trimaran.errors import Exit, UserError
 from trimaran.log.batches.records import NewRecord, build_batch
 from trimaran.log.directories.meta_properties import MetaProperties
-from trimaran.spark import report
+from trimaran.spark.analyses import report
 
 pytest.importorskip("pyspark")
 in_spark = [

@@ -17,7 +17,7 @@ from tests.spark.directories import (
 from tests.spark.kafka_metadata.test_reading import TOPIC_ID, Log, partition, standard, store
 from trimaran.log.batches.batch import iter_batches
 from trimaran.log.batches.records import decode_records
-from trimaran.spark.columns import spark_schema
+from trimaran.spark.data_source.schemas import spark_schema
 from trimaran.wire.records.topics import TopicRecord
 
 pytest.importorskip("pyspark")
@@ -101,7 +101,7 @@ def test_wrong_options_and_columns_are_told(spark, cluster):
 
 def test_the_report(spark, cluster, tmp_path):
     from trimaran.spark.analyses.catalogue import ANALYSES
-    from trimaran.spark.report import write_report
+    from trimaran.spark.analyses.report import write_report
 
     index = write_report(cluster, tmp_path / "report")
     text = index.read_text()
@@ -122,7 +122,7 @@ def test_the_report(spark, cluster, tmp_path):
 
 def test_the_report_of_a_metadata_log_alone(spark, tmp_path):
     """That no log of a topic is there does not say that there is no such topic."""
-    from trimaran.spark.report import write_report
+    from trimaran.spark.analyses.report import write_report
 
     store(tmp_path, 1, standard().batches)
     make_node(tmp_path, 11)
@@ -135,7 +135,7 @@ def test_the_report_of_a_metadata_log_alone(spark, tmp_path):
 
 def test_empty_partitions_are_skew(spark, tmp_path):
     from trimaran.spark.analyses.catalogue import ANALYSES
-    from trimaran.spark.report import write_report
+    from trimaran.spark.analyses.report import write_report
 
     log = Log().lead(1, 1000)
     created = [partition(number) for number in range(6)]
@@ -159,7 +159,7 @@ def test_empty_partitions_are_skew(spark, tmp_path):
 
 
 def test_damage_is_told_in_the_report(spark, cluster, tmp_path):
-    from trimaran.spark.report import write_report
+    from trimaran.spark.analyses.report import write_report
 
     broker = make_node(tmp_path, 11)
     directory = write_partition(broker, "orders", 0, BATCHES)
@@ -177,7 +177,7 @@ def test_damage_is_told_in_the_report(spark, cluster, tmp_path):
 
 def test_an_unknown_analysis_is_refused(tmp_path):
     from trimaran.spark.analyses.catalogue import UnknownAnalysis
-    from trimaran.spark.report import write_report
+    from trimaran.spark.analyses.report import write_report
 
     with pytest.raises(UnknownAnalysis, match="throughput"):
         write_report(tmp_path, tmp_path, ["trouput"])
@@ -197,7 +197,7 @@ def test_the_questions_of_the_manual_can_be_asked(spark, tmp_path):
 
 def test_the_programs_of_the_manual_run(spark, cluster, monkeypatch, capsys):
     monkeypatch.setattr(
-        "trimaran.spark.sessions.session", lambda **_: spark
+        "trimaran.spark.sessions.session.session", lambda **_: spark
     )  # the one of all tests
     programs = re.findall(r"```python\n(.*?)```", MANUAL.read_text(), re.DOTALL)
     places = {"/var/lib/kafka/broker-1": "node-11", "/var/lib/kafka/controller-*": "node-[123]"}

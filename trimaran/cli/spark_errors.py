@@ -16,10 +16,10 @@ ELSEWHERE = "start a cluster with trimaran up, or name the directory of the node
 def explained(data: Path) -> Iterator[None]:
     """Raises UserError for what is not there: Spark, Java, an analysis, data that can be read."""
     from trimaran.spark.analyses.catalogue import UnknownAnalysis
-    from trimaran.spark.java import JavaNotFound
+    from trimaran.spark.data_source.tracebacks import silence_query_loggers
     from trimaran.spark.options import OptionError
     from trimaran.spark.origins.origin import DataUnreadable
-    from trimaran.spark.tracebacks import silence_query_loggers
+    from trimaran.spark.sessions.java import JavaNotFound
 
     try:
         silence_query_loggers()

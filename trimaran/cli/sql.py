@@ -52,9 +52,9 @@ def sql(
 def _run(statement: str, views: list[str], data: Path, rows: int) -> list[dict[str, object]]:
     from pyspark.errors import PySparkException
 
-    from trimaran.spark.sessions import session
+    from trimaran.spark.data_source.tracebacks import captured, cause_of
+    from trimaran.spark.sessions.session import session
     from trimaran.spark.sources import VIEWS, view
-    from trimaran.spark.tracebacks import captured, cause_of
 
     spark = session(app_name="trimaran sql")
     try:

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 import pytest
 
 from tests.spark.analyses.given import analysed, at
-from trimaran.spark.analyses import key_skew, partition_skew
+from trimaran.spark.analyses.records import key_skew, partition_skew
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.filterwarnings("ignore")]
 

@@ -6,7 +6,7 @@ import pandas as pd
 import pytest
 
 from tests.spark.analyses.given import analysed, at
-from trimaran.spark.analyses import producer_anomalies
+from trimaran.spark.analyses.clients import producer_anomalies
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.filterwarnings("ignore")]
 

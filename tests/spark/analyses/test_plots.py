@@ -8,10 +8,11 @@ import pytest
 
 pytest.importorskip("plotly")
 
-from trimaran.spark.analyses import controller_silence, recovery_waterfall, throughput
 from trimaran.spark.analyses.analysis import count_text
+from trimaran.spark.analyses.cluster import controller_silence, recovery_waterfall
 from trimaran.spark.analyses.plots import bars, figure, heat, nothing, over_time, spans, table
-from trimaran.spark.report import figure_html
+from trimaran.spark.analyses.records import throughput
+from trimaran.spark.analyses.report import figure_html
 
 NOON = datetime(2026, 1, 31, 12, tzinfo=UTC)
 

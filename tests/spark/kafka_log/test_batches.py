@@ -10,9 +10,9 @@ from trimaran.log.batches.batch import HEADER_BYTES
 from trimaran.log.batches.records import NewRecord, Record, build_batch
 from trimaran.log.codecs.compression import Compression
 from trimaran.log.old_formats.message_sets import build_message_set
+from trimaran.spark.data_source.wanted import Wanted
 from trimaran.spark.kafka_log import batches as module
 from trimaran.spark.kafka_log.batches import BATCH_COLUMNS, BatchRow, read_batches
-from trimaran.spark.kafka_log.wanted import Wanted
 from trimaran.spark.origins.origin import DataUnreadable, Reading
 from trimaran.wire.messages.control import ControlType, encode_control_key
 

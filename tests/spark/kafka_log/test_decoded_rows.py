@@ -7,6 +7,7 @@ import pytest
 
 from tests.spark.kafka_log.pieces import Piece
 from trimaran.log.batches.records import NewRecord, build_batch
+from trimaran.spark.data_source.wanted import Wanted
 from trimaran.spark.kafka_log import decoded_rows
 from trimaran.spark.kafka_log.decoded import (
     DECODED,
@@ -16,7 +17,6 @@ from trimaran.spark.kafka_log.decoded import (
     transaction_rows,
 )
 from trimaran.spark.kafka_log.decoded_rows import read_decoded
-from trimaran.spark.kafka_log.wanted import Wanted
 from trimaran.wire.messages.consumer_protocol import (
     ConsumerProtocolAssignment,
     ConsumerProtocolAssignmentTopicPartition,

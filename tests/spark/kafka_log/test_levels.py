@@ -16,7 +16,9 @@ from trimaran.log.batches.batch import CRC, CRC_POSITION, CRC_START, HEADER_BYTE
 from trimaran.log.batches.records import NewRecord, build_batch
 from trimaran.log.codecs.compression import Compression
 from trimaran.log.inspection.reader import list_segments
-from trimaran.spark.column import microseconds
+from trimaran.spark.data_source.columns import microseconds
+from trimaran.spark.data_source.streams import FailedStreamReader
+from trimaran.spark.data_source.wanted import Wanted
 from trimaran.spark.kafka_log import batches as batches_level
 from trimaran.spark.kafka_log import records as records_level
 from trimaran.spark.kafka_log.batches import read_batches
@@ -25,10 +27,8 @@ from trimaran.spark.kafka_log.plan import open_origin, plan_log, plan_segments
 from trimaran.spark.kafka_log.records import RECORD_SCHEMA, read_records
 from trimaran.spark.kafka_log.segments import SEGMENT_SCHEMA, read_segments, segment_tasks
 from trimaran.spark.kafka_log.source import KafkaLogSource, LogReader, wanted_of
-from trimaran.spark.kafka_log.wanted import Wanted
 from trimaran.spark.options import OptionError
 from trimaran.spark.origins.origin import DataUnreadable
-from trimaran.spark.streams import FailedStreamReader
 
 COLUMNS = tuple(SEGMENT_SCHEMA.names)
 

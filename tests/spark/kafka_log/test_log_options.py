@@ -9,7 +9,7 @@ import pytest
 from tests.datadriven import check_transcript
 from trimaran.spark.kafka_log.options import LogOptions
 from trimaran.spark.options import OptionError
-from trimaran.spark.origins.cluster import ClusterSettings
+from trimaran.spark.origins.running_cluster.connection import ClusterSettings
 
 
 def told(given, *, streaming):

@@ -4,16 +4,16 @@ import pytest
 from pyspark.sql.datasource import EqualTo
 
 from tests.spark.directories import checkpoint, data_batches, make_node, write_partition
+from trimaran.spark.data_source.limits import Limit
+from trimaran.spark.data_source.offset_filter import EVERYTHING, OffsetFilter
 from trimaran.spark.kafka_log import plan as module
-from trimaran.spark.kafka_log.filters import EVERYTHING, OffsetFilter
-from trimaran.spark.kafka_log.limits import Limit
 from trimaran.spark.kafka_log.options import LogOptions
 from trimaran.spark.kafka_log.plan import open_origin, plan_log, plan_segments, wanted_partitions
 from trimaran.spark.kafka_log.source import LogReader, wanted_of
 from trimaran.spark.options import LATEST, TopicsWanted
-from trimaran.spark.origins.brokers import BrokerOrigin
-from trimaran.spark.origins.directories import SHARE_BYTES_MIN, DirectoryOrigin
+from trimaran.spark.origins.directories.directory_origin import SHARE_BYTES_MIN, DirectoryOrigin
 from trimaran.spark.origins.origin import Bounds, DataUnreadable, Reading
+from trimaran.spark.origins.running_cluster.brokers import BrokerOrigin
 
 
 class Origin:

@@ -18,13 +18,13 @@ from tests.spark.directories import (
 from trimaran.log.batches.batch import iter_batches
 from trimaran.log.batches.records import NewRecord, build_batch, decode_records
 from trimaran.log.inspection.reader import list_segments
+from trimaran.spark.data_source.wanted import Wanted
 from trimaran.spark.kafka_log.batches import BATCH_COLUMNS, read_batches
 from trimaran.spark.kafka_log.options import LogOptions
 from trimaran.spark.kafka_log.plan import plan_log
 from trimaran.spark.kafka_log.records import RECORD_SCHEMA, read_records
 from trimaran.spark.kafka_log.source import wanted_of
-from trimaran.spark.kafka_log.wanted import Wanted
-from trimaran.spark.origins.directories import pack, share_of
+from trimaran.spark.origins.directories.directory_origin import pack, share_of
 from trimaran.spark.origins.origin import DataUnreadable
 
 BATCHES = data_batches(30, gaps=True)

@@ -5,9 +5,9 @@ import pytest
 from tests.spark.kafka_log.pieces import Piece
 from trimaran.log.batches.records import NewRecord, build_batch
 from trimaran.log.codecs.compression import Compression
+from trimaran.spark.data_source.wanted import Wanted
 from trimaran.spark.kafka_log import large_batches, records
 from trimaran.spark.kafka_log.records import _chunks, read_records
-from trimaran.spark.kafka_log.wanted import Wanted
 from trimaran.spark.origins.origin import DEFAULT_READING, DataUnreadable, Reading
 
 

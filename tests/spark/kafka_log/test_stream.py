@@ -19,11 +19,11 @@ from tests.spark.directories import (
     write_partition,
 )
 from trimaran.log.batches.records import build_batch
+from trimaran.spark.data_source.streams import shared
 from trimaran.spark.kafka_log.options import LogOptions, StreamLimits
 from trimaran.spark.kafka_log.source import wanted_of
 from trimaran.spark.kafka_log.stream import LogStreamReader
 from trimaran.spark.origins.origin import DataUnreadable
-from trimaran.spark.streams import shared
 
 BATCHES = data_batches(30)
 END = next_offset(BATCHES)

@@ -9,8 +9,8 @@ from tests.spark.kafka_metadata.test_reading import TOPIC_ID, partition, rows, s
 from tests.spark.kafka_metadata.test_stream import at as stream_at
 from tests.spark.kafka_metadata.test_stream import reader_of
 from trimaran.spark.kafka_metadata.options import BOUND_OPTIONS
+from trimaran.spark.kafka_metadata.registry import TABLES
 from trimaran.spark.kafka_metadata.source import parse_options
-from trimaran.spark.kafka_metadata.tables.registry import TABLES
 from trimaran.spark.options import OptionError
 from trimaran.spark.origins.origin import DataUnreadable
 from trimaran.wire.records.brokers import (

@@ -6,8 +6,8 @@ from tests.spark.directories import encode_newest, leader_change
 from tests.spark.kafka_metadata.test_reading import TOPIC_ID, Log, change, partition, rows, store
 from trimaran.log.batches.batch import iter_batches
 from trimaran.log.batches.records import NewRecord, build_batch
+from trimaran.spark.kafka_metadata.registry import TABLES
 from trimaran.spark.kafka_metadata.source import parse_options, plan_table
-from trimaran.spark.kafka_metadata.tables.registry import TABLES
 from trimaran.wire.records.brokers import RegisterBrokerRecord, UnregisterBrokerRecord
 from trimaran.wire.records.configs import ConfigRecord
 from trimaran.wire.records.features import FeatureLevelRecord

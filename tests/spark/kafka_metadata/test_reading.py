@@ -7,11 +7,11 @@ import pytest
 from tests.spark.directories import leader_change, make_node, metadata_batch, write_partition
 from trimaran.log.batches.records import NewRecord, build_batch
 from trimaran.spark.kafka_metadata.plan import committed_end, find_metadata_logs
+from trimaran.spark.kafka_metadata.registry import TABLES
 from trimaran.spark.kafka_metadata.source import KafkaMetadataSource, parse_options, plan_table
-from trimaran.spark.kafka_metadata.tables.registry import TABLES
 from trimaran.spark.options import OptionError
-from trimaran.spark.origins.cluster import CONTROLLERS
 from trimaran.spark.origins.origin import DataUnreadable
+from trimaran.spark.origins.running_cluster.connection import CONTROLLERS
 from trimaran.wire.records.configs import ConfigRecord
 from trimaran.wire.records.misc import NoOpRecord
 from trimaran.wire.records.producer_ids import ProducerIdsRecord

@@ -5,11 +5,11 @@ from confluent_kafka.admin import NewTopic
 
 from tests.cluster.processes import LocalCluster, until
 from tests.librdkafka import AdminClient
+from trimaran.spark.kafka_metadata.registry import TABLES
 from trimaran.spark.kafka_metadata.source import parse_options, plan_table
-from trimaran.spark.kafka_metadata.tables.registry import TABLES
 from trimaran.spark.options import OptionError
-from trimaran.spark.origins.controllers import survey_quorum
 from trimaran.spark.origins.origin import DataUnreadable, Reading
+from trimaran.spark.origins.running_cluster.controllers import survey_quorum
 
 pytestmark = [pytest.mark.slow, pytest.mark.cluster]
 

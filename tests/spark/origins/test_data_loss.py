@@ -203,10 +203,10 @@ def test_offsets_outside_of_the_log_are_told(node, option, caplog):
 
 def test_a_copy_elsewhere_will_do(node, tmp_path):
     """Executors may see a mount of another kind: a file counts by its content."""
+    from trimaran.spark.data_source.wanted import Wanted
     from trimaran.spark.kafka_log.options import LogOptions
     from trimaran.spark.kafka_log.plan import plan_log
     from trimaran.spark.kafka_log.records import read_records
-    from trimaran.spark.kafka_log.wanted import Wanted
 
     tasks = plan_log(LogOptions.parse({"path": str(node), "splitBytes": "500"}))
     assert len(tasks) > 5
@@ -286,10 +286,10 @@ def test_rows_are_bounded_by_what_they_decompress_to(tmp_path):
     """A few hundred stored bytes may hold megabytes: Arrow batches stay below 32 MB all the same."""
     from trimaran.log.batches.records import NewRecord
     from trimaran.log.codecs.compression import Compression
+    from trimaran.spark.data_source.wanted import Wanted
     from trimaran.spark.kafka_log.options import LogOptions
     from trimaran.spark.kafka_log.plan import plan_log
     from trimaran.spark.kafka_log.records import read_records
-    from trimaran.spark.kafka_log.wanted import Wanted
 
     made = make_node(tmp_path, 1)
     rows = [NewRecord(b"k", bytes(100 << 10), 0)] * 700

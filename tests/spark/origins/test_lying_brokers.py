@@ -8,8 +8,8 @@ import trio
 from tests.wire.transport.cluster import open_cluster
 from trimaran.log.batches.records import NewRecord, build_batch
 from trimaran.spark.kafka_log.options import LogOptions
-from trimaran.spark.origins.brokers import BrokerRange
 from trimaran.spark.origins.origin import DEFAULT_READING, DataUnreadable
+from trimaran.spark.origins.running_cluster.brokers import BrokerRange
 from trimaran.wire.messages.fetch import (
     FetchableTopicResponse,
     FetchRequest,

@@ -1,0 +1,1 @@
+"""Analyses of consumer groups, transactions and producers."""

@@ -1,0 +1,1 @@
+"""Analyses of brokers, controllers, configs and the metadata log."""

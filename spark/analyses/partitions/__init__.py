@@ -1,0 +1,1 @@
+"""Analyses of partitions, their leaders and their in-sync replicas."""

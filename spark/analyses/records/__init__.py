@@ -1,0 +1,1 @@
+"""Analyses of data logs: sizes, times, keys, compression, retention."""

@@ -1,0 +1,320 @@
+"""The HTML report: verdicts first, then a figure for each analysis with the SQL that made it. Needs no network to be
+read.
+
+One Spark session, each view read once. `index.html` and `plotly.min.js` are all that is written.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from html import escape
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from trimaran.spark.analyses.analysis import Analysis, Verdict
+from trimaran.spark.analyses.catalogue import choose
+from trimaran.spark.analyses.plots import nothing
+from trimaran.spark.analyses.running import Outcome, run_all, since_text
+from trimaran.spark.origins.directories.discovery import find_log_directories
+from trimaran.spark.origins.origin import DataUnreadable
+
+if TYPE_CHECKING:
+    import plotly.graph_objects as go
+    from pyspark.sql import DataFrame, SparkSession
+
+MUCH_BYTES = 32 << 20  # a million records: from there on compiled queries cost less
+# Plotly's default has a button that sends a figure's data to its cloud.
+TOOLS = {"displaylogo": False, "showSendToCloud": False, "responsive": True}
+Tell = Callable[[Outcome], object]
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """An analysis done: its figure as HTML."""
+
+    analysis: Analysis
+    verdicts: tuple[Verdict, ...]
+    figure: str
+    rows: int
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """What is analysed: node directories below `data`, by `analyses`; `nodes` are those found."""
+
+    data: Path
+    nodes: tuple[int, ...]
+    analyses: tuple[Analysis, ...]
+    since_ms: int | None = None
+
+
+def plan_report(data: Path, names: Sequence[str] | None = None, since_ms: int | None = None) -> Job:
+    """Looks at what is asked for, before Java is started.
+
+    Args:
+        data: a cluster's directory, or any that holds (directories of) log directories, ours or Apache Kafka's.
+        names: analyses to run; all when None.
+        since_ms: records, batches and events before it are left out; None: nothing is.
+
+    Raises:
+        UnknownAnalysis: for a name. DataUnreadable: no node directories there.
+    """
+    analyses = tuple(choose(names))
+    nodes = tuple(sorted({d.node_id for d in find_log_directories([str(data)])}))
+    if not nodes:
+        raise DataUnreadable(f"no log directory (meta.properties) below {data}")
+    return Job(data, nodes, analyses, since_ms)
+
+
+def analyse(job: Job, tell: Tell = lambda _: None) -> list[Outcome]:
+    """Runs the analyses; `tell` gets each outcome when it is there. Raises JavaNotFound: Spark cannot run."""
+    from trimaran.spark.sessions.session import FULL_COMPILER, session
+
+    much = is_much(job.data)
+    spark = session(app_name="trimaran report", conf=FULL_COMPILER if much else None)
+    outcomes = []
+    load = _loader(spark, job)
+    for outcome in run_all(spark, job.analyses, load, is_much=much, since_ms=job.since_ms):
+        outcomes.append(outcome)
+        tell(outcome)
+    return outcomes
+
+
+def is_much(data: Path) -> bool:
+    """Whether the segments of the node directories take more than `MUCH_BYTES`, so far as they are looked at."""
+    size = 0
+    for directory in find_log_directories([str(data)]):
+        for path in Path(directory.path).glob("*-*/*.log"):
+            try:
+                size += path.stat().st_size
+            except FileNotFoundError:  # retention takes what it takes
+                continue
+            if size > MUCH_BYTES:
+                return True
+    return False
+
+
+def write_report(
+    data: Path,
+    target: Path,
+    names: Sequence[str] | None = None,
+    *,
+    since_ms: int | None = None,
+    tell: Tell = lambda _: None,
+) -> Path:
+    """Analyses the node directories below `data` and writes a report into the folder `target`, made if need be.
+
+    Returns:
+        The path of `index.html`.
+
+    Raises:
+        As `plan_report` and `analyse`. Damaged data is told in the report instead.
+    """
+    job = plan_report(data, names, since_ms)
+    return write_pages(job, analyse(job, tell), target)
+
+
+def write_pages(job: Job, outcomes: Sequence[Outcome], target: Path) -> Path:
+    """The report of outcomes; gives the path of `index.html`."""
+    sections = [_drawn(outcome) for outcome in outcomes]
+    target.mkdir(parents=True, exist_ok=True)
+    _write_plotly(target)
+    index = target / "index.html"
+    index.write_text(_page(job, sections))
+    return index
+
+
+def _write_plotly(target: Path) -> None:
+    from plotly.offline import get_plotlyjs
+
+    (target / "plotly.min.js").write_text(get_plotlyjs())
+
+
+def _drawn(outcome: Outcome) -> Section:
+    analysis, frame = outcome.analysis, outcome.frame
+    is_blank = frame is None or frame.empty
+    made = nothing(outcome.verdicts[0].text) if is_blank else analysis.plot(frame)
+    rows = 0 if frame is None else len(frame)
+    return Section(analysis, outcome.verdicts, figure_html(made), rows, outcome.seconds)
+
+
+def figure_html(made: go.Figure) -> str:
+    """A figure as HTML; one that is words only as a paragraph, whose lines end where the page does."""
+    if not made.data:
+        words = " ".join(note.text.replace("<br>", " ") for note in made.layout.annotations)
+        return f'<p class="nothing">{escape(words)}</p>'
+    html = without_links(made).to_html(full_html=False, include_plotlyjs=False, config=TOOLS)
+    kind = "table" if made.data[0].type == "table" else "plot"
+    return f'<div class="{kind}">{html}</div>'
+
+
+def without_links(made: go.Figure) -> go.Figure:
+    """The same figure, but markup in the names of topics, groups and clients is text: plotly draws links, and more,
+    of what looks like a tag.
+    """
+    import plotly.graph_objects as go
+
+    return go.Figure(_as_text(made.to_dict()))
+
+
+# The tags that figures themselves use; they have no attributes.
+_FOREIGN_TAG = re.compile(r"<(?!/?(?:b|br|extra)>)")
+
+
+def _as_text(value: Any) -> Any:
+    if isinstance(value, str):
+        return _FOREIGN_TAG.sub("&lt;", value)
+    if isinstance(value, dict):
+        return {key: _as_text(one) for key, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [_as_text(one) for one in value]
+    is_array = hasattr(value, "dtype")
+    return (
+        [_as_text(one) for one in value.tolist()] if is_array and value.dtype == object else value
+    )
+
+
+# The time of a row, by view: `since_ms` acts on it.
+TIMES = {
+    "records": "timestamp",
+    "batches": "max_timestamp",
+    "metadata_records": "timestamp",
+    "metadata_batches": "base_timestamp",
+    "isr_changes": "ts",
+    "leader_changes": "ts",
+    "config_history": "ts",
+    "acl_history": "ts",
+    "topic_history": "ts",
+    "feature_history": "ts",
+    "voter_history": "ts",
+    "group_offsets": "timestamp",
+    "group_members": "timestamp",
+    "transactions": "timestamp",
+    "partition_history": "to_ts",
+    "broker_history": "to_ts",
+    "quorum_epochs": "to_ts",
+}
+ZNODES = "znodes"  # not a log: what ZooKeeper showed, in a file beside the nodes' directories
+ZNODES_FILE = "znodes.json"
+LASTING = "to_ts"  # what has it lasts for a time, of which only the part since then counts
+
+
+def _loader(spark: SparkSession, job: Job) -> Callable[[str, str], DataFrame]:
+    """Views over the job's data, with the columns asked for."""
+    from trimaran.spark.sources import VIEWS
+
+    def load(view: str, schema: str) -> DataFrame:
+        if view == ZNODES:
+            return _znodes(spark, job.data / ZNODES_FILE, schema)
+        source, options = VIEWS[view]
+        time = TIMES.get(view)
+        if job.since_ms is None or time is None:
+            return spark.read.format(source).options(**options).schema(schema).load(str(job.data))
+        for needed in (time, "from_ts") if time == LASTING else (time,):
+            if f"{needed} timestamp" not in schema:
+                schema = f"{schema}, {needed} timestamp"
+        frame = spark.read.format(source).options(**options).schema(schema).load(str(job.data))
+        # what has no end yet counts, and so does what has no time (in data logs: -1)
+        millis = f"unix_millis({time})"
+        frame = frame.where(f"{time} IS NULL OR {millis} < 0 OR {millis} >= {job.since_ms}")
+        return _clipped(frame, job.since_ms) if time == LASTING else frame
+
+    return load
+
+
+def _znodes(spark: SparkSession, path: Path, schema: str) -> DataFrame:
+    """Raises PySparkException: there is no such file."""
+    from pyspark.errors import PySparkException
+
+    if not path.is_file():
+        raise PySparkException(f"there is no {path}; trimaran zk tree -o json writes its rows")
+    return spark.read.schema(schema).option("multiLine", "true").json(str(path))
+
+
+def _clipped(frame: DataFrame, since_ms: int) -> DataFrame:
+    """What had begun before begins then."""
+    before = f"greatest(0, {since_ms} - unix_millis(from_ts)) / 1000"
+    begun = f"CASE WHEN from_ts < timestamp_millis({since_ms}) THEN timestamp_millis({since_ms}) ELSE from_ts END"
+    if "seconds" in frame.columns:
+        frame = frame.selectExpr("* EXCEPT (seconds)", f"seconds - {before} AS seconds")
+    return frame.selectExpr("* EXCEPT (from_ts)", f"{begun} AS from_ts")
+
+
+# --- HTML
+# --------------------------------------------------------------------------------------------------------------
+
+STYLE = """
+:root { color-scheme: light; }
+body { font: 16px/1.5 system-ui, sans-serif; color: #1d2733; background: #f5f6f8; margin: 0;
+  overflow-wrap: anywhere; }
+main { max-width: 1080px; margin: 0 auto; padding: 2rem 1.25rem 4rem; }
+h1 { font-size: 1.7rem; margin: 0 0 .25rem; } h2 { font-size: 1.2rem; margin: 0; }
+h2 small { font-size: .75rem; font-weight: 500; color: #7a8694; }
+.lead, .question { color: #586473; margin: 0 0 1rem; }
+section { background: #fff; border: 1px solid #e2e6eb; border-radius: 10px; padding: 1.1rem 1.3rem; margin: 1.25rem 0; }
+ul.verdicts { list-style: none; padding: 0; margin: 0; }
+ul.verdicts li { padding: .3rem 0 .3rem 4.4rem; position: relative; }
+ul.verdicts li::before { position: absolute; left: 0; width: 3.6rem; text-align: center;
+  border-radius: 5px; color: #fff;
+  font-size: .75rem; font-weight: 600; line-height: 1.5rem; }
+li.ok::before { content: "good"; background: #3a8f5c; } li.warn::before { content: "look"; background: #c98a13; }
+li.bad::before { content: "bad"; background: #c23b3b; } li.info::before { content: "info"; background: #7a8694; }
+details { margin-top: .5rem; } summary { cursor: pointer; color: #2f6db3; font-size: .9rem; }
+pre { background: #f5f6f8; border-radius: 6px; padding: .8rem 1rem; overflow-x: auto; font-size: .82rem;
+  line-height: 1.4; }
+.nothing { color: #586473; text-align: center; margin: 2rem 0; }
+/* a narrow page moves what needs more width than it has */
+.plot, .table { overflow-x: auto; padding-top: 1.9rem; margin-top: -1rem; }
+.plot .plotly-graph-div { min-width: 28rem; } .table .plotly-graph-div { min-width: 60rem; }
+/* plotly's tools stand above the figure, where neither a legend nor a table's heading is */
+section .js-plotly-plot .plotly .modebar { top: -1.9rem; }
+@media (max-width: 40rem) { main { padding: 1rem .5rem; } section { padding: .8rem; } }
+nav { line-height: 1.9; } nav a { margin-right: 1rem; white-space: nowrap; color: #2f6db3;
+  text-decoration: none; font-size: .9rem; }
+"""
+HOW_TO = """import trimaran.spark as kafka_spark
+session = kafka_spark.session()
+kafka_spark.views(session, {path!r})   # makes the views that the SQL names
+session.sql("SELECT * FROM quorum_epochs").show()"""
+
+
+def _page(job: Job, sections: Sequence[Section]) -> str:
+    data, nodes = job.data, ", ".join(map(str, job.nodes))
+    now = datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")
+    links = " ".join(  # a space, so that lines can end there
+        f'<a href="#{s.analysis.name}">{escape(s.analysis.title)}</a>' for s in sections
+    )
+    told = "".join(
+        f'<li class="{v.level}">{escape(v.text)}</li>' for s in sections for v in s.verdicts
+    )
+    body = "".join(map(_section, sections))
+    how = escape(HOW_TO.format(path=str(data)))
+    return f"""<!doctype html>
+<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width">
+<title>Kafka logs: {escape(data.name)}</title><style>{STYLE}</style><script src="plotly.min.js"></script></head>
+<body><main><h1>Cluster report</h1>
+<p class="lead">{escape(str(data))} · nodes {nodes} · {now}{_covers(job.since_ms)}</p><nav>{links}</nav>
+<section><h2>Verdicts</h2><ul class="verdicts">{told}</ul></section>
+{body}
+<section><h2>Ask more</h2><p class="question">The same tables in Python:</p><pre>{how}</pre></section>
+</main></body></html>
+"""
+
+
+def _covers(since_ms: int | None) -> str:
+    return "" if since_ms is None else f" · of the time{since_text(since_ms)}"
+
+
+def _section(section: Section) -> str:
+    analysis = section.analysis
+    sql = escape(analysis.sql.strip().replace("{", "").replace("}", ""))
+    return f"""<section id="{analysis.name}"><h2>{escape(analysis.title)} <small>{analysis.number}</small></h2>
+<p class="question">{escape(analysis.question)}</p>
+{section.figure}
+<details><summary>The SQL ({section.rows} rows, {section.seconds:.1f} s), function
+<code>{analysis.compute.__module__}.{analysis.name}</code></summary><pre>{sql}</pre></details></section>
+"""

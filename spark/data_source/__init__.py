@@ -1,0 +1,1 @@
+"""Code that both formats share: columns, schemas, bounds, conditions, streams and errors."""

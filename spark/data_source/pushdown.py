@@ -1,0 +1,60 @@
+"""Conditions that Spark offers a reader, as filters of ours.
+
+Spark fails a query whose reader has `pushFilters` where `spark.sql.python.filterPushdown.enabled` is off, and does not
+tell a reader whether it is. So readers carry a method that Spark's check takes for the one that everybody inherits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+from pyspark.sql.datasource import (
+    DataSourceReader,
+    EqualNullSafe,
+    EqualTo,
+    Filter,
+    GreaterThan,
+    GreaterThanOrEqual,
+    In,
+    LessThan,
+    LessThanOrEqual,
+)
+
+from trimaran.spark.data_source.offset_filter import EVERYTHING, OffsetFilter
+
+
+class pushes:
+    """`pushFilters` of one reader: all conditions are left to Spark as well, so none can be applied wrongly."""
+
+    __func__ = staticmethod(DataSourceReader.pushFilters)  # see above
+
+    def __init__(self, take: Callable[[Sequence[Filter]], None]) -> None:
+        self._take = take
+
+    def __call__(self, filters: list[Filter]) -> Iterable[Filter]:
+        self._take(filters)
+        return filters
+
+
+def pushed(filters: Iterable[Any]) -> OffsetFilter:
+    """What of the conditions, which all hold, spares reading."""
+    found = EVERYTHING
+    for one in filters:
+        if len(getattr(one, "attribute", ())) == 1:
+            found = _with(found, one, one.attribute[0])
+    return found
+
+
+def _with(found: OffsetFilter, one: Filter, column: str) -> OffsetFilter:
+    match one:
+        case EqualTo() | EqualNullSafe():
+            return found.equal(column, frozenset({one.value})).at_least(column, one.value)
+        case In():
+            return found.equal(column, frozenset(one.value))
+        case GreaterThan() | GreaterThanOrEqual():
+            return found.at_least(column, one.value)
+        case LessThan() | LessThanOrEqual():
+            return found.at_most(column, one.value)
+        case _:
+            return found

@@ -1,0 +1,224 @@
+"""What streams of both formats share: offsets as Spark's Kafka source writes them, admission control, what was lost.
+
+An offset is `{"topic":{"0":23}}`: the next one to read. New partitions are read from their beginning; what retention
+took before it was read, and what is no longer there, is data loss.
+Source: `KafkaMicroBatchStream` of spark-sql-kafka-0-10.
+"""
+
+from __future__ import annotations
+
+import time
+from abc import abstractmethod
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
+from pyspark.sql.streaming.datasource import (
+    ReadAllAvailable,
+    ReadLimit,
+    ReadMaxRows,
+    ReadMinRows,
+    SupportsTriggerAvailableNow,
+)
+
+from trimaran.spark.data_source.limits import as_json, from_json
+from trimaran.spark.data_source.tracebacks import without_frames
+from trimaran.spark.kafka_log.options import StreamLimits
+from trimaran.spark.origins.damage import lose
+from trimaran.spark.origins.origin import Bounds, TopicPartition
+
+Written = dict[str, dict[str, int]]  # offsets as JSON has them
+Offsets = Mapping[TopicPartition, int]
+Spans = dict[TopicPartition, tuple[int, int]]
+
+
+class FailedStreamReader(DataSourceStreamReader):
+    """Stands for a reader that could not be made: PySpark tells only of errors of its methods."""
+
+    def __init__(self, error: Exception) -> None:
+        self._error = error
+
+    def initialOffset(self) -> dict[str, Any]:
+        return self._fail()
+
+    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
+        return self._fail()
+
+    def getDefaultReadLimit(self) -> ReadLimit:
+        self._fail()
+        raise AssertionError
+
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
+        self._fail()
+        raise AssertionError
+
+    def read(self, partition: InputPartition) -> Any:
+        self._fail()
+
+    def _fail(self) -> dict[str, Any]:
+        with without_frames():
+            raise self._error
+
+
+class OffsetStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """A stream over partitions with offsets; subclasses say where those are and what a task reads.
+
+    Its state is of the driver only: when a micro-batch was last given, and where `Trigger.AvailableNow` ends.
+    """
+
+    def __init__(self, limits: StreamLimits, *, fail_on_data_loss: bool) -> None:
+        self._limits = limits
+        self._fail_on_data_loss = fail_on_data_loss
+        self._target: Offsets | None = None
+        self._last_given = time.monotonic()
+        self._latest: Offsets | None = None
+
+    @abstractmethod
+    def starting_offsets(self) -> Offsets:
+        """Where a stream without a checkpoint begins."""
+
+    @abstractmethod
+    def bounds(self) -> Mapping[TopicPartition, Bounds]:
+        """Of all partitions that are wanted, now."""
+
+    @abstractmethod
+    def tasks(self, spans: Spans) -> Sequence[Any]:
+        """Plans reading those of these offsets that are `there`; returns a value for each task."""
+
+    def initialOffset(self) -> Written:
+        with without_frames():
+            return as_json(self.starting_offsets())
+
+    def getDefaultReadLimit(self) -> ReadLimit:
+        if self._limits.offsets_max is not None:
+            return ReadMaxRows(self._limits.offsets_max)
+        if self._limits.offsets_min is not None:
+            return ReadMinRows(self._limits.offsets_min)
+        return ReadAllAvailable()
+
+    def prepareForTriggerAvailableNow(self) -> None:
+        with without_frames():
+            self._target = {key: bounds.end for key, bounds in self.bounds().items()}
+
+    def reportLatestOffset(self) -> Written | None:
+        return None if self._latest is None else as_json(self._latest)
+
+    def latestOffset(self, start: Written, limit: ReadLimit) -> Written:
+        with without_frames():
+            bounds = self.bounds()
+            begun = self._begun(from_json(start), bounds)
+            self._latest = {key: max(b.end, begun[key]) for key, b in bounds.items()}
+            return as_json(self._admitted(begun, self._ends(), limit))
+
+    def _ends(self) -> Offsets:
+        assert self._latest is not None
+        if self._target is None:
+            return self._latest
+        return {
+            k: min(end, self._target[k]) for k, end in self._latest.items() if k in self._target
+        }
+
+    def _begun(
+        self, start: Offsets, bounds: Mapping[TopicPartition, Bounds]
+    ) -> dict[TopicPartition, int]:
+        """Where each partition goes on. Raises DataUnreadable for what was lost since."""
+        for key in sorted(start.keys() - bounds.keys()):
+            self._lost(
+                f"{key[0]}-{key[1]} is gone, offsets from {start[key]} on may have been missed"
+            )
+        begun = {}
+        for key, bound in bounds.items():
+            known = start.get(key)
+            if known is None:
+                if bound.start > 0:
+                    self._lost(
+                        f"{key[0]}-{key[1]} is new and begins at offset {bound.start}, not 0"
+                    )
+                begun[key] = bound.start
+            elif known < bound.start:
+                self._lost(
+                    f"{key[0]}-{key[1]}: offsets {known} to {bound.start - 1} were deleted before they were read"
+                )
+                begun[key] = bound.start
+            else:
+                end = bound.end if bound.log_end is None else bound.log_end
+                if known > end:
+                    self._lost(
+                        f"{key[0]}-{key[1]} ends at offset {end}, and was read up to {known}: it was cut, or "
+                        "deleted and created again"
+                    )
+                begun[key] = known
+        return begun
+
+    def there(self, spans: Spans, bounds: Mapping[TopicPartition, Bounds]) -> Spans:
+        """Returns those offsets of a micro-batch that still exist. An earlier run may have planned it long ago.
+
+        Raises DataUnreadable for what was lost since.
+        """
+        found: Spans = {}
+        for key, (start, end) in sorted(spans.items()):
+            name, bound = f"{key[0]}-{key[1]}", bounds.get(key)
+            if bound is None:
+                self._lost(f"{name} is gone, offsets {start} to {end - 1} were not read")
+                continue
+            begin = min(max(start, bound.start), end)
+            if start < begin:
+                self._lost(
+                    f"{name}: offsets {start} to {begin - 1} were deleted before they were read"
+                )
+            if bound.log_end is not None and bound.log_end < end:
+                self._lost(
+                    f"{name} ends at offset {bound.log_end}, offsets up to {end - 1} were to be read: it was cut, or "
+                    "deleted and created again"
+                )
+                end = bound.log_end
+            if begin < end:
+                found[key] = begin, end
+        return found
+
+    def _lost(self, what: str) -> None:
+        lose(f"since the checkpoint: {what}", fail=self._fail_on_data_loss)
+
+    def _admitted(
+        self, begun: Offsets, ends: Offsets, limit: ReadLimit
+    ) -> dict[TopicPartition, int]:
+        """How far the next micro-batch goes; `begun` when there is too little to begin one."""
+        waiting = sum(max(0, end - begun[key]) for key, end in ends.items())
+        if self._is_too_little(waiting, limit):
+            return dict(begun)
+        most = limit.max_rows if isinstance(limit, ReadMaxRows) else None
+        self._last_given = time.monotonic()
+        if most is None or waiting <= most:
+            return {**begun, **{key: max(end, begun[key]) for key, end in ends.items()}}
+        return {**begun, **shared(begun, ends, most)}
+
+    def _is_too_little(self, waiting: int, limit: ReadLimit) -> bool:
+        least = self._limits.offsets_min
+        if isinstance(limit, ReadAllAvailable) or self._target is not None or least is None:
+            return False
+        is_due = time.monotonic() - self._last_given >= self._limits.delay_seconds
+        return waiting < least and not is_due
+
+    def partitions(self, start: Written, end: Written) -> Sequence[InputPartition]:
+        with without_frames():
+            begun, ends = from_json(start), from_json(end)
+            # A partition that is new is read from its beginning.
+            spans = {
+                key: (begun.get(key, 0), ends[key]) for key in ends if begun.get(key, 0) < ends[key]
+            }
+            return [InputPartition(task) for task in self.tasks(spans)] if spans else []
+
+    def commit(self, end: Written) -> None:
+        """Nothing: no group is told."""
+
+    def stop(self) -> None:
+        """Nothing: no connection outlives a call."""
+
+
+def shared(begun: Offsets, ends: Offsets, most: int) -> dict[TopicPartition, int]:
+    """Ends that together take about `most` offsets, each partition by its share of what waits, at least one."""
+    waiting = {key: end - begun[key] for key, end in ends.items() if end > begun[key]}
+    total = sum(waiting.values())
+    return {
+        key: begun[key] + min(size, max(1, size * most // total)) for key, size in waiting.items()
+    }

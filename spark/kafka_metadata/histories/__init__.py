@@ -1,0 +1,1 @@
+"""Histories of brokers, configs, ACLs, features and voters."""

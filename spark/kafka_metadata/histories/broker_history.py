@@ -1,0 +1,174 @@
+"""`broker_history`: what every broker was, from when to when. Source: KIP-631, Kafka's `ClusterControlManager`.
+
+States: `registered` (fenced since it registered, not yet let in), `active`, `controlled_shutdown`, `fenced`,
+`unregistered` (a row of no length). The last row of a registered broker has no end; its seconds count to the log's end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar, NamedTuple
+
+import pyarrow as pa
+
+from trimaran.quorum.metadata.cluster_delta import ClusterDelta
+from trimaran.quorum.metadata.image import BrokerRegistration, ClusterImage
+from trimaran.spark.data_source.columns import INT, LONG, STRING, STRINGS, TIMESTAMP, Column
+from trimaran.spark.kafka_metadata.log_walk.fold import Fold, folded
+from trimaran.spark.kafka_metadata.log_walk.walk import Moment, Step, seconds_between
+from trimaran.spark.kafka_metadata.topic_histories.partitions import BROKER_RECORDS
+from trimaran.wire.buffers.primitives import uuid_to_text
+from trimaran.wire.records.brokers import (
+    BrokerRegistrationChangeRecord,
+    FenceBrokerRecord,
+    RegisterBrokerRecord,
+    UnfenceBrokerRecord,
+    UnregisterBrokerRecord,
+)
+from trimaran.wire.schema import Message
+
+COLUMNS = (
+    Column("broker_id", INT, "the broker", "RegisterBrokerRecord.brokerId"),
+    Column("incarnation_id", STRING, "new with each start", "RegisterBrokerRecord.incarnationId"),
+    Column("broker_epoch", LONG, "new with each registration", "RegisterBrokerRecord.brokerEpoch"),
+    Column("rack", STRING, "its rack; null: none", "RegisterBrokerRecord.rack"),
+    Column("from_offset", LONG, "the record that began the interval"),
+    Column("to_offset", LONG, "the record that ended it; null: it goes on"),
+    Column("from_ts", TIMESTAMP, "when it began", unit="UTC"),
+    Column("to_ts", TIMESTAMP, "when it ended; null: it goes on", unit="UTC"),
+    Column(
+        "seconds",
+        pa.float64(),
+        "its length, of the last interval to the log's end; null: no time",
+        unit="s",
+    ),
+    Column("state", STRING, "registered, active, controlled_shutdown, fenced, unregistered"),
+    Column("prev_state", STRING, "the state before; null: none"),
+    Column(
+        "cause",
+        STRING,
+        "registered, restarted (a new incarnation), unfenced, fenced, controlled_shutdown, changed, unregistered, "
+        "snapshot",
+    ),
+    Column("endpoints", STRINGS, "PROTOCOL-NAME://host:port", "RegisterBrokerRecord.endPoints"),
+    Column("log_dirs", STRINGS, "ids of its log directories", "RegisterBrokerRecord.logDirs"),
+)
+
+
+class Interval(NamedTuple):
+    since: Moment
+    broker: BrokerRegistration
+    state: str
+    prev_state: str | None
+    cause: str
+
+
+FROM_OFFSET = [column.name for column in COLUMNS].index("from_offset")  # behind it `to_offset`
+
+
+class BrokerHistory(Fold):
+    """Replays registrations; finished intervals become rows."""
+
+    RECORDS: ClassVar[Sequence[type[Message]]] = BROKER_RECORDS
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._cluster = ClusterDelta(ClusterImage())
+        self._open: dict[int, Interval] = {}
+
+    def replay(self, step: Step) -> None:
+        broker_id = self._take(step.message)
+        broker = self._cluster.broker(broker_id)
+        old = self._open.pop(broker_id, None)
+        if broker is None:
+            if old is not None:
+                gone = Interval(step.moment, old.broker, "unregistered", old.state, "unregistered")
+                self._close(old, step.moment, step.moment)
+                self._close(gone, step.moment, step.moment)
+            return
+        new = self._begun(step, broker, old)
+        if old is not None:
+            if (old.state, old.broker) == (new.state, new.broker):
+                self._open[broker_id] = old
+                return
+            self._close(old, step.moment, step.moment)
+        self._open[broker_id] = new
+
+    def _take(self, message: object) -> int:
+        match message:
+            case RegisterBrokerRecord():
+                self._cluster.register_broker(message)
+                return message.broker_id
+            case UnregisterBrokerRecord():
+                self._cluster.unregister_broker(message)
+                return message.broker_id
+            case FenceBrokerRecord():
+                self._cluster.fence_broker(message)
+                return message.id
+            case UnfenceBrokerRecord():
+                self._cluster.unfence_broker(message)
+                return message.id
+            case BrokerRegistrationChangeRecord():
+                self._cluster.change_broker(message)
+                return message.broker_id
+            case _:
+                raise AssertionError(message)  # the walk gives no others
+
+    def _begun(self, step: Step, broker: BrokerRegistration, old: Interval | None) -> Interval:
+        fresh = isinstance(step.message, RegisterBrokerRecord)
+        never_active = fresh if old is None else fresh or old.state == "registered"
+        state = _state(broker, never_active)
+        if step.from_snapshot:
+            state = _state(broker, False)
+            return Interval(step.moment, broker, state, None, "snapshot")
+        if old is None:
+            return Interval(step.moment, broker, state, None, "registered")
+        if fresh:
+            again = old.broker.incarnation_id != broker.incarnation_id
+            cause = "restarted" if again else "registered"
+        elif state == old.state:
+            cause = "changed"
+        else:
+            cause = {"active": "unfenced"}.get(state, state)
+        return Interval(step.moment, broker, state, old.state, cause)
+
+    def finish(self, last: Moment) -> None:
+        for interval in self._open.values():
+            self._close(interval, None, last)
+
+    def _close(self, interval: Interval, end: Moment | None, measured_to: Moment) -> None:
+        since, broker, state, prev_state, cause = interval
+        self.rows.append(
+            (
+                broker.id,
+                uuid_to_text(broker.incarnation_id),
+                broker.epoch,
+                broker.rack,
+                since.offset,
+                None if end is None else end.offset,
+                since.timestamp_ms,
+                None if end is None else end.timestamp_ms,
+                seconds_between(since, measured_to),
+                state,
+                prev_state,
+                cause,
+                [f"{one.name}://{one.host}:{one.port}" for one in broker.listeners],
+                [uuid_to_text(one) for one in broker.directories],
+            )
+        )
+
+
+def _state(broker: BrokerRegistration, never_active: bool) -> str:
+    if broker.fenced:
+        return "registered" if never_active else "fenced"
+    return "controlled_shutdown" if broker.in_controlled_shutdown else "active"
+
+
+TABLE = folded(
+    "broker_history",
+    "What every broker was (active, fenced, shutting down), from when to when, and why.",
+    COLUMNS,
+    BrokerHistory,
+    plan="whole",
+    span=lambda row: (row[FROM_OFFSET], row[FROM_OFFSET + 1]),
+)

@@ -1,0 +1,62 @@
+"""`feature_history`: levels of features, `metadata.version` and `kraft.version` among them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+from trimaran.quorum.metadata.versions import KRAFT_VERSION, METADATA_VERSION, release_name
+from trimaran.spark.data_source.columns import INT, LONG, STRING, TIMESTAMP, Column
+from trimaran.spark.kafka_metadata.log_walk.fold import EventFold, folded
+from trimaran.spark.kafka_metadata.log_walk.walk import Step
+from trimaran.wire.messages.control import KRaftVersionRecord
+from trimaran.wire.records.features import FeatureLevelRecord
+from trimaran.wire.schema import Message
+
+COLUMNS = (
+    Column("offset", LONG, "the record"),
+    Column("ts", TIMESTAMP, "when the controller wrote it", unit="UTC"),
+    Column("controller_epoch", INT, "epoch of the controller that wrote it"),
+    Column("name", STRING, "the feature", "FeatureLevelRecord.name, KRaftVersionRecord"),
+    Column("old_level", INT, "the level before; null: none"),
+    Column("new_level", INT, "the level after; 0: gone", "FeatureLevelRecord.featureLevel"),
+    Column("release", STRING, "Kafka's name of a level of metadata.version, such as 4.3-IV0"),
+    Column("event", STRING, "set, upgraded, downgraded, snapshot"),
+)
+
+
+class FeatureHistory(EventFold):
+    RECORDS: ClassVar[Sequence[type[Message]]] = (FeatureLevelRecord,)
+    CONTROL: ClassVar[bool] = True
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._levels: dict[str, int] = {}
+
+    def take(self, step: Step) -> None:
+        match step.message:
+            case FeatureLevelRecord(name=name, feature_level=level) if name != KRAFT_VERSION:
+                self._set(step, name, level)
+            case KRaftVersionRecord(kraft_version=level):
+                self._set(step, KRAFT_VERSION, level)
+            case _:
+                pass
+
+    def _set(self, step: Step, name: str, level: int) -> None:
+        old = self._levels.get(name)
+        self._levels[name] = level
+        if level == old or (step.from_snapshot and not self.tells_snapshot):
+            return
+        event = "set" if old is None else "upgraded" if level > old else "downgraded"
+        if step.from_snapshot:
+            event = "snapshot"
+        release = release_name(level) if name == METADATA_VERSION else None
+        self.rows.append((*step.moment, name, old, level, release, event))
+
+
+TABLE = folded(
+    "feature_history",
+    "Levels of features, metadata.version and kraft.version among them.",
+    COLUMNS,
+    FeatureHistory,
+)

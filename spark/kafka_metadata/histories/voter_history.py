@@ -1,0 +1,106 @@
+"""`voter_history`: who may vote in the metadata quorum, from which record on (KIP-853).
+
+Static quorums are known from the change of leader that begins an epoch; dynamic ones have records of their own.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from trimaran.spark.data_source.columns import (
+    BOOL,
+    INT,
+    INTS,
+    LONG,
+    STRING,
+    STRINGS,
+    TIMESTAMP,
+    Column,
+)
+from trimaran.spark.kafka_metadata.log_walk.fold import EventFold, folded
+from trimaran.spark.kafka_metadata.log_walk.walk import Step
+from trimaran.wire.buffers.primitives import NIL_UUID, uuid_to_text
+from trimaran.wire.messages.control import LeaderChangeMessage, VotersRecord
+
+COLUMNS = (
+    Column("offset", LONG, "the record", "VotersRecord, LeaderChangeMessage"),
+    Column("ts", TIMESTAMP, "when the leader wrote it", unit="UTC"),
+    Column("epoch", INT, "the quorum's epoch"),
+    Column("event", STRING, "initial, added, removed, changed (directory or endpoints)"),
+    Column("voter_id", INT, "the voter", "VotersRecord.voters.voterId"),
+    Column("directory_id", STRING, "its directory; null: a static quorum's", "…voterDirectoryId"),
+    Column("endpoints", STRINGS, "NAME://host:port", "…endpoints"),
+    Column("voters", INTS, "all voters after the record"),
+    Column("dynamic", BOOL, "the log keeps the set (KIP-853)"),
+)
+
+Voter = tuple[bytes, tuple[str, ...]]  # directory, endpoints
+
+
+class VoterHistory(EventFold):
+    CONTROL: ClassVar[bool] = True
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._voters: dict[int, Voter] | None = None
+        self._dynamic = False
+
+    def take(self, step: Step) -> None:
+        match step.message:
+            case VotersRecord() as record:
+                self._dynamic = True
+                self._turn(
+                    step,
+                    {
+                        v.voter_id: (
+                            v.voter_directory_id,
+                            tuple(f"{e.name}://{e.host}:{e.port}" for e in v.endpoints),
+                        )
+                        for v in record.voters
+                    },
+                )
+            case LeaderChangeMessage() as message if not self._dynamic:
+                told: dict[int, Voter] = {
+                    v.voter_id: (v.voter_directory_id, ()) for v in message.voters
+                }
+                self._turn(step, told)
+            case _:
+                pass
+
+    def _turn(self, step: Step, voters: dict[int, Voter]) -> None:
+        old, self._voters = self._voters, voters
+        if step.from_snapshot and not self.tells_snapshot:
+            return
+        for voter_id in sorted(voters.keys() | (old or {}).keys()):
+            before, after = (old or {}).get(voter_id), voters.get(voter_id)
+            if old is None:
+                event = "initial"
+            elif before is None:
+                event = "added"
+            elif after is None:
+                event = "removed"
+            elif before != after:
+                event = "changed"
+            else:
+                continue
+            directory, endpoints = after or before or (NIL_UUID, ())
+            self.rows.append(
+                (
+                    *step.moment,
+                    event,
+                    voter_id,
+                    None if directory == NIL_UUID else uuid_to_text(directory),
+                    endpoints,
+                    sorted(voters),
+                    self._dynamic,
+                )
+            )
+
+
+TABLE = folded(
+    "voter_history",
+    "Who may vote in the metadata quorum, from which record on.",
+    COLUMNS,
+    VoterHistory,
+    plan="whole",
+)

@@ -1,0 +1,1 @@
+"""Tables that show the metadata log as it is: records, batches, snapshots, the image."""

@@ -1,0 +1,224 @@
+"""`image`: all that the metadata log says at one offset: topics, partitions, brokers, configs, ACLs and the rest.
+
+Replayed by `trimaran.quorum.metadata.replay`, as controllers and brokers do. What is a secret is not in it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import pyarrow as pa
+
+from trimaran.log.batches.batch import BatchView
+from trimaran.log.batches.records import decode_records
+from trimaran.quorum.metadata.as_json import state_as_json
+from trimaran.quorum.metadata.image import EMPTY, TopicImage
+from trimaran.quorum.metadata.replay import MetadataState, Replay
+from trimaran.spark.data_source.columns import (
+    BOOL,
+    INT,
+    INTS,
+    LONG,
+    STRING,
+    STRINGS,
+    TIMESTAMP,
+    Column,
+    rows_to_arrow,
+)
+from trimaran.spark.kafka_metadata.histories.acl_history import token_name
+from trimaran.spark.kafka_metadata.log_walk.batches_in_range import batches_in, name_of
+from trimaran.spark.kafka_metadata.log_walk.walk import refuse_later, snapshot_moment
+from trimaran.spark.kafka_metadata.options import MetadataOptions
+from trimaran.spark.kafka_metadata.plan import MetadataTask
+from trimaran.spark.kafka_metadata.table import Table
+from trimaran.spark.kafka_metadata.topic_histories.partitions import known
+from trimaran.spark.origins.origin import DataUnreadable
+from trimaran.wire.buffers.primitives import uuid_to_text
+from trimaran.wire.errors import KafkaError, RemoteProtocolError
+
+CHUNK_ROWS = 10_000
+
+COLUMNS = (
+    Column("offset", LONG, "the last record that is in the image"),
+    Column("epoch", INT, "its epoch"),
+    Column("ts", TIMESTAMP, "when it was written", unit="UTC"),
+    Column(
+        "kind",
+        STRING,
+        "topic, broker, config, voter and the like (`metadata image` shows each); unknown_records of a later Kafka",
+    ),
+    Column(
+        "name",
+        STRING,
+        "the topic, broker id, config, ACL id, user, feature …; a token by digits of its SHA-256",
+    ),
+    Column("topic_id", STRING, "of a topic or partition", "TopicRecord.topicId"),
+    Column("topic", STRING, "of a topic, a partition or a topic's config", "TopicRecord.name"),
+    Column("partition", INT, "of a partition", "PartitionRecord.partitionId"),
+    Column("leader", INT, "of a partition; null: none", "PartitionRecord.leader"),
+    Column("leader_epoch", INT, "of a partition", "PartitionRecord.leaderEpoch"),
+    Column("partition_epoch", INT, "of a partition", "PartitionRecord.partitionEpoch"),
+    Column("replicas", INTS, "of a partition", "PartitionRecord.replicas"),
+    Column("isr", INTS, "of a partition", "PartitionRecord.isr"),
+    Column("elr", INTS, "of a partition", "PartitionRecord.eligibleLeaderReplicas"),
+    Column("adding", INTS, "of a partition", "PartitionRecord.addingReplicas"),
+    Column("removing", INTS, "of a partition", "PartitionRecord.removingReplicas"),
+    Column("directories", STRINGS, "of a partition, one a replica", "PartitionRecord.directories"),
+    Column("partitions", INT, "of a topic: how many"),
+    Column("broker_id", INT, "of a broker", "RegisterBrokerRecord.brokerId"),
+    Column("rack", STRING, "of a broker", "RegisterBrokerRecord.rack"),
+    Column("fenced", BOOL, "of a broker", "FenceBrokerRecord"),
+    Column("resource_type", STRING, "of a config or an ACL: TOPIC, BROKER …"),
+    Column("resource_name", STRING, "of a config or an ACL"),
+    Column("value", STRING, "of a config, a quota, a feature (its level), the next producer id"),
+    Column("payload", STRING, "all there is to say of it as JSON"),
+)
+_NAMES = [column.name for column in COLUMNS]
+Row = tuple[Any, ...]
+
+
+def read(
+    task: MetadataTask, wanted: tuple[str, ...], options: MetadataOptions
+) -> Iterator[pa.RecordBatch]:
+    """Raises DataUnreadable."""
+    state = replayed(task, options.as_of_timestamp)
+    rows: list[Row] = []
+    for row in _rows(state, options.topics):
+        rows.append(row)
+        if len(rows) >= CHUNK_ROWS:
+            yield rows_to_arrow(rows, COLUMNS, wanted)
+            rows = []
+    yield rows_to_arrow(rows, COLUMNS, wanted)
+
+
+def replayed(task: MetadataTask, until_ms: int | None) -> MetadataState:
+    """The state at the task's end, or at the last record that was written up to `until_ms`."""
+    replay = Replay()
+    where = f"the metadata log of node {task.node_id}"
+    try:
+        if task.snapshot is not None:
+            where = task.snapshot.path
+            refuse_later(task.snapshot, snapshot_moment(task.snapshot), until_ms)
+            snapshot = task.snapshot
+            replay.load_snapshot(snapshot.end_offset, snapshot.epoch, snapshot.read())
+        for piece in task.ranges:
+            where = name_of(piece)
+            for _, batch in batches_in(piece):
+                upto = _upto(batch, until_ms)
+                replay.apply(batch, piece.end_offset if upto is None else upto)
+                if upto is not None:
+                    return replay.state
+    except (RemoteProtocolError, KafkaError) as error:
+        raise DataUnreadable(f"{where}: {error}") from None
+    return replay.state
+
+
+def _upto(batch: BatchView, until_ms: int | None) -> int | None:
+    """The first offset of the batch that is later than wanted; None when there is none."""
+    if until_ms is None or batch.max_timestamp <= until_ms:
+        return None
+    return next((r.offset for r in decode_records(batch) if r.timestamp_ms > until_ms), None)
+
+
+def _rows(state: MetadataState, topics: frozenset[str]) -> Iterator[Row]:
+    image = state.image
+    provenance = image.provenance
+
+    def row(kind: str, name: str, payload: Any, **cells: Any) -> Row:
+        made = {"kind": kind, "name": name, "payload": _json(payload), **cells}
+        return (*provenance, *(made.get(column) for column in _NAMES[3:]))
+
+    for name, topic in sorted(image.topics.by_name.items()):
+        if not topics or name in topics:
+            yield from _topic(row, topic)
+    rest = state_as_json(replace(state, image=replace(image, topics=EMPTY.topics)))
+    for config in rest["configs"]:
+        yield from _config(row, config, topics)
+    if state.unknown:
+        yield row("unknown_records", "", rest["unknown_records"], value=state.unknown)
+    if topics:
+        return
+    yield from _nodes(row, rest)
+    yield from _security(row, rest)
+    for name, level in rest["features"].items():
+        yield row("feature", name, {name: level}, value=str(level))
+    producer_ids = rest["producer_ids"]
+    yield row("producer_ids", "", producer_ids, value=str(producer_ids["next_producer_id"]))
+    yield row("quorum", "", {"leader_id": rest["leader_id"]}, leader=known(rest["leader_id"]))
+
+
+def _topic(row: Any, topic: TopicImage) -> Iterator[Row]:
+    topic_id = uuid_to_text(topic.id)
+    shared = {"topic_id": topic_id, "topic": topic.name}
+    yield row("topic", topic.name, shared, partitions=len(topic.partitions), **shared)
+    for number, partition in sorted(topic.partitions.items()):
+        yield row(
+            "partition",
+            f"{topic.name}-{number}",
+            None,
+            partition=number,
+            leader=known(partition.leader),
+            leader_epoch=partition.leader_epoch,
+            partition_epoch=partition.partition_epoch,
+            replicas=partition.replicas,
+            isr=partition.isr,
+            elr=partition.elr,
+            adding=partition.adding,
+            removing=partition.removing,
+            directories=[uuid_to_text(one) for one in partition.directories],
+            **shared,
+        )
+
+
+def _config(row: Any, config: dict[str, Any], topics: frozenset[str]) -> Iterator[Row]:
+    kind, name = config["resource_type"], config["resource_name"]
+    topic = name if kind == "TOPIC" else None
+    if topics and topic not in topics:
+        return
+    place = {"resource_type": kind, "resource_name": name, "topic": topic}
+    for key, value in config["config"].items():
+        yield row("config", key, None, value=value, **place)
+
+
+def _nodes(row: Any, rest: dict[str, Any]) -> Iterator[Row]:
+    for id_, broker in rest["brokers"].items():
+        cells = {"broker_id": int(id_), "rack": broker["rack"], "fenced": broker["fenced"]}
+        yield row("broker", id_, broker, **cells)
+    for id_, controller in rest["controllers"].items():
+        yield row("controller", id_, controller)
+    for voter in rest["voters"]:
+        yield row("voter", str(voter["voter_id"]), voter)
+
+
+def _security(row: Any, rest: dict[str, Any]) -> Iterator[Row]:
+    for acl in rest["acls"]:
+        place = {key: acl[key] for key in ("resource_type", "resource_name")}
+        yield row("acl", acl["id"], acl, **place)
+    for user, mechanisms in rest["scram"].items():
+        yield row("scram", user, mechanisms, value=", ".join(mechanisms))
+    for token in rest["delegation_tokens"]:
+        name = token_name(token["token_id"])
+        yield row("token", name, {**token, "token_id": "(hidden)"})
+    for quota in rest["client_quotas"]:
+        parts = [
+            f"{k}={'<default>' if n is None else n}" for k, n in sorted(quota["entity"].items())
+        ]
+        for key, value in quota["values"].items():
+            yield row("client_quota", ",".join(parts), quota, value=f"{key}={value:.15g}")
+
+
+def _json(payload: Any) -> str | None:
+    return None if payload is None else json.dumps(payload, separators=(",", ":"))
+
+
+TABLE = Table(
+    "image",
+    "All that the metadata log says at one offset or time: topics, partitions, brokers, configs, ACLs and the rest.",
+    COLUMNS,
+    read,
+    "image",
+    frozenset(("asOfOffset", "asOfTimestamp", "topics", "includeUncommitted")),
+)

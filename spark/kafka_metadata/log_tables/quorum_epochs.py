@@ -1,0 +1,107 @@
+"""`quorum_epochs`: who led the metadata quorum, from which record to which, and the silence before.
+
+Source: `trimaran.quorum.metadata.epochs`; `to_ts` is the time of an epoch's last record.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pyarrow as pa
+
+from trimaran.log.batches.batch import BatchView
+from trimaran.quorum.metadata.epochs import Epoch, epochs_of
+from trimaran.spark.data_source.columns import INT, LONG, TIMESTAMP, Column, rows_to_arrow
+from trimaran.spark.kafka_metadata.log_walk.batches_in_range import batches_in
+from trimaran.spark.kafka_metadata.options import AS_OF_OPTIONS, BOUND_OPTIONS, MetadataOptions
+from trimaran.spark.kafka_metadata.plan import MetadataTask
+from trimaran.spark.kafka_metadata.table import Table
+from trimaran.spark.origins.origin import DataUnreadable
+from trimaran.wire.errors import RemoteProtocolError
+
+COLUMNS = (
+    Column("epoch", INT, "the quorum's epoch", "batch header"),
+    Column("leader_id", INT, "who led; null: the log begins later", "LeaderChangeMessage.leaderId"),
+    Column("first_offset", LONG, "its first record"),
+    Column("last_offset", LONG, "its last record"),
+    Column("from_ts", TIMESTAMP, "time of its first record", unit="UTC"),
+    Column("to_ts", TIMESTAMP, "time of its last record", unit="UTC"),
+    Column("seconds", pa.float64(), "between both", unit="s"),
+    Column("records", LONG, "how many it wrote"),
+    Column(
+        "gap_before_ms", LONG, "from the last record of the epoch before; null: no time", unit="ms"
+    ),
+    Column("silence_max_ms", LONG, "the longest time without a record within it", unit="ms"),
+    Column("silence_ts", TIMESTAMP, "when that silence began", unit="UTC"),
+)
+
+
+def read(
+    task: MetadataTask, wanted: tuple[str, ...], options: MetadataOptions
+) -> Iterator[pa.RecordBatch]:
+    """Rows of the table, from one whole metadata log. Raises DataUnreadable."""
+    silences = _Silences()
+    try:
+        rows = [
+            (
+                one.epoch,
+                one.leader_id,
+                one.first_offset,
+                one.last_offset,
+                one.from_ms,
+                one.to_ms,
+                one.seconds if one.from_ms >= 0 else None,
+                one.records,
+                _gap_before(one),
+                *silences.longest.get(one.epoch, (None, None)),
+            )
+            for one in epochs_of(silences.watched(_batches(task, options.as_of_timestamp)))
+            if one.last_offset >= task.told_from
+        ]
+    except RemoteProtocolError as error:
+        raise DataUnreadable(f"the metadata log of node {task.node_id}: {error}") from None
+    yield rows_to_arrow(rows, COLUMNS, wanted)
+
+
+def _gap_before(epoch: Epoch) -> int | None:
+    """None also where its first record, or the last of the epoch before, has no time (-1)."""
+    gap = epoch.gap_before_ms
+    if gap is None or epoch.from_ms < 0 or epoch.from_ms - gap < 0:
+        return None
+    return gap
+
+
+def _batches(task: MetadataTask, until_ms: int | None) -> Iterator[BatchView]:
+    for piece in task.ranges:
+        for _, batch in batches_in(piece):
+            if until_ms is not None and batch.base_timestamp > until_ms:
+                return
+            yield batch
+
+
+class _Silences:
+    """The longest time between two batches of each epoch: (ms, when it began)."""
+
+    def __init__(self) -> None:
+        self.longest: dict[int, tuple[int, int]] = {}
+        self._last: tuple[int, int] | None = None
+
+    def watched(self, batches: Iterator[BatchView]) -> Iterator[BatchView]:
+        for batch in batches:
+            epoch, last = batch.leader_epoch, self._last
+            if last is not None and last[0] == epoch and min(last[1], batch.base_timestamp) >= 0:
+                silence = batch.base_timestamp - last[1]
+                if silence > self.longest.get(epoch, (0, 0))[0]:
+                    self.longest[epoch] = silence, last[1]
+            self._last = epoch, batch.max_timestamp
+            yield batch
+
+
+TABLE = Table(
+    "quorum_epochs",
+    "The leader of each epoch of the metadata quorum, how long it led, how long nobody wrote.",
+    COLUMNS,
+    read,
+    "whole",
+    frozenset((*AS_OF_OPTIONS, *BOUND_OPTIONS)),
+)

@@ -1,0 +1,447 @@
+"""`records`: every record of metadata logs, one row each, as JSON too. Secrets are hidden.
+
+Column by column: only records whose fields are asked for are decoded, and only as JSON where `payload` is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import compress
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from trimaran.log.batches.batch import BatchView
+from trimaran.log.batches.columns import decode_columns
+from trimaran.log.batches.records import RECORDS_BYTES_MAX
+from trimaran.quorum.metadata.image import RESOURCE_TYPES, TOPIC_RESOURCE
+from trimaran.spark.data_source.columns import (
+    BOOL,
+    INT,
+    LONG,
+    STRING,
+    TIMESTAMP,
+    Codes,
+    Column,
+    schema_of,
+    timestamps,
+    to_array,
+)
+from trimaran.spark.kafka_metadata.log_walk.batches_in_range import batches_in, name_of
+from trimaran.spark.kafka_metadata.log_walk.decoding import FRAME_BYTES, decode_messages
+from trimaran.spark.kafka_metadata.log_walk.walk import snapshot_batches
+from trimaran.spark.kafka_metadata.options import BOUND_OPTIONS, MetadataOptions
+from trimaran.spark.kafka_metadata.plan import MetadataTask
+from trimaran.spark.kafka_metadata.table import Table, without_collector
+from trimaran.spark.origins.origin import DataUnreadable
+from trimaran.wire.buffers.primitives import read_uvarint, uuid_to_text
+from trimaran.wire.errors import KafkaError, RemoteProtocolError
+from trimaran.wire.messages.control import ControlType, decode_control_key, decode_control_value
+from trimaran.wire.records.configs import ConfigRecord
+from trimaran.wire.records.topics import TopicRecord
+from trimaran.wire.text.json_text import json_text
+
+CHUNK_ROWS = 5_000  # some MiB, as payloads are a few hundred bytes
+CHUNK_BATCHES = 2_000
+Ints = npt.NDArray[np.int64]
+Flags = npt.NDArray[np.bool_]
+_TOPIC_KEYS = frozenset((TopicRecord.KEY,))
+
+COLUMNS = (
+    Column("node_id", INT, "whose log it is", "meta.properties"),
+    Column("source", STRING, "log, snapshot"),
+    Column("file", STRING, "the segment or snapshot"),
+    Column("position", LONG, "where its batch begins", unit="bytes"),
+    Column("base_offset", LONG, "first offset of its batch", "batch header"),
+    Column("offset", LONG, "the record; of a snapshot: the last offset that it covers"),
+    Column("epoch", INT, "epoch of the controller that wrote it", "batch header"),
+    Column("timestamp", TIMESTAMP, "when it was written", unit="UTC"),
+    Column("committed", BOOL, "a majority of the voters has it; null: nobody can tell"),
+    Column("control", BOOL, "it is a control record", "batch header"),
+    Column("type", STRING, "Kafka's name of the record; UNKNOWN_n of a later Kafka", "its frame"),
+    Column("api_key", INT, "the number of its type", "its frame"),
+    Column("version", INT, "its version", "its frame"),
+    Column("topic_id", STRING, "where it has one", "….topicId"),
+    Column("topic", STRING, "the name of that id, or of the config's topic", "TopicRecord.name"),
+    Column("partition", INT, "where it has one", "….partitionId"),
+    Column("broker_id", INT, "where it is of a broker", "….brokerId"),
+    Column("resource_type", STRING, "of a config: topic, broker …", "ConfigRecord.resourceType"),
+    Column("resource_name", STRING, "of a config or an ACL", "….resourceName"),
+    Column("name", STRING, "of a topic, config, feature, user", "….name"),
+    Column("payload", STRING, "the record as JSON, names as Kafka's in snake_case"),
+    Column("size", INT, "its bytes", unit="bytes"),
+)
+_SCHEMA = schema_of(COLUMNS)
+_DECODED = frozenset(
+    ("type", "topic_id", "topic", "partition", "broker_id", "resource_type", "resource_name")
+) | {"name", "payload"}
+_WORDS = {number: word.lower().replace("_", "-") for number, word in RESOURCE_TYPES.items()}
+
+
+@dataclass(slots=True)
+class Chunk:
+    """Records of some batches, an element of each column a record; `messages` is empty where they are not decoded."""
+
+    task: MetadataTask
+    source: str
+    path: str
+    batches: Sequence[tuple[int, BatchView]]
+    data: bytes  # in which keys and values lie
+    index: Ints  # of the batch
+    offset: Ints
+    timestamp_ms: Ints
+    start: Ints  # of the value
+    size: Ints  # 0: null
+    keys: list[bytes]  # of control records; empty where there are none
+    messages: list[Any]
+
+    def __len__(self) -> int:
+        return len(self.index)
+
+    @property
+    def controls(self) -> Flags:
+        """Of each record, whether it is a control record."""
+        return np.array([batch.is_control for _, batch in self.batches], np.bool_)[self.index]
+
+    def keep(self, wanted: Sequence[bool] | Flags) -> None:
+        flags = np.asarray(wanted, np.bool_)
+        if flags.all():
+            return
+        for name in ("index", "offset", "timestamp_ms", "start", "size"):
+            setattr(self, name, getattr(self, name)[flags])
+        kept = flags.tolist()
+        self.keys = list(compress(self.keys, kept))
+        self.messages = list(compress(self.messages, kept))
+
+    @property
+    def values(self) -> Iterator[bytes]:
+        for start, size in zip(self.start.tolist(), self.size.tolist(), strict=True):
+            yield self.data[start : start + size]
+
+
+def read(
+    task: MetadataTask, wanted: tuple[str, ...], options: MetadataOptions
+) -> Iterator[pa.RecordBatch]:
+    """Raises DataUnreadable."""
+    decode = bool(_DECODED & set(wanted)) or bool(options.topics) or bool(options.record_types)
+    chunks = each_chunk(
+        task,
+        decode=decode,
+        include_control=options.include_control,
+        verify_crc=options.verify_crc,
+    )
+    with without_collector():
+        for chunk in chunks:
+            if options.record_types:
+                chunk.keep([kind in options.record_types for kind in _types(chunk).to_pylist()])
+            if options.topics:
+                topics = _topics(chunk.messages, task.names)
+                chunk.keep([topic in options.topics for topic in topics])
+            if len(chunk):
+                yield _arrow(chunk, wanted)
+
+
+def each_chunk(
+    task: MetadataTask, *, decode: bool, include_control: bool = False, verify_crc: bool = True
+) -> Iterator[Chunk]:
+    """All records of a task in order: the snapshot's, then the log's. Raises DataUnreadable."""
+    if task.snapshot is not None:
+        batches = (
+            located
+            for located in snapshot_batches(task.snapshot)
+            if include_control or not located[1].is_control
+        )
+        at = task.snapshot.end_offset - 1
+        for some in _grouped(batches):
+            chunk = _chunk(task, "snapshot", task.snapshot.path, some, range((1 << 63) - 1), decode)
+            chunk.offset = np.full(len(chunk), at, np.int64)
+            yield chunk
+    for piece in task.ranges:
+        inside = range(piece.start_offset, piece.end_offset)
+        located = batches_in(piece, include_control=include_control, verify_crc=verify_crc)
+        for some in _grouped(located):
+            yield _chunk(task, "log", name_of(piece), some, inside, decode)
+
+
+def _grouped(
+    batches: Iterable[tuple[int, BatchView]],
+) -> Iterator[list[tuple[int, BatchView]]]:
+    some: list[tuple[int, BatchView]] = []
+    records = 0
+    for located in batches:
+        some.append(located)
+        records += located[1].count
+        if records >= CHUNK_ROWS or len(some) >= CHUNK_BATCHES:
+            yield some
+            some, records = [], 0
+    if some:
+        yield some
+
+
+def _chunk(
+    task: MetadataTask,
+    source: str,
+    path: str,
+    some: list[tuple[int, BatchView]],
+    inside: range,
+    decode: bool,
+) -> Chunk:
+    try:
+        columns = decode_columns([batch for _, batch in some], RECORDS_BYTES_MAX)
+        has_controls = any(batch.is_control for _, batch in some)
+        chunk = Chunk(
+            task,
+            source,
+            path,
+            some,
+            bytes(columns.data),
+            np.frombuffer(columns.batch, np.int32).astype(np.int64),
+            np.frombuffer(columns.offset, np.int64),
+            np.frombuffer(columns.timestamp_ms, np.int64),
+            np.frombuffer(columns.value_start, np.int32).astype(np.int64),
+            np.maximum(0, np.frombuffer(columns.value_size, np.int32)).astype(np.int64),
+            [key or b"" for key in columns.keys()] if has_controls else [],  # noqa: SIM118 - no mapping
+            [],
+        )
+        chunk.keep((chunk.offset >= inside.start) & (chunk.offset < inside.stop))
+        if decode:
+            chunk.messages = _messages(chunk)
+        return chunk
+    except (RemoteProtocolError, KafkaError) as error:
+        raise DataUnreadable(f"{path}, position {some[0][0]}: {error}") from None
+
+
+def _messages(chunk: Chunk) -> list[Any]:
+    if not chunk.keys:
+        return decode_messages(chunk.data, chunk.start.tolist(), chunk.size.tolist())
+    rows = zip(chunk.controls.tolist(), chunk.keys, chunk.values, strict=True)
+    return [
+        _control(key, value) if is_control else decode_messages(value, (0,), (len(value),))[0]
+        for is_control, key, value in rows
+    ]
+
+
+def _control(key: bytes, value: bytes) -> Any:
+    kind = decode_control_key(key)
+    return None if kind is ControlType.UNKNOWN else decode_control_value(kind, value)
+
+
+def topic_names(tasks: Iterable[MetadataTask]) -> dict[bytes, str]:
+    """Names by topic id, from the TopicRecords; an id never changes its name."""
+    names = {}
+    for task in tasks:
+        for chunk in each_chunk(task, decode=False):
+            values = chunk.start.tolist(), chunk.size.tolist()
+            for message in decode_messages(chunk.data, *values, _TOPIC_KEYS):
+                if message is not None:
+                    names[message.topic_id] = message.name
+    return names
+
+
+# --- columns
+
+
+def _arrow(chunk: Chunk, wanted: Sequence[str]) -> pa.RecordBatch:
+    schema = pa.schema([_SCHEMA.field(name) for name in wanted])
+    arrays = [_array(chunk, name, schema.field(name).type) for name in wanted]
+    return pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+
+def _array(chunk: Chunk, name: str, kind: pa.DataType) -> pa.Array:
+    if name in _SAME:
+        return pa.repeat(pa.scalar(_SAME[name](chunk), kind), len(chunk))
+    if name in _OF_BATCH:
+        each = to_array([_OF_BATCH[name](located) for located in chunk.batches], kind)
+        return each.take(pa.array(chunk.index))
+    if name in _NUMBERS:
+        return pa.array(_NUMBERS[name](chunk), pa.int64()).cast(kind)
+    if name == "timestamp":
+        return timestamps(chunk.timestamp_ms, absent=-1)
+    if name in _OF_FRAME:
+        return _frame_numbers(chunk, _OF_FRAME[name]).cast(kind)
+    if name == "type":
+        return _types(chunk)
+    if name in _CELLS:
+        made = _of_messages(chunk, *_CELLS[name])
+        return pa.nulls(len(chunk), kind) if made is None else to_array(made, kind)
+    return to_array(_committed(chunk), kind)
+
+
+_SAME: dict[str, Callable[[Chunk], Any]] = {
+    "node_id": lambda c: c.task.node_id,
+    "source": lambda c: c.source,
+    "file": lambda c: c.path,
+}
+_OF_BATCH: dict[str, Callable[[tuple[int, BatchView]], Any]] = {
+    "position": lambda located: located[0],
+    "base_offset": lambda located: located[1].base_offset,
+    "epoch": lambda located: located[1].leader_epoch,
+    "control": lambda located: located[1].is_control,
+}
+_NUMBERS: dict[str, Callable[[Chunk], Ints]] = {
+    "offset": lambda c: c.offset,
+    "size": lambda c: c.size,
+}
+_OF_FRAME = {"api_key": 1, "version": 2}  # which of its numbers; the first is its own version
+
+
+def _frame_numbers(chunk: Chunk, at: int) -> pa.Array:
+    """Of metadata records; null for control records, and where there is no such number."""
+    data = np.frombuffer(chunk.data, np.uint8)
+    is_short = chunk.size < FRAME_BYTES
+    starts = np.where(is_short, 0, chunk.start)
+    numbers = [data[starts + i].astype(np.int64) if len(data) else chunk.size * 0 for i in (1, 2)]
+    is_odd = is_short | (numbers[0] > 0x7F) | (numbers[1] > 0x7F)
+    found, absent = numbers[at - 1], chunk.controls
+    for row in np.flatnonzero(is_odd & ~absent).tolist():
+        start = int(chunk.start[row])
+        number = _frame(chunk.data[start : start + int(chunk.size[row])], at)
+        absent[row], found[row] = number is None, number or 0
+    return pa.array(found, mask=absent)
+
+
+def _frame(value: bytes, at: int) -> int | None:
+    position, number = 0, None
+    try:
+        for _ in range(at + 1):
+            number, position = read_uvarint(value, position)
+    except RemoteProtocolError:
+        return None
+    return number
+
+
+def _types(chunk: Chunk) -> pa.Array:
+    """Mostly a few: each name is written once for a chunk."""
+    kinds = list(map(type, chunk.messages))
+    names = Codes()
+    each = np.fromiter(map(names.__getitem__, [kind.__name__ for kind in kinds]), np.int32)
+    shown = pa.array(list(names), pa.string()).take(pa.array(each))
+    if type(None) not in kinds and not chunk.keys:
+        return shown
+    numbers = _frame_numbers(chunk, 1).to_pylist()
+    keys = chunk.keys or [b""] * len(chunk)
+    rows = zip(chunk.controls.tolist(), chunk.messages, kinds, numbers, keys, strict=True)
+    return pa.array(
+        [
+            decode_control_key(key).name
+            if is_control
+            else f"UNKNOWN_{number}"
+            if message is None
+            else kind.__name__
+            for is_control, message, kind, number, key in rows
+        ],
+        pa.string(),
+    )
+
+
+Cells = Callable[[Sequence[Any], Mapping[bytes, str]], Sequence[Any]]  # messages, names of topics
+
+
+def _of_messages(chunk: Chunk, has: Callable[[type], bool], cells: Cells) -> Sequence[Any] | None:
+    """None where none of the messages' classes has it."""
+    if not any(map(has, set(map(type, chunk.messages)))):
+        return None
+    return cells(chunk.messages, chunk.task.names)
+
+
+def _has(*fields: str) -> Callable[[type], bool]:
+    return lambda kind: any(hasattr(kind, field) for field in fields)
+
+
+def _attribute(field: str) -> tuple[Callable[[type], bool], Cells]:
+    return _has(field), lambda messages, _: [getattr(message, field, None) for message in messages]
+
+
+def _topics(messages: Sequence[Any], names: Mapping[bytes, str]) -> list[str | None]:
+    return [_topic(message, names) for message in messages]
+
+
+def _topic(message: Any, names: Mapping[bytes, str]) -> str | None:
+    topic_id = getattr(message, "topic_id", None)
+    if topic_id is not None:
+        return message.name if type(message) is TopicRecord else names.get(topic_id)
+    if isinstance(message, ConfigRecord):
+        return message.resource_name if message.resource_type == TOPIC_RESOURCE else None
+    return getattr(message, "topic_name", None)
+
+
+def _topic_ids(messages: Sequence[Any], _: Mapping[bytes, str]) -> list[str | None]:
+    return [_id_text(getattr(message, "topic_id", None)) for message in messages]
+
+
+@lru_cache(maxsize=1 << 14)
+def _id_text(topic_id: bytes | None) -> str | None:
+    return None if topic_id is None else uuid_to_text(topic_id)
+
+
+def _is_broker(kind: type) -> bool:
+    return hasattr(kind, "broker_id") or "Broker" in kind.__name__
+
+
+def _broker_ids(messages: Sequence[Any], _: Mapping[bytes, str]) -> list[int | None]:
+    return [_broker_id(message) for message in messages]
+
+
+def _broker_id(message: Any) -> int | None:
+    """Older records call it `id`, as those of other things call theirs."""
+    is_broker = "Broker" in type(message).__name__
+    return getattr(message, "broker_id", getattr(message, "id", None) if is_broker else None)
+
+
+def _resource_types(messages: Sequence[Any], _: Mapping[bytes, str]) -> list[str | None]:
+    return [
+        _WORDS.get(message.resource_type, str(message.resource_type))
+        if isinstance(message, ConfigRecord)
+        else None
+        for message in messages
+    ]
+
+
+def _payloads(messages: Sequence[Any], _: Mapping[bytes, str]) -> list[str | None]:
+    return [None if message is None else json_text(message) for message in messages]
+
+
+def _committed(chunk: Chunk) -> list[bool | None]:
+    if chunk.source == "snapshot":
+        return [True] * len(chunk)
+    end = chunk.task.committed_end
+    if end is None:
+        return [None] * len(chunk)
+    return list((chunk.offset < end).tolist())
+
+
+_CELLS: dict[str, tuple[Callable[[type], bool], Cells]] = {
+    "topic_id": (_has("topic_id"), _topic_ids),
+    "topic": (lambda kind: kind is ConfigRecord or _has("topic_id", "topic_name")(kind), _topics),
+    "partition": _attribute("partition_id"),
+    "broker_id": (_is_broker, _broker_ids),
+    "resource_type": (lambda kind: kind is ConfigRecord, _resource_types),
+    "resource_name": _attribute("resource_name"),
+    "name": _attribute("name"),
+    "payload": (lambda kind: kind is not type(None), _payloads),
+}
+
+
+TABLE = Table(
+    "records",
+    "Every record of the metadata log, one row each, as JSON too; secrets are hidden.",
+    COLUMNS,
+    read,
+    "node",
+    frozenset(
+        (
+            *BOUND_OPTIONS,
+            "nodes",
+            "recordTypes",
+            "topics",
+            "includeControl",
+            "includeUncommitted",
+            "includeSnapshots",
+            "verifyCrc",
+        )
+    ),
+)

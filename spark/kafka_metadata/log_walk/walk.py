@@ -1,0 +1,255 @@
+"""The committed records of a metadata log in order, as every replica replays them: snapshot first, then the log.
+
+Only records of the types asked for are decoded; the others cost a look at a byte. A record of a later Kafka comes as an
+`UnknownRecord`, whatever its type: what it changes is not told by the others. A transaction of records (KIP-868) is
+told when it has ended, and not at all when it was aborted.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
+from itertools import repeat
+from typing import Any, NamedTuple
+
+from trimaran.log.batches.batch import BatchView
+from trimaran.log.batches.columns import Columns, decode_columns
+from trimaran.log.batches.records import RECORDS_BYTES_MAX, decode_records
+from trimaran.spark.kafka_metadata.log_walk.batches_in_range import batches_in, name_of
+from trimaran.spark.kafka_metadata.log_walk.decoding import decode_messages
+from trimaran.spark.kafka_metadata.plan import MetadataTask, Snapshot
+from trimaran.spark.origins.origin import DataUnreadable
+from trimaran.wire.errors import KafkaError, RemoteProtocolError
+from trimaran.wire.messages.control import ControlType, decode_control_key, decode_control_value
+from trimaran.wire.records.transactions import (
+    AbortTransactionRecord,
+    BeginTransactionRecord,
+    EndTransactionRecord,
+)
+from trimaran.wire.schema import Message
+
+CHUNK_BATCHES = 500  # decoded in one call; metadata batches are small
+CHUNK_BYTES = 1 << 20
+
+_TRANSACTIONS: frozenset[type[Message]] = frozenset(
+    (BeginTransactionRecord, EndTransactionRecord, AbortTransactionRecord)
+)
+_TRANSACTION_KEYS = frozenset(record.KEY for record in _TRANSACTIONS)
+
+
+class Moment(NamedTuple):
+    """When a record was written: offset, time, epoch of the controller."""
+
+    offset: int
+    timestamp_ms: int
+    epoch: int
+
+
+NEVER = Moment(-1, -1, -1)
+
+
+def seconds_between(since: Moment, until: Moment) -> float | None:
+    """0 where the clock went back; None where one of the records has no time (-1)."""
+    if since.timestamp_ms < 0 or until.timestamp_ms < 0:
+        return None
+    return max(0, until.timestamp_ms - since.timestamp_ms) / 1000
+
+
+class Step(NamedTuple):
+    """A record that became visible. `group` is the same for records that did so at once: those of a batch."""
+
+    moment: Moment
+    message: Any  # of any record type, or its bytes; or an UnknownRecord
+    group: int
+    from_snapshot: bool
+
+
+# As the classes do, without their checks of names and counts: there is one of each for every record.
+_moment: Callable[[tuple[int, int, int]], Moment] = partial(tuple.__new__, Moment)
+_step: Callable[[tuple[Moment, Any, int, bool]], Step] = partial(tuple.__new__, Step)
+
+
+class Walk:
+    """One pass over a task; `last` is the moment of the last record passed, of whatever type.
+
+    Args:
+        keys: types (`KEY`) of the records wanted.
+        raw: types of records that come as the bytes of their values (see `decode_messages`).
+        control: whether control records are wanted too; they come with their types as classes.
+        until_ms: records written later, and what follows the first of them, are left out; None: none are.
+    """
+
+    def __init__(
+        self,
+        task: MetadataTask,
+        keys: frozenset[int],
+        *,
+        raw: frozenset[int] = frozenset(),
+        control: bool = False,
+        until_ms: int | None = None,
+    ) -> None:
+        self._task = task
+        self._raw = raw
+        self._keys = keys | _TRANSACTION_KEYS
+        self._control = control
+        self._until_ms = until_ms
+        self._open: list[Step] | None = None
+        self._is_over = False  # a later record was met
+        self.last = NEVER
+
+    def __iter__(self) -> Iterator[Step]:
+        """Raises DataUnreadable: damaged data."""
+        if self._task.snapshot is not None:
+            yield from self._snapshot(self._task.snapshot)
+        for piece in self._task.ranges:
+            batches = (batch for _, batch in batches_in(piece))
+            inside = range(piece.start_offset, piece.end_offset)
+            for steps in _explained(name_of(piece), self._log(batches, inside)):
+                yield from self._visible(steps)
+                if self._is_over:
+                    return
+
+    def _visible(self, steps: list[Step]) -> Iterable[Step]:
+        """What of some steps, and of earlier ones that waited, is visible after them."""
+        if self._open is None and _TRANSACTIONS.isdisjoint([type(s.message) for s in steps]):
+            return steps
+        visible: list[Step] = []
+        for step in steps:
+            if type(step.message) in _TRANSACTIONS:
+                visible += self._ended(step)
+            elif self._open is None:
+                visible.append(step)
+            else:
+                self._open.append(step)
+        return visible
+
+    def _ended(self, step: Step) -> list[Step]:
+        """What becomes visible as a transaction of records begins or ends."""
+        done, self._open = self._open or [], None
+        if isinstance(step.message, EndTransactionRecord):
+            return [one._replace(group=step.group) for one in done]
+        if isinstance(step.message, BeginTransactionRecord):
+            self._open = []
+        return []
+
+    def _snapshot(self, snapshot: Snapshot) -> Iterator[Step]:
+        """All of a snapshot is of the moment that it was taken at."""
+        moment = snapshot_moment(snapshot)
+        refuse_later(snapshot, moment, self._until_ms)
+        self.last = moment
+        batches = (batch for _, batch in snapshot_batches(snapshot))
+        everything = range(1 << 63)
+        for steps in _explained(snapshot.path, self._log(batches, everything)):
+            for step in steps:
+                yield step._replace(moment=moment, group=-1, from_snapshot=True)
+        self.last = moment
+
+    def _log(self, batches: Iterator[BatchView], inside: range) -> Iterator[list[Step]]:
+        for some in _grouped(batches):
+            yield (
+                self._controls(some[0], inside)
+                if some[0].is_control
+                else self._decoded(some, inside)
+            )
+            if self._is_over:
+                return
+
+    def _controls(self, batch: BatchView, inside: range) -> list[Step]:
+        steps = []
+        for record in decode_records(batch):
+            if record.offset not in inside:
+                continue
+            if self._is_later(record.timestamp_ms):
+                break
+            self.last = Moment(record.offset, record.timestamp_ms, batch.leader_epoch)
+            kind = decode_control_key(record.key or b"")
+            if self._control and kind is not ControlType.UNKNOWN:
+                message = decode_control_value(kind, record.value or b"")
+                steps.append(Step(self.last, message, batch.base_offset, False))
+        return steps
+
+    def _is_later(self, timestamp_ms: int) -> bool:
+        if self._until_ms is not None and timestamp_ms > self._until_ms:
+            self._is_over = True
+        return self._is_over
+
+    def _decoded(self, batches: list[BatchView], inside: range) -> list[Step]:
+        columns = decode_columns(batches, RECORDS_BYTES_MAX)
+        first, end = self._rows(columns, inside)
+        if first == end:
+            return []
+        data = bytes(columns.data)
+        index, starts = columns.batch[first:end], columns.value_start[first:end]
+        offsets, times = columns.offset[first:end], columns.timestamp_ms[first:end]
+        sizes = columns.value_size[first:end]
+        messages = decode_messages(data, starts, sizes, self._keys, self._raw, tells_unknown=True)
+        epochs = [batch.leader_epoch for batch in batches]
+        groups = [batch.base_offset for batch in batches]
+        moments = map(_moment, zip(offsets, times, map(epochs.__getitem__, index), strict=True))
+        steps = zip(moments, messages, map(groups.__getitem__, index), repeat(False), strict=False)
+        self.last = Moment(offsets[-1], times[-1], epochs[index[-1]])
+        return [_step(cells) for cells in steps if cells[1] is not None]
+
+    def _rows(self, columns: Columns, inside: range) -> tuple[int, int]:
+        """[first, end) of the rows that are wanted: offsets ascend."""
+        first = bisect_left(columns.offset, inside.start)
+        end = bisect_left(columns.offset, inside.stop)
+        if self._until_ms is not None:
+            for row in range(first, end):
+                if self._is_later(columns.timestamp_ms[row]):
+                    return first, row
+        return first, end
+
+
+def _grouped(batches: Iterable[BatchView]) -> Iterator[list[BatchView]]:
+    """Batches that are decoded in one call, one at the least; a control batch is alone."""
+    some: list[BatchView] = []
+    size = 0
+    for batch in batches:
+        is_full = len(some) >= CHUNK_BATCHES or size >= CHUNK_BYTES
+        if some and (is_full or batch.is_control or some[0].is_control):
+            yield some
+            some, size = [], 0
+        some.append(batch)
+        size += batch.size
+    if some:
+        yield some
+
+
+def _explained(path: str, steps: Iterator[list[Step]]) -> Iterator[list[Step]]:
+    try:
+        yield from steps
+    except (RemoteProtocolError, KafkaError) as error:
+        raise DataUnreadable(f"{path}: {error}") from None
+
+
+def snapshot_batches(snapshot: Snapshot) -> Iterator[tuple[int, BatchView]]:
+    """(position, batch) of a whole snapshot. Raises DataUnreadable where it is damaged."""
+    end = 0
+    for position, batch in snapshot.batches():
+        end = position + batch.size
+        yield position, batch
+    if end != snapshot.size:
+        raise DataUnreadable(f"{snapshot.path}: damaged at position {end}")
+
+
+def refuse_later(snapshot: Snapshot, moment: Moment, until_ms: int | None) -> None:
+    """Raises DataUnreadable where a log that begins at the snapshot does not reach back so far."""
+    if until_ms is not None and moment.timestamp_ms > until_ms:
+        raise DataUnreadable(
+            f"asOfTimestamp {until_ms}: the log begins at {snapshot.path}, of time {moment.timestamp_ms}"
+        )
+
+
+def snapshot_moment(snapshot: Snapshot) -> Moment:
+    """When the last record in it was written, as its header says; else when the snapshot's first batch was."""
+    for _, batch in snapshot_batches(snapshot):
+        timestamp_ms = batch.base_timestamp
+        if batch.is_control:
+            for record in decode_records(batch):
+                if decode_control_key(record.key or b"") is ControlType.SNAPSHOT_HEADER:
+                    header = decode_control_value(ControlType.SNAPSHOT_HEADER, record.value or b"")
+                    timestamp_ms = getattr(header, "last_contained_log_timestamp", timestamp_ms)
+        return Moment(snapshot.end_offset - 1, timestamp_ms, snapshot.epoch)
+    return Moment(snapshot.end_offset - 1, -1, snapshot.epoch)

@@ -1,0 +1,273 @@
+"""`partition_history`: what every partition's leader and ISR were, from when to when, and how good that was.
+
+One row for each time between two changes of a partition; the last row of a living partition has no end, and its seconds
+count to the last committed record. States, worst first: `offline` (no leader), `under_min_isr`, `under_replicated`
+(replicas being added do not count), `ok`; a row `deleted` of no length ends a removed partition.
+
+Source: KIP-631, KIP-966. `min_isr` is as the metadata log says (topic, then cluster default); a broker's own static
+default is not in the log: 1 is taken.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import ClassVar, NamedTuple
+
+from trimaran.quorum.metadata.delta import MetadataDelta
+from trimaran.quorum.metadata.image import EMPTY, TOPIC_RESOURCE
+from trimaran.quorum.metadata.topics_delta import partition_of
+from trimaran.spark.kafka_metadata.log_walk.fold import Fold, Row, Span, folded
+from trimaran.spark.kafka_metadata.log_walk.walk import Moment, Step
+from trimaran.spark.kafka_metadata.topic_histories.partition_columns import COLUMNS, Parts
+from trimaran.spark.kafka_metadata.topic_histories.partition_states import (
+    Place,
+    Standing,
+    apart,
+    changed,
+    created,
+    merged,
+    place_of,
+)
+from trimaran.spark.kafka_metadata.topic_histories.partitions import TOPIC_RECORDS
+from trimaran.wire.buffers.primitives import uuid_to_text
+from trimaran.wire.errors import RemoteProtocolError
+from trimaran.wire.records.configs import ConfigRecord
+from trimaran.wire.records.metadata import decode_metadata_record
+from trimaran.wire.records.topics import (
+    ClearElrRecord,
+    PartitionChangeRecord,
+    PartitionRecord,
+    RemoveTopicRecord,
+    TopicRecord,
+)
+from trimaran.wire.schema import Message
+
+MIN_ISR = "min.insync.replicas"
+MIN_ISR_DEFAULT = 1
+EVERYWHERE = (4, "")  # the resource of what holds for all brokers
+
+
+class Interval(NamedTuple):
+    """A partition between two changes; `before` is None in the first, `cause` empty for what both standings tell."""
+
+    since: Moment
+    now: Standing
+    leader_epoch: int
+    partition_epoch: int
+    min_isr: int
+    cause: str
+    before: Standing | None
+
+
+# As the class does, without a look at names: there is one for every change of a partition.
+_interval: Callable[[tuple[object, ...]], Interval] = partial(tuple.__new__, Interval)
+
+
+class Partition:
+    """A living partition with the interval that goes on."""
+
+    __slots__ = ("interval", "number", "topic")
+
+    def __init__(self, topic: OpenTopic, number: int, interval: Interval) -> None:
+        self.topic = topic
+        self.number = number
+        self.interval = interval
+
+
+class OpenTopic(NamedTuple):
+    """A topic and its partitions, by their places."""
+
+    id_text: str
+    name: str
+    partitions: dict[Place, Partition]
+
+
+class PartitionHistory(Fold):
+    """Replays metadata records; finished intervals become rows."""
+
+    RECORDS: ClassVar[Sequence[type[Message]]] = (*TOPIC_RECORDS, ConfigRecord)
+    RAW: ClassVar[Sequence[type[Message]]] = (PartitionChangeRecord,)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._delta = MetadataDelta(EMPTY)  # of topics without their partitions, and of configs
+        self._topics: dict[bytes, OpenTopic] = {}
+        self._partitions: dict[Place, Partition] = {}
+
+    def replay(self, step: Step) -> None:
+        message = step.message
+        if type(message) is bytes:  # most of a log
+            place, says = apart(message)
+            partition = self._partitions.get(place)
+            now = None if partition is None else changed(partition.interval.now, says)
+            if partition is None or now is None:
+                self._not_followed(message)
+            else:
+                self._followed(partition, now, step.moment)
+        elif isinstance(message, PartitionChangeRecord):
+            self._changed(message, step.moment)
+        elif isinstance(message, PartitionRecord):
+            self._created(message, step)
+        else:
+            self._replay_other(message, step.moment)
+
+    def _not_followed(self, message: bytes) -> None:
+        """Malformed, which is no end of an analysis; else of a partition that is not there."""
+        try:
+            record = decode_metadata_record(message)
+        except RemoteProtocolError:
+            return
+        assert isinstance(record, PartitionChangeRecord)
+        self._partition_of(record)
+
+    def _partition_of(self, record: PartitionChangeRecord) -> Partition:
+        """Raises RemoteProtocolError."""
+        topic = self._topic(record.topic_id)
+        partition = topic.partitions.get(place_of(record))
+        if partition is None:
+            raise RemoteProtocolError(
+                f"the metadata log changes partition {record.partition_id} of {topic.name}, which does not exist"
+            )
+        return partition
+
+    def _topic(self, topic_id: bytes) -> OpenTopic:
+        """Raises RemoteProtocolError."""
+        topic = self._topics.get(topic_id)
+        if topic is None:
+            text = uuid_to_text(topic_id)
+            raise RemoteProtocolError(
+                f"the metadata log changes topic {text}, which does not exist"
+            )
+        return topic
+
+    def _changed(self, record: PartitionChangeRecord, moment: Moment) -> None:
+        partition = self._partition_of(record)
+        self._followed(partition, merged(partition.interval.now, record), moment)
+
+    def _created(self, record: PartitionRecord, step: Step) -> None:
+        topic, place = self._topic(record.topic_id), place_of(record)
+        cause = "snapshot" if step.from_snapshot else "create"
+        image = partition_of(record)
+        interval = Interval(
+            step.moment,
+            created(image),
+            image.leader_epoch,
+            image.partition_epoch,
+            self._min_isr(topic.name),
+            cause,
+            None,
+        )
+        partition = Partition(topic, record.partition_id, interval)
+        topic.partitions[place] = self._partitions[place] = partition
+
+    def _replay_other(self, message: Message, moment: Moment) -> None:
+        if isinstance(message, RemoveTopicRecord):
+            self._removed(message, moment)
+        elif isinstance(message, ConfigRecord):
+            self._configured(message, moment)
+        self._delta.replay(message)
+        if isinstance(message, TopicRecord):
+            topic = OpenTopic(uuid_to_text(message.topic_id), message.name, {})
+            self._topics.setdefault(message.topic_id, topic)
+        elif isinstance(message, ClearElrRecord):
+            self._cleared(message, moment)
+
+    def _cleared(self, record: ClearElrRecord, moment: Moment) -> None:
+        change = PartitionChangeRecord(
+            topic_id=bytes(16), eligible_leader_replicas=[], last_known_elr=[]
+        )
+        for topic in self._topics.values():
+            if record.topic_name in ("", topic.name):
+                for partition in topic.partitions.values():
+                    now = partition.interval.now
+                    if now.image.elr or now.image.last_known_elr:
+                        self._followed(partition, merged(now, change), moment)
+
+    def _followed(self, partition: Partition, now: Standing, moment: Moment) -> None:
+        """One interval ends, and the next begins."""
+        old, topic = partition.interval, partition.topic
+        _, before, leader_epoch, partition_epoch, minimum, _, _ = old
+        elected = leader_epoch + now.is_elected
+        partition.interval = _interval(
+            (moment, now, elected, partition_epoch + 1, minimum, "", before)
+        )
+        ended = moment.timestamp_ms
+        self.rows.append((topic.id_text, topic.name, partition.number, old, moment, ended))
+
+    def finish(self, last: Moment) -> None:
+        """The intervals that are still open, measured up to the last record."""
+        for topic in self._topics.values():
+            for partition in topic.partitions.values():
+                self._close(partition, partition.interval, None, last)
+
+    def _removed(self, message: RemoveTopicRecord, moment: Moment) -> None:
+        topic = self._topics.pop(message.topic_id, None)
+        if topic is None:
+            return  # the delta says what is wrong
+        for place, partition in topic.partitions.items():
+            del self._partitions[place]
+            old = partition.interval
+            self._close(partition, old, moment, moment)
+            end = old._replace(since=moment, cause="delete", before=old.now)
+            self._close(partition, end, moment, moment)
+
+    def _min_isr(self, topic: str) -> int:
+        changed = self._delta.configs.changed
+        for resource in ((TOPIC_RESOURCE, topic), EVERYWHERE):
+            value = changed.get(resource, {}).get(MIN_ISR)
+            if value is not None and value.isdecimal():
+                return int(value)
+        return MIN_ISR_DEFAULT
+
+    def _configured(self, record: ConfigRecord, moment: Moment) -> None:
+        """A new minimum ends an interval, unless it came with the partition's creation.
+
+        The record is replayed here, and once more with the others: to set a value twice changes nothing.
+        """
+        if record.name != MIN_ISR:
+            return
+        self._delta.replay(record)
+        is_default = (record.resource_type, record.resource_name) == EVERYWHERE
+        for topic in self._topics.values():
+            if is_default or (record.resource_type, record.resource_name) == (
+                TOPIC_RESOURCE,
+                topic.name,
+            ):
+                self._reconfigure(topic, self._min_isr(topic.name), moment)
+
+    def _reconfigure(self, topic: OpenTopic, minimum: int, moment: Moment) -> None:
+        for partition in topic.partitions.values():
+            old = partition.interval
+            if old.min_isr == minimum:
+                continue
+            if old.since.timestamp_ms == moment.timestamp_ms:
+                partition.interval = old._replace(min_isr=minimum)
+            else:
+                partition.interval = old._replace(
+                    since=moment, min_isr=minimum, cause="config", before=old.now
+                )
+                self._close(partition, old, moment, moment)
+
+    def _close(
+        self, partition: Partition, interval: Interval, end: Moment | None, measured_to: Moment
+    ) -> None:
+        topic, ended = partition.topic, measured_to.timestamp_ms
+        self.rows.append((topic.id_text, topic.name, partition.number, interval, end, ended))
+
+
+def _span(row: Row) -> Span:
+    interval, end = row[3], row[4]
+    return interval.since.offset, None if end is None else end.offset
+
+
+TABLE = folded(
+    "partition_history",
+    "What every partition's leader and ISR were, from when to when, and why it changed.",
+    COLUMNS,
+    PartitionHistory,
+    plan="whole",
+    options=("topics",),
+    apart=Parts,
+    span=_span,
+)

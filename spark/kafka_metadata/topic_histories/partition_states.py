@@ -1,0 +1,82 @@
+"""What partitions come to by changes, found out once for each that is alike.
+
+Most of a metadata log is PartitionChangeRecords that say the same few things about partitions that stand alike. Such a
+record names its partition in its first bytes; all behind that is the same for the same change.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any
+
+from trimaran.quorum.metadata.image import PartitionImage
+from trimaran.quorum.metadata.topics_delta import merge_change
+from trimaran.spark.kafka_metadata.log_walk.decoding import FRAME_BYTES
+from trimaran.wire.errors import RemoteProtocolError
+from trimaran.wire.records.metadata import metadata_decoder
+from trimaran.wire.records.topics import PartitionChangeRecord, PartitionRecord
+
+REMEMBERED_MAX = 1 << 16  # standings, and changes of them: some 50 MB
+NUMBER_BYTES = 4
+PLACE_END = FRAME_BYTES + NUMBER_BYTES + 16
+NO_PLACE = bytes(PLACE_END - FRAME_BYTES)
+NO_EPOCHS = (0, 0)  # the last fields of an image
+
+Place = bytes  # a partition's number, and its topic's id, as records name it
+
+
+class Standing:
+    """What a partition came to by a change: its image without epochs, and whether its leader was elected.
+
+    Equal ones are one object while they are remembered, so they are known by identity: to compare images costs more
+    than all else that is done with a change.
+    """
+
+    __slots__ = ("image", "is_elected")
+
+    def __init__(self, image: PartitionImage, is_elected: bool) -> None:
+        self.image = image
+        self.is_elected = is_elected
+
+
+def created(image: PartitionImage) -> Standing:
+    """That of a partition which nothing has changed yet."""
+    return _standing(image[: -len(NO_EPOCHS)], False)
+
+
+@lru_cache(REMEMBERED_MAX)
+def _standing(fields: tuple[Any, ...], is_elected: bool) -> Standing:
+    """The one for an image, by its fields but for the epochs."""
+    return Standing(PartitionImage._make(fields + NO_EPOCHS), is_elected)
+
+
+def apart(value: bytes) -> tuple[Place, bytes]:
+    """A PartitionChangeRecord's value as the place of its partition, and what is said of that, with the frame."""
+    return value[FRAME_BYTES:PLACE_END], value[:FRAME_BYTES] + value[PLACE_END:]
+
+
+def place_of(record: PartitionChangeRecord | PartitionRecord) -> Place:
+    number: int = record.partition_id
+    return number.to_bytes(NUMBER_BYTES, "big", signed=True) + record.topic_id
+
+
+@lru_cache(REMEMBERED_MAX)
+def changed(before: Standing, says: bytes) -> Standing | None:
+    """What comes of a change; None where it is malformed.
+
+    Raises:
+        RemoteProtocolError: it cannot be of this partition.
+    """
+    _, key, version = says[:FRAME_BYTES]
+    try:
+        record = metadata_decoder(key, version)(NO_PLACE + says[FRAME_BYTES:])
+    except RemoteProtocolError:
+        return None
+    assert isinstance(record, PartitionChangeRecord)
+    return merged(before, record)
+
+
+def merged(before: Standing, record: PartitionChangeRecord) -> Standing:
+    """As `changed`, of a record."""
+    after = merge_change(before.image, record)
+    return _standing(after[: -len(NO_EPOCHS)], after.leader_epoch > 0)

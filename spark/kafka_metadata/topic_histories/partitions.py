@@ -1,0 +1,119 @@
+"""What the folds over partitions share: the topics as they are, and a call for each change of a partition."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import lru_cache
+
+from trimaran.quorum.metadata.delta import MetadataDelta
+from trimaran.quorum.metadata.image import EMPTY, NO_LEADER, PartitionImage
+from trimaran.quorum.metadata.topics_delta import PartitionChange, TopicDelta
+from trimaran.spark.kafka_metadata.log_walk.walk import Step
+from trimaran.wire.buffers.primitives import uuid_to_text
+from trimaran.wire.records.brokers import (
+    BrokerRegistrationChangeRecord,
+    FenceBrokerRecord,
+    RegisterBrokerRecord,
+    UnfenceBrokerRecord,
+    UnregisterBrokerRecord,
+)
+from trimaran.wire.records.topics import (
+    ClearElrRecord,
+    PartitionChangeRecord,
+    PartitionRecord,
+    RemoveTopicRecord,
+    TopicRecord,
+)
+
+TOPIC_RECORDS = (
+    TopicRecord,
+    PartitionRecord,
+    PartitionChangeRecord,
+    RemoveTopicRecord,
+    ClearElrRecord,
+)
+BROKER_RECORDS = (
+    RegisterBrokerRecord,
+    UnregisterBrokerRecord,
+    FenceBrokerRecord,
+    UnfenceBrokerRecord,
+    BrokerRegistrationChangeRecord,
+)
+RECOVERING = 1  # leader_recovery_state after an unclean election
+
+
+class Topics:
+    """The delta of the quorum over all that was read, and what a record changed in it."""
+
+    def __init__(self) -> None:
+        self.delta = MetadataDelta(EMPTY)
+        self._texts: dict[bytes, str] = {}
+
+    def id_text(self, topic_id: bytes) -> str:
+        text = self._texts.get(topic_id)
+        if text is None:
+            text = self._texts[topic_id] = uuid_to_text(topic_id)
+        return text
+
+    def topic(self, topic_id: bytes) -> TopicDelta | None:
+        return self.delta.topics.changed.get(topic_id)
+
+    def changes(self, step: Step) -> Iterator[PartitionChange]:
+        """Replays the record; (topic, number, before, after) for each partition that it changed or made."""
+        message = step.message
+        if isinstance(message, PartitionChangeRecord):
+            yield self.delta.topics.change_partition(message)
+        elif isinstance(message, PartitionRecord):
+            yield self.delta.topics.add_partition(message)
+        elif isinstance(message, ClearElrRecord):
+            yield from self._cleared(message)
+        else:
+            self.delta.replay(message)
+
+    def _cleared(self, message: ClearElrRecord) -> Iterator[PartitionChange]:
+        held = [
+            (topic, number, partition)
+            for topic in self.delta.topics.changed.values()
+            if not message.topic_name or topic.name == message.topic_name
+            for number, partition in topic.partitions.items()
+            if partition.elr or partition.last_known_elr
+        ]
+        self.delta.replay(message)
+        for topic, number, before in held:
+            yield topic, number, before, topic.partitions[number]
+
+    def why_gone(self, broker_id: int) -> str | None:
+        """Why a broker serves no more: `unregistered`, `controlled_shutdown`, `fenced`; None where it serves."""
+        broker = self.delta.cluster.broker(broker_id)
+        if broker is None:
+            return "unregistered" if self.delta.cluster.changed_brokers else None
+        if broker.in_controlled_shutdown:
+            return "controlled_shutdown"
+        return "fenced" if broker.fenced else None
+
+
+def cause_of(old: PartitionImage, new: PartitionImage) -> str:
+    """Which kind of change it was, the gravest first."""
+    if new.leader != old.leader:
+        return "leader_change"
+    if new.replicas != old.replicas or new.adding != old.adding or new.removing != old.removing:
+        return "reassign"
+    if new.isr != old.isr:
+        if len(new.isr) < len(old.isr) or not set(new.isr).issuperset(old.isr):
+            return "isr_shrink"
+        if not set(old.isr).issuperset(new.isr):
+            return "isr_expand"
+    return "leader_change" if new.leader_epoch != old.leader_epoch else "other"
+
+
+def without(one: tuple[int, ...], other: tuple[int, ...]) -> tuple[int, ...]:
+    """Who is in the one and not in the other, sorted."""
+    # There are few: sets of them would cost more.
+    return tuple(sorted([broker for broker in one if broker not in other]))
+
+
+remembered_without = lru_cache(maxsize=1 << 12)(without)  # for rows that are mostly the same few
+
+
+def known(leader: int) -> int | None:
+    return None if leader == NO_LEADER else leader

@@ -1,0 +1,1 @@
+"""Logs read from node directories, local or by URL."""

@@ -1,0 +1,341 @@
+"""The origin for node directories: bounds from what nodes left behind, ranges of segments for executors."""
+
+from __future__ import annotations
+
+import os
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from trimaran.log.batches.batch import BatchView
+from trimaran.log.batches.columns import decode_columns
+from trimaran.log.inspection.reader import Boundary, SegmentFile, scan_batches, segment_boundaries
+from trimaran.log.old_formats.old_batches import as_v2
+from trimaran.log.producers.snapshots import parse_snapshot
+from trimaran.log.segments.recovery import base_offset_of
+from trimaran.log.segments.segment import SNAPSHOT_SUFFIX
+from trimaran.spark.origins.damage import lose
+from trimaran.spark.origins.directories.discovery import (
+    METADATA_TOPIC,
+    StorageOptions,
+    find_log_directories,
+    find_partitions,
+)
+from trimaran.spark.origins.directories.file_range import FileRange
+from trimaran.spark.origins.directories.replicas import Checkpoints, Replica, choose, examine
+from trimaran.spark.origins.directories.transaction_outcomes import OpenTransactions
+from trimaran.spark.origins.origin import Bounds, DataUnreadable, TopicPartition
+
+# A task's share: starting one costs as much as reading a dozen MiB, and no core should be without.
+SHARE_BYTES_MIN, SHARE_BYTES_MAX = 32 << 20, 128 << 20
+TASK_RANGES_MAX = 256  # ranges of one task: bounds what is lost by a retry
+OFFSET_BYTES_MAX = 256 << 20  # of one batch, decompressed to find an offset in it
+
+
+@dataclass(frozen=True, slots=True)
+class DirectorySettings:
+    """How directories are read.
+
+    Args:
+        end: high_watermark, or log_end: what was never committed, too.
+        replicas: leader, or all: one row for each copy.
+        committed: data ends at the last stable offset.
+        fail_on_data_loss: what is known to be missing raises; else it is warned of.
+    """
+
+    paths: tuple[str, ...]
+    storage_options: StorageOptions = ()
+    end: str = "high_watermark"
+    replicas: str = "leader"
+    committed: bool = False
+    fail_on_data_loss: bool = True
+
+
+class DirectoryOrigin:
+    """Node directories at some moment: found anew for each object, looked into when asked."""
+
+    def __init__(
+        self, settings: DirectorySettings, is_wanted: Callable[[TopicPartition], bool]
+    ) -> None:
+        """Raises DataUnreadable: no node's directory there. OptionError: of two clusters, or nowhere readable."""
+        self._settings = settings
+        directories = find_log_directories(settings.paths, settings.storage_options)
+        if not directories:
+            raise DataUnreadable(
+                f"no log directory (meta.properties), partition TOPIC-N or segment in {', '.join(settings.paths)}"
+            )
+        self._all: set[TopicPartition] = set()
+        self._replicas: dict[TopicPartition, list[Replica]] = defaultdict(list)
+        for directory in directories:
+            checkpoints: Checkpoints | None = None
+            for found in find_partitions(directory):
+                key = found.topic, found.partition
+                if found.topic == METADATA_TOPIC:
+                    continue
+                self._all.add(key)
+                if is_wanted(key):
+                    checkpoints = checkpoints or Checkpoints.read(directory)
+                    self._replicas[key].append(examine(found, checkpoints))
+        self._chosen = choose(
+            (r for replicas in self._replicas.values() for r in replicas),
+            by_log_end=settings.end == "log_end",
+        )
+
+    def partitions(self) -> Sequence[TopicPartition]:
+        return sorted(self._all)
+
+    def bounds(self, wanted: Sequence[TopicPartition]) -> Mapping[TopicPartition, Bounds]:
+        return {key: self._bounds(key) for key in wanted}
+
+    def _bounds(self, key: TopicPartition) -> Bounds:
+        copies = self.copies(key)
+        each = [self._bounds_of(replica) for replica in copies]
+        log_end = max(replica.end_offset for replica in copies)
+        return Bounds(min(b.start for b in each), max(b.end for b in each), log_end)
+
+    def copies(self, key: TopicPartition) -> Sequence[Replica]:
+        """The replicas that are read."""
+        return self._replicas[key] if self._settings.replicas == "all" else [self._chosen[key]]
+
+    def _bounds_of(self, replica: Replica) -> Bounds:
+        fail = self._settings.fail_on_data_loss
+        if replica.lost_from is not None:
+            lose(
+                f"{replica.found.url}: offsets {replica.lost_from} to {replica.start_offset - 1} are missing at its "
+                "beginning, and retention did not take them",
+                fail=fail,
+            )
+        end = self._end(replica, fail)
+        if self._settings.committed and end > replica.start_offset:
+            end = last_stable(replica, end)
+        return Bounds(replica.start_offset, max(end, replica.start_offset))
+
+    def _end(self, replica: Replica, fail: bool) -> int:
+        if self._settings.end == "log_end" or (replica.is_empty and not replica.high_watermark):
+            return replica.end_offset
+        mark = self._high_watermark(replica)
+        if mark is None:
+            lose(
+                f"{replica.found.url}: nobody knows which of the offsets {replica.start_offset} to "
+                f"{replica.end_offset - 1} are committed, replication-offset-checkpoint beside it does not name the "
+                "partition (nodes write it every few seconds and when they stop); option end=log_end reads all",
+                fail=fail,
+            )
+            return replica.start_offset
+        if mark > replica.end_offset and not replica.found.only:
+            lose(
+                f"{replica.found.url} ends at offset {replica.end_offset}, before its high watermark {mark}: records "
+                "are missing; option end=log_end reads what is there",
+                fail=fail,
+            )
+        return min(mark, replica.end_offset)
+
+    def _high_watermark(self, replica: Replica) -> int | None:
+        """A mark of any replica of the same epoch holds for this one; followers hear of it later."""
+        if self._settings.replicas == "all":
+            return replica.high_watermark
+        marks = [
+            other.high_watermark
+            for other in self._replicas[replica.key]
+            if other.epoch == replica.epoch and other.high_watermark is not None
+        ]
+        return max(marks, default=None)
+
+    def offsets_at(
+        self, timestamps: Mapping[TopicPartition, int]
+    ) -> Mapping[TopicPartition, int | None]:
+        return {
+            key: offset_at(self._chosen[key], timestamp_ms, self._bounds(key))
+            for key, timestamp_ms in timestamps.items()
+        }
+
+    def tasks(
+        self,
+        spans: Mapping[TopicPartition, tuple[int, int]],
+        split_bytes: int | None,
+        tasks_min: int,
+    ) -> list[tuple[FileRange, ...]]:
+        total = sum(s.size for key in spans for r in self.copies(key) for s in r.segments)
+        share = share_of(total, os.cpu_count() or 1) if split_bytes is None else split_bytes
+        target = max(1, min(share, total // tasks_min))
+        return pack(self._ranges(spans, target), target)
+
+    def _ranges(
+        self, spans: Mapping[TopicPartition, tuple[int, int]], target_bytes: int
+    ) -> Iterator[FileRange]:
+        for key, (start, end) in spans.items():
+            for replica in self.copies(key):
+                own = Bounds(start, end)
+                if self._settings.replicas == "all":
+                    bounds = self._bounds_of(replica)
+                    own = Bounds(max(start, bounds.start), min(end, bounds.end))
+                yield from split(replica, own.start, own.end, target_bytes)
+
+
+def share_of(total_bytes: int, cores: int) -> int:
+    """Of a task, as Spark shares out files (`spark.sql.files.maxPartitionBytes`): large ones, but one a core.
+
+    The cores are those of the planning machine; of a cluster's nobody tells a source.
+    """
+    return max(SHARE_BYTES_MIN, min(SHARE_BYTES_MAX, total_bytes // cores))
+
+
+def pack(ranges: Iterable[FileRange], target_bytes: int) -> list[tuple[FileRange, ...]]:
+    """Groups ranges, in order, into tasks of about `target_bytes`."""
+    tasks: list[tuple[FileRange, ...]] = []
+    task: list[FileRange] = []
+    size = 0
+    for piece in ranges:
+        if task and (size + piece.size > target_bytes or len(task) >= TASK_RANGES_MAX):
+            tasks.append(tuple(task))
+            task, size = [], 0
+        task.append(piece)
+        size += piece.size
+    if task:
+        tasks.append(tuple(task))
+    return tasks
+
+
+def split(
+    replica: Replica, start_offset: int, end_offset: int, target_bytes: int
+) -> Iterator[FileRange]:
+    """Ranges of about `target_bytes` over the segments that may hold offsets of [start, end).
+
+    Raises:
+        DataUnreadable: a segment went meanwhile.
+    """
+    segments = replica.segments
+    for index, segment in enumerate(segments):
+        is_tail = index == len(segments) - 1
+        if segment.base_offset >= end_offset or start_offset >= end_offset:
+            return
+        if not is_tail and segments[index + 1].base_offset <= start_offset:
+            continue
+        size = replica.end_position if is_tail else segment.size
+        whole = SegmentFile(segment.path, segment.base_offset, size)
+        if not size:
+            yield FileRange(replica.log, segment.base_offset, 0, 0, start_offset, end_offset)
+        for start, end, first in _pieces(replica, whole, start_offset, end_offset, target_bytes):
+            yield FileRange(
+                replica.log,
+                segment.base_offset,
+                start,
+                end,
+                start_offset,
+                end_offset,
+                first,
+                end == size,
+            )
+
+
+def _pieces(
+    replica: Replica, segment: SegmentFile, start_offset: int, end_offset: int, target_bytes: int
+) -> Iterator[tuple[int, int, Boundary | None]]:
+    """(start, end, first batch) of the pieces that may hold wanted offsets; a small segment is one, and not opened.
+
+    They are about equal: what little is left over would be a task of its own.
+    """
+    if segment.size <= target_bytes:
+        if segment.size:
+            yield 0, segment.size, None
+        return
+    try:
+        pieces = -(-segment.size // target_bytes)
+        each = -(-segment.size // pieces)
+        found = segment_boundaries(segment, each, replica.found.storage.files)
+    except FileNotFoundError:
+        raise DataUnreadable(f"{segment.path} was deleted during the query; run it again") from None
+    for index, first in enumerate(found):
+        following = found[index + 1] if index + 1 < len(found) else None
+        if following is not None and following.base_offset <= start_offset:
+            continue
+        if index and first.base_offset >= end_offset:
+            return
+        yield first.position, following.position if following else segment.size, first
+    if not found:
+        yield 0, segment.size, None  # damaged from its start on: readers meet it
+
+
+# --- the last stable offset and times ---
+
+
+def last_stable(replica: Replica, high_watermark: int) -> int:
+    """Where the first transaction begins that is open at the high watermark; itself when none is.
+
+    The newest sound producer snapshot below tells what was open there; the log tells the rest.
+    """
+    files = replica.found.storage.files
+    start, begun = _snapshot_below(replica, high_watermark)
+    open_ones = OpenTransactions(begun)
+    for index, segment in enumerate(replica.segments):
+        is_tail = index == len(replica.segments) - 1
+        if not is_tail and replica.segments[index + 1].base_offset <= start:
+            continue
+        end = replica.end_position if is_tail else segment.size
+        for _, batch in scan_batches(segment.path, 0, end, files=files, check_crc=False):
+            if batch.base_offset >= high_watermark:
+                return open_ones.last_stable(high_watermark)
+            if batch.base_offset >= start:
+                open_ones.add(batch)
+    return open_ones.last_stable(high_watermark)
+
+
+def _snapshot_below(replica: Replica, offset: int) -> tuple[int, list[tuple[int, int]]]:
+    """(where it stands, its open transactions); the log's beginning where there is no sound one."""
+    found = replica.found
+    names = [entry.name for entry in found.storage.entries(found.path)]
+    standing = [
+        base for name in names if (base := base_offset_of(name, SNAPSHOT_SUFFIX)) is not None
+    ]
+    for base in sorted((b for b in standing if b <= offset), reverse=True):
+        path = Path(found.path) / f"{base:020d}{SNAPSHOT_SUFFIX}"
+        try:
+            state = parse_snapshot(found.storage.files.read_bytes(path), base)
+        except (OSError, ValueError):
+            continue
+        begun = [(producer, e.transaction_start) for producer, e in state.entries()]
+        return base, [(producer, start) for producer, start in begun if start >= 0]
+    return 0, []
+
+
+def offset_at(replica: Replica, timestamp_ms: int, bounds: Bounds) -> int | None:
+    """The first offset in the bounds whose record has that timestamp or a later one; control records count, as brokers
+    answer.
+    """
+    return offset_among(batches_from(replica, bounds.start), timestamp_ms, bounds)
+
+
+def batches_from(replica: Replica, offset: int) -> Iterator[BatchView]:
+    """Those of the segments that may hold the offset or later ones."""
+    files = replica.found.storage.files
+    for index, segment in enumerate(replica.segments):
+        is_tail = index == len(replica.segments) - 1
+        if not is_tail and replica.segments[index + 1].base_offset <= offset:
+            continue
+        end = replica.end_position if is_tail else segment.size
+        for _, batch in scan_batches(segment.path, 0, end, files=files, check_crc=False):
+            yield batch
+
+
+def offset_among(batches: Iterable[BatchView], timestamp_ms: int, bounds: Bounds) -> int | None:
+    """As `offset_at`, of batches in order."""
+    for batch in batches:
+        if batch.base_offset >= bounds.end:
+            return None
+        if batch.max_timestamp < timestamp_ms or batch.next_offset <= bounds.start:
+            continue
+        offset = _offset_in(batch, timestamp_ms, bounds)
+        if offset is not None:
+            return offset
+    return None
+
+
+def _offset_in(batch: BatchView, timestamp_ms: int, bounds: Bounds) -> int | None:
+    if not batch.count:
+        return None
+    columns = decode_columns([as_v2(batch)], OFFSET_BYTES_MAX)
+    for offset, time in zip(columns.offset, columns.timestamp_ms, strict=True):
+        if time >= timestamp_ms and bounds.start <= offset < bounds.end:
+            return offset
+    return None

@@ -1,0 +1,205 @@
+"""Finds node directories by what lies in them: log directories, partitions, segments. Ours and Apache Kafka's alike.
+
+A log directory holds `meta.properties`; a partition's directory is called `TOPIC-N` and holds segments `*.log`, each
+named by its first offset. A path may also name a partition's directory or one segment. Nothing is written and nothing
+is opened for longer than a look.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from trimaran.log.directories.meta_properties import FILE_NAME, MetaProperties, MetaPropertiesError
+from trimaran.log.inspection.reader import SegmentFile
+from trimaran.log.partitions.names import partition_of
+from trimaran.log.segments.recovery import base_offset_of
+from trimaran.log.segments.segment import DELETED_SUFFIX, LOG_SUFFIX
+from trimaran.spark.options import OptionError
+from trimaran.spark.origins.directories.storage import LOCAL, Storage, expand, locate
+from trimaran.spark.origins.origin import DataUnreadable
+
+METADATA_TOPIC = "__cluster_metadata"
+DEPTH_MAX = 3  # a cluster's folder, a node's, its log directory; deeper is not ours to search, links in circles neither
+UNKNOWN_NODE = -1
+STORAGE = "storage."  # options that begin with it are fsspec's
+StorageOptions = tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class LogDirectoryFound:
+    """A log directory and the node it belongs to.
+
+    `only` names the partitions (and, by base offset, the segments) that were asked for; empty: all of them.
+    """
+
+    path: str
+    node_id: int
+    cluster_id: str = ""
+    storage: Storage = LOCAL
+    only: frozenset[tuple[str, int | None]] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionFound:
+    """A partition's directory. `topic` may hold dashes; the last one parts it from the number."""
+
+    path: str
+    topic: str
+    partition: int
+    node_id: int
+    log_dir: str = ""
+    storage: Storage = LOCAL
+    only: frozenset[int] = frozenset()
+
+    @property
+    def url(self) -> str:
+        return self.storage.url(self.path)
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """What a partition's directory holds: segments by base offset, and the names of all other files."""
+
+    segments: tuple[SegmentFile, ...]
+    others: frozenset[str] = field(default_factory=frozenset)
+
+    @property
+    def is_being_trimmed(self) -> bool:
+        """Retention has let go of segments moments ago: it renames before it removes."""
+        return any(name.endswith(LOG_SUFFIX + DELETED_SUFFIX) for name in self.others)
+
+
+def find_log_directories(
+    paths: Iterable[str], options: StorageOptions = ()
+) -> list[LogDirectoryFound]:
+    """All log directories at or below the given paths (globs are taken), by node id and path.
+
+    Raises:
+        OptionError: they are of two clusters, or lie where nothing here can read.
+    """
+    found: dict[tuple[Storage, str], LogDirectoryFound] = {}
+    for given in paths:
+        storage, located = locate(given, options)
+        for start in expand(storage, located):
+            for directory in _found_at(storage, start):
+                key = storage, directory.path
+                known = found.get(key)
+                if known is not None and known.only and directory.only:
+                    directory = _both(known, directory)
+                if known is None or known.only:
+                    found[key] = directory
+    directories = sorted(found.values(), key=lambda d: (d.node_id, d.path))
+    _ensure_one_cluster(directories)
+    return directories
+
+
+def _both(one: LogDirectoryFound, other: LogDirectoryFound) -> LogDirectoryFound:
+    return LogDirectoryFound(
+        one.path, one.node_id, one.cluster_id, one.storage, one.only | other.only
+    )
+
+
+def _ensure_one_cluster(directories: Iterable[LogDirectoryFound]) -> None:
+    first: LogDirectoryFound | None = None
+    for directory in directories:
+        if not directory.cluster_id:
+            continue
+        if first is not None and directory.cluster_id != first.cluster_id:
+            raise OptionError(
+                f"directories of two clusters: {first.path} is of {first.cluster_id}, {directory.path} of "
+                f"{directory.cluster_id}; their topics would be mixed up: load one cluster at a time"
+            )
+        first = first or directory
+
+
+def _found_at(storage: Storage, path: str) -> Iterator[LogDirectoryFound]:
+    """At one path: a segment, a partition's directory, a log directory, or a folder of such."""
+    name, parent = Path(path).name, str(Path(path).parent)
+    base_offset = base_offset_of(name, LOG_SUFFIX)
+    if base_offset is not None and storage.is_file(path):
+        yield _whose(storage, str(Path(parent).parent), (Path(parent).name, base_offset))
+    elif (
+        partition_of(name) is not None
+        and not storage.is_file(str(Path(path) / FILE_NAME))
+        and storage.is_directory(path)
+        and any(
+            base_offset_of(entry.name, LOG_SUFFIX) is not None for entry in storage.entries(path)
+        )
+    ):
+        yield _whose(storage, parent, (name, None))
+    else:
+        yield from _search(storage, path, DEPTH_MAX)
+
+
+def _whose(storage: Storage, path: str, only: tuple[str, int | None]) -> LogDirectoryFound:
+    """The directory around a partition that was named by itself, which may have been copied without it."""
+    if partition_of(only[0]) is None:
+        raise OptionError(
+            f"{storage.url(path)}/{only[0]}: a segment must be in a directory named TOPIC-PARTITION"
+        )
+    if storage.is_file(str(Path(path) / FILE_NAME)):
+        directory = _log_directory(storage, path)
+        node_id, cluster_id = directory.node_id, directory.cluster_id
+    else:
+        node_id, cluster_id = UNKNOWN_NODE, ""
+    return LogDirectoryFound(path, node_id, cluster_id, storage, frozenset({only}))
+
+
+def _log_directory(storage: Storage, path: str) -> LogDirectoryFound:
+    try:
+        properties = MetaProperties.load(Path(path), storage.files)
+    except MetaPropertiesError as error:
+        raise DataUnreadable(str(error)) from None
+    return LogDirectoryFound(path, properties.node_id, properties.cluster_id, storage)
+
+
+def _search(storage: Storage, folder: str, depth: int) -> Iterator[LogDirectoryFound]:
+    try:
+        entries = storage.entries(folder)
+    except (FileNotFoundError, NotADirectoryError):
+        return
+    if any(entry.name == FILE_NAME and not entry.is_directory for entry in entries):
+        yield _log_directory(storage, folder)
+    elif depth:
+        for entry in entries:
+            if entry.is_directory:
+                yield from _search(storage, str(Path(folder) / entry.name), depth - 1)
+
+
+def find_partitions(directory: LogDirectoryFound) -> list[PartitionFound]:
+    """The partitions in a log directory, the metadata log's included; those being deleted are left out."""
+    if directory.only:
+        names = sorted({name for name, _ in directory.only})
+    else:
+        names = [e.name for e in directory.storage.entries(directory.path) if e.is_directory]
+    found = []
+    for name in names:
+        if (topic_partition := partition_of(name)) is not None:
+            bases = {base for other, base in directory.only if other == name}
+            found.append(
+                PartitionFound(
+                    str(Path(directory.path) / name),
+                    *topic_partition,
+                    directory.node_id,
+                    directory.path,
+                    directory.storage,
+                    frozenset() if None in bases else frozenset(b for b in bases if b is not None),
+                )
+            )
+    return found
+
+
+def list_partition(found: PartitionFound) -> Listing:
+    """What a partition's directory holds now. Raises OSError."""
+    segments, others = [], []
+    for entry in found.storage.entries(found.path):
+        base_offset = base_offset_of(entry.name, LOG_SUFFIX)
+        if base_offset is None or entry.is_directory:
+            others.append(entry.name)
+        elif not found.only or base_offset in found.only:
+            segments.append(
+                SegmentFile(str(Path(found.path) / entry.name), base_offset, entry.size)
+            )
+    return Listing(tuple(segments), frozenset(others))

@@ -1,0 +1,252 @@
+"""Ranges of segments: all of their batches or an error, never fewer in silence.
+
+A range knows what must lie in it: where it begins and ends, which batch is its first, whether offsets may be missing
+(compaction leaves gaps below the cleaner's offset, nothing else does). A file counts as the planned one by its content,
+so that copies and mounts of any kind will do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+from trimaran.log.batches.batch import HEADER_BYTES, BatchView, header_at
+from trimaran.log.disk.files import Files
+from trimaran.log.inspection.reader import Boundary, scan_batches
+from trimaran.log.segments.scan import is_plausible, scan_headers
+from trimaran.log.segments.segment import DELETED_SUFFIX, LOG_SUFFIX
+from trimaran.spark.origins.damage import lose, next_sound
+from trimaran.spark.origins.directories.discovery import PartitionFound
+from trimaran.spark.origins.directories.transaction_outcomes import Outcomes
+from trimaran.spark.origins.origin import Located, Reading
+
+
+@dataclass(frozen=True)
+class LogFiles:
+    """A partition's directory as it was planned.
+
+    Args:
+        bases: the base offsets of its segments.
+        dense_from: from there on no offset may be missing.
+        cleaned_to: below it the log was compacted.
+        start_offset: where the log begins; what its first segment holds below is deleted.
+    """
+
+    found: PartitionFound
+    bases: tuple[int, ...]
+    dense_from: int = 0
+    cleaned_to: int = 0
+    start_offset: int = 0
+
+    def path(self, base_offset: int) -> str:
+        return f"{self.found.path}/{base_offset:020d}{LOG_SUFFIX}"
+
+    def following(self, base_offset: int) -> int | None:
+        """The base offset of the next segment."""
+        index = self.bases.index(base_offset) + 1
+        return self.bases[index] if index < len(self.bases) else None
+
+
+def is_too_old(batch: BatchView, reading: Reading) -> bool:
+    """Whether all of its records are older than any that is wanted."""
+    return reading.timestamp_min_ms is not None and batch.max_timestamp < reading.timestamp_min_ms
+
+
+@dataclass(frozen=True)
+class FileRange:
+    """Positions [start, end) of a segment, beginning at a batch, of which the offsets [start, end) are wanted.
+
+    Args:
+        first: the batch at the start, None where nobody looked.
+        is_last: the range goes up to the end of its segment.
+    """
+
+    log: LogFiles
+    base_offset: int
+    start_position: int
+    end_position: int
+    start_offset: int
+    end_offset: int
+    first: Boundary | None = None
+    is_last: bool = True
+
+    @property
+    def topic(self) -> str:
+        return self.log.found.topic
+
+    @property
+    def partition(self) -> int:
+        return self.log.found.partition
+
+    @property
+    def node_id(self) -> int:
+        return self.log.found.node_id
+
+    @property
+    def log_dir(self) -> str | None:
+        return self.log.found.log_dir or None
+
+    @property
+    def log_start(self) -> int:
+        return self.log.start_offset
+
+    @property
+    def size(self) -> int:
+        return self.end_position - self.start_position
+
+    @cached_property
+    def path(self) -> str:
+        return self.log.path(self.base_offset)
+
+    @property
+    def name(self) -> str:
+        return self.log.found.storage.url(self.path)
+
+    @property
+    def files(self) -> Files:
+        return self.log.found.storage.files
+
+    def batches(self, reading: Reading) -> Iterator[Located]:
+        outcomes = Outcomes(self._scan_on) if reading.committed else None
+        for located in self._walk(reading):
+            batch = located.batch
+            if batch.base_offset >= self.end_offset:
+                return
+            if batch.next_offset <= self.start_offset or is_too_old(batch, reading):
+                continue
+            if batch.is_control:
+                if reading.include_control:
+                    yield located
+            elif outcomes is None or not outcomes.is_aborted(located, self.base_offset, self.name):
+                yield located
+
+    def _walk(self, reading: Reading) -> Iterator[Located]:
+        """All batches of the range; damage and gaps are told where they are met."""
+        path = self._existing(reading)
+        if path is None:
+            return
+        position, expected = self.start_position, self._expected()
+        while position < self.end_position and expected < self.end_offset:
+            for at, batch in scan_batches(
+                path,
+                position,
+                self.end_position,
+                files=self.files,
+                check_crc=reading.verify_crc,
+                batch_bytes_max=reading.batch_bytes_max,
+            ):
+                if batch.next_offset <= expected and batch.next_offset > self.base_offset:
+                    break  # offsets go back: a block that was not meant to be here
+                self._ensure_none_missing(expected, batch.base_offset, reading)
+                yield Located(at, batch)
+                position, expected = at + batch.size, batch.next_offset
+                if expected >= self.end_offset:
+                    return
+            if position >= self.end_position:
+                break
+            if (large := self._too_large(path, position, reading)) is not None:
+                position, expected = position + large.size, large.next_offset
+                continue
+            self._tell_damage(position, expected, reading)
+            file = self.files.open(path, write=False)
+            sound = next_sound(self.files, file, position, self.end_position, expected)
+            if sound is None:
+                return
+            position = sound
+        self._ensure_joined(expected, reading)
+
+    def _expected(self) -> int:
+        """The offset that the first batch must have, where no gap can be before it."""
+        if self.first is not None and self.start_position:
+            return self.first.base_offset
+        return self.base_offset
+
+    def _ensure_none_missing(self, expected: int, found: int, reading: Reading) -> None:
+        start, end = (
+            max(expected, self.start_offset, self.log.dense_from),
+            min(found, self.end_offset),
+        )
+        if start < end:
+            lose(
+                f"{self.name}: offsets {start} to {end - 1} are missing, and compaction did not take them",
+                fail=reading.fail_on_data_loss,
+            )
+
+    def _ensure_joined(self, expected: int, reading: Reading) -> None:
+        """The next segment must go on where this one ended."""
+        if not self.is_last or (following := self.log.following(self.base_offset)) is None:
+            return
+        if expected < min(following, self.end_offset) and not self._begins_below(
+            following, expected
+        ):
+            self._ensure_none_missing(expected, following, reading)
+
+    def _begins_below(self, following: int, expected: int) -> bool:
+        """Old followers named a segment after the last offset of its first compressed message, not the first."""
+        try:
+            found = next(scan_batches(self.log.path(following), files=self.files), None)
+        except OSError:
+            return False
+        return found is not None and found[1].base_offset <= expected
+
+    def _tell_damage(self, position: int, expected: int, reading: Reading) -> None:
+        lose(
+            f"{self.name}: damaged at position {position}, where offset {expected} should begin: no valid batch "
+            "is there",
+            fail=reading.fail_on_data_loss,
+        )
+
+    def _too_large(self, path: Path, position: int, reading: Reading) -> BatchView | None:
+        """The batch there, if it is left out for its size: nobody looks whether it is sound."""
+        file = self.files.open(path, write=False)
+        found = header_at(self.files.pread(file, HEADER_BYTES, position), 0)
+        if found is None or not is_plausible(found) or found.size <= reading.batch_bytes_max:
+            return None
+        if found.size > self.files.size(file) - position:
+            return None  # torn, or no batch
+        lose(
+            f"{self.name}: the batch at position {position}, offsets {found.base_offset} to {found.last_offset}, has "
+            f"{found.size:,} bytes, more than maxBatchBytes ({reading.batch_bytes_max:,}): raise it, and the memory of "
+            "executors with it",
+            fail=reading.fail_on_data_loss,
+        )
+        return found
+
+    def _existing(self, reading: Reading) -> Path | None:
+        """The planned file, also when retention has renamed it meanwhile; None when it is lost."""
+        why = "was deleted or compacted"
+        for path in (self.path, self.path + DELETED_SUFFIX):
+            try:
+                size = self.files.size(self.files.open(Path(path), write=False))
+            except FileNotFoundError:
+                continue
+            if size >= self.end_position and (
+                self.first is None or self.first == self._boundary(self.start_position, path)
+            ):
+                return Path(path)
+            why = "was compacted, cut or replaced"
+            break
+        lose(
+            f"{self.name} {why} since the query was planned; run it again",
+            fail=reading.fail_on_data_loss,
+        )
+        return None
+
+    def _boundary(self, position: int, path: str) -> Boundary | None:
+        """By the header, as the driver looked."""
+        file = self.files.open(Path(path), write=False)
+        end = self.files.size(file)
+        found = next(
+            scan_headers(self.files, file, position, end, first_block_bytes=HEADER_BYTES), None
+        )
+        return None if found is None else Boundary(position, found[1].base_offset, found[1].crc)
+
+    def _scan_on(self, base_offset: int, position: int) -> Iterator[Located]:
+        """All batches from a place on to the end of the log, for what became of transactions."""
+        for base in self.log.bases[self.log.bases.index(base_offset) :]:
+            path = Path(self.log.path(base))
+            for at, batch in scan_batches(path, position, files=self.files, check_crc=False):
+                yield Located(at, batch)
+            position = 0

@@ -1,0 +1,181 @@
+"""Copies of a partition in directories: their bounds, and which of them speaks for the partition.
+
+Nobody can be asked, so bounds come from what a node left: the high watermark from `replication-offset-checkpoint`, the
+log's start from its first segment and `log-start-offset-checkpoint`, its latest epoch from `leader-epoch-checkpoint`
+(S5 of our invariants: data never ends at a file's size).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from trimaran.log.disk.checkpoints import (
+    CLEANER_OFFSETS,
+    HIGH_WATERMARKS,
+    LEADER_EPOCHS,
+    LOG_START_OFFSETS,
+    CheckpointDamaged,
+    read_offsets,
+)
+from trimaran.log.inspection.reader import SegmentFile
+from trimaran.log.partitions.leader_epochs import LeaderEpochs
+from trimaran.log.segments.recovery import base_offset_of
+from trimaran.log.segments.segment import CLEANED_SUFFIX, DELETED_SUFFIX, INDEX_SUFFIX, SWAP_SUFFIX
+from trimaran.spark.origins.directories.discovery import (
+    Listing,
+    LogDirectoryFound,
+    PartitionFound,
+    list_partition,
+)
+from trimaran.spark.origins.directories.file_range import LogFiles
+from trimaran.spark.origins.directories.log_end import LogEnd, find_end
+from trimaran.spark.origins.origin import DataUnreadable, TopicPartition
+
+MAX_OFFSET = (1 << 63) - 1
+COMPACTING = (CLEANED_SUFFIX, SWAP_SUFFIX, DELETED_SUFFIX)
+
+
+@dataclass(frozen=True, slots=True)
+class Checkpoints:
+    """What a log directory remembers of its partitions; read before their segments, as these only grow."""
+
+    high_watermarks: Mapping[TopicPartition, int]
+    starts: Mapping[TopicPartition, int]
+    cleaned: Mapping[TopicPartition, int]
+
+    @classmethod
+    def read(cls, directory: LogDirectoryFound) -> Checkpoints:
+        """Raises DataUnreadable."""
+        path, files = Path(directory.path), directory.storage.files
+        names = HIGH_WATERMARKS, LOG_START_OFFSETS, CLEANER_OFFSETS
+        try:
+            return cls(*(read_offsets(path / name, files) for name in names))
+        except CheckpointDamaged as error:
+            raise DataUnreadable(f"{error}; without the file nothing is known of it") from None
+
+
+NO_CHECKPOINTS = Checkpoints({}, {}, {})
+
+
+@dataclass(frozen=True, slots=True)
+class Replica:
+    """A partition's directory with its bounds.
+
+    Args:
+        high_watermark: None when its checkpoint does not know the partition.
+        epoch: the latest leader epoch it knows of, -1 none.
+        lost_from: where the log should begin, when segments before `start_offset` are gone and nobody let go of them.
+    """
+
+    log: LogFiles
+    segments: tuple[SegmentFile, ...]
+    start_offset: int
+    end_offset: int
+    end_position: int  # in the last segment
+    high_watermark: int | None
+    epoch: int = -1
+    lost_from: int | None = None
+
+    @property
+    def found(self) -> PartitionFound:
+        return self.log.found
+
+    @property
+    def key(self) -> TopicPartition:
+        return self.found.topic, self.found.partition
+
+    @property
+    def is_empty(self) -> bool:
+        return self.end_offset <= self.start_offset
+
+    @property
+    def committed(self) -> int:
+        """Where the committed records end that this directory holds."""
+        known = self.start_offset if self.high_watermark is None else self.high_watermark
+        return min(known, self.end_offset)
+
+
+def examine(found: PartitionFound, checkpoints: Checkpoints) -> Replica:
+    """Looks at a partition's directory. Raises OSError, DataUnreadable."""
+    key = found.topic, found.partition
+    high_watermark, start = checkpoints.high_watermarks.get(key), checkpoints.starts.get(key, 0)
+    epochs = _epochs(found)
+    listing = list_partition(found)
+    segments = listing.segments
+    bases = tuple(segment.base_offset for segment in segments)
+    cleaned_to = checkpoints.cleaned.get(key, 0)
+    dense_from = _dense_from(cleaned_to, listing)
+    if not segments:
+        log = LogFiles(found, (), dense_from, cleaned_to)
+        begin = epochs[0][1] if epochs else 0
+        lost = begin if (high_watermark or 0) > max(start, begin) else None
+        start = max(start, high_watermark or 0)
+        return Replica(log, (), start, start, 0, high_watermark, _latest(epochs, -1), lost)
+    end = _end_of(segments[-1], found)
+    start_offset = max(segments[0].base_offset, start)
+    log = LogFiles(found, bases, dense_from, cleaned_to, start_offset)
+    return Replica(
+        log,
+        segments,
+        start_offset,
+        max(start_offset, end.offset),
+        end.position,
+        high_watermark,
+        _latest(epochs, end.epoch),
+        None if found.only else _lost_from(start, epochs, listing),
+    )
+
+
+def _end_of(segment: SegmentFile, found: PartitionFound) -> LogEnd:
+    try:
+        return find_end(segment, found.storage.files)
+    except FileNotFoundError:
+        raise DataUnreadable(f"{segment.path} was deleted during the query; run it again") from None
+
+
+def _dense_from(cleaned: int, listing: Listing) -> int:
+    """Below it compaction may have left gaps; anywhere, while it is at work and has not said how far it came."""
+    busy = any(name.endswith(COMPACTING) for name in listing.others)
+    return MAX_OFFSET if busy else cleaned
+
+
+def _lost_from(start: int, epochs: list[tuple[int, int]], listing: Listing) -> int | None:
+    """Retention moves the first epoch up with the log's start; what lies between it and the segments went otherwise."""
+    first = listing.segments[0].base_offset
+    orphans = [base_offset_of(name, INDEX_SUFFIX) for name in listing.others]
+    begins = [offset for offset in orphans if offset is not None]
+    begins += [offset for _, offset in epochs[:1]]
+    begin = max(start, min(begins, default=first))
+    return begin if begin < first and not listing.is_being_trimmed else None
+
+
+def _latest(epochs: list[tuple[int, int]], of_last_batch: int) -> int:
+    return max(of_last_batch, epochs[-1][0] if epochs else -1)
+
+
+def _epochs(found: PartitionFound) -> list[tuple[int, int]]:
+    """(epoch, first offset), ascending; none where the file is missing, as in logs of old Kafkas."""
+    path = Path(found.path) / LEADER_EPOCHS
+    try:
+        return LeaderEpochs.parse(path, found.storage.files.read_bytes(path)).entries()
+    except (FileNotFoundError, CheckpointDamaged):
+        return []
+
+
+def choose(replicas: Iterable[Replica], *, by_log_end: bool) -> dict[TopicPartition, Replica]:
+    """The replica of each partition that speaks: of the latest epoch, as a longer one of an older epoch holds what a
+    new leader has cut off; then the one that holds most.
+    """
+    best: dict[TopicPartition, Replica] = {}
+    for replica in replicas:
+        known = best.get(replica.key)
+        if known is None or _standing(replica, by_log_end) > _standing(known, by_log_end):
+            best[replica.key] = replica
+    return best
+
+
+def _standing(replica: Replica, by_log_end: bool) -> tuple[int, ...]:
+    held = replica.committed, replica.end_offset
+    return (replica.epoch, *(reversed(held) if by_log_end else held))

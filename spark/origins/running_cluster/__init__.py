@@ -1,0 +1,1 @@
+"""Logs read from running brokers and controllers."""

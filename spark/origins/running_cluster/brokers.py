@@ -1,0 +1,346 @@
+"""The origin for running brokers, ours and Apache Kafka's: bounds by ListOffsets, ranges read by Fetch from leaders.
+
+A range reads on when its partition's leader changes or its broker dies. It notices when the topic was made anew (by its
+id) and when the log was cut behind it (by leader epochs, KIP-320). Left out: reading from followers, fetch sessions.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
+
+from trimaran.log.batches.batch import BatchView, has_valid_crc, iter_batches
+from trimaran.log.old_formats.old_batches import opened
+from trimaran.log.producers.marker import read_end_marker
+from trimaran.spark.origins.damage import lose
+from trimaran.spark.origins.origin import Bounds, DataUnreadable, Located, Reading, TopicPartition
+from trimaran.spark.origins.running_cluster.connection import ClusterSettings
+from trimaran.wire.client.answers import the_one
+from trimaran.wire.client.destinations import Leader, Node
+from trimaran.wire.errors import ErrorCode, KafkaError, RemoteProtocolError
+from trimaran.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+from trimaran.wire.messages.list_offsets import (
+    ListOffsetsPartition,
+    ListOffsetsRequest,
+    ListOffsetsTopic,
+)
+
+if TYPE_CHECKING:
+    from trimaran.wire.blocking import BlockingClient
+
+EARLIEST, LATEST = -2, -1  # timestamps that ListOffsets takes for the ends of a log
+READ_COMMITTED = 1
+FETCH_WAIT_MS = 500
+# What a topic made anew, or one that a broker does not know yet, is answered with.
+NOT_THIS_TOPIC = frozenset(
+    {
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        ErrorCode.UNKNOWN_TOPIC_ID,
+        ErrorCode.INCONSISTENT_TOPIC_ID,
+    }
+)
+NAMING_VERSION = 12  # of Fetch: the last that names topics, the first with epochs
+IN_A_ROW = 1000  # partitions in one request
+
+
+class BrokerOrigin:
+    """A cluster as its brokers tell it; one connection each, for the driver."""
+
+    def __init__(self, settings: ClusterSettings, *, committed: bool) -> None:
+        self._settings = settings
+        self._isolation = READ_COMMITTED if committed else 0
+        self._topic_ids: dict[str, bytes] = {}
+        self._leaders: dict[TopicPartition, int] = {}
+        self._starts: dict[TopicPartition, int] = {}
+
+    def partitions(self) -> Sequence[TopicPartition]:
+        with self._settings.client() as client:
+            return self._refresh(client)
+
+    def _refresh(self, client: BlockingClient) -> list[TopicPartition]:
+        answer = client.refresh(None)
+        found = []
+        for topic in answer.topics:
+            if topic.error_code or topic.name is None:
+                continue
+            self._topic_ids[topic.name] = topic.topic_id
+            for partition in topic.partitions:
+                key = topic.name, partition.partition_index
+                self._leaders[key] = partition.leader_id
+                found.append(key)
+        return sorted(found)
+
+    def bounds(self, wanted: Sequence[TopicPartition]) -> Mapping[TopicPartition, Bounds]:
+        with self._settings.client() as client:
+            self._refresh(client)
+            starts = self._offsets(client, dict.fromkeys(wanted, EARLIEST))
+            ends = self._offsets(client, dict.fromkeys(wanted, LATEST))
+        self._starts.update(starts)
+        return {key: Bounds(starts[key], max(starts[key], ends[key])) for key in wanted}
+
+    def offsets_at(
+        self, timestamps: Mapping[TopicPartition, int]
+    ) -> Mapping[TopicPartition, int | None]:
+        with self._settings.client() as client:
+            self._refresh(client)
+            found = self._offsets(client, timestamps)
+        return {key: None if offset < 0 else offset for key, offset in found.items()}
+
+    def _offsets(
+        self, client: BlockingClient, timestamps: Mapping[TopicPartition, int]
+    ) -> dict[TopicPartition, int]:
+        """Of many partitions in few requests; what a broker does not answer (any more) is asked one by one."""
+        found: dict[TopicPartition, int] = {}
+        by_leader: dict[int, list[TopicPartition]] = defaultdict(list)
+        for key in timestamps:
+            by_leader[self._leaders.get(key, -1)].append(key)
+        for leader, keys in by_leader.items():
+            for first in range(0, len(keys) if leader >= 0 else 0, IN_A_ROW):
+                some = keys[first : first + IN_A_ROW]
+                request = self._request({key: timestamps[key] for key in some})
+                answer = client.call(Node(leader), request, retried=frozenset())
+                found.update(_answered(answer, some))
+        for key in timestamps.keys() - found.keys():
+            answer = client.call(Leader(*key), self._request({key: timestamps[key]}))
+            topic = the_one(answer.topics, "topic")
+            partition = the_one(topic.partitions, "partition")
+            _ensure_of(key, topic.name, partition.partition_index)
+            if partition.error_code:
+                raise KafkaError(
+                    ErrorCode.of(partition.error_code), f"to the offsets of {key[0]}-{key[1]}"
+                )
+            found[key] = partition.offset
+        return found
+
+    def _request(self, timestamps: Mapping[TopicPartition, int]) -> ListOffsetsRequest:
+        by_topic: dict[str, list[ListOffsetsPartition]] = defaultdict(list)
+        for (topic, partition), timestamp in timestamps.items():
+            by_topic[topic].append(
+                ListOffsetsPartition(partition_index=partition, timestamp=timestamp)
+            )
+        return ListOffsetsRequest(
+            replica_id=-1,
+            isolation_level=self._isolation,
+            topics=[ListOffsetsTopic(name=name, partitions=ps) for name, ps in by_topic.items()],
+        )
+
+    def tasks(
+        self,
+        spans: Mapping[TopicPartition, tuple[int, int]],
+        split_bytes: int | None,  # noqa: ARG002 - brokers tell no sizes
+        tasks_min: int,
+    ) -> list[tuple[BrokerRange, ...]]:
+        """A task a partition; with `tasks_min`, large ones in several, each of about as many offsets."""
+        wanted = {key: span for key, span in spans.items() if span[0] < span[1]}
+        total = sum(end - start for start, end in wanted.values())
+        tasks: list[tuple[BrokerRange, ...]] = []
+        for key, (start, end) in wanted.items():
+            pieces = (
+                max(1, round((end - start) / total * tasks_min)) if tasks_min > len(wanted) else 1
+            )
+            edges = [start + (end - start) * i // pieces for i in range(pieces + 1)]
+            tasks += [(self._range(key, a, b),) for a, b in pairwise(edges) if a < b]
+        return tasks
+
+    def _range(self, key: TopicPartition, start: int, end: int) -> BrokerRange:
+        topic_id, leader = self._topic_ids.get(key[0], b""), self._leaders.get(key, -1)
+        log_start = self._starts.get(key, 0)
+        return BrokerRange(self._settings, *key, leader, topic_id, start, end, log_start)
+
+
+def _answered(answer: Any, asked: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+    """The offsets without an error, of what was asked for."""
+    wanted = set(asked)
+    return {
+        (topic.name, partition.partition_index): partition.offset
+        for topic in answer.topics
+        for partition in topic.partitions
+        if not partition.error_code and (topic.name, partition.partition_index) in wanted
+    }
+
+
+def _ensure_of(asked: TopicPartition, topic: str, partition: int) -> None:
+    """Data of another partition would be taken for this one's. Raises RemoteProtocolError."""
+    if (topic, partition) != asked:
+        raise RemoteProtocolError(
+            f"asked about {asked[0]}-{asked[1]}, told about {topic or 'another topic'}-{partition}"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerRange:
+    """Offsets [start, end) of a partition; `node_id` led it when it was planned."""
+
+    cluster: ClusterSettings
+    topic: str
+    partition: int
+    node_id: int
+    topic_id: bytes
+    start_offset: int
+    end_offset: int
+    log_start: int
+
+    @property
+    def log_dir(self) -> str | None:
+        return None
+
+    @property
+    def name(self) -> str:
+        return f"{self.cluster.bootstrap}/{self.topic}-{self.partition}"
+
+    def batches(self, reading: Reading) -> Iterator[Located]:
+        with self.cluster.client() as client:
+            yield from _PartitionReader(self, client, reading).batches()
+
+
+class _PartitionReader:
+    """Fetches one range to its end."""
+
+    def __init__(self, wanted: BrokerRange, client: BlockingClient, reading: Reading) -> None:
+        self._wanted = wanted
+        self._client = client
+        self._reading = reading
+        self._offset = wanted.start_offset
+        self._epoch = -1  # of the batch before the offset, as far as it is known
+        self._log_start = 0  # where the log begins, when that was found to have moved
+
+    def batches(self) -> Iterator[Located]:
+        self._ensure_same_topic()
+        patience = self._wanted.cluster.poll_timeout_seconds
+        deadline = time.monotonic() + patience
+        while self._offset < self._wanted.end_offset:
+            before = self._offset
+            partition = self._fetch()
+            if partition.diverging_epoch.epoch >= 0:
+                raise DataUnreadable(
+                    f"{self._wanted.name}: the log was cut at offset {partition.diverging_epoch.end_offset} (an "
+                    f"unclean election), but {self._offset} was already read; run the query again"
+                )
+            yield from self._wanted_of(partition)
+            if self._offset > before:
+                deadline = time.monotonic() + patience
+            elif time.monotonic() > deadline:
+                raise DataUnreadable(
+                    f"{self._wanted.name}: nothing from offset {self._offset} on for {patience:.0f} s, up to "
+                    f"{self._wanted.end_offset} was promised; option kafkaConsumer.pollTimeoutMs waits longer"
+                )
+
+    def _ensure_same_topic(self) -> None:
+        wanted = self._wanted
+        self._client.refresh([wanted.topic])
+        now = self._client.routing.topic_id(wanted.topic)
+        if wanted.topic_id and now and now != wanted.topic_id:
+            raise DataUnreadable(
+                f"{wanted.name}: the topic was deleted and created again since the query was planned; run it again"
+            )
+
+    def _fetch(self) -> Any:
+        deadline = time.monotonic() + self._wanted.cluster.poll_timeout_seconds
+        while True:
+            partition = self._ask()
+            code = partition.error_code
+            if not code:
+                return partition
+            if code == ErrorCode.OFFSET_OUT_OF_RANGE:
+                self._go_on_at_start()
+                if self._offset >= self._wanted.end_offset:
+                    return partition
+            elif code in NOT_THIS_TOPIC and time.monotonic() < deadline:
+                self._ensure_same_topic()  # a broker that is behind learns of the topic in a moment
+                time.sleep(0.1)
+            else:
+                raise KafkaError(ErrorCode.of(code), f"to a read of {self._wanted.name}")
+
+    def _ask(self) -> Any:
+        wanted = self._wanted
+        size = wanted.cluster.fetch_bytes
+        place = FetchPartition(
+            partition=wanted.partition,
+            fetch_offset=self._offset,
+            last_fetched_epoch=self._epoch,
+            partition_max_bytes=size,
+        )
+        request = FetchRequest(
+            max_wait_ms=FETCH_WAIT_MS,
+            min_bytes=1,
+            max_bytes=size,
+            isolation_level=READ_COMMITTED if self._reading.committed else 0,
+            topics=[
+                FetchTopic(
+                    topic=wanted.topic, topic_id=wanted.topic_id or bytes(16), partitions=[place]
+                )
+            ],
+        )
+        # Without topic ids (before 2.8) topics are named.
+        version = None if any(wanted.topic_id) else NAMING_VERSION
+        answer = self._client.call(Leader(wanted.topic, wanted.partition), request, version=version)
+        if answer.error_code:
+            raise KafkaError(ErrorCode.of(answer.error_code), f"to a read of {wanted.name}")
+        topic = the_one(answer.responses, "topic")
+        partition = the_one(topic.partitions, "partition")
+        is_same = any(topic.topic_id) and topic.topic_id == wanted.topic_id
+        name = wanted.topic if is_same else topic.topic
+        _ensure_of((wanted.topic, wanted.partition), name, partition.partition_index)
+        return partition
+
+    def _go_on_at_start(self) -> None:
+        """Retention has come past the offset: what it took is lost for this read."""
+        wanted = self._wanted
+        key = wanted.topic, wanted.partition
+        origin = BrokerOrigin(wanted.cluster, committed=False)
+        bounds = origin.bounds([key])[key]
+        if bounds.start <= self._offset:
+            raise DataUnreadable(
+                f"{wanted.name}: offset {self._offset} is gone, the log ends at {bounds.end} now (an unclean "
+                "election); run the query again"
+            )
+        lose(
+            f"{wanted.name}: offsets {self._offset} to {min(bounds.start, wanted.end_offset) - 1} were deleted "
+            "(retention or DeleteRecords) before they were read",
+            fail=self._reading.fail_on_data_loss,
+        )
+        self._offset, self._epoch, self._log_start = bounds.start, -1, bounds.start
+
+    def _wanted_of(self, partition: Any) -> Iterator[Located]:
+        aborted = _Aborted(partition.aborted_transactions or ())
+        # Copied: whoever gathers batches for a while keeps them beyond the next answer.
+        records = bytes(partition.records or b"")
+        for found in iter_batches(records, allow_partial_tail=True, allow_old=True):
+            if found.next_offset <= self._offset:
+                continue  # the batch in which the last fetch ended
+            batch = self._checked(found)
+            if batch.base_offset >= self._wanted.end_offset:
+                self._offset = self._wanted.end_offset
+                return
+            self._offset, self._epoch = batch.next_offset, batch.leader_epoch
+            is_aborted = self._reading.committed and aborted.has(batch)
+            if self._reading.include_control if batch.is_control else not is_aborted:
+                yield Located(-1, batch, self._log_start)
+
+    def _checked(self, batch: BatchView) -> BatchView:
+        if self._reading.verify_crc and not has_valid_crc(batch):
+            raise RemoteProtocolError(f"{batch!r} of {self._wanted.name} has a wrong CRC")
+        return opened(batch)
+
+
+class _Aborted:
+    """Of one Fetch answer: which of its batches are of aborted transactions, as consumers tell it (KIP-98)."""
+
+    def __init__(self, listed: Iterable[Any]) -> None:
+        self._coming = sorted(listed, key=lambda one: one.first_offset, reverse=True)
+        self._open: set[int] = set()
+
+    def has(self, batch: BatchView) -> bool:
+        """Must be asked of every batch in order."""
+        while self._coming and self._coming[-1].first_offset <= batch.last_offset:
+            self._open.add(self._coming.pop().producer_id)
+        if batch.is_control:
+            marker = read_end_marker(batch)
+            if marker is not None and not marker.is_commit:
+                self._open.discard(batch.producer_id)
+            return False
+        return batch.is_transactional and batch.producer_id in self._open

@@ -1,0 +1,126 @@
+"""The origin for running controllers, ours and Apache Kafka's: the metadata log as an observer without an id reads it.
+
+What a leader gives up to its high watermark is committed. Source: KIP-595, KIP-630;
+`trimaran.quorum.observing.live_quorum`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from trimaran.log.batches.batch import BatchView, iter_batches
+from trimaran.quorum.observing.live_quorum import LiveQuorum
+from trimaran.spark.origins.damage import lose
+from trimaran.spark.origins.directories.discovery import METADATA_TOPIC
+from trimaran.spark.origins.origin import Located, Reading
+from trimaran.spark.origins.running_cluster.connection import ClusterSettings
+
+
+@dataclass(frozen=True, slots=True)
+class LiveSnapshot:
+    """The snapshot that a leader's log begins with: the state up to `end_offset`."""
+
+    cluster: ClusterSettings
+    end_offset: int
+    epoch: int
+    size: int
+
+    @property
+    def path(self) -> str:
+        return f"{self.cluster.bootstrap}/{self.end_offset:020d}-{self.epoch:010d}.checkpoint"
+
+    def batches(self) -> Iterator[tuple[int, BatchView]]:
+        """(position, batch), fetched as a whole. Raises DataUnreadable."""
+        position = 0
+        for batch in iter_batches(memoryview(self.read())):
+            yield position, batch
+            position += batch.size
+
+    def read(self) -> bytes:
+        """All of it. Raises DataUnreadable: the leader no longer has it, say."""
+        with self.cluster.client() as client:
+            return LiveQuorum(client).snapshot(self.end_offset, self.epoch)
+
+
+@dataclass(frozen=True, slots=True)
+class ControllerRange:
+    """Offsets [start, end) of the metadata log; `node_id` led the quorum when it was planned."""
+
+    cluster: ClusterSettings
+    node_id: int
+    start_offset: int
+    end_offset: int
+
+    @property
+    def topic(self) -> str:
+        return METADATA_TOPIC
+
+    @property
+    def partition(self) -> int:
+        return 0
+
+    @property
+    def log_dir(self) -> str | None:
+        return None
+
+    @property
+    def log_start(self) -> int:
+        return 0
+
+    @property
+    def name(self) -> str:
+        return f"{self.cluster.bootstrap}/{METADATA_TOPIC}-0"
+
+    def batches(self, reading: Reading) -> Iterator[Located]:
+        """This log is never compacted: what is missing was trimmed behind a new snapshot since it was planned."""
+        if self.start_offset >= self.end_offset:
+            return
+        expected = self.start_offset
+        with self.cluster.client() as client:
+            for found in LiveQuorum(client).batches(self.start_offset):
+                if found.base_offset > expected:
+                    lose(
+                        f"{self.name}: offsets {expected} to {found.base_offset - 1} were trimmed since they were "
+                        "planned; run it again",
+                        fail=reading.fail_on_data_loss,
+                    )
+                if found.base_offset >= self.end_offset:
+                    return
+                expected = found.next_offset
+                if reading.include_control or not found.is_control:
+                    yield Located(-1, _own(found))
+                if expected >= self.end_offset:
+                    return
+
+
+def _own(batch: BatchView) -> BatchView:
+    """With bytes of its own: an answer is good until the next one."""
+    batch.buffer = bytes(batch.buffer)
+    return batch
+
+
+@dataclass(frozen=True, slots=True)
+class LiveLog:
+    """What a leader says of its log."""
+
+    snapshot: LiveSnapshot | None
+    high_watermark: int
+    leader_id: int
+
+    @property
+    def start_offset(self) -> int:
+        return self.snapshot.end_offset if self.snapshot else 0
+
+
+def survey_quorum(settings: ClusterSettings) -> LiveLog:
+    """Asks the leader. Raises DataUnreadable."""
+    with settings.client() as client:
+        quorum = LiveQuorum(client)
+        first, mark = quorum.begins_with(), quorum.high_watermark()
+        leader = client.routing.controller_id
+        snapshot = None
+        if first is not None:
+            size = len(quorum.snapshot(first.end_offset, first.epoch))
+            snapshot = LiveSnapshot(settings, first.end_offset, first.epoch, size)
+        return LiveLog(snapshot, mark, leader)

@@ -1,0 +1,91 @@
+"""Spark's classes as a JVM had them loaded (class data sharing, JEP 350): to load and check them is half of the time
+that a session takes to start.
+
+The JVM of the first local session writes them down when it ends; later ones map the file. The wrapper around `java`
+(`trimaran.spark.sessions.java`) puts it in place when that JVM has ended well, so no session sees half of one. Another
+Java or PySpark has another file.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+from collections.abc import Mapping
+from importlib.util import find_spec
+from pathlib import Path
+
+from trimaran.node.runtime.clock import now_ms
+from trimaran.spark.sessions.java import RECORDING, cache_folder, found_java, version_text
+
+SUFFIX = ".jsa"
+KEPT = 2  # archives, 160 MB each: this environment's and another's
+RECORDING_SECONDS_MAX = 3600  # whoever takes longer was probably killed; two that write do no harm
+# What else decides on the class path or on how the JVM works: with any of these nothing is written.
+ENVIRONMENT = (
+    *("SPARK_HOME", "SPARK_CONF_DIR", "SPARK_DIST_CLASSPATH", "HADOOP_CONF_DIR", "YARN_CONF_DIR"),
+    *("JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS", "_JAVA_OPTIONS"),
+)
+DRIVERS = "spark.driver."  # settings of its memory, its class path, its Java options
+# The JVM would tell on stdout which classes it cannot keep.
+QUIET = ("-Xlog:disable", "-Xlog:all=error:stderr")
+
+
+def options(conf: Mapping[str, str], environ: Mapping[str, str] = os.environ) -> list[str]:
+    """What the JVM is told: to use the archive, to write it, or nothing where that cannot be. Raises JavaNotFound."""
+    java = found_java()
+    archive = _archive_of(java)
+    if archive is None:
+        return []
+    if archive.exists():
+        return [*QUIET, f"-XX:SharedArchiveFile={archive}"]
+    if may_record(java, conf, environ) and _is_first(archive):
+        return [*QUIET, f"-XX:ArchiveClassesAtExit={archive}{RECORDING}"]
+    return []
+
+
+def forget() -> None:
+    """The archive was of no use: a JVM does not start with it. Raises JavaNotFound."""
+    if (archive := _archive_of(found_java())) is not None:
+        archive.unlink(missing_ok=True)
+
+
+def _archive_of(java: Path) -> Path | None:
+    """Where it lies, if there is one; None without Spark's own jars."""
+    spec = find_spec("pyspark")
+    if spec is None or not spec.submodule_search_locations:
+        return None
+    seen = hashlib.sha256(f"{java.resolve()}\n{version_text(java)}".encode())
+    for jar in sorted(Path(spec.submodule_search_locations[0], "jars").glob("*.jar")):
+        found = jar.stat()
+        seen.update(f"{jar} {found.st_size} {found.st_mtime_ns}\n".encode())
+    return cache_folder() / "classes" / f"spark-{seen.hexdigest()[:16]}{SUFFIX}"
+
+
+def may_record(java: Path, conf: Mapping[str, str], environ: Mapping[str, str]) -> bool:
+    """A JVM does not start so where it has no archive of its own classes, or cannot use that."""
+    own = java.resolve().parent.parent / "lib" / "server" / "classes.jsa"
+    return (
+        own.exists()
+        and not any(name in environ for name in ENVIRONMENT)
+        and not any(name.startswith(DRIVERS) for name in conf)
+    )
+
+
+def _is_first(archive: Path) -> bool:
+    """Whether no other session is writing it; then it is this one's to write."""
+    with contextlib.suppress(OSError):
+        archive.parent.mkdir(parents=True, exist_ok=True)
+        _clear(archive.parent)
+        archive.with_name(archive.name + RECORDING).touch(exist_ok=False)
+        return True
+    return False
+
+
+def _clear(folder: Path) -> None:
+    """Away with what was begun long ago, and with all but the newest archives: one more is about to come."""
+    long_ago = now_ms() / 1000 - RECORDING_SECONDS_MAX
+    begun = [path for path in folder.glob(f"*{RECORDING}") if path.stat().st_mtime < long_ago]
+    newest_first = sorted(folder.glob(f"*{SUFFIX}"), key=lambda path: -path.stat().st_mtime)
+    for path in (*begun, *newest_first[KEPT - 1 :]):
+        path.unlink(missing_ok=True)

@@ -1,0 +1,142 @@
+"""A local Spark session that needs nothing but the wheels: Java found or brought along, the driver's Python for
+workers.
+
+Java: see `trimaran.spark.sessions.java`; `trimaran.spark.sessions.class_archive` has it start in half of the time.
+
+Python: workers are forked from `spark/sessions/worker_daemon.py` instead of Spark's own daemon. Spark has a setting
+for that, which it forgets when it plans a read; so this is a wrapper, too.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shlex
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from trimaran.spark.sessions import class_archive
+from trimaran.spark.sessions.java import cache_folder, java_home, write_script
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+PYTHON_WRAPPER = """#!/bin/sh
+# Starts Python, and in place of the process that Spark forks its workers from, ours. Memory of a worker's chunks, some
+# 8 MB each, stays with it: glibc would get each from the kernel anew, a page fault for each page.
+if [ "$1 $2" = "-m pyspark.daemon" ]; then
+  shift 2
+  export MALLOC_MMAP_THRESHOLD_="${{MALLOC_MMAP_THRESHOLD_:-33554432}}"
+  export MALLOC_TRIM_THRESHOLD_="${{MALLOC_TRIM_THRESHOLD_:-67108864}}"
+  export MALLOC_TOP_PAD_="${{MALLOC_TOP_PAD_:-16777216}}"
+  exec {python} {daemon} "$@"
+fi
+exec {python} "$@"
+"""
+
+
+def session(
+    local_cores: int = 2,
+    *,
+    app_name: str = "trimaran",
+    master: str | None = None,
+    conf: Mapping[str, str] | None = None,
+) -> SparkSession:
+    """Opens (or returns) a session: UTC, no UI, Arrow and push-down of conditions on, quiet, our sources registered.
+
+    Args:
+        local_cores: how many tasks run at once in this process; without effect beside `master`.
+        app_name: shown by Spark.
+        master: a cluster, as `spark://HOST:7077`. Its workers need the wheel and the same Python version; theirs is
+            `PYSPARK_PYTHON`, `python3` if that is not set.
+        conf: settings of Spark's; they come before ours.
+
+    Raises:
+        JavaNotFound: with the way to get one.
+    """
+    os.environ["JAVA_HOME"] = str(java_home())
+    os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+    if master is None:
+        os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+        os.environ["PYSPARK_PYTHON"] = str(worker_python())
+    from pyspark.sql import SparkSession
+
+    builder = SparkSession.builder.master(master or f"local[{local_cores}]").appName(app_name)
+    spark = _started(builder, is_local=master is None, conf=conf or {})
+    spark.sparkContext.setLogLevel("ERROR")
+    from trimaran.spark.sources import register
+
+    register(spark)
+    return spark
+
+
+def _started(
+    builder: SparkSession.Builder, *, is_local: bool, conf: Mapping[str, str]
+) -> SparkSession:
+    """With the archive of classes where there can be one, and without it where that fails."""
+    from pyspark import SparkContext
+    from pyspark.errors import PySparkRuntimeError
+
+    # A JVM that runs already has its options.
+    is_fresh = is_local and SparkContext._gateway is None  # noqa: SLF001 - nobody else tells
+    sharing = class_archive.options(conf) if is_fresh else []
+    try:
+        return _configured(builder, settings(is_local, conf, sharing)).getOrCreate()
+    except PySparkRuntimeError:
+        if not sharing:
+            raise
+        class_archive.forget()
+        return _configured(builder, settings(is_local, conf)).getOrCreate()
+
+
+def _configured(builder: SparkSession.Builder, conf: Mapping[str, str]) -> SparkSession.Builder:
+    for key, value in conf.items():
+        builder = builder.config(key, value)
+    return builder
+
+
+SETTINGS = {
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.execution.arrow.pyspark.enabled": "true",
+    "spark.sql.python.filterPushdown.enabled": "true",
+    "spark.sql.catalogImplementation": "in-memory",
+}
+LOCAL_SETTINGS = {
+    "spark.sql.shuffle.partitions": "4",  # small local data: the default of 200 is all overhead
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.driver.host": "127.0.0.1",
+}
+JAVA_OPTIONS = "spark.driver.extraJavaOptions"
+# Quiet: our log4j configuration instead of Spark's.
+LOGGING = f"-Dlog4j2.configurationFile=file:{Path(__file__).with_name('log4j2.properties')}"
+# Short runs start fast with these; long ones want the JVM's full compiler and its own collector.
+FAST_START = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
+# Settings of a session that is given much to do.
+FULL_COMPILER = {JAVA_OPTIONS: "-XX:+UseParallelGC"}
+
+
+def settings(
+    is_local: bool, conf: Mapping[str, str], sharing: Sequence[str] = ()
+) -> dict[str, str]:
+    """Ours, and the user's in their place where both say something; Java options of both, and `sharing` of classes."""
+    made = {**SETTINGS, **(LOCAL_SETTINGS if is_local else {})}
+    own = (*FAST_START, *sharing) if is_local and JAVA_OPTIONS not in conf else ()
+    options = [shlex.quote(option) for option in (LOGGING, *own)]
+    options += [conf[JAVA_OPTIONS]] if JAVA_OPTIONS in conf else []
+    return {**made, **conf, JAVA_OPTIONS: " ".join(options)}
+
+
+def worker_python() -> Path:
+    """What starts Python for workers of a local session, see the module's docstring."""
+    name = hashlib.sha256(sys.prefix.encode()).hexdigest()[:16]  # an environment's own
+    daemon = Path(__file__).with_name("worker_daemon.py")
+    text = PYTHON_WRAPPER.format(
+        python=shlex.quote(sys.executable), daemon=shlex.quote(str(daemon))
+    )
+    wrapper = cache_folder() / "python" / name
+    write_script(wrapper, text)
+    return wrapper

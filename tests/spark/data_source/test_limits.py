@@ -1,0 +1,232 @@
+"""Where a read begins and ends: what users may write, and the offsets that become of it."""
+
+import json
+from functools import partial
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.checks import check_each
+from trimaran.spark.data_source.limits import (
+    Limit,
+    Resolving,
+    as_json,
+    by_partition,
+    ending_limit,
+    from_json,
+    starting_limit,
+)
+from trimaran.spark.options import EARLIEST, LATEST, OptionError, Options
+from trimaran.spark.origins.origin import Bounds, DataUnreadable
+
+A0, A1, B0 = ("a", 0), ("a", 1), ("b", 0)
+BOUNDS = {A0: Bounds(3, 10), A1: Bounds(0, 0), B0: Bounds(5, 6)}
+
+
+def starting(default="earliest", **given):
+    return starting_limit(Options("kafka_log", given), default)
+
+
+def ending(**given):
+    return ending_limit(Options("kafka_log", given))
+
+
+OFFSETS = '{"a":{"0":4,"1":-2}}'
+TIMES = '{"a":{"0":7}}'
+WRITTEN = [
+    (partial(starting), Limit("startingOffsets", EARLIEST)),
+    (partial(starting, "latest"), Limit("startingOffsets", LATEST)),
+    (partial(ending), Limit("endingOffsets", LATEST)),
+    (partial(starting, startingOffsets=" Earliest "), Limit("startingOffsets", EARLIEST)),
+    (partial(starting, "latest", startingOffsets="earliest"), Limit("startingOffsets", EARLIEST)),
+    (partial(starting, "latest", startingOffsets="latest"), Limit("startingOffsets", LATEST)),
+    (partial(ending, endingOffsets="latest"), Limit("endingOffsets", LATEST)),
+    (partial(starting, startingOffsets=OFFSETS), Limit("startingOffsets", offsets={A0: 4, A1: -2})),
+    (partial(ending, endingOffsets='{"a":{"0":-1}}'), Limit("endingOffsets", offsets={A0: -1})),
+    (
+        partial(starting, "latest", startingOffsets='{"a":{"0":-1,"1":-2}}'),
+        Limit("startingOffsets", offsets={A0: -1, A1: -2}),
+    ),
+    (partial(starting, startingTimestamp="0"), Limit("startingTimestamp", timestamp_ms=0)),
+    (
+        partial(starting, startingOffsetsByTimestamp=TIMES),
+        Limit("startingOffsetsByTimestamp", timestamps={A0: 7}),
+    ),
+    (
+        partial(starting, startingOffsetsByTimestamp=TIMES, startingOffsets=OFFSETS),
+        Limit("startingOffsetsByTimestamp", timestamps={A0: 7}),
+    ),
+    (
+        partial(
+            starting,
+            startingTimestamp="5",
+            startingOffsetsByTimestamp=TIMES,
+            startingOffsets=OFFSETS,
+        ),
+        Limit("startingTimestamp", timestamp_ms=5),
+    ),
+    (partial(ending, endingTimestamp="5"), Limit("endingTimestamp", LATEST, timestamp_ms=5)),
+]
+
+
+def test_what_is_written_is_the_limit_that_goes_first():
+    def is_so(row):
+        find, expected = row
+        assert find() == expected
+
+    check_each(WRITTEN, is_so)
+
+
+REFUSED = [
+    {"startingOffsets": "latest"},  # a batch that begins at the end reads nothing
+    {"startingOffsets": '{"a":{"0":-1}}'},
+    {"endingOffsets": "earliest"},
+    {"endingOffsets": '{"a":{"0":-2}}'},
+    {"startingOffsets": '{"a":{"0":-3}}'},
+    {"startingOffsets": "{}"},
+    {"startingOffsets": '{"a":{"0":true}}'},
+    {"startingOffsets": '{"a":{"0":"1"}}'},
+    {"startingOffsets": '{"a":{"0":1.0}}'},
+    {"startingOffsets": '{"a":{"x":1}}'},
+    {"startingOffsets": '{"a":[1]}'},
+    {"startingOffsets": "[1]"},
+    {"startingOffsets": "nonsense"},
+    {"startingTimestamp": "-1"},
+    {"startingTimestamp": "soon"},
+    {"startingOffsetsByTimestamp": '{"a":{"0":-1}}'},
+    {"startingOffsetsByTimestamp": "{}"},
+    {"endingOffsetsByTimestamp": '{"a":{"0":false}}'},
+]
+
+
+def test_what_no_limit_can_be_is_refused_by_its_name():
+    def is_refused(given):
+        (option,) = given
+        with pytest.raises(OptionError, match=option):
+            (starting if option.startswith("starting") else ending)(**given)
+
+    check_each(REFUSED, is_refused)
+
+
+def test_a_stream_may_begin_no_lower_than_the_earliest():
+    for wrong in (-3, -100):
+        with pytest.raises(OptionError, match="startingOffsets"):
+            starting("latest", startingOffsets=json.dumps({"a": {"0": wrong}}))
+
+
+@pytest.mark.parametrize(
+    ("limit", "expected"),
+    [
+        (Limit("x"), True),
+        (Limit("x", LATEST), False),
+        (Limit("x", offsets={A0: 1}), False),
+        (Limit("x", timestamp_ms=0), False),
+        (Limit("x", timestamps={A0: 1}), False),
+    ],
+)
+def test_a_limit_is_the_earliest_only_if_nothing_else_is_chosen(limit, expected):
+    assert limit.is_earliest is expected
+
+
+KEYS = st.tuples(st.sampled_from(["a", "b", "ä"]), st.integers(0, 20))
+
+
+@given(st.dictionaries(KEYS, st.integers(-2, 1 << 62), min_size=1))
+def test_offsets_by_partition_are_read_as_they_are_written(offsets):
+    written = as_json(offsets)
+    assert from_json(written) == offsets
+    assert by_partition(json.dumps(written)) == offsets
+    assert list(written) == sorted(written)
+
+
+def resolving(times=None, **options):
+    """`times` are the records' times by partition, the first at the partition's start."""
+
+    def offsets_at(asked):
+        found = {}
+        for key, time in asked.items():
+            later = [n for n, at in enumerate((times or {}).get(key, [])) if at >= time]
+            found[key] = BOUNDS[key].start + later[0] if later else None
+        return found
+
+    return Resolving("kafka_log", offsets_at, BOUNDS, frozenset(BOUNDS), **options)
+
+
+ALL = {A0: 4, A1: -2, B0: -1}
+
+
+def test_edges_are_those_of_each_partition():
+    for limit, expected in (
+        (Limit("x", EARLIEST), {A0: 3, A1: 0, B0: 5}),
+        (Limit("x", LATEST), {A0: 10, A1: 0, B0: 6}),
+        (Limit("x", offsets=ALL), {A0: 4, A1: 0, B0: 6}),
+        (Limit("x", offsets={A0: 3, A1: 0, B0: 6}), {A0: 3, A1: 0, B0: 6}),
+        (Limit("x", offsets={A0: 10, A1: 0, B0: 5}), {A0: 10, A1: 0, B0: 5}),
+    ):
+        assert resolving().start(limit) == resolving().end(limit) == expected
+
+
+@pytest.mark.parametrize(
+    ("key", "wrong", "nearest"), [(A0, 2, 3), (A0, 11, 10), (A1, 1, 0), (B0, 4, 5), (B0, 7, 6)]
+)
+def test_an_offset_outside_of_a_partition_is_lost_data(key, wrong, nearest, caplog):
+    limit = Limit("startingOffsets", offsets={A0: 4, A1: 0, B0: 5, key: wrong})
+    told = f"{key[0]}-{key[1]} has the offsets {BOUNDS[key].start} to {BOUNDS[key].end}, {wrong} is"
+    with pytest.raises(DataUnreadable, match=told):
+        resolving().start(limit)
+    assert resolving(fail_on_data_loss=False).start(limit)[key] == nearest
+    assert told in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("given_", "told"),
+    [
+        ({A0: 4}, "a-1, b-0 are missing; -2 is the earliest offset, -1 the latest"),
+        ({A0: 4, A1: 0}, "b-0 is missing; -2"),
+        ({**ALL, ("c", 0): 1}, "c-0 is not among the partitions being read"),
+        (
+            {**ALL, ("c", 0): 1, ("d", 1): 1},
+            "c-0, d-1 are not among the partitions being read",
+        ),
+        (
+            {**ALL, **{("c", number): 1 for number in range(7)}},
+            "c-0, c-1, c-2, c-3, c-4 and 2 more are not among",
+        ),
+    ],
+)
+def test_a_choice_by_partition_names_each_and_no_other(given_, told):
+    with pytest.raises(OptionError, match=told):
+        resolving().start(Limit("startingOffsets", offsets=given_))
+    with pytest.raises(OptionError, match=told.partition(";")[0]) as raised:
+        resolving().end(Limit("endingOffsetsByTimestamp", timestamps=given_))
+    assert "-2 is the earliest" not in str(raised.value)
+
+
+def test_partitions_that_were_filtered_out_may_be_named():
+    keys = frozenset([*BOUNDS, ("c", 0)])
+    one = Resolving("kafka_log", lambda asked: dict.fromkeys(asked, 7), BOUNDS, keys)
+    given_ = {**ALL, ("c", 0): 9}
+    assert one.start(Limit("startingOffsets", offsets=given_)) == {A0: 4, A1: 0, B0: 6}
+    times = dict.fromkeys(given_, 1)
+    found = one.start(Limit("startingOffsetsByTimestamp", timestamps=times))
+    assert found == {A0: 7, A1: 0, B0: 6}  # a record below the start of the log is not read
+
+
+TIMES_OF_RECORDS = {A0: [10, 20, 20, 30, 15, 40, 50], B0: [5]}
+
+
+@pytest.mark.parametrize(
+    ("time", "expected"),
+    [(0, {A0: 3, B0: 5}), (20, {A0: 4, B0: 6}), (35, {A0: 8, B0: 6}), (51, {A0: 10, B0: 6})],
+)
+def test_times_are_the_first_record_of_that_time_or_later(time, expected):
+    """An end that no record has reached is the latest offset; so is a start where the user says so."""
+    one = resolving(TIMES_OF_RECORDS, strict_times=False)
+    every = Limit("startingTimestamp", timestamp_ms=time)
+    by_each = Limit("startingOffsetsByTimestamp", timestamps=dict.fromkeys(BOUNDS, time))
+    for limit in (every, by_each):
+        assert one.start(limit) == one.end(limit) == {**expected, A1: 0}
+        assert resolving(TIMES_OF_RECORDS).end(limit) == {**expected, A1: 0}
+        with pytest.raises(OptionError, match=f"has no record of {time} ms or later"):
+            resolving(TIMES_OF_RECORDS).start(limit)

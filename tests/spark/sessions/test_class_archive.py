@@ -1,0 +1,79 @@
+"""One session writes Spark's classes down, where nothing of the user's makes its JVM another; the others use them."""
+
+import os
+
+import pytest
+
+from trimaran.spark.sessions import class_archive
+from trimaran.spark.sessions.java import RECORDING
+
+
+@pytest.fixture
+def java(tmp_path, monkeypatch):
+    """A home with an archive of the JVM's own classes, and an empty cache."""
+    home = tmp_path / "jdk"
+    for folder in ("bin", "lib/server"):
+        (home / folder).mkdir(parents=True)
+    (home / "lib" / "server" / "classes.jsa").touch()
+    java = home / "bin" / "java"
+    java.write_text("#!/bin/sh\necho 'openjdk version \"21.0.1\"'\n")
+    java.chmod(0o755)
+    monkeypatch.setenv("JAVA_HOME", str(home))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    for name in class_archive.ENVIRONMENT:
+        monkeypatch.delenv(name, raising=False)
+    return java
+
+
+def told(conf=()):
+    """The last option, without the words about logging."""
+    options = class_archive.options(dict(conf))
+    return options[-1] if options else None
+
+
+def test_the_first_session_writes_and_later_ones_use(java):
+    first = told()
+    assert first.startswith("-XX:ArchiveClassesAtExit=")
+    assert first.endswith(RECORDING)
+    assert told() is None, "one writes, not two"
+    lock = first.partition("=")[2]
+    os.replace(lock, lock.removesuffix(RECORDING))
+    assert told() == f"-XX:SharedArchiveFile={lock.removesuffix(RECORDING)}"
+    class_archive.forget()
+    assert told() == first
+
+
+@pytest.mark.parametrize("name", class_archive.ENVIRONMENT)
+def test_nothing_is_written_in_an_environment_of_the_users(java, monkeypatch, name):
+    monkeypatch.setenv(name, "/etc")
+    assert told() is None
+
+
+def test_nothing_is_written_with_the_users_driver(java):
+    assert told({"spark.driver.memory": "40g"}) is None
+    assert told({"spark.sql.shuffle.partitions": "2"}) is not None
+
+
+def test_nothing_is_written_where_the_jvm_could_not_start_so(java):
+    (java.parent.parent / "lib" / "server" / "classes.jsa").unlink()
+    assert told() is None
+
+
+def test_another_java_has_another_archive(java):
+    first = told()
+    java.write_text("#!/bin/sh\necho 'openjdk version \"21.0.2\"'\n")
+    class_archive.version_text.cache_clear()
+    assert told() not in (first, None)
+
+
+def test_few_are_kept_and_what_was_killed_is_tried_again(java, tmp_path):
+    first = told()
+    lock = first.partition("=")[2]
+    os.utime(lock, (0, 0))
+    folder = tmp_path / "cache" / "trimaran" / "classes"
+    for age in range(4):
+        old = folder / f"spark-{age}.jsa"
+        old.touch()
+        os.utime(old, (1000 + age, 1000 + age))
+    assert told() == first
+    assert [path.name for path in folder.glob("*.jsa")] == ["spark-3.jsa"]
