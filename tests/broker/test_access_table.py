@@ -403,7 +403,7 @@ async def done(one, request, version):
 
 
 @pytest.mark.parametrize("listener", RIGHTS)
-async def test_exactly_the_rights_that_kafka_asks_for_are_enough(contexts, listener):
+async def test_exactly_kafkas_rights_are_sufficient(contexts, listener):
     contexts, ids = contexts
     registry = REGISTRIES[TITLES[listener]]
     by_name = {
@@ -478,7 +478,7 @@ def items(told):
     yield from ((name, is_refused) for name in names)
 
 
-async def test_of_two_items_only_the_one_that_the_rights_are_about_is_served(contexts):
+async def test_only_the_authorized_item_is_served(contexts):
     contexts, ids = contexts
     names = {topic_id: name for name, topic_id in ids.items()}
     wrong, served = [], set()

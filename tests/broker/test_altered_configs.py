@@ -110,7 +110,7 @@ async def check_shows(one, certificate):
             await trio.lowlevel.checkpoint()
 
 
-async def test_new_connections_get_the_altered_certificate_and_open_ones_stay(tmp_path):
+async def test_altered_certificate_applies_to_new_connections(tmp_path):
     async with secured(tmp_path) as one:
         assert await one.certificate() == der(one.certificates.server)
         async with one.as_alice() as before:
@@ -121,7 +121,7 @@ async def test_new_connections_get_the_altered_certificate_and_open_ones_stay(tm
             await before.call(MetadataRequest(topics=[]), timeout=20)
 
 
-async def test_the_same_location_set_again_has_the_file_read_again(tmp_path):
+async def test_same_location_set_again_reloads_the_file(tmp_path):
     async with secured(tmp_path) as one:
         location = one.write("new.pem", one.certificates.issue("localhost", "127.0.0.1"))
         await one.alter(**{KEYSTORE: location})
@@ -151,7 +151,7 @@ async def is_let_in(one, password):
     return True
 
 
-async def test_what_a_listener_could_not_use_is_refused_and_the_old_one_stays(tmp_path):
+async def test_unusable_listener_config_is_refused(tmp_path):
     async with secured(tmp_path) as one:
         for key, value in (
             (KEYSTORE, str(tmp_path / "none.pem")),
@@ -177,7 +177,7 @@ async def test_what_a_listener_could_not_use_is_refused_and_the_old_one_stays(tm
             await connection.call(MetadataRequest(topics=[]), timeout=20)
 
 
-async def test_the_log_says_once_why_an_altered_config_changes_nothing(tmp_path, caplog):
+async def test_ineffective_altered_config_is_logged_once(tmp_path, caplog):
     async with cluster(tmp_path) as running:
         (broker,) = running.brokers.values()
         async with connected_to(broker) as connection:
@@ -200,7 +200,7 @@ async def test_the_log_says_once_why_an_altered_config_changes_nothing(tmp_path,
     assert all("num.io.threads was altered for" in line for line in lines)
 
 
-async def test_what_may_be_altered_holds_at_once(tmp_path):
+async def test_alterable_configs_apply_at_once(tmp_path):
     async with cluster(tmp_path) as running:
         (broker,) = running.brokers.values()
         async with connected_to(broker) as connection:

@@ -128,7 +128,7 @@ def metadata_request():
     [metadata_request(), fetch_request(), ListGroupsRequest()],
     ids=["at once", "deferred", "groups"],
 )
-async def test_who_keeps_the_event_loop_is_told_to_wait(tmp_path, request_):
+async def test_client_blocking_event_loop_is_throttled(tmp_path, request_):
     async with asked(tmp_path) as one:
         await one.create("t")
         await alter(one, "request_percentage", limit=HARDLY_ANY_PERCENT)
@@ -140,7 +140,7 @@ async def test_who_keeps_the_event_loop_is_told_to_wait(tmp_path, request_):
         assert answer.throttle_time_ms == 0
 
 
-async def test_who_keeps_it_for_no_more_than_his_share_does_not_wait(tmp_path):
+async def test_client_within_its_share_is_not_throttled(tmp_path):
     async with asked(tmp_path) as one:
         await alter(one, "request_percentage", limit=1e6)
         assert (await one.call(metadata_request())).throttle_time_ms == 0
@@ -171,7 +171,7 @@ async def test_followers_are_exempt(tmp_path):
 
 
 @pytest.mark.parametrize("ip", ["127.0.0.1", "::ffff:127.0.0.1", None])
-async def test_who_connects_too_fast_is_not_served(tmp_path, ip):
+async def test_client_connecting_too_fast_is_not_served(tmp_path, ip):
     async with asked(tmp_path) as one:
         entry = AlterClientQuotasRequestEntryData(
             entity=[EntityData(entity_type="ip", entity_name=ip)],
@@ -189,7 +189,7 @@ async def test_who_connects_too_fast_is_not_served(tmp_path, ip):
                 assert await stream.receive_some(1) == b""
 
 
-async def test_a_quota_of_a_host_name_is_one_of_its_addresses(tmp_path):
+async def test_host_name_quota_applies_to_its_addresses(tmp_path):
     async with asked(tmp_path) as one:
         quota = one.broker.context.quotas.connections
         for name in ("localhost", "no.such.host.invalid"):
@@ -204,7 +204,7 @@ async def test_a_quota_of_a_host_name_is_one_of_its_addresses(tmp_path):
         assert quota.use_if_allowed("127.0.0.2", trio.current_time()) == 0
 
 
-async def test_topics_made_by_asking_for_them_count_for_who_asks(tmp_path):
+async def test_auto_created_topics_count_for_their_client(tmp_path):
     """As in Kafka: whoever has used up its changes is told to ask again, and no topic is made."""
     async with asked(tmp_path) as one:
         await alter(one, "controller_mutation_rate", limit=0.01)

@@ -70,7 +70,7 @@ async def contexts(tmp_path):
         yield {"CLIENTS": one.broker.context, "ADMINS": controller.context}, ids
 
 
-async def test_who_may_nothing_gets_nothing(contexts):
+async def test_unauthorized_client_gets_nothing(contexts):
     contexts, ids = contexts
     wrong = []
     for listener, builders in LISTENERS.items():

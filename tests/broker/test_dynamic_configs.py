@@ -226,7 +226,7 @@ async def check_effect(one: Node, resource: str, key: str, row: Acts) -> str | N
 
 
 @pytest.mark.parametrize("resource", ["", "11"], ids=["of all", "of one broker"])
-async def test_what_acts_is_seen_and_taken_back(tmp_path, resource):
+async def test_effective_configs_apply_and_revert(tmp_path, resource):
     async with node(tmp_path) as one:
         wrong = [
             await check_effect(one, resource, key, row)
@@ -236,7 +236,7 @@ async def test_what_acts_is_seen_and_taken_back(tmp_path, resource):
         assert [text for text in wrong if text] == []
 
 
-async def test_what_acts_on_one_listener_is_seen_and_taken_back(tmp_path):
+async def test_effective_listener_configs_apply_and_revert(tmp_path):
     async with node(tmp_path) as one:
         before = one.bounds
         for key, (value, look) in OF_LISTENERS.items():
@@ -269,7 +269,7 @@ async def test_directories_are_cordoned_and_taken_back(tmp_path):
         assert list(one.broker.context.directories.cordoned()) == []
 
 
-async def test_what_has_no_effect_is_taken_and_said(tmp_path):
+async def test_ineffective_configs_are_accepted_and_documented(tmp_path):
     async with node(tmp_path) as one:
         for name in NO_EFFECT:
             key = dynamic_key(name)
@@ -285,7 +285,7 @@ async def test_what_has_no_effect_is_taken_and_said(tmp_path):
 
 
 @pytest.mark.parametrize("resource", ["", "11"], ids=["of all", "of one broker"])
-async def test_what_is_refused_says_why(tmp_path, resource):
+async def test_refused_configs_are_explained(tmp_path, resource):
     async with node(tmp_path) as one:
         for name, why in NOT_WHILE_RUNNING.items():
             result = await alter(one, resource, {name: "x"})
@@ -294,7 +294,7 @@ async def test_what_is_refused_says_why(tmp_path, resource):
             assert why in result.error_message or per_listener in result.error_message
 
 
-async def test_tls_of_a_listener_is_made_anew_by_each_of_its_keys(tmp_path):
+async def test_each_tls_key_rebuilds_listener_security(tmp_path):
     async with node(tmp_path) as one:
         key, chain = one.certificates.server
         (one.path / "ca.pem").write_text(one.certificates.ca)

@@ -234,7 +234,7 @@ async def test_everything_is_there_after_a_restart(tmp_path):
         assert len(await in_thread(produce, running.bootstrap, "t", more)) == 30
 
 
-async def test_three_brokers_go_one_after_another_and_nothing_is_lost(tmp_path):
+async def test_rolling_restart_loses_nothing(tmp_path):
     """Rolling restart under a producer with acks=all: every ack is found at its offset on every replica."""
     async with cluster(
         tmp_path,

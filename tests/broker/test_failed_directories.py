@@ -80,9 +80,7 @@ async def delete(running: Cluster) -> None:
 
 
 @pytest.mark.parametrize("opened", [True, False], ids=["in use", "at rest"])
-async def test_a_topic_is_made_again_while_the_directory_of_its_namesake_is_offline(
-    tmp_path, caplog, opened
-):
+async def test_topic_is_recreated_while_namesakes_directory_offline(tmp_path, caplog, opened):
     """A6: it is served from a good one, at once; and when the failed one is back, topic ids decide."""
     async with cluster(tmp_path, brokers=0, **ONE) as running:
         broker = await running.start_broker(11, **settings(tmp_path))
@@ -110,7 +108,7 @@ async def test_a_topic_is_made_again_while_the_directory_of_its_namesake_is_offl
 
 
 @pytest.mark.parametrize("third", ["read", "away"])
-async def test_a_crash_inside_a_swap_and_another_directory_that_is_away(tmp_path, third):
+async def test_crash_during_swap_with_another_directory_offline(tmp_path, third):
     """A2: what an older release leaves when it dies between the two renames."""
     async with cluster(tmp_path, brokers=0, **ONE) as running:
         await running.start_broker(11, **settings(tmp_path, "abc"))
@@ -131,7 +129,7 @@ async def test_a_crash_inside_a_swap_and_another_directory_that_is_away(tmp_path
         await placed(running)
 
 
-async def test_the_only_replica_waits_for_the_directory_that_has_it(tmp_path, caplog):
+async def test_only_replica_waits_for_its_directory(tmp_path, caplog):
     """What the controller knows is older: the crash came before it was told of the move."""
     async with cluster(tmp_path, brokers=0, **ONE) as running:
         await running.start_broker(11, **settings(tmp_path))
@@ -162,7 +160,7 @@ async def test_the_only_replica_waits_for_the_directory_that_has_it(tmp_path, ca
         assert await in_thread(read, running.bootstrap, RECORDS) == list(range(RECORDS))
 
 
-async def test_the_last_in_sync_goes_on_without_a_log_when_an_unread_directory_is_back(tmp_path):
+async def test_last_in_sync_replica_continues_without_log(tmp_path):
     """Nothing was written yet, and another replica is out of sync: no election by hand is needed."""
     async with cluster(tmp_path, brokers=0) as running:
         await running.start_broker(11, **settings(tmp_path))

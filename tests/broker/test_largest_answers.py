@@ -108,7 +108,7 @@ async def test_all_offsets_of_a_group(tmp_path, version):
 
 
 @pytest.mark.parametrize("version", [7, 8, 10])
-async def test_a_group_whose_offsets_have_no_room_in_a_response(tmp_path, version):
+async def test_group_with_too_many_offsets_is_refused(tmp_path, version):
     """What was told before it is told, and the rest is refused."""
     async with asked(tmp_path) as ask:
         topic = CreatableTopic(
@@ -143,7 +143,7 @@ async def test_a_group_whose_offsets_have_no_room_in_a_response(tmp_path, versio
         assert (last.error_code, len(last.topics)) == (E.NONE, 1)
 
 
-async def test_many_groups_that_are_asked_for_all_their_offsets(tmp_path):
+async def test_offsets_of_many_groups_are_answered(tmp_path):
     """Each of them has few, all together many."""
     async with asked(tmp_path) as ask:
         topic = CreatableTopic(
@@ -179,7 +179,7 @@ async def test_configs_of_many_groups(tmp_path):
         assert all(one.configs for one in answer.results)
 
 
-async def test_configs_of_the_broker_that_are_asked_for_again_and_again(tmp_path):
+async def test_broker_config_requested_repeatedly_is_described_once(tmp_path):
     """16 KiB of the same name took nine seconds, and the broker was fenced."""
     async with asked(tmp_path) as ask:
         node = str(ask.node_id)

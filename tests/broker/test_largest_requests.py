@@ -39,7 +39,7 @@ SETTINGS = {
 
 
 @pytest.mark.parametrize("node", REGISTRIES)
-def test_every_request_with_arrays_is_handled_in_slices_or_has_a_bound(node):
+def test_requests_with_arrays_are_sliced_or_bounded(node):
     unbounded = {
         handled.request.__name__
         for handled, _ in CASES[node]

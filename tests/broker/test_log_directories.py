@@ -190,7 +190,7 @@ async def test_one_directory_fails_and_the_others_go_on(tmp_path):
         )
 
 
-async def test_a_replica_that_the_controller_has_not_placed_is_in_the_directory_that_fails(
+async def test_unplaced_replica_in_failing_directory_returns(
     tmp_path,
 ):
     """Not lost: it leads again when the directory is back, also if a crash has taken its log, which had no records."""
@@ -218,7 +218,7 @@ async def test_a_replica_that_the_controller_has_not_placed_is_in_the_directory_
         assert refused.value.code is ErrorCode.KAFKA_STORAGE_ERROR
 
 
-async def test_a_damaged_replica_is_lost_and_fetched_anew_when_it_was_moved_away(tmp_path, caplog):
+async def test_damaged_replica_moved_away_is_fetched_anew(tmp_path, caplog):
     """What the line in the log tells an operator to do."""
     settings = {"num_partitions": "3", "default_replication_factor": "2"}
     async with cluster(tmp_path, brokers=0, **settings) as running:
@@ -248,9 +248,7 @@ async def test_a_damaged_replica_is_lost_and_fetched_anew_when_it_was_moved_away
         assert segment.read_bytes() == intact
 
 
-async def test_a_replica_whose_topic_id_is_damaged_is_led_elsewhere_and_not_made_anew(
-    tmp_path, caplog
-):
+async def test_replica_with_damaged_id_is_kept_unled(tmp_path, caplog):
     settings = {"num_partitions": "3", "default_replication_factor": "2"}
     async with cluster(tmp_path, brokers=0, **settings) as running:
         for node_id in (11, 12):
@@ -280,7 +278,7 @@ async def test_a_replica_whose_topic_id_is_damaged_is_led_elsewhere_and_not_made
         await running.seen(lambda image: len(states(running)[0].isr) == 2)
 
 
-async def test_a_topic_with_a_partition_behind_a_link_is_deleted_and_the_broker_goes_on(tmp_path):
+async def test_linked_partition_is_deleted_with_its_topic(tmp_path):
     async with cluster(tmp_path, brokers=0, num_partitions="3") as running:
         await running.start_broker(11)
         written = await in_thread(produce, running.bootstrap, "t")
@@ -302,9 +300,7 @@ async def test_a_topic_with_a_partition_behind_a_link_is_deleted_and_the_broker_
         assert await in_thread(produce, running.bootstrap, "u")
 
 
-async def test_a_leader_whose_records_are_damaged_makes_room_when_a_follower_finds_it(
-    tmp_path, caplog
-):
+async def test_leader_with_damage_found_by_follower_resigns(tmp_path, caplog):
     """P17: nothing is lost while another replica in sync is intact, and the follower gets all of it."""
     settings = {"num_partitions": "3", "default_replication_factor": "3"}
     async with cluster(tmp_path, brokers=3, **settings) as running:
@@ -347,7 +343,7 @@ async def all_lead(running: Cluster) -> None:
     await running.seen(lambda image: all(one.leader == 11 for one in states(running).values()))
 
 
-async def test_where_a_disk_was_replaced_the_only_replicas_begin_anew(tmp_path):
+async def test_replaced_disk_restarts_its_only_replicas(tmp_path):
     async with cluster(tmp_path, brokers=0, num_partitions="3") as running:
         _, in_b = await placed_in_both(running, tmp_path)
         shutil.rmtree(tmp_path / "11-b")
@@ -358,7 +354,7 @@ async def test_where_a_disk_was_replaced_the_only_replicas_begin_anew(tmp_path):
         assert all(leader.start_offset == 0 for leader in ends.values())
 
 
-async def test_replicas_that_were_moved_while_the_broker_was_down_lead_again(tmp_path):
+async def test_replicas_moved_during_downtime_lead_again(tmp_path):
     """Directory b is given up, what it held is in a now."""
     async with cluster(tmp_path, brokers=0, num_partitions="3") as running:
         written, in_b = await placed_in_both(running, tmp_path)
@@ -370,7 +366,7 @@ async def test_replicas_that_were_moved_while_the_broker_was_down_lead_again(tmp
 
 
 @pytest.mark.parametrize("which", ["all", "metadata"])
-async def test_the_broker_ends_when_all_fail_or_the_one_with_the_metadata(tmp_path, which):
+async def test_broker_ends_without_usable_or_metadata_directory(tmp_path, which):
     async with cluster(tmp_path, brokers=0) as running:
         broker = await running.start_broker(11, expect_failure=True, **two(tmp_path))
         directories = broker.context.directories
@@ -395,7 +391,7 @@ async def test_the_broker_ends_when_all_fail_or_the_one_with_the_metadata(tmp_pa
         ((7, 7), ("c",), -1),
     ],
 )
-def test_the_epoch_of_a_clean_end_is_that_of_every_directory(tmp_path, epochs, failed, previous):
+def test_clean_epoch_needs_agreement_of_all_directories(tmp_path, epochs, failed, previous):
     """KIP-966: the controller goes on trusting a broker that says it; as Kafka's
     `readBrokerEpochFromCleanShutdownFiles`.
     """
@@ -411,7 +407,7 @@ def test_the_epoch_of_a_clean_end_is_that_of_every_directory(tmp_path, epochs, f
     directories.close(broker_epoch=None, high_watermarks={})
 
 
-async def test_a_directory_that_cannot_be_read_at_the_start_is_left_out(tmp_path):
+async def test_unreadable_directory_at_start_is_skipped(tmp_path):
     async with cluster(tmp_path, brokers=0, num_partitions="3") as running:
         await running.start_broker(11, **two(tmp_path))
         await in_thread(produce, running.bootstrap, "t")
@@ -439,7 +435,7 @@ async def test_a_directory_that_cannot_be_read_at_the_start_is_left_out(tmp_path
         assert len(await in_thread(consume, running.bootstrap, "t")) == len(VALUES)
 
 
-async def test_a_replica_moves_while_it_is_read_and_written(tmp_path):
+async def test_replica_moves_while_read_and_written(tmp_path):
     async with cluster(tmp_path, brokers=0, num_partitions="3") as running:
         broker = await running.start_broker(11, **two(tmp_path))
         first = await in_thread(produce, running.bootstrap, "t")
@@ -503,7 +499,7 @@ async def test_moves_that_cannot_be(tmp_path):
 
 
 @pytest.mark.parametrize("left", ["copy alone", "both names", "copy begun"])
-async def test_what_a_crash_leaves_of_a_move(tmp_path, left):
+async def test_crash_during_move_leaves_one_complete_replica(tmp_path, left):
     """KAFKA-8069: exactly one survives, and it has everything."""
     async with cluster(tmp_path, brokers=0, num_partitions="3") as running:
         await running.start_broker(11, **two(tmp_path))

@@ -74,7 +74,7 @@ async def known(running, predicate):
         await running.seen(predicate)
 
 
-async def test_nodes_and_users_log_in_by_what_the_cluster_was_formatted_with(tmp_path):
+async def test_nodes_and_users_use_formatted_credentials(tmp_path):
     """Three controllers form a quorum, and form it anew when all of them were stopped."""
     async with cluster(
         tmp_path, controllers=3, brokers=0, users=USERS, **_underscored(SETTINGS)
@@ -112,7 +112,7 @@ async def test_users_and_passwords_change_while_brokers_run(tmp_path):
         await assert_refused(broker, "alice", "secret")
 
 
-async def test_a_token_logs_in_its_owner_and_gives_no_further_tokens(tmp_path):
+async def test_token_logs_in_owner_without_further_tokens(tmp_path):
     async with cluster(tmp_path, brokers=0, users=USERS, **_underscored(SETTINGS)) as running:
         broker = await running.start_broker(11)
         async with as_user(broker, "alice", "secret") as connection:

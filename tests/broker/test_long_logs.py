@@ -93,9 +93,7 @@ async def read(harness, offset, isolation_level=0):
     return (await ask(harness, fetch, fetch_request(offset, isolation_level), 17)).records.size
 
 
-async def test_the_first_append_after_a_crash_reads_the_active_segment_in_a_thread(
-    tmp_path, monkeypatch
-):
+async def test_first_append_after_crash_reads_segment_in_thread(tmp_path, monkeypatch):
     harness = open_broker(tmp_path)
     fill(harness)
     harness.directory.close(broker_epoch=None)
@@ -107,7 +105,7 @@ async def test_the_first_append_after_a_crash_reads_the_active_segment_in_a_thre
 
 
 @pytest.mark.parametrize("suffix", [INDEX_SUFFIX, TIME_INDEX_SUFFIX])
-async def test_a_missing_index_is_made_anew_in_a_thread(tmp_path, monkeypatch, suffix):
+async def test_missing_index_is_rebuilt_in_thread(tmp_path, monkeypatch, suffix):
     harness = open_broker(tmp_path)
     fill(harness, rolled=True)
     harness.directory.close(broker_epoch=1)
@@ -120,7 +118,7 @@ async def test_a_missing_index_is_made_anew_in_a_thread(tmp_path, monkeypatch, s
     assert (tmp_path / "t-0" / f"{0:020}{suffix}").stat().st_size > 0
 
 
-async def test_a_missing_snapshot_of_producers_is_made_up_for_in_a_thread(tmp_path, monkeypatch):
+async def test_missing_producer_snapshot_is_replaced_in_thread(tmp_path, monkeypatch):
     harness = open_broker(tmp_path)
     _ = fill(harness).producers
     harness.directory.close(broker_epoch=1)
@@ -133,7 +131,7 @@ async def test_a_missing_snapshot_of_producers_is_made_up_for_in_a_thread(tmp_pa
     assert looked_at.in_longest_step < IN_STEP
 
 
-async def test_a_large_snapshot_of_producers_is_read_in_a_thread(tmp_path, monkeypatch):
+async def test_large_producer_snapshot_is_read_in_thread(tmp_path, monkeypatch):
     harness = open_broker(tmp_path)
     _ = fill(harness).producers
     harness.directory.close(broker_epoch=1)
@@ -144,7 +142,7 @@ async def test_a_large_snapshot_of_producers_is_read_in_a_thread(tmp_path, monke
     assert (parsed.calls, parsed.elsewhere) == (1, 1)
 
 
-async def test_a_log_that_lacks_nothing_is_opened_at_once(tmp_path, monkeypatch):
+async def test_complete_log_is_opened_at_once(tmp_path, monkeypatch):
     harness = open_broker(tmp_path)
     _ = fill(harness, rolled=True).producers
     harness.directory.close(broker_epoch=1)
@@ -155,9 +153,7 @@ async def test_a_log_that_lacks_nothing_is_opened_at_once(tmp_path, monkeypatch)
 
 
 @pytest.mark.parametrize("isolation_level", [None, 1])
-async def test_producers_that_were_forgotten_are_read_again_in_turns(
-    tmp_path, monkeypatch, isolation_level
-):
+async def test_forgotten_producers_are_reread_in_turns(tmp_path, monkeypatch, isolation_level):
     """By whoever appends, or reads what is committed alone."""
     harness = open_broker(tmp_path)
     fill(harness)._producers.truncate(-1)
@@ -171,9 +167,7 @@ async def test_producers_that_were_forgotten_are_read_again_in_turns(
 
 
 @pytest.mark.parametrize("times", [(2000, 10), (-1, -1)], ids=["descending", "none"])
-async def test_a_log_whose_time_index_has_few_entries_is_opened_by_its_last_headers(
-    tmp_path, monkeypatch, times
-):
+async def test_sparse_time_index_opens_by_last_headers(tmp_path, monkeypatch, times):
     """Producers choose their timestamps, and the index has an entry only where a later one came."""
     harness = open_broker(tmp_path)
     log = harness.leader().log
@@ -194,9 +188,7 @@ async def test_a_log_whose_time_index_has_few_entries_is_opened_by_its_last_head
 
 
 @pytest.mark.parametrize("damage", [b"x" * 16, b"\0\0\0\7\0\0\0\7"], ids=["no index", "of another"])
-async def test_a_damaged_index_is_made_anew_in_turns_and_the_reader_comes_again(
-    tmp_path, monkeypatch, damage
-):
+async def test_damaged_index_is_rebuilt_in_turns(tmp_path, monkeypatch, damage):
     harness = open_broker(tmp_path)
     fill(harness, rolled=True)
     harness.directory.close(broker_epoch=1)

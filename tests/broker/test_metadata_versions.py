@@ -27,7 +27,7 @@ async def upgrade(running: Cluster, level: int) -> None:
 
 
 @pytest.mark.parametrize("level", [versions.OLDEST, versions.DIRECTORY_ASSIGNMENT - 1])
-async def test_directories_are_told_as_soon_as_the_metadata_has_room_for_them(
+async def test_directories_are_reported_once_metadata_supports_them(
     tmp_path: Path, level: int
 ) -> None:
     """KIP-858; below 3.7-IV2 nothing is said of them, and nobody registers controllers before 3.7-IV0."""

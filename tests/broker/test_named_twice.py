@@ -43,7 +43,7 @@ from trimaran.wire.messages.offset_fetch import (
 E = ErrorCode
 
 
-async def test_what_is_named_twice_comes_together(tmp_path):
+async def test_repeated_items_are_answered_together(tmp_path):
     async with cluster(tmp_path, **SETTINGS) as running:
         host, _, port = running.bootstrap.rpartition(":")
         address = (host, int(port))

@@ -116,7 +116,7 @@ async def test_logs_are_opened_a_few_at_a_time(tmp_path, monkeypatch, case):
     harness.directory.close(broker_epoch=None)
 
 
-async def test_open_logs_are_written_searched_and_read_some_at_a_time(tmp_path, monkeypatch):
+async def test_open_logs_are_processed_in_turns(tmp_path, monkeypatch):
     for limit in (
         "trimaran.broker.handlers.produce.APPENDS_PER_TURN",
         "trimaran.broker.producing.validate.VALIDATED_PER_TURN",
@@ -151,7 +151,7 @@ async def test_open_logs_are_written_searched_and_read_some_at_a_time(tmp_path, 
 
 
 @pytest.mark.parametrize("case", CASES)
-async def test_what_a_crash_left_is_checked_in_a_thread(tmp_path, monkeypatch, case):
+async def test_unclean_log_is_checked_in_thread(tmp_path, monkeypatch, case):
     harness = open_broker(tmp_path)
     await ask(harness, produce, produce_request(), 13)
     harness.directory.close(broker_epoch=None)
@@ -166,7 +166,7 @@ async def test_what_a_crash_left_is_checked_in_a_thread(tmp_path, monkeypatch, c
     harness.directory.close(broker_epoch=None)
 
 
-async def test_a_damaged_log_is_checked_once_and_the_others_are_served(tmp_path, monkeypatch):
+async def test_damaged_log_is_checked_once_others_served(tmp_path, monkeypatch):
     harness = open_broker(tmp_path)
     await ask(harness, produce, produce_request(), 13)
     harness.leader("t", 3).log.flush()
@@ -184,7 +184,7 @@ async def test_a_damaged_log_is_checked_once_and_the_others_are_served(tmp_path,
     harness.directory.close(broker_epoch=None)
 
 
-async def test_a_topic_is_deleted_while_its_log_is_checked(tmp_path, monkeypatch):
+async def test_topic_is_deleted_during_check_of_log(tmp_path, monkeypatch):
     harness = open_broker(tmp_path)
     await ask(harness, produce, produce_request(), 13)
     harness.directory.close(broker_epoch=None)

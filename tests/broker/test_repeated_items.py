@@ -60,18 +60,18 @@ def name_of(handled):
 
 
 @pytest.mark.parametrize("node", REGISTRIES)
-def test_every_request_with_arrays_says_what_becomes_of_repetitions(node):
+def test_every_request_with_arrays_defines_repetitions(node):
     assert {name_of(handled) for handled, _ in cases(node)} <= set(REPEATED)
 
 
-def test_no_row_is_of_a_request_that_is_not_served():
+def test_every_row_is_a_served_request():
     served = {name_of(handled) for node in REGISTRIES for handled, _ in cases(node)}
     assert served == set(REPEATED)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("node", REGISTRIES)
-async def test_what_is_named_again_and_again(tmp_path, node, request):
+async def test_repeated_items_have_the_defined_effect(tmp_path, node, request):
     exhaustive = request.config.getoption("--hypothesis-profile") == "exhaustive"
     async with cluster(tmp_path, **SETTINGS) as running:
         host, _, port = running.bootstrap.rpartition(":")

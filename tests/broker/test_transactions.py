@@ -112,7 +112,7 @@ def aborted(answer):
     return [(entry.producer_id, entry.first_offset) for entry in answer.aborted_transactions]
 
 
-async def test_a_read_committed_reader_stops_at_the_first_open_transaction(harness):
+async def test_read_committed_stops_at_first_open_transaction(harness):
     write(harness, -1)
     write(harness, 7)
     write(harness, -1)
@@ -178,7 +178,7 @@ def latest(harness, isolation):
     return answer.topics[0].partitions[0].offset
 
 
-async def test_the_latest_offset_is_that_of_the_isolation_level(harness):
+async def test_latest_offset_depends_on_isolation_level(harness):
     write(harness, -1)
     write(harness, 7)
     harness.flush()
@@ -194,7 +194,7 @@ def replicated_upto(harness, offset):
     assert harness.leader().high_watermark.offset == offset
 
 
-async def test_a_read_committed_reader_sees_nothing_above_the_watermark(harness):
+async def test_read_committed_sees_nothing_above_watermark(harness):
     """T3: what is not on every replica in sync may be gone after a fail-over, transactions or not."""
     harness.set_image(topic("t", partition((11, 12))), brokers=(registration(11), registration(12)))
     for _ in range(3):
@@ -206,7 +206,7 @@ async def test_a_read_committed_reader_sees_nothing_above_the_watermark(harness)
     assert latest(harness, COMMITTED) == 1
 
 
-async def test_a_transaction_whose_end_is_above_the_watermark_is_open(harness):
+async def test_transaction_ending_above_watermark_is_open(harness):
     harness.set_image(topic("t", partition((11, 12))), brokers=(registration(11), registration(12)))
     write(harness, 7)
     marker = EndMarker(is_commit=True, coordinator_epoch=0)

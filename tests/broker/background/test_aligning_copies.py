@@ -42,7 +42,7 @@ def epochs_of(sizes, first, step):
 @example(shared=[2], more=[2], others=[], cut=0, goes_on=True, deleted=6, deleted_in_copy=0)
 @example(shared=[3], more=[2], others=[], cut=2, goes_on=False, deleted=0, deleted_in_copy=0)
 @example(shared=[2, 1], more=[1], others=[1, 1], cut=0, goes_on=True, deleted=2, deleted_in_copy=0)
-def test_a_copy_keeps_the_common_history_and_nothing_else(
+def test_copy_keeps_only_the_common_history(
     shared, more, others, cut, goes_on, deleted, deleted_in_copy
 ):
     """`shared` was copied; then the last batches of the source were `cut` and it got `more`, and the copy `others`, of

@@ -88,7 +88,7 @@ async def telling(nursery):
     return begin
 
 
-async def test_replicas_of_one_moment_are_told_together_and_once(autojump_clock, telling):
+async def test_simultaneous_assignments_share_one_request(autojump_clock, telling):
     controller = Controller()
     assignments = telling(controller)
     assignments.assign(TOPIC, 0, A)
@@ -101,7 +101,7 @@ async def test_replicas_of_one_moment_are_told_together_and_once(autojump_clock,
     assert [len(one.topics) for one in request.directories] == [2, 1]
 
 
-async def test_a_later_assignment_of_a_replica_replaces_the_earlier_one(autojump_clock, telling):
+async def test_later_assignment_of_replica_replaces_earlier(autojump_clock, telling):
     controller = Controller()
     assignments = telling(controller)
     assignments.assign(TOPIC, 0, A)
@@ -110,9 +110,7 @@ async def test_a_later_assignment_of_a_replica_replaces_the_earlier_one(autojump
     assert controller.replicas() == [[(TOPIC, 0, B)]]
 
 
-async def test_an_assignment_that_changes_while_the_controller_is_asked_is_told_again(
-    autojump_clock, telling
-):
+async def test_assignment_changed_during_request_is_sent_again(autojump_clock, telling):
     controller = Controller()
     assignments = telling(controller)
     assignments.assign(TOPIC, 0, A)
@@ -134,9 +132,7 @@ async def test_an_assignment_that_changes_while_the_controller_is_asked_is_told_
         ErrorCode.NOT_LEADER_OR_FOLLOWER,
     ],
 )
-async def test_a_replica_that_the_controller_does_not_know_any_more_is_not_told_again(
-    autojump_clock, telling, code
-):
+async def test_replica_unknown_to_controller_is_not_retried(autojump_clock, telling, code):
     controller = Controller({(TOPIC, 0): code})
     assignments = telling(controller)
     assignments.assign(TOPIC, 0, A)
@@ -145,9 +141,7 @@ async def test_a_replica_that_the_controller_does_not_know_any_more_is_not_told_
     assert controller.replicas() == [[(TOPIC, 0, A), (TOPIC, 1, A)]]
 
 
-async def test_a_replica_that_the_controller_refuses_is_told_again_without_the_others(
-    autojump_clock, telling
-):
+async def test_refused_replica_is_retried_alone(autojump_clock, telling):
     controller = Controller({(TOPIC, 1): ErrorCode.NOT_CONTROLLER})
     assignments = telling(controller)
     assignments.assign(TOPIC, 0, A)
@@ -164,7 +158,7 @@ async def test_a_replica_that_the_controller_refuses_is_told_again_without_the_o
         ErrorCode.UNSUPPORTED_VERSION,
     ],
 )
-async def test_a_request_that_fails_is_repeated_ever_less_often(
+async def test_failing_request_is_repeated_with_growing_pauses(
     autojump_clock, telling, refusal, caplog
 ):
     controller = Controller(*[refusal] * 8)
@@ -179,7 +173,7 @@ async def test_a_request_that_fails_is_repeated_ever_less_often(
     assert bool(caplog.records) == (refusal is not ErrorCode.UNSUPPORTED_VERSION)
 
 
-async def test_after_a_success_the_next_failure_is_repeated_soon(autojump_clock, telling):
+async def test_success_resets_the_pause(autojump_clock, telling):
     failure = ErrorCode.STALE_BROKER_EPOCH
     controller = Controller(failure, failure, failure, {}, failure)
     assignments = telling(controller)
@@ -191,7 +185,7 @@ async def test_after_a_success_the_next_failure_is_repeated_soon(autojump_clock,
     assert second - first == pytest.approx(FIRST_PAUSE)
 
 
-async def test_one_request_has_a_bound_and_the_rest_follows_at_once(autojump_clock, telling):
+async def test_request_is_bounded_rest_follows_at_once(autojump_clock, telling):
     controller = Controller()
     assignments = telling(controller)
     for index in range(MOST_IN_ONE + 1):

@@ -88,7 +88,7 @@ def other_directory(path):
 
 
 @pytest.mark.parametrize("call", [1, 2], ids=["read", "flush"])
-async def test_a_move_is_given_up_while_a_thread_works_for_it(tmp_path, monkeypatch, call):
+async def test_cancelled_move_ends_while_its_thread_runs(tmp_path, monkeypatch, call):
     setup = Moves(tmp_path)
     calls = []
 
@@ -111,7 +111,7 @@ async def test_a_move_is_given_up_while_a_thread_works_for_it(tmp_path, monkeypa
     assert not [p for p in setup.b.path.iterdir() if p.name.endswith(FUTURE_SUFFIX)]
 
 
-async def test_a_move_is_given_up_while_another_is_at_work(tmp_path, monkeypatch):
+async def test_move_is_cancelled_while_another_runs(tmp_path, monkeypatch):
     setup = Moves(tmp_path, partitions=2)
     calls = []
 
@@ -129,7 +129,7 @@ async def test_a_move_is_given_up_while_another_is_at_work(tmp_path, monkeypatch
 
 
 @pytest.mark.parametrize("last", ["b", "a", "a, then b"])
-async def test_the_copy_of_an_earlier_process_is_checked_in_a_thread(tmp_path, monkeypatch, last):
+async def test_copy_of_earlier_process_is_checked_in_thread(tmp_path, monkeypatch, last):
     """What is asked for meanwhile counts when that is done: the copy goes on, is dropped, or goes on after all."""
     setup = Moves(tmp_path)
     setup.request(0, setup.b)
@@ -157,7 +157,7 @@ async def test_the_copy_of_an_earlier_process_is_checked_in_a_thread(tmp_path, m
     assert not list(setup.b.futures)
 
 
-async def test_a_copy_that_cannot_be_checked_disturbs_no_other_move(tmp_path, monkeypatch):
+async def test_uncheckable_copy_disturbs_no_other_move(tmp_path, monkeypatch):
     setup = Moves(tmp_path)
     c = other_directory(tmp_path / "c")
     setup.harness.directories.all.append(c)
@@ -180,9 +180,7 @@ async def test_a_copy_that_cannot_be_checked_disturbs_no_other_move(tmp_path, mo
 
 
 @pytest.mark.parametrize("given_up", [True, False])
-async def test_a_copy_of_a_topic_that_was_made_anew_meanwhile_counts_for_nothing(
-    tmp_path, monkeypatch, given_up
-):
+async def test_copy_of_recreated_topic_is_discarded(tmp_path, monkeypatch, given_up):
     setup = Moves(tmp_path)
     setup.request(0, setup.b)
     old = setup.harness.partitions.find("t", 0)
@@ -226,7 +224,7 @@ def futures_of(directory):
 
 
 @pytest.mark.parametrize("damage", [b"\x07", b"\x02\x00"], ids=["no batch", "wrong checksum"])
-async def test_a_replica_that_cannot_be_copied_leaves_nothing_behind(tmp_path, caplog, damage):
+async def test_replica_that_cannot_be_copied_leaves_nothing(tmp_path, caplog, damage):
     setup = Moves(tmp_path)
     [segment] = (setup.a.path / "t-0").glob("*.log")
     content = bytearray(segment.read_bytes())
@@ -240,7 +238,7 @@ async def test_a_replica_that_cannot_be_copied_leaves_nothing_behind(tmp_path, c
     assert not list(setup.b.futures)
 
 
-async def test_the_copy_stays_when_the_disk_fails_that_it_was_made_of(tmp_path):
+async def test_copy_stays_when_its_source_disk_fails(tmp_path):
     setup = Moves(tmp_path)
     setup.request(0, setup.b)
     setup.a.offline = "the disk is gone"
@@ -248,7 +246,7 @@ async def test_the_copy_stays_when_the_disk_fails_that_it_was_made_of(tmp_path):
     assert len(futures_of(setup.b)) == 1
 
 
-async def test_a_copy_that_a_failed_move_left_goes_with_its_topic(tmp_path):
+async def test_copy_of_failed_move_goes_with_its_topic(tmp_path):
     setup = Moves(tmp_path, partitions=2)
     for index in (0, 1):
         setup.request(index, setup.b)
@@ -262,7 +260,7 @@ async def test_a_copy_that_a_failed_move_left_goes_with_its_topic(tmp_path):
     assert not [one for one in setup.b.path.iterdir() if one.name.startswith("t-1")]
 
 
-async def test_a_copy_of_a_namesake_stays_when_a_topic_is_deleted(tmp_path):
+async def test_namesakes_copy_survives_deletion_of_topic(tmp_path):
     """It belongs to the topic that has the name now; the old one is found out late."""
     setup = Moves(tmp_path)
     setup.request(0, setup.b)
@@ -273,7 +271,7 @@ async def test_a_copy_of_a_namesake_stays_when_a_topic_is_deleted(tmp_path):
     assert len(futures_of(setup.b)) == 1
 
 
-async def test_a_copy_that_is_open_is_left_to_its_move(tmp_path, monkeypatch):
+async def test_open_copy_is_left_to_its_move(tmp_path, monkeypatch):
     """A thread may be at its names."""
     setup = Moves(tmp_path)
     dropped = []
@@ -324,9 +322,7 @@ def takes_name(source, target):
     ids=["name of the copy", "its fsync", "name of the source", "its fsync too"],
 )
 @pytest.mark.parametrize("crashes", [False, True])
-async def test_whichever_disk_fails_while_names_change_the_other_has_the_log(
-    tmp_path, of, files, crashes
-):
+async def test_disk_failure_during_renames_leaves_log_on_other(tmp_path, of, files, crashes):
     """In the same leader epoch; and at the next start, when both disks are back."""
     setup = Moves(tmp_path)
     partition = setup.harness.partitions.find("t", 0)
@@ -351,7 +347,7 @@ async def test_whichever_disk_fails_while_names_change_the_other_has_the_log(
         assert found.open_log("t", 0, LogConfig()).log_end_offset == 4
 
 
-async def test_the_move_of_a_deleted_topic_is_not_shown_as_one_of_the_topic_that_took_its_name(
+async def test_deleted_topics_move_is_not_shown_for_namesake(
     tmp_path,
 ):
     setup = Moves(tmp_path)
@@ -393,7 +389,7 @@ async def test_twins_are_looked_at_in_a_thread(tmp_path, monkeypatch):
     assert opened == [False, False]
 
 
-async def test_of_twins_the_sound_one_stays(tmp_path):
+async def test_sound_twin_is_kept(tmp_path):
     setup = Moves(tmp_path)
     setup.harness.partitions.find("t", 0).log.flush()
     setup.a.save_checkpoints()
@@ -404,7 +400,7 @@ async def test_of_twins_the_sound_one_stays(tmp_path):
     assert [one.path.name for one in directories.all if ("t", 0) in one] == ["b"]
 
 
-async def test_a_replica_without_a_log_has_moved_at_once(tmp_path):
+async def test_replica_without_log_moves_at_once(tmp_path):
     """What `kafka-reassign-partitions --verify` looks at, and what is left of it after a restart: the controller's
     word.
     """
@@ -422,7 +418,7 @@ async def test_a_replica_without_a_log_has_moved_at_once(tmp_path):
     assert setup.holding()[1] == "b"
 
 
-async def test_a_replica_that_may_be_in_a_failed_directory_does_not_move(tmp_path):
+async def test_replica_possibly_in_failed_directory_does_not_move(tmp_path):
     setup = Moves(tmp_path)
     topics = topic("t", partition_image(), partition_image())
     setup.harness.partitions.begin_with(topics_image(topics))
@@ -433,9 +429,7 @@ async def test_a_replica_that_may_be_in_a_failed_directory_does_not_move(tmp_pat
     assert setup.harness.directories.preferred == {}
 
 
-async def test_a_move_is_refused_where_the_disk_does_not_tell_whether_there_is_a_replica(
-    tmp_path, monkeypatch
-):
+async def test_move_is_refused_when_disk_cannot_be_read(tmp_path, monkeypatch):
     """The answer is the disk's error, not an unknown one."""
     setup = Moves(tmp_path)
 
@@ -473,7 +467,7 @@ def batch_of(epoch, number):
     return batch_bytes(3, base_offset=3 * number, leader_epoch=epoch)
 
 
-async def test_what_was_read_while_the_source_was_cut_is_not_copied(tmp_path, monkeypatch):
+async def test_data_read_during_source_truncation_is_not_copied(tmp_path, monkeypatch):
     """The bytes are of two histories: the middle of one that its leader has taken back, the end of the one after it."""
     setup = Moves(tmp_path)
     source = setup.harness.partitions.find("t", 0).log
@@ -503,9 +497,7 @@ async def test_what_was_read_while_the_source_was_cut_is_not_copied(tmp_path, mo
 
 
 @pytest.mark.parametrize("meanwhile", ["deleted", "made anew", "replaced"])
-async def test_what_was_read_of_a_log_that_is_no_more_is_not_copied(
-    tmp_path, monkeypatch, meanwhile
-):
+async def test_data_read_from_removed_log_is_not_copied(tmp_path, monkeypatch, meanwhile):
     setup = Moves(tmp_path)
     held = setup.harness.partitions.find("t", 0)
     reads = []
@@ -539,7 +531,7 @@ def bases(log):
     return [int.from_bytes(batch[:8]) for batch in read_all(log)]
 
 
-async def test_a_log_that_ends_with_a_gap_ends_there_after_a_move_too(tmp_path):
+async def test_moved_log_keeps_end_behind_gap(tmp_path):
     """Apache Kafka's cleaner leaves nothing of a segment whose last records are tombstones."""
     setup = Moves(tmp_path)
     log = setup.harness.leader("t", 0).log

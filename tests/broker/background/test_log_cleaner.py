@@ -67,7 +67,7 @@ def values(log):
     return found
 
 
-async def test_the_dirtiest_log_is_compacted_and_the_checkpoint_says_how_far(tmp_path):
+async def test_dirtiest_log_is_compacted_and_checkpointed(tmp_path):
     harness = harness_with(tmp_path, "a", "b")
     a, b = write(harness, "a", rounds=1), write(harness, "b", rounds=3)
     cleaner = cleaner_of(harness)
@@ -95,7 +95,7 @@ async def test_nothing_above_the_high_watermark_is_compacted(tmp_path):
     assert not await cleaner_of(harness).clean_dirtiest()
 
 
-async def test_a_reader_finishes_what_it_began_while_the_files_are_swapped(tmp_path):
+async def test_reader_finishes_on_old_files_during_swap(tmp_path):
     """S6."""
     harness = harness_with(tmp_path, "a")
     log = write(harness, "a").log
@@ -118,7 +118,7 @@ def store_of(log):
     return {"groups": shard.store.groups, "offsets": shard.store.offsets}
 
 
-async def test_committed_offsets_survive_and_the_log_does_not_grow(tmp_path):
+async def test_compaction_of_offsets_bounds_log_size(tmp_path):
     harness = harness_with(tmp_path, CONSUMER_OFFSETS)
     leader = harness.leader(CONSUMER_OFFSETS)
     for turn in range(30):
@@ -140,7 +140,7 @@ async def test_committed_offsets_survive_and_the_log_does_not_grow(tmp_path):
     assert leader.log.size_bytes < size / 20
 
 
-async def test_a_truncation_during_the_round_keeps_what_it_left(tmp_path, monkeypatch):
+async def test_truncation_during_round_keeps_remaining_records(tmp_path, monkeypatch):
     harness = harness_with(tmp_path, "a")
     log = write(harness, "a").log
     cleaner = cleaner_of(harness)
@@ -158,9 +158,7 @@ async def test_a_truncation_during_the_round_keeps_what_it_left(tmp_path, monkey
     assert not [p for p in log.directory.iterdir() if p.suffix in (".cleaned", ".swap")]
 
 
-async def test_what_was_written_after_a_truncation_is_not_taken_for_what_was_read(
-    tmp_path, monkeypatch
-):
+async def test_records_after_truncation_are_not_taken_for_read(tmp_path, monkeypatch):
     """The segment is the same one, and sealed again."""
     harness = harness_with(tmp_path, "a")
     log = write(harness, "a").log
@@ -182,9 +180,7 @@ async def test_what_was_written_after_a_truncation_is_not_taken_for_what_was_rea
     assert set(map(len, values(log).values())) == {1}
 
 
-async def test_a_replica_that_is_deleted_while_its_progress_is_written_leaves_none(
-    tmp_path, monkeypatch
-):
+async def test_replica_deleted_during_checkpoint_leaves_no_entry(tmp_path, monkeypatch):
     """Its successor would be taken for compacted where it never was."""
     harness = harness_with(tmp_path, "t")
     write(harness, "t")
@@ -205,9 +201,7 @@ async def test_a_replica_that_is_deleted_while_its_progress_is_written_leaves_no
     assert "t 0" not in (tmp_path / CLEANER_OFFSETS).read_text()
 
 
-async def test_a_log_that_is_cut_while_its_progress_is_written_is_not_noted_as_compacted_above_the_cut(
-    tmp_path, monkeypatch
-):
+async def test_truncation_during_checkpoint_lowers_the_cleaned_offset(tmp_path, monkeypatch):
     """What is written there later would never be compacted."""
     harness = harness_with(tmp_path, "t")
     log = write(harness, "t").log
@@ -225,7 +219,7 @@ async def test_a_log_that_is_cut_while_its_progress_is_written_is_not_noted_as_c
     assert "t 0 50" in (tmp_path / CLEANER_OFFSETS).read_text()
 
 
-async def test_a_log_that_is_cut_while_it_is_read_is_not_taken_for_damaged(tmp_path, monkeypatch):
+async def test_log_truncated_during_read_is_not_called_damaged(tmp_path, monkeypatch):
     harness = harness_with(tmp_path, "a")
     log = write(harness, "a").log
     build_map = Round.build_map
@@ -243,7 +237,7 @@ async def test_a_log_that_is_cut_while_it_is_read_is_not_taken_for_damaged(tmp_p
     assert set(map(len, values(log).values())) == {1}
 
 
-async def test_a_replica_that_goes_while_it_is_read_is_not_flushed(tmp_path, monkeypatch):
+async def test_replica_removed_during_read_is_not_flushed(tmp_path, monkeypatch):
     """Its files have other names by then, and there is a new replica of the name."""
     harness = harness_with(tmp_path, "a")
     log = write(harness, "a").log
@@ -279,7 +273,7 @@ async def test_a_damaged_log_is_left_alone(tmp_path, caplog):
     assert harness.directory.offline is None
 
 
-async def test_a_batch_that_no_map_holds_makes_a_log_uncleanable(tmp_path, caplog):
+async def test_batch_too_large_for_map_makes_log_uncleanable(tmp_path, caplog):
     harness = harness_with(tmp_path, "a")
     leader = harness.leader("a")
     data = bytearray(build_batch([NewRecord(b"%d" % i, b"v", 1000) for i in range(100)]))
@@ -292,7 +286,7 @@ async def test_a_batch_that_no_map_holds_makes_a_log_uncleanable(tmp_path, caplo
     assert not await cleaner.clean_dirtiest()
 
 
-async def test_a_log_that_no_memory_suffices_for_keeps_no_other_waiting(tmp_path, caplog):
+async def test_log_too_large_for_memory_delays_no_other(tmp_path, caplog):
     """It is the dirtiest each time."""
     harness = harness_with(tmp_path, "a", "b")
     write(harness, "a").log.skip_to(1 << 45, 0)
@@ -325,7 +319,7 @@ def test_the_pace():
         pace.pause(1)
 
 
-async def test_a_log_that_is_only_deleted_from_is_not_compacted(tmp_path):
+async def test_delete_only_log_is_not_compacted(tmp_path):
     harness = harness_with(tmp_path, "a", **{"cleanup.policy": "delete"})
     log = write(harness, "a").log
     assert not await cleaner_of(harness).clean_dirtiest()
@@ -345,7 +339,7 @@ async def test_the_dirtiest_log_goes_before_those_around_it(tmp_path):
     assert counts == {"a": {3}, "b": {1}, "c": {3}}
 
 
-async def test_a_rate_that_is_altered_holds_from_the_next_round(tmp_path, monkeypatch):
+async def test_altered_rate_applies_from_next_round(tmp_path, monkeypatch):
     harness = harness_with(tmp_path, "a")
     settings = [CleanerSettings()]
     cleaner = LogCleaner(

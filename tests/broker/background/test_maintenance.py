@@ -29,7 +29,7 @@ HOUR_MS = 3_600_000
 WEEK_MS = 7 * 24 * HOUR_MS
 
 
-async def test_old_segments_of_a_partition_that_nobody_uses_go(tmp_path):
+async def test_old_segments_of_idle_partition_are_removed(tmp_path):
     topics = (topic("old", partition()), topic("new", partition()))
     harness = open_harness(tmp_path)
     harness.set_image(*topics)
@@ -87,9 +87,7 @@ async def test_thousands_of_segments_go_some_at_a_time(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("is_made_again", [False, True])
-async def test_a_topic_that_is_deleted_while_its_segments_go_is_left_alone(
-    tmp_path, monkeypatch, is_made_again
-):
+async def test_topic_deleted_during_retention_is_left_alone(tmp_path, monkeypatch, is_made_again):
     """Its files have other names then, or there are those of another topic: nothing is rolled there."""
     monkeypatch.setattr(maintenance, "SEGMENTS_PER_TURN", 10)
     harness = open_harness(tmp_path)
@@ -119,7 +117,7 @@ async def test_a_topic_that_is_deleted_while_its_segments_go_is_left_alone(
     )
 
 
-async def test_producers_of_many_logs_expire_some_at_a_time(tmp_path, monkeypatch):
+async def test_producers_of_many_logs_expire_in_steps(tmp_path, monkeypatch):
     monkeypatch.setattr("trimaran.broker.background.maintenance.PRODUCERS_PER_TURN", 2)
     harness = open_harness(tmp_path)
     harness.set_image(topic("t", *[partition()] * 9))
@@ -180,9 +178,7 @@ async def test_write_behind_syncs_after_flush_ms(tmp_path, nursery):
     assert log.flushed_offset == 1
 
 
-async def test_offsets_of_many_logs_are_noted_for_a_checkpoint_some_at_a_time(
-    tmp_path, monkeypatch
-):
+async def test_checkpoint_of_many_logs_is_collected_in_steps(tmp_path, monkeypatch):
     monkeypatch.setattr("trimaran.broker.storage.directories.NOTED_PER_TURN", 4)
     harness = open_harness(tmp_path)
     harness.set_image(topic("t", *[partition()] * 11))
@@ -234,9 +230,7 @@ async def test_records_that_were_synced_meanwhile_begin_no_time(tmp_path, nurser
         ({}, 0, 2, False),
     ],
 )
-async def test_a_log_at_rest_is_opened_if_something_may_go(
-    tmp_path, configs, age_ms, segments, is_due
-):
+async def test_idle_log_is_opened_if_retention_is_due(tmp_path, configs, age_ms, segments, is_due):
     harness = open_harness(tmp_path)
     harness.set_image(topic("t", partition()))
     for number in range(segments):

@@ -25,9 +25,7 @@ def in_loop(monkeypatch):
     monkeypatch.setattr(directory_moves, "run_blocking", at_once)
 
 
-async def test_a_copy_is_closed_then_named_then_the_replica_and_only_then_told_of(
-    tmp_path, monkeypatch
-):
+async def test_swap_closes_and_renames_copy_before_reporting(tmp_path, monkeypatch):
     setup = Moves(tmp_path)
     partition = setup.harness.partitions.find("t", 0)
     steps, source = [], partition.log
@@ -61,9 +59,7 @@ async def test_a_copy_is_closed_then_named_then_the_replica_and_only_then_told_o
     ]
 
 
-async def test_a_piece_that_is_not_appended_is_not_counted_by_the_throttle(
-    tmp_path, monkeypatch, in_loop
-):
+async def test_unappended_piece_is_not_counted_by_throttle(tmp_path, monkeypatch, in_loop):
     setup = Moves(tmp_path)
     counted = []
     throttle = setup.harness.context.throttles.moves
@@ -81,7 +77,7 @@ async def test_a_piece_that_is_not_appended_is_not_counted_by_the_throttle(
 @pytest.mark.parametrize(
     ("delay", "is_copied"), [(-1.0, True), (0, True), (0.001, False), (1.0, False)]
 )
-async def test_a_step_waits_while_the_rate_is_above_its_bound(
+async def test_step_waits_while_rate_exceeds_bound(
     tmp_path, monkeypatch, in_loop, delay, is_copied
 ):
     setup = Moves(tmp_path)
@@ -93,7 +89,7 @@ async def test_a_step_waits_while_the_rate_is_above_its_bound(
     assert setup.moves.of(move.partition) is move
 
 
-async def test_each_step_does_one_thing_and_says_that_there_is_more_to_do(tmp_path, in_loop):
+async def test_each_step_does_one_thing_until_swap(tmp_path, in_loop):
     """A read, a flush, the swap; then there is no move any more."""
     setup = Moves(tmp_path)
     ask(setup)
@@ -107,7 +103,7 @@ async def test_each_step_does_one_thing_and_says_that_there_is_more_to_do(tmp_pa
     assert seen == [(True, 3, 0, "a", True), (True, 3, 3, "a", True), (True, 3, 3, "b", False)]
 
 
-async def test_a_copy_that_is_let_go_of_is_closed_without_a_flush(tmp_path, in_loop):
+async def test_abandoned_copy_is_closed_without_flush(tmp_path, in_loop):
     """It is checked from its beginning when it is opened again; and a flush would hold the loop."""
     for close in ("moves", "given up alone", "given up"):
         setup = Moves(_made(tmp_path / close.replace(" ", "-")))
@@ -143,7 +139,7 @@ def leave_copy(directory, partition):
     directory.futures.open(*key, partition.topic_id, LogConfig()).close(clean=False)
 
 
-async def test_of_two_copies_of_a_replica_the_first_goes_on_and_the_other_goes(tmp_path):
+async def test_second_copy_of_replica_is_removed(tmp_path):
     setup = Moves(tmp_path)
     c = with_c(setup, tmp_path)
     partition = setup.harness.partitions.find("t", 0)
@@ -163,9 +159,7 @@ async def test_a_copy_beside_its_replica_goes(tmp_path):
 
 
 @pytest.mark.parametrize("requested", ["b", "c"])
-async def test_what_is_requested_before_the_moves_run_counts_more_than_what_was_begun(
-    tmp_path, requested
-):
+async def test_request_before_start_overrides_begun_move(tmp_path, requested):
     setup = Moves(tmp_path)
     c = with_c(setup, tmp_path)
     partition = setup.harness.partitions.find("t", 0)
@@ -184,7 +178,7 @@ async def test_what_is_requested_before_the_moves_run_counts_more_than_what_was_
     assert [bool(futures_of(one)) for one in (setup.b, c)] == [requested == "b", requested == "c"]
 
 
-async def test_the_moves_of_an_earlier_process_are_found_by_their_targets_in_order(tmp_path):
+async def test_earlier_moves_are_found_in_order_of_targets(tmp_path):
     setup = Moves(tmp_path, partitions=3)
     c = with_c(setup, tmp_path)
     zero, one, two = (setup.harness.partitions.find("t", index) for index in range(3))
@@ -197,7 +191,7 @@ async def test_the_moves_of_an_earlier_process_are_found_by_their_targets_in_ord
 
 
 @pytest.mark.parametrize("is_of_topic", [True, False])
-async def test_a_copy_whose_source_is_missing_stays_if_it_is_of_the_topic(tmp_path, is_of_topic):
+async def test_copy_without_source_stays_if_of_topic(tmp_path, is_of_topic):
     """Nothing is begun of it: it may be the last, and a part."""
     setup = Moves(tmp_path)
     setup.harness.set_image(topic("t", *[partition_image()] * 2))
@@ -210,9 +204,7 @@ async def test_a_copy_whose_source_is_missing_stays_if_it_is_of_the_topic(tmp_pa
 
 
 @pytest.mark.parametrize("is_offline", [True, False])
-async def test_a_disk_that_fails_is_asked_for_none_of_its_further_copies(
-    tmp_path, monkeypatch, is_offline
-):
+async def test_failed_disk_is_not_searched_for_further_copies(tmp_path, monkeypatch, is_offline):
     setup = Moves(tmp_path, partitions=3)
     for partition in setup.harness.partitions:
         leave_copy(setup.b, partition)
@@ -232,9 +224,7 @@ async def test_a_disk_that_fails_is_asked_for_none_of_its_further_copies(
 
 
 @pytest.mark.parametrize("is_damaged", [False, True])
-async def test_a_directory_whose_copy_was_checked_takes_the_next_move_at_once(
-    tmp_path, monkeypatch, is_damaged
-):
+async def test_directory_takes_next_move_after_check(tmp_path, monkeypatch, is_damaged):
     setup = Moves(tmp_path)
     partition = setup.harness.partitions.find("t", 0)
     leave_copy(setup.b, partition)
@@ -259,9 +249,7 @@ async def test_a_directory_whose_copy_was_checked_takes_the_next_move_at_once(
     assert checks == [(partition, setup.b)]
 
 
-async def test_each_of_several_copies_in_a_directory_is_checked_for_its_own_move(
-    tmp_path, monkeypatch
-):
+async def test_each_copy_is_checked_for_its_own_move(tmp_path, monkeypatch):
     """One that cannot be checked ends its own move alone."""
     setup = Moves(tmp_path, partitions=3)
     partitions = list(setup.harness.partitions)
@@ -294,9 +282,7 @@ async def test_each_of_several_copies_in_a_directory_is_checked_for_its_own_move
     setup.moves.close()
 
 
-async def test_a_copy_that_was_checked_for_a_replica_that_stays_is_closed_and_goes(
-    tmp_path, monkeypatch
-):
+async def test_checked_copy_of_staying_replica_is_removed(tmp_path, monkeypatch):
     setup = Moves(tmp_path, partitions=2)
     partitions = list(setup.harness.partitions)
     for partition in partitions:
@@ -318,9 +304,7 @@ async def test_a_copy_that_was_checked_for_a_replica_that_stays_is_closed_and_go
     setup.moves.close()
 
 
-async def test_records_that_come_while_the_copy_is_flushed_are_copied_before_the_swap(
-    tmp_path, monkeypatch
-):
+async def test_records_during_flush_are_copied_before_swap(tmp_path, monkeypatch):
     setup = Moves(tmp_path)
     leader = setup.harness.leader("t", 0)
     appended = []

@@ -84,7 +84,7 @@ ANSWERS = {
 }
 
 
-async def test_a_request_is_answered_by_where_the_replica_and_its_target_stand(tmp_path):
+async def test_request_is_answered_by_state_of_both_directories(tmp_path):
     """And only a replica that can move begins to."""
 
     def check(row):
@@ -106,7 +106,7 @@ def _made(path):
     return path
 
 
-async def test_a_disk_that_refuses_the_copy_is_told_of_with_its_own_code(tmp_path, monkeypatch):
+async def test_disk_that_refuses_copy_is_reported_with_code(tmp_path, monkeypatch):
     setup = Moves(tmp_path)
     told = told_of(setup.harness.directories)
 
@@ -119,7 +119,7 @@ async def test_a_disk_that_refuses_the_copy_is_told_of_with_its_own_code(tmp_pat
     assert setup.moves.of(setup.harness.partitions.find("t", 0)) is None
 
 
-async def test_a_move_that_is_asked_for_again_goes_on_and_another_takes_its_place(tmp_path):
+async def test_repeated_move_continues_and_another_target_replaces_it(tmp_path):
     setup = Moves(tmp_path, partitions=2)
     first, second = (setup.harness.partitions.find("t", index) for index in (0, 1))
     of = setup.moves.of
@@ -138,7 +138,7 @@ async def test_a_move_that_is_asked_for_again_goes_on_and_another_takes_its_plac
     assert of(first) not in (None, move)
 
 
-async def test_a_replica_without_a_log_is_made_where_it_was_asked_for_unless_one_may_exist(
+async def test_replica_without_log_is_created_at_target(
     tmp_path,
 ):
     setup = Moves(tmp_path)
@@ -148,7 +148,7 @@ async def test_a_replica_without_a_log_is_made_where_it_was_asked_for_unless_one
     assert setup.moves.of(setup.harness.partitions.find("t", 1)) is None
 
 
-async def test_a_copy_is_kept_only_while_it_may_be_the_last(tmp_path):
+async def test_copy_is_kept_only_as_possible_last_one(tmp_path):
     """`None`: its source is gone; `True`: its disk is; `False`: it is there, or nobody wants either."""
 
     def check(row):
@@ -176,7 +176,7 @@ async def test_a_copy_is_kept_only_while_it_may_be_the_last(tmp_path):
     check_each(enumerate(rows), check)
 
 
-async def test_a_copy_in_a_failed_directory_is_closed_and_left(tmp_path):
+async def test_copy_in_failed_directory_is_closed_and_kept(tmp_path):
     setup = Moves(tmp_path)
     ask(setup)
     setup.b.offline = "the disk is gone"
@@ -185,9 +185,7 @@ async def test_a_copy_in_a_failed_directory_is_closed_and_left(tmp_path):
     assert setup.holding()[0] == "a"
 
 
-async def test_what_was_moved_is_where_the_controller_is_told_and_begins_and_ends_as_before(
-    tmp_path, monkeypatch
-):
+async def test_moved_log_keeps_start_end_and_new_directory(tmp_path, monkeypatch):
     """After a restart, too: nothing that was moved is checked or begins anew."""
     setup = Moves(tmp_path)
     placed = []
@@ -221,7 +219,7 @@ async def test_what_was_moved_is_where_the_controller_is_told_and_begins_and_end
     again.close(broker_epoch=None)
 
 
-async def test_a_copy_goes_a_mebibyte_at_a_time_with_its_bytes_counted(tmp_path, monkeypatch):
+async def test_copy_proceeds_by_counted_mebibytes(tmp_path, monkeypatch):
     setup = Moves(tmp_path)
     leader = setup.harness.leader("t", 0)
     sizes = [len(batch_bytes(3))]
@@ -253,7 +251,7 @@ async def test_a_copy_goes_a_mebibyte_at_a_time_with_its_bytes_counted(tmp_path,
     assert [size > 1 << 20 for size in counted] == [False, False, True, False, False]
 
 
-async def test_moves_that_are_asked_for_while_nothing_moves_begin_at_once(
+async def test_requested_moves_begin_at_once_when_idle(
     tmp_path, nursery, autojump_clock, monkeypatch
 ):
     monkeypatch.setattr(directory_moves, "run_blocking", at_once)
@@ -272,7 +270,7 @@ async def at_once(step, *arguments):
     return step(*arguments)
 
 
-async def test_a_copy_that_is_being_checked_takes_no_turns_and_keeps_no_other_back(
+async def test_copy_under_check_delays_no_other_move(
     tmp_path, nursery, autojump_clock, monkeypatch
 ):
     setup = Moves(tmp_path, partitions=2)
@@ -296,7 +294,7 @@ async def test_a_copy_that_is_being_checked_takes_no_turns_and_keeps_no_other_ba
     assert setup.holding() == ["b", "b"]
 
 
-async def test_a_copy_that_cannot_be_checked_is_given_up(tmp_path, monkeypatch):
+async def test_uncheckable_copy_is_abandoned(tmp_path, monkeypatch):
     setup = Moves(tmp_path)
     ask(setup)
     setup.restart()
@@ -344,7 +342,7 @@ async def test_a_copy_that_cannot_be_flushed_goes(tmp_path, monkeypatch, caplog)
     assert setup.holding()[0] == "a"
 
 
-async def test_a_name_that_its_directory_keeps_is_not_the_replica_any_more(tmp_path):
+async def test_undeletable_source_name_is_no_longer_the_replica(tmp_path):
     """The source's disk is there, but lets no name go: the copy is the replica."""
     setup = Moves(tmp_path)
 
@@ -360,9 +358,7 @@ async def test_a_name_that_its_directory_keeps_is_not_the_replica_any_more(tmp_p
     assert (setup.a.path / "t-0").exists()
 
 
-async def test_a_copy_whose_topic_cannot_be_read_stays_and_keeps_no_other_back(
-    tmp_path, monkeypatch
-):
+async def test_copy_with_unreadable_topic_stays_without_delaying_others(tmp_path, monkeypatch):
     setup = Moves(tmp_path, partitions=2)
     ask(setup, 0)
     ask(setup, 1)
@@ -391,7 +387,7 @@ async def test_copies_are_closed_with_the_moves(tmp_path):
     assert len(futures_of(setup.b)) == 1
 
 
-async def test_the_move_of_a_deleted_replica_ends_without_an_alarm(tmp_path, caplog):
+async def test_move_of_deleted_replica_ends_silently(tmp_path, caplog):
     setup = Moves(tmp_path)
     ask(setup)
     told = told_of(setup.harness.directories)

@@ -51,7 +51,7 @@ def is_compacted(leader):
 # -- compaction
 
 
-def test_the_cleaner_is_set_by_its_keys_within_bounds():
+def test_cleaner_is_configured_within_bounds():
     def of(**keys):
         settings = {f"log_cleaner_{name}": value for name, value in keys.items()}
         return CleanerSettings.of(NodeConfigs(config(**settings), ConfigsImage))
@@ -71,7 +71,7 @@ def test_the_cleaner_is_set_by_its_keys_within_bounds():
         assert limits == replace(defaults.limits, load_factor=full)
 
 
-async def test_a_running_cleaner_compacts_until_nothing_is_dirty_and_looks_again_later(
+async def test_running_cleaner_compacts_all_then_pauses(
     tmp_path, nursery, autojump_clock, monkeypatch
 ):
     async def at_once(step, *arguments):
@@ -98,9 +98,7 @@ async def test_a_cleaner_that_is_switched_off_does_nothing(tmp_path):
     assert set(map(len, values(log).values())) == {3}
 
 
-async def test_a_log_that_needs_more_memory_than_there_is_is_tried_again_later(
-    tmp_path, monkeypatch
-):
+async def test_log_exceeding_memory_is_retried_later(tmp_path, monkeypatch):
     harness = harness_with(tmp_path, "a")
     leader = write(harness, "a")
     build_map = Round.build_map
@@ -116,9 +114,7 @@ async def test_a_log_that_needs_more_memory_than_there_is_is_tried_again_later(
     assert is_compacted(leader)
 
 
-async def test_a_disk_that_fails_in_a_round_is_told_of_and_the_log_left_alone(
-    tmp_path, monkeypatch
-):
+async def test_disk_failure_in_round_is_reported_leaving_log(tmp_path, monkeypatch):
     harness = harness_with(tmp_path, "a")
     write(harness, "a")
     told = told_of(harness.directories)
@@ -134,7 +130,7 @@ async def test_a_disk_that_fails_in_a_round_is_told_of_and_the_log_left_alone(
     assert not await cleaner.clean_dirtiest()
 
 
-async def test_a_log_whose_dirt_cannot_be_told_is_passed_over(tmp_path, monkeypatch):
+async def test_log_with_unknown_dirt_is_skipped(tmp_path, monkeypatch):
     harness = harness_with(tmp_path, "a", "b")
     write(harness, "a")
     b = write(harness, "b")
@@ -154,7 +150,7 @@ async def test_a_log_whose_dirt_cannot_be_told_is_passed_over(tmp_path, monkeypa
     assert told == ["look"] * 2
 
 
-async def test_a_log_that_goes_while_others_are_looked_at_is_not_compacted(tmp_path, monkeypatch):
+async def test_log_removed_during_search_is_not_compacted(tmp_path, monkeypatch):
     monkeypatch.setattr(log_cleaner, "PARTITIONS_PER_TURN", 1)
     harness = harness_with(tmp_path, "a", "b")
     write(harness, "a")
@@ -168,7 +164,7 @@ async def test_a_log_that_goes_while_others_are_looked_at_is_not_compacted(tmp_p
     assert planned.calls == 0
 
 
-async def test_many_logs_are_looked_at_some_in_a_turn(tmp_path, monkeypatch):
+async def test_many_logs_are_examined_in_several_turns(tmp_path, monkeypatch):
     monkeypatch.setattr(log_cleaner, "PARTITIONS_PER_TURN", 3)
     names = [f"t{number}" for number in range(8)]
     harness = harness_with(tmp_path, *names)
@@ -179,7 +175,7 @@ async def test_many_logs_are_looked_at_some_in_a_turn(tmp_path, monkeypatch):
     assert (looked.calls, looked.in_longest_step) == (8, 3)
 
 
-async def test_segments_that_others_have_changed_are_not_taken_for_compacted(tmp_path, monkeypatch):
+async def test_segments_changed_meanwhile_are_not_called_compacted(tmp_path, monkeypatch):
     harness = harness_with(tmp_path, "a")
     log = write(harness, "a").log
     monkeypatch.setattr(log, "replace_segments", lambda *_: False)
@@ -188,7 +184,7 @@ async def test_segments_that_others_have_changed_are_not_taken_for_compacted(tmp
     assert not [one for one in log.directory.iterdir() if one.suffix == ".cleaned"]
 
 
-async def test_a_log_that_is_cut_after_the_swap_is_compacted_again(tmp_path, monkeypatch):
+async def test_log_truncated_after_swap_is_compacted_again(tmp_path, monkeypatch):
     harness = harness_with(tmp_path, "a")
     log = write(harness, "a").log
     sync_names = log_cleaner._sync_names
@@ -202,7 +198,7 @@ async def test_a_log_that_is_cut_after_the_swap_is_compacted_again(tmp_path, mon
     assert ("a", 0) not in harness.directory.offsets.cleaner_offsets
 
 
-async def test_a_replica_that_has_no_directory_any_more_is_not_compacted(tmp_path, monkeypatch):
+async def test_replica_without_directory_is_not_compacted(tmp_path, monkeypatch):
     harness = harness_with(tmp_path, "a")
     write(harness, "a")
     build_map = Round.build_map
@@ -217,7 +213,7 @@ async def test_a_replica_that_has_no_directory_any_more_is_not_compacted(tmp_pat
 
 
 @pytest.mark.parametrize("is_gone", [True, False])
-async def test_files_that_are_missing_are_a_fault_of_the_disk_unless_the_replica_is_gone(
+async def test_missing_files_mean_disk_failure_unless_replica_removed(
     tmp_path, monkeypatch, is_gone
 ):
     harness = harness_with(tmp_path, "a")
@@ -251,7 +247,7 @@ class Noting(Files):
         super().unlink(path, *rest)
 
 
-async def test_what_is_compacted_is_on_disk_before_and_its_names_after(tmp_path, monkeypatch):
+async def test_compaction_is_durable_before_and_after_renames(tmp_path, monkeypatch):
     """A leader in write-behind has records that no disk has; compaction leaves gaps among them."""
     harness = harness_with(tmp_path, "a")
     log = write(harness, "a").log
@@ -278,7 +274,7 @@ def maintained(harness, clock_ms=now_ms, **times):
     return Maintenance(harness.partitions, harness.directories, MaintenanceTimes(**times), clock_ms)
 
 
-async def test_at_each_checkpoint_failed_disks_are_looked_for_though_nobody_told(
+async def test_each_checkpoint_looks_for_failed_disks(
     tmp_path, nursery, autojump_clock, monkeypatch
 ):
     harness = open_harness(tmp_path)
@@ -295,7 +291,7 @@ async def test_at_each_checkpoint_failed_disks_are_looked_for_though_nobody_told
 
 
 @pytest.mark.parametrize(("retention", "times"), [(10.0, [10, 20, 30]), (40.0, [30, 70, 110])])
-async def test_the_first_retention_is_no_later_than_the_others_are_apart(
+async def test_first_retention_comes_within_the_interval(
     tmp_path, nursery, autojump_clock, monkeypatch, retention, times
 ):
     harness, at, began = open_harness(tmp_path), [], trio.current_time()
@@ -332,7 +328,7 @@ async def test_each_part_begins_after_its_first_pause(
     assert at == expected
 
 
-async def test_producers_of_partitions_that_nobody_has_opened_take_turns_too(tmp_path, monkeypatch):
+async def test_producers_of_unopened_partitions_expire_in_turns(tmp_path, monkeypatch):
     turns = []
 
     async def turn():
@@ -347,9 +343,7 @@ async def test_producers_of_partitions_that_nobody_has_opened_take_turns_too(tmp
 
 
 @pytest.mark.parametrize("is_clean", [True, False])
-async def test_only_what_a_crash_left_is_checked_before_its_retention(
-    tmp_path, monkeypatch, is_clean
-):
+async def test_only_unclean_logs_are_checked_before_retention(tmp_path, monkeypatch, is_clean):
     harness = with_logs(tmp_path, 1)
     harness.partitions.close()
     harness.directory.close(broker_epoch=1 if is_clean else None, high_watermarks={("t", 0): 1})
@@ -378,9 +372,7 @@ def with_logs(tmp_path, count):
     return harness
 
 
-async def test_a_log_whose_retention_fails_keeps_no_other_back_and_only_a_disk_is_told_of(
-    tmp_path, monkeypatch
-):
+async def test_failing_retention_delays_no_other_log(tmp_path, monkeypatch):
     harness = with_logs(tmp_path, 3)
     told = told_of(harness.directories)
     apply = PartitionLog.apply_retention
@@ -405,9 +397,7 @@ async def test_a_log_whose_retention_fails_keeps_no_other_back_and_only_a_disk_i
     await check(E.OFFSET_OUT_OF_RANGE, False)
 
 
-async def test_a_log_that_is_cut_while_its_age_is_told_has_its_turn_in_the_next_round(
-    tmp_path, monkeypatch, caplog
-):
+async def test_log_truncated_during_retention_waits_for_next_round(tmp_path, monkeypatch, caplog):
     harness = with_logs(tmp_path, 2)
     date_oldest = PartitionLog.date_oldest
 
@@ -426,7 +416,7 @@ async def test_a_log_that_is_cut_while_its_age_is_told_has_its_turn_in_the_next_
     await check(E.KAFKA_STORAGE_ERROR, True)
 
 
-async def test_many_logs_have_their_retention_and_their_flush_some_in_a_turn(tmp_path, monkeypatch):
+async def test_retention_and_flush_of_many_logs_take_turns(tmp_path, monkeypatch):
     monkeypatch.setattr(maintenance, "PARTITIONS_PER_TURN", 3)
     monkeypatch.setattr(maintenance, "HEADERS_PER_TURN", 1_000)
     harness = with_logs(tmp_path, 8)
@@ -452,7 +442,7 @@ async def test_deleted_files_stay_for_their_delay_in_milliseconds(tmp_path, monk
     assert "the disk is gone" in caplog.text
 
 
-async def test_lagging_followers_are_looked_for_twice_in_the_time_they_have(
+async def test_lagging_followers_are_checked_twice_per_allowed_lag(
     tmp_path, nursery, autojump_clock, monkeypatch
 ):
     harness, at, began = with_logs(tmp_path, 1), [], trio.current_time()
@@ -483,7 +473,7 @@ def _equal(found, expected):
     assert found == expected
 
 
-async def test_a_log_whose_round_was_given_up_lets_the_others_go_first(tmp_path, monkeypatch):
+async def test_log_with_abandoned_round_yields_to_others(tmp_path, monkeypatch):
     harness = harness_with(tmp_path, "a", "b")
     dirtiest, other = write(harness, "a"), write(harness, "b", rounds=2)
     build_map, tried = Round.build_map, []

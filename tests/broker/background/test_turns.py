@@ -56,7 +56,7 @@ COUNTS = {0: 0, 49: 0, 50: 1, 99: 1, 100: 2, 101: 2}
 
 
 @pytest.mark.parametrize(("count", "expected"), COUNTS.items())
-async def test_fifty_logs_are_looked_at_for_compaction_in_a_turn(turns, count, expected):
+async def test_fifty_logs_are_checked_per_turn(turns, count, expected):
     cleaner = LogCleaner([CLOSED] * count, None, CleanerSettings, lambda: 0)
     assert not await cleaner.clean_dirtiest()
     assert len(turns) == expected, "and once, as nothing is postponed"
@@ -83,7 +83,7 @@ async def test_fifty_logs_have_their_retention_in_a_turn(turns, monkeypatch, cou
 @pytest.mark.parametrize(
     ("segments", "expected"), [(0, 0), (99, 0), (100, 2), (150, 2), (199, 2), (200, 3)]
 )
-async def test_a_hundred_segments_of_a_log_go_in_a_turn(turns, segments, expected):
+async def test_hundred_segments_are_removed_per_turn(turns, segments, expected):
     asked = []
 
     class Log:
@@ -129,7 +129,7 @@ async def test_fifty_thousand_producers_are_checked_in_a_turn(turns, producers, 
     assert len(turns) == expected
 
 
-async def test_five_thousand_leaders_are_asked_in_a_turn_who_lags(turns, nursery, autojump_clock):
+async def test_five_thousand_leaders_are_checked_per_turn(turns, nursery, autojump_clock):
     partitions = Registry([CLOSED] * 12_000)
     nursery.start_soon(maintenance_of(partitions)._drop_lagging)
     await trio.sleep(16)
@@ -174,7 +174,7 @@ def wanted(files, config):
     return bool(old) or is_large or (config.compacts and len(files) >= 2)
 
 
-def test_a_log_at_rest_is_due_as_its_naive_twin_says():
+def test_idle_log_is_due_as_naive_twin():
     some_files = [
         [],
         [(0, 0)],
@@ -196,7 +196,7 @@ def check_due(case):
     assert is_due(files, config) == wanted(files, config)
 
 
-def test_a_log_whose_files_cannot_be_listed_keeps_no_other_back():
+def test_log_with_unlistable_files_delays_no_other():
     def fails(*_key):
         raise OSError(5, "the disk is gone")
 
@@ -210,9 +210,7 @@ def test_a_log_whose_files_cannot_be_listed_keeps_no_other_back():
     assert _due(resting, NOW) == partitions[1:]
 
 
-async def test_a_log_that_is_deleted_while_its_age_is_looked_at_is_not_opened(
-    tmp_path, monkeypatch, caplog
-):
+async def test_log_deleted_during_age_check_is_not_opened(tmp_path, monkeypatch, caplog):
     harness = with_logs(tmp_path, 2)
     partitions = list(harness.partitions)
     for one in partitions:
@@ -228,9 +226,7 @@ async def test_a_log_that_is_deleted_while_its_age_is_looked_at_is_not_opened(
     assert not caplog.records
 
 
-async def test_a_log_in_a_directory_that_is_offline_or_in_none_is_not_looked_at(
-    tmp_path, monkeypatch
-):
+async def test_logs_in_offline_directories_are_not_examined(tmp_path, monkeypatch):
     harness = with_logs(tmp_path, 3)
     looked = []
 
@@ -250,9 +246,7 @@ async def test_a_log_in_a_directory_that_is_offline_or_in_none_is_not_looked_at(
     assert looked == [(["t-0", "t-1"], NOW), (["t-0"], NOW), ([], NOW)]
 
 
-async def test_each_log_that_is_opened_for_its_retention_has_a_turn_of_its_own(
-    tmp_path, monkeypatch, turns, caplog
-):
+async def test_each_log_opened_for_retention_takes_one_turn(tmp_path, monkeypatch, turns, caplog):
     """One that cannot be opened keeps no other back."""
     harness = with_logs(tmp_path, 3)
     for one in harness.partitions:
@@ -279,7 +273,7 @@ async def test_each_log_that_is_opened_for_its_retention_has_a_turn_of_its_own(
 # -- compaction
 
 
-async def test_of_logs_that_are_equally_dirty_the_first_is_compacted_first(tmp_path):
+async def test_first_of_equally_dirty_logs_is_compacted_first(tmp_path):
     harness = harness_with(tmp_path, "a", "b", "c")
     a, b, c = (write(harness, name) for name in "abc")
     cleaner = cleaner_of(harness)
@@ -290,9 +284,7 @@ async def test_of_logs_that_are_equally_dirty_the_first_is_compacted_first(tmp_p
     assert done == [[True, False, False], [True, True, False], [True, True, True]]
 
 
-async def test_a_log_that_is_flushed_is_not_flushed_again_and_its_checkpoint_is_written_until_it_is(
-    tmp_path, monkeypatch
-):
+async def test_flush_is_not_repeated_but_failed_checkpoint_is(tmp_path, monkeypatch):
     harness = harness_with(tmp_path, "a")
     leader = write(harness, "a")
     steps, refused = [], []

@@ -59,7 +59,7 @@ def begin(nursery, channels, group, outcomes, *, broker_id=1, timeout=SECONDS):
     nursery.start_soon(ask)
 
 
-async def test_all_requests_to_a_broker_go_over_one_connection_in_order():
+async def test_requests_to_broker_share_one_ordered_connection():
     toy = Toy()
     held = toy.defer("a")
     async with (
@@ -79,7 +79,7 @@ async def test_all_requests_to_a_broker_go_over_one_connection_in_order():
         assert len({connection.id for connection in toy.connections.values()}) == 1
 
 
-async def test_what_is_sent_is_bounded_and_the_rest_waits_its_turn_or_is_refused():
+async def test_sent_requests_are_bounded_rest_waits_or_fails():
     toy = Toy()
     held = toy.defer("0")
     async with (
@@ -100,7 +100,7 @@ async def test_what_is_sent_is_bounded_and_the_rest_waits_its_turn_or_is_refused
         assert outcomes == dict.fromkeys("01234", "answered")
 
 
-async def test_a_broker_that_goes_away_leaves_what_it_was_sent_in_doubt_and_its_successor_gets_the_rest():
+async def test_lost_broker_leaves_sent_unknown_queued_to_successor():
     toy, addresses = Toy(), {}
     toy.defer("sent")
     outcomes = {}
@@ -125,7 +125,7 @@ async def _serve_until_cancelled(toy, task_status):
         await trio.sleep_forever()
 
 
-async def test_a_broker_that_moved_is_asked_at_its_new_address():
+async def test_moved_broker_is_reached_at_new_address():
     old, new, addresses = Toy(), Toy(), {}
     async with (
         open_server(heartbeat, context=old) as first,
@@ -149,7 +149,7 @@ async def test_nobody_there_means_that_nothing_was_sent():
                 await channels.call(2, beat("a"), timeout=SECONDS)
 
 
-async def test_who_asks_a_dead_broker_again_and_again_is_held_up_longer_and_longer(autojump_clock):
+async def test_pauses_before_dead_broker_grow(autojump_clock):
     tries = []
 
     def address_of(_broker_id):
@@ -167,7 +167,7 @@ async def test_who_asks_a_dead_broker_again_and_again_is_held_up_longer_and_long
     assert all(0.8 <= pause <= 1.2 for pause in pauses[-2:])
 
 
-async def test_a_request_that_the_broker_does_not_serve_is_not_sent_and_others_go_on():
+async def test_unsupported_request_is_not_sent_others_continue():
     async with (
         open_server(heartbeat, context=Toy()) as server,
         open_channels({1: address(server)}) as channels,
@@ -179,7 +179,7 @@ async def test_a_request_that_the_broker_does_not_serve_is_not_sent_and_others_g
         assert await channels.call(1, beat("a"), timeout=SECONDS)
 
 
-async def test_time_that_runs_out_tells_whether_it_was_sent():
+async def test_timeout_tells_whether_request_was_sent():
     toy = Toy()
     toy.defer("a")
     async with (
@@ -214,7 +214,7 @@ async def test_a_broker_that_answers_nothing_is_left():
         assert toy.connections["a"] is not toy.connections["b"]
 
 
-async def test_an_idle_connection_closes_and_the_next_request_opens_another():
+async def test_idle_connection_closes_and_next_request_reopens():
     toy = Toy()
     async with (
         open_server(heartbeat, context=toy) as server,
@@ -257,14 +257,14 @@ async def hostile_peer(answer):
     ],
     ids=["closes", "absurd size", "another's answer"],
 )
-async def test_who_says_hello_wrongly_gets_no_request(answer):
+async def test_broker_with_invalid_handshake_gets_no_request(answer):
     async with hostile_peer(answer) as there, open_channels({1: there}) as channels:
         for _ in range(2):
             with pytest.raises(NotSent):
                 await channels.call(1, beat("a"), timeout=SECONDS)
 
 
-async def test_an_answer_that_is_none_leaves_the_outcome_unknown():
+async def test_malformed_answer_leaves_outcome_unknown():
     hello = ApiVersionsResponse(
         api_keys=[
             ApiVersion(api_key=18, min_version=0, max_version=0),

@@ -12,7 +12,7 @@ from trimaran.wire.messages.allocate_producer_ids import AllocateProducerIdsRequ
 from trimaran.wire.messages.heartbeat import HeartbeatRequest
 
 
-async def test_a_controller_that_does_not_serve_a_request_is_waited_for():
+async def test_request_waits_for_controller_that_supports_it():
     """It may be the oldest of a cluster that is being upgraded; whoever leads next serves it, perhaps. The broker goes
     on.
     """

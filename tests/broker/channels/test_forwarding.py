@@ -102,7 +102,7 @@ async def test_whom_the_controller_throttles_is_muted_here(version: int, throttl
 
 
 @pytest.mark.parametrize("by_token", [False, True])
-async def test_the_clients_principal_goes_along_and_how_it_came(by_token: bool) -> None:
+async def test_envelope_carries_clients_principal_and_login(by_token: bool) -> None:
     controller, at = Controller(created("a")), call(asked("a"), VERSION)
     at.connection.principal = Principal("a:*", by_token=by_token)
     await Forwarder(controller, 30.0).forward_request(asked("a"), at)
@@ -116,14 +116,14 @@ async def test_a_request_waits_as_long_as_is_configured() -> None:
     assert controller.timeout == 2.5
 
 
-async def test_what_the_controller_says_of_the_envelope_is_an_error() -> None:
+async def test_envelope_error_is_raised() -> None:
     controller = Controller(created("a"))
     controller.error = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
     with pytest.raises(KafkaError, match="CLUSTER_AUTHORIZATION_FAILED"):
         await Forwarder(controller, 30.0).forward_request(asked("a"), call(asked("a"), VERSION))
 
 
-async def test_an_answer_to_another_request_is_not_passed_on() -> None:
+async def test_answer_to_another_request_is_not_forwarded() -> None:
     """It is the controller's mistake: the client's connection, and what else is asked on it, goes on."""
     controller = Controller(created("a"))
     controller.lies = 1
@@ -150,7 +150,7 @@ async def test_an_answer_that_is_none_is_an_error(size: int | None) -> None:
         (created("a", "b", text="v" * 32_000), ("a", "b"), 0.0),
     ],
 )
-async def test_the_answer_waits_until_the_broker_knows_what_was_made(
+async def test_answer_waits_until_broker_knows_the_result(
     response: CreateTopicsResponse, known: tuple[str, ...], seconds: float, autojump_clock
 ) -> None:
     request = asked("a", "b")

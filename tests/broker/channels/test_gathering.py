@@ -55,7 +55,7 @@ async def begin(nursery, gathered, answers, *items):
         await trio.testing.wait_all_tasks_blocked()
 
 
-async def test_what_comes_meanwhile_goes_together(broker, gathered, nursery):
+async def test_items_arriving_together_share_a_request(broker, gathered, nursery):
     answers = []
     items = [(f"k{number}", number) for number in range(IN_FLIGHT_MAX + 3)]
     await begin(nursery, gathered, answers, *items)
@@ -66,7 +66,7 @@ async def test_what_comes_meanwhile_goes_together(broker, gathered, nursery):
     assert sorted(answers) == list(range(len(items)))
 
 
-async def test_no_two_items_of_a_request_have_one_key(broker, gathered, nursery):
+async def test_request_never_holds_one_key_twice(broker, gathered, nursery):
     answers = []
     first = [(f"k{number}", number) for number in range(IN_FLIGHT_MAX)]
     await begin(nursery, gathered, answers, *first, ("a", 10), ("a", 11), ("b", 12))
@@ -85,7 +85,7 @@ async def test_a_request_has_so_many_items_at_most(broker, gathered, nursery, mo
     assert [len(request) for request in broker.requests[IN_FLIGHT_MAX:]] == [2, 1]
 
 
-async def test_what_a_request_fails_of_is_told_to_each(broker, gathered, nursery):
+async def test_failure_of_request_reaches_each_caller(broker, gathered, nursery):
     answers = []
     broker.error = OutcomeUnknown("no answer came")
     broker.gate.set()
@@ -93,7 +93,7 @@ async def test_what_a_request_fails_of_is_told_to_each(broker, gathered, nursery
     assert answers == [OutcomeUnknown, OutcomeUnknown]
 
 
-async def test_who_waits_when_the_broker_stops_is_told(broker):
+async def test_waiting_callers_fail_when_broker_stops(broker):
     answers = []
     found = Gathering(broker.send, key=lambda item: item[0])
     items = [(f"k{number}", number) for number in range(IN_FLIGHT_MAX + 2)]
@@ -107,7 +107,7 @@ async def test_who_waits_when_the_broker_stops_is_told(broker):
         await found.ask(7, ("a", 1))
 
 
-async def test_who_gives_up_is_not_sent(broker, gathered, nursery):
+async def test_item_of_cancelled_caller_is_not_sent(broker, gathered, nursery):
     items = [(f"k{number}", number) for number in range(IN_FLIGHT_MAX)]
     await begin(nursery, gathered, [], *items)
     with trio.move_on_after(0):

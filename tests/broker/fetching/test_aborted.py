@@ -56,7 +56,7 @@ async def test_a_fetch_looks_at_few_of_many_aborts(harness, monkeypatch):
     assert looked_at.calls < 200
 
 
-async def test_many_that_are_to_be_named_are_named_in_steps(harness, monkeypatch):
+async def test_many_aborted_transactions_are_listed_in_steps(harness, monkeypatch):
     monkeypatch.setattr("trimaran.broker.handlers.fetch.ANSWERED_PER_TURN", 200)
     named = Work(monkeypatch, listing, "AbortedTransaction")
     found = await aborted(harness, 1)
@@ -66,7 +66,7 @@ async def test_many_that_are_to_be_named_are_named_in_steps(harness, monkeypatch
     assert named.in_longest_step <= 2_000
 
 
-async def test_a_log_that_is_cut_while_its_aborts_are_looked_for_answers_nothing(harness):
+async def test_log_truncated_during_abort_search_answers_nothing(harness):
     log = harness.leader().log
     steps = log.find_aborted(0, 1)
     next(steps)
@@ -76,7 +76,7 @@ async def test_a_log_that_is_cut_while_its_aborts_are_looked_for_answers_nothing
     assert refused.value.code is ErrorCode.NOT_LEADER_OR_FOLLOWER
 
 
-async def test_records_whose_segment_expires_before_their_aborts_are_listed_are_not_sent(harness):
+async def test_records_expired_before_abort_listing_are_not_sent(harness):
     """Their file is open still, and without the list they would look committed."""
     log = harness.leader().log
     fetch, _, slots = fetch_of(harness, wanted(), isolation_level=1)

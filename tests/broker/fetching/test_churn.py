@@ -37,7 +37,7 @@ MOVED = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH)
         max_size=30,
     )
 )
-def test_a_session_under_churn_gives_each_record_once_and_in_order(steps):
+def test_session_under_churn_delivers_records_once_in_order(steps):
     path = Path(tempfile.mkdtemp())
     try:
         trio.run(assert_each_record_once, path, steps)

@@ -48,7 +48,7 @@ def harness(tmp_path):
         (2, 5, (2, 4)),
     ],
 )
-async def test_a_reader_is_told_where_its_epoch_ends_here(harness, last_epoch, offset, expected):
+async def test_reader_learns_end_of_its_epoch(harness, last_epoch, offset, expected):
     """KIP-595: and is given nothing until it has cut its log."""
     fill(harness, 0, values=(b"a", b"b"))
     harness.set_image(topic("t", partition(leader_epoch=2)), brokers=BROKERS)
@@ -59,7 +59,7 @@ async def test_a_reader_is_told_where_its_epoch_ends_here(harness, last_epoch, o
     assert bool(data.records) == (expected is None and offset < 4)
 
 
-async def test_a_divergence_is_told_at_once_and_until_it_is_mended(harness):
+async def test_divergence_is_repeated_until_mended(harness):
     fill(harness, 0, values=(b"a", b"b"))
     message = request(wanted(0, 5, last_fetched_epoch=0), epoch=0, max_wait_ms=60_000)
     answer = start(harness, message)
@@ -68,7 +68,7 @@ async def test_a_divergence_is_told_at_once_and_until_it_is_mended(harness):
     assert again.responses[0].partitions[0].diverging_epoch.end_offset == 2
 
 
-async def test_who_has_read_an_epoch_older_than_the_log_and_beyond_its_start_begins_anew(harness):
+async def test_reader_of_older_epoch_diverges_at_offset_zero(harness):
     harness.set_image(topic("t", partition(leader_epoch=3)), brokers=BROKERS)
     fill(harness, 0, values=(b"a", b"b"))
     data = await ask_one(harness, wanted(0, 1, last_fetched_epoch=1))
@@ -79,7 +79,7 @@ async def test_who_has_read_an_epoch_older_than_the_log_and_beyond_its_start_beg
 
 
 @pytest.mark.parametrize(("version", "named"), [(15, (-1, -1)), (16, (12, 4)), (17, (12, 4))])
-async def test_who_leads_instead_is_told(harness, version, named):
+async def test_current_leader_is_returned_instead(harness, version, named):
     """KIP-951."""
     harness.set_image(topic("t", partition((11, 12), 12, leader_epoch=4)), brokers=BROKERS)
     response = await ask(harness, request(wanted()), version)
@@ -90,7 +90,7 @@ async def test_who_leads_instead_is_told(harness, version, named):
     assert [one.node_id for one in response.node_endpoints] == ([12] if version > 15 else [])
 
 
-async def test_who_leads_is_told_to_who_is_behind_and_not_for_other_errors(harness):
+async def test_current_leader_is_returned_only_for_stale_epoch(harness):
     harness.set_image(topic("t", partition(leader_epoch=4)), brokers=BROKERS)
     data = await ask_one(harness, wanted(current_leader_epoch=3))
     assert data.error_code == ErrorCode.FENCED_LEADER_EPOCH
@@ -110,7 +110,7 @@ async def test_an_error_comes_without_numbers(harness):
     ("named", "code"),
     [(-1, 0), (0, ErrorCode.FENCED_LEADER_EPOCH), (1, 0), (2, ErrorCode.UNKNOWN_LEADER_EPOCH)],
 )
-async def test_a_session_is_held_to_the_epoch_that_it_named(harness, named, code):
+async def test_session_is_bound_to_its_named_epoch(harness, named, code):
     """Also where it has listened to the partition for long."""
     first = await ask(harness, request(wanted(current_leader_epoch=0), epoch=0))
     harness.set_image(topic("t", partition(leader_epoch=1, partition_epoch=1)), brokers=BROKERS)
@@ -128,7 +128,7 @@ async def test_a_session_is_held_to_the_epoch_that_it_named(harness, named, code
     assert codes == ([code] if code else []), "an error is repeated until it has passed"
 
 
-async def test_a_session_reads_the_topic_that_was_made_anew_under_its_name(harness):
+async def test_session_reads_recreated_topic(harness):
     first = await ask(harness, request(wanted(0, 0), epoch=0), 12)
     harness.set_image()
     new = topic("t", partition())._replace(id=b"another".ljust(16))
@@ -141,7 +141,7 @@ async def test_a_session_reads_the_topic_that_was_made_anew_under_its_name(harne
 # -- partitions that nobody used
 
 
-async def test_a_follower_in_sync_with_an_unused_partition_is_told_so_without_a_log(harness):
+async def test_in_sync_follower_needs_no_log(harness):
     harness.set_image(topic("t", partition((11, 12)), partition((11, 12))), brokers=BROKERS)
     assert isinstance(
         start(harness, request(wanted(0), follower=12, epoch=0, max_wait_ms=60_000)),
@@ -162,7 +162,7 @@ async def test_a_follower_in_sync_with_an_unused_partition_is_told_so_without_a_
     assert harness.directory.partitions() == {("t", 1)}
 
 
-async def test_a_leader_that_begins_without_a_record_is_no_news_to_who_was_told_of_none(harness):
+async def test_leader_change_without_records_is_no_news(harness):
     harness.set_image(topic("t", partition((11, 12))), brokers=BROKERS)
     first = await ask(harness, request(wanted(0), follower=12, epoch=0))
     harness.leader()
@@ -170,7 +170,7 @@ async def test_a_leader_that_begins_without_a_record_is_no_news_to_who_was_told_
     assert again.responses == []
 
 
-async def test_who_asks_an_unused_partition_for_more_is_out_of_range(harness):
+async def test_fetch_beyond_unused_partition_is_out_of_range(harness):
     harness.set_image(topic("t", partition((11, 12))), brokers=BROKERS)
     data = await ask_one(harness, wanted(0, 1), follower=12, epoch=0)
     assert data.error_code == ErrorCode.OFFSET_OUT_OF_RANGE
@@ -179,7 +179,7 @@ async def test_who_asks_an_unused_partition_for_more_is_out_of_range(harness):
 # -- the shape of an answer
 
 
-async def test_a_full_fetch_is_answered_in_its_order_topic_by_topic(harness):
+async def test_full_fetch_is_answered_in_request_order(harness):
     both = (topic("t", partition(), partition()), topic("u", partition(), partition()))
     harness.set_image(*both, brokers=BROKERS)
     response = await ask(harness, request(wanted(1), wanted(0), topics=("u", "t")))
@@ -206,12 +206,12 @@ def transaction(tmp_path):
     return harness
 
 
-async def test_who_reads_what_is_committed_alone_stops_where_a_transaction_is_open(transaction):
+async def test_read_committed_stops_at_open_transaction(transaction):
     data = await ask_one(transaction, wanted(0, 1), isolation_level=1)
     assert (data.high_watermark, data.last_stable_offset, data.records) == (2, 1, b"")
 
 
-async def test_who_reads_everything_is_told_of_an_open_transaction_where_it_is_known(transaction):
+async def test_read_uncommitted_learns_known_last_stable_offset(transaction):
     """For their sake a log is not scanned, which do not go by it."""
     data = await ask_one(transaction, wanted(0, 1))
     assert (data.high_watermark, data.last_stable_offset) == (2, 2)
@@ -224,14 +224,14 @@ async def test_who_reads_everything_is_told_of_an_open_transaction_where_it_is_k
     assert data.records.size > 0
 
 
-async def test_who_is_told_where_it_diverges_is_told_of_an_open_transaction_too(transaction):
+async def test_diverging_reader_also_learns_last_stable_offset(transaction):
     asked = wanted(0, 9, last_fetched_epoch=0)
     data = await ask_one(transaction, asked, isolation_level=1)
     assert data.diverging_epoch.end_offset == 2
     assert (data.high_watermark, data.last_stable_offset) == (2, 1)
 
 
-async def test_who_reads_what_is_committed_alone_is_told_of_aborted_transactions(harness):
+async def test_only_read_committed_gets_aborted_transactions(harness):
     """None for who does not ask, a list for who does, be it empty."""
     fill(harness, 0)
     assert (await ask_one(harness, wanted())).aborted_transactions is None

@@ -47,7 +47,7 @@ def turns_of(reader, monkeypatch):
     return left
 
 
-async def test_others_have_a_turn_between_pieces_and_the_last_piece_is_left(harness, monkeypatch):
+async def test_loop_yields_between_pieces_except_last(harness, monkeypatch):
     fill(harness, *range(COUNT))
     fetch, reader, slots = fetch_of(harness)
     left = turns_of(reader, monkeypatch)
@@ -58,7 +58,7 @@ async def test_others_have_a_turn_between_pieces_and_the_last_piece_is_left(harn
     assert told(at_once(fetch.answer_all(slots))) == dict.fromkeys(range(COUNT), True)
 
 
-async def test_as_many_as_one_turn_takes_are_left_for_it(harness, monkeypatch):
+async def test_last_turn_of_slots_is_left(harness, monkeypatch):
     fetch, reader, _ = fetch_of(harness, 2 * TURN)
     left = turns_of(reader, monkeypatch)
     await fetch.look_ahead()
@@ -66,9 +66,7 @@ async def test_as_many_as_one_turn_takes_are_left_for_it(harness, monkeypatch):
 
 
 @pytest.mark.parametrize(("least", "counted"), [(COUNT, [COUNT, TURN, TURN]), (COUNT + 1, [])])
-async def test_what_is_made_for_many_is_out_of_the_collectors_sight(
-    harness, monkeypatch, least, counted
-):
+async def test_large_requests_are_frozen_for_the_collector(harness, monkeypatch, least, counted):
     """The slots before the first turn, what was found of them at the end of each."""
     told = []
     monkeypatch.setattr(fetching, "FROZEN_ELEMENTS_MIN", least)
@@ -77,7 +75,7 @@ async def test_what_is_made_for_many_is_out_of_the_collectors_sight(
     assert told == counted
 
 
-async def test_who_was_released_looks_at_no_more(harness):
+async def test_released_fetch_examines_no_more_slots(harness):
     """The next request of the session looks, at all that there is."""
     fetch, reader, slots = fetch_of(harness)
     fetch.release()
@@ -87,9 +85,7 @@ async def test_who_was_released_looks_at_no_more(harness):
 
 
 @pytest.mark.parametrize(("count", "left"), [(2, []), (COUNT, [COUNT - TURN, COUNT - 2 * TURN])])
-async def test_when_what_may_be_read_has_changed_all_of_it_is_looked_at_again(
-    harness, monkeypatch, count, left
-):
+async def test_changed_permissions_restart_the_examination(harness, monkeypatch, count, left):
     """Both what fits a turn and what does not: nothing is given of what is forbidden by then."""
     forbidden = set()
     fill(harness, *range(COUNT))
@@ -105,7 +101,7 @@ async def test_when_what_may_be_read_has_changed_all_of_it_is_looked_at_again(
 
 
 @pytest.mark.parametrize(("count", "turns"), [(1, 1), (TURN, 1), (TURN + 1, 2), (COUNT, 3)])
-async def test_an_answer_takes_a_turn_for_so_many_partitions(harness, count, turns):
+async def test_answer_takes_turns_by_number_of_partitions(harness, count, turns):
     fetch, _, slots = fetch_of(harness, count)
     fetch.look()
     steps = list(fetch.answer_all(slots))
@@ -114,7 +110,7 @@ async def test_an_answer_takes_a_turn_for_so_many_partitions(harness, count, tur
     assert fetch.is_small == (turns == 1)
 
 
-async def test_what_was_not_looked_at_is_not_answered(harness):
+async def test_unexamined_slots_are_not_answered(harness):
     fetch, reader, slots = fetch_of(harness, 2)
     del reader.changed[slots[1]]
     append(harness, b"a", index=0)

@@ -56,7 +56,7 @@ async def ask(harness, quotas, *partitions, **fields):
     return await finished(fetch(message, context, asked)), asked
 
 
-async def test_what_a_client_fetches_is_bounded_and_charged(harness):
+async def test_client_fetch_size_is_bounded_and_charged(harness):
     quotas = Quotas()
     both = wanted(0), wanted(1)
     answer, asked = await ask(harness, quotas, *both, max_bytes=5_000)
@@ -72,7 +72,7 @@ async def test_what_a_client_fetches_is_bounded_and_charged(harness):
     assert all(sizes(answer).values())
 
 
-async def test_a_client_that_fetched_too_much_gets_nothing_now(harness):
+async def test_client_over_quota_gets_nothing_now(harness):
     quotas = Quotas()
     quotas.seconds = 2.0
     answer, asked = await ask(harness, quotas, wanted(0))
@@ -82,7 +82,7 @@ async def test_a_client_that_fetched_too_much_gets_nothing_now(harness):
 
 
 @pytest.mark.parametrize("is_set", [True, False])
-async def test_what_a_follower_fetches_is_neither_and_waits_for_nobody(harness, is_set):
+async def test_follower_is_neither_limited_nor_delayed(harness, is_set):
     quotas = Quotas(is_set=is_set)
     quotas.most, quotas.seconds = 1, 2.0
     answer, asked = await ask(harness, quotas, wanted(0), wanted(1), follower=12)
@@ -92,7 +92,7 @@ async def test_what_a_follower_fetches_is_neither_and_waits_for_nobody(harness, 
     assert answer.throttle_time_ms == 0
 
 
-async def test_whoever_only_says_that_it_is_a_follower_is_not_exempt(harness):
+async def test_unproven_follower_is_not_exempt(harness):
     answer, asked = await ask(harness, Quotas(), wanted(0), follower=99)
     assert not asked.is_exempt
     codes = {one.error_code for found in answer.responses for one in found.partitions}

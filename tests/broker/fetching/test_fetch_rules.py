@@ -68,7 +68,7 @@ async def test_no_more_than_asked_for_in_all(harness):
         assert list(found.values()) == [count * size for count in given]
 
 
-async def test_only_the_first_records_of_an_answer_may_be_larger_than_asked_for(harness):
+async def test_only_first_records_may_exceed_the_limit(harness):
     """KIP-74: else nobody came by a batch that is larger than the limits."""
     fill(harness, 0, 1, values=(b"x" * 500,))
     found = sizes(await ask(harness, request(wanted(0, max_bytes=1), wanted(1, max_bytes=1))))
@@ -79,7 +79,7 @@ async def test_only_the_first_records_of_an_answer_may_be_larger_than_asked_for(
 
 
 @pytest.mark.parametrize("limits", [{"max_bytes": 0}, {"max_bytes": -1}])
-async def test_who_asks_for_no_bytes_gets_the_first_records_all_the_same(harness, limits):
+async def test_fetch_of_zero_bytes_gets_first_records(harness, limits):
     """KIP-74, of the whole answer and of a partition."""
     fill(harness, 0)
     assert (await ask_one(harness, wanted(), **limits)).records.size > 0
@@ -93,7 +93,7 @@ async def test_an_error_and_a_divergence_take_no_room(harness):
         assert found[1] > 0
 
 
-async def test_what_a_new_leader_does_not_know_yet_takes_no_room(harness):
+async def test_partition_with_unknown_watermark_takes_no_room(harness):
     for epoch in (0, 1):
         moved = partition((11, 12, 13), leader_epoch=epoch)
         harness.set_image(topic("t", moved, partition()), brokers=BROKERS)
@@ -104,7 +104,7 @@ async def test_what_a_new_leader_does_not_know_yet_takes_no_room(harness):
     assert second.records.size > 0
 
 
-async def test_clients_of_old_are_told_at_once_that_a_message_is_too_large(harness):
+async def test_old_clients_learn_too_large_message_at_once(harness):
     """Before KIP-74 they asked again with more room."""
     fill(harness, 0, values=(b"x" * 500,))
     message = request(wanted(max_bytes=50), max_wait_ms=60_000)
@@ -115,7 +115,7 @@ async def test_clients_of_old_are_told_at_once_that_a_message_is_too_large(harne
     assert 0 < len(bytes(data.records)) <= 50
 
 
-async def test_who_was_not_reached_comes_first_next_time(harness):
+async def test_unreached_partition_comes_first_next_time(harness):
     """Else a busy partition would starve the others of its session."""
     fill(harness, 0, 1, 2)
     partitions = [wanted(index) for index in range(3)]
@@ -140,13 +140,13 @@ async def test_enough_is_what_was_asked_for_at_least(harness):
     )
 
 
-async def test_what_several_partitions_have_together_is_enough(harness):
+async def test_min_bytes_counts_all_partitions_together(harness):
     size = fill(harness, 0, 1)
     both = request(wanted(0), wanted(1), max_wait_ms=60_000, min_bytes=2 * size)
     assert not isinstance(start(harness, both), DeferredResponse)
 
 
-async def test_what_is_looked_at_twice_is_counted_once(harness, autojump_clock):
+async def test_records_examined_twice_are_counted_once(harness, autojump_clock):
     size = fill(harness, 0)
     deferred = start(harness, request(wanted(), max_wait_ms=10_000, min_bytes=3 * size))
     answers = []
@@ -175,7 +175,7 @@ async def test_an_error_is_told_at_once(harness):
         assert not isinstance(start(harness, message), DeferredResponse)
 
 
-async def test_a_follower_is_not_woken_for_a_watermark_alone(harness, autojump_clock):
+async def test_watermark_alone_does_not_wake_follower(harness, autojump_clock):
     """It hears of it with whatever comes next: the next records, or the end of its wait."""
     harness.set_image(topic("t", partition((11, 12, 13))), brokers=BROKERS)
     fill(harness, 0)
@@ -201,7 +201,7 @@ async def test_a_follower_is_not_woken_for_a_watermark_alone(harness, autojump_c
     assert (data.high_watermark, data.records) == (1, b"")
 
 
-async def test_a_watermark_that_moves_before_the_wait_costs_no_look(
+async def test_watermark_before_the_wait_causes_no_examination(
     harness, autojump_clock, monkeypatch
 ):
     harness.set_image(topic("t", partition((11, 12, 13))), brokers=BROKERS)
@@ -242,7 +242,7 @@ async def test_records_that_come_before_the_wait_end_it(harness, autojump_clock)
         (4, ErrorCode.OFFSET_OUT_OF_RANGE),
     ],
 )
-async def test_offsets_from_the_log_s_start_to_its_end_are_in_range(harness, offset, code):
+async def test_offsets_between_log_start_and_end_are_valid(harness, offset, code):
     fill(harness, 0, values=(b"a", b"b", b"c"))
     harness.leader().delete_records_before(1)
     assert (await ask_one(harness, wanted(0, offset))).error_code == code
@@ -256,7 +256,7 @@ async def test_a_consumer_between_watermark_and_end_waits(harness):
     assert (data.error_code, data.high_watermark, data.records) == (0, 1, b"")
 
 
-async def test_what_is_known_to_be_committed_is_read_before_all_is_known(harness):
+async def test_known_committed_records_are_readable_early(harness):
     """P7: a new leader does not know yet whether the rest was."""
     harness.set_image(topic("t", partition((11, 12, 13))), brokers=BROKERS)
     fill(harness, 0, values=(b"a", b"b"))
@@ -269,7 +269,7 @@ async def test_what_is_known_to_be_committed_is_read_before_all_is_known(harness
     assert (data.error_code, data.high_watermark) == (0, 1), "followers wait as always"
 
 
-async def test_a_follower_below_the_log_s_start_proves_nothing(harness):
+async def test_follower_below_log_start_proves_nothing(harness):
     harness.set_image(topic("t", partition((11, 12), isr=(11,))), brokers=BROKERS)
     fill(harness, 0, values=(b"a", b"b"))
     harness.leader().delete_records_before(1)
@@ -324,7 +324,7 @@ async def test_followers_read_beyond_the_watermark_broker_0_too(harness):
     assert harness.leader().high_watermark.offset == 1
 
 
-async def test_what_a_follower_has_is_known_with_its_fetch(harness):
+async def test_fetch_updates_progress_of_follower(harness):
     harness.set_image(topic("t", partition((11, 12))), brokers=BROKERS)
     fill(harness, 0, values=(b"a", b"b"))
     data = await ask_one(harness, wanted(0, 1, log_start_offset=1), follower=12)
@@ -333,7 +333,7 @@ async def test_what_a_follower_has_is_known_with_its_fetch(harness):
     assert (progress.end_offset, progress.log_start_offset, progress.broker_epoch) == (1, 1, 112)
 
 
-async def test_a_follower_that_gets_the_same_again_and_again_is_noted(harness):
+async def test_follower_repeating_its_offset_is_noted(harness):
     """P17; of consumers nobody keeps count."""
     harness.set_image(topic("t", partition((11, 12))), brokers=BROKERS)
     fill(harness, 0)

@@ -27,7 +27,7 @@ def counted(harness):
     }
 
 
-async def test_bytes_of_followers_are_counted_apart_from_those_of_consumers(harness):
+async def test_follower_bytes_are_counted_apart_from_consumers(harness):
     size = fill(harness, 0)
     for offset in (0, 1):
         await ask(harness, request(wanted(0, offset), follower=12))
@@ -41,7 +41,7 @@ async def test_bytes_of_followers_are_counted_apart_from_those_of_consumers(harn
     }
 
 
-async def test_what_consumers_read_of_a_follower_counts_as_well(harness):
+async def test_consumer_reads_from_follower_are_counted(harness):
     records = batch(b"a", base_offset=0, leader_epoch=0)
     follower = harness.partitions.find("t", 1).open_follower()
     follower.append(memoryview(bytearray(records)))
@@ -58,13 +58,13 @@ async def test_a_fetch_that_fails_is_counted_as_such(harness, version, asked):
 
 
 @pytest.mark.parametrize("version", [BY_NAME, BY_ID])
-async def test_of_a_topic_that_is_not_here_nothing_is_kept(harness, version):
+async def test_missing_topic_is_not_counted(harness, version):
     await ask(harness, request(wanted(0), topics=("unknown",)), version)
     assert [name for name, _ in harness.partitions.traffic] == ["t"]
     assert counted(harness) == {}
 
 
-async def test_who_is_told_where_it_diverges_has_not_failed(harness):
+async def test_divergence_is_not_counted_as_failure(harness):
     fill(harness, 0)
     await ask(harness, request(wanted(0, 5, last_fetched_epoch=0)))
     assert counted(harness) == {"fetches": 1}

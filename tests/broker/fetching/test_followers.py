@@ -43,7 +43,7 @@ async def preferred(harness, rack, offset=0, **fields):
     ).preferred_read_replica
 
 
-async def test_the_follower_in_the_clients_rack_that_is_furthest_is_named(harness):
+async def test_most_advanced_follower_in_rack_is_preferred(harness):
     lead(harness)
     followed(harness, 1, 12)
     followed(harness, 2, 13)
@@ -53,12 +53,12 @@ async def test_the_follower_in_the_clients_rack_that_is_furthest_is_named(harnes
 
 
 @pytest.mark.parametrize("rack", ["", "a", "elsewhere"])
-async def test_who_has_no_follower_in_its_rack_reads_from_the_leader(harness, rack):
+async def test_client_without_follower_in_rack_uses_leader(harness, rack):
     lead(harness)
     assert await preferred(harness, rack) == -1
 
 
-async def test_who_is_in_the_leaders_rack_reads_from_it_and_who_is_in_none_as_well(harness):
+async def test_client_in_leaders_rack_or_none_uses_leader(harness):
     """Followers in the same rack, or with a rack without a name, are no nearer."""
     racks = {11: "a", 12: "a", 13: ""}
     lead(harness, racks)
@@ -74,14 +74,14 @@ async def test_broker_0_is_named_like_others(harness):
     assert await preferred(harness, "b") == 0
 
 
-async def test_a_follower_is_named_from_its_first_offset_to_its_end(harness):
+async def test_follower_is_preferred_only_within_its_log(harness):
     lead(harness)
     start(harness, request(wanted(0, 2, log_start_offset=1), follower=12))
     assert [await preferred(harness, "b", offset) for offset in range(3)] == [-1, 12, 12]
 
 
 @pytest.mark.parametrize("changes", [{"fenced": True}, {"listeners": ()}, None], ids=str)
-async def test_a_follower_that_cannot_be_reached_is_not_named(harness, changes):
+async def test_unreachable_follower_is_not_preferred(harness, changes):
     """It is fenced, does not listen where the client comes from, or its registration has gone."""
     lead(harness)
     followed(harness, 2, 12)
@@ -93,7 +93,7 @@ async def test_a_follower_that_cannot_be_reached_is_not_named(harness, changes):
     assert await preferred(harness, "b") == -1
 
 
-async def test_a_leader_that_is_not_registered_any_more_names_followers(harness):
+async def test_unregistered_leader_still_names_followers(harness):
     lead(harness)
     followed(harness, 2, 12)
     others = [broker for broker in BROKERS if broker.id != 11]
@@ -101,7 +101,7 @@ async def test_a_leader_that_is_not_registered_any_more_names_followers(harness)
     assert await preferred(harness, "b") == 12
 
 
-async def test_who_is_sent_elsewhere_is_told_so_at_once_and_as_long_as_it_stays(harness):
+async def test_redirected_reader_is_informed_at_once_and_repeatedly(harness):
     """Also in a session; and it leaves the others room for their first records."""
     lead(harness)
     followed(harness, 2, 12)
@@ -126,7 +126,7 @@ async def test_a_follower_sends_nobody_elsewhere(harness):
     assert (data.preferred_read_replica, data.records.end_offset) == (-1, 1)
 
 
-async def test_a_session_hears_of_the_first_records_of_a_follower(harness):
+async def test_session_is_woken_by_followers_first_records(harness):
     """Until then there was no log to read."""
     harness.set_image(topic("t", partition((12, 11), leader_epoch=4)), brokers=BROKERS)
     opened = await ask(harness, request(wanted(0), epoch=0))
@@ -136,7 +136,7 @@ async def test_a_session_hears_of_the_first_records_of_a_follower(harness):
     assert data.records.end_offset == 1
 
 
-async def test_a_follower_that_lacks_the_offset_or_is_not_in_sync_is_not_named(harness):
+async def test_lagging_or_out_of_sync_follower_not_preferred(harness):
     lead(harness, isr=(11, 12))
     followed(harness, 1, 12)
     followed(harness, 1, 14)
@@ -180,12 +180,12 @@ async def test_a_follower_serves_below_its_own_watermark(harness):
         (wanted(0, current_leader_epoch=5), "UNKNOWN_LEADER_EPOCH"),
     ],
 )
-async def test_what_a_follower_cannot_answer(harness, asked, code):
+async def test_invalid_fetches_from_follower_are_refused(harness, asked, code):
     follow(harness)
     assert (await ask_one(harness, asked)).error_code == ErrorCode[code]
 
 
-async def test_nothing_is_made_for_a_consumer_of_a_follower_without_records(harness):
+async def test_consumer_of_empty_follower_creates_nothing(harness):
     harness.set_image(topic("t", partition((12, 11))), brokers=BROKERS)
     assert (await ask_one(harness, wanted(0))).error_code == 0
     assert (await ask_one(harness, wanted(0, 1))).error_code == ErrorCode.OFFSET_OUT_OF_RANGE

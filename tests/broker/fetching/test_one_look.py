@@ -39,9 +39,7 @@ def reads(monkeypatch):
 
 
 @pytest.mark.parametrize("left", [-1, 0, 1, 2])
-async def test_a_log_is_asked_for_what_the_answer_has_room_for_and_not_where_that_is_nothing(
-    harness, reads, left
-):
+async def test_log_is_read_only_within_remaining_room(harness, reads, left):
     size = fill(harness, 0, 1)
     fetch, _, _ = fetch_of(harness, wanted(0), wanted(1), max_bytes=size + left)
     fetch.look()
@@ -49,15 +47,13 @@ async def test_a_log_is_asked_for_what_the_answer_has_room_for_and_not_where_tha
 
 
 @pytest.mark.parametrize(("wished", "asked"), [(-5, 0), (0, 0), (7, 7), (2000, 1000)])
-async def test_a_log_is_asked_for_what_the_partition_may_have_and_never_for_less_than_nothing(
-    harness, reads, wished, asked
-):
+async def test_read_size_is_bounded_by_partition_and_zero(harness, reads, wished, asked):
     fill(harness, 0)
     fetch_of(harness, wanted(max_bytes=wished), max_bytes=1000)[0].look()
     assert reads == [(0, asked)]
 
 
-async def test_a_log_is_not_asked_for_what_lies_at_its_end(harness, reads):
+async def test_log_end_is_not_read(harness, reads):
     fill(harness, 0)
     append(harness, b"not flushed yet", index=0)
     fetch_of(harness, wanted(0, 1))[0].look()
@@ -76,9 +72,7 @@ async def test_a_log_is_not_asked_for_what_lies_at_its_end(harness, reads):
         (50, 50, 1, False),  # nothing is too large
     ],
 )
-async def test_that_a_message_is_too_large_is_told_where_the_partitions_own_limit_is_why(
-    harness, wished, room, offset, is_told
-):
+async def test_too_large_message_is_reported_for_own_limit(harness, wished, room, offset, is_told):
     fill(harness, 0, values=(b"x" * 500,))
     asked = wanted(0, offset, max_bytes=wished)
     fetch, _, slots = fetch_of(harness, asked, max_bytes=room, whole_messages=False)
@@ -91,7 +85,7 @@ async def test_that_a_message_is_too_large_is_told_where_the_partitions_own_limi
 # -- what is kept
 
 
-async def test_where_the_end_is_not_known_the_next_request_looks_again(harness):
+async def test_unknown_end_is_examined_by_next_request(harness):
     for epoch in (0, 1):
         moved = partition((11, 12), leader_epoch=epoch)
         harness.set_image(topic("t", moved), brokers=BROKERS)
@@ -102,7 +96,7 @@ async def test_where_the_end_is_not_known_the_next_request_looks_again(harness):
     assert list(reader.changed) == slots
 
 
-async def test_of_an_unused_partition_nothing_stays_that_is_of_no_session(harness):
+async def test_unused_partition_keeps_only_slots_of_sessions(harness):
     harness.set_image(topic("t", partition((11, 12))), brokers=BROKERS)
     for in_session in (True, False):
         fetch, _, [slot] = fetch_of(harness, wanted(0), replica_id=12, in_session=in_session)
@@ -110,12 +104,12 @@ async def test_of_an_unused_partition_nothing_stays_that_is_of_no_session(harnes
         assert (slot.attached_to is not None) == in_session
 
 
-async def test_a_leader_has_a_log_for_its_first_consumer_also_where_followers_are_read(harness):
+async def test_leader_opens_log_for_its_first_consumer(harness):
     fetch_of(harness, wanted(0), reads_followers=True)[0].look()
     assert harness.partitions.find("t", 0).open_log is not None
 
 
-async def test_a_slot_hears_of_the_partition_that_it_was_attached_to_last(harness):
+async def test_slot_listens_only_to_its_latest_partition(harness):
     """And of no other: that one holds it no more."""
     reader = FetchReader(in_session=True)
     slot = Slot(reader, FetchTopic(topic="t", partitions=[]), wanted(0), upto_end=False)

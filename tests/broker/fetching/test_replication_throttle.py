@@ -28,7 +28,7 @@ async def given(harness, follower, **fields):
     return list(sizes(await ask(harness, asked)).values())
 
 
-async def test_who_lags_is_given_nothing_of_what_is_throttled_until_the_rate_is_down(harness):
+async def test_lagging_replica_waits_while_throttled(harness):
     whole = await given(harness, LAGS)
     harness.context.throttles.leader.bound = whole[0] / 2
     assert await given(harness, LAGS) == [0, whole[1]]
@@ -41,14 +41,14 @@ async def test_who_lags_is_given_nothing_of_what_is_throttled_until_the_rate_is_
     assert await given(harness, LAGS) == [0, whole[1]]
 
 
-async def test_who_is_in_sync_and_who_consumes_are_given_all_the_same(harness):
+async def test_in_sync_replicas_and_consumers_are_not_throttled(harness):
     whole = await given(harness, LAGS)
     harness.context.throttles.leader.bound = 1
     assert await given(harness, IN_SYNC) == whole
     assert await given(harness, LAGS) == [0, whole[1]]
 
 
-async def test_what_goes_to_who_is_in_sync_counts_too(harness):
+async def test_bytes_to_in_sync_replicas_count_too(harness):
     throttle = harness.context.throttles.leader
     whole = await given(harness, IN_SYNC)
     assert throttle.rate(harness.now) == whole[0]
@@ -56,7 +56,7 @@ async def test_what_goes_to_who_is_in_sync_counts_too(harness):
     assert throttle.rate(harness.now) == whole[0], "of consumers nothing counts"
 
 
-async def test_in_a_session_it_is_given_when_it_may_be(harness):
+async def test_throttled_session_receives_records_later(harness):
     whole = await given(harness, LAGS)
     throttle = harness.context.throttles.leader
     throttle.set_replicas("t", ALL)

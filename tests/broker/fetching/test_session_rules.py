@@ -125,7 +125,9 @@ def opened(sessions, size, *, follower=False, now=0.0):
         (True, 2, False, 1, IDLE_SECONDS, True),
     ],
 )
-def test_who_makes_room_in_a_full_cache(is_follower, size, by_follower, by_size, after, makes_room):
+def test_full_cache_evicts_by_kafkas_rules(
+    is_follower, size, by_follower, by_size, after, makes_room
+):
     sessions = FetchSessions(1)
     old = opened(sessions, size, follower=is_follower)
     new = opened(sessions, by_size, follower=by_follower, now=float(after))
@@ -142,7 +144,7 @@ def test_there_is_room_up_to_the_bound():
     assert opened(sessions, 1) is None
 
 
-def test_of_the_idle_the_one_idle_longest_goes():
+def test_longest_idle_session_is_evicted():
     sessions = FetchSessions(3)
     kept = opened(sessions, 1, now=2.0)
     gone = opened(sessions, 9, now=1.0)
@@ -151,7 +153,7 @@ def test_of_the_idle_the_one_idle_longest_goes():
     assert [cached(sessions, one) for one in (kept, gone, also_kept)] == [True, False, True]
 
 
-def test_consumers_go_before_followers_the_smallest_first_of_equals_the_one_used_less_lately():
+def test_eviction_prefers_consumers_then_small_then_old():
     sessions = FetchSessions(4)
     follower = opened(sessions, 1, follower=True)
     large = opened(sessions, 5, now=0.0)
@@ -176,7 +178,7 @@ def test_a_session_in_use_is_not_idle():
     assert opened(sessions, 1, now=IDLE_SECONDS + 1.0) is None
 
 
-def test_an_update_goes_by_steps_of_a_partition_and_what_ends_keeps_none():
+def test_session_update_takes_steps_and_ends_cleanly():
     sessions = FetchSessions(1)
     session = sessions.open(privileged=False, by_id=True, size=3, now=0.0)
     asked = [identified("t", wanted(0), wanted(1)), identified("u", wanted(0))]
@@ -219,7 +221,7 @@ async def test_a_session_by_name_goes_on_by_name(harness):
     assert found(answer)[1][1] > 0
 
 
-async def test_names_that_no_topic_can_have_are_answered_and_not_remembered(harness):
+async def test_impossible_names_are_answered_and_not_remembered(harness):
     long = "t" * (NAME_BYTES_MAX + 1)
     answer = await ask(harness, request(named("t", wanted()), named(long, wanted())), BY_NAME)
     assert answer.session_id == 0
@@ -245,7 +247,7 @@ async def test_a_session_by_name_forgets_by_name(harness):
 # -- what a session remembers
 
 
-async def test_a_partition_named_again_is_read_where_it_says_now(harness):
+async def test_partition_named_again_is_read_at_new_offset(harness):
     append(harness, b"a")
     append(harness, b"b")
     harness.flush()
@@ -257,7 +259,7 @@ async def test_a_partition_named_again_is_read_where_it_says_now(harness):
     assert found(await ask(harness, third)) == {}
 
 
-async def test_a_partition_that_joins_a_session_is_answered_once_though_it_is_empty(harness):
+async def test_new_partition_of_session_is_answered_though_empty(harness):
     first = await ask(harness, request(identified("t", wanted(0))))
     session_id = first.session_id
     second = request(identified("t", wanted(1)), session_id=session_id, epoch=1)
@@ -265,7 +267,7 @@ async def test_a_partition_that_joins_a_session_is_answered_once_though_it_is_em
     assert found(await ask(harness, request(session_id=session_id, epoch=2))) == {}
 
 
-async def test_what_is_forgotten_is_not_heard_of_again(harness):
+async def test_forgotten_partition_is_not_reported_again(harness):
     first = await ask(harness, request(identified("t", wanted(0), wanted(1))))
     append(harness, b"a", index=1)
     harness.flush()
@@ -283,7 +285,7 @@ async def test_what_is_forgotten_is_not_heard_of_again(harness):
         assert set(found(await deferred.finish())) == {0}
 
 
-async def test_a_high_watermark_or_a_log_start_that_moved_is_told_without_records(harness):
+async def test_moved_watermark_or_start_is_reported_without_records(harness):
     append(harness, b"a")
     append(harness, b"b")
     harness.flush()
@@ -300,7 +302,7 @@ async def test_a_high_watermark_or_a_log_start_that_moved_is_told_without_record
 # -- the end of a session
 
 
-async def test_a_session_that_ends_ends_the_long_poll_under_way(harness):
+async def test_closing_session_ends_its_long_poll(harness):
     on = connection()
     first = await ask(harness, request(identified("t", wanted())), on=on)
     deferred = start(harness, request(session_id=first.session_id, epoch=1, max_wait_ms=60_000))
@@ -318,7 +320,7 @@ async def test_a_session_that_ends_ends_the_long_poll_under_way(harness):
     assert found(answers[0]) == {}
 
 
-async def test_a_full_fetch_that_names_a_session_ends_it(harness):
+async def test_full_fetch_naming_session_closes_it(harness):
     first = await ask(harness, request(identified("t", wanted())))
     other = await ask(harness, request(identified("t", wanted()), session_id=first.session_id))
     assert other.session_id not in (0, first.session_id)
@@ -327,7 +329,7 @@ async def test_a_full_fetch_that_names_a_session_ends_it(harness):
     assert len(harness.context.fetch_sessions) == 1
 
 
-async def test_what_a_released_long_poll_had_found_is_given_to_the_next(harness):
+async def test_records_of_released_poll_go_to_next(harness):
     """It waited for more; what it had belongs to the session."""
     first = await ask(harness, request(identified("t", wanted(0), wanted(1))))
     append(harness, b"a")
@@ -345,7 +347,7 @@ async def test_what_a_released_long_poll_had_found_is_given_to_the_next(harness)
     assert found(third)[0][1] > 0, "it has not asked beyond it yet"
 
 
-async def test_what_a_released_long_poll_had_seen_move_is_told_by_the_next(harness):
+async def test_changes_seen_by_released_poll_go_to_next(harness):
     """A follower would not hear of the high watermark before the next record, nor consumers that read from it."""
     for value in (b"a", b"b"):
         append(harness, value)
@@ -366,7 +368,7 @@ async def test_what_a_released_long_poll_had_seen_move_is_told_by_the_next(harne
 
 
 @pytest.mark.parametrize("is_news", [True, False])
-async def test_what_a_released_long_poll_had_no_room_for_is_looked_at_by_the_next(harness, is_news):
+async def test_partitions_skipped_by_released_poll_are_examined_next(harness, is_news):
     opening = request(identified("t", wanted(0), wanted(1)), max_bytes=1)
     if is_news:
         first = await ask(harness, opening)
@@ -385,7 +387,7 @@ async def test_what_a_released_long_poll_had_no_room_for_is_looked_at_by_the_nex
     assert given == {0, 1}
 
 
-async def test_who_released_another_is_released_in_turn(harness):
+async def test_releasing_poll_is_released_in_turn(harness):
     first = await ask(harness, request(identified("t", wanted(0))))
     session_id = first.session_id
     polls = [

@@ -92,7 +92,7 @@ async def test_a_session_answers_only_changes(harness):
     assert found(third)[2][1] > 0
 
 
-async def test_what_was_not_taken_over_is_sent_again(harness):
+async def test_unacknowledged_records_are_sent_again(harness):
     """A client that lost an answer's records asks at the same offset, without naming the partition again."""
     append(harness, b"a")
     harness.flush()
@@ -101,7 +101,7 @@ async def test_what_was_not_taken_over_is_sent_again(harness):
     assert found(again) == found(first)
 
 
-async def test_forgotten_partitions_are_not_answered_and_unknown_ones_are_ignored(harness):
+async def test_forgotten_partitions_are_silent_unknown_ones_ignored(harness):
     first = await ask(harness, request(wanted(0), wanted(1), epoch=0))
     append(harness, b"a", index=1)
     harness.flush()
@@ -198,7 +198,7 @@ def open_with(sessions, size, *, privileged=False, now=0.0):
     return session
 
 
-def test_a_full_cache_makes_room_for_the_larger_the_follower_and_in_place_of_the_idle():
+def test_full_cache_admits_larger_or_follower_sessions():
     sessions = FetchSessions(2)
     small, _large = open_with(sessions, 1), open_with(sessions, 5)
     assert open_with(sessions, 1) is None
@@ -234,7 +234,7 @@ def test_sessions_have_only_so_many_partitions_together():
     assert open_with(sessions, 7) is not None, "what was closed has given its room back"
 
 
-def test_a_session_that_is_closed_meanwhile_takes_nothing_more():
+def test_session_closed_meanwhile_takes_no_more_room():
     sessions = FetchSessions(10, partitions_max=10)
     session = sessions.open(privileged=False, by_id=True, size=10, now=0.0)
     update = session.update(x(10), ())
@@ -245,7 +245,7 @@ def test_a_session_that_is_closed_meanwhile_takes_nothing_more():
     assert open_with(sessions, 10) is not None
 
 
-def test_a_session_that_is_closed_in_an_update_that_never_ends_gives_its_room_back():
+def test_closed_session_with_unfinished_update_frees_room():
     """Its connection was lost."""
     sessions = FetchSessions(10, partitions_max=10)
     session = sessions.open(privileged=False, by_id=True, size=10, now=0.0)
@@ -255,7 +255,7 @@ def test_a_session_that_is_closed_in_an_update_that_never_ends_gives_its_room_ba
     assert open_with(sessions, 10) is not None
 
 
-def test_sessions_that_grow_at_once_stay_within_the_bound_together():
+def test_sessions_growing_together_stay_within_bound():
     """A large request is noted in steps: the room for it is taken before the first."""
     sessions = FetchSessions(10, partitions_max=10)
     grown, begun = open_with(sessions, 2), open_with(sessions, 2)
@@ -277,7 +277,7 @@ def test_sessions_that_grow_at_once_stay_within_the_bound_together():
     assert open_with(sessions, 1) is None
 
 
-def test_room_that_an_update_did_not_need_is_given_back():
+def test_unneeded_room_of_update_is_returned():
     sessions = FetchSessions(10, partitions_max=10)
     session = open_with(sessions, 4)
     request = FetchRequest(
@@ -390,7 +390,7 @@ class _Client:
                 self.positions[data.partition_index] += 1
 
 
-def test_what_is_forgotten_gives_its_room_back():
+def test_forgotten_partitions_free_their_room():
     sessions = FetchSessions(10, partitions_max=10)
     session = open_with(sessions, 10)
     gone = ForgottenTopic(topic_id=b"x" * 16, partitions=[0, 1])
@@ -400,7 +400,7 @@ def test_what_is_forgotten_gives_its_room_back():
     assert sessions.open(privileged=False, by_id=True, size=1, now=0.0) is None
 
 
-def test_what_nobody_has_reserved_room_for_takes_it_when_it_comes():
+def test_unreserved_partition_takes_room_on_arrival():
     """Another request of the session has forgotten meanwhile what this one takes for known."""
     sessions = FetchSessions(10, partitions_max=10)
     session = open_with(sessions, 2, privileged=True)

@@ -95,7 +95,7 @@ async def test_markers_are_for_coordinators(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("may_see", [(), ("t",)], ids=["no topic", "some topics"])
-async def test_offsets_of_a_group_that_is_not_there_are_not_told_of_one_by_one(
+async def test_missing_group_is_one_error_without_topics(
     tmp_path: Path, may_see: tuple[str, ...]
 ) -> None:
     """As Kafka's `OffsetDeleteResponse.Builder.merge`: whether topics are refused or not."""

@@ -32,7 +32,7 @@ async def test_the_group_is_in_the_transaction(tmp_path):
 @pytest.mark.parametrize(
     ("version", "code"), [(1, E.INVALID_PRODUCER_EPOCH), (2, E.PRODUCER_FENCED)]
 )
-async def test_who_may_not(tmp_path, version, code):
+async def test_unauthorized_or_invalid_requests_are_refused(tmp_path, version, code):
     async with asked(tmp_path, **SETTINGS) as one:
         old, new = WireProducer(one), WireProducer(one)
         await old.begin()

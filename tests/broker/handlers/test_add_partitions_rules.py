@@ -98,13 +98,13 @@ def told(name, *codes):
     return AddPartitionsToTxnResult(transactional_id=name, topic_results=results(*codes))
 
 
-def test_partitions_and_results_are_in_the_order_of_the_request():
+def test_results_follow_order_of_request():
     assert _partitions(ASKED) == KEYS
     codes = dict(zip(KEYS, (E.NONE, E.CONCURRENT_TRANSACTIONS, E.FENCED_LEADER_EPOCH), strict=True))
     assert _results(ASKED, codes.__getitem__) == results(*codes.values())
 
 
-def test_a_refusal_is_at_the_top_for_brokers_and_of_each_partition_for_clients():
+def test_refusal_format_differs_for_brokers_and_clients():
     code = E.NOT_COORDINATOR
     of_brokers = AddPartitionsToTxnRequest(transactions=[transaction()])
     assert _fail(of_brokers, code, "") == AddPartitionsToTxnResponse(error_code=code)
@@ -119,7 +119,7 @@ def test_a_refusal_is_at_the_top_for_brokers_and_of_each_partition_for_clients()
     )
 
 
-async def test_a_broker_that_adds_is_not_kept_waiting_for_the_transaction_before():
+async def test_adding_broker_does_not_wait_for_previous_transaction():
     coordinator = Coordinator()
     found = await _of_broker(transaction(), context(coordinator), 5, ())
     assert found == told("x", E.NONE, E.NONE, E.NONE)
@@ -128,7 +128,7 @@ async def test_a_broker_that_adds_is_not_kept_waiting_for_the_transaction_before
     ]
 
 
-async def test_a_client_that_adds_waits_as_long_as_the_coordinator_lets_it():
+async def test_adding_client_waits_as_coordinator_allows():
     coordinator = Coordinator(y=E.CONCURRENT_TRANSACTIONS)
     assert await _add(context(coordinator), "x", Producer(7, 3), KEYS) is E.NONE
     assert await _add(context(coordinator), "y", Producer(7, 3), KEYS) is E.CONCURRENT_TRANSACTIONS
@@ -138,7 +138,7 @@ async def test_a_client_that_adds_waits_as_long_as_the_coordinator_lets_it():
 @pytest.mark.parametrize(
     ("version", "code"), [(4, E.INVALID_TXN_STATE), (5, E.TRANSACTION_ABORTABLE)]
 )
-async def test_what_is_verified_is_told_partition_by_partition(version, code):
+async def test_verification_is_answered_per_partition(version, code):
     verified = (E.NONE, E.TRANSACTION_ABORTABLE, E.PRODUCER_FENCED)
     coordinator = Coordinator(verified=verified)
     asked = transaction(verify_only=True)
@@ -148,21 +148,21 @@ async def test_what_is_verified_is_told_partition_by_partition(version, code):
 
 
 @pytest.mark.parametrize("verify_only", [False, True])
-async def test_an_error_of_the_transaction_is_one_of_each_partition(verify_only):
+async def test_transaction_error_applies_to_each_partition(verify_only):
     coordinator = Coordinator(x=E.INVALID_PRODUCER_ID_MAPPING)
     asked = transaction(verify_only=verify_only)
     found = await _of_broker(asked, context(coordinator), 5, ())
     assert found == told("x", *[E.INVALID_PRODUCER_ID_MAPPING] * 3)
 
 
-async def test_nothing_is_added_where_one_partition_is_not_known_in_time():
+async def test_nothing_is_added_with_one_unknown_partition():
     coordinator = Coordinator()
     found = await _of_broker(transaction(), context(coordinator), 5, {("u", 1)})
     assert found == told("x", *[E.COORDINATOR_NOT_AVAILABLE] * 3)
     assert coordinator.asked == []
 
 
-async def test_what_is_gone_is_not_verified_and_the_rest_not_looked_at():
+async def test_only_missing_partitions_are_reported_unknown():
     coordinator = Coordinator()
     gone = [*ASKED[:1], AddPartitionsToTxnTopic(name="u", partitions=[2])]
     asked = transaction(verify_only=True, topics=gone)
@@ -182,7 +182,7 @@ async def test_what_is_gone_is_not_verified_and_the_rest_not_looked_at():
     }
 
 
-async def test_transactions_are_answered_in_the_order_of_the_request():
+async def test_transactions_are_answered_in_request_order():
     """Those that add wait together for what is not known; 501 are more than one turn takes."""
     coordinator = Coordinator(unknown=[("u", 1)], verified=[E.NONE] * 3)
     names = [f"x-{number}" for number in range(501)]

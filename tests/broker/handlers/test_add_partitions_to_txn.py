@@ -33,7 +33,7 @@ async def test_all_are_added_or_none(tmp_path):
 @pytest.mark.parametrize(
     ("version", "code"), [(1, E.INVALID_PRODUCER_EPOCH), (3, E.PRODUCER_FENCED)]
 )
-async def test_who_may_not(tmp_path, version, code):
+async def test_unauthorized_or_invalid_requests_are_refused(tmp_path, version, code):
     async with asked(tmp_path, **SETTINGS) as one:
         await one.create("t")
         old, new = WireProducer(one), WireProducer(one)
@@ -90,7 +90,7 @@ async def test_brokers_ask_for_many(tmp_path):
         }
 
 
-async def test_of_partitions_that_are_gone_nothing_is_verified(tmp_path):
+async def test_missing_partitions_fail_the_verification(tmp_path):
     """As Kafka answers, whoever asks about whatever transaction."""
     async with asked(tmp_path, **SETTINGS) as one:
         await one.create("t", partitions=2)
@@ -104,7 +104,7 @@ async def test_of_partitions_that_are_gone_nothing_is_verified(tmp_path):
         }
 
 
-async def test_what_a_broker_knows_for_certain_of_a_transaction_it_coordinates(tmp_path):
+async def test_coordinating_broker_verifies_locally(tmp_path):
     async with asked(tmp_path, **SETTINGS) as one:
         await one.create("t", partitions=2)
         producer = WireProducer(one)

@@ -5,7 +5,7 @@ from tests.broker.handlers.configs import GROUP, TOPIC, incremental, replacing
 from trimaran.wire.errors import ErrorCode
 
 
-async def test_what_is_not_named_goes_back_to_its_default(tmp_path):
+async def test_unnamed_configs_return_to_their_defaults(tmp_path):
     async with asked(tmp_path) as one:
         await one.call(incremental((GROUP, "g", {"share.delivery.count.limit": "4"})))
         expected = {"share.auto.offset.reset": "earliest"}

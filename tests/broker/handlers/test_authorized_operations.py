@@ -84,7 +84,7 @@ async def ask(harness, handler, message, version):
 
 
 @pytest.mark.parametrize("asked_for", [True, False])
-async def test_of_topics_and_the_cluster(harness, asked_for):
+async def test_operations_of_topics_and_cluster(harness, asked_for):
     wanted = MetadataRequest(
         topics=[MetadataRequestTopic(name=name) for name in "tu"],
         include_cluster_authorized_operations=asked_for,
@@ -102,7 +102,7 @@ async def test_of_topics_and_the_cluster(harness, asked_for):
     assert told.cluster_authorized_operations == cluster
 
 
-async def test_of_all_topics_whatever_was_told_before(harness):
+async def test_operations_of_all_topics_ignore_cached_answers(harness):
     """What is kept of an answer about all topics has no operations, and those with them are not kept."""
     told = []
     for asked_for in (False, True, False, True):
@@ -113,7 +113,7 @@ async def test_of_all_topics_whatever_was_told_before(harness):
     assert told == [without, {name: bits(TOPIC, name) for name in "tu"}] * 2
 
 
-async def test_operations_with_many_topics_are_looked_at_some_in_a_turn(harness, monkeypatch):
+async def test_operations_of_many_topics_take_several_turns(harness, monkeypatch):
     monkeypatch.setattr(metadata_handler, "TOLD_PER_TURN", 2)
     names = [f"t{number}" for number in range(7)]
     harness.set_image(*(topic(name, partition()) for name in names))
@@ -128,7 +128,7 @@ async def test_operations_with_many_topics_are_looked_at_some_in_a_turn(harness,
     assert (looked.calls, looked.in_longest_step) == (7, 2)
 
 
-async def test_a_large_answer_waits_for_memory_and_a_small_one_does_not(harness, monkeypatch):
+async def test_only_large_answer_waits_for_memory(harness, monkeypatch):
     wanted = MetadataRequest(topics=[MetadataRequestTopic(name="t")])
     for free, waits in ((1 << 20, False), (0, True)):
         monkeypatch.setattr(metadata_handler, "FREE_BYTES", free)
@@ -137,7 +137,7 @@ async def test_a_large_answer_waits_for_memory_and_a_small_one_does_not(harness,
         assert [one.name for one in (await ask(harness, metadata, wanted, 12)).topics] == ["t"]
 
 
-async def test_a_topic_of_the_clusters_own_is_told_so_before_it_exists(harness):
+async def test_missing_internal_topic_is_marked_internal(harness):
     harness.context = replace(harness.context, authorizer=None)
     wanted = MetadataRequest(
         topics=[MetadataRequestTopic(name=name) for name in ("__consumer_offsets", "v")],
@@ -149,7 +149,7 @@ async def test_a_topic_of_the_clusters_own_is_told_so_before_it_exists(harness):
     assert found == [("__consumer_offsets", True), ("v", False)]
 
 
-async def test_of_each_topic_of_a_page(harness):
+async def test_operations_of_each_topic_in_page(harness):
     wanted = DescribeTopicPartitionsRequest(topics=[TopicRequest(name=name) for name in "tu"])
     told = await ask(harness, describe_topic_partitions, wanted, 0)
     found = {one.name: one.topic_authorized_operations for one in told.topics}
@@ -157,7 +157,7 @@ async def test_of_each_topic_of_a_page(harness):
 
 
 @pytest.mark.parametrize("asked_for", [True, False])
-async def test_of_groups(tmp_path, autojump_clock, authorizer, asked_for):
+async def test_operations_of_groups(tmp_path, autojump_clock, authorizer, asked_for):
     async with open_rig(tmp_path) as rig:
         served(rig)
         await leading(rig)

@@ -55,7 +55,7 @@ def answers(harness, message, **options):
     ]
 
 
-def test_levels_of_loggers_are_altered_here_by_those_who_may(harness, level):
+def test_logger_levels_need_alter_configs_on_cluster(harness, level):
     alters = incremental((LOGGER, "11", {LOGGER_NAME: "ERROR"}))
     denied = answers(harness, alters, may_alter_loggers=False)
     assert (denied, level()) == ([E.CLUSTER_AUTHORIZATION_FAILED], logging.NOTSET)
@@ -67,7 +67,7 @@ def test_levels_of_loggers_are_altered_here_by_those_who_may(harness, level):
     assert (answers(harness, old), level()) == ([E.INVALID_REQUEST], logging.ERROR)
 
 
-def test_only_what_the_controller_cannot_tell_is_answered_here(harness):
+def test_only_broker_local_refusals_are_answered_here(harness):
     rows = {
         (TOPIC, "t"): None,
         (GROUP, "g"): None,
@@ -117,7 +117,7 @@ async def refusals(harness, message, answered=()):
     return {key: error.code for key, error in found.items() if key not in before}
 
 
-async def test_only_this_node_is_asked_whether_its_listeners_could_go_on(harness):
+async def test_only_own_listener_changes_are_checked(harness):
     key = "listener.name.plaintext.ssl.keystore.location"
     refused = {(BROKER, "11"): E.INVALID_REQUEST}
     unknown = {"listener.name.nowhere.ssl.keystore.location": "/no/file"}
@@ -134,7 +134,7 @@ async def test_only_this_node_is_asked_whether_its_listeners_could_go_on(harness
     assert NONE.code is E.NONE
 
 
-async def test_a_value_counts_where_it_is_set_and_not_where_it_is_taken_away(harness):
+async def test_values_are_checked_when_set_not_deleted(harness):
     wrong = {"listener.name.plaintext.max.connections": "many"}
     found = {}
     for operation in (SET, DELETE, APPEND, SUBTRACT):

@@ -98,7 +98,7 @@ async def test_a_classic_group_is_none(tmp_path, autojump_clock):
 
 
 @pytest.mark.parametrize("where", ["subscribed_topic_names", "assignment", "target_assignment"])
-def test_a_member_with_a_topic_that_the_client_may_not_see_is_not_told(where):
+def test_member_with_unauthorized_topic_is_refused(where):
     """A pattern subscribes to no names, and a target may have what nobody is assigned yet."""
     nothing = Assignment(topic_partitions=[])
     member = Member(

@@ -127,7 +127,7 @@ async def test_without_the_feature_it_is_not_served(tmp_path, autojump_clock):
     ],
     ids=lambda value: str(value)[:60],
 )
-async def test_what_is_wrong_leaves_no_trace(tmp_path, autojump_clock, wrong, code):
+async def test_invalid_heartbeat_leaves_no_trace(tmp_path, autojump_clock, wrong, code):
     """mA6."""
     async with open_rig(tmp_path) as rig:
         served(rig)
@@ -152,9 +152,7 @@ async def resolved(rig, regex):
 
 
 @pytest.mark.parametrize("regex", ["(t+)+(t+)+x|t", r"(?:[a-z0-9.\-]?){1000}"])
-async def test_a_pattern_is_matched_away_from_the_loop_and_the_next_heartbeat_has_its_topics(
-    tmp_path, monkeypatch, regex
-):
+async def test_pattern_is_matched_off_loop_before_next_heartbeat(tmp_path, monkeypatch, regex):
     threads = set()
     compile_it = topic_patterns.compiled
 
@@ -191,7 +189,7 @@ async def test_many_members_with_many_patterns_get_their_topics(tmp_path):
             assert await resolved(rig, regex) == {"t"}
 
 
-async def test_a_pattern_does_not_find_what_the_member_may_not_see(tmp_path):
+async def test_pattern_skips_unauthorized_topics(tmp_path):
     async with open_rig(tmp_path) as rig:
         served(rig)
         rig.context.authorizer = authorizer()  # of `t` alone
@@ -200,7 +198,7 @@ async def test_a_pattern_does_not_find_what_the_member_may_not_see(tmp_path):
         assert await resolved(rig, ".*") == {"t"}
 
 
-async def test_an_epoch_that_ends_takes_its_patterns_with_it(tmp_path):
+async def test_epoch_end_drops_its_patterns(tmp_path):
     async with open_rig(tmp_path) as rig:
         served(rig)
         await leading(rig)
@@ -213,7 +211,7 @@ async def test_an_epoch_that_ends_takes_its_patterns_with_it(tmp_path):
         assert await resolved(rig, "t.*") == {"t"}
 
 
-async def test_members_of_one_protocol_are_none_of_the_other(tmp_path, autojump_clock):
+async def test_protocols_do_not_share_members(tmp_path, autojump_clock):
     async with open_rig(tmp_path) as rig:
         served(rig)
         await leading(rig)

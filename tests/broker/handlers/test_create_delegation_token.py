@@ -4,7 +4,7 @@ from tests.broker.handlers.tokens import CREATION, asked_by, token_of
 from trimaran.wire.errors import ErrorCode
 
 
-async def test_who_has_logged_in_gets_one(tmp_path):
+async def test_authenticated_client_gets_a_token(tmp_path):
     async with asked_by(tmp_path, "alice") as one:
         token = await token_of(one)
         assert (token.principal_type, token.principal_name) == ("User", "alice")

@@ -17,7 +17,7 @@ async def test_a_topic_grows(tmp_path):
         await one.seen(lambda image: len(image.topics.by_name["t"].partitions) == 3)
 
 
-async def test_a_topic_does_not_shrink_nor_come_into_being(tmp_path):
+async def test_topic_cannot_shrink_or_appear(tmp_path):
     async with asked(tmp_path) as one:
         await one.create("t", partitions=3)
         codes = [

@@ -20,7 +20,7 @@ def creation(name="t", partitions=1, replicas=1, **more):
 
 
 @pytest.mark.parametrize("version", [2, 7])
-async def test_what_was_created_is_known_at_once(tmp_path, version):
+async def test_created_topic_is_known_at_once(tmp_path, version):
     async with asked(tmp_path) as one:
         (created,) = (await one.call(creation(partitions=3), version)).topics
         assert created.error_code == 0
@@ -36,7 +36,7 @@ async def test_it_is_only_said_what_would_be(tmp_path):
         assert "t" not in one.image.topics.by_name
 
 
-async def test_what_cannot_be_created(tmp_path):
+async def test_impossible_topics_are_refused(tmp_path):
     async with asked(tmp_path) as one:
         await one.create("t")
         codes = [

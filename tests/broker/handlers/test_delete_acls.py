@@ -5,7 +5,7 @@ from tests.broker.handlers.asking import AUTHORIZER, asked, refused
 from trimaran.wire.errors import ErrorCode
 
 
-async def test_what_the_filter_matches_is_deleted(tmp_path):
+async def test_acls_matching_filter_are_deleted(tmp_path):
     async with asked(tmp_path, **AUTHORIZER) as one:
         await one.call(acls.creation("orders"))
         await one.call(acls.creation("bills"))

@@ -73,7 +73,7 @@ async def test_not_those_of_internal_topics(tmp_path):
     assert harness.leader("__consumer_offsets").log.log_start_offset == 0
 
 
-async def test_of_a_topic_that_is_not_there(tmp_path):
+async def test_missing_topic_is_unknown(tmp_path):
     assert await ask(open_harness(tmp_path), "t", 1) == (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, -1)
 
 
@@ -93,7 +93,7 @@ async def after_the_flush(harness, offset):
 
 
 @pytest.mark.parametrize("offset", [4, -1])
-async def test_what_was_answered_with_acks_1_can_be_deleted(tmp_path, offset):
+async def test_acks_1_records_are_deletable_after_flush(tmp_path, offset):
     harness = with_records(tmp_path)
     append(harness, b"d")
     assert await after_the_flush(harness, offset) == (ErrorCode.NONE, 4)
@@ -106,7 +106,7 @@ async def test_beyond_the_end_also_after_the_flush(tmp_path):
 
 
 @pytest.mark.parametrize(("offset", "answer"), [(3, 3), (1, 1), (0, 0)])
-async def test_what_is_on_disk_waits_for_no_flush(tmp_path, offset, answer):
+async def test_flushed_records_are_deleted_without_waiting(tmp_path, offset, answer):
     harness = with_records(tmp_path)
     append(harness, b"d")
     assert await ask(harness, "t", offset) == (ErrorCode.NONE, answer)

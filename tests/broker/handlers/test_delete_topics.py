@@ -10,7 +10,7 @@ def by_id(topic_id):
     return DeleteTopicsRequest(topics=[state], timeout_ms=1000)
 
 
-async def test_what_was_deleted_is_forgotten_at_once(tmp_path):
+async def test_deleted_topic_is_forgotten_at_once(tmp_path):
     async with asked(tmp_path) as one:
         await one.create("t", "u")
         request = DeleteTopicsRequest(topic_names=["t"], timeout_ms=1000)
@@ -21,7 +21,7 @@ async def test_what_was_deleted_is_forgotten_at_once(tmp_path):
         assert not one.image.topics.by_name
 
 
-async def test_what_is_not_there_cannot_be_deleted(tmp_path):
+async def test_missing_topic_cannot_be_deleted(tmp_path):
     async with asked(tmp_path) as one:
         request = DeleteTopicsRequest(topic_names=["t"], timeout_ms=1000)
         (response,) = (await one.call(request, 5)).responses
@@ -30,7 +30,7 @@ async def test_what_is_not_there_cannot_be_deleted(tmp_path):
         assert response.error_code == ErrorCode.UNKNOWN_TOPIC_ID
 
 
-async def test_a_refusal_is_told_for_every_topic_by_name_and_by_id(tmp_path):
+async def test_refusal_names_every_topic_by_name_and_id(tmp_path):
     request = DeleteTopicsRequest(topic_names=["t", "u"], timeout_ms=1000)
     named = await refused(tmp_path / "names", request, 5)
     with_id = await refused(tmp_path / "ids", by_id(b"x" * 16), 6)

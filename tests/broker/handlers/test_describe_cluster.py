@@ -41,7 +41,7 @@ def test_fenced_brokers_are_told_when_asked_for(harness):
     ]
 
 
-def test_requests_for_the_controller_go_to_a_broker_that_serves(harness):
+def test_controller_id_is_that_of_serving_broker(harness):
     """Any broker forwards them; this one, if it is not fenced."""
     own = registration(11, 9111, fenced=True)
     harness.set_image(brokers=(own, registration(12, 9112)))

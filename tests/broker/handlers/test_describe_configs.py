@@ -79,7 +79,7 @@ async def test_resources_that_are_not_here(tmp_path, kind, name, code):
         assert (result.error_code, result.configs) == (code, [])
 
 
-async def test_a_config_that_nothing_declares_is_kept_and_not_shown(tmp_path):
+async def test_undeclared_config_is_stored_but_hidden(tmp_path):
     """Case 03 of KafkaJS' suite: an interval of a reporter of its own, and a topic's key set for a broker."""
     async with asked(tmp_path) as one:
         node = str(one.broker.node_id)

@@ -47,7 +47,7 @@ async def test_without_a_secret_there_are_none(tmp_path):
         assert answer.error_code == ErrorCode.DELEGATION_TOKEN_AUTH_DISABLED
 
 
-async def test_one_right_on_the_token_or_on_its_owner_is_enough_and_no_neighbour_is(tmp_path):
+async def test_right_on_token_or_owner_is_enough(tmp_path):
     async with asked_by(tmp_path, "alice", **AUTHORIZER) as one:
         token = await token_of(one)
         token_id, owner = ResourceType.DELEGATION_TOKEN, ResourceType.USER

@@ -74,7 +74,7 @@ async def test_the_longest_group_id_that_does_not_exist(tmp_path):
         assert response.groups[0].error_message.startswith("Group ggg")
 
 
-async def test_a_host_of_ipv6_is_written_as_java_writes_it(tmp_path):
+async def test_ipv6_host_is_formatted_as_in_java(tmp_path):
     async with open_rig(tmp_path) as rig:
         index = rig.index_of("g")
         rig.lead(index)
@@ -85,7 +85,7 @@ async def test_a_host_of_ipv6_is_written_as_java_writes_it(tmp_path):
         assert [member.client_host for member in group.members] == ["/0:0:0:0:0:0:0:1"]
 
 
-async def test_an_answer_that_fails_later_is_refused_group_by_group(tmp_path):
+async def test_late_failure_is_reported_for_each_group(tmp_path):
     async with open_rig(tmp_path) as rig:
         for index in range(4):
             rig.lead(index)

@@ -49,7 +49,7 @@ async def test_every_replica_has_its_size(harness, version, tmp_path):
         assert 0 < result.usable_bytes <= result.total_bytes
 
 
-async def test_a_log_that_nobody_opened_is_measured_by_its_files(harness, tmp_path):
+async def test_unopened_log_is_measured_by_its_files(harness, tmp_path):
     data = batch(b"value")
     harness.leader("t", 1).append(data, list(iter_batches(data)))
     harness.directory.close(broker_epoch=None)
@@ -66,7 +66,7 @@ async def test_only_what_was_asked_for_is_told(harness):
     assert set(sizes(result)) == {("t", 1)}
 
 
-async def test_a_directory_that_failed_is_told_with_its_error(tmp_path):
+async def test_failed_directory_is_listed_with_error(tmp_path):
     paths = [str(tmp_path / "a"), str(tmp_path / "b")]
     async with cluster(tmp_path, brokers=0) as running:
         broker = await running.start_broker(11, log_dirs=",".join(paths))
@@ -88,7 +88,7 @@ async def test_all_that_failed_are_told_too(harness, tmp_path):
     assert (result.error_code, result.log_dir) == (ErrorCode.KAFKA_STORAGE_ERROR, str(tmp_path))
 
 
-async def test_what_may_be_in_a_failed_directory_is_in_no_other(tmp_path):
+async def test_replica_of_failed_directory_is_listed_nowhere(tmp_path):
     """`open_harness` assigns all replicas to the directory that it makes, which is the one that fails."""
     harness = open_harness(tmp_path / "a")
     harness.directories.all.append(other_directory(tmp_path / "b"))
@@ -98,7 +98,7 @@ async def test_what_may_be_in_a_failed_directory_is_in_no_other(tmp_path):
     assert told[str(tmp_path / "b")].topics == []
 
 
-async def test_a_copy_is_told_of_where_it_goes_while_that_directory_is_in_service(tmp_path):
+async def test_copy_is_listed_while_target_is_online(tmp_path):
     """Its size, and how far it is behind; of one in a directory that fails nothing more is told."""
     setup = Moves(tmp_path)
     setup.request(0, setup.b)
@@ -117,7 +117,7 @@ async def test_a_copy_is_told_of_where_it_goes_while_that_directory_is_in_servic
     assert len(told[str(setup.a.path)].topics) == 1
 
 
-async def test_memory_is_asked_for_and_others_have_their_turn_by_the_partitions_asked_for(harness):
+async def test_memory_and_turns_depend_on_requested_partitions(harness):
     async def used(count):
         topics = [DescribableLogDirTopic(topic="none", partitions=list(range(count)))]
         message = DescribeLogDirsRequest(topics=topics if count else None)

@@ -5,7 +5,7 @@ from trimaran.quorum.translate.describe_quorum import describe_quorum_request
 from trimaran.wire.errors import ErrorCode
 
 
-async def test_the_leader_tells_of_voters_and_of_this_broker(tmp_path):
+async def test_leader_describes_voters_and_observer_broker(tmp_path):
     async with asked(tmp_path) as one:
         answer = await one.call(describe_quorum_request())
         (partition,) = answer.topics[0].partitions

@@ -79,19 +79,19 @@ async def test_eligible_leaders_and_offline_replicas(harness):
     assert answer.next_cursor is None
 
 
-async def test_who_has_not_the_listener_cannot_be_reached(harness):
+async def test_replica_without_the_listener_is_offline(harness):
     answer = await ask(harness, "a", on=connection("OTHER"))
     (one,) = answer.topics[0].partitions
     assert (one.leader_id, one.offline_replicas) == (-1, [11, 12])
 
 
-async def test_all_topics_are_in_order_and_internal_ones_say_so(harness):
+async def test_all_topics_are_sorted_with_internal_flags(harness):
     answer = await ask(harness)
     assert shown(answer) == sorted([*ALL, ("moved", 0)])
     assert [one.name for one in answer.topics if one.is_internal] == ["__consumer_offsets"]
 
 
-async def test_what_is_not_there_is_said_once_in_its_place(harness):
+async def test_missing_topic_is_reported_once_in_place(harness):
     answer = await ask(harness, "c", "nowhere", "bad name", "c")
     assert [(one.name, one.error_code) for one in answer.topics] == [
         ("bad name", ErrorCode.INVALID_TOPIC_EXCEPTION),
@@ -101,7 +101,7 @@ async def test_what_is_not_there_is_said_once_in_its_place(harness):
 
 
 @pytest.mark.parametrize("cursor", [("b", -1), ("c", 0)])
-async def test_a_cursor_must_be_at_a_partition_of_a_topic_that_is_asked_for(harness, cursor):
+async def test_cursor_must_name_a_requested_topics_partition(harness, cursor):
     answer = await ask(harness, "a", "b", cursor=cursor)
     assert [one.error_code for one in answer.topics] == [ErrorCode.INVALID_REQUEST] * 2
 
@@ -142,7 +142,7 @@ async def test_pages_are_the_whole(harness, limit, names):
     assert found == wanted
 
 
-async def test_who_may_not_see_a_topic_hears_it_behind_a_full_page_too(harness, monkeypatch):
+async def test_unauthorized_topics_are_reported_behind_full_page(harness, monkeypatch):
     """As Kafka's `DescribeTopicPartitionsRequestHandler`, which judges all that are named first; of all topics none."""
     authorizer = Authorizer()
     for name in ("b", "c"):

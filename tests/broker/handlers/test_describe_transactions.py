@@ -15,7 +15,7 @@ async def described(one, *names):
     return answer.transaction_states
 
 
-async def test_what_is_told(tmp_path):
+async def test_transaction_is_described_completely(tmp_path):
     async with asked(tmp_path, **SETTINGS) as one:
         await one.create("t", partitions=2)
         producer = WireProducer(one)

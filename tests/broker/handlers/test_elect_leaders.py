@@ -18,7 +18,7 @@ def codes_of(answer):
     }
 
 
-async def test_who_leads_already_need_not_be_elected(tmp_path):
+async def test_preferred_leader_needs_no_election(tmp_path):
     async with asked(tmp_path) as one:
         await one.create("t")
         answer = await one.call(election(0, 1))
@@ -45,7 +45,7 @@ async def test_a_refusal_is_told_for_every_partition(tmp_path):
     assert codes_of(answer) == {("t", 0): code, ("t", 5): code}
 
 
-async def test_an_election_everywhere_is_refused_at_the_top_where_there_is_a_place(tmp_path):
+async def test_election_of_all_is_refused_at_top(tmp_path):
     """It names no partition that could tell; else the client would take it for done. In version 0 it does."""
     everywhere = ElectLeadersRequest(topic_partitions=None)
     for version, code in ((2, ErrorCode.CLUSTER_AUTHORIZATION_FAILED), (0, ErrorCode.NONE)):
@@ -55,7 +55,7 @@ async def test_an_election_everywhere_is_refused_at_the_top_where_there_is_a_pla
         assert (answer.error_code, answer.replica_election_results) == (code, [])
 
 
-async def test_a_refusal_of_version_0_is_told_by_partition_alone(tmp_path):
+async def test_refusal_of_version_0_is_per_partition(tmp_path):
     answer = await refused(tmp_path, election(0), 0)
     assert answer.error_code == ErrorCode.NONE
     assert codes_of(answer) == {("t", 0): ErrorCode.CLUSTER_AUTHORIZATION_FAILED}

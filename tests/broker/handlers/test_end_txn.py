@@ -37,7 +37,7 @@ async def test_a_transaction_of_version_1(tmp_path, commit):
 
 
 @pytest.mark.parametrize("commit", [True, False])
-async def test_a_transaction_of_version_2_adds_partitions_as_it_writes(tmp_path, commit):
+async def test_version_2_transaction_adds_partitions_on_write(tmp_path, commit):
     async with asked(tmp_path, **SETTINGS) as one:
         await one.create("t")
         producer = WireProducer(one)
@@ -113,7 +113,7 @@ async def answers_to(stream, count):
     return found
 
 
-async def test_requests_that_come_together_are_decided_in_their_order(tmp_path, monkeypatch):
+async def test_simultaneous_requests_are_decided_in_order(tmp_path, monkeypatch):
     """A transaction may begin a turn later than it was asked for: its end must not be decided before that."""
     monkeypatch.setattr("trimaran.broker.handlers.add_partitions_to_txn.JUDGED_PER_TURN", 1)
     async with asked(tmp_path, **SETTINGS) as one:
@@ -146,7 +146,7 @@ async def test_a_transaction_that_nobody_knows(tmp_path):
         assert await WireProducer(one, "").end() == E.INVALID_REQUEST
 
 
-async def test_a_coordinator_needs_no_connection_to_write_markers_here(tmp_path):
+async def test_coordinator_writes_local_markers_without_connection(tmp_path):
     async with asked(tmp_path, **SETTINGS) as one:
         await one.create("t")
         producer = WireProducer(one)

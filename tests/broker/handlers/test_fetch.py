@@ -154,7 +154,7 @@ async def test_a_long_poll_ends_with_the_epoch(harness):
         (12, 113, ErrorCode.UNKNOWN_LEADER_EPOCH),
     ],
 )
-async def test_who_poses_as_a_follower_moves_nothing(harness, replica_id, epoch, code):
+async def test_false_follower_moves_nothing(harness, replica_id, epoch, code):
     """mA4, CVE-2018-1288: neither the ISR nor the watermark."""
     harness.set_image(
         topic("t", partition((11, 12), isr=(11, 12))),
@@ -199,7 +199,7 @@ async def read_in_version(harness, version, offset):
     return response.responses[0].partitions[0]
 
 
-async def test_a_new_leader_does_not_tell_a_consumer_that_it_is_at_the_end(harness):
+async def test_new_leader_reports_no_watermark_too_early(harness):
     """P7: the record may have been committed and read before; nobody hears of a watermark of 0."""
     leader = lead_again(harness)
     answer = await read(harness, 0)
@@ -219,9 +219,7 @@ async def test_followers_read_what_a_new_leader_has(harness):
     assert answer.records.size > 0
 
 
-async def test_a_long_poll_outlasts_the_time_in_which_a_new_leader_does_not_know(
-    harness, autojump_clock
-):
+async def test_long_poll_outlasts_unknown_watermark(harness, autojump_clock):
     leader = lead_again(harness)
     answers = []
 
@@ -236,7 +234,7 @@ async def test_a_long_poll_outlasts_the_time_in_which_a_new_leader_does_not_know
     assert (answers[0].error_code, answers[0].high_watermark) == (0, 1)
 
 
-async def test_after_a_crash_the_watermark_is_not_told_before_it_is_known(tmp_path):
+async def test_unknown_watermark_is_not_reported_after_crash(tmp_path):
     """P7: the checkpoint was never written, the log has the record, its flush has not come yet."""
     before = open_harness(tmp_path / "before")
     before.set_image(topic("t", partition()))
@@ -251,7 +249,7 @@ async def test_after_a_crash_the_watermark_is_not_told_before_it_is_known(tmp_pa
     assert (answer.error_code, answer.high_watermark) == (0, 1)
 
 
-async def test_a_large_fetch_that_is_given_up_leaves_no_cycle(harness):
+async def test_abandoned_large_fetch_leaves_no_cycle(harness):
     """A large request is frozen, and the collector never frees a cycle of frozen objects."""
     wanted = [
         FetchPartition(partition=index, fetch_offset=0, partition_max_bytes=1)

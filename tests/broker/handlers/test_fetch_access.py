@@ -92,7 +92,7 @@ async def told(harness, message, version=17, client=None):
 
 
 @pytest.mark.parametrize("version", [4, 12])
-async def test_by_name_nothing_tells_a_secret_topic_from_none(harness, acls, version):
+async def test_unauthorized_and_missing_names_look_alike(harness, acls, version):
     acls.allow(1, "t")
     _, found = await told(harness, request("t", "secret", "none", version=version), version)
     assert found == {"t": E.NONE, "secret": REFUSED, "none": REFUSED}
@@ -202,7 +202,7 @@ async def test_metadata_creates_for_who_may_create(harness, acls):
     assert (found["bad name"], found["hidden"]) == (E.INVALID_TOPIC_EXCEPTION, REFUSED)
 
 
-async def test_only_a_request_that_counts_as_a_followers_is_exempt_from_quotas(tmp_path):
+async def test_only_proven_followers_are_exempt_from_quotas(tmp_path):
     harness = open_harness(tmp_path)
     brokers = (registration(11), registration(12), registration(0))
     harness.set_image(topic("t", partition((11, 12, 0))), brokers=brokers)
@@ -216,7 +216,7 @@ async def test_only_a_request_that_counts_as_a_followers_is_exempt_from_quotas(t
 
 
 @pytest.mark.parametrize("broker_id", [0, 12])
-async def test_a_follower_needs_no_right_on_the_topic_whatever_its_id(tmp_path, acls, broker_id):
+async def test_follower_needs_no_topic_rights(tmp_path, acls, broker_id):
     harness = open_harness(tmp_path)
     brokers = (registration(11), registration(broker_id))
     harness.set_image(topic("t", partition((11, broker_id))), brokers=brokers)

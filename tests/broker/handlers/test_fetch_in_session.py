@@ -58,7 +58,7 @@ def sessions(harness):
     return list(harness.context.fetch_sessions._sessions.values())
 
 
-async def test_a_first_request_opens_a_session_of_its_partitions(harness, autojump_clock):
+async def test_first_request_opens_session_of_its_partitions(harness, autojump_clock):
     on = connection()
     harness.context.fetch_sessions._room.used = 5
     answer = await ask(harness, request(wanted(0), wanted(1, 0), epoch=0), on=on)
@@ -82,22 +82,20 @@ async def test_a_followers_session_is_privileged(harness):
 
 
 @pytest.mark.parametrize(("epoch", "names"), [(0, False), (-1, True), (-1, False)])
-async def test_what_opens_no_session_is_answered_without_one(harness, epoch, names):
+async def test_sessionless_request_is_answered_without_one(harness, epoch, names):
     asked = [wanted(0)] if names else []
     answer = await ask(harness, request(*asked, epoch=epoch))
     assert (answer.session_id, sessions(harness)) == (0, [])
     assert len(answer.responses) == names
 
 
-async def test_who_asks_for_nothing_is_not_kept_waiting(harness):
+async def test_fetch_without_partitions_returns_at_once(harness):
     assert not isinstance(start(harness, request(epoch=-1, max_wait_ms=60_000)), DeferredResponse)
 
 
 @pytest.mark.parametrize(("max_wait_ms", "waits"), [(-1, False), (0, False), (1, True)])
 @pytest.mark.parametrize("in_session", [False, True])
-async def test_who_does_not_want_to_wait_is_answered_at_once(
-    harness, max_wait_ms, waits, in_session
-):
+async def test_fetch_without_max_wait_returns_at_once(harness, max_wait_ms, waits, in_session):
     waiting = {"max_wait_ms": max_wait_ms}
     if in_session:
         opened = await ask(harness, request(wanted(1), epoch=0))
@@ -107,7 +105,7 @@ async def test_who_does_not_want_to_wait_is_answered_at_once(
     assert isinstance(start(harness, message), DeferredResponse) is waits
 
 
-async def test_a_wait_leaves_nothing_behind_and_in_a_session_its_slots(harness, autojump_clock):
+async def test_finished_wait_leaves_only_session_slots(harness, autojump_clock):
     watchers = harness.leader("t", 1).replica.watchers
     answer = await ask(harness, request(wanted(1), max_wait_ms=500))
     assert (sizes(answer), trio.current_time()) == ({1: 0}, pytest.approx(0.5))
@@ -128,9 +126,7 @@ async def test_a_wait_leaves_nothing_behind_and_in_a_session_its_slots(harness, 
     assert len(watchers._upto_watermark) == 1
 
 
-async def test_a_wait_goes_by_the_time_of_its_request_and_has_a_bound(
-    harness, autojump_clock, monkeypatch
-):
+async def test_wait_time_follows_request_within_bound(harness, autojump_clock, monkeypatch):
     monkeypatch.setattr(handler, "MAX_WAIT_SECONDS", 2.0)
     for asked_ms, seconds in ((1999, 1.999), (2000, 2.0), (2001, 2.0), (10_000, 2.0)):
         began = trio.current_time()
@@ -138,7 +134,7 @@ async def test_a_wait_goes_by_the_time_of_its_request_and_has_a_bound(
         assert trio.current_time() - began == pytest.approx(seconds)
 
 
-async def test_what_came_between_the_first_look_and_the_wait_is_found(harness, autojump_clock):
+async def test_records_between_check_and_wait_are_found(harness, autojump_clock):
     waiting = start(harness, request(wanted(1), wanted(0, 1), max_wait_ms=60_000))
     append(harness, b"b", index=1)
     harness.flush()
@@ -146,7 +142,7 @@ async def test_what_came_between_the_first_look_and_the_wait_is_found(harness, a
     assert trio.current_time() == 0
 
 
-async def test_a_session_that_is_throttled_gives_the_same_to_the_next_request(harness):
+async def test_throttled_session_repeats_its_records(harness):
     opened = await ask(harness, request(wanted(1), epoch=0))
     (session,) = sessions(harness)
     append(harness, b"b", index=1)
@@ -162,7 +158,7 @@ async def test_a_session_that_is_throttled_gives_the_same_to_the_next_request(ha
     assert sizes(again)[1] > 0, "looked at again, as it was not taken over"
 
 
-async def test_a_first_request_that_is_throttled_leaves_no_session(harness):
+async def test_throttled_first_request_leaves_no_session(harness):
     quotas = Quotas(2.0)
     harness.context = replace(harness.context, quotas=quotas)
     answer = await ask(harness, request(wanted(0), epoch=0))
@@ -186,7 +182,7 @@ async def test_a_released_wait_is_charged_nothing(harness):
     assert (answer.responses, answer.throttle_time_ms, quotas.charged) == ([], 0, charged)
 
 
-async def test_a_heavy_fetch_is_answered_as_a_light_one(harness):
+async def test_heavy_fetch_is_answered_like_light_one(harness):
     for message in (request(wanted(0), wanted(1)), request(wanted(0), wanted(2), epoch=0)):
         told = []
         for heavy in (False, True):
@@ -197,7 +193,7 @@ async def test_a_heavy_fetch_is_answered_as_a_light_one(harness):
     assert len(sessions(harness)) == 2
 
 
-async def test_a_first_request_that_waits_is_released_by_the_next(harness):
+async def test_waiting_first_request_is_released_by_next(harness):
     waiting = start(harness, request(wanted(1), epoch=0, max_wait_ms=60_000))
     (session,) = sessions(harness)
     assert session.current_fetch is not None

@@ -101,12 +101,12 @@ def test_whoever_is_no_follower_is_a_consumer(harness, debugging):
 @pytest.mark.parametrize(
     ("asked", "most"), [(4999, 4999), (5000, 5000), (5001, 5000), (0, 0), (-1, 0)]
 )
-def test_a_fetch_takes_what_it_asks_for_up_to_the_bound_of_the_broker(harness, asked, most):
+def test_fetch_limits_are_capped_by_broker(harness, asked, most):
     found, _ = terms(harness.context, request(max_bytes=asked))
     assert found == replace(CONSUMERS, max_bytes=most)
 
 
-def test_a_quota_bounds_what_consumers_take_and_followers_not(harness):
+def test_quota_limits_consumers_not_followers(harness):
     harness.context.quotas.fetch.set_limits({(("client-id", None),): 100.0})
     found, _ = terms(harness.context, request())
     assert found == replace(CONSUMERS, max_bytes=1000)
@@ -114,7 +114,7 @@ def test_a_quota_bounds_what_consumers_take_and_followers_not(harness):
     assert (found.max_bytes, exempt) == (4000, True)
 
 
-def test_terms_of_followers_and_of_those_who_pose_as_one(harness):
+def test_followers_and_impostors_get_different_terms(harness):
     rows = {
         (12, 112): (E.NONE, True),
         (0, 100): (E.NONE, True),
@@ -141,14 +141,14 @@ def test_an_epoch_of_0_is_one(harness):
     assert (found.refused, exempt) == (E.NONE, True)
 
 
-def test_the_id_of_a_follower_is_where_its_version_has_it():
+def test_follower_id_location_depends_on_version():
     assert _replica(request(replica_id=0, epoch=5, old_id=7)) == (0, 5)
     assert _replica(request(old_id=7, epoch=5)) == (7, -1)
     assert _replica(request(old_id=0)) == (0, -1)
     assert _replica(request()) == (-1, -1)
 
 
-def test_partitions_go_by_the_id_of_their_topic_where_there_is_one():
+def test_partitions_are_keyed_by_topic_id_if_present():
     def topics(**named):
         partitions = [
             FetchPartition(partition=index, fetch_offset=0, partition_max_bytes=1)
@@ -160,7 +160,7 @@ def test_partitions_go_by_the_id_of_their_topic_where_there_is_one():
     assert _keys(message) == [("t", 3), ("t", 1), (topic_id("u"), 3), (topic_id("u"), 1)]
 
 
-def test_consumers_are_sent_to_followers_from_version_11_on_where_a_selector_is_set(harness):
+def test_follower_redirection_needs_version_11_and_selector(harness):
     asked = []
 
     def selector(*what):
@@ -179,7 +179,7 @@ def test_consumers_are_sent_to_followers_from_version_11_on_where_a_selector_is_
     assert asked == [("the leader", 5, Client("r", "PLAINTEXT"), cluster, 11)]
 
 
-def test_consumers_are_asked_for_their_right_and_followers_are_not(harness):
+def test_only_consumers_are_authorized_per_topic(harness):
     authorizer = Authorizer(["User:ANONYMOUS"])
     authorizer.complete_initial_load()
     context = replace(harness.context, authorizer=authorizer)
@@ -201,7 +201,7 @@ def test_followers_are_throttled_where_a_throttle_is_set(harness):
     assert terms(harness.context, request())[0].throttle is None
 
 
-def test_clients_that_do_not_know_a_failed_disk_are_told_of_another_leader():
+def test_old_clients_see_failed_disk_as_leader_change():
     codes = [E.KAFKA_STORAGE_ERROR, E.NONE, E.LOG_DIR_NOT_FOUND, E.NOT_LEADER_OR_FOLLOWER]
     partitions = [
         PartitionData(partition_index=index, error_code=code, high_watermark=-1, records=None)
@@ -220,7 +220,7 @@ def slot_of(reader, index, *, upto_end=False, name="t", seen=0):
     return slot
 
 
-def test_a_wait_looks_again_at_what_has_changed_since_the_first_look(harness):
+def test_wait_wakes_for_changes_since_first_check(harness):
     """Of consumers by what is committed, of followers by the log's end; what is not led here, always."""
     harness.set_image(
         topic("t", partition(), partition(), partition((11, 12), leader=12), partition()),

@@ -131,7 +131,7 @@ async def test_the_coordinator_of_a_transaction(tmp_path):
         assert (await WireProducer(one).find("")).error_code == E.INVALID_REQUEST
 
 
-async def test_each_key_of_transactions_has_the_leader_of_its_own_partition(tmp_path):
+async def test_each_transaction_key_finds_its_partitions_leader(tmp_path):
     """By the listener that the client came on; one that is fenced or has no such listener coordinates nothing."""
     harness = open_harness(tmp_path)
     leaders = {"here": 11, "fenced": 12, "other listener": 13, "unknown": 14, "none": -1}
@@ -163,9 +163,7 @@ async def test_each_key_of_transactions_has_the_leader_of_its_own_partition(tmp_
 
 
 @pytest.mark.parametrize("kind", [OF_GROUP, OF_TRANSACTION])
-async def test_to_find_a_coordinator_takes_the_right_to_describe_what_it_coordinates(
-    tmp_path, kind
-):
+async def test_finding_coordinator_needs_describe_on_its_resource(tmp_path, kind):
     """Of a group or a transactional id, not the one for the other; and nobody else has a topic created."""
     harness = open_harness(tmp_path)
     types = {OF_GROUP: ResourceType.GROUP, OF_TRANSACTION: ResourceType.TRANSACTIONAL_ID}
@@ -203,7 +201,7 @@ async def test_to_find_a_coordinator_takes_the_right_to_describe_what_it_coordin
     harness.directory.close(broker_epoch=None)
 
 
-def test_what_cannot_be_told_is_told_of_each_key():
+def test_failure_is_reported_for_each_key():
     many = FindCoordinatorRequest(coordinator_keys=["a", "b"])
     found = through_wire(_fail(many, E.UNKNOWN_SERVER_ERROR, "why"), 4).coordinators
     assert [(one.key, one.node_id, one.port, one.error_code) for one in found] == [

@@ -114,7 +114,7 @@ def test_a_refusal_is_told(row: Row, data: st.DataObject) -> None:
 
 
 @ALL
-def test_who_sent_no_such_request_is_cut_off(row: Row) -> None:
+def test_malformed_forwarded_request_ends_the_connection(row: Row) -> None:
     """The controller finds out; the connection ends, as with every request that is malformed."""
     version = Versions.parse(row.versions).high
     flexible = version in row.request.FLEXIBLE

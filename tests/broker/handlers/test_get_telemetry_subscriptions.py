@@ -8,7 +8,7 @@ from trimaran.wire.errors import ErrorCode
 from trimaran.wire.messages.get_telemetry_subscriptions import GetTelemetrySubscriptionsRequest
 
 
-async def test_a_client_is_told_what_how_often_and_in_which_form(tmp_path):
+async def test_client_learns_metrics_interval_and_format(tmp_path):
     async with collecting(tmp_path) as one:
         told = await subscription(one)
         assert told.error_code == 0
@@ -18,7 +18,7 @@ async def test_a_client_is_told_what_how_often_and_in_which_form(tmp_path):
         assert (told.telemetry_max_bytes, told.delta_temporality) == (1 << 20, True)
 
 
-async def test_it_may_ask_once_in_an_interval_or_when_subscriptions_have_changed(tmp_path):
+async def test_early_request_needs_changed_subscriptions(tmp_path):
     async with collecting(tmp_path) as one:
         told = await subscription(one)
         again = GetTelemetrySubscriptionsRequest(client_instance_id=told.client_instance_id)
@@ -30,7 +30,7 @@ async def test_it_may_ask_once_in_an_interval_or_when_subscriptions_have_changed
         assert changed.subscription_id != told.subscription_id
 
 
-async def test_where_nothing_collects_them_clients_are_not_asked(tmp_path):
+async def test_telemetry_is_not_advertised_without_receiver(tmp_path):
     async with asked(tmp_path) as one:
         served = one.connection.negotiated
         assert GetTelemetrySubscriptionsRequest.KEY not in served.versions

@@ -35,7 +35,7 @@ async def test_no_id_is_given_twice_after_a_restart(tmp_path):
         assert await other.context.producer_ids.take() > before
 
 
-async def test_an_idempotent_producer_that_asks_again_gets_a_new_id(tmp_path):
+async def test_idempotent_producer_gets_new_id_on_repeat(tmp_path):
     """KIP-360: it tells the one that it has."""
     async with asked(tmp_path) as one:
         first = await one.call(wanted())
@@ -44,7 +44,7 @@ async def test_an_idempotent_producer_that_asks_again_gets_a_new_id(tmp_path):
         assert again.producer_id > first.producer_id
 
 
-async def test_the_next_producer_of_an_id_aborts_what_the_last_has_begun(tmp_path):
+async def test_next_producer_aborts_open_transaction_of_id(tmp_path):
     """In one call: the markers are waited for."""
     async with asked(tmp_path, **SETTINGS) as one:
         await one.create("t")
@@ -69,7 +69,7 @@ async def test_a_fenced_producer_does_not_fence_back(tmp_path, version, code):
         assert (await second.init(told=second.producer, version=version)).error_code == E.NONE
 
 
-async def test_what_is_refused(tmp_path):
+async def test_invalid_requests_are_refused(tmp_path):
     """mA8."""
     async with asked(tmp_path, transaction_max_timeout_ms="5000", **SETTINGS) as one:
         producer = WireProducer(one)

@@ -127,7 +127,7 @@ async def test_a_full_group(tmp_path, autojump_clock):
         assert answer.error_code == E.GROUP_MAX_SIZE_REACHED
 
 
-async def test_what_a_member_says_of_itself_is_bounded(tmp_path, autojump_clock):
+async def test_one_members_metadata_is_bounded(tmp_path, autojump_clock):
     async with open_rig(tmp_path) as rig:
         index = rig.index_of("g")
         rig.lead(index)
@@ -141,7 +141,7 @@ async def test_what_a_member_says_of_itself_is_bounded(tmp_path, autojump_clock)
         assert (await rig.call(join_group, request(protocols=halves[:1]), 3)).error_code == E.NONE
 
 
-async def test_what_all_members_say_together_is_bounded(tmp_path, autojump_clock, monkeypatch):
+async def test_metadata_of_all_members_is_bounded(tmp_path, autojump_clock, monkeypatch):
     monkeypatch.setattr(joining, "GROUP_BYTES_MAX", 2 * len("range") + 3)
     async with open_rig(tmp_path) as rig:
         index = rig.index_of("g")
@@ -164,7 +164,7 @@ async def test_what_all_members_say_together_is_bounded(tmp_path, autojump_clock
 
 
 @pytest.mark.parametrize("version", [3, 9])
-async def test_a_member_that_waits_does_not_outlive_its_connection_for_long(
+async def test_waiting_member_does_not_long_outlive_its_connection(
     tmp_path, autojump_clock, version
 ):
     """Its session would be half an hour, and what it said would stay in memory for as long."""
@@ -187,7 +187,7 @@ async def test_a_member_that_waits_does_not_outlive_its_connection_for_long(
         assert not rig._connection._callbacks
 
 
-async def test_many_joins_of_a_connection_are_told_once_of_its_end(tmp_path, autojump_clock):
+async def test_many_joins_register_one_close_callback(tmp_path, autojump_clock):
     async with open_rig(tmp_path) as rig:
         index = rig.index_of("g")
         rig.lead(index)

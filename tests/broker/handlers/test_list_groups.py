@@ -53,9 +53,7 @@ async def test_filters(tmp_path, autojump_clock):
             assert sorted(g.group_id for g in answer.groups) == expected
 
 
-async def test_memory_is_asked_for_before_each_step_and_others_have_their_turn(
-    tmp_path, autojump_clock
-):
+async def test_listing_reserves_memory_and_yields_each_step(tmp_path, autojump_clock):
     async with open_rig(tmp_path) as rig:
         for index in range(4):
             rig.lead(index)

@@ -143,7 +143,7 @@ def lagging(tmp_path):
 
 
 @pytest.mark.parametrize("is_flushed", [True, False])
-def test_what_is_not_committed_is_not_found(lagging, is_flushed):
+def test_uncommitted_offset_is_not_found(lagging, is_flushed):
     if is_flushed:
         lagging.flush()
     assert ask(lagging, BASE_MS) == UNKNOWN
@@ -151,7 +151,7 @@ def test_what_is_not_committed_is_not_found(lagging, is_flushed):
     assert ask(lagging, -1) == (0, -1, 0, 3), "consumers end at the watermark"
 
 
-def test_with_too_few_in_sync_nothing_is_waited_for(tmp_path):
+def test_too_small_isr_is_not_waited_for(tmp_path):
     harness = open_harness(tmp_path)
     harness.set_image(
         topic("t", partition((11, 12), isr=(11,), leader_epoch=3)),
@@ -172,7 +172,7 @@ def test_with_too_few_in_sync_nothing_is_waited_for(tmp_path):
         (BASE_MS, (0, BASE_MS + 10, 0, 3)),
     ],
 )
-async def test_what_was_answered_with_acks_1_is_there(harness, timestamp, expected):
+async def test_acks_1_records_are_found_after_flush(harness, timestamp, expected):
     append_at(harness, 10)
     answer = begin(harness, timestamp)
     assert isinstance(answer, DeferredResponse), "what is visible is on disk"
@@ -188,7 +188,7 @@ async def test_a_steady_producer_holds_nobody_up(harness):
     assert told(await answer.finish()) == (0, -1, 1, 3)
 
 
-async def test_of_version_0_too(harness):
+async def test_acks_1_records_are_found_in_version_0(harness):
     append_at(harness, 10)
     answer = begin(harness, -1, version=0, max_num_offsets=1)
     harness.flush()
@@ -259,7 +259,7 @@ def test_epochs_are_fenced(harness, epoch, code):
     assert ask(harness, -1, current_leader_epoch=epoch)[0] == code
 
 
-def test_a_new_leader_does_not_let_the_end_go_back(harness):
+def test_new_leader_does_not_lower_the_end(harness):
     """KIP-207: until the watermark has reached the start of its epoch."""
     brokers = (registration(11), registration(12))
     harness.set_image(topic("t", partition((11, 12), leader_epoch=3)), brokers=brokers)
@@ -288,7 +288,7 @@ def epoch_end(harness, leader_epoch, **fields):
     return found.error_code, found.leader_epoch, found.end_offset
 
 
-def test_where_epochs_end(harness):
+def test_epoch_ends_are_reported_at_log_end(harness):
     """At the log's end, as for followers: who has read so far, and who has written, finds all of it."""
     append(harness, b"a", b"b")
     harness.set_image(topic("t", partition(leader_epoch=5, partition_epoch=1)))

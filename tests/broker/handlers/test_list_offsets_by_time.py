@@ -80,9 +80,7 @@ def records(count, *, value=b"v", time=1000):
 
 
 @pytest.mark.parametrize("compression", Compression)
-async def test_a_batch_is_searched_in_a_thread_unless_it_is_small(
-    harness, monkeypatch, compression
-):
+async def test_only_large_batch_is_searched_in_thread(harness, monkeypatch, compression):
     value = bytes(20) if compression else bytes(2000)
     append(harness, build_batch(records(10, value=value), compression=compression))
     searched = Work(monkeypatch, Candidate, "find")
@@ -95,7 +93,7 @@ async def test_a_batch_is_searched_in_a_thread_unless_it_is_small(
     assert searched.elsewhere == 2, "one that is small is searched at once"
 
 
-def test_an_old_wrapper_is_not_searched_in_one_turn(tmp_path):
+def test_old_wrapper_is_searched_in_several_turns(tmp_path):
     log = open_log(tmp_path / "t-0")
     old = build_message_set(
         [Record(index, 1000 + index, None, b"v", ()) for index in range(5)],
@@ -108,9 +106,7 @@ def test_an_old_wrapper_is_not_searched_in_one_turn(tmp_path):
     assert log.offset_for_timestamp(1003) == (1003, 3, -1)
 
 
-async def test_a_record_behind_the_limit_of_a_batch_is_refused_and_others_are_found(
-    harness, monkeypatch
-):
+async def test_record_beyond_batch_limit_is_refused(harness, monkeypatch):
     """Kafka, which has no such limit, may have written the log."""
     large = build_batch(records(1000, value=bytes(1000)), compression=Compression.GZIP)
     append(harness, large)
@@ -122,7 +118,7 @@ async def test_a_record_behind_the_limit_of_a_batch_is_refused_and_others_are_fo
     assert await found(harness, 5000) == 1000
 
 
-async def test_descending_timestamps_are_searched_some_headers_at_a_time(harness, monkeypatch):
+async def test_descending_timestamps_are_searched_in_turns(harness, monkeypatch):
     """The time index has one entry then, and the batch that is looked for is the last one."""
     monkeypatch.setattr(lookups, "HEADERS_PER_TURN", 200)
     batches = [build_batch(records(1, time=time)) for time in (1000, *[10] * 3000, 2000)]
@@ -134,7 +130,7 @@ async def test_descending_timestamps_are_searched_some_headers_at_a_time(harness
     assert HEADERS_PER_TURN <= 1000, "of 10 µs"
 
 
-async def test_many_segments_and_lost_indexes_are_worked_off_some_at_a_time(tmp_path, monkeypatch):
+async def test_segments_and_lost_indexes_are_processed_in_turns(tmp_path, monkeypatch):
     harness = open_broker(tmp_path)
     assert len(append_segments(harness, 300)) > 10
     harness.directory.close(broker_epoch=1)
@@ -153,9 +149,7 @@ async def test_many_segments_and_lost_indexes_are_worked_off_some_at_a_time(tmp_
     harness.directory.close(broker_epoch=None)
 
 
-async def test_the_segments_of_a_question_of_version_0_are_looked_at_some_at_a_time(
-    tmp_path, monkeypatch
-):
+async def test_version_0_segments_are_processed_in_turns(tmp_path, monkeypatch):
     harness = open_broker(tmp_path)
     bases = append_segments(harness, 200)
     monkeypatch.setattr("trimaran.broker.handlers.list_offsets.HEADERS_AT_ONCE", 3)

@@ -108,7 +108,7 @@ def test_the_end_of_a_log_is_the_readers():
     assert [one.end_of(leader()) for one in (CONSUMER, COMMITTED, FOLLOWER)] == [6, 4, 9]
 
 
-def test_what_is_not_below_the_readers_end_is_not_found():
+def test_offset_at_readers_end_is_not_found():
     for reader, end in ((CONSUMER, 6), (COMMITTED, 4), (FOLLOWER, 9)):
         assert _below_end((10, end - 1, 7), leader(), reader) == (10, end - 1, 7)
         for found in ((10, end, 0), (10, end + 1, 0), None):
@@ -121,7 +121,7 @@ def test_what_is_not_below_the_readers_end_is_not_found():
     assert _below_end((10, 5, 7), leader(knows=False), CONSUMER) == (10, 5, 7)
 
 
-def test_who_knows_what_is_committed_tells_everybody_and_who_does_not_tells_followers():
+def test_unknown_watermark_is_hidden_from_consumers():
     for is_client, knows, refuses in (
         (True, True, False),
         (True, False, True),
@@ -150,7 +150,7 @@ def test_who_knows_what_is_committed_tells_everybody_and_who_does_not_tells_foll
         (10, 1, (10, 5, 100)),
     ],
 )
-def test_each_timestamp_has_its_answer_and_its_first_version(timestamp, since, expected):
+def test_special_timestamps_depend_on_version(timestamp, since, expected):
     if expected is not None:
         assert _find(leader(), timestamp, since, CONSUMER) == expected
     if since > 1:
@@ -174,7 +174,7 @@ def test_clients_before_version_5_know_another_code():
         assert _in_version(code, version) is told
 
 
-def test_version_0_sees_as_many_offsets_as_it_asks_for_up_to_the_watermark():
+def test_version_0_lists_limited_offsets_below_watermark():
     rows = {
         ((9, 5, 2), 3, CONSUMER): [6, 5, 2],
         ((9, 5, 2), 1, CONSUMER): [6],
@@ -206,13 +206,13 @@ def test_version_0_sees_as_many_offsets_as_it_asks_for_up_to_the_watermark():
         (0, [0], [9, 5, 2]),
     ],
 )
-def test_version_0_takes_a_time_that_is_yet_to_come_for_the_end(timestamp, asked, offsets):
+def test_version_0_treats_future_time_as_end(timestamp, asked, offsets):
     here = leader()
     assert at_once(_segment_offsets(wanted(timestamp=timestamp), here, 1000)) == offsets
     assert here.log.asked == asked
 
 
-def test_flushes_are_waited_for_where_a_client_asks_for_what_may_be_near_the_end():
+def test_flushes_are_awaited_only_near_the_end():
     message = request(("t", *(wanted(9 - one, one) for one in range(2, -8, -1))), ("u", wanted(3)))
     near = [("t", 9 - one) for one in (2, 1, 0, -1, -3, -7)]
     assert _keys_near_the_end(message, CONSUMER) == [*near, ("u", 3)]
@@ -233,7 +233,7 @@ def harness(tmp_path):
     return harness
 
 
-def test_of_partitions_that_are_named_twice_only_those_are_refused(harness):
+def test_partitions_named_twice_are_refused_alone(harness):
     message = request(
         ("t", wanted(0, -2), wanted(1, -2), wanted(0, -2)), ("u", wanted(0, -2), wanted(7, -2))
     )
@@ -263,7 +263,7 @@ def lookup_of(harness, version, *, reader=CONSUMER, late=(), unfinished=()):
 @pytest.mark.parametrize(
     ("version", "code"), [(11, E.OFFSET_NOT_AVAILABLE), (4, E.LEADER_NOT_AVAILABLE)]
 )
-def test_a_flush_that_was_waited_for_in_vain_is_told_of_its_partition_alone(harness, version, code):
+def test_failed_flush_fails_only_its_partition(harness, version, code):
     lookup = lookup_of(harness, version, late=[("t", 1)])
     found = {
         (name, index): _offset(name, wanted(index, -2), lookup).error_code
@@ -274,7 +274,7 @@ def test_a_flush_that_was_waited_for_in_vain_is_told_of_its_partition_alone(harn
 
 
 @pytest.mark.parametrize("version", [0, 3, 4])
-async def test_what_takes_long_is_finished_later(harness, version):
+async def test_long_searches_are_finished_later(harness, version):
     append(harness, b"a", timestamp_ms=BASE_MS + 10)
     append(harness, b"b", timestamp_ms=BASE_MS + 30)
     append(harness, b"c", timestamp_ms=BASE_MS + 20)
@@ -307,7 +307,7 @@ async def test_what_takes_long_is_finished_later(harness, version):
     assert [one.answer.offset for one in follower] == [1, 3, 3]
 
 
-async def test_a_look_up_that_outlives_its_epoch_is_refused_and_the_others_go_on(harness):
+async def test_search_outliving_its_epoch_is_refused_alone(harness):
     append(harness, b"a", timestamp_ms=BASE_MS)
     harness.flush()
     gone, here = harness.leader("u"), harness.leader("t")
@@ -326,7 +326,7 @@ async def test_a_look_up_that_outlives_its_epoch_is_refused_and_the_others_go_on
     ]
 
 
-async def test_a_heavy_request_is_answered_as_a_light_one(harness):
+async def test_heavy_request_is_answered_like_light_one(harness):
     append(harness, b"a", timestamp_ms=BASE_MS)
     harness.flush()
     message = request(("t", wanted(0, -1), wanted(1, -2)), ("u", wanted(0, BASE_MS), wanted(7)))

@@ -8,7 +8,7 @@ from trimaran.wire.messages.list_partition_reassignments import (
 )
 
 
-async def test_a_move_that_cannot_end_is_listed_until_it_is_called_back(tmp_path):
+async def test_stuck_move_is_listed_until_cancelled(tmp_path):
     async with asked(tmp_path, brokers=2) as one:
         await one.create_at("t", [11])
         await one.create_at("u", [11])

@@ -44,7 +44,7 @@ async def test_filters(tmp_path):
         assert (await listed(one, transactional_id_pattern=""))[0] == both
 
 
-async def test_what_is_no_pattern(tmp_path):
+async def test_invalid_pattern_is_refused(tmp_path):
     async with asked(tmp_path, **SETTINGS) as one:
         for pattern in ("(", r"(a)\1", "a" * 1001):
             assert await listed(one, transactional_id_pattern=pattern) == (
@@ -54,7 +54,7 @@ async def test_what_is_no_pattern(tmp_path):
             )
 
 
-async def test_a_pattern_is_matched_in_a_thread_few_names_at_a_time(tmp_path, monkeypatch):
+async def test_pattern_is_matched_in_thread_in_pieces(tmp_path, monkeypatch):
     monkeypatch.setattr(listing, "MATCHED_NAMES_MAX", 4)
     async with asked(tmp_path, **SETTINGS) as one:
         for number in range(10):

@@ -166,16 +166,14 @@ async def code_of(rig, name):
 
 
 @pytest.mark.parametrize("name", REQUESTS)
-async def test_a_request_of_a_group_that_is_loaded_in_a_moment_waits_for_it(tmp_path, name):
+async def test_request_waits_for_group_about_to_load(tmp_path, name):
     async with open_rig(tmp_path) as rig:
         serving_consumer_groups(rig)
         rig.lead(rig.index_of("g"))
         assert await code_of(rig, name) is REQUESTS[name][-1]
 
 
-async def test_a_request_of_a_group_that_takes_long_to_load_is_refused_after_a_second(
-    tmp_path, autojump_clock
-):
+async def test_slowly_loading_group_is_refused_after_a_second(tmp_path, autojump_clock):
     rig = Rig(tmp_path, GroupLimits(partition_count=1))  # whose shards nobody loads
     serving_consumer_groups(rig)
     log = rig.lead(0).log
@@ -187,7 +185,7 @@ async def test_a_request_of_a_group_that_takes_long_to_load_is_refused_after_a_s
     log.close()
 
 
-async def test_a_group_of_a_loaded_shard_does_not_wait_for_another_shard(tmp_path):
+async def test_loaded_group_does_not_wait_for_another(tmp_path):
     async with open_rig(tmp_path) as rig:
         rig.lead(rig.index_of("g"))
         await rig.loaded(rig.index_of("g"))

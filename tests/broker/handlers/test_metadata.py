@@ -82,7 +82,7 @@ async def test_unknown_topics_ids_and_bad_names(harness):
     ]
 
 
-async def test_version_zero_means_all_topics_by_none_and_shows_only_live_replicas(harness):
+async def test_version_0_lists_all_topics_and_live_replicas(harness):
     harness.set_image(topic("t", partition((11, 13))))
     answer = await ask(harness, version=0)
     [found] = answer.topics[0].partitions
@@ -157,7 +157,7 @@ async def describe(harness, kind, name, keys=None):
     return result.error_code, {one.name: one for one in result.configs}
 
 
-async def test_configs_of_a_topic_say_where_they_come_from(tmp_path):
+async def test_topic_configs_name_their_source(tmp_path):
     harness = open_harness(tmp_path, log_retention_hours="1")
     harness.set_image(
         topic("t", partition()),
@@ -174,7 +174,7 @@ async def test_configs_of_a_topic_say_where_they_come_from(tmp_path):
     assert set((await describe(harness, 2, "t", ["segment.ms", "nonsense"]))[1]) == {"segment.ms"}
 
 
-async def test_configs_of_brokers_and_of_what_is_not_there(harness):
+async def test_configs_of_other_or_missing_resources_are_refused(harness):
     code, configs = await describe(harness, 4, "11")
     assert (code, configs["node.id"].value, configs["node.id"].read_only) == (0, "11", True)
     assert (await describe(harness, 4, "12"))[0] == ErrorCode.INVALID_REQUEST

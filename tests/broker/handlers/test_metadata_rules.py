@@ -104,7 +104,7 @@ def test_a_refusal_names_each_topic_and_the_whole():
             _fail(nothing, code, "")
 
 
-def test_whatever_is_answered_later_may_fail_with_a_refusal_of_each(harness, tmp_path):
+def test_deferred_answer_may_fail_for_each_topic(harness, tmp_path):
     creating = open_harness(tmp_path / "creating")
     see(creating)
     many = [topic("t", *(partition() for _ in range(501)))]
@@ -123,7 +123,7 @@ def test_whatever_is_answered_later_may_fail_with_a_refusal_of_each(harness, tmp
         later.on_error(E.REQUEST_TIMED_OUT, "")
 
 
-async def test_an_answer_is_kept_for_those_who_see_the_same(harness):
+async def test_answer_is_cached_for_same_view(harness):
     first, _ = begin(harness, ALL)
     assert isinstance(first, DeferredResponse)
     expected = through_wire(await first.finish(), VERSION)
@@ -159,7 +159,7 @@ def peer(name, host="127.0.0.1"):
     return found
 
 
-async def test_what_is_kept_is_the_principals_on_its_host_under_the_same_acls(harness):
+async def test_cache_depends_on_principal_host_and_acls(harness):
     authorizer = authorized(harness, "User:amy", "User:bob")
     amy = peer("amy")
     assert len((await told(harness, ALL, on=amy)).topics) == 2
@@ -182,7 +182,7 @@ class Changing(Authorizer):
         return verdict
 
 
-async def test_what_was_judged_while_acls_changed_is_not_kept(harness):
+async def test_answer_judged_during_acl_change_is_not_cached(harness):
     authorizer = Changing(["User:ANONYMOUS"])
     authorizer.complete_initial_load()
     harness.context = replace(harness.context, authorizer=authorizer)
@@ -192,7 +192,7 @@ async def test_what_was_judged_while_acls_changed_is_not_kept(harness):
     assert len(view.seen) == 0
 
 
-async def test_where_each_verdict_is_logged_none_is_kept(harness, caplog):
+async def test_nothing_is_cached_while_verdicts_are_logged(harness, caplog):
     authorized(harness, "User:ANONYMOUS")
     await told(harness, ALL)
     assert not isinstance(begin(harness, ALL)[0], DeferredResponse)
@@ -200,7 +200,7 @@ async def test_where_each_verdict_is_logged_none_is_kept(harness, caplog):
     assert isinstance(begin(harness, ALL)[0], DeferredResponse)
 
 
-async def test_brokers_are_told_in_order_and_one_that_is_alive_is_the_controller(harness):
+async def test_brokers_are_sorted_and_controller_is_alive(harness):
     ids = [200, 3, 33, 12, 5]
     listed = cluster_image(*map(registration, ids)).brokers
     assert list(listed) != sorted(listed), "else the order is held by chance"
@@ -219,7 +219,7 @@ async def test_brokers_are_told_in_order_and_one_that_is_alive_is_the_controller
     assert (await told(harness, named())).controller_id == -1
 
 
-async def test_operations_of_two_hundred_topics_are_told_at_once(harness):
+async def test_operations_of_200_topics_are_answered_at_once(harness):
     names = [f"none-{number}" for number in range(201)]
     for count, is_later in ((200, False), (201, True)):
         message = named(*names[:count], include_topic_authorized_operations=True)
@@ -231,7 +231,7 @@ async def test_operations_of_two_hundred_topics_are_told_at_once(harness):
     assert not isinstance(begin(harness, named(*names))[0], DeferredResponse)
 
 
-async def test_others_have_their_turn_between_topics_that_are_judged_or_told(harness):
+async def test_loop_yields_while_topics_are_judged_or_encoded(harness):
     def see_many(count):
         see(harness, *(topic(f"t-{number}", partition()) for number in range(count)))
 
@@ -250,7 +250,7 @@ async def test_others_have_their_turn_between_topics_that_are_judged_or_told(har
     assert both == [1, 2 + 2 + 1, 2 + 2 + 1, 3 + 3 + 1]
 
 
-async def test_a_large_answer_takes_room_before_it_is_made(harness):
+async def test_large_answer_reserves_its_memory_first(harness):
     see(harness, *(topic(f"t-{one}", *(partition() for _ in range(500))) for one in range(6)))
     await told(harness, ALL)
     later, asked = begin(harness, ALL)
@@ -261,7 +261,7 @@ async def test_a_large_answer_takes_room_before_it_is_made(harness):
     assert room.sizes == [room.size]
 
 
-async def test_where_all_topics_have_no_room_each_is_refused(harness):
+async def test_answer_without_room_refuses_each_topic(harness):
     names = ("t", "__consumer_offsets")
     see(harness, *(topic(name, *(partition() for _ in range(251))) for name in names))
     for message in (ALL, named(*names)):
@@ -292,5 +292,5 @@ def test_ids_and_names_are_refused_one_by_one(harness):
 
 
 @pytest.mark.parametrize("version", [10, 11])
-async def test_where_names_alone_are_known_all_topics_are_told_too(harness, version):
+async def test_known_names_suffice_for_all_topics(harness, version):
     assert len((await told(harness, ALL, version=version)).topics) == 2

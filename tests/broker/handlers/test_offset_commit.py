@@ -146,7 +146,7 @@ async def test_the_answer_waits_for_the_isr(tmp_path, autojump_clock):
         assert codes(answer) == [("t", 0, E.COORDINATOR_NOT_AVAILABLE)]
 
 
-async def test_a_group_is_reset_to_the_earliest_by_minus_two(tmp_path):
+async def test_offset_minus_two_resets_group_to_earliest(tmp_path):
     """KafkaJS' `resetOffsets({earliest: true})`; its consumers ask ListOffsets when they read -2."""
     async with open_rig(tmp_path) as rig:
         index = rig.index_of("g")
@@ -162,7 +162,7 @@ async def test_a_group_is_reset_to_the_earliest_by_minus_two(tmp_path):
 
 
 @pytest.mark.parametrize("may_read", [True, False])
-def test_of_a_name_nothing_is_told_to_who_may_not_read_it_and_of_an_unknown_id_that_it_is_unknown(
+def test_unauthorized_name_is_hidden_unknown_id_reported(
     may_read,
 ):
     """An id that is unknown has no name to be judged by."""

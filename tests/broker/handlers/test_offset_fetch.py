@@ -120,7 +120,7 @@ async def test_many_groups(tmp_path):
         ]
 
 
-async def test_what_is_not_committed_is_waited_for(tmp_path, autojump_clock):
+async def test_uncommitted_offset_is_waited_for(tmp_path, autojump_clock):
     async with open_rig(tmp_path) as rig:
         leader = await prepared(rig)
         leader.holding = True
@@ -190,5 +190,5 @@ def asked(message):
         ([group("g"), group("h", ("t", 0)), group("g")], [("g", None), ("h", [("t", [0])])]),
     ],
 )
-def test_what_is_asked_for_twice_is_asked_for_once(groups, expected):
+def test_repeated_partitions_are_looked_up_once(groups, expected):
     assert asked(_asked_once(OffsetFetchRequest(groups=groups))) == expected

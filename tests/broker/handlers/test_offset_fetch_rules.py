@@ -80,7 +80,7 @@ OLD = OffsetFetchRequest(
 )
 
 
-def test_a_refusal_of_one_group_is_at_the_top_and_of_each_partition():
+def test_group_refusal_is_at_top_and_per_partition():
     plain = OffsetFetchResponsePartition
     assert _fail(OLD, CODE, "") == OffsetFetchResponse(
         error_code=CODE,
@@ -108,7 +108,7 @@ def test_a_refusal_of_many_groups_is_of_each():
 
 
 @pytest.mark.parametrize("version", range(11))
-def test_a_groups_error_is_of_its_partitions_below_version_2(version):
+def test_group_error_is_per_partition_below_version_2(version):
     topics = [asked_topic("t", 3, 1, topic_id=T_ID), asked_topic("u", 2)]
     group = OffsetFetchRequestGroup(group_id="g", topics=topics)
     found = _group_error(group, CODE, version)
@@ -126,13 +126,13 @@ def test_a_groups_error_is_of_its_partitions_below_version_2(version):
         assert _group_error(group.replace(topics=None), CODE, version) == nothing
 
 
-def test_what_is_refused_of_a_topic_is_refused_of_each_partition():
+def test_topic_refusal_applies_to_each_partition():
     expected = told_topic("t", lacking(3), lacking(1), topic_id=T_ID)
     assert _failed(asked_topic("t", 3, 1, topic_id=T_ID), CODE) == expected
 
 
 @pytest.mark.parametrize("version", range(11))
-def test_a_request_and_its_answer_have_one_group_below_version_8(version):
+def test_single_group_format_is_used_below_version_8(version):
     groups = [OffsetFetchRequestGroup(group_id="other", topics=None)]
     found = _groups(OLD.replace(groups=groups), version)
     told = [
@@ -165,7 +165,7 @@ def test_a_request_and_its_answer_have_one_group_below_version_8(version):
     assert _respond(told[:1], version) == expected
 
 
-def test_what_is_encoded_is_handed_on_as_it_is():
+def test_encoded_partitions_are_passed_through():
     encoded = EncodedArray([b"1", b"2"])
     whole = OffsetFetchResponseGroup(
         group_id="g",
@@ -175,7 +175,7 @@ def test_what_is_encoded_is_handed_on_as_it_is():
     assert (topic.name, topic.partitions is encoded) == ("t", True)
 
 
-def test_of_all_offsets_those_that_are_not_committed_any_more_are_left_out():
+def test_deleted_offsets_are_omitted_from_all():
     group = OffsetFetchResponseGroup(
         group_id="g",
         topics=[
@@ -191,7 +191,7 @@ def test_of_all_offsets_those_that_are_not_committed_any_more_are_left_out():
     ]
 
 
-def test_parts_of_an_answer_are_joined_by_name_and_id_where_one_goes_on():
+def test_answer_parts_of_same_topic_are_joined():
     def parts():
         before = [
             told_topic("t", committed(1), topic_id=T_ID),
@@ -218,7 +218,7 @@ def test_parts_of_an_answer_are_joined_by_name_and_id_where_one_goes_on():
     assert found == [*parts()[0], *parts()[1]]
 
 
-def test_a_topic_that_is_named_by_two_ids_is_two():
+def test_topic_with_two_ids_counts_as_two():
     topics = [asked_topic("", 1, topic_id=T_ID), asked_topic("", 1, 2, topic_id=U_ID)]
     groups = [OffsetFetchRequestGroup(group_id="g", topics=[*topics, *topics])]
     once = _asked_once(OffsetFetchRequest(groups=groups))
@@ -229,9 +229,7 @@ def test_a_topic_that_is_named_by_two_ids_is_two():
 
 
 @pytest.mark.parametrize("version", range(1, 11))
-async def test_a_heavy_request_is_answered_as_a_light_one_and_fails_with_a_refusal(
-    tmp_path, version
-):
+async def test_heavy_request_is_answered_like_light_one(tmp_path, version):
     async with open_rig(tmp_path) as rig:
         await prepared(rig)
         for partitions in ((0, 1, 2), None) if version > 1 else ((0, 1, 2),):
@@ -263,7 +261,7 @@ async def test_five_hundred_offsets_are_told_at_once(tmp_path, count, is_later):
             ]
 
 
-def test_all_offsets_are_asked_for_by_the_topics_that_are_there_and_may_be_seen():
+def test_all_offsets_cover_existing_visible_topics():
     group = OffsetFetchRequestGroup(group_id="g", topics=None)
     committed_of = {"g": {"t": [3, 1], "gone": [0], "secret": [0], "u": [2]}}
     by_name = {name: SimpleNamespace(id=name[:1].encode() * 16) for name in ("t", "secret", "u")}

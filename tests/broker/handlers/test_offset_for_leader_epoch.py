@@ -53,7 +53,7 @@ async def test_an_epoch_ends_where_the_next_one_begins(harness, asked, epoch, en
     assert (found.error_code, found.leader_epoch, found.end_offset) == (0, epoch, end_offset)
 
 
-async def test_an_epoch_that_has_not_been_has_no_end(harness):
+async def test_future_epoch_has_no_end(harness):
     found = await end_of(harness, 6)
     assert (found.error_code, found.leader_epoch, found.end_offset) == (0, -1, -1)
 
@@ -73,7 +73,7 @@ async def test_version_0_tells_no_epoch(harness):
         ({"index": 1}, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
     ],
 )
-async def test_who_asks_by_another_epoch_or_for_nothing(harness, asked, code):
+async def test_stale_epoch_or_missing_partition_is_refused(harness, asked, code):
     assert (await end_of(harness, 5, **asked)).error_code == code
 
 

@@ -102,7 +102,7 @@ def stored(harness, index=0):
 
 @pytest.mark.parametrize("codec", [0, 1, 2, 3])
 @pytest.mark.parametrize("version", PRODUCE_VERSIONS)
-async def test_what_old_producers_send_is_stored_as_v2(harness, version, codec):
+async def test_old_produce_formats_are_stored_as_v2(harness, version, codec):
     magic = 1 if version == 2 else 0
     records = a_set(magic, b"a", b"b", compression=Compression(codec))
     assert await send(harness, version, records) == [(0, 0)]
@@ -237,7 +237,7 @@ async def test_nothing_is_converted_on_the_loop(harness, monkeypatch):
     assert threading.current_thread() not in threads
 
 
-def test_every_version_that_kafka_3_9_served_is_served():
+def test_every_version_of_kafka_3_9_is_served():
     """Its KRaft brokers serve each of these requests from version 0 on; 4.0 removed the oldest."""
     assert {
         key

@@ -79,7 +79,7 @@ async def test_acks_one_answers_after_the_append(harness):
     assert harness.leader().high_watermark.offset == 0, "not on disk yet"
 
 
-async def test_acks_zero_is_not_answered_and_an_error_closes(harness):
+async def test_acks_zero_is_unanswered_and_errors_disconnect(harness):
     assert start(harness, request(batch(b"a"), acks=0)) is None
     assert harness.leader().log.log_end_offset == 1
     with pytest.raises(CloseConnection):
@@ -94,7 +94,7 @@ def written_too_fast(harness, acks):
 
 
 @pytest.mark.parametrize("acks", [1, 0])
-async def test_who_writes_more_than_the_disk_takes_waits_for_it(harness, acks):
+async def test_producer_waits_when_disk_is_too_slow(harness, acks):
     response = written_too_fast(harness, acks)
     assert isinstance(response, DeferredResponse)
     assert not response.ready()
@@ -115,7 +115,7 @@ async def test_who_writes_more_than_the_disk_takes_waits_for_it(harness, acks):
     assert not isinstance(start(harness, request(batch(b"a"), acks=acks)), DeferredResponse)
 
 
-async def test_a_disk_that_takes_nothing_is_not_waited_for_without_end(harness, autojump_clock):
+async def test_wait_for_stuck_disk_is_bounded(harness, autojump_clock):
     response = written_too_fast(harness, acks=1)
     answer = (await response.finish()).responses[0].partition_responses[0]
     assert (answer.error_code, answer.base_offset) == (0, 1)
@@ -142,7 +142,7 @@ async def test_topic_ids(harness):
     assert answer.error_code == ErrorCode.UNKNOWN_TOPIC_ID
 
 
-async def test_who_does_not_lead_says_who_does(harness):
+async def test_non_leader_names_the_leader(harness):
     elsewhere = partition((11, 12), leader=12, leader_epoch=4)
     harness.set_image(
         topic("t", elsewhere), brokers=(registration(11), registration(12, port=7777))
@@ -190,7 +190,7 @@ async def test_an_isr_that_became_too_small_acknowledges_nothing(harness):
     assert answer.error_code == ErrorCode.REQUEST_TIMED_OUT
 
 
-async def test_an_isr_that_became_too_small_before_the_answer(harness):
+async def test_isr_too_small_before_answer_is_reported(harness):
     """As Kafka's `Partition.checkEnoughReplicasReachOffset`: it was committed, and may be kept by one replica when it
     is answered.
     """
@@ -204,7 +204,7 @@ async def test_an_isr_that_became_too_small_before_the_answer(harness):
     assert answer.error_code == ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND
 
 
-async def test_what_was_committed_before_the_epoch_ended_is_acknowledged(harness):
+async def test_committed_before_epoch_end_is_acknowledged(harness):
     """Whoever leads now has it; how many are in sync there is not asked."""
     two_wanted(harness, (11, 12), 0)
     response = start(harness, request(batch(b"a")))
@@ -264,7 +264,7 @@ async def test_an_old_producer_epoch_is_refused(harness):
     assert answer.error_code == ErrorCode.INVALID_PRODUCER_EPOCH
 
 
-async def test_a_transactional_batch_needs_the_id_of_its_transaction(harness):
+async def test_transactional_batch_needs_its_transactional_id(harness):
     """CVE-2018-17196: who may write so is asked by that id."""
     records = batch(b"a", producer_id=7, producer_epoch=0, base_sequence=0, is_transactional=True)
     answer = await ask(harness, records)
@@ -280,7 +280,7 @@ async def test_without_a_coordinator_a_transaction_is_not_verified(harness):
     assert harness.leader().log.log_end_offset == 0
 
 
-async def test_what_is_not_transactional_needs_no_coordinator(harness):
+async def test_non_transactional_batch_needs_no_coordinator(harness):
     assert (await ask(harness, batch(b"a"), transactional_id="x")).error_code == ErrorCode.NONE
 
 
@@ -427,7 +427,7 @@ async def test_unknown_partitions_and_several_at_once(harness):
     ]
 
 
-async def test_a_disk_error_is_told_and_nothing_is_appended_after_it(harness, monkeypatch):
+async def test_disk_error_is_reported_and_ends_appends(harness, monkeypatch):
     """KAFKA-10778: the directory is offline from the first failure on."""
     log = harness.leader().log
 
@@ -444,7 +444,7 @@ async def test_a_disk_error_is_told_and_nothing_is_appended_after_it(harness, mo
 
 
 @pytest.mark.parametrize("acks", [1, 0, -1])
-async def test_what_waits_for_disks_or_replicas_keeps_no_records(harness, acks):
+async def test_waiting_produce_releases_its_records(harness, acks):
     """The receive buffer can be resized: nothing refers to it any more."""
     large = batch(bytes(UNFLUSHED_BYTES_MAX // 2))
     start(harness, request(large, acks=1))
@@ -478,9 +478,7 @@ async def test_a_refusal_of_the_whole_names_each_partition(harness):
 @pytest.mark.parametrize(
     ("timeout_ms", "seconds"), [(-1, 0), (0, 0), (1, 0.001), (1500, 1.5), (60_000, 60)]
 )
-async def test_acks_all_waits_for_as_long_as_the_client_says(
-    harness, autojump_clock, timeout_ms, seconds
-):
+async def test_acks_all_waits_for_clients_timeout(harness, autojump_clock, timeout_ms, seconds):
     harness.set_image(topic("t", partition((11, 12))))
     response = start(harness, request(batch(b"a"), timeout_ms=timeout_ms))
     began = trio.current_time()
@@ -490,7 +488,7 @@ async def test_acks_all_waits_for_as_long_as_the_client_says(
 
 
 @pytest.mark.parametrize(("version", "names_leaders"), [(9, False), (10, True), (12, True)])
-async def test_who_leads_is_told_from_version_10_on(harness, version, names_leaders):
+async def test_leader_is_named_from_version_10_on(harness, version, names_leaders):
     elsewhere = partition((11, 12), leader=12, leader_epoch=4)
     harness.set_image(topic("t", elsewhere), brokers=(registration(11), registration(12)))
     response = start(harness, request(batch(b"a"), version=version), version)

@@ -15,7 +15,7 @@ def text(one):
     return text_of([each for each in families if each is not None], "").body.decode()
 
 
-async def test_what_is_pushed_is_scraped(tmp_path):
+async def test_pushed_metrics_are_scraped(tmp_path):
     async with collecting(tmp_path) as one:
         told = await subscription(one)
         assert told.error_code == 0
@@ -47,7 +47,7 @@ async def test_what_is_pushed_is_scraped(tmp_path):
         assert "kafka_server_client_metrics_instance_count 1.0" in lines
 
 
-async def test_what_is_not_taken_says_why_and_ends_no_connection(tmp_path):
+async def test_refused_push_is_explained_without_disconnect(tmp_path):
     """mA12."""
     async with collecting(tmp_path, telemetry_max_bytes="1000") as one:
         told = await subscription(one)

@@ -81,7 +81,7 @@ def refusals() -> Iterator[str]:
         yield ""
 
 
-def test_a_handler_that_fails_refuses_each_thing_that_was_asked_for():
+def test_failing_handler_refuses_each_requested_item():
     found = "\n".join(refusals())
     if REWRITE:
         REFUSALS.write_text(found)

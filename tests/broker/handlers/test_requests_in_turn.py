@@ -46,9 +46,7 @@ def adding(producer, name, partitions):
     ("owes", "count", "is_decided"),
     [(False, 1, True), (True, 1, False), (False, 200, True), (False, 201, False)],
 )
-async def test_partitions_are_added_at_once_unless_an_answer_is_owed_or_there_are_many(
-    tmp_path, owes, count, is_decided
-):
+async def test_few_partitions_are_added_at_once(tmp_path, owes, count, is_decided):
     async with open_world(tmp_path) as world:
         request = adding(await begun(world, "x"), "x", [0] * count)
         answer = add_partitions_to_txn(request, world.context, asked(request, 3, owes=owes))
@@ -62,7 +60,7 @@ async def test_partitions_are_added_at_once_unless_an_answer_is_owed_or_there_ar
 
 
 @pytest.mark.parametrize("owes", [False, True])
-async def test_a_transaction_ends_at_once_unless_an_answer_is_owed(tmp_path, owes):
+async def test_transaction_ends_at_once_without_pending_answer(tmp_path, owes):
     async with open_world(tmp_path) as world:
         producer = await begun(world, "x")
         request = adding(producer, "x", [0])

@@ -85,7 +85,7 @@ async def test_members_are_fenced(tmp_path):
         assert await producer.commit_offset(5, group="", version=5) == E.INVALID_GROUP_ID
 
 
-async def test_the_deletion_of_a_topic_drops_what_is_pending(tmp_path):
+async def test_topic_deletion_drops_pending_offsets(tmp_path):
     async with asked(tmp_path, **SETTINGS) as one:
         producer = await begun(one)
         assert await producer.commit_offset(5) == E.NONE
@@ -99,9 +99,7 @@ async def test_the_deletion_of_a_topic_drops_what_is_pending(tmp_path):
 
 
 @pytest.mark.parametrize("version", range(6))
-async def test_a_group_that_is_being_loaded_is_told_of_in_the_words_of_the_version(
-    tmp_path, monkeypatch, version
-):
+async def test_loading_group_error_depends_on_version(tmp_path, monkeypatch, version):
     """Clients before version 2 take COORDINATOR_LOAD_IN_PROGRESS for fatal."""
 
     def refuse(*_arguments):

@@ -33,7 +33,7 @@ async def test_a_marker_ends_the_transaction(harness, commit):
     assert log.log_end_offset == log.last_stable_offset(2) == 2
 
 
-async def test_it_is_answered_when_the_marker_is_on_disk(harness):
+async def test_answer_comes_when_marker_is_on_disk(harness):
     write(harness, 7)
     request = through_wire(markers(7, ("t", [0])), 1)
     answers = []
@@ -83,7 +83,7 @@ async def test_every_partition_has_its_answer(harness):
     }
 
 
-async def test_markers_of_old_coordinators_and_old_epochs_are_refused(harness):
+async def test_stale_coordinators_and_epochs_are_refused(harness):
     """T4, T6, mA9, KIP-890."""
     write(harness, 7, epoch=3)
     assert await mark(harness, 7, commit=True, epoch=2) == ErrorCode.INVALID_PRODUCER_EPOCH

@@ -74,7 +74,7 @@ async def fetch(rig, *partitions, name="t", group="g"):
     }
 
 
-async def test_what_is_committed_is_fetched_at_a_broker_that_coordinates_nothing(rig):
+async def test_committed_offset_is_fetched_without_a_coordinator(rig):
     assert await commit(rig, {0: 5, 3: 0}) == {0: E.NONE, 3: E.NONE}
     assert rig.context.zookeeper_offsets.offsets == {"g": {("t", 0): 5, ("t", 3): 0}}
     assert await fetch(rig, 0, 1, 3) == {
@@ -84,7 +84,7 @@ async def test_what_is_committed_is_fetched_at_a_broker_that_coordinates_nothing
     }
 
 
-async def test_what_does_not_exist_is_neither_stored_nor_looked_for(rig):
+async def test_missing_topic_is_neither_stored_nor_read(rig):
     assert await commit(rig, {0: 1, 4: 1}) == {0: E.NONE, 4: E.UNKNOWN_TOPIC_OR_PARTITION}
     assert await commit(rig, {0: 1}, name="none") == {0: E.UNKNOWN_TOPIC_OR_PARTITION}
     assert rig.context.zookeeper_offsets.offsets == {"g": {("t", 0): 1}}
@@ -99,13 +99,13 @@ async def test_offsets_are_checked_as_those_in_kafka(rig):
     assert await fetch(rig, 0) == {0: (-2, E.NONE, "")}
 
 
-async def test_an_offset_that_is_no_number_is_an_error_and_not_an_absent_one(rig):
+async def test_non_numeric_offset_is_an_error(rig):
     rig.context.zookeeper_offsets.offsets["g"] = {("t", 0): None}
     assert await fetch(rig, 0) == {0: (-1, E.UNKNOWN_SERVER_ERROR, "")}
 
 
 @pytest.mark.parametrize("code", [UNAVAILABLE, E.INVALID_GROUP_ID])
-async def test_what_zookeeper_refuses_is_said_of_every_partition(rig, code):
+async def test_zookeeper_error_applies_to_every_partition(rig, code):
     rig.context.zookeeper_offsets.error = KafkaError(code)
     assert await commit(rig, {0: 1, 4: 1}) == {0: code, 4: E.UNKNOWN_TOPIC_OR_PARTITION}
     assert await fetch(rig, 0, 4) == {

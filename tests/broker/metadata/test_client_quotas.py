@@ -41,7 +41,7 @@ def asked(quotas, request, seconds, response, version=1, connection=None):
     [(1.0, 0), (1.05, 500), (2.0, 1000)],
     ids=["a tenth of ten windows", "half a window more", "never more than a window"],
 )
-async def test_a_share_of_the_loop_is_measured_over_the_windows(quotas, seconds, throttle_ms):
+async def test_loop_share_is_measured_over_quota_windows(quotas, seconds, throttle_ms):
     response = HeartbeatResponse()
     at = asked(quotas, HEARTBEAT, seconds, response)
     assert (at.throttle_ms, response.throttle_time_ms) == (throttle_ms, throttle_ms)
@@ -53,25 +53,25 @@ async def test_a_share_of_the_loop_is_measured_over_the_windows(quotas, seconds,
     [(MARKERS, WriteTxnMarkersResponse(markers=[])), (HEARTBEAT, None)],
     ids=["between brokers", "no answer is owed"],
 )
-async def test_what_is_exempt_is_not_charged(quotas, request_, response):
+async def test_exempt_requests_are_not_charged(quotas, request_, response):
     assert asked(quotas, request_, 100.0, response).throttle_ms == 0
     assert asked(quotas, HEARTBEAT, 0.5, HeartbeatResponse()).throttle_ms == 0
 
 
-async def test_what_was_taken_before_there_was_a_quota_is_not_charged(quotas):
+async def test_time_before_quota_is_not_charged(quotas):
     at = asked(ClientQuotas(), HEARTBEAT, 100.0, HeartbeatResponse())
     assert at.throttle_ms == 0
     assert asked(quotas, HEARTBEAT, 0.5, HeartbeatResponse(), 1, at.connection).throttle_ms == 0
 
 
-async def test_encoding_and_sending_an_answer_is_charged_to_the_next_request(quotas):
+async def test_encoding_and_sending_charge_the_next_request(quotas):
     first = asked(quotas, HEARTBEAT, 0.5, HeartbeatResponse())
     first.connection.loop_time.seconds += 0.5
     second = asked(quotas, HEARTBEAT, 0.05, HeartbeatResponse(), 1, first.connection)
     assert (first.throttle_ms, second.throttle_ms) == (0, 500)
 
 
-async def test_all_that_a_connection_takes_of_the_loop_is_charged(quotas, monkeypatch):
+async def test_all_loop_time_of_connection_is_charged(quotas, monkeypatch):
     """Over a socket: the sum of what its requests are charged for is what its reader and its writer took, and more than
     what their handlers took.
     """

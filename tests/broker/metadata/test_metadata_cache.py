@@ -17,7 +17,7 @@ def listed(metadata):
     return sorted(broker.id for broker in brokers if metadata.is_listed(broker))
 
 
-async def test_a_broker_is_listed_a_little_longer_than_it_serves():
+async def test_broker_is_listed_shortly_after_fencing():
     now = 100.0
     metadata = BrokerMetadata(image(b1=False, b2=False, b3=True), lambda: now)
     assert listed(metadata) == [1, 2]

@@ -49,7 +49,7 @@ def test_the_replicas_are_those_of_topics(node):
     assert (leader.is_set, follower.is_set) == (False, True)
 
 
-def test_lists_of_many_topics_are_read_when_one_is_asked_about(node, monkeypatch):
+def test_throttle_lists_are_parsed_on_first_use(node, monkeypatch):
     """B2. A snapshot of metadata has them all, and is published in one step."""
     read = []
 
@@ -68,7 +68,7 @@ def test_lists_of_many_topics_are_read_when_one_is_asked_about(node, monkeypatch
 
 
 @pytest.mark.parametrize("before", ["0:999", "*"])
-def test_a_list_that_is_altered_before_it_was_read_holds_as_it_is_now(node, before):
+def test_list_altered_before_parsing_uses_latest_value(node, before):
     leader = node.throttles.leader
     node.apply(config(LEADERS, before))
     node.apply(config(LEADERS, f"7:{node.node}"))
@@ -78,7 +78,7 @@ def test_a_list_that_is_altered_before_it_was_read_holds_as_it_is_now(node, befo
     assert not leader.is_set
 
 
-def test_a_rate_of_the_broker_goes_before_that_of_all(node):
+def test_broker_rate_overrides_the_default(node):
     leader = node.throttles.leader
     assert leader.bound == LONG_MAX
     for resource, value, expected in (

@@ -94,7 +94,7 @@ async def test_an_acl_that_changes_is_seen_at_once(harness, authorizer):
     assert await names(harness, authorizer, "alice") == ["a", "b"]
 
 
-async def test_an_acl_that_changes_while_it_is_judged_is_not_missed(harness, authorizer):
+async def test_acl_change_during_judging_is_not_missed(harness, authorizer):
     judging = start(harness, authorizer, "alice")
     judge = authorizer.judge
 
@@ -110,7 +110,7 @@ async def test_an_acl_that_changes_while_it_is_judged_is_not_missed(harness, aut
     assert await names(harness, authorizer, "alice") == ["a", "b"]
 
 
-async def test_topics_that_come_and_go_are_seen_at_once(harness, authorizer):
+async def test_created_and_deleted_topics_are_seen_at_once(harness, authorizer):
     assert await names(harness, authorizer, "alice") == ["a"]
     harness.set_image(topic("b", partition()), brokers=None)
     assert await names(harness, authorizer, "alice") == []
@@ -126,7 +126,7 @@ async def test_a_broker_that_goes_is_seen_at_once(harness, authorizer):
     assert found.leader_id == -1
 
 
-async def test_every_verdict_is_logged_for_who_wants_to_read_them(harness, authorizer, caplog):
+async def test_every_verdict_is_logged_at_debug(harness, authorizer, caplog):
     await names(harness, authorizer, "alice")
     with caplog.at_level(logging.DEBUG, "kafka.authorizer.logger"):
         for _ in range(2):
@@ -134,7 +134,7 @@ async def test_every_verdict_is_logged_for_who_wants_to_read_them(harness, autho
     assert len(caplog.records) == 4
 
 
-async def test_who_asks_what_it_may_do_is_told(harness, authorizer):
+async def test_requested_operations_are_returned(harness, authorizer):
     for wanted in (False, True, False):
         told = {"include_topic_authorized_operations": wanted}
         answer = through_wire(await finished(start(harness, authorizer, "alice", **told)), VERSION)

@@ -59,7 +59,7 @@ async def test_a_whole_name_matches_or_it_does_not():
         (r"(?:\pL?){40}", f"more than {INSTRUCTIONS_MAX}"),
     ],
 )
-async def test_a_pattern_that_is_none_or_too_large_is_refused_with_the_reason(regex, reason, capfd):
+async def test_invalid_or_large_pattern_is_refused_with_reason(regex, reason, capfd):
     refusal = await TopicPatterns().refusal(regex)
     assert refusal.code is ErrorCode.INVALID_REGULAR_EXPRESSION
     assert "not a valid regular expression" in str(refusal)
@@ -68,14 +68,14 @@ async def test_a_pattern_that_is_none_or_too_large_is_refused_with_the_reason(re
     assert capfd.readouterr().err == ""  # RE2 would write it there
 
 
-def test_a_long_pattern_is_refused_before_it_is_read():
+def test_long_pattern_is_refused_before_parsing():
     assert compiled("a" * 9_900)("a" * 9_900)
     assert compiled("a{0}" * (REGEX_CHARACTERS_MAX // 4))("")
     with pytest.raises(KafkaError, match="longer than"):
         compiled("a" * (REGEX_CHARACTERS_MAX + 1))
 
 
-async def test_a_pattern_that_was_resolved_is_known_to_be_one(tried):
+async def test_resolved_pattern_is_known(tried):
     found = TopicPatterns()
     assert not found.knows("t.*")
     await found.matching("t.*", topics("t"))
@@ -84,7 +84,7 @@ async def test_a_pattern_that_was_resolved_is_known_to_be_one(tried):
     assert tried[1] == ["t.*"]
 
 
-async def test_the_same_topics_are_matched_once_however_many_ask_at_once(tried):
+async def test_simultaneous_resolutions_match_topics_once(tried):
     found, names = TopicPatterns(), topics("t1", "t2", "u")
     answers = []
 
@@ -98,7 +98,7 @@ async def test_the_same_topics_are_matched_once_however_many_ask_at_once(tried):
     assert sorted(tried[0]) == ["t1", "t2", "u"]
 
 
-async def test_of_later_topics_only_new_ones_are_matched(tried):
+async def test_only_new_topics_are_matched_later(tried):
     found, before = TopicPatterns(), topics("t1", "t2", "u")
     await found.matching("t.*", before)
     tried[0].clear()
@@ -127,7 +127,7 @@ async def test_a_pattern_that_blows_up_elsewhere_is_matched():
     assert await TopicPatterns().matching(r"(?:[a-z0-9.\-]?){1000}", names) == set(names)
 
 
-async def test_what_is_kept_has_a_bound(monkeypatch):
+async def test_pattern_cache_is_bounded(monkeypatch):
     assert NAMES_KEPT_MAX > PATTERNS_KEPT_MAX
     monkeypatch.setattr(topic_patterns, "NAMES_KEPT_MAX", 5)
     monkeypatch.setattr(topic_patterns, "PATTERNS_KEPT_MAX", 3)
@@ -145,7 +145,7 @@ async def test_what_is_kept_has_a_bound(monkeypatch):
     assert not found.knows("a|b")
 
 
-async def test_the_names_of_all_patterns_together_have_a_bound(monkeypatch):
+async def test_names_in_all_patterns_are_bounded(monkeypatch):
     monkeypatch.setattr(topic_patterns, "NAMES_KEPT_MAX", 4)
     found, names = TopicPatterns(), topics("a", "b")
     for regex in ("a|b", "[ab]", "a|b", "[ab]"):

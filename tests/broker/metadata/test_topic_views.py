@@ -111,7 +111,7 @@ async def test_no_step_encodes_more_than_its_turn(harness, encodings):
     assert encodings.in_longest_step <= PARTITIONS_PER_TURN
 
 
-async def test_who_asks_meanwhile_waits_for_the_same(harness, encodings):
+async def test_simultaneous_requests_share_one_encoding(harness, encodings):
     answers = []
 
     async def asker():
@@ -124,7 +124,7 @@ async def test_who_asks_meanwhile_waits_for_the_same(harness, encodings):
     assert encodings.taken() == (21, len(LARGE.partitions) + 60)
 
 
-async def test_versions_and_listeners_are_views_of_their_own_and_few_are_kept(harness, encodings):
+async def test_versions_and_listeners_have_few_cached_views(harness, encodings):
     set_topics(harness, *SMALL)
     for version in range(1, VIEWS_MAX + 2):
         await ask(harness, version)
@@ -137,7 +137,7 @@ async def test_versions_and_listeners_are_views_of_their_own_and_few_are_kept(ha
     assert {p.leader_id for one in elsewhere.topics for p in one.partitions} == {-1}
 
 
-async def test_what_deleted_topics_left_does_not_pile_up(harness, encodings):
+async def test_cached_views_of_deleted_topics_are_removed(harness, encodings):
     for number in range(600):
         set_topics(harness, *[topic(f"t-{number}-{one}") for one in range(5)], brokers=None)
         await ask(harness)
@@ -150,7 +150,7 @@ def of_topics(answer):
 
 
 @pytest.mark.parametrize("version", [8, 9, 12, 13])
-async def test_what_one_may_do_is_not_told_to_another(harness, encodings, version):
+async def test_authorized_operations_are_not_shared(harness, encodings, version):
     """The same bytes serve all who ask; what they may do with a topic is their own."""
     authorizer = Authorizer(["User:admin"])
     # What implies to look, and nothing else.

@@ -144,7 +144,7 @@ async def test_the_controller_is_told_who_asks_for_what(autojump_clock):
     assert members(request) == [(11, 111), (12, 112)]
 
 
-async def test_the_owner_hears_what_was_committed_and_nothing_is_sent_again(autojump_clock):
+async def test_owner_learns_committed_change_without_repetition(autojump_clock):
     controller, owner = Controller(agree), Owner()
     async with running(controller) as changes:
         changes.submit(owner, change())
@@ -162,7 +162,7 @@ async def test_changes_that_come_together_go_together(autojump_clock):
     assert controller.named() == [[(T, 0, 7), (T, 1, 7), (U, 0, 7)]]
 
 
-async def test_one_request_at_a_time_and_the_next_follows_at_once(autojump_clock):
+async def test_one_request_at_a_time_without_delay(autojump_clock):
     controller = Controller(agree, seconds=2.0)
     async with running(controller) as changes:
         changes.submit(Owner(), change())
@@ -172,7 +172,7 @@ async def test_one_request_at_a_time_and_the_next_follows_at_once(autojump_clock
     assert controller.times() == [0.0, 2.0]
 
 
-async def test_a_newer_change_takes_the_place_of_one_that_was_not_sent(autojump_clock):
+async def test_newer_unsent_change_replaces_older(autojump_clock):
     controller, first, second = Controller(agree), Owner(), Owner()
     async with running(controller) as changes:
         changes.submit(first, change())
@@ -182,7 +182,7 @@ async def test_a_newer_change_takes_the_place_of_one_that_was_not_sent(autojump_
     assert (first.heard, len(second.heard)) == ([], 1)
 
 
-async def test_what_the_controller_cannot_be_asked_is_asked_again_after_a_pause(autojump_clock):
+async def test_unreachable_controller_is_asked_again_after_pause(autojump_clock):
     def fail_once(request):
         if len(controller.requests) == 1:
             raise KafkaError(ErrorCode.REQUEST_TIMED_OUT)
@@ -199,7 +199,7 @@ async def test_what_the_controller_cannot_be_asked_is_asked_again_after_a_pause(
     assert len(owner.heard) == 1
 
 
-async def test_pauses_double_up_to_half_a_second_and_begin_anew_when_all_went_well(autojump_clock):
+async def test_pauses_double_to_half_second_and_reset(autojump_clock):
     failing = 6
 
     def fail_at_first(request):
@@ -218,7 +218,7 @@ async def test_pauses_double_up_to_half_a_second_and_begin_anew_when_all_went_we
     assert pauses[failing + 1] == 0.05
 
 
-async def test_a_request_that_is_refused_as_a_whole_is_sent_again_after_a_pause(autojump_clock):
+async def test_refused_request_is_repeated_after_a_pause(autojump_clock):
     def refuse_once(request):
         if len(controller.requests) == 1:
             return AlterPartitionResponse(error_code=ErrorCode.STALE_BROKER_EPOCH, topics=[])
@@ -233,7 +233,7 @@ async def test_a_request_that_is_refused_as_a_whole_is_sent_again_after_a_pause(
     assert len(owner.heard) == 1
 
 
-async def test_what_the_owner_insists_on_is_sent_again_as_it_is(autojump_clock):
+async def test_change_that_owner_repeats_is_sent_again(autojump_clock):
     def refuse_once(request):
         return answered((T, refused())) if len(controller.requests) == 1 else agree(request)
 
@@ -249,7 +249,7 @@ async def test_what_the_owner_insists_on_is_sent_again_as_it_is(autojump_clock):
     ]
 
 
-async def test_what_the_owner_gives_up_is_not_sent_again(autojump_clock):
+async def test_change_that_owner_drops_is_not_repeated(autojump_clock):
     controller, owner = Controller(lambda _: answered((T, refused()))), Owner()
     async with running(controller) as changes:
         changes.submit(owner, change())
@@ -258,7 +258,7 @@ async def test_what_the_owner_gives_up_is_not_sent_again(autojump_clock):
     assert len(controller.requests) == 1
 
 
-async def test_a_partition_that_the_answer_leaves_out_is_asked_for_again(autojump_clock):
+async def test_partition_missing_in_answer_is_sent_again(autojump_clock):
     def forget_u_once(request):
         return answered((T, agreed())) if len(controller.requests) == 1 else agree(request)
 
@@ -271,7 +271,7 @@ async def test_a_partition_that_the_answer_leaves_out_is_asked_for_again(autojum
     assert (len(of_t.heard), len(of_u.heard)) == (1, 1)
 
 
-async def test_an_answer_for_a_partition_that_was_not_asked_for_is_passed_over(autojump_clock):
+async def test_unrequested_partition_in_answer_is_ignored(autojump_clock):
     controller = Controller(lambda _: answered((U, agreed()), (T, agreed(5)), (T, agreed())))
     owner = Owner()
     async with running(controller) as changes:
@@ -281,7 +281,7 @@ async def test_an_answer_for_a_partition_that_was_not_asked_for_is_passed_over(a
     assert len(controller.requests) == 1
 
 
-async def test_a_change_made_meanwhile_is_not_replaced_by_the_older_that_failed(autojump_clock):
+async def test_newer_change_survives_failure_of_older(autojump_clock):
     """The newer one knows more; the older is out of date."""
 
     def fail_once(request):

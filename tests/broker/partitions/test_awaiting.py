@@ -43,7 +43,7 @@ def lead(tmp_path, count=1, **fields):
     return harness
 
 
-async def test_what_is_written_and_not_on_disk_is_waited_for(tmp_path):
+async def test_unflushed_records_are_waited_for(tmp_path):
     harness = lead(tmp_path, 3)
     append(harness, b"a", b"b")
     append(harness, b"c", index=1)
@@ -56,14 +56,14 @@ async def test_what_is_written_and_not_on_disk_is_waited_for(tmp_path):
     assert found.watermark is harness.leader(index=1).high_watermark
 
 
-async def test_what_followers_have_yet_to_fetch_is_not_waited_for(tmp_path):
+async def test_unfetched_records_are_not_waited_for(tmp_path):
     """Their watermark lags in Kafka, too."""
     harness = lead(tmp_path, replicas=(11, 12))
     append(harness, b"a")
     assert await awaiting.pending_flushes_in_turns(harness.partitions, [("t", 0)]) == []
 
 
-async def test_who_waits_for_flushes_goes_on_when_all_are_done(tmp_path, autojump_clock):
+async def test_wait_ends_when_all_flushes_are_done(tmp_path, autojump_clock):
     harness = lead(tmp_path, 2)
     for index in (0, 1):
         append(harness, b"a", index=index)
@@ -83,9 +83,7 @@ async def test_who_waits_for_flushes_goes_on_when_all_are_done(tmp_path, autojum
     assert trio.current_time() == began
 
 
-async def test_flushes_that_are_late_are_named_those_whose_epoch_ended_are_not(
-    tmp_path, autojump_clock
-):
+async def test_only_late_flushes_of_live_epochs_are_named(tmp_path, autojump_clock):
     """Who asks for the leader of the others is told."""
     harness = lead(tmp_path, 3)
     for index in range(3):
@@ -104,7 +102,7 @@ class Result:
     error_code = 0
 
 
-async def test_each_part_of_an_answer_is_told_what_became_of_it(autojump_clock):
+async def test_each_part_of_answer_learns_its_outcome(autojump_clock):
     done, ended, late, refused = (Watermark(), Watermark(), Watermark(), Watermark())
     results = [Result() for _ in range(4)]
     results[3].error_code = ErrorCode.POLICY_VIOLATION
@@ -122,7 +120,7 @@ async def test_each_part_of_an_answer_is_told_what_became_of_it(autojump_clock):
     assert trio.current_time() - began == 3.0
 
 
-async def test_what_was_reached_before_the_epoch_ended_holds(autojump_clock):
+async def test_offset_reached_before_epoch_end_counts(autojump_clock):
     mark, result = Watermark(), Result()
     mark.advance(5)
     mark.close()
@@ -130,7 +128,7 @@ async def test_what_was_reached_before_the_epoch_ended_holds(autojump_clock):
     assert result.error_code == 0
 
 
-async def test_a_partition_that_is_not_led_here_is_not_waited_for(tmp_path):
+async def test_partition_without_local_leader_is_not_awaited(tmp_path):
     harness = open_harness(tmp_path)
     harness.set_image(topic("t", partition((11, 12), leader=12)))
     assert (

@@ -48,14 +48,14 @@ def where(follower):
 # -- what is asked for
 
 
-def test_a_replica_without_a_directory_asks_as_an_empty_log(harness):
+def test_replica_without_directory_fetches_like_empty_log(harness):
     held = follow(harness)
     assert held.open_follower().ready
     assert where(held.open_follower()) == (0, -1, 0)
     assert held.open_log is None
 
 
-def test_what_is_appended_counts_as_not_on_disk(harness):
+def test_appended_records_count_as_unflushed(harness):
     """Who produces to this broker's directory waits for it, too."""
     data = record(0)
     follow(harness).open_follower().append(data)
@@ -64,7 +64,7 @@ def test_what_is_appended_counts_as_not_on_disk(harness):
     assert harness.group_commit.unflushed_bytes == 0
 
 
-def test_nothing_is_asked_for_before_what_is_here_is_durable(harness):
+def test_fetch_waits_for_flush_of_own_log(harness):
     """The leader takes the offset asked for as being on this disk."""
     follower = follow(harness).open_follower()
     heard = []
@@ -77,7 +77,7 @@ def test_nothing_is_asked_for_before_what_is_here_is_durable(harness):
     assert where(follower) == (1, 0, 0)
 
 
-def test_a_flush_that_does_not_cover_what_came_meanwhile_makes_nobody_ready(harness):
+def test_partial_flush_does_not_make_follower_ready(harness):
     """Two answers may be under way: the second comes while the first is being flushed."""
     follower = follow(harness).open_follower()
     heard = []
@@ -92,7 +92,7 @@ def test_a_flush_that_does_not_cover_what_came_meanwhile_makes_nobody_ready(harn
     assert heard == [follower]
 
 
-def test_an_epoch_that_begins_with_what_is_not_durable_waits_for_its_flush(harness):
+def test_epoch_begun_with_unflushed_records_awaits_flush(harness):
     follow(harness).open_follower().append(record(0))
     follower = follow(harness, 1).open_follower()
     heard = []
@@ -102,7 +102,7 @@ def test_an_epoch_that_begins_with_what_is_not_durable_waits_for_its_flush(harne
     assert heard == [follower]
 
 
-def test_what_recovery_found_is_flushed_before_more_is_asked_for(harness):
+def test_recovered_records_are_flushed_before_fetching(harness):
     """It may be in the page cache only, and nobody else has it flushed."""
     held = follow(harness)
     held.open_follower().append(record(0))
@@ -113,7 +113,7 @@ def test_what_recovery_found_is_flushed_before_more_is_asked_for(harness):
     assert follower.ready
 
 
-def test_an_ended_epoch_is_not_told_of_a_flush(harness):
+def test_ended_epoch_ignores_its_flush(harness):
     follower = follow(harness).open_follower()
     heard = []
     follower.on_ready = heard.append
@@ -141,14 +141,14 @@ def test_records_are_taken_over_once(harness):
     assert follower.log.log_end_offset == 2
 
 
-def test_bytes_that_were_taken_over_are_counted_and_those_that_were_here_are_not(harness):
+def test_only_newly_appended_bytes_are_counted(harness):
     follower = follow(harness).open_follower()
     for offset in (0, 0, 1):
         follower.append(record(offset))
     assert harness.partitions.traffic.find("t").replication_bytes_in == 2 * len(record(0))
 
 
-def test_what_was_written_before_a_batch_that_is_no_good_is_flushed(harness):
+def test_records_before_invalid_batch_are_flushed(harness):
     """It is here, so it must become durable; else nothing would be asked for any more."""
     follower = follow(harness).open_follower()
     spoiled = bytearray(record(1))
@@ -174,7 +174,7 @@ def test_a_batch_of_no_size_is_refused(harness, length):
     ("known", "told", "expected"),
     [(0, 0, 0), (0, 2, 2), (0, 3, 3), (0, 7, 3), (2, 1, 2), (2, 3, 3)],
 )
-def test_the_watermark_follows_the_leader_s_as_far_as_the_log_goes(harness, known, told, expected):
+def test_watermark_follows_leader_up_to_own_end(harness, known, told, expected):
     held = follow_with(harness, 0, 0, 0)
     held.saved_watermark = known
     held.open_follower().take_watermark(told, 0)
@@ -192,7 +192,7 @@ class Consumer(Interest):
         self.heard += 1
 
 
-def test_consumers_that_read_here_hear_when_the_watermark_moves_and_then_alone(harness):
+def test_consumers_are_woken_only_by_watermark(harness):
     held, consumer = follow_with(harness, 0, 0, 0), Consumer()
     held.watchers.add(consumer, upto_end=False)
     heard = []
@@ -202,7 +202,7 @@ def test_consumers_that_read_here_hear_when_the_watermark_moves_and_then_alone(h
     assert heard == [1, 1, 1, 2, 2]
 
 
-def test_nothing_is_committed_in_a_replica_that_is_not_there(harness):
+def test_missing_replica_has_no_committed_records(harness):
     """Its directory is gone; what the checkpoint says of it was of another life."""
     held = follow(harness)
     held.saved_watermark = 9
@@ -210,7 +210,7 @@ def test_nothing_is_committed_in_a_replica_that_is_not_there(harness):
     assert held.high_watermark == 0
 
 
-def test_what_was_deleted_was_committed(harness):
+def test_watermark_is_never_below_log_start(harness):
     """The watermark is never below the log's start, whatever a checkpoint or a new leader says."""
     held = follow_with(harness, 0, 0, 0)
     held.open_follower().take_watermark(3, 2)
@@ -222,9 +222,7 @@ def test_what_was_deleted_was_committed(harness):
 @pytest.mark.parametrize(
     ("watermark", "leader_start", "start"), [(3, 2, 2), (2, 2, 2), (1, 2, 0), (3, 0, 0), (3, 3, 3)]
 )
-def test_the_log_starts_where_the_leader_s_does_up_to_the_watermark(
-    harness, watermark, leader_start, start
-):
+def test_log_start_follows_leader_up_to_watermark(harness, watermark, leader_start, start):
     """P13: above it nothing is deleted that may be needed; the leader deletes nothing there."""
     held = follow_with(harness, 0, 0, 0)
     held.open_follower().take_watermark(watermark, leader_start)
@@ -237,9 +235,7 @@ def drop_deleted(held, leader_start):
 
 
 @pytest.mark.parametrize(("watermark", "known"), [(1, set()), (2, {7})])
-def test_of_what_the_leader_has_deleted_only_producers_of_committed_records_are_known(
-    harness, watermark, known
-):
+def test_deleted_records_leave_only_committed_producers(harness, watermark, known):
     """P5: what is here may be of another history. As leader it would say that a batch is there which never was."""
     held = follow(harness)
     held.open_follower().append(batch(b"x", b"y", producer_id=7, producer_epoch=0, base_sequence=0))
@@ -253,9 +249,7 @@ def test_of_what_the_leader_has_deleted_only_producers_of_committed_records_are_
 
 
 @pytest.mark.parametrize(("watermark", "left"), [(1, 0), (2, 2)])
-def test_of_what_the_leader_has_deleted_a_crash_brings_back_committed_records_only(
-    harness, watermark, left
-):
+def test_crash_restores_only_committed_deleted_records(harness, watermark, left):
     """P3: the start is in memory, until the next checkpoint."""
     held = follow(harness)
     held.open_follower().append(batch(b"x", b"y"))
@@ -270,7 +264,7 @@ def test_of_what_the_leader_has_deleted_a_crash_brings_back_committed_records_on
     log.close(clean=False)
 
 
-def test_follower_whose_epoch_ends_while_it_drops_records_leaves_the_log(harness, monkeypatch):
+def test_follower_ending_during_deletion_leaves_the_log(harness, monkeypatch):
     """The next epoch decides about the log: the steps of this one may not begin it anew."""
     held = follow(harness)
     follower = held.open_follower()
@@ -327,7 +321,7 @@ def test_the_log_is_cut_where_the_epochs_part(harness, epochs, leader_epoch, lea
     assert follower.log.log_end_offset == kept
 
 
-def test_an_epoch_without_records_goes_though_the_leader_has_more(harness):
+def test_empty_epoch_is_removed_though_leader_continues(harness):
     """It was begun here at the log's end; left, it would be told again."""
     follower = follow_with(harness, 0, 0).open_follower()
     follower.log.begin_epoch(7)
@@ -343,7 +337,7 @@ def test_the_watermark_goes_with_what_is_cut(harness, offset, watermark):
     assert (held.log.log_end_offset, held.high_watermark) == (offset, watermark)
 
 
-def test_a_log_thrown_away_begins_where_the_leader_s_does(harness):
+def test_discarded_log_begins_at_leaders_start(harness):
     held = follow_with(harness, 0, 0)
     held.open_follower().start_at(7)
     assert (held.log.log_start_offset, held.log.log_end_offset) == (7, 7)
@@ -352,7 +346,7 @@ def test_a_log_thrown_away_begins_where_the_leader_s_does(harness):
     assert where(held.open_follower()) == (7, -1, 7)
 
 
-def test_after_a_cut_it_reads_on_when_all_that_is_left_is_durable(harness):
+def test_truncated_log_is_durable_before_next_fetch(harness):
     held = follow_with(harness, 0, 0)
     follower = held.open_follower()
     heard = []

@@ -156,7 +156,7 @@ BEHIND_SOUND_ONES = {
 
 
 @pytest.mark.parametrize("what", BEHIND_SOUND_ONES)
-async def test_what_is_sound_in_front_of_nonsense_is_taken(tmp_path, what):
+async def test_sound_batches_before_invalid_data_are_taken(tmp_path, what):
     async with followed(tmp_path) as (harness, leader):
         sound = bytes_of(b"sound", 1, epoch=1)
         leader.data = given(records=sound + BEHIND_SOUND_ONES[what], high_watermark=3)
@@ -174,9 +174,7 @@ def warnings(caplog) -> list[str]:
 
 
 @pytest.mark.parametrize("case", NONSENSE)
-async def test_nonsense_is_refused_told_once_and_asked_for_less_and_less(
-    tmp_path, monkeypatch, caplog, case
-):
+async def test_invalid_data_is_logged_once_and_backs_off(tmp_path, monkeypatch, caplog, case):
     delays = []
     real = FetchClient.delay
 
@@ -201,7 +199,7 @@ async def test_nonsense_is_refused_told_once_and_asked_for_less_and_less(
         await until(lambda: log.log_end_offset == 2)
 
 
-async def test_partitions_that_were_not_asked_for_are_passed_over(tmp_path):
+async def test_unrequested_partitions_are_ignored(tmp_path):
     async with followed(tmp_path) as (harness, leader):
         leader.topic = "somebody else's"
         leader.data = given(records=bytes_of(b"x", 1))
@@ -212,7 +210,7 @@ async def test_partitions_that_were_not_asked_for_are_passed_over(tmp_path):
         await until(lambda: harness.partitions.find("t", 0).log.log_end_offset == 2)
 
 
-async def test_one_partition_that_goes_wrong_does_not_hold_up_the_others(tmp_path):
+async def test_failing_partition_does_not_delay_others(tmp_path):
     async with followed(tmp_path) as (harness, leader):
         real = leader.fetch
 

@@ -44,9 +44,7 @@ def naive_high_watermark(current, flushed, ends, isr, proposed, joining):
     proposed=st.sets(st.integers(2, 5)),
     joining=st.sets(st.integers(2, 5)),
 )
-def test_high_watermark_is_the_least_end_of_the_maximal_isr(
-    current, flushed, ends, isr, proposed, joining
-):
+def test_watermark_is_smallest_end_of_maximal_isr(current, flushed, ends, isr, proposed, joining):
     state = IsrState((LEADER, *isr), 0, (LEADER, *proposed) if proposed else None)
     assert next_high_watermark(
         current,
@@ -57,24 +55,24 @@ def test_high_watermark_is_the_least_end_of_the_maximal_isr(
     ) == naive_high_watermark(current, flushed, ends, isr, proposed, joining)
 
 
-def test_a_member_that_has_not_fetched_yet_holds_the_watermark():
+def test_member_without_fetch_holds_the_watermark():
     replicas = {2: ReplicaProgress()}
     assert next_high_watermark(5, 9, replicas, {1, 2}, lambda *_: False) == 5
 
 
-def test_the_leader_counts_what_it_has_flushed_not_what_it_has_written():
+def test_leader_counts_only_flushed_records():
     replicas = {2: progress_at(9)}
     assert next_high_watermark(0, 7, replicas, {1, 2}, lambda *_: False) == 7
 
 
-def test_an_expansion_counts_at_once_and_a_shrink_only_when_committed():
+def test_isr_expansion_counts_early_shrink_late():
     assert IsrState((1, 2), 0, (1, 2, 3)).maximal == {1, 2, 3}
     assert IsrState((1, 2), 0, (1,)).maximal == {1, 2}
     assert IsrState((1, 2), 0).maximal == {1, 2}
 
 
 @given(end=st.integers(-1, 20), watermark=OFFSETS, start=OFFSETS)
-def test_joining_takes_the_watermark_and_the_start_of_the_epoch(end, watermark, start):
+def test_joining_needs_watermark_and_epoch_start(end, watermark, start):
     assert may_join(progress_at(end, log_start_offset=0), watermark, start, 0) == all(
         end >= needed for needed in (watermark, start)
     )
@@ -84,7 +82,7 @@ def test_joining_takes_the_watermark_and_the_start_of_the_epoch(end, watermark, 
     ("end", "start", "joins"),
     [(7, 0, False), (7, 6, False), (7, 7, True), (8, 0, True)],
 )
-def test_what_lies_below_the_leader_s_log_is_dropped_before_joining(end, start, joins):
+def test_records_below_leaders_start_go_before_joining(end, start, joins):
     """It may be of another history, and nothing in the leader's log tells."""
     assert may_join(progress_at(end, log_start_offset=start), 7, 0, 7) is joins
 
@@ -144,7 +142,7 @@ def test_caught_up_agrees_with_the_whole_history(steps, lag):
             assert progress.caught_up(end, now, lag) == naive.caught_up(now, lag)
 
 
-def test_an_idle_partition_of_a_session_is_as_current_as_the_session():
+def test_idle_partition_is_as_current_as_session():
     """Requests that leave a partition out say that it is where it was (KIP-227)."""
     clock, progress = FetchClock(), ReplicaProgress()
     clock.tick(10.0)

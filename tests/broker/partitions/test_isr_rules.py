@@ -17,7 +17,7 @@ def followers(harness):
 # -- who has kept up
 
 
-def test_in_sync_to_the_last_moment_of_the_allowed_lag_and_no_longer(harness, followers):
+def test_member_is_in_sync_within_allowed_lag(harness, followers):
     leader = lead(harness)
     followers.fetch(12, 0)
     write(harness)
@@ -29,7 +29,7 @@ def test_in_sync_to_the_last_moment_of_the_allowed_lag_and_no_longer(harness, fo
     assert proposals(harness) == [(11,)]
 
 
-def test_who_asks_again_for_the_same_has_lost_nothing(harness, followers):
+def test_repeated_fetch_loses_no_currency(harness, followers):
     """Its disk may take a while; it is as current as it was."""
     leader = lead(harness)
     followers.fetch(12, 0)
@@ -42,7 +42,7 @@ def test_who_asks_again_for_the_same_has_lost_nothing(harness, followers):
     assert proposals(harness) == []
 
 
-def test_who_has_what_there_was_at_its_last_fetch_was_current_then(harness, followers):
+def test_follower_reaching_last_fetch_end_was_current(harness, followers):
     """A partition that is always written to: nobody ever stands at its end."""
     leader = lead(harness)
     for end in range(4):
@@ -57,7 +57,7 @@ def test_who_has_what_there_was_at_its_last_fetch_was_current_then(harness, foll
     assert proposals(harness) == [(11,)]
 
 
-def test_who_falls_behind_ever_more_leaves_though_it_fetches_all_the_time(harness, followers):
+def test_follower_falling_behind_leaves_despite_fetching(harness, followers):
     leader = lead(harness)
     followers.fetch(12, 0)
     write(harness, *[b"x"] * 50)
@@ -69,7 +69,7 @@ def test_who_falls_behind_ever_more_leaves_though_it_fetches_all_the_time(harnes
     assert proposals(harness) == [(11,)]
 
 
-def test_who_asks_for_nothing_new_at_the_end_is_current(harness, followers):
+def test_follower_repeating_log_end_is_current(harness, followers):
     """KIP-227: a request that leaves the partition out says that it stands where it stood."""
     leader = lead(harness)
     followers.fetch(12, 0)
@@ -81,7 +81,7 @@ def test_who_asks_for_nothing_new_at_the_end_is_current(harness, followers):
     assert proposals(harness) == []
 
 
-def test_who_stands_at_the_end_is_in_sync_however_long_it_is_silent(harness, followers):
+def test_silent_follower_at_end_stays_in_sync(harness, followers):
     """There is nothing that it lacks."""
     leader = lead(harness)
     write(harness)
@@ -91,7 +91,7 @@ def test_who_stands_at_the_end_is_in_sync_however_long_it_is_silent(harness, fol
     assert proposals(harness) == []
 
 
-def test_a_new_session_takes_over_what_the_old_one_proved(harness, followers):
+def test_new_session_keeps_progress_of_old(harness, followers):
     leader = lead(harness)
     followers.fetch(12, 0)
     harness.now += 100
@@ -107,7 +107,7 @@ def test_a_new_session_takes_over_what_the_old_one_proved(harness, followers):
     assert proposals(harness) == [(11,)]
 
 
-def test_a_new_leader_gives_its_isr_the_full_time_to_show_up(harness, followers):
+def test_new_leader_grants_isr_the_full_lag(harness, followers):
     """Also who has fetched, and is behind: it could not before."""
     lead(harness)
     write(harness, b"a", b"b")
@@ -121,7 +121,7 @@ def test_a_new_leader_gives_its_isr_the_full_time_to_show_up(harness, followers)
     assert proposals(harness) == [(11,)]
 
 
-def test_who_becomes_a_replica_and_a_member_at_once_has_the_full_time_too(harness):
+def test_new_replica_in_isr_has_full_lag(harness):
     leader = lead(harness, (11,))
     write(harness)
     lead(harness, (11, 12), isr=(11, 12), partition_epoch=1)
@@ -133,7 +133,7 @@ def test_who_becomes_a_replica_and_a_member_at_once_has_the_full_time_too(harnes
     assert proposals(harness) == [(11,)]
 
 
-def test_who_may_have_been_admitted_meanwhile_has_the_full_time_too(harness, followers):
+def test_possibly_admitted_member_has_full_lag(harness, followers):
     """The log was let go of while the controller decided, and with it what the follower had proved."""
     lead(harness, isr=(11,))
     followers.fetch(12, 0)
@@ -147,7 +147,7 @@ def test_who_may_have_been_admitted_meanwhile_has_the_full_time_too(harness, fol
     assert len(harness.isr_changes.submitted) == count
 
 
-def test_a_member_of_the_isr_that_is_no_replica_any_more_leaves_it(harness, followers):
+def test_isr_member_without_replica_is_removed(harness, followers):
     leader = lead(harness, (11, 12, 13), isr=(11, 12, 13))
     lead(harness, (11, 13), isr=(11, 12, 13), partition_epoch=1)
     followers.fetch(13, 0)
@@ -163,7 +163,7 @@ def test_the_leader_never_drops_itself(harness):
     assert proposals(harness) == [(11,)]
 
 
-def test_nobody_is_dropped_while_a_change_is_under_way(harness, followers):
+def test_no_member_is_removed_during_a_change(harness, followers):
     leader = lead(harness, (11, 12, 13), isr=(11, 12))
     followers.fetch(12, 0)
     followers.fetch(13, 0)
@@ -177,7 +177,7 @@ def test_nobody_is_dropped_while_a_change_is_under_way(harness, followers):
 # -- changes of the ISR
 
 
-def test_a_change_names_members_by_the_incarnation_that_the_leader_saw(harness, followers):
+def test_change_names_known_broker_epochs(harness, followers):
     """KIP-903: of those that it has not seen it says so."""
     lead(harness, (11, 12, 13), isr=(11, 12))
     lead(harness, (11, 13, 14), isr=(11, 12), partition_epoch=1)
@@ -202,7 +202,7 @@ def test_an_answer_older_than_metadata_changes_nothing(harness, followers):
     assert (leader.isr.isr, leader.isr.proposed) == ((11,), (11, 12))
 
 
-def test_the_controller_may_find_that_nothing_had_to_change(harness, followers):
+def test_controller_may_confirm_without_a_change(harness, followers):
     """Then it answers with the partition epoch that we have."""
     leader = lead(harness, isr=(11,), partition_epoch=5)
     followers.fetch(12, 0)
@@ -238,7 +238,7 @@ def test_an_ended_epoch_proposes_nothing(harness, followers):
     assert owner.isr_refused(change, ErrorCode.UNKNOWN_SERVER_ERROR) is False
 
 
-def test_a_follower_joins_with_what_is_committed_though_not_all_that_is_written(harness, followers):
+def test_follower_with_committed_records_joins(harness, followers):
     leader = lead(harness, (11, 12, 13), isr=(11, 12))
     write(harness, b"a")
     followers.fetch(12, 1)
@@ -249,9 +249,7 @@ def test_a_follower_joins_with_what_is_committed_though_not_all_that_is_written(
     assert proposals(harness) == [(11, 12, 13)]
 
 
-def test_a_follower_of_another_history_joins_when_it_has_dropped_what_the_leader_deleted(
-    harness, followers
-):
+def test_follower_of_another_history_joins_after_truncation(harness, followers):
     """As leader it would serve what was never committed (P3, P8): only an answer of its leader has it drop that."""
     leader = lead(harness, isr=(11,))
     write(harness, b"a", b"b")
@@ -271,7 +269,7 @@ def test_a_replica_whose_directory_failed_does_not_join(harness, followers):
     assert proposals(harness) == []
 
 
-def test_a_broker_that_metadata_does_not_know_does_not_join(harness, followers):
+def test_broker_missing_in_metadata_does_not_join(harness, followers):
     state = topic("t", partition((11, 12), isr=(11,)))
     harness.set_image(state, brokers=(registration(11),))
     followers.fetch(12, 0)

@@ -48,7 +48,7 @@ def test_write_behind_commits_with_the_append(tmp_path):
     assert leader.high_watermark.offset == 1
 
 
-def test_the_slowest_of_the_isr_decides_and_the_leader_may_be_it(harness):
+def test_slowest_isr_member_determines_watermark(harness):
     leader = lead(harness, (11, 12, 13))
     append(harness, b"a")
     fetched(harness, leader, 12, 1)
@@ -64,14 +64,14 @@ def test_the_slowest_of_the_isr_decides_and_the_leader_may_be_it(harness):
     assert leader.high_watermark.offset == 2
 
 
-def test_a_replica_that_is_not_assigned_is_not_taken(harness):
+def test_unassigned_replica_is_refused(harness):
     leader = lead(harness)
     with pytest.raises(KafkaError) as raised:
         fetched(harness, leader, 13, 0)
     assert raised.value.code is ErrorCode.UNKNOWN_LEADER_EPOCH
 
 
-def test_a_follower_joins_once_it_has_reached_the_start_of_the_epoch(harness):
+def test_follower_joins_after_reaching_epoch_start(harness):
     """KAFKA-7128: the watermark alone is not enough."""
     lead(harness, (11,))
     append(harness, b"a", b"b")
@@ -84,7 +84,7 @@ def test_a_follower_joins_once_it_has_reached_the_start_of_the_epoch(harness):
     assert proposed(harness) == (11, 12)
 
 
-def test_nobody_joins_below_the_start_of_the_epoch_though_the_watermark_is_lower(harness):
+def test_follower_below_epoch_start_does_not_join(harness):
     """KAFKA-7128: what lies between the two may be committed, and the new leader does not know it yet."""
     lead(harness, (11, 12, 13), isr=(11, 13))
     append(harness, b"a", b"b")
@@ -100,7 +100,7 @@ def test_nobody_joins_below_the_start_of_the_epoch_though_the_watermark_is_lower
     assert proposed(harness) == (11, 13, 12)
 
 
-def test_a_replica_that_is_back_with_an_emptied_disk_joins_when_it_has_caught_up(harness):
+def test_replica_with_emptied_disk_joins_after_catching_up(harness):
     """KIP-903: what it had it had as another incarnation. Until then it holds up nobody."""
     leader = lead(harness)
     append(harness, b"a")
@@ -123,7 +123,7 @@ def test_a_replica_that_is_back_with_an_emptied_disk_joins_when_it_has_caught_up
     assert change.new_isr == ((11, 111), (12, 300))
 
 
-def test_a_fetch_that_waited_from_before_the_follower_s_restart_says_nothing(harness):
+def test_fetch_from_before_restart_proves_nothing(harness):
     """KIP-903: it was taken when the old incarnation was registered, and is looked at again when records come."""
     leader = lead(harness)
     append(harness, b"a")
@@ -138,7 +138,7 @@ def test_a_fetch_that_waited_from_before_the_follower_s_restart_says_nothing(har
     assert (progress.end_offset, progress.broker_epoch) == (0, 300)
 
 
-def test_a_member_of_the_isr_that_lost_records_leaves_it(harness):
+def test_isr_member_that_lost_records_is_removed(harness):
     """With write-behind a crash may take them; nobody may count on them, however short ago it had them."""
     leader = lead(harness)
     append(harness, b"a")
@@ -152,7 +152,7 @@ def test_a_member_of_the_isr_that_lost_records_leaves_it(harness):
     assert leader.high_watermark.offset == 2
 
 
-def test_while_an_expansion_is_under_way_the_watermark_waits_for_the_newcomer(harness):
+def test_watermark_waits_for_proposed_member(harness):
     leader = lead(harness, isr=(11,))
     fetched(harness, leader, 12, 0)
     assert leader.isr.proposed == (11, 12)
@@ -167,7 +167,7 @@ def test_while_an_expansion_is_under_way_the_watermark_waits_for_the_newcomer(ha
 @pytest.mark.parametrize(
     "changes", [{"fenced": True}, {"in_controlled_shutdown": True}, {"epoch": 99}]
 )
-def test_who_may_not_join_joins_when_the_registration_says_so(harness, changes):
+def test_refused_follower_joins_after_registration_changes(harness, changes):
     """KIP-841, KIP-903: and it need not fetch again for it."""
     harness.set_image(
         topic("t", partition((11, 12), isr=(11,))),
@@ -180,7 +180,7 @@ def test_who_may_not_join_joins_when_the_registration_says_so(harness, changes):
     assert proposed(harness) == (11, 12)
 
 
-def test_a_lagging_member_is_dropped_but_counts_until_the_controller_agrees(harness):
+def test_lagging_member_counts_until_removal_is_committed(harness):
     leader = lead(harness)
     fetched(harness, leader, 12, 0)
     append(harness, b"a")
@@ -208,7 +208,7 @@ def test_a_refusal_that_changed_nothing_restores_the_isr(harness):
     assert len(harness.isr_changes.submitted) == 2
 
 
-def test_who_was_refused_is_looked_at_again_if_registrations_have_changed_meanwhile(harness):
+def test_refused_member_is_reconsidered_after_new_registrations(harness):
     """The controller had it fenced, and answers after it has let it in again. It stands at the leader's end and has
     nothing new to ask for, so no fetch of its own would bring it up.
     """
@@ -227,7 +227,7 @@ def test_who_was_refused_is_looked_at_again_if_registrations_have_changed_meanwh
 
 
 @pytest.mark.parametrize("code", [ErrorCode.FENCED_LEADER_EPOCH, ErrorCode.INVALID_UPDATE_VERSION])
-def test_a_refusal_because_we_are_behind_stays_careful_until_metadata_comes(harness, code):
+def test_refusal_of_stale_leader_keeps_maximal_isr(harness, code):
     leader = lead(harness, isr=(11,))
     fetched(harness, leader, 12, 0)
     owner, change = harness.isr_changes.submitted[0]
@@ -245,7 +245,7 @@ def test_anything_else_is_tried_again_unchanged(harness):
     assert leader.isr.proposed == (11, 12)
 
 
-def test_answers_to_what_is_no_longer_wanted_are_ignored(harness):
+def test_answers_to_obsolete_changes_are_ignored(harness):
     leader = lead(harness, isr=(11,))
     fetched(harness, leader, 12, 0)
     owner, change = harness.isr_changes.submitted[0]
@@ -267,7 +267,7 @@ async def test_the_end_of_the_epoch_ends_its_waits(harness):
     assert harness.leader().epoch == 1
 
 
-def test_flushes_of_an_ended_epoch_move_the_next_one(harness):
+def test_flush_of_ended_epoch_advances_the_next(harness):
     lead(harness, (11,))
     append(harness, b"a")
     leader = lead(harness, (11,), leader_epoch=1, partition_epoch=1)
@@ -317,7 +317,7 @@ def append_to(leader, value):
     return leader.append(data, list(iter_batches(data)))
 
 
-async def test_the_end_of_an_epoch_is_the_exit_of_its_block(harness):
+async def test_leader_epoch_ends_with_its_block(harness):
     """However it comes; who still holds the epoch can neither append nor be acked in its name."""
     lead(harness)
     held = harness.leader().replica
@@ -359,7 +359,7 @@ def test_a_lower_minimum_commits_at_once(tmp_path):
     assert leader.high_watermark.offset == 1
 
 
-def test_no_more_replicas_are_asked_for_than_there_are(tmp_path):
+def test_minimum_above_replica_count_is_not_required(tmp_path):
     harness = open_harness(tmp_path, min_insync_replicas="3")
     leader = lead(harness, (11, 12))
     assert not leader.is_under_min_isr
@@ -370,7 +370,7 @@ def test_no_more_replicas_are_asked_for_than_there_are(tmp_path):
     assert caught.value.code is ErrorCode.NOT_ENOUGH_REPLICAS
 
 
-def test_the_first_isr_of_an_unclean_leader_says_that_it_has_recovered(harness):
+def test_unclean_leader_reports_recovery_in_first_isr(harness):
     """KIP-704: else the controller would refuse every other member."""
     leader = lead(harness, (11, 12), isr=(11,), leader_recovery_state=1)
     fetched(harness, leader, 12, 0)
@@ -386,7 +386,7 @@ def reopen(harness):
     return harness.leader()
 
 
-def test_opened_anew_it_waits_for_whom_the_controller_may_have_admitted(harness):
+def test_reopened_leader_waits_for_possibly_admitted_members(harness):
     """KIP-497: the answer to the change may be on its way."""
     leader = lead(harness, isr=(11,))
     fetched(harness, leader, 12, 0)
@@ -406,7 +406,7 @@ def test_opened_anew_it_waits_for_whom_the_controller_may_have_admitted(harness)
     assert leader.high_watermark.offset == 1
 
 
-def test_opened_anew_it_knows_the_isr_that_metadata_does_not_tell_yet(harness):
+def test_reopened_leader_knows_uncommitted_isr(harness):
     leader = lead(harness, isr=(11,))
     fetched(harness, leader, 12, 0)
     owner, change = harness.isr_changes.submitted[0]
@@ -418,7 +418,7 @@ def test_opened_anew_it_knows_the_isr_that_metadata_does_not_tell_yet(harness):
     assert leader.high_watermark.offset == 0
 
 
-def test_opened_anew_after_metadata_has_settled_the_change_it_asks_nothing(harness):
+def test_reopened_leader_skips_a_settled_change(harness):
     leader = lead(harness, isr=(11,))
     fetched(harness, leader, 12, 0)
     held = harness.partitions.find("t", 0)

@@ -59,7 +59,7 @@ async def replicated(cluster, offset):
 # -- an epoch begins with the election
 
 
-async def test_an_epoch_begins_where_the_log_ends_when_its_leader_begins(tmp_path):
+async def test_leader_epoch_begins_at_log_end(tmp_path):
     """KAFKA-7415: not with its first append. A consumer at the end of a quiet partition asks for it (KIP-320)."""
     harness = open_harness(tmp_path)
     harness.set_image(state(11, 0))
@@ -72,7 +72,7 @@ async def test_an_epoch_begins_where_the_log_ends_when_its_leader_begins(tmp_pat
     assert await end_of(harness, 3) == (0, 2)
 
 
-async def test_of_an_empty_log_too(tmp_path):
+async def test_leader_epoch_begins_in_empty_log(tmp_path):
     harness = open_harness(tmp_path)
     harness.set_image(state(11, 3))
     assert await end_of(harness, 3) == (3, 0)
@@ -90,7 +90,7 @@ def test_a_partition_that_nobody_asks_for_records_nothing(tmp_path):
 
 @pytest.mark.parametrize("appended", [False, True])
 @pytest.mark.parametrize("clean", [False, True])
-async def test_a_restart_in_the_same_epoch_begins_it_where_it_began(tmp_path, clean, appended):
+async def test_restart_in_same_epoch_keeps_its_beginning(tmp_path, clean, appended):
     harness = open_harness(tmp_path)
     harness.set_image(state(11, 0))
     append_here(harness, b"a", b"b")
@@ -108,7 +108,7 @@ async def test_a_restart_in_the_same_epoch_begins_it_where_it_began(tmp_path, cl
 
 
 @pytest.mark.slow
-async def test_a_follower_whose_last_epoch_its_leader_never_saw_is_cut_and_admitted(tmp_path):
+async def test_follower_with_unseen_epoch_is_cut_and_admitted(tmp_path):
     """KAFKA-7415: 11 dies while 13 is ahead of 12; 12 leads and appends; 13 leads; 12 is back."""
     async with brokers(tmp_path, 11, 12, 13) as cluster:
         cluster.assign(state(11, 0))
@@ -131,7 +131,7 @@ async def test_a_follower_whose_last_epoch_its_leader_never_saw_is_cut_and_admit
 
 @pytest.mark.slow
 @pytest.mark.parametrize("records", [(), (b"a", b"b")])
-async def test_who_led_an_epoch_without_a_record_follows_again(tmp_path, records):
+async def test_former_leader_without_records_follows_again(tmp_path, records):
     """It has noted its epoch at the log's end; nobody else has heard of it."""
     async with brokers(tmp_path, 11, 12, 13) as cluster:
         cluster.assign(state(11, 0))
@@ -195,7 +195,7 @@ async def test_a_follower_is_cut_where_the_histories_part(tmp_path, mine, theirs
 
 
 @pytest.mark.slow
-async def test_a_batch_that_reaches_over_the_cut_goes_as_a_whole_and_comes_anew(tmp_path):
+async def test_batch_across_the_cut_is_fetched_again(tmp_path):
     """The leader has only a part of it: others with the same epoch at the same offsets."""
     async with brokers(tmp_path, 11, 12) as cluster:
         for node_id, last in ((11, (b"b",)), (12, (b"b", b"lost", b"lost"))):
@@ -216,7 +216,7 @@ async def test_a_batch_that_reaches_over_the_cut_goes_as_a_whole_and_comes_anew(
         assert logs[0].epochs.entries() == logs[1].epochs.entries() == [(1, 0), (9, 2)]
 
 
-def test_what_is_cut_is_below_no_watermark(tmp_path):
+def test_cut_lowers_the_watermark_with_it(tmp_path):
     """A batch that goes as a whole takes the watermark along; else the next leader would begin above its log."""
     harness = open_harness(tmp_path, 12)
     harness.set_image(state(11, 1))
@@ -233,7 +233,7 @@ def test_what_is_cut_is_below_no_watermark(tmp_path):
     assert (follower.log.log_end_offset, held.high_watermark) == (1, 1)
 
 
-def test_what_is_known_to_be_committed_stays_so_under_a_leader_that_knows_less(tmp_path):
+def test_known_committed_offset_survives_ignorant_leader(tmp_path):
     """P7: a new leader learns the watermark from its followers; this one may be the next leader."""
     harness = open_harness(tmp_path, 12)
     harness.set_image(state(11, 1))
@@ -250,7 +250,7 @@ def test_what_is_known_to_be_committed_stays_so_under_a_leader_that_knows_less(t
 
 
 @pytest.mark.slow
-async def test_a_follower_takes_the_batch_in_which_the_leader_s_log_starts(tmp_path):
+async def test_follower_takes_batch_containing_leaders_start(tmp_path):
     """Records were deleted up to its middle; an empty log has it whole, and starts there too."""
     async with brokers(tmp_path, 11, 12) as cluster:
         cluster.assign(topic("t", partition((11,))))
@@ -271,7 +271,7 @@ async def test_a_follower_takes_the_batch_in_which_the_leader_s_log_starts(tmp_p
         assert next(iter_batches(pieces[1])).base_offset == 1
 
 
-def test_what_a_follower_has_already_is_left_out_batch_by_batch(tmp_path):
+def test_batches_already_present_are_skipped(tmp_path):
     """An answer may begin with the batch that holds the offset asked for, or come twice."""
     harness = open_harness(tmp_path, 12)
     harness.set_image(state(11, 1))

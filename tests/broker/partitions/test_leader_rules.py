@@ -20,9 +20,7 @@ def followers(harness):
 # -- what holds the watermark
 
 
-def test_the_watermark_waits_for_a_caught_up_follower_whose_turn_to_be_admitted_is_not_yet(
-    harness, followers
-):
+def test_watermark_waits_for_each_caught_up_follower(harness, followers):
     """One change at a time; else the watermark would run away from the second for ever."""
     leader = lead(harness, (11, 12, 13), isr=(11,))
     followers.fetch(12, 0)
@@ -35,7 +33,7 @@ def test_the_watermark_waits_for_a_caught_up_follower_whose_turn_to_be_admitted_
     assert leader.high_watermark.offset == 1
 
 
-def test_the_watermark_does_not_wait_for_who_is_not_caught_up(harness, followers):
+def test_watermark_ignores_lagging_followers(harness, followers):
     leader = lead(harness, (11, 12), isr=(11,))
     write(harness)
     followers.fetch(12, 0)
@@ -44,7 +42,7 @@ def test_the_watermark_does_not_wait_for_who_is_not_caught_up(harness, followers
     assert (leader.high_watermark.offset, proposals(harness)) == (2, [])
 
 
-def test_a_new_leader_does_not_wait_for_who_is_far_behind_and_in_no_isr(harness, followers):
+def test_new_leader_ignores_lagging_non_members(harness, followers):
     write_to = lead(harness, isr=(11,))
     write(harness, b"a", b"b")
     leader = lead(harness, isr=(11,), leader_epoch=1, partition_epoch=1)
@@ -54,7 +52,7 @@ def test_a_new_leader_does_not_wait_for_who_is_far_behind_and_in_no_isr(harness,
     assert leader.high_watermark.offset == 3
 
 
-def test_a_leader_knows_at_once_what_needs_nobody_else(tmp_path):
+def test_sole_leader_knows_its_watermark_at_once(tmp_path):
     """Its checkpoint is old, its log is on disk to the end."""
     harness = open_harness(tmp_path)
     lead(harness, (11,))
@@ -65,7 +63,7 @@ def test_a_leader_knows_at_once_what_needs_nobody_else(tmp_path):
     assert lead(again, (11,), leader_epoch=1).high_watermark.offset == 2
 
 
-def test_the_watermark_does_not_wait_for_who_may_not_join(harness, followers):
+def test_watermark_ignores_ineligible_followers(harness, followers):
     """KIP-841: fenced, it could never be admitted."""
     harness.set_image(
         topic("t", partition((11, 12), isr=(11,))),
@@ -76,7 +74,7 @@ def test_the_watermark_does_not_wait_for_who_may_not_join(harness, followers):
     assert harness.leader().high_watermark.offset == 1
 
 
-def test_a_refusal_lets_the_watermark_go_on_without_the_newcomer(harness, followers):
+def test_refusal_releases_the_watermark(harness, followers):
     leader = lead(harness, isr=(11,))
     followers.fetch(12, 0)
     harness.now += 2 * LAG_SECONDS
@@ -90,7 +88,7 @@ def test_a_refusal_lets_the_watermark_go_on_without_the_newcomer(harness, follow
     assert leader.high_watermark.offset == 2
 
 
-def test_a_replica_that_was_taken_away_holds_nothing_up(harness, followers):
+def test_removed_replica_holds_nothing_back(harness, followers):
     leader = lead(harness, (11, 12, 13))
     write(harness)
     followers.fetch(12, 1)
@@ -99,7 +97,7 @@ def test_a_replica_that_was_taken_away_holds_nothing_up(harness, followers):
     assert leader.high_watermark.offset == 1
 
 
-def test_what_is_on_the_followers_disks_alone_is_not_committed(harness, followers):
+def test_records_unflushed_by_leader_are_not_committed(harness, followers):
     """The leader may lose it; it would come back with less than it answered for."""
     leader = lead(harness)
     append(harness, b"a")
@@ -122,14 +120,14 @@ def test_what_is_on_the_followers_disks_alone_is_not_committed(harness, follower
         ((11, 12, 13), (11,), 2, True),
     ],
 )
-def test_how_many_are_too_few_for_the_minimal_isr(tmp_path, replicas, isr, minimum, too_few):
+def test_isr_below_minimum_is_detected(tmp_path, replicas, isr, minimum, too_few):
     harness = open_harness(tmp_path, min_insync_replicas=str(minimum))
     leader = lead(harness, replicas, isr=isr)
     assert leader.is_under_min_isr == too_few
     assert leader.satisfies_min_isr != too_few
 
 
-def test_who_may_be_in_the_isr_already_keeps_what_is_committed(tmp_path):
+def test_possible_isr_members_count_for_minimum(tmp_path):
     harness = open_harness(tmp_path, min_insync_replicas="2")
     leader = lead(harness, isr=(11,))
     Followers(harness).fetch(12, 0)
@@ -137,7 +135,7 @@ def test_who_may_be_in_the_isr_already_keeps_what_is_committed(tmp_path):
     assert leader.satisfies_min_isr
 
 
-def test_acks_1_writes_where_acks_all_finds_too_few(tmp_path):
+def test_acks_1_ignores_the_minimum_isr(tmp_path):
     harness = open_harness(tmp_path, min_insync_replicas="2")
     leader = lead(harness, isr=(11,))
     data = batch(b"a")
@@ -151,7 +149,7 @@ def test_acks_1_writes_where_acks_all_finds_too_few(tmp_path):
 # -- the log's start
 
 
-def test_the_low_watermark_is_the_least_start_among_live_replicas(harness, followers):
+def test_low_watermark_is_smallest_live_start(harness, followers):
     leader = lead(harness, (11, 12, 13))
     write(harness, b"a", b"b", b"c")
     followers.fetch(12, 3)
@@ -166,7 +164,7 @@ def test_the_low_watermark_is_the_least_start_among_live_replicas(harness, follo
     assert leader.low_watermark.offset == 2, "the leader's own start counts"
 
 
-def test_records_are_deleted_up_to_the_watermark_or_not_at_all(harness):
+def test_records_are_deleted_only_up_to_watermark(harness):
     leader = lead(harness, (11,))
     write(harness, b"a")
     write(harness, b"b")
@@ -182,7 +180,7 @@ def test_records_are_deleted_up_to_the_watermark_or_not_at_all(harness):
     ("policy", "refused"),
     [("compact", True), ("compact,delete", False), ("delete", False), ("", False)],
 )
-def test_a_topic_that_is_only_compacted_keeps_its_records(harness, policy, refused):
+def test_compact_only_topic_refuses_record_deletion(harness, policy, refused):
     state = topic("t", partition())
     harness.set_image(state, configs={(2, "t"): {"cleanup.policy": policy}})
     append(harness, b"a")
@@ -195,7 +193,7 @@ def test_a_topic_that_is_only_compacted_keeps_its_records(harness, policy, refus
     assert raised.value.code is ErrorCode.POLICY_VIOLATION
 
 
-def test_what_a_live_replica_has_deleted_is_unknown_before_it_has_fetched(harness, followers):
+def test_low_watermark_waits_for_first_fetches(harness, followers):
     """Who deletes records waits for it, from offset 0 on."""
     leader = lead(harness)
     assert not leader.low_watermark.reached(0)
@@ -203,7 +201,7 @@ def test_what_a_live_replica_has_deleted_is_unknown_before_it_has_fetched(harnes
     assert leader.low_watermark.offset == 0
 
 
-def test_what_only_the_leader_has_is_deleted_at_once(harness):
+def test_records_of_sole_replica_are_deleted_at_once(harness):
     leader = lead(harness, (11,))
     write(harness)
     leader.delete_records_before(1)
@@ -213,7 +211,7 @@ def test_what_only_the_leader_has_is_deleted_at_once(harness):
 # -- records that may be damaged
 
 
-def test_records_that_a_follower_is_given_again_and_again_are_looked_at(harness):
+def test_repeatedly_fetched_records_are_suspected(harness):
     """P17: it cannot take them over."""
     leader = lead(harness)
     suspected = []
@@ -227,7 +225,7 @@ def test_records_that_a_follower_is_given_again_and_again_are_looked_at(harness)
     assert suspected == [(("t", 0), 5, 100)]
 
 
-def test_who_is_no_replica_any_more_is_not_looked_after(harness):
+def test_former_replica_is_not_watched(harness):
     leader = lead(harness)
     leader.replica.services.suspects.add = lambda *_: pytest.fail("nobody follows")
     for _ in range(5):
@@ -242,7 +240,7 @@ def produce(leader, producer_id, sequence=0):
     return leader.produce(data, list(iter_batches(data)), acks=-1)
 
 
-def test_what_an_idempotent_producer_sends_twice_is_written_once(harness):
+def test_idempotent_duplicate_is_appended_once(harness):
     """Producer ids begin at 0; the offset to wait for is that of the first time."""
     leader = lead(harness)
     produce(leader, 0)
@@ -255,7 +253,7 @@ def test_what_an_idempotent_producer_sends_twice_is_written_once(harness):
     assert leader.log.log_end_offset == 3
 
 
-def test_who_is_no_idempotent_producer_has_sent_nothing_before(harness):
+def test_non_idempotent_batches_are_never_duplicates(harness):
     leader = lead(harness)
     for offset in range(3):
         info, reached_at = produce(leader, -1, -1)
@@ -265,7 +263,7 @@ def test_who_is_no_idempotent_producer_has_sent_nothing_before(harness):
 # -- the end of the epoch
 
 
-async def test_an_ended_epoch_changes_nothing_whoever_still_holds_it(harness):
+async def test_ended_epoch_changes_nothing(harness):
     leader = lead(harness)
     append(harness, b"a")
     lead(harness, leader_epoch=1, partition_epoch=1)
@@ -280,7 +278,7 @@ async def test_an_ended_epoch_changes_nothing_whoever_still_holds_it(harness):
         await leader.low_watermark.wait_reached(1)
 
 
-def test_a_leader_counts_nothing_that_recovery_found_before_it_is_flushed(tmp_path):
+def test_leader_counts_recovered_records_after_flush(tmp_path):
     """What lies above the flushed offset may be in the page cache only."""
     harness = open_harness(tmp_path)
     lead(harness, (11,))

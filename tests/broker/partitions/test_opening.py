@@ -34,7 +34,7 @@ def close_unclean(harness):
     harness.directory.close(broker_epoch=None)
 
 
-def test_what_is_led_here_and_was_not_asked_for_is_opened(harness):
+def test_unopened_local_leaders_are_found(harness):
     harness.set_image(
         topic("t", partition(), partition(), partition((11, 12), 12), partition((12,)))
     )
@@ -52,7 +52,7 @@ def test_a_follower_need_not_have_unused_partitions_opened(harness):
     assert names(unopened(harness.partitions, keys, follower_id=13)) == ["t-0", "t-1"]
 
 
-def test_who_writes_needs_to_know_the_producers_too(tmp_path):
+def test_writing_needs_the_producer_state(tmp_path):
     """The first append reads what the log knows of them."""
     before = open_harness(tmp_path)
     before.set_image(topic("t", partition()))
@@ -70,7 +70,7 @@ def test_who_writes_needs_to_know_the_producers_too(tmp_path):
     assert unopened(harness.partitions, [("t", 0)], for_writing=True) == []
 
 
-def test_a_few_take_one_turn_and_more_do_not(harness):
+def test_only_few_logs_open_within_a_turn(harness):
     harness.set_image(topic("t", *[partition()] * (OPENED_PER_TURN + 1)))
     found = unopened(harness.partitions, [("t", n) for n in range(OPENED_PER_TURN + 1)])
     assert takes_one_turn([])
@@ -78,7 +78,7 @@ def test_a_few_take_one_turn_and_more_do_not(harness):
     assert not takes_one_turn(found)
 
 
-def test_a_log_that_a_crash_left_is_never_checked_within_a_turn(tmp_path):
+def test_unclean_log_is_never_checked_on_loop(tmp_path):
     harness = open_harness(tmp_path)
     harness.set_image(topic("t", partition(), partition()))
     append(harness, b"a")
@@ -93,7 +93,7 @@ def test_a_log_that_a_crash_left_is_never_checked_within_a_turn(tmp_path):
 
 
 @pytest.mark.parametrize("is_made_again", [False, True])
-async def test_a_partition_deleted_while_its_log_is_checked_keeps_nobody_waiting(
+async def test_partition_deleted_during_check_releases_waiters(
     tmp_path, monkeypatch, is_made_again
 ):
     """Its directory goes when the check is done; a topic of its name that comes meanwhile begins empty (P14)."""
@@ -130,7 +130,7 @@ async def test_a_partition_deleted_while_its_log_is_checked_keeps_nobody_waiting
         assert directory.topic_id("t", 0) == b"2" * 16
 
 
-async def test_what_cannot_be_opened_does_not_keep_the_others(tmp_path):
+async def test_unopenable_partition_does_not_delay_others(tmp_path):
     """Who asks for it is told why."""
     harness = open_harness(tmp_path)
     harness.set_image(topic("t", partition(), partition()))
@@ -160,7 +160,7 @@ def turns(monkeypatch):
     return turns
 
 
-async def test_others_have_a_turn_while_many_are_looked_for_and_opened(harness, turns):
+async def test_loop_yields_while_many_logs_are_opened(harness, turns):
     harness.set_image(topic("t", *[partition() for _ in range(7)]))
     keys = [("t", index) for index in range(7)]
     looked_for, opened = [], []

@@ -39,7 +39,7 @@ def watch(held, *, upto_end):
 # -- who hears of what
 
 
-def test_followers_hear_of_what_is_written_consumers_of_what_is_committed(harness):
+def test_followers_hear_writes_consumers_hear_commits(harness):
     held = assign(harness, (11,))
     follower, consumer = watch(held, upto_end=True), watch(held, upto_end=False)
     harness.leader()
@@ -50,7 +50,7 @@ def test_followers_hear_of_what_is_written_consumers_of_what_is_committed(harnes
     assert (follower.taken(), consumer.taken()) == (["watermark"], ["data"])
 
 
-def test_nobody_is_woken_by_a_flush_that_commits_nothing(harness):
+def test_flush_without_commit_wakes_nothing(harness):
     held = assign(harness)
     append(harness, b"a")
     consumer = watch(held, upto_end=False)
@@ -58,7 +58,7 @@ def test_nobody_is_woken_by_a_flush_that_commits_nothing(harness):
     assert (harness.leader().high_watermark.offset, consumer.taken()) == (0, [])
 
 
-def test_who_does_not_listen_any_more_hears_nothing(harness):
+def test_removed_listener_is_not_called(harness):
     held = assign(harness, (11,))
     for upto_end in (True, False):
         reader = Reader()
@@ -85,7 +85,7 @@ def test_all_hear_when_the_replica_is_gone(harness):
     assert [reader.taken() for reader in readers] == [["data"], ["data"]]
 
 
-def test_all_hear_when_its_log_is_let_go_of(harness):
+def test_released_log_wakes_all_listeners(harness):
     held = assign(harness)
     harness.leader()
     reader = watch(held, upto_end=False)
@@ -93,7 +93,7 @@ def test_all_hear_when_its_log_is_let_go_of(harness):
     assert reader.taken() == ["data"]
 
 
-def test_a_follower_that_left_the_isr_of_an_unused_partition_is_looked_at(harness):
+def test_departed_follower_of_unused_partition_wakes_leader(harness):
     """It was told that all is well without a leader epoch; only a leader can have it back."""
     held = assign(harness)
     reader = watch(held, upto_end=True)
@@ -115,7 +115,7 @@ def test_all_hear_of_records_that_were_deleted(harness):
 # -- the watermark
 
 
-def test_the_watermark_of_a_led_partition_is_its_leader_s(harness):
+def test_watermark_of_led_partition_is_its_leaders(harness):
     held = assign(harness, (11,))
     held.saved_watermark = 0
     append(harness, b"a")
@@ -131,7 +131,7 @@ def test_the_watermark_goes_from_leading_to_following(harness):
     assert held.high_watermark == 1
 
 
-def test_a_saved_watermark_is_held_to_what_the_log_has(harness):
+def test_saved_watermark_is_capped_by_log_end(harness):
     held = assign(harness)
     append(harness, b"a", b"b")
     assert held.watermark_in_log() == 0
@@ -141,7 +141,7 @@ def test_a_saved_watermark_is_held_to_what_the_log_has(harness):
     assert held.watermark_in_log() == 2
 
 
-def test_a_saved_watermark_below_the_log_s_start_is_the_start(harness):
+def test_saved_watermark_is_at_least_log_start(harness):
     held = assign(harness, (11,))
     append(harness, b"a")
     append(harness, b"b")
@@ -163,14 +163,12 @@ def test_a_saved_watermark_below_the_log_s_start_is_the_start(harness):
         ({"leader": 12}, 12, False),
     ],
 )
-def test_who_can_be_told_that_there_is_nothing_without_a_log(
-    harness, fields, follower_id, expected
-):
+def test_untouched_partition_answers_without_a_log(harness, fields, follower_id, expected):
     held = assign(harness, **fields)
     assert held.is_untouched_for(follower_id) == expected
 
 
-def test_a_partition_that_was_written_to_or_begun_is_not_untouched(harness):
+def test_partition_with_log_or_epoch_is_not_untouched(harness):
     held = assign(harness)
     assert held.is_untouched_for(12)
     append(harness, b"a")
@@ -204,9 +202,7 @@ def test_a_partition_that_is_gone_is_not_untouched(harness):
     ],
     ids=str,
 )
-def test_who_leads_counts_when_somebody_leaves_the_isr_or_joins_it(
-    harness, fields, shrinks, expands
-):
+def test_leader_counts_isr_shrinks_and_expansions(harness, fields, shrinks, expands):
     replicas = (11, 12, 13)
     assign(harness, replicas, isr=(11, 12))
     assign(harness, replicas, partition_epoch=1, **fields)
@@ -214,7 +210,7 @@ def test_who_leads_counts_when_somebody_leaves_the_isr_or_joins_it(
     assert (traffic.isr_shrinks, traffic.isr_expands) == (shrinks, expands)
 
 
-def test_who_follows_counts_no_changes_of_the_isr(harness):
+def test_follower_counts_no_isr_changes(harness):
     for epoch, isr in enumerate([(11, 12), (12,), (12, 11)]):
         assign(harness, leader=12, isr=isr, partition_epoch=epoch)
     traffic = harness.partitions.traffic
@@ -230,7 +226,7 @@ def refused(action):
     return raised.value.code
 
 
-def test_consumers_read_of_a_leader_or_of_the_log_that_a_follower_has_opened(harness):
+def test_consumers_read_leaders_or_opened_followers(harness):
     """KIP-392: what is not opened holds nothing that its leader has not as well."""
     held = assign(harness, (11, 12))
     assert held.open_for_consumers() is held.open_leader()
@@ -247,7 +243,7 @@ def test_consumers_read_of_a_leader_or_of_the_log_that_a_follower_has_opened(har
     assert refused(held.open_for_consumers) is ErrorCode.NOT_LEADER_OR_FOLLOWER
 
 
-def test_one_epoch_is_alive_and_it_is_that_of_the_metadata(harness):
+def test_live_epoch_is_that_of_metadata(harness):
     held = assign(harness)
     leader = held.open_leader()
     assert held.open_follower() is None
@@ -262,7 +258,7 @@ def test_one_epoch_is_alive_and_it_is_that_of_the_metadata(harness):
     assert held.open_leader().epoch == 2
 
 
-def test_another_leader_is_another_epoch_and_newer_metadata_of_the_same_is_not(harness):
+def test_only_changed_leader_begins_another_epoch(harness):
     held = assign(harness)
     leader = held.open_leader()
     assert not held.apply(held.state._replace(isr=(11,), partition_epoch=1))
@@ -284,7 +280,7 @@ def test_broker_0_is_followed_like_any_other(harness):
     assert held.open_follower().leader_id == 0
 
 
-def test_a_partition_that_is_gone_has_no_epoch_and_no_log(harness):
+def test_removed_partition_has_no_epoch_or_log(harness):
     held = assign(harness)
     harness.set_image()
     assert held.deleted
@@ -297,7 +293,7 @@ def test_a_partition_that_is_gone_has_no_epoch_and_no_log(harness):
     assert gone.open_follower() is None
 
 
-def test_a_log_that_was_let_go_of_is_not_flushed_any_more(harness):
+def test_released_log_is_not_flushed(harness):
     """Its files may have other names by now."""
     held = assign(harness)
     append(harness, b"a")

@@ -27,7 +27,7 @@ def test_a_partition_that_nobody_uses_is_no_directory(harness):
     assert harness.directory.partitions() == {("t", 42)}
 
 
-def test_a_new_partition_does_not_inherit_a_high_watermark(tmp_path):
+def test_new_partition_inherits_no_high_watermark(tmp_path):
     """Its log is not made before a clean restart. Kafka leaves such a line when a directory gets empty."""
     harness = open_harness(tmp_path)
     harness.directory.close(broker_epoch=1, high_watermarks={("t", 0): 30, ("u", 0): 30})
@@ -43,7 +43,7 @@ def test_a_new_partition_does_not_inherit_a_high_watermark(tmp_path):
         harness.leader("u")
 
 
-def test_who_is_asked_for_what_is_not_here(harness):
+def test_missing_partitions_have_specific_codes(harness):
     harness.set_image(
         topic("t", partition((12,)), partition((11, 12), leader=12, leader_epoch=3)),
         brokers=(registration(11), registration(12)),
@@ -92,7 +92,7 @@ def test_a_deleted_topic_leaves_no_directory(harness):
     assert code_of(harness.partitions.leader_of, "t", 0) is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
-def test_a_topic_made_again_under_its_name_begins_empty(harness):
+def test_recreated_topic_begins_empty(harness):
     """P14: no byte of one topic id is another's."""
     harness.set_image(topic("t", partition()))
     append(harness, b"old")
@@ -101,7 +101,7 @@ def test_a_topic_made_again_under_its_name_begins_empty(harness):
     assert harness.directory.topic_id("t", 0) == b"another".ljust(16)
 
 
-def test_a_directory_of_another_topic_id_is_put_aside(harness, tmp_path):
+def test_directory_of_another_topic_id_is_moved_aside(harness, tmp_path):
     harness.directory.create_log("t", 0, b"stranger".ljust(16), harness.settings.of("t").log)
     harness.set_image(topic("t", partition()))
     append(harness, b"a")
@@ -154,7 +154,7 @@ def test_changes_cost_nothing_for_the_others(harness):
     assert [partitions.find("t", index) is not None for index in range(4)] == [False, True, True, True]  # fmt: skip
 
 
-def test_a_replica_that_is_gone_begins_anew_only_where_nobody_else_has_its_records(tmp_path):
+def test_lost_replica_restarts_only_if_replaceable(tmp_path):
     """KIP-858: its directory is none of ours any more."""
     harness = open_harness(tmp_path)
     told = []
@@ -166,7 +166,7 @@ def test_a_replica_that_is_gone_begins_anew_only_where_nobody_else_has_its_recor
     assert told == [("t", 0, topic_id("t"), UNASSIGNED_DIRECTORY)]
 
 
-def test_a_follower_whose_disk_was_replaced_says_so_before_there_are_records(tmp_path):
+def test_follower_reports_replaced_disk_before_records(tmp_path):
     """KIP-858: else it would stay out of the ISR until somebody produces."""
     harness = open_harness(tmp_path)
     told = []
@@ -190,7 +190,7 @@ def test_a_replica_is_made_anew_once(harness):
     assert harness.directory.partitions() == set()
 
 
-def test_what_comes_back_after_it_was_given_away_is_new(harness):
+def test_replica_returning_after_reassignment_is_new(harness):
     """Also while the directory is offline that still has it."""
     harness.set_image(topic("t", partition()))
     append(harness, b"a")

@@ -24,13 +24,13 @@ def names(harness):
 # -- finding
 
 
-def test_who_names_no_epoch_is_served_in_any(harness):
+def test_request_without_epoch_is_always_served(harness):
     harness.set_image(topic("t", partition(leader_epoch=4)))
     assert harness.partitions.leader_of("t", 0).epoch == 4
     assert harness.partitions.leader_of("t", 0, -1).epoch == 4
 
 
-def test_who_names_the_epoch_is_served_in_that_one_only(harness):
+def test_request_with_epoch_needs_that_epoch(harness):
     """Also in the first of all, which is 0."""
     partitions = harness.partitions
     harness.set_image(topic("t", partition()))
@@ -63,12 +63,12 @@ def test_the_image_is_asked_for_partitions_of_others(harness):
 # -- following the image
 
 
-def test_what_is_not_assigned_here_is_not_here(harness):
+def test_unassigned_partition_is_absent(harness):
     harness.set_image(topic("t", partition((12,)), partition()))
     assert names(harness) == ["t-1"]
 
 
-def test_a_partition_that_moves_to_others_is_deleted_here(harness):
+def test_reassigned_partition_is_deleted_here(harness):
     harness.set_image(topic("t", partition((11, 12)), partition((11, 12))))
     append(harness, b"a")
     append(harness, b"a", index=1)
@@ -86,14 +86,14 @@ def test_a_topic_that_is_gone_is_deleted_here(harness):
     assert code_of(harness.partitions.leader_of, "t", 0) is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
-def test_a_partition_that_the_topic_does_not_have_any_more_is_gone(harness):
+def test_partition_removed_from_topic_is_gone(harness):
     both = topic("t", partition(), partition())
     harness.set_image(both)
     harness.partitions.apply_topic("t", both._replace(partitions=Map({0: both.partitions[0]})))
     assert names(harness) == ["t-0"]
 
 
-def test_a_topic_made_anew_is_another_one_however_it_is_heard_of(harness):
+def test_recreated_topic_keeps_nothing_of_old(harness):
     """P14: of the old one nothing stays, neither records nor the epoch."""
     old = topic("t", partition())
     harness.set_image(old)
@@ -106,7 +106,7 @@ def test_a_topic_made_anew_is_another_one_however_it_is_heard_of(harness):
     assert harness.leader().log.log_end_offset == 0
 
 
-def test_a_deleted_topic_takes_only_its_own_partitions_along(harness):
+def test_deleted_topic_removes_only_its_own_partitions(harness):
     """Its deletion may be heard of after the making of another one of its name."""
     old = topic("t", partition())
     new = old._replace(id=b"another".ljust(16))
@@ -119,7 +119,7 @@ def test_a_deleted_topic_takes_only_its_own_partitions_along(harness):
     assert names(harness) == []
 
 
-def test_who_follows_is_replicated_from_each_epoch_s_leader(harness):
+def test_follower_replicates_from_leader_of_each_epoch(harness):
     for epoch, leader in enumerate((12, 13, 11, 12)):
         state = partition((11, 12, 13), leader, leader_epoch=epoch, partition_epoch=epoch)
         harness.set_image(topic("t", state))
@@ -127,7 +127,7 @@ def test_who_follows_is_replicated_from_each_epoch_s_leader(harness):
     assert harness.follows.followed == ["+t-0@0", "-t-0", "+t-0@1", "-t-0", "+t-0@3", "-t-0"]
 
 
-def test_who_follows_another_leader_keeps_what_is_above_the_watermark_it_knows(harness):
+def test_leader_change_keeps_records_above_known_watermark(harness):
     """That may be committed: it asks the leader where their histories part (KAFKA-1211, KIP-101)."""
     harness.set_image(topic("t", partition((11, 12, 13), 12)))
     append_fetched(harness, b"a", b"b")
@@ -149,7 +149,7 @@ def test_the_same_image_again_is_no_change(harness):
     assert harness.follows.followed == ["+t-1@0"]
 
 
-def test_an_epoch_without_a_leader_is_neither_led_nor_followed(harness):
+def test_leaderless_epoch_is_neither_led_nor_followed(harness):
     listener = Listener()
     harness.partitions.listen("t", listener)
     harness.set_image(topic("t", partition((11, 12))))
@@ -158,7 +158,7 @@ def test_an_epoch_without_a_leader_is_neither_led_nor_followed(harness):
     assert not [told for told in harness.follows.followed if told.startswith("+")]
 
 
-def test_partitions_of_one_topic_begin_and_end_each_for_itself(harness):
+def test_partitions_of_topic_change_independently(harness):
     listener = Listener()
     harness.partitions.listen("t", listener)
     harness.set_image(topic("t", partition(), partition()))
@@ -166,7 +166,7 @@ def test_partitions_of_one_topic_begin_and_end_each_for_itself(harness):
     assert listener.heard == ["+0@0", "+1@0", "-0@0", "+0@1"]
 
 
-def test_one_that_cannot_be_opened_is_told_of_and_keeps_no_other_back(harness, monkeypatch, caplog):
+def test_unopenable_partition_is_reported_without_delaying_others(harness, monkeypatch, caplog):
     listener = Listener()
     harness.partitions.listen("t", listener)
     open_log = LogDirectories.open_log
@@ -182,7 +182,7 @@ def test_one_that_cannot_be_opened_is_told_of_and_keeps_no_other_back(harness, m
     assert [event_of(one) for one in caplog.records].count(REPLICA_UNUSABLE) == 1
 
 
-def test_what_a_topic_had_is_kept_in_the_total_when_its_last_replica_here_is_gone(harness):
+def test_counters_of_removed_topic_stay_in_total(harness):
     harness.set_image(topic("t", partition(), partition()))
     harness.partitions.traffic.find("t").fetches += 5
     harness.set_image(topic("t", partition(), partition((12,))))
@@ -195,7 +195,7 @@ def test_what_a_topic_had_is_kept_in_the_total_when_its_last_replica_here_is_gon
 # -- opened anew
 
 
-def test_opened_anew_all_epochs_end_before_anything_moves_and_begin_after(harness):
+def test_reopening_ends_epochs_before_the_move(harness):
     listener = Listener()
     harness.partitions.listen("t", listener)
     harness.set_image(topic("t", partition(), partition()), topic("f", partition((11, 12), 12)))
@@ -243,7 +243,7 @@ def test_all_leaders_look_at_their_followers_at_times(harness):
     assert [member for member, _ in change.new_isr] == [11]
 
 
-def test_a_leader_looks_again_at_followers_whose_registration_changed_only(harness):
+def test_only_changed_registrations_reexamine_followers(harness):
     looked = []
     harness.set_image(topic("t", partition((11, 12)), partition((11, 13)), partition((11, 12))))
     for index in (0, 1):
@@ -254,7 +254,7 @@ def test_a_leader_looks_again_at_followers_whose_registration_changed_only(harne
 
 
 @pytest.mark.parametrize(("name", "changed"), [("t", ["t"]), (None, ["t", "u"]), ("x", [])])
-def test_changed_settings_reach_the_logs_of_that_topic_or_of_all(harness, name, changed):
+def test_changed_settings_reach_the_affected_logs(harness, name, changed):
     harness.set_image(topic("t", partition()), topic("u", partition()))
     logs = {name: harness.leader(name).log for name in ("t", "u")}
     configs = {(2, one): {"retention.ms": "5"} for one in logs}
@@ -278,7 +278,7 @@ def test_the_watermarks_of_unopened_partitions_are_kept(tmp_path):
     assert again.partitions.watermarks() == {("t", 0): 1, ("t", 1): 0}
 
 
-def test_the_watermark_of_a_namesake_that_was_deleted_meanwhile_is_forgotten(tmp_path):
+def test_watermark_of_deleted_namesake_is_forgotten(tmp_path):
     """The checkpoint knows names only: the new topic's records of the same offsets are not committed (P9, P14)."""
     harness = open_harness(tmp_path)
     harness.set_image(topic("t", partition((11, 12), 12)))

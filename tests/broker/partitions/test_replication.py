@@ -44,7 +44,7 @@ async def test_an_empty_partition_is_no_directory(tmp_path):
         assert cluster.partition(12, "idle").log.flushed_offset == 1
 
 
-async def test_the_leader_of_an_empty_partition_begins_when_a_follower_is_out_of_sync(tmp_path):
+async def test_leader_of_empty_partition_starts_for_follower(tmp_path):
     """Only it can propose that the follower is in sync again."""
     async with brokers(tmp_path, 11, 12) as cluster:
         other = topic("t", partition((11, 12)))
@@ -73,7 +73,7 @@ async def test_three_replicas_and_many_batches_arrive_byte_identical(tmp_path):
         assert len(contents.pop()) == logs[0].size_bytes
 
 
-async def test_a_partition_that_comes_during_a_long_poll_does_not_wait_for_its_end(tmp_path):
+async def test_new_partition_does_not_wait_for_long_poll(tmp_path):
     """The second request releases the first: the new topic is replicated long before max wait is over."""
     async with brokers(tmp_path, 11, 12, replica_fetch_wait_max_ms="60000") as cluster:
         cluster.assign(topic("t", partition((11, 12))))
@@ -89,9 +89,7 @@ async def test_a_partition_that_comes_during_a_long_poll_does_not_wait_for_its_e
         assert {cluster.partition(12, name).log.log_end_offset for name in names} == {1}
 
 
-async def test_new_partitions_go_to_their_leader_together_an_elected_one_takes_them_along(
-    tmp_path, monkeypatch
-):
+async def test_new_partitions_are_fetched_together(tmp_path, monkeypatch):
     monkeypatch.setattr(fetcher, "NEW_PARTITION_BATCH_SECONDS", 3600.0)
     told = []  # of how many topics each request of the follower speaks
     real = FetchClient.next_request
@@ -121,7 +119,7 @@ async def test_new_partitions_go_to_their_leader_together_an_elected_one_takes_t
         assert told[:2] == [1, 5]
 
 
-async def test_a_diverged_follower_is_cut_back_and_catches_up(tmp_path):
+async def test_diverged_follower_truncates_and_catches_up(tmp_path):
     """KIP-101: what the old leader had alone goes, before anything of it is called committed."""
     async with brokers(tmp_path, 11, 12) as cluster:
         cluster.assign(topic("t", partition((11, 12))))
@@ -170,7 +168,7 @@ async def test_deleted_records_are_deleted_on_followers(tmp_path):
         assert cluster.partition(12).log.log_start_offset == 2
 
 
-async def test_a_follower_joins_the_isr_when_it_has_caught_up(tmp_path):
+async def test_caught_up_follower_joins_the_isr(tmp_path):
     async with brokers(tmp_path, 11, 12) as cluster:
         cluster.assign(topic("t", partition((11, 12), isr=(11,))))
         info = append(cluster[11], b"a")

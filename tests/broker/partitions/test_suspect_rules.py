@@ -101,7 +101,7 @@ async def test_damaged_records_take_the_replica_out_of_service(harness):
         2 * BATCH_BYTES + 7,  # offset 2 becomes 3, where the log ends
     ],
 )
-async def test_offsets_that_cannot_be_there_take_it_out_of_service_too(harness, position):
+async def test_impossible_offsets_take_replica_out_of_service(harness, position):
     """No CRC covers them."""
     flip(harness, position)
     assert await look(harness)
@@ -111,12 +111,12 @@ EPOCH_END = 15  # of a batch: no CRC covers it
 
 
 @pytest.mark.parametrize("batch", [1, 2], ids=["between others", "the last"])
-async def test_an_epoch_that_nobody_has_begun_takes_it_out_of_service(harness, batch):
+async def test_unknown_epoch_takes_replica_out_of_service(harness, batch):
     flip(harness, batch * BATCH_BYTES + EPOCH_END)
     assert await look(harness)
 
 
-async def test_an_epoch_older_than_the_one_before_takes_it_out_of_service(harness):
+async def test_decreasing_epoch_takes_replica_out_of_service(harness):
     """Epoch 1 becomes epoch 0 again."""
     harness.set_image(state(epoch=1))
     for value in (b"d", b"e"):
@@ -131,7 +131,7 @@ async def test_sound_records_change_nothing(harness):
     assert not await look(harness)
 
 
-async def test_who_is_alone_in_sync_goes_on(harness, caplog):
+async def test_sole_in_sync_replica_continues(harness, caplog):
     flip(harness, 65)
     harness.set_image(state(isr=(11,), epoch=1))
     harness.leader()
@@ -139,14 +139,14 @@ async def test_who_is_alone_in_sync_goes_on(harness, caplog):
     assert "no other replica is in sync" in caplog.text
 
 
-async def test_no_more_is_looked_at_than_the_follower_was_given(harness):
+async def test_only_records_given_to_follower_are_examined(harness):
     flip(harness, BATCH_BYTES + 65)
     assert not await look(harness, size=BATCH_BYTES)
     assert not await look(harness, offset=2)
     assert await look(harness, offset=1, size=1)
 
 
-async def test_no_more_is_read_at_once_than_an_answer_holds(harness, monkeypatch):
+async def test_read_size_is_bounded_by_answer_size(harness, monkeypatch):
     sizes = []
     real = PartitionLog.read
 
@@ -161,7 +161,7 @@ async def test_no_more_is_read_at_once_than_an_answer_holds(harness, monkeypatch
     assert 7 in sizes
 
 
-async def test_what_is_not_there_any_more_is_not_damaged(harness):
+async def test_missing_records_are_not_damaged(harness):
     """It was deleted, or not written yet."""
     flip(harness, 65)
     harness.set_image(state(isr=(11,), epoch=1))
@@ -180,14 +180,14 @@ async def test_an_epoch_that_ended_meanwhile_accuses_nobody(harness, monkeypatch
     assert [one for one in caplog.records if one.levelno >= logging.ERROR] == []
 
 
-async def test_a_log_that_was_let_go_of_meanwhile_accuses_nobody(harness, monkeypatch):
+async def test_released_log_is_never_called_damaged(harness, monkeypatch):
     flip(harness, 65)
     held = harness.partitions.find("t", 0)
     meanwhile(monkeypatch, held.release_log)
     assert not await look(harness)
 
 
-async def test_who_leads_no_more_is_not_looked_at(harness):
+async def test_former_leader_is_not_examined(harness):
     flip(harness, 65)
     harness.set_image(state(leader=12, epoch=1))
     assert not await look(harness)
@@ -195,7 +195,7 @@ async def test_who_leads_no_more_is_not_looked_at(harness):
     assert not await look(harness), "nobody has asked for this epoch yet"
 
 
-async def test_a_disk_that_cannot_be_read_is_told_of(harness, monkeypatch):
+async def test_unreadable_disk_is_reported(harness, monkeypatch):
     told = []
     monkeypatch.setattr(LogDirectories, "storage_failed", lambda _: told.append("failed"))
 
@@ -209,7 +209,7 @@ async def test_a_disk_that_cannot_be_read_is_told_of(harness, monkeypatch):
     assert "input/output error" in log.health.offline
 
 
-async def test_each_partition_is_looked_at_where_it_was_suspected_last(harness):
+async def test_each_partition_is_examined_at_latest_suspicion(harness):
     flip(harness, BATCH_BYTES + 65)
     held = harness.partitions.find("t", 0)
     held.services.suspects.add(("t", 0), 2, MANY)

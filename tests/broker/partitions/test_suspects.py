@@ -60,9 +60,7 @@ async def replicate_to_13(cluster, isr=REPLICAS):
         (BATCH_BYTES + 13, "cannot be there"),
     ],
 )
-async def test_a_leader_whose_records_are_damaged_makes_room_for_another(
-    tmp_path, caplog, position, what
-):
+async def test_leader_with_damaged_records_makes_room(tmp_path, caplog, position, what):
     told = []
     async with brokers(tmp_path, *REPLICAS) as cluster:
         await replicate_to_13(cluster)
@@ -88,7 +86,7 @@ async def test_a_leader_whose_records_are_damaged_makes_room_for_another(
         assert whole[0] == whole[1]
 
 
-async def test_it_stays_out_of_service_over_a_clean_restart(tmp_path):
+async def test_damaged_replica_stays_out_after_clean_restart(tmp_path):
     """A clean start checks the end of a log only; and what is damaged must not follow and be in sync again."""
     harness = open_harness(tmp_path)
     harness.set_image(state(11, 0, REPLICAS))
@@ -109,7 +107,7 @@ async def test_it_stays_out_of_service_over_a_clean_restart(tmp_path):
     assert mended.leader().log.log_end_offset == 1
 
 
-async def test_who_is_alone_in_sync_goes_on_and_says_so(tmp_path, caplog):
+async def test_sole_in_sync_replica_continues_with_warning(tmp_path, caplog):
     async with brokers(tmp_path, *REPLICAS) as cluster:
         await replicate_to_13(cluster, isr=(11,))
         flip(cluster[11].leader().log, 65)
@@ -118,7 +116,7 @@ async def test_who_is_alone_in_sync_goes_on_and_says_so(tmp_path, caplog):
         assert not cluster[11].leader().ended
 
 
-async def test_sound_records_that_are_asked_for_again_change_nothing(tmp_path):
+async def test_repeated_requests_for_sound_records_are_harmless(tmp_path):
     harness = open_harness(tmp_path)
     harness.set_image(state(11, 0, REPLICAS))
     append(harness, b"a")
@@ -129,7 +127,7 @@ async def test_sound_records_that_are_asked_for_again_change_nothing(tmp_path):
     assert list(suspects._waiting) == [("t", 0)]
 
 
-def test_suspect_is_who_is_given_the_same_again_and_again():
+def test_follower_given_same_records_repeatedly_is_suspect():
     progress = ReplicaProgress()
     assert [progress.given(5) for _ in range(10)] == [n in (2, 4, 8) for n in range(10)]
     assert [progress.given(offset) for offset in (6, 6, 7, 7, 6)] == [False] * 5

@@ -22,7 +22,7 @@ def test_a_topic_that_left_stays_in_the_total():
     assert (traffic.total().bytes_in, traffic.total().failed_fetches) == (15, 1)
 
 
-def test_a_topic_has_the_same_counters_until_it_is_forgotten():
+def test_topic_keeps_its_counters_until_forgotten():
     traffic = Traffic()
     first = traffic.of("orders")
     assert traffic.of("orders") is first
@@ -31,7 +31,7 @@ def test_a_topic_has_the_same_counters_until_it_is_forgotten():
     assert traffic.of("orders") is not first
 
 
-def test_to_forget_what_is_not_known_is_no_error():
+def test_forgetting_unknown_topic_is_no_error():
     traffic = Traffic()
     traffic.forget("orders")
     assert traffic.total().produces == 0

@@ -56,7 +56,7 @@ def refused(harness, epoch=1, **changes) -> str:
     return error.value.message
 
 
-def test_who_has_less_than_its_checkpointed_watermark_does_not_lead(tmp_path, caplog):
+def test_log_shorter_than_saved_watermark_does_not_lead(tmp_path, caplog):
     harness, told = restarted(tmp_path)
     assert "ends at offset 0 here, but records up to offset 3 were committed" in refused(harness)
     assert refused(harness, epoch=2) == refused(harness, epoch=3), "until a human has looked"
@@ -89,7 +89,7 @@ def crashed(harness, path):
     return open_harness(path)
 
 
-def test_an_unclean_election_is_not_forgotten_in_a_crash(tmp_path):
+def test_unclean_election_survives_a_crash(tmp_path):
     harness, _ = restarted(tmp_path)
     leads(harness, leader_recovery_state=1)
     append(harness, b"d")
@@ -97,7 +97,7 @@ def test_an_unclean_election_is_not_forgotten_in_a_crash(tmp_path):
 
 
 @pytest.mark.parametrize("cut", [PartitionFollower.truncate_to, PartitionFollower.start_at])
-def test_a_crash_does_not_undo_the_cut_of_a_follower(tmp_path, cut):
+def test_crash_does_not_undo_followers_truncation(tmp_path, cut):
     harness, _ = restarted(tmp_path, loses=False)
     harness.set_image(state(12, 1, isr=(11, 12)))
     follower = harness.partitions.find("t", 0).open_follower()
@@ -107,7 +107,7 @@ def test_a_crash_does_not_undo_the_cut_of_a_follower(tmp_path, cut):
     assert leads(crashed(harness, tmp_path), epoch=2, replicas=REPLICAS) == end
 
 
-async def test_a_cut_that_is_prepared_in_a_thread_lowers_the_watermark_too(tmp_path):
+async def test_truncation_in_thread_lowers_the_watermark(tmp_path):
     harness, _ = restarted(tmp_path, loses=False)
     harness.set_image(state(12, 1, isr=(11, 12)))
     harness.partitions.find("t", 0).open_follower()
@@ -116,7 +116,7 @@ async def test_a_cut_that_is_prepared_in_a_thread_lowers_the_watermark_too(tmp_p
 
 
 @pytest.mark.parametrize("clean", [True, False])
-def test_what_lost_nothing_leads(tmp_path, clean):
+def test_complete_log_leads(tmp_path, clean):
     harness, told = restarted(tmp_path, clean=clean, loses=False)
     assert leads(harness) == 3
     assert LOST not in told
@@ -138,7 +138,7 @@ def test_a_crash_may_take_what_was_never_flushed(tmp_path):
     refused(harness)
 
 
-def test_how_a_process_flushes_says_nothing_of_the_one_that_crashed(tmp_path):
+def test_flush_mode_does_not_excuse_lost_records(tmp_path):
     """Who has lost records in a crash may begin to flush with the next start."""
     harness, _ = restarted(tmp_path, clean=False, trimaran_log_fsync="none")
     harness.partitions.close()
@@ -160,7 +160,7 @@ def test_a_crash_of_kafka_may_take_it_too(tmp_path):
     assert leads(open_harness(tmp_path / "x")) == 0
 
 
-def test_who_joins_the_isr_anew_has_all_that_is_committed(tmp_path):
+def test_returning_isr_member_has_all_committed_records(tmp_path):
     """It followed another history meanwhile: after an unclean election that it has not seen."""
     harness, _ = restarted(tmp_path)
     harness.set_image(state(12, 1, isr=(12,)))
@@ -171,7 +171,7 @@ def test_who_joins_the_isr_anew_has_all_that_is_committed(tmp_path):
     assert leads(harness, epoch=3, replicas=REPLICAS) == 0
 
 
-def test_who_is_in_the_isr_by_name_only_does_not_lead(tmp_path):
+def test_incomplete_isr_member_does_not_lead(tmp_path):
     harness, _ = restarted(tmp_path)
     harness.set_image(state(12, 1, isr=(11, 12)))
     harness.partitions.find("t", 0).open_follower()
@@ -179,7 +179,7 @@ def test_who_is_in_the_isr_by_name_only_does_not_lead(tmp_path):
 
 
 @pytest.mark.parametrize("cut", [PartitionFollower.truncate_to, PartitionFollower.start_at])
-def test_a_follower_that_is_cut_knows_nothing_of_what_went(tmp_path, cut):
+def test_truncated_follower_forgets_removed_records(tmp_path, cut):
     harness, _ = restarted(tmp_path, loses=False)
     harness.set_image(state(12, 1, isr=(11, 12)))
     follower = harness.partitions.find("t", 0).open_follower()
@@ -187,7 +187,7 @@ def test_a_follower_that_is_cut_knows_nothing_of_what_went(tmp_path, cut):
     assert leads(harness, epoch=2, replicas=REPLICAS) == follower.log.log_end_offset
 
 
-def test_in_one_epoch_no_log_takes_the_place_of_a_longer_one(harness):
+def test_shorter_log_never_replaces_longer_in_epoch(harness):
     """Whoever takes the files away, and by whatever mistake."""
     harness.set_image(state(11, 0))
     append(harness, b"a")
@@ -197,7 +197,7 @@ def test_in_one_epoch_no_log_takes_the_place_of_a_longer_one(harness):
         harness.leader()
 
 
-async def test_a_follower_that_has_more_of_the_epoch_has_it_kept(tmp_path, caplog):
+async def test_longer_follower_of_epoch_keeps_its_records(tmp_path, caplog):
     """The leader lost records that it gave away in its own epoch."""
     told = []
     async with brokers(tmp_path, 11, 12) as cluster:
@@ -216,7 +216,7 @@ async def test_a_follower_that_has_more_of_the_epoch_has_it_kept(tmp_path, caplo
 
 
 @pytest.mark.parametrize(("last_epoch", "isr"), [(3, (11, 12)), (4, (11,))])
-def test_only_who_is_in_sync_knows_of_the_same_epoch_what_was_committed(harness, last_epoch, isr):
+def test_only_in_sync_replicas_know_committed_offset(harness, last_epoch, isr):
     harness.set_image(state(11, 4, isr, (11, 12)))
     append(harness, b"a")
     harness.leader().check_not_outrun(12, 9, last_epoch)

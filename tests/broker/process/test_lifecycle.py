@@ -43,7 +43,7 @@ class NotingController:
         )
 
 
-async def test_a_broker_that_was_let_go_never_asks_to_serve_again(autojump_clock):
+async def test_stopped_broker_never_asks_to_be_unfenced(autojump_clock):
     controller = NotingController()
     lifecycle = Lifecycle(controller, IDENTITY, LifecycleTimes(), lambda: 5)
     async with trio.open_nursery() as nursery:
@@ -60,7 +60,7 @@ async def test_a_broker_that_was_let_go_never_asks_to_serve_again(autojump_clock
     assert all(h.want_shut_down for h in controller.heartbeats[left - 1 :])
 
 
-async def test_cordoned_directories_are_told_once_the_broker_is_caught_up(autojump_clock):
+async def test_cordoned_directories_are_reported_after_catching_up(autojump_clock):
     """Before, its configs may be of long ago."""
     controller, applied = NotingController(), [6]
     lifecycle = Lifecycle(
@@ -86,9 +86,7 @@ class RefusingController:
         return BrokerRegistrationResponse(error_code=ErrorCode.UNSUPPORTED_VERSION)
 
 
-async def test_features_that_keep_a_broker_out_are_named_once_they_are_known(
-    autojump_clock, caplog
-):
+async def test_unsupported_features_are_named_once(autojump_clock, caplog):
     lacking = iter(["", "", "share.version=1 (only 0 to 0)"])
     last = "share.version=1 (only 0 to 0)"
     lifecycle = Lifecycle(

@@ -14,7 +14,7 @@ def lines(cluster: dict[str, str], own: dict[str, str] | None = None, **file: ob
     return list(overridden(config_of(**file), ConfigsImage(Map(configs))))
 
 
-def test_what_the_cluster_says_otherwise_is_told_with_its_line():
+def test_overridden_setting_is_reported_with_its_line():
     (line,) = lines({"min.insync.replicas": "1"}, min_insync_replicas=2)
     assert line.startswith("test.properties:")
     assert line.endswith(
@@ -23,13 +23,13 @@ def test_what_the_cluster_says_otherwise_is_told_with_its_line():
     )
 
 
-def test_what_one_broker_was_told_counts_most():
+def test_broker_setting_has_highest_precedence():
     (line,) = lines({"log.retention.ms": "5"}, {"log.retention.ms": "7"}, log_retention_ms=6)
     assert "as 7 was set for the running broker (trimaran configs get broker/1 log" in line
     assert lines({"log.retention.ms": "5"}, {"log.retention.ms": "7"}, log_retention_ms=7) == []
 
 
-def test_the_same_and_what_the_file_does_not_say_are_no_news():
+def test_equal_or_unset_values_are_not_reported():
     assert lines({"min.insync.replicas": " 2"}, min_insync_replicas="02") == []
     assert lines({"min.insync.replicas": "2", "some.key": "x"}) == []
     assert lines({"log.cleanup.policy": "compact,"}, log_cleanup_policy="compact") == []

@@ -58,7 +58,7 @@ def next_records(prng: random.Random, image: MetadataImage, number: int) -> list
     return [moved]
 
 
-async def test_after_every_delta_the_partitions_are_those_of_the_image(tmp_path):
+async def test_partitions_match_image_after_every_delta(tmp_path):
     harness = open_harness(tmp_path, NODE)
     publisher = published(harness)
     await publisher.activate()
@@ -90,7 +90,7 @@ async def test_a_snapshot_is_published_as_its_difference(tmp_path):
         assert here(harness) == wanted(image)
 
 
-async def test_what_is_published_during_activation_counts(tmp_path, nursery):
+async def test_changes_during_activation_are_applied(tmp_path, nursery):
     count = 3 * PARTITIONS_PER_TURN
     harness = open_harness(tmp_path, NODE)
     publisher = published(harness)
@@ -114,7 +114,7 @@ async def test_what_is_published_during_activation_counts(tmp_path, nursery):
     assert here(harness) == wanted(image)
 
 
-async def test_only_what_comes_after_the_image_of_the_start_is_new(tmp_path, nursery):
+async def test_only_replicas_after_start_image_are_new(tmp_path, nursery):
     """P20: a change of an old replica that is published while it waits for its turn makes no new one of it."""
     count = PARTITIONS_PER_TURN + 2
     harness = open_harness(tmp_path, NODE)
@@ -149,9 +149,7 @@ def make_directories(harness, name, number, count):
         harness.directory.create_log(name, index, uid(number), harness.settings.of(name).log)
 
 
-async def test_strays_are_put_aside_in_turns_and_what_is_assigned_meanwhile_stays(
-    tmp_path, nursery, monkeypatch
-):
+async def test_strays_are_moved_aside_in_turns(tmp_path, nursery, monkeypatch):
     monkeypatch.setattr(directories, "WORK_PER_TURN", directories.RENAME)
     harness = open_harness(tmp_path, NODE)
     make_directories(harness, "t", 1, 10)
@@ -167,7 +165,7 @@ async def test_strays_are_put_aside_in_turns_and_what_is_assigned_meanwhile_stay
     assert harness.directory.partitions() == left
 
 
-async def test_a_topic_that_is_deleted_during_activation_leaves_no_directory(tmp_path, nursery):
+async def test_topic_deleted_during_activation_leaves_no_directory(tmp_path, nursery):
     count = 2 * PARTITIONS_PER_TURN
     harness = open_harness(tmp_path, NODE)
     make_directories(harness, "u", 2, 3)
@@ -184,9 +182,7 @@ async def test_a_topic_that_is_deleted_during_activation_leaves_no_directory(tmp
     assert harness.directory.partitions() == set()
 
 
-async def test_a_large_change_is_brought_about_in_turns_and_then_said_to_be_applied(
-    tmp_path, nursery
-):
+async def test_large_change_is_applied_in_turns(tmp_path, nursery):
     count = 3 * PARTITIONS_PER_TURN
     harness = open_harness(tmp_path, NODE)
     publisher = published(harness)
@@ -208,7 +204,7 @@ async def test_a_large_change_is_brought_about_in_turns_and_then_said_to_be_appl
     assert harness.metadata.applied_offset == image.provenance.offset
 
 
-async def test_what_is_deleted_while_it_is_brought_about_does_not_come(tmp_path, nursery):
+async def test_deletion_during_application_prevents_creation(tmp_path, nursery):
     count = PARTITIONS_PER_TURN + 1
     harness = open_harness(tmp_path, NODE)
     publisher = published(harness)
@@ -227,7 +223,7 @@ async def test_what_is_deleted_while_it_is_brought_about_does_not_come(tmp_path,
     assert len(wanted(image)) == 1
 
 
-async def test_a_large_topic_goes_in_turns_while_one_of_its_name_comes(tmp_path, nursery):
+async def test_large_topic_is_removed_while_namesake_arrives(tmp_path, nursery):
     count = 3 * PARTITIONS_PER_TURN
     harness = open_harness(tmp_path, NODE)
     publisher = published(harness)

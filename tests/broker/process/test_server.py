@@ -67,9 +67,7 @@ def fail_in_the_kernel(monkeypatch, directories):
 
 
 @pytest.mark.parametrize("operation", ["fdatasync", "fdatasync of the kernel", "pwrite"])
-async def test_a_disk_error_ends_the_broker_and_keeps_what_was_acked(
-    tmp_path, monkeypatch, operation
-):
+async def test_disk_error_ends_broker_but_keeps_acknowledged(tmp_path, monkeypatch, operation):
     async with cluster(tmp_path, brokers=0, num_partitions="3") as running:
         await running.start_broker(11, expect_failure=True)
         written = await in_thread(produce, running.bootstrap, "t")
@@ -167,7 +165,7 @@ async def test_a_directory_of_another_node_is_refused(tmp_path):
             await run_broker(other)
 
 
-async def test_a_broker_that_starts_before_its_controllers_waits_for_them(tmp_path):
+async def test_broker_waits_for_late_controllers(tmp_path):
     async with cluster(tmp_path, controllers=3, brokers=1) as running:
         await running.stop(11)
         del running.brokers[11]
@@ -198,7 +196,7 @@ async def test_it_says_what_it_serves(tmp_path):
 
 
 @pytest.mark.parametrize("enabled", [True, False])
-async def test_a_broker_asks_to_leave_unless_it_is_told_not_to(tmp_path, monkeypatch, enabled):
+async def test_broker_leaves_by_controlled_shutdown_unless_disabled(tmp_path, monkeypatch, enabled):
     """controlled.shutdown.enable"""
     asked, shut_down = [], Lifecycle.shut_down
 

@@ -95,9 +95,7 @@ def shown(name, version):
 
 
 @pytest.mark.parametrize("version", [BY_NAME, BY_ID])
-async def test_the_answer_has_the_topics_and_partitions_of_the_request_in_its_order(
-    harness, version
-):
+async def test_answer_follows_order_of_request(harness, version):
     asked = (("u", 3), ("t", 1, 0), ("nowhere", 5))
     response, appends = resolve(request(*asked, version=version), harness.partitions)
     nowhere = "nowhere" if version == BY_NAME else ""
@@ -136,7 +134,7 @@ def validated(harness, *asked):
     return appends
 
 
-async def test_an_append_is_answered_with_its_offset_its_time_and_where_the_log_starts(harness):
+async def test_answer_contains_offset_time_and_log_start(harness):
     at_append = {(TOPIC_RESOURCE, "t"): {"message.timestamp.type": "LogAppendTime"}}
     harness.set_image(topic("t", partition()), topic("u", partition()), configs=at_append)
     for name in "tu":
@@ -155,7 +153,7 @@ async def test_an_append_is_answered_with_its_offset_its_time_and_where_the_log_
     assert (by_append.required_offset, by_client.required_offset) == (4, 4)
 
 
-async def test_only_a_failing_disk_is_told_of_and_each_failure_is_its_own(harness, monkeypatch):
+async def test_only_failing_disks_are_reported_individually(harness, monkeypatch):
     told = []
     (full,) = validated(harness, ("t", 0))
     (sound,) = validated(harness, ("u", 0))
@@ -185,7 +183,7 @@ def _for(leader, act):
     return produce
 
 
-async def test_what_has_failed_or_has_no_records_is_not_appended(harness):
+async def test_failed_or_empty_partitions_are_not_appended(harness):
     failed, empty, without_leader, sound = validated(
         harness, ("t", 0), ("t", 1), ("followed", 0), ("u", 0)
     )
@@ -212,7 +210,7 @@ async def appended(harness):
     return appends
 
 
-async def test_all_must_be_replicated_and_the_rest_has_timed_out(harness):
+async def test_unreplicated_partitions_time_out(harness):
     both = first, second = await appended(harness)
     failed = unasked(7)
     failed.refuse(E.UNKNOWN_TOPIC_OR_PARTITION)
@@ -227,7 +225,7 @@ async def test_all_must_be_replicated_and_the_rest_has_timed_out(harness):
     assert [one.response.base_offset for one in both] == [0, -1]
 
 
-async def test_a_leader_whose_epoch_has_ended_is_not_waited_for(harness):
+async def test_ended_leader_epoch_is_not_waited_for(harness):
     both = first, second = await appended(harness)
     fetched(harness, 1, 1)
     moved = partition(BOTH, leader=12, leader_epoch=5)
@@ -238,7 +236,7 @@ async def test_a_leader_whose_epoch_has_ended_is_not_waited_for(harness):
     assert second.response.error_code == E.NONE, "it was committed before"
 
 
-async def test_a_committed_record_that_too_few_keep_is_told_so(harness):
+async def test_commit_below_minimum_isr_is_reported(harness):
     both = await appended(harness)
     for index in (0, 1):
         fetched(harness, index, 1)
@@ -256,7 +254,7 @@ async def test_a_committed_record_that_too_few_keep_is_told_so(harness):
     assert codes == [E.NOT_ENOUGH_REPLICAS] * 2, "nothing was appended"
 
 
-async def test_of_an_epoch_that_has_ended_nobody_asks_how_many_keep_what_was_committed(harness):
+async def test_minimum_isr_is_ignored_after_epoch_end(harness):
     (one,) = validated(harness, ("t", 0))
     append([one], ALL, lambda: None)
     harness.flush()
@@ -271,9 +269,7 @@ async def test_of_an_epoch_that_has_ended_nobody_asks_how_many_keep_what_was_com
     assert one.response.error_code == E.NONE
 
 
-async def test_replicas_are_waited_for_until_the_last_has_it_or_the_time_is_over(
-    harness, mock_clock, nursery
-):
+async def test_replication_wait_ends_with_last_or_timeout(harness, mock_clock, nursery):
     both = await appended(harness)
     done = []
 
@@ -299,7 +295,7 @@ async def test_replicas_are_waited_for_until_the_last_has_it_or_the_time_is_over
     assert done == [2, 3]
 
 
-async def test_a_wait_goes_on_with_the_next_where_one_epoch_ends(harness, nursery, mock_clock):
+async def test_wait_continues_past_an_ended_epoch(harness, nursery, mock_clock):
     both = await appended(harness)
     done = []
 
@@ -321,7 +317,7 @@ async def test_a_wait_goes_on_with_the_next_where_one_epoch_ends(harness, nurser
 # -- acks below all
 
 
-async def test_only_what_was_appended_behind_a_full_disk_waits_for_it(harness, monkeypatch):
+async def test_only_appends_behind_full_disk_wait(harness, monkeypatch):
     first, second = appends = validated(harness, ("t", 0), ("u", 0))
     second.refuse(E.CORRUPT_MESSAGE)
     append(appends, LEADER, lambda: None)
@@ -336,7 +332,7 @@ async def test_only_what_was_appended_behind_a_full_disk_waits_for_it(harness, m
     assert on_disk([first, no_leader])
 
 
-async def test_a_disk_that_takes_nothing_is_waited_for_ten_seconds(harness, nursery, mock_clock):
+async def test_stuck_disk_is_awaited_ten_seconds(harness, nursery, mock_clock):
     nursery.start_soon(harness.group_commit.run)
     appends = validated(harness, ("t", 0), ("t", 1))
     append(appends, LEADER, lambda: None)
@@ -378,7 +374,7 @@ class _Waiting:
 # -- rights
 
 
-async def test_only_partitions_of_topics_that_may_be_written_go_on(harness):
+async def test_only_authorized_topics_proceed(harness):
     _, appends = resolve(request(("t", 0), ("u", 0), ("nowhere", 0)), harness.partitions)
     asked = []
 
@@ -396,7 +392,7 @@ def transactional():
     return batch(b"a", producer_id=7, producer_epoch=0, base_sequence=0, is_transactional=True)
 
 
-async def test_a_transactional_batch_needs_the_right_to_write_under_its_id_and_no_other(harness):
+async def test_transactional_batch_needs_write_on_its_id(harness):
     """Whichever of the batches it is; without one the id is not asked about."""
     plain, mixed = (batch(b"a"), batch(b"b")), (batch(b"a"), transactional())
     allowed = {
@@ -445,7 +441,7 @@ async def test_errors_of_records_are_named_one_by_one():
     assert (one.failed, one.response.error_code) == (True, E.INVALID_RECORD)
 
 
-async def test_records_are_let_go_of_or_copied_where_they_wait():
+async def test_waiting_records_are_released_or_copied():
     data = bytearray(bytes(batch(b"a")))
     (one,) = some(memoryview(data))
     one.batches = ["a batch"]
@@ -472,7 +468,7 @@ def in_thread(harness, *asked, version=BY_ID):
     return appends, checked
 
 
-async def test_a_thread_checks_what_may_be_appended_and_nothing_else(harness):
+async def test_only_appendable_records_are_checked_in_thread(harness):
     """What has failed before keeps its error, and topics of the cluster's own take nothing of clients."""
     appends, checked = in_thread(
         harness,
@@ -493,7 +489,7 @@ async def test_a_thread_checks_what_may_be_appended_and_nothing_else(harness):
     assert internal[0].response.error_code == E.INVALID_TOPIC_EXCEPTION
 
 
-async def test_refused_records_are_named_until_the_response_has_ten_thousand(harness):
+async def test_named_record_errors_are_limited_to_10000(harness):
     """One more batch is named whole, then none: clients take a batch without names as refused whole."""
     compacted = {(TOPIC_RESOURCE, "t"): {"cleanup.policy": "compact"}}
     harness.set_image(topic("t", *[partition()] * 5), configs=compacted)
@@ -506,7 +502,7 @@ async def test_refused_records_are_named_until_the_response_has_ten_thousand(har
     assert [len(one.response.record_errors) for one in appends] == [6_000, 4_000, 3, 0, 0]
 
 
-async def test_message_sets_are_for_versions_0_to_2_and_what_is_cut_for_none(harness):
+async def test_message_sets_are_limited_to_versions_0_2(harness):
     """In a thread, as all of those versions; cut anywhere before and behind the magic."""
     record = Record(0, 1_700_000_000_000, b"k", b"v", ())
     old = bytearray(build_message_set([record], magic=1, compression=Compression.NONE))

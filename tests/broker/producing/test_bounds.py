@@ -74,7 +74,7 @@ def state_of(one):
     return {name: getattr(one, name) for name in names}
 
 
-def test_a_part_of_a_request_begins_with_nothing_and_keeps_its_error_and_no_offset():
+def test_request_part_begins_empty_and_keeps_error():
     one = append_of("t", 3, b"records")
     begun = {
         "topic": "t",
@@ -119,7 +119,7 @@ def message_set():
 
 
 @pytest.mark.parametrize("version", [0, 2, 3, 4, VERSION])
-def test_only_from_version_3_on_are_batches_tried_within_a_budget(rules, version):
+def test_budget_applies_from_version_3_on(rules, version):
     data = memoryview(bytearray(bytes(batch(b"v"))))
     found = _try(data, rules, now_ms(), version)
     if version < 3:
@@ -130,7 +130,7 @@ def test_only_from_version_3_on_are_batches_tried_within_a_budget(rules, version
 
 
 @pytest.mark.parametrize("version", [0, 2, 3, VERSION])
-def test_only_up_to_version_2_is_a_message_set_converted(rules, version):
+def test_message_sets_convert_up_to_version_2(rules, version):
     data = memoryview(message_set())
     if version < 3:
         (found,) = _check(data, rules, now_ms(), version)
@@ -143,7 +143,7 @@ def test_only_up_to_version_2_is_a_message_set_converted(rules, version):
 
 
 @pytest.mark.parametrize("version", [0, 1, 2, 3, VERSION])
-def test_up_to_version_2_nothing_is_checked_on_the_loop(harness, version):
+def test_old_versions_are_never_checked_on_loop(harness, version):
     one = append_of(records=bytes(batch(b"v")))
     if version < 3:
         with pytest.raises(OverBudget):
@@ -161,7 +161,7 @@ def zeros(size):
 
 
 @pytest.mark.parametrize(("size", "is_tried"), [((8 << 20) - 1000, True), ((8 << 20) + 1, False)])
-def test_what_expands_to_eight_mebibytes_is_tried_first(rules, size, is_tried):
+def test_expansion_up_to_8_mebibytes_is_tried_first(rules, size, is_tried):
     assert (_try(zeros(size), rules, now_ms(), VERSION) is not None) == is_tried
 
 
@@ -194,7 +194,7 @@ async def test_two_hundred_partitions_are_validated_in_a_turn(harness, turns, co
     assert {one.response.error_code for one in appends} == {E.UNKNOWN_TOPIC_OR_PARTITION}
 
 
-async def test_rights_and_appends_take_turns_and_reach_every_partition(turns, monkeypatch):
+async def test_authorization_and_appends_cover_all_in_turns(turns, monkeypatch):
     monkeypatch.setattr("trimaran.broker.producing.authorize.JUDGED_PER_TURN", 3)
     monkeypatch.setattr(append_stage, "OPENED_PER_TURN", 4)
     appends = [append_of("t" if index % 2 else "u", index) for index in range(9)]
@@ -216,9 +216,7 @@ async def test_rights_and_appends_take_turns_and_reach_every_partition(turns, mo
 
 
 @pytest.mark.parametrize(("count", "is_deferred"), [(1, False), (200, False), (201, True)])
-async def test_a_request_of_more_than_two_hundred_partitions_takes_several_turns(
-    harness, count, is_deferred
-):
+async def test_request_over_200_partitions_takes_several_turns(harness, count, is_deferred):
     data = [PartitionProduceData(index=index, records=batch(b"v")) for index in range(count)]
     topics = [TopicProduceData(topic_id=topic_id("none"), partition_data=data)]
     message = through_wire(ProduceRequest(acks=1, timeout_ms=0, topic_data=topics), VERSION)
@@ -245,9 +243,7 @@ def leader_of(offset, *, closed=False, satisfies_min_isr=True):
 @pytest.mark.parametrize("satisfies_min_isr", [True, False])
 @pytest.mark.parametrize("closed", [True, False])
 @pytest.mark.parametrize("offset", [4, 5, 6])
-def test_what_requires_offset_5_is_answered_as_its_naive_twin_says(
-    offset, closed, satisfies_min_isr
-):
+def test_required_offset_is_answered_as_naive_twin(offset, closed, satisfies_min_isr):
     leader = leader_of(offset, closed=closed, satisfies_min_isr=satisfies_min_isr)
     if offset >= 5:
         expected = E.NONE if closed or satisfies_min_isr else E.NOT_ENOUGH_REPLICAS_AFTER_APPEND
@@ -327,7 +323,7 @@ def some():
 
 
 @pytest.mark.parametrize("version", [9, 10, 11, 12, 13])
-async def test_the_log_end_counts_up_to_version_11_and_the_own_epoch_from_12_on(version):
+async def test_verification_boundary_changes_with_version_12(version):
     producers, appends = some()
     coordinator = Coordinator({("t", 1): E.INVALID_TXN_STATE})
     await verify(appends, coordinator, "x", version)
@@ -354,7 +350,7 @@ async def test_the_log_end_counts_up_to_version_11_and_the_own_epoch_from_12_on(
     assert not is_verified_here(appends, Coordinator(knows=False), "x", version)
 
 
-def test_only_what_is_sound_transactional_and_not_open_yet_is_asked_about():
+def test_only_sound_new_transactional_batches_are_verified():
     failed, empty, plain = transactional(), transactional(), transactional()
     failed.refuse(E.CORRUPT_MESSAGE)
     empty.batches = []
@@ -376,7 +372,7 @@ def test_only_what_is_sound_transactional_and_not_open_yet_is_asked_about():
         assert again[-1].leader.log.producers.asked == []
 
 
-def test_a_marker_since_the_word_of_the_coordinator_makes_it_void():
+def test_marker_after_verification_voids_it():
     def check(ended):
         one = transactional(producers=Producers(ended=ended))
         one.verified_from = 3

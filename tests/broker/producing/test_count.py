@@ -45,7 +45,7 @@ def test_each_topic_has_its_own_counts():
     }
 
 
-def test_what_was_refused_brought_nothing_in_and_what_was_too_large_is_told_in_bytes():
+def test_refused_produces_and_rejected_bytes_are_counted():
     traffic = Traffic()
     traffic.of("a")
     codes = (
@@ -62,7 +62,7 @@ def test_what_was_refused_brought_nothing_in_and_what_was_too_large_is_told_in_b
     }
 
 
-def test_a_topic_without_a_replica_here_is_not_counted():
+def test_topic_without_local_replica_is_not_counted():
     traffic = Traffic()
     traffic.of("a")
     count(

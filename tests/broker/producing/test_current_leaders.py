@@ -44,7 +44,7 @@ def told(response):
     return leaders, [(node.node_id, node.port) for node in response.node_endpoints]
 
 
-async def test_only_what_is_led_elsewhere_has_a_leader_and_each_leader_one_endpoint(harness):
+async def test_each_remote_leader_has_one_endpoint(harness):
     gone = partition((THERE, HERE), leader_epoch=4)
     moved = partition((HERE, THERE), leader=THERE, leader_epoch=5)
     harness.set_image(topic("t", partition((HERE,)), gone, moved), brokers=BROKERS)
@@ -66,7 +66,7 @@ async def test_older_versions_have_no_place_for_it(harness):
     assert told(response) == ({0: ("NOT_LEADER_OR_FOLLOWER", NOBODY)}, [])
 
 
-async def test_a_partition_without_a_leader_has_its_epoch_and_no_endpoint(harness):
+async def test_leaderless_partition_has_epoch_without_endpoint(harness):
     orphan = partition((HERE, THERE), leader=-1, leader_epoch=6)
     harness.set_image(topic("t", orphan), brokers=BROKERS)
     leaders, endpoints = told(await finished(start(harness, [0])))
@@ -74,7 +74,7 @@ async def test_a_partition_without_a_leader_has_its_epoch_and_no_endpoint(harnes
     assert endpoints == []
 
 
-async def test_who_waits_while_the_leader_moves_is_told_the_next(harness):
+async def test_leader_change_during_wait_names_new_leader(harness):
     """The one that it is when the answer is made, not when the request came."""
     both = {"isr": (HERE, THERE), "leader_epoch": 2}
     harness.set_image(topic("t", partition((HERE, THERE), **both)), brokers=BROKERS)

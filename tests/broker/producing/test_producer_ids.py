@@ -38,7 +38,7 @@ def ids_of(controller):
     return ProducerIds(controller, NODE_ID, lambda: BROKER_EPOCH)
 
 
-async def test_a_block_is_used_up_before_the_next_is_asked_for():
+async def test_id_block_is_exhausted_before_next_request():
     controller = Controller((1000, 3), (7000, 2))
     ids = ids_of(controller)
     assert [await ids.take() for _ in range(3)] == [1000, 1001, 1002]
@@ -73,7 +73,7 @@ async def test_many_that_ask_at_once_share_one_block():
         (-1, 1000),
     ],
 )
-async def test_without_a_block_the_client_is_to_ask_again_and_the_next_one_counts(answer):
+async def test_missing_block_fails_but_requests_another(answer):
     ids = ids_of(Controller(answer, (0, 1)))
     with pytest.raises(KafkaError) as refused:
         await ids.take()

@@ -71,7 +71,7 @@ def outcomes(response):
     ]
 
 
-async def test_every_partition_is_answered_where_the_request_names_it(harness):
+async def test_partitions_are_answered_in_place(harness):
     response, appends = resolved(
         harness, ("t", batch(b"a"), b"no batch"), ("nowhere", batch(b"b")), ("secret", batch(b"c"))
     )
@@ -89,7 +89,7 @@ async def test_every_partition_is_answered_where_the_request_names_it(harness):
     ]
 
 
-async def test_who_may_not_write_learns_nothing_and_opens_nothing(harness):
+async def test_unauthorized_writer_learns_and_opens_nothing(harness):
     """Neither whether the partition is there, nor whether the records are sound; and no log is made for it."""
     response, appends = resolved(harness, ("secret", b"no batch", batch(b"b")), ("t", batch(b"c")))
     go_through(harness, appends, lambda name: name != "secret")
@@ -98,7 +98,7 @@ async def test_who_may_not_write_learns_nothing_and_opens_nothing(harness):
     assert harness.partitions.find("secret", 0).open_log is None
 
 
-async def test_what_was_not_replicated_in_time_has_failed(harness):
+async def test_unreplicated_records_time_out(harness):
     """Nothing is flushed, so nothing is committed."""
     response, appends = resolved(harness, ("t", batch(b"v")))
     go_through(harness, appends)
@@ -119,7 +119,7 @@ def transactional(epoch=0, sequence=0, producer_id=7):
     )
 
 
-async def test_a_transactional_batch_without_the_id_is_refused_alone(harness):
+async def test_transactional_batch_without_id_is_refused_alone(harness):
     response, appends = resolved(harness, ("t", transactional(), batch(b"b")))
     assert go_through(harness, appends) == [], "no coordinator is asked about it"
     refused = "TRANSACTIONAL_ID_AUTHORIZATION_FAILED"
@@ -127,7 +127,7 @@ async def test_a_transactional_batch_without_the_id_is_refused_alone(harness):
     assert harness.leader("t", 0).log.log_end_offset == 0
 
 
-async def test_who_names_no_transactional_id_may_write_no_transactional_batch(harness):
+async def test_request_without_id_permits_no_transactional_batch(harness):
     """CVE-2018-17196: of none it cannot be said that the client may write under it."""
     asked = call(ProduceRequest(acks=1, timeout_ms=0, topic_data=[]), VERSION)
     for records, is_allowed in (((batch(b"a"), transactional()), False), ((batch(b"a"),), True)):
@@ -163,7 +163,7 @@ async def verified(harness, coordinator, *named, version=VERSION):
     return outcomes(response)
 
 
-async def test_the_first_batch_of_a_transaction_in_a_partition_is_asked_about(harness):
+async def test_first_transactional_batch_of_partition_is_verified(harness):
     coordinator = Coordinator()
     found = await verified(harness, coordinator, ("t", transactional(), transactional()))
     assert found == [[(0, "NONE", 0), (1, "NONE", 0)]]
@@ -176,7 +176,7 @@ async def test_the_first_batch_of_a_transaction_in_a_partition_is_asked_about(ha
     assert coordinator.asked[1:] == [("x", (7, 1), [("t", 0)], VERSION)]
 
 
-def test_what_a_coordinator_here_knows_of_is_appended_at_once(harness):
+def test_locally_coordinated_transaction_is_appended_at_once(harness):
     response, appends = resolved(harness, ("t", transactional(), transactional()))
     asked = go_through(harness, appends, transactional_id="x")
     coordinator = Coordinator()
@@ -186,7 +186,7 @@ def test_what_a_coordinator_here_knows_of_is_appended_at_once(harness):
     assert outcomes(response) == [[(0, "NONE", 0), (1, "NONE", 0)]]
 
 
-async def test_where_it_does_not_know_it_is_asked_after_all(harness):
+async def test_unknown_local_transaction_is_verified_remotely(harness):
     response, appends = resolved(harness, ("t", transactional()))
     asked = go_through(harness, appends, transactional_id="x")
     assert not is_verified_here(asked, Coordinator(ErrorCode.INVALID_TXN_STATE), "x", VERSION)
@@ -198,7 +198,7 @@ async def test_where_it_does_not_know_it_is_asked_after_all(harness):
 @pytest.mark.parametrize(
     "code", ["INVALID_TXN_STATE", "TRANSACTION_ABORTABLE", "NOT_ENOUGH_REPLICAS"]
 )
-async def test_what_the_coordinator_does_not_know_is_not_appended(harness, code):
+async def test_batch_unknown_to_coordinator_is_not_appended(harness, code):
     found = await verified(
         harness, Coordinator(ErrorCode[code]), ("t", transactional(), batch(b"b"))
     )
@@ -206,7 +206,7 @@ async def test_what_the_coordinator_does_not_know_is_not_appended(harness, code)
     assert harness.leader("t", 0).log.log_end_offset == 0
 
 
-async def test_a_marker_that_comes_before_the_append_makes_the_word_void(harness):
+async def test_marker_before_append_voids_verification(harness):
     """T4: the word was about the transaction that the marker ends (KIP-890)."""
 
     abort = marker(harness, is_commit=False, epoch=0)
@@ -219,9 +219,7 @@ async def test_a_marker_that_comes_before_the_append_makes_the_word_void(harness
 
 
 @pytest.mark.parametrize("version", [12, VERSION])
-async def test_the_marker_of_the_transaction_before_may_come_until_the_answer_is_here(
-    harness, version
-):
+async def test_previous_transactions_marker_may_precede_answer(harness, version):
     """Version 2: the coordinator has waited for it, and the batch has the epoch after it."""
     await verified(harness, Coordinator(), ("t", transactional(epoch=0)))
     commit = marker(harness, is_commit=True, epoch=1)
@@ -249,7 +247,7 @@ async def test_an_unknown_producer_begins_with_sequence_0(harness):
     assert await verified(harness, coordinator, old, version=11) == [[(0, "NONE", 1)]]
 
 
-async def test_a_batch_does_not_overtake_one_whose_question_failed(harness):
+async def test_batch_does_not_overtake_failed_verification(harness):
     """KAFKA-14920: what was sent first is sent again, and would be out of order for ever behind the second."""
     first = await verified(harness, COORDINATOR_MOVES, ("t", transactional(sequence=3)), version=11)
     assert first == [[(0, "NOT_ENOUGH_REPLICAS", -1)]]
@@ -258,7 +256,7 @@ async def test_a_batch_does_not_overtake_one_whose_question_failed(harness):
         assert await verified(harness, Coordinator(), one, version=11) == expected
 
 
-async def test_what_has_failed_is_not_asked_about_and_an_epoch_that_is_over_fails(harness):
+async def test_failed_and_stale_batches_are_not_verified(harness):
     await verified(harness, Coordinator(), ("t", transactional(epoch=1)))
     _, appends = resolved(harness, ("t", transactional(epoch=0), transactional(epoch=2)))
     validate(appends, harness.partitions, now_ms=now_ms(), version=VERSION)
@@ -277,7 +275,7 @@ async def test_what_has_failed_is_not_asked_about_and_an_epoch_that_is_over_fail
         (ErrorCode.NOT_ENOUGH_REPLICAS, "the transaction is not verified: NOT_ENOUGH_REPLICAS"),
     ],
 )
-async def test_the_client_is_told_why_its_batch_is_not_verified(harness, code, message):
+async def test_failed_verification_is_explained_to_client(harness, code, message):
     response, appends = resolved(harness, ("t", transactional()))
     await verify(
         go_through(harness, appends, transactional_id="x"), Coordinator(code), "x", VERSION
@@ -285,7 +283,7 @@ async def test_the_client_is_told_why_its_batch_is_not_verified(harness, code, m
     assert response.responses[0].partition_responses[0].error_message == message
 
 
-async def test_nobody_is_asked_about_an_epoch_that_is_over(harness):
+async def test_stale_epoch_is_not_verified(harness):
     """T5"""
     await verified(harness, Coordinator(), ("t", transactional(epoch=1)))
     coordinator = Coordinator()
@@ -305,7 +303,7 @@ def marker(harness, *, is_commit, epoch):
     )
 
 
-async def test_what_waits_keeps_no_records(harness):
+async def test_waiting_append_keeps_no_records(harness):
     _, [one] = resolved(harness, ("t", batch(b"a")))
     go_through(harness, [one])
     one.release()

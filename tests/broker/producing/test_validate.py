@@ -67,7 +67,7 @@ def codes_of(response):
     return [one.error_code for one in response.responses[0].partition_responses]
 
 
-async def test_a_large_batch_is_checked_in_a_thread_and_stored_as_it_was(harness):
+async def test_large_batch_is_checked_in_thread_stored_unchanged(harness):
     deferred = send(harness, request(large()), connection())
     assert isinstance(deferred, DeferredResponse)
     assert keys(harness) == []
@@ -75,7 +75,7 @@ async def test_a_large_batch_is_checked_in_a_thread_and_stored_as_it_was(harness
     assert keys(harness) == [b"large"]
 
 
-async def test_what_is_over_budget_is_tried_once(harness, monkeypatch):
+async def test_batch_over_budget_is_tried_once(harness, monkeypatch):
     tried = []
 
     def counted(*arguments, **options):
@@ -88,7 +88,7 @@ async def test_what_is_over_budget_is_tried_once(harness, monkeypatch):
     assert len(tried) == 1
 
 
-async def test_what_a_connection_sends_behind_it_comes_behind_it(harness):
+async def test_later_request_of_connection_waits_its_turn(harness):
     peer = connection()
     first = send(harness, request(large()), peer)
     second = send(harness, request(batch(b"small")), peer)
@@ -102,7 +102,7 @@ async def test_what_a_connection_sends_behind_it_comes_behind_it(harness):
     assert codes_of(send(harness, request(batch(b"small")), peer)) == [0], "and no longer then"
 
 
-async def test_nothing_of_a_request_is_appended_before_all_of_it_is_checked(harness):
+async def test_append_waits_until_whole_request_is_checked(harness):
     message = request(batch(b"small"), large())
     _, appends = resolve(message, harness.partitions)
     with pytest.raises(OverBudget):
@@ -111,7 +111,7 @@ async def test_nothing_of_a_request_is_appended_before_all_of_it_is_checked(harn
     assert (keys(harness, 0), keys(harness, 1)) == ([None], [b"large"])
 
 
-async def test_a_malformed_record_at_the_end_of_a_large_batch_is_found(harness):
+async def test_malformed_last_record_of_large_batch_is_found(harness):
     data = large(2)
     view = BatchView(data)
     view.buffer[57:61] = (3).to_bytes(4, "big")
@@ -130,7 +130,7 @@ async def test_a_connection_that_closes_is_forgotten(harness):
     assert peer not in harness.context.offloaded
 
 
-async def test_a_connection_keeps_nothing_of_a_request_that_was_answered(harness):
+async def test_answered_request_leaves_no_callback(harness):
     """Else each large request of a connection would add to what is called when it closes."""
     peer = connection()
     await finished(send(harness, request(large()), peer))
@@ -138,7 +138,7 @@ async def test_a_connection_keeps_nothing_of_a_request_that_was_answered(harness
     assert not peer._callbacks
 
 
-async def test_a_connection_has_its_turn_again_when_the_last_of_its_requests_is_done(harness):
+async def test_connection_resumes_after_its_last_check(harness):
     """And keeps nothing of requests that end after it has closed."""
     offloaded, peer, other = OffloadedConnections(), connection(), connection()
     other.id = peer.id + 1
@@ -170,7 +170,7 @@ async def test_a_wrong_largest_timestamp_is_stored_right(harness):
     assert stored.max_timestamp == time
 
 
-async def test_a_topic_of_zstd_has_zstd_whatever_is_sent(harness):
+async def test_zstd_topic_stores_zstd_always(harness):
     overrides = {"compression.type": "zstd", "compression.zstd.level": "7"}
     harness.set_image(topic("t", partition()), configs={(TOPIC_RESOURCE, "t"): overrides})
     deferred = send(harness, request(batch(b"plain")), connection())
@@ -182,9 +182,7 @@ async def test_a_topic_of_zstd_has_zstd_whatever_is_sent(harness):
     assert [record.value for record in decode_records(stored)] == [b"plain"]
 
 
-async def test_what_expands_to_little_waits_for_one_item_of_many_that_expand_to_much(
-    harness, monkeypatch
-):
+async def test_small_batch_waits_for_one_large_only(harness, monkeypatch):
     monkeypatch.setattr(validate_stage, "BYTES_TRIED_MAX", BYTES_CHECKED_AT_ONCE_MAX + 1000)
     harness.set_image(topic("t", *[partition()] * 2))
     crowd, goes_on = 20, threading.Event()

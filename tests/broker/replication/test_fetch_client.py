@@ -73,7 +73,7 @@ STEPS = st.lists(
 
 
 @given(steps=STEPS, keeps_sessions=st.booleans())
-def test_the_leader_is_told_all_that_changed_and_no_more(steps, keeps_sessions):
+def test_leader_learns_exactly_the_changes(steps, keeps_sessions):
     client, leader, now = FetchClient(SETTINGS), Leader(), 0.0
     followers: dict[Any, Follower] = {}
     paused: dict[Any, float] = {}
@@ -113,7 +113,7 @@ def test_the_leader_is_told_all_that_changed_and_no_more(steps, keeps_sessions):
             client.answered(session_id if keeps_sessions else 0)
 
 
-def test_who_left_while_nothing_was_to_be_asked_for_is_forgotten_with_the_next_request():
+def test_idle_departure_is_sent_with_next_request():
     """Else the leader's session keeps it, and what is written there ends every long poll."""
     client = FetchClient(SETTINGS)
     client.add((b"t" * 16, 0), Follower())
@@ -131,7 +131,7 @@ def test_who_left_while_nothing_was_to_be_asked_for_is_forgotten_with_the_next_r
 @pytest.mark.parametrize(
     "late", [FetchClient.mark_changed, lambda *it: FetchClient.delay(*it, 0.0)]
 )
-def test_what_is_heard_of_one_that_left_changes_nothing(late, is_back):
+def test_answer_for_departed_partition_is_ignored(late, is_back):
     """Its leader was asked for its offsets when it was removed: the answer is of no use, to one that came back too."""
     client, key = FetchClient(SETTINGS), (b"t" * 16, 0)
     client.add(key, Follower())
@@ -157,7 +157,7 @@ def test_pauses_double_up_to_a_bound():
 
 
 @pytest.mark.parametrize(("backoff", "last"), [(0.3, 0.3), (0.0, BACKOFF_SECONDS)])
-def test_the_bound_is_configured_and_never_below_the_first_pause(backoff, last):
+def test_configured_maximum_pause_is_at_least_first(backoff, last):
     client = FetchClient(replace(SETTINGS, backoff_seconds_max=backoff))
     client.add((b"t" * 16, 0), Follower())
     followed = client.find((b"t" * 16, 0))

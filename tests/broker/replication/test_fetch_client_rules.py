@@ -90,7 +90,7 @@ def test_a_request_says_who_asks_for_what(client):
     assert (one.last_fetched_epoch, one.log_start_offset) == (3, 1)
 
 
-def test_a_session_counts_its_requests_and_begins_anew_with_a_connection(client):
+def test_session_counts_requests_and_restarts_on_reconnect(client):
     client.add(key(), Follower())
     told = []
     for number in range(3):
@@ -127,7 +127,7 @@ def test_partitions_are_named_topic_by_topic(client):
     assert [topic.partitions for topic in request.forgotten_topics_data] == [[0, 1], [0]]
 
 
-def test_where_nothing_changed_nothing_is_named_and_the_long_poll_goes_on(client):
+def test_unchanged_session_sends_empty_long_poll(client):
     client.add(key(), Follower())
     ask(client)
     client.mark_changed(client.find(key()))
@@ -135,7 +135,7 @@ def test_where_nothing_changed_nothing_is_named_and_the_long_poll_goes_on(client
     assert (named(request), forgotten(request)) == ([], [])
 
 
-def test_who_was_not_marked_is_not_looked_at(client):
+def test_unmarked_partition_is_not_examined(client):
     """50,000 partitions may be followed, of which a few change."""
     follower = Follower()
     client.add(key(), follower)
@@ -154,7 +154,7 @@ def test_nothing_is_asked_for_where_nothing_is_followed(client):
     assert ask(client) is None
 
 
-def test_a_position_or_an_epoch_that_changed_is_told(client):
+def test_changed_position_or_epoch_is_sent(client):
     client.add(key(), Follower())
     ask(client)
     client.find(key()).follower.offset = 2
@@ -165,7 +165,7 @@ def test_a_position_or_an_epoch_that_changed_is_told(client):
     assert request.topics[0].partitions[0].current_leader_epoch == 5
 
 
-def test_an_epoch_that_ended_is_not_asked_for_and_not_found(client):
+def test_ended_epoch_is_neither_requested_nor_found(client):
     client.add(key(0), Follower())
     client.add(key(1), Follower())
     client.find(key(0)).follower.ended = True
@@ -174,7 +174,7 @@ def test_an_epoch_that_ended_is_not_asked_for_and_not_found(client):
     assert named(ask(client)) == [(b"t", 1, 0)]
 
 
-def test_who_is_held_back_leaves_the_session_and_comes_back_when_its_pause_is_over(client):
+def test_delayed_partition_leaves_session_and_returns(client):
     for index in (0, 1):
         client.add(key(index), Follower())
     ask(client)
@@ -189,7 +189,7 @@ def test_who_is_held_back_leaves_the_session_and_comes_back_when_its_pause_is_ov
     assert client.next_due == float("inf")
 
 
-def test_who_comes_back_before_the_leader_heard_that_it_left_has_not_left(client):
+def test_early_return_cancels_unsent_departure(client):
     client.add(key(0), Follower())
     client.add(key(1), Follower())
     ask(client)
@@ -202,7 +202,7 @@ def test_who_comes_back_before_the_leader_heard_that_it_left_has_not_left(client
     assert (named(request), forgotten(request)) == ([(b"t", 0, 3)], [])
 
 
-def test_what_changes_of_one_held_back_is_told_when_it_comes_back(client):
+def test_changes_of_delayed_partition_are_sent_later(client):
     client.add(key(0), Follower())
     client.add(key(1), Follower())
     ask(client)
@@ -223,7 +223,7 @@ def test_a_new_epoch_is_not_held_back(client):
     assert named(ask(client, 0.0)) == [(b"t", 0, 0)]
 
 
-def test_who_is_held_back_is_not_named_by_a_new_connection_either(client):
+def test_new_connection_omits_delayed_partition(client):
     client.add(key(0), Follower())
     client.add(key(1), Follower())
     client.delay(client.find(key(0)), 0.0)
@@ -231,7 +231,7 @@ def test_who_is_held_back_is_not_named_by_a_new_connection_either(client):
     assert named(ask(client, 0.0)) == [(b"t", 1, 0)]
 
 
-def test_who_was_removed_while_held_back_does_not_come_back(client):
+def test_partition_removed_while_delayed_stays_away(client):
     client.add(key(0), Follower())
     client.add(key(1), Follower())
     ask(client)
@@ -242,7 +242,7 @@ def test_who_was_removed_while_held_back_does_not_come_back(client):
     assert (named(request), forgotten(request)) == ([], [(b"t", 0)])
 
 
-def test_what_the_leader_never_heard_of_need_not_be_forgotten(client):
+def test_unannounced_partition_needs_no_forgetting(client):
     client.add(key(0), Follower())
     ask(client)
     client.add(key(1), Follower())
@@ -251,7 +251,7 @@ def test_what_the_leader_never_heard_of_need_not_be_forgotten(client):
     assert (named(request), forgotten(request)) == ([], [])
 
 
-def test_who_left_before_a_new_connection_is_not_forgotten_by_it(client):
+def test_new_connection_forgets_no_departed_partition(client):
     """The new session has never heard of it."""
     for index in (0, 1):
         client.add(key(index), Follower())
@@ -270,7 +270,7 @@ def test_the_first_to_be_due_is_waited_for(client):
     assert client.next_due == 1.0 + BACKOFF_SECONDS
 
 
-def test_while_an_answer_is_outstanding_leaving_is_no_news(client):
+def test_departure_waits_for_outstanding_answer(client):
     """The leader reads for it until then; that costs less than a request."""
     for index in (0, 1):
         client.add(key(index), Follower())
@@ -303,7 +303,7 @@ def test_an_answer_is_for_whom_its_request_asked(client):
     assert client.find_asked(key(0), client.requests - 1) is not None
 
 
-def test_who_begins_anew_in_the_same_epoch_at_the_same_place_need_not_ask_again(client):
+def test_identical_restart_needs_no_request(client):
     """The replica has moved to another directory; the leader does not hear of it."""
     client.add(key(0), Follower())
     ask(client)
@@ -313,7 +313,7 @@ def test_who_begins_anew_in_the_same_epoch_at_the_same_place_need_not_ask_again(
     assert client.find_asked(key(0), client.requests) is client.find(key(0))
 
 
-def test_pauses_double_and_begin_anew_when_all_goes_well(client):
+def test_pauses_double_and_reset_on_success(client):
     client.add(key(), Follower())
     followed = client.find(key())
     followed.last_error, followed.repeats = "no good", 2
@@ -326,7 +326,7 @@ def test_pauses_double_and_begin_anew_when_all_goes_well(client):
     assert (followed.failures, followed.last_error, followed.repeats) == (0, "", 0)
 
 
-def test_registered_anew_it_tells_again_of_those_it_follows_only():
+def test_new_registration_resends_only_followed_partitions():
     epoch = 112
     client = FetchClient(replace(SETTINGS, broker_epoch=lambda: epoch))
     for index in range(3):
@@ -370,7 +370,7 @@ def took(client, index, size, now, *, lags=True):
     client.mark_changed(followed)
 
 
-def test_while_too_much_came_those_that_lag_are_left_out_of_the_session(throttled):
+def test_throttle_removes_lagging_partitions_from_session(throttled):
     took(throttled, 0, 100, 1.0)
     took(throttled, 1, 50, 1.0, lags=False)
     took(throttled, 3, 9000, 1.0)
@@ -383,7 +383,7 @@ def test_while_too_much_came_those_that_lag_are_left_out_of_the_session(throttle
     assert named(ask(throttled, 2.5)) == [(b"t", 0, 1), (b"t", 2, 0)]
 
 
-def test_who_comes_while_too_much_came_waits_too(throttled):
+def test_partition_arriving_while_throttled_waits(throttled):
     took(throttled, 0, 150, 1.0)
     ask(throttled, 1.0)
     throttled.remove(key(2))
@@ -392,7 +392,7 @@ def test_who_comes_while_too_much_came_waits_too(throttled):
     assert (b"t", 2, 0) in named(ask(throttled, 2.5))
 
 
-def test_who_is_held_back_is_looked_at_again_soon(throttled, throttle):
+def test_throttled_partition_is_reconsidered_soon(throttled, throttle):
     took(throttled, 0, 100_000, 1.0)
     ask(throttled, 1.0)
     assert throttled.next_due == 1.0 + HELD_BACK_SECONDS_MAX
@@ -400,7 +400,7 @@ def test_who_is_held_back_is_looked_at_again_soon(throttled, throttle):
     assert (b"t", 0, 1) in named(ask(throttled, throttled.next_due))
 
 
-def test_what_was_held_back_is_held_back_again(throttled):
+def test_throttled_partition_may_be_delayed_again(throttled):
     took(throttled, 0, 1000, 0.0)
     ask(throttled, 0.0)
     for second in range(1, 10):
@@ -408,14 +408,14 @@ def test_what_was_held_back_is_held_back_again(throttled):
     assert (b"t", 0, 1) in named(ask(throttled, 10.0))
 
 
-def test_when_the_throttle_is_taken_away_all_go_on(throttled, throttle):
+def test_removed_throttle_releases_all_partitions(throttled, throttle):
     took(throttled, 0, 1000, 0.0)
     ask(throttled, 0.0)
     throttle.set_replicas("t", [])
     assert named(ask(throttled, HELD_BACK_SECONDS_MAX))[0] == (b"t", 0, 1)
 
 
-def test_those_that_lag_leave_the_session_though_the_throttle_is_younger_than_it(throttle):
+def test_new_throttle_removes_partitions_already_in_session(throttle):
     """They need not change for that; and one of them may have gone meanwhile."""
     throttle.set_replicas("t", [])
     client = FetchClient(replace(SETTINGS, throttle=throttle))
@@ -430,7 +430,7 @@ def test_those_that_lag_leave_the_session_though_the_throttle_is_younger_than_it
     assert (named(request), forgotten(request)) == ([(b"t", 3, 0)], [(b"t", 1), (b"t", 0)])
 
 
-def test_those_that_came_back_while_the_throttle_was_taken_away_leave_again(throttled, throttle):
+def test_renewed_throttle_removes_returned_partitions_again(throttled, throttle):
     took(throttled, 0, 1000, 0.0)
     ask(throttled, 0.0)
     throttle.set_replicas("t", [])

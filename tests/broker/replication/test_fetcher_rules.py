@@ -63,7 +63,7 @@ def held_back(monkeypatch):
     return pauses
 
 
-async def test_what_is_taken_over_is_asked_beyond_when_it_is_durable(tmp_path):
+async def test_appended_records_advance_fetch_after_flush(tmp_path):
     async with followed(tmp_path) as (harness, leader):
         leader.answer = once(answered(data(records=record(1) + record(2), high_watermark=2)))
         follow(harness)
@@ -83,7 +83,7 @@ async def test_a_watermark_without_records_is_taken_over(tmp_path):
         await until(lambda: held.high_watermark == 1)
 
 
-async def test_an_answer_to_what_was_asked_in_an_ended_epoch_is_passed_over(tmp_path):
+async def test_answer_from_ended_epoch_is_ignored(tmp_path):
     """What was sent in it may have been cut since, by whoever led between the two."""
     async with followed(tmp_path) as (harness, leader):
 
@@ -101,7 +101,7 @@ async def test_an_answer_to_what_was_asked_in_an_ended_epoch_is_passed_over(tmp_
         assert (named.current_leader_epoch, named.fetch_offset) == (2, 1)
 
 
-async def test_a_divergence_cuts_the_log_and_it_asks_again(tmp_path):
+async def test_divergence_truncates_and_asks_again(tmp_path):
     async with followed(tmp_path, records=3) as (harness, leader):
         diverging = EpochEndOffset(epoch=0, end_offset=2)
         leader.answer = once(answered(data(diverging_epoch=diverging)))
@@ -119,9 +119,7 @@ async def test_a_divergence_at_the_very_beginning_cuts_everything(tmp_path):
         assert leader.positions()[:2] == [[(0, 3)], [(0, 0)]]
 
 
-async def test_a_divergence_that_cuts_nothing_is_asked_about_less_and_less_often(
-    tmp_path, held_back, caplog
-):
+async def test_divergence_without_truncation_backs_off(tmp_path, held_back, caplog):
     async with followed(tmp_path, records=3) as (harness, leader):
         nowhere = EpochEndOffset(epoch=0, end_offset=3)
         leader.answer = lambda _: answered(data(diverging_epoch=nowhere))
@@ -131,9 +129,7 @@ async def test_a_divergence_that_cuts_nothing_is_asked_about_less_and_less_often
     assert ["leads nowhere" in one for one in warnings(caplog)] == [True]
 
 
-async def test_out_of_range_above_the_leader_s_end_it_is_cut_to_it_and_that_is_told(
-    tmp_path, caplog
-):
+async def test_follower_above_leaders_end_truncates_and_reports(tmp_path, caplog):
     async with followed(tmp_path, records=3) as (harness, leader):
         leader.offsets = {NEWEST: (2, 0), OLDEST: (0, 0)}
         leader.answer = once(answered(data(error_code=OUT_OF_RANGE)))
@@ -144,7 +140,7 @@ async def test_out_of_range_above_the_leader_s_end_it_is_cut_to_it_and_that_is_t
     assert [event_of(one) for one in caplog.records].count(REPLICA_TRUNCATED) == 1
 
 
-async def test_one_that_goes_while_it_is_asked_where_another_begins_is_passed_over(tmp_path):
+async def test_partition_removed_during_offset_query_is_ignored(tmp_path):
     async with followed(tmp_path, records=3, partitions=2) as (harness, leader):
 
         def second_goes():
@@ -162,7 +158,7 @@ async def test_one_that_goes_while_it_is_asked_where_another_begins_is_passed_ov
         assert harness.partitions.find("t", 1) is None
 
 
-async def test_out_of_range_at_the_leader_s_end_nothing_is_cut(tmp_path, held_back, caplog):
+async def test_out_of_range_at_leaders_end_cuts_nothing(tmp_path, held_back, caplog):
     async with followed(tmp_path, records=3) as (harness, leader):
         leader.offsets = {NEWEST: (3, 0), OLDEST: (0, 0)}
         leader.answer = lambda _: answered(data(error_code=OUT_OF_RANGE))
@@ -173,7 +169,7 @@ async def test_out_of_range_at_the_leader_s_end_nothing_is_cut(tmp_path, held_ba
 
 
 @pytest.mark.parametrize(("high_watermark", "lags"), [(1, False), (2, False), (3, True)])
-async def test_who_has_not_all_that_is_committed_lags(tmp_path, high_watermark, lags):
+async def test_follower_without_all_committed_records_lags(tmp_path, high_watermark, lags):
     """Throttles hold back those that lag alone (KIP-73)."""
     async with followed(tmp_path) as (harness, leader):
         leader.answer = once(answered(data(records=record(1), high_watermark=high_watermark)))
@@ -183,7 +179,7 @@ async def test_who_has_not_all_that_is_committed_lags(tmp_path, high_watermark, 
         assert client.find((topic_id("t"), 0)).lags is lags
 
 
-async def test_out_of_range_below_the_leader_s_start_it_begins_there(tmp_path):
+async def test_follower_below_leaders_start_begins_there(tmp_path):
     async with followed(tmp_path, records=3) as (harness, leader):
         leader.offsets = {NEWEST: (9, 0), OLDEST: (5, 0)}
         leader.answer = once(answered(data(error_code=OUT_OF_RANGE)))
@@ -195,9 +191,7 @@ async def test_out_of_range_below_the_leader_s_start_it_begins_there(tmp_path):
 
 
 @pytest.mark.parametrize("start", [0, 2, 3])
-async def test_out_of_range_within_the_leader_s_log_nothing_is_thrown_away(
-    tmp_path, held_back, caplog, start
-):
+async def test_out_of_range_within_leaders_log_keeps_records(tmp_path, held_back, caplog, start):
     async with followed(tmp_path, records=3) as (harness, leader):
         leader.offsets = {NEWEST: (9, 0), OLDEST: (start, 0)}
         leader.answer = lambda _: answered(data(error_code=OUT_OF_RANGE))
@@ -208,7 +202,7 @@ async def test_out_of_range_within_the_leader_s_log_nothing_is_thrown_away(
         assert any("leads nowhere" in one for one in warnings(caplog))
 
 
-async def test_who_may_not_ask_for_offsets_yet_is_held_back_in_silence(tmp_path, held_back, caplog):
+async def test_unavailable_offsets_delay_follower_silently(tmp_path, held_back, caplog):
     async with followed(tmp_path) as (harness, leader):
         leader.offsets = {NEWEST: (-1, ErrorCode.NOT_LEADER_OR_FOLLOWER)}
         leader.answer = lambda _: answered(data(error_code=OUT_OF_RANGE))
@@ -230,7 +224,7 @@ async def test_who_may_not_ask_for_offsets_yet_is_held_back_in_silence(tmp_path,
         (ErrorCode.KAFKA_STORAGE_ERROR, False),
     ],
 )
-async def test_what_passes_is_told_nobody(tmp_path, held_back, caplog, code, silent):
+async def test_transient_errors_are_not_logged(tmp_path, held_back, caplog, code, silent):
     async with followed(tmp_path) as (harness, leader):
         leader.answer = lambda _: answered(data(error_code=code))
         follow(harness)
@@ -239,7 +233,7 @@ async def test_what_passes_is_told_nobody(tmp_path, held_back, caplog, code, sil
     assert len(warnings(caplog)) == (0 if silent else 1)
 
 
-async def test_the_disk_is_looked_at_when_records_cannot_be_taken_over(tmp_path, monkeypatch):
+async def test_failed_append_examines_the_disk(tmp_path, monkeypatch):
     """It may be the one that failed, not the leader."""
     looked = []
     monkeypatch.setattr(LogDirectories, "storage_failed", lambda _: looked.append("at"))
@@ -249,7 +243,7 @@ async def test_the_disk_is_looked_at_when_records_cannot_be_taken_over(tmp_path,
         await until(lambda: looked)
 
 
-async def test_records_that_are_here_already_may_come_once_and_not_twice(tmp_path, held_back):
+async def test_duplicate_records_are_tolerated_once(tmp_path, held_back):
     """Below, it was asked before we had them."""
     old = answered(data(records=record(0)))
     async with followed(tmp_path) as (harness, leader):
@@ -261,7 +255,7 @@ async def test_records_that_are_here_already_may_come_once_and_not_twice(tmp_pat
         await until(lambda: held_back)
 
 
-async def test_a_fetcher_ends_with_the_last_partition_that_follows_its_leader(tmp_path):
+async def test_fetcher_ends_with_its_last_partition(tmp_path):
     async with followed(tmp_path, partitions=2) as (harness, leader):
         follow(harness, partitions=2)
         await until(lambda: leader.fetches)
@@ -302,7 +296,7 @@ async def test_a_session_that_the_leader_ends_begins_anew(tmp_path, caplog):
     assert len(told) == 1, "once of what goes on happening"
 
 
-async def test_a_leader_without_room_for_sessions_is_told_everything_each_time(tmp_path):
+async def test_leader_without_sessions_gets_full_requests(tmp_path):
     async with followed(tmp_path, partitions=2) as (harness, leader):
         leader.answer = lambda _: answered(session_id=0)
         follow(harness, partitions=2)
@@ -321,9 +315,7 @@ async def test_one_partition_s_error_is_no_other_s(tmp_path, held_back):
 
 
 @pytest.mark.parametrize("deleted", [0, 3], ids=["not yet here", "here too"])
-async def test_records_of_another_history_that_the_leader_has_deleted_are_in_nobody_s_way(
-    tmp_path, deleted
-):
+async def test_deleted_foreign_history_does_not_block_follower(tmp_path, deleted):
     """The leader's log starts inside a batch, behind all that is here: no epoch tells the two apart any more
     (KIP-107).
     """
@@ -340,7 +332,7 @@ async def test_records_of_another_history_that_the_leader_has_deleted_are_in_nob
         assert log.segment_base_offsets[0] == 2, "nothing of the other history is left"
 
 
-async def test_producers_of_another_history_are_forgotten_though_nothing_new_comes(tmp_path):
+async def test_producers_of_foreign_history_are_forgotten(tmp_path):
     """P5: the watermark of the leader, whose log starts behind all that is here, says nothing of what is here."""
     async with followed(tmp_path, records=3) as (harness, leader):
         partition = harness.partitions.find("t", 0)
@@ -360,7 +352,7 @@ async def test_the_leader_s_log_start_is_followed(tmp_path):
         await until(lambda: log.log_start_offset == 2)
 
 
-async def test_who_follows_another_leader_is_forgotten_by_this_one(tmp_path):
+async def test_partition_of_another_leader_is_forgotten(tmp_path):
     async with followed(tmp_path, partitions=2) as (harness, leader):
         follow(harness, partitions=2)
         await until(lambda: len(leader.fetches) >= 2)
@@ -372,7 +364,7 @@ async def test_who_follows_another_leader_is_forgotten_by_this_one(tmp_path):
         assert [gone.partitions for gone in told[0]] == [[1]]
 
 
-async def test_nobody_waits_for_the_flush_of_what_is_not_followed_any_more(tmp_path):
+async def test_unfollowed_partitions_flush_is_not_awaited(tmp_path):
     async with followed(tmp_path, partitions=2) as (harness, leader):
         real, slow = harness.group_commit.mark_dirty, harness.partitions.find("t", 1)
 
@@ -393,7 +385,7 @@ async def test_nobody_waits_for_the_flush_of_what_is_not_followed_any_more(tmp_p
         await until(lambda: len(leader.fetches) > asked)
 
 
-async def test_a_leader_whose_address_is_unknown_is_looked_for_less_and_less_often(autojump_clock):
+async def test_leader_lookup_backs_off_for_unknown_address(autojump_clock):
     asked_at = []
 
     def address_of(leader_id):
@@ -407,7 +399,7 @@ async def test_a_leader_whose_address_is_unknown_is_looked_for_less_and_less_oft
     assert pauses == [0.02, 0.04, 0.08, 0.1, 0.1, 0.1]
 
 
-async def test_nothing_is_asked_of_a_leader_that_nobody_follows_any_more(tmp_path, autojump_clock):
+async def test_leader_without_followed_partitions_is_not_asked(tmp_path, autojump_clock):
     asked = []
     settings = FetchSettings(12, lambda: 112, 500, 1, 1 << 20, 10 << 20)
     fetchers = Fetchers(BrokerConnector(asked.append, "follower"), settings)
@@ -442,7 +434,7 @@ def checking(monkeypatch):
     return begun, done
 
 
-async def test_a_fetcher_lasts_while_the_log_of_its_only_partition_is_checked(tmp_path, checking):
+async def test_fetcher_survives_check_of_only_log(tmp_path, checking):
     """Fetchers of other leaders come and go meanwhile."""
     begun, done = checking
     async with followed(tmp_path, partitions=2) as (harness, leader):
@@ -458,7 +450,7 @@ async def test_a_fetcher_lasts_while_the_log_of_its_only_partition_is_checked(tm
         assert leader.positions()[0] == [(0, 1)]
 
 
-async def test_one_that_goes_does_not_concern_another_whose_log_is_checked(tmp_path, checking):
+async def test_other_removal_does_not_affect_checked_log(tmp_path, checking):
     begun, done = checking
     async with followed(tmp_path, partitions=2) as (harness, leader):
         follow(harness, partitions=2)
@@ -474,9 +466,7 @@ async def test_one_that_goes_does_not_concern_another_whose_log_is_checked(tmp_p
 
 
 @pytest.mark.parametrize("away", [(12, 11), (11, 13)], ids=["led here", "not here"])
-async def test_a_replica_that_came_back_while_its_log_was_checked_is_followed(
-    tmp_path, checking, away
-):
+async def test_replica_returning_during_check_is_followed(tmp_path, checking, away):
     begun, done = checking
     async with followed(tmp_path) as (harness, leader):
         follow(harness)
@@ -492,7 +482,7 @@ async def test_a_replica_that_came_back_while_its_log_was_checked_is_followed(
         assert (named.current_leader_epoch, named.fetch_offset) == (3, int(12 in away))
 
 
-async def test_one_that_is_due_again_waits_for_the_flush_of_another(tmp_path, monkeypatch):
+async def test_due_partition_waits_for_anothers_flush(tmp_path, monkeypatch):
     """Nothing can be asked before: looking again and again would only keep the processor busy."""
     written, looks = trio.Event(), []
 

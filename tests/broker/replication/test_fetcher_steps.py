@@ -37,7 +37,7 @@ def little(monkeypatch):
     monkeypatch.setattr(fetcher, "BATCHES_PER_TURN", PER_TURN)
 
 
-async def test_many_small_batches_are_appended_some_at_a_time(tmp_path, monkeypatch):
+async def test_many_small_batches_are_appended_in_turns(tmp_path, monkeypatch):
     checked = Work(monkeypatch, fetched_batches, "check_crc")
     async with followed(tmp_path) as (harness, leader):
         records = b"".join(record(1 + number) for number in range(BATCHES))
@@ -50,7 +50,7 @@ async def test_many_small_batches_are_appended_some_at_a_time(tmp_path, monkeypa
     assert checked.in_longest_step == PER_TURN
 
 
-async def test_what_comes_behind_an_end_of_the_epoch_is_not_taken(tmp_path, monkeypatch):
+async def test_data_behind_end_of_epoch_is_ignored(tmp_path, monkeypatch):
     async with followed(tmp_path) as (harness, leader):
         records = b"".join(record(1 + number) for number in range(BATCHES))
         leader.answer = once(answered(data(records=records, high_watermark=BATCHES)))
@@ -71,7 +71,7 @@ async def test_what_comes_behind_an_end_of_the_epoch_is_not_taken(tmp_path, monk
         assert held.high_watermark == 0, "nor is the leader's word taken"
 
 
-async def test_cuts_of_many_logs_are_noted_at_once_and_in_a_thread(tmp_path, monkeypatch):
+async def test_truncations_are_noted_together_in_thread(tmp_path, monkeypatch):
     many = 12
     async with followed(tmp_path, records=3, partitions=many) as (harness, leader):
         harness.directory.save_checkpoints()
@@ -87,9 +87,7 @@ async def test_cuts_of_many_logs_are_noted_at_once_and_in_a_thread(tmp_path, mon
         assert points == {("t", index): 2 for index in range(many)}
 
 
-async def test_a_log_whose_records_the_leader_has_deleted_is_noted_in_a_thread(
-    tmp_path, monkeypatch
-):
+async def test_discarded_log_is_noted_in_thread(tmp_path, monkeypatch):
     async with followed(tmp_path, records=3) as (harness, leader):
         harness.directory.save_checkpoints()
         saved = Work(monkeypatch, OffsetCheckpoints, "_save")
@@ -100,9 +98,7 @@ async def test_a_log_whose_records_the_leader_has_deleted_is_noted_in_a_thread(
         assert saved.calls == saved.elsewhere > 0
 
 
-async def test_a_log_is_not_emptied_for_a_leader_whose_epoch_ends_while_that_is_noted(
-    tmp_path, monkeypatch
-):
+async def test_epoch_end_during_note_keeps_log(tmp_path, monkeypatch):
     async with followed(tmp_path, records=3) as (harness, leader):
         leader.answer = once(answered(data(log_start_offset=3)))
         original = LogDirectories.lower_recovery_points
@@ -129,7 +125,7 @@ async def test_a_log_is_not_emptied_for_a_leader_whose_epoch_ends_while_that_is_
         ({"log_start_offset": 30}, {}, (30, 30)),
     ],
 )
-async def test_a_cut_of_many_segments_takes_some_away_at_a_time(
+async def test_truncation_of_many_segments_takes_turns(
     tmp_path, monkeypatch, answer, offsets, kept
 ):
     monkeypatch.setattr(follower_module, "SEGMENTS_AT_ONCE", 4)

@@ -92,7 +92,7 @@ async def fetching(harness, leader, *, rest=LONG_AGO, throttle=None):
         nursery.cancel_scope.cancel()
 
 
-async def test_what_is_new_does_not_wait_for_the_long_poll(harness, autojump_clock):
+async def test_new_partition_interrupts_the_long_poll(harness, autojump_clock):
     leader = HeldLeader()
     async with fetching(harness, leader) as add:
         began = trio.current_time()
@@ -102,7 +102,7 @@ async def test_what_is_new_does_not_wait_for_the_long_poll(harness, autojump_clo
         assert leader.asked[:2] == [(0.0, [0]), (0.0, [])]
 
 
-async def test_the_first_of_a_leader_and_an_answer_delay_nobody(harness, autojump_clock):
+async def test_first_fetch_and_answer_cause_no_delay(harness, autojump_clock):
     """Only what went while a fetch waited there."""
     leader = HeldLeader()
     async with fetching(harness, leader, rest=SOON) as add:
@@ -118,7 +118,7 @@ async def test_the_first_of_a_leader_and_an_answer_delay_nobody(harness, autojum
         assert leader.asked_since(began) == [(0.0, [2])]
 
 
-async def test_one_whose_log_cannot_be_opened_is_told_of_and_keeps_no_other_back(
+async def test_unopenable_log_is_reported_without_delaying_others(
     harness, autojump_clock, monkeypatch, caplog
 ):
     broken = harness.partitions.find("t", 1)
@@ -149,7 +149,7 @@ async def test_bytes_that_came_count_for_the_throttle(harness, autojump_clock):
         assert throttle.rate(trio.current_time()) == len(one)
 
 
-async def test_those_that_are_made_one_after_another_go_together(harness, autojump_clock):
+async def test_successive_new_partitions_are_fetched_together(harness, autojump_clock):
     leader = HeldLeader()
     async with fetching(harness, leader) as add:
         began = trio.current_time()
@@ -160,9 +160,7 @@ async def test_those_that_are_made_one_after_another_go_together(harness, autoju
         assert leader.asked_since(began) == [(0.0, [1]), (0.1, [2, 3])]
 
 
-async def test_when_no_fetch_waits_any_more_those_that_were_made_go_at_once(
-    harness, autojump_clock
-):
+async def test_new_partitions_go_at_once_without_fetch(harness, autojump_clock):
     leader = HeldLeader()
     async with fetching(harness, leader) as add:
         began = trio.current_time()
@@ -191,7 +189,7 @@ async def test_no_more_than_two_fetches_are_under_way(harness, autojump_clock):
         assert leader.asked_since(began) == [(0.0, [1]), (2.0, [ELECTED])]
 
 
-async def test_others_have_a_turn_while_many_logs_are_opened(harness, autojump_clock, monkeypatch):
+async def test_loop_yields_while_many_logs_open(harness, autojump_clock, monkeypatch):
     opened = []
     monkeypatch.setattr(fetcher_module, "OPENED_PER_TURN", 2)
 
@@ -209,7 +207,7 @@ async def test_others_have_a_turn_while_many_logs_are_opened(harness, autojump_c
         assert opened == [3, 5]
 
 
-async def test_a_leader_is_asked_for_what_it_leads_alone(harness, autojump_clock):
+async def test_leader_is_asked_only_for_its_partitions(harness, autojump_clock):
     """Metadata may have changed between the word and the opening."""
     states = [partition((11, 12), LEADER), partition((13, 12), 13), partition((12, 11), 12)]
     harness.set_image(topic("t", *states, partition((11, 12), LEADER)))
@@ -222,9 +220,7 @@ async def test_a_leader_is_asked_for_what_it_leads_alone(harness, autojump_clock
         assert leader.asked_since(began) == [(0.0, [3])]
 
 
-async def test_one_that_was_elected_may_have_records_and_takes_the_others_along(
-    harness, autojump_clock
-):
+async def test_elected_partition_takes_new_ones_along(harness, autojump_clock):
     leader = HeldLeader()
     async with fetching(harness, leader) as add:
         began = trio.current_time()
@@ -235,9 +231,7 @@ async def test_one_that_was_elected_may_have_records_and_takes_the_others_along(
         assert leader.asked_since(began) == [(0.0, [1]), (2 * SOON, [2, ELECTED])]
 
 
-async def test_one_that_is_due_again_does_not_wait_for_those_that_were_made(
-    harness, autojump_clock
-):
+async def test_due_partition_does_not_wait_for_new_ones(harness, autojump_clock):
     leader, soon = HeldLeader(), BACKOFF_SECONDS / 4
     async with fetching(harness, leader) as add:
         leader.on_release = answered(data(0, error_code=ErrorCode.NOT_LEADER_OR_FOLLOWER))

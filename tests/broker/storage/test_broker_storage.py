@@ -45,7 +45,7 @@ async def closed(storage, epoch=None):
     await storage.close(epoch, {})
 
 
-async def test_the_metadata_log_is_in_the_first_directory_or_in_one_of_its_own(formatted):
+async def test_metadata_log_uses_first_or_own_directory(formatted):
     storage = open_storage(settings(formatted), None)
     assert names(storage.directories.all) == ["a", "b"]
     assert storage.metadata.path.name == "a"
@@ -60,7 +60,7 @@ async def test_the_metadata_log_is_in_the_first_directory_or_in_one_of_its_own(f
         LogDirectory(formatted / name).close(broker_epoch=None)
 
 
-async def test_a_directory_that_cannot_be_read_is_left_out_unless_it_has_the_metadata(formatted):
+async def test_unreadable_directory_is_skipped_unless_metadata(formatted):
     (formatted / "b" / ".lock").mkdir()
     storage = open_storage(settings(formatted), None)
     assert names(storage.directories.all) == ["a"]
@@ -73,7 +73,7 @@ async def test_a_directory_that_cannot_be_read_is_left_out_unless_it_has_the_met
     LogDirectory(formatted / "a").close(broker_epoch=None)
 
 
-def test_only_the_configured_directory_may_hold_a_metadata_log(formatted):
+def test_only_configured_directory_holds_metadata_log(formatted):
     (formatted / "a" / f"{CLUSTER_METADATA[0]}-{CLUSTER_METADATA[1]}").mkdir()
     storage = open_storage(settings(formatted), None)
     assert storage.metadata.path.name == "a"
@@ -114,7 +114,7 @@ async def test_a_disk_whose_flush_fails_is_told_of(formatted, monkeypatch):
 
 
 @pytest.mark.parametrize("epoch", [7, None])
-async def test_the_directory_of_a_controller_is_told_the_epoch_and_left_open(formatted, epoch):
+async def test_controllers_directory_learns_epoch_and_stays_open(formatted, epoch):
     """It closes it, and last; a crash tells nothing."""
     shared = LogDirectory(formatted / "a")
     storage = open_storage(settings(formatted), shared)
@@ -132,7 +132,7 @@ async def test_the_directory_of_a_controller_is_told_the_epoch_and_left_open(for
         one.close(broker_epoch=None)
 
 
-async def test_without_a_controller_the_epoch_is_written_where_the_broker_ends(formatted):
+async def test_epoch_is_written_where_broker_ends(formatted):
     storage = open_storage(settings(formatted), None)
     await storage.close(8, {})
     again = [LogDirectory(formatted / name) for name in "ab"]
@@ -142,9 +142,7 @@ async def test_without_a_controller_the_epoch_is_written_where_the_broker_ends(f
 
 
 @pytest.mark.parametrize(("level", "are_told"), [(29, False), (30, True), (31, True)])
-def test_cordons_are_those_of_now_and_told_where_the_cluster_knows_of_them(
-    formatted, level, are_told
-):
+def test_cordons_are_current_and_reported_if_supported(formatted, level, are_told):
     own = settings(formatted, cordoned_log_dirs=f"{formatted}/b")
     image = image_of()
     configs = NodeConfigs(own, lambda: image.configs)

@@ -55,7 +55,7 @@ def files_of(directories):
     return {str(one.relative_to(directory.path)) for one in directory.path.rglob("*")}
 
 
-async def test_it_is_neither_served_nor_put_aside_and_the_controller_is_told(directories, caplog):
+async def test_damaged_replica_is_kept_unserved_and_reported(directories, caplog):
     before = files_of(directories)
     told = []
     directories.on_placed = lambda *placed: told.append(placed)

@@ -121,7 +121,7 @@ def decisions(path: Path) -> str:
     return "\n".join(told)
 
 
-def test_every_decision_in_every_state_is_that_of_the_table(tmp_path):
+def test_decisions_match_the_table_in_every_state(tmp_path):
     actual = decisions(tmp_path)
     if REWRITE:
         DECISIONS.write_text(actual)
@@ -138,16 +138,14 @@ def test_every_decision_in_every_state_is_that_of_the_table(tmp_path):
         ("ab", id_of("b"), "b"),
     ],
 )
-def test_a_new_replica_goes_to_no_cordoned_directory_unless_it_is_assigned(
-    tmp_path, cordoned, assigned, expected
-):
+def test_new_replica_avoids_unassigned_cordoned_directories(tmp_path, cordoned, assigned, expected):
     disks = Disks(tmp_path)
     case = Case(disks, disks.start(), "")
     assert f"made in {expected}" in case.opened(assigned, Standing.NEW, cordoned)
     disks.stop(clean=False)
 
 
-async def test_recovery_points_are_lowered_in_the_directory_of_each_replica_alone(tmp_path):
+async def test_recovery_points_are_lowered_per_directory(tmp_path):
     disks = Disks(tmp_path)
     directories = disks.start("ab")
     for name, topic in (("a", "t"), ("b", "u")):
@@ -162,7 +160,7 @@ async def test_recovery_points_are_lowered_in_the_directory_of_each_replica_alon
     assert after == [{("t", 0): 3}, {("u", 0): 4}]
 
 
-def test_only_what_a_crash_left_is_checked_before_it_is_opened(tmp_path):
+def test_only_unclean_logs_are_checked_before_opening(tmp_path):
     disks = Disks(tmp_path)
     disks.write("b", 2)
     crashed = disks.start()

@@ -30,7 +30,7 @@ def name_of(directory):
     return None if directory is None else directory.path.name
 
 
-def test_of_twins_the_one_in_service_is_the_replica(disks):
+def test_online_twin_is_the_replica(disks):
     for name in "ab":
         disks.write(name, 1)
     directories = disks.start()
@@ -40,7 +40,7 @@ def test_of_twins_the_one_in_service_is_the_replica(disks):
     assert name_of(directories.holding(*T0)) == "a", "the first, as it was"
 
 
-def test_what_is_known_of_a_replica_is_not_known_of_its_neighbours(disks):
+def test_knowledge_of_replica_excludes_its_neighbours(disks):
     disks.write("b", 1)
     directories = disks.start()
     assert not directories.knows_nothing_of(*T0)
@@ -48,7 +48,7 @@ def test_what_is_known_of_a_replica_is_not_known_of_its_neighbours(disks):
     assert directories.knows_nothing_of("u", 0)
 
 
-def test_a_copy_or_a_committed_record_or_a_failed_disk_is_something(disks):
+def test_copy_commit_or_failed_disk_counts_as_knowledge(disks):
     disks.write("b", 1)
     disks.rename("b", FUTURE_SUFFIX)
     assert not disks.start().knows_nothing_of(*T0)
@@ -73,9 +73,7 @@ def test_a_copy_or_a_committed_record_or_a_failed_disk_is_something(disks):
         ("abc", id_of("b"), None),
     ],
 )
-def test_a_replica_will_be_where_it_is_assigned_if_that_can_be_said(
-    disks, failed, assigned, expected
-):
+def test_replica_goes_to_assigned_directory_if_known(disks, failed, assigned, expected):
     directories = disks.start()
     for name in failed:
         fail(directories, name)
@@ -98,7 +96,7 @@ def placed_by(directories, ask):
         (UNKNOWN, True),
     ],
 )
-def test_the_controller_is_told_where_a_log_was_opened_unless_it_knows(disks, assigned, is_told):
+def test_opened_logs_directory_is_reported_if_unknown(disks, assigned, is_told):
     disks.write("a", 1)
     directories = disks.start()
     placed = placed_by(
@@ -116,7 +114,7 @@ def claimed(directories, assigned, topic_id=TOPIC_ID, *, may_begin_anew=False):
     )
 
 
-def test_a_replica_is_claimed_where_it_is_if_the_controller_has_it_nowhere_here(disks):
+def test_replica_is_claimed_if_controller_lacks_directory(disks):
     disks.write("b", 1)
     directories = disks.start()
     assert claimed(directories, UNKNOWN) == [(*T0, TOPIC_ID, id_of("b"))]
@@ -126,7 +124,7 @@ def test_a_replica_is_claimed_where_it_is_if_the_controller_has_it_nowhere_here(
     assert claimed(directories, UNKNOWN) == []
 
 
-def test_a_replica_that_is_nowhere_is_begun_anew_only_if_it_may_and_cannot_be_elsewhere(disks):
+def test_missing_replica_restarts_only_if_nowhere_else(disks):
     directories = disks.start()
     begun = [(*T0, TOPIC_ID, UNASSIGNED_DIRECTORY)]
     assert claimed(directories, UNKNOWN) == []
@@ -136,7 +134,7 @@ def test_a_replica_that_is_nowhere_is_begun_anew_only_if_it_may_and_cannot_be_el
     assert claimed(disks.start("ab"), UNKNOWN, may_begin_anew=True) == []
 
 
-def test_a_replica_of_which_there_is_a_copy_is_not_begun_anew(disks):
+def test_replica_with_a_copy_does_not_restart(disks):
     disks.write("b", 1)
     disks.rename("b", FUTURE_SUFFIX)
     assert claimed(disks.start(), UNKNOWN, may_begin_anew=True) == []
@@ -158,9 +156,7 @@ def not_opened(directories, assigned, standing):
 
 
 @pytest.mark.parametrize("assigned", [UNASSIGNED_DIRECTORY, id_of("a")])
-def test_a_replica_that_is_not_found_is_lost_only_while_others_may_be_elected(
-    disks, assigned, caplog
-):
+def test_missing_replica_is_lost_if_others_electable(disks, assigned, caplog):
     """It may have no log yet. A start with all directories could not tell that from a log that is gone."""
     directories = disks.start("ab")
     assert not_opened(directories, assigned, Standing.LAST) == []
@@ -172,7 +168,7 @@ def test_a_replica_that_is_not_found_is_lost_only_while_others_may_be_elected(
     assert claimed_last(directories, LOST_DIRECTORY) == []
 
 
-def test_a_damaged_replica_is_lost_though_it_is_the_last(disks):
+def test_damaged_replica_is_lost_even_as_last(disks):
     (disks.write("a", 1) / "partition.metadata").write_bytes(b"")
     directories = disks.start()
 
@@ -184,7 +180,7 @@ def test_a_damaged_replica_is_lost_though_it_is_the_last(disks):
     assert claimed_last(directories, LOST_DIRECTORY) == []
 
 
-def test_what_was_said_to_be_out_of_service_is_not_claimed_and_its_neighbour_is(disks):
+def test_replica_out_of_service_is_not_claimed(disks):
     disks.write("b", 1)
     directories = disks.start()
     directories.open_log(*T0, TOPIC_ID, LogConfig())
@@ -200,7 +196,7 @@ def test_what_was_said_to_be_out_of_service_is_not_claimed_and_its_neighbour_is(
 @pytest.mark.parametrize(
     ("cordoned", "expected"), [("", "b"), ("b", "c"), ("bc", "a"), ("abc", "b")]
 )
-def test_a_new_log_goes_where_the_fewest_are_and_nothing_is_cordoned(disks, cordoned, expected):
+def test_new_log_goes_to_emptiest_uncordoned_directory(disks, cordoned, expected):
     directories = disks.start()
     for index, name in enumerate("aac"):
         directories.open_log("u", index, OTHER_ID, LogConfig(), id_of(name))
@@ -220,12 +216,12 @@ async def test_high_watermarks_are_written_where_their_replicas_are(disks):
     assert (b.high_watermark("u", 0), b.high_watermark("u", 1)) == (0, 7)
 
 
-def test_a_replica_of_a_lost_directory_is_told_where_it_is(disks):
+def test_replica_of_lost_directory_is_located(disks):
     disks.write("c", 1)
     assert claimed(disks.start(), LOST_DIRECTORY) == [(*T0, TOPIC_ID, id_of("c"))]
 
 
-def test_a_broker_goes_on_while_its_metadata_log_and_one_directory_are_there(disks):
+def test_broker_needs_metadata_log_and_one_directory(disks):
     directories = disks.start()
     assert directories.offline is None
     fail(directories, "b")
@@ -258,7 +254,7 @@ class Sound:
         pass
 
 
-def test_the_epoch_of_the_last_end_counts_where_all_directories_have_it(disks):
+def test_previous_epoch_needs_agreement_of_all_directories(disks):
     directories = disks.start()
     for epochs, expected in (
         ((7, 7, 7), 7),
@@ -282,7 +278,7 @@ def test_cordoned_directories_are_told_by_their_ids(disks):
     assert directories.cordoned_ids() == [id_of("c")]
 
 
-async def test_each_failure_is_told_once_when_somebody_has_met_it(disks, autojump_clock):
+async def test_each_failure_is_reported_once(disks, autojump_clock):
     directories = disks.start()
     told = []
 
@@ -320,9 +316,7 @@ async def test_each_failure_is_told_once_when_somebody_has_met_it(disks, autojum
         ("a", UNKNOWN, True),
     ],
 )
-def test_a_broker_with_one_directory_need_not_tell_where_it_has_what_is_migrated(
-    disks, names, assigned, is_told
-):
+def test_single_directory_broker_reports_no_migrated_replicas(disks, names, assigned, is_told):
     disks.write("a", 1)
     directories = disks.start(names)
     placed = placed_by(
@@ -367,7 +361,7 @@ def damaged():
     return KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, "it is damaged")
 
 
-async def test_a_log_is_checked_if_it_is_there_and_of_the_topic(checking):
+async def test_existing_log_of_topic_is_checked(checking):
     assert await checking.check() == ([], None)
     assert checking.checked == [T0]
     assert await checking.check(OTHER_ID) == ([], None)
@@ -378,7 +372,7 @@ async def test_a_log_is_checked_if_it_is_there_and_of_the_topic(checking):
 
 
 @pytest.mark.parametrize("is_damaged", [False, True])
-async def test_what_is_deleted_while_it_is_checked_keeps_its_name_until_then(checking, is_damaged):
+async def test_replica_deleted_during_check_keeps_its_name(checking, is_damaged):
     """And nobody leads elsewhere for what the check has found."""
     directories, seen = checking.directories, []
 
@@ -412,7 +406,7 @@ async def test_checks_of_one_name_come_one_after_another(checking, monkeypatch):
     assert not checking.directories._checks
 
 
-def test_a_log_that_is_refused_is_told_of_unless_its_directory_is_known_to_be_away(disks, caplog):
+def test_refused_log_is_reported_unless_directory_offline(disks, caplog):
     disks.write("b", 1)
     directories = disks.start()
 
@@ -431,7 +425,7 @@ def test_a_log_that_is_refused_is_told_of_unless_its_directory_is_known_to_be_aw
     assert refused() == []
 
 
-async def test_only_what_is_not_wanted_is_put_aside_and_only_such_copies_go(disks):
+async def test_only_unwanted_replicas_are_moved_aside(disks):
     disks.write("b", 1)
     directories = disks.start()
     a, b, _ = directories.all
@@ -444,7 +438,7 @@ async def test_only_what_is_not_wanted_is_put_aside_and_only_such_copies_go(disk
     assert list(a.futures) == [("v", 2)]
 
 
-async def test_with_two_directories_too_each_has_the_watermarks_of_its_own(disks):
+async def test_each_of_two_directories_has_its_watermarks(disks):
     directories = disks.start("ab")
     for index, name in enumerate("ab"):
         directories.open_log("u", index, OTHER_ID, LogConfig(), id_of(name), Standing.NEW)

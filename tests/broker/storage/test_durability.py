@@ -34,11 +34,11 @@ def log_of(directory):
 
 
 @pytest.mark.parametrize(("fsync", "end"), [(True, 3), (False, 7)])
-def test_what_may_be_told_of_is_flushed_or_written(commits, fsync, end):
+def test_durable_end_depends_on_fsync_setting(commits, fsync, end):
     assert Durability(commits, fsync=fsync).durable_end(log_of("a")) == end
 
 
-async def test_every_question_goes_to_the_directory_of_the_log_with_what_was_asked(commits):
+async def test_questions_go_to_directory_of_log(commits):
     durability, log = Durability(commits, fsync=True), log_of("b")
     durability.mark_dirty(log, print)
     durability.mark_dirty(log, print, 5, is_awaited=False)
@@ -61,7 +61,7 @@ async def test_every_question_goes_to_the_directory_of_the_log_with_what_was_ask
     ("unflushed", "is_behind"),
     [(0, False), (1 << 20, False), ((1 << 20) + 1, True)],
 )
-def test_a_directory_is_behind_with_more_than_a_mebibyte(commits, unflushed, is_behind):
+def test_directory_lags_above_one_mebibyte(commits, unflushed, is_behind):
     assert UNFLUSHED_BYTES_MAX == 1 << 20
     commits["b"].unflushed_bytes = unflushed
     durability = Durability(commits, fsync=True)

@@ -58,7 +58,7 @@ def made_in(directories, assigned=UNASSIGNED_DIRECTORY, standing=Standing.HELD) 
         (FUTURE_SUFFIX, Standing.SPARE),
     ],
 )
-def test_no_log_is_made_beside_a_copy_of_its_topic_id(disks, caplog, suffix, standing):
+def test_copy_of_same_topic_prevents_new_log(disks, caplog, suffix, standing):
     disks.write("b", 10)
     copy = disks.rename("b", suffix)
     directories = disks.start()
@@ -68,13 +68,13 @@ def test_no_log_is_made_beside_a_copy_of_its_topic_id(disks, caplog, suffix, sta
 
 
 @pytest.mark.parametrize("suffix", [FUTURE_SUFFIX, DELETE_SUFFIX, STRAY_SUFFIX])
-def test_a_copy_of_another_topic_id_is_in_nobodys_way(disks, suffix):
+def test_copy_of_another_topic_does_not_matter(disks, suffix):
     disks.write("b", 10, OTHER_ID)
     disks.rename("b", suffix)
     assert made_in(disks.start(), id_of("a")) == "a"
 
 
-def test_a_copy_that_has_no_records_yet_is_in_nobodys_way(disks):
+def test_copy_without_records_does_not_matter(disks):
     """It may be one that was begun just now, of a replica to which nothing was written."""
     disks.write("b", 0)
     disks.rename("b", FUTURE_SUFFIX)
@@ -83,7 +83,7 @@ def test_a_copy_that_has_no_records_yet_is_in_nobodys_way(disks):
 
 @pytest.mark.parametrize("suffix", [DELETE_SUFFIX, STRAY_SUFFIX])
 @pytest.mark.parametrize("is_ordered", [True, False])
-def test_a_copy_of_another_topic_id_is_read_once(disks, suffix, is_ordered):
+def test_copy_of_another_topic_is_read_once(disks, suffix, is_ordered):
     """Each fetch of a follower asks whether an empty replica is new."""
     disks.write("b", 10, OTHER_ID)
     copy = disks.rename("b", suffix)
@@ -98,16 +98,14 @@ def test_a_copy_of_another_topic_id_is_read_once(disks, suffix, is_ordered):
     assert made[0] == made[1] == made[2]
 
 
-def test_a_file_with_the_name_of_a_copy_is_in_nobodys_way(disks):
+def test_file_named_like_copy_does_not_matter(disks):
     (disks.path / "b" / f"t-0.{'0' * 32}{STRAY_SUFFIX}").touch()
     assert made_in(disks.start(), id_of("a")) == "a"
 
 
 @pytest.mark.parametrize(("error", "is_offline"), [(errno.EACCES, False), (errno.EIO, True)])
 @pytest.mark.parametrize("asked", ["is_untouched", "prefer", "open_log"])
-def test_a_copy_that_cannot_be_looked_into_concerns_this_replica_only(
-    disks, error, is_offline, asked
-):
+def test_unreadable_copy_affects_only_this_replica(disks, error, is_offline, asked):
     """A fetch asks for many, and an error of one would be that of all."""
     disks.write("b", 10)
     disks.rename("b", STRAY_SUFFIX)
@@ -127,7 +125,7 @@ def test_a_copy_that_cannot_be_looked_into_concerns_this_replica_only(
     assert [one.offline is not None for one in directories.all] == [False, is_offline, False]
 
 
-def test_a_copy_that_is_moved_away_is_in_nobodys_way(disks):
+def test_copy_moved_away_does_not_matter(disks):
     disks.write("b", 10)
     copy = disks.rename("b", STRAY_SUFFIX)
     directories = disks.start()
@@ -137,14 +135,14 @@ def test_a_copy_that_is_moved_away_is_in_nobodys_way(disks):
 
 
 @pytest.mark.parametrize("damage", [b"", b"version: 0\ntopic_id: "])
-def test_a_copy_that_does_not_tell_its_topic_id_may_be_the_one(disks, damage):
+def test_copy_without_readable_id_prevents_new_log(disks, damage):
     disks.write("b", 10)
     copy = disks.rename("b", DELETE_SUFFIX)
     (copy / "partition.metadata").write_bytes(damage)
     assert str(copy) in refused(disks.start(), id_of("a"))
 
 
-def test_what_the_controller_had_deleted_is_no_copy(disks):
+def test_deleted_copy_does_not_count(disks):
     """Reassigned away and back, with a crash after each."""
     disks.write("a", 10)
     directories = disks.start()
@@ -153,19 +151,19 @@ def test_what_the_controller_had_deleted_is_no_copy(disks):
 
 
 @pytest.mark.parametrize("assigned", [id_of("a"), UNASSIGNED_DIRECTORY])
-def test_a_replica_that_counts_may_be_in_a_directory_that_was_not_read(disks, assigned):
+def test_replica_possibly_in_unread_directory_is_refused(disks, assigned):
     assert f"{disks.path / 'c'}, which could not be read" in refused(disks.start("ab"), assigned)
 
 
 @pytest.mark.parametrize("assigned", [id_of("c"), LOST_DIRECTORY])
 @pytest.mark.parametrize("standing", OLD)
-def test_a_replica_of_a_directory_that_is_away_is_not_made(disks, caplog, assigned, standing):
+def test_replica_of_absent_directory_is_not_created(disks, caplog, assigned, standing):
     assert "offline" in refused(disks.start("ab"), assigned, standing)
     assert not caplog.text, "the controller knows it"
 
 
 @pytest.mark.parametrize("assigned", [id_of("b"), UNASSIGNED_DIRECTORY])
-def test_a_replica_on_which_nothing_depends_is_made_where_it_belongs(disks, assigned):
+def test_dispensable_replica_is_created_as_assigned(disks, assigned):
     """Others have the records, so it is fetched from them. A power cut may bring back what told of a deletion."""
     disks.write("b", 10)
     disks.rename("b", DELETE_SUFFIX)
@@ -184,7 +182,7 @@ def test_a_new_replica_is_made_whatever_is_offline(disks, names, assigned):
     assert made_in(directories, assigned, Standing.NEW) == expected
 
 
-def test_a_directory_that_fails_while_running_is_known_by_its_names(disks):
+def test_running_directorys_failure_is_known_by_names(disks):
     disks.write("b", 10)
     directories = disks.start()
     directories.all[1].health.fail("the disk is gone")
@@ -199,7 +197,7 @@ def made_of(directories, key) -> str:
 
 
 @pytest.mark.parametrize("clean", [True, False])
-def test_a_log_that_is_missing_though_its_records_were_committed_is_not_made(disks, clean):
+def test_missing_log_with_committed_records_is_not_created(disks, clean):
     """After a crash the checkpoint may be of a topic that was deleted and made again."""
     disks.write("a", 10)
     directories = disks.start()
@@ -213,7 +211,7 @@ def test_a_log_that_is_missing_though_its_records_were_committed_is_not_made(dis
     assert "records up to offset 30 were committed" in refused(disks.start(), id_of("a"))
 
 
-def test_a_watermark_of_a_deleted_partition_stands_in_nobodys_way(disks):
+def test_watermark_of_deleted_partition_does_not_matter(disks):
     """A crash before the next checkpoint leaves it; and the next process ends cleanly before the log is used."""
     disks.write("a", 10)
     directories = disks.start()
@@ -225,7 +223,7 @@ def test_a_watermark_of_a_deleted_partition_stands_in_nobodys_way(disks):
     assert made_in(disks.start(), id_of("a")) == "a"
 
 
-def test_a_name_of_another_topic_is_put_aside_in_each_directory(disks):
+def test_foreign_topics_name_is_moved_aside_everywhere(disks):
     disks.write("a", 10, OTHER_ID)
     disks.write("b", 10)
     disks.write("c", 20, OTHER_ID)
@@ -256,7 +254,7 @@ def test_the_metadata_say_what_a_replica_is_worth(changes, standing):
     assert Standing.of(STATE._replace(**changes), 11) is standing
 
 
-def test_a_deleted_replica_in_a_failed_directory_counts_for_nothing_until_it_is_back(disks):
+def test_deleted_replica_in_failed_directory_is_ignored(disks):
     disks.write("a", 10)
     directories = disks.start()
     directories.all[0].health.fail("the disk is gone")
@@ -273,7 +271,7 @@ def test_a_deleted_replica_in_a_failed_directory_counts_for_nothing_until_it_is_
 @pytest.mark.parametrize("length", [1, UNCUT_CHARS, UNCUT_CHARS + 1, 249])
 @pytest.mark.parametrize("partition", [0, 2**31 - 1])
 @pytest.mark.parametrize("suffix", [DELETE_SUFFIX, STRAY_SUFFIX])
-def test_a_copy_is_found_however_long_its_topics_name(disks, length, partition, suffix):
+def test_copy_with_long_topic_name_is_found(disks, length, partition, suffix):
     key = ("t" * length, partition)
     copy = disks.path / "b" / aside_name(*key, suffix)
     make_partition_directory(copy, TOPIC_ID, REAL_FILES)
@@ -284,7 +282,7 @@ def test_a_copy_is_found_however_long_its_topics_name(disks, length, partition, 
 
 
 @pytest.mark.parametrize("standing", OLD)
-def test_a_copy_on_its_way_that_may_not_be_read_takes_no_directory_out_of_service(disks, standing):
+def test_unreadable_future_copy_takes_no_directory_offline(disks, standing):
     disks.write("b", 10)
     copy = disks.rename("b", FUTURE_SUFFIX)
     files = FaultyFiles()

@@ -23,14 +23,14 @@ def refused(tmp_path):
     return config(node_id=str(NODE_ID), log_dirs=f"{tmp_path}/a,{tmp_path}/b")
 
 
-def test_all_directories_of_a_refused_start_can_be_opened_again(tmp_path, refused):
+def test_refused_start_closes_all_directories(tmp_path, refused):
     with pytest.raises(MetaPropertiesError):
         open_storage(refused, None)
     for name in "ab":
         LogDirectory(tmp_path / name).close(broker_epoch=None)
 
 
-def test_the_directory_that_a_controller_here_has_open_stays_open(tmp_path, refused):
+def test_controllers_open_directory_stays_open(tmp_path, refused):
     shared = LogDirectory(tmp_path / "a")
     with pytest.raises(MetaPropertiesError):
         open_storage(refused, shared)
@@ -41,9 +41,7 @@ def test_the_directory_that_a_controller_here_has_open_stays_open(tmp_path, refu
 
 
 @pytest.mark.parametrize("has_controller", [False, True])
-def test_a_start_without_any_readable_log_directory_is_refused_by_their_errors(
-    tmp_path, has_controller
-):
+def test_start_without_readable_log_directory_is_refused(tmp_path, has_controller):
     """The directory of the metadata log is whole. The controller would register no broker without a directory."""
     (tmp_path / "metadata").mkdir()
     MetaProperties(CLUSTER_ID, NODE_ID, id_of("m")).save(tmp_path / "metadata")
@@ -70,7 +68,7 @@ def test_a_start_without_any_readable_log_directory_is_refused_by_their_errors(
     ("cluster_id", "directory_id", "why"),
     [("another", id_of("b"), "another"), (CLUSTER_ID, id_of("a"), "one is a copy of the other")],
 )
-def test_directories_of_two_clusters_or_copies_of_one_are_refused(
+def test_foreign_or_duplicate_directories_are_refused(
     tmp_path, refused, cluster_id, directory_id, why
 ):
     MetaProperties(cluster_id, NODE_ID, directory_id).save(tmp_path / "b")

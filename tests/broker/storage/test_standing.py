@@ -41,7 +41,7 @@ def no_log_beside(copy):
 
 @pytest.mark.parametrize("damage", [b"", b"version: 0\ntopic_id: "])
 @pytest.mark.parametrize("standing", [Standing.HELD, Standing.LAST, Standing.SPARE])
-def test_a_copy_on_its_way_that_does_not_tell_its_topic_id_may_be_the_one(disks, damage, standing):
+def test_future_copy_without_readable_id_may_match(disks, damage, standing):
     disks.write("b", 10)
     copy = disks.rename("b", FUTURE_SUFFIX)
     (copy / "partition.metadata").write_bytes(damage)
@@ -50,7 +50,7 @@ def test_a_copy_on_its_way_that_does_not_tell_its_topic_id_may_be_the_one(disks,
     assert directories.online == directories.all
 
 
-def test_a_copy_on_its_way_whose_disk_fails_is_refused_by_that_disks_error(disks):
+def test_failing_disk_of_future_copy_is_reported(disks):
     disks.write("b", 10)
     disks.rename("b", FUTURE_SUFFIX)
     files = FaultyFiles()
@@ -82,7 +82,7 @@ OFFLINE = "t-0 is in a log directory that is offline"
         ("copy in b", "abc", id_of("a"), OFFLINE),
     ],
 )
-def test_each_reason_not_to_make_a_log_is_told_in_full(
+def test_each_reason_against_new_log_is_explained(
     disks, held, readable, assigned, reason, standing
 ):
     if held:
@@ -96,7 +96,7 @@ def test_each_reason_not_to_make_a_log_is_told_in_full(
 
 
 @pytest.mark.parametrize(("offset", "is_refused"), [(0, False), (1, True), (2, True)])
-def test_one_committed_record_is_enough_for_a_log_to_be_missed(disks, offset, is_refused):
+def test_single_committed_record_makes_log_missing(disks, offset, is_refused):
     disks.start().open_log(*T0, TOPIC_ID, LogConfig(), id_of("a"), Standing.NEW)
     disks.stop(high_watermarks={T0: offset})
     (disks.path / "a" / "t-0").rename(disks.path / "elsewhere")
@@ -112,7 +112,7 @@ def test_one_committed_record_is_enough_for_a_log_to_be_missed(disks, offset, is
     )
 
 
-def test_with_every_directory_offline_a_new_log_is_refused_by_that(disks):
+def test_all_directories_offline_refuses_a_new_log(disks):
     directories = disks.start()
     for one in directories.all:
         one.health.offline = "gone"
@@ -122,9 +122,7 @@ def test_with_every_directory_offline_a_new_log_is_refused_by_that(disks):
 # -- taking away
 
 
-async def test_a_log_that_is_opened_while_its_namesake_is_checked_waits_for_the_deletion(
-    disks, monkeypatch
-):
+async def test_log_opened_during_namesakes_check_awaits_deletion(disks, monkeypatch):
     """The old one is deleted as its topic was, not put aside, and the new one stays when the check has ended."""
     disks.write("a", 3)
     directories = disks.start()
@@ -142,7 +140,7 @@ async def test_a_log_that_is_opened_while_its_namesake_is_checked_waits_for_the_
     assert directories.all[0].topic_id(*T0) == OTHER_ID
 
 
-def test_a_name_that_its_disk_does_not_let_go_of_is_no_replica_any_more(disks, caplog):
+def test_undeletable_name_is_no_longer_a_replica(disks, caplog):
     disks.write("a", 3)
     files = FaultyFiles()
     directories = disks.start(files=files)
@@ -154,7 +152,7 @@ def test_a_name_that_its_disk_does_not_let_go_of_is_no_replica_any_more(disks, c
     assert "t-0 is not deleted" in caplog.text
 
 
-def test_what_is_deleted_takes_nothing_of_others_and_leaves_nothing_of_its_own(disks, caplog):
+def test_deletion_affects_only_its_own_replica(disks, caplog):
     disks.write("a", 3)
     directories = disks.start()
     a, b, _ = directories.all
@@ -171,7 +169,7 @@ def test_what_is_deleted_takes_nothing_of_others_and_leaves_nothing_of_its_own(d
 
 
 @pytest.mark.parametrize("how", ["deleted", "stray"])
-async def test_why_a_replica_was_out_of_service_is_forgotten_with_it(disks, caplog, how):
+async def test_removed_replica_forgets_its_failure(disks, caplog, how):
     """The next of this name has its own reasons, and is claimed where it is."""
     disks.write("a", 1)
     directories = disks.start()
@@ -195,7 +193,7 @@ async def test_why_a_replica_was_out_of_service_is_forgotten_with_it(disks, capl
 @pytest.mark.parametrize(
     ("standing", "told"), [(Standing.HELD, [LOST_DIRECTORY]), (Standing.LAST, [LOST_DIRECTORY])]
 )
-def test_a_replica_that_is_taken_out_is_lost_by_its_directory(disks, standing, told, caplog):
+def test_failed_replica_is_reported_with_its_directory(disks, standing, told, caplog):
     disks.write("a", 1)
     directories = disks.start()
     log = directories.open_log(*T0, TOPIC_ID, LogConfig())
@@ -221,7 +219,7 @@ def placed_by(directories, assigned, standing=Standing.HELD, *, may_begin_anew=F
     return placed
 
 
-def test_a_replica_in_a_directory_of_this_broker_is_not_claimed_though_it_is_in_another(disks):
+def test_replica_assigned_to_local_directory_is_not_claimed(disks):
     disks.write("b", 1)
     directories = disks.start()
     known = (*map(id_of, "abc"), UNASSIGNED_DIRECTORY, MIGRATING_DIRECTORY)
@@ -233,7 +231,7 @@ def check_not_claimed(directories, assigned):
     assert placed_by(directories, assigned, may_begin_anew=True) == []
 
 
-def test_a_replica_that_is_preferred_elsewhere_is_made_there_unless_that_disk_fails(disks):
+def test_preferred_directory_is_used_unless_it_fails(disks):
     directories = disks.start()
     _, b, c = directories.all
     for index in (0, 1):
@@ -250,7 +248,7 @@ def test_a_replica_that_is_preferred_elsewhere_is_made_there_unless_that_disk_fa
 # -- what is known of a replica
 
 
-def test_a_watermark_alone_is_something_that_is_known_of_a_replica(disks):
+def test_watermark_alone_counts_as_knowledge(disks):
     """Its log may be missing."""
     directories = disks.start()
     for one in directories.all:
@@ -263,7 +261,7 @@ def test_a_watermark_alone_is_something_that_is_known_of_a_replica(disks):
         del one.high_watermark
 
 
-def test_the_watermark_of_a_replica_is_that_of_its_directory(disks):
+def test_replica_has_watermark_of_its_directory(disks):
     disks.write("b", 3)
     disks.start().open_log(*T0, TOPIC_ID, LogConfig())
     disks.stop(high_watermarks={T0: 7, ("t", 1): 5})
@@ -272,7 +270,7 @@ def test_the_watermark_of_a_replica_is_that_of_its_directory(disks):
     assert directories.high_watermark("t", 1) == 0
 
 
-def test_a_replica_is_preferred_where_none_exists_and_the_controller_is_told(disks):
+def test_preference_of_missing_replica_is_reported(disks):
     disks.write("b", 1)
     directories = disks.start()
     _, b, c = directories.all

@@ -61,7 +61,7 @@ def leave_copy_alone(disks):
 
 
 @pytest.mark.parametrize("names", ["abc", "ab"])
-async def test_a_complete_copy_takes_the_name_whichever_other_disk_is_away(disks, names):
+async def test_complete_copy_takes_the_name(disks, names):
     deleted, _ = leave_copy_alone(disks)
     directories = await start(disks, image(id_of("a")), names)
     assert end_in(directories) == ("b", RECORDS)
@@ -69,7 +69,7 @@ async def test_a_complete_copy_takes_the_name_whichever_other_disk_is_away(disks
     assert not deleted.exists(), "the source, of which the copy has everything"
 
 
-async def test_what_is_left_of_the_source_stays_while_the_copy_is_away(disks):
+async def test_remaining_source_stays_while_copy_is_away(disks):
     """The copy comes back with its disk; until then nothing is made in its place, nor is the source removed."""
     deleted, _ = leave_copy_alone(disks)
     directories = await start(disks, image(id_of("a")), "ac")
@@ -82,7 +82,7 @@ async def test_what_is_left_of_the_source_stays_while_the_copy_is_away(disks):
 
 
 @pytest.mark.parametrize("assigned", [id_of("c"), LOST_DIRECTORY, UNASSIGNED_DIRECTORY])
-async def test_a_copy_that_may_be_a_part_is_left_while_its_source_may_be_away(disks, assigned):
+async def test_possibly_partial_copy_waits_for_its_source(disks, assigned):
     disks.write("b", 10)
     copy = disks.rename("b", FUTURE_SUFFIX)
     directories = await start(disks, image(assigned), "ab")
@@ -92,14 +92,14 @@ async def test_a_copy_that_may_be_a_part_is_left_while_its_source_may_be_away(di
 
 
 @pytest.mark.parametrize("assigned", [id_of("z"), LOST_DIRECTORY])
-async def test_a_copy_of_a_source_that_is_in_none_of_the_directories_may_be_a_part(disks, assigned):
+async def test_copy_without_source_may_be_partial(disks, assigned):
     disks.write("b", 10)
     copy = disks.rename("b", FUTURE_SUFFIX)
     await start(disks, image(assigned))
     assert copy.exists()
 
 
-async def test_a_part_is_used_where_others_have_the_rest(disks):
+async def test_partial_copy_is_used_with_other_replicas(disks):
     disks.write("b", 10)
     disks.rename("b", FUTURE_SUFFIX)
     directories = await start(disks, image(**LED_ELSEWHERE), "ab")
@@ -118,7 +118,7 @@ async def test_a_copy_that_nobody_wants_takes_no_name(disks, topics):
 
 @pytest.mark.parametrize("ours", ["a", "b"])
 @pytest.mark.parametrize("batches", [1, 20])
-async def test_of_twins_the_one_of_the_right_topic_id_stays_however_short(disks, ours, batches):
+async def test_twin_of_right_topic_id_wins(disks, ours, batches):
     """A3: the other one is put aside, whole."""
     other = "b" if ours == "a" else "a"
     disks.write(ours, 10)
@@ -129,7 +129,7 @@ async def test_of_twins_the_one_of_the_right_topic_id_stays_however_short(disks,
     assert (stray / f"{0:020d}.log").stat().st_size
 
 
-async def test_twins_without_a_topic_in_the_image_are_both_left(disks):
+async def test_twins_of_unknown_topic_both_stay(disks):
     """They are strays like all that is not assigned: neither is better."""
     disks.write("a", 10)
     disks.write("b", 20, OTHER_ID)
@@ -137,7 +137,7 @@ async def test_twins_without_a_topic_in_the_image_are_both_left(disks):
     assert [T0 in one for one in directories.all] == [True, True, False]
 
 
-async def test_of_three_twins_the_two_of_one_topic_id_are_compared(disks):
+async def test_two_matching_twins_of_three_are_compared(disks):
     disks.write("a", 30, OTHER_ID)
     disks.write("b", 10)
     disks.write("c", 11)
@@ -147,7 +147,7 @@ async def test_of_three_twins_the_two_of_one_topic_id_are_compared(disks):
 
 
 @pytest.mark.parametrize("assigned", ["a", "b"])
-async def test_of_equal_twins_the_one_stays_that_the_controller_knows(disks, assigned):
+async def test_equal_twins_are_settled_by_controller(disks, assigned):
     disks.write("a", 10)
     shutil.copytree(disks.path / "a" / "t-0", disks.path / "b" / "t-0")
     directories = await start(disks, image(id_of(assigned)))
@@ -176,7 +176,7 @@ async def test_a_deletion_that_the_controller_ordered_goes_on(disks):
 
 
 @pytest.mark.parametrize("name", ["t" * 249, "t" * 200])
-async def test_a_name_that_was_cut_is_known_by_its_topic_id(disks, name):
+async def test_truncated_name_is_identified_by_topic_id(disks, name):
     disks.write("a", 10)
     cut = name[: 255 - len(f"-0.{uuid.uuid4().hex}{DELETE_SUFFIX}")]
     deleted = disks.path / "a" / f"{cut}-0.{uuid.uuid4().hex}{DELETE_SUFFIX}"
@@ -201,9 +201,7 @@ async def test_a_name_that_was_cut_is_known_by_its_topic_id(disks, name):
     ],
 )
 @pytest.mark.parametrize("is_there", [False, True])
-async def test_what_was_about_to_be_removed_stays_only_while_it_may_be_the_last(
-    disks, topics, is_kept, is_there
-):
+async def test_removal_is_postponed_for_possible_last_copy(disks, topics, is_kept, is_there):
     disks.write("b", 10)
     left = disks.rename("b", DELETE_SUFFIX)
     if is_there:
@@ -213,7 +211,7 @@ async def test_what_was_about_to_be_removed_stays_only_while_it_may_be_the_last(
     assert left.exists() == (is_kept and not is_there)
 
 
-async def test_of_an_index_that_the_topic_has_not_nothing_is_kept_or_promoted(disks):
+async def test_copies_of_nonexistent_partition_are_removed(disks):
     disks.write("b", 10)
     for name, suffix in (("b", DELETE_SUFFIX), ("b", FUTURE_SUFFIX)):
         left = disks.path / name / f"t-1.{uuid.uuid4().hex}{suffix}"
@@ -225,7 +223,7 @@ async def test_of_an_index_that_the_topic_has_not_nothing_is_kept_or_promoted(di
     assert not list((disks.path / "b").glob(f"t-1*{DELETE_SUFFIX}"))
 
 
-async def test_of_three_twins_of_one_topic_the_longest_stays(disks, caplog):
+async def test_longest_of_three_twins_wins(disks, caplog):
     for name, batches in zip("abc", (2, 5, 3), strict=True):
         disks.write(name, batches)
     directories = await start(disks, image(id_of("a")))
@@ -238,7 +236,7 @@ async def test_of_three_twins_of_one_topic_the_longest_stays(disks, caplog):
     ]
 
 
-async def test_twins_are_settled_in_the_order_of_their_names(disks, monkeypatch):
+async def test_twins_are_settled_in_name_order(disks, monkeypatch):
     names = {("b", 10), ("a", 2), ("b", 9), ("c", 0), ("a", 11)}
     monkeypatch.setattr(LogDirectory, "partitions", lambda _directory: names)
     settled = []

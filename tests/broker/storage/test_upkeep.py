@@ -106,7 +106,7 @@ def three(asked, failing=""):
 
 
 @pytest.mark.parametrize("delay_ms", [None, 0, 60_000])
-async def test_deleted_files_are_removed_in_a_thread_in_each_directory_that_is_online(delay_ms):
+async def test_deleted_files_are_purged_in_threads(delay_ms):
     asked = []
     directories = LogDirectories(three(asked))
     directories.all[1].offline = "gone"
@@ -114,7 +114,7 @@ async def test_deleted_files_are_removed_in_a_thread_in_each_directory_that_is_o
     assert asked == [("a", "purge", delay_ms, True), ("c", "purge", delay_ms, True)]
 
 
-async def test_a_disk_that_removes_nothing_is_an_error_and_is_looked_for():
+async def test_failing_removal_is_an_error_checking_disk():
     asked = []
     directories = LogDirectories(three(asked, failing="b"))
     told = told_of(directories)
@@ -124,7 +124,7 @@ async def test_a_disk_that_removes_nothing_is_an_error_and_is_looked_for():
     assert asked == [("a", "purge", None, True), ("b", "purge", None, True)]
 
 
-async def test_a_disk_that_takes_no_checkpoint_is_an_error_and_is_looked_for():
+async def test_failing_checkpoint_is_an_error_checking_disk():
     asked = []
     directories = LogDirectories(three(asked, failing="b"))
     told = told_of(directories)
@@ -138,7 +138,7 @@ async def test_a_disk_that_takes_no_checkpoint_is_an_error_and_is_looked_for():
 
 
 @pytest.mark.parametrize("count", [1, 2, 3])
-async def test_the_only_directory_has_the_watermarks_of_replicas_without_a_log_too(count):
+async def test_single_directory_keeps_watermarks_of_unopened_replicas(count):
     def marks_of(directory):
         held = {key: offset for key, offset in MARKS.items() if key in directory}
         return MARKS if count == 1 else held
@@ -154,7 +154,7 @@ async def test_the_only_directory_has_the_watermarks_of_replicas_without_a_log_t
 
 
 @pytest.mark.parametrize(("logs", "expected"), [(4_999, 0), (5_000, 1), (10_000, 2)])
-async def test_the_offsets_of_five_thousand_logs_are_noted_in_a_turn(monkeypatch, logs, expected):
+async def test_offsets_of_5000_logs_take_one_turn(monkeypatch, logs, expected):
     turns, asked = [], []
 
     async def turn():
@@ -168,7 +168,7 @@ async def test_the_offsets_of_five_thousand_logs_are_noted_in_a_turn(monkeypatch
     assert asked == [("a", "write", MARKS, True)]
 
 
-async def test_recovery_points_are_lowered_where_their_replicas_are_and_again_where_one_came_between():
+async def test_recovery_points_are_lowered_again_after_changes():
     asked = []
     directories = LogDirectories(three(asked))
     directories.all[0].holds = [("t", 0), ("t", 1)]
@@ -186,7 +186,7 @@ async def test_recovery_points_are_lowered_where_their_replicas_are_and_again_wh
     ]
 
 
-async def test_a_disk_that_lowers_no_recovery_point_is_looked_for_and_keeps_no_other_back():
+async def test_failure_to_lower_delays_no_other_directory():
     asked = []
     directories = LogDirectories(three(asked, failing="a"))
     told = told_of(directories)
@@ -204,7 +204,7 @@ async def test_a_disk_that_lowers_no_recovery_point_is_looked_for_and_keeps_no_o
 
 @pytest.mark.parametrize("epoch", [7, None])
 @pytest.mark.parametrize("but", [None, "b", "m"])
-def test_every_directory_is_closed_though_one_fails_and_a_shared_one_stays_open(epoch, but, caplog):
+def test_all_directories_close_despite_one_failure(epoch, but, caplog):
     asked = []
     metadata = Standin(asked, "m")
     directories = LogDirectories(three(asked, failing="a"), metadata=metadata)
@@ -219,7 +219,7 @@ def test_every_directory_is_closed_though_one_fails_and_a_shared_one_stays_open(
     assert "the disk is gone" in caplog.text
 
 
-def test_the_metadata_log_is_in_the_first_directory_unless_it_has_one_of_its_own():
+def test_metadata_log_is_first_directorys_by_default():
     first, *_ = listed = three([])
     apart = Standin([], "m")
     directories = LogDirectories(listed)
@@ -230,7 +230,7 @@ def test_the_metadata_log_is_in_the_first_directory_unless_it_has_one_of_its_own
     assert directories.all == listed
 
 
-async def test_a_metadata_directory_of_its_own_is_told_of_when_it_fails():
+async def test_failing_metadata_directory_is_reported():
     apart = Standin([], "m")
     directories = LogDirectories(three([]), metadata=apart)
     apart.offline = "gone"
@@ -242,7 +242,7 @@ async def test_a_metadata_directory_of_its_own_is_told_of_when_it_fails():
 # -- strays
 
 
-async def test_names_that_are_wanted_are_looked_at_some_thousands_in_a_turn(disks, monkeypatch):
+async def test_wanted_names_are_checked_in_turns(disks, monkeypatch):
     directories = disks.start("a")
     turns = []
 
@@ -258,9 +258,7 @@ async def test_names_that_are_wanted_are_looked_at_some_thousands_in_a_turn(disk
         assert len(turns) == expected, count
 
 
-async def test_strays_are_put_aside_some_dozens_in_a_turn_and_what_goes_meanwhile_is_left(
-    disks, monkeypatch
-):
+async def test_strays_are_moved_aside_in_turns(disks, monkeypatch):
     directories = disks.start("a")
     [a] = directories.all
     for index in range(50):
@@ -284,7 +282,7 @@ async def test_strays_are_put_aside_some_dozens_in_a_turn_and_what_goes_meanwhil
     assert (turns, len(put_aside), told) == ([41], 41, [])
 
 
-async def test_a_stray_that_cannot_be_put_aside_stays_alone(disks, caplog):
+async def test_unmovable_stray_stays_alone(disks, caplog):
     for name in "ab":
         disks.write(name, 1)
     (disks.path / "a" / "t-0" / "partition.metadata").write_bytes(b"")
@@ -296,7 +294,7 @@ async def test_a_stray_that_cannot_be_put_aside_stays_alone(disks, caplog):
     assert "t-0, which is not assigned, stays" in caplog.text
 
 
-def test_the_epoch_of_a_directory_that_did_not_end_cleanly_is_unknown():
+def test_epoch_after_unclean_end_is_unknown():
     def epochs(*of_each):
         directories = LogDirectories(
             [SimpleNamespace(directory_id=b"", previous_broker_epoch=one) for one in of_each]

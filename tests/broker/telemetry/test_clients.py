@@ -74,7 +74,7 @@ def test_a_client_without_an_id_is_given_one(metrics):
     assert metrics.asked(ONE, call(3)).instance_id == ONE
 
 
-def test_who_asks_or_pushes_too_early_is_told_so(metrics, clock):
+def test_early_request_or_push_is_throttled(metrics, clock):
     client = metrics.asked(ONE, call())
     check_refused(ErrorCode.THROTTLING_QUOTA_EXCEEDED, metrics.asked, ONE, call())
     push(metrics, client)  # the first one after it has asked
@@ -98,20 +98,20 @@ def test_a_changed_subscription_is_told_at_once(metrics, clock):
     push(metrics, again)
 
 
-def test_who_was_told_of_another_subscription_may_ask_before_its_time(metrics):
+def test_changed_subscription_may_be_requested_early(metrics):
     client = metrics.asked(ONE, call())
     check_refused(ErrorCode.UNKNOWN_SUBSCRIPTION_ID, push, metrics, client, subscription_id=7)
     metrics.asked(ONE, call())
 
 
-def test_another_broker_takes_a_push_that_fits_its_subscriptions(metrics, clock):
+def test_another_broker_takes_push_matching_its_subscriptions(metrics, clock):
     elsewhere = ClientMetrics(ReceivedMetrics(clock), 100, clock)
     subscribe(elsewhere, all={"metrics": "*", "interval_ms": "1000"})
     taken = push(elsewhere, metrics.asked(ONE, call()))
     assert taken.last_error is ErrorCode.NONE
 
 
-def test_what_is_no_push_is_check_refused(metrics, clock):
+def test_invalid_push_is_refused(metrics, clock):
     client = metrics.asked(ONE, call())
     for code, changed in (
         (ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, {"compression": 5}),
@@ -125,7 +125,7 @@ def test_what_is_no_push_is_check_refused(metrics, clock):
     check_refused(ErrorCode.INVALID_REQUEST, push, metrics, nobody)
 
 
-def test_a_last_push_may_come_early_and_is_the_last(metrics, clock):
+def test_final_push_may_be_early(metrics, clock):
     client = metrics.asked(ONE, call())
     push(metrics, client)
     push(metrics, client, terminating=True)
@@ -133,7 +133,7 @@ def test_a_last_push_may_come_early_and_is_the_last(metrics, clock):
     check_refused(ErrorCode.INVALID_REQUEST, push, metrics, client)
 
 
-def test_a_client_is_forgotten_with_its_connection_and_when_it_is_silent(metrics, clock):
+def test_client_is_forgotten_on_disconnect_or_silence(metrics, clock):
     on = call()
     metrics.asked(ONE, on)
     on.connection.mark_closed()
@@ -144,7 +144,7 @@ def test_a_client_is_forgotten_with_its_connection_and_when_it_is_silent(metrics
     assert len(metrics) == 1
 
 
-def test_many_clients_of_one_connection_cost_one_callback_and_the_oldest_goes(metrics, monkeypatch):
+def test_many_clients_share_callback_oldest_is_evicted(metrics, monkeypatch):
     monkeypatch.setattr(clients, "CLIENTS_MAX", 3)
     on = call()
     for _ in range(10):
@@ -153,9 +153,7 @@ def test_many_clients_of_one_connection_cost_one_callback_and_the_oldest_goes(me
     assert len(on.connection._callbacks) == 1
 
 
-def test_clients_that_say_much_of_themselves_have_so_much_room_and_the_oldest_goes(
-    metrics, monkeypatch
-):
+def test_client_labels_are_bounded_oldest_is_evicted(metrics, monkeypatch):
     monkeypatch.setattr(clients, "LABELS_BYTES_MAX", 100_000)
     on = call()
     on.header.client_id = "c" * 30_000
@@ -172,7 +170,7 @@ def test_clients_that_say_much_of_themselves_have_so_much_room_and_the_oldest_go
     )
 
 
-def test_a_subscription_that_nothing_collects_is_warned_of_once(clock, caplog):
+def test_subscription_without_metrics_warns_once(clock, caplog):
     idle = ClientMetrics(None, 100, clock)
     subscribe(idle, all={"metrics": "*"})
     subscribe(idle)
@@ -180,14 +178,14 @@ def test_a_subscription_that_nothing_collects_is_warned_of_once(clock, caplog):
     assert "'all' collects nothing here" in line.getMessage()
 
 
-def test_a_subscription_that_is_altered_or_goes_counts_as_it_is_now(metrics, clock):
+def test_altered_subscription_applies_at_once(metrics, clock):
     subscribe(metrics, all={"metrics": "org."}, two={"metrics": "com."})
     assert metrics.asked(NIL_UUID, call()).wanted.metrics == ("com.", "org.")
     subscribe(metrics, all={})
     assert metrics.asked(NIL_UUID, call()).wanted.metrics == ("com.",)
 
 
-def test_a_pattern_that_only_java_knows_is_told_of_and_the_others_hold(metrics, caplog):
+def test_java_only_pattern_is_reported_others_apply(metrics, caplog):
     subscribe(metrics, java={"metrics": "com.", "match": r"client_id=\p{javaLowerCase}+"})
     (line,) = caplog.records
     assert "'java' asks no client" in line.getMessage()

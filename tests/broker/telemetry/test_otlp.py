@@ -25,14 +25,14 @@ def test_gauges_and_sums_are_read_with_their_labels(kind):
     ]
 
 
-def test_a_sum_that_goes_down_is_no_counter_and_a_cumulative_one_no_delta():
+def test_nonmonotonic_sum_is_no_counter_cumulative_no_delta():
     data = pushed(sums=[("open", 3, {})], monotonic=False)
     assert points_of(data, 0, BYTES_MAX) == [Point("open", (), 3.0, False, True)]
     data = pushed(sums=[("all", 3, {})], temporality=CUMULATIVE)
     assert points_of(data, 0, BYTES_MAX) == [Point("all", (), 3.0, True, False)]
 
 
-def test_histograms_names_and_labels_that_are_too_long_are_passed_over():
+def test_histograms_and_overlong_names_are_skipped():
     data = metrics_data(gauges=[("a" * 256, 1, {}), ("b", 2, {"long": "x" * 256, "ok": "y"})])
     metric = data.resource_metrics[0].scope_metrics[0].metrics.add(name="h")
     metric.histogram.data_points.add(count=1)
@@ -41,7 +41,7 @@ def test_histograms_names_and_labels_that_are_too_long_are_passed_over():
     ]
 
 
-def test_what_expands_to_too_much_is_refused_by_its_bytes():
+def test_oversized_expansion_is_refused_by_bytes():
     for kind in (Compression.GZIP, Compression.SNAPPY, Compression.LZ4, Compression.ZSTD):
         bomb = compress(kind, bytes(5000))
         with pytest.raises(OutputTooLarge):
@@ -49,6 +49,6 @@ def test_what_expands_to_too_much_is_refused_by_its_bytes():
 
 
 @pytest.mark.parametrize("kind", Compression)
-def test_what_is_no_push_is_refused(kind):
+def test_invalid_push_is_refused(kind):
     with pytest.raises(RemoteProtocolError):
         points_of(b"\xff" * 40, kind, BYTES_MAX)

@@ -23,7 +23,7 @@ def values(metrics):
     return [dict(client.values) for client in metrics.clients()]
 
 
-def test_deltas_are_added_up_and_the_rest_is_the_newest(metrics):
+def test_deltas_accumulate_others_keep_newest_value(metrics):
     for number in (1, 2, 3):
         points = [
             Point("delta", (), number, True, True),
@@ -48,9 +48,7 @@ def test_a_client_that_is_silent_is_forgotten(metrics, now):
     assert values(metrics) == []
 
 
-def test_clients_count_with_what_they_say_of_themselves_be_it_that_they_push_nothing(
-    metrics, monkeypatch
-):
+def test_clients_are_counted_even_without_metrics(metrics, monkeypatch):
     monkeypatch.setattr(received, "BYTES_MAX", 100_000)
     for number in range(9):
         for _ in range(2):
@@ -61,7 +59,7 @@ def test_clients_count_with_what_they_say_of_themselves_be_it_that_they_push_not
     assert len(list(metrics.clients())) == 100
 
 
-def test_one_client_has_so_much_room_and_all_of_them_so_much(metrics, monkeypatch):
+def test_series_are_bounded_per_client_and_total(metrics, monkeypatch):
     monkeypatch.setattr(received, "CLIENT_BYTES_MAX", 2000)
     monkeypatch.setattr(received, "BYTES_MAX", 4000)
     points = [Point(f"n{number}", (), 1, False, False) for number in range(9)]

@@ -9,11 +9,11 @@ def wanted(client=JAVA, **subscriptions):
     return wanted_of(client, [subscription_of(own) for own in subscriptions.values()])
 
 
-def test_without_a_subscription_nothing_is_wanted_every_five_minutes():
+def test_no_subscription_means_nothing_every_five_minutes():
     assert wanted() == Wanted((), 300_000)
 
 
-def test_what_matches_adds_up_and_the_most_impatient_says_how_often():
+def test_matching_subscriptions_combine_with_shortest_interval():
     found = wanted(
         one={"metrics": "org.a.,org.b.", "interval.ms": "60000"},
         two={"metrics": "org.b.,org.c.", "interval.ms": "1000", "match": "client_id=shop-.*"},
@@ -30,7 +30,7 @@ def test_seldom_is_five_minutes_as_in_kafka():
     assert wanted(one={"metrics": "*", "interval.ms": "3600000"}).interval_ms == 300_000
 
 
-def test_every_pattern_must_match_the_whole_text_of_what_is_known():
+def test_patterns_must_match_the_whole_text():
     both = "client_software_name = apache-kafka-.*, client_id = shop-1"
     assert wanted(one={"metrics": "*", "match": both}).metrics == ("*",)
     for match in (
@@ -41,7 +41,7 @@ def test_every_pattern_must_match_the_whole_text_of_what_is_known():
         assert wanted(one={"metrics": "*", "match": match}).metrics == (), match
 
 
-def test_a_text_of_a_client_that_is_too_long_matches_nothing():
+def test_overlong_client_text_matches_nothing():
     assert (
         wanted({"client_id": "a" * 256}, one={"metrics": "*", "match": "client_id=a+"}).metrics
         == ()
@@ -59,12 +59,12 @@ def test_a_pattern_that_explodes_takes_linear_time():
     assert wanted(client, one={"metrics": "*", "match": "client_id=(a|aa)+"}).metrics == ()
 
 
-def test_a_pattern_that_only_java_knows_matches_no_client():
+def test_java_only_pattern_matches_no_client():
     for pattern in ("shop-1++", r"\p{javaLowerCase}+-1", "(?=s)shop-1"):
         assert wanted(one={"metrics": "*", "match": f"client_id={pattern}"}).metrics == (), pattern
 
 
-def test_lists_that_a_controller_stored_with_gaps_are_read():
+def test_stored_lists_with_gaps_are_read():
     stored = {
         "metrics": "org.a.,,org.b.",
         "match": "client_id=shop-.*,,client_software_name=apache.*",

@@ -44,19 +44,19 @@ _BEGINS = "tests/broker/partitions/test_leader_epochs.py"
 _STABLE = "tests/log/partitions/test_transactions.py"
 ELSEWHERE = {
     "heartbeats of old generations": f"{_HEARTBEATS}::test_every_version",
-    "epoch start not recorded": f"{_BEGINS}::test_an_epoch_begins_where_the_log_ends_when_its_leader_begins",
+    "epoch start not recorded": f"{_BEGINS}::test_leader_epoch_begins_at_log_end",
     "markers count at once": f"{_STABLE}::test_log_matches_full_reader_on_transactions",
-    "markers of old coordinators": f"{_MARKERS}::test_markers_of_old_coordinators_and_old_epochs_are_refused",
-    "markers of any epoch": f"{_MARKERS}::test_markers_of_old_coordinators_and_old_epochs_are_refused",
+    "markers of old coordinators": f"{_MARKERS}::test_stale_coordinators_and_epochs_are_refused",
+    "markers of any epoch": f"{_MARKERS}::test_stale_coordinators_and_epochs_are_refused",
     "who takes over aborts": f"{_TRANSCRIPTS}::test_transcript[takeover]",
     "late ends end the next": f"{_TRANSCRIPTS}::test_transcript[version_2]",
-    "what was verified stays so": f"{_STAGES}::test_a_marker_that_comes_before_the_append_makes_the_word_void",
+    "what was verified stays so": f"{_STAGES}::test_marker_before_append_voids_verification",
     "committed records are not loaded": f"{_LOADED}::test_a_marker_completes_the_transaction",
     "open transactions are not loaded": f"{_LOADED}::test_a_marker_completes_what_an_earlier_epoch_wrote",
     "old generations commit": f"{_OFFSETS}::test_generations_and_members",
     "syncs of old generations": f"{_SYNCS}::test_refusals",
     "cuts to the watermark": (
-        f"{_REGISTRY}::test_who_follows_another_leader_keeps_what_is_above_the_watermark_it_knows"
+        f"{_REGISTRY}::test_leader_change_keeps_records_above_known_watermark"
     ),
     "duplicates are appended": f"{_PRODUCERS}::test_the_last_five_batches_are_recognised",
     "anybody is elected": f"{_ELECTIONS}::test_nobody_out_of_sync_is_elected",

@@ -190,36 +190,36 @@ _UNFINISHED = "tests/broker/storage/test_unfinished_moves.py"
 _FAILED = "tests/broker/test_failed_directories.py"
 ELSEWHERE = {
     "what was cut meanwhile is copied": (
-        "tests/broker/background/test_directory_moves.py::test_what_was_read_while_the_source_was_cut_is_not_copied"
+        "tests/broker/background/test_directory_moves.py::test_data_read_during_source_truncation_is_not_copied"
     ),
     "a failed directory hides the others": (
-        f"{_FAILED}::test_a_topic_is_made_again_while_the_directory_of_its_namesake_is_offline"
+        f"{_FAILED}::test_topic_is_recreated_while_namesakes_directory_offline"
     ),
     "copies alone are complete": (
-        f"{_UNFINISHED}::test_a_copy_that_may_be_a_part_is_left_while_its_source_may_be_away"
+        f"{_UNFINISHED}::test_possibly_partial_copy_waits_for_its_source"
     ),
-    "a retry asks for nobody": f"{_PROPOSALS}::test_what_the_controller_cannot_be_asked_is_asked_again_after_a_pause",
+    "a retry asks for nobody": f"{_PROPOSALS}::test_unreachable_controller_is_asked_again_after_pause",
     "passes over the batch that straddles": (
-        f"{_EPOCHS}::test_a_follower_takes_the_batch_in_which_the_leader_s_log_starts"
+        f"{_EPOCHS}::test_follower_takes_batch_containing_leaders_start"
     ),
-    "looks without pause": f"{_FETCHER}::test_one_that_is_due_again_waits_for_the_flush_of_another",
+    "looks without pause": f"{_FETCHER}::test_due_partition_waits_for_anothers_flush",
     "producers survive a truncation": f"{_PRODUCERS}::test_the_state_is_a_function_of_the_log",
     "joins with another history": (
-        f"{_ISR}::test_a_follower_of_another_history_joins_when_it_has_dropped_what_the_leader_deleted"
+        f"{_ISR}::test_follower_of_another_history_joins_after_truncation"
     ),
     "deleted records are in the way": (
-        f"{_FETCHER}::test_records_of_another_history_that_the_leader_has_deleted_are_in_nobody_s_way"
+        f"{_FETCHER}::test_deleted_foreign_history_does_not_block_follower"
     ),
-    "stale incarnations count": f"{_LEADER}::test_a_fetch_that_waited_from_before_the_follower_s_restart_says_nothing",
-    "takes any answer": f"{_LEADER}::test_answers_to_what_is_no_longer_wanted_are_ignored",
+    "stale incarnations count": f"{_LEADER}::test_fetch_from_before_restart_proves_nothing",
+    "takes any answer": f"{_LEADER}::test_answers_to_obsolete_changes_are_ignored",
     "refused is committed": f"{_LEADER}::test_a_refusal_that_changed_nothing_restores_the_isr",
-    "keeps the watermark when it cuts": f"{_FOLLOWER}::test_the_watermark_follows_the_leader_s_as_far_as_the_log_goes",
-    "start keeps the watermark": f"{_FOLLOWER}::test_a_log_thrown_away_begins_where_the_leader_s_does",
+    "keeps the watermark when it cuts": f"{_FOLLOWER}::test_watermark_follows_leader_up_to_own_end",
+    "start keeps the watermark": f"{_FOLLOWER}::test_discarded_log_begins_at_leaders_start",
     "takes answers of ended epochs": f"{_FETCH_CLIENT}::test_an_answer_is_for_whom_its_request_asked",
-    "ends while it checks": f"{_FETCHER}::test_a_fetcher_lasts_while_the_log_of_its_only_partition_is_checked",
+    "ends while it checks": f"{_FETCHER}::test_fetcher_survives_check_of_only_log",
     "out of range begins anew": (
-        f"{_FETCHER}::test_out_of_range_above_the_leader_s_end_it_is_cut_to_it_and_that_is_told"
+        f"{_FETCHER}::test_follower_above_leaders_end_truncates_and_reports"
     ),
     "a flush survives a truncation": f"{_FAULTS}::test_truncation_during_flush_lowers_the_flushed_offset",
-    "deletion forgets the log": f"{_REGISTRY}::test_a_partition_that_moves_to_others_is_deleted_here",
+    "deletion forgets the log": f"{_REGISTRY}::test_reassigned_partition_is_deleted_here",
 }
