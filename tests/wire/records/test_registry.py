@@ -47,6 +47,6 @@ COORDINATOR_RECORDS["__share_group_state"].keys[0]
 after = {m for m in sys.modules if m.startswith("trimaran.wire.records.")}
 assert before == {"trimaran.wire.records.registry"}, before
 assert after - before == {"trimaran.wire.records.share_group_state"}, after
-assert "trimaran.wire.codec" not in sys.modules
+assert "trimaran.wire.codec.build" not in sys.modules
 """
     assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0
