@@ -36,7 +36,7 @@ async def _zookeeper_offsets(config: ServerConfig) -> AsyncIterator[ZooKeeperOff
     if not connect:
         yield None
         return
-    from trimaran.zkcompat.consumer_offsets import open_consumer_offsets
+    from trimaran.zkcompat.legacy.consumer_offsets import open_consumer_offsets
     from trimaran.zkcompat.settings import keeper_config
 
     async with open_consumer_offsets(keeper_config(connect, texts_of(config))) as offsets:

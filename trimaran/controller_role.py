@@ -53,8 +53,7 @@ def has_mirror(config: ServerConfig) -> bool:
     if not is_mirror_enabled(config):
         return False
     try:
-        from trimaran.zkcompat.legacy.settings import obeyed_kinds
-        from trimaran.zkcompat.settings import keeper_config, mirror_config
+        from trimaran.zkcompat.settings import keeper_config, mirror_config, obeyed_kinds
     except ModuleNotFoundError as error:
         why, fix = f"{error.name} is not installed", "pip install 'trimaran[zk]'"
         raise ConfigError(_KEY, "true", why, fix=fix) from error

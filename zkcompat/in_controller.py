@@ -30,13 +30,12 @@ from trimaran.wire.schema import Message
 from trimaran.wire.transport.requests.calls import finished
 from trimaran.zkcompat import events
 from trimaran.zkcompat.legacy.admin import LegacyAdmin
-from trimaran.zkcompat.legacy.controller import CALL_SECONDS, ActiveController
-from trimaran.zkcompat.legacy.orders import UndecidedError
-from trimaran.zkcompat.legacy.settings import obeyed_kinds
-from trimaran.zkcompat.mirroring.feed import ImageFeed
+from trimaran.zkcompat.legacy.controller_client import CALL_SECONDS, ActiveController
+from trimaran.zkcompat.legacy.requests.admin_requests import UndecidedError
 from trimaran.zkcompat.mirroring.mirror import Mirror
-from trimaran.zkcompat.mirroring.observer import leader_address, tell_caught_up, tell_leaders
-from trimaran.zkcompat.settings import Properties, keeper_config, mirror_config
+from trimaran.zkcompat.quorum_feed.feed import ImageFeed
+from trimaran.zkcompat.quorum_feed.observer import leader_address, tell_caught_up, tell_leaders
+from trimaran.zkcompat.settings import Properties, keeper_config, mirror_config, obeyed_kinds
 from trimaran.zkcompat.zookeeper.errors import UnsuitableZooKeeperError
 from trimaran.zkcompat.zookeeper.keeper import open_keeper
 from trimaran.zkcompat.zookeeper.session_file import SESSION_FILE

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from trimaran.node.config.config_def import ConfigKey
 
-# As `trimaran.zkcompat.legacy.orders.Kind` has them.
+# As `trimaran.zkcompat.legacy.requests.admin_requests.Kind` has them.
 KINDS = (
     "reassignment",
     "election",

@@ -5,7 +5,7 @@ import pytest
 from trimaran.cli import zk
 from trimaran.cli.zk import mirror
 from trimaran.errors import Exit
-from trimaran.zkcompat.commands import ZooKeeperStatus
+from trimaran.zkcompat.commands.tree_views import ZooKeeperStatus
 
 
 def test_keys_without_effect_are_told_once(tmp_path, capsys):
@@ -32,7 +32,7 @@ def test_a_tree_without_a_mirror_is_told_in_words(monkeypatch, capsys):
             **dict.fromkeys(("topics", "asked_ms"), 0),
         }
     )
-    monkeypatch.setattr("trimaran.zkcompat.commands.status", lambda *_: empty)
+    monkeypatch.setattr("trimaran.zkcompat.commands.tree_views.status", lambda *_: empty)
     monkeypatch.setattr(zk, "zookeeper_to_ask", lambda *_: "z:1")
     assert zk.status() == Exit.NO
     assert "no mirror is alive: is one running?" in capsys.readouterr().err

@@ -7,11 +7,11 @@ import trio
 from tests.zkcompat import build
 from trimaran.quorum.metadata.delta import MetadataDelta
 from trimaran.quorum.metadata.image import EMPTY, Provenance
-from trimaran.zkcompat.claim import Leader
-from trimaran.zkcompat.mirroring.feed import ImageFeed
+from trimaran.zkcompat.comparing.verify import Verification
 from trimaran.zkcompat.mirroring.mirror import VERIFY_SHARE, Mirror, MirrorConfig
+from trimaran.zkcompat.quorum_feed.feed import ImageFeed
 from trimaran.zkcompat.sections.registry import sections_of
-from trimaran.zkcompat.verify import Verification
+from trimaran.zkcompat.tree.claim import Leader
 from trimaran.zkcompat.zookeeper.kazoo_client import Security
 from trimaran.zkcompat.zookeeper.keeper import open_keeper
 from trimaran.zkcompat.zookeeper.session import KeeperConfig

@@ -10,21 +10,21 @@ import pytest
 
 from tests.zkcompat import build
 from trimaran.wire.errors import LocalProtocolError, RemoteProtocolError
-from trimaran.zkcompat.consumer_offsets import decode_offset
-from trimaran.zkcompat.legacy import (
+from trimaran.zkcompat.comparing.differences import repair
+from trimaran.zkcompat.legacy import change_notes
+from trimaran.zkcompat.legacy.consumer_offsets import decode_offset
+from trimaran.zkcompat.legacy.requests import (
     acls,
     configs,
     deletions,
     elections,
-    notes,
     reassignments,
     topics,
 )
-from trimaran.zkcompat.repair import repair
 from trimaran.zkcompat.sections.acls import Acls
+from trimaran.zkcompat.sections.configs import resolve
 from trimaran.zkcompat.sections.registry import sections_of
-from trimaran.zkcompat.sections.shared_configs import resolve
-from trimaran.zkcompat.tree import FoundZnode
+from trimaran.zkcompat.tree.znode import FoundZnode
 from trimaran.zkcompat.znodes.acl_entries import AclResource
 from trimaran.zkcompat.znodes.cluster_id import ClusterId
 from trimaran.zkcompat.znodes.controller import Controller, ControllerEpoch
@@ -171,7 +171,7 @@ def test_what_a_tool_writes_is_asked_for_or_refused(what, decide, data):
     ],
 )  # fmt: skip
 def test_a_note_tells_of_something_or_of_nothing(path, data):
-    assert any(notes.subject_of_note(path, one) is None for one in forged(data))
+    assert any(change_notes.subject_of_note(path, one) is None for one in forged(data))
 
 
 REPORT = MirrorReport("h", 1, "s", 1, 1, 1, 1, 1, 1, 1, 1, ["a"], "")

@@ -3,15 +3,13 @@
 import re
 from collections import defaultdict
 
-from tests.zkcompat.comparing import same_data
+from tests.zkcompat.equality import same_data
 from tests.zkcompat.history import Write, load
+from tests.zkcompat.model import plan, reconcile, render
 from trimaran.quorum.metadata.delta import MetadataDelta
 from trimaran.quorum.metadata.image import EMPTY, Provenance
-from trimaran.zkcompat.operations import Kind
-from trimaran.zkcompat.plan import plan
-from trimaran.zkcompat.render import render
-from trimaran.zkcompat.repair import reconcile
-from trimaran.zkcompat.tree import FoundZnode
+from trimaran.zkcompat.tree.operations import Kind
+from trimaran.zkcompat.tree.znode import FoundZnode
 from trimaran.zkcompat.znodes.config_change import ConfigChange
 
 # What that controller had read from ZooKeeper at its start, before it wrote anything.

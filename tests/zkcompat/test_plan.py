@@ -8,16 +8,14 @@ from hypothesis import strategies as st
 
 from tests.zkcompat import build
 from tests.zkcompat.build import CLUSTER_ID, T1, T2
-from tests.zkcompat.comparing import is_owned, means_nothing, same_data
+from tests.zkcompat.equality import is_owned, means_nothing, same_data
+from tests.zkcompat.model import apply_to, plan, plan_changes, reconcile, render
 from tests.zkcompat.scenario import next_records
 from trimaran.quorum.metadata.image import EMPTY
-from trimaran.zkcompat.changes import TOUCHED_MAX, Changes
-from trimaran.zkcompat.operations import BATCH_BYTES_MAX, apply_to, batches, set_data
-from trimaran.zkcompat.plan import plan, plan_changes
-from trimaran.zkcompat.render import render
-from trimaran.zkcompat.repair import reconcile
+from trimaran.zkcompat.quorum_feed.feed import TOUCHED_MAX, Changes
 from trimaran.zkcompat.sections.registry import sections_of
-from trimaran.zkcompat.tree import FoundZnode, Znode
+from trimaran.zkcompat.tree.operations import BATCH_BYTES_MAX, batches, set_data
+from trimaran.zkcompat.tree.znode import FoundZnode, Znode
 from trimaran.zkcompat.znodes.entity_config import EntityConfig
 from trimaran.zkcompat.znodes.parents import STANDING_PARENTS, TOKEN_PARENTS
 

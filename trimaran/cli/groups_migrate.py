@@ -133,8 +133,8 @@ def plan(
 
 def _in_zookeeper(group: str, given: str | None, brokers: Brokers) -> InZooKeeper:
     from trimaran.wire.errors import KafkaError
-    from trimaran.zkcompat import commands
-    from trimaran.zkcompat.consumer_offsets import check_group, decode_offset
+    from trimaran.zkcompat.commands import tree_views
+    from trimaran.zkcompat.legacy.consumer_offsets import check_group, decode_offset
 
     try:
         check_group(group)
@@ -149,7 +149,7 @@ def _in_zookeeper(group: str, given: str | None, brokers: Brokers) -> InZooKeepe
     with explained():
         connect = zookeeper_to_ask(given, brokers.data)
         with progress(READING):
-            entries = commands.tree(connect, root)
+            entries = tree_views.tree(connect, root)
     offsets: dict[TopicPartition, int | None] = {}
     consumers = []
     for entry in entries:

@@ -89,10 +89,10 @@ def _of_mirror(brokers: Brokers) -> list[Reason]:
     state = state_file.read(path)
     if not state.zookeeper or state.bootstrap != brokers.addresses:
         return []
-    from trimaran.zkcompat import commands
+    from trimaran.zkcompat.commands import tree_views
 
     try:
-        found = commands.status(state.zookeeper, {})
+        found = tree_views.status(state.zookeeper, {})
     except Exception as error:  # noqa: BLE001 - whatever kazoo says, ZooKeeper does not answer
         return [Reason(WARNING, f"ZooKeeper does not answer: {type(error).__name__}", "zookeeper")]
     if not found.mirror_alive:

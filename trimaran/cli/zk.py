@@ -29,7 +29,8 @@ from trimaran.words import counted
 
 if TYPE_CHECKING:
     from trimaran.properties import Setting
-    from trimaran.zkcompat.commands import Beside, ZooKeeperStatus
+    from trimaran.zkcompat.commands.mirror_process import Beside
+    from trimaran.zkcompat.commands.tree_views import ZooKeeperStatus
 
 
 READING = "reading ZooKeeper"
@@ -100,7 +101,7 @@ def mirror(
     """
     from trimaran.logs import set_up_mirror
     from trimaran.properties import read_file, resolved
-    from trimaran.zkcompat.commands import run_mirror
+    from trimaran.zkcompat.commands.mirror_process import run_mirror
 
     settings = resolved(read_file(config), os.environ) if config else {}
     _warn_without_effect(settings)
@@ -117,11 +118,11 @@ def mirror(
 
 def _metrics_of(properties: Mapping[str, str]) -> Beside:
     """Serves the mirror's metrics, where its file says so."""
-    from trimaran.zkcompat.commands import nobody_beside
+    from trimaran.zkcompat.commands.mirror_process import nothing_beside
 
     text = properties.get("trimaran.metrics.listener", "").strip()
     if not text:
-        return nobody_beside
+        return nothing_beside
     from trimaran.metrics.beside import mirror_with_metrics
     from trimaran.metrics.serving import address_of
 
@@ -151,13 +152,13 @@ def status(
 
     Exit code 1 if no mirror is alive, or if it has no contact with the quorum.
     """
-    from trimaran.zkcompat import commands
+    from trimaran.zkcompat.commands import tree_views
 
     with explained():
         properties = properties_of(config)
         connect = zookeeper_to_ask(zookeeper, data, properties)
         with progress(READING):
-            found = commands.status(connect, properties)
+            found = tree_views.status(connect, properties)
     if not show_data(
         {
             **asdict(found),
@@ -245,14 +246,14 @@ def tree(
     Args:
         path: The znode to begin at, as /brokers.
     """
-    from trimaran.zkcompat import commands
+    from trimaran.zkcompat.commands import tree_views
 
     with explained():
         _check_path(path)
         properties = properties_of(config)
         where = zookeeper_to_ask(zookeeper, data, properties)
         with progress(READING):
-            entries = commands.tree(where, path, properties=properties)
+            entries = tree_views.tree(where, path, properties=properties)
     if not entries:
         say(f"{path} does not exist")
     if not show_data([asdict(entry) for entry in entries], output):
@@ -260,7 +261,7 @@ def tree(
             mark = " (ephemeral)" if entry.ephemeral else ""
             text = f"(no permission to read it: {entry.refusal})" if entry.refusal else entry.text
             put(one_line(f"{entry.path}{mark}" + ("" if text is None else f"  {text}")))
-    if len(entries) == commands.TREE_ENTRIES_MAX:
+    if len(entries) == tree_views.TREE_ENTRIES_MAX:
         say(f"only the first {len(entries):,} are shown; name a deeper path to see more")
     return Exit.OK if entries else Exit.NO
 
@@ -278,14 +279,14 @@ def get(
     Args:
         path: The znode, as /controller.
     """
-    from trimaran.zkcompat import commands
+    from trimaran.zkcompat.commands import tree_views
 
     with explained():
         _check_path(path)
         properties = properties_of(config)
         where = zookeeper_to_ask(zookeeper, data, properties)
         with progress(READING):
-            entry = commands.get(where, path, properties)
+            entry = tree_views.get(where, path, properties)
     if entry is None:
         say(f"{path} does not exist")
         return Exit.NO

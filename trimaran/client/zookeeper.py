@@ -24,7 +24,7 @@ _WHERE_IT_BREAKS = (
 def explained() -> Iterator[None]:
     """Failures of the mirror's room as errors for people."""
     from trimaran.wire.client.errors import AuthenticationRefused
-    from trimaran.zkcompat import commands
+    from trimaran.zkcompat.commands import errors
     from trimaran.zkcompat.zookeeper.server_process import ZooKeeperUnavailableError
 
     try:
@@ -33,21 +33,21 @@ def explained() -> Iterator[None]:
         raise UserError(
             "cannot start ZooKeeper", str(error), "trimaran doctor shows what is missing"
         ) from error
-    except commands.ZooKeeperUnreachableError as error:
+    except errors.ZooKeeperUnreachableError as error:
         raise UserError(
             "ZooKeeper does not answer",
             str(error),
             "check that it is running (trimaran ps), or name another with -z HOST:PORT",
             exit_code=Exit.CANNOT_CONNECT,
         ) from error
-    except commands.ZNodeRefusedError as error:
+    except errors.ZNodeRefusedError as error:
         raise UserError(
             "ZooKeeper refused access",
             str(error),
             "name a user with permission in the file of -c: trimaran.zk.auth or trimaran.zk.sasl.jaas.config",
             exit_code=Exit.REFUSED,
         ) from error
-    except commands.QuorumUnreachableError as error:
+    except errors.QuorumUnreachableError as error:
         raise UserError(
             "the quorum does not answer",
             str(error),
@@ -63,20 +63,20 @@ def explained() -> Iterator[None]:
             _OF_TLS if "TLS with" in str(error) else _OF_SASL,
             exit_code=Exit.REFUSED,
         ) from error
-    except commands.MirrorLockedError as error:
+    except errors.MirrorLockedError as error:
         raise UserError(
             "another mirror is running here",
             str(error),
             "stop it, or give this one another --state",
         ) from error
-    except commands.ZooKeeperTooOldError as error:
+    except errors.ZooKeeperTooOldError as error:
         raise UserError(
             "this ZooKeeper is too old",
             str(error),
             "upgrade its servers to ZooKeeper 3.6 or newer, or name another with -z HOST:PORT",
             exit_code=Exit.REFUSED,
         ) from error
-    except commands.WrongClusterError as error:
+    except errors.WrongClusterError as error:
         raise UserError(
             "this ZooKeeper mirrors another cluster",
             str(error),

@@ -219,7 +219,7 @@ def _run_server(node: NodePlan, on_ready: Callable[[], None]) -> None:
 
 def _run_mirror(plan: ClusterPlan, node: NodePlan, on_ready: Callable[[], None]) -> None:
     from trimaran.logs import set_up_mirror
-    from trimaran.zkcompat.commands import run_mirror
+    from trimaran.zkcompat.commands.mirror_process import run_mirror
 
     @asynccontextmanager
     async def beside() -> AsyncIterator[Callable[[Mirror], None]]:

@@ -20,8 +20,9 @@ from trimaran.wire.client.backoff import ExponentialBackoff
 from trimaran.wire.errors import LocalProtocolError
 from trimaran.wire.transport.metrics.limited_log import LimitedLog
 from trimaran.zkcompat import events
-from trimaran.zkcompat.claim import Step
-from trimaran.zkcompat.legacy import (
+from trimaran.zkcompat.legacy.controller_client import Controller, committed_offset
+from trimaran.zkcompat.legacy.pending_requests import Desk
+from trimaran.zkcompat.legacy.requests import (
     acls,
     configs,
     credentials,
@@ -30,15 +31,14 @@ from trimaran.zkcompat.legacy import (
     reassignments,
     topics,
 )
-from trimaran.zkcompat.legacy.controller import Controller, committed_offset
-from trimaran.zkcompat.legacy.desk import Desk
-from trimaran.zkcompat.legacy.finding import find_notes, find_requests, find_topics, read_notes
-from trimaran.zkcompat.legacy.merging import merged
-from trimaran.zkcompat.legacy.orders import Ask, Kind, Order, UndecidedError
-from trimaran.zkcompat.legacy.subjects import WATCHED, Subject, is_of_interest, name_of
+from trimaran.zkcompat.legacy.requests.admin_requests import Ask, Kind, Order, UndecidedError
+from trimaran.zkcompat.legacy.scan import find_notes, find_requests, find_topics, read_notes
+from trimaran.zkcompat.legacy.three_way_merge import merged
+from trimaran.zkcompat.legacy.tool_writes import WATCHED, Subject, is_of_interest, name_of
 from trimaran.zkcompat.mirroring.tenure import StepRefusedError, Tenure
 from trimaran.zkcompat.sections.acls import Acls
-from trimaran.zkcompat.tree import FoundTree, FoundZnode
+from trimaran.zkcompat.tree.claim import Step
+from trimaran.zkcompat.tree.znode import FoundTree, FoundZnode
 from trimaran.zkcompat.znodes.acl_entries import AclResource
 from trimaran.zkcompat.znodes.entity_config import EntityConfig
 from trimaran.zkcompat.zookeeper.errors import PathRefusedError

@@ -16,11 +16,9 @@ import trio
 from trimaran.quorum.metadata.image import MetadataImage
 from trimaran.wire.transport.metrics.limited_log import LimitedLog
 from trimaran.zkcompat import events
-from trimaran.zkcompat.changes import Changes
-from trimaran.zkcompat.mirroring.feed import ImageFeed
-from trimaran.zkcompat.mirroring.pace import cpu_seconds
-from trimaran.zkcompat.mirroring.quarantine import Quarantine
-from trimaran.zkcompat.mirroring.slices import (
+from trimaran.zkcompat.comparing.differences import repair
+from trimaran.zkcompat.comparing.quarantine import Quarantine
+from trimaran.zkcompat.comparing.slices import (
     Slice,
     Visit,
     read_entities,
@@ -29,11 +27,12 @@ from trimaran.zkcompat.mirroring.slices import (
 )
 from trimaran.zkcompat.mirroring.status import MirrorStatus
 from trimaran.zkcompat.mirroring.tenure import Tenure
+from trimaran.zkcompat.mirroring.verifier import cpu_seconds
 from trimaran.zkcompat.mirroring.writer import LINES_MAX, TreeDiffersError, TreeWriter
-from trimaran.zkcompat.operations import Operation
-from trimaran.zkcompat.repair import repair
+from trimaran.zkcompat.quorum_feed.feed import Changes, ImageFeed
 from trimaran.zkcompat.sections.section import Section
-from trimaran.zkcompat.tree import said
+from trimaran.zkcompat.tree.operations import Operation
+from trimaran.zkcompat.tree.znode import said
 from trimaran.zkcompat.zookeeper.errors import UncertainOutcomeError
 
 log = logging.getLogger(__name__)

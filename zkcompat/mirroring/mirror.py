@@ -19,16 +19,12 @@ import trio
 
 from trimaran.wire.client.backoff import ExponentialBackoff
 from trimaran.zkcompat import events
-from trimaran.zkcompat.mirroring.broker_watch import BrokerWatch
+from trimaran.zkcompat.comparing.quarantine import Quarantine
 from trimaran.zkcompat.mirroring.connecting import Connecting
-from trimaran.zkcompat.mirroring.feed import ImageFeed
 from trimaran.zkcompat.mirroring.follower import Follower
-from trimaran.zkcompat.mirroring.pace import Pace
-from trimaran.zkcompat.mirroring.quarantine import Quarantine
-from trimaran.zkcompat.mirroring.reporting import Reporting
 from trimaran.zkcompat.mirroring.resync import ResyncRequests
 from trimaran.zkcompat.mirroring.standby import Standby
-from trimaran.zkcompat.mirroring.status import MirrorStatus
+from trimaran.zkcompat.mirroring.status import MirrorStatus, Reporting
 from trimaran.zkcompat.mirroring.sweeper import Sweeper
 from trimaran.zkcompat.mirroring.tenure import (
     Companion,
@@ -36,8 +32,9 @@ from trimaran.zkcompat.mirroring.tenure import (
     Tenure,
     check_cluster,
 )
-from trimaran.zkcompat.mirroring.verifier import Verifier
+from trimaran.zkcompat.mirroring.verifier import BrokerWatch, Pace, Verifier
 from trimaran.zkcompat.mirroring.writer import TreeWriter
+from trimaran.zkcompat.quorum_feed.feed import ImageFeed
 from trimaran.zkcompat.sections.registry import Sections, sections_of
 from trimaran.zkcompat.zookeeper.errors import (
     PathRefusedError,

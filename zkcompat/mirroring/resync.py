@@ -10,9 +10,9 @@ from dataclasses import dataclass
 import trio
 
 from trimaran.zkcompat import events
-from trimaran.zkcompat.claim import Step
 from trimaran.zkcompat.mirroring.tenure import StepRefusedError, Tenure
 from trimaran.zkcompat.mirroring.verifier import Verifier
+from trimaran.zkcompat.tree.claim import Step
 from trimaran.zkcompat.znodes.mirror_report import REPORT_PARENTS
 from trimaran.zkcompat.zookeeper.errors import PathRefusedError
 from trimaran.zkcompat.zookeeper.keeper import Keeper

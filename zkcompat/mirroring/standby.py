@@ -13,10 +13,10 @@ from dataclasses import dataclass
 import trio
 
 from trimaran.zkcompat import events
-from trimaran.zkcompat.mirroring.feed import ImageFeed
 from trimaran.zkcompat.mirroring.status import MirrorStatus
+from trimaran.zkcompat.quorum_feed.feed import ImageFeed
 from trimaran.zkcompat.znodes.controller import Controller
-from trimaran.zkcompat.znodes.fields import decode_or_none
+from trimaran.zkcompat.znodes.json_form import decode_or_none
 from trimaran.zkcompat.znodes.migration import Migration
 from trimaran.zkcompat.zookeeper.keeper import Keeper
 

@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
+import logging
+import os
+import socket
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import trio
 
+from trimaran.node.runtime.clock import now_ms
 from trimaran.wire.transport.scheduling.events import Notifier
+from trimaran.zkcompat import events
+from trimaran.zkcompat.comparing.quarantine import Quarantine
+from trimaran.zkcompat.quorum_feed.feed import ImageFeed
+from trimaran.zkcompat.znodes.mirror_report import REFUSALS_SHOWN, REPORT_PARENTS, MirrorReport
+from trimaran.zkcompat.zookeeper.errors import PathRefusedError, UncertainOutcomeError
+from trimaran.zkcompat.zookeeper.keeper import Keeper
 
 
 @dataclass(slots=True)
@@ -36,3 +46,94 @@ class MirrorStatus:
         await trio.lowlevel.checkpoint()
         while not wanted(self):
             await self._changed.wait()
+
+
+log = logging.getLogger(__name__)
+
+# A report is as old as that when nothing happens; who reads one that is much older knows that its mirror hangs.
+INTERVAL_SECONDS = 5.0
+# Between two looks whether there is something to tell. A new state is told at once, so that nobody who has seen the
+# tree in step hears that nobody mirrors. States that come and go cost ten reports a second at most.
+PAUSE_SECONDS = 1.0
+BETWEEN_SECONDS = 0.1
+# No-op records come twice a second where a quorum is well.
+QUORUM_SILENCE_SECONDS = 3.0
+
+
+@dataclass(slots=True)
+class Reporting:
+    feed: ImageFeed
+    keeper: Keeper
+    status: MirrorStatus
+    quarantine: Quarantine
+    admitted: trio.Event = field(default_factory=trio.Event)
+
+    async def run(self) -> None:
+        """Reports from when the tree was found to be our cluster's; what cannot be told now is told later."""
+        await self.admitted.wait()
+        told: tuple[object, ...] = ()
+        told_at = -INTERVAL_SECONDS
+        refused = ""
+        while True:
+            now, state = trio.current_time(), self.status.state
+            facts = (self.keeper.session_id, state, len(self.quarantine))
+            if self.keeper.is_connected and (facts != told or now - told_at >= INTERVAL_SECONDS):
+                try:
+                    await self._tell()
+                    told, told_at, refused = facts, now, ""
+                except PathRefusedError as problem:
+                    if str(problem) != refused:
+                        refused = str(problem)
+                        events.MIRROR_NOT_REPORTED.log(log, error=problem)
+                except UncertainOutcomeError as problem:  # the outage is told
+                    log.debug("The report cannot be written: %s", problem)
+            await trio.sleep(BETWEEN_SECONDS)
+            with trio.move_on_after(PAUSE_SECONDS):
+                await self._other_than(state)
+
+    async def _other_than(self, state: str) -> None:
+        await self.status.wait_for(lambda status: status.state != state)
+
+    async def watch_quorum(self) -> None:
+        """Says when the quorum falls silent, when it speaks again, and which records of a later Kafka it has."""
+        silent, kinds = False, self.feed.image.unknown.kinds[:0]
+        while True:
+            unknown = self.feed.image.unknown
+            if unknown.kinds and unknown.kinds != kinds:
+                events.MIRROR_UNKNOWN_RECORDS.log(log, records=unknown.text)
+            kinds = unknown.kinds
+            seconds = self.feed.silent_seconds()
+            if QUORUM_SILENCE_SECONDS <= seconds < float("inf") and not silent:
+                silent = True
+                events.MIRROR_QUORUM_SILENT.log(
+                    log, seconds=seconds, offset=self.status.published_offset
+                )
+            elif seconds < QUORUM_SILENCE_SECONDS and silent:
+                silent = False
+                events.MIRROR_QUORUM_HEARD.log(log)
+            await trio.sleep(PAUSE_SECONDS)
+
+    async def _tell(self) -> None:
+        for parent in REPORT_PARENTS:
+            await self.keeper.ensure(parent, None)
+        path = MirrorReport.path(self.keeper.session_id)
+        await self.keeper.put_own(path, self._report().encode())
+
+    def _report(self) -> MirrorReport:
+        status, image = self.status, self.feed.image
+        return MirrorReport(
+            host=socket.gethostname(),
+            pid=os.getpid(),
+            state=status.state,
+            told_ms=now_ms(),
+            published_offset=status.published_offset,
+            quorum_offset=image.provenance.offset,
+            lag_ms=self.feed.lag_ms(status.published_offset),
+            quorum_heard_ms=self.feed.heard_ms,
+            claims=status.claims,
+            repairs=status.repairs,
+            quarantined=len(self.quarantine),
+            refusals=[entry.sentence() for entry in list(self.quarantine)[:REFUSALS_SHOWN]],
+            last_problem=status.last_problem,
+            unknown=image.unknown.text,
+        )

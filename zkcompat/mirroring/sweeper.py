@@ -13,11 +13,11 @@ from dataclasses import dataclass
 import trio
 
 from trimaran.node.runtime.clock import now_ms
-from trimaran.zkcompat.claim import Step
-from trimaran.zkcompat.mirroring.quarantine import Quarantine
+from trimaran.zkcompat.comparing.quarantine import Quarantine
 from trimaran.zkcompat.mirroring.tenure import StepRefusedError, Tenure
 from trimaran.zkcompat.sections.notes import NOTE_ROOTS
-from trimaran.zkcompat.tree import FoundZnode
+from trimaran.zkcompat.tree.claim import Step
+from trimaran.zkcompat.tree.znode import FoundZnode
 from trimaran.zkcompat.zookeeper.errors import PathRefusedError
 
 log = logging.getLogger(__name__)

@@ -17,14 +17,14 @@ from trimaran.node.runtime.clock import now_ms
 from trimaran.quorum.metadata.image import MetadataImage
 from trimaran.wire.transport.scheduling.events import Notifier
 from trimaran.zkcompat import events
-from trimaran.zkcompat.claim import GUARD_STEPS, Guard, Leader, Step, claim_steps
 from trimaran.zkcompat.mirroring.status import MirrorStatus
 from trimaran.zkcompat.sections.registry import SectionIndex, Sections
 from trimaran.zkcompat.sections.section import Section
-from trimaran.zkcompat.tree import said
+from trimaran.zkcompat.tree.claim import GUARD_STEPS, Guard, Leader, Step, claim_steps
+from trimaran.zkcompat.tree.znode import said
 from trimaran.zkcompat.znodes.cluster_id import ClusterId
 from trimaran.zkcompat.znodes.controller import Controller, ControllerEpoch
-from trimaran.zkcompat.znodes.fields import decode_or_none
+from trimaran.zkcompat.znodes.json_form import decode_or_none
 from trimaran.zkcompat.znodes.migration import Migration
 from trimaran.zkcompat.zookeeper.errors import (
     PathRefusedError,

@@ -7,16 +7,63 @@ holds up a change for longer than the slice that is being read.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import trio
 
-from trimaran.zkcompat.mirroring.pace import PAUSE_SECONDS, Pace
-from trimaran.zkcompat.mirroring.quarantine import Quarantine
-from trimaran.zkcompat.mirroring.slices import Slice, visit_tree
+from trimaran.zkcompat.comparing.differences import repair
+from trimaran.zkcompat.comparing.quarantine import Quarantine
+from trimaran.zkcompat.comparing.slices import Slice, visit_tree
 from trimaran.zkcompat.mirroring.tenure import Tenure
-from trimaran.zkcompat.repair import repair
+from trimaran.zkcompat.sections.brokers import Brokers
+from trimaran.zkcompat.znodes.broker_info import BROKER_IDS
+from trimaran.zkcompat.zookeeper.errors import PathRefusedError
 from trimaran.zkcompat.zookeeper.keeper import Keeper
+
+# Between two parts, so that a writer's packets find the connection free and the loop other things to do.
+PAUSE_SECONDS = 0.005
+# From the beginning of a round to that of the next.
+ROUND_SECONDS_MIN = 1.0
+# How many parts a round has, as long as none is done.
+PARTS_GUESSED = 100
+# What reading and comparing costs on a CPU of 2024: a part, and each znode of it. Measured on trees of up to 3,000.
+PART_CPU_SECONDS = 1e-3
+ZNODE_CPU_SECONDS = 16e-6
+# A step of a transaction, most of which are sent again and again where one after the other is refused.
+STEP_CPU_SECONDS = 12e-6
+
+
+def cpu_seconds(znodes: int, steps: int = 0) -> float:
+    """About what it costs to look at a part with so many znodes, and to ask ZooKeeper for so many steps."""
+    return PART_CPU_SECONDS + znodes * ZNODE_CPU_SECONDS + steps * STEP_CPU_SECONDS
+
+
+@dataclass(slots=True)
+class Pace:
+    """Of rounds that take at most `share` of a CPU, but for those that would last longer than `interval_seconds`."""
+
+    share: float
+    interval_seconds: float
+    _parts: int = PARTS_GUESSED
+    _done: int = 0
+    _began: float = field(default_factory=trio.current_time)
+    _part_began: float = field(default_factory=trio.current_time)
+
+    async def rest(self, znodes: int) -> None:
+        """Waits after a part that had so many; the time that it took is part of the wait."""
+        longest = self.interval_seconds / self._parts
+        wanted = cpu_seconds(znodes) / self.share if self.share else longest
+        self._done += 1
+        taken = trio.current_time() - self._part_began
+        await trio.sleep(max(PAUSE_SECONDS, min(wanted, longest) - taken))
+        self._part_began = trio.current_time()
+
+    async def next_round(self) -> None:
+        """Waits after a round."""
+        self._parts, self._done = max(1, self._done), 0
+        round_seconds = min(ROUND_SECONDS_MIN, self.interval_seconds)
+        await trio.sleep_until(self._began + round_seconds)
+        self._began = self._part_began = trio.current_time()
 
 
 @dataclass(slots=True)
@@ -75,3 +122,31 @@ class Verifier:
                 suspected += 1
                 self.tenure.suspect(piece.section, name)
         return suspected
+
+
+# Somebody who goes on deleting must not keep the mirror busy.
+WATCH_PAUSE_SECONDS = 0.1
+# Where no watch can be: the parent is gone, or locked, until the verification or its owner mends that.
+WATCH_POLL_SECONDS = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerWatch:
+    tenure: Tenure
+
+    async def run(self) -> None:
+        """Has the writer compare the brokers that come and go, as long as the tenure lasts."""
+        while True:
+            changed = trio.Event()
+            try:
+                found = set(await self.tenure.keeper.children(BROKER_IDS, changed.set))
+            except PathRefusedError:
+                await trio.sleep(WATCH_POLL_SECONDS)
+                continue
+            image = self.tenure.shown
+            assert image is not None
+            for name in found.symmetric_difference(Brokers().names(image)):
+                self.tenure.recheck(f"{BROKER_IDS}/{name}")
+            await trio.sleep(WATCH_PAUSE_SECONDS)
+            with trio.move_on_after(WATCH_POLL_SECONDS):
+                await changed.wait()

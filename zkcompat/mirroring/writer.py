@@ -14,11 +14,11 @@ from dataclasses import dataclass, field, replace
 from trimaran.quorum.metadata.image import MetadataImage
 from trimaran.wire.transport.metrics.limited_log import LimitedLog
 from trimaran.zkcompat import events
-from trimaran.zkcompat.claim import step_of
-from trimaran.zkcompat.mirroring.quarantine import HeldBack, Quarantine
+from trimaran.zkcompat.comparing.quarantine import HeldBack, Quarantine
 from trimaran.zkcompat.mirroring.tenure import StepRefusedError, Tenure
-from trimaran.zkcompat.operations import BATCH_BYTES_MAX, Operation, batches
-from trimaran.zkcompat.sections.shared_configs import resolve
+from trimaran.zkcompat.sections.configs import resolve
+from trimaran.zkcompat.tree.claim import step_of
+from trimaran.zkcompat.tree.operations import BATCH_BYTES_MAX, Operation, batches
 from trimaran.zkcompat.znodes.migration import Migration
 from trimaran.zkcompat.zookeeper.errors import PathRefusedError
 

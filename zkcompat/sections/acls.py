@@ -14,10 +14,10 @@ from trimaran.quorum.metadata.image import AclsImage, MetadataImage
 from trimaran.wire.records.security import AccessControlEntryRecord
 from trimaran.wire.security.acls import Operation as AclOperation
 from trimaran.wire.security.acls import PatternType, Permission, ResourceType
-from trimaran.zkcompat.operations import Operation
 from trimaran.zkcompat.sections.notes import note
 from trimaran.zkcompat.sections.section import Section
-from trimaran.zkcompat.tree import Znode
+from trimaran.zkcompat.tree.operations import Operation
+from trimaran.zkcompat.tree.znode import Znode
 from trimaran.zkcompat.znodes.acl_change import AclChange
 from trimaran.zkcompat.znodes.acl_entries import (
     ACLS,
@@ -26,7 +26,7 @@ from trimaran.zkcompat.znodes.acl_entries import (
     AclEntry,
     AclResource,
 )
-from trimaran.zkcompat.znodes.fields import decode_or_none
+from trimaran.zkcompat.znodes.json_form import decode_or_none
 from trimaran.zkcompat.znodes.names import is_znode_name
 from trimaran.zkcompat.znodes.parents import ACL_TYPES
 

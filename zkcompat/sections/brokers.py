@@ -8,11 +8,11 @@ from typing import ClassVar
 
 from trimaran.quorum.metadata.delta import MetadataDelta
 from trimaran.quorum.metadata.image import BrokerRegistration, MetadataImage
-from trimaran.zkcompat.operations import Operation, create, delete
 from trimaran.zkcompat.sections.section import Section, differing_keys
-from trimaran.zkcompat.tree import Znode
+from trimaran.zkcompat.tree.operations import Operation, create, delete
+from trimaran.zkcompat.tree.znode import Znode
 from trimaran.zkcompat.znodes.broker_info import BROKER_IDS, BrokerInfo, ListenerAddress
-from trimaran.zkcompat.znodes.fields import decode_or_none
+from trimaran.zkcompat.znodes.json_form import decode_or_none
 
 
 class Brokers(Section):

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterable
+from dataclasses import replace
 
-from trimaran.zkcompat.operations import Keeps, Operation
 from trimaran.zkcompat.sections.notes import config_note
 from trimaran.zkcompat.sections.section import Section
+from trimaran.zkcompat.tree.operations import Keeps, Kind, Operation
+from trimaran.zkcompat.tree.znode import FoundZnode
 from trimaran.zkcompat.znodes.entity_config import EntityConfig
-from trimaran.zkcompat.znodes.fields import decode_or_none
+from trimaran.zkcompat.znodes.json_form import decode_or_none
 
 
 class ConfigSection(Section):
@@ -46,3 +48,24 @@ class ConfigSection(Section):
         if found is None:
             return None
         return {key: value for key, value in found.config.items() if not self.is_foreign(key)}
+
+
+def resolve(operation: Operation, found: FoundZnode | None) -> Operation:
+    """The operation for the znode as it was just read."""
+    if operation.keeps is None or found is None:
+        return operation
+    known = decode_or_none(EntityConfig.decode, found.data)
+    config = known.config if known is not None else {}
+    kept = {key: value for key, value in config.items() if operation.keeps(key)}
+    if operation.kind is Kind.DELETE and not kept:
+        return replace(operation, version=found.version)
+    return replace(
+        operation, kind=Kind.SET, data=_merged(operation.data, kept), version=found.version
+    )
+
+
+def _merged(data: bytes | None, kept: dict[str, str]) -> bytes | None:
+    if not kept:
+        return data
+    own = EntityConfig.decode(data).config if data else {}
+    return EntityConfig({**own, **kept}).encode()

@@ -6,7 +6,7 @@ Source: `ConfigEntityChangeNotificationSequenceZNode`, `AclChangeStore` and
 
 from __future__ import annotations
 
-from trimaran.zkcompat.operations import Kind, Operation
+from trimaran.zkcompat.tree.operations import Kind, Operation
 from trimaran.zkcompat.znodes.acl_change import ACL_CHANGES, EXTENDED_ACL_CHANGES
 from trimaran.zkcompat.znodes.config_change import (
     CONFIG_CHANGE_PREFIX,

@@ -9,9 +9,9 @@ from trimaran.zkcompat.sections.acls import Acls
 from trimaran.zkcompat.sections.broker_configs import BrokerConfigs
 from trimaran.zkcompat.sections.brokers import Brokers
 from trimaran.zkcompat.sections.entity_quotas import Clients, Ips
+from trimaran.zkcompat.sections.fixed_znodes import Standing
 from trimaran.zkcompat.sections.producer_ids import ProducerIds
 from trimaran.zkcompat.sections.section import Section
-from trimaran.zkcompat.sections.standing import Standing
 from trimaran.zkcompat.sections.tokens import Tokens
 from trimaran.zkcompat.sections.topics import Topics
 from trimaran.zkcompat.sections.users import Users

@@ -12,8 +12,8 @@ from typing import ClassVar, TypeVar
 
 from trimaran.quorum.metadata.delta import MetadataDelta
 from trimaran.quorum.metadata.image import MetadataImage
-from trimaran.zkcompat.operations import Keeps, Operation, create, delete, set_data
-from trimaran.zkcompat.tree import Znode
+from trimaran.zkcompat.tree.operations import Keeps, Operation, create, delete, set_data
+from trimaran.zkcompat.tree.znode import Znode
 
 K = TypeVar("K")
 

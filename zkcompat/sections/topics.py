@@ -13,12 +13,12 @@ from typing import ClassVar
 from trimaran.quorum.metadata.delta import MetadataDelta
 from trimaran.quorum.metadata.image import TOPIC_RESOURCE, MetadataImage, PartitionImage, TopicImage
 from trimaran.wire.buffers.primitives import uuid_to_text
-from trimaran.zkcompat.operations import Operation, create, delete, set_data
 from trimaran.zkcompat.sections.notes import config_note
 from trimaran.zkcompat.sections.section import Section, differing_keys
-from trimaran.zkcompat.tree import Znode
+from trimaran.zkcompat.tree.operations import Operation, create, delete, set_data
+from trimaran.zkcompat.tree.znode import Znode
 from trimaran.zkcompat.znodes.entity_config import CONFIG_TOPICS, EntityConfig
-from trimaran.zkcompat.znodes.fields import decode_or_none
+from trimaran.zkcompat.znodes.json_form import decode_or_none
 from trimaran.zkcompat.znodes.partition_state import PartitionState
 from trimaran.zkcompat.znodes.topic_assignment import BROKER_TOPICS, TopicAssignment
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from trimaran.wire.errors import RemoteProtocolError
-from trimaran.zkcompat.znodes.fields import member
-from trimaran.zkcompat.znodes.json_form import decode_json, encode_json
+from trimaran.zkcompat.znodes.json_form import decode_json, encode_json, member
 
 ACL_CHANGES = "/kafka-acl-changes"
 EXTENDED_ACL_CHANGES = "/kafka-acl-extended-changes"

@@ -11,8 +11,7 @@ from typing import NamedTuple
 
 from trimaran.wire.errors import RemoteProtocolError
 from trimaran.wire.security.acls import Operation, Permission, ResourceType
-from trimaran.zkcompat.znodes.fields import member
-from trimaran.zkcompat.znodes.json_form import decode_json, encode_json
+from trimaran.zkcompat.znodes.json_form import decode_json, encode_json, member
 
 ACLS = "/kafka-acl"
 PREFIXED_ACLS = "/kafka-acl-extended/prefixed"

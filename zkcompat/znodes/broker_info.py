@@ -8,8 +8,7 @@ from typing import Any
 
 from trimaran.wire.errors import RemoteProtocolError
 from trimaran.wire.text.endpoint import PROTOCOL_NUMBERS, SECURITY_PROTOCOLS
-from trimaran.zkcompat.znodes.fields import member, number
-from trimaran.zkcompat.znodes.json_form import decode_json, encode_json
+from trimaran.zkcompat.znodes.json_form import decode_json, encode_json, member, number
 
 BROKER_IDS = "/brokers/ids"
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from trimaran.zkcompat.znodes.fields import member
-from trimaran.zkcompat.znodes.json_form import decode_json, encode_json
+from trimaran.zkcompat.znodes.json_form import decode_json, encode_json, member
 
 CONFIG_CHANGES = "/config/changes"
 CONFIG_CHANGE_PREFIX = f"{CONFIG_CHANGES}/config_change_"

@@ -6,8 +6,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from trimaran.wire.errors import RemoteProtocolError
-from trimaran.zkcompat.znodes.fields import member, number
-from trimaran.zkcompat.znodes.json_form import decode_json, encode_json
+from trimaran.zkcompat.znodes.json_form import decode_json, encode_json, member, number
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,8 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from trimaran.wire.errors import RemoteProtocolError
-from trimaran.zkcompat.znodes.fields import member
-from trimaran.zkcompat.znodes.json_form import decode_json, encode_json
+from trimaran.zkcompat.znodes.json_form import decode_json, encode_json, member
 from trimaran.zkcompat.znodes.names import desanitize, sanitize
 
 TOKENS = "/delegation_token/tokens"

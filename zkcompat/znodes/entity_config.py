@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from trimaran.zkcompat.znodes.fields import member
-from trimaran.zkcompat.znodes.json_form import decode_json, encode_json, properties_order
+from trimaran.zkcompat.znodes.json_form import decode_json, encode_json, member, properties_order
 
 CONFIG_TOPICS = "/config/topics"
 CONFIG_BROKERS = "/config/brokers"

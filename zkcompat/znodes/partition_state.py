@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from trimaran.zkcompat.znodes.fields import ids, member
-from trimaran.zkcompat.znodes.json_form import decode_json
+from trimaran.zkcompat.znodes.json_form import decode_json, ids, member
 from trimaran.zkcompat.znodes.topic_assignment import BROKER_TOPICS
 
 RECOVERY = '"leader_recovery_state"'

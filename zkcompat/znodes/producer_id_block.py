@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from trimaran.zkcompat.znodes.fields import member, number
-from trimaran.zkcompat.znodes.json_form import decode_json, encode_json
+from trimaran.zkcompat.znodes.json_form import decode_json, encode_json, member, number
 
 PRODUCER_ID_BLOCK_SIZE = 1000
 

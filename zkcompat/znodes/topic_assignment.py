@@ -8,8 +8,13 @@ from typing import Any
 
 from trimaran.wire.buffers.primitives import uuid_from_text, uuid_to_text
 from trimaran.wire.errors import RemoteProtocolError
-from trimaran.zkcompat.znodes.fields import ids, member
-from trimaran.zkcompat.znodes.json_form import decode_json, encode_json, scala_map_order
+from trimaran.zkcompat.znodes.json_form import (
+    decode_json,
+    encode_json,
+    ids,
+    member,
+    scala_map_order,
+)
 
 BROKER_TOPICS = "/brokers/topics"
 

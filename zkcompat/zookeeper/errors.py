@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from trimaran.zkcompat.tree import said
+from trimaran.zkcompat.tree.znode import said
 
 
 class UncertainOutcomeError(Exception):

@@ -22,8 +22,8 @@ from kazoo.exceptions import (
 from kazoo.protocol.serialization import CheckVersion, Create, Delete, SetData
 
 from trimaran.zkcompat import events
-from trimaran.zkcompat.claim import Step
-from trimaran.zkcompat.tree import FoundZnode
+from trimaran.zkcompat.tree.claim import Step
+from trimaran.zkcompat.tree.znode import FoundZnode
 from trimaran.zkcompat.zookeeper.errors import (
     PathRefusedError,
     TransactionRefusedError,

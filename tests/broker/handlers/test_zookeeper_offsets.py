@@ -1,5 +1,5 @@
 """Version 0 of OffsetCommit and OffsetFetch. What ZooKeeper does with them:
-`tests/zkcompat/test_consumer_offsets.py`.
+`tests/zkcompat/legacy/test_consumer_offsets.py`.
 """
 
 from __future__ import annotations

@@ -16,14 +16,14 @@ import trio
 
 from tests.chaos.mirror.changes import PULSE, PULSE_BASE, PULSE_KEY
 from tests.chaos.mirror.quorums import Quorum
-from trimaran.zkcompat.mirroring.feed import ImageFeed
-from trimaran.zkcompat.mirroring.observer import find_cluster_id, open_observer, parse_controllers
+from trimaran.zkcompat.comparing.verify import Verification, VerifyReport
+from trimaran.zkcompat.quorum_feed.feed import ImageFeed
+from trimaran.zkcompat.quorum_feed.observer import find_cluster_id, open_observer, parse_controllers
 from trimaran.zkcompat.sections.registry import sections_of
 from trimaran.zkcompat.settings import keeper_config, mirror_config, quorum_security
-from trimaran.zkcompat.verify import Verification, VerifyReport
 from trimaran.zkcompat.znodes.broker_info import BROKER_IDS
 from trimaran.zkcompat.znodes.entity_config import EntityConfig
-from trimaran.zkcompat.znodes.fields import decode_or_none
+from trimaran.zkcompat.znodes.json_form import decode_or_none
 from trimaran.zkcompat.znodes.migration import Migration
 from trimaran.zkcompat.zookeeper.errors import PathRefusedError, UncertainOutcomeError
 from trimaran.zkcompat.zookeeper.keeper import Keeper, open_keeper

@@ -9,7 +9,7 @@ from tests.chaos.mirror.eye import Sight, in_step_but_for_pulses
 from tests.chaos.mirror.fault import Fault
 from tests.chaos.mirror.faults import FAULTS
 from tests.chaos.mirror.run import Outcome, table
-from trimaran.zkcompat.verify import Difference, VerifyReport
+from trimaran.zkcompat.comparing.verify import Difference, VerifyReport
 from trimaran.zkcompat.znodes.entity_config import EntityConfig
 from trimaran.zkcompat.znodes.migration import Migration
 

@@ -8,20 +8,20 @@ from tests.datadriven import check_transcript
 from trimaran.client.zookeeper import explained, properties_of
 from trimaran.errors import UserError
 from trimaran.wire.client.errors import AuthenticationRefused
-from trimaran.zkcompat import commands
+from trimaran.zkcompat.commands import errors
 from trimaran.zkcompat.zookeeper.server_process import ZooKeeperUnavailableError
 
 FAILURES = {
     "cannot-start": ZooKeeperUnavailableError("no Java"),
-    "unreachable": commands.ZooKeeperUnreachableError("it does not answer"),
-    "refused": commands.ZNodeRefusedError("/a: NoAuth"),
-    "quorum-unreachable": commands.QuorumUnreachableError("no controller answers"),
-    "quorum-breaks-off": commands.QuorumUnreachableError("the connection to h:1 broke: EOF"),
+    "unreachable": errors.ZooKeeperUnreachableError("it does not answer"),
+    "refused": errors.ZNodeRefusedError("/a: NoAuth"),
+    "quorum-unreachable": errors.QuorumUnreachableError("no controller answers"),
+    "quorum-breaks-off": errors.QuorumUnreachableError("the connection to h:1 broke: EOF"),
     "sasl": AuthenticationRefused("wrong password"),
     "tls": AuthenticationRefused("h:1: TLS with h:1 failed: expired"),
-    "locked": commands.MirrorLockedError("another mirror uses d"),
-    "too-old": commands.ZooKeeperTooOldError("3.5"),
-    "wrong-cluster": commands.WrongClusterError("of cluster c"),
+    "locked": errors.MirrorLockedError("another mirror uses d"),
+    "too-old": errors.ZooKeeperTooOldError("3.5"),
+    "wrong-cluster": errors.WrongClusterError("of cluster c"),
     "wrong-value": ValueError("x is not host:port"),
 }
 

@@ -9,10 +9,10 @@ from tests.cluster.in_process import cluster
 from tests.cluster.nodes import CLUSTER_ID
 from tests.zkcompat.rig import PATIENCE, SESSION_MS, connected
 from trimaran.zkcompat.legacy.admin import LegacyAdmin
-from trimaran.zkcompat.legacy.controller import ActiveController
-from trimaran.zkcompat.legacy.orders import Kind
+from trimaran.zkcompat.legacy.controller_client import ActiveController
+from trimaran.zkcompat.legacy.requests.admin_requests import Kind
 from trimaran.zkcompat.mirroring.mirror import Mirror, MirrorConfig
-from trimaran.zkcompat.mirroring.observer import open_observer
+from trimaran.zkcompat.quorum_feed.observer import open_observer
 from trimaran.zkcompat.zookeeper.kazoo_client import Security
 from trimaran.zkcompat.zookeeper.keeper import open_keeper
 from trimaran.zkcompat.zookeeper.session import KeeperConfig

@@ -19,8 +19,8 @@ from trimaran.wire.messages.incremental_alter_configs import (
     IncrementalAlterConfigsRequest,
 )
 from trimaran.zkcompat.legacy.admin import LegacyAdmin
-from trimaran.zkcompat.legacy.controller import ActiveController
-from trimaran.zkcompat.legacy.orders import UndecidedError
+from trimaran.zkcompat.legacy.controller_client import ActiveController
+from trimaran.zkcompat.legacy.requests.admin_requests import UndecidedError
 
 NOTE = "/config/changes/config_change_"
 

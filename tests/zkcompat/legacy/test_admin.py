@@ -12,8 +12,8 @@ from tests.zkcompat.rig import connected
 from trimaran.quorum.metadata.image import BROKER_RESOURCE, TOPIC_RESOURCE
 from trimaran.wire.messages.alter_partition_reassignments import AlterPartitionReassignmentsRequest
 from trimaran.zkcompat.legacy.admin import LegacyAdmin
-from trimaran.zkcompat.legacy.controller import ActiveController
-from trimaran.zkcompat.legacy.orders import Kind, UndecidedError
+from trimaran.zkcompat.legacy.controller_client import ActiveController
+from trimaran.zkcompat.legacy.requests.admin_requests import Kind, UndecidedError
 
 
 async def test_topics(tmp_path, connect):

@@ -27,8 +27,8 @@ from trimaran.wire.security.scram_client import ScramCredentials
 from trimaran.wire.transport.client.node_connection import open_node_connection
 from trimaran.zkcompat.in_controller import Controller, OwnController
 from trimaran.zkcompat.legacy.admin import LegacyAdmin
-from trimaran.zkcompat.legacy.credentials import decide
-from trimaran.zkcompat.legacy.orders import Kind
+from trimaran.zkcompat.legacy.requests.admin_requests import Kind
+from trimaran.zkcompat.legacy.requests.credentials import decide
 from trimaran.zkcompat.sections.quotas import quotas_of
 from trimaran.zkcompat.znodes.entity_config import EntityConfig
 from trimaran.zkcompat.znodes.scram_credential import SCRAM_KEYS, parse_scram_text, scram_text

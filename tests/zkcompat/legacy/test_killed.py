@@ -13,7 +13,7 @@ from tests.zkcompat.rig import PATIENCE, connected
 from trimaran.quorum.metadata.client_quotas import USER
 from trimaran.quorum.metadata.image import TOPIC_RESOURCE
 from trimaran.zkcompat.legacy.admin import LegacyAdmin
-from trimaran.zkcompat.legacy.controller import ActiveController
+from trimaran.zkcompat.legacy.controller_client import ActiveController
 from trimaran.zkcompat.sections.quotas import quotas_of
 
 ACL_NOTE = "/kafka-acl-changes/acl_changes_"

@@ -10,16 +10,15 @@ import pytest
 import trio
 
 from trimaran.quorum.metadata.image import EMPTY, Provenance, UnknownRecord, UnknownRecords
-from trimaran.zkcompat.claim import Step
-from trimaran.zkcompat.mirroring import feed as feeding
-from trimaran.zkcompat.mirroring import reporting as module
-from trimaran.zkcompat.mirroring.feed import ImageFeed
-from trimaran.zkcompat.mirroring.quarantine import Quarantine
-from trimaran.zkcompat.mirroring.reporting import Reporting
+from trimaran.zkcompat.comparing.quarantine import Quarantine
+from trimaran.zkcompat.mirroring import status as module
 from trimaran.zkcompat.mirroring.resync import PATH, ResyncRequests
-from trimaran.zkcompat.mirroring.status import MirrorStatus
+from trimaran.zkcompat.mirroring.status import MirrorStatus, Reporting
 from trimaran.zkcompat.mirroring.tenure import StepRefusedError
-from trimaran.zkcompat.tree import FoundZnode
+from trimaran.zkcompat.quorum_feed import feed as feeding
+from trimaran.zkcompat.quorum_feed.feed import ImageFeed
+from trimaran.zkcompat.tree.claim import Step
+from trimaran.zkcompat.tree.znode import FoundZnode
 from trimaran.zkcompat.znodes.mirror_report import REFUSALS_SHOWN, REPORT_PARENTS, MirrorReport
 from trimaran.zkcompat.zookeeper.errors import PathRefusedError, UncertainOutcomeError
 

@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import trio
 
 from tests.zkcompat import build
-from trimaran.zkcompat.mirroring.broker_watch import BrokerWatch
+from trimaran.zkcompat.mirroring.verifier import BrokerWatch
 from trimaran.zkcompat.zookeeper.errors import PathRefusedError
 
 

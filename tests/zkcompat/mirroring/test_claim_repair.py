@@ -7,9 +7,9 @@ import trio
 
 from tests.zkcompat import build
 from tests.zkcompat.rig import PATIENCE, Source, connected, differences, in_step, running, topics
-from trimaran.zkcompat.claim import Leader, Step
-from trimaran.zkcompat.tree import FoundZnode
-from trimaran.zkcompat.verify import Difference, compare_claim
+from trimaran.zkcompat.comparing.verify import Difference, compare_claim
+from trimaran.zkcompat.tree.claim import Leader, Step
+from trimaran.zkcompat.tree.znode import FoundZnode
 from trimaran.zkcompat.znodes.controller import Controller, ControllerEpoch
 from trimaran.zkcompat.znodes.migration import Migration
 

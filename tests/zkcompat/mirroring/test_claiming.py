@@ -5,7 +5,6 @@ import trio
 
 from tests.zkcompat import build
 from tests.zkcompat.build import CLUSTER_ID
-from trimaran.zkcompat.claim import Guard, Leader, Step
 from trimaran.zkcompat.mirroring import tenure as module
 from trimaran.zkcompat.mirroring.status import MirrorStatus
 from trimaran.zkcompat.mirroring.tenure import (
@@ -16,7 +15,8 @@ from trimaran.zkcompat.mirroring.tenure import (
     check_cluster,
 )
 from trimaran.zkcompat.sections.registry import sections_of
-from trimaran.zkcompat.tree import FoundZnode
+from trimaran.zkcompat.tree.claim import Guard, Leader, Step
+from trimaran.zkcompat.tree.znode import FoundZnode
 from trimaran.zkcompat.znodes.cluster_id import ClusterId
 from trimaran.zkcompat.znodes.controller import Controller, ControllerEpoch
 from trimaran.zkcompat.znodes.migration import Migration

@@ -8,13 +8,12 @@ import trio
 
 from tests.cluster.nodes import CLUSTER_ID
 from trimaran.quorum.metadata.image import EMPTY, UnknownRecord, UnknownRecords
-from trimaran.zkcompat.mirroring import observer
-from trimaran.zkcompat.mirroring.feed import ImageFeed
+from trimaran.zkcompat.comparing.quarantine import Quarantine
 from trimaran.zkcompat.mirroring.mirror import only
-from trimaran.zkcompat.mirroring.observer import open_observer
-from trimaran.zkcompat.mirroring.quarantine import Quarantine
-from trimaran.zkcompat.mirroring.reporting import Reporting
-from trimaran.zkcompat.mirroring.status import MirrorStatus
+from trimaran.zkcompat.mirroring.status import MirrorStatus, Reporting
+from trimaran.zkcompat.quorum_feed import observer
+from trimaran.zkcompat.quorum_feed.feed import ImageFeed
+from trimaran.zkcompat.quorum_feed.observer import open_observer
 
 WANTED, OTHER = KeyError("wanted"), ValueError("other")
 

@@ -18,8 +18,8 @@ from trimaran.wire.client.errors import (
 from trimaran.wire.errors import ErrorCode, RemoteProtocolError
 from trimaran.wire.messages.describe_cluster import DescribeClusterRequest, DescribeClusterResponse
 from trimaran.wire.security.listener import PLAINTEXT
-from trimaran.zkcompat.mirroring import observer
-from trimaran.zkcompat.mirroring.observer import (
+from trimaran.zkcompat.quorum_feed import observer
+from trimaran.zkcompat.quorum_feed.observer import (
     QuorumUnreachableError,
     find_cluster_id,
     open_observer,

@@ -8,19 +8,18 @@ import trio
 from tests.zkcompat import build
 from tests.zkcompat.build import CLUSTER_ID
 from trimaran.quorum.metadata.image import EMPTY
-from trimaran.zkcompat.changes import Changes
-from trimaran.zkcompat.mirroring.feed import ImageFeed
+from trimaran.zkcompat.comparing.quarantine import Quarantine
+from trimaran.zkcompat.comparing.slices import Slice
 from trimaran.zkcompat.mirroring.follower import Follower, _some
-from trimaran.zkcompat.mirroring.pace import cpu_seconds
-from trimaran.zkcompat.mirroring.quarantine import Quarantine
-from trimaran.zkcompat.mirroring.slices import Slice
 from trimaran.zkcompat.mirroring.status import MirrorStatus
 from trimaran.zkcompat.mirroring.tenure import Tenure
+from trimaran.zkcompat.mirroring.verifier import cpu_seconds
 from trimaran.zkcompat.mirroring.writer import TreeDiffersError
-from trimaran.zkcompat.operations import Kind, Operation
+from trimaran.zkcompat.quorum_feed.feed import Changes, ImageFeed
 from trimaran.zkcompat.sections.registry import sections_of
 from trimaran.zkcompat.sections.section import Section
-from trimaran.zkcompat.tree import FoundZnode
+from trimaran.zkcompat.tree.operations import Kind, Operation
+from trimaran.zkcompat.tree.znode import FoundZnode
 
 
 class Entities(Section):

@@ -6,10 +6,9 @@ import trio
 
 from trimaran.quorum.metadata.image import EMPTY, UnknownRecords
 from trimaran.wire.records.metadata import UnknownRecord
-from trimaran.zkcompat.mirroring.feed import ImageFeed
-from trimaran.zkcompat.mirroring.quarantine import Quarantine
-from trimaran.zkcompat.mirroring.reporting import Reporting
-from trimaran.zkcompat.mirroring.status import MirrorStatus
+from trimaran.zkcompat.comparing.quarantine import Quarantine
+from trimaran.zkcompat.mirroring.status import MirrorStatus, Reporting
+from trimaran.zkcompat.quorum_feed.feed import ImageFeed
 
 FIRST, SECOND = UnknownRecord(29, 0, 40), UnknownRecord(30, 1, 90)
 

@@ -24,9 +24,9 @@ from tests.zkcompat.rig import (
     running,
     topics,
 )
-from trimaran.zkcompat.claim import Leader, Step
+from trimaran.zkcompat.comparing.verify import Difference
 from trimaran.zkcompat.mirroring.tenure import WrongClusterError
-from trimaran.zkcompat.verify import Difference
+from trimaran.zkcompat.tree.claim import Leader, Step
 from trimaran.zkcompat.znodes.controller import Controller, ControllerEpoch
 from trimaran.zkcompat.znodes.migration import Migration
 from trimaran.zkcompat.zookeeper.errors import PathRefusedError, TransactionRefusedError

@@ -5,7 +5,7 @@ import time
 import pytest
 import trio
 
-from trimaran.zkcompat.mirroring.pace import PARTS_GUESSED, PAUSE_SECONDS, Pace, cpu_seconds
+from trimaran.zkcompat.mirroring.verifier import PARTS_GUESSED, PAUSE_SECONDS, Pace, cpu_seconds
 
 ZNODES = 500
 PART_CPU = cpu_seconds(ZNODES)

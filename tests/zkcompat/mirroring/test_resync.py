@@ -4,8 +4,8 @@ import pytest
 
 from tests.zkcompat import build
 from tests.zkcompat.rig import Source, connected, in_step, reached, running, topics
-from trimaran.zkcompat.claim import Step
 from trimaran.zkcompat.mirroring import resync
+from trimaran.zkcompat.tree.claim import Step
 
 pytestmark = [pytest.mark.zookeeper, pytest.mark.slow]
 

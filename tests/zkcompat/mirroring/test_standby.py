@@ -7,9 +7,9 @@ import trio
 
 from tests.zkcompat import build
 from trimaran.quorum.metadata.image import EMPTY
-from trimaran.zkcompat.mirroring.feed import ImageFeed
 from trimaran.zkcompat.mirroring.standby import POLL_SECONDS, Standby
-from trimaran.zkcompat.tree import FoundZnode
+from trimaran.zkcompat.quorum_feed.feed import ImageFeed
+from trimaran.zkcompat.tree.znode import FoundZnode
 from trimaran.zkcompat.znodes.controller import Controller
 from trimaran.zkcompat.znodes.migration import Migration
 

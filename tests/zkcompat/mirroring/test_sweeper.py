@@ -5,9 +5,9 @@ import trio
 
 from tests.zkcompat import build
 from tests.zkcompat.rig import PATIENCE, Source, connected, in_step, running, topics
-from trimaran.zkcompat.claim import Step
 from trimaran.zkcompat.mirroring import sweeper
 from trimaran.zkcompat.sections.notes import NOTE_ROOTS
+from trimaran.zkcompat.tree.claim import Step
 from trimaran.zkcompat.znodes.parents import TOKEN_PARENTS
 
 pytestmark = [pytest.mark.zookeeper, pytest.mark.slow]

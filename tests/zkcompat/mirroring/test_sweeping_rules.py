@@ -5,12 +5,12 @@ from types import SimpleNamespace
 import pytest
 import trio
 
+from trimaran.zkcompat.comparing.quarantine import Quarantine
 from trimaran.zkcompat.mirroring import sweeper as sweeping
-from trimaran.zkcompat.mirroring.quarantine import Quarantine
 from trimaran.zkcompat.mirroring.sweeper import LIFETIME_MS, Sweeper
 from trimaran.zkcompat.mirroring.tenure import StepRefusedError
 from trimaran.zkcompat.sections.notes import NOTE_ROOTS
-from trimaran.zkcompat.tree import FoundZnode
+from trimaran.zkcompat.tree.znode import FoundZnode
 from trimaran.zkcompat.zookeeper.errors import PathRefusedError
 
 NOW = 10 * LIFETIME_MS

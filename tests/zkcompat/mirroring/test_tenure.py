@@ -5,11 +5,11 @@ import trio
 
 from tests.zkcompat import build
 from tests.zkcompat.build import CLUSTER_ID, T1
-from trimaran.zkcompat.claim import Guard, Leader
 from trimaran.zkcompat.mirroring.status import MirrorStatus
 from trimaran.zkcompat.mirroring.tenure import RECHECK_MAX, MirrorFencedError, Tenure
 from trimaran.zkcompat.sections.registry import sections_of
-from trimaran.zkcompat.tree import FoundZnode
+from trimaran.zkcompat.tree.claim import Guard, Leader
+from trimaran.zkcompat.tree.znode import FoundZnode
 from trimaran.zkcompat.znodes.cluster_id import ClusterId
 from trimaran.zkcompat.znodes.controller import Controller, ControllerEpoch
 from trimaran.zkcompat.znodes.migration import Migration

@@ -4,13 +4,13 @@ import pytest
 import trio
 
 from tests.zkcompat import build
-from trimaran.zkcompat.claim import Guard, Step
-from trimaran.zkcompat.mirroring.quarantine import Quarantine
+from trimaran.zkcompat.comparing.quarantine import Quarantine
 from trimaran.zkcompat.mirroring.status import MirrorStatus
 from trimaran.zkcompat.mirroring.tenure import StepRefusedError
 from trimaran.zkcompat.mirroring.writer import TreeDiffersError, TreeWriter
-from trimaran.zkcompat.operations import BATCH_BYTES_MAX, OPERATION_BYTES, Kind, Operation
-from trimaran.zkcompat.tree import FoundZnode
+from trimaran.zkcompat.tree.claim import Guard, Step
+from trimaran.zkcompat.tree.operations import BATCH_BYTES_MAX, OPERATION_BYTES, Kind, Operation
+from trimaran.zkcompat.tree.znode import FoundZnode
 from trimaran.zkcompat.znodes.entity_config import EntityConfig
 from trimaran.zkcompat.znodes.migration import Migration
 from trimaran.zkcompat.zookeeper.errors import PathRefusedError

@@ -35,10 +35,10 @@ from tests.datadriven import Step
 from tests.zkcompat import build
 from tests.zkcompat.rig import NEVER, Source
 from tests.zkcompat.zookeeper.in_memory import EPHEMERAL, OPEN, Client, Ensemble
-from trimaran.zkcompat.claim import Leader
 from trimaran.zkcompat.mirroring import connecting
-from trimaran.zkcompat.mirroring.feed import ImageFeed
 from trimaran.zkcompat.mirroring.mirror import VERIFY_SHARE, Mirror, MirrorConfig
+from trimaran.zkcompat.quorum_feed.feed import ImageFeed
+from trimaran.zkcompat.tree.claim import Leader
 from trimaran.zkcompat.zookeeper import session
 from trimaran.zkcompat.zookeeper.kazoo_client import NO_SECURITY, Security
 from trimaran.zkcompat.zookeeper.keeper import open_keeper

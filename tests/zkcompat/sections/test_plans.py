@@ -6,12 +6,11 @@ from pathlib import Path
 from tests.datadriven import check_transcript
 from tests.zkcompat import build
 from tests.zkcompat.build import CLUSTER_ID
+from tests.zkcompat.model import plan, reconcile
 from tests.zkcompat.scenario import next_records
 from trimaran.quorum.metadata.image import EMPTY
-from trimaran.zkcompat.plan import plan
-from trimaran.zkcompat.repair import reconcile
 from trimaran.zkcompat.sections.registry import sections_of
-from trimaran.zkcompat.tree import FoundZnode
+from trimaran.zkcompat.tree.znode import FoundZnode
 
 SECTIONS = sections_of(CLUSTER_ID, secrets=True)
 

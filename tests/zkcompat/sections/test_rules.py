@@ -10,16 +10,15 @@ from hypothesis import strategies as st
 from tests.checks import check_each
 from tests.zkcompat import build
 from tests.zkcompat.build import CLUSTER_ID, T1, T2
+from tests.zkcompat.model import plan, render
 from tests.zkcompat.scenario import next_records
 from trimaran.quorum.metadata.image import EMPTY
-from trimaran.zkcompat.operations import Kind, delete, set_data
-from trimaran.zkcompat.plan import plan
-from trimaran.zkcompat.render import render
 from trimaran.zkcompat.sections.acls import path_of
+from trimaran.zkcompat.sections.configs import resolve
 from trimaran.zkcompat.sections.registry import SectionIndex, sections_of
 from trimaran.zkcompat.sections.section import differing_keys
-from trimaran.zkcompat.sections.shared_configs import resolve
-from trimaran.zkcompat.tree import FoundZnode, Znode
+from trimaran.zkcompat.tree.operations import Kind, delete, set_data
+from trimaran.zkcompat.tree.znode import FoundZnode, Znode
 from trimaran.zkcompat.znodes.broker_info import BrokerInfo, ListenerAddress
 from trimaran.zkcompat.znodes.entity_config import EntityConfig
 from trimaran.zkcompat.znodes.partition_state import PartitionState

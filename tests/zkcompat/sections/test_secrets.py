@@ -6,7 +6,7 @@ from kazoo.security import CREATOR_ALL_ACL, READ_ACL_UNSAFE, make_digest_acl
 
 from tests.zkcompat import build
 from tests.zkcompat.rig import PATIENCE, Source, connected, differences, in_step, running
-from trimaran.zkcompat.claim import Step
+from trimaran.zkcompat.tree.claim import Step
 from trimaran.zkcompat.zookeeper.errors import PathRefusedError
 
 pytestmark = [pytest.mark.zookeeper, pytest.mark.slow]

@@ -4,13 +4,11 @@ import pytest
 
 from tests.zkcompat import build
 from tests.zkcompat.build import CLUSTER_ID
+from tests.zkcompat.model import plan, reconcile, render
 from trimaran.quorum.metadata.image import EMPTY
-from trimaran.zkcompat.plan import plan
-from trimaran.zkcompat.render import render
-from trimaran.zkcompat.repair import reconcile
+from trimaran.zkcompat.sections.configs import resolve
 from trimaran.zkcompat.sections.registry import sections_of
-from trimaran.zkcompat.sections.shared_configs import resolve
-from trimaran.zkcompat.tree import FoundZnode
+from trimaran.zkcompat.tree.znode import FoundZnode
 from trimaran.zkcompat.znodes.quota_value import quota_text
 
 CHANGES = "/kafka-acl-changes/acl_changes_"

@@ -23,8 +23,8 @@ from tests.zkcompat.rig import (
     topics,
 )
 from trimaran.wire.errors import KafkaError
-from trimaran.zkcompat.claim import Step
-from trimaran.zkcompat.consumer_offsets import open_consumer_offsets
+from trimaran.zkcompat.legacy.consumer_offsets import open_consumer_offsets
+from trimaran.zkcompat.tree.claim import Step
 from trimaran.zkcompat.znodes.cluster_id import ClusterId
 from trimaran.zkcompat.zookeeper import kazoo_client
 from trimaran.zkcompat.zookeeper.errors import (

@@ -6,7 +6,7 @@ import pytest
 
 from tests.zkcompat.rig import connected
 from tests.zkcompat.zookeeper.in_memory import Ensemble
-from trimaran.zkcompat.claim import Step
+from trimaran.zkcompat.tree.claim import Step
 from trimaran.zkcompat.zookeeper import session
 from trimaran.zkcompat.zookeeper.errors import (
     PathRefusedError,

@@ -11,8 +11,8 @@ from trimaran.console.cluster import no_controllers, no_zookeeper
 from trimaran.console.page import Page, Question, table
 
 if TYPE_CHECKING:
-    from trimaran.zkcompat.commands import ZooKeeperStatus
-    from trimaran.zkcompat.verify import VerifyReport
+    from trimaran.zkcompat.commands.tree_views import ZooKeeperStatus
+    from trimaran.zkcompat.comparing.verify import VerifyReport
 
 # A tree of 50,000 partitions takes some seconds; the page gives up after.
 COMPARE_SECONDS = 8.0
@@ -20,7 +20,7 @@ COMPARE = ("", "now")
 
 
 def view(question: Question) -> dict[str, Any]:
-    from trimaran.zkcompat import commands
+    from trimaran.zkcompat.commands import tree_views
 
     connect = question.cluster.zookeeper
     if connect is None:
@@ -30,7 +30,7 @@ def view(question: Question) -> dict[str, Any]:
         properties = properties_of(question.cluster.command_config)
         if error := why_no_zookeeper(connect):
             raise error
-        found = commands.status(connect, properties)
+        found = tree_views.status(connect, properties)
         report = _compared(question, connect, properties) if compares else None
     rows = [] if report is None else [asdict(one) for one in report.differences]
     shown = table(question, rows, columns=("kind", "path"), sort="path", search=("kind", "path"))
@@ -58,7 +58,7 @@ def _lag(found: ZooKeeperStatus, report: VerifyReport | None) -> dict[str, int |
 
 
 def _compared(question: Question, connect: str, properties: dict[str, str]) -> Any:
-    from trimaran.zkcompat import checks
+    from trimaran.zkcompat.commands import checks
 
     if question.cluster.controllers is None:
         raise no_controllers()

@@ -1,0 +1,156 @@
+"""Which entities are read together: a twin that fills portions one by one, and what is read of each."""
+
+import random
+from types import SimpleNamespace
+
+import pytest
+
+from trimaran.zkcompat.comparing.quarantine import Quarantine
+from trimaran.zkcompat.comparing.slices import (
+    LEVELS_MAX,
+    Slice,
+    _portions,
+    read_entities,
+    visit_entities,
+    visit_tree,
+)
+from trimaran.zkcompat.sections.registry import sections_of
+from trimaran.zkcompat.tree.znode import FoundZnode
+from trimaran.zkcompat.zookeeper.errors import PathRefusedError
+
+
+class Sized:
+    """A section whose entities are numbers, each as large as it says."""
+
+    directories = ("/d", "/e")
+
+    def __init__(self, sizes):
+        self.sizes = sizes
+
+    def names(self, image):
+        return list(self.sizes)
+
+    def size(self, name, image):
+        return self.sizes.get(name, 1)
+
+    def roots(self, name):
+        return [f"/d/{name}", f"/e/{name}"]
+
+    def singles(self, name):
+        return [f"/single/{name}"]
+
+    def entity(self, directory, child):
+        return child
+
+
+def twin(sizes):
+    """Up to 1,000 znodes and 200 entities in a portion; a larger one stands alone."""
+    portions = [[]]
+    for name, size in sizes.items():
+        held = sum(sizes[one] for one in portions[-1])
+        if portions[-1] and (held + size > 1000 or len(portions[-1]) == 200):
+            portions.append([])
+        portions[-1].append(name)
+    return portions if portions[-1] else []
+
+
+SIZES = [
+    [],
+    [1],
+    [1] * 200,
+    [1] * 201,
+    [5] * 200,
+    [5] * 199 + [6],
+    [500, 500, 1],
+    [500, 501],
+    [999, 1, 1],
+    [2000, 1, 2000, 2000, 1],
+    [1000],
+    [1001, 1],
+]
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_portions_are_those_that_are_filled_one_by_one(seed):
+    prng = random.Random(seed)
+    some = [[prng.choice([0, 1, 7, 300, 999, 1000]) for _ in range(450)] for _ in range(3)]
+    for sizes in [*SIZES, *some]:
+        named = {str(number): size for number, size in enumerate(sizes)}
+        assert list(_portions(Sized(named), named, None)) == twin(named)
+
+
+class Keeper:
+    def __init__(self, children=None):
+        self.read = []
+        self.children_of = children or {}
+
+    async def read_tree(self, roots, singles, *, levels_max):
+        self.read.append((list(roots), list(singles), levels_max))
+        return {}
+
+    async def children(self, directory):
+        found = self.children_of.get(directory, [])
+        if found is None:
+            raise PathRefusedError(directory, "NoAuth")
+        return found
+
+
+async def visited(visit, *arguments, **options):
+    seen = []
+
+    async def note(piece):
+        seen.append(list(piece.names))
+
+    await visit(*arguments, note, **options)
+    return seen
+
+
+async def test_of_entities_that_are_known_to_have_no_znodes_only_singles_are_read():
+    keeper, section = Keeper(), Sized({"a": 1, "b": 1})
+    found = await visited(visit_entities, keeper, section, ["a", "b"], None, standing={"b"})
+    assert found == [["a", "b"]]
+    singles = ["/single/a", "/single/b"]
+    assert keeper.read == [(["/d/b", "/e/b"], singles, LEVELS_MAX)]
+    assert LEVELS_MAX == 16
+    keeper = Keeper()
+    await visited(visit_entities, keeper, section, ["a"], None)
+    assert keeper.read == [(["/d/a", "/e/a"], ["/single/a"], 16)]
+    keeper = Keeper()
+    assert await read_entities(keeper, ["/r"], []) == {}
+
+
+async def test_a_tree_is_what_is_there_and_what_should_be():
+    quarantine = Quarantine(lambda: 0.0)
+    keeper = Keeper({"/d": ["x", "b"], "/e": ["y"]})
+    found = await visited(visit_tree, keeper, [Sized({"a": 1, "b": 1})], None, quarantine)
+    assert [sorted(names) for names in found] == [["a", "b", "x", "y"]]
+    ((roots, _, _),) = keeper.read
+    assert sorted(roots) == sorted(f"/{d}/{name}" for d in "de" for name in "bxy")
+    assert len(quarantine) == 0
+
+
+async def test_where_a_directory_may_not_be_read_all_entities_of_the_image_are():
+    quarantine = Quarantine(lambda: 0.0)
+    keeper = Keeper({"/d": None, "/e": ["y"]})
+    found = await visited(visit_tree, keeper, [Sized({"a": 1})], None, quarantine)
+    assert found == [["a"]]
+    assert keeper.read[0][0] == ["/d/a", "/e/a"]
+    (entry,) = quarantine
+    assert (entry.path, entry.action, entry.reason) == ("/d", "read", "NoAuth")
+
+
+def test_each_entity_of_a_slice_gets_its_own_znodes():
+    (users,) = [one for one in sections_of("c", secrets=True) if one.label == "UserConfigs"]
+    paths = ["/config/users/a", "/config/users/a/clients/c", "/config/users/b", "/config/users/z"]
+    found = {path: FoundZnode(path.encode()) for path in paths}
+    piece = Slice(users, ["a", "b", "c"], found)
+    assert {name: list(part) for name, part in piece.parts()} == {
+        "a": paths[:2],
+        "b": paths[2:3],
+        "c": [],
+    }
+    standing = sections_of("c")[0]
+    (name,) = standing.names(SimpleNamespace())
+    single = next(iter(standing.singles(name)))
+    piece = Slice(standing, [name], {single: FoundZnode(b"x")})
+    assert {one: list(part) for one, part in piece.parts()} == {name: [single]}

@@ -1,0 +1,81 @@
+import pytest
+
+from tests.zkcompat import build
+from trimaran.wire.errors import ErrorCode
+from trimaran.wire.messages.elect_leaders import (
+    ElectLeadersResponse,
+    PartitionResult,
+    ReplicaElectionResult,
+)
+from trimaran.zkcompat.legacy.requests.admin_requests import PARTITIONS_IN_REQUEST, UndecidedError
+from trimaran.zkcompat.legacy.requests.elections import PREFERRED_REPLICA_ELECTION, decide
+from trimaran.zkcompat.tree.claim import Step
+
+IMAGE = build.image_of(
+    build.topic("a", build.T1),
+    build.partition(build.T1, 0, [1, 2]),
+    build.partition(build.T1, 1, [2, 1]),
+    build.topic("b", build.T2),
+    build.partition(build.T2, 0, [1, 2]),
+)
+TIDY = (Step("delete", PREFERRED_REPLICA_ELECTION),)
+
+
+def order_of(data, image=IMAGE):
+    return decide(PREFERRED_REPLICA_ELECTION, data, image)
+
+
+def test_partitions_that_there_are():
+    order = order_of(
+        b'{"version":1,"partitions":[{"topic":"b","partition":0},{"topic":"a","partition":1},'
+        b'{"topic":"a","partition":7},{"topic":"a","partition":1}]}'
+    )
+    (ask,) = order.asks
+    assert ask.request.election_type == 0
+    assert [(t.topic, t.partitions) for t in ask.request.topic_partitions] == [
+        ("a", [1]),
+        ("b", [0]),
+    ]
+    assert order.refused == ["elect preferred leaders: no partition a-7"]
+    assert order.tidy == TIDY
+
+
+@pytest.mark.parametrize(
+    "data",
+    [None, b"", b"x", b"[]", b"{}", b'{"partitions":1}', b'{"partitions":[1]}',
+     b'{"partitions":[{"topic":"a"}]}', b'{"partitions":[{"topic":"a","partition":"0"}]}',
+     b'{"partitions":[{"topic":"a","partition":true}]}'],
+)  # fmt: skip
+def test_nonsense_is_removed(data):
+    order = order_of(data)
+    assert not order.asks
+    assert len(order.refused) == 1
+    assert order.tidy == TIDY
+
+
+def test_many_partitions_are_asked_in_portions():
+    count = PARTITIONS_IN_REQUEST + 1
+    image = build.image_of(
+        build.topic("t", build.T1), *[build.partition(build.T1, i, [1]) for i in range(count)]
+    )
+    names = ",".join(f'{{"topic":"t","partition":{i}}}' for i in range(count))
+    asks = order_of(f'{{"partitions":[{names}]}}'.encode(), image).asks
+    assert [len(a.request.topic_partitions[0].partitions) for a in asks] == [count - 1, 1]
+
+
+def test_what_the_quorum_says():
+    (ask,) = order_of(b'{"partitions":[{"topic":"a","partition":0}]}').asks
+
+    def said(code, whole=0):
+        one = PartitionResult(partition_id=0, error_code=code, error_message="why")
+        result = ReplicaElectionResult(topic="a", partition_result=[one])
+        return ask.refusals(
+            ElectLeadersResponse(error_code=whole, replica_election_results=[result])
+        )
+
+    assert said(ErrorCode.NONE) == said(ErrorCode.ELECTION_NOT_NEEDED) == []
+    assert said(ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE) == [
+        "elect the preferred leader of a-0: PREFERRED_LEADER_NOT_AVAILABLE: why"
+    ]
+    with pytest.raises(UndecidedError):
+        said(0, ErrorCode.NOT_CONTROLLER)

@@ -1,0 +1,118 @@
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.zkcompat import build
+from trimaran.zkcompat.legacy.requests.reassignments import (
+    REASSIGN_PARTITIONS,
+    Reassignments,
+    advance,
+)
+from trimaran.zkcompat.tree.claim import Step
+
+DELETE = Step("delete", REASSIGN_PARTITIONS)
+# As kafka-reassign-partitions of 0.8.2, and of 2.8 with directories, which never reach this znode.
+OLD = b'{"version":1,"partitions":[{"topic":"t","partition":0,"replicas":[2,3]}]}'
+
+
+def image_of(**changes):
+    records = [build.topic("t", build.T1), build.partition(build.T1, 0, [1, 2])]
+    if changes:
+        records.append(build.change(build.T1, 0, **changes))
+    return build.image_of(*records)
+
+
+STILL = image_of()
+MOVING = image_of(replicas=[2, 3, 1], adding_replicas=[3], removing_replicas=[1])
+MOVED = image_of(replicas=[2, 3], adding_replicas=[], removing_replicas=[])
+ELSEWHERE = image_of(replicas=[2, 4, 1], adding_replicas=[4], removing_replicas=[1])
+TARGETS = {("t", 0): (2, 3)}
+
+
+def test_a_move_is_asked_for_shown_while_it_runs_and_removed():
+    progress = advance(OLD, STILL, {})
+    (ask,) = progress.order.asks
+    (topic,) = ask.request.topics
+    assert (topic.name, topic.partitions[0].replicas) == ("t", [2, 3])
+    assert progress.write is None
+
+    assert advance(OLD, MOVING, TARGETS) == (running := advance(OLD, MOVING, {}))
+    assert (running.order, running.left, running.write) == (None, TARGETS, None)
+
+    done = advance(OLD, MOVED, TARGETS)
+    assert (done.order, done.left, done.write) == (None, {}, DELETE)
+
+
+def test_a_mirror_that_comes_after_does_not_begin_again_what_runs_or_is_done():
+    assert advance(OLD, MOVING, {}).order is None
+    assert advance(OLD, MOVED, {}).write == DELETE
+
+
+def test_a_move_that_was_cancelled_or_refused_leaves():
+    assert advance(OLD, STILL, TARGETS).write == DELETE
+    assert advance(OLD, ELSEWHERE, TARGETS).write == DELETE
+
+
+def test_another_target_is_asked_for():
+    """Of a partition that moves elsewhere, and of one whose earlier wish was obeyed."""
+    assert advance(OLD, ELSEWHERE, {}).order is not None
+    assert advance(OLD, MOVED, {("t", 0): (1, 2)}).order is None
+    assert advance(OLD, STILL, {("t", 0): (1, 2)}).order is not None
+
+
+def test_partitions_leave_one_by_one():
+    records = [build.topic("t", build.T1)]
+    for index, changes in enumerate([{"replicas": [2]}, {"replicas": [1, 2], "adding_replicas": [2],
+                                     "removing_replicas": [1]}]):  # fmt: skip
+        records += [
+            build.partition(build.T1, index, [1]),
+            build.change(build.T1, index, **changes),
+        ]
+    both = Reassignments({("t", 0): (2,), ("t", 1): (2,)})
+    progress = advance(both.encode(), build.image_of(*records), both.targets)
+    assert progress.left == {("t", 1): (2,)}
+    left = Reassignments({("t", 1): (2,)})
+    assert progress.write == Step("set", REASSIGN_PARTITIONS, left.encode())
+
+
+def test_a_move_that_has_left_the_znode_may_be_asked_for_again():
+    """Another one runs meanwhile, so the znode stays; the partition was moved back by other means."""
+    other = ("t", 1)
+    records = [build.topic("t", build.T1), build.partition(build.T1, 0, [1, 2])]
+    records.append(build.partition(build.T1, 1, [1]))
+    runs = build.change(build.T1, 1, replicas=[2, 1], adding_replicas=[2], removing_replicas=[1])
+    image = build.image_of(*records, runs)
+    both = Reassignments({**TARGETS, other: (2,)}).encode()
+    asked = advance(both, image, {})
+    assert asked.begun == {**TARGETS, other: (2,)}
+    left = advance(Reassignments({other: (2,)}).encode(), image, asked.begun)
+    assert (left.order, left.write, left.begun) == (None, None, {other: (2,)})
+    assert advance(both, image, left.begun).order is not None
+
+
+@pytest.mark.parametrize(
+    "data",
+    [None, b"", b"[]", b"{}", b'{"partitions":[{}]}', b'{"partitions":[{"topic":"t"}]}',
+     b'{"partitions":[{"topic":"t","partition":0,"replicas":["1"]}]}',
+     b'{"partitions":[{"topic":"t","partition":0,"replicas":[1]},'
+     b'{"topic":"t","partition":0,"replicas":[2]}]}'],
+)  # fmt: skip
+def test_nonsense_is_removed(data):
+    progress = advance(data, STILL, {})
+    assert not progress.order.asks
+    assert progress.order.refused
+    assert progress.write == DELETE
+
+
+def test_nothing_to_move_is_done():
+    assert advance(b'{"version":1,"partitions":[]}', STILL, {}).write == DELETE
+
+
+@given(
+    st.dictionaries(
+        st.tuples(st.text(min_size=1), st.integers(0, 9)),
+        st.lists(st.integers(0, 9)).map(tuple),
+    )
+)
+def test_what_is_written_is_read(targets):
+    assert Reassignments.decode(Reassignments(targets).encode()).targets == targets

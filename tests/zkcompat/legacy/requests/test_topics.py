@@ -1,0 +1,111 @@
+import pytest
+
+from tests.zkcompat import build
+from trimaran.wire.errors import ErrorCode
+from trimaran.wire.messages.create_topics import CreatableTopicResult, CreateTopicsResponse
+from trimaran.zkcompat.legacy.requests.admin_requests import Kind
+from trimaran.zkcompat.legacy.requests.topics import decide, topic_of
+
+EMPTY = build.image_of()
+IMAGE = build.image_of(
+    build.topic("t", build.T1),
+    build.partition(build.T1, 0, [1, 2]),
+    build.partition(build.T1, 1, [2, 1]),
+)
+# As kafka-topics --zookeeper of these versions writes it.
+CREATED = {
+    "0.8.2": b'{"version":1,"partitions":{"1":[2,1],"0":[1,2]}}',
+    "1.1": b'{"version":1,"partitions":{"1":[2,1],"0":[1,2]}}',
+    "2.8": b'{"removing_replicas":{},"partitions":{"1":[2,1],"0":[1,2]},"adding_replicas":{},'
+    b'"version":3}',
+}
+CONFIG = b'{"version":1,"config":{"retention.ms":"1000","cleanup.policy":"compact"}}'
+STALE = b'{"partitions":{"0":[1]},"topic_id":"AAAAAAAAAAAAAAAAAAAAAQ","version":3}'
+
+
+@pytest.mark.parametrize("version", CREATED)
+def test_a_new_topic(version):
+    order = decide("new", CREATED[version], CONFIG, EMPTY)
+    assert order.kind is Kind.TOPIC
+    (topic,) = order.asks[0].request.topics
+    assert (topic.name, topic.num_partitions, topic.replication_factor) == ("new", -1, -1)
+    assert [(a.partition_index, a.broker_ids) for a in topic.assignments] == [
+        (0, [1, 2]),
+        (1, [2, 1]),
+    ]
+    assert {c.name: c.value for c in topic.configs} == {
+        "retention.ms": "1000",
+        "cleanup.policy": "compact",
+    }
+    assert order.entities == ("/brokers/topics/new",)
+    assert not order.tidy
+
+
+def test_a_new_topic_without_configs():
+    for config in (None, b"", b"x", b'{"version":1,"config":{}}'):
+        order = decide("new", CREATED["2.8"], config, EMPTY)
+        assert order.asks[0].request.topics[0].configs == []
+
+
+def test_what_is_left_of_a_topic_that_is_gone_is_no_tools():
+    assert decide("gone", STALE, None, EMPTY) is None
+
+
+@pytest.mark.parametrize(
+    "data",
+    [None, b"", b"{}", b"[]", b'{"partitions":{}}', b'{"partitions":{"-1":[1]}}',
+     b'{"partitions":{"x":[1]}}', b'{"partitions":{"0":1}}', b'{"partitions":{"0":["1"]}}'],
+)  # fmt: skip
+def test_nonsense_creates_nothing(data):
+    order = decide("new", data, None, EMPTY)
+    assert not order.asks
+    assert len(order.refused) == 1
+
+
+def test_a_topic_that_was_created_before_is_obeyed():
+    (ask,) = decide("new", CREATED["1.1"], None, EMPTY).asks
+
+    def said(code):
+        one = CreatableTopicResult(name="new", error_code=code, error_message="why")
+        return ask.refusals(CreateTopicsResponse(topics=[one]))
+
+    assert said(ErrorCode.NONE) == said(ErrorCode.TOPIC_ALREADY_EXISTS) == []
+    assert said(ErrorCode.INVALID_TOPIC_EXCEPTION) == [
+        "create topic new: INVALID_TOPIC_EXCEPTION: why"
+    ]
+
+
+def test_more_partitions():
+    data = b'{"version":1,"partitions":{"3":[2],"1":[2,1],"0":[1,2],"2":[1]}}'
+    order = decide("t", data, None, IMAGE)
+    assert order.kind is Kind.PARTITIONS
+    (topic,) = order.asks[0].request.topics
+    assert (topic.name, topic.count) == ("t", 4)
+    assert [a.broker_ids for a in topic.assignments] == [[1], [2]]
+
+
+def test_the_same_partitions_are_nothing_to_do():
+    for data in CREATED.values():
+        assert decide("t", data, None, IMAGE) is None
+    assert decide("t", b'{"partitions":{"0":[9]}}', None, IMAGE) is None
+    assert decide("t", b"nonsense", None, IMAGE) is None
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b'{"partitions":{"0":[1,2],"1":[2,1],"3":[1]}}',
+        b'{"partitions":{"0":[1,2],"2":[1]}}',
+        b'{"partitions":{"0":[1],"1":[1],"9999999999":[1]}}',
+    ],
+)
+def test_partitions_with_gaps_are_refused(data):
+    order = decide("t", data, None, IMAGE)
+    assert not order.asks
+    assert order.refused
+
+
+def test_paths():
+    assert topic_of("/brokers/topics/t") == topic_of("/brokers/topics/t/partitions/0/state") == "t"
+    assert topic_of("/brokers/topics") is None
+    assert topic_of("/brokers/ids/1") is None

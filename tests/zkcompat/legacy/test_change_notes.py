@@ -1,0 +1,54 @@
+from trimaran.zkcompat.legacy.change_notes import left_by_tools, newest_notes
+from trimaran.zkcompat.legacy.requests.admin_requests import Kind
+from trimaran.zkcompat.legacy.tool_writes import Subject, is_of_interest, subject_of, topic_subject
+from trimaran.zkcompat.tree.znode import FoundZnode
+
+T = Subject(Kind.CONFIG, "/config/topics/t")
+ORDERS = Subject(Kind.ACL, "/kafka-acl/Topic/orders")
+PAY = Subject(Kind.ACL, "/kafka-acl-extended/prefixed/Topic/pay")
+
+
+def note(zxid, data):
+    return FoundZnode(data, created_zxid=zxid, modified_zxid=zxid)
+
+
+def test_the_newest_note_of_each_entity():
+    found = {
+        "/config/changes/config_change_0000000001": note(10, b'"t"'),
+        "/config/changes/config_change_0000000002": note(
+            20, b'{"version":2,"entity_path":"topics/t"}'
+        ),
+        "/config/changes/config_change_0000000003": note(30, b"nonsense"),
+        "/kafka-acl-changes/acl_changes_0000000000": note(40, b"TOPIC:orders"),
+        "/kafka-acl-extended-changes/acl_changes_0000000000": note(
+            50, b'{"version":1,"resourceType":"TOPIC","name":"pay","patternType":"PREFIXED"}'
+        ),
+    }
+    assert newest_notes(found) == {T: 20, ORDERS: 40, PAY: 50}
+
+
+def test_a_tool_writes_first_and_tells_then():
+    def left(note_zxid, znode_zxid=None, gone=()):
+        entities = {T.path: note(znode_zxid, b"")} if znode_zxid else {}
+        return left_by_tools({T: note_zxid}, entities, dict(gone)) == [T]
+
+    assert left(11, 10)
+    assert not left(10, 10)  # one transaction: a mirror's
+    assert not left(10, 12)  # written since, and not told of yet
+    assert left(11, gone={T.path: 10})
+    assert not left(11, gone={T.path: 11})
+    assert not left(11)  # nothing stood there
+
+
+def test_what_is_heard_of():
+    assert subject_of("/admin/delete_topics/t") == (Kind.DELETION, "/admin/delete_topics/t")
+    assert subject_of("/brokers/topics/t") == (Kind.TOPIC, "/brokers/topics/t")
+    assert subject_of("/admin/reassign_partitions").kind is Kind.REASSIGNMENT
+    for path in ("/admin", "/admin/delete_topics", "/brokers/topics", "/brokers/topics/t/partitions",
+                 "/brokers/topics/t/partitions/0/state", "/config/changes"):  # fmt: skip
+        assert subject_of(path) is None
+    assert is_of_interest("/config/changes/config_change_1")
+    assert is_of_interest("/config/users/a/clients/b")
+    assert not is_of_interest("/brokers/topics/t/partitions/0/state")
+    assert topic_subject("/config/topics/t") == topic_subject("/brokers/topics/t/partitions/0")
+    assert topic_subject("/config/users/t") is None

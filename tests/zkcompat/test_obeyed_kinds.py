@@ -1,0 +1,43 @@
+import pytest
+
+from trimaran.node.config.legacy_admin_keys import KINDS
+from trimaran.zkcompat.legacy.requests.admin_requests import Kind
+from trimaran.zkcompat.settings import obeyed_kinds
+
+ENABLE = {"trimaran.zk.legacy.admin.enable": "true"}
+
+
+def test_nothing_is_obeyed_unless_asked_for():
+    assert obeyed_kinds({}) == frozenset()
+    assert obeyed_kinds({"trimaran.zk.legacy.admin.kinds": "topic"}) == frozenset()
+
+
+def test_everything_or_what_is_named():
+    assert obeyed_kinds(ENABLE) == frozenset(Kind) - {Kind.SCRAM}
+    some = obeyed_kinds({**ENABLE, "trimaran.zk.legacy.admin.kinds": "topic,acl"})
+    assert some == {Kind.TOPIC, Kind.ACL}
+
+
+def test_the_words_are_the_same():
+    assert set(KINDS) == set(Kind)
+
+
+def test_credentials_are_obeyed_where_they_can_be_stored_and_hidden():
+    named = {**ENABLE, "trimaran.zk.legacy.admin.kinds": "quota,scram"}
+    secrets = {"trimaran.zk.mirror.secrets.enable": "true"}
+    assert Kind.SCRAM in obeyed_kinds({**named, **secrets}, inside=True)
+    with pytest.raises(ValueError, match=r"inside our controllers"):
+        obeyed_kinds({**named, **secrets})
+    with pytest.raises(ValueError, match=r"needs trimaran\.zk\.mirror\.secrets\.enable=true"):
+        obeyed_kinds(named, inside=True)
+    disabled = {"trimaran.zk.legacy.admin.kinds": "scram"}
+    assert obeyed_kinds(disabled) == frozenset()
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [{"trimaran.zk.legacy.admin.enable": "yes"}, {"trimaran.zk.legacy.admin.kinds": "topics"}],
+)
+def test_nonsense_is_refused(wrong):
+    with pytest.raises(ValueError, match=next(iter(wrong))):
+        obeyed_kinds({**ENABLE, **wrong})

@@ -1,0 +1,198 @@
+"""`status`, `tree` and `get`: the tree as it is in ZooKeeper. They do not ask the quorum."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from operator import itemgetter
+from typing import TypeVar
+
+from trimaran.node.runtime.clock import now_ms
+from trimaran.zkcompat.commands.session import with_keeper
+from trimaran.zkcompat.settings import NONE, Properties
+from trimaran.zkcompat.tree.znode import FoundZnode
+from trimaran.zkcompat.znodes.broker_info import BROKER_IDS
+from trimaran.zkcompat.znodes.cluster_id import ClusterId
+from trimaran.zkcompat.znodes.controller import Controller, ControllerEpoch
+from trimaran.zkcompat.znodes.json_form import decode_or_none
+from trimaran.zkcompat.znodes.migration import Migration
+from trimaran.zkcompat.znodes.mirror_report import REPORT_PARENTS, MirrorReport
+from trimaran.zkcompat.znodes.topic_assignment import BROKER_TOPICS
+from trimaran.zkcompat.zookeeper.errors import PathRefusedError
+from trimaran.zkcompat.zookeeper.keeper import Keeper
+
+# A mirror reports every 5 s, and receives a record of the quorum twice a second.
+SILENCE_MS = 15_000
+STATUS_PARENTS = (BROKER_IDS, BROKER_TOPICS, REPORT_PARENTS[-1])
+# A broker id has 10 digits at most; a znode of another client may have any name.
+BROKER_DIGITS_MAX = 10
+# `tree` is for people; a whole tree of 50,000 partitions is read by `verify`, which keeps it for itself.
+TREE_ENTRIES_MAX = 100_000
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class ZooKeeperStatus:
+    """What the tree says about itself and its mirrors; None where it says nothing readable.
+
+    `mirror` is the one that leads, None when none says so. `claim_session` owns `/controller`, 0 when nobody does.
+    `unreadable` are paths that this user may not look at.
+    """
+
+    connect: str
+    cluster_id: str | None
+    controller_id: int | None
+    kraft_controller_epoch: int | None
+    controller_epoch: int | None
+    published_offset: int | None
+    published_epoch: int | None
+    dirty: bool
+    claim_session: int
+    live_brokers: tuple[int, ...]
+    topics: int
+    mirror: MirrorReport | None
+    standbys: tuple[MirrorReport, ...]
+    asked_ms: int
+    unreadable: tuple[str, ...] = ()
+
+    @property
+    def lag_records(self) -> int | None:
+        """How many records of the quorum's log the tree does not show."""
+        if self.mirror is None or self.published_offset is None:
+            return None
+        return max(0, self.mirror.quorum_offset - self.published_offset)
+
+    @property
+    def mirror_alive(self) -> bool:
+        """A mirror leads, and said so lately; one that is frozen does not, and one that died is gone."""
+        return self.mirror is not None and abs(self.asked_ms - self.mirror.told_ms) < SILENCE_MS
+
+    @property
+    def quorum_alive(self) -> bool:
+        """The mirror heard from the quorum lately."""
+        heard = self.mirror.quorum_heard_ms if self.mirror is not None else -1
+        return heard >= 0 and abs(self.asked_ms - heard) < SILENCE_MS
+
+    @property
+    def healthy(self) -> bool:
+        """Mirror and quorum are alive, and nothing is held back."""
+        return (
+            self.mirror is not None
+            and self.mirror_alive
+            and self.quorum_alive
+            and not self.mirror.quarantined
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class TreeEntry:
+    """`text` is None for no data; times are by the clock of ZooKeeper's leader. `refusal` is ZooKeeper's error where
+    the znode must not be read.
+    """
+
+    path: str
+    text: str | None
+    ephemeral: bool
+    version: int
+    created_ms: int
+    modified_ms: int
+    refusal: str = ""
+
+
+def status(zookeeper_connect: str, properties: Properties = NONE) -> ZooKeeperStatus:
+    """What is not to be read is left out and named. Raises ZooKeeperUnreachableError or ZNodeRefusedError."""
+    return with_keeper(zookeeper_connect, properties, _status)
+
+
+def tree(
+    zookeeper_connect: str,
+    path: str = "/",
+    entries_max: int = TREE_ENTRIES_MAX,
+    properties: Properties = NONE,
+) -> list[TreeEntry]:
+    """`path` and what is below it, sorted; of more than `entries_max` those that are the least deep.
+
+    Raises ZooKeeperUnreachableError or ZNodeRefusedError.
+    """
+
+    async def read(keeper: Keeper) -> list[TreeEntry]:
+        root = path.rstrip("/")
+        found = await keeper.read_tree([root or "/"], [], znodes_max=entries_max)
+        return [_entry(p, z) for p, z in sorted(found.items())]
+
+    return with_keeper(zookeeper_connect, properties, read)
+
+
+def get(zookeeper_connect: str, path: str, properties: Properties = NONE) -> TreeEntry | None:
+    """One znode, None if it is not there. Raises ZooKeeperUnreachableError or ZNodeRefusedError."""
+
+    async def read(keeper: Keeper) -> TreeEntry | None:
+        found = await keeper.read(path)
+        return None if found is None else _entry(path, found)
+
+    return with_keeper(zookeeper_connect, properties, read)
+
+
+async def _status(keeper: Keeper) -> ZooKeeperStatus:
+    paths = (ClusterId.PATH, Controller.PATH, ControllerEpoch.PATH, Migration.PATH)
+    found = await keeper.read_many(paths)
+    cluster_id = _decoded(found, ClusterId.PATH, ClusterId.decode)
+    controller = _decoded(found, Controller.PATH, Controller.decode)
+    controller_epoch = _decoded(found, ControllerEpoch.PATH, ControllerEpoch.decode)
+    state = _decoded(found, Migration.PATH, Migration.decode)
+    claim = found.get(Controller.PATH)
+    unreadable = [path for path, znode in found.items() if znode.refusal]
+    children = {path: await _children(keeper, path, unreadable) for path in STATUS_PARENTS}
+    ids = [name for name in children[BROKER_IDS] if name.isascii() and name.isdecimal()]
+    reports = await _reports(keeper, children[REPORT_PARENTS[-1]], claim.owner if claim else 0)
+    return ZooKeeperStatus(
+        connect=keeper.config.connect,
+        cluster_id=None if cluster_id is None else cluster_id.id,
+        controller_id=None if controller is None else controller.broker_id,
+        kraft_controller_epoch=None if controller is None else controller.kraft_controller_epoch,
+        controller_epoch=None if controller_epoch is None else controller_epoch.epoch,
+        published_offset=None if state is None else state.offset,
+        published_epoch=None if state is None else state.epoch,
+        dirty=state is not None and state.dirty,
+        claim_session=claim.owner if claim else 0,
+        live_brokers=tuple(sorted(int(name) for name in ids if len(name) <= BROKER_DIGITS_MAX)),
+        topics=len(children[BROKER_TOPICS]),
+        mirror=next((report for report in reports if report.leads), None),
+        standbys=tuple(report for report in reports if not report.leads),
+        asked_ms=now_ms(),
+        unreadable=tuple(unreadable),
+    )
+
+
+async def _children(keeper: Keeper, path: str, unreadable: list[str]) -> list[str]:
+    try:
+        return await keeper.children(path)
+    except PathRefusedError:
+        unreadable.append(path)
+        return []
+
+
+async def _reports(keeper: Keeper, names: Sequence[str], claimant: int) -> list[MirrorReport]:
+    """Of all mirrors that are there: that of the claim's session first, then the freshest. What is not of the session
+    that made it is no mirror's.
+    """
+    found = await keeper.read_many([f"{REPORT_PARENTS[-1]}/{name}" for name in names])
+    known: list[tuple[bool, int, MirrorReport]] = []
+    for path, znode in found.items():
+        report = decode_or_none(MirrorReport.decode, znode.data)
+        if report is not None and znode.owner and path == MirrorReport.path(znode.owner):
+            known.append((znode.owner == claimant, report.told_ms, report))
+    return [report for *_, report in sorted(known, key=itemgetter(0, 1), reverse=True)]
+
+
+def _decoded(
+    found: Mapping[str, FoundZnode], path: str, decode: Callable[[bytes | None], T]
+) -> T | None:
+    return decode_or_none(decode, found[path].data) if path in found else None
+
+
+def _entry(path: str, znode: FoundZnode) -> TreeEntry:
+    text = None if znode.data is None else znode.data.decode("utf-8", "replace")
+    times = (znode.created_ms, znode.modified_ms)
+    return TreeEntry(path, text, znode.owner != 0, znode.version, *times, znode.refusal)

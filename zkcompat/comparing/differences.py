@@ -1,0 +1,144 @@
+"""How a tree that was read differs from what the image says, and what makes it equal: an entity at a time. Pure.
+
+What may not be read is told apart and left alone.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator
+from typing import Literal, NamedTuple
+
+from trimaran.quorum.metadata.image import MetadataImage
+from trimaran.zkcompat.sections.registry import SectionIndex, Sections
+from trimaran.zkcompat.sections.section import Section
+from trimaran.zkcompat.tree.operations import Operation, create, delete, set_data
+from trimaran.zkcompat.tree.znode import FoundTree, FoundZnode, Znode
+
+Kind = Literal["missing", "extra", "different", "owner", "unreadable"]
+Spared = Callable[[str], bool]
+
+
+class Difference(NamedTuple):
+    """`owner`: ephemeral or not, or in whose session, is what differs."""
+
+    kind: Kind
+    path: str
+    expected: Znode | None
+    found: FoundZnode | None
+
+
+def nothing(path: str) -> bool:
+    """Spares no path."""
+    del path
+    return False
+
+
+def differences(
+    section: Section,
+    name: str,
+    found: FoundTree,
+    image: MetadataImage,
+    session_id: int | None = None,
+    spared: Spared = nothing,
+) -> Iterator[Difference]:
+    """What is extra comes first, children before their parents; then the rest, parents first.
+
+    `session_id`: who must own what is ephemeral; None: anybody. Znodes that are `spared` are let be.
+    """
+    expected = dict(section.znodes(name, image))
+    standing: set[str] = set()
+    for path in sorted((path for path in found if path not in expected), reverse=True):
+        actual = found[path]
+        if spared(path) or _means_nothing(section, path, actual):
+            standing.add(path.rpartition("/")[0])
+        elif path in standing:
+            standing.add(path.rpartition("/")[0])
+            if section.spares(path, None):  # it stays for what is below it, and says nothing
+                yield Difference("different", path, Znode(None), actual)
+        else:
+            yield Difference("extra", path, None, actual)
+    for path, znode in expected.items():
+        kind = _kind(section, path, znode, found.get(path), session_id)
+        if kind is not None and not spared(path):
+            yield Difference(kind, path, znode, found.get(path))
+
+
+def repair(
+    section: Section,
+    name: str,
+    found: FoundTree,
+    image: MetadataImage,
+    session_id: int,
+    spared: Spared = nothing,
+) -> list[Operation]:
+    """The operations that make what was found for an entity equal to the image's, then their notes."""
+    operations: list[Operation] = []
+    notes: list[Operation] = []  # last: the parent of notes may be missing too
+    for difference in differences(section, name, found, image, session_id, spared):
+        operations += _operations(section, difference)
+        if _is_told(section, difference):
+            notes += section.notes(difference.path)
+    return operations + notes
+
+
+def entities(
+    found: FoundTree, image: MetadataImage, sections: Sections
+) -> Iterator[tuple[Section, str, FoundTree]]:
+    """Every entity of the image or the tree with its part of the tree."""
+    parts: dict[tuple[str, str], dict[str, FoundZnode]] = defaultdict(dict)
+    index = SectionIndex(sections)
+    for path, znode in found.items():
+        place = index.entity_at(path)
+        if place is not None:
+            parts[place[0].label, place[1]][path] = znode
+    for section in sections:
+        known = [name for label, name in parts if label == section.label]
+        for name in dict.fromkeys([*section.names(image), *known]):
+            singles = {path: found[path] for path in section.singles(name) if path in found}
+            yield section, name, {**singles, **parts.get((section.label, name), {})}
+
+
+def _kind(
+    section: Section, path: str, znode: Znode, actual: FoundZnode | None, session_id: int | None
+) -> Kind | None:
+    if actual is None:
+        return "missing"
+    if actual.refusal:
+        return "unreadable"
+    if znode.ephemeral != bool(actual.owner):
+        return "owner"
+    if znode.ephemeral and session_id is not None and actual.owner != session_id:
+        return "owner"
+    return None if section.same(path, znode.data, actual.data) else "different"
+
+
+def _means_nothing(section: Section, path: str, actual: FoundZnode) -> bool:
+    return not actual.refusal and not actual.owner and section.spares(path, actual.data)
+
+
+def _operations(section: Section, difference: Difference) -> Iterable[Operation]:
+    path, znode = difference.path, difference.expected
+    if znode is None:
+        sentence = f"Deleting {path}, which the image does not have"
+        yield delete(path, "DeleteExtra", sentence, section.keeps())
+    elif difference.kind == "missing":
+        sentence = f"Creating {path}, which was missing"
+        yield create(path, znode, "CreateMissing", sentence, section.keeps())
+    elif difference.kind == "different":
+        sentence = f"Updating {path}, which differed"
+        yield set_data(path, znode, "UpdateDifferent", sentence, section.keeps())
+    elif difference.kind == "owner" and difference.found is not None:
+        owner = difference.found.owner
+        whose = f"session {owner:#x}" if owner else "no session"
+        sentence = f"Taking over {path}, which belonged to {whose}"
+        yield delete(path, "TakeOver", sentence)
+        yield create(path, znode, "TakeOver", sentence)
+
+
+def _is_told(section: Section, difference: Difference) -> bool:
+    if difference.kind in ("owner", "unreadable"):
+        return False
+    if difference.kind != "missing" or difference.expected is None:
+        return True
+    return not section.is_new(difference.path, difference.expected)

@@ -1,0 +1,187 @@
+"""Znodes that ZooKeeper does not let the mirror read or write: held back by path, and tried again later. Pure.
+
+One such znode is no doubt about the connection and no reason to stop: the rest is mirrored. What depends on it waits
+with it: nothing is made below what could not be made, and nothing is deleted above what could not be deleted.
+All are tried again together, as often as that costs little: a few each second, thousands once a minute.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Literal
+
+from trimaran.zkcompat.tree.operations import Kind, Operation
+from trimaran.zkcompat.tree.znode import said
+
+RETRY_SECONDS_MIN = 1.0
+RETRY_SECONDS_MAX = 60.0
+# Of a CPU, for trying again.
+RETRY_SHARE = 0.01
+# More refusals than that are a matter of the whole tree; the rest is found by the verification again.
+ENTRIES_MAX = 10_000
+
+# What waits for the right to a parent's children is tried again with it; more is found by the verification.
+WAITING_MAX = 100
+
+# `children`: the right to create and delete is that of the parent.
+Action = Literal["create", "set", "delete", "children", "read"]
+_ACTIONS: dict[Kind, Action] = {Kind.CREATE: "create", Kind.SET: "set", Kind.DELETE: "delete"}
+
+
+@dataclass(slots=True)
+class Refusal:
+    """One that `retries` holds nothing back. `attempts` counts refusals. `waiting`: some of what it holds back."""
+
+    path: str
+    action: Action
+    reason: str
+    attempts: int = 1
+    retries: bool = False
+    waiting: set[str] = field(default_factory=set)
+
+    def hold(self, operation: Operation) -> None:
+        """Notes what is to be tried again with it."""
+        if len(self.waiting) < WAITING_MAX and not operation.sequential:
+            self.waiting.add(operation.path)
+
+    def sentence(self) -> str:
+        """For people: what may not be done, and why."""
+        what = {
+            "create": "be created",
+            "set": "be written",
+            "delete": "be deleted",
+            "children": "have its children created or deleted",
+            "read": "be read",
+        }[self.action]
+        return f"{said(self.path)} may not {what} ({self.reason})"
+
+
+@dataclass(slots=True)
+class Quarantine:
+    """`now` is a clock in seconds."""
+
+    now: Callable[[], float]
+    _entries: dict[str, Refusal] = field(default_factory=dict)
+    _wait_seconds: float = RETRY_SECONDS_MIN
+    _next_try: float = float("inf")
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def __iter__(self) -> Iterator[Refusal]:
+        return iter(self._entries.values())
+
+    def refused(self, operation: Operation, reason: str) -> Refusal:
+        """ZooKeeper, or its limits, refused an operation."""
+        parent = operation.path.rpartition("/")[0] or "/"
+        if reason == "NoAuth" and operation.kind is not Kind.SET:
+            entry = self.add(parent, "children", reason)
+            entry.hold(operation)
+            return entry
+        path = parent if operation.sequential else operation.path
+        return self.add(path, _ACTIONS[operation.kind], reason)
+
+    def add(self, path: str, action: Action, reason: str) -> Refusal:
+        """Holds a path back until all are tried again."""
+        known = self._entries.get(path)
+        if known is not None and known.action == action and not known.retries:
+            return known
+        attempts = known.attempts + 1 if known is not None else 1
+        entry = Refusal(path, action, reason, attempts)
+        if known is not None or len(self._entries) < ENTRIES_MAX:
+            self._entries[path] = entry
+            self._next_try = min(self._next_try, self.now() + self._wait_seconds)
+        return entry
+
+    def is_shut(self, path: str) -> bool:
+        """True for what could not be made a while ago: there is nothing to do below it now."""
+        entry = self._entries.get(path)
+        return entry is not None and entry.action == "create" and not entry.retries
+
+    def holds(self, operation: Operation) -> bool:
+        """True while the operation would only be refused again."""
+        if not self._entries:
+            return False
+        entry = self._entries.get(operation.path)
+        if entry is not None and entry.action == _ACTIONS[operation.kind] and not entry.retries:
+            return True
+        parent = self._entries.get(operation.path.rpartition("/")[0] or "/")
+        if parent is None or operation.kind is Kind.SET or parent.retries:
+            return False
+        if parent.action == "children":
+            parent.hold(operation)
+            return True
+        return operation.sequential and parent.action == "create"
+
+    def succeeded(self, operations: Iterable[Operation]) -> None:
+        """What was held back went through."""
+        if not self._entries:
+            return
+        for operation in operations:
+            self._entries.pop(operation.path, None)
+            parent = operation.path.rpartition("/")[0] or "/"
+            entry = self._entries.get(parent)
+            if entry is not None and entry.action == "children" and operation.kind is not Kind.SET:
+                del self._entries[parent]
+
+    def next_due(self) -> float:
+        """When to try again; infinity when there is nothing to try."""
+        return self._next_try if any(not entry.retries for entry in self) else float("inf")
+
+    def take_due(self) -> list[Refusal]:
+        """What is to be tried again now; until it is refused again it holds nothing back."""
+        if self.now() < self._next_try:
+            return []
+        self._next_try = float("inf")
+        due = [entry for entry in self if not entry.retries]
+        for entry in due:
+            entry.retries = True
+        return due
+
+    def tried(self, cpu_seconds: float) -> None:
+        """All were tried again, at this cost; the next time is as far off as that is dear."""
+        wait = cpu_seconds / RETRY_SHARE
+        self._wait_seconds = min(max(wait, RETRY_SECONDS_MIN), RETRY_SECONDS_MAX)
+        if self._next_try < float("inf"):
+            self._next_try = self.now() + self._wait_seconds
+
+    def settled(self, paths: Iterable[str]) -> None:
+        """Those of `paths` that were tried and not refused again: nothing is left to do there."""
+        for path in paths:
+            entry = self._entries.get(path)
+            if entry is not None and entry.retries:
+                del self._entries[path]
+
+
+@dataclass(slots=True)
+class HeldBack:
+    """What one pass leaves out, with all that depends on it."""
+
+    _not_created: set[str] = field(default_factory=set)
+    _not_deleted: set[str] = field(default_factory=set)
+    _untold: set[str] = field(default_factory=set)
+
+    def add(self, operation: Operation) -> None:
+        self._untold.add(operation.path)
+        if operation.kind is Kind.CREATE and not operation.sequential:
+            self._not_created.add(operation.path)
+        elif operation.kind is Kind.DELETE:
+            self._not_deleted.update(_ancestors(operation.path))
+
+    def touches(self, operation: Operation) -> bool:
+        """True for what could not go through without an operation that is left out, or would tell of it."""
+        if operation.about in self._untold:
+            return True
+        if operation.kind is Kind.DELETE and operation.path in self._not_deleted:
+            return True
+        if not self._not_created:
+            return False
+        return operation.path in self._not_created or any(
+            path in self._not_created for path in _ancestors(operation.path)
+        )
+
+
+def _ancestors(path: str) -> Iterator[str]:
+    while (path := path.rpartition("/")[0]) != "":
+        yield path

@@ -1,0 +1,113 @@
+"""Reads the tree in slices: some entities with all their znodes at a time, so that memory and waits stay small."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from trimaran.quorum.metadata.image import MetadataImage
+from trimaran.zkcompat.comparing.quarantine import Quarantine
+from trimaran.zkcompat.sections.registry import SectionIndex, Sections
+from trimaran.zkcompat.sections.section import Section
+from trimaran.zkcompat.tree.znode import FoundTree, FoundZnode
+from trimaran.zkcompat.zookeeper.errors import PathRefusedError
+from trimaran.zkcompat.zookeeper.keeper import Keeper
+
+# Read in a few milliseconds; an entity that has more by itself is a slice of its own.
+ZNODES_IN_SLICE = 1000
+ENTITIES_IN_SLICE = 200
+# Kafka's layout has five below an entity's root. A level is a round trip or two, and another client may make a chain of
+# thousands; what lies deeper is not looked for, so the znode above it cannot be deleted, and is held back.
+LEVELS_MAX = 16
+
+
+@dataclass(frozen=True, slots=True)
+class Slice:
+    """`found` has the znodes of each of the entities `names`."""
+
+    section: Section
+    names: Sequence[str]
+    found: FoundTree
+
+    def parts(self) -> Iterator[tuple[str, FoundTree]]:
+        """Each entity with its part of the tree."""
+        index = SectionIndex((self.section,))
+        parts: dict[str, dict[str, FoundZnode]] = {name: {} for name in self.names}
+        for path, znode in self.found.items():
+            place = index.entity_at(path)
+            if place is not None and place[1] in parts:
+                parts[place[1]][path] = znode
+        for name in self.names:
+            singles = {p: self.found[p] for p in self.section.singles(name) if p in self.found}
+            yield name, {**singles, **parts[name]}
+
+
+Visit = Callable[[Slice], Awaitable[None]]
+
+
+async def visit_tree(
+    keeper: Keeper,
+    sections: Sections,
+    image: MetadataImage,
+    quarantine: Quarantine,
+    visit: Visit,
+) -> None:
+    """Shows `visit` everything that is in the tree or should be, slice after slice."""
+    for section in sections:
+        standing = await _standing(keeper, section, quarantine)
+        names = dict.fromkeys([*section.names(image), *(standing or ())])
+        await visit_entities(keeper, section, names, image, visit, standing)
+
+
+async def visit_entities(
+    keeper: Keeper,
+    section: Section,
+    names: Iterable[str],
+    image: MetadataImage,
+    visit: Visit,
+    standing: set[str] | None = None,
+) -> None:
+    """Shows `visit` these entities. `standing`: those that have znodes at all, where that is known; others are not
+    read.
+    """
+    for part in _portions(section, names, image):
+        there = [name for name in part if standing is None or name in standing]
+        roots = [root for name in there for root in section.roots(name)]
+        singles = [path for name in part for path in section.singles(name)]
+        await visit(Slice(section, part, await read_entities(keeper, roots, singles)))
+
+
+async def read_entities(
+    keeper: Keeper, roots: Iterable[str], singles: Iterable[str]
+) -> dict[str, FoundZnode]:
+    """The znodes of entities, down to `LEVELS_MAX`."""
+    return await keeper.read_tree(roots, singles, levels_max=LEVELS_MAX)
+
+
+def _portions(section: Section, names: Iterable[str], image: MetadataImage) -> Iterator[list[str]]:
+    portion: list[str] = []
+    size = 0
+    for name in names:
+        more = section.size(name, image)
+        if portion and (size + more > ZNODES_IN_SLICE or len(portion) >= ENTITIES_IN_SLICE):
+            yield portion
+            portion, size = [], 0
+        portion.append(name)
+        size += more
+    if portion:
+        yield portion
+
+
+async def _standing(keeper: Keeper, section: Section, quarantine: Quarantine) -> set[str] | None:
+    """The entities that have znodes; None where that may not be read."""
+    found: set[str] = set()
+    readable = True
+    for directory in section.directories:
+        try:
+            children = await keeper.children(directory)
+        except PathRefusedError as refused:
+            quarantine.add(directory, "read", refused.reason)
+            readable = False
+            continue
+        found.update(section.entity(directory, child) for child in children)
+    return found if readable else None

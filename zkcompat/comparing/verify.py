@@ -1,0 +1,286 @@
+"""Compares the whole tree with the image at the offset that the mirror published, as an outsider.
+
+The tree may be written meanwhile: a reading counts when `/migration` said the same before and after, or when the images
+at both offsets have the same content (idle batches only). Otherwise it is read again, up to a time limit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import trio
+
+from trimaran.quorum.metadata.image import BROKER_RESOURCE, MetadataImage
+from trimaran.wire.records.sensitive import is_sensitive
+from trimaran.zkcompat.comparing.differences import differences
+from trimaran.zkcompat.comparing.differences import entities as entities_of
+from trimaran.zkcompat.comparing.quarantine import Quarantine
+from trimaran.zkcompat.comparing.slices import Slice, visit_tree
+from trimaran.zkcompat.quorum_feed.feed import ImageFeed
+from trimaran.zkcompat.sections.registry import Sections, sections_of
+from trimaran.zkcompat.sections.users import CONFIG_USERS
+from trimaran.zkcompat.tree.claim import Leader
+from trimaran.zkcompat.tree.znode import FoundTree, FoundZnode, Znode
+from trimaran.zkcompat.znodes.controller import Controller, ControllerEpoch
+from trimaran.zkcompat.znodes.entity_config import CONFIG_BROKERS, EntityConfig
+from trimaran.zkcompat.znodes.json_form import decode_or_none
+from trimaran.zkcompat.znodes.migration import Migration
+from trimaran.zkcompat.znodes.scram_credential import SCRAM_KEYS
+from trimaran.zkcompat.zookeeper.keeper import Keeper
+from trimaran.zkcompat.zookeeper.znode_acls import (
+    is_open_to_others,
+    is_sensitive_path,
+    is_writable_by_others,
+)
+
+RETRY_SECONDS = 0.1
+# In the place of a secret, and of what cannot be told from one.
+HIDDEN = "(hidden)"
+_WITH_SECRETS = (f"{CONFIG_USERS}/", f"{CONFIG_BROKERS}/")
+CLAIM_PATHS = (Controller.PATH, ControllerEpoch.PATH, Migration.PATH)
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """`kind` is missing, extra, different, unreadable or acl; texts are None where there is no data."""
+
+    kind: str
+    path: str
+    expected: str | None = None
+    found: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class VerifyReport:
+    """`lag_records` is how far the published offset is behind the quorum's newest, `lag_ms` for how long already; None
+    where the image is one of the past. `settled` is False when the tree never held still (or nothing was published)
+    within the time limit, and the differences are against the nearest image. `unknown` names the records of a later
+    Kafka, by which image and tree may both be stale.
+    """
+
+    compared: int
+    offset: int
+    lag_records: int | None
+    lag_ms: int | None
+    settled: bool
+    differences: tuple[Difference, ...] = field(default=())
+    unknown: str = ""
+
+    def count(self, kind: str) -> int:
+        return sum(1 for difference in self.differences if difference.kind == kind)
+
+    @property
+    def in_step(self) -> bool:
+        return self.settled and not self.differences
+
+    def summary(self) -> str:
+        """One line for people; what seldom happens is named when it did."""
+        seldom = [
+            f"{self.count(kind)} {words}"
+            for kind, words in (("unreadable", "unreadable"), ("acl", "with another ACL"))
+            if self.count(kind)
+        ]
+        counts = [f"{self.count(kind)} {kind}" for kind in ("missing", "extra", "different")]
+        lag = (
+            f"with offset {self.offset}"
+            if self.lag_records is None or self.lag_ms is None
+            else f"mirror lag {self.lag_records} records, {self.lag_ms / 1000:.1f} s"
+        )
+        return f"{self.compared} znodes compared, {', '.join(counts + seldom)}, {lag}"
+
+
+def compare(
+    found: FoundTree, image: MetadataImage, cluster_id: str, sections: Sections | None = None
+) -> tuple[Difference, ...]:
+    """The differences of a tree that was read to what `image` should look like, the claim left out. Pure."""
+    chosen = sections_of(cluster_id) if sections is None else sections
+    return tuple(
+        _difference(*difference)
+        for section, name, part in entities_of(found, image, chosen)
+        for difference in differences(section, name, part, image)
+    )
+
+
+def compare_claim(found: FoundTree, leader: Leader | None) -> Iterator[Difference]:
+    """What is wrong with the three znodes of the claim; `leader` is the quorum's, None: not known."""
+    claim = found.get(Controller.PATH)
+    controller = decode_or_none(Controller.decode, claim.data) if claim else None
+    expected = None if leader is None else f"controller {leader.id} of epoch {leader.epoch}"
+    if claim is None:
+        yield Difference("missing", Controller.PATH, expected)
+    elif controller is None or not claim.owner or leader not in (None, _leader(controller)):
+        yield Difference("different", Controller.PATH, expected, _text(claim.data))
+    for path, decode in (
+        (ControllerEpoch.PATH, ControllerEpoch.decode),
+        (Migration.PATH, Migration.decode),
+    ):
+        znode = found.get(path)
+        if znode is None:
+            yield Difference("missing", path)
+        elif decode_or_none(decode, znode.data) is None:
+            yield Difference("different", path, None, _text(znode.data))
+
+
+def _leader(controller: Controller) -> Leader:
+    return Leader(controller.broker_id, controller.kraft_controller_epoch)
+
+
+@dataclass(frozen=True, slots=True)
+class Verification:
+    """What to compare: `keeper` reads, `sections` say what should be there."""
+
+    feed: ImageFeed
+    keeper: Keeper
+    sections: Sections
+
+    async def run(self, time_limit_seconds: float) -> VerifyReport:
+        """Compares, again and again until the tree held still. Raises PathRefusedError or UncertainOutcomeError."""
+        await self.feed.wait_for(lambda f: f.ready)
+        report = VerifyReport(0, -1, 0, 0, settled=False)
+        with trio.move_on_after(time_limit_seconds):
+            while not report.in_step:
+                previous, report = report, await self.attempt()
+                # Twice the same: these are no differences that a mirror is about to write away.
+                if report.settled and report.differences == previous.differences != ():
+                    break
+                if not report.in_step:
+                    await trio.sleep(RETRY_SECONDS)
+        return report
+
+    async def against(self, image: MetadataImage) -> VerifyReport:
+        """Compares once, with any image; the claim is left out."""
+        compared, found = await self._compare(image)
+        offset = image.provenance.offset
+        return VerifyReport(
+            compared,
+            offset,
+            None,
+            None,
+            settled=True,
+            differences=tuple(found),
+            unknown=image.unknown.text,
+        )
+
+    async def attempt(self) -> VerifyReport:
+        """Compares once, whatever the mirror does meanwhile. Raises PathRefusedError or UncertainOutcomeError."""
+        before = await self._published()
+        leader = self.feed.leader
+        image = self.feed.image_at(before.offset) or self.feed.image
+        compared, found = await self._compare(image)
+        claim = await self.keeper.read_many(CLAIM_PATHS)
+        if leader == self.feed.leader:
+            found.extend(compare_claim(claim, leader))
+        after = await self._published()
+        settled = self._settled(before, after)
+        return VerifyReport(
+            compared=compared,
+            offset=after.offset,
+            lag_records=max(0, self.feed.image.provenance.offset - after.offset),
+            lag_ms=self.feed.lag_ms(after.offset),
+            settled=settled,
+            differences=tuple(found),
+            unknown=self.feed.image.unknown.text,
+        )
+
+    def _settled(self, before: Migration, after: Migration) -> bool:
+        image = self.feed.image_at(after.offset)
+        if before.dirty or after.dirty or image is None:
+            return False
+        return before.offset == after.offset or _same_content(
+            self.feed.image_at(before.offset), image
+        )
+
+    async def _compare(self, image: MetadataImage) -> tuple[int, list[Difference]]:
+        quarantine = Quarantine(trio.current_time)
+        compared = 0
+        found: list[Difference] = []
+
+        async def look(piece: Slice) -> None:
+            nonlocal compared
+            compared += len(piece.found)
+            for name, part in piece.parts():
+                await trio.lowlevel.checkpoint()
+                found.extend(
+                    _difference(*one) for one in differences(piece.section, name, part, image)
+                )
+            found.extend(await self._acl_differences(piece.found))
+
+        await visit_tree(self.keeper, self.sections, image, quarantine, look)
+        found += [Difference("unreadable", entry.path, found=entry.reason) for entry in quarantine]
+        return compared, found
+
+    async def _acl_differences(self, found: FoundTree) -> list[Difference]:
+        """Where the tree is secured, what others may do that they should not."""
+        if not self.keeper.config.secured:
+            return []
+        paths = list(found)
+        acls = await self.keeper.acls(paths)
+        return [
+            Difference("acl", path, found="others may " + ("read" if sensitive else "write"))
+            for path, acl in zip(paths, acls, strict=True)
+            if acl is not None and path != "/consumers"
+            for sensitive in (is_sensitive_path(path),)
+            if (is_open_to_others(acl) if sensitive else is_writable_by_others(acl))
+        ]
+
+    async def _published(self) -> Migration:
+        found = await self.keeper.read(Migration.PATH)
+        state = decode_or_none(Migration.decode, found.data if found else None)
+        return state or Migration(dirty=True)
+
+
+async def verify(
+    feed: ImageFeed,
+    keeper: Keeper,
+    cluster_id: str,
+    time_limit_seconds: float = 10.0,
+    *,
+    secrets: bool = False,
+) -> VerifyReport:
+    """See `Verification.run`."""
+    sections = sections_of(cluster_id, secrets=secrets)
+    return await Verification(feed, keeper, sections).run(time_limit_seconds)
+
+
+def _difference(
+    kind: str, path: str, expected: Znode | None, found: FoundZnode | None
+) -> Difference:
+    texts = (_public(path, znode.data) if znode else None for znode in (expected, found))
+    return Difference("different" if kind == "owner" else kind, path, *texts)
+
+
+_PARTS = ("topics", "configs", "cluster", "quotas", "scram", "acls", "tokens")
+
+
+def _same_content(one: MetadataImage | None, other: MetadataImage | None) -> bool:
+    """Same objects: persistent images share what did not change."""
+    return (
+        one is not None
+        and other is not None
+        and one.producer_ids == other.producer_ids
+        and all(getattr(one, part) is getattr(other, part) for part in _PARTS)
+    )
+
+
+def _public(path: str, data: bytes | None) -> str | None:
+    """The text without credentials and passwords, which are beside what may be told."""
+    if data is None or not path.startswith(_WITH_SECRETS):
+        return _text(data)
+    known = decode_or_none(EntityConfig.decode, data)
+    if known is None:
+        return HIDDEN
+    of_broker = path.startswith(f"{CONFIG_BROKERS}/")
+    shown = {
+        key: HIDDEN if _is_secret(key, of_broker=of_broker) else value
+        for key, value in known.config.items()
+    }
+    return _text(EntityConfig(shown).encode())
+
+
+def _is_secret(key: str, *, of_broker: bool) -> bool:
+    return is_sensitive(key, BROKER_RESOURCE) if of_broker else key in SCRAM_KEYS.values()
+
+
+def _text(data: bytes | None) -> str | None:
+    return None if data is None else data.decode("utf-8", "replace")

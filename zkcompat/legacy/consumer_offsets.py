@@ -1,0 +1,177 @@
+"""Offsets of old consumers in ZooKeeper: `/consumers/GROUP/offsets/TOPIC/PARTITION`, plain decimal text.
+
+Implements what a broker asks for (`broker/groups/zookeeper_offsets.py`) over a session of its own. Nothing waits for
+ZooKeeper: without a session a request is refused at once, and with one it is given `SECONDS_MAX`. These znodes belong
+to consumers, who write them too, so there is no guard, and the last writer wins. Source: `KafkaZkClient`,
+`ConsumerOffset` of Kafka 2.8.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+
+import trio
+
+from trimaran.wire.errors import ErrorCode, KafkaError
+from trimaran.zkcompat import events
+from trimaran.zkcompat.tree.claim import Step
+from trimaran.zkcompat.zookeeper.errors import (
+    PathRefusedError,
+    TransactionRefusedError,
+    UncertainOutcomeError,
+    UnsuitableZooKeeperError,
+)
+from trimaran.zkcompat.zookeeper.keeper import Keeper, open_keeper
+from trimaran.zkcompat.zookeeper.session import KeeperConfig
+
+log = logging.getLogger(__name__)
+
+TopicPartition = tuple[str, int]
+
+# As long as clients of that time are content to wait (`socket.timeout.ms` is 30 s, `offsets.channel.backoff.ms` 1 s); a
+# ZooKeeper in health takes milliseconds.
+SECONDS_MAX = 5.0
+# All connections of a broker together: further requests wait for their turn, within `SECONDS_MAX`.
+REQUESTS_MAX = 16
+# A transaction of so many is far below ZooKeeper's packet of a MiB: paths have two names of 255 bytes at the most.
+OFFSETS_IN_TRANSACTION = 500
+# Between our reading of parents and our writing others may delete or create them.
+ATTEMPTS = 3
+GROUP_BYTES_MAX = 255
+
+
+def offset_path(group: str, topic: str, partition: int) -> str:
+    return f"/consumers/{group}/offsets/{topic}/{partition}"
+
+
+def decode_offset(data: bytes | None) -> int | None:
+    """None for anything but a number of 64 bits."""
+    text = (data or b"").decode("ascii", "replace")
+    if not text.removeprefix("-").isdecimal() or len(text) > 20:
+        return None
+    offset = int(text)
+    return offset if -(1 << 63) <= offset < 1 << 63 else None
+
+
+def check_group(group: str) -> None:
+    """Raises KafkaError (INVALID_GROUP_ID) where a path would lead elsewhere, or nowhere."""
+    if (
+        not group
+        or group in (".", "..")
+        or "/" in group
+        or not group.isprintable()
+        or len(group.encode()) > GROUP_BYTES_MAX
+    ):
+        raise KafkaError(ErrorCode.INVALID_GROUP_ID, f"no znode can be named {group!r}")
+
+
+@dataclass(slots=True)
+class ConsumerOffsets:
+    """A `ZooKeeperOffsets`. Made by `open_consumer_offsets`."""
+
+    keeper: Keeper
+    _turns: trio.CapacityLimiter = field(default_factory=lambda: trio.CapacityLimiter(REQUESTS_MAX))
+
+    async def commit(self, group: str, offsets: Mapping[TopicPartition, int]) -> None:
+        check_group(group)
+        wanted = {offset_path(group, *key): str(n).encode() for key, n in offsets.items()}
+        async with self._turn():
+            for run in _runs(list(wanted), OFFSETS_IN_TRANSACTION):
+                await self._write({path: wanted[path] for path in run})
+
+    async def fetch(
+        self, group: str, partitions: Sequence[TopicPartition]
+    ) -> dict[TopicPartition, int | None]:
+        check_group(group)
+        paths = {offset_path(group, *key): key for key in partitions}
+        async with self._turn():
+            found = await self.keeper.read_tree((), paths)
+            for path, znode in found.items():
+                if znode.refusal:  # one that is there and not told would be taken for none
+                    raise PathRefusedError(path, znode.refusal)
+        offsets = {paths[path]: decode_offset(znode.data) for path, znode in found.items()}
+        for (topic, partition), offset in offsets.items():
+            if offset is None:
+                events.CONSUMER_OFFSETS_NO_NUMBER.log(
+                    log, path=offset_path(group, topic, partition)
+                )
+        return offsets
+
+    @asynccontextmanager
+    async def _turn(self) -> AsyncIterator[None]:
+        """Raises KafkaError (COORDINATOR_LOAD_IN_PROGRESS) where ZooKeeper is away, or slow."""
+        try:
+            with trio.fail_after(SECONDS_MAX):
+                if not self.keeper.is_connected:
+                    raise UncertainOutcomeError("not connected to ZooKeeper")
+                async with self._turns:
+                    yield
+        except PathRefusedError as error:
+            raise KafkaError(ErrorCode.GROUP_AUTHORIZATION_FAILED, error.path) from error
+        except (UncertainOutcomeError, UnsuitableZooKeeperError, trio.TooSlowError) as error:
+            why = str(error) or f"no answer within {SECONDS_MAX:.0f} s"
+            raise KafkaError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, f"ZooKeeper: {why}") from error
+
+    async def _write(self, wanted: Mapping[str, bytes]) -> None:
+        """Most offsets were committed before, so their znodes are there."""
+        steps = [Step("set", path, data) for path, data in wanted.items()]
+        for _ in range(ATTEMPTS):
+            try:
+                return await self.keeper.transact(steps)
+            except TransactionRefusedError as refused:
+                if refused.reason == "NoAuth":
+                    raise KafkaError(
+                        ErrorCode.GROUP_AUTHORIZATION_FAILED, steps[refused.index].path
+                    ) from refused
+            paths = list(_with_parents(wanted))
+            found = await self.keeper.read_tree((), paths)
+            if not found:
+                await self.keeper.ensure("/", None)  # a chroot that nobody has made yet
+            steps = [
+                Step("set" if path in found else "create", path, wanted.get(path))
+                for path in paths
+                if path in wanted or path not in found
+            ]
+        raise UncertainOutcomeError("others write the same znodes")
+
+
+@asynccontextmanager
+async def open_consumer_offsets(config: KeeperConfig) -> AsyncIterator[ConsumerOffsets]:
+    """Connects in the background, for as long as the body runs."""
+    async with open_keeper(config) as keeper, trio.open_nursery() as nursery:
+        nursery.start_soon(_keep_connected, keeper)
+        yield ConsumerOffsets(keeper)
+        nursery.cancel_scope.cancel()
+
+
+async def _keep_connected(keeper: Keeper) -> None:
+    """A session that ZooKeeper does not take up again, as after its data was wiped, is replaced: it owns nothing."""
+    patience = 2 * keeper.config.session_timeout_ms / 1000
+    connect = keeper.config.connect
+    while True:
+        losses = keeper.losses
+        if await keeper.wait_connected(patience):
+            await keeper.wait_lost(losses)
+            events.CONSUMER_OFFSETS_LOST_ZOOKEEPER.log(log, connect=connect)
+        else:
+            events.CONSUMER_OFFSETS_NO_ZOOKEEPER.log(log, connect=connect)
+            await keeper.close()
+            keeper.connect(None)
+
+
+def _runs(paths: Sequence[str], size: int) -> Iterator[Sequence[str]]:
+    return (paths[at : at + size] for at in range(0, len(paths), size))
+
+
+def _with_parents(paths: Iterable[str]) -> dict[str, None]:
+    """The paths, each after its parents."""
+    ordered: dict[str, None] = {}
+    for path in paths:
+        names = path.split("/")[1:]
+        ordered.update(
+            dict.fromkeys(f"/{'/'.join(names[:depth])}" for depth in range(1, len(names) + 1))
+        )
+    return ordered

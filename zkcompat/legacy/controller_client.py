@@ -1,0 +1,71 @@
+"""Ordinary requests to the active controller, on a connection each: what old tools want is rare."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Protocol
+
+from trimaran.quorum.metadata.topic_names import METADATA_TOPIC
+from trimaran.wire.client.errors import ConnectionLost, RequestTimedOut, VersionMismatch
+from trimaran.wire.errors import ErrorCode, RemoteProtocolError
+from trimaran.wire.messages.describe_quorum import (
+    DescribeQuorumRequest,
+    DescribeQuorumRequestPartitionData,
+    DescribeQuorumRequestTopicData,
+)
+from trimaran.wire.schema import Message
+from trimaran.wire.security.listener import PLAINTEXT, ClientSecurity
+from trimaran.wire.transport.client.node_connection import open_node_connection
+from trimaran.zkcompat.legacy.requests.admin_requests import UndecidedError
+
+CLIENT_ID = "zk-mirror-admin"
+# Longer than a controller takes for anything that it decides, shorter than an operator waits.
+CALL_SECONDS = 30.0
+
+Address = tuple[str, int]
+
+
+class Controller(Protocol):
+    """Whoever decides."""
+
+    async def call(self, request: Message) -> Any:
+        """The response. Raises UndecidedError: there is none, and the request may have been obeyed."""
+
+
+async def committed_offset(controller: Controller) -> int:
+    """The last offset of the metadata log that is committed by now. Raises UndecidedError."""
+    partition = DescribeQuorumRequestPartitionData(partition_index=0)
+    topic = DescribeQuorumRequestTopicData(topic_name=METADATA_TOPIC, partitions=[partition])
+    response = await controller.call(DescribeQuorumRequest(topics=[topic]))
+    codes = [response.error_code, *(p.error_code for t in response.topics for p in t.partitions)]
+    if any(codes):
+        raise UndecidedError(f"DescribeQuorum: {ErrorCode.of(max(codes, key=abs)).name}")
+    return int(response.topics[0].partitions[0].high_watermark) - 1
+
+
+class ActiveController:
+    """`address` tells where the leader of the quorum listens, None while there is none."""
+
+    def __init__(
+        self, address: Callable[[], Address | None], security: ClientSecurity = PLAINTEXT
+    ) -> None:
+        self._address = address
+        self._security = security
+
+    async def call(self, request: Message) -> Any:
+        """See `Controller`."""
+        address = self._address()
+        if address is None:
+            raise UndecidedError("the quorum has no leader")
+        try:
+            async with open_node_connection(
+                *address, client_id=CLIENT_ID, timeout=CALL_SECONDS, security=self._security
+            ) as connection:
+                return await connection.call(request, timeout=CALL_SECONDS)
+        except (
+            ConnectionLost,
+            RequestTimedOut,
+            RemoteProtocolError,
+            VersionMismatch,
+        ) as error:
+            raise UndecidedError(f"controller at {address[0]}:{address[1]}: {error}") from error

@@ -1,0 +1,79 @@
+"""SCRAM credentials in `/config/users/USER`, as `kafka-configs --zookeeper` writes them beside the quotas.
+
+They are keys derived from a password, and no request says those: AlterUserScramCredentials takes the salted password.
+So only a mirror inside one of our controllers can hand them in, and only where the mirror shows credentials is one that
+is missing one that was taken away. What a tool wrote while no mirror led may be the credential of long ago beside a
+quota that was changed: it is refused where nobody knows any more what the tool saw.
+Source: `ConfigCommand` of Kafka 2.8, `ZkMigrationClient` of 3.9.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any
+
+from trimaran.quorum.metadata.image import MetadataImage
+from trimaran.wire.errors import ErrorCode, RemoteProtocolError
+from trimaran.wire.messages.alter_user_scram_credentials import (
+    AlterUserScramCredentialsRequest,
+    ScramCredentialDeletion,
+)
+from trimaran.zkcompat.legacy.requests.admin_requests import Ask, Kind, Order, refusal
+from trimaran.zkcompat.znodes.scram_credential import SCRAM_KEYS, parse_scram_text, scram_text
+
+
+def decide(
+    path: str, user: str, wanted: Mapping[str, str], image: MetadataImage, *, shown: bool
+) -> Order | None:
+    """The order for the credentials in a user's znode; None when they are those of the image. `shown`: the mirror
+    writes them there.
+    """
+    differing: list[str] = []
+    asks: list[Ask] = []
+    refused: list[str] = []
+    for mechanism, key in SCRAM_KEYS.items():
+        known, text = image.scram.get((user, mechanism)), wanted.get(key)
+        if text is None:
+            if known is not None and shown:
+                differing.append(key)
+                asks.append(_remove(user, mechanism, key))
+            continue
+        if known is not None and text == scram_text(known):
+            continue
+        differing.append(key)
+        try:
+            record = parse_scram_text(user, mechanism, text)
+        except RemoteProtocolError as error:
+            refused.append(f"set {key} of user {user}: {error}")
+            continue
+        if known is None or scram_text(record) != scram_text(known):
+            asks.append(Ask(record, _refusals(f"set {key} of user {user}")))
+    if not asks and not refused:
+        return None
+    what = f"alter {', '.join(differing)} of user {user}"
+    return Order(Kind.SCRAM, what, asks=asks, refused=refused, entities=[path], secrets=[path])
+
+
+def too_late(order: Order) -> Order:
+    """Refuses what may be older than what the image has."""
+    said = (
+        f"{order.what}: it was written while no mirror led, too long ago to tell what is new in it; "
+        "write it again"
+    )
+    return replace(order, asks=[], refused=[said])
+
+
+def _remove(user: str, mechanism: int, key: str) -> Ask:
+    deletion = ScramCredentialDeletion(name=user, mechanism=mechanism)
+    request = AlterUserScramCredentialsRequest(deletions=[deletion], upsertions=[])
+    gone = ErrorCode.RESOURCE_NOT_FOUND
+    return Ask(request, _refusals(f"remove {key} of user {user}", gone))
+
+
+def _refusals(what: str, *obeyed: ErrorCode) -> Callable[[Any], list[str]]:
+    def refusals(response: Any) -> list[str]:
+        (one,) = response.results
+        return refusal(what, one.error_code, one.error_message, *obeyed)
+
+    return refusals

@@ -1,0 +1,55 @@
+"""`/admin/delete_topics/TOPIC`: topics that a tool marked for deletion.
+
+Tools write no data. Before it asks, the mirror notes the topic's id there and then deletes by id, so a topic that was
+made again with this name meanwhile stays. Source: `TopicDeletionManager` of Kafka 2.8; the note is ours.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from trimaran.quorum.metadata.image import MetadataImage
+from trimaran.wire.buffers.primitives import uuid_from_text, uuid_to_text
+from trimaran.wire.errors import ErrorCode
+from trimaran.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
+from trimaran.zkcompat.legacy.requests.admin_requests import TIMEOUT_MS, Ask, Kind, Order, refusal
+from trimaran.zkcompat.tree.claim import Step
+
+DELETE_TOPICS = "/admin/delete_topics"
+
+
+def decide(path: str, data: bytes | None, image: MetadataImage) -> Order:
+    """The order for one of its children."""
+    name = path.rpartition("/")[2]
+    noted = _noted(data)
+    topic = image.topics.by_name.get(name)
+    topic_id = noted or (topic.id if topic is not None else None)
+    what = f"delete topic {name}"
+    tidy = (Step("delete", path),)
+    if topic_id is None:
+        return Order(Kind.DELETION, what, refused=[f"{what}: no such topic"], tidy=tidy)
+    if noted and noted not in image.topics.by_id:
+        return Order(Kind.DELETION, what, tidy=tidy)
+
+    def refusals(response: Any) -> list[str]:
+        (one,) = response.responses
+        gone = ErrorCode.UNKNOWN_TOPIC_ID
+        return refusal(what, one.error_code, one.error_message, gone)
+
+    request = DeleteTopicsRequest(
+        topics=[DeleteTopicState(name=None, topic_id=topic_id)], timeout_ms=TIMEOUT_MS
+    )
+    return Order(
+        Kind.DELETION,
+        what,
+        asks=[Ask(request, refusals)],
+        claim=() if noted else (Step("set", path, uuid_to_text(topic_id).encode()),),
+        tidy=tidy,
+    )
+
+
+def _noted(data: bytes | None) -> bytes | None:
+    try:
+        return uuid_from_text((data or b"").decode("ascii"))
+    except ValueError:
+        return None

@@ -1,0 +1,81 @@
+"""`/admin/preferred_replica_election`: partitions that their preferred replicas are to lead.
+
+Source: `PreferredReplicaElectionZNode` of Kafka 2.8.
+"""
+
+from __future__ import annotations
+
+from itertools import groupby
+from typing import Any
+
+from trimaran.quorum.metadata.image import MetadataImage
+from trimaran.wire.errors import ErrorCode, RemoteProtocolError
+from trimaran.wire.messages.elect_leaders import ElectLeadersRequest, TopicPartitions
+from trimaran.zkcompat.legacy.requests.admin_requests import (
+    TIMEOUT_MS,
+    Ask,
+    Kind,
+    Order,
+    portions,
+    refusal,
+)
+from trimaran.zkcompat.tree.claim import Step
+from trimaran.zkcompat.znodes.json_form import decode_json, member
+
+PREFERRED_REPLICA_ELECTION = "/admin/preferred_replica_election"
+PREFERRED = 0
+
+TopicPartition = tuple[str, int]
+
+
+def decode(data: bytes | None) -> list[TopicPartition]:
+    """Raises RemoteProtocolError."""
+    found: dict[TopicPartition, None] = {}
+    for one in member(decode_json(data), "partitions", list):
+        if not isinstance(one, dict):
+            raise RemoteProtocolError("a partition that is not a JSON object")
+        found[member(one, "topic", str), member(one, "partition", int)] = None
+    return list(found)
+
+
+def decide(path: str, data: bytes | None, image: MetadataImage) -> Order:
+    """The order for the znode."""
+    tidy = (Step("delete", path),)
+    what = "elect preferred leaders"
+    try:
+        asked = sorted(decode(data))
+    except RemoteProtocolError as error:
+        return Order(Kind.ELECTION, what, refused=[f"{what}: {error}"], tidy=tidy)
+    known = [one for one in asked if _exists(one, image)]
+    refused = [f"{what}: no partition {t}-{p}" for t, p in asked if not _exists((t, p), image)]
+    return Order(
+        Kind.ELECTION,
+        f"elect preferred leaders of {len(asked)} partitions",
+        asks=[_ask(part) for part in portions(known)],
+        refused=refused,
+        tidy=tidy,
+    )
+
+
+def _exists(one: TopicPartition, image: MetadataImage) -> bool:
+    topic = image.topics.by_name.get(one[0])
+    return topic is not None and one[1] in topic.partitions
+
+
+def _ask(partitions: list[TopicPartition]) -> Ask:
+    by_topic = groupby(partitions, key=lambda one: one[0])
+    topics = [TopicPartitions(topic=t, partitions=[p for _, p in group]) for t, group in by_topic]
+    request = ElectLeadersRequest(
+        election_type=PREFERRED, topic_partitions=topics, timeout_ms=TIMEOUT_MS
+    )
+    return Ask(request, _refusals)
+
+
+def _refusals(response: Any) -> list[str]:
+    said = refusal("elect preferred leaders", response.error_code, None)
+    for topic in response.replica_election_results:
+        for one in topic.partition_result:
+            what = f"elect the preferred leader of {topic.topic}-{one.partition_id}"
+            needless = ErrorCode.ELECTION_NOT_NEEDED
+            said += refusal(what, one.error_code, one.error_message, needless)
+    return said

@@ -1,0 +1,161 @@
+"""`/admin/reassign_partitions`: partitions that are to move; it names those that still do, and goes with the last.
+
+Tools look at it to learn whether a reassignment runs. As in ZooKeeper mode, partitions leave it when they are done, and
+a tool may write more into it meanwhile. Source: `ReassignPartitionsZNode` and `KafkaController` of Kafka 2.8.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from itertools import groupby
+from typing import Any
+
+from trimaran.quorum.metadata.image import MetadataImage, PartitionImage
+from trimaran.wire.errors import RemoteProtocolError
+from trimaran.wire.messages.alter_partition_reassignments import (
+    AlterPartitionReassignmentsRequest,
+    ReassignablePartition,
+    ReassignableTopic,
+)
+from trimaran.zkcompat.legacy.requests.admin_requests import (
+    TIMEOUT_MS,
+    Ask,
+    Kind,
+    Order,
+    portions,
+    refusal,
+)
+from trimaran.zkcompat.tree.claim import Step
+from trimaran.zkcompat.znodes.json_form import decode_json, encode_json, ids, member
+
+REASSIGN_PARTITIONS = "/admin/reassign_partitions"
+DELETE = Step("delete", REASSIGN_PARTITIONS)
+
+TopicPartition = tuple[str, int]
+Replicas = tuple[int, ...]
+Targets = Mapping[TopicPartition, Replicas]
+
+
+@dataclass(frozen=True, slots=True)
+class Reassignments:
+    """What the znode says: where each partition is to be."""
+
+    targets: Targets
+
+    def encode(self) -> bytes:
+        partitions = [
+            {"topic": topic, "partition": index, "replicas": list(replicas)}
+            for (topic, index), replicas in self.targets.items()
+        ]
+        return encode_json({"version": 1, "partitions": partitions})
+
+    @classmethod
+    def decode(cls, data: bytes | None) -> Reassignments:
+        """Raises RemoteProtocolError."""
+        found: dict[TopicPartition, Replicas] = {}
+        for one in member(decode_json(data), "partitions", list):
+            if not isinstance(one, dict):
+                raise RemoteProtocolError("a partition that is not a JSON object")
+            key = (member(one, "topic", str), member(one, "partition", int))
+            if key in found:
+                raise RemoteProtocolError(f"{key[0]}-{key[1]} twice")
+            found[key] = ids(member(one, "replicas", list))
+        return cls(found)
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """What is to be done about the znode now: `order` begins moves, `left` are those that it goes on to name.
+
+    `write` is the znode's new content, None to delete it; only where it differs from what is there. `begun` is for the
+    next look, once `order` is carried out.
+    """
+
+    order: Order | None
+    left: Targets
+    write: Step | None
+    begun: Targets
+
+
+def advance(data: bytes | None, image: MetadataImage, begun: Targets) -> Progress:
+    """`begun` are the moves that the quorum has taken or refused since this mirror leads and that the znode has named
+    ever since: what became of those is in the image, and they are not asked again.
+    """
+    try:
+        targets = Reassignments.decode(data).targets
+    except RemoteProtocolError as error:
+        what = "reassign partitions"
+        return Progress(
+            Order(Kind.REASSIGNMENT, what, refused=[f"{what}: {error}"]), {}, DELETE, {}
+        )
+    begun = {key: to for key, to in targets.items() if begun.get(key) == to}
+    moving = {key: to for key, to in targets.items() if _is_moving(key, to, image)}
+    new = {
+        key: to
+        for key, to in targets.items()
+        if key not in begun and key not in moving and not _is_there(key, to, image)
+    }
+    if new:
+        left = {**moving, **new}
+        return Progress(_begin(new), left, None, {**begun, **left})
+    begun |= moving
+    if not moving:
+        return Progress(None, {}, DELETE, begun)
+    if len(moving) == len(targets):
+        return Progress(None, moving, None, begun)
+    write = Step("set", REASSIGN_PARTITIONS, Reassignments(moving).encode())
+    return Progress(None, moving, write, begun)
+
+
+def _partition(key: TopicPartition, image: MetadataImage) -> PartitionImage | None:
+    topic = image.topics.by_name.get(key[0])
+    return None if topic is None else topic.partitions.get(key[1])
+
+
+def _is_moving(key: TopicPartition, target: Replicas, image: MetadataImage) -> bool:
+    partition = _partition(key, image)
+    if partition is None or not (partition.adding or partition.removing):
+        return False
+    return tuple(one for one in partition.replicas if one not in partition.removing) == target
+
+
+def _is_there(key: TopicPartition, target: Replicas, image: MetadataImage) -> bool:
+    partition = _partition(key, image)
+    if partition is None or partition.adding or partition.removing:
+        return False
+    return partition.replicas == target
+
+
+def _begin(targets: Targets) -> Order:
+
+    return Order(
+        Kind.REASSIGNMENT,
+        f"reassign {len(targets)} partitions",
+        asks=[_ask(dict(part)) for part in portions(sorted(targets.items()))],
+    )
+
+
+def _ask(targets: Targets) -> Ask:
+    by_topic = groupby(sorted(targets.items()), key=lambda item: item[0][0])
+    topics = [
+        ReassignableTopic(
+            name=name,
+            partitions=[
+                ReassignablePartition(partition_index=index, replicas=list(replicas))
+                for (_, index), replicas in group
+            ],
+        )
+        for name, group in by_topic
+    ]
+    request = AlterPartitionReassignmentsRequest(timeout_ms=TIMEOUT_MS, topics=topics)
+    return Ask(request, _refusals)
+
+
+def _refusals(response: Any) -> list[str]:
+    said = refusal("reassign partitions", response.error_code, response.error_message)
+    for topic in response.responses:
+        for one in topic.partitions:
+            what = f"reassign {topic.name}-{one.partition_index}"
+            said += refusal(what, one.error_code, one.error_message)
+    return said

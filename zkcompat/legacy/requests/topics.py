@@ -1,0 +1,148 @@
+"""`/brokers/topics/TOPIC` as tools write it: a new topic, or more partitions of one.
+
+Tools know no topic ids: kafka-topics from 2.8 on keeps the id that it finds and earlier ones drop it, so what has an id
+that the image does not know is not a tool's, but left from a topic that is gone. The configs of a new topic stand in
+`/config/topics/TOPIC` before it. Source: `AdminZkClient` of Kafka 2.8, `AdminUtils` of 0.8.2.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from trimaran.quorum.metadata.image import MetadataImage, TopicImage
+from trimaran.wire.errors import ErrorCode, RemoteProtocolError
+from trimaran.wire.messages.create_partitions import (
+    CreatePartitionsAssignment,
+    CreatePartitionsRequest,
+    CreatePartitionsTopic,
+)
+from trimaran.wire.messages.create_topics import (
+    CreatableReplicaAssignment,
+    CreatableTopic,
+    CreatableTopicConfig,
+    CreateTopicsRequest,
+)
+from trimaran.zkcompat.legacy.requests.admin_requests import TIMEOUT_MS, Ask, Kind, Order, refusal
+from trimaran.zkcompat.znodes.entity_config import EntityConfig
+from trimaran.zkcompat.znodes.json_form import decode_json, decode_or_none, ids, member
+from trimaran.zkcompat.znodes.topic_assignment import BROKER_TOPICS, TopicAssignment
+
+BY_ASSIGNMENT = -1
+
+
+@dataclass(frozen=True, slots=True)
+class Assignment:
+    """What a tool says of a topic, in any version of the znode."""
+
+    partitions: Mapping[int, Sequence[int]]
+    has_id: bool
+
+    @classmethod
+    def decode(cls, data: bytes | None) -> Assignment:
+        """Raises RemoteProtocolError."""
+        members = decode_json(data)
+        found: dict[int, Sequence[int]] = {}
+        for text, replicas in member(members, "partitions", dict).items():
+            if not (text.isascii() and text.isdecimal() and len(text) <= 10):
+                raise RemoteProtocolError(f"a partition {text[:20]!r}")
+            if not isinstance(replicas, list):
+                raise RemoteProtocolError(f"partition {text} has no list of replicas")
+            found[int(text)] = ids(replicas)
+        return cls(found, "topic_id" in members)
+
+
+def decide(
+    topic: str, data: bytes | None, config: bytes | None, image: MetadataImage
+) -> Order | None:
+    """The order for a topic's znode; None when no tool wrote it. `config` is what stands in `/config/topics`."""
+    assignment = decode_or_none(Assignment.decode, data)
+    known = image.topics.by_name.get(topic)
+    if known is not None:
+        return None if assignment is None else _more_partitions(known, assignment)
+    if assignment is None:
+        refused = [f"create topic {topic}: its znode says no assignment"]
+        return Order(
+            Kind.TOPIC, f"create topic {topic}", refused=refused, entities=_entities(topic)
+        )
+    return None if assignment.has_id else _create(topic, assignment, config)
+
+
+def _entities(topic: str) -> Sequence[str]:
+    return (TopicAssignment.path(topic),)
+
+
+def _create(topic: str, assignment: Assignment, config: bytes | None) -> Order:
+    what = f"create topic {topic}"
+    wanted = decode_or_none(EntityConfig.decode, config)
+    request = CreateTopicsRequest(
+        topics=[
+            CreatableTopic(
+                name=topic,
+                num_partitions=BY_ASSIGNMENT,
+                replication_factor=BY_ASSIGNMENT,
+                assignments=[
+                    CreatableReplicaAssignment(partition_index=index, broker_ids=list(replicas))
+                    for index, replicas in sorted(assignment.partitions.items())
+                ],
+                configs=[
+                    CreatableTopicConfig(name=name, value=value)
+                    for name, value in sorted(wanted.config.items() if wanted else ())
+                ],
+            )
+        ],
+        timeout_ms=TIMEOUT_MS,
+    )
+
+    def refusals(response: Any) -> list[str]:
+        (one,) = response.topics
+        there = ErrorCode.TOPIC_ALREADY_EXISTS  # a mirror before us asked, and was killed
+        return refusal(what, one.error_code, one.error_message, there)
+
+    return Order(
+        Kind.TOPIC,
+        what,
+        asks=[Ask(request, refusals)] if assignment.partitions else [],
+        refused=[] if assignment.partitions else [f"{what}: no partitions"],
+        entities=_entities(topic),
+    )
+
+
+def _more_partitions(known: TopicImage, assignment: Assignment) -> Order | None:
+    """Only partitions are added this way; anything else is damage, which the mirror mends."""
+    added = {n: r for n, r in assignment.partitions.items() if n not in known.partitions}
+    if not added:
+        return None
+    count = len(known.partitions) + len(added)
+    what = f"add {len(added)} partitions to topic {known.name}"
+    entities = _entities(known.name)
+    if max(added) != count - 1 or len(assignment.partitions) != count:
+        refused = [f"{what}: their numbers do not follow those that there are"]
+        return Order(Kind.PARTITIONS, what, refused=refused, entities=entities)
+    request = CreatePartitionsRequest(
+        topics=[
+            CreatePartitionsTopic(
+                name=known.name,
+                count=count,
+                assignments=[
+                    CreatePartitionsAssignment(broker_ids=list(added[n])) for n in sorted(added)
+                ],
+            )
+        ],
+        timeout_ms=TIMEOUT_MS,
+        validate_only=False,
+    )
+
+    def refusals(response: Any) -> list[str]:
+        (one,) = response.results
+        return refusal(what, one.error_code, one.error_message)
+
+    return Order(Kind.PARTITIONS, what, asks=[Ask(request, refusals)], entities=entities)
+
+
+def topic_of(path: str) -> str | None:
+    """The topic of a path at or below its znode."""
+    if not path.startswith(f"{BROKER_TOPICS}/"):
+        return None
+    return path.split("/")[3]

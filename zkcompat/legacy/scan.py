@@ -1,0 +1,89 @@
+"""Finds what tools wrote: by reading when a mirror begins, and by their notes afterwards."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+
+import trio
+
+from trimaran.quorum.metadata.image import MetadataImage
+from trimaran.zkcompat.legacy.change_notes import left_by_tools, newest_notes
+from trimaran.zkcompat.legacy.pending_requests import Desk
+from trimaran.zkcompat.legacy.requests import deletions, topics
+from trimaran.zkcompat.legacy.requests.admin_requests import Kind
+from trimaran.zkcompat.legacy.requests.elections import PREFERRED_REPLICA_ELECTION
+from trimaran.zkcompat.legacy.requests.reassignments import REASSIGN_PARTITIONS
+from trimaran.zkcompat.legacy.tool_writes import NOTE_ROOTS, Subject
+from trimaran.zkcompat.mirroring.tenure import Tenure
+from trimaran.zkcompat.znodes.topic_assignment import BROKER_TOPICS
+from trimaran.zkcompat.zookeeper.keeper import Keeper
+
+# Read and decoded in a few milliseconds.
+ZNODES_AT_ONCE = 200
+
+GoneSince = Callable[[Sequence[str]], Awaitable[Mapping[str, int]]]
+
+
+async def _always(paths: Sequence[str]) -> Mapping[str, int]:
+    await trio.lowlevel.checkpoint()
+    return dict.fromkeys(paths, 0)
+
+
+async def find_requests(keeper: Keeper, desk: Desk) -> None:
+    """What stands in `/admin`."""
+    desk.hear(REASSIGN_PARTITIONS)
+    desk.hear(PREFERRED_REPLICA_ELECTION)
+    for name in await keeper.children(deletions.DELETE_TOPICS):
+        desk.hear(f"{deletions.DELETE_TOPICS}/{name}")
+
+
+async def find_topics(keeper: Keeper, image: MetadataImage, desk: Desk, *, known: bool) -> None:
+    """Topics that tools made or gave partitions; `known`: a mirror wrote the tree before."""
+    names = await keeper.children(BROKER_TOPICS)
+    for at in range(0, len(names), ZNODES_AT_ONCE):
+        paths = [f"{BROKER_TOPICS}/{name}" for name in names[at : at + ZNODES_AT_ONCE]]
+        found = await keeper.read_many(paths)
+        await trio.lowlevel.checkpoint()
+        for path, znode in found.items():
+            name = path.rpartition("/")[2]
+            if known and topics.decide(name, znode.data, None, image) is not None:
+                desk.hear(path)
+            elif name not in image.topics.by_name:
+                desk.settle(Subject(Kind.TOPIC, path), stands=True)
+
+
+async def find_notes(tenure: Tenure, desk: Desk) -> None:
+    """Entities that tools changed while no mirror led."""
+    for root in NOTE_ROOTS:
+        for name in await tenure.keeper.children(root):
+            desk.hear(f"{root}/{name}")
+
+    async def since(paths: Sequence[str]) -> Mapping[str, int]:
+        return await _gone_since(tenure, paths)
+
+    while desk.notes:
+        await read_notes(tenure.keeper, desk, since)
+
+
+async def read_notes(keeper: Keeper, desk: Desk, gone_since: GoneSince = _always) -> None:
+    """Adds the entities that some of the notes tell of, if a tool wrote those. `gone_since`: see `left_by_tools`."""
+    paths = list(desk.notes)[:ZNODES_AT_ONCE]
+    if not paths:
+        return
+    for path in paths:
+        del desk.notes[path]
+    written = newest_notes(await keeper.read_many(paths))
+    entities = await keeper.read_many([subject.path for subject in written])
+    gone = await gone_since([s.path for s in written if s.path not in entities])
+    for subject in left_by_tools(written, entities, gone):
+        desk.add(subject)
+
+
+async def _gone_since(tenure: Tenure, paths: Sequence[str]) -> Mapping[str, int]:
+    before = tenure.shown_before
+    if before is None:
+        return dict.fromkeys(paths, tenure.written_before)
+    stood = [path for path in paths if tenure.wanted(path, before) is not None]
+    parents = {path: path.rpartition("/")[0] for path in stood}
+    found = await tenure.keeper.read_many(list(dict.fromkeys(parents.values())))
+    return {path: found[up].children_zxid for path, up in parents.items() if up in found}

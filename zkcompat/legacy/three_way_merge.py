@@ -1,0 +1,61 @@
+"""What a tool changed in an entity's znode while no mirror led, put onto what the quorum has made of the entity. Pure.
+
+A tool writes the whole znode: what it read, with its change. So beside the change there may be a key that the quorum
+has set since, or a credential that it has revoked. The image that the tree showed before tells one from the other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from trimaran.wire.errors import RemoteProtocolError
+from trimaran.zkcompat.legacy.requests.admin_requests import Kind
+from trimaran.zkcompat.znodes.acl_entries import AclEntries
+from trimaran.zkcompat.znodes.entity_config import EntityConfig
+from trimaran.zkcompat.znodes.scram_credential import SCRAM_KEYS, parse_scram_text, scram_text
+
+_MECHANISMS = {key: mechanism for mechanism, key in SCRAM_KEYS.items()}
+
+
+def merged(kind: Kind, data: bytes | None, before: bytes | None, now: bytes | None) -> bytes | None:
+    """The znode as the tool would have written it now; `before` is what it saw. What cannot be read stays as it is.
+
+    `kind` is CONFIG or ACL; no data is no entity.
+    """
+    if kind is Kind.ACL:
+        return _merged_acls(data, before, now)
+    try:
+        wanted, seen, shown = (_config(one) for one in (data, before, now))
+    except RemoteProtocolError:
+        return data
+    changed = {
+        key
+        for key in wanted.keys() | seen.keys()
+        if _plain(key, wanted.get(key)) != _plain(key, seen.get(key))
+    }
+    kept = {key: value for key, value in shown.items() if key not in changed}
+    return EntityConfig({**kept, **{key: wanted[key] for key in changed if key in wanted}}).encode()
+
+
+def _merged_acls(data: bytes | None, before: bytes | None, now: bytes | None) -> bytes | None:
+    try:
+        wanted, seen, shown = (
+            AclEntries.decode(one).entries if one else frozenset() for one in (data, before, now)
+        )
+    except RemoteProtocolError:
+        return data
+    return AclEntries((shown | (wanted - seen)) - (seen - wanted)).encode()
+
+
+def _config(data: bytes | None) -> Mapping[str, str]:
+    return EntityConfig.decode(data).config if data else {}
+
+
+def _plain(key: str, value: str | None) -> str | None:
+    """A credential in the form that the mirror gives it: its parts may be in any order."""
+    if value is None or key not in _MECHANISMS:
+        return value
+    try:
+        return scram_text(parse_scram_text("", _MECHANISMS[key], value))
+    except RemoteProtocolError:
+        return value

@@ -1,0 +1,161 @@
+"""The newest image and leader for whoever follows: a publisher of the metadata loader that keeps no queue.
+
+A slow reader gets the newest image and the merged names of what was touched since it last took one (`Changes`,
+bounded). A short history of images lets `verify` find the image at the offset that the mirror published.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections import deque
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+
+import trio
+
+from trimaran.node.runtime.clock import now_ms
+from trimaran.quorum.metadata.delta import MetadataDelta
+from trimaran.quorum.metadata.image import EMPTY, MetadataImage
+from trimaran.wire.transport.scheduling.events import Notifier
+from trimaran.zkcompat.sections.registry import EVERYTHING
+from trimaran.zkcompat.sections.section import Section
+from trimaran.zkcompat.tree.claim import Leader
+
+# Names kept before a comparison of everything becomes the cheaper thing: at 10,000 a plan takes about 0.1 s.
+TOUCHED_MAX = 10_000
+
+
+@dataclass(slots=True)
+class Changes:
+    """Names by label of their section, in the order in which they were first touched."""
+
+    touched: dict[str, dict[str, None]] = field(default_factory=dict)
+    everything: bool = False
+
+    def add(self, delta: MetadataDelta) -> None:
+        """Merges what `delta` touched."""
+        if self.everything:
+            return
+        for section in EVERYTHING:
+            for name in section.touched(delta):
+                self.touched.setdefault(section.label, {})[name] = None
+        if sum(map(len, self.touched.values())) > TOUCHED_MAX:
+            self.mark_everything()
+
+    def mark_everything(self) -> None:
+        """From now on names are not kept: the two images are compared entity by entity."""
+        self.everything = True
+        self.touched.clear()
+
+    def names(self, section: Section, before: MetadataImage, after: MetadataImage) -> Iterable[str]:
+        """The entities of a section that may differ between the images, each once."""
+        if self.everything:
+            return dict.fromkeys(section.differing(before, after))
+        return self.touched.get(section.label, {})
+
+
+# Images share all that did not change, so a history costs little; 256 span the idle batches of two minutes.
+HISTORY_MAX = 256
+# How exact the age of a batch is that has left the history, and how many are kept: an hour of seconds at least, and
+# twice as many seconds each time as what is kept is thinned out.
+SAMPLE_MS = 1000
+SAMPLES_MAX = 3600
+
+
+@dataclass(slots=True)
+class CommitTimes:
+    """When offsets were committed, some of them: those that were long ago are apart from each other."""
+
+    _offsets: list[int] = field(default_factory=list)
+    _times_ms: list[int] = field(default_factory=list)
+    _apart_ms: int = SAMPLE_MS
+
+    def add(self, offset: int, committed_ms: int) -> None:
+        if self._times_ms and committed_ms < self._times_ms[-1] + self._apart_ms:
+            return
+        self._offsets.append(offset)
+        self._times_ms.append(committed_ms)
+        if len(self._offsets) > SAMPLES_MAX:
+            del self._offsets[1::2], self._times_ms[1::2]
+            self._apart_ms *= 2
+
+    def first_after(self, offset: int) -> int | None:
+        """The time of the first that is kept of those after `offset`."""
+        index = bisect_right(self._offsets, offset)
+        return self._times_ms[index] if index < len(self._offsets) else None
+
+
+@dataclass(slots=True)
+class ImageFeed:
+    """`ready` turns true when the image has caught up with the quorum's high watermark for the first time.
+
+    `heard_ms` is when the quorum last committed something, no-op records included, -1 before that. `leader_address`
+    tells where the leader listens, None while that is not known. `kept` is the newest image up to the offset
+    `kept_until`.
+    """
+
+    image: MetadataImage = EMPTY
+    leader: Leader | None = None
+    ready: bool = False
+    history: deque[MetadataImage] = field(default_factory=lambda: deque(maxlen=HISTORY_MAX))
+    heard_ms: int = -1
+    leader_address: Callable[[], tuple[str, int] | None] = lambda: None
+    kept_until: int = -1
+    kept: MetadataImage = EMPTY
+    _times: CommitTimes = field(default_factory=CommitTimes)
+    _changes: Changes = field(default_factory=Changes)
+    _changed: Notifier = field(default_factory=Notifier)
+
+    def publish(self, delta: MetadataDelta, image: MetadataImage, manifest: object) -> None:
+        """Called by the loader for every committed batch and every snapshot."""
+        del manifest
+        self._changes.add(delta)
+        self.image = image
+        self.history.append(image)
+        self._times.add(image.provenance.offset, image.provenance.timestamp_ms)
+        self.heard_ms = now_ms()
+        if image.provenance.offset <= self.kept_until:
+            self.kept = image
+        self._wake()
+
+    def lead_by(self, leader: Leader | None) -> None:
+        """A quorum without a known leader keeps its last one here, as `/controller` does."""
+        if leader is not None and leader != self.leader:
+            self.leader = leader
+            self._wake()
+
+    def caught_up(self) -> None:
+        if not self.ready:
+            self.ready = True
+            self._wake()
+
+    def take(self) -> tuple[MetadataImage, Changes]:
+        """The newest image, and what was touched since the last call."""
+        changes, self._changes = self._changes, Changes()
+        return self.image, changes
+
+    def image_at(self, offset: int) -> MetadataImage | None:
+        """The image of the batch that ends at `offset`, if it is still in the history."""
+        return next((i for i in reversed(self.history) if i.provenance.offset == offset), None)
+
+    def silent_seconds(self) -> float:
+        """How long the quorum has said nothing; infinity before its first word."""
+        return float("inf") if self.heard_ms < 0 else max(0, now_ms() - self.heard_ms) / 1000
+
+    def lag_ms(self, published_offset: int) -> int:
+        """How long ago the oldest batch was committed that a tree of that offset does not show."""
+        missing = [i.provenance for i in self.history if i.provenance.offset > published_offset]
+        if not missing:
+            return 0
+        since = missing[0].timestamp_ms
+        if len(missing) == len(self.history):
+            since = min(since, self._times.first_after(published_offset) or since)
+        return max(0, now_ms() - since)
+
+    async def wait_for(self, wanted: Callable[[ImageFeed], bool]) -> None:
+        await trio.lowlevel.checkpoint()
+        while not wanted(self):
+            await self._changed.wait()
+
+    def _wake(self) -> None:
+        self._changed.notify_all()

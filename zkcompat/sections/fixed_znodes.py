@@ -1,0 +1,66 @@
+"""What stands whatever the cluster does: the parents, the cluster's id, the features of ZooKeeper mode.
+
+The parents of ACLs for users come with the first of these, and stay. Those of tokens are there where tokens are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from trimaran.quorum.metadata.delta import MetadataDelta
+from trimaran.quorum.metadata.image import MetadataImage
+from trimaran.wire.records.security import AccessControlEntryRecord
+from trimaran.wire.security.acls import ResourceType
+from trimaran.zkcompat.sections.section import Section
+from trimaran.zkcompat.tree.operations import Kind, Operation
+from trimaran.zkcompat.tree.znode import Znode
+from trimaran.zkcompat.znodes.cluster_id import ClusterId
+from trimaran.zkcompat.znodes.feature import Feature
+from trimaran.zkcompat.znodes.parents import STANDING_PARENTS, TOKEN_PARENTS, USER_ACL_PARENTS
+
+ALL = "all"
+_PARENTS = frozenset((*STANDING_PARENTS, *TOKEN_PARENTS, *USER_ACL_PARENTS))
+
+
+class Standing(Section):
+    """One entity; the image does not know the cluster's id, so it is given. `tokens`: whether they are mirrored."""
+
+    label = "Standing"
+
+    def __init__(self, cluster_id: str, *, tokens: bool = False) -> None:
+        self._cluster_id = cluster_id
+        self._parents = (*STANDING_PARENTS, *(TOKEN_PARENTS if tokens else ()))
+
+    def names(self, image: MetadataImage) -> Iterable[str]:
+        return (ALL,)
+
+    def touched(self, delta: MetadataDelta) -> Iterable[str]:
+        return (ALL,) if any(map(_is_of_user, delta.acls.changed.values())) else ()
+
+    def differing(self, before: MetadataImage, after: MetadataImage) -> Iterable[str]:
+        return () if before.acls is after.acls else (ALL,)
+
+    def singles(self, name: str) -> tuple[str, ...]:
+        return (*self._parents, *USER_ACL_PARENTS, ClusterId.PATH, Feature.PATH)
+
+    def znodes(self, name: str, image: MetadataImage) -> Iterable[tuple[str, Znode]]:
+        for path in self._parents:
+            yield path, Znode(None)
+        if any(map(_is_of_user, image.acls.values())):
+            for path in USER_ACL_PARENTS:
+                yield path, Znode(None)
+        yield ClusterId.PATH, Znode(ClusterId(self._cluster_id).encode())
+        yield Feature.PATH, Znode(Feature().encode())
+
+    def plan(self, name: str, before: MetadataImage, after: MetadataImage) -> Iterator[Operation]:
+        return (one for one in super().plan(name, before, after) if one.kind is not Kind.DELETE)
+
+    def spares(self, path: str, data: bytes | None) -> bool:
+        return path in USER_ACL_PARENTS
+
+    def same(self, path: str, expected: bytes | None, found: bytes | None) -> bool:
+        return path in _PARENTS or super().same(path, expected, found)
+
+
+def _is_of_user(record: AccessControlEntryRecord | None) -> bool:
+    return record is not None and record.resource_type == ResourceType.USER
