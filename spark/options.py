@@ -25,7 +25,7 @@ class OptionError(ValueError):
     """A wrong option: the message names it, its value, and what would be right."""
 
 
-class Options:
+class OptionReader:
     """A reader of string options that remembers which names it knows; `finish` refuses the rest."""
 
     def __init__(self, source: str, given: Mapping[str, str]) -> None:
@@ -167,7 +167,7 @@ class TopicsWanted:
         return topic in self.names if self.names else not topic.startswith("__")
 
 
-def topics_wanted(o: Options) -> TopicsWanted:
+def topics_wanted(o: OptionReader) -> TopicsWanted:
     names = o.parse("subscribe", names_of, NO_NAMES, "topics parted by commas")
     pattern: str | None = o.parse("subscribePattern", _pattern, None, "a regular expression")
     assigned = o.parse("assign", _assignment_or_none, None, 'JSON such as {"orders":[0,1]}')

@@ -17,7 +17,7 @@ Level = Literal["ok", "warn", "bad", "info"]
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class ReportVerdict:
     """One line of the report's head."""
 
     level: Level
@@ -46,7 +46,7 @@ class Analysis:
     sql: str
     compute: Callable[..., DataFrame]
     plot: Callable[[pd.DataFrame], go.Figure]
-    evaluate: Callable[[pd.DataFrame], Sequence[Verdict]]
+    evaluate: Callable[[pd.DataFrame], Sequence[ReportVerdict]]
     optional: frozenset[str] = frozenset()
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from trimaran.spark.analyses.analysis import YEARS_MS, Verdict, count_text
+from trimaran.spark.analyses.analysis import YEARS_MS, ReportVerdict, count_text
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -93,7 +93,7 @@ def bucketed(column: str) -> str:
     return f"CASE WHEN unix_millis({column}) BETWEEN :low_ms AND :high_ms THEN {start} END"
 
 
-def undated(frame: pd.DataFrame, value: str, noun: str, title: str) -> list[Verdict]:
+def undated(frame: pd.DataFrame, value: str, noun: str, title: str) -> list[ReportVerdict]:
     """A verdict on rows without a bucket, of `value` things each; none where there are none."""
     count = int(frame.loc[frame["ts"].isna(), value].sum())
     if not count:
@@ -102,4 +102,4 @@ def undated(frame: pd.DataFrame, value: str, noun: str, title: str) -> list[Verd
     text = (
         f"{count_text(count, noun)} {verb} not in the figure: no time, or one far from all others"
     )
-    return [Verdict("info", f"{title}: {text}.")]
+    return [ReportVerdict("info", f"{title}: {text}.")]

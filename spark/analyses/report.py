@@ -14,7 +14,7 @@ from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from trimaran.spark.analyses.analysis import Analysis, Verdict
+from trimaran.spark.analyses.analysis import Analysis, ReportVerdict
 from trimaran.spark.analyses.catalogue import choose
 from trimaran.spark.analyses.plots import nothing
 from trimaran.spark.analyses.running import Outcome, run_all, since_text
@@ -32,11 +32,11 @@ Tell = Callable[[Outcome], object]
 
 
 @dataclass(frozen=True, slots=True)
-class Section:
+class ReportSection:
     """An analysis done: its figure as HTML."""
 
     analysis: Analysis
-    verdicts: tuple[Verdict, ...]
+    verdicts: tuple[ReportVerdict, ...]
     figure: str
     rows: int
     seconds: float
@@ -134,12 +134,12 @@ def _write_plotly(target: Path) -> None:
     (target / "plotly.min.js").write_text(get_plotlyjs())
 
 
-def _drawn(outcome: Outcome) -> Section:
+def _drawn(outcome: Outcome) -> ReportSection:
     analysis, frame = outcome.analysis, outcome.frame
     is_blank = frame is None or frame.empty
     made = nothing(outcome.verdicts[0].text) if is_blank else analysis.plot(frame)
     rows = 0 if frame is None else len(frame)
-    return Section(analysis, outcome.verdicts, figure_html(made), rows, outcome.seconds)
+    return ReportSection(analysis, outcome.verdicts, figure_html(made), rows, outcome.seconds)
 
 
 def figure_html(made: go.Figure) -> str:
@@ -282,7 +282,7 @@ kafka_spark.views(session, {path!r})   # makes the views that the SQL names
 session.sql("SELECT * FROM quorum_epochs").show()"""
 
 
-def _page(job: Job, sections: Sequence[Section]) -> str:
+def _page(job: Job, sections: Sequence[ReportSection]) -> str:
     data, nodes = job.data, ", ".join(map(str, job.nodes))
     now = datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")
     links = " ".join(  # a space, so that lines can end there
@@ -309,7 +309,7 @@ def _covers(since_ms: int | None) -> str:
     return "" if since_ms is None else f" · of the time{since_text(since_ms)}"
 
 
-def _section(section: Section) -> str:
+def _section(section: ReportSection) -> str:
     analysis = section.analysis
     sql = escape(analysis.sql.strip().replace("{", "").replace("}", ""))
     return f"""<section id="{analysis.name}"><h2>{escape(analysis.title)} <small>{analysis.number}</small></h2>

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from trimaran.spark.analyses.analysis import ROWS_MAX, SECONDS_MAX, Analysis, Verdict
+from trimaran.spark.analyses.analysis import ROWS_MAX, SECONDS_MAX, Analysis, ReportVerdict
 from trimaran.spark.data_source.tracebacks import captured, cause_of
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ class Outcome:
     """An analysis done. `frame` is None where it could not be done; then a verdict says why."""
 
     analysis: Analysis
-    verdicts: tuple[Verdict, ...]
+    verdicts: tuple[ReportVerdict, ...]
     frame: pd.DataFrame | None
     seconds: float
 
@@ -121,7 +121,7 @@ def _run(analysis: Analysis, views: Views, since: str) -> Outcome:
 
     started = time.monotonic()
 
-    def outcome(verdicts: Sequence[Verdict], frame: pd.DataFrame | None) -> Outcome:
+    def outcome(verdicts: Sequence[ReportVerdict], frame: pd.DataFrame | None) -> Outcome:
         return Outcome(analysis, tuple(verdicts), frame, time.monotonic() - started)
 
     try:
@@ -132,7 +132,7 @@ def _run(analysis: Analysis, views: Views, since: str) -> Outcome:
             # that no log of a topic is here does not say that there is no such topic
             is_topic = TOPICS_FOUND in why
             return outcome([not_applicable(analysis, "" if is_topic else why)], None)
-        return outcome([Verdict("bad", f"{analysis.title}: not possible: {why}")], None)
+        return outcome([ReportVerdict("bad", f"{analysis.title}: not possible: {why}")], None)
     verdicts = analysis.evaluate(frame)
     missing = f"there are no {analysis.needs}{since}"
     return outcome(verdicts or [not_applicable(analysis, missing)], frame)
@@ -145,8 +145,8 @@ def since_text(since_ms: int | None) -> str:
     return f" since {datetime.fromtimestamp(since_ms / 1000, UTC):%Y-%m-%d %H:%M:%S} UTC"
 
 
-def not_applicable(analysis: Analysis, why: str = "") -> Verdict:
-    return Verdict(
+def not_applicable(analysis: Analysis, why: str = "") -> ReportVerdict:
+    return ReportVerdict(
         "info", f"{analysis.title}: not applicable: {why or f'there are no {analysis.needs}'}."
     )
 

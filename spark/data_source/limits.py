@@ -10,12 +10,22 @@ import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from trimaran.spark.options import EARLIEST, LATEST, OptionError, Options
+from trimaran.spark.options import (
+    EARLIEST,
+    LATEST,
+    OptionError,
+    OptionReader,
+    duration_seconds,
+    positive,
+)
 from trimaran.spark.origins.damage import lose
 from trimaran.spark.origins.origin import Bounds, TopicPartition
 
 ByPartition = Mapping[TopicPartition, int]
 OffsetsAt = Callable[[ByPartition], Mapping[TopicPartition, int | None]]  # as `Origin.offsets_at`
+BATCH_OPTIONS = ("endingOffsets", "endingTimestamp", "endingOffsetsByTimestamp")
+STREAM_OPTIONS = ("maxOffsetsPerTrigger", "minOffsetsPerTrigger", "maxTriggerDelay")
+TRIGGER_DELAY = 15 * 60.0  # Spark's default of maxTriggerDelay, in seconds
 NO_CHOICE: ByPartition = {}
 
 
@@ -39,7 +49,7 @@ class Limit:
         return is_edge and self.edge == EARLIEST
 
 
-def starting_limit(o: Options, default: str) -> Limit:
+def starting_limit(o: OptionReader, default: str) -> Limit:
     """`startingTimestamp`, `startingOffsetsByTimestamp`, `startingOffsets`: the first that is given."""
     edges = (
         {"earliest": EARLIEST}
@@ -49,12 +59,14 @@ def starting_limit(o: Options, default: str) -> Limit:
     return _limit(o, "starting", edges, edges[default], allowed=EARLIEST)
 
 
-def ending_limit(o: Options) -> Limit:
+def ending_limit(o: OptionReader) -> Limit:
     """`endingTimestamp`, `endingOffsetsByTimestamp`, `endingOffsets`: the first that is given."""
     return _limit(o, "ending", {"latest": LATEST}, LATEST, allowed=LATEST)
 
 
-def _limit(o: Options, side: str, edges: Mapping[str, int], default: int, *, allowed: int) -> Limit:
+def _limit(
+    o: OptionReader, side: str, edges: Mapping[str, int], default: int, *, allowed: int
+) -> Limit:
     one, by_time, by_offset = f"{side}Timestamp", f"{side}OffsetsByTimestamp", f"{side}Offsets"
     timestamp = o.parse(one, _timestamp, None, "milliseconds since 1970")
     timestamps = o.parse(by_time, _times, NO_CHOICE, 'JSON such as {"orders":{"0":1700000000000}}')
@@ -211,3 +223,25 @@ def _named(partitions: list[TopicPartition]) -> str:
     if len(partitions) > 5:
         return f"{shown} and {len(partitions) - 5} more are"
     return f"{shown} {'is' if len(partitions) == 1 else 'are'}"
+
+
+@dataclass(frozen=True, slots=True)
+class StreamLimits:
+    """Admission control of a stream: offsets of one micro-batch at the most, and at the least unless so many seconds
+    have passed.
+    """
+
+    offsets_max: int | None = None
+    offsets_min: int | None = None
+    delay_seconds: float = TRIGGER_DELAY
+
+
+def stream_limits(o: OptionReader) -> StreamLimits:
+    most = o.parse("maxOffsetsPerTrigger", positive, 0, "a number above 0")
+    least = o.parse("minOffsetsPerTrigger", positive, 0, "a number above 0")
+    delay = o.parse(
+        "maxTriggerDelay", duration_seconds, TRIGGER_DELAY, "a time such as 15m or 500ms"
+    )
+    if most and least > most:
+        raise o.wrong("minOffsetsPerTrigger", f"{least} is more than maxOffsetsPerTrigger, {most}")
+    return StreamLimits(most or None, least or None, delay)

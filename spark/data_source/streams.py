@@ -21,9 +21,8 @@ from pyspark.sql.streaming.datasource import (
     SupportsTriggerAvailableNow,
 )
 
-from trimaran.spark.data_source.limits import as_json, from_json
+from trimaran.spark.data_source.limits import StreamLimits, as_json, from_json
 from trimaran.spark.data_source.tracebacks import without_frames
-from trimaran.spark.kafka_log.options import StreamLimits
 from trimaran.spark.origins.damage import lose
 from trimaran.spark.origins.origin import Bounds, TopicPartition
 

@@ -15,8 +15,8 @@ from trimaran.log.batches.columns import DATA_BYTES_MAX, decode_columns
 from trimaran.log.batches.records import records_in_pieces
 from trimaran.log.old_formats.old_batches import as_v2, timestamp_type_id
 from trimaran.spark.data_source.columns import TIMESTAMP, microseconds
-from trimaran.spark.data_source.wanted import Wanted
-from trimaran.spark.kafka_log.large_batches import PIECE_BYTES
+from trimaran.spark.data_source.read_request import ReadRequest
+from trimaran.spark.kafka_log.bulk import PIECE_BYTES
 from trimaran.spark.origins.damage import lose
 from trimaran.spark.origins.origin import Located, Range
 from trimaran.wire.errors import KafkaError, RemoteProtocolError
@@ -37,7 +37,7 @@ class BatchRow(NamedTuple):
         return self.located.batch
 
 
-def read_batches(ranges: Iterable[Range], wanted: Wanted) -> Iterator[pa.RecordBatch]:
+def read_batches(ranges: Iterable[Range], request: ReadRequest) -> Iterator[pa.RecordBatch]:
     """Rows of the `batches` level.
 
     Raises:
@@ -45,32 +45,32 @@ def read_batches(ranges: Iterable[Range], wanted: Wanted) -> Iterator[pa.RecordB
     """
     for piece in ranges:
         rows: list[BatchRow] = []
-        for located in piece.batches(wanted.reading):
+        for located in piece.batches(request.reading):
             if located.batch.next_offset > piece.end_offset:
                 continue
             rows.append(BatchRow(piece, located))
             if len(rows) >= CHUNK_BATCHES:
-                yield from _rows(rows, wanted)
+                yield from _rows(rows, request)
                 rows = []
         if rows:
-            yield from _rows(rows, wanted)
+            yield from _rows(rows, request)
 
 
-def _rows(rows: Sequence[BatchRow], wanted: Wanted) -> Iterator[pa.RecordBatch]:
-    made = [values for row in rows if (values := _values(row, wanted)) is not None]
-    by_column = zip(*made, strict=True) if made else ((),) * len(wanted.columns)
-    kinds = [BATCH_COLUMNS[name][0] for name in wanted.columns]
+def _rows(rows: Sequence[BatchRow], request: ReadRequest) -> Iterator[pa.RecordBatch]:
+    made = [values for row in rows if (values := _values(row, request)) is not None]
+    by_column = zip(*made, strict=True) if made else ((),) * len(request.columns)
+    kinds = [BATCH_COLUMNS[name][0] for name in request.columns]
     arrays = [pa.array(values, kind) for values, kind in zip(by_column, kinds, strict=True)]
-    schema = pa.schema(list(zip(wanted.columns, kinds, strict=True)))
+    schema = pa.schema(list(zip(request.columns, kinds, strict=True)))
     yield pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 
-def _values(row: BatchRow, wanted: Wanted) -> list[object] | None:
+def _values(row: BatchRow, request: ReadRequest) -> list[object] | None:
     try:
-        return [BATCH_COLUMNS[name][1](row) for name in wanted.columns]
+        return [BATCH_COLUMNS[name][1](row) for name in request.columns]
     except (RemoteProtocolError, KafkaError) as error:
         why = f"{row.piece.name}, offset {row.batch.base_offset}: {error}"
-        lose(why, fail=wanted.reading.fail_on_data_loss)
+        lose(why, fail=request.reading.fail_on_data_loss)
         return None
 
 

@@ -16,7 +16,9 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from trimaran.log.batches.batch import BatchView, Buffer
-from trimaran.log.batches.columns import Columns, decode_bodies, decode_headers
+from trimaran.log.batches.columns import Columns, decode_bodies, decode_headers, decode_next
+from trimaran.log.batches.records import records_in_pieces
+from trimaran.log.codecs.output import OutputTooLarge
 from trimaran.wire.errors import RemoteProtocolError
 
 Ints = npt.NDArray[np.int64]
@@ -25,37 +27,37 @@ Flags = npt.NDArray[np.bool_]
 
 
 @dataclass(slots=True)
-class Slices:
+class ByteSlices:
     """Places in the data: `size` -1 is null. Starts ascend."""
 
     start: Int32s
     size: Int32s
 
-    def keep(self, wanted: Flags | slice) -> Slices:
-        return Slices(self.start[wanted], self.size[wanted])
+    def keep(self, wanted: Flags | slice) -> ByteSlices:
+        return ByteSlices(self.start[wanted], self.size[wanted])
 
 
 @dataclass(slots=True)
-class Decoded:
+class DecodedRecords:
     """The records of some batches, one element each; `headers_start` is behind the header count."""
 
     data: Buffer
     batch: Int32s  # index of the batch that the record lies in
     offset: Ints
     timestamp_ms: Ints
-    key: Slices
-    value: Slices
+    key: ByteSlices
+    value: ByteSlices
     headers_start: Int32s
     headers_count: Int32s
 
     def __len__(self) -> int:
         return len(self.offset)
 
-    def keep(self, wanted: Flags) -> Decoded:
+    def keep(self, wanted: Flags) -> DecodedRecords:
         """The records for which `wanted` is true."""
         return self if wanted.all() else self._picked(wanted)
 
-    def pieces(self, bytes_max: int) -> Iterator[Decoded]:
+    def pieces(self, bytes_max: int) -> Iterator[DecodedRecords]:
         """The records in order, in pieces whose keys and values take about `bytes_max`; one record at the least."""
         ends = np.cumsum(
             np.maximum(self.key.size, 0).astype(np.int64) + np.maximum(self.value.size, 0)
@@ -67,8 +69,8 @@ class Decoded:
             yield self if end - start == len(self) else self._picked(slice(start, end))
             start = end
 
-    def _picked(self, which: Flags | slice) -> Decoded:
-        return Decoded(
+    def _picked(self, which: Flags | slice) -> DecodedRecords:
+        return DecodedRecords(
             self.data,
             self.batch[which],
             self.offset[which],
@@ -80,7 +82,7 @@ class Decoded:
         )
 
 
-def decode(batches: Sequence[BatchView], bodies: Sequence[Buffer]) -> Decoded:
+def decode(batches: Sequence[BatchView], bodies: Sequence[Buffer]) -> DecodedRecords:
     """All records of the batches, whose decompressed records are the `bodies`.
 
     Raises:
@@ -89,15 +91,15 @@ def decode(batches: Sequence[BatchView], bodies: Sequence[Buffer]) -> Decoded:
     return decoded(decode_bodies(batches, bodies))
 
 
-def decoded(columns: Columns) -> Decoded:
+def decoded(columns: Columns) -> DecodedRecords:
     """Columns as numpy sees them, without a copy."""
-    return Decoded(
+    return DecodedRecords(
         columns.data,
         _int32s(columns.batch),
         np.frombuffer(columns.offset, np.int64),
         np.frombuffer(columns.timestamp_ms, np.int64),
-        Slices(_int32s(columns.key_start), _int32s(columns.key_size)),
-        Slices(_int32s(columns.value_start), _int32s(columns.value_size)),
+        ByteSlices(_int32s(columns.key_start), _int32s(columns.key_size)),
+        ByteSlices(_int32s(columns.value_start), _int32s(columns.value_size)),
         _int32s(columns.headers_start),
         _int32s(columns.headers_count),
     )
@@ -107,7 +109,7 @@ def _int32s(column: array[int]) -> Int32s:
     return np.frombuffer(column, np.int32)
 
 
-def gather(data: Buffer, slices: Slices) -> pa.BinaryArray:
+def gather(data: Buffer, slices: ByteSlices) -> pa.BinaryArray:
     """The bytes at the slices, which must ascend and not overlap."""
     count = len(slices.start)
     if not count:
@@ -125,7 +127,7 @@ def gather(data: Buffer, slices: Slices) -> pa.BinaryArray:
 HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
 
 
-def gather_headers(records: Decoded) -> pa.ListArray:
+def gather_headers(records: DecodedRecords) -> pa.ListArray:
     """The headers, null where a record has none (as Spark's Kafka source gives them).
 
     Raises:
@@ -135,8 +137,8 @@ def gather_headers(records: Decoded) -> pa.ListArray:
     if not counts.any():
         return pa.nulls(len(counts), HEADERS)
     places = decode_headers(records.data, _array(records.headers_start), _array(counts))
-    key = Slices(_int32s(places.key_start), _int32s(places.key_size))
-    value = Slices(_int32s(places.value_start), _int32s(places.value_size))
+    key = ByteSlices(_int32s(places.key_start), _int32s(places.key_size))
+    value = ByteSlices(_int32s(places.value_start), _int32s(places.value_size))
     try:
         keys = gather(records.data, key).cast(pa.string())
     except pa.ArrowInvalid as error:
@@ -150,3 +152,47 @@ def gather_headers(records: Decoded) -> pa.ListArray:
 
 def _array(numbers: Int32s) -> array[int]:
     return array("i", numbers.tobytes())
+
+
+LARGE_BYTES = 32 << 20  # of records, decompressed; what has more is taken piece by piece
+PIECE_BYTES = 8 << 20
+RECORDS_MAX = 50_000  # of a piece: a megabyte holds 150,000 of seven bytes, and each takes 52 bytes of columns
+
+
+class RecordTooLarge(RemoteProtocolError):
+    """A record, or a block of snappy that it may lie in, is larger than `maxBatchBytes`."""
+
+
+def decode_in_pieces(batch: BatchView, record_bytes_max: int) -> Iterator[DecodedRecords]:
+    """The records of a batch of v2 in order.
+
+    Raises:
+        RecordTooLarge: it, and one beyond, would have to be held.
+        RemoteProtocolError: the records are not what the header says; those before may have been given.
+    """
+    rest: Buffer = b""
+    left = batch.count
+    pieces = records_in_pieces(batch, PIECE_BYTES)
+    try:
+        for piece in pieces:
+            rest = b"".join((rest, piece))
+            while left:
+                columns, end = decode_next(batch, rest, min(left, RECORDS_MAX))
+                if not len(columns):
+                    break
+                yield decoded(columns)
+                left -= len(columns)
+                rest = memoryview(rest)[end:]
+            if len(rest) > record_bytes_max:
+                raise too_large(f"record {batch.count - left}", record_bytes_max)
+    except OutputTooLarge:
+        raise too_large("a block of snappy", PIECE_BYTES) from None
+    if left or rest:
+        what = f"{left} of its {batch.count} records are not there" if left else "bytes are left"
+        raise RemoteProtocolError(f"{what} behind record {batch.count - left - 1}")
+
+
+def too_large(what: str, bytes_max: int) -> RecordTooLarge:
+    return RecordTooLarge(
+        f"{what} has more than {bytes_max:,} bytes; raise maxBatchBytes, and the memory of executors with it"
+    )

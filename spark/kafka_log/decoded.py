@@ -7,12 +7,26 @@ and `TransactionLog`. Records of a later Kafka, of share groups and of streams g
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
-from trimaran.spark.data_source.columns import BOOL, INT, LONG, STRING, STRINGS, TIMESTAMP, Column
+import pyarrow as pa
+
+from trimaran.spark.data_source.columns import (
+    BOOL,
+    INT,
+    LONG,
+    STRING,
+    STRINGS,
+    TIMESTAMP,
+    Column,
+    rows_to_arrow,
+)
+from trimaran.spark.data_source.read_request import ReadRequest
 from trimaran.spark.kafka_log.options import DECODED_TOPICS
+from trimaran.spark.kafka_log.records import read_records
+from trimaran.spark.origins.origin import Range
 from trimaran.wire.buffers.primitives import NIL_UUID, uuid_to_text
 from trimaran.wire.errors import RemoteProtocolError
 from trimaran.wire.messages.consumer_protocol import decode_assignment, decode_subscription
@@ -314,3 +328,24 @@ DECODED: dict[str, Level] = {
         ),
     )
 }
+
+
+RECORD_COLUMNS = ("key", "value", "partition", "offset", "timestamp")
+CHUNK_ROWS = 10_000
+
+
+def read_decoded(
+    level: Level, ranges: Iterable[Range], request: ReadRequest
+) -> Iterator[pa.RecordBatch]:
+    """Rows of the level. Raises as `read_records`."""
+    rows: list[tuple[Any, ...]] = []
+    for chunk in read_records(ranges, replace(request, columns=RECORD_COLUMNS)):
+        times = chunk.column("timestamp").cast(pa.int64()).to_pylist()
+        cells = [chunk.column(name).to_pylist() for name in RECORD_COLUMNS[:-1]]
+        for key, value, partition, offset, us in zip(*cells, times, strict=True):
+            place = Place(partition, offset, None if us is None else us // 1000)
+            rows.extend(level.decode(place, key, value))
+            if len(rows) >= CHUNK_ROWS:
+                yield rows_to_arrow(rows, level.columns, request.columns)
+                rows = []
+    yield rows_to_arrow(rows, level.columns, request.columns)

@@ -5,12 +5,19 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from trimaran.spark.data_source.limits import Limit, ending_limit, starting_limit
+from trimaran.spark.data_source.limits import (
+    BATCH_OPTIONS,
+    STREAM_OPTIONS,
+    Limit,
+    StreamLimits,
+    ending_limit,
+    starting_limit,
+    stream_limits,
+)
 from trimaran.spark.options import (
     NO_NAMES,
-    Options,
+    OptionReader,
     TopicsWanted,
-    duration_seconds,
     names_of,
     positive,
     topics_wanted,
@@ -28,20 +35,6 @@ DECODED_TOPICS = {
 }
 LEVELS = ("records", "batches", "segments", *DECODED_TOPICS)
 DIRECTORY_OPTIONS = ("end", "replicas", "splitBytes")
-BATCH_OPTIONS = ("endingOffsets", "endingTimestamp", "endingOffsetsByTimestamp")
-STREAM_OPTIONS = ("maxOffsetsPerTrigger", "minOffsetsPerTrigger", "maxTriggerDelay")
-TRIGGER_DELAY = 15 * 60.0  # Spark's default of maxTriggerDelay, in seconds
-
-
-@dataclass(frozen=True, slots=True)
-class StreamLimits:
-    """Admission control of a stream: offsets of one micro-batch at the most, and at the least unless so many seconds
-    have passed.
-    """
-
-    offsets_max: int | None = None
-    offsets_min: int | None = None
-    delay_seconds: float = TRIGGER_DELAY
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +63,7 @@ class LogOptions:
     @classmethod
     def parse(cls, given: Mapping[str, str], *, streaming: bool = False) -> LogOptions:
         """Raises OptionError."""
-        o = Options("kafka_log", given)
+        o = OptionReader("kafka_log", given)
         level = o.choice("level", LEVELS, "records")
         fail = o.flag("failOnDataLoss", True)
         cluster = cluster_settings(o)
@@ -111,12 +104,12 @@ class LogOptions:
         return parsed
 
 
-def _topics(o: Options, level: str) -> TopicsWanted:
+def _topics(o: OptionReader, level: str) -> TopicsWanted:
     wanted = topics_wanted(o)
     return TopicsWanted((DECODED_TOPICS[level],)) if level in DECODED_TOPICS else wanted
 
 
-def _directories(o: Options, committed: bool, fail: bool) -> DirectorySettings:
+def _directories(o: OptionReader, committed: bool, fail: bool) -> DirectorySettings:
     return DirectorySettings(
         paths=o.paths(),
         storage_options=o.prefixed(STORAGE),
@@ -127,18 +120,7 @@ def _directories(o: Options, committed: bool, fail: bool) -> DirectorySettings:
     )
 
 
-def stream_limits(o: Options) -> StreamLimits:
-    most = o.parse("maxOffsetsPerTrigger", positive, 0, "a number above 0")
-    least = o.parse("minOffsetsPerTrigger", positive, 0, "a number above 0")
-    delay = o.parse(
-        "maxTriggerDelay", duration_seconds, TRIGGER_DELAY, "a time such as 15m or 500ms"
-    )
-    if most and least > most:
-        raise o.wrong("minOffsetsPerTrigger", f"{least} is more than maxOffsetsPerTrigger, {most}")
-    return StreamLimits(most or None, least or None, delay)
-
-
-def _refuse_what_does_not_apply(o: Options, parsed: LogOptions, *, streaming: bool) -> None:
+def _refuse_what_does_not_apply(o: OptionReader, parsed: LogOptions, *, streaming: bool) -> None:
     if parsed.level != "records":
         o.refuse(
             f"it is of level=records, this is level={parsed.level}",

@@ -16,10 +16,18 @@ from trimaran.log.batches.records import records_bytes
 from trimaran.log.codecs.output import OutputTooLarge, TooManyParts
 from trimaran.log.old_formats.old_batches import as_v2, timestamp_type_id
 from trimaran.spark.data_source.columns import timestamps
-from trimaran.spark.data_source.wanted import Wanted
+from trimaran.spark.data_source.read_request import ReadRequest
 from trimaran.spark.kafka_log.batches import BATCH_COLUMNS, BatchRow
-from trimaran.spark.kafka_log.bulk import HEADERS, Decoded, Ints, decode, gather, gather_headers
-from trimaran.spark.kafka_log.large_batches import LARGE_BYTES, decode_in_pieces
+from trimaran.spark.kafka_log.bulk import (
+    HEADERS,
+    LARGE_BYTES,
+    DecodedRecords,
+    Ints,
+    decode,
+    decode_in_pieces,
+    gather,
+    gather_headers,
+)
 from trimaran.spark.origins.damage import lose
 from trimaran.spark.origins.origin import Located, Range, Reading
 from trimaran.wire.errors import KafkaError, RemoteProtocolError
@@ -31,7 +39,7 @@ ARROW_BYTES_MAX = (
 )  # of keys and values in one Arrow batch: with all other columns it stays below 32 MB
 
 
-class Chunk(NamedTuple):
+class RecordChunk(NamedTuple):
     """Some batches of a range in a row, their old formats made new, with their decompressed records.
 
     `bodies` is None of a single batch whose records are too many to be held.
@@ -43,25 +51,25 @@ class Chunk(NamedTuple):
     bodies: Sequence[Buffer] | None
 
 
-def read_records(ranges: Iterable[Range], wanted: Wanted) -> Iterator[pa.RecordBatch]:
+def read_records(ranges: Iterable[Range], request: ReadRequest) -> Iterator[pa.RecordBatch]:
     """Rows of the `records` level, in Arrow batches of 32 MB at the most (unless one record is larger).
 
     Raises:
         DataUnreadable: damaged or missing data. OSError.
     """
     for piece in ranges:
-        for chunk in _chunks(piece, wanted.reading):
+        for chunk in _chunks(piece, request.reading):
             try:
-                yield from _rows(chunk, wanted)
+                yield from _rows(chunk, request)
             except RemoteProtocolError as error:
-                _lose_batch(piece, chunk.located[0].batch, error, wanted.reading)
+                _lose_batch(piece, chunk.located[0].batch, error, request.reading)
 
 
 def _lose_batch(piece: Range, batch: BatchView, error: Exception, reading: Reading) -> None:
     lose(f"{piece.name}, offset {batch.base_offset}: {error}", fail=reading.fail_on_data_loss)
 
 
-def _chunks(piece: Range, reading: Reading) -> Iterator[Chunk]:
+def _chunks(piece: Range, reading: Reading) -> Iterator[RecordChunk]:
     """Batches in lists that hold about a chunk each, by what they are decompressed."""
     located: list[Located] = []
     batches: list[BatchView] = []
@@ -79,10 +87,10 @@ def _chunks(piece: Range, reading: Reading) -> Iterator[Chunk]:
             continue
         body_bytes = CHUNK_BYTES if body is None else len(body)
         if located and (records + batch.count > CHUNK_RECORDS or size + body_bytes > CHUNK_BYTES):
-            yield Chunk(piece, located, batches, bodies)
+            yield RecordChunk(piece, located, batches, bodies)
             located, batches, bodies, records, size = [], [], [], 0, 0
         if body is None:
-            yield Chunk(piece, [one], [batch], None)
+            yield RecordChunk(piece, [one], [batch], None)
             continue
         located.append(one)
         batches.append(batch)
@@ -90,7 +98,7 @@ def _chunks(piece: Range, reading: Reading) -> Iterator[Chunk]:
         records += batch.count
         size += len(body)
     if located:
-        yield Chunk(piece, located, batches, bodies)
+        yield RecordChunk(piece, located, batches, bodies)
 
 
 def _body(batch: BatchView) -> Buffer | None:
@@ -102,27 +110,29 @@ def _body(batch: BatchView) -> Buffer | None:
     return body if len(body) <= LARGE_BYTES else None
 
 
-def _rows(chunk: Chunk, wanted: Wanted) -> Iterator[pa.RecordBatch]:
+def _rows(chunk: RecordChunk, request: ReadRequest) -> Iterator[pa.RecordBatch]:
     if chunk.bodies is not None:
-        yield from _arrow(chunk, decode(chunk.batches, chunk.bodies), wanted)
+        yield from _arrow(chunk, decode(chunk.batches, chunk.bodies), request)
         return
-    for some in decode_in_pieces(chunk.batches[0], wanted.reading.batch_bytes_max):
-        yield from _arrow(chunk, some, wanted)
+    for some in decode_in_pieces(chunk.batches[0], request.reading.batch_bytes_max):
+        yield from _arrow(chunk, some, request)
 
 
-def _arrow(chunk: Chunk, records: Decoded, wanted: Wanted) -> Iterator[pa.RecordBatch]:
+def _arrow(
+    chunk: RecordChunk, records: DecodedRecords, request: ReadRequest
+) -> Iterator[pa.RecordBatch]:
     piece = chunk.piece
     start: int | Ints = piece.start_offset
     if chunk.located[-1].log_start > start:  # batches that were read before it moved are given
         start = np.array([max(start, one.log_start) for one in chunk.located])[records.batch]
     records = records.keep((records.offset >= start) & (records.offset < piece.end_offset))
-    schema = pa.schema([ALL_COLUMNS.field(name) for name in wanted.columns])
+    schema = pa.schema([ALL_COLUMNS.field(name) for name in request.columns])
     for some in records.pieces(ARROW_BYTES_MAX):
-        arrays = [_column(name, chunk, some) for name in wanted.columns]
+        arrays = [_column(name, chunk, some) for name in request.columns]
         yield pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 
-def _column(name: str, chunk: Chunk, records: Decoded) -> pa.Array:
+def _column(name: str, chunk: RecordChunk, records: DecodedRecords) -> pa.Array:
     if name in _RECORD_COLUMNS:
         return _RECORD_COLUMNS[name](chunk, records)
     kind, value = BATCH_COLUMNS[name]
@@ -136,7 +146,7 @@ def _column(name: str, chunk: Chunk, records: Decoded) -> pa.Array:
 # --- the columns of a record ---
 
 
-def _timestamp_types(chunk: Chunk, records: Decoded) -> pa.Array:
+def _timestamp_types(chunk: RecordChunk, records: DecodedRecords) -> pa.Array:
     kinds = np.array([timestamp_type_id(one.batch) for one in chunk.located], np.int32)
     return pa.array(kinds[records.batch], pa.int32())
 
@@ -158,7 +168,7 @@ BATCH_INFO = tuple(
     name for name in BATCH_COLUMNS if name not in {*RECORD_SCHEMA.names, "base_timestamp"}
 )
 ALL_COLUMNS = pa.schema([*RECORD_SCHEMA, *((name, BATCH_COLUMNS[name][0]) for name in BATCH_INFO)])
-_RECORD_COLUMNS: dict[str, Callable[[Chunk, Decoded], pa.Array]] = {
+_RECORD_COLUMNS: dict[str, Callable[[RecordChunk, DecodedRecords], pa.Array]] = {
     "key": lambda _, r: gather(r.data, r.key),
     "value": lambda _, r: gather(r.data, r.value),
     "topic": lambda c, r: pa.repeat(c.piece.topic, len(r)),

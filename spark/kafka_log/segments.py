@@ -13,9 +13,9 @@ import pyarrow as pa
 
 from trimaran.log.inspection.reader import SegmentFile, scan_batches
 from trimaran.spark.data_source.columns import TIMESTAMP, microseconds
-from trimaran.spark.data_source.wanted import Wanted
+from trimaran.spark.data_source.read_request import ReadRequest
 from trimaran.spark.origins.directories.file_range import LogFiles
-from trimaran.spark.origins.directories.replicas import Replica
+from trimaran.spark.origins.directories.replicas import StoredReplica
 
 SEGMENT_SCHEMA = pa.schema(
     [
@@ -50,7 +50,9 @@ class SegmentTask:
     is_active: bool
 
 
-def segment_tasks(replicas: Iterable[Replica], task_bytes: int) -> list[tuple[SegmentTask, ...]]:
+def segment_tasks(
+    replicas: Iterable[StoredReplica], task_bytes: int
+) -> list[tuple[SegmentTask, ...]]:
     """Segments in groups of about `task_bytes`."""
     tasks: list[tuple[SegmentTask, ...]] = []
     group: list[SegmentTask] = []
@@ -65,11 +67,11 @@ def segment_tasks(replicas: Iterable[Replica], task_bytes: int) -> list[tuple[Se
     return [*tasks, tuple(group)] if group else tasks
 
 
-def read_segments(tasks: Sequence[SegmentTask], wanted: Wanted) -> Iterator[pa.RecordBatch]:
+def read_segments(tasks: Sequence[SegmentTask], request: ReadRequest) -> Iterator[pa.RecordBatch]:
     """Rows of the level. Raises OSError."""
     rows = [row for task in tasks if (row := _row(task)) is not None]
-    schema = pa.schema([SEGMENT_SCHEMA.field(name) for name in wanted.columns])
-    yield pa.RecordBatch.from_pylist([{n: row[n] for n in wanted.columns} for row in rows], schema)
+    schema = pa.schema([SEGMENT_SCHEMA.field(name) for name in request.columns])
+    yield pa.RecordBatch.from_pylist([{n: row[n] for n in request.columns} for row in rows], schema)
 
 
 def _row(task: SegmentTask) -> dict[str, Any] | None:

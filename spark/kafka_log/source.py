@@ -33,7 +33,8 @@ maxOffsetsPerTrigger, minOffsetsPerTrigger, maxTriggerDelay     of streams
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
@@ -46,22 +47,41 @@ from pyspark.sql.datasource import (
 from pyspark.sql.types import StructType
 
 from trimaran.spark.data_source.columns import schema_of
+from trimaran.spark.data_source.limits import Resolving
 from trimaran.spark.data_source.offset_filter import EVERYTHING, OffsetFilter
 from trimaran.spark.data_source.pushdown import pushed, pushes
+from trimaran.spark.data_source.read_request import ReadRequest
 from trimaran.spark.data_source.schemas import columns_of, spark_schema
-from trimaran.spark.data_source.streams import FailedStreamReader
+from trimaran.spark.data_source.streams import (
+    FailedStreamReader,
+    Offsets,
+    OffsetStreamReader,
+    Spans,
+)
 from trimaran.spark.data_source.tracebacks import without_frames
-from trimaran.spark.data_source.wanted import Wanted
-from trimaran.spark.kafka_log.batches import BATCH_SCHEMA
-from trimaran.spark.kafka_log.decoded import DECODED
+from trimaran.spark.kafka_log.batches import BATCH_SCHEMA, read_batches
+from trimaran.spark.kafka_log.decoded import DECODED, read_decoded
 from trimaran.spark.kafka_log.options import LogOptions
-from trimaran.spark.kafka_log.plan import plan_log, plan_segments
-from trimaran.spark.kafka_log.readers import READERS
-from trimaran.spark.kafka_log.records import ALL_COLUMNS, RECORD_SCHEMA
-from trimaran.spark.kafka_log.segments import SEGMENT_SCHEMA
+from trimaran.spark.kafka_log.plan import (
+    Task,
+    open_origin,
+    plan_log,
+    plan_segments,
+    wanted_partitions,
+)
+from trimaran.spark.kafka_log.records import ALL_COLUMNS, RECORD_SCHEMA, read_records
+from trimaran.spark.kafka_log.segments import SEGMENT_SCHEMA, read_segments
 from trimaran.spark.options import OptionError
-from trimaran.spark.origins.origin import Reading
+from trimaran.spark.origins.origin import Bounds, Origin, Reading, TopicPartition
 
+# The function by which an executor reads a task, for each level.
+Read = Callable[[Any, ReadRequest], Iterator[pa.RecordBatch]]
+READERS: dict[str, Read] = {
+    "records": read_records,
+    "batches": read_batches,
+    "segments": read_segments,
+    **{level.name: partial(read_decoded, level) for level in DECODED.values()},
+}
 COSTLY_COLUMNS = {"uncompressed_bytes"}  # only when the user's schema names them
 
 
@@ -84,11 +104,9 @@ class KafkaLogSource(DataSource):
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
         try:
-            from trimaran.spark.kafka_log.stream import LogStreamReader
-
             options = LogOptions.parse(self.options, streaming=True)
             columns = columns_of(schema, _offered(options), self.name())
-            return LogStreamReader(options, wanted_of(options, columns))
+            return LogStreamReader(options, read_request_of(options, columns))
         except OptionError as error:
             return FailedStreamReader(error)  # PySpark loses what is raised here
 
@@ -127,9 +145,9 @@ def _default_schema(options: LogOptions) -> pa.Schema:
     return pa.schema([field for field in offered if field.name not in left_out])
 
 
-def wanted_of(
+def read_request_of(
     options: LogOptions, columns: tuple[str, ...], filters: OffsetFilter = EVERYTHING
-) -> Wanted:
+) -> ReadRequest:
     """What executors are told."""
     reading = Reading(
         include_control=options.include_control,
@@ -139,7 +157,7 @@ def wanted_of(
         fail_on_data_loss=options.fail_on_data_loss,
         timestamp_min_ms=filters.timestamp_ms if options.level == "records" else None,
     )
-    return Wanted(columns, reading)
+    return ReadRequest(columns, reading)
 
 
 class LogReader(DataSourceReader):
@@ -163,5 +181,43 @@ class LogReader(DataSourceReader):
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         with without_frames():
-            wanted = wanted_of(self._options, self._columns, self._filters)
-            yield from READERS[self._options.level](partition.value, wanted)
+            request = read_request_of(self._options, self._columns, self._filters)
+            yield from READERS[self._options.level](partition.value, request)
+
+
+class LogStreamReader(OffsetStreamReader):
+    """Asks its origin anew for each micro-batch; executors get ranges as in a batch read."""
+
+    def __init__(self, options: LogOptions, request: ReadRequest) -> None:
+        super().__init__(options.stream, fail_on_data_loss=options.fail_on_data_loss)
+        self._options = options
+        self._request = request
+
+    def starting_offsets(self) -> Offsets:
+        origin = open_origin(self._options)
+        bounds = self._bounds(origin)
+        options = self._options
+        resolving = Resolving(
+            "kafka_log",
+            origin.offsets_at,
+            bounds,
+            frozenset(bounds),
+            options.strict_times,
+            options.fail_on_data_loss,
+        )
+        return resolving.start(options.starting)
+
+    def bounds(self) -> Mapping[TopicPartition, Bounds]:
+        return self._bounds(open_origin(self._options))
+
+    def _bounds(self, origin: Origin) -> Mapping[TopicPartition, Bounds]:
+        return origin.bounds(wanted_partitions(origin, self._options.topics))
+
+    def tasks(self, spans: Spans) -> Sequence[Task]:
+        origin = open_origin(self._options)
+        found = self.there(spans, self._bounds(origin))
+        return origin.tasks(found, self._options.split_bytes, self._options.min_partitions)
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        with without_frames():
+            yield from READERS[self._options.level](partition.value, self._request)

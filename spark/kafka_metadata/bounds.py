@@ -10,7 +10,7 @@ from trimaran.spark.data_source.limits import ByPartition, OffsetsAt, Resolving
 from trimaran.spark.kafka_metadata.options import MetadataOptions
 from trimaran.spark.origins.directories.directory_origin import batches_from, offset_among
 from trimaran.spark.origins.directories.discovery import METADATA_TOPIC
-from trimaran.spark.origins.directories.replicas import Replica
+from trimaran.spark.origins.directories.replicas import StoredReplica
 from trimaran.spark.origins.origin import Bounds, TopicPartition
 
 KEY: TopicPartition = (METADATA_TOPIC, 0)
@@ -38,7 +38,7 @@ def times_among(batches: Callable[[], Iterable[BatchView]], bounds: Bounds) -> O
     return offsets_at
 
 
-def span_of(options: MetadataOptions, replica: Replica, bounds: Bounds) -> tuple[int, int]:
+def span_of(options: MetadataOptions, replica: StoredReplica, bounds: Bounds) -> tuple[int, int]:
     """As `span`, of a directory."""
     batches = partial(batches_from, replica, bounds.start)
     return span(options, bounds, times_among(batches, bounds))

@@ -7,9 +7,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from trimaran.spark.data_source.limits import Limit, ending_limit, starting_limit
-from trimaran.spark.kafka_log.options import BATCH_OPTIONS, StreamLimits, stream_limits
-from trimaran.spark.options import NO_NAMES, Options, names_of, positive
+from trimaran.spark.data_source.limits import (
+    BATCH_OPTIONS,
+    Limit,
+    StreamLimits,
+    ending_limit,
+    starting_limit,
+    stream_limits,
+)
+from trimaran.spark.options import NO_NAMES, OptionReader, names_of, positive
 from trimaran.spark.origins.directories.discovery import STORAGE, StorageOptions
 from trimaran.spark.origins.running_cluster.connection import (
     CONTROLLERS,
@@ -60,7 +66,7 @@ class MetadataOptions:
         streaming: bool = False,
     ) -> MetadataOptions:
         """`tables`: each with the options that act on it. Raises OptionError."""
-        o = Options("kafka_metadata", given)
+        o = OptionReader("kafka_metadata", given)
         table = o.choice("table", tables, "records")
         cluster = cluster_settings(o, CONTROLLERS)
         if cluster:
@@ -115,7 +121,7 @@ STREAM_OPTIONS = (
 )
 
 
-def _refuse_by_kind(o: Options, table: str, *, streaming: bool) -> None:
+def _refuse_by_kind(o: OptionReader, table: str, *, streaming: bool) -> None:
     if not streaming:
         o.refuse("it is of streams (spark.readStream)", *STREAM_OPTIONS)
     elif table != "records":
@@ -132,7 +138,7 @@ ANYWHERE = frozenset(("path", "paths", "table", "splitbytes", "kafkaconsumer.pol
 
 
 def _refuse_what_does_not_apply(
-    o: Options, table: str, tables: Mapping[str, frozenset[str]]
+    o: OptionReader, table: str, tables: Mapping[str, frozenset[str]]
 ) -> None:
     """An option without effect would be believed to have one."""
     acting = {name.lower() for name in tables[table]}

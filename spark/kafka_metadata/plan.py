@@ -27,8 +27,8 @@ from trimaran.spark.origins.directories.discovery import (
     find_log_directories,
     find_partitions,
 )
-from trimaran.spark.origins.directories.replicas import NO_CHECKPOINTS, Replica, examine
-from trimaran.spark.origins.directories.storage import LOCAL, Storage
+from trimaran.spark.origins.directories.replicas import NO_CHECKPOINTS, StoredReplica, examine
+from trimaran.spark.origins.directories.storage import LOCAL, FileStorage
 from trimaran.spark.origins.origin import Bounds, DataUnreadable, Range, Reading
 from trimaran.spark.origins.running_cluster.controllers import (
     ControllerRange,
@@ -55,7 +55,7 @@ class SnapshotFile:
     path: str
     end_offset: int
     epoch: int
-    storage: Storage = LOCAL
+    storage: FileStorage = LOCAL
 
     def batches(self) -> Iterator[tuple[int, BatchView]]:
         """(position, batch), up to the end or damage. Raises OSError."""
@@ -75,10 +75,10 @@ Snapshot = SnapshotFile | LiveSnapshot
 
 
 @dataclass(frozen=True, slots=True)
-class MetadataLog:
+class StoredMetadataLog:
     """One directory's metadata log; `epochs` are (epoch, its first offset here), ascending."""
 
-    replica: Replica
+    replica: StoredReplica
     epochs: tuple[tuple[int, int], ...]
     voters: frozenset[int]
     snapshots: tuple[SnapshotFile, ...]
@@ -123,7 +123,7 @@ class MetadataTask:
 
 def find_metadata_logs(
     paths: Iterable[str], storage_options: StorageOptions = ()
-) -> list[MetadataLog]:
+) -> list[StoredMetadataLog]:
     """The metadata logs of all node directories. Raises DataUnreadable when there is none."""
     names = tuple(paths)
     logs = [
@@ -137,7 +137,7 @@ def find_metadata_logs(
     return logs
 
 
-def survey(found: PartitionFound) -> MetadataLog:
+def survey(found: PartitionFound) -> StoredMetadataLog:
     """Walks the headers of a metadata log, and reads the last record that says who votes.
 
     Raises:
@@ -170,7 +170,7 @@ def survey(found: PartitionFound) -> MetadataLog:
                 cuts[base] = segment.path, position
     if voters is None:
         voters = _voters_of(snapshots)
-    return MetadataLog(replica, tuple(epochs), voters, snapshots, cuts)
+    return StoredMetadataLog(replica, tuple(epochs), voters, snapshots, cuts)
 
 
 def _voters_of(snapshots: Sequence[SnapshotFile]) -> frozenset[int]:
@@ -210,16 +210,16 @@ def _snapshots(found: PartitionFound) -> tuple[SnapshotFile, ...]:
     )
 
 
-def choose_log(logs: Sequence[MetadataLog]) -> MetadataLog:
+def choose_log(logs: Sequence[StoredMetadataLog]) -> StoredMetadataLog:
     """The log that a new leader would come from: the latest epoch, then the longest."""
     return max(logs, key=_standing)
 
 
-def _standing(log: MetadataLog) -> tuple[int, int, int]:
+def _standing(log: StoredMetadataLog) -> tuple[int, int, int]:
     return (log.epochs[-1][0] if log.epochs else -1), log.end_offset, -log.start_offset
 
 
-def committed_end(logs: Sequence[MetadataLog]) -> int | None:
+def committed_end(logs: Sequence[StoredMetadataLog]) -> int | None:
     """Where the records end that a majority of the voters share; None when too few voters' directories are given."""
     best = choose_log(logs)
     by_node = {log.found.node_id: log for log in logs if log.found.node_id in best.voters}
@@ -230,14 +230,14 @@ def committed_end(logs: Sequence[MetadataLog]) -> int | None:
     return shared[majority - 1]
 
 
-def shared_end(one: MetadataLog, other: MetadataLog) -> int:
+def shared_end(one: StoredMetadataLog, other: StoredMetadataLog) -> int:
     """Up to which offset both logs hold the same records: the end of the last epoch that both have."""
     ours, theirs = _epoch_ends(one), _epoch_ends(other)
     common = [min(ours[epoch], theirs[epoch]) for epoch in ours.keys() & theirs.keys()]
     return max(common, default=0)
 
 
-def _epoch_ends(log: MetadataLog) -> dict[int, int]:
+def _epoch_ends(log: StoredMetadataLog) -> dict[int, int]:
     starts = [start for _, start in log.epochs[1:]]
     return {
         epoch: end for (epoch, _), end in zip(log.epochs, [*starts, log.end_offset], strict=False)
@@ -385,7 +385,9 @@ def tasks_before(options: MetadataOptions, end: int) -> list[MetadataTask]:
     return [MetadataTask(ranges, None, base_snapshot(log), log.found.node_id)]
 
 
-def _as_of(log: MetadataLog, base: SnapshotFile | None, end: int, options: MetadataOptions) -> int:
+def _as_of(
+    log: StoredMetadataLog, base: SnapshotFile | None, end: int, options: MetadataOptions
+) -> int:
     """Where the records end that were there as of the offset asked for."""
     wanted = options.as_of_offset
     if wanted is None:
@@ -399,7 +401,7 @@ def _as_of(log: MetadataLog, base: SnapshotFile | None, end: int, options: Metad
 
 
 def _between(
-    log: MetadataLog, base: SnapshotFile | None, end: int, committed: int | None
+    log: StoredMetadataLog, base: SnapshotFile | None, end: int, committed: int | None
 ) -> MetadataTask:
     """The log from a snapshot, or from its beginning, to an offset."""
     start = base.end_offset if base else 0
@@ -410,7 +412,7 @@ def _between(
 
 
 def _cut(
-    log: MetadataLog, base: SnapshotFile | None, end: int, committed: int | None, target: int
+    log: StoredMetadataLog, base: SnapshotFile | None, end: int, committed: int | None, target: int
 ) -> list[MetadataTask]:
     """Several tasks where snapshots allow: each begins at one, and none is small."""
     tasks = []
@@ -428,7 +430,7 @@ def _cut(
     return [tasks[0], *(replace(task, tells_snapshot=False) for task in tasks[1:])]
 
 
-def _bytes_before(log: MetadataLog, path: str, position: int) -> int:
+def _bytes_before(log: StoredMetadataLog, path: str, position: int) -> int:
     total = 0
     for segment in log.segments:
         if segment.path == path:
@@ -437,7 +439,7 @@ def _bytes_before(log: MetadataLog, path: str, position: int) -> int:
     return total + position
 
 
-def _chosen(logs: Sequence[MetadataLog], nodes: NodesWanted) -> Sequence[MetadataLog]:
+def _chosen(logs: Sequence[StoredMetadataLog], nodes: NodesWanted) -> Sequence[StoredMetadataLog]:
     if isinstance(nodes, str):
         return [choose_log(logs)] if nodes == "leader" else logs
     missing = nodes - {log.found.node_id for log in logs}
@@ -446,13 +448,13 @@ def _chosen(logs: Sequence[MetadataLog], nodes: NodesWanted) -> Sequence[Metadat
     return [log for log in logs if log.found.node_id in nodes]
 
 
-def _end(log: MetadataLog, committed: int | None, options: MetadataOptions) -> int:
+def _end(log: StoredMetadataLog, committed: int | None, options: MetadataOptions) -> int:
     if committed is None or options.include_uncommitted:
         return log.end_offset
     return min(committed, log.end_offset)
 
 
-def base_snapshot(log: MetadataLog) -> SnapshotFile | None:
+def base_snapshot(log: StoredMetadataLog) -> SnapshotFile | None:
     """The earliest snapshot from which the log goes on without a gap; None when the log begins at 0."""
     if log.start_offset == 0:
         return None
@@ -464,7 +466,9 @@ def base_snapshot(log: MetadataLog) -> SnapshotFile | None:
     )
 
 
-def _tasks(log: MetadataLog, committed: int | None, options: MetadataOptions) -> list[MetadataTask]:
+def _tasks(
+    log: StoredMetadataLog, committed: int | None, options: MetadataOptions
+) -> list[MetadataTask]:
     node = log.found.node_id
     if not _tells_snapshots(options):
         snapshots = log.snapshots[:0]

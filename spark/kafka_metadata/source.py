@@ -43,14 +43,28 @@ from pyspark.sql.types import StructType
 
 from trimaran.spark.data_source.limits import Limit
 from trimaran.spark.data_source.schemas import columns_of, spark_schema
-from trimaran.spark.data_source.streams import FailedStreamReader
+from trimaran.spark.data_source.streams import (
+    FailedStreamReader,
+    Offsets,
+    OffsetStreamReader,
+    Spans,
+)
 from trimaran.spark.data_source.tracebacks import without_frames
+from trimaran.spark.kafka_metadata.bounds import KEY
 from trimaran.spark.kafka_metadata.log_tables.records import topic_names
 from trimaran.spark.kafka_metadata.options import STREAM_OPTIONS, MetadataOptions
-from trimaran.spark.kafka_metadata.plan import MetadataTask, plan_metadata
+from trimaran.spark.kafka_metadata.plan import (
+    MetadataTask,
+    plan_metadata,
+    stream_bounds,
+    stream_start,
+    stream_tasks,
+    tasks_before,
+)
 from trimaran.spark.kafka_metadata.registry import TABLES
 from trimaran.spark.kafka_metadata.table import Table
 from trimaran.spark.options import EARLIEST, OptionError
+from trimaran.spark.origins.origin import Bounds, TopicPartition
 
 EARLIEST_LIMIT = Limit("startingOffsets", EARLIEST)
 OPTIONS_OF = {table.name: table.options for table in TABLES.values()}
@@ -101,8 +115,6 @@ class KafkaMetadataSource(DataSource):
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
         try:
-            from trimaran.spark.kafka_metadata.stream import MetadataStreamReader
-
             options = parse_options(self.options, streaming=True)
             columns = columns_of(schema, TABLES[options.table].schema, self.name())
             return MetadataStreamReader(options, columns)
@@ -128,3 +140,45 @@ class TableReader(DataSourceReader):
         with without_frames():
             read = TABLES[self._options.table].read
             yield from read(partition.value, self._columns, self._options)
+
+
+class MetadataStreamReader(OffsetStreamReader):
+    """The log of the one metadata partition; topics are named by all records up to the end of a micro-batch."""
+
+    def __init__(self, options: MetadataOptions, columns: tuple[str, ...]) -> None:
+        super().__init__(options.stream, fail_on_data_loss=options.fail_on_data_loss)
+        self._options = options
+        self._columns = columns
+        self._names: dict[bytes, str] = {}
+        self._named_to: int | None = None
+
+    def starting_offsets(self) -> Offsets:
+        return {KEY: stream_start(self._options)}
+
+    def bounds(self) -> Mapping[TopicPartition, Bounds]:
+        return {KEY: stream_bounds(self._options)}
+
+    def tasks(self, spans: Spans) -> Sequence[MetadataTask]:
+        if self._options.cluster is None:  # else `ControllerRange.batches` finds what was trimmed
+            spans = self.there(spans, self.bounds())
+        if not spans:
+            return []
+        [(start, end)] = spans.values()
+        tasks = stream_tasks(self._options, start, end)
+        if "topic" not in self._columns and not self._options.topics:
+            return tasks
+        return [replace(task, names=self._names_up_to(end)) for task in tasks]
+
+    def _names_up_to(self, end: int) -> dict[bytes, str]:
+        """Of each micro-batch only what is new is looked at, but for the first."""
+        if self._named_to is None:
+            self._names = topic_names(tasks_before(self._options, end))
+            self._named_to = end
+        elif self._named_to < end:
+            self._names |= topic_names(stream_tasks(self._options, self._named_to, end))
+            self._named_to = end
+        return dict(self._names)
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        with without_frames():
+            yield from TABLES["records"].read(partition.value, self._columns, self._options)

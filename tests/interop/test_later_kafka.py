@@ -19,7 +19,7 @@ from trimaran.console.cluster import Cluster
 from trimaran.spark.kafka_log.options import LogOptions
 from trimaran.spark.kafka_log.plan import plan_log
 from trimaran.spark.kafka_log.records import read_records
-from trimaran.spark.kafka_log.source import wanted_of
+from trimaran.spark.kafka_log.source import read_request_of
 from trimaran.spark.kafka_metadata.log_walk.fold import UNKNOWN
 from trimaran.spark.kafka_metadata.registry import TABLES
 from trimaran.spark.kafka_metadata.source import parse_options, plan_table
@@ -153,7 +153,7 @@ def test_spark_reads_the_records_of_its_topics(kafka, where):
     directory = str(kafka.brokers[0].directory)
     files = {"path": directory, "subscribe": "before", "end": "log_end"}
     options = LogOptions.parse(files if where == "files" else live)
-    wanted = wanted_of(options, ("value",))
+    wanted = read_request_of(options, ("value",))
     found = [
         row["value"].decode()
         for task in plan_log(options)

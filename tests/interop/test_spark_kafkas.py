@@ -17,7 +17,7 @@ from tests.librdkafka import Consumer
 from trimaran.spark.kafka_log.options import LogOptions
 from trimaran.spark.kafka_log.plan import plan_log
 from trimaran.spark.kafka_log.records import RECORD_SCHEMA, read_records
-from trimaran.spark.kafka_log.source import wanted_of
+from trimaran.spark.kafka_log.source import read_request_of
 
 pytestmark = [pytest.mark.spark, pytest.mark.filterwarnings("ignore")]
 
@@ -73,7 +73,7 @@ def fetched(bootstrap, level):
             "includeHeaders": "true",
         }
     )
-    wanted = wanted_of(options, tuple(RECORD_SCHEMA.names))
+    wanted = read_request_of(options, tuple(RECORD_SCHEMA.names))
     return sorted(
         line(record_of(row))
         for task in plan_log(options)

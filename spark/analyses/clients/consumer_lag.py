@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from trimaran.spark.analyses.analysis import (
     YEARS_MS,
     Analysis,
-    Verdict,
+    ReportVerdict,
     count_text,
     run,
     seconds_text,
@@ -135,7 +135,7 @@ def plot(frame: pd.DataFrame) -> go.Figure:
     return lines(shown, "lag", "group", y_title="records behind")
 
 
-def evaluate(frame: pd.DataFrame) -> list[Verdict]:
+def evaluate(frame: pd.DataFrame) -> list[ReportVerdict]:
     now = frame[frame["kind"] == "now"]
     if now.empty:
         return []
@@ -144,8 +144,8 @@ def evaluate(frame: pd.DataFrame) -> list[Verdict]:
     if not worst["all_lag"]:
         text = f"{count_text(worst['all_groups'], 'group')} consumed everything"
         if worst["all_unknown"]:
-            return [Verdict("info", f"Lag: {text} that is there."), *told]
-        return [Verdict("ok", f"Lag: all {text}."), *told]
+            return [ReportVerdict("info", f"Lag: {text} that is there."), *told]
+        return [ReportVerdict("ok", f"Lag: all {text}."), *told]
     slow = float(now.loc[now["lag"] > 0, "lag_seconds"].max())
     waits = (
         f"the oldest unconsumed record has waited {seconds_text(slow)}"
@@ -156,7 +156,7 @@ def evaluate(frame: pd.DataFrame) -> list[Verdict]:
         f"{worst['all_lag']:,.0f} records in {count_text(worst['all_groups'], 'group')}; the most, "
         f"{worst['lag']:,.0f}, {where}; {waits}"
     )
-    verdicts = [Verdict("warn" if slow > LAG_SECONDS_MAX else "info", f"Lag: {text}.")]
+    verdicts = [ReportVerdict("warn" if slow > LAG_SECONDS_MAX else "info", f"Lag: {text}.")]
     if worst["all_stuck"]:
         stuck = now[(now["lag"] > 0) & (now["still_seconds"] >= STUCK_SECONDS)].iloc[0]
         text = (
@@ -164,20 +164,20 @@ def evaluate(frame: pd.DataFrame) -> list[Verdict]:
             f"{short(stuck['group'])} on {short(stuck['topic'])}-{stuck['partition']:.0f} for "
             f"{seconds_text(stuck['still_seconds'])}"
         )
-        verdicts.append(Verdict("bad", f"Stuck: {text}."))
+        verdicts.append(ReportVerdict("bad", f"Stuck: {text}."))
     return verdicts + told
 
 
-def _left_out(one: pd.Series[float]) -> list[Verdict]:
+def _left_out(one: pd.Series[float]) -> list[ReportVerdict]:
     """What the lag does not count, and what stands in the figure too early."""
     verdicts = []
     if one["all_unknown"]:
         text = f"of {count_text(one['all_unknown'], 'partition')} with commits no records are there"
-        verdicts.append(Verdict("info", f"Lag: {text}: how far behind is unknown."))
+        verdicts.append(ReportVerdict("info", f"Lag: {text}: how far behind is unknown."))
     if one["all_untimed"]:
         text = f"{count_text(one['all_untimed'], 'batch')} without a time, or with one far from all others"
         text += ", in the figure too early"
-        verdicts.append(Verdict("info", f"Lag: {text}."))
+        verdicts.append(ReportVerdict("info", f"Lag: {text}."))
     return verdicts
 
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from trimaran.spark.analyses.analysis import (
     Analysis,
-    Verdict,
+    ReportVerdict,
     count_text,
     run,
 )
@@ -67,7 +67,7 @@ def plot(frame: pd.DataFrame) -> go.Figure:
     return bars(list(shown["topic"]), series, x_title="records", colours=colours)
 
 
-def evaluate(frame: pd.DataFrame) -> list[Verdict]:
+def evaluate(frame: pd.DataFrame) -> list[ReportVerdict]:
     if frame.empty:
         return []
     one = frame.iloc[0]
@@ -77,13 +77,15 @@ def evaluate(frame: pd.DataFrame) -> list[Verdict]:
             f"{count_text(one['all_repeated_batches'], 'batch')} twice in a partition with the same producer, "
             f"epoch and sequence, most in {short(one['topic'])}: idempotence failed"
         )
-        verdicts.append(Verdict("bad", f"Duplicates: {text}."))
+        verdicts.append(ReportVerdict("bad", f"Duplicates: {text}."))
     else:
-        verdicts.append(Verdict("ok", "Duplicates: no batch was written twice by its producer."))
+        verdicts.append(
+            ReportVerdict("ok", "Duplicates: no batch was written twice by its producer.")
+        )
     most = frame.loc[frame["same_content"].idxmax()]
     if most["same_content"]:
         text = f"{100 * most['share']:.3g} % of {short(most['topic'])} equal an earlier record in key and value"
-        verdicts.append(Verdict("info", f"Equal records: {text}."))
+        verdicts.append(ReportVerdict("info", f"Equal records: {text}."))
     return verdicts
 
 

@@ -8,7 +8,7 @@ from trimaran.spark.analyses.analysis import (
     SECONDS_MAX,
     YEARS_MS,
     Analysis,
-    Verdict,
+    ReportVerdict,
     count_text,
     doubled_text,
     run,
@@ -89,7 +89,7 @@ def plot(frame: pd.DataFrame) -> go.Figure:
     return bars(names, series, x_title="transactions", colours=colours)
 
 
-def evaluate(frame: pd.DataFrame) -> list[Verdict]:
+def evaluate(frame: pd.DataFrame) -> list[ReportVerdict]:
     ids = frame[frame["kind"] == "ids"]
     if ids.empty:
         return []
@@ -99,10 +99,10 @@ def evaluate(frame: pd.DataFrame) -> list[Verdict]:
     text = f"{count_text(total, 'transaction')} of {count_text(ids['transactions'].iloc[0], 'id')} ended"
     if total:
         text += f", {100 * aborted / total:.3g} % aborted"
-    verdicts = [Verdict("info", f"Transactions: {text}.")]
+    verdicts = [ReportVerdict("info", f"Transactions: {text}.")]
     still = frame[frame["kind"] == "open"]
     if still.empty:
-        return [*verdicts, Verdict("ok", "Transactions: none is open at the end of the log.")]
+        return [*verdicts, ReportVerdict("ok", "Transactions: none is open at the end of the log.")]
     one = still.iloc[0]
     late = SECONDS_MAX * 1000 >= one["seconds"] * 1000 > one["timeout_ms"]
     text = (
@@ -112,7 +112,7 @@ def evaluate(frame: pd.DataFrame) -> list[Verdict]:
     )
     if late:
         text += ", beyond its own timeout"
-    return [*verdicts, Verdict("bad" if late else "warn", f"Transactions: {text}.")]
+    return [*verdicts, ReportVerdict("bad" if late else "warn", f"Transactions: {text}.")]
 
 
 ANALYSIS = Analysis(

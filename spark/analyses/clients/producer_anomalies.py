@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from trimaran.spark.analyses.analysis import (
     Analysis,
-    Verdict,
+    ReportVerdict,
     count_text,
     run,
 )
@@ -107,7 +107,7 @@ def plot(frame: pd.DataFrame) -> go.Figure:
     return made
 
 
-def evaluate(frame: pd.DataFrame) -> list[Verdict]:
+def evaluate(frame: pd.DataFrame) -> list[ReportVerdict]:
     total = frame[frame["kind"] == "total"]
     if total.empty:
         return []
@@ -117,15 +117,17 @@ def evaluate(frame: pd.DataFrame) -> list[Verdict]:
     if any(wrong.values()):
         told = ", ".join(f"{n:,} × {k.replace('_', ' ')}" for k, n in wrong.items() if n)
         verdicts.append(
-            Verdict("bad", f"Producers' sequences: {told} (a gap is none in compacted topics).")
+            ReportVerdict(
+                "bad", f"Producers' sequences: {told} (a gap is none in compacted topics)."
+            )
         )
     else:
-        verdicts.append(Verdict("ok", "Producers' sequences: each follows the one before."))
+        verdicts.append(ReportVerdict("ok", "Producers' sequences: each follows the one before."))
     share = 100 * one["without_producer"] / one["all_records"]
     text = f"{share:.3g} % of the records come from producers that are not idempotent"
     if bumps := int(events.get("epoch_bump", 0)):
         text += f"; {count_text(bumps, 'take-over')} of a producer by its next epoch"
-    verdicts.append(Verdict("info", f"Producers: {text}."))
+    verdicts.append(ReportVerdict("info", f"Producers: {text}."))
     return verdicts
 
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from trimaran.spark.analyses.analysis import (
     Analysis,
-    Verdict,
+    ReportVerdict,
     count_text,
     run,
 )
@@ -71,7 +71,7 @@ def plot(frame: pd.DataFrame) -> go.Figure:
     return heat(shown, "group", "rebalances", title="rebalances", width_ms=width)
 
 
-def evaluate(frame: pd.DataFrame) -> list[Verdict]:
+def evaluate(frame: pd.DataFrame) -> list[ReportVerdict]:
     groups = frame[frame["kind"] == "group"]
     if groups.empty:
         return []
@@ -84,7 +84,7 @@ def evaluate(frame: pd.DataFrame) -> list[Verdict]:
     hours = max(seconds / 3600, 1 / 60)
     often = one["rebalances"] > MANY and seconds > 0 and one["rebalances"] / hours > PER_HOUR_MAX
     return [
-        Verdict("warn" if often else "info", f"Rebalances: {text}."),
+        ReportVerdict("warn" if often else "info", f"Rebalances: {text}."),
         *undated(frame[frame["kind"] == "time"], "rebalances", "rebalance", "Rebalances"),
     ]
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from trimaran.spark.analyses.analysis import (
     Analysis,
-    Verdict,
+    ReportVerdict,
     count_text,
     ids_text,
     run,
@@ -74,7 +74,7 @@ def plot(frame: pd.DataFrame) -> go.Figure:
     return spans(shown, "name", "from_ts", "end", "state")
 
 
-def evaluate(frame: pd.DataFrame) -> list[Verdict]:
+def evaluate(frame: pd.DataFrame) -> list[ReportVerdict]:
     if frame.empty:
         return []
     brokers = frame.drop_duplicates("broker_id")
@@ -85,16 +85,16 @@ def evaluate(frame: pd.DataFrame) -> list[Verdict]:
         f"{count_text(len(brokers), 'broker')}, active {share} of the time; "
         f"{count_text(restarts, 'restart')}, fenced {times_text(fences)}"
     )
-    verdicts = [Verdict("warn" if fences else "ok", f"Brokers: {text}.")]
+    verdicts = [ReportVerdict("warn" if fences else "ok", f"Brokers: {text}.")]
     slow = brokers[brokers["unfence_max"] > UNFENCE_SECONDS_MAX]
     if len(slow):
         worst = slow.loc[slow["unfence_max"].idxmax()]
         text = f"broker {worst['broker_id']} took {seconds_text(worst['unfence_max'])}, the longest"
-        verdicts.append(Verdict("warn", f"Time until active: {text}."))
+        verdicts.append(ReportVerdict("warn", f"Time until active: {text}."))
     gone = brokers[brokers["state_at_end"].isin(["fenced", "registered", "controlled_shutdown"])]
     if len(gone):
         told = ids_text("broker", gone["broker_id"])
-        verdicts.append(Verdict("warn", f"Not active at the end of the log: {told}."))
+        verdicts.append(ReportVerdict("warn", f"Not active at the end of the log: {told}."))
     return verdicts
 
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from trimaran.spark.analyses.analysis import (
     Analysis,
-    Verdict,
+    ReportVerdict,
     count_text,
     run,
 )
@@ -69,20 +69,22 @@ def plot(frame: pd.DataFrame) -> go.Figure:
     return table(shown, {**heads, "old_value": "before", "new_value": "after"})
 
 
-def evaluate(frame: pd.DataFrame) -> list[Verdict]:
+def evaluate(frame: pd.DataFrame) -> list[ReportVerdict]:
     counts = frame[frame["row_kind"] == "count"]
     if counts.empty:
-        return [Verdict("info", "Configuration: nothing was changed.")]
+        return [ReportVerdict("info", "Configuration: nothing was changed.")]
     made = counts[counts["event"] != "snapshot"].groupby("kind")["changes"].sum()
     told = ", ".join(f"{n:,.0f} × {kind}" for kind, n in made.sort_values(ascending=False).items())
     verdicts = [
-        Verdict("info", f"Configuration: changes: {told or 'none but what a snapshot holds'}.")
+        ReportVerdict(
+            "info", f"Configuration: changes: {told or 'none but what a snapshot holds'}."
+        )
     ]
     drift = frame[frame["row_kind"] == "drift"]
     if len(drift):
         names = ", ".join(sorted(drift["name"])[:5])
         text = f"brokers differ in {count_text(len(drift), 'config')}: {names}"
-        verdicts.append(Verdict("warn", f"Drift: {text}."))
+        verdicts.append(ReportVerdict("warn", f"Drift: {text}."))
     return verdicts
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from trimaran.spark.analyses.analysis import (
     YEARS_MS,
     Analysis,
-    Verdict,
+    ReportVerdict,
     count_text,
     doubled_text,
     run,
@@ -76,13 +76,13 @@ def plot(frame: pd.DataFrame) -> go.Figure:
     )
 
 
-def evaluate(frame: pd.DataFrame) -> list[Verdict]:
+def evaluate(frame: pd.DataFrame) -> list[ReportVerdict]:
     if frame.empty:
         return []
     told, unknown = frame[frame["ms_from"].notna()], frame[frame["ms_from"].isna()]
     if told.empty or told["longest_ms"].max() <= 0:
         text = "cannot be told: the times of batches are none, stand still or are years apart"
-        return [Verdict("info", f"Controller silence: {text}.")]
+        return [ReportVerdict("info", f"Controller silence: {text}.")]
     silences = int(told["silences"].sum())
     worst = told.loc[told["longest_ms"].idxmax()]
     longest = seconds_text(worst["longest_ms"] / 1000)
@@ -93,10 +93,10 @@ def evaluate(frame: pd.DataFrame) -> list[Verdict]:
         )
     else:
         text = f"the metadata log was never silent for more than {longest}"
-    verdicts = [Verdict("warn" if silences else "ok", f"Controller silence: {text}.")]
+    verdicts = [ReportVerdict("warn" if silences else "ok", f"Controller silence: {text}.")]
     if len(unknown):
         text = f"{count_text(unknown['intervals'].sum(), 'interval')} of unknown length: clocks are years off"
-        verdicts.append(Verdict("warn", f"Controller silence: {text}."))
+        verdicts.append(ReportVerdict("warn", f"Controller silence: {text}."))
     return verdicts
 
 

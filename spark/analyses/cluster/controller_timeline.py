@@ -8,7 +8,7 @@ from trimaran.spark.analyses.analysis import (
     YEARS_MS,
     Analysis,
     Level,
-    Verdict,
+    ReportVerdict,
     count_text,
     run,
     seconds_text,
@@ -76,7 +76,7 @@ def plot(frame: pd.DataFrame) -> go.Figure:
     return spans(both, "who", "from_ts", "end", "kind", colours={"leads": GREEN, "silence": RED})
 
 
-def evaluate(frame: pd.DataFrame) -> list[Verdict]:
+def evaluate(frame: pd.DataFrame) -> list[ReportVerdict]:
     if frame.empty:
         return []
     last = frame.iloc[0]
@@ -96,7 +96,7 @@ def evaluate(frame: pd.DataFrame) -> list[Verdict]:
         )
     is_told = longest > 0 or last["epochs"] == 1
     level: Level = "warn" if longest > GAP_MS_MAX else "ok" if is_told else "info"
-    return [Verdict(level, f"Controllers: {text}.")]
+    return [ReportVerdict(level, f"Controllers: {text}.")]
 
 
 ANALYSIS = Analysis(

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from trimaran.spark.analyses.analysis import (
     Analysis,
-    Verdict,
+    ReportVerdict,
     count_text,
     run,
 )
@@ -50,7 +50,7 @@ def plot(frame: pd.DataFrame) -> go.Figure:
     return table(frame, {"ts": "when (UTC)", "what": "what", "event": "event", "told": "is now"})
 
 
-def evaluate(frame: pd.DataFrame) -> list[Verdict]:
+def evaluate(frame: pd.DataFrame) -> list[ReportVerdict]:
     if frame.empty:
         return []
     verdicts = []
@@ -60,16 +60,16 @@ def evaluate(frame: pd.DataFrame) -> list[Verdict]:
         f"{w} {t.split(' → ')[-1]}" for w, t in zip(latest["what"], latest["told"], strict=True)
     )
     if told:
-        verdicts.append(Verdict("info", f"Features at the end: {told}."))
+        verdicts.append(ReportVerdict("info", f"Features at the end: {told}."))
     down = features[features["event"] == "downgraded"]
     if len(down):
         text = f"{down['what'].iloc[0]}: {down['told'].iloc[0]}"
-        verdicts.append(Verdict("warn", f"Downgraded: {text}."))
+        verdicts.append(ReportVerdict("warn", f"Downgraded: {text}."))
     voters = frame[frame["kind"] == "voter"]
     if len(voters):
         moved = int(voters["event"].isin(["added", "removed"]).sum())
         text = f"{voters['told'].iloc[0]} at the end; {count_text(moved, 'change')} of the set"
-        verdicts.append(Verdict("info", f"Quorum: {text}."))
+        verdicts.append(ReportVerdict("info", f"Quorum: {text}."))
     return verdicts
 
 

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from trimaran.spark.analyses.analysis import Analysis, Verdict, count_text, run
-from trimaran.spark.analyses.pair_matrix import pair_matrix
-from trimaran.spark.analyses.plots import nothing
+from trimaran.spark.analyses.analysis import Analysis, ReportVerdict, count_text, run
+from trimaran.spark.analyses.plots import nothing, pair_matrix
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -46,20 +45,20 @@ def plot(frame: pd.DataFrame) -> go.Figure:
     return pair_matrix("node", zip(frame["node"], frame["other"], frame["different"], strict=True))
 
 
-def evaluate(frame: pd.DataFrame) -> list[Verdict]:
+def evaluate(frame: pd.DataFrame) -> list[ReportVerdict]:
     if frame.empty:
         return []
     bad = frame[frame["different"] > 0]
     if bad.empty:
         batches = count_text(frame["compared"].sum(), "batch")
         text = f"no difference in {batches} compared, of {count_text(len(frame), 'pair')} of nodes"
-        return [Verdict("ok", f"Log matching: {text}.")]
+        return [ReportVerdict("ok", f"Log matching: {text}.")]
     one = bad.iloc[0]
     text = (
         f"nodes {one['node']:.0f} and {one['other']:.0f} differ from offset {one['first_different_offset']:.0f} on, at "
         f"the same epoch: one of the logs is damaged, or the quorum broke its rules"
     )
-    return [Verdict("bad", f"Log matching: {text}.")]
+    return [ReportVerdict("bad", f"Log matching: {text}.")]
 
 
 ANALYSIS = Analysis(

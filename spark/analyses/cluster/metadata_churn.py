@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from trimaran.spark.analyses.analysis import (
     Analysis,
-    Verdict,
+    ReportVerdict,
     bytes_text,
     count_text,
     run,
@@ -55,7 +55,7 @@ def plot(frame: pd.DataFrame) -> go.Figure:
     return over_time(shown, "records", "type", y_title="records", width_ms=width)
 
 
-def evaluate(frame: pd.DataFrame) -> list[Verdict]:
+def evaluate(frame: pd.DataFrame) -> list[ReportVerdict]:
     shown = frame[frame["kind"] == "time"]
     if shown.empty:
         return []
@@ -65,24 +65,24 @@ def evaluate(frame: pd.DataFrame) -> list[Verdict]:
         f"{by_type.index[0]} ({100 * by_type.iloc[0] / by_type.sum():.3g} %)"
     )
     verdicts = [
-        Verdict("info", f"Metadata log: {text}."),
+        ReportVerdict("info", f"Metadata log: {text}."),
         *undated(shown, "records", "record", "Metadata log"),
     ]
     unknown = by_type[by_type.index.str.startswith("UNKNOWN_")]
     if len(unknown):
         text = f"{count_text(unknown.sum(), 'record')} of a later Kafka ({', '.join(sorted(unknown.index))})"
         verdicts.append(
-            Verdict("warn", f"Metadata log: {text}; what they change is in no analysis.")
+            ReportVerdict("warn", f"Metadata log: {text}; what they change is in no analysis.")
         )
     snapshots = frame[frame["kind"] == "snapshot"]
     if len(snapshots):
         latest = snapshots.loc[snapshots["end_offset"].idxmax()]
         text = f"{count_text(len(snapshots), 'snapshot')}, the latest of {bytes_text(float(latest['bytes']))}"
-        verdicts.append(Verdict("info", f"Snapshots: {text}."))
+        verdicts.append(ReportVerdict("info", f"Snapshots: {text}."))
     damaged = snapshots[snapshots["error"].notna()]
     if len(damaged):
         text = f"{count_text(len(damaged), 'snapshot')} not whole: {damaged['error'].iloc[0]}"
-        verdicts.append(Verdict("bad", f"Snapshots: {text}."))
+        verdicts.append(ReportVerdict("bad", f"Snapshots: {text}."))
     return verdicts
 
 

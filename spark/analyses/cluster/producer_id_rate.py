@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from trimaran.spark.analyses.analysis import (
     Analysis,
-    Verdict,
+    ReportVerdict,
     count_text,
     run,
 )
@@ -58,7 +58,7 @@ def plot(frame: pd.DataFrame) -> go.Figure:
     return over_time(named, "blocks", "name", y_title="blocks of ids", width_ms=width)
 
 
-def evaluate(frame: pd.DataFrame) -> list[Verdict]:
+def evaluate(frame: pd.DataFrame) -> list[ReportVerdict]:
     if frame.empty:
         return []
     blocks = int(frame["blocks"].sum())
@@ -69,7 +69,7 @@ def evaluate(frame: pd.DataFrame) -> list[Verdict]:
     if fast:
         text += f"; {rate:.3g} blocks an hour: clients restart all the time"
     return [
-        Verdict("warn" if fast else "info", f"Producer ids: {text}."),
+        ReportVerdict("warn" if fast else "info", f"Producer ids: {text}."),
         *undated(frame, "blocks", "block", "Producer ids"),
     ]
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from trimaran.spark.analyses.analysis import (
     SECONDS_MAX,
     Analysis,
-    Verdict,
+    ReportVerdict,
     count_text,
     ids_text,
     run,
@@ -138,36 +138,38 @@ def plot(frame: pd.DataFrame) -> go.Figure:
     return bars(names, series, x_title="seconds since the loss", colours=colours)
 
 
-def evaluate(frame: pd.DataFrame) -> list[Verdict]:
+def evaluate(frame: pd.DataFrame) -> list[ReportVerdict]:
     if frame.empty:
-        return [Verdict("ok", "Recovery: no broker that served was lost.")]
+        return [ReportVerdict("ok", "Recovery: no broker that served was lost.")]
     verdicts = [_leaders_again(frame)]
     synced = frame["in_sync_seconds"].dropna()
     synced = synced[synced <= SECONDS_MAX]
     if len(synced):
         told = f"median {seconds_text(float(synced.median()))}, longest {seconds_text(float(synced.max()))}"
-        verdicts.append(Verdict("info", f"Until the last replica was in sync: {told}."))
+        verdicts.append(ReportVerdict("info", f"Until the last replica was in sync: {told}."))
     latest = frame.drop_duplicates("broker_id")
     gone = latest[~latest["is_back"]]
     if len(gone):
         told = ids_text("broker", gone["broker_id"])
-        verdicts.append(Verdict("info", f"Lost last and not back: {told}."))
+        verdicts.append(ReportVerdict("info", f"Lost last and not back: {told}."))
     return verdicts
 
 
-def _leaders_again(frame: pd.DataFrame) -> Verdict:
+def _leaders_again(frame: pd.DataFrame) -> ReportVerdict:
     """How soon partitions had leaders again."""
     losses, left = int(frame["losses"].iloc[0]), frame["left_without_leader"].sum()
     text = f"Recovery: {count_text(losses, 'broker loss')}"
     if left:
         text += f"; {count_text(left, 'partition')} lost their leader"
-        return Verdict("info", f"{text} up to the end of the log: were the brokers shut down?")
+        return ReportVerdict(
+            "info", f"{text} up to the end of the log: were the brokers shut down?"
+        )
     untimed = int((~frame["is_timed"]).sum())
     if untimed == len(frame):
         text += "; no clock shows when: how soon their partitions had leaders again cannot be told"
-        return Verdict("info", f"{text}.")
+        return ReportVerdict("info", f"{text}.")
     if not untimed and not frame["leaders"].any():
-        return Verdict("ok", f"{text}; no partition was led there.")
+        return ReportVerdict("ok", f"{text}; no partition was led there.")
     leaders = frame["all_leaders_seconds"].dropna()
     slowest = float(leaders.max()) if len(leaders) else 0.0
     when = f"after at most {seconds_text(slowest)}" if slowest else "at once"
@@ -177,7 +179,7 @@ def _leaders_again(frame: pd.DataFrame) -> Verdict:
         else "all their partitions"
     )
     is_slow = slowest > LEADERLESS_SECONDS_MAX
-    return Verdict("warn" if is_slow else "ok", f"{text}; {whose} had leaders again {when}.")
+    return ReportVerdict("warn" if is_slow else "ok", f"{text}; {whose} had leaders again {when}.")
 
 
 ANALYSIS = Analysis(

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from trimaran.spark.analyses.analysis import (
     Analysis,
-    Verdict,
+    ReportVerdict,
     count_text,
     run,
     seconds_text,
@@ -129,21 +129,21 @@ def plot(frame: pd.DataFrame) -> go.Figure:
     return made
 
 
-def evaluate(frame: pd.DataFrame) -> list[Verdict]:
+def evaluate(frame: pd.DataFrame) -> list[ReportVerdict]:
     if frame.empty:
         return []
     one = frame.iloc[0]
     compared = f"{count_text(one['znodes'], 'znode')} at offset {one['shown_offset']:,.0f}"
     if one["differing"]:
         text = f"{count_text(one['differing'], 'difference')} in {compared}, first {one['path']} ({one['outcome']})"
-        verdicts = [Verdict("bad", f"ZooKeeper: {text}.")]
+        verdicts = [ReportVerdict("bad", f"ZooKeeper: {text}.")]
     else:
-        verdicts = [Verdict("ok", f"ZooKeeper: {compared}, no difference.")]
+        verdicts = [ReportVerdict("ok", f"ZooKeeper: {compared}, no difference.")]
     if one["longest_seconds"] == one["longest_seconds"]:
         text = f"median {seconds_text(one['median_seconds'])}, longest {seconds_text(one['longest_seconds'])}"
         late = one["longest_seconds"] > LATE_SECONDS
         verdicts.append(
-            Verdict("warn" if late else "ok", f"ZooKeeper: written after the record: {text}.")
+            ReportVerdict("warn" if late else "ok", f"ZooKeeper: written after the record: {text}.")
         )
     return verdicts
 

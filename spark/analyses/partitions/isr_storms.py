@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from trimaran.spark.analyses.analysis import (
     Analysis,
-    Verdict,
+    ReportVerdict,
     count_text,
     ids_text,
     run,
@@ -75,10 +75,10 @@ def plot(frame: pd.DataFrame) -> go.Figure:
     )
 
 
-def evaluate(frame: pd.DataFrame) -> list[Verdict]:
+def evaluate(frame: pd.DataFrame) -> list[ReportVerdict]:
     by_time, pairs = frame[frame["kind"] == "time"], frame[frame["kind"] == "pair"]
     if by_time.empty:
-        return [Verdict("ok", "ISR: no replica left an ISR.")]
+        return [ReportVerdict("ok", "ISR: no replica left an ISR.")]
     buckets = by_time.groupby("ts")["shrinks"].sum()
     storms = int((buckets >= STORM_MIN).sum())
     text = count_text(by_time["shrinks"].sum(), "shrink")
@@ -86,7 +86,7 @@ def evaluate(frame: pd.DataFrame) -> list[Verdict]:
         width = seconds_text(float(by_time["bucket_ms"].iloc[0]) / 1000)
         text += f", at most {buckets.max():,} within {width}"
     verdicts = [
-        Verdict("warn" if storms else "info", f"ISR: {text}."),
+        ReportVerdict("warn" if storms else "info", f"ISR: {text}."),
         *undated(by_time, "shrinks", "shrink", "ISR"),
     ]
     flapping = pairs[pairs["shrinks"] >= FLAPS_MIN]
@@ -94,13 +94,15 @@ def evaluate(frame: pd.DataFrame) -> list[Verdict]:
         worst = flapping.iloc[0]
         told = f"broker {worst['broker']:.0f} left the ISR of {short(worst['topic'])}-{worst['partition']:.0f}"
         verdicts.append(
-            Verdict("warn", f"Flapping replicas: {told} {worst['shrinks']} times, the most of all.")
+            ReportVerdict(
+                "warn", f"Flapping replicas: {told} {worst['shrinks']} times, the most of all."
+            )
         )
     out = frame[frame["kind"] == "still_out"]
     if len(out):
         brokers = ids_text("broker", out["broker"])
         told = f"{count_text(out['shrinks'].sum(), 'replica')} ({brokers})"
-        verdicts.append(Verdict("warn", f"Out of the ISR and not back at the end: {told}."))
+        verdicts.append(ReportVerdict("warn", f"Out of the ISR and not back at the end: {told}."))
     return verdicts
 
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from trimaran.spark.analyses.analysis import (
     Analysis,
-    Verdict,
+    ReportVerdict,
     run,
 )
 from trimaran.spark.analyses.buckets import in_window, window_of
@@ -75,13 +75,17 @@ def plot(frame: pd.DataFrame) -> go.Figure:
     return lines(named, "leaders", "name", y_title="partitions led")
 
 
-def evaluate(frame: pd.DataFrame) -> list[Verdict]:
+def evaluate(frame: pd.DataFrame) -> list[ReportVerdict]:
     if frame.empty:
         return []
     now = frame[frame["is_end"]]
     leaders = int(now["leaders"].sum())
     if not leaders:
-        return [Verdict("info", "Leader balance: no partition has a leader at the end of the log.")]
+        return [
+            ReportVerdict(
+                "info", "Leader balance: no partition has a leader at the end of the log."
+            )
+        ]
     worst = now.loc[now["to_mean"].idxmax()]
     percent = 100 * now["preferred"].sum() / leaders
     even = worst["to_mean"] <= SKEW_MAX and percent >= PREFERRED_MIN
@@ -89,7 +93,7 @@ def evaluate(frame: pd.DataFrame) -> list[Verdict]:
         f"at the end broker {worst['broker']} leads {worst['leaders']:,} of {leaders:,} partitions, "
         f"{worst['to_mean']:.2f} × the mean; {percent:.4g} % are led by their preferred broker"
     )
-    return [Verdict("ok" if even else "warn", f"Leader balance: {text}.")]
+    return [ReportVerdict("ok" if even else "warn", f"Leader balance: {text}.")]
 
 
 ANALYSIS = Analysis(

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from trimaran.spark.analyses.analysis import (
     Analysis,
-    Verdict,
+    ReportVerdict,
     count_text,
     run,
 )
@@ -59,16 +59,16 @@ def plot(frame: pd.DataFrame) -> go.Figure:
     return over_time(shown, "changes", "cause", y_title="leader changes", width_ms=width)
 
 
-def evaluate(frame: pd.DataFrame) -> list[Verdict]:
+def evaluate(frame: pd.DataFrame) -> list[ReportVerdict]:
     by_time = frame[frame["kind"] == "time"]
     if by_time.empty:
-        return [Verdict("ok", "Leaders: none changed after the partitions were created.")]
+        return [ReportVerdict("ok", "Leaders: none changed after the partitions were created.")]
     counts = by_time.groupby("cause")["changes"].sum().sort_values(ascending=False)
     told = ", ".join(f"{n:,} × {str(cause).replace('_', ' ')}" for cause, n in counts.items())
     busiest = frame[frame["kind"] == "broker"].iloc[0]
     text = f"{count_text(counts.sum(), 'leader change')}: {told}; most away from broker {busiest['name']}"
     return [
-        Verdict("info", f"Leaders: {text}."),
+        ReportVerdict("info", f"Leaders: {text}."),
         *undated(by_time, "changes", "change", "Leaders"),
     ]
 

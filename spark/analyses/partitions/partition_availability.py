@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from trimaran.spark.analyses.analysis import (
     Analysis,
     Level,
-    Verdict,
+    ReportVerdict,
     count_text,
     run,
     seconds_text,
@@ -91,7 +91,7 @@ def plot(frame: pd.DataFrame) -> go.Figure:
     return bars(names, series, x_title="seconds", colours=STATE_COLOURS)
 
 
-def evaluate(frame: pd.DataFrame) -> list[Verdict]:
+def evaluate(frame: pd.DataFrame) -> list[ReportVerdict]:
     if frame.empty:
         return []
     verdicts, worst = [], frame.iloc[0]
@@ -99,22 +99,24 @@ def evaluate(frame: pd.DataFrame) -> list[Verdict]:
     if worst["were_offline"]:
         text = f"{worst['were_offline']:,} of {count_text(total, 'partition')} offline for a time"
         level: Level = "bad" if worst["offline"] >= OUTAGE_SECONDS_BAD else "warn"
-        verdicts.append(Verdict(level, f"Availability: {text}; {_longest(frame, 'offline')}."))
+        verdicts.append(
+            ReportVerdict(level, f"Availability: {text}; {_longest(frame, 'offline')}.")
+        )
     else:
         text = f"Availability: none of {count_text(total, 'partition')} was offline and came back."
-        verdicts.append(Verdict("ok", text))
+        verdicts.append(ReportVerdict("ok", text))
     percent = worst["cluster_percent"]
     if percent == percent:
         level = "ok" if percent >= SLO_PERCENT else "warn"
         text = f"{percent:.4g} % of the partitions' time with a leader and enough in-sync replicas"
-        verdicts.append(Verdict(level, f"Availability: {text}."))
+        verdicts.append(ReportVerdict(level, f"Availability: {text}."))
     if worst["were_under_min_isr"]:
         below = count_text(worst["were_under_min_isr"], "partition")
         text = f"{below} below it for a time; {_longest(frame, 'under_min_isr')}"
-        verdicts.append(Verdict("warn", f"Minimum ISR: {text}."))
+        verdicts.append(ReportVerdict("warn", f"Minimum ISR: {text}."))
     if worst["are_offline"]:
         text = f"{count_text(worst['are_offline'], 'partition')} without a leader at the end of the log"
-        verdicts.append(Verdict("info", f"Availability: {text}: were the brokers shut down?"))
+        verdicts.append(ReportVerdict("info", f"Availability: {text}: were the brokers shut down?"))
     return verdicts
 
 

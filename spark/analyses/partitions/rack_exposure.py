@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from trimaran.spark.analyses.analysis import (
     Analysis,
-    Verdict,
+    ReportVerdict,
     count_text,
     run,
 )
@@ -79,22 +79,22 @@ def plot(frame: pd.DataFrame) -> go.Figure:
     return bars(names, series, x_title="partitions if the rack is lost", colours=colours)
 
 
-def evaluate(frame: pd.DataFrame) -> list[Verdict]:
+def evaluate(frame: pd.DataFrame) -> list[ReportVerdict]:
     total = frame[frame["kind"] == "all"]
     if total.empty:
         return []
     one = total.iloc[0]
     if not one["all_racks"]:
-        return [Verdict("info", "Racks: not applicable: no broker has a rack (broker.rack).")]
+        return [ReportVerdict("info", "Racks: not applicable: no broker has a rack (broker.rack).")]
     if not one["exposed"]:
         text = f"every partition is in as many of the {one['all_racks']:.0f} racks as it could"
-        return [Verdict("ok", f"Racks: {text}.")]
+        return [ReportVerdict("ok", f"Racks: {text}.")]
     worst = frame[frame["kind"] == "topic"].iloc[0]
     text = (
         f"{one['exposed']:,} of {count_text(one['partitions'], 'partition')} in fewer racks than could be; most of "
         f"{short(worst['name'])}, {worst['exposed']:,}"
     )
-    return [Verdict("warn", f"Racks: {text}.")]
+    return [ReportVerdict("warn", f"Racks: {text}.")]
 
 
 ANALYSIS = Analysis(

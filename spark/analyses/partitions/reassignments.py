@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from trimaran.spark.analyses.analysis import (
     Analysis,
-    Verdict,
+    ReportVerdict,
     count_text,
     run,
     seconds_text,
@@ -71,7 +71,7 @@ def plot(frame: pd.DataFrame) -> go.Figure:
     return spans(shown, "name", "from_ts", "shown_to_ts", "state", colours=colours)
 
 
-def evaluate(frame: pd.DataFrame) -> list[Verdict]:
+def evaluate(frame: pd.DataFrame) -> list[ReportVerdict]:
     if frame.empty:
         return []
     one = frame.iloc[0]
@@ -79,10 +79,10 @@ def evaluate(frame: pd.DataFrame) -> list[Verdict]:
     if one["longest_seconds"] == one["longest_seconds"]:
         text += f"; median {seconds_text(one['median_seconds'])}, longest {seconds_text(one['longest_seconds'])}"
     slow = one["longest_seconds"] > LONG_SECONDS
-    verdicts = [Verdict("warn" if slow else "info", f"Reassignments: {text}.")]
+    verdicts = [ReportVerdict("warn" if slow else "info", f"Reassignments: {text}.")]
     if one["still_moving"]:
         text = f"{count_text(one['still_moving'], 'partition')} still in progress at the end of the log"
-        verdicts.append(Verdict("warn", f"Reassignments: {text}."))
+        verdicts.append(ReportVerdict("warn", f"Reassignments: {text}."))
     return verdicts
 
 

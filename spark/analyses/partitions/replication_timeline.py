@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from trimaran.spark.analyses.analysis import (
     Analysis,
-    Verdict,
+    ReportVerdict,
     count_text,
     run,
     seconds_text,
@@ -95,20 +95,20 @@ def plot(frame: pd.DataFrame) -> go.Figure:
     return made
 
 
-def evaluate(frame: pd.DataFrame) -> list[Verdict]:
+def evaluate(frame: pd.DataFrame) -> list[ReportVerdict]:
     if frame.empty:
         return []
     timed = frame[frame["ts"].notna()]
     if timed.empty:
         every = count_text(frame["all_partitions"].iloc[0], "partition")
-        return [Verdict("info", f"Replication: no change of {every} has a valid time.")]
+        return [ReportVerdict("info", f"Replication: no change of {every} has a valid time.")]
     most = int(timed["not_whole"].max())
     width = float(timed["bucket_ms"].iloc[0]) / 1000
     span = seconds_text((timed["ts"].max() - timed["ts"].min()).total_seconds() + width)
     under = f"at most {count_text(most, 'partition')} at once under-replicated, or worse off"
     text = f"the log covers {span}; {under if most else 'no partition was under-replicated'}"
     return [
-        Verdict("info", f"Replication: {text}."),
+        ReportVerdict("info", f"Replication: {text}."),
         *undated(frame, "changes", "change", "Replication"),
     ]
 

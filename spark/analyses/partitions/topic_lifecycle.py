@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from trimaran.spark.analyses.analysis import (
     Analysis,
-    Verdict,
+    ReportVerdict,
     count_text,
     run,
     seconds_text,
@@ -65,7 +65,7 @@ def plot(frame: pd.DataFrame) -> go.Figure:
     return over_time(shown, "events", "event", y_title="topics", width_ms=width, colours=colours)
 
 
-def evaluate(frame: pd.DataFrame) -> list[Verdict]:
+def evaluate(frame: pd.DataFrame) -> list[ReportVerdict]:
     shown = frame[frame["kind"] == "time"]
     if shown.empty:
         return []
@@ -75,12 +75,15 @@ def evaluate(frame: pd.DataFrame) -> list[Verdict]:
         f"{count_text(created, 'topic')} created, {deleted:,} deleted, "
         f"{count_text(shown['new_partitions'].sum(), 'partition')} added"
     )
-    verdicts = [Verdict("info", f"Topics: {text}."), *undated(shown, "events", "event", "Topics")]
+    verdicts = [
+        ReportVerdict("info", f"Topics: {text}."),
+        *undated(shown, "events", "event", "Topics"),
+    ]
     if brief := int(shown["short_lived"].sum()):
         first = frame[frame["kind"] == "short"].sort_values("seconds").iloc[0]
         text = f"{count_text(brief, 'topic')} lived less than an hour; {short(first['topic'])} "
         verdicts.append(
-            Verdict("info", f"Short-lived: {text}shortest, {seconds_text(first['seconds'])}.")
+            ReportVerdict("info", f"Short-lived: {text}shortest, {seconds_text(first['seconds'])}.")
         )
     return verdicts
 

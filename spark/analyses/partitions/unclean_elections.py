@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from trimaran.spark.analyses.analysis import (
     Analysis,
-    Verdict,
+    ReportVerdict,
     count_text,
     run,
 )
@@ -72,10 +72,10 @@ def plot(frame: pd.DataFrame) -> go.Figure:
     return table(shown, {**heads, **rest, "from_elr": "from ELR"})
 
 
-def evaluate(frame: pd.DataFrame) -> list[Verdict]:
+def evaluate(frame: pd.DataFrame) -> list[ReportVerdict]:
     if frame.empty:
         return [
-            Verdict(
+            ReportVerdict(
                 "ok", "Unclean elections: no leader was elected after the partitions' creation."
             )
         ]
@@ -88,13 +88,13 @@ def evaluate(frame: pd.DataFrame) -> list[Verdict]:
             f"{count_text(one['unclean_elections'], 'leader')} elected out of sync: records may be lost in "
             f"{count_text(len(suspects), 'partition')}, {short(first['topic'])}-{first['partition']} among them"
         )
-        verdicts.append(Verdict("bad", f"Unclean elections: {text}."))
+        verdicts.append(ReportVerdict("bad", f"Unclean elections: {text}."))
     else:
         text = f"none among {count_text(one['elections'], 'election')}"
-        verdicts.append(Verdict("ok", f"Unclean elections: {text}."))
+        verdicts.append(ReportVerdict("ok", f"Unclean elections: {text}."))
     if one["elr_elections"]:
         text = f"{count_text(one['elr_elections'], 'leader')} came from the eligible replicas, without loss"
-        verdicts.append(Verdict("info", f"Eligible leaders: {text}."))
+        verdicts.append(ReportVerdict("info", f"Eligible leaders: {text}."))
     return verdicts
 
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from trimaran.spark.analyses.analysis import (
     Analysis,
-    Verdict,
+    ReportVerdict,
     run,
 )
 from trimaran.spark.analyses.plots import (
@@ -63,14 +63,14 @@ def _range(start: int) -> str:
     return "1" if start == 1 else f"{start:,}–{2 * start - 1:,}"
 
 
-def evaluate(frame: pd.DataFrame) -> list[Verdict]:
+def evaluate(frame: pd.DataFrame) -> list[ReportVerdict]:
     if frame.empty:
         return []
     mean = float(frame["records"].sum() / frame["batches"].sum())
     codecs = ", ".join(sorted(frame["compression"].unique()))
     advice = "" if mean >= RECORDS_MEAN_MIN else " Producers might linger longer."
     text = f"Batches: {mean:.1f} records each on average ({codecs}).{advice}"
-    return [Verdict("warn" if advice else "ok", text)]
+    return [ReportVerdict("warn" if advice else "ok", text)]
 
 
 ANALYSIS = Analysis(

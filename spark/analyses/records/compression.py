@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from trimaran.spark.analyses.analysis import (
     Analysis,
-    Verdict,
+    ReportVerdict,
     bytes_text,
     run,
 )
@@ -102,12 +102,12 @@ def plot(frame: pd.DataFrame) -> go.Figure:
     return made
 
 
-def evaluate(frame: pd.DataFrame) -> list[Verdict]:
+def evaluate(frame: pd.DataFrame) -> list[ReportVerdict]:
     if frame.empty:
         return []
     used = frame.groupby("codec")["stored_bytes"].sum().sort_values(ascending=False)
     told = ", ".join(f"{codec} {bytes_text(float(n))}" for codec, n in used.items() if n)
-    verdicts = [Verdict("info", f"Compression: stored as {told}.")]
+    verdicts = [ReportVerdict("info", f"Compression: stored as {told}.")]
     for topic, rows in frame[frame["ratio"].notna()].groupby("topic", sort=False):
         now = rows.loc[rows["stored_bytes"].idxmax()]
         best = rows.loc[rows["packed_bytes"].idxmin()]
@@ -117,7 +117,7 @@ def evaluate(frame: pd.DataFrame) -> list[Verdict]:
                 f"{best['codec']} would store {short(topic)} in {100 * best['packed_bytes'] / now['packed_bytes']:.3g} "
                 f"% of what {as_now} (sample of {now['sampled_records']:,.0f} records)"
             )
-            verdicts.append(Verdict("warn", f"Compression: {text}."))
+            verdicts.append(ReportVerdict("warn", f"Compression: {text}."))
         if len(verdicts) > 3:
             break
     return verdicts

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from trimaran.spark.analyses.analysis import (
     Analysis,
-    Verdict,
+    ReportVerdict,
     run,
 )
 from trimaran.spark.analyses.plots import (
@@ -84,19 +84,19 @@ def plot(frame: pd.DataFrame) -> go.Figure:
     )
 
 
-def evaluate(frame: pd.DataFrame) -> list[Verdict]:
+def evaluate(frame: pd.DataFrame) -> list[ReportVerdict]:
     if frame.empty:
         return []
     keyed = frame[frame["rank"].notna()]
     if keyed.empty:
-        return [Verdict("info", "Keys: not applicable: no record has a key.")]
+        return [ReportVerdict("info", "Keys: not applicable: no record has a key.")]
     one = keyed.iloc[0]
     heavy = one["share"] >= HEAVY_SHARE and one["distinct_keys"] > 1 / HEAVY_SHARE
     text = (
         f"the heaviest key, {one['key']} of {short(one['topic'])}, has {100 * one['share']:.3g} % of its topic's "
         f"records, among {one['distinct_keys']:,.0f} distinct key{'' if one['distinct_keys'] == 1 else 's'}"
     )
-    verdicts = [Verdict("warn" if heavy else "ok", f"Keys: {text}.")]
+    verdicts = [ReportVerdict("warn" if heavy else "ok", f"Keys: {text}.")]
     topics = frame.drop_duplicates("topic")
     moved = topics[topics["on_two_partitions"] > 0]
     if len(moved):
@@ -105,7 +105,7 @@ def evaluate(frame: pd.DataFrame) -> list[Verdict]:
             f"{worst['on_two_partitions']:,.0f} keys of {short(worst['topic'])} lie in more than one partition: "
             f"their order is lost (partitions were added, or producers partition differently)"
         )
-        verdicts.append(Verdict("warn", f"Keys: {text}."))
+        verdicts.append(ReportVerdict("warn", f"Keys: {text}."))
     return verdicts
 
 

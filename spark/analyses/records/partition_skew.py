@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from trimaran.spark.analyses.analysis import (
     Analysis,
-    Verdict,
+    ReportVerdict,
     run,
 )
 from trimaran.spark.analyses.plots import (
@@ -90,7 +90,7 @@ def plot(frame: pd.DataFrame) -> go.Figure:
     return made
 
 
-def evaluate(frame: pd.DataFrame) -> list[Verdict]:
+def evaluate(frame: pd.DataFrame) -> list[ReportVerdict]:
     """Of the users' topics: the keys of internal ones are few, and fill few of their partitions by design."""
     frame = frame[~frame["topic"].str.startswith("__")]
     frame = frame[frame["to_mean"].notna()]
@@ -101,7 +101,7 @@ def evaluate(frame: pd.DataFrame) -> list[Verdict]:
     text = f"Skew: {name} holds {worst['to_mean']:.2f} × the mean of its topic, the most of all"
     if empty := int(worst["empty"]):
         text += f"; {empty} of its {worst['partitions']} partitions {'is' if empty == 1 else 'are'} empty"
-    return [Verdict("ok" if worst["to_mean"] <= SKEW_MAX else "warn", text + ".")]
+    return [ReportVerdict("ok" if worst["to_mean"] <= SKEW_MAX else "warn", text + ".")]
 
 
 ANALYSIS = Analysis(

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from trimaran.spark.analyses.analysis import (
     Analysis,
-    Verdict,
+    ReportVerdict,
     bytes_text,
     run,
 )
@@ -93,7 +93,7 @@ def plot(frame: pd.DataFrame) -> go.Figure:
     return made
 
 
-def evaluate(frame: pd.DataFrame) -> list[Verdict]:
+def evaluate(frame: pd.DataFrame) -> list[ReportVerdict]:
     topics = frame[frame["kind"] == "topic"]
     if topics.empty:
         return []
@@ -104,7 +104,9 @@ def evaluate(frame: pd.DataFrame) -> list[Verdict]:
         f"{bytes_text(float(mean))} on average; the largest, {bytes_text(float(largest['largest']))}, in "
         f"{short(largest['topic'])} (half of its records have at most {bytes_text(float(largest['p50']))})"
     )
-    verdicts = [Verdict("warn" if largest["largest"] > LARGE else "info", f"Records: {text}.")]
+    verdicts = [
+        ReportVerdict("warn" if largest["largest"] > LARGE else "info", f"Records: {text}.")
+    ]
     shares = (
         topics[["no_key_share", "no_value_share", "headers_share"]].mul(topics["records"], axis=0)
     ).sum() / total
@@ -112,7 +114,7 @@ def evaluate(frame: pd.DataFrame) -> list[Verdict]:
         f"{100 * shares['no_key_share']:.3g} % without a key, {100 * shares['no_value_share']:.3g} % without a value, "
         f"{100 * shares['headers_share']:.3g} % with headers"
     )
-    return [*verdicts, Verdict("info", f"Records: {text}.")]
+    return [*verdicts, ReportVerdict("info", f"Records: {text}.")]
 
 
 ANALYSIS = Analysis(

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from trimaran.spark.analyses.analysis import Analysis, Verdict, count_text, run
-from trimaran.spark.analyses.pair_matrix import pair_matrix
-from trimaran.spark.analyses.plots import nothing, short
+from trimaran.spark.analyses.analysis import Analysis, ReportVerdict, count_text, run
+from trimaran.spark.analyses.plots import nothing, pair_matrix, short
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -61,20 +60,20 @@ def plot(frame: pd.DataFrame) -> go.Figure:
     return pair_matrix("broker", ((a, b, n) for (a, b), n in by_pair.items()))
 
 
-def evaluate(frame: pd.DataFrame) -> list[Verdict]:
+def evaluate(frame: pd.DataFrame) -> list[ReportVerdict]:
     if frame.empty:
         return []
     one = frame.iloc[0]
     if not one["all_diverged"]:
         batches = count_text(one["all_compared"], "batch")
         text = f"no difference in {batches} compared, of {count_text(one['all_pairs'], 'pair')} of replicas"
-        return [Verdict("ok", f"Replicas: {text}.")]
+        return [ReportVerdict("ok", f"Replicas: {text}.")]
     text = (
         f"differences in {one['all_diverged']:,} of {count_text(one['all_pairs'], 'pair')}; {short(one['topic'])}-"
         f"{one['partition']} on brokers {one['broker']} and {one['other']} from offset "
         f"{one['first_different_offset']:.0f} on: one of them has records that others never had, or is damaged"
     )
-    return [Verdict("bad", f"Replicas: {text}.")]
+    return [ReportVerdict("bad", f"Replicas: {text}.")]
 
 
 ANALYSIS = Analysis(

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from trimaran.spark.analyses.analysis import (
     Analysis,
-    Verdict,
+    ReportVerdict,
     bytes_text,
     count_text,
     run,
@@ -77,7 +77,7 @@ def plot(frame: pd.DataFrame) -> go.Figure:
     return bars(list(shown["topic"]), series, x_title="MiB on all replicas", hover=hover)
 
 
-def evaluate(frame: pd.DataFrame) -> list[Verdict]:
+def evaluate(frame: pd.DataFrame) -> list[ReportVerdict]:
     if frame.empty:
         return []
     one = frame.iloc[0]
@@ -85,18 +85,18 @@ def evaluate(frame: pd.DataFrame) -> list[Verdict]:
         f"{bytes_text(float(one['all_bytes']))} in {count_text(one['all_segments'], 'segment')} of "
         f"{count_text(one['all_topics'], 'topic')}; {short(one['topic'])} largest, {bytes_text(float(one['bytes']))}"
     )
-    verdicts = [Verdict("info", f"Stored: {text}.")]
+    verdicts = [ReportVerdict("info", f"Stored: {text}.")]
     compacted = frame[frame["compacted"] == True]  # noqa: E712 - null is not true
     if len(compacted):
         best = compacted.loc[compacted["compacted_share"].fillna(0).idxmax()]
         text = f"took {100 * best['compacted_share']:.3g} % of the offsets of {short(best['topic'])}, the most"
-        verdicts.append(Verdict("info", f"Compaction: {text}."))
+        verdicts.append(ReportVerdict("info", f"Compaction: {text}."))
         dirty = compacted[compacted["dirty_ratio"] > DIRTY_MIN]
         if len(dirty):
             worst = dirty.loc[dirty["dirty_ratio"].idxmax()]
             text = f"behind in {count_text(len(dirty), 'topic')}; {100 * worst['dirty_ratio']:.3g} % of "
             verdicts.append(
-                Verdict("warn", f"Compaction: {text}{short(worst['topic'])} not cleaned.")
+                ReportVerdict("warn", f"Compaction: {text}{short(worst['topic'])} not cleaned.")
             )
     return verdicts
 

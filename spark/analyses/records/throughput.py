@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from trimaran.spark.analyses.analysis import (
     Analysis,
-    Verdict,
+    ReportVerdict,
     bytes_text,
     count_text,
     run,
@@ -136,7 +136,7 @@ def _rate_text(rate: float) -> str:
     return f"{daily:,.0f} records a day" if daily >= 100 else f"{daily:.3g} records a day"
 
 
-def evaluate(frame: pd.DataFrame) -> list[Verdict]:
+def evaluate(frame: pd.DataFrame) -> list[ReportVerdict]:
     if frame.empty:
         return []
     one, topics = frame.iloc[0], frame[frame["kind"] == "topic"]
@@ -146,7 +146,7 @@ def evaluate(frame: pd.DataFrame) -> list[Verdict]:
     )
     text += _over_time(topics[topics["ts"].notna()], float(one["bucket_ms"]) / 1000)
     return [
-        Verdict("info", f"Throughput: {text}."),
+        ReportVerdict("info", f"Throughput: {text}."),
         *undated(topics, "records", "record", "Throughput"),
     ]
 

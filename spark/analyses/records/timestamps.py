@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from trimaran.spark.analyses.analysis import (
     Analysis,
-    Verdict,
+    ReportVerdict,
     count_text,
     run,
     seconds_text,
@@ -87,7 +87,7 @@ def plot(frame: pd.DataFrame) -> go.Figure:
     return bars(list(bad["topic"]), series, x_title="records", colours=colours)
 
 
-def evaluate(frame: pd.DataFrame) -> list[Verdict]:
+def evaluate(frame: pd.DataFrame) -> list[ReportVerdict]:
     if frame.empty:
         return []
     worst, verdicts = frame.iloc[0], []
@@ -96,15 +96,15 @@ def evaluate(frame: pd.DataFrame) -> list[Verdict]:
             f"{count_text(worst['all_broken'], 'record')} in the future, before 2000 or without a time, most in "
             f"{short(worst['topic'])}: retention by time and searches by time go wrong there"
         )
-        verdicts.append(Verdict("bad", f"Timestamps: {text}."))
+        verdicts.append(ReportVerdict("bad", f"Timestamps: {text}."))
     if worst["all_late"]:
         late = frame.loc[frame["late_max_seconds"].idxmax()]
         text = (
             f"{count_text(worst['all_late'], 'record')} more than a minute behind earlier ones; "
             f"{short(late['topic'])} up to {seconds_text(late['late_max_seconds'])}"
         )
-        verdicts.append(Verdict("warn", f"Timestamps out of order: {text}."))
-    return verdicts or [Verdict("ok", "Timestamps: all plausible and in order.")]
+        verdicts.append(ReportVerdict("warn", f"Timestamps out of order: {text}."))
+    return verdicts or [ReportVerdict("ok", "Timestamps: all plausible and in order.")]
 
 
 ANALYSIS = Analysis(

@@ -18,7 +18,7 @@ from trimaran.quorum.metadata.image import EMPTY
 from trimaran.quorum.metadata.scram import MECHANISMS
 from trimaran.spark.data_source.columns import INT, LONG, STRING, TIMESTAMP, Column
 from trimaran.spark.kafka_metadata.log_walk.fold import EventFold, folded
-from trimaran.spark.kafka_metadata.log_walk.walk import Step
+from trimaran.spark.kafka_metadata.log_walk.walk import WalkStep
 from trimaran.wire.buffers.primitives import uuid_to_text
 from trimaran.wire.records.security import (
     AccessControlEntryRecord,
@@ -53,7 +53,7 @@ COLUMNS = (
 )
 
 
-class AclHistory(EventFold):
+class AclHistoryFold(EventFold):
     RECORDS: ClassVar[Sequence[type[Message]]] = (
         AccessControlEntryRecord,
         RemoveAccessControlEntryRecord,
@@ -67,7 +67,7 @@ class AclHistory(EventFold):
         super().__init__()
         self._delta = MetadataDelta(EMPTY)
 
-    def take(self, step: Step) -> None:
+    def take(self, step: WalkStep) -> None:
         message = step.message
         part: Any  # a MapDelta; each has keys and values of its own
         key: Any
@@ -143,5 +143,5 @@ TABLE = folded(
     "acl_history",
     "ACLs, SCRAM credentials and delegation tokens that came and went; no key and no token is in it.",
     COLUMNS,
-    AclHistory,
+    AclHistoryFold,
 )

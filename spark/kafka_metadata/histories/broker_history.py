@@ -15,7 +15,7 @@ from trimaran.quorum.metadata.cluster_delta import ClusterDelta
 from trimaran.quorum.metadata.image import BrokerRegistration, ClusterImage
 from trimaran.spark.data_source.columns import INT, LONG, STRING, STRINGS, TIMESTAMP, Column
 from trimaran.spark.kafka_metadata.log_walk.fold import Fold, folded
-from trimaran.spark.kafka_metadata.log_walk.walk import Moment, Step, seconds_between
+from trimaran.spark.kafka_metadata.log_walk.walk import Moment, WalkStep, seconds_between
 from trimaran.spark.kafka_metadata.topic_histories.partitions import BROKER_RECORDS
 from trimaran.wire.buffers.primitives import uuid_to_text
 from trimaran.wire.records.brokers import (
@@ -55,7 +55,7 @@ COLUMNS = (
 )
 
 
-class Interval(NamedTuple):
+class BrokerInterval(NamedTuple):
     since: Moment
     broker: BrokerRegistration
     state: str
@@ -66,7 +66,7 @@ class Interval(NamedTuple):
 FROM_OFFSET = [column.name for column in COLUMNS].index("from_offset")  # behind it `to_offset`
 
 
-class BrokerHistory(Fold):
+class BrokerHistoryFold(Fold):
     """Replays registrations; finished intervals become rows."""
 
     RECORDS: ClassVar[Sequence[type[Message]]] = BROKER_RECORDS
@@ -74,15 +74,17 @@ class BrokerHistory(Fold):
     def __init__(self) -> None:
         super().__init__()
         self._cluster = ClusterDelta(ClusterImage())
-        self._open: dict[int, Interval] = {}
+        self._open: dict[int, BrokerInterval] = {}
 
-    def replay(self, step: Step) -> None:
+    def replay(self, step: WalkStep) -> None:
         broker_id = self._take(step.message)
         broker = self._cluster.broker(broker_id)
         old = self._open.pop(broker_id, None)
         if broker is None:
             if old is not None:
-                gone = Interval(step.moment, old.broker, "unregistered", old.state, "unregistered")
+                gone = BrokerInterval(
+                    step.moment, old.broker, "unregistered", old.state, "unregistered"
+                )
                 self._close(old, step.moment, step.moment)
                 self._close(gone, step.moment, step.moment)
             return
@@ -114,15 +116,17 @@ class BrokerHistory(Fold):
             case _:
                 raise AssertionError(message)  # the walk gives no others
 
-    def _begun(self, step: Step, broker: BrokerRegistration, old: Interval | None) -> Interval:
+    def _begun(
+        self, step: WalkStep, broker: BrokerRegistration, old: BrokerInterval | None
+    ) -> BrokerInterval:
         fresh = isinstance(step.message, RegisterBrokerRecord)
         never_active = fresh if old is None else fresh or old.state == "registered"
         state = _state(broker, never_active)
         if step.from_snapshot:
             state = _state(broker, False)
-            return Interval(step.moment, broker, state, None, "snapshot")
+            return BrokerInterval(step.moment, broker, state, None, "snapshot")
         if old is None:
-            return Interval(step.moment, broker, state, None, "registered")
+            return BrokerInterval(step.moment, broker, state, None, "registered")
         if fresh:
             again = old.broker.incarnation_id != broker.incarnation_id
             cause = "restarted" if again else "registered"
@@ -130,13 +134,13 @@ class BrokerHistory(Fold):
             cause = "changed"
         else:
             cause = {"active": "unfenced"}.get(state, state)
-        return Interval(step.moment, broker, state, old.state, cause)
+        return BrokerInterval(step.moment, broker, state, old.state, cause)
 
     def finish(self, last: Moment) -> None:
         for interval in self._open.values():
             self._close(interval, None, last)
 
-    def _close(self, interval: Interval, end: Moment | None, measured_to: Moment) -> None:
+    def _close(self, interval: BrokerInterval, end: Moment | None, measured_to: Moment) -> None:
         since, broker, state, prev_state, cause = interval
         self.rows.append(
             (
@@ -168,7 +172,7 @@ TABLE = folded(
     "broker_history",
     "What every broker was (active, fenced, shutting down), from when to when, and why.",
     COLUMNS,
-    BrokerHistory,
+    BrokerHistoryFold,
     plan="whole",
     span=lambda row: (row[FROM_OFFSET], row[FROM_OFFSET + 1]),
 )

@@ -9,7 +9,7 @@ from trimaran.quorum.metadata.image import RESOURCE_TYPES, TOPIC_RESOURCE, Confi
 from trimaran.quorum.metadata.other_deltas import ConfigsDelta
 from trimaran.spark.data_source.columns import INT, LONG, STRING, TIMESTAMP, Column
 from trimaran.spark.kafka_metadata.log_walk.fold import EventFold, folded
-from trimaran.spark.kafka_metadata.log_walk.walk import Step
+from trimaran.spark.kafka_metadata.log_walk.walk import WalkStep
 from trimaran.wire.records.configs import ConfigRecord
 from trimaran.wire.records.quotas import ClientQuotaRecord
 from trimaran.wire.records.sensitive import is_sensitive
@@ -42,7 +42,7 @@ COLUMNS = (
 WORDS = {number: word.lower().replace("_", "-") for number, word in RESOURCE_TYPES.items()}
 
 
-class ConfigHistory(EventFold):
+class ConfigHistoryFold(EventFold):
     RECORDS: ClassVar[Sequence[type[Message]]] = (
         ConfigRecord,
         ClientQuotaRecord,
@@ -56,7 +56,7 @@ class ConfigHistory(EventFold):
         self._quotas: dict[tuple[str, str], str] = {}
         self._names: dict[bytes, str] = {}
 
-    def take(self, step: Step) -> None:
+    def take(self, step: WalkStep) -> None:
         match step.message:
             case TopicRecord() as record:
                 self._names[record.topic_id] = record.name
@@ -78,7 +78,7 @@ class ConfigHistory(EventFold):
             case _:
                 raise AssertionError(step.message)  # the walk gives no others
 
-    def _quota(self, step: Step, record: ClientQuotaRecord) -> None:
+    def _quota(self, step: WalkStep, record: ClientQuotaRecord) -> None:
         parts = sorted((e.entity_type, e.entity_name) for e in record.entity)
         entity = ",".join(f"{kind}={'<default>' if name is None else name}" for kind, name in parts)
         old = self._quotas.pop((entity, record.key), None)
@@ -89,7 +89,7 @@ class ConfigHistory(EventFold):
 
     def _tell(
         self,
-        step: Step,
+        step: WalkStep,
         resource: tuple[int, str],
         key: str,
         old: str | None,
@@ -104,7 +104,7 @@ class ConfigHistory(EventFold):
 
     def _row(
         self,
-        step: Step,
+        step: WalkStep,
         kind: str,
         name: str,
         topic: str | None,
@@ -129,6 +129,6 @@ TABLE = folded(
     "config_history",
     "Each config and client quota that was set, changed or taken away; secrets are hidden.",
     COLUMNS,
-    ConfigHistory,
+    ConfigHistoryFold,
     options=("topics",),
 )

@@ -8,7 +8,7 @@ from typing import ClassVar
 from trimaran.quorum.metadata.versions import KRAFT_VERSION, METADATA_VERSION, release_name
 from trimaran.spark.data_source.columns import INT, LONG, STRING, TIMESTAMP, Column
 from trimaran.spark.kafka_metadata.log_walk.fold import EventFold, folded
-from trimaran.spark.kafka_metadata.log_walk.walk import Step
+from trimaran.spark.kafka_metadata.log_walk.walk import WalkStep
 from trimaran.wire.messages.control import KRaftVersionRecord
 from trimaran.wire.records.features import FeatureLevelRecord
 from trimaran.wire.schema import Message
@@ -25,7 +25,7 @@ COLUMNS = (
 )
 
 
-class FeatureHistory(EventFold):
+class FeatureHistoryFold(EventFold):
     RECORDS: ClassVar[Sequence[type[Message]]] = (FeatureLevelRecord,)
     CONTROL: ClassVar[bool] = True
 
@@ -33,7 +33,7 @@ class FeatureHistory(EventFold):
         super().__init__()
         self._levels: dict[str, int] = {}
 
-    def take(self, step: Step) -> None:
+    def take(self, step: WalkStep) -> None:
         match step.message:
             case FeatureLevelRecord(name=name, feature_level=level) if name != KRAFT_VERSION:
                 self._set(step, name, level)
@@ -42,7 +42,7 @@ class FeatureHistory(EventFold):
             case _:
                 pass
 
-    def _set(self, step: Step, name: str, level: int) -> None:
+    def _set(self, step: WalkStep, name: str, level: int) -> None:
         old = self._levels.get(name)
         self._levels[name] = level
         if level == old or (step.from_snapshot and not self.tells_snapshot):
@@ -58,5 +58,5 @@ TABLE = folded(
     "feature_history",
     "Levels of features, metadata.version and kraft.version among them.",
     COLUMNS,
-    FeatureHistory,
+    FeatureHistoryFold,
 )

@@ -18,7 +18,7 @@ from trimaran.spark.data_source.columns import (
     Column,
 )
 from trimaran.spark.kafka_metadata.log_walk.fold import EventFold, folded
-from trimaran.spark.kafka_metadata.log_walk.walk import Step
+from trimaran.spark.kafka_metadata.log_walk.walk import WalkStep
 from trimaran.wire.buffers.primitives import NIL_UUID, uuid_to_text
 from trimaran.wire.messages.control import LeaderChangeMessage, VotersRecord
 
@@ -37,7 +37,7 @@ COLUMNS = (
 Voter = tuple[bytes, tuple[str, ...]]  # directory, endpoints
 
 
-class VoterHistory(EventFold):
+class VoterHistoryFold(EventFold):
     CONTROL: ClassVar[bool] = True
 
     def __init__(self) -> None:
@@ -45,7 +45,7 @@ class VoterHistory(EventFold):
         self._voters: dict[int, Voter] | None = None
         self._dynamic = False
 
-    def take(self, step: Step) -> None:
+    def take(self, step: WalkStep) -> None:
         match step.message:
             case VotersRecord() as record:
                 self._dynamic = True
@@ -67,7 +67,7 @@ class VoterHistory(EventFold):
             case _:
                 pass
 
-    def _turn(self, step: Step, voters: dict[int, Voter]) -> None:
+    def _turn(self, step: WalkStep, voters: dict[int, Voter]) -> None:
         old, self._voters = self._voters, voters
         if step.from_snapshot and not self.tells_snapshot:
             return
@@ -101,6 +101,6 @@ TABLE = folded(
     "voter_history",
     "Who may vote in the metadata quorum, from which record on.",
     COLUMNS,
-    VoterHistory,
+    VoterHistoryFold,
     plan="whole",
 )

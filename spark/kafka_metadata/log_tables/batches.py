@@ -16,7 +16,7 @@ from trimaran.spark.data_source.columns import (
     Column,
     rows_to_arrow,
 )
-from trimaran.spark.kafka_metadata.log_walk.batches_in_range import batches_in, name_of
+from trimaran.spark.kafka_metadata.log_walk.walk import batches_in
 from trimaran.spark.kafka_metadata.options import MetadataOptions
 from trimaran.spark.kafka_metadata.plan import MetadataTask
 from trimaran.spark.kafka_metadata.table import Table
@@ -51,7 +51,7 @@ def read(
             rows.append(
                 (
                     task.node_id,
-                    name_of(piece),
+                    piece.name,
                     position,
                     batch.base_offset,
                     batch.last_offset,

@@ -19,8 +19,7 @@ from trimaran.spark.data_source.columns import (
     Column,
     rows_to_arrow,
 )
-from trimaran.spark.kafka_metadata.log_walk.batches_in_range import batches_in, name_of
-from trimaran.spark.kafka_metadata.log_walk.walk import snapshot_batches
+from trimaran.spark.kafka_metadata.log_walk.walk import batches_in, snapshot_batches
 from trimaran.spark.kafka_metadata.options import MetadataOptions
 from trimaran.spark.kafka_metadata.plan import MetadataTask
 from trimaran.spark.kafka_metadata.table import Table
@@ -69,7 +68,7 @@ def read(
                 rows += _rows(task, "snapshot", path, position, batch, end)
         for piece in task.ranges:
             for position, batch in batches_in(piece):
-                rows += _rows(task, "log", name_of(piece), position, batch, None)
+                rows += _rows(task, "log", piece.name, position, batch, None)
     except RemoteProtocolError as error:
         raise DataUnreadable(f"the metadata log of node {task.node_id}: {error}") from None
     yield rows_to_arrow(rows, COLUMNS, wanted)

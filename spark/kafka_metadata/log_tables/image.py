@@ -29,8 +29,11 @@ from trimaran.spark.data_source.columns import (
     rows_to_arrow,
 )
 from trimaran.spark.kafka_metadata.histories.acl_history import token_name
-from trimaran.spark.kafka_metadata.log_walk.batches_in_range import batches_in, name_of
-from trimaran.spark.kafka_metadata.log_walk.walk import refuse_later, snapshot_moment
+from trimaran.spark.kafka_metadata.log_walk.walk import (
+    batches_in,
+    refuse_later,
+    snapshot_moment,
+)
 from trimaran.spark.kafka_metadata.options import MetadataOptions
 from trimaran.spark.kafka_metadata.plan import MetadataTask
 from trimaran.spark.kafka_metadata.table import Table
@@ -105,7 +108,7 @@ def replayed(task: MetadataTask, until_ms: int | None) -> MetadataState:
             snapshot = task.snapshot
             replay.load_snapshot(snapshot.end_offset, snapshot.epoch, snapshot.read())
         for piece in task.ranges:
-            where = name_of(piece)
+            where = piece.name
             for _, batch in batches_in(piece):
                 upto = _upto(batch, until_ms)
                 replay.apply(batch, piece.end_offset if upto is None else upto)

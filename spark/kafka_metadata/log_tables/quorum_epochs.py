@@ -12,7 +12,7 @@ import pyarrow as pa
 from trimaran.log.batches.batch import BatchView
 from trimaran.quorum.metadata.epochs import Epoch, epochs_of
 from trimaran.spark.data_source.columns import INT, LONG, TIMESTAMP, Column, rows_to_arrow
-from trimaran.spark.kafka_metadata.log_walk.batches_in_range import batches_in
+from trimaran.spark.kafka_metadata.log_walk.walk import batches_in
 from trimaran.spark.kafka_metadata.options import AS_OF_OPTIONS, BOUND_OPTIONS, MetadataOptions
 from trimaran.spark.kafka_metadata.plan import MetadataTask
 from trimaran.spark.kafka_metadata.table import Table

@@ -31,9 +31,8 @@ from trimaran.spark.data_source.columns import (
     timestamps,
     to_array,
 )
-from trimaran.spark.kafka_metadata.log_walk.batches_in_range import batches_in, name_of
 from trimaran.spark.kafka_metadata.log_walk.decoding import FRAME_BYTES, decode_messages
-from trimaran.spark.kafka_metadata.log_walk.walk import snapshot_batches
+from trimaran.spark.kafka_metadata.log_walk.walk import batches_in, snapshot_batches
 from trimaran.spark.kafka_metadata.options import BOUND_OPTIONS, MetadataOptions
 from trimaran.spark.kafka_metadata.plan import MetadataTask
 from trimaran.spark.kafka_metadata.table import Table, without_collector
@@ -83,7 +82,7 @@ _WORDS = {number: word.lower().replace("_", "-") for number, word in RESOURCE_TY
 
 
 @dataclass(slots=True)
-class Chunk:
+class MetadataChunk:
     """Records of some batches, an element of each column a record; `messages` is empty where they are not decoded."""
 
     task: MetadataTask
@@ -147,7 +146,7 @@ def read(
 
 def each_chunk(
     task: MetadataTask, *, decode: bool, include_control: bool = False, verify_crc: bool = True
-) -> Iterator[Chunk]:
+) -> Iterator[MetadataChunk]:
     """All records of a task in order: the snapshot's, then the log's. Raises DataUnreadable."""
     if task.snapshot is not None:
         batches = (
@@ -164,7 +163,7 @@ def each_chunk(
         inside = range(piece.start_offset, piece.end_offset)
         located = batches_in(piece, include_control=include_control, verify_crc=verify_crc)
         for some in _grouped(located):
-            yield _chunk(task, "log", name_of(piece), some, inside, decode)
+            yield _chunk(task, "log", piece.name, some, inside, decode)
 
 
 def _grouped(
@@ -189,11 +188,11 @@ def _chunk(
     some: list[tuple[int, BatchView]],
     inside: range,
     decode: bool,
-) -> Chunk:
+) -> MetadataChunk:
     try:
         columns = decode_columns([batch for _, batch in some], RECORDS_BYTES_MAX)
         has_controls = any(batch.is_control for _, batch in some)
-        chunk = Chunk(
+        chunk = MetadataChunk(
             task,
             source,
             path,
@@ -215,7 +214,7 @@ def _chunk(
         raise DataUnreadable(f"{path}, position {some[0][0]}: {error}") from None
 
 
-def _messages(chunk: Chunk) -> list[Any]:
+def _messages(chunk: MetadataChunk) -> list[Any]:
     if not chunk.keys:
         return decode_messages(chunk.data, chunk.start.tolist(), chunk.size.tolist())
     rows = zip(chunk.controls.tolist(), chunk.keys, chunk.values, strict=True)
@@ -245,13 +244,13 @@ def topic_names(tasks: Iterable[MetadataTask]) -> dict[bytes, str]:
 # --- columns
 
 
-def _arrow(chunk: Chunk, wanted: Sequence[str]) -> pa.RecordBatch:
+def _arrow(chunk: MetadataChunk, wanted: Sequence[str]) -> pa.RecordBatch:
     schema = pa.schema([_SCHEMA.field(name) for name in wanted])
     arrays = [_array(chunk, name, schema.field(name).type) for name in wanted]
     return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 
-def _array(chunk: Chunk, name: str, kind: pa.DataType) -> pa.Array:
+def _array(chunk: MetadataChunk, name: str, kind: pa.DataType) -> pa.Array:
     if name in _SAME:
         return pa.repeat(pa.scalar(_SAME[name](chunk), kind), len(chunk))
     if name in _OF_BATCH:
@@ -271,7 +270,7 @@ def _array(chunk: Chunk, name: str, kind: pa.DataType) -> pa.Array:
     return to_array(_committed(chunk), kind)
 
 
-_SAME: dict[str, Callable[[Chunk], Any]] = {
+_SAME: dict[str, Callable[[MetadataChunk], Any]] = {
     "node_id": lambda c: c.task.node_id,
     "source": lambda c: c.source,
     "file": lambda c: c.path,
@@ -282,14 +281,14 @@ _OF_BATCH: dict[str, Callable[[tuple[int, BatchView]], Any]] = {
     "epoch": lambda located: located[1].leader_epoch,
     "control": lambda located: located[1].is_control,
 }
-_NUMBERS: dict[str, Callable[[Chunk], Ints]] = {
+_NUMBERS: dict[str, Callable[[MetadataChunk], Ints]] = {
     "offset": lambda c: c.offset,
     "size": lambda c: c.size,
 }
 _OF_FRAME = {"api_key": 1, "version": 2}  # which of its numbers; the first is its own version
 
 
-def _frame_numbers(chunk: Chunk, at: int) -> pa.Array:
+def _frame_numbers(chunk: MetadataChunk, at: int) -> pa.Array:
     """Of metadata records; null for control records, and where there is no such number."""
     data = np.frombuffer(chunk.data, np.uint8)
     is_short = chunk.size < FRAME_BYTES
@@ -314,7 +313,7 @@ def _frame(value: bytes, at: int) -> int | None:
     return number
 
 
-def _types(chunk: Chunk) -> pa.Array:
+def _types(chunk: MetadataChunk) -> pa.Array:
     """Mostly a few: each name is written once for a chunk."""
     kinds = list(map(type, chunk.messages))
     names = Codes()
@@ -341,7 +340,9 @@ def _types(chunk: Chunk) -> pa.Array:
 Cells = Callable[[Sequence[Any], Mapping[bytes, str]], Sequence[Any]]  # messages, names of topics
 
 
-def _of_messages(chunk: Chunk, has: Callable[[type], bool], cells: Cells) -> Sequence[Any] | None:
+def _of_messages(
+    chunk: MetadataChunk, has: Callable[[type], bool], cells: Cells
+) -> Sequence[Any] | None:
     """None where none of the messages' classes has it."""
     if not any(map(has, set(map(type, chunk.messages)))):
         return None
@@ -405,7 +406,7 @@ def _payloads(messages: Sequence[Any], _: Mapping[bytes, str]) -> list[str | Non
     return [None if message is None else json_text(message) for message in messages]
 
 
-def _committed(chunk: Chunk) -> list[bool | None]:
+def _committed(chunk: MetadataChunk) -> list[bool | None]:
     if chunk.source == "snapshot":
         return [True] * len(chunk)
     end = chunk.task.committed_end

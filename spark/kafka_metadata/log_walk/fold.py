@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from trimaran.quorum.metadata.image import UnknownRecords
 from trimaran.spark.data_source.columns import LONG, Column, rows_to_arrow, schema_of, to_array
-from trimaran.spark.kafka_metadata.log_walk.walk import Moment, Step, Walk
+from trimaran.spark.kafka_metadata.log_walk.walk import Moment, Walk, WalkStep
 from trimaran.spark.kafka_metadata.options import AS_OF_OPTIONS, BOUND_OPTIONS, MetadataOptions
 from trimaran.spark.kafka_metadata.plan import MetadataTask
 from trimaran.spark.kafka_metadata.table import Read, Table, without_collector
@@ -55,7 +55,7 @@ class Fold:
         self.rows: list[Row] = []
         self.tells_snapshot = True
 
-    def replay(self, step: Step) -> None:
+    def replay(self, step: WalkStep) -> None:
         """Raises RemoteProtocolError: the record changes what is not there."""
         raise NotImplementedError
 
@@ -71,13 +71,13 @@ class EventFold(Fold):
         super().__init__()
         self._group: int | None = None
 
-    def replay(self, step: Step) -> None:
+    def replay(self, step: WalkStep) -> None:
         if step.group != self._group:
             self.settle()
             self._group = step.group
         self.take(step)
 
-    def take(self, step: Step) -> None:
+    def take(self, step: WalkStep) -> None:
         """As `replay`."""
         raise NotImplementedError
 

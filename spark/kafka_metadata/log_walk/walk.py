@@ -16,10 +16,9 @@ from typing import Any, NamedTuple
 from trimaran.log.batches.batch import BatchView
 from trimaran.log.batches.columns import Columns, decode_columns
 from trimaran.log.batches.records import RECORDS_BYTES_MAX, decode_records
-from trimaran.spark.kafka_metadata.log_walk.batches_in_range import batches_in, name_of
 from trimaran.spark.kafka_metadata.log_walk.decoding import decode_messages
 from trimaran.spark.kafka_metadata.plan import MetadataTask, Snapshot
-from trimaran.spark.origins.origin import DataUnreadable
+from trimaran.spark.origins.origin import DataUnreadable, Range, Reading
 from trimaran.wire.errors import KafkaError, RemoteProtocolError
 from trimaran.wire.messages.control import ControlType, decode_control_key, decode_control_value
 from trimaran.wire.records.transactions import (
@@ -56,7 +55,7 @@ def seconds_between(since: Moment, until: Moment) -> float | None:
     return max(0, until.timestamp_ms - since.timestamp_ms) / 1000
 
 
-class Step(NamedTuple):
+class WalkStep(NamedTuple):
     """A record that became visible. `group` is the same for records that did so at once: those of a batch."""
 
     moment: Moment
@@ -67,7 +66,7 @@ class Step(NamedTuple):
 
 # As the classes do, without their checks of names and counts: there is one of each for every record.
 _moment: Callable[[tuple[int, int, int]], Moment] = partial(tuple.__new__, Moment)
-_step: Callable[[tuple[Moment, Any, int, bool]], Step] = partial(tuple.__new__, Step)
+_step: Callable[[tuple[Moment, Any, int, bool]], WalkStep] = partial(tuple.__new__, WalkStep)
 
 
 class Walk:
@@ -94,27 +93,27 @@ class Walk:
         self._keys = keys | _TRANSACTION_KEYS
         self._control = control
         self._until_ms = until_ms
-        self._open: list[Step] | None = None
+        self._open: list[WalkStep] | None = None
         self._is_over = False  # a later record was met
         self.last = NEVER
 
-    def __iter__(self) -> Iterator[Step]:
+    def __iter__(self) -> Iterator[WalkStep]:
         """Raises DataUnreadable: damaged data."""
         if self._task.snapshot is not None:
             yield from self._snapshot(self._task.snapshot)
         for piece in self._task.ranges:
             batches = (batch for _, batch in batches_in(piece))
             inside = range(piece.start_offset, piece.end_offset)
-            for steps in _explained(name_of(piece), self._log(batches, inside)):
+            for steps in _explained(piece.name, self._log(batches, inside)):
                 yield from self._visible(steps)
                 if self._is_over:
                     return
 
-    def _visible(self, steps: list[Step]) -> Iterable[Step]:
+    def _visible(self, steps: list[WalkStep]) -> Iterable[WalkStep]:
         """What of some steps, and of earlier ones that waited, is visible after them."""
         if self._open is None and _TRANSACTIONS.isdisjoint([type(s.message) for s in steps]):
             return steps
-        visible: list[Step] = []
+        visible: list[WalkStep] = []
         for step in steps:
             if type(step.message) in _TRANSACTIONS:
                 visible += self._ended(step)
@@ -124,7 +123,7 @@ class Walk:
                 self._open.append(step)
         return visible
 
-    def _ended(self, step: Step) -> list[Step]:
+    def _ended(self, step: WalkStep) -> list[WalkStep]:
         """What becomes visible as a transaction of records begins or ends."""
         done, self._open = self._open or [], None
         if isinstance(step.message, EndTransactionRecord):
@@ -133,7 +132,7 @@ class Walk:
             self._open = []
         return []
 
-    def _snapshot(self, snapshot: Snapshot) -> Iterator[Step]:
+    def _snapshot(self, snapshot: Snapshot) -> Iterator[WalkStep]:
         """All of a snapshot is of the moment that it was taken at."""
         moment = snapshot_moment(snapshot)
         refuse_later(snapshot, moment, self._until_ms)
@@ -145,7 +144,7 @@ class Walk:
                 yield step._replace(moment=moment, group=-1, from_snapshot=True)
         self.last = moment
 
-    def _log(self, batches: Iterator[BatchView], inside: range) -> Iterator[list[Step]]:
+    def _log(self, batches: Iterator[BatchView], inside: range) -> Iterator[list[WalkStep]]:
         for some in _grouped(batches):
             yield (
                 self._controls(some[0], inside)
@@ -155,7 +154,7 @@ class Walk:
             if self._is_over:
                 return
 
-    def _controls(self, batch: BatchView, inside: range) -> list[Step]:
+    def _controls(self, batch: BatchView, inside: range) -> list[WalkStep]:
         steps = []
         for record in decode_records(batch):
             if record.offset not in inside:
@@ -166,7 +165,7 @@ class Walk:
             kind = decode_control_key(record.key or b"")
             if self._control and kind is not ControlType.UNKNOWN:
                 message = decode_control_value(kind, record.value or b"")
-                steps.append(Step(self.last, message, batch.base_offset, False))
+                steps.append(WalkStep(self.last, message, batch.base_offset, False))
         return steps
 
     def _is_later(self, timestamp_ms: int) -> bool:
@@ -174,7 +173,7 @@ class Walk:
             self._is_over = True
         return self._is_over
 
-    def _decoded(self, batches: list[BatchView], inside: range) -> list[Step]:
+    def _decoded(self, batches: list[BatchView], inside: range) -> list[WalkStep]:
         columns = decode_columns(batches, RECORDS_BYTES_MAX)
         first, end = self._rows(columns, inside)
         if first == end:
@@ -217,7 +216,7 @@ def _grouped(batches: Iterable[BatchView]) -> Iterator[list[BatchView]]:
         yield some
 
 
-def _explained(path: str, steps: Iterator[list[Step]]) -> Iterator[list[Step]]:
+def _explained(path: str, steps: Iterator[list[WalkStep]]) -> Iterator[list[WalkStep]]:
     try:
         yield from steps
     except (RemoteProtocolError, KafkaError) as error:
@@ -253,3 +252,11 @@ def snapshot_moment(snapshot: Snapshot) -> Moment:
                     timestamp_ms = getattr(header, "last_contained_log_timestamp", timestamp_ms)
         return Moment(snapshot.end_offset - 1, timestamp_ms, snapshot.epoch)
     return Moment(snapshot.end_offset - 1, -1, snapshot.epoch)
+
+
+def batches_in(
+    piece: Range, *, include_control: bool = True, verify_crc: bool = True
+) -> Iterator[tuple[int, BatchView]]:
+    """(position, batch) of those that hold any of the range's offsets. Raises DataUnreadable."""
+    reading = Reading(include_control=include_control, verify_crc=verify_crc)
+    return ((found.position, found.batch) for found in piece.batches(reading))

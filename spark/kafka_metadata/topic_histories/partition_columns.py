@@ -26,7 +26,7 @@ from trimaran.spark.data_source.columns import (
     Repeated,
 )
 from trimaran.spark.kafka_metadata.log_walk.fold import Row
-from trimaran.spark.kafka_metadata.topic_histories.partition_states import Standing
+from trimaran.spark.kafka_metadata.topic_histories.partition_states import PartitionState
 from trimaran.spark.kafka_metadata.topic_histories.partitions import (
     RECOVERING,
     cause_of,
@@ -240,7 +240,9 @@ class Parts:
 class Changes:
     """What intervals began with, each kind once, taken apart as `Parts` are."""
 
-    def __init__(self, each: Iterable[tuple[Standing, int, str, Standing | None]]) -> None:
+    def __init__(
+        self, each: Iterable[tuple[PartitionState, int, str, PartitionState | None]]
+    ) -> None:
         nows, min_isr, self._told, befores = zip(*each, strict=True)
         self.min_isr: tuple[int, ...] = min_isr
         self._elected = [now.is_elected for now in nows]

@@ -13,12 +13,12 @@ from trimaran.quorum.metadata.image import NO_LEADER, PartitionImage
 from trimaran.quorum.metadata.topics_delta import TopicDelta
 from trimaran.spark.data_source.columns import BOOL, INT, INTS, LONG, STRING, TIMESTAMP, Column
 from trimaran.spark.kafka_metadata.log_walk.fold import EventFold, Row, folded
-from trimaran.spark.kafka_metadata.log_walk.walk import Moment, Step
+from trimaran.spark.kafka_metadata.log_walk.walk import Moment, WalkStep
 from trimaran.spark.kafka_metadata.topic_histories.partitions import (
     BROKER_RECORDS,
     RECOVERING,
     TOPIC_RECORDS,
-    Topics,
+    TopicReplay,
     cause_of,
     known,
     remembered_without,
@@ -82,20 +82,20 @@ class Pending(NamedTuple):
     after: PartitionImage
 
 
-class PartitionEvents(EventFold):
+class PartitionEventFold(EventFold):
     """What both tables share: they differ in which changes they tell, and how."""
 
     RECORDS: ClassVar[Sequence[type[Message]]] = (*TOPIC_RECORDS, *BROKER_RECORDS)
 
     def __init__(self) -> None:
         super().__init__()
-        self.topics = Topics()
+        self.topics = TopicReplay()
         self._pending: list[Pending] = []
         # Those of earlier batches that wait to hear why, and all behind them; told ones have their cells.
         self._waiting: list[tuple[Pending, Row | None]] = []
         self._has_news = False  # of a broker, in this batch
 
-    def take(self, step: Step) -> None:
+    def take(self, step: WalkStep) -> None:
         message = step.message
         if type(message) is PartitionChangeRecord:  # most of a log
             self._changed(step, *self.topics.delta.topics.change_partition(message))
@@ -107,7 +107,7 @@ class PartitionEvents(EventFold):
 
     def _changed(
         self,
-        step: Step,
+        step: WalkStep,
         topic: TopicDelta,
         number: int,
         before: PartitionImage | None,
@@ -160,7 +160,7 @@ class PartitionEvents(EventFold):
         raise NotImplementedError
 
 
-class IsrChanges(PartitionEvents):
+class IsrChangeFold(PartitionEventFold):
     def tells(self, before: PartitionImage, after: PartitionImage) -> bool:
         isr = after.isr
         return before.isr is not isr and bool(
@@ -195,7 +195,7 @@ class IsrChanges(PartitionEvents):
         return "lag" if removed else "caught_up"
 
 
-class LeaderChanges(PartitionEvents):
+class LeaderChangeFold(PartitionEventFold):
     def tells(self, before: PartitionImage, after: PartitionImage) -> bool:
         return before.leader != after.leader
 
@@ -228,13 +228,13 @@ ISR_CHANGES = folded(
     "isr_changes",
     "Each change of a partition's in-sync replicas, and why.",
     ISR_COLUMNS,
-    IsrChanges,
+    IsrChangeFold,
     options=("topics",),
 )
 LEADER_CHANGES = folded(
     "leader_changes",
     "Each change of a partition's leader, and why.",
     LEADER_COLUMNS,
-    LeaderChanges,
+    LeaderChangeFold,
     options=("topics",),
 )

@@ -18,11 +18,11 @@ from trimaran.quorum.metadata.delta import MetadataDelta
 from trimaran.quorum.metadata.image import EMPTY, TOPIC_RESOURCE
 from trimaran.quorum.metadata.topics_delta import partition_of
 from trimaran.spark.kafka_metadata.log_walk.fold import Fold, Row, Span, folded
-from trimaran.spark.kafka_metadata.log_walk.walk import Moment, Step
+from trimaran.spark.kafka_metadata.log_walk.walk import Moment, WalkStep
 from trimaran.spark.kafka_metadata.topic_histories.partition_columns import COLUMNS, Parts
 from trimaran.spark.kafka_metadata.topic_histories.partition_states import (
+    PartitionState,
     Place,
-    Standing,
     apart,
     changed,
     created,
@@ -48,28 +48,30 @@ MIN_ISR_DEFAULT = 1
 EVERYWHERE = (4, "")  # the resource of what holds for all brokers
 
 
-class Interval(NamedTuple):
+class PartitionInterval(NamedTuple):
     """A partition between two changes; `before` is None in the first, `cause` empty for what both standings tell."""
 
     since: Moment
-    now: Standing
+    now: PartitionState
     leader_epoch: int
     partition_epoch: int
     min_isr: int
     cause: str
-    before: Standing | None
+    before: PartitionState | None
 
 
 # As the class does, without a look at names: there is one for every change of a partition.
-_interval: Callable[[tuple[object, ...]], Interval] = partial(tuple.__new__, Interval)
+_interval: Callable[[tuple[object, ...]], PartitionInterval] = partial(
+    tuple.__new__, PartitionInterval
+)
 
 
-class Partition:
+class LivingPartition:
     """A living partition with the interval that goes on."""
 
     __slots__ = ("interval", "number", "topic")
 
-    def __init__(self, topic: OpenTopic, number: int, interval: Interval) -> None:
+    def __init__(self, topic: OpenTopic, number: int, interval: PartitionInterval) -> None:
         self.topic = topic
         self.number = number
         self.interval = interval
@@ -80,10 +82,10 @@ class OpenTopic(NamedTuple):
 
     id_text: str
     name: str
-    partitions: dict[Place, Partition]
+    partitions: dict[Place, LivingPartition]
 
 
-class PartitionHistory(Fold):
+class PartitionHistoryFold(Fold):
     """Replays metadata records; finished intervals become rows."""
 
     RECORDS: ClassVar[Sequence[type[Message]]] = (*TOPIC_RECORDS, ConfigRecord)
@@ -93,9 +95,9 @@ class PartitionHistory(Fold):
         super().__init__()
         self._delta = MetadataDelta(EMPTY)  # of topics without their partitions, and of configs
         self._topics: dict[bytes, OpenTopic] = {}
-        self._partitions: dict[Place, Partition] = {}
+        self._partitions: dict[Place, LivingPartition] = {}
 
-    def replay(self, step: Step) -> None:
+    def replay(self, step: WalkStep) -> None:
         message = step.message
         if type(message) is bytes:  # most of a log
             place, says = apart(message)
@@ -121,7 +123,7 @@ class PartitionHistory(Fold):
         assert isinstance(record, PartitionChangeRecord)
         self._partition_of(record)
 
-    def _partition_of(self, record: PartitionChangeRecord) -> Partition:
+    def _partition_of(self, record: PartitionChangeRecord) -> LivingPartition:
         """Raises RemoteProtocolError."""
         topic = self._topic(record.topic_id)
         partition = topic.partitions.get(place_of(record))
@@ -145,11 +147,11 @@ class PartitionHistory(Fold):
         partition = self._partition_of(record)
         self._followed(partition, merged(partition.interval.now, record), moment)
 
-    def _created(self, record: PartitionRecord, step: Step) -> None:
+    def _created(self, record: PartitionRecord, step: WalkStep) -> None:
         topic, place = self._topic(record.topic_id), place_of(record)
         cause = "snapshot" if step.from_snapshot else "create"
         image = partition_of(record)
-        interval = Interval(
+        interval = PartitionInterval(
             step.moment,
             created(image),
             image.leader_epoch,
@@ -158,7 +160,7 @@ class PartitionHistory(Fold):
             cause,
             None,
         )
-        partition = Partition(topic, record.partition_id, interval)
+        partition = LivingPartition(topic, record.partition_id, interval)
         topic.partitions[place] = self._partitions[place] = partition
 
     def _replay_other(self, message: Message, moment: Moment) -> None:
@@ -184,7 +186,7 @@ class PartitionHistory(Fold):
                     if now.image.elr or now.image.last_known_elr:
                         self._followed(partition, merged(now, change), moment)
 
-    def _followed(self, partition: Partition, now: Standing, moment: Moment) -> None:
+    def _followed(self, partition: LivingPartition, now: PartitionState, moment: Moment) -> None:
         """One interval ends, and the next begins."""
         old, topic = partition.interval, partition.topic
         _, before, leader_epoch, partition_epoch, minimum, _, _ = old
@@ -250,7 +252,11 @@ class PartitionHistory(Fold):
                 self._close(partition, old, moment, moment)
 
     def _close(
-        self, partition: Partition, interval: Interval, end: Moment | None, measured_to: Moment
+        self,
+        partition: LivingPartition,
+        interval: PartitionInterval,
+        end: Moment | None,
+        measured_to: Moment,
     ) -> None:
         topic, ended = partition.topic, measured_to.timestamp_ms
         self.rows.append((topic.id_text, topic.name, partition.number, interval, end, ended))
@@ -265,7 +271,7 @@ TABLE = folded(
     "partition_history",
     "What every partition's leader and ISR were, from when to when, and why it changed.",
     COLUMNS,
-    PartitionHistory,
+    PartitionHistoryFold,
     plan="whole",
     options=("topics",),
     apart=Parts,

@@ -25,7 +25,7 @@ NO_EPOCHS = (0, 0)  # the last fields of an image
 Place = bytes  # a partition's number, and its topic's id, as records name it
 
 
-class Standing:
+class PartitionState:
     """What a partition came to by a change: its image without epochs, and whether its leader was elected.
 
     Equal ones are one object while they are remembered, so they are known by identity: to compare images costs more
@@ -39,15 +39,15 @@ class Standing:
         self.is_elected = is_elected
 
 
-def created(image: PartitionImage) -> Standing:
+def created(image: PartitionImage) -> PartitionState:
     """That of a partition which nothing has changed yet."""
     return _standing(image[: -len(NO_EPOCHS)], False)
 
 
 @lru_cache(REMEMBERED_MAX)
-def _standing(fields: tuple[Any, ...], is_elected: bool) -> Standing:
+def _standing(fields: tuple[Any, ...], is_elected: bool) -> PartitionState:
     """The one for an image, by its fields but for the epochs."""
-    return Standing(PartitionImage._make(fields + NO_EPOCHS), is_elected)
+    return PartitionState(PartitionImage._make(fields + NO_EPOCHS), is_elected)
 
 
 def apart(value: bytes) -> tuple[Place, bytes]:
@@ -61,7 +61,7 @@ def place_of(record: PartitionChangeRecord | PartitionRecord) -> Place:
 
 
 @lru_cache(REMEMBERED_MAX)
-def changed(before: Standing, says: bytes) -> Standing | None:
+def changed(before: PartitionState, says: bytes) -> PartitionState | None:
     """What comes of a change; None where it is malformed.
 
     Raises:
@@ -76,7 +76,7 @@ def changed(before: Standing, says: bytes) -> Standing | None:
     return merged(before, record)
 
 
-def merged(before: Standing, record: PartitionChangeRecord) -> Standing:
+def merged(before: PartitionState, record: PartitionChangeRecord) -> PartitionState:
     """As `changed`, of a record."""
     after = merge_change(before.image, record)
     return _standing(after[: -len(NO_EPOCHS)], after.leader_epoch > 0)

@@ -8,7 +8,7 @@ from functools import lru_cache
 from trimaran.quorum.metadata.delta import MetadataDelta
 from trimaran.quorum.metadata.image import EMPTY, NO_LEADER, PartitionImage
 from trimaran.quorum.metadata.topics_delta import PartitionChange, TopicDelta
-from trimaran.spark.kafka_metadata.log_walk.walk import Step
+from trimaran.spark.kafka_metadata.log_walk.walk import WalkStep
 from trimaran.wire.buffers.primitives import uuid_to_text
 from trimaran.wire.records.brokers import (
     BrokerRegistrationChangeRecord,
@@ -42,7 +42,7 @@ BROKER_RECORDS = (
 RECOVERING = 1  # leader_recovery_state after an unclean election
 
 
-class Topics:
+class TopicReplay:
     """The delta of the quorum over all that was read, and what a record changed in it."""
 
     def __init__(self) -> None:
@@ -58,7 +58,7 @@ class Topics:
     def topic(self, topic_id: bytes) -> TopicDelta | None:
         return self.delta.topics.changed.get(topic_id)
 
-    def changes(self, step: Step) -> Iterator[PartitionChange]:
+    def changes(self, step: WalkStep) -> Iterator[PartitionChange]:
         """Replays the record; (topic, number, before, after) for each partition that it changed or made."""
         message = step.message
         if isinstance(message, PartitionChangeRecord):

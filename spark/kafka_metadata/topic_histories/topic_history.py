@@ -9,8 +9,8 @@ import pyarrow as pa
 
 from trimaran.spark.data_source.columns import INT, LONG, STRING, TIMESTAMP, Column
 from trimaran.spark.kafka_metadata.log_walk.fold import EventFold, folded
-from trimaran.spark.kafka_metadata.log_walk.walk import Moment, Step, seconds_between
-from trimaran.spark.kafka_metadata.topic_histories.partitions import TOPIC_RECORDS, Topics
+from trimaran.spark.kafka_metadata.log_walk.walk import Moment, WalkStep, seconds_between
+from trimaran.spark.kafka_metadata.topic_histories.partitions import TOPIC_RECORDS, TopicReplay
 from trimaran.wire.records.topics import PartitionRecord, RemoveTopicRecord, TopicRecord
 from trimaran.wire.schema import Message
 
@@ -39,17 +39,19 @@ COLUMNS = (
 )
 
 
-class TopicHistory(EventFold):
+class TopicHistoryFold(EventFold):
     RECORDS: ClassVar[Sequence[type[Message]]] = TOPIC_RECORDS
 
     def __init__(self) -> None:
         super().__init__()
-        self._topics = Topics()
+        self._topics = TopicReplay()
         self._created: dict[bytes, Moment] = {}
-        self._new: dict[bytes, tuple[Step, int | None]] = {}  # to be told when the batch is whole
+        self._new: dict[
+            bytes, tuple[WalkStep, int | None]
+        ] = {}  # to be told when the batch is whole
         self._moving: dict[tuple[bytes, int], Moment] = {}
 
-    def take(self, step: Step) -> None:
+    def take(self, step: WalkStep) -> None:
         message = step.message
         if isinstance(message, RemoveTopicRecord):
             self.settle()
@@ -67,14 +69,14 @@ class TopicHistory(EventFold):
                 self._created[message.topic_id] = step.moment
             self._new[message.topic_id] = step, None
 
-    def _moved(self, step: Step, topic_id: bytes, number: int, moving: bool) -> None:
+    def _moved(self, step: WalkStep, topic_id: bytes, number: int, moving: bool) -> None:
         began = self._moving.pop((topic_id, number), None)
         if moving:
             self._moving[topic_id, number] = step.moment
         event = "reassignment_begun" if moving else "reassignment_ended"
         self._tell(step.moment, event, topic_id, number, None, None if moving else began)
 
-    def _removed(self, step: Step, topic_id: bytes) -> None:
+    def _removed(self, step: WalkStep, topic_id: bytes) -> None:
         created = self._created.pop(topic_id, None)
         self._tell(step.moment, "deleted", topic_id, None, None, created, created)
 
@@ -124,7 +126,7 @@ TABLE = folded(
     "topic_history",
     "Births and deaths of topics, added partitions, reassignments.",
     COLUMNS,
-    TopicHistory,
+    TopicHistoryFold,
     plan="whole",
     options=("topics",),
 )

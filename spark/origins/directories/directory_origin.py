@@ -23,8 +23,8 @@ from trimaran.spark.origins.directories.discovery import (
     find_partitions,
 )
 from trimaran.spark.origins.directories.file_range import FileRange
-from trimaran.spark.origins.directories.replicas import Checkpoints, Replica, choose, examine
-from trimaran.spark.origins.directories.transaction_outcomes import OpenTransactions
+from trimaran.spark.origins.directories.replicas import Checkpoints, StoredReplica, choose, examine
+from trimaran.spark.origins.directories.transaction_outcomes import UndecidedTransactions
 from trimaran.spark.origins.origin import Bounds, DataUnreadable, TopicPartition
 
 # A task's share: starting one costs as much as reading a dozen MiB, and no core should be without.
@@ -66,7 +66,7 @@ class DirectoryOrigin:
                 f"no log directory (meta.properties), partition TOPIC-N or segment in {', '.join(settings.paths)}"
             )
         self._all: set[TopicPartition] = set()
-        self._replicas: dict[TopicPartition, list[Replica]] = defaultdict(list)
+        self._replicas: dict[TopicPartition, list[StoredReplica]] = defaultdict(list)
         for directory in directories:
             checkpoints: Checkpoints | None = None
             for found in find_partitions(directory):
@@ -94,11 +94,11 @@ class DirectoryOrigin:
         log_end = max(replica.end_offset for replica in copies)
         return Bounds(min(b.start for b in each), max(b.end for b in each), log_end)
 
-    def copies(self, key: TopicPartition) -> Sequence[Replica]:
+    def copies(self, key: TopicPartition) -> Sequence[StoredReplica]:
         """The replicas that are read."""
         return self._replicas[key] if self._settings.replicas == "all" else [self._chosen[key]]
 
-    def _bounds_of(self, replica: Replica) -> Bounds:
+    def _bounds_of(self, replica: StoredReplica) -> Bounds:
         fail = self._settings.fail_on_data_loss
         if replica.lost_from is not None:
             lose(
@@ -111,7 +111,7 @@ class DirectoryOrigin:
             end = last_stable(replica, end)
         return Bounds(replica.start_offset, max(end, replica.start_offset))
 
-    def _end(self, replica: Replica, fail: bool) -> int:
+    def _end(self, replica: StoredReplica, fail: bool) -> int:
         if self._settings.end == "log_end" or (replica.is_empty and not replica.high_watermark):
             return replica.end_offset
         mark = self._high_watermark(replica)
@@ -131,7 +131,7 @@ class DirectoryOrigin:
             )
         return min(mark, replica.end_offset)
 
-    def _high_watermark(self, replica: Replica) -> int | None:
+    def _high_watermark(self, replica: StoredReplica) -> int | None:
         """A mark of any replica of the same epoch holds for this one; followers hear of it later."""
         if self._settings.replicas == "all":
             return replica.high_watermark
@@ -198,7 +198,7 @@ def pack(ranges: Iterable[FileRange], target_bytes: int) -> list[tuple[FileRange
 
 
 def split(
-    replica: Replica, start_offset: int, end_offset: int, target_bytes: int
+    replica: StoredReplica, start_offset: int, end_offset: int, target_bytes: int
 ) -> Iterator[FileRange]:
     """Ranges of about `target_bytes` over the segments that may hold offsets of [start, end).
 
@@ -230,7 +230,11 @@ def split(
 
 
 def _pieces(
-    replica: Replica, segment: SegmentFile, start_offset: int, end_offset: int, target_bytes: int
+    replica: StoredReplica,
+    segment: SegmentFile,
+    start_offset: int,
+    end_offset: int,
+    target_bytes: int,
 ) -> Iterator[tuple[int, int, Boundary | None]]:
     """(start, end, first batch) of the pieces that may hold wanted offsets; a small segment is one, and not opened.
 
@@ -260,14 +264,14 @@ def _pieces(
 # --- the last stable offset and times ---
 
 
-def last_stable(replica: Replica, high_watermark: int) -> int:
+def last_stable(replica: StoredReplica, high_watermark: int) -> int:
     """Where the first transaction begins that is open at the high watermark; itself when none is.
 
     The newest sound producer snapshot below tells what was open there; the log tells the rest.
     """
     files = replica.found.storage.files
     start, begun = _snapshot_below(replica, high_watermark)
-    open_ones = OpenTransactions(begun)
+    open_ones = UndecidedTransactions(begun)
     for index, segment in enumerate(replica.segments):
         is_tail = index == len(replica.segments) - 1
         if not is_tail and replica.segments[index + 1].base_offset <= start:
@@ -281,7 +285,7 @@ def last_stable(replica: Replica, high_watermark: int) -> int:
     return open_ones.last_stable(high_watermark)
 
 
-def _snapshot_below(replica: Replica, offset: int) -> tuple[int, list[tuple[int, int]]]:
+def _snapshot_below(replica: StoredReplica, offset: int) -> tuple[int, list[tuple[int, int]]]:
     """(where it stands, its open transactions); the log's beginning where there is no sound one."""
     found = replica.found
     names = [entry.name for entry in found.storage.entries(found.path)]
@@ -299,14 +303,14 @@ def _snapshot_below(replica: Replica, offset: int) -> tuple[int, list[tuple[int,
     return 0, []
 
 
-def offset_at(replica: Replica, timestamp_ms: int, bounds: Bounds) -> int | None:
+def offset_at(replica: StoredReplica, timestamp_ms: int, bounds: Bounds) -> int | None:
     """The first offset in the bounds whose record has that timestamp or a later one; control records count, as brokers
     answer.
     """
     return offset_among(batches_from(replica, bounds.start), timestamp_ms, bounds)
 
 
-def batches_from(replica: Replica, offset: int) -> Iterator[BatchView]:
+def batches_from(replica: StoredReplica, offset: int) -> Iterator[BatchView]:
     """Those of the segments that may hold the offset or later ones."""
     files = replica.found.storage.files
     for index, segment in enumerate(replica.segments):

@@ -17,7 +17,7 @@ from trimaran.log.partitions.names import partition_of
 from trimaran.log.segments.recovery import base_offset_of
 from trimaran.log.segments.segment import DELETED_SUFFIX, LOG_SUFFIX
 from trimaran.spark.options import OptionError
-from trimaran.spark.origins.directories.storage import LOCAL, Storage, expand, locate
+from trimaran.spark.origins.directories.storage import LOCAL, FileStorage, expand, locate
 from trimaran.spark.origins.origin import DataUnreadable
 
 METADATA_TOPIC = "__cluster_metadata"
@@ -37,7 +37,7 @@ class LogDirectoryFound:
     path: str
     node_id: int
     cluster_id: str = ""
-    storage: Storage = LOCAL
+    storage: FileStorage = LOCAL
     only: frozenset[tuple[str, int | None]] = frozenset()
 
 
@@ -50,7 +50,7 @@ class PartitionFound:
     partition: int
     node_id: int
     log_dir: str = ""
-    storage: Storage = LOCAL
+    storage: FileStorage = LOCAL
     only: frozenset[int] = frozenset()
 
     @property
@@ -79,7 +79,7 @@ def find_log_directories(
     Raises:
         OptionError: they are of two clusters, or lie where nothing here can read.
     """
-    found: dict[tuple[Storage, str], LogDirectoryFound] = {}
+    found: dict[tuple[FileStorage, str], LogDirectoryFound] = {}
     for given in paths:
         storage, located = locate(given, options)
         for start in expand(storage, located):
@@ -114,7 +114,7 @@ def _ensure_one_cluster(directories: Iterable[LogDirectoryFound]) -> None:
         first = first or directory
 
 
-def _found_at(storage: Storage, path: str) -> Iterator[LogDirectoryFound]:
+def _found_at(storage: FileStorage, path: str) -> Iterator[LogDirectoryFound]:
     """At one path: a segment, a partition's directory, a log directory, or a folder of such."""
     name, parent = Path(path).name, str(Path(path).parent)
     base_offset = base_offset_of(name, LOG_SUFFIX)
@@ -133,7 +133,7 @@ def _found_at(storage: Storage, path: str) -> Iterator[LogDirectoryFound]:
         yield from _search(storage, path, DEPTH_MAX)
 
 
-def _whose(storage: Storage, path: str, only: tuple[str, int | None]) -> LogDirectoryFound:
+def _whose(storage: FileStorage, path: str, only: tuple[str, int | None]) -> LogDirectoryFound:
     """The directory around a partition that was named by itself, which may have been copied without it."""
     if partition_of(only[0]) is None:
         raise OptionError(
@@ -147,7 +147,7 @@ def _whose(storage: Storage, path: str, only: tuple[str, int | None]) -> LogDire
     return LogDirectoryFound(path, node_id, cluster_id, storage, frozenset({only}))
 
 
-def _log_directory(storage: Storage, path: str) -> LogDirectoryFound:
+def _log_directory(storage: FileStorage, path: str) -> LogDirectoryFound:
     try:
         properties = MetaProperties.load(Path(path), storage.files)
     except MetaPropertiesError as error:
@@ -155,7 +155,7 @@ def _log_directory(storage: Storage, path: str) -> LogDirectoryFound:
     return LogDirectoryFound(path, properties.node_id, properties.cluster_id, storage)
 
 
-def _search(storage: Storage, folder: str, depth: int) -> Iterator[LogDirectoryFound]:
+def _search(storage: FileStorage, folder: str, depth: int) -> Iterator[LogDirectoryFound]:
     try:
         entries = storage.entries(folder)
     except (FileNotFoundError, NotADirectoryError):

@@ -10,7 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
+from trimaran.log.batches.batch import BatchView, has_valid_crc
 from trimaran.log.disk.checkpoints import (
     CLEANER_OFFSETS,
     HIGH_WATERMARKS,
@@ -19,10 +21,13 @@ from trimaran.log.disk.checkpoints import (
     CheckpointDamaged,
     read_offsets,
 )
-from trimaran.log.inspection.reader import SegmentFile
+from trimaran.log.disk.files import Files, OpenFile
+from trimaran.log.inspection.reader import SegmentFile, split_segment
 from trimaran.log.partitions.leader_epochs import LeaderEpochs
 from trimaran.log.segments.recovery import base_offset_of
+from trimaran.log.segments.scan import read_batch, scan_headers
 from trimaran.log.segments.segment import CLEANED_SUFFIX, DELETED_SUFFIX, INDEX_SUFFIX, SWAP_SUFFIX
+from trimaran.spark.origins.damage import next_sound
 from trimaran.spark.origins.directories.discovery import (
     Listing,
     LogDirectoryFound,
@@ -30,7 +35,6 @@ from trimaran.spark.origins.directories.discovery import (
     list_partition,
 )
 from trimaran.spark.origins.directories.file_range import LogFiles
-from trimaran.spark.origins.directories.log_end import LogEnd, find_end
 from trimaran.spark.origins.origin import DataUnreadable, TopicPartition
 
 MAX_OFFSET = (1 << 63) - 1
@@ -60,7 +64,7 @@ NO_CHECKPOINTS = Checkpoints({}, {}, {})
 
 
 @dataclass(frozen=True, slots=True)
-class Replica:
+class StoredReplica:
     """A partition's directory with its bounds.
 
     Args:
@@ -97,7 +101,7 @@ class Replica:
         return min(known, self.end_offset)
 
 
-def examine(found: PartitionFound, checkpoints: Checkpoints) -> Replica:
+def examine(found: PartitionFound, checkpoints: Checkpoints) -> StoredReplica:
     """Looks at a partition's directory. Raises OSError, DataUnreadable."""
     key = found.topic, found.partition
     high_watermark, start = checkpoints.high_watermarks.get(key), checkpoints.starts.get(key, 0)
@@ -112,11 +116,11 @@ def examine(found: PartitionFound, checkpoints: Checkpoints) -> Replica:
         begin = epochs[0][1] if epochs else 0
         lost = begin if (high_watermark or 0) > max(start, begin) else None
         start = max(start, high_watermark or 0)
-        return Replica(log, (), start, start, 0, high_watermark, _latest(epochs, -1), lost)
+        return StoredReplica(log, (), start, start, 0, high_watermark, _latest(epochs, -1), lost)
     end = _end_of(segments[-1], found)
     start_offset = max(segments[0].base_offset, start)
     log = LogFiles(found, bases, dense_from, cleaned_to, start_offset)
-    return Replica(
+    return StoredReplica(
         log,
         segments,
         start_offset,
@@ -164,11 +168,13 @@ def _epochs(found: PartitionFound) -> list[tuple[int, int]]:
         return []
 
 
-def choose(replicas: Iterable[Replica], *, by_log_end: bool) -> dict[TopicPartition, Replica]:
+def choose(
+    replicas: Iterable[StoredReplica], *, by_log_end: bool
+) -> dict[TopicPartition, StoredReplica]:
     """The replica of each partition that speaks: of the latest epoch, as a longer one of an older epoch holds what a
     new leader has cut off; then the one that holds most.
     """
-    best: dict[TopicPartition, Replica] = {}
+    best: dict[TopicPartition, StoredReplica] = {}
     for replica in replicas:
         known = best.get(replica.key)
         if known is None or _standing(replica, by_log_end) > _standing(known, by_log_end):
@@ -176,6 +182,51 @@ def choose(replicas: Iterable[Replica], *, by_log_end: bool) -> dict[TopicPartit
     return best
 
 
-def _standing(replica: Replica, by_log_end: bool) -> tuple[int, ...]:
+def _standing(replica: StoredReplica, by_log_end: bool) -> tuple[int, ...]:
     held = replica.committed, replica.end_offset
     return (replica.epoch, *(reversed(held) if by_log_end else held))
+
+
+TAIL_BYTES = 1 << 20  # the log's end is looked for from a place about so far before it
+
+
+class LogEnd(NamedTuple):
+    """`position` in the last segment; `epoch` that of the last batch, -1 without one."""
+
+    offset: int
+    position: int
+    epoch: int
+
+
+def find_end(segment: SegmentFile, files: Files) -> LogEnd:
+    """The end of a log by its last segment. Raises OSError."""
+    file = files.open(Path(segment.path), write=False)
+    end = LogEnd(segment.base_offset, 0, -1)
+    for start, _ in reversed(split_segment(segment, TAIL_BYTES, files)):
+        found = _last_sound(files, file, start, segment)
+        if found is not None:
+            end = found
+            break
+    while end.position < segment.size:
+        # Whatever lies behind is a torn write, unless a sound batch follows: then readers must meet the damage.
+        behind = next_sound(files, file, end.position, segment.size, end.offset)
+        found = None if behind is None else _last_sound(files, file, behind, segment)
+        if found is None:
+            break
+        end = found
+    return end
+
+
+def _last_sound(files: Files, file: OpenFile, start: int, segment: SegmentFile) -> LogEnd | None:
+    """Behind the last sound batch of those that lie end to end from `start` on; None when there is none."""
+    batches: list[tuple[int, BatchView]] = []
+    for located in scan_headers(files, file, start, segment.size):
+        if batches and located[1].base_offset < batches[-1][1].next_offset:
+            break  # a stale block of the disk
+        batches.append(located)
+    while batches:
+        position, header = batches.pop()
+        batch = read_batch(files, file, position, header.size)
+        if batch is not None and has_valid_crc(batch):
+            return LogEnd(header.next_offset, position + header.size, header.leader_epoch)
+    return None

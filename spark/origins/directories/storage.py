@@ -1,7 +1,7 @@
 """File systems that node directories lie on: the machine's own, or any that fsspec opens (`s3://`, `hdfs://` …).
 
-A `Storage` travels to executors by pickle and opens its file system there once. Paths inside it are plain; `url` and
-`locate` go between them and what users write. Nothing is ever written.
+A `FileStorage` travels to executors by pickle and opens its file system there once. Paths inside it are plain; `url`
+and `locate` convert between them and what users write. Nothing is ever written.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Entry(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Storage:
+class FileStorage:
     """`root` is empty for the machine's own files, else scheme and host, as `s3://bucket`; `options` are fsspec's."""
 
     root: str = ""
@@ -69,7 +69,7 @@ class Storage:
         return path
 
 
-LOCAL = Storage()
+LOCAL = FileStorage()
 
 
 def _local_entry(child: os.DirEntry[str]) -> Entry | None:
@@ -83,7 +83,7 @@ def _local_entry(child: os.DirEntry[str]) -> Entry | None:
     return Entry(child.name, False, found.st_size) if stat.S_ISREG(found.st_mode) else None
 
 
-def locate(given: str, options: tuple[tuple[str, str], ...] = ()) -> tuple[Storage, str]:
+def locate(given: str, options: tuple[tuple[str, str], ...] = ()) -> tuple[FileStorage, str]:
     """The storage and the path in it of what a user wrote; a relative path is one of this process's directory.
 
     Raises:
@@ -102,11 +102,11 @@ def locate(given: str, options: tuple[tuple[str, str], ...] = ()) -> tuple[Stora
             )
         return LOCAL, "/" + path
     host = given[scheme.end() :].partition("/")[0]
-    storage = Storage(f"{scheme[0]}{host}", options)
+    storage = FileStorage(f"{scheme[0]}{host}", options)
     return storage, _remote(storage).strip(given)
 
 
-def expand(storage: Storage, path: str) -> Iterator[str]:
+def expand(storage: FileStorage, path: str) -> Iterator[str]:
     """The path itself, or what a glob matches, by name."""
     if not any(c in path for c in "*?["):
         yield path
@@ -118,7 +118,7 @@ def expand(storage: Storage, path: str) -> Iterator[str]:
 
 
 @lru_cache(maxsize=16)  # of one process: each costs a connection
-def _remote(storage: Storage) -> RemoteFiles:
+def _remote(storage: FileStorage) -> RemoteFiles:
     try:
         import fsspec
     except ImportError:

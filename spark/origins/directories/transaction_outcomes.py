@@ -59,7 +59,7 @@ class Outcomes:
         )
 
 
-class OpenTransactions:
+class UndecidedTransactions:
     """Is shown the batches of a log in order and knows where the first transaction begins that is still open."""
 
     def __init__(self, begun: Iterable[tuple[int, int]] = ()) -> None:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from trimaran.node.config.config_def import ConfigError
 from trimaran.node.config.security_keys import CLIENT_SECURITY
-from trimaran.spark.options import OptionError, Options, positive
+from trimaran.spark.options import OptionError, OptionReader, positive
 from trimaran.spark.origins.origin import DataUnreadable
 from trimaran.wire.client.bootstrap import parse_bootstrap
 from trimaran.wire.client.errors import (
@@ -117,7 +117,7 @@ def _ensure_let_in(client: BlockingClient, addresses: Sequence[tuple[str, int]])
         return
 
 
-def cluster_settings(o: Options, option: str = BROKERS) -> ClusterSettings | None:
+def cluster_settings(o: OptionReader, option: str = BROKERS) -> ClusterSettings | None:
     """The cluster that the options name; None when it is directories. Raises OptionError."""
     bootstrap = o.get(option)
     security = tuple(

@@ -10,7 +10,17 @@ pytest.importorskip("plotly")
 
 from trimaran.spark.analyses.analysis import count_text
 from trimaran.spark.analyses.cluster import controller_silence, recovery_waterfall
-from trimaran.spark.analyses.plots import bars, figure, heat, nothing, over_time, spans, table
+from trimaran.spark.analyses.plots import (
+    NODES_MAX,
+    bars,
+    figure,
+    heat,
+    nothing,
+    over_time,
+    pair_matrix,
+    spans,
+    table,
+)
 from trimaran.spark.analyses.records import throughput
 from trimaran.spark.analyses.report import figure_html
 
@@ -161,3 +171,22 @@ def test_labels_of_both_axes_stay_apart():
 )
 def test_numbers_and_nouns_agree(number, noun, text):
     assert count_text(number, noun) == text
+
+
+def cells_of(figure):
+    [heatmap] = figure.data
+    return list(heatmap.x), [list(line) for line in heatmap.z], [list(t) for t in heatmap.text]
+
+
+def test_each_pair_stands_on_both_sides_of_the_diagonal():
+    names, cells, texts = cells_of(pair_matrix("broker", [(3, 11, 0), (3, 7, 2)]))
+    assert names == ["broker 3", "broker 7", "broker 11"]
+    assert cells == [[None, 2, 0], [2, None, None], [0, None, None]]
+    assert texts[0] == ["", 2, 0]
+
+
+def test_more_nodes_than_can_be_told_apart_are_left_out():
+    pairs = [(1, other, 1) for other in range(2, NODES_MAX + 5)]
+    names, cells, _ = cells_of(pair_matrix("node", pairs))
+    assert names[-1] == f"node {NODES_MAX}"
+    assert cells[0] == [None] + [1] * (NODES_MAX - 1)

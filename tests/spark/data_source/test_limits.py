@@ -17,7 +17,7 @@ from trimaran.spark.data_source.limits import (
     from_json,
     starting_limit,
 )
-from trimaran.spark.options import EARLIEST, LATEST, OptionError, Options
+from trimaran.spark.options import EARLIEST, LATEST, OptionError, OptionReader
 from trimaran.spark.origins.origin import Bounds, DataUnreadable
 
 A0, A1, B0 = ("a", 0), ("a", 1), ("b", 0)
@@ -25,11 +25,11 @@ BOUNDS = {A0: Bounds(3, 10), A1: Bounds(0, 0), B0: Bounds(5, 6)}
 
 
 def starting(default="earliest", **given):
-    return starting_limit(Options("kafka_log", given), default)
+    return starting_limit(OptionReader("kafka_log", given), default)
 
 
 def ending(**given):
-    return ending_limit(Options("kafka_log", given))
+    return ending_limit(OptionReader("kafka_log", given))
 
 
 OFFSETS = '{"a":{"0":4,"1":-2}}'

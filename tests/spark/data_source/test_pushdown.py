@@ -27,7 +27,7 @@ from trimaran.spark.data_source.pushdown import pushed
 from trimaran.spark.kafka_log.options import LogOptions
 from trimaran.spark.kafka_log.plan import plan_log
 from trimaran.spark.kafka_log.records import read_records
-from trimaran.spark.kafka_log.source import LogReader, wanted_of
+from trimaran.spark.kafka_log.source import LogReader, read_request_of
 
 BATCHES = data_batches(40)
 END = next_offset(BATCHES)
@@ -47,7 +47,7 @@ def read(node, *filters):
     options = LogOptions.parse({"path": str(node), "splitBytes": "1000"})
     narrowed = pushed(filters)
     tasks = plan_log(options, narrowed)
-    wanted = wanted_of(options, ("topic", "partition", "offset"), narrowed)
+    wanted = read_request_of(options, ("topic", "partition", "offset"), narrowed)
     rows = [
         tuple(r.values()) for t in tasks for b in read_records(t, wanted) for r in b.to_pylist()
     ]

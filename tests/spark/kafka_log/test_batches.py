@@ -10,7 +10,7 @@ from trimaran.log.batches.batch import HEADER_BYTES
 from trimaran.log.batches.records import NewRecord, Record, build_batch
 from trimaran.log.codecs.compression import Compression
 from trimaran.log.old_formats.message_sets import build_message_set
-from trimaran.spark.data_source.wanted import Wanted
+from trimaran.spark.data_source.read_request import ReadRequest
 from trimaran.spark.kafka_log import batches as module
 from trimaran.spark.kafka_log.batches import BATCH_COLUMNS, BatchRow, read_batches
 from trimaran.spark.origins.origin import DataUnreadable, Reading
@@ -20,7 +20,7 @@ COLUMNS = tuple(BATCH_COLUMNS)
 
 
 def rows_of(*pieces, columns=COLUMNS, **reading):
-    made = list(read_batches(pieces, Wanted(columns, Reading(**reading))))
+    made = list(read_batches(pieces, ReadRequest(columns, Reading(**reading))))
     assert all(batch.schema.names == list(columns) for batch in made)
     return [row for batch in made for row in batch.to_pylist()]
 
@@ -189,7 +189,7 @@ def test_one_arrow_batch_holds_five_thousand_rows_of_one_range(monkeypatch):
     assert module.CHUNK_BATCHES == 5000
     monkeypatch.setattr(module, "CHUNK_BATCHES", 2)
     pieces = [Piece([built(number, 1) for number in range(count)]) for count in (3, 0, 2, 1)]
-    made = list(read_batches(pieces, Wanted(("base_offset",))))
+    made = list(read_batches(pieces, ReadRequest(("base_offset",))))
     assert [batch.column(0).to_pylist() for batch in made] == [[0, 1], [2], [0, 1], [0]]
 
 

@@ -8,9 +8,7 @@ from tests.spark.directories import checkpoint, make_node, write_partition
 from trimaran.log.batches.records import NewRecord, build_batch
 from trimaran.spark.kafka_log.options import LogOptions
 from trimaran.spark.kafka_log.plan import plan_log
-from trimaran.spark.kafka_log.readers import READERS
-from trimaran.spark.kafka_log.source import _offered, wanted_of
-from trimaran.spark.kafka_log.stream import LogStreamReader
+from trimaran.spark.kafka_log.source import READERS, LogStreamReader, _offered, read_request_of
 from trimaran.spark.options import OptionError
 from trimaran.wire.messages.consumer_protocol import (
     ConsumerProtocolAssignment,
@@ -56,7 +54,7 @@ def rows(tmp_path, topic, level, records, **options):
     return [
         row
         for task in plan_log(parsed)
-        for batch in READERS[level](task, wanted_of(parsed, columns))
+        for batch in READERS[level](task, read_request_of(parsed, columns))
         for row in batch.to_pylist()
     ]
 
@@ -86,7 +84,7 @@ def test_a_stream_gives_the_rows_of_its_level(tmp_path):
     wanted = rows(tmp_path, "__consumer_offsets", "group_offsets", records)
     given = {"path": str(tmp_path), "level": "group_offsets", "startingOffsets": "earliest"}
     parsed = LogOptions.parse(given, streaming=True)
-    reader = LogStreamReader(parsed, wanted_of(parsed, tuple(_offered(parsed).names)))
+    reader = LogStreamReader(parsed, read_request_of(parsed, tuple(_offered(parsed).names)))
     start = reader.initialOffset()
     tasks = reader.partitions(start, reader.latestOffset(start, reader.getDefaultReadLimit()))
     assert [row for task in tasks for batch in reader.read(task) for row in batch.to_pylist()] == (

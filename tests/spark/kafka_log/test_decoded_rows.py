@@ -7,16 +7,16 @@ import pytest
 
 from tests.spark.kafka_log.pieces import Piece
 from trimaran.log.batches.records import NewRecord, build_batch
-from trimaran.spark.data_source.wanted import Wanted
-from trimaran.spark.kafka_log import decoded_rows
+from trimaran.spark.data_source.read_request import ReadRequest
+from trimaran.spark.kafka_log import decoded
 from trimaran.spark.kafka_log.decoded import (
     DECODED,
     Place,
     member_rows,
     offset_rows,
+    read_decoded,
     transaction_rows,
 )
-from trimaran.spark.kafka_log.decoded_rows import read_decoded
 from trimaran.wire.messages.consumer_protocol import (
     ConsumerProtocolAssignment,
     ConsumerProtocolAssignmentTopicPartition,
@@ -290,10 +290,10 @@ def piece_of(*times):
 @pytest.mark.parametrize(("chunk", "sizes"), [(2, [2, 0]), (1, [2, 0]), (3, [2]), (99, [2])])
 def test_rows_come_in_pieces_of_ten_thousand_or_more(monkeypatch, chunk, sizes):
     """And a last one, which may be empty: Spark wants a schema."""
-    assert decoded_rows.CHUNK_ROWS == 10_000
-    monkeypatch.setattr(decoded_rows, "CHUNK_ROWS", chunk)
+    assert decoded.CHUNK_ROWS == 10_000
+    monkeypatch.setattr(decoded, "CHUNK_ROWS", chunk)
     columns = ("timestamp", "offset")
-    made = list(read_decoded(LEVEL, [piece_of(5), piece_of(5)], Wanted(columns)))
+    made = list(read_decoded(LEVEL, [piece_of(5), piece_of(5)], ReadRequest(columns)))
     if chunk == 1:
         sizes = [1, 1, 0]
     assert [len(batch) for batch in made] == sizes
@@ -302,7 +302,7 @@ def test_rows_come_in_pieces_of_ten_thousand_or_more(monkeypatch, chunk, sizes):
 
 def test_a_record_has_its_time_and_place():
     columns = ("partition", "offset", "timestamp", "group")
-    (made,) = read_decoded(LEVEL, [piece_of(1001, 1 << 62)], Wanted(columns))
+    (made,) = read_decoded(LEVEL, [piece_of(1001, 1 << 62)], ReadRequest(columns))
     times = made.column("timestamp").cast(pa.int64()).to_pylist()
     assert times == [1_001_000, None]
     assert made.column("offset").to_pylist() == [0, 1]

@@ -13,9 +13,8 @@ from trimaran.log.batches.records import NewRecord, build_batch, decode_records,
 from trimaran.log.codecs import snappy
 from trimaran.log.codecs.compression import Compression
 from trimaran.log.codecs.output import TooManyParts
-from trimaran.spark.kafka_log import large_batches, records
-from trimaran.spark.kafka_log.bulk import gather
-from trimaran.spark.kafka_log.large_batches import RecordTooLarge, decode_in_pieces
+from trimaran.spark.kafka_log import bulk, records
+from trimaran.spark.kafka_log.bulk import RecordTooLarge, decode_in_pieces, gather
 from trimaran.spark.origins.origin import BATCH_BYTES_MAX, DataUnreadable
 from trimaran.wire.errors import RemoteProtocolError
 
@@ -48,8 +47,8 @@ def cells(some):
 @pytest.mark.parametrize("codec", CODECS, ids=lambda codec: codec.name)
 @pytest.mark.parametrize("piece_bytes", [40_000, 100_000])
 def test_pieces_hold_what_the_plain_decoder_finds(codec, piece_bytes, monkeypatch):
-    monkeypatch.setattr(large_batches, "PIECE_BYTES", piece_bytes)
-    monkeypatch.setattr(large_batches, "RECORDS_MAX", 97)
+    monkeypatch.setattr(bulk, "PIECE_BYTES", piece_bytes)
+    monkeypatch.setattr(bulk, "RECORDS_MAX", 97)
     batch = batch_of(some_records(1500), codec)
     pieces = list(decode_in_pieces(batch, BATCH_BYTES_MAX))
     assert len(pieces) > 10
@@ -59,7 +58,7 @@ def test_pieces_hold_what_the_plain_decoder_finds(codec, piece_bytes, monkeypatc
 
 @pytest.mark.parametrize("piece_bytes", [1, 2, 3, 7, 61])
 def test_pieces_may_end_anywhere(piece_bytes, monkeypatch):
-    monkeypatch.setattr(large_batches, "PIECE_BYTES", piece_bytes)
+    monkeypatch.setattr(bulk, "PIECE_BYTES", piece_bytes)
     batch = batch_of(some_records(30), Compression.NONE)
     found = [cell for piece in decode_in_pieces(batch, BATCH_BYTES_MAX) for cell in cells(piece)]
     assert found == [(r.offset, r.timestamp_ms, r.key, r.value) for r in decode_records(batch)]
@@ -80,7 +79,7 @@ def test_the_reader_takes_it_so(codec, tmp_path, monkeypatch):
     plain = rows_of(read(tmp_path))
     assert len(plain) == offset
     monkeypatch.setattr(records, "LARGE_BYTES", 20_000)
-    monkeypatch.setattr(large_batches, "PIECE_BYTES", 33_000)
+    monkeypatch.setattr(bulk, "PIECE_BYTES", 33_000)
     assert rows_of(read(tmp_path)) == plain
     some = {"startingOffsets": '{"t": {"0": 50}}', "endingOffsets": '{"t": {"0": 333}}'}
     assert rows_of(read(tmp_path, **some)) == plain[50:333]
@@ -112,7 +111,7 @@ def test_a_record_that_is_too_large_is_refused():
 
 @pytest.mark.parametrize("codec", [c for c in CODECS if c], ids=lambda codec: codec.name)
 def test_damage_is_told(codec, monkeypatch):
-    monkeypatch.setattr(large_batches, "PIECE_BYTES", 40_000)
+    monkeypatch.setattr(bulk, "PIECE_BYTES", 40_000)
     batch = batch_of(some_records(1500), codec)
     cut = BatchView(memoryview(bytes(batch.buffer)[: batch.size // 2]))
     with pytest.raises(RemoteProtocolError):

@@ -17,8 +17,8 @@ from trimaran.log.batches.records import NewRecord, build_batch
 from trimaran.log.codecs.compression import Compression
 from trimaran.log.inspection.reader import list_segments
 from trimaran.spark.data_source.columns import microseconds
+from trimaran.spark.data_source.read_request import ReadRequest
 from trimaran.spark.data_source.streams import FailedStreamReader
-from trimaran.spark.data_source.wanted import Wanted
 from trimaran.spark.kafka_log import batches as batches_level
 from trimaran.spark.kafka_log import records as records_level
 from trimaran.spark.kafka_log.batches import read_batches
@@ -26,7 +26,7 @@ from trimaran.spark.kafka_log.options import LogOptions
 from trimaran.spark.kafka_log.plan import open_origin, plan_log, plan_segments
 from trimaran.spark.kafka_log.records import RECORD_SCHEMA, read_records
 from trimaran.spark.kafka_log.segments import SEGMENT_SCHEMA, read_segments, segment_tasks
-from trimaran.spark.kafka_log.source import KafkaLogSource, LogReader, wanted_of
+from trimaran.spark.kafka_log.source import KafkaLogSource, LogReader, read_request_of
 from trimaran.spark.options import OptionError
 from trimaran.spark.origins.origin import DataUnreadable
 
@@ -57,7 +57,7 @@ def segment_rows(root, **options):
     return [
         row
         for task in tasks
-        for batch in read_segments(task, Wanted(COLUMNS))
+        for batch in read_segments(task, ReadRequest(COLUMNS))
         for row in batch.to_pylist()
     ]
 
@@ -126,7 +126,10 @@ def test_a_segment_that_goes_after_it_was_listed_has_no_row(node):
     first = min((node / "whole-0").glob("*.log"))
     first.unlink()
     rows = [
-        r for task in tasks for b in read_segments(task, Wanted(COLUMNS)) for r in b.to_pylist()
+        r
+        for task in tasks
+        for b in read_segments(task, ReadRequest(COLUMNS))
+        for r in b.to_pylist()
     ]
     assert len(rows) == len(segment_rows(node))
     assert str(first) not in {row["file"] for row in rows}
@@ -149,7 +152,7 @@ def test_segments_are_grouped_by_their_bytes_and_none_is_left_out(node, share, g
 
 def records_of(root, columns, reader=read_records, **options):
     parsed = LogOptions.parse({"path": str(root), **options})
-    wanted = wanted_of(parsed, columns)
+    wanted = read_request_of(parsed, columns)
     return [batch for task in plan_log(parsed) for batch in reader(task, wanted)]
 
 

@@ -9,7 +9,7 @@ from trimaran.spark.data_source.offset_filter import EVERYTHING, OffsetFilter
 from trimaran.spark.kafka_log import plan as module
 from trimaran.spark.kafka_log.options import LogOptions
 from trimaran.spark.kafka_log.plan import open_origin, plan_log, plan_segments, wanted_partitions
-from trimaran.spark.kafka_log.source import LogReader, wanted_of
+from trimaran.spark.kafka_log.source import LogReader, read_request_of
 from trimaran.spark.options import LATEST, TopicsWanted
 from trimaran.spark.origins.directories.directory_origin import SHARE_BYTES_MIN, DirectoryOrigin
 from trimaran.spark.origins.origin import Bounds, DataUnreadable, Reading
@@ -176,15 +176,15 @@ READING = [
 
 @pytest.mark.parametrize(("given_", "reading"), READING)
 def test_executors_are_told_how_to_read(given_, reading):
-    wanted = wanted_of(options_of(**given_), ("offset",))
+    wanted = read_request_of(options_of(**given_), ("offset",))
     assert (wanted.columns, wanted.reading) == (("offset",), reading)
 
 
 def test_only_records_are_left_out_by_their_time():
     since = OffsetFilter(timestamp_ms=5)
-    assert wanted_of(options_of(), (), since).reading == Reading(timestamp_min_ms=5)
+    assert read_request_of(options_of(), (), since).reading == Reading(timestamp_min_ms=5)
     for level in ("batches", "group_offsets", "transactions"):
-        assert wanted_of(options_of(level=level), (), since).reading == Reading()
+        assert read_request_of(options_of(level=level), (), since).reading == Reading()
 
 
 @pytest.mark.parametrize(

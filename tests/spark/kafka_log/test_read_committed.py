@@ -16,7 +16,7 @@ from trimaran.log.batches.records import NewRecord, build_batch
 from trimaran.spark.kafka_log.options import LogOptions
 from trimaran.spark.kafka_log.plan import plan_log
 from trimaran.spark.kafka_log.records import read_records
-from trimaran.spark.kafka_log.source import wanted_of
+from trimaran.spark.kafka_log.source import read_request_of
 from trimaran.spark.origins.origin import DataUnreadable
 from trimaran.wire.messages.control import ControlType, encode_control_key
 
@@ -151,7 +151,7 @@ def test_any_log_at_any_split_from_any_start(tmp_path_factory, script, data):
     checkpoint(node, {KEY: high_watermark}, {KEY: start} if start else None)
     split_bytes = str(data.draw(st.sampled_from([1, 200, 1000])))
     options = LogOptions.parse({"path": str(node), "splitBytes": split_bytes, **COMMITTED})
-    wanted = wanted_of(options, ("offset",))
+    wanted = read_request_of(options, ("offset",))
     tasks = plan_log(options)
     found = [o for t in tasks for b in read_records(t, wanted) for o in b.column(0).to_pylist()]
     assert found == twin(history, start, high_watermark)
@@ -234,6 +234,6 @@ def test_a_transaction_without_an_end_is_told(tmp_path):
     tasks = plan_log(options)
     [segment] = directory.glob("*.log")
     segment.write_bytes(segment.read_bytes().replace(batches[2], bytes(len(batches[2]))))
-    wanted = wanted_of(options, ("offset",))
+    wanted = read_request_of(options, ("offset",))
     with pytest.raises(DataUnreadable, match="has no end in this log"):
         _ = [batch for task in tasks for batch in read_records(task, wanted)]

@@ -18,12 +18,12 @@ from tests.spark.directories import (
 from trimaran.log.batches.batch import iter_batches
 from trimaran.log.batches.records import NewRecord, build_batch, decode_records
 from trimaran.log.inspection.reader import list_segments
-from trimaran.spark.data_source.wanted import Wanted
+from trimaran.spark.data_source.read_request import ReadRequest
 from trimaran.spark.kafka_log.batches import BATCH_COLUMNS, read_batches
 from trimaran.spark.kafka_log.options import LogOptions
 from trimaran.spark.kafka_log.plan import plan_log
 from trimaran.spark.kafka_log.records import RECORD_SCHEMA, read_records
-from trimaran.spark.kafka_log.source import wanted_of
+from trimaran.spark.kafka_log.source import read_request_of
 from trimaran.spark.origins.directories.directory_origin import pack, share_of
 from trimaran.spark.origins.origin import DataUnreadable
 
@@ -51,7 +51,7 @@ def expected(batches, start=0, end=END):
 
 def read(root, *, columns=tuple(RECORD_SCHEMA.names), reader=read_records, **options):
     parsed = LogOptions.parse({"path": str(root), **options})
-    wanted = wanted_of(parsed, columns)
+    wanted = read_request_of(parsed, columns)
     tasks = pickle.loads(pickle.dumps(plan_log(parsed)))
     return [row for task in tasks for b in reader(task, wanted) for row in b.to_pylist()]
 
@@ -247,7 +247,7 @@ def test_a_segment_deleted_after_planning_is_still_read_or_an_error(node):
     tasks = plan_log(LogOptions.parse({"path": str(node)}))
     first = list_segments(node / "my-topic-3")[0].path
     os.rename(first, first + ".deleted")
-    wanted = Wanted(("offset",))
+    wanted = ReadRequest(("offset",))
     assert sum(b.num_rows for t in tasks for b in read_records(t, wanted)) == len(expected(BATCHES))
     os.unlink(first + ".deleted")
     with pytest.raises(DataUnreadable, match="deleted or compacted"):
@@ -261,7 +261,7 @@ def test_a_segment_replaced_by_compaction_is_an_error(node):
     Path(first + ".swap").write_bytes(data[len(BATCHES[0]) :])
     os.replace(first + ".swap", first)
     with pytest.raises(DataUnreadable, match="compacted"):
-        list(read_records(tasks[0], Wanted(("offset",))))
+        list(read_records(tasks[0], ReadRequest(("offset",))))
 
 
 def test_an_empty_batch_that_compaction_left(tmp_path):

@@ -5,8 +5,8 @@ import pytest
 from tests.spark.kafka_log.pieces import Piece
 from trimaran.log.batches.records import NewRecord, build_batch
 from trimaran.log.codecs.compression import Compression
-from trimaran.spark.data_source.wanted import Wanted
-from trimaran.spark.kafka_log import large_batches, records
+from trimaran.spark.data_source.read_request import ReadRequest
+from trimaran.spark.kafka_log import bulk, records
 from trimaran.spark.kafka_log.records import _chunks, read_records
 from trimaran.spark.origins.origin import DEFAULT_READING, DataUnreadable, Reading
 
@@ -25,7 +25,7 @@ def piece_of(*counts, size=10, **members):
 
 
 def offsets_of(piece, **reading):
-    made = read_records([piece], Wanted(("offset",), Reading(**reading)))
+    made = read_records([piece], ReadRequest(("offset",), Reading(**reading)))
     return [row["offset"] for batch in made for row in batch.to_pylist()]
 
 
@@ -75,11 +75,11 @@ def test_a_batch_that_is_too_large_to_be_held_is_a_chunk_by_itself(monkeypatch):
 
 def test_bounds_of_memory_are_those_that_are_told():
     assert (records.CHUNK_RECORDS, records.CHUNK_BYTES) == (50_000, 8 << 20)
-    assert (large_batches.LARGE_BYTES, records.ARROW_BYTES_MAX) == (32 << 20, 24 << 20)
-    assert (large_batches.PIECE_BYTES, large_batches.RECORDS_MAX) == (8 << 20, 50_000)
+    assert (bulk.LARGE_BYTES, records.ARROW_BYTES_MAX) == (32 << 20, 24 << 20)
+    assert (bulk.PIECE_BYTES, bulk.RECORDS_MAX) == (8 << 20, 50_000)
     assert offsets_of(piece_of(2)) == [0, 1]
     (located,) = piece_of(2).located()
-    assert sum(map(len, large_batches.decode_in_pieces(located.batch, 99))) == 2
+    assert sum(map(len, bulk.decode_in_pieces(located.batch, 99))) == 2
 
 
 @pytest.mark.parametrize(
@@ -136,14 +136,14 @@ def test_a_batch_that_is_empty_has_neither_rows_nor_a_chunk():
 def test_keys_and_values_of_one_arrow_batch_take_about_so_much(monkeypatch):
     monkeypatch.setattr(records, "ARROW_BYTES_MAX", 22)
     piece = piece_of(5, size=10)
-    made = read_records([piece], Wanted(("offset",)))
+    made = read_records([piece], ReadRequest(("offset",)))
     assert [batch.column(0).to_pylist() for batch in made] == [[0, 1], [2, 3], [4]]
 
 
 def test_columns_of_a_batch_are_repeated_for_each_of_its_records():
     piece = piece_of(1, 2)
     columns = ("base_offset", "record_count", "uncompressed_bytes", "timestampType", "topic")
-    (made,) = read_records([piece], Wanted(columns))
+    (made,) = read_records([piece], ReadRequest(columns))
     rows = [
         dict(zip(columns, row, strict=True))
         for row in ((0, 1, len(built(0, 1)), 0, "t"), *[(1, 2, len(built(0, 2)), 0, "t")] * 2)
@@ -154,7 +154,7 @@ def test_columns_of_a_batch_are_repeated_for_each_of_its_records():
 def test_columns_of_a_large_batch_are_told_without_its_body(monkeypatch):
     monkeypatch.setattr(records, "LARGE_BYTES", 1)
     columns = ("offset", "record_count", "uncompressed_bytes")
-    made = read_records([piece_of(2)], Wanted(columns))
+    made = read_records([piece_of(2)], ReadRequest(columns))
     size = len(built(0, 2))
     assert [tuple(row.values()) for batch in made for row in batch.to_pylist()] == [
         (0, 2, size),
@@ -168,10 +168,10 @@ def test_a_record_may_be_as_large_as_is_held(monkeypatch, beyond):
     data = [NewRecord(None, b"", 5), NewRecord(None, bytes(100), 5)]
     (located,) = Piece([build_batch(data)]).located()
     large = len(located.batch.buffer) - 61 - 7
-    monkeypatch.setattr(large_batches, "PIECE_BYTES", 7 + large - 1)
-    found = large_batches.decode_in_pieces(located.batch, large - 1 - beyond)
+    monkeypatch.setattr(bulk, "PIECE_BYTES", 7 + large - 1)
+    found = bulk.decode_in_pieces(located.batch, large - 1 - beyond)
     if beyond <= 0:
         assert sum(map(len, found)) == 2
     else:
-        with pytest.raises(large_batches.RecordTooLarge, match=r"record 1 has more than"):
+        with pytest.raises(bulk.RecordTooLarge, match=r"record 1 has more than"):
             list(found)

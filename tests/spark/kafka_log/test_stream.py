@@ -19,10 +19,10 @@ from tests.spark.directories import (
     write_partition,
 )
 from trimaran.log.batches.records import build_batch
+from trimaran.spark.data_source.limits import StreamLimits
 from trimaran.spark.data_source.streams import shared
-from trimaran.spark.kafka_log.options import LogOptions, StreamLimits
-from trimaran.spark.kafka_log.source import wanted_of
-from trimaran.spark.kafka_log.stream import LogStreamReader
+from trimaran.spark.kafka_log.options import LogOptions
+from trimaran.spark.kafka_log.source import LogStreamReader, read_request_of
 from trimaran.spark.origins.origin import DataUnreadable
 
 BATCHES = data_batches(30)
@@ -64,7 +64,7 @@ def log(tmp_path):
 
 def reader_of(log, **options):
     parsed = LogOptions.parse({"path": str(log.node), **options}, streaming=True)
-    return LogStreamReader(parsed, wanted_of(parsed, ("partition", "offset")))
+    return LogStreamReader(parsed, read_request_of(parsed, ("partition", "offset")))
 
 
 def rows(reader, start, end):

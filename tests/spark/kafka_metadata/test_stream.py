@@ -8,8 +8,7 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable
 
 from tests.spark.directories import metadata_batch
 from tests.spark.kafka_metadata.test_reading import TOPIC_ID, change, standard, store
-from trimaran.spark.kafka_metadata.source import parse_options
-from trimaran.spark.kafka_metadata.stream import MetadataStreamReader
+from trimaran.spark.kafka_metadata.source import MetadataStreamReader, parse_options
 from trimaran.spark.options import OptionError
 from trimaran.spark.origins.origin import DataUnreadable
 from trimaran.wire.records.topics import TopicRecord

@@ -13,7 +13,7 @@ from trimaran.spark.kafka_log.batches import read_batches
 from trimaran.spark.kafka_log.options import LogOptions
 from trimaran.spark.kafka_log.plan import plan_log
 from trimaran.spark.kafka_log.records import read_records
-from trimaran.spark.kafka_log.source import wanted_of
+from trimaran.spark.kafka_log.source import read_request_of
 from trimaran.spark.options import OptionError
 from trimaran.spark.origins.origin import DataUnreadable
 
@@ -69,7 +69,7 @@ def options_of(cluster, **options):
 def read(cluster, columns=("partition", "offset", "value"), **options):
     parsed = options_of(cluster, **options)
     tasks = pickle.loads(pickle.dumps(plan_log(parsed)))
-    return rows_of(tasks, wanted_of(parsed, columns))
+    return rows_of(tasks, read_request_of(parsed, columns))
 
 
 def rows_of(tasks, wanted, reader=read_records):
@@ -134,7 +134,7 @@ def test_a_leader_that_dies_in_mid_read(cluster, admin):
         cluster, **{"subscribe": "failing", "kafka.max.partition.fetch.bytes": "1000"}
     )
     [[piece]] = plan_log(options)
-    reading = piece.batches(wanted_of(options, ()).reading)
+    reading = piece.batches(read_request_of(options, ()).reading)
     batches = [next(reading).batch for _ in range(2)]
     leader = cluster.partitions("failing")[0]["leader"]
     cluster.kill(leader)
@@ -152,7 +152,7 @@ def test_what_is_deleted_between_plan_and_read_is_told(cluster, admin, caplog):
     for fail in ("true", "false"):
         options = options_of(cluster, subscribe="trimmed", failOnDataLoss=fail)
         tasks = plan_log(options)
-        wanted = wanted_of(options, ("offset",))
+        wanted = read_request_of(options, ("offset",))
         start = {"true": 100, "false": 250}[fail]
         place = TopicPartition("trimmed", 0, start)
         admin.delete_records([place])[place].result(WAIT_SECONDS)
@@ -164,7 +164,7 @@ def test_what_is_deleted_between_plan_and_read_is_told(cluster, admin, caplog):
                 assert rows_of(tasks, wanted) == [(o,) for o in range(250, COUNT)]
             assert "offsets 100 to 249 were deleted" in caplog.text
             for planned in (tasks, plan_log(options)):
-                counts = rows_of(planned, wanted_of(options, ("record_count",)), read_batches)
+                counts = rows_of(planned, read_request_of(options, ("record_count",)), read_batches)
                 assert sum(count for (count,) in counts) == COUNT - 250
 
 
@@ -180,7 +180,7 @@ def test_a_topic_made_anew_is_not_taken_for_the_old_one(cluster, admin):
     create(cluster, admin, "again", 1)
     produce(cluster, "again", partitions=1, tag=b"new")
     with pytest.raises(DataUnreadable, match="created again"):
-        rows_of(tasks, wanted_of(options, ("offset",)))
+        rows_of(tasks, read_request_of(options, ("offset",)))
 
 
 def test_what_is_not_there_is_told(cluster):

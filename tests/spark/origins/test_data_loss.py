@@ -203,7 +203,7 @@ def test_offsets_outside_of_the_log_are_told(node, option, caplog):
 
 def test_a_copy_elsewhere_will_do(node, tmp_path):
     """Executors may see a mount of another kind: a file counts by its content."""
-    from trimaran.spark.data_source.wanted import Wanted
+    from trimaran.spark.data_source.read_request import ReadRequest
     from trimaran.spark.kafka_log.options import LogOptions
     from trimaran.spark.kafka_log.plan import plan_log
     from trimaran.spark.kafka_log.records import read_records
@@ -213,7 +213,7 @@ def test_a_copy_elsewhere_will_do(node, tmp_path):
     shutil.copytree(node, tmp_path / "copy")
     shutil.rmtree(node)
     (tmp_path / "copy").rename(node)
-    found = [b.num_rows for task in tasks for b in read_records(task, Wanted(("offset",)))]
+    found = [b.num_rows for task in tasks for b in read_records(task, ReadRequest(("offset",)))]
     assert sum(found) == END
 
 
@@ -286,7 +286,7 @@ def test_rows_are_bounded_by_what_they_decompress_to(tmp_path):
     """A few hundred stored bytes may hold megabytes: Arrow batches stay below 32 MB all the same."""
     from trimaran.log.batches.records import NewRecord
     from trimaran.log.codecs.compression import Compression
-    from trimaran.spark.data_source.wanted import Wanted
+    from trimaran.spark.data_source.read_request import ReadRequest
     from trimaran.spark.kafka_log.options import LogOptions
     from trimaran.spark.kafka_log.plan import plan_log
     from trimaran.spark.kafka_log.records import read_records
@@ -298,7 +298,7 @@ def test_rows_are_bounded_by_what_they_decompress_to(tmp_path):
     write_partition(made, "t", 0, large, segment_bytes=1 << 20)
     checkpoint(made, {KEY: 1400})
     [task] = plan_log(LogOptions.parse({"path": str(tmp_path)}))
-    batches = list(read_records(task, Wanted(("key", "value", "offset"))))
+    batches = list(read_records(task, ReadRequest(("key", "value", "offset"))))
     assert max(batch.nbytes for batch in batches) <= 32 << 20
     assert [o for b in batches for o in b.column("offset").to_pylist()] == list(range(1400))
 

@@ -8,7 +8,7 @@ from trimaran.spark.origins.origin import DEFAULT_READING, Reading
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class ReadRequest:
     """What rows are made of: the columns in the order asked for, and how ranges are read."""
 
     columns: tuple[str, ...]
