@@ -41,7 +41,7 @@ async def test_nothing_is_served_where_another_broker_leads(tmp_path):
         assert code_of(rig.epoch) is E.NOT_COORDINATOR
 
 
-def test_what_is_loaded_is_out_of_the_collectors_sight(monkeypatch):
+def test_loaded_state_is_hidden_from_the_collector(monkeypatch):
     """What is kept of the log, as it is fed; then what the shard makes of it, some at a time."""
     counted = []
     monkeypatch.setattr(loader, "LongLived", lambda: SimpleNamespace(add=counted.append))
@@ -52,7 +52,7 @@ def test_what_is_loaded_is_out_of_the_collectors_sight(monkeypatch):
     assert counted == [3, 2, 2]
 
 
-async def test_nothing_is_served_before_the_whole_log_is_loaded(tmp_path, held_load):
+async def test_nothing_is_served_before_load_ends(tmp_path, held_load):
     async with open_rig(tmp_path) as rig:
         rig.lead()
         await trio.testing.wait_all_tasks_blocked()
@@ -73,7 +73,7 @@ async def test_the_state_is_that_of_the_log(tmp_path):
         assert shard.counts == {"a": 3}
 
 
-async def test_who_leads_again_finds_what_another_broker_wrote_meanwhile(tmp_path):
+async def test_returning_leader_finds_records_of_another_broker(tmp_path):
     async with open_rig(tmp_path) as rig, open_rig(tmp_path) as other:
         await rig.serve()
         rig.add("a")
@@ -87,7 +87,7 @@ async def test_who_leads_again_finds_what_another_broker_wrote_meanwhile(tmp_pat
         assert shard.counts == {"a": 2}
 
 
-async def test_of_each_key_the_last_record_is_replayed_in_the_order_of_the_log(tmp_path):
+async def test_last_record_per_key_is_replayed_in_order(tmp_path):
     async with open_rig(tmp_path) as rig:
         await rig.serve()
         for name in ("a", "b", "a", "c"):
@@ -97,7 +97,7 @@ async def test_of_each_key_the_last_record_is_replayed_in_the_order_of_the_log(t
         assert shard.replayed == [(1, Count("b", 1), None), (2, Count("a", 2), None)]
 
 
-async def test_of_a_topic_that_is_not_compacted_every_record_is_replayed(tmp_path):
+async def test_uncompacted_topic_replays_every_record(tmp_path):
     async with open_rig(tmp_path, compacted=False) as rig:
         await rig.serve()
         for name in ("a", "b", "a"):
@@ -108,7 +108,7 @@ async def test_of_a_topic_that_is_not_compacted_every_record_is_replayed(tmp_pat
         assert shard.counts == {"a": 2}
 
 
-async def test_what_was_loaded_has_its_time_from_then_on(tmp_path, autojump_clock):
+async def test_loaded_state_has_its_deadlines(tmp_path, autojump_clock):
     async with open_rig(tmp_path) as rig:
         await rig.serve()
         rig.add("a")
@@ -120,9 +120,7 @@ async def test_what_was_loaded_has_its_time_from_then_on(tmp_path, autojump_cloc
 
 
 @pytest.mark.parametrize("ends", [False, True])
-async def test_who_waits_for_the_load_is_told_when_it_serves_or_will_not_any_more(
-    tmp_path, held_load, ends
-):
+async def test_load_waiters_learn_whether_it_serves(tmp_path, held_load, ends):
     told = []
 
     async def wait(epoch):
@@ -144,7 +142,7 @@ async def test_who_waits_for_the_load_is_told_when_it_serves_or_will_not_any_mor
         held_load.set()
 
 
-async def test_plain_batches_are_decoded_together_and_compressed_ones_alone(tmp_path, monkeypatch):
+async def test_only_plain_batches_are_decoded_together(tmp_path, monkeypatch):
     """Each of those may expand to a lot."""
     runs, decode = [], loader.decode_columns
     monkeypatch.setattr(
@@ -184,7 +182,7 @@ async def test_records_without_a_key_are_skipped(tmp_path, is_transactional):
         assert [(offset, record) for offset, record, _ in shard.replayed] == [(1, Count("a", 2))]
 
 
-async def test_an_epoch_that_ended_while_it_loaded_reads_no_further(tmp_path, monkeypatch):
+async def test_ended_epoch_stops_reading_its_log(tmp_path, monkeypatch):
     """The log may be gone by then."""
     reads, read = [], PartitionLog.read
     async with open_rig(tmp_path, load_buffer_bytes=1) as rig:
@@ -207,7 +205,7 @@ async def test_an_epoch_that_ended_while_it_loaded_reads_no_further(tmp_path, mo
     assert reads == [0, 0, 1, 2]
 
 
-async def test_long_work_over_what_was_loaded_is_done_in_the_loaders_thread(tmp_path, monkeypatch):
+async def test_long_work_after_load_runs_in_thread(tmp_path, monkeypatch):
     threads = []
     monkeypatch.setattr(
         CounterShard, "finish_load", lambda _: threads.append(threading.get_ident())
@@ -218,9 +216,7 @@ async def test_long_work_over_what_was_loaded_is_done_in_the_loaders_thread(tmp_
     assert threads != [threading.get_ident()]
 
 
-async def test_an_input_that_comes_while_the_shard_loads_is_given_when_it_is_loaded(
-    tmp_path, held_load
-):
+async def test_input_during_load_is_delivered_afterwards(tmp_path, held_load):
     given = []
     async with open_rig(tmp_path) as rig:
         rig.lead()
@@ -249,7 +245,7 @@ async def until_failed(rig):
     return failed
 
 
-async def test_a_log_that_cannot_be_replayed_fails_one_shard_until_another_epoch(tmp_path, caplog):
+async def test_unreplayable_log_fails_shard_until_next_epoch(tmp_path, caplog):
     async with open_rig(tmp_path) as rig:
         leader, _ = await rig.serve()
         await rig.serve(index=1)
@@ -266,9 +262,7 @@ async def test_a_log_that_cannot_be_replayed_fails_one_shard_until_another_epoch
         assert rig.add("a").ready()
 
 
-async def test_a_shard_that_failed_is_loaded_again_ever_more_seldom(
-    tmp_path, caplog, autojump_clock
-):
+async def test_failed_shard_is_reloaded_with_growing_pauses(tmp_path, caplog, autojump_clock):
     """The leader stays the same; the log, or the disk, may be well again."""
     loads = []
 
@@ -327,9 +321,7 @@ class Unreliable:
         return [round(later - before) for before, later in pairwise(self.loads)]
 
 
-async def test_another_leadership_does_not_pay_for_the_failures_of_the_last(
-    tmp_path, caplog, autojump_clock
-):
+async def test_new_leadership_resets_the_reload_pause(tmp_path, caplog, autojump_clock):
     async with open_rig(tmp_path) as rig:
         shards = Unreliable(rig)
         with failures_expected(caplog):
@@ -343,9 +335,7 @@ async def test_another_leadership_does_not_pay_for_the_failures_of_the_last(
             assert shards.pauses == [1, 2]
 
 
-async def test_a_shard_that_served_for_long_before_it_failed_is_loaded_again_soon(
-    tmp_path, caplog, autojump_clock
-):
+async def test_long_serving_shard_is_reloaded_soon(tmp_path, caplog, autojump_clock):
     async with open_rig(tmp_path) as rig:
         shards = Unreliable(rig)
         with failures_expected(caplog):
@@ -361,7 +351,7 @@ async def test_a_shard_that_served_for_long_before_it_failed_is_loaded_again_soo
             assert round(shards.loads[-1] - failed_at) == 1
 
 
-async def test_what_was_loaded_is_told_if_there_was_anything(tmp_path, caplog):
+async def test_nonempty_load_is_logged(tmp_path, caplog):
     with caplog.at_level(logging.INFO, logger="trimaran.broker.coordination.loader"):
         async with open_rig(tmp_path) as rig:
             await rig.serve()
@@ -372,9 +362,7 @@ async def test_what_was_loaded_is_told_if_there_was_anything(tmp_path, caplog):
             assert 0 <= caplog.records[-1].args["seconds"] < 60
 
 
-async def test_a_shard_whose_state_parted_from_its_log_is_loaded_again(
-    tmp_path, caplog, autojump_clock
-):
+async def test_shard_diverged_from_its_log_is_reloaded(tmp_path, caplog, autojump_clock):
     async with open_rig(tmp_path) as rig:
         _, shard = await rig.serve()
         shard.replay = None  # a mistake of ours
@@ -387,9 +375,7 @@ async def test_a_shard_whose_state_parted_from_its_log_is_loaded_again(
         assert (await rig.loaded()).counts == {"a": 1}
 
 
-async def test_a_shard_that_failed_is_not_loaded_again_after_its_leadership(
-    tmp_path, caplog, autojump_clock
-):
+async def test_failed_shard_is_not_reloaded_after_leadership(tmp_path, caplog, autojump_clock):
     async with open_rig(tmp_path) as rig:
         _, shard = await rig.serve()
         shard.replay = None
@@ -404,7 +390,7 @@ async def test_a_shard_that_failed_is_not_loaded_again_after_its_leadership(
 # -- one epoch after the other
 
 
-async def test_an_epoch_loads_when_the_one_before_has_unwound(tmp_path, held_load, monkeypatch):
+async def test_epoch_loads_after_previous_has_unwound(tmp_path, held_load, monkeypatch):
     """Threads included: what the old one reads would be read while the new one writes."""
     made = []
     init = CounterShard.__init__
@@ -426,7 +412,7 @@ async def test_an_epoch_loads_when_the_one_before_has_unwound(tmp_path, held_loa
         assert len(made) == 2
 
 
-async def test_an_epoch_that_ended_while_it_loaded_never_serves(tmp_path, held_load):
+async def test_epoch_ended_during_load_never_serves(tmp_path, held_load):
     async with open_rig(tmp_path) as rig:
         rig.lead()
         loading = rig.epoch()
@@ -438,7 +424,7 @@ async def test_an_epoch_that_ended_while_it_loaded_never_serves(tmp_path, held_l
         assert code_of(loading.active) is E.NOT_COORDINATOR
 
 
-async def test_the_state_of_an_epoch_that_has_ended_is_let_go_of_in_a_thread(tmp_path, monkeypatch):
+async def test_state_of_ended_epoch_is_released_in_thread(tmp_path, monkeypatch):
     threads, unloaded = [], trio.Event()
     token = trio.lowlevel.current_trio_token()
 
@@ -479,7 +465,7 @@ async def test_from_its_end_on_an_epoch_serves_nothing(tmp_path):
         assert rig.epoch().active().counts == {}
 
 
-async def test_a_shard_that_was_closed_tells_nothing_though_its_partition_is_led(tmp_path):
+async def test_closed_shard_answers_nothing_though_still_led(tmp_path):
     """Its state has parted from its log."""
     async with open_rig(tmp_path) as rig:
         await rig.serve()
@@ -488,7 +474,7 @@ async def test_a_shard_that_was_closed_tells_nothing_though_its_partition_is_led
         assert code_of(lambda: epoch.submit(Result((), None))) is E.NOT_COORDINATOR
 
 
-async def test_an_epoch_whose_partition_is_not_led_any_more_writes_nothing(tmp_path):
+async def test_epoch_without_leadership_writes_nothing(tmp_path):
     """The end of the leadership may be told a moment later than it is seen in the log."""
     async with open_rig(tmp_path) as rig:
         leader, shard = await rig.serve()
@@ -510,7 +496,7 @@ async def test_no_timer_of_an_ended_epoch_goes_off(tmp_path, autojump_clock):
         assert shard.outcomes == []
 
 
-async def test_what_was_due_when_the_epoch_ended_is_not_done(tmp_path, caplog):
+async def test_tasks_due_at_epoch_end_are_dropped(tmp_path, caplog):
     """Its tasks are awake already, one for a commit, one for a deadline."""
     async with open_rig(tmp_path) as rig:
         leader, shard = await rig.serve()
@@ -529,7 +515,7 @@ async def test_what_was_due_when_the_epoch_ended_is_not_done(tmp_path, caplog):
         assert not caplog.records
 
 
-async def test_nothing_holds_on_to_the_state_of_an_ended_epoch(tmp_path):
+async def test_ended_epochs_state_is_not_referenced(tmp_path):
     async with open_rig(tmp_path) as rig:
         await rig.serve()
         state = weakref.ref(rig.epoch().active())
@@ -541,7 +527,7 @@ async def test_nothing_holds_on_to_the_state_of_an_ended_epoch(tmp_path):
         assert state() is None
 
 
-async def test_who_waits_is_told_when_the_epoch_ends(tmp_path):
+async def test_waiter_fails_when_epoch_ends(tmp_path):
     async with open_rig(tmp_path) as rig:
         await rig.serve()
         pending = CompletableResponse()
@@ -551,7 +537,7 @@ async def test_who_waits_is_told_when_the_epoch_ends(tmp_path):
         assert await pending.wait() is E.NOT_COORDINATOR
 
 
-async def test_who_waits_is_told_when_the_broker_stops(tmp_path):
+async def test_waiter_fails_when_broker_stops(tmp_path):
     pending = CompletableResponse()
     async with open_rig(tmp_path) as rig:
         await rig.serve()
@@ -559,7 +545,7 @@ async def test_who_waits_is_told_when_the_broker_stops(tmp_path):
     assert await pending.wait() is E.NOT_COORDINATOR
 
 
-async def test_a_shard_that_cannot_replay_what_it_wrote_is_closed(tmp_path, monkeypatch, caplog):
+async def test_shard_that_cannot_replay_its_write_closes(tmp_path, monkeypatch, caplog):
     """State and log have parted. The partition goes on: its records are in the log all the same."""
     async with open_rig(tmp_path) as rig:
         leader, _ = await rig.serve()
@@ -578,7 +564,7 @@ async def test_a_shard_that_cannot_replay_what_it_wrote_is_closed(tmp_path, monk
         assert (await rig.reload()).counts == {"a": 1}
 
 
-async def test_what_fails_is_told_with_its_cause(tmp_path, caplog, autojump_clock):
+async def test_replay_failures_are_logged_with_cause(tmp_path, caplog, autojump_clock):
     """A record that cannot be loaded, and one that cannot be replayed when it was written."""
     async with open_rig(tmp_path) as rig:
         await rig.serve()

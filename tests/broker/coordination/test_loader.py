@@ -116,7 +116,7 @@ def replayed_of(rows, open_rows):
 
 @pytest.mark.parametrize("compacted", [True, False])
 @pytest.mark.parametrize("seed", range(15))
-def test_a_shard_is_given_what_a_naive_twin_finds_in_the_log(tmp_path, seed, compacted):
+def test_shard_loads_same_records_as_naive_twin(tmp_path, seed, compacted):
     log = Log(tmp_path / "t-0", seed)
     for _ in range(60):
         log.write()
@@ -141,7 +141,7 @@ def test_a_shard_is_given_what_a_naive_twin_finds_in_the_log(tmp_path, seed, com
 
 
 @pytest.mark.parametrize("count", [0, 1, 999, 1000, 1001, 2000, 2001])
-def test_thousands_of_rows_are_given_a_thousand_at_a_time(count):
+def test_rows_are_loaded_a_thousand_at_a_time(count):
     loader, taken = CoordinatorLoader(CountSerde()), []
     if count:
         loader.feed(build_batch([NewRecord(b"%d" % n, b"1", 0) for n in range(count)]))
@@ -186,7 +186,7 @@ def spec(**options):
         (3, 6, 4, [3, 4]),
     ],
 )
-async def test_a_log_is_read_from_its_start_to_its_end_and_no_further(start, end, ends_at, offsets):
+async def test_log_is_read_from_start_to_end(start, end, ends_at, offsets):
     source = Source(start, end, ends_at=ends_at)
     shard, end_offset = await load_shard(spec(), "t-0", source, lambda: True)
     assert end_offset == end
@@ -199,7 +199,7 @@ async def test_a_log_is_read_from_its_start_to_its_end_and_no_further(start, end
     assert shard.biggest_loaded == (1 if loaded else 0)
 
 
-async def test_what_is_not_wanted_any_more_is_not_read_to_the_end():
+async def test_cancelled_load_stops_early():
     source = Source(0, 9)
     shard, _ = await load_shard(spec(), "t-0", source, lambda: len(source.reads) < 2)
     assert [offset for offset, *_ in source.reads] == [0, 1]
@@ -217,7 +217,7 @@ async def test_a_coordinator_may_take_the_rows_itself():
     assert shard.replayed == []
 
 
-async def test_of_a_topic_that_is_not_compacted_every_row_is_taken(monkeypatch):
+async def test_uncompacted_topic_yields_every_row(monkeypatch):
     source = Source(0, 3)
     read = source.read
 
@@ -236,7 +236,7 @@ async def test_of_a_topic_that_is_not_compacted_every_row_is_taken(monkeypatch):
 # -- writes that are not committed yet
 
 
-def test_writes_are_committed_and_expire_in_their_order_at_their_bounds():
+def test_writes_commit_and_expire_in_order():
     writes = UncommittedWrites()
     assert (writes.awaited_offset(), writes.deadline(), len(writes)) == (None, None, 0)
     assert (writes.pop_committed(99), writes.pop_expired(99.0)) == ([], [])

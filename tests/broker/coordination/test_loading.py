@@ -34,7 +34,7 @@ async def seconds_of(rig, partitions):
     return trio.current_time() - began
 
 
-async def test_only_the_shards_that_are_asked_for_are_waited_for(rig, autojump_clock):
+async def test_only_requested_shards_are_waited_for(rig, autojump_clock):
     assert rig.runtime.is_loading
     rig.epoch(0)._state.set(ShardState.ACTIVE)
     for partitions, seconds in (({0}, 0), ({1}, 5), ({0, 1}, 5), (None, 5), ({7}, 0), ((), 0)):
@@ -49,7 +49,7 @@ async def test_only_the_shards_that_are_asked_for_are_waited_for(rig, autojump_c
     assert len(rig.runtime.epochs) == 2
 
 
-async def test_a_shard_is_committed_as_far_as_it_knows_while_it_is_led(tmp_path):
+async def test_shard_is_committed_to_known_watermark_while_led(tmp_path):
     async with open_rig(tmp_path) as rig:
         leader, _ = await rig.serve()
         epoch = rig.epoch()
@@ -66,7 +66,7 @@ async def test_a_shard_is_committed_as_far_as_it_knows_while_it_is_led(tmp_path)
         assert not epoch.is_committed
 
 
-async def test_a_shard_that_failed_is_loading_when_it_is_loaded_again_and_not_before(
+async def test_failed_shard_is_loading_only_during_reload(
     tmp_path, caplog, autojump_clock, held_load
 ):
     made = []
@@ -96,7 +96,7 @@ async def test_a_shard_that_failed_is_loading_when_it_is_loaded_again_and_not_be
         assert len(made) == 2
 
 
-async def test_partitions_that_were_led_before_the_runtime_runs_are_all_loaded(tmp_path):
+async def test_partitions_led_before_start_are_all_loaded(tmp_path):
     rig = Rig(tmp_path)
     leaders = [rig.lead(index=index) for index in range(3)]
     async with trio.open_nursery() as nursery:
@@ -109,7 +109,7 @@ async def test_partitions_that_were_led_before_the_runtime_runs_are_all_loaded(t
         leader.log.close()
 
 
-async def test_two_hundred_follow_ups_are_begun_in_a_turn(tmp_path, monkeypatch):
+async def test_two_hundred_follow_ups_start_per_turn(tmp_path, monkeypatch):
     begun, sizes = [], []
     begin = shard_epoch.ShardEpoch._begin_follow_ups
 
@@ -131,7 +131,7 @@ async def test_two_hundred_follow_ups_are_begun_in_a_turn(tmp_path, monkeypatch)
     assert sorted(begun) == list(range(450))
 
 
-async def test_a_follow_up_of_an_epoch_that_ends_in_the_same_slice_is_not_begun(tmp_path):
+async def test_follow_up_of_ending_epoch_is_not_started(tmp_path):
     begun = []
 
     async def follow_up(_epoch, name):
@@ -149,7 +149,7 @@ async def test_a_follow_up_of_an_epoch_that_ends_in_the_same_slice_is_not_begun(
         assert begun == []
 
 
-async def test_a_commit_that_will_not_come_is_waited_for_no_longer_while_the_epoch_ends(tmp_path):
+async def test_hopeless_commit_is_not_awaited_at_end(tmp_path):
     """Else the loop would go round until the epoch is closed."""
     async with open_rig(tmp_path) as rig:
         leader, shard = await rig.serve()

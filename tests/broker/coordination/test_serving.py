@@ -43,7 +43,7 @@ async def test_a_response_leaves_when_its_records_are_committed(tmp_path):
         assert await pending.wait() == 5
 
 
-async def test_what_was_read_leaves_when_it_is_committed(tmp_path):
+async def test_read_is_answered_after_commit(tmp_path):
     async with open_rig(tmp_path) as rig:
         leader, shard = await rig.serve()
         leader.holding = True
@@ -54,7 +54,7 @@ async def test_what_was_read_leaves_when_it_is_committed(tmp_path):
         assert await read.wait() == 5
 
 
-async def test_who_reads_waits_for_what_nobody_waited_for(tmp_path):
+async def test_reader_awaits_a_commit_without_other_waiters(tmp_path):
     async with open_rig(tmp_path) as rig:
         leader, shard = await rig.serve()
         leader.holding = True
@@ -66,7 +66,7 @@ async def test_who_reads_waits_for_what_nobody_waited_for(tmp_path):
         assert await read.wait() == 5
 
 
-async def test_what_was_loaded_above_the_watermark_is_told_when_it_is_committed(tmp_path):
+async def test_loaded_records_are_returned_once_committed(tmp_path):
     """A new leader has all that was committed, but does not know yet how far that reaches."""
     async with open_rig(tmp_path) as rig:
         await rig.serve()
@@ -81,7 +81,7 @@ async def test_what_was_loaded_above_the_watermark_is_told_when_it_is_committed(
         assert await read.wait() == 1
 
 
-async def test_a_commit_is_waited_for_until_its_time_is_over(tmp_path, autojump_clock):
+async def test_commit_is_awaited_until_timeout(tmp_path, autojump_clock):
     async with open_rig(tmp_path, commit_timeout_ms=2_000) as rig:
         leader, _ = await rig.serve()
         leader.holding = True
@@ -93,7 +93,7 @@ async def test_a_commit_is_waited_for_until_its_time_is_over(tmp_path, autojump_
         assert await pending.wait() == 1, "it is known now"
 
 
-async def test_who_waits_for_a_commit_is_told_when_the_epoch_ends(tmp_path):
+async def test_commit_waiter_fails_when_epoch_ends(tmp_path):
     async with open_rig(tmp_path) as rig:
         leader, _ = await rig.serve()
         leader.holding = True
@@ -125,7 +125,7 @@ async def test_a_rule_of_the_shard_completes_a_response(tmp_path):
         assert pending.response == 2, "only the first counts"
 
 
-async def test_what_is_appended_is_replayed_and_has_its_effects_at_once(tmp_path):
+async def test_appended_records_are_replayed_at_once(tmp_path):
     async with open_rig(tmp_path) as rig:
         await rig.serve()
         pending = CompletableResponse()
@@ -147,9 +147,7 @@ async def test_a_record_is_replayed_with_its_offset(tmp_path):
     ("failure", "outcome"),
     [(None, E.NONE), (E.NOT_ENOUGH_REPLICAS, E.COORDINATOR_NOT_AVAILABLE)],
 )
-async def test_what_comes_of_a_write_is_carried_out_at_once(
-    tmp_path, monkeypatch, failure, outcome
-):
+async def test_outcome_of_write_is_applied_at_once(tmp_path, monkeypatch, failure, outcome):
     """A shard may answer somebody because its own write is committed, or has failed."""
     pending = CompletableResponse()
     monkeypatch.setattr(
@@ -166,7 +164,7 @@ async def test_what_comes_of_a_write_is_carried_out_at_once(
         assert pending.response is outcome
 
 
-async def test_what_comes_of_a_late_commit_is_carried_out_with_it(tmp_path, monkeypatch):
+async def test_outcome_of_late_commit_is_applied_with_it(tmp_path, monkeypatch):
     pending = CompletableResponse()
     monkeypatch.setattr(
         CounterShard,
@@ -197,7 +195,7 @@ def follow(rig, name):
     rig.epoch().step(lambda shard, _at: shard._effects.follow_ups.append(name))
 
 
-async def test_a_follow_up_begins_when_all_before_it_is_committed(tmp_path):
+async def test_follow_up_starts_after_all_earlier_commits(tmp_path):
     begun = []
 
     async def follow_up(epoch, name):
@@ -223,7 +221,7 @@ async def test_a_follow_up_begins_when_all_before_it_is_committed(tmp_path):
             assert [name for _, name in begun[1:]] == named
 
 
-async def test_thousands_of_follow_ups_are_begun_some_in_a_turn(tmp_path, monkeypatch):
+async def test_thousands_of_follow_ups_start_in_turns(tmp_path, monkeypatch):
     monkeypatch.setattr(shard_epoch, "FOLLOW_UPS_PER_TURN", 10)
     begun, done = [], trio.Event()
 
@@ -242,7 +240,7 @@ async def test_thousands_of_follow_ups_are_begun_some_in_a_turn(tmp_path, monkey
     assert begun_in_turns.in_longest_step == 1
 
 
-async def test_what_is_committed_at_once_is_followed_when_the_answers_have_left(tmp_path):
+async def test_follow_up_of_immediate_commit_follows_the_answers(tmp_path):
     """That is when the slice of requests ends; without it two more turns of the loop would pass."""
     begun = []
 
@@ -264,7 +262,7 @@ async def test_what_is_committed_at_once_is_followed_when_the_answers_have_left(
 
 
 @pytest.mark.parametrize("follows_first", [True, False])
-async def test_a_follow_up_and_a_write_do_not_wait_for_each_other(tmp_path, follows_first):
+async def test_follow_up_and_write_do_not_block_another(tmp_path, follows_first):
     begun = []
 
     async def follow_up(_epoch, name):
@@ -317,7 +315,7 @@ async def test_a_follow_up_ends_with_the_epoch(tmp_path):
 # -- responses at the wire
 
 
-async def test_a_handler_returns_what_is_there_and_defers_what_is_not(tmp_path):
+async def test_handler_returns_or_defers_its_answer(tmp_path):
     async with open_rig(tmp_path) as rig:
         leader, _ = await rig.serve()
         assert respond(rig.add("a"), str, repr) == "1"
@@ -345,7 +343,7 @@ async def test_a_handler_returns_what_is_there_and_defers_what_is_not(tmp_path):
         (E.MESSAGE_TOO_LARGE, E.UNKNOWN_SERVER_ERROR),
     ],
 )
-async def test_what_is_not_written_changes_nothing(tmp_path, failure, answer):
+async def test_failed_write_changes_nothing(tmp_path, failure, answer):
     async with open_rig(tmp_path) as rig:
         leader, shard = await rig.serve()
         leader.failing = failure
@@ -354,7 +352,7 @@ async def test_what_is_not_written_changes_nothing(tmp_path, failure, answer):
         assert rig.storage_failures == (failure is E.KAFKA_STORAGE_ERROR)
 
 
-async def test_a_batch_may_have_as_many_bytes_as_followers_take_and_no_more(tmp_path, monkeypatch):
+async def test_batch_size_is_limited_by_followers(tmp_path, monkeypatch):
     async with open_rig(tmp_path) as rig:
         await rig.serve()
         rig.add("a")
@@ -365,7 +363,7 @@ async def test_a_batch_may_have_as_many_bytes_as_followers_take_and_no_more(tmp_
         assert len(rig.batches()) == 2
 
 
-async def test_what_is_atomic_is_one_batch_or_none(tmp_path):
+async def test_atomic_write_is_one_batch_or_none(tmp_path):
     async with open_rig(tmp_path) as rig:
         _, shard = await rig.serve()
         rig.epoch().submit(Result([Count(f"{n}", n) for n in range(2_500)], None))
@@ -375,7 +373,7 @@ async def test_what_is_atomic_is_one_batch_or_none(tmp_path):
         assert len(shard.counts) == 2_500
 
 
-async def test_what_need_not_be_atomic_is_cut_into_batches(tmp_path):
+async def test_non_atomic_write_is_split_into_batches(tmp_path):
     async with open_rig(tmp_path) as rig:
         _, shard = await rig.serve()
         records = [Count(f"{n}", n) for n in range(2_500)]
@@ -384,7 +382,7 @@ async def test_what_need_not_be_atomic_is_cut_into_batches(tmp_path):
         assert len(shard.counts) == 2_500
 
 
-async def test_what_was_written_before_a_batch_was_refused_has_its_effects(tmp_path):
+async def test_batches_before_refused_one_take_effect(tmp_path):
     async with open_rig(tmp_path) as rig:
         _, shard = await rig.serve()
         pending = CompletableResponse()
@@ -415,7 +413,7 @@ async def test_a_shard_is_woken_at_its_deadline(tmp_path, autojump_clock):
         assert (await rig.reload()).counts == {}
 
 
-async def test_a_deadline_that_comes_forward_wakes_the_shard_earlier(tmp_path, autojump_clock):
+async def test_earlier_deadline_wakes_the_shard_earlier(tmp_path, autojump_clock):
     async with open_rig(tmp_path) as rig:
         _, shard = await rig.serve()
         rig.add("a")
@@ -431,7 +429,7 @@ async def forget(rig):
     await trio.testing.wait_all_tasks_blocked()
 
 
-async def test_a_shard_hears_when_its_own_write_is_committed(tmp_path):
+async def test_shard_learns_when_its_write_is_committed(tmp_path):
     async with open_rig(tmp_path) as rig:
         leader, shard = await rig.serve()
         rig.add("a")
@@ -444,7 +442,7 @@ async def test_a_shard_hears_when_its_own_write_is_committed(tmp_path):
         assert shard.outcomes == [E.NONE]
 
 
-async def test_a_write_of_no_records_is_committed_with_all_that_is_before_it(tmp_path):
+async def test_empty_write_is_committed_with_earlier_ones(tmp_path):
     """Whoever waits for it is told what the log says already."""
     async with open_rig(tmp_path) as rig:
         leader, shard = await rig.serve()
@@ -470,9 +468,7 @@ async def test_a_shard_hears_when_its_own_write_fails(tmp_path):
 
 
 @pytest.mark.parametrize("other_deadline", [None, 1, 100])
-async def test_a_shard_hears_once_when_its_own_write_is_not_committed_in_time(
-    tmp_path, autojump_clock, other_deadline
-):
+async def test_shard_learns_once_of_uncommitted_write(tmp_path, autojump_clock, other_deadline):
     """Whatever else it has a deadline for."""
     async with open_rig(tmp_path, commit_timeout_ms=2_000) as rig:
         leader, shard = await rig.serve()

@@ -5,7 +5,7 @@ import random
 from trimaran.broker.coordination.timers import Instant, Timers
 
 
-def test_a_deadline_is_in_seconds_of_the_monotonic_clock():
+def test_deadline_uses_seconds_of_monotonic_clock():
     assert Instant(10.0, 1_700_000_000_000).after_ms(500) == 10.5
 
 
@@ -39,7 +39,7 @@ def test_heartbeats_cost_no_heap():
     assert len(timers._heap) == 1
 
 
-def test_stale_entries_are_dropped_all_at_once_when_they_outnumber_the_others():
+def test_stale_timers_are_removed_together_when_prevailing():
     """To make the heap anew each time would cost as much as all timers together."""
     timers, count = Timers(), 100
     for key in range(count):

@@ -19,7 +19,7 @@ from trimaran.wire.errors import ErrorCode
 E = ErrorCode
 
 
-async def test_a_transactional_write_is_a_batch_of_its_producer(tmp_path):
+async def test_transactional_write_is_batch_of_its_producer(tmp_path):
     async with open_rig(tmp_path) as rig:
         leader, shard = await rig.serve()
         rig.add("a", producer=Producer(7, 3))
@@ -52,7 +52,7 @@ async def test_a_marker_completes_the_transaction(tmp_path, is_commit, counts):
         assert (await rig.reload()).counts == counts
 
 
-async def test_what_is_told_of_a_completed_transaction_waits_for_its_marker(tmp_path):
+async def test_completed_transaction_is_visible_after_its_marker(tmp_path):
     async with open_rig(tmp_path) as rig:
         leader, _ = await rig.serve()
         rig.add("a", producer=PRODUCER)
@@ -69,7 +69,7 @@ async def test_what_is_told_of_a_completed_transaction_waits_for_its_marker(tmp_
         assert after.ready()
 
 
-async def test_who_waits_for_what_a_transaction_brings_is_told_with_its_marker(tmp_path):
+async def test_waiters_for_transaction_wake_with_its_marker(tmp_path):
     async with open_rig(tmp_path) as rig:
         await rig.serve()
         pending = CompletableResponse()
@@ -80,7 +80,7 @@ async def test_who_waits_for_what_a_transaction_brings_is_told_with_its_marker(t
         assert pending.ready()
 
 
-async def test_a_marker_ends_the_transaction_of_its_producer_only(tmp_path):
+async def test_marker_ends_only_its_producers_transaction(tmp_path):
     async with open_rig(tmp_path) as rig:
         _, shard = await rig.serve()
         rig.add("a", producer=PRODUCER)
@@ -101,7 +101,7 @@ async def test_a_marker_completes_what_an_earlier_epoch_wrote(tmp_path):
 
 
 @pytest.mark.parametrize("piece", [1, 1 << 20], ids=["loaded batch by batch", "loaded at once"])
-async def test_a_plain_record_stands_against_an_older_one_of_a_transaction(tmp_path, piece):
+async def test_plain_record_overrides_older_transactional_one(tmp_path, piece):
     async with open_rig(tmp_path, load_buffer_bytes=piece) as rig:
         _, shard = await rig.serve()
         rig.add("a", 9, producer=PRODUCER)
@@ -111,7 +111,7 @@ async def test_a_plain_record_stands_against_an_older_one_of_a_transaction(tmp_p
         assert (await rig.reload()).counts == {"a": 1}
 
 
-async def test_a_record_of_a_transaction_stands_against_an_older_plain_one(tmp_path):
+async def test_transactional_record_overrides_older_plain_one(tmp_path):
     async with open_rig(tmp_path) as rig:
         _, shard = await rig.serve()
         rig.add("a", 1)
@@ -142,7 +142,7 @@ async def test_a_marker_that_is_refused_completes_nothing(tmp_path):
         assert shard.counts == {"a": 1}
 
 
-async def test_a_marker_is_refused_while_the_shard_loads_and_after_its_end(tmp_path, held_load):
+async def test_marker_is_refused_during_load_and_afterwards(tmp_path, held_load):
     """In the log behind what is being loaded it would never be replayed. A transaction coordinator asks again."""
     async with open_rig(tmp_path) as rig:
         leader = rig.lead()
@@ -156,7 +156,7 @@ async def test_a_marker_is_refused_while_the_shard_loads_and_after_its_end(tmp_p
 
 
 @pytest.mark.parametrize("producers", [(7, 8), (8, 7)])
-def test_the_newest_record_of_a_key_is_told_apart_from_older_ones(producers):
+def test_newest_record_of_key_is_identified(producers):
     pending = PendingTransactions()
     for offset, producer_id in enumerate(producers):
         pending.add(offset, Producer(producer_id, 0), "a", offset)

@@ -42,7 +42,7 @@ def empty_group():
 
 
 @pytest.mark.parametrize("generation", [0, 1, 3])
-def test_who_names_a_generation_must_be_a_member_of_it(generation):
+def test_commit_with_generation_needs_membership(generation):
     """Only who names none is a simple consumer; generation 0 is one, too."""
     driver = Driver(log=[empty_group()])
     assert driver.commit_offset(1, member_id="x", generation=generation) is E.UNKNOWN_MEMBER_ID
@@ -52,7 +52,7 @@ def test_who_names_a_generation_must_be_a_member_of_it(generation):
     assert driver.offset() == 1
 
 
-def test_a_stable_group_keeps_what_it_does_not_subscribe_to_from_its_commit_on():
+def test_unsubscribed_topics_are_kept_since_their_commit():
     """Not from when the group was formed."""
     driver = Driver(LIMITS)
     member_id = stable(driver, session_ms=300_000)
@@ -65,7 +65,7 @@ def test_a_stable_group_keeps_what_it_does_not_subscribe_to_from_its_commit_on()
     assert driver.offset("other") is None
 
 
-def test_a_member_whose_return_could_not_be_stored_is_expected_as_before():
+def test_member_with_unstored_return_is_expected_unchanged():
     driver = Driver()
     member_id = stable(driver)
     driver.failing = E.NOT_COORDINATOR
@@ -77,7 +77,7 @@ def test_a_member_whose_return_could_not_be_stored_is_expected_as_before():
     assert driver.heartbeat(member_id, 1, instance="a") is E.UNKNOWN_MEMBER_ID
 
 
-def test_a_member_whose_return_could_not_be_stored_and_that_is_silent_leaves():
+def test_silent_member_with_unstored_return_leaves():
     driver = Driver()
     stable(driver)
     driver.failing = E.NOT_COORDINATOR
@@ -117,21 +117,21 @@ def transactional(driver, member_id="", generation=-1, instance=None, *, exists=
         ("a", 1, None, True, E.UNKNOWN_MEMBER_ID),
     ],
 )
-def test_a_producer_for_a_group_that_nobody_is_in(
+def test_transactional_commit_without_group_follows_rules(
     member_id, generation, instance, exists, expected
 ):
     assert transactional(Driver(), member_id, generation, instance, exists=exists) is expected
 
 
 @pytest.mark.parametrize("generation", [-1, 0, 3])
-def test_a_producer_for_a_group_that_all_have_left(generation):
+def test_transactional_commit_to_empty_group_follows_rules(generation):
     """Who names a generation says that it is in it."""
     driver = Driver(log=[empty_group()])
     expected = E.NONE if generation < 0 else E.UNKNOWN_MEMBER_ID
     assert transactional(driver, "x", generation, exists=True) is expected
 
 
-def test_a_producer_that_names_a_member_says_which_generation_it_knows():
+def test_transactional_commit_with_member_needs_its_generation():
     driver = Driver()
     member_id = stable(driver)
     assert transactional(driver) is E.NONE  # of a client before KIP-447
@@ -146,7 +146,7 @@ def test_a_producer_that_names_a_member_says_which_generation_it_knows():
     assert transactional(driver, "", 1) is E.UNKNOWN_MEMBER_ID
 
 
-def test_only_who_asks_for_stable_offsets_is_told_of_open_transactions():
+def test_only_stable_reads_see_open_transactions():
     driver = Driver()
     driver.commit_offset(1, partition=0)
     driver.commit_offset(2, partition=1)

@@ -111,7 +111,7 @@ def code_of(caught):
     return caught.value.code
 
 
-async def test_nothing_is_served_before_the_load_and_after_the_end(tmp_path):
+async def test_groups_are_served_only_between_load_and_end(tmp_path):
     async with open_rig(tmp_path) as rig:
         index = rig.index_of("g")
         with pytest.raises(KafkaError) as caught:
@@ -169,7 +169,7 @@ async def test_a_log_of_apache_kafka_is_taken_over(tmp_path):
         assert (described.group_state, described.protocol_type) == ("Empty", "consumer")
 
 
-async def test_a_commit_is_answered_when_the_isr_has_it(tmp_path, autojump_clock):
+async def test_commit_is_answered_after_isr_replication(tmp_path, autojump_clock):
     async with open_rig(tmp_path) as rig:
         index = rig.index_of("g")
         leader = rig.lead(index)
@@ -247,7 +247,7 @@ def deleted(rig, *group_ids):
     return codes, pending
 
 
-async def test_who_joins_a_group_that_is_being_deleted_keeps_it(tmp_path):
+async def test_group_joined_during_deletion_is_kept(tmp_path):
     async with open_rig(tmp_path) as rig:
         index = rig.index_of("g")
         rig.lead(index)
@@ -348,7 +348,7 @@ async def test_fifty_members_join_in_one_delay(tmp_path, autojump_clock):
         assert trio.current_time() - began < 3.5
 
 
-async def test_who_waits_is_told_when_the_epoch_ends(tmp_path):
+async def test_waiter_fails_when_epoch_ends(tmp_path):
     async with open_rig(tmp_path) as rig:
         index = rig.index_of("g")
         rig.lead(index)
@@ -359,7 +359,7 @@ async def test_who_waits_is_told_when_the_epoch_ends(tmp_path):
         assert (await pending.wait()).error_code == E.NOT_COORDINATOR
 
 
-async def test_who_waits_is_told_when_the_broker_stops(tmp_path):
+async def test_waiter_fails_when_broker_stops(tmp_path):
     async with open_rig(tmp_path) as rig:
         index = rig.index_of("g")
         rig.lead(index)
@@ -416,7 +416,7 @@ async def test_a_log_that_cannot_be_read_fails_alone(tmp_path, caplog):
         assert fetch_all(rig).ready()
 
 
-async def test_what_is_loaded_above_the_watermark_is_answered_when_it_is_committed(tmp_path):
+async def test_loaded_offsets_are_answered_once_committed(tmp_path):
     """A new leader has all that was committed, but does not know yet how far that reaches."""
     async with open_rig(tmp_path) as rig:
         index = rig.index_of("g")
@@ -437,7 +437,7 @@ async def test_what_is_loaded_above_the_watermark_is_answered_when_it_is_committ
         assert found.ready()
 
 
-async def test_an_assignment_is_told_when_it_is_committed_by_a_new_coordinator_too(tmp_path):
+async def test_new_coordinator_gives_assignment_after_commit(tmp_path):
     """The member's first request may have been lost with the coordinator that appended the assignment."""
     async with open_rig(tmp_path) as rig:
         index = rig.index_of("g")
@@ -462,7 +462,7 @@ async def test_an_assignment_is_told_when_it_is_committed_by_a_new_coordinator_t
         assert told.ready(), "all that the log has is committed"
 
 
-async def test_who_waits_for_an_assignment_to_be_committed_is_told_when_the_coordinator_moves(
+async def test_assignment_waiter_fails_when_coordinator_moves(
     tmp_path,
 ):
     async with open_rig(tmp_path) as rig:
@@ -481,7 +481,7 @@ async def test_who_waits_for_an_assignment_to_be_committed_is_told_when_the_coor
         assert (await again.wait()).error_code == E.NOT_COORDINATOR
 
 
-async def test_a_epoch_loads_only_when_the_one_before_has_unwound(tmp_path, monkeypatch):
+async def test_epoch_loads_after_previous_has_unwound(tmp_path, monkeypatch):
     """Threads included: what the old one reads would be read while the new one writes."""
     may_read, reads = threading.Event(), []
     feed = CoordinatorLoader.feed
@@ -510,7 +510,7 @@ async def test_a_epoch_loads_only_when_the_one_before_has_unwound(tmp_path, monk
         assert offsets_in(fetch_all(rig).response) == {("t", 0): 1}
 
 
-async def test_a_epoch_that_ended_while_it_loaded_does_not_begin_to_serve(tmp_path, monkeypatch):
+async def test_epoch_ended_during_load_never_serves(tmp_path, monkeypatch):
     may_finish = threading.Event()
     replay_into = CoordinatorLoader.replay_into
 
@@ -593,9 +593,7 @@ def stored_offsets(rig, index):
 
 
 @pytest.mark.parametrize("retention_ms", [-1, DAY_MS], ids=["with topic id", "without"])
-async def test_offsets_of_a_topic_deleted_while_the_shard_loads(
-    tmp_path, monkeypatch, retention_ms
-):
+async def test_offsets_of_topic_deleted_during_load_go(tmp_path, monkeypatch, retention_ms):
     """A commit with an expiry of its own is stored without the topic's id."""
     async with open_rig(tmp_path) as rig:
         index = rig.index_of("g")
@@ -619,7 +617,7 @@ async def test_offsets_of_a_topic_deleted_while_the_shard_loads(
         assert stored_offsets(rig, index) == {}
 
 
-async def test_offsets_of_a_topic_deleted_while_nobody_led_the_shard(tmp_path):
+async def test_offsets_of_topic_deleted_without_leader_go(tmp_path):
     async with open_rig(tmp_path) as rig:
         index = rig.index_of("g")
         rig.lead(index)
@@ -633,7 +631,7 @@ async def test_offsets_of_a_topic_deleted_while_nobody_led_the_shard(tmp_path):
         assert stored_offsets(rig, index) == {}
 
 
-async def test_offsets_of_a_topic_that_is_there_outlive_the_load(tmp_path):
+async def test_offsets_of_existing_topic_survive_load(tmp_path):
     async with open_rig(tmp_path) as rig:
         index = rig.index_of("g")
         rig.lead(index)
@@ -672,14 +670,14 @@ async def test_bad_requests(tmp_path):
             assert code_of(caught) is E.NOT_COORDINATOR
 
 
-async def test_groups_of_shards_that_are_elsewhere_are_refused_one_by_one(tmp_path):
+async def test_groups_of_other_shards_are_refused_individually(tmp_path):
     async with open_rig(tmp_path) as rig:
         refused, pending = deleted(rig, "g", "h")
         assert refused == {"g": E.NOT_COORDINATOR, "h": E.NOT_COORDINATOR}
         assert not pending
 
 
-async def test_groups_are_not_deleted_while_their_shard_loads_or_cannot_be_written(tmp_path):
+async def test_groups_are_not_deleted_while_unwritable(tmp_path):
     async with open_rig(tmp_path) as rig:
         index = rig.index_of("g")
         leader = rig.lead(index)
@@ -691,7 +689,7 @@ async def test_groups_are_not_deleted_while_their_shard_loads_or_cannot_be_writt
         assert offsets_in(fetch_all(rig).response) == {("t", 0): 1}
 
 
-async def test_a_classic_group_that_cannot_become_a_consumer_group_goes_on(tmp_path):
+async def test_classic_group_survives_failed_upgrade(tmp_path):
     async with open_rig(tmp_path) as rig:
         index = rig.index_of("g")
         leader = rig.lead(index)
@@ -714,9 +712,7 @@ LEAVING, AWAY = -1, -2
 
 
 @pytest.mark.parametrize(("instance", "left"), [(None, LEAVING), ("i", LEAVING), ("i", AWAY)])
-async def test_who_cannot_leave_is_put_out_when_its_session_ends(
-    tmp_path, autojump_clock, instance, left
-):
+async def test_member_that_cannot_leave_expires(tmp_path, autojump_clock, instance, left):
     """It says so once, and is gone; nothing may be left of it but the time that it had anyway."""
     async with open_rig(tmp_path) as rig:
         index = rig.index_of("g")
@@ -735,7 +731,7 @@ async def test_who_cannot_leave_is_put_out_when_its_session_ends(
         assert not group.members
 
 
-async def test_who_could_not_be_replaced_is_put_out_when_its_session_ends(tmp_path, autojump_clock):
+async def test_member_that_could_not_be_replaced_expires(tmp_path, autojump_clock):
     async with open_rig(tmp_path) as rig:
         index = rig.index_of("g")
         leader = rig.lead(index)
@@ -754,7 +750,7 @@ async def test_who_could_not_be_replaced_is_put_out_when_its_session_ends(tmp_pa
         assert not group.members
 
 
-async def test_of_a_group_that_cannot_be_written_nothing_is_left(tmp_path):
+async def test_unwritable_group_leaves_nothing(tmp_path):
     async with open_rig(tmp_path) as rig:
         index = rig.index_of("g")
         rig.lead(index).failing = E.NOT_ENOUGH_REPLICAS
@@ -785,7 +781,7 @@ async def commits_in_pieces(rig, count=5):
     return index
 
 
-async def test_a_log_is_looked_up_by_the_loop_while_a_thread_loads_it(tmp_path, monkeypatch):
+async def test_loader_looks_up_log_on_loop(tmp_path, monkeypatch):
     """The loop swaps its files when they are compacted: a thread that looks for them then takes the directory
     offline.
     """
@@ -804,7 +800,7 @@ async def test_a_log_is_looked_up_by_the_loop_while_a_thread_loads_it(tmp_path, 
     assert threads == [threading.get_ident()] * 5
 
 
-async def test_a_log_that_goes_while_it_is_loaded_is_not_read_on(tmp_path, monkeypatch):
+async def test_log_removed_during_load_is_not_read(tmp_path, monkeypatch):
     async with open_rig(tmp_path, GroupLimits(partition_count=4, load_buffer_bytes=1)) as rig:
         index = await commits_in_pieces(rig)
         log, gone = rig.leaders[index].log, tmp_path / "gone"

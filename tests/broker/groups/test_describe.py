@@ -25,7 +25,7 @@ def driver():
     ("group", "words"),
     [("old", "not a consumer group"), ("offsets", "not a consumer group"), ("none", "not found")],
 )
-def test_a_group_of_another_kind_is_not_a_consumer_group(driver, group, words):
+def test_group_of_another_kind_is_not_found(driver, group, words):
     with pytest.raises(KafkaError, match=words) as refusal:
         find_consumer_group(driver.shard, group)
     assert refusal.value.code is E.GROUP_ID_NOT_FOUND
@@ -41,14 +41,14 @@ def test_a_group_of_another_kind_is_not_a_consumer_group(driver, group, words):
         ("none", "Dead", E.GROUP_ID_NOT_FOUND),
     ],
 )
-def test_what_a_classic_group_is_said_to_be(driver, group, state, code):
+def test_classic_group_is_described_by_version(driver, group, state, code):
     found, _members = describe_group(driver.shard, group, 6)
     assert (found.group_state, found.error_code) == (state, code)
     older, _members = describe_group(driver.shard, group, 5)
     assert (older.group_state, older.error_code, older.error_message) == (state, E.NONE, None)
 
 
-def test_what_members_said_is_told_of_stable_groups_only(driver):
+def test_member_metadata_is_described_only_when_stable(driver):
     before, [member] = describe_group(driver.shard, "old", 6)
     assert (before.protocol_data, member.member_metadata) == ("", b"")
     driver.advance(3)
@@ -59,7 +59,7 @@ def test_what_members_said_is_told_of_stable_groups_only(driver):
     assert member.member_metadata
 
 
-def test_members_that_are_described_later_are_those_of_now(driver):
+def test_deferred_description_shows_current_members(driver):
     _, members = describe_group(driver.shard, "old", 6)
     driver.advance(3)
     member_id = driver.answers["a"].member_id

@@ -45,7 +45,7 @@ def test_bytes_are_what_the_members_say(group):
     assert group.bytes == 6
 
 
-def test_who_goes_is_not_waited_for(group):
+def test_departed_member_is_not_waited_for(group):
     for name in "ab":
         group.add(member(name))
         group.awaiting_sync.add(name)
@@ -57,7 +57,7 @@ def test_who_goes_is_not_waited_for(group):
     assert not group.pending
 
 
-def test_a_static_member_is_waited_for_under_its_new_id(group):
+def test_static_member_is_awaited_under_new_id(group):
     a = member("a", instance="i")
     group.add(a)
     group.add(member("b"))
@@ -70,7 +70,7 @@ def test_a_static_member_is_waited_for_under_its_new_id(group):
     assert group.leader == "a2"
 
 
-def test_a_new_generation_waits_for_nobody_of_the_old_one(group):
+def test_new_generation_waits_for_no_old_member(group):
     group.add(member("a"))
     group.awaiting_sync.add("gone")
     group.storing_generation = 0
@@ -105,7 +105,7 @@ def test_the_leader_is_somebody_who_has_joined(group):
     assert group.leader == "b"
 
 
-def test_the_first_rebalance_is_the_one_out_of_an_empty_group(group):
+def test_initial_rebalance_starts_from_empty_group(group):
     assert not group.in_initial_rebalance
     group.transition(S.PREPARING_REBALANCE, 1)
     assert group.in_initial_rebalance
@@ -126,9 +126,7 @@ def test_the_first_rebalance_is_the_one_out_of_an_empty_group(group):
         ("connect", ["range"], False),
     ],
 )
-def test_what_a_member_must_have_in_common_with_all_others(
-    group, protocol_type, names, is_supported
-):
+def test_joining_member_needs_a_common_protocol(group, protocol_type, names, is_supported):
     group.add(member("a", ("range", b""), ("sticky", b"")))
     group.add(member("b", ("range", b"")))
     group.transition(S.PREPARING_REBALANCE, 1)
@@ -139,11 +137,11 @@ def test_what_a_member_must_have_in_common_with_all_others(
     ("protocol_type", "names", "is_supported"),
     [("any", ["x"], True), ("", ["x"], False), ("any", [], False)],
 )
-def test_an_empty_group_takes_any_protocol_that_is_named(group, protocol_type, names, is_supported):
+def test_empty_group_accepts_any_named_protocol(group, protocol_type, names, is_supported):
     assert group.supports(protocol_type, names) is is_supported
 
 
-def test_the_protocol_that_most_prefer_of_those_that_all_have(group):
+def test_most_preferred_common_protocol_is_selected(group):
     group.add(member("a", ("x", b""), ("range", b""), ("sticky", b"")))
     group.add(member("b", ("sticky", b""), ("range", b"")))
     group.add(member("c", ("sticky", b""), ("range", b"")))
@@ -161,13 +159,13 @@ def test_the_protocol_that_most_prefer_of_those_that_all_have(group):
         (1, None, True, False),
     ],
 )
-def test_who_waits_for_an_answer_is_alive_if_it_could_heartbeat(join, sync, is_new, is_alive):
+def test_waiting_member_with_heartbeats_is_alive(join, sync, is_new, is_alive):
     one = member("a", token=join, sync=sync)
     one.is_new = is_new
     assert one.satisfies_heartbeat is is_alive
 
 
-def test_topics_of_a_group_that_cannot_be_read_may_be_any(group):
+def test_unreadable_subscription_may_be_any_topic(group):
     assert not group.is_subscribed_to("t")
     group.add(member("a"))
     assert group.is_subscribed_to("t")

@@ -74,7 +74,7 @@ def test_the_state_is_that_of_records_replayed(rows):
 
 
 @pytest.mark.parametrize("damaged", [b"", b"\x00", b"\x00\x04", b"\x00\x63" + bytes(30)])
-def test_a_damaged_value_fails_the_load_wherever_it_stands(damaged):
+def test_damaged_value_fails_the_load_anywhere(damaged):
     key = OffsetCommitKey(group="g", topic="t", partition=0)
     good = encode_group_value(OffsetCommitValue(offset=1, metadata="", commit_timestamp=1), 4)
     for before in (0, 1):
@@ -85,7 +85,7 @@ def test_a_damaged_value_fails_the_load_wherever_it_stands(damaged):
             loaded.take([(before, encode_group_key(key), damaged)])
 
 
-def test_a_key_that_is_cut_or_followed_by_more_fails_the_load():
+def test_malformed_key_fails_the_load():
     key = encode_group_key(OffsetCommitKey(group="g", topic="t", partition=0))
     good = encode_group_value(OffsetCommitValue(offset=1, metadata="", commit_timestamp=1), 4)
     loaded = LoadedRows(SERDE, Driver().shard)

@@ -134,7 +134,7 @@ def test_a_plain_commit_after_a_transactional_one_stands():
     assert load(*log).offsets["g"]["t"][0].offset == 2
 
 
-def test_a_transactional_commit_stands_against_an_older_plain_one():
+def test_transactional_commit_overrides_older_plain_one():
     log = [
         build_batch([commit(1)], base_offset=0),
         in_transaction(commit(2), 1),
@@ -143,7 +143,7 @@ def test_a_transactional_commit_stands_against_an_older_plain_one():
     assert load(*log).offsets["g"]["t"][0].offset == 2
 
 
-def test_an_offset_deleted_after_a_transactional_commit_of_it_is_gone():
+def test_offset_deleted_after_transactional_commit_is_gone():
     log = [
         in_transaction(commit(2), 0),
         build_batch([TOMBSTONE], base_offset=1),
@@ -152,7 +152,7 @@ def test_an_offset_deleted_after_a_transactional_commit_of_it_is_gone():
     assert load(*log).offsets == {}
 
 
-def test_a_marker_ends_the_transaction_of_its_producer_only():
+def test_marker_ends_only_its_producers_transaction():
     log = [
         build_batch([commit(1)], base_offset=0),
         in_transaction(commit(2), 1, producer=7),
@@ -162,7 +162,7 @@ def test_a_marker_ends_the_transaction_of_its_producer_only():
     assert load(*log, marker(ControlType.COMMIT, 3)).offsets["g"]["t"][0].offset == 2
 
 
-def test_offsets_of_an_aborted_transaction_do_not_come_with_the_next_one():
+def test_aborted_offsets_do_not_reappear_later():
     log = [
         in_transaction(commit(2), 0),
         marker(ControlType.ABORT, 1),
@@ -181,7 +181,7 @@ def test_other_control_records_end_no_transaction():
     assert load(*log).offsets["g"]["t"][0].offset == 2
 
 
-def test_the_last_record_of_a_key_counts_and_no_other_is_decoded():
+def test_only_last_record_of_key_is_decoded():
     cut = NewRecord(commit(0).key, b"\0\4cut", 0)
     assert load(build_batch([cut, commit(1), commit(2)])).offsets["g"]["t"][0].offset == 2
     assert load(build_batch([cut, TOMBSTONE])).offsets == {}
@@ -209,17 +209,17 @@ def stored_group(**fields):
     return GroupMetadataValue(members=members, **values)
 
 
-def test_a_group_with_members_is_stable_and_one_without_is_empty():
+def test_loaded_group_is_stable_or_empty():
     assert restore_group("g", stored_group()).state is GroupState.STABLE
     assert restore_group("g", stored_group(members=[])).state is GroupState.EMPTY
 
 
-def test_a_member_of_a_record_without_rebalance_timeouts_has_its_session_timeout():
+def test_missing_rebalance_timeout_becomes_session_timeout():
     group = restore_group("g", stored_group(members=[{"rebalance_timeout": -1}]))
     assert group.members["m-1"].rebalance_timeout_ms == 10_000
 
 
-def test_a_leader_that_is_no_member_does_not_lead():
+def test_leader_outside_group_does_not_lead():
     members = [{"member_id": "m-1"}, {"member_id": "m-2"}]
     assert restore_group("g", stored_group(members=members, leader="m-2")).leader == "m-2"
     assert restore_group("g", stored_group(members=members, leader="gone")).leader == "m-1"
@@ -262,7 +262,7 @@ def test_unknown_types_of_records_are_skipped():
     assert not load(build_batch([share_group])).knows("g")
 
 
-def test_what_a_shard_writes_it_can_load():
+def test_written_state_loads_again():
     driver = Driver()
     driver.join("1", version=3)
     driver.advance(3)

@@ -65,7 +65,7 @@ def many(driver, principal, **more):
 # -- an account
 
 
-def test_an_account_is_full_to_the_byte_for_all_and_for_one():
+def test_account_is_exactly_full_for_all_and_each():
     account = Account()
     account.change(("g", "loaded"), 45_000)
     assert account.fits(A, 50_000)
@@ -78,7 +78,7 @@ def test_an_account_is_full_to_the_byte_for_all_and_for_one():
     assert not account.fits(B, 40_001)
 
 
-def test_who_takes_no_more_always_fits():
+def test_shrinking_member_always_fits():
     account = Account()
     account.change(("g", "m"), 200_000)
     account.offset_metadata_bytes = 200
@@ -86,7 +86,7 @@ def test_who_takes_no_more_always_fits():
     assert [account.metadata_fits(more) for more in (-1, 0, 1)] == [True, True, False]
 
 
-def test_the_other_members_of_a_principal_count_on_when_one_is_gone():
+def test_remaining_members_of_principal_still_count():
     account = Account()
     for member in "ab":
         account.owned_by(("g", member), A)
@@ -100,7 +100,7 @@ def test_the_other_members_of_a_principal_count_on_when_one_is_gone():
 # -- classic members
 
 
-def test_a_principal_may_take_half_and_all_together_the_whole(driver):
+def test_principal_may_use_half_all_the_whole(driver):
     one = MEMBER_BYTES + 1_000
     assert many(driver, A) == pytest.approx(50_000 // one, abs=1)
     assert many(driver, B) == pytest.approx(50_000 // one, abs=1)
@@ -109,7 +109,7 @@ def test_a_principal_may_take_half_and_all_together_the_whole(driver):
     driver.check_account()
 
 
-def test_what_members_took_is_free_when_they_have_gone(driver):
+def test_memory_of_departed_members_is_freed(driver):
     assert joined(driver, "a", size=45_000) is None
     assert joined(driver, "b", size=45_000, group="h") is FULL
     (member_id,) = driver.shard.groups["g"].members
@@ -119,7 +119,7 @@ def test_what_members_took_is_free_when_they_have_gone(driver):
     assert joined(driver, "c", size=45_000, group="h") is None
 
 
-def test_a_member_that_says_more_than_fits_is_put_out(driver):
+def test_member_growing_beyond_limit_is_removed(driver):
     driver.join("a", protocols=[("p", bytes(1_000))], version=3, protocol_type="x")
     driver.advance(3)
     member_id = driver.answers["a"].member_id
@@ -128,7 +128,7 @@ def test_a_member_that_says_more_than_fits_is_put_out(driver):
     assert driver.shard.account.bytes == 0
 
 
-def test_ids_that_nobody_has_joined_with_yet_count_too(driver):
+def test_unused_member_ids_count_too(driver):
     for number in range(1_000):
         token = str(number)
         driver.join(token, group=token, version=9)
@@ -140,7 +140,7 @@ def test_ids_that_nobody_has_joined_with_yet_count_too(driver):
     driver.check_account()
 
 
-def test_an_assignment_that_does_not_fit_is_refused_and_not_stored(driver):
+def test_oversized_assignment_is_refused_unstored(driver):
     driver.join("a", version=3)
     driver.advance(3)
     answer = driver.answers["a"]
@@ -171,7 +171,7 @@ def test_share_of_a_principal_counts_over_all_shards():
     assert not first.fits(A, 10_001)
 
 
-def test_offset_that_is_refused_for_its_metadata_takes_no_room(monkeypatch):
+def test_offset_refused_for_metadata_takes_no_room(monkeypatch):
     store = GroupStore()
     cost = memory.group_bytes("g") + memory.topic_bytes("t") + memory.OFFSET_BYTES
     monkeypatch.setattr(memory, "KNOWN_BYTES_MAX", cost)
@@ -181,7 +181,7 @@ def test_offset_that_is_refused_for_its_metadata_takes_no_room(monkeypatch):
     assert room.refusal("t", 2, "m") is E.INVALID_COMMIT_OFFSET_SIZE
 
 
-def test_what_was_loaded_counts_for_nobody_in_particular(driver):
+def test_loaded_groups_count_for_no_principal(driver):
     driver.join("a", version=3, protocols=[("p", bytes(45_000))], protocol_type="x")
     driver.advance(3)
     answer = driver.answers["a"]
@@ -193,7 +193,7 @@ def test_what_was_loaded_counts_for_nobody_in_particular(driver):
     assert joined(loaded, "d", size=45_000, group="i", principal=B) is FULL
 
 
-def test_a_shard_that_could_not_be_loaded_takes_nothing():
+def test_failed_load_takes_no_room():
     of_all = GroupMemory()
     Account(of_all).change(("g", "m"), 90_000)
     assert of_all.fits(A, 50_000)
@@ -223,12 +223,12 @@ def test_groups_that_commit_offsets_count_with_their_ids(driver, room):
     driver.check_account()
 
 
-def test_a_text_of_wide_characters_counts_with_what_they_take(driver, room):
+def test_wide_characters_count_their_real_size(driver, room):
     assert committed(driver, "", group="😀" + "g" * 25_000) is NO_ROOM
     assert committed(driver, "", group="😀" + "g" * 20_000) is E.NONE
 
 
-def test_offsets_of_a_group_have_a_bound_whatever_its_id(driver, room):
+def test_offsets_of_group_are_bounded_independent_of_id(driver, room):
     for partition in range(1_000):
         if committed(driver, "", partition=partition) is not E.NONE:
             break
@@ -241,7 +241,7 @@ def test_offsets_of_a_group_have_a_bound_whatever_its_id(driver, room):
     driver.check_account()
 
 
-def test_offsets_of_open_transactions_count_with_the_group_until_they_end(driver, room):
+def test_pending_offsets_count_until_transaction_ends(driver, room):
     def commit(group, producer, partition=0):
         wanted = OffsetCommitRequestPartition(
             partition_index=partition, committed_offset=1, committed_metadata=""
@@ -265,7 +265,7 @@ def test_offsets_of_open_transactions_count_with_the_group_until_they_end(driver
     assert driver.shard.account.known_bytes > len(LONG)
 
 
-def test_an_offset_that_stands_against_one_of_an_open_transaction_takes_its_room(driver, room):
+def test_overriding_offset_takes_room_of_pending_one(driver, room):
     result = driver.shard.commit_offsets_in_transaction(commit_of(0), driver.at, 7)
     driver.shard.replay(0, result.records[0], Producer(7, 0))
     assert driver.shard.account.pending_known_bytes
@@ -274,7 +274,7 @@ def test_an_offset_that_stands_against_one_of_an_open_transaction_takes_its_room
     assert driver.shard.account.pending_known_bytes == 0
 
 
-def test_a_classic_group_that_does_not_fit_is_refused_and_one_that_is_known_joins(driver, room):
+def test_oversized_new_classic_group_is_refused(driver, room):
     for number in range(4):
         driver.join(f"{number}", group=f"{LONG}{number}", version=3)
     assert list(driver.answers) == ["3"]
@@ -289,7 +289,7 @@ def test_a_classic_group_that_does_not_fit_is_refused_and_one_that_is_known_join
     assert driver.shard.account.known_bytes == 0
 
 
-def test_a_consumer_group_that_does_not_fit_is_refused(driver, room):
+def test_oversized_consumer_group_is_refused(driver, room):
     for number in range(3):
         answer = driver.consumer_heartbeat("m", group=f"{LONG}{number}", topics=[])
         assert answer.error_code == E.NONE
@@ -301,7 +301,7 @@ def test_a_consumer_group_that_does_not_fit_is_refused(driver, room):
     assert driver.consumer_heartbeat("m", group=f"{LONG}3", topics=[]).error_code == E.NONE
 
 
-def test_what_was_loaded_counts_and_is_never_refused(driver, monkeypatch):
+def test_loaded_state_counts_and_is_never_refused(driver, monkeypatch):
     for number in range(4):
         assert committed(driver, "", group=f"{LONG}{number}") is E.NONE
     monkeypatch.setattr(memory, "KNOWN_BYTES_MAX", 100_000)
@@ -315,7 +315,7 @@ def test_what_was_loaded_counts_and_is_never_refused(driver, monkeypatch):
 # -- members of the consumer protocol
 
 
-def test_a_new_member_that_does_not_fit_is_refused(driver):
+def test_new_member_beyond_limit_is_refused(driver):
     names = ["t" * 249] * 1 + [f"{number:0249}" for number in range(150)]
     assert driver.consumer_heartbeat("a", topics=names).error_code == E.NONE
     assert driver.consumer_heartbeat("b", topics=names) is FULL
@@ -327,7 +327,7 @@ def test_a_new_member_that_does_not_fit_is_refused(driver):
     driver.check_account()
 
 
-def test_a_member_that_subscribes_to_more_than_fits_is_refused_and_stays(driver):
+def test_oversized_subscription_is_refused_member_stays(driver):
     epoch = driver.consumer_heartbeat("a").member_epoch
     names = [f"{number:0249}" for number in range(250)]
     assert driver.consumer_heartbeat("a", epoch, topics=names) is FULL
@@ -350,7 +350,7 @@ def test_pattern_counts_as_wide_as_its_widest_character(regex, width):
     assert _regex_bytes(regex, resolved) == width * 3 + memory.NAME_BYTES * 2
 
 
-def test_metadata_of_a_transaction_replaces_none_that_is_committed():
+def test_pending_metadata_does_not_replace_committed():
     """The committed offset and that of the open transaction are both kept until the marker comes."""
     store = GroupStore()
     key = OffsetCommitKey(group="g", topic="t", partition=0)
@@ -361,7 +361,7 @@ def test_metadata_of_a_transaction_replaces_none_that_is_committed():
     assert OffsetsRoom(store, "g", 7).refusal("t", 0, "n" * 41) is E.OFFSET_METADATA_TOO_LARGE
 
 
-def test_a_member_that_could_not_be_written_counts_for_nobody(driver):
+def test_unwritten_member_counts_for_no_principal(driver):
     driver.failing = E.NOT_ENOUGH_REPLICAS
     driver.consumer_heartbeat("a")
     assert not driver.shard.account._owners
@@ -381,7 +381,7 @@ def committed(driver, metadata, *, partition=0, group="g"):
     return driver.commit_offset(1, metadata=metadata, partition=partition, group=group)
 
 
-def test_metadata_of_offsets_has_a_bound_over_all_groups(driver):
+def test_offset_metadata_is_bounded_over_all_groups(driver):
     assert committed(driver, "x" * 60) is E.NONE
     assert committed(driver, "x" * 60, group="h") is E.OFFSET_METADATA_TOO_LARGE
     assert committed(driver, "", group="h") is E.NONE
@@ -421,7 +421,7 @@ def test_the_offsets_of_one_commit_count_together(driver):
 
 
 @pytest.mark.parametrize("is_commit", [True, False])
-def test_what_open_transactions_commit_counts_until_they_end(driver, is_commit):
+def test_pending_metadata_counts_until_transactions_end(driver, is_commit):
     producer = Producer(7, 0)
     for _ in range(2):  # the second in the place of the first
         result = driver.shard.commit_offsets_in_transaction(commit_of(80), driver.at, 7)
@@ -435,7 +435,7 @@ def test_what_open_transactions_commit_counts_until_they_end(driver, is_commit):
     assert driver.shard.account.pending_metadata_bytes == 0
 
 
-def test_a_transaction_commits_so_many_offsets_of_a_group_and_no_more(driver, monkeypatch):
+def test_transaction_commits_bounded_offsets_per_group(driver, monkeypatch):
     """It may commit each of them anew; another transaction has room of its own."""
     monkeypatch.setattr("trimaran.broker.groups.store.PENDING_OFFSETS_MAX", 3)
 
@@ -468,7 +468,7 @@ def test_a_transaction_commits_so_many_offsets_of_a_group_and_no_more(driver, mo
     assert commit(one, 3, 4) == [E.NONE] * 2
 
 
-async def test_the_most_offsets_that_a_transaction_commits_count_in_one_step():
+async def test_largest_transaction_is_counted_in_one_step():
     producer, store = Producer(7, 0), GroupStore()
     for index in range(PENDING_OFFSETS_MAX):
         key = OffsetCommitKey(group="g", topic="t", partition=index)
@@ -479,7 +479,7 @@ async def test_the_most_offsets_that_a_transaction_commits_count_in_one_step():
     assert store.offset_count("g") == PENDING_OFFSETS_MAX
 
 
-async def test_a_shard_with_very_many_groups_ends_in_one_step(driver):
+async def test_shard_with_many_groups_ends_in_one_step(driver):
     """Nobody waits in most of them."""
     for number in range(200_000):
         driver.shard.groups[f"g{number}"] = ClassicGroup(f"g{number}", 0)
@@ -499,7 +499,7 @@ def join_from(driver, token, connection, member_id="", version=9):
     return None if answer is None else answer.member_id
 
 
-def test_an_id_that_nobody_has_joined_with_ends_soon_after_its_connection(driver):
+def test_unused_id_ends_soon_after_its_connection(driver):
     join_from(driver, "a", 1)
     driver.shard.connection_closed(2, driver.at)
     driver.advance(ABANDONED_SECONDS)
@@ -512,7 +512,7 @@ def test_an_id_that_nobody_has_joined_with_ends_soon_after_its_connection(driver
     driver.check_account()
 
 
-def test_a_member_whose_first_join_never_completes_ends_soon_after_its_connection(driver):
+def test_member_without_finished_join_ends_after_disconnect(driver):
     driver.join("other", version=3, session_ms=1_800_000)
     driver.advance(3)  # and it does not come again for the rebalance
     join_from(driver, "a", 1, version=3)
@@ -521,7 +521,7 @@ def test_a_member_whose_first_join_never_completes_ends_soon_after_its_connectio
     assert len(driver.shard.groups["g"].members) == 1
 
 
-def test_a_generation_that_begins_after_the_end_of_the_connection_is_no_new_session(driver):
+def test_generation_after_disconnect_starts_no_session(driver):
     join_from(driver, "a", 1, version=3)
     driver.shard.connection_closed(1, driver.at)
     driver.advance(3)
@@ -530,7 +530,7 @@ def test_a_generation_that_begins_after_the_end_of_the_connection_is_no_new_sess
     assert not driver.shard.groups["g"].members
 
 
-def test_who_comes_again_before_the_generation_begins_has_a_whole_session(driver):
+def test_reconnecting_member_gets_a_whole_session(driver):
     driver.join("other", version=3, session_ms=1_800_000)
     driver.advance(3)
     member_id = join_from(driver, "a", 1)
@@ -543,7 +543,7 @@ def test_who_comes_again_before_the_generation_begins_has_a_whole_session(driver
     assert member_id in driver.shard.groups["g"].members
 
 
-def test_who_comes_again_from_another_connection_stays(driver):
+def test_member_returning_from_another_connection_stays(driver):
     member_id = join_from(driver, "a", 1)
     driver.join("other", version=3, session_ms=1_800_000)
     driver.advance(2)
@@ -555,7 +555,7 @@ def test_who_comes_again_from_another_connection_stays(driver):
     assert member_id in driver.shard.groups["g"].members
 
 
-def test_a_new_member_that_joins_again_has_the_time_of_a_new_one(driver):
+def test_rejoining_new_member_keeps_join_timeout(driver):
     driver.join("other", version=3, session_ms=1_800_000)
     driver.advance(3)
     member_id = join_from(driver, "a", 1)
@@ -567,7 +567,7 @@ def test_a_new_member_that_joins_again_has_the_time_of_a_new_one(driver):
     assert NEW_MEMBER_JOIN_TIMEOUT_MS > 1_000 * ABANDONED_SECONDS
 
 
-def test_a_member_that_was_told_a_generation_and_never_synced_ends_soon_too(driver):
+def test_unsynced_member_ends_soon_after_disconnect(driver):
     join_from(driver, "a", 1, version=3)
     driver.advance(3)
     driver.shard.connection_closed(1, driver.at)
@@ -575,7 +575,7 @@ def test_a_member_that_was_told_a_generation_and_never_synced_ends_soon_too(driv
     assert not driver.shard.groups["g"].members
 
 
-def test_a_member_that_has_synced_does_not_depend_on_its_connection(driver):
+def test_synced_member_does_not_depend_on_connection(driver):
     join_from(driver, "a", 1, version=3)
     driver.advance(3)
     answer = driver.answers["a"]
@@ -585,7 +585,7 @@ def test_a_member_that_has_synced_does_not_depend_on_its_connection(driver):
     assert driver.shard.groups["g"].members
 
 
-def test_a_member_belongs_to_the_connection_that_it_was_last_heard_of_from():
+def test_member_belongs_to_its_latest_connection():
     arrivals = Arrivals(lambda _member: True)
     for connection in (1, 1, 2):
         arrivals.note(("g", "m"), connection)
@@ -601,7 +601,7 @@ def test_nobody_arrives_in_a_group_that_is_gone(driver):
     driver.shard.connection_closed(1, driver.at)
 
 
-def test_of_a_few_members_of_a_connection_none_is_forgotten():
+def test_few_members_of_connection_are_all_remembered():
     awaited = set()
     arrivals = Arrivals(awaited.__contains__)
     for number in range(3):
@@ -611,7 +611,7 @@ def test_of_a_few_members_of_a_connection_none_is_forgotten():
     assert len(arrivals._connection_of) == 3
 
 
-def test_what_is_known_of_a_connection_has_a_bound():
+def test_memory_of_a_connection_is_bounded():
     awaited = {("g", "0")}
     arrivals = Arrivals(awaited.__contains__)
     for number in range(3 * KEPT_PER_CONNECTION):
@@ -623,7 +623,7 @@ def test_what_is_known_of_a_connection_has_a_bound():
     assert not arrivals._connection_of
 
 
-def test_of_long_ids_fewer_are_known_of_a_connection():
+def test_fewer_long_ids_are_remembered_per_connection():
     awaited = {("g", "0")}
     arrivals = Arrivals(awaited.__contains__)
     for number in range(200):
@@ -644,7 +644,7 @@ def stable_static(driver):
     return driver.shard.account.by_principal[A]
 
 
-def test_a_static_member_that_is_back_counts_for_the_principal_that_asked(driver):
+def test_returning_static_member_counts_for_new_principal(driver):
     held = stable_static(driver)
     driver.join("again", instance="i", principal=B)
     assert driver.answers["again"].error_code == E.NONE
@@ -652,7 +652,7 @@ def test_a_static_member_that_is_back_counts_for_the_principal_that_asked(driver
     driver.check_account()
 
 
-def test_a_static_member_whose_return_was_not_written_counts_for_whom_it_counted_before(driver):
+def test_unwritten_return_counts_for_previous_principal(driver):
     held = stable_static(driver)
     driver.failing = E.NOT_ENOUGH_REPLICAS
     driver.join("again", instance="i", principal=B)
@@ -661,7 +661,7 @@ def test_a_static_member_whose_return_was_not_written_counts_for_whom_it_counted
     driver.check_account()
 
 
-def test_members_whose_first_record_was_not_written_count_for_nobody(driver):
+def test_members_without_written_record_count_for_nothing(driver):
     """A member tries again under another id, as long as replicas are missing."""
     driver.consumer_heartbeat("a")
     driver.failing = E.NOT_ENOUGH_REPLICAS

@@ -143,7 +143,7 @@ def test_reading_everything(driver):
     assert driver.submit(driver.shard.fetch_offsets(request)).topics == []
 
 
-def test_an_offset_of_a_topic_that_was_deleted_and_created_again(driver):
+def test_offset_of_recreated_topic_is_new(driver):
     driver.commit_offset(5, topic_id=ID_A)
     assert fetch(driver, 0, topic_id=ID_A) == [5]
     assert fetch(driver, 0, topic_id=ID_B) == [-1]
@@ -199,7 +199,7 @@ def test_topics_deleted(driver):
 # -- topics that are gone, of whose offsets nobody has written the end
 
 
-def test_offsets_of_a_topic_that_is_gone_are_not_told(driver):
+def test_offsets_of_missing_topics_are_omitted(driver):
     driver.commit_offset(5, topic_id=ID_A)
     driver.gone = {("t", ID_A)}
     assert fetch(driver, 0) == [-1]
@@ -230,7 +230,7 @@ def test_offsets_without_members_expire_after_their_commit(driver):
     assert list(driver.shard.group_ids()) == []
 
 
-def test_offsets_of_an_empty_group_expire_after_its_last_member_left(driver):
+def test_offsets_expire_after_last_member_left(driver):
     member_id = stable(driver, session_ms=1_800_000)
     driver.commit_offset(1, member_id=member_id, generation=1)
     for _ in range(8 * DAY // 1_500):
@@ -256,7 +256,7 @@ def test_offsets_do_not_expire_while_rebalancing(driver):
     assert driver.offset() == 1
 
 
-def test_offsets_do_not_expire_because_a_group_was_just_loaded():
+def test_load_alone_does_not_expire_offsets():
     """KAFKA-8069: the members of the old coordinator have not shown up yet."""
     limits = replace(LIMITS, offsets_retention_ms=60_000, expiry_interval_ms=1_000)
     old = Driver(limits)
@@ -275,7 +275,7 @@ def test_offsets_do_not_expire_because_a_group_was_just_loaded():
     assert new.offset() is None
 
 
-def test_offsets_of_topics_nobody_reads_expire_in_a_living_group(driver):
+def test_unread_topics_expire_in_living_group(driver):
     """KAFKA-4682."""
     limits = replace(LIMITS, offsets_retention_ms=60_000, expiry_interval_ms=1_000)
     driver = Driver(limits)

@@ -43,14 +43,14 @@ COMMITS = [("g", "t", 0, OLD), ("g", "t", 1, NEW), ("h", "t", 0, NIL), ("h", "u"
 OF_OLD_T = {("g", "t", 0), ("h", "t", 0)}
 
 
-def test_offsets_of_a_deleted_topic_go_by_its_id_or_by_its_name_where_they_have_none():
+def test_deleted_topic_offsets_match_id_or_name():
     assert keys(removal.of_deleted_topics(store_of(*COMMITS), {"t": {OLD}})) == OF_OLD_T
     in_transactions = store_of(pending=COMMITS)
     assert keys(removal.of_deleted_topics(in_transactions, {"t": {OLD}})) == set()
     assert keys(removal.pending_of_deleted_topics(in_transactions, {"t": {OLD}})) == OF_OLD_T
 
 
-def test_offsets_of_topics_that_nobody_knows_any_more_go():
+def test_offsets_of_unknown_topics_are_removed():
     def knows(name, topic_id):
         return (name, topic_id) != ("t", OLD)
 
@@ -60,7 +60,7 @@ def test_offsets_of_topics_that_nobody_knows_any_more_go():
     assert keys(removal.pending_of_gone_topics(store, knows)) == {("g", "t", 0)}
 
 
-def test_with_a_group_go_its_own_offsets_and_those_that_transactions_commit():
+def test_group_removal_includes_pending_offsets():
     store = store_of(COMMITS[0], COMMITS[3], pending=[COMMITS[1], COMMITS[2]])
     assert keys(removal.offsets_of_group(store, "g")) == {("g", "t", 0), ("g", "t", 1)}
 
@@ -88,7 +88,7 @@ def test_an_offset_is_kept_for_its_retention(now_ms, is_over):
 
 
 @pytest.mark.parametrize(("now_ms", "is_over"), [(499, False), (500, True)])
-def test_an_offset_with_an_end_of_its_own_is_kept_until_then(now_ms, is_over):
+def test_offset_with_own_expiry_is_kept_until_then(now_ms, is_over):
     store = GroupStore()
     value = OffsetCommitValue(offset=5, metadata="", commit_timestamp=100, expire_timestamp=500)
     store.replay(0, GroupRecord(OffsetCommitKey(group="g", topic="t", partition=0), value))
@@ -96,7 +96,7 @@ def test_an_offset_with_an_end_of_its_own_is_kept_until_then(now_ms, is_over):
     assert keys(found) == ({("g", "t", 0)} if is_over else set())
 
 
-def test_an_offset_that_a_transaction_is_about_to_replace_stays():
+def test_offset_with_pending_replacement_stays():
     store = store_of(COMMITS[0], COMMITS[1], pending=[COMMITS[0]])
     found = removal.expired(None, store, "g", LIMITS, 10_000, everything)
     assert keys(found) == {("g", "t", 1)}
@@ -116,14 +116,12 @@ def test_an_offset_that_a_transaction_is_about_to_replace_stays():
     ],
     ids=str,
 )
-def test_offsets_of_a_group_expire_only_where_it_is_known_that_nobody_reads_the_topic(
-    group, expires
-):
+def test_offsets_expire_only_for_provably_unread_topics(group, expires):
     found = removal.expired(group, store_of(COMMITS[0]), "g", LIMITS, 10_000, everything)
     assert bool(keys(found)) is expires
 
 
-def test_what_nobody_knows_goes_though_the_group_rebalances():
+def test_unknown_topics_go_despite_rebalance():
     group = classic(S.PREPARING_REBALANCE)
     found = removal.expired(
         group, store_of(COMMITS[0]), "g", LIMITS, 0, lambda _name, _topic_id: False

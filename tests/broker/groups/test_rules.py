@@ -49,7 +49,7 @@ def stable(driver, *names, **join):
 # -- sessions
 
 
-def test_a_commit_keeps_the_session_alive_while_the_group_rebalances(driver):
+def test_commit_extends_session_during_rebalance(driver):
     _, b = stable(driver, "a", "b")
     driver.join("a again", driver.answers["a"].member_id, instance="a")
     assert state(driver) is S.PREPARING_REBALANCE
@@ -59,7 +59,7 @@ def test_a_commit_keeps_the_session_alive_while_the_group_rebalances(driver):
     assert b in driver.shard.groups["g"].members
 
 
-def test_who_joins_again_may_change_its_session_timeout(driver):
+def test_rejoining_member_may_change_session_timeout(driver):
     (a,) = stable(driver, "a")
     driver.join("a again", a, instance="a", session_ms=40_000)
     driver.sync("sync again", a, 2, {a: b"x"}, instance="a")
@@ -69,7 +69,7 @@ def test_who_joins_again_may_change_its_session_timeout(driver):
     assert a not in driver.shard.groups["g"].members
 
 
-def test_an_id_that_nobody_comes_back_with_disturbs_nobody(driver):
+def test_abandoned_member_id_disturbs_no_other(driver):
     (a,) = stable(driver, "a")
     driver.join("b")
     assert code_of(driver, "b") is E.MEMBER_ID_REQUIRED
@@ -80,7 +80,7 @@ def test_an_id_that_nobody_comes_back_with_disturbs_nobody(driver):
     assert state(driver) is S.STABLE
 
 
-def test_an_id_given_to_a_dynamic_member_is_not_for_a_static_one(driver):
+def test_dynamic_members_id_is_refused_for_static(driver):
     stable(driver, "a")
     driver.join("b")
     driver.join("b again", driver.answers["b"].member_id, instance="b")
@@ -107,7 +107,7 @@ def test_ids_that_were_given_out_have_a_bound(driver, monkeypatch):
 # -- static members that come back
 
 
-def test_who_waits_for_its_assignment_is_fenced_by_its_next_incarnation(driver):
+def test_waiting_sync_is_fenced_by_next_incarnation(driver):
     for name in "ab":
         driver.join(name, instance=name)
     driver.advance(3)
@@ -116,7 +116,7 @@ def test_who_waits_for_its_assignment_is_fenced_by_its_next_incarnation(driver):
     assert code_of(driver, "sync b") is E.FENCED_INSTANCE_ID
 
 
-def test_a_static_member_that_is_back_before_it_was_told_a_generation_is_waited_for(driver):
+def test_static_member_back_before_generation_is_awaited(driver):
     """Its awaiting join keeps it alive, unlike that of a new member."""
     (a,) = stable(driver, "a", session_ms=300_000)
     driver.join("b", instance="b")
@@ -128,7 +128,7 @@ def test_a_static_member_that_is_back_before_it_was_told_a_generation_is_waited_
     assert code_of(driver, "b2") is E.NONE
 
 
-def test_a_return_that_cannot_be_stored_leaves_the_member_as_it_was(driver):
+def test_unstorable_return_leaves_member_unchanged(driver):
     (a,) = stable(driver, "a")
     before, timers = driver.shard.groups["g"].members[a].protocols, len(driver.shard._timers)
     driver.failing = E.NOT_COORDINATOR
@@ -149,7 +149,7 @@ def test_a_return_that_cannot_be_stored_leaves_the_member_as_it_was(driver):
     assert not driver.shard.groups["g"].supports("consumer", ["sticky"])
 
 
-def test_a_return_that_is_stored_while_others_join_is_answered_with_the_next_generation(driver):
+def test_return_stored_during_rebalance_joins_next_generation(driver):
     stable(driver, "a")
     driver.holding = True
     driver.join("a2", instance="a")
@@ -162,7 +162,7 @@ def test_a_return_that_is_stored_while_others_join_is_answered_with_the_next_gen
     assert driver.answers["a2"].generation_id == driver.answers["b"].generation_id == 2
 
 
-def test_a_return_that_fails_while_others_join_changes_nothing(driver):
+def test_failed_return_during_rebalance_changes_nothing(driver):
     (a,) = stable(driver, "a")
     stable_group = driver.shard.groups["g"]
     driver.holding = True
@@ -177,7 +177,7 @@ def test_a_return_that_fails_while_others_join_changes_nothing(driver):
     assert a not in stable_group.members
 
 
-def test_a_return_that_fails_after_the_next_one_does_not_concern_that_one(driver):
+def test_failed_return_does_not_affect_the_next(driver):
     (a,) = stable(driver, "a")
     driver.holding = True
     driver.join("a2", instance="a")
@@ -192,7 +192,7 @@ def test_a_return_that_fails_after_the_next_one_does_not_concern_that_one(driver
     assert set(driver.shard.groups["g"].members) == {driver.answers["a3"].member_id} != {a}
 
 
-def test_the_session_of_who_is_back_begins_when_it_is_told_so(driver):
+def test_session_of_returning_member_begins_with_answer(driver):
     stable(driver, "a")
     driver.holding = True
     driver.join("a2", instance="a")
@@ -206,7 +206,7 @@ def test_the_session_of_who_is_back_begins_when_it_is_told_so(driver):
     assert back not in driver.shard.groups["g"].members
 
 
-def test_the_last_one_that_is_waited_for_may_leave_instead(driver):
+def test_departure_of_last_awaited_member_ends_rebalance(driver):
     a, b, c = stable(driver, "a", "b", "c")
     driver.join("a again", a, instance="a")
     driver.join("b again", b, instance="b")
@@ -220,7 +220,7 @@ def test_when_all_have_synced_nobody_is_waited_for(driver):
     assert TimerKey(Timer.SYNC, "g") not in driver.shard._timers
 
 
-def test_a_group_over_its_size_takes_who_joined_first(driver):
+def test_oversized_group_keeps_first_rejoining_members(driver):
     """Its size was lowered: the last to join again must go."""
     a, b = stable(driver, "a", "b")
     driver.shard.limits = replace(driver.limits, members_max=1)
@@ -238,7 +238,7 @@ def test_a_group_over_its_size_takes_who_joined_first(driver):
 # -- writes of an older generation
 
 
-def test_an_assignment_that_failed_late_does_not_disturb_the_next_generation(driver):
+def test_late_assignment_failure_spares_next_generation(driver):
     driver.join("a", version=3)
     driver.advance(3)
     a = driver.answers["a"].member_id
@@ -277,7 +277,7 @@ def empty_group(**fields):
     ],
     ids=["empty for 50 s", "never had members", "since when is not stored"],
 )
-def test_from_when_offsets_of_an_empty_group_are_kept(fields, seconds):
+def test_offset_retention_starts_when_group_empties(fields, seconds):
     """From when its last member left; from the commit where there was none, or nobody knows when."""
     since = {"current_state_timestamp": WALL_CLOCK_MS - 50_000}
     driver = Driver(LIMITS, log=[empty_group(**since | fields)])
@@ -288,7 +288,7 @@ def test_from_when_offsets_of_an_empty_group_are_kept(fields, seconds):
     assert driver.offset() is None
 
 
-def test_nothing_expires_of_a_group_that_somebody_is_about_to_join():
+def test_offsets_do_not_expire_before_pending_join():
     driver = Driver(LIMITS, log=[empty_group()])
     driver.commit_offset(1)
     driver.advance(55)
@@ -301,7 +301,7 @@ def test_nothing_expires_of_a_group_that_somebody_is_about_to_join():
     assert driver.offset() is None
 
 
-def test_a_group_without_offsets_that_somebody_is_about_to_join_stays():
+def test_group_without_offsets_survives_pending_join():
     driver = Driver(LIMITS, log=[empty_group()])
     driver.join("a")
     driver.advance(2)
@@ -318,7 +318,7 @@ def code_of_join(driver, token, *args, **join):
     return E(driver.answers[token].error_code) if token in driver.answers else E.NONE
 
 
-def test_what_all_members_say_together_has_a_bound(driver, monkeypatch):
+def test_metadata_of_all_members_is_bounded(driver, monkeypatch):
     monkeypatch.setattr(joining, "GROUP_BYTES_MAX", 20)
     assert code_of_join(driver, "a", version=3, protocols=[("p", b"x" * 9)]) is E.NONE
     assert code_of_join(driver, "b", version=3, protocols=[("p", b"x" * 10)]) is (
@@ -337,11 +337,11 @@ def test_what_all_members_say_together_has_a_bound(driver, monkeypatch):
 
 
 @pytest.mark.parametrize(("version", "code"), [(3, E.NONE), (4, E.MEMBER_ID_REQUIRED)])
-def test_from_which_version_on_members_are_given_an_id_first(driver, version, code):
+def test_member_id_is_required_from_version_4(driver, version, code):
     assert code_of_join(driver, "a", version=version) is code
 
 
-def test_the_session_of_a_static_member_that_is_back_is_its_own(driver):
+def test_returning_static_member_has_its_own_session(driver):
     (a,) = stable(driver, "a")
     driver.join("a2", instance="a")
     back = driver.answers["a2"].member_id
@@ -354,7 +354,7 @@ def test_the_session_of_a_static_member_that_is_back_is_its_own(driver):
     assert back in driver.shard.groups["g"].members
 
 
-def test_a_rebalance_waits_for_nobody_who_has_not_synced(driver):
+def test_rebalance_does_not_wait_for_sync(driver):
     """The time to sync was the last generation's."""
     driver.join("a", version=3, rebalance_ms=5_000)
     driver.advance(3)
@@ -367,7 +367,7 @@ def test_a_rebalance_waits_for_nobody_who_has_not_synced(driver):
 @pytest.mark.parametrize(
     ("delay_ms", "rebalance_ms", "ends"), [(3_000, 5_000, 5.0), (3_000, 1_000, 3.0)]
 )
-def test_a_first_rebalance_that_others_join_ends_all_the_same(delay_ms, rebalance_ms, ends):
+def test_initial_rebalance_ends_despite_further_joins(delay_ms, rebalance_ms, ends):
     """After its delay, or the longest rebalance timeout of its first member."""
     driver = Driver(replace(GroupLimits(), initial_rebalance_delay_ms=delay_ms))
     driver.join("a", version=3, rebalance_ms=rebalance_ms)
@@ -380,7 +380,7 @@ def test_a_first_rebalance_that_others_join_ends_all_the_same(delay_ms, rebalanc
     assert "a" in driver.answers
 
 
-def test_a_join_phase_that_nobody_has_joined_lasts_as_long_as_members_asked(driver):
+def test_join_phase_without_joins_lasts_rebalance_timeout(driver):
     stable(driver, "a", "b", rebalance_ms=40_000, session_ms=300_000)
     group = driver.shard.groups["g"]
     driver.leave((group.instances["b"], "b"))

@@ -60,7 +60,7 @@ def timers_of(driver, *member_ids):
 # -- deleting
 
 
-def test_a_group_with_members_of_either_kind_is_not_deleted(driver):
+def test_group_with_members_is_not_deleted(driver):
     driver.consumer_heartbeat("a", group="new")
     stable(driver, "b")
     driver.commit_offset(1, group="offsets only")
@@ -77,7 +77,7 @@ def test_a_group_with_members_of_either_kind_is_not_deleted(driver):
 
 
 @pytest.mark.parametrize("kind", ["classic", "consumer", "offsets", "transaction"])
-def test_a_group_is_known_by_any_one_of_its_records(driver, kind):
+def test_any_record_makes_group_known(driver, kind):
     store = driver.shard.store
     assert not store.knows("g")
     match kind:
@@ -93,14 +93,14 @@ def test_a_group_is_known_by_any_one_of_its_records(driver, kind):
     assert store.knows("g")
 
 
-def test_a_group_that_only_a_transaction_knows_is_deleted_with_its_offsets(driver):
+def test_group_known_only_by_transaction_is_deleted(driver):
     pending(driver)
     assert driver.submit(driver.shard.delete_groups(["g"])) == {"g": E.NONE}
     driver.shard.complete_transaction(PRODUCER, is_commit=True)
     assert driver.offset() is None
 
 
-def test_offsets_are_deleted_also_where_a_transaction_commits_them(driver):
+def test_pending_offsets_are_deleted_too(driver):
     pending(driver)
     driver.commit_offset(1, partition=1)
     result = driver.shard.delete_offsets("g", [("t", 0), ("t", 1), ("t", 2)])
@@ -111,7 +111,7 @@ def test_offsets_are_deleted_also_where_a_transaction_commits_them(driver):
     assert driver.offset(partition=0) is driver.offset(partition=1) is None
 
 
-def test_offsets_of_a_group_of_connect_are_deleted_when_it_is_empty(driver):
+def test_offsets_of_empty_connect_group_are_deleted(driver):
     driver.join("a", version=3, protocol_type="connect", protocols=[("p", b"")])
     driver.commit_offset(1)
     with pytest.raises(KafkaError) as refusal:
@@ -125,7 +125,7 @@ def test_offsets_of_a_group_of_connect_are_deleted_when_it_is_empty(driver):
     assert refusal.value.code is E.GROUP_ID_NOT_FOUND
 
 
-def test_offsets_of_a_deleted_topic_go_from_transactions_too(driver):
+def test_pending_offsets_of_deleted_topic_go_too(driver):
     pending(driver, topic_id=topic_id("t"))
     driver.shard.topics_deleted({"t": topic_id("t")}, driver.at)
     driver.settle()
@@ -136,7 +136,7 @@ def test_offsets_of_a_deleted_topic_go_from_transactions_too(driver):
 # -- which kind of group it is
 
 
-def test_an_empty_group_of_the_new_protocol_is_for_whoever_comes(driver):
+def test_empty_consumer_group_may_become_classic(driver):
     driver.consumer_heartbeat("a")
     driver.consumer_heartbeat("a", -1)
     driver.join("b", version=3)
@@ -146,7 +146,7 @@ def test_an_empty_group_of_the_new_protocol_is_for_whoever_comes(driver):
     assert driver.shard.consumer_group("g") is None
 
 
-def test_what_is_left_of_an_empty_group_goes_as_a_whole_or_not_at_all(driver):
+def test_empty_groups_remains_go_atomically(driver):
     driver.consumer_heartbeat("a")
     driver.consumer_heartbeat("a", -1)
     driver.holding = True
@@ -154,7 +154,7 @@ def test_what_is_left_of_an_empty_group_goes_as_a_whole_or_not_at_all(driver):
     assert all(write.atomic for write in driver.uncommitted.pop_committed(len(driver.log)))
 
 
-def test_who_joins_a_group_as_nobody_leaves_no_group_behind(driver):
+def test_refused_join_leaves_no_group(driver):
     driver.join("a", "unknown")
     assert driver.answers["a"].error_code == E.UNKNOWN_MEMBER_ID
     driver.join("b", protocols=[])
@@ -171,13 +171,13 @@ def test_who_joins_a_group_as_nobody_leaves_no_group_behind(driver):
 
 
 @pytest.mark.parametrize("version", [2, 3])
-def test_who_leaves_by_an_old_version_is_one(driver, version):
+def test_old_leave_version_names_one_member(driver, version):
     (member_id,) = stable(driver, "a")
     assert driver.leave((member_id, None), version=version) == [E.NONE]
     assert not driver.shard.groups["g"].members
 
 
-def test_a_join_that_waits_is_told_to_come_again_when_the_group_changes_its_kind(driver):
+def test_waiting_join_must_retry_when_kind_changes(driver):
     driver.join("a", version=3)
     driver.consumer_heartbeat("n")
     assert driver.answers["a"].error_code == E.REBALANCE_IN_PROGRESS
@@ -185,7 +185,7 @@ def test_a_join_that_waits_is_told_to_come_again_when_the_group_changes_its_kind
     assert timers_of(driver, member_id, "n") == {(Timer.SESSION, member_id), (Timer.SESSION, "n")}
 
 
-def test_offsets_are_read_and_committed_by_the_rules_of_the_kind(driver):
+def test_offsets_follow_rules_of_group_kind(driver):
     driver.consumer_heartbeat("a")
     asked = OffsetFetchRequestGroup(group_id="g", member_id="x", member_epoch=1, topics=None)
     with pytest.raises(KafkaError) as refusal:
@@ -221,7 +221,7 @@ def test_a_group_that_is_closed_leaves_no_timer(driver):
     assert driver.answers["a again"].error_code == E.NOT_COORDINATOR
 
 
-def test_a_group_that_is_closed_before_it_synced_leaves_no_timer(driver):
+def test_group_closed_before_sync_leaves_no_timer(driver):
     driver.join("a", version=3)
     driver.advance(3)
     assert Timer.SYNC in timers_of(driver)
@@ -229,7 +229,7 @@ def test_a_group_that_is_closed_before_it_synced_leaves_no_timer(driver):
     assert timers_of(driver) == set()
 
 
-def test_who_waits_for_a_commit_is_told_once_that_the_coordinator_has_moved(driver):
+def test_commit_waiter_learns_once_that_coordinator_moved(driver):
     driver.consumer_heartbeat("n")
     driver.holding = True
     driver.join("a", version=3)
@@ -245,7 +245,7 @@ def test_writes_that_nobody_awaits_are_not_kept(driver):
     assert not driver.shard._awaited
 
 
-def test_a_deleted_group_of_the_new_protocol_is_worked_for_no_more(driver):
+def test_deleted_consumer_group_has_no_more_work(driver):
     driver.consumer_heartbeat("a")
     assert "g" in driver.shard.consumers._works
     driver.consumer_heartbeat("a", -1)
@@ -260,9 +260,7 @@ def test_a_deleted_classic_group_answers_whoever_waits(driver):
     assert driver.answers["a"].error_code == E.UNKNOWN_MEMBER_ID
 
 
-def test_an_upgrade_that_was_not_written_does_not_concern_the_next_group_that_ends(
-    driver, monkeypatch
-):
+def test_failed_upgrade_does_not_affect_next_group(driver, monkeypatch):
     driver.join("a", version=3)
     driver.join("b", version=3, group="h")
     monkeypatch.setattr(driver, "submit", lambda result: result.response)
@@ -276,20 +274,20 @@ def test_an_upgrade_that_was_not_written_does_not_concern_the_next_group_that_en
 # -- loading
 
 
-def test_what_is_loaded_comes_to_life_when_all_of_it_is(driver):
+def test_loaded_groups_start_after_complete_load(driver):
     stable(driver, "a")
     after = Driver(log=driver.log, now=driver.now)
     assert set(after.shard.groups["g"].instances) == {"a"}
 
 
-def test_a_group_over_its_size_rebalances_when_it_is_loaded(driver):
+def test_oversized_loaded_group_rebalances(driver):
     stable(driver, "a", "b")
     for members_max, state in ((2, S.STABLE), (1, S.PREPARING_REBALANCE)):
         limits = replace(GroupLimits(), members_max=members_max)
         assert Driver(limits, log=driver.log).shard.groups["g"].state is state
 
 
-def test_offsets_of_transactions_whose_topics_are_gone_are_written_off_when_loaded(driver):
+def test_pending_offsets_of_missing_topics_go_on_load(driver):
     store_first = Driver()
     pending(store_first)
     store_first.gone.add(("t", bytes(16)))
@@ -301,7 +299,7 @@ def test_offsets_of_transactions_whose_topics_are_gone_are_written_off_when_load
 
 
 @pytest.mark.parametrize("leaves", [False, True])
-def test_what_is_left_of_a_classic_group_does_not_count_beside_members(driver, leaves):
+def test_stale_classic_record_does_not_count(driver, leaves):
     """Of a log in which the tombstone of the classic group is missing."""
     stable(driver, "a")
     classic = list(driver.log)
@@ -314,7 +312,7 @@ def test_what_is_left_of_a_classic_group_does_not_count_beside_members(driver, l
     assert (both.shard.consumer_group("g") is None) is leaves
 
 
-def test_what_is_left_of_a_consumer_group_does_not_count_beside_a_classic_one(driver):
+def test_stale_consumer_records_do_not_count(driver):
     """Of a log in which the tombstones of the consumer group could not be written."""
     driver.consumer_heartbeat("n")
     driver.consumer_heartbeat("n", -1)
@@ -329,7 +327,7 @@ def test_what_is_left_of_a_consumer_group_does_not_count_beside_a_classic_one(dr
     assert set(both.shard.store.consumer_groups["g"].members) == {a, "n"}
 
 
-def test_with_a_group_goes_what_is_left_of_its_classic_time(driver):
+def test_group_deletion_includes_stale_classic_record(driver):
     stable(driver, "a")
     fresh = Driver()
     fresh.consumer_heartbeat("n")
@@ -349,7 +347,7 @@ def expiring(*log):
     return Driver(limits, log=log)
 
 
-def test_offsets_of_topics_that_members_of_the_new_protocol_read_stay():
+def test_offsets_of_subscribed_topics_stay():
     driver = expiring()
     driver.settings = replace(driver.settings, session_timeout_ms=60_000)
     driver.commit_offset(1, topic="t")
@@ -362,7 +360,7 @@ def test_offsets_of_topics_that_members_of_the_new_protocol_read_stay():
     assert driver.offset("t") is None
 
 
-def test_a_group_for_which_a_transaction_is_open_stays():
+def test_group_with_open_transaction_stays():
     before = Driver()
     (member_id,) = stable(before, "a")
     before.leave((member_id, "a"))

@@ -23,7 +23,7 @@ def test_topics_are_those_that_are_named():
 
 
 @pytest.mark.parametrize("size", [0, 2, 5])
-def test_what_ends_before_its_count_is_refused(size):
+def test_truncated_subscription_is_refused(size):
     with pytest.raises(RemoteProtocolError, match="without topics"):
         _topics_of(subscription(0)[:size])
 
@@ -34,7 +34,7 @@ def test_a_count_beyond_the_bytes_is_refused(count):
         _topics_of(subscription(count, b"orders"))
 
 
-def test_a_name_that_is_cut_off_or_no_text_is_refused():
+def test_invalid_topic_name_is_refused():
     with pytest.raises(RemoteProtocolError, match="cut off"):
         _topics_of(subscription(1)[:6] + b"\0\5abc")
     with pytest.raises(RemoteProtocolError, match="UTF-8"):

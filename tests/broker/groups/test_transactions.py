@@ -113,7 +113,7 @@ async def test_offsets_count_when_a_marker_says_so(tmp_path, is_commit):
         assert broker.offsets() == ({("t", 0): 5} if is_commit else {})
 
 
-async def test_a_marker_is_not_taken_before_the_groups_are_loaded(tmp_path):
+async def test_marker_is_refused_before_groups_are_loaded(tmp_path):
     """It would be in the log behind what is being loaded, and never be replayed."""
     async with open_broker(tmp_path) as (broker, nursery):
         end_offset = broker.harness.leader(CONSUMER_OFFSETS).log.log_end_offset
@@ -124,7 +124,7 @@ async def test_a_marker_is_not_taken_before_the_groups_are_loaded(tmp_path):
         assert broker.offsets() == {("t", 0): 5}
 
 
-def test_a_plain_commit_stands_against_an_older_one_in_a_transaction():
+def test_plain_commit_overrides_older_transactional_one():
     shard, producer = Driver().shard, Producer(PRODUCER, 0)
     shard.replay(0, offset_record(5, index=0), producer)
     shard.replay(1, offset_record(6, index=1), producer)

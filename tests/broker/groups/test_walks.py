@@ -58,7 +58,7 @@ def pieces(driver):
 # -- a walk
 
 
-def test_a_piece_has_so_many_records_and_looks_at_so_many_things():
+def test_piece_has_bounded_records_and_visits():
     walks = Walks()
     walks.add(iter([None] * (LOOKED_PER_PIECE + 1)))
     walks.add(iter(of_one_group()))
@@ -67,7 +67,7 @@ def test_a_piece_has_so_many_records_and_looks_at_so_many_things():
     assert not walks
 
 
-def test_walks_that_are_given_up_do_not_go_on():
+def test_abandoned_walks_stop():
     walks = Walks()
     walks.add(iter(of_one_group()))
     walks.clear()
@@ -78,7 +78,7 @@ def test_walks_that_are_given_up_do_not_go_on():
 
 
 @pytest.mark.parametrize("records", [of_one_group, of_many_groups])
-def test_the_offsets_of_a_deleted_topic_go_in_pieces(records):
+def test_offsets_of_deleted_topic_go_in_pieces(records):
     driver = Driver(log=records())
     driver.shard.topics_deleted({"t": OLD}, driver.at)
     driver.settle()
@@ -88,7 +88,7 @@ def test_the_offsets_of_a_deleted_topic_go_in_pieces(records):
 
 
 @pytest.mark.parametrize("records", [of_one_group, of_many_groups])
-def test_offsets_of_topics_that_were_gone_when_the_shard_was_loaded_go_in_pieces(records):
+def test_offsets_of_missing_topics_go_in_pieces(records):
     driver = Driver(log=records(), gone={("t", OLD)})
     driver.settle()
     assert count(driver) == MANY - RECORDS_PER_PIECE
@@ -96,7 +96,7 @@ def test_offsets_of_topics_that_were_gone_when_the_shard_was_loaded_go_in_pieces
     assert count(driver) == 0
 
 
-def test_what_is_committed_to_a_topic_that_is_made_again_meanwhile_stays():
+def test_commits_to_recreated_topic_stay():
     driver = Driver(log=of_one_group())
     driver.shard.topics_deleted({"t": OLD}, driver.at)
     driver.settle()
@@ -107,7 +107,7 @@ def test_what_is_committed_to_a_topic_that_is_made_again_meanwhile_stays():
     assert (driver.offset(partition=0), driver.offset(partition=MANY - 1)) == (7, 7)
 
 
-def test_topics_that_are_deleted_while_others_are_written_off_take_one_walk_together():
+def test_deletions_during_a_walk_share_the_next():
     driver = Driver(log=[*of_one_group(), *(offset("g", f"u{number}", 0) for number in range(50))])
     for name in ("t", *(f"u{number}" for number in range(50))):
         driver.shard.topics_deleted({name: OLD}, driver.at)
@@ -117,7 +117,7 @@ def test_topics_that_are_deleted_while_others_are_written_off_take_one_walk_toge
     assert count(driver) == 0
 
 
-def test_what_could_not_be_written_goes_with_the_next_look_for_what_has_expired():
+def test_unwritten_removals_go_with_next_expiry():
     driver = Driver(LIMITS, log=of_one_group())
     driver.failing = E.NOT_ENOUGH_REPLICAS
     driver.gone.add(("t", OLD))
@@ -129,7 +129,7 @@ def test_what_could_not_be_written_goes_with_the_next_look_for_what_has_expired(
     assert count(driver) == 0
 
 
-def test_topics_that_are_deleted_after_others_were_given_up_are_written_off():
+def test_topics_deleted_after_abandoned_walk_are_removed():
     driver = Driver(log=[*of_one_group(), offset("g", "u", 0), offset("g", "v", 0)])
     driver.shard.topics_deleted({"t": OLD}, driver.at)
     driver.shard.topics_deleted({"u": OLD}, driver.at)
@@ -146,7 +146,7 @@ def test_topics_that_are_deleted_after_others_were_given_up_are_written_off():
 
 
 @pytest.mark.parametrize("records", [of_one_group, of_many_groups])
-def test_offsets_expire_in_pieces_and_their_groups_with_them(records):
+def test_offsets_and_groups_expire_in_pieces(records):
     driver = Driver(LIMITS, log=records())
     driver.now = driver.shard.deadline()
     assert max(pieces(driver)) == RECORDS_PER_PIECE
@@ -155,7 +155,7 @@ def test_offsets_expire_in_pieces_and_their_groups_with_them(records):
     assert list(driver.replayed().group_ids(())) == []
 
 
-def test_a_group_that_commits_while_its_offsets_expire_stays():
+def test_group_committing_during_expiry_stays():
     driver = Driver(LIMITS, log=of_one_group())
     driver.now = driver.shard.deadline()
     driver.shard.handle_timeout(driver.at)
@@ -239,7 +239,7 @@ def emptied():
     return driver
 
 
-def test_a_group_without_offsets_is_there_until_it_is_deleted():
+def test_group_without_offsets_exists_until_deleted():
     """As in Kafka 4.3, which lists it as Empty."""
     driver = emptied()
     assert driver.shard.store.knows("g")
@@ -249,21 +249,21 @@ def test_a_group_without_offsets_is_there_until_it_is_deleted():
     assert driver.submit(driver.shard.delete_groups(["g"])) == {"g": E.GROUP_ID_NOT_FOUND}
 
 
-def test_a_group_without_offsets_goes_when_the_next_look_for_what_has_expired_finds_it():
+def test_group_without_offsets_goes_at_next_expiry():
     driver = emptied()
     driver.advance(LIMITS.expiry_interval_ms / 1000)
     assert list(driver.shard.group_ids()) == []
     assert list(driver.replayed().group_ids(())) == []
 
 
-def test_a_group_without_offsets_is_one_with_offsets_again_by_a_commit():
+def test_commit_revives_group_without_offsets():
     driver = emptied()
     driver.commit_offset(1)
     assert not driver.shard.store.emptied
     assert list(driver.shard.group_ids()) == ["g"]
 
 
-def test_a_group_with_a_record_of_its_own_is_not_remembered_twice():
+def test_group_with_own_record_is_remembered_once():
     driver = Driver(log=[classic_group(1), offset("g1", "t", 0)])
     driver.shard.topics_deleted({"t": OLD}, driver.at)
     driver.settle()
@@ -271,7 +271,7 @@ def test_a_group_with_a_record_of_its_own_is_not_remembered_twice():
     assert not driver.shard.store.emptied
 
 
-def test_a_consumer_group_that_somebody_joins_while_it_expires_keeps_its_epoch(monkeypatch):
+def test_consumer_group_joined_during_expiry_keeps_epoch(monkeypatch):
     """Else a coordinator that finds the log compacted begins the epochs of the group anew."""
     driver = Driver(LIMITS)
     driver.consumer_heartbeat("a")

@@ -51,7 +51,7 @@ async def test_a_timeout_is_between_one_and_the_limit(tmp_path, mock_clock):
             assert rig.state.timeout_ms == timeout_ms
 
 
-async def test_partitions_are_counted_as_the_topic_is_or_as_it_would_be(tmp_path):
+async def test_partition_count_is_actual_or_configured(tmp_path):
     async with open_rig(tmp_path, leads=False, limits=TransactionLimits(partition_count=7)) as rig:
         assert rig.coordinator.partition_count() == 1
         three = [partition((HERE,))] * 3
@@ -63,7 +63,7 @@ async def test_partitions_are_counted_as_the_topic_is_or_as_it_would_be(tmp_path
         assert found == set(range(7))
 
 
-async def test_an_empty_id_is_refused_and_one_that_is_led_elsewhere_is_told(tmp_path):
+async def test_empty_or_foreign_id_is_refused(tmp_path):
     async with open_rig(tmp_path, leads=False) as rig:
         for name, code in (("", E.INVALID_REQUEST), (NAME, E.NOT_COORDINATOR)):
             with pytest.raises(KafkaError) as caught:
@@ -71,9 +71,7 @@ async def test_an_empty_id_is_refused_and_one_that_is_led_elsewhere_is_told(tmp_
             assert caught.value.code == code
 
 
-async def test_a_producer_waits_a_second_for_the_log_to_be_read(
-    tmp_path, mock_clock, nursery, held_load
-):
+async def test_producer_waits_a_second_for_load(tmp_path, mock_clock, nursery, held_load):
     async with open_rig(tmp_path, leads=False) as rig:
         rig.lead()
         found = []
@@ -97,18 +95,14 @@ async def test_a_producer_waits_a_second_for_the_log_to_be_read(
         assert found[1:] == [(Producer(1001, 0), 0)]
 
 
-async def test_the_next_producer_waits_for_the_markers_of_the_transaction_it_aborts(
-    rig, nursery, mock_clock
-):
+async def test_next_producer_waits_for_markers_of_aborted(rig, nursery, mock_clock):
     await rig.begin()
     nursery.start_soon(later, 400, rig.markers.goes_on.set)
     assert await outcome(rig.init) == (Producer(1001, 2), 400)
     assert rig.producer_ids.taken == 1
 
 
-async def test_whoever_comes_while_markers_are_written_waits_a_second_and_is_forgotten(
-    rig, mock_clock
-):
+async def test_waiter_for_markers_gives_up_after_second(rig, mock_clock):
     first = await rig.begin()
     await rig.end(first)
     next_one = first._replace(epoch=first.epoch + 1)
@@ -119,7 +113,7 @@ async def test_whoever_comes_while_markers_are_written_waits_a_second_and_is_for
     assert rig.state.state is S.PREPARE_COMMIT
 
 
-async def test_whoever_waits_goes_on_when_the_markers_are_written(rig, nursery, mock_clock):
+async def test_waiter_continues_after_markers_are_written(rig, nursery, mock_clock):
     first = await rig.begin()
     await rig.end(first)
     next_one = first._replace(epoch=first.epoch + 1)
@@ -142,7 +136,7 @@ async def test_other_refusals_are_told_at_once(rig, mock_clock):
     assert await outcome(rig.init, other) == (E.PRODUCER_FENCED, 0)
 
 
-async def test_an_id_that_was_taken_for_a_state_that_changed_meanwhile_is_not_used(rig, mock_clock):
+async def test_id_taken_for_outdated_state_is_unused(rig, mock_clock):
     """Two producers of a new id at once: the second goes on from what the first has become."""
     firsts = []
 
@@ -158,7 +152,7 @@ async def test_an_id_that_was_taken_for_a_state_that_changed_meanwhile_is_not_us
     assert rig.producer_ids.taken == 1
 
 
-async def test_the_last_epoch_is_ended_with_a_new_id_and_never_without_one(rig, mock_clock):
+async def test_last_epoch_ends_with_a_new_id(rig, mock_clock):
     producer = await rig.begin()
     last = rig.state._replace(epoch=LAST)
     rig.shard.transactions[NAME] = last
@@ -173,7 +167,7 @@ async def test_the_last_epoch_is_ended_with_a_new_id_and_never_without_one(rig, 
     assert (await decided.wait()).told_producer == producer
 
 
-async def test_what_is_decided_at_once_is_what_the_others_decide(rig, mock_clock):
+async def test_immediate_decisions_equal_deferred_ones(rig, mock_clock):
     producer = await rig.init()
     now = rig.coordinator.add_partitions_now(NAME, producer, [T0], 2)
     assert (await now.wait()).partitions == {T0}
@@ -205,7 +199,7 @@ async def test_only_what_is_committed_is_known_for_certain(rig, mock_clock):
     assert found == {T0: E.NONE, T1: E.TRANSACTION_ABORTABLE}
 
 
-async def test_what_the_metadata_lacks_is_waited_for_a_second(rig, nursery, mock_clock):
+async def test_missing_metadata_is_awaited_for_a_second(rig, nursery, mock_clock):
     wait_known = rig.coordinator.wait_known
     new, gone = ("u", 0), ("v", 0)
     assert await outcome(wait_known, [T0, T1]) == (set(), 0)
@@ -216,7 +210,7 @@ async def test_what_the_metadata_lacks_is_waited_for_a_second(rig, nursery, mock
     assert await outcome(wait_known, [new, gone, T0]) == ({gone, T0}, 1000)
 
 
-async def test_a_decision_that_is_not_committed_in_time_is_told_so(tmp_path, mock_clock):
+async def test_uncommitted_decision_times_out(tmp_path, mock_clock):
     async with open_rig(tmp_path, limits=TransactionLimits(commit_timeout_ms=70)) as rig:
         mock_clock.autojump_threshold = 0
         rig.leader.holding = True

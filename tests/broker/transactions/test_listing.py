@@ -86,7 +86,7 @@ async def test_every_filter_leaves_what_a_plain_twin_leaves(rig):
         assert found == expected, (states, ids, duration, pattern)
 
 
-async def test_a_shard_that_is_over_has_none_and_one_that_loads_is_asked_again(rig):
+async def test_loading_shard_is_retried_ended_one_empty(rig):
     epoch = rig.coordinator.epoch_of(NAME)
     epoch._state.set(ShardState.CLOSED)
     assert await listed(rig) == []
@@ -97,7 +97,7 @@ async def test_a_shard_that_is_over_has_none_and_one_that_loads_is_asked_again(r
     epoch._state.set(ShardState.ACTIVE)
 
 
-async def test_so_many_are_looked_at_in_a_turn_whether_they_match_or_not(rig):
+async def test_bounded_transactions_are_examined_per_turn(rig):
     per_turn = 1_000
     rig.shard.transactions.clear()
     for number in range(2 * per_turn + 1):
@@ -116,7 +116,7 @@ def goes_of(names):
     return sizes
 
 
-def test_names_are_matched_some_hundreds_or_ten_thousand_characters_at_a_time():
+def test_names_are_matched_in_bounded_pieces():
     assert goes_of(["a"] * 250) == [100, 100, 50]
     assert goes_of(["a" * 2_500] * 9) == [4, 4, 1]
     assert goes_of(["a" * 2_501] * 9) == [4, 4, 1]
@@ -133,7 +133,7 @@ def code_of(pattern):
     return E.NONE
 
 
-def test_a_pattern_is_refused_for_its_length_its_form_or_its_memory(capfd):
+def test_invalid_or_large_pattern_is_refused(capfd):
     check_each(
         {
             "a" * 1_000: E.NONE,
@@ -178,7 +178,7 @@ async def test_every_field_of_a_transaction_is_described(rig):
     )
 
 
-async def test_of_what_is_not_known_here_the_code_alone_is_told(rig):
+async def test_unknown_transaction_is_only_a_code(rig):
     nothing = ("", 0, 0, 0, 0, [])
     not_found = E.TRANSACTIONAL_ID_NOT_FOUND
     assert fields_of(describe(rig.coordinator, "y")) == (not_found, "y", *nothing)

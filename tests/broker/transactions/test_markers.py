@@ -71,7 +71,7 @@ def led_here():
     )
 
 
-async def test_one_alone_is_written_at_once_and_those_that_come_meanwhile_together(nursery):
+async def test_concurrent_markers_are_written_together(nursery):
     marking, epoch = Marking(), Epoch([1, 2, 3, 4, 5, 6, 7])
     writer = MarkerWriter(HERE, marking, None, led_here(), seconds=1.0)
     await nursery.start(writer.run)
@@ -91,7 +91,7 @@ async def test_one_alone_is_written_at_once_and_those_that_come_meanwhile_togeth
     assert (marking.asked, epoch.decided("8")) == ([[8]], None)
 
 
-async def test_who_was_cut_off_while_it_wrote_alone_leaves_the_way_to_the_next():
+async def test_cancelled_writer_lets_next_marker_proceed():
     marking = Marking()
     writer = MarkerWriter(HERE, marking, None, led_here(), seconds=1.0)
     with trio.move_on_after(0):
@@ -101,7 +101,7 @@ async def test_who_was_cut_off_while_it_wrote_alone_leaves_the_way_to_the_next()
     assert marking.asked == [[1], [2]], "nobody runs what gathers"
 
 
-async def test_those_of_one_turn_of_the_loop_go_together_as_after_a_fail_over(nursery):
+async def test_markers_of_one_turn_are_gathered(nursery):
     """No broker would answer anybody while it writes thousands of them one by one."""
     marking, epoch = Marking(), Epoch(range(1, 21))
     marking.write = at_once(marking)

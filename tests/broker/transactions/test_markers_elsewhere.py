@@ -166,7 +166,7 @@ async def test_each_leader_is_sent_its_own_partitions(brokers, autojump_clock):
     await check(TransactionState.PREPARE_ABORT, False)
 
 
-async def test_only_what_is_not_written_is_sent_again_less_and_less_often(brokers, autojump_clock):
+async def test_only_unwritten_markers_are_resent_with_pauses(brokers, autojump_clock):
     brokers.codes = {("t", 1): [E.NOT_LEADER_OR_FOLLOWER] * (len(TIMES_MS) - 1)}
     await brokers.writer.finish(Epoch(x=decided(("t", 1), ("u", 0))), "x")
     assert brokers.asked() == [
@@ -176,7 +176,7 @@ async def test_only_what_is_not_written_is_sent_again_less_and_less_often(broker
     ]
 
 
-async def test_each_code_is_final_or_is_asked_about_again(brokers, autojump_clock):
+async def test_each_code_is_final_or_retried(brokers, autojump_clock):
     final = {
         E.NONE,
         E.INVALID_PRODUCER_EPOCH,
@@ -197,9 +197,7 @@ async def test_each_code_is_final_or_is_asked_about_again(brokers, autojump_cloc
 
 
 @pytest.mark.parametrize("failure", [NotSent("no connection"), OutcomeUnknown("no answer")])
-async def test_a_broker_that_does_not_answer_is_asked_again_and_keeps_no_other_back(
-    brokers, failure, autojump_clock
-):
+async def test_silent_broker_is_retried_without_delaying_others(brokers, failure, autojump_clock):
     brokers.failures = {THERE: [failure, failure]}
     await brokers.writer.finish(Epoch(x=decided(("t", 1), ("t", 0))), "x")
     assert [(one, topics) for _, one, topics in brokers.asked()] == [
@@ -208,7 +206,7 @@ async def test_a_broker_that_does_not_answer_is_asked_again_and_keeps_no_other_b
     ]
 
 
-async def test_what_an_answer_leaves_out_is_sent_again(brokers, autojump_clock):
+async def test_markers_missing_in_answer_are_resent(brokers, autojump_clock):
     answers = iter(
         [
             lambda _request: WriteTxnMarkersResponse(markers=[]),
@@ -226,9 +224,7 @@ def _renamed(answer):
     return answer
 
 
-async def test_partitions_without_a_leader_that_lives_wait_until_they_have_one(
-    brokers, nursery, autojump_clock
-):
+async def test_leaderless_partitions_wait_for_a_leader(brokers, nursery, autojump_clock):
     for change in (
         {"u_1": -1},
         {"u_1": 99},
@@ -261,7 +257,7 @@ async def test_partitions_that_are_deleted_need_none(brokers, nursery, autojump_
     assert len(brokers.channels.asked) == 3, "the last of them when it was there still"
 
 
-async def test_a_transaction_that_does_not_end_is_told_of_once(brokers, caplog, autojump_clock):
+async def test_stuck_transaction_is_logged_once(brokers, caplog, autojump_clock):
     names = [("u", 2), ("u", 1), ("u", 0), ("t", 1), ("v", 1), ("v", 0)]
     v = topic("v", *[partition(ALL, leader=THERE)] * 2)
     brokers.metadata.set(*brokers.metadata.image.topics.by_name.values(), v, brokers=ALL)
@@ -287,7 +283,7 @@ def _counting(brokers, told, caplog):
     return answer
 
 
-async def test_an_end_that_is_not_written_is_tried_again_with_the_markers(brokers, autojump_clock):
+async def test_unwritten_end_is_retried_with_markers(brokers, autojump_clock):
     epoch = Epoch(x=decided(("t", 1)))
     epoch.refusals = [E.NOT_ENOUGH_REPLICAS] * 3
     await brokers.writer.finish(epoch, "x")
@@ -306,9 +302,7 @@ async def test_a_shard_whose_epoch_is_over_ends_nothing(brokers, autojump_clock)
     assert "x" in epoch.transactions
 
 
-async def test_transactions_of_one_broker_go_together_each_with_its_own_outcome(
-    brokers, nursery, autojump_clock
-):
+async def test_transactions_of_one_broker_share_a_request(brokers, nursery, autojump_clock):
     epoch = Epoch(**{f"id-{number}": decided(("t", 1), producer_id=number) for number in range(9)})
     sizes = []
 
@@ -331,9 +325,7 @@ async def test_transactions_of_one_broker_go_together_each_with_its_own_outcome(
     assert epoch.transactions == {}
 
 
-async def test_to_another_broker_four_requests_are_under_way_and_the_rest_goes_together(
-    brokers, nursery, autojump_clock
-):
+async def test_broker_gets_four_requests_rest_is_gathered(brokers, nursery, autojump_clock):
     epoch = Epoch(**{f"id-{number}": decided(("t", 1), producer_id=number) for number in range(7)})
     call, goes_on = brokers.channels.call, trio.Event()
 

@@ -121,9 +121,7 @@ async def marked(rig, nursery, *markers):
     return answer
 
 
-async def test_each_partition_of_each_marker_has_its_outcome_in_the_order_of_the_request(
-    rig, nursery
-):
+async def test_marker_outcomes_follow_order_of_request(rig, nursery):
     for producer_id, index in ((1, 0), (1, 1), (2, 1)):
         rig.write("t", index, producer_id)
     answer = await marked(
@@ -148,7 +146,7 @@ async def test_each_partition_of_each_marker_has_its_outcome_in_the_order_of_the
     assert rig.markers_in("t", 1) == [first, (2, 0, abort, b"\0\0\0\0\0\5", NOW_MS)]
 
 
-async def test_the_epoch_of_a_marker_must_be_the_producers_or_of_version_2_the_next(rig, nursery):
+async def test_marker_epoch_is_current_or_next(rig, nursery):
     rig.write("t", 0, 7, epoch=3)
     for epoch, version, code in (
         (2, 0, E.INVALID_PRODUCER_EPOCH),
@@ -204,7 +202,7 @@ async def test_many_markers_are_written_some_in_a_turn(rig, nursery, monkeypatch
     assert (written.calls, written.in_longest_step) == (20, 2)
 
 
-def test_one_code_for_all_names_every_partition_of_every_marker():
+def test_common_code_names_every_partition():
     request = WriteTxnMarkersRequest(
         markers=[marker(1, ("t", 1, 0), ("u", 4)), marker(2, ("t", 2))]
     )

@@ -41,7 +41,7 @@ def counted(shard):
     return sum(held_bytes(name, one) for name, one in shard.transactions.items())
 
 
-def test_ids_count_with_their_characters_and_a_new_one_is_refused():
+def test_long_ids_count_and_new_ones_are_refused():
     driver = Driver()
     known = [init(driver, f"{LONG}{number}") for number in range(5)]
     assert known[4] is ErrorCode.POLICY_VIOLATION
@@ -99,7 +99,7 @@ def test_all_shards_count_together_until_one_is_closed():
     assert isinstance(init(other, LONG), Producer)
 
 
-def test_what_is_loaded_counts_and_is_never_refused(monkeypatch):
+def test_loaded_transactions_count_and_are_never_refused(monkeypatch):
     monkeypatch.undo()
     driver = Driver()
     for name in (ID, *(f"{LONG}{number}" for number in range(6))):

@@ -197,9 +197,7 @@ class Run:
     acts=[("add", 0, 0), ("init_told", 0), ("markers",), ("init_told", 0), ("add", 0, 0)],
 )
 @example(version=2, epoch=0, acts=[("init",), ("init_told", 0), ("add", 0, 0), ("init_told", 1)])
-def test_only_the_newest_producer_acts_and_every_transaction_ends_once_as_decided(
-    version, epoch, acts
-):
+def test_only_newest_producer_acts_each_transaction_ends_once(version, epoch, acts):
     run = Run(version, epoch)
     for act in acts:
         run.check_after(*act)

@@ -56,7 +56,7 @@ def test_the_fields_are_kafkas():
 
 
 @pytest.mark.parametrize("version", [0, 1])
-def test_an_empty_transaction_has_no_partitions_and_a_forgotten_one_no_value(version):
+def test_empty_and_forgotten_transactions_are_encoded(version):
     serde = TransactionRecordSerde(lambda: version)
     empty = ALL_FIELDS._replace(state=TransactionState.EMPTY)
     value = serde.encode(TransactionRecord("id", empty), 1).value
@@ -66,7 +66,7 @@ def test_an_empty_transaction_has_no_partitions_and_a_forgotten_one_no_value(ver
     assert serde.decode(forgotten.key, None) == TransactionRecord("id", None)
 
 
-def test_a_record_of_another_type_is_passed_over_and_its_time_is_given():
+def test_record_of_another_type_is_skipped():
     serde = TransactionRecordSerde(lambda: 1)
     written = serde.encode(TransactionRecord("id", ALL_FIELDS), 1234)
     assert written.timestamp_ms == 1234
@@ -75,7 +75,7 @@ def test_a_record_of_another_type_is_passed_over_and_its_time_is_given():
         assert serde.decode(kind + written.key[2:], written.value) is None
 
 
-def test_a_record_that_is_cut_or_of_no_known_state_is_refused():
+def test_truncated_or_unknown_record_is_refused():
     serde = TransactionRecordSerde(lambda: 0)
     written = serde.encode(TransactionRecord("id", ALL_FIELDS), 1)
     unknown = TransactionLogValue.decode(written.value[2:], 0)

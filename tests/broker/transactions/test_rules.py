@@ -141,7 +141,7 @@ def test_init_producer_makes_of_each_state():
     check_each(rows_of_init(), check)
 
 
-def test_a_new_producer_id_is_taken_where_init_producer_uses_one():
+def test_init_takes_producer_id_only_if_needed():
     def check(row):
         before, told, expected = row
         if isinstance(expected, Transaction):
@@ -173,7 +173,7 @@ def acting_rows():
             yield known(state), who, code
 
 
-def test_partitions_are_neither_added_nor_verified_for_other_producers():
+def test_partitions_of_other_producers_are_refused():
     def check(row):
         before, who, code = row
         assert outcome(rules.add_partitions, before, who, OURS, 2, NOW_MS) == code
@@ -182,7 +182,7 @@ def test_partitions_are_neither_added_nor_verified_for_other_producers():
     check_each(acting_rows(), check)
 
 
-def test_the_first_partitions_begin_a_transaction_and_others_join_it():
+def test_first_partitions_begin_transaction_others_join():
     me, more = Producer(ID, EPOCH), frozenset({("b", 0), ("c", 2)})
 
     def check(state):
@@ -333,7 +333,7 @@ def test_end_makes_of_each_state():
     check_each(rows_of_end(), check)
 
 
-def test_a_new_producer_id_is_taken_where_the_end_uses_one():
+def test_end_takes_producer_id_only_if_needed():
     def check(row):
         before, _who, _is_commit, version, expected = row
         if isinstance(expected, Transaction) and expected is not before:
@@ -348,7 +348,7 @@ def test_a_new_producer_id_is_taken_where_the_end_uses_one():
     assert not rules.needs_next_producer_id(known(S.ONGOING, epoch=LAST), 1)
 
 
-def test_what_was_decided_is_complete_as_it_was_decided():
+def test_completion_follows_the_decision():
     def check(is_commit):
         decided = known(PREPARE[is_commit], next_epoch=3)
         done = {

@@ -37,7 +37,7 @@ def told(shard):
     return [token for token, said in shard.take().responses if said is True]
 
 
-def test_whoever_waits_is_told_when_nothing_is_being_ended(shard):
+def test_waiter_wakes_when_nothing_is_ending(shard):
     assert Completion("token", True) == ("token", True)
     for state in (None, *S):
         become(shard, "x", state)
@@ -47,7 +47,7 @@ def test_whoever_waits_is_told_when_nothing_is_being_ended(shard):
         shard.take()
 
 
-def test_all_who_wait_are_told_of_the_end_of_their_own_transaction_once(shard):
+def test_waiters_learn_end_of_own_transaction_once(shard):
     for state in (S.COMPLETE_COMMIT, S.COMPLETE_ABORT, None):
         for name in "xy":
             become(shard, name, S.PREPARE_COMMIT)
@@ -78,7 +78,7 @@ def test_whoever_waits_no_more_is_not_told(shard):
     assert not shard._waiting, "nothing is kept of ids for which nobody waits"
 
 
-def test_all_who_wait_are_told_when_the_epoch_ends(shard):
+def test_all_waiters_wake_when_epoch_ends(shard):
     for name in "xy":
         become(shard, name, S.PREPARE_ABORT)
         for token in (f"{name}1", f"{name}2"):
@@ -89,7 +89,7 @@ def test_all_who_wait_are_told_when_the_epoch_ends(shard):
     assert told(shard) == []
 
 
-def test_markers_are_owed_once_for_each_decision_after_the_load():
+def test_markers_are_due_once_per_decision():
     shard = TransactionCoordinatorShard(TransactionLimits())
     for name, states in (
         ("done", (S.PREPARE_COMMIT, S.COMPLETE_COMMIT)),
@@ -109,7 +109,7 @@ def test_markers_are_owed_once_for_each_decision_after_the_load():
     assert shard.take().follow_ups == []
 
 
-def test_only_what_is_decided_has_markers_to_be_written(shard):
+def test_only_decided_transactions_have_markers(shard):
     def check(state):
         become(shard, "x", state)
         found = shard.decided("x")
@@ -118,7 +118,7 @@ def test_only_what_is_decided_has_markers_to_be_written(shard):
     check_each((None, *S), check)
 
 
-def test_what_was_decided_is_completed_once_and_nothing_else_is(shard):
+def test_decided_transaction_is_completed_once(shard):
     become(shard, "x", S.PREPARE_COMMIT)
     decided = shard.decided("x")
     become(shard, "x", S.PREPARE_COMMIT)
@@ -133,7 +133,7 @@ def test_what_was_decided_is_completed_once_and_nothing_else_is(shard):
     )
 
 
-def test_a_loaded_shard_looks_for_timeouts_at_once_and_for_ids_to_expire_later():
+def test_loaded_shard_checks_timeouts_then_expiry():
     limits = TransactionLimits(abort_interval_ms=3_000, expiry_interval_ms=7_000)
     shard = TransactionCoordinatorShard(limits)
     assert shard.deadline() is None
@@ -145,7 +145,7 @@ def test_a_loaded_shard_looks_for_timeouts_at_once_and_for_ids_to_expire_later()
     assert due == [100, 103, 106, 107, 109]
 
 
-def test_what_is_unloaded_leaves_nothing(shard):
+def test_unloading_leaves_nothing(shard):
     for name in "xyz":
         become(shard, name, S.EMPTY)
     shard.unload()

@@ -62,7 +62,7 @@ def sweep(driver, seconds):
     return turns
 
 
-def test_transactions_that_time_out_together_are_aborted_some_in_a_turn(driver):
+def test_simultaneous_timeouts_are_aborted_in_turns(driver):
     fill(driver, S.ONGOING)
     turns = sweep(driver, 70)
     assert states(driver) == [S.PREPARE_ABORT] * COUNT
@@ -71,13 +71,13 @@ def test_transactions_that_time_out_together_are_aborted_some_in_a_turn(driver):
     assert driver.shard.deadline() == 70 + LIMITS.abort_interval_ms / 1000
 
 
-def test_transactions_that_are_in_time_are_looked_at_some_in_a_turn(driver):
+def test_live_transactions_are_examined_in_turns(driver):
     fill(driver, S.ONGOING)
     assert sweep(driver, 20) == [0] * (COUNT // 10)
     assert states(driver) == [S.ONGOING] * COUNT
 
 
-def test_a_transaction_that_ends_during_the_sweep_is_not_aborted(driver):
+def test_transaction_ending_during_sweep_is_not_aborted(driver):
     fill(driver, S.ONGOING)
     driver.now = 70
     turn(driver)
@@ -89,7 +89,7 @@ def test_a_transaction_that_ends_during_the_sweep_is_not_aborted(driver):
     assert states(driver) == [S.PREPARE_ABORT] * (COUNT - 2) + [S.COMPLETE_COMMIT]
 
 
-def test_ids_that_expire_together_are_forgotten_some_in_a_turn(driver):
+def test_ids_expire_in_turns(driver):
     fill(driver, S.EMPTY)
     turns = sweep(driver, LIMITS.id_expiration_ms / 1000)
     assert states(driver) == []
@@ -97,7 +97,7 @@ def test_ids_that_expire_together_are_forgotten_some_in_a_turn(driver):
     assert max(turns) == PER_TURN
 
 
-def test_those_that_are_in_time_do_not_keep_the_sweep_from_the_others(driver):
+def test_young_ids_do_not_block_the_sweep(driver):
     """More of them come first than are looked at in a turn."""
     for state, seconds in ((S.ONGOING, 70), (S.EMPTY, LIMITS.id_expiration_ms / 1000)):
         fill(driver, state)
@@ -112,7 +112,7 @@ def test_those_that_are_in_time_do_not_keep_the_sweep_from_the_others(driver):
         assert kept == young
 
 
-def test_an_id_that_goes_during_the_sweep_is_passed_over(driver):
+def test_id_removed_during_sweep_is_skipped(driver):
     fill(driver, S.EMPTY)
     driver.now = LIMITS.id_expiration_ms / 1000
     turn(driver)

@@ -18,7 +18,7 @@ def state_of(one, producer):
     return shard.transactions[producer.name]
 
 
-async def test_what_is_committed_at_once_is_added_without_a_wait(tmp_path):
+async def test_immediately_committed_addition_needs_no_wait(tmp_path):
     async with asked(tmp_path, **SETTINGS, trimaran_log_fsync="none") as one:
         await one.create("t", partitions=2)
         producer = WireProducer(one)
@@ -37,7 +37,7 @@ async def test_what_is_committed_at_once_is_added_without_a_wait(tmp_path):
         assert state_of(one, producer).partitions == {("t", 0)}
 
 
-async def test_what_waits_for_its_flush_is_added_and_found_so(tmp_path):
+async def test_addition_waiting_for_flush_is_found(tmp_path):
     """It is asked again then, in its turn; that writes no second record."""
     async with asked(tmp_path, **SETTINGS) as one:
         await one.create("t")
@@ -58,9 +58,7 @@ async def test_what_waits_for_its_flush_is_added_and_found_so(tmp_path):
         assert await read_committed(one, wait_ms=5000) == ([b"a"], 2)
 
 
-async def test_the_end_of_a_transaction_shares_the_flush_of_what_begins_the_next(
-    tmp_path, monkeypatch
-):
+async def test_transactions_end_shares_flush_with_next_begin(tmp_path, monkeypatch):
     """Else the next one waits for both."""
     monkeypatch.setattr("trimaran.node.runtime.group_commit.LEFT_SECONDS_MAX", 3600.0)
     async with asked(tmp_path, **SETTINGS) as one:

@@ -129,9 +129,7 @@ async def verifying(tmp_path, nursery):
         yield one
 
 
-async def test_each_code_of_a_coordinator_becomes_what_the_client_understands(
-    verifying, autojump_clock
-):
+async def test_coordinator_codes_are_translated_for_clients(verifying, autojump_clock):
     found = {}
     for code in TOLD:
         verifying.codes = [{T0: code}]
@@ -146,9 +144,7 @@ def _equal(found, expected):
     assert found == expected
 
 
-async def test_the_question_names_the_producer_and_whether_partitions_are_added(
-    verifying, autojump_clock
-):
+async def test_verification_request_names_producer_and_mode(verifying, autojump_clock):
     verifying.codes = [{T1: E.INVALID_TXN_STATE, U0: E.UNKNOWN_TOPIC_OR_PARTITION}]
     for version, verify_only in ((NOTHING, True), (ABORTABLE, True), (ADDING, False)):
         verifying.channels.asked.clear()
@@ -165,9 +161,7 @@ async def test_the_question_names_the_producer_and_whether_partitions_are_added(
         assert [(each.name, each.partitions) for each in one.topics] == [("t", [0, 1]), ("u", [0])]
 
 
-async def test_what_is_still_ending_is_asked_again_until_the_last_time_there_is(
-    verifying, autojump_clock
-):
+async def test_ending_transaction_is_retried_until_deadline(verifying, autojump_clock):
     """Only where partitions are added: each `add_retry_ms`, while it ends within `add_retry_ms_max`."""
     verifying.codes = [{T0: E.CONCURRENT_TRANSACTIONS}]
     assert await verifying.produce(ADDING) == {T0: E.CONCURRENT_TRANSACTIONS}
@@ -180,9 +174,7 @@ async def test_what_is_still_ending_is_asked_again_until_the_last_time_there_is(
     assert len(verifying.channels.asked) == 4 + 2 + 1
 
 
-async def test_a_coordinator_that_is_not_reached_or_answers_for_others_is_no_coordinator(
-    verifying, autojump_clock
-):
+async def test_unreachable_coordinator_counts_as_missing(verifying, autojump_clock):
     unreached = E.NETWORK_EXCEPTION
     for failure in (NotSent("no connection"), OutcomeUnknown("no answer")):
         verifying.failure = failure
@@ -206,7 +198,7 @@ async def test_a_coordinator_that_is_not_reached_or_answers_for_others_is_no_coo
     assert await verifying.produce(ADDING, T0, T1) == {T0: E.NONE, T1: E.NOT_ENOUGH_REPLICAS}
 
 
-async def test_a_code_of_the_whole_answer_is_that_of_each_partition(verifying, autojump_clock):
+async def test_top_level_code_applies_to_each_partition(verifying, autojump_clock):
     for code, expected in (
         (E.CLUSTER_AUTHORIZATION_FAILED, E.INVALID_TXN_STATE),
         (E.UNSUPPORTED_VERSION, E.UNSUPPORTED_VERSION),
@@ -217,9 +209,7 @@ async def test_a_code_of_the_whole_answer_is_that_of_each_partition(verifying, a
         assert await verifying.produce(ADDING, T0, U0) == {T0: expected, U0: expected}
 
 
-async def test_without_a_leader_of_the_ids_partition_there_is_no_coordinator(
-    verifying, autojump_clock
-):
+async def test_id_partition_without_leader_has_no_coordinator(verifying, autojump_clock):
     verifying.led_by(-1)
     assert await verifying.commit(4) == E.COORDINATOR_NOT_AVAILABLE
     verifying.rig.metadata.set(topic("t", partition()))
@@ -230,7 +220,7 @@ async def test_without_a_leader_of_the_ids_partition_there_is_no_coordinator(
     assert [broker_id for _, broker_id, *_ in verifying.channels.asked] == [ELSEWHERE]
 
 
-async def test_where_it_is_switched_off_only_clients_that_add_nothing_themselves_are_asked_about(
+async def test_disabled_verification_still_checks_partitions_added_by_produce(
     verifying, autojump_clock
 ):
     verifying.enabled = False
@@ -244,9 +234,7 @@ async def test_where_it_is_switched_off_only_clients_that_add_nothing_themselves
     assert not verifying.verifier.check_produce_now(NAME, WHO, [T0], ADDING)
 
 
-async def test_here_a_transaction_that_is_still_ending_is_waited_for_as_long(
-    tmp_path, nursery, mock_clock
-):
+async def test_ending_local_transaction_is_awaited_equally(tmp_path, nursery, mock_clock):
     limits = replace(TransactionLimits(), add_retry_ms=30, add_retry_ms_max=100)
     async with open_rig(tmp_path, limits=limits) as rig:
         one = Verifying(rig)

@@ -33,7 +33,7 @@ def test_a_full_group_takes_its_own_members_only(driver, instance):
     assert set(group_of(driver).members) == {"a", "b"}
 
 
-def test_a_group_whose_members_said_too_much_takes_no_more(driver, monkeypatch):
+def test_full_group_admits_no_more_members(driver, monkeypatch):
     driver.consumer_heartbeat("a", topics=["t" * 100])
     monkeypatch.setattr(admission, "GROUP_BYTES_MAX", 100)
     driver.consumer_heartbeat("b", topics=["t"])
@@ -42,7 +42,7 @@ def test_a_group_whose_members_said_too_much_takes_no_more(driver, monkeypatch):
     assert set(group_of(driver).members) == {"a", "b"}
 
 
-def test_who_is_no_member_and_does_not_join_is_unknown(driver):
+def test_unknown_member_that_does_not_join_is_refused(driver):
     driver.consumer_heartbeat("a")
     assert driver.consumer_heartbeat("b", 1) is ErrorCode.UNKNOWN_MEMBER_ID
     assert driver.consumer_heartbeat("b", 1, instance="i") is ErrorCode.UNKNOWN_MEMBER_ID
@@ -51,7 +51,7 @@ def test_who_is_no_member_and_does_not_join_is_unknown(driver):
 # -- static members
 
 
-def test_a_static_member_that_did_not_hear_that_it_joined_joins_again(driver):
+def test_static_member_without_join_answer_rejoins(driver):
     first = driver.consumer_heartbeat("a", instance="i")
     again = driver.consumer_heartbeat("a", instance="i")
     assert again.member_epoch == first.member_epoch
@@ -59,7 +59,7 @@ def test_a_static_member_that_did_not_hear_that_it_joined_joins_again(driver):
     assert group_of(driver).epoch == 2
 
 
-def test_a_static_member_that_left_for_a_while_is_back_under_its_own_id(driver):
+def test_static_member_returns_under_its_own_id(driver):
     epoch = driver.consumer_heartbeat("a", instance="i").member_epoch
     driver.consumer_heartbeat("a", -2, instance="i")
     back = driver.consumer_heartbeat("a", instance="i")
@@ -68,7 +68,7 @@ def test_a_static_member_that_left_for_a_while_is_back_under_its_own_id(driver):
     assert group_of(driver).epoch == epoch
 
 
-def test_the_next_incarnation_is_the_one_whose_session_runs(driver):
+def test_next_incarnation_takes_assignment_and_session(driver):
     driver.consumer_heartbeat("a", instance="i")
     driver.consumer_heartbeat("a", -2, instance="i")
     epoch = group_of(driver).epoch
@@ -84,7 +84,7 @@ def test_the_next_incarnation_is_the_one_whose_session_runs(driver):
     }
 
 
-def test_the_next_incarnation_with_the_same_pattern_concerns_nobody_either(driver):
+def test_next_incarnation_with_same_pattern_changes_nothing(driver):
     driver.consumer_heartbeat("a", instance="i", regex="t.*")
     driver.consumer_heartbeat("a", -2, instance="i")
     epoch = group_of(driver).epoch
@@ -92,7 +92,7 @@ def test_the_next_incarnation_with_the_same_pattern_concerns_nobody_either(drive
     assert group_of(driver).epoch == epoch
 
 
-def test_who_leaves_is_who_has_the_name(driver):
+def test_leave_applies_to_current_holder_of_name(driver):
     driver.consumer_heartbeat("a", instance="i")
     assert driver.consumer_heartbeat("a", -1, instance="j") is ErrorCode.UNKNOWN_MEMBER_ID
     assert driver.consumer_heartbeat("b", -1, instance="i") is ErrorCode.FENCED_INSTANCE_ID
@@ -101,7 +101,7 @@ def test_who_leaves_is_who_has_the_name(driver):
     assert not group_of(driver).members
 
 
-def test_who_leaves_for_a_while_need_give_nothing_up_meanwhile(driver):
+def test_temporarily_absent_member_revokes_nothing(driver):
     driver.consumer_heartbeat("a", instance="i")
     driver.consumer_heartbeat("z")
     driver.consumer_heartbeat("a", 2, instance="i")
@@ -112,7 +112,7 @@ def test_who_leaves_for_a_while_need_give_nothing_up_meanwhile(driver):
     assert not group_of(driver).members["a"].revoking
 
 
-def test_what_the_next_incarnation_has_is_in_the_log_though_its_heartbeat_said_nothing_new(driver):
+def test_incarnations_assignment_is_logged_without_news(driver):
     """A coordinator that takes over between the two would give its partitions to others."""
     driver.consumer_heartbeat("a", instance="i")
     other = driver.consumer_heartbeat("z").member_epoch
@@ -125,7 +125,7 @@ def test_what_the_next_incarnation_has_is_in_the_log_though_its_heartbeat_said_n
     assert [dict(owned) for owned in found.assigned.values()] == [{0: 2, 1: 2}]
 
 
-def test_a_name_is_taken_over_from_a_living_member_of_the_old_protocol(driver):
+def test_living_classic_members_name_is_taken_over(driver):
     """Such a member cannot be told to leave for a while."""
     driver.consumer_heartbeat("z")
     driver.join("old", version=5, instance="i")
@@ -134,7 +134,7 @@ def test_a_name_is_taken_over_from_a_living_member_of_the_old_protocol(driver):
     assert group_of(driver).classic_count == 0
 
 
-def test_who_left_for_a_while_must_join_to_be_back(driver):
+def test_absent_member_must_join_to_return(driver):
     """The epoch before its last one is not what it missed."""
     driver.consumer_heartbeat("a", instance="i")
     driver.consumer_heartbeat("z")
@@ -155,7 +155,7 @@ def test_an_old_incarnation_is_fenced_whatever_its_epoch(driver):
 # -- epochs
 
 
-def test_who_missed_its_last_epoch_is_let_in_if_it_owns_no_more_than_it_should(driver):
+def test_missed_epoch_is_accepted_without_excess_partitions(driver):
     first = driver.consumer_heartbeat("a").member_epoch
     driver.consumer_heartbeat("b")
     driver.consumer_heartbeat("a", first)

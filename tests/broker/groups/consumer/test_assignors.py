@@ -87,7 +87,7 @@ def test_uniform_moves_no_more_than_it_must(given_):
 
 
 @given(groups())
-def test_uniform_is_even_among_those_who_read_a_topic(given_):
+def test_uniform_assignment_is_even_among_readers(given_):
     """Nobody could give a partition to another reader of its topic and both be nearer to each other."""
     assignment = done(assign_uniformly(given_))
     sizes = {member.id: len(partitions(assignment, member.id)) for member in given_.members}
@@ -98,7 +98,7 @@ def test_uniform_is_even_among_those_who_read_a_topic(given_):
                     assert sizes[member.id] - sizes[other.id] <= 1
 
 
-def test_a_round_in_which_one_partition_moves_is_followed_by_another():
+def test_round_moving_one_partition_leads_to_another():
     t, u = TOPICS[:2]
     given_ = AssignmentInput(
         (
@@ -114,7 +114,7 @@ def test_a_round_in_which_one_partition_moves_is_followed_by_another():
 
 @given(groups())
 @settings(max_examples=50)
-def test_what_is_assigned_stays(given_):
+def test_existing_assignment_is_kept(given_):
     for assignor in (assign_uniformly, assign_ranges):
         first = done(assignor(given_))
         members = tuple(
@@ -169,7 +169,7 @@ def shape(members, topics, partitions, *, target=0, alike=True):
         (assign_uniformly, shape(2, 2, 400, target=400, alike=False), 280),
     ],
 )
-def test_work_is_given_up_after_so_much_of_it(monkeypatch, assignor, given_, pieces):
+def test_assignment_yields_after_bounded_work(monkeypatch, assignor, given_, pieces):
     """Less than half as many yields would let the work hold the event loop for longer than it may."""
     for module in (model, range_module, uniform):
         monkeypatch.setattr(module, "PIECE", 10)

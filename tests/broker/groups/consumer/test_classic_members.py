@@ -79,7 +79,7 @@ def test_ids_are_asked_for_from_version_4_on(driver, version, code):
     assert join(driver, version=version).error_code == code
 
 
-def test_a_static_member_joins_at_once_under_its_own_name(driver):
+def test_static_member_joins_under_its_own_name(driver):
     answer = join(driver, instance="i", client="c")
     assert answer.error_code == E.NONE
     assert answer.member_id.startswith("i-")
@@ -112,20 +112,20 @@ def test_a_full_group_takes_no_more(driver):
 # -- how long they have
 
 
-def test_who_is_not_heard_of_is_out_after_the_session_it_chose(driver):
+def test_silent_member_leaves_after_its_session(driver):
     join(driver, "a", session_ms=7_000)
     assert 7.0 in driver.advance(7)
     assert set(driver.shard.store.consumer_groups["g"].members) == {"n"}
 
 
-def test_who_does_not_sync_in_time_is_out(driver):
+def test_member_without_sync_in_time_is_removed(driver):
     join(driver, "a", session_ms=30_000, rebalance_ms=5_000)
     assert has_timer(driver, Timer.CLASSIC_SYNC, "a")
     driver.advance(5)
     assert set(driver.shard.store.consumer_groups["g"].members) == {"n"}
 
 
-def test_who_joins_again_has_come_in_time(driver):
+def test_rejoining_member_is_in_time(driver):
     """`n` has all partitions; what it gives up for `a` is a step that `a` is told of."""
     epoch = join(driver, "a").generation_id
     driver.consumer_heartbeat("n", 2, owned={"t": [0, 1]})
@@ -142,7 +142,7 @@ def test_who_joins_again_has_come_in_time(driver):
 # -- the way back
 
 
-def test_the_last_static_member_of_the_new_protocol_is_back_with_the_old_one():
+def test_last_consumer_static_member_returns_as_classic():
     driver = Driver()
     driver.consumer_heartbeat("n", instance="i")
     join(driver, "a")
@@ -162,7 +162,7 @@ def test_only_consumers_join_and_they_need_a_protocol(driver):
         assert join(driver, "a", **more).error_code == E.INCONSISTENT_GROUP_PROTOCOL
 
 
-def test_a_member_must_have_a_protocol_in_common_with_the_others_but_not_with_itself(driver):
+def test_protocol_must_be_common_with_other_members(driver):
     t = subscription(["t"])
     assert join(driver, "a", protocols=[("range", t)]).error_code == E.NONE
     assert join(driver, "b", protocols=[("sticky", t)]).error_code == E.INCONSISTENT_GROUP_PROTOCOL
@@ -170,7 +170,7 @@ def test_a_member_must_have_a_protocol_in_common_with_the_others_but_not_with_it
     assert join(driver, "b", protocols=[("sticky", t)]).error_code == E.NONE
 
 
-def test_a_static_member_takes_its_name_over_from_a_living_one_of_the_new_protocol():
+def test_static_member_replaces_living_consumer_of_name():
     """The old protocol knows no UNRELEASED_INSTANCE_ID."""
     driver = Driver()
     driver.consumer_heartbeat("n", instance="i")
@@ -198,12 +198,12 @@ def sync(driver, member_id, generation, **more) -> ErrorCode:
         ({"protocol_name": "sticky"}, E.INCONSISTENT_GROUP_PROTOCOL),
     ],
 )
-def test_who_syncs_says_nothing_else_than_when_it_joined(driver, more, code):
+def test_sync_must_match_the_join(driver, more, code):
     epoch = join(driver, "a").generation_id
     assert sync(driver, "a", epoch, **more) is code
 
 
-def test_who_syncs_while_there_is_a_newer_target_joins_again_in_time(driver):
+def test_sync_under_newer_target_requires_timely_rejoin(driver):
     epoch = join(driver, "a", session_ms=30_000, rebalance_ms=5_000).generation_id
     join(driver, "b")
     assert sync(driver, "a", epoch) is E.REBALANCE_IN_PROGRESS
@@ -212,7 +212,7 @@ def test_who_syncs_while_there_is_a_newer_target_joins_again_in_time(driver):
     assert "a" not in driver.shard.store.consumer_groups["g"].members
 
 
-def test_who_must_give_something_up_is_told_so_before_it_hears_of_the_newer_target():
+def test_revocation_is_announced_before_newer_target():
     """It syncs what it may keep, gives up the rest, and joins again for more."""
     driver = Driver()
     driver.consumer_heartbeat("n", topics=["none"])
@@ -227,7 +227,7 @@ def test_who_must_give_something_up_is_told_so_before_it_hears_of_the_newer_targ
     assert driver.heartbeat("a", epoch) == E.REBALANCE_IN_PROGRESS
 
 
-def test_who_gives_up_a_topic_before_there_is_a_newer_target_joins_again_at_once():
+def test_member_revoking_early_rejoins_at_once():
     """What it still says that it owns is nobody else's before it has given it up."""
     driver = Driver()
     driver.topics.set("u", 1)
@@ -243,7 +243,7 @@ def test_who_gives_up_a_topic_before_there_is_a_newer_target_joins_again_at_once
     assert driver.heartbeat("a", epoch) == E.REBALANCE_IN_PROGRESS
 
 
-def test_who_waits_for_others_is_left_alone_until_it_need_not(driver):
+def test_waiting_member_is_undisturbed_until_partitions_free(driver):
     epoch = join(driver, "a").generation_id
     assert sync(driver, "a", epoch) is E.NONE
     assert member(driver, "a").state is MemberState.UNRELEASED_PARTITIONS
@@ -262,13 +262,13 @@ def test_a_session_begins_anew_with_each_word(driver):
 
 
 @pytest.mark.parametrize("epoch", [0, 2, 4])
-def test_a_generation_that_is_not_the_members_is_refused(driver, epoch):
+def test_wrong_generation_is_refused(driver, epoch):
     assert join(driver, "a").generation_id == 3
     assert driver.heartbeat("a", epoch) == E.ILLEGAL_GENERATION
     assert sync(driver, "a", epoch) is E.ILLEGAL_GENERATION
 
 
-def test_who_is_no_member_of_the_old_protocol_is_not_known(driver):
+def test_non_classic_member_is_unknown(driver):
     join(driver, "a", instance="i")
     for who, instance in [("n", None), ("x", None), ("x", "j"), ("", "j")]:
         assert driver.heartbeat(who, 1, instance=instance) == E.UNKNOWN_MEMBER_ID
@@ -276,7 +276,7 @@ def test_who_is_no_member_of_the_old_protocol_is_not_known(driver):
         assert driver.leave((who, instance)) == [E.UNKNOWN_MEMBER_ID]
 
 
-def test_a_static_member_is_fenced_by_its_next_incarnation(driver):
+def test_static_member_is_fenced_by_next_incarnation(driver):
     first = join(driver, instance="i")
     second = join(driver, instance="i")
     assert first.member_id != second.member_id

@@ -118,7 +118,7 @@ def test_a_pattern_is_resolved_by_the_broker(cluster):
         assert {topic for topic, _, _ in members.read} == {"logs-a"}
 
 
-def test_a_group_moves_to_the_new_protocol_and_back_while_it_reads(cluster):
+def test_group_changes_protocols_while_reading(cluster):
     cluster.create("moving")
     with closing(Members(cluster, "moving", ["moving"])) as members:
         members.add("old", **{"group.protocol": "classic"})

@@ -19,7 +19,7 @@ def test_the_defaults_are_those_of_the_keys():
     assert found == ConsumerGroupSettings()
 
 
-def test_what_was_altered_holds_at_once_and_within_the_brokers_bounds():
+def test_altered_settings_apply_within_broker_bounds():
     now = [configs()]
     groups = ConfiguredGroups(config_of(), lambda: now[0])
     assert groups.of("g").heartbeat_interval_ms == 5_000
@@ -36,7 +36,7 @@ def test_what_was_altered_holds_at_once_and_within_the_brokers_bounds():
     assert groups.of("g") == ConsumerGroupSettings()
 
 
-def test_a_least_interval_that_is_set_holds_for_members_on_their_way_too():
+def test_minimum_interval_applies_to_reconciling_members_too():
     key = "group.consumer.min.heartbeat.interval.ms"
     assert ConfiguredGroups(config_of(), ConfigsImage).of("g").reconciling_interval_ms_min == 500
     for value, least in (("3000", 3_000), ("5000", 5_000), ("100", 500)):
@@ -44,7 +44,7 @@ def test_a_least_interval_that_is_set_holds_for_members_on_their_way_too():
         assert found.reconciling_interval_ms_min == least
 
 
-def test_assignors_by_name_and_by_class_and_the_policy():
+def test_assignors_are_found_by_name_or_class():
     config = config_of(
         **{
             "group.consumer.assignors": "org.apache.kafka.coordinator.group.assignor.RangeAssignor,uniform",
@@ -65,7 +65,7 @@ def test_assignors_by_name_and_by_class_and_the_policy():
         ("group.coordinator.rebalance.protocols", "consumer"),
     ],
 )
-def test_what_nobody_could_follow_keeps_a_broker_from_starting(key, value):
+def test_contradictory_settings_prevent_start(key, value):
     with pytest.raises(ConfigError) as caught:
         config_of(**{key: value})
     assert caught.value.key == key

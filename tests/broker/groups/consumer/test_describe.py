@@ -24,7 +24,7 @@ def test_a_refusal_says_nothing_else():
     assert (found.assignor_name, found.members) == ("", [])
 
 
-def test_members_with_names_and_patterns_and_of_either_protocol():
+def test_members_of_either_protocol_are_described():
     driver = Driver()
     driver.topics.set("u", 2)
     driver.consumer_heartbeat("a", topics=["t"])
@@ -46,7 +46,7 @@ def test_members_with_names_and_patterns_and_of_either_protocol():
     assert listed(group).group_state == found.group_state == "Reconciling"
 
 
-def test_partitions_of_topics_that_are_gone_are_left_out():
+def test_partitions_of_missing_topics_are_omitted():
     driver = Driver()
     driver.topics.set("u", 2)
     driver.consumer_heartbeat("a", topics=["t", "u"])

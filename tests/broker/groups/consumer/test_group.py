@@ -79,7 +79,7 @@ def replayed(log):
 
 
 @given(st.lists(written, max_size=30).map(lambda runs: [one for run in runs for one in run]))
-def test_what_a_group_counts_is_what_its_members_say(log):
+def test_group_counts_match_its_members(log):
     group = replayed(log)
     all_members = list(group.members.values())
     assert group.bytes == sum(member.bytes for member in all_members)
@@ -109,7 +109,7 @@ def test_what_a_group_counts_is_what_its_members_say(log):
 
 
 @given(st.lists(written, max_size=30).map(lambda runs: [one for run in runs for one in run]))
-def test_of_a_group_whose_tombstones_are_written_nothing_is_left(log):
+def test_tombstones_leave_nothing_of_group(log):
     group = replayed(log)
     before = copy.copy(group)
     for record in records.group_tombstones(before):
@@ -130,7 +130,7 @@ def test_a_group_without_records_is_gone_and_empty():
     assert (group.assignment_epoch, group.assignment_timestamp_ms) == (NO_ASSIGNMENT_EPOCH, 0)
 
 
-def test_a_group_is_not_gone_while_any_record_of_it_is_left():
+def test_group_with_any_record_is_not_gone():
     resolved_regex = ResolvedRegex(frozenset(["t"]), 1, 1)
     for record in (
         records.epoch_record("g", 1, 0),
@@ -145,14 +145,14 @@ def test_a_group_is_not_gone_while_any_record_of_it_is_left():
         assert group.is_gone, record
 
 
-def test_a_target_that_is_taken_back_takes_its_time_along():
+def test_withdrawn_target_loses_its_time():
     group = replayed([records.assignment_epoch_record("g", 4, 99)])
     assert (group.assignment_epoch, group.assignment_timestamp_ms) == (4, 99)
     group.apply(records.assignment_epoch_record("g", 4, 99).key, None)
     assert (group.assignment_epoch, group.assignment_timestamp_ms) == (NO_ASSIGNMENT_EPOCH, 0)
 
 
-def test_a_member_whose_partitions_are_taken_back_stays_a_member():
+def test_member_with_withdrawn_assignment_remains_member():
     owner = ConsumerMember("a", epoch=2, assigned={TOPIC: {0: 1}}, revoking={TOPIC: {1: 1}})
     log = [records.member_record("g", owner), records.current_record("g", owner)]
     group = replayed(log)
@@ -162,7 +162,7 @@ def test_a_member_whose_partitions_are_taken_back_stays_a_member():
     assert group.members["a"].assigned == group.members["a"].revoking == {}
 
 
-def test_the_next_incarnation_of_a_static_member_keeps_the_name_when_the_first_goes():
+def test_next_incarnation_keeps_name_when_first_goes():
     log = [
         records.member_record("g", ConsumerMember("a", instance_id="i")),
         records.member_record("g", ConsumerMember("b", instance_id="i")),

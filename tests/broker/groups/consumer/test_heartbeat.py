@@ -60,23 +60,23 @@ def joining(**other):
     ],
     ids=lambda one: next(iter(one)),
 )
-def test_what_is_just_within_the_bounds(allowed):
+def test_values_within_bounds_are_accepted(allowed):
     check_request(joining(**allowed), 1, ("uniform", "range"))
 
 
-def test_who_joins_must_say_that_it_owns_nothing():
+def test_joining_member_must_own_nothing():
     with pytest.raises(KafkaError, match="TopicPartitions must be empty"):
         check_request(joining(topic_partitions=None), 1, ("uniform",))
 
 
 @pytest.mark.parametrize(("version", "epoch"), [(0, 1), (1, 1), (1, 0)])
-def test_only_who_joins_by_version_0_needs_no_id(version, epoch):
+def test_only_version_0_joins_without_an_id(version, epoch):
     with pytest.raises(KafkaError, match="MemberId can't be empty"):
         check_request(joining(member_id="", member_epoch=epoch), version, ("uniform",))
     check_request(joining(member_id=""), 0, ("uniform",))
 
 
-def test_who_joins_must_say_what_it_subscribes_to():
+def test_joining_member_must_name_its_subscription():
     with pytest.raises(KafkaError, match="must be non-null when"):
         check_request(joining(subscribed_topic_names=None), 1, ("uniform",))
 
@@ -88,7 +88,7 @@ def test_a_name_of_blanks_is_no_name(field, blank):
         check_request(joining(**{field: blank}), 1, ("uniform",))
 
 
-def test_a_member_that_subscribes_to_nothing_is_a_member(driver):
+def test_member_may_subscribe_to_nothing(driver):
     answer = driver.consumer_heartbeat("a", topics=[])
     assert (answer.error_code, answer.assignment.topic_partitions) == (0, [])
     assert driver.consumer_heartbeat("a", answer.member_epoch, topics=["t"]).error_code == 0
@@ -107,7 +107,7 @@ def test_rack_assignor_and_instance_stay_as_they_were(driver):
     assert member.client_id == "another"
 
 
-def test_who_joins_again_is_told_its_assignment_whatever_it_says_of_itself(driver):
+def test_rejoining_member_gets_its_assignment(driver):
     driver.consumer_heartbeat("a", regex="t.*")
     first = driver.consumer_heartbeat("a", regex="t.*")
     again = driver.consumer_heartbeat("a", regex="t.*")
@@ -118,12 +118,12 @@ def test_who_joins_again_is_told_its_assignment_whatever_it_says_of_itself(drive
 # -- another subscription
 
 
-def test_names_of_topics_that_there_are_not_are_a_subscription_too(driver):
+def test_missing_topics_may_be_subscribed(driver):
     epoch = driver.consumer_heartbeat("a", topics=["x"]).member_epoch
     assert driver.consumer_heartbeat("a", epoch, topics=["y"]).member_epoch == epoch + 1
 
 
-def test_a_member_of_the_old_protocol_that_reads_nothing_is_a_new_member_once(driver):
+def test_idle_classic_member_is_new_only_once(driver):
     driver.consumer_heartbeat("z")
     before = group_of(driver).epoch
     nothing = [("range", subscription([]))]
@@ -135,7 +135,7 @@ def test_a_member_of_the_old_protocol_that_reads_nothing_is_a_new_member_once(dr
     assert group_of(driver).epoch == before + 1
 
 
-def test_what_it_does_not_read_any_more_it_is_told_to_give_up_at_once(driver):
+def test_unsubscribed_partitions_are_revoked_at_once(driver):
     """Though the next target is not due yet."""
     driver.settings = replace(driver.settings, assignment_interval_ms=10_000)
     driver.topics.set("u", 1)
@@ -150,7 +150,7 @@ def test_what_it_does_not_read_any_more_it_is_told_to_give_up_at_once(driver):
     assert revoking not in driver.shard._timers
 
 
-def test_who_reads_something_else_altogether_is_told_so_at_once(driver):
+def test_entirely_new_subscription_revokes_at_once(driver):
     driver.settings = replace(driver.settings, assignment_interval_ms=10_000)
     driver.topics.set("u", 1)
     epoch = driver.consumer_heartbeat("a").member_epoch
@@ -167,7 +167,7 @@ def test_a_pattern_of_others_is_another_subscription(driver):
     assert driver.consumer_heartbeat("a", epoch, regex="y.*").member_epoch == epoch + 1
 
 
-def test_what_it_reads_besides_changes_nothing_until_the_target_does(driver):
+def test_additional_subscription_waits_for_target(driver):
     driver.settings = replace(driver.settings, assignment_interval_ms=10_000)
     driver.topics.set("u", 1)
     epoch = driver.consumer_heartbeat("a").member_epoch
@@ -187,7 +187,7 @@ def test_what_it_reads_besides_changes_nothing_until_the_target_does(driver):
         (RECONCILING_HEARTBEATS_PER_SECOND_MAX * 6, 5_000),
     ],
 )
-def test_members_under_way_come_as_often_as_all_of_them_may(members, expected_ms):
+def test_reconciling_members_have_short_heartbeat_intervals(members, expected_ms):
     driver = Driver()
     driver.consumer_heartbeat("a")
     group = group_of(driver)
@@ -203,19 +203,19 @@ def test_no_member_comes_sooner_than_the_operator_wants(driver):
     assert driver.consumer_heartbeat("a").heartbeat_interval_ms == 3_000
 
 
-def test_a_member_whose_pattern_is_being_resolved_is_under_way(driver):
+def test_member_awaiting_its_pattern_is_reconciling(driver):
     driver.matching_later = True
     assert driver.consumer_heartbeat("a", regex="t.*").heartbeat_interval_ms < 5_000
 
 
-def test_who_waits_for_others_is_under_way_however_long(driver):
+def test_member_waiting_for_others_stays_reconciling(driver):
     driver.consumer_heartbeat("a")
     epoch = driver.consumer_heartbeat("b").member_epoch
     driver.advance(20)
     assert driver.consumer_heartbeat("b", epoch).heartbeat_interval_ms < 5_000
 
 
-def test_a_group_whose_target_is_due_is_under_way(driver):
+def test_group_with_due_target_is_reconciling(driver):
     driver.settings = replace(driver.settings, assignment_interval_ms=60_000)
     epoch = driver.consumer_heartbeat("a").member_epoch
     driver.advance(40)

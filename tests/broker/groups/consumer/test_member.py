@@ -14,7 +14,7 @@ from trimaran.wire.records.consumer_groups import (
 T, U = b"t" * 16, b"u" * 16
 
 
-def test_a_member_is_as_large_as_what_it_says():
+def test_member_size_counts_its_metadata():
     classic = classic_metadata(1, (("range", b"12345"), ("sticky", b"")))
     assert ConsumerMember("a").bytes == 0
     assert ConsumerMember("a", subscribed_names=("t", "uu"), regex="x.*").bytes == 6

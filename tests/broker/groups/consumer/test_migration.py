@@ -48,7 +48,7 @@ def consumer(driver):
 
 
 @pytest.mark.parametrize(("members_max", "expected"), [(1, E.GROUP_ID_NOT_FOUND), (2, None)])
-def test_a_group_becomes_one_of_the_new_protocol_while_there_is_room(driver, members_max, expected):
+def test_group_is_upgraded_while_below_size_limit(driver, members_max, expected):
     classic_group(driver, "a")
     driver.settings = replace(driver.settings, members_max=members_max)
     answer = driver.consumer_heartbeat("n")
@@ -59,7 +59,7 @@ def test_a_group_becomes_one_of_the_new_protocol_while_there_is_room(driver, mem
         assert driver.shard.groups["g"].state is GroupState.STABLE
 
 
-def test_the_epoch_goes_on_from_the_generation_and_the_topics_are_looked_at(driver):
+def test_upgrade_keeps_epoch_and_resolves_topics(driver):
     ids = classic_group(driver, "a", assigned={"a": assignment(t=[0, 1, 2, 3])})
     answer = driver.consumer_heartbeat("n")
     assert answer.member_epoch == consumer(driver).epoch == 2
@@ -69,7 +69,7 @@ def test_the_epoch_goes_on_from_the_generation_and_the_topics_are_looked_at(driv
     assert member.assigned == {topic_id("t"): dict.fromkeys(range(4), 1)}
 
 
-def test_a_topic_may_be_named_twice_in_what_a_classic_member_was_assigned(driver):
+def test_duplicate_topic_in_classic_assignment_is_merged(driver):
     """Each partition keeps its owner: nobody else is given one that is still read."""
     named = [ConsumerProtocolAssignmentTopicPartition(topic="t", partitions=[n]) for n in (0, 1)]
     both = encode_assignment(ConsumerProtocolAssignment(assigned_partitions=named), 0)
@@ -78,7 +78,7 @@ def test_a_topic_may_be_named_twice_in_what_a_classic_member_was_assigned(driver
     assert {consumer(driver).owner(topic_id("t"), n) for n in (0, 1)} == {ids["a"]}
 
 
-def test_a_group_without_a_generation_begins_at_an_epoch_that_members_can_have(driver):
+def test_upgraded_group_without_generation_has_valid_epoch(driver):
     """While its first members are waited for; 0 is what one says who joins."""
     driver.settings = replace(driver.settings, assignment_interval_ms=1_000)
     driver.join("a", instance="a")
@@ -99,7 +99,7 @@ def test_sessions_go_on_as_long_as_members_chose(driver):
     assert set(consumer(driver).members) == {ids["a"], "n"}
 
 
-def test_a_member_that_goes_within_its_session_has_the_timers_of_the_new_group_only(driver):
+def test_departing_member_has_only_new_groups_timers(driver):
     ids = classic_group(driver, "a", session_ms=20_000)
     driver.consumer_heartbeat("n")
     assert TimerKey(Timer.SESSION, "g", ids["a"]) in driver.shard._timers
@@ -116,7 +116,7 @@ def test_an_empty_classic_group_leaves_nothing_behind(driver):
     assert "g" not in driver.replayed().groups
 
 
-def test_a_group_that_could_not_write_that_it_is_empty_begins_anew_all_the_same(driver):
+def test_group_with_unwritten_emptiness_restarts(driver):
     """Nobody is left who knows of its generations, as in Kafka's `maybeDeleteEmptyClassicGroup`."""
     ids = classic_group(driver, "a")
     driver.failing = E.NOT_ENOUGH_REPLICAS
@@ -128,7 +128,7 @@ def test_a_group_that_could_not_write_that_it_is_empty_begins_anew_all_the_same(
     assert set(consumer(driver).members) == {"n"}
 
 
-def test_a_rebalance_that_has_lost_its_members_goes_on_from_their_generation(driver):
+def test_rebalance_without_members_continues_from_generation(driver):
     """Somebody was given an id and may yet join: the group is not empty, nor was it written to be."""
     classic_group(driver, "a")
     driver.join("b")
@@ -144,7 +144,7 @@ def test_a_rebalance_that_has_lost_its_members_goes_on_from_their_generation(dri
     assert driver.answers["c again"].generation_id == 3
 
 
-def test_only_who_joins_makes_a_consumer_group_of_it(driver):
+def test_only_joining_member_upgrades_the_group(driver):
     classic_group(driver, "a")
     assert driver.consumer_heartbeat("n", 1) is E.GROUP_ID_NOT_FOUND
     assert driver.consumer_heartbeat("n", -1) is E.GROUP_ID_NOT_FOUND
@@ -154,7 +154,7 @@ def test_only_who_joins_makes_a_consumer_group_of_it(driver):
 # -- consumer to classic
 
 
-def test_the_last_of_the_new_protocol_leaves_a_classic_group_and_nothing_else(driver):
+def test_last_consumer_leaving_makes_group_classic(driver):
     ids = classic_group(driver, "a", assigned={"a": assignment(t=[0, 1, 2, 3])})
     driver.consumer_heartbeat("n", regex="t.*")
     driver.heartbeat(ids["a"], 1, instance="a")  # it is to join again
@@ -173,7 +173,7 @@ def test_the_last_of_the_new_protocol_leaves_a_classic_group_and_nothing_else(dr
     assert driver.shard.groups["g"].state is GroupState.PREPARING_REBALANCE
 
 
-def test_what_the_last_of_the_new_protocol_had_is_given_to_others_after_a_fail_over_too(driver):
+def test_downgraded_rebalance_survives_fail_over(driver):
     """The next coordinator begins the rebalance that this one had begun: members go on as they are until then."""
     ids = classic_group(driver, "a", assigned={"a": assignment(t=[0, 1, 2, 3])})
     driver.consumer_heartbeat("n")
@@ -189,7 +189,7 @@ def test_what_the_last_of_the_new_protocol_had_is_given_to_others_after_a_fail_o
     assert later.heartbeat(ids["a"], joined.generation_id, instance="a") is E.NONE
 
 
-def test_work_that_waits_for_its_interval_goes_with_the_group(driver):
+def test_postponed_work_ends_with_group(driver):
     classic_group(driver, "a")
     driver.settings = replace(driver.settings, assignment_interval_ms=60_000)
     driver.consumer_heartbeat("n")
@@ -219,7 +219,7 @@ def test_an_empty_consumer_group_stays_one(driver):
 @pytest.mark.parametrize(
     ("version", "told"), [(3, E.NOT_ENOUGH_REPLICAS), (4, E.MEMBER_ID_REQUIRED)]
 )
-def test_an_empty_consumer_group_stays_one_if_its_end_is_not_written(driver, version, told):
+def test_empty_consumer_group_stays_if_end_unwritten(driver, version, told):
     """Else a classic group would hide it, and the consumer group that comes of that one would begin at epoch 1."""
     driver.consumer_heartbeat("n")
     driver.consumer_heartbeat("n", -1)
@@ -233,7 +233,7 @@ def test_an_empty_consumer_group_stays_one_if_its_end_is_not_written(driver, ver
     assert driver.consumer_heartbeat("n").member_epoch == consumer(driver).epoch == epoch + 1
 
 
-def test_an_end_that_is_not_committed_in_time_is_in_the_log(driver):
+def test_uncommitted_end_remains_in_the_log(driver):
     driver.consumer_heartbeat("n")
     driver.consumer_heartbeat("n", -1)
     driver.holding = True
@@ -243,7 +243,7 @@ def test_an_end_that_is_not_committed_in_time_is_in_the_log(driver):
     assert "g" not in driver.shard.store.consumer_groups
 
 
-def test_a_pattern_is_begun_again_if_the_last_of_the_new_protocol_could_not_leave(driver):
+def test_pattern_restarts_if_last_consumer_cannot_leave(driver):
     driver.matching_later = True
     classic_group(driver, "a")
     driver.consumer_heartbeat("n", regex="t.*")

@@ -58,7 +58,7 @@ def outcome(*asked, partition=(T, 0), **more):
         ((CLASSIC,), "c", 4, E.ILLEGAL_GENERATION),
     ],
 )
-def test_who_may_commit(members, member_id, epoch, expected):
+def test_commit_needs_membership_and_epoch(members, member_id, epoch, expected):
     assert outcome(group(*members), member_id, epoch, MEMBER_EPOCH_VERSION) is expected
 
 
@@ -77,11 +77,11 @@ def test_who_may_commit(members, member_id, epoch, expected):
         (4, (U, 0), E.STALE_MEMBER_EPOCH),
     ],
 )
-def test_who_knows_an_older_epoch_commits_for_what_it_has_had_since(epoch, partition, expected):
+def test_older_epoch_commits_partitions_kept_since(epoch, partition, expected):
     assert outcome(group(A), "a", epoch, MEMBER_EPOCH_VERSION, partition=partition) is expected
 
 
-def test_only_members_of_the_old_protocol_commit_by_versions_without_epochs():
+def test_epochless_versions_commit_only_for_classic_members():
     both = group(A, CLASSIC)
     old = MEMBER_EPOCH_VERSION - 1
     assert outcome(both, "a", 5, old) is E.UNSUPPORTED_VERSION
@@ -101,7 +101,7 @@ def test_only_members_of_the_old_protocol_commit_by_versions_without_epochs():
         ("", -1, "i", E.UNKNOWN_MEMBER_ID),
     ],
 )
-def test_who_may_commit_in_a_transaction(member_id, epoch, instance, expected):
+def test_transactional_commit_needs_membership(member_id, epoch, instance, expected):
     request = OffsetCommitRequest(
         group_id="g",
         generation_id_or_member_epoch=epoch,
@@ -130,7 +130,7 @@ def test_who_may_commit_in_a_transaction(member_id, epoch, instance, expected):
         (None, 5, E.UNKNOWN_MEMBER_ID),
     ],
 )
-def test_who_may_read(member_id, epoch, expected):
+def test_reading_needs_membership_and_epoch(member_id, epoch, expected):
     request = OffsetFetchRequestGroup(
         group_id="g", member_id=member_id, member_epoch=epoch, topics=None
     )

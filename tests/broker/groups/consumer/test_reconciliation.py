@@ -32,25 +32,25 @@ def member(epoch, assigned=(), revoking=(), state=S.STABLE, previous=0):
     )
 
 
-def test_at_the_epoch_of_the_target_there_is_no_step():
+def test_member_at_target_epoch_has_no_step():
     at_rest = member(3, [0, 1])
     assert step(at_rest, 3, {T: [0]}) is at_rest
 
 
-def test_within_an_epoch_it_gives_up_what_it_reads_no_more():
+def test_unsubscribed_partitions_are_revoked_within_epoch():
     found = step(member(3, [0, 1], previous=2), 3, {T: [0]}, gives_up=True)
     assert (found.state, found.epoch, found.previous_epoch) == (S.UNREVOKED_PARTITIONS, 3, 2)
     assert (found.assigned, found.revoking) == ({T: {0: 1}}, {T: {1: 1}})
 
 
-def test_what_it_has_not_given_up_it_is_asked_for_again():
+def test_unfinished_revocation_is_requested_again():
     asked = member(2, [0], [1], S.UNREVOKED_PARTITIONS)
     for reported in (None, {T: frozenset([0, 1])}, {T: frozenset([1])}):
         assert step(asked, 5, {T: [0]}, reported=reported) is asked
 
 
 @pytest.mark.parametrize(("target_epoch", "reached"), [(2, 2), (3, 3), (5, 3)])
-def test_after_giving_up_it_is_one_epoch_on_and_no_further_than_the_target(target_epoch, reached):
+def test_finished_revocation_advances_towards_the_target(target_epoch, reached):
     """What it must give up by a still newer target it is asked for from there."""
     asked = member(2, [0], [1], S.UNREVOKED_PARTITIONS)
     found = step(asked, target_epoch, {U: [0]}, reported={T: frozenset([0])})
@@ -66,7 +66,7 @@ def test_after_giving_up_it_takes_its_target():
     assert (found.assigned, found.revoking) == ({T: {0: 1, 2: 5}}, {})
 
 
-def test_it_takes_what_is_free_and_waits_for_the_rest():
+def test_free_partitions_are_assigned_others_awaited():
     found = step(member(2, [0]), 3, {T: [0, 1, 2]}, owner=lambda _t, p: "b" if p == 2 else None)
     assert (found.state, found.epoch) == (S.UNRELEASED_PARTITIONS, 3)
     assert found.assigned == {T: {0: 1, 1: 3}}
@@ -75,7 +75,7 @@ def test_it_takes_what_is_free_and_waits_for_the_rest():
 
 
 @pytest.mark.parametrize("reported", [None, {T: frozenset([0])}])
-def test_a_member_in_a_state_of_a_newer_coordinator_begins_anew(reported):
+def test_unknown_member_state_restarts_the_member(reported):
     unknown = member(4, [0], state=S.UNKNOWN)
     with pytest.raises(KafkaError) as refusal:
         step(unknown, 5, {T: [1]}, reported=reported)
@@ -84,7 +84,7 @@ def test_a_member_in_a_state_of_a_newer_coordinator_begins_anew(reported):
     assert (found.state, found.epoch, found.assigned) == (S.STABLE, 5, {T: {1: 5}})
 
 
-def test_partitions_that_are_reported_twice_are_all_of_them():
+def test_partitions_reported_twice_are_merged():
     assert owned_partitions(None) is None
     assert owned_partitions([]) == {}
     twice = owned_partitions([(T, [0, 1]), (U, [0]), (T, [2])])

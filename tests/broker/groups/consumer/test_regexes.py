@@ -36,7 +36,7 @@ def work(driver):
 # -- when it is looked up
 
 
-def test_new_topics_are_found_after_a_while_and_not_before(driver):
+def test_new_topics_are_found_after_an_interval(driver):
     epoch = driver.consumer_heartbeat("a", regex="t.*").member_epoch
     driver.topics.set("t2", 1)
     driver.advance((REFRESH_INTERVAL_MS_MIN - 1) / 1000)
@@ -50,7 +50,7 @@ def test_new_topics_are_found_after_a_while_and_not_before(driver):
     assert len(answer.assignment.topic_partitions) == 2
 
 
-def test_of_the_same_topics_nothing_is_asked_again_before_the_configured_interval(driver):
+def test_same_topics_are_rechecked_after_configured_interval(driver):
     """What a member may see can have changed though the topics have not."""
     driver.settings = replace(driver.settings, regex_refresh_interval_ms=60_000)
     hidden = {"t2"}
@@ -71,7 +71,7 @@ def test_of_the_same_topics_nothing_is_asked_again_before_the_configured_interva
     assert matched(driver) == {"t", "t2"}
 
 
-def test_a_pattern_that_matches_as_before_is_no_new_epoch(driver):
+def test_unchanged_match_begins_no_epoch(driver):
     driver.settings = replace(driver.settings, regex_refresh_interval_ms=20_000)
     epoch = driver.consumer_heartbeat("a", regex="t.*").member_epoch
     epoch = driver.consumer_heartbeat("a", epoch).member_epoch
@@ -81,12 +81,12 @@ def test_a_pattern_that_matches_as_before_is_no_new_epoch(driver):
     assert len(driver.log) == written
 
 
-def test_a_new_pattern_that_matches_the_same_is_another_subscription(driver):
+def test_new_pattern_with_same_match_is_new_subscription(driver):
     epoch = driver.consumer_heartbeat("a", regex="x.*").member_epoch
     assert driver.consumer_heartbeat("a", epoch, regex="y.*").member_epoch == epoch + 1
 
 
-def test_a_pattern_goes_with_the_last_member_that_had_it(driver):
+def test_pattern_goes_with_its_last_member(driver):
     driver.consumer_heartbeat("a", regex="t.*")
     driver.consumer_heartbeat("b", regex="t.*")
     driver.consumer_heartbeat("z")
@@ -97,7 +97,7 @@ def test_a_pattern_goes_with_the_last_member_that_had_it(driver):
     assert not driver.shard.consumers._works["g"].checked_regexes
 
 
-def test_a_pattern_that_is_looked_up_again_goes_with_its_last_member_too(later):
+def test_reresolved_pattern_also_goes_with_last_member(later):
     later.settings = replace(later.settings, regex_refresh_interval_ms=20_000)
     epoch = later.consumer_heartbeat("a", regex="t.*").member_epoch
     later.match()
@@ -113,7 +113,7 @@ def test_a_pattern_that_is_looked_up_again_goes_with_its_last_member_too(later):
 # -- what comes of it
 
 
-def test_a_heartbeat_does_not_wait_for_its_pattern_and_the_next_has_the_topics(later):
+def test_heartbeat_gets_pattern_topics_next_time(later):
     """As Kafka 4.3 answers: epoch 1 with nothing, then 2."""
     answer = later.consumer_heartbeat("a", regex="t.*")
     assert (answer.member_epoch, answer.assignment.topic_partitions) == (1, [])
@@ -125,19 +125,19 @@ def test_a_heartbeat_does_not_wait_for_its_pattern_and_the_next_has_the_topics(l
     assert len(answer.assignment.topic_partitions) == 2
 
 
-def test_a_member_whose_pattern_is_known_in_the_group_gets_its_topics_at_once(driver):
+def test_known_pattern_gives_topics_at_once(driver):
     driver.consumer_heartbeat("a", regex="t.*")
     assert driver.consumer_heartbeat("b", regex="t.*").member_epoch == 3
 
 
-def test_a_member_with_a_new_pattern_changes_nothing_for_the_others_until_it_is_resolved(later):
+def test_unresolved_pattern_does_not_affect_other_members(later):
     epoch = later.consumer_heartbeat("a", topics=["t0"]).member_epoch
     assert later.consumer_heartbeat("b", regex="u.*").member_epoch == epoch
     later.match()
     assert later.consumer_heartbeat("b", epoch).member_epoch == epoch + 1
 
 
-def test_a_pattern_that_is_being_resolved_is_not_begun_again(later):
+def test_running_resolution_is_not_started_again(later):
     later.consumer_heartbeat("a", regex="t.*")
     later.consumer_heartbeat("b", regex="t.*")
     later.consumer_heartbeat("c", regex="u.*")
@@ -149,12 +149,12 @@ def test_a_pattern_that_is_being_resolved_is_not_begun_again(later):
     assert later.follow_ups == ["g"]
 
 
-def test_a_wrong_pattern_is_refused_and_nothing_is_written(driver):
+def test_invalid_pattern_is_refused_unwritten(driver):
     assert driver.consumer_heartbeat("a", regex="(") is ErrorCode.INVALID_REGULAR_EXPRESSION
     assert not driver.log
 
 
-def test_a_pattern_that_nobody_waits_for_any_more_is_not_written(later):
+def test_abandoned_pattern_is_not_written(later):
     epoch = later.consumer_heartbeat("a", regex="t.*").member_epoch
     later.shard.consumers.regex_resolved("g", "other", frozenset({"t0"}), 0, later.at)
     later.consumer_heartbeat("a", epoch, topics=["t0"], regex="")
@@ -163,7 +163,7 @@ def test_a_pattern_that_nobody_waits_for_any_more_is_not_written(later):
     assert not later.replayed().consumer_groups["g"].regexes
 
 
-def test_a_pattern_that_cannot_be_resolved_leaves_what_was_known(later):
+def test_failed_resolution_keeps_known_topics(later):
     later.settings = replace(later.settings, regex_refresh_interval_ms=20_000)
     later.consumer_heartbeat("a", regex="t.*")
     later.match()
@@ -174,7 +174,7 @@ def test_a_pattern_that_cannot_be_resolved_leaves_what_was_known(later):
     assert later.shard.consumers.next_regex("g") is None
 
 
-def test_a_group_that_is_gone_is_not_worked_for(later):
+def test_removed_group_gets_no_follow_up(later):
     epoch = later.consumer_heartbeat("a", regex="t.*").member_epoch
     later.shard.consumers.forget("g")
     later.match()
@@ -183,7 +183,7 @@ def test_a_group_that_is_gone_is_not_worked_for(later):
     assert later.follow_ups == ["g"]
 
 
-def test_a_pattern_that_matches_nothing_any_more_is_another_target(driver):
+def test_pattern_without_matches_changes_the_target(driver):
     driver.settings = replace(driver.settings, regex_refresh_interval_ms=20_000)
     epoch = driver.consumer_heartbeat("a", regex="t.*").member_epoch
     epoch = driver.consumer_heartbeat("a", epoch).member_epoch
@@ -195,7 +195,7 @@ def test_a_pattern_that_matches_nothing_any_more_is_another_target(driver):
     assert driver.shard.store.consumer_groups["g"].target["a"] == {}
 
 
-def test_a_pattern_that_its_member_gives_up_for_another_goes(later):
+def test_replaced_pattern_is_removed(later):
     epoch = later.consumer_heartbeat("a", regex="t.*").member_epoch
     later.match()
     epoch = later.consumer_heartbeat("a", epoch).member_epoch

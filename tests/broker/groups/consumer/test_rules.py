@@ -38,12 +38,12 @@ def driver():
         ({T: {0}, U: {0}}, False),
     ],
 )
-def test_who_owns_no_more_than_it_should_may_have_missed_its_last_epoch(reported, is_no_more):
+def test_missed_epoch_needs_no_excess_partitions(reported, is_no_more):
     assigned = {T: {0: 1, 1: 1}}
     assert admission._owns_no_more(reported, assigned) is is_no_more
 
 
-def test_members_come_more_often_until_the_group_has_been_at_rest_for_a_while(driver):
+def test_heartbeats_are_frequent_until_group_rests(driver):
     """Who has reached its target may hear soon of what others gave up."""
     wanted = driver.settings.heartbeat_interval_ms
     answer = driver.consumer_heartbeat("a")
@@ -54,7 +54,7 @@ def test_members_come_more_often_until_the_group_has_been_at_rest_for_a_while(dr
     assert driver.consumer_heartbeat("a", answer.member_epoch).heartbeat_interval_ms == wanted
 
 
-def test_who_leaves_leaves_no_timer_behind(driver):
+def test_leaving_member_leaves_no_timer(driver):
     driver.consumer_heartbeat("a")
     driver.consumer_heartbeat("b")
     assert TimerKey(Timer.SESSION, "g", "a") in driver.shard._timers
@@ -63,14 +63,14 @@ def test_who_leaves_leaves_no_timer_behind(driver):
     assert TimerKey(Timer.SESSION, "g", "b") in driver.shard._timers
 
 
-def test_of_a_pattern_that_nobody_has_any_more_nothing_stays_in_the_log(driver):
+def test_unused_pattern_leaves_nothing_in_log(driver):
     answer = driver.consumer_heartbeat("a", regex="t.*")
     assert list(driver.replayed().consumer_groups["g"].regexes) == ["t.*"]
     driver.consumer_heartbeat("a", answer.member_epoch, topics=["t"], regex="")
     assert list(driver.replayed().consumer_groups["g"].regexes) == []
 
 
-def test_an_answer_without_another_word_for_failures_is_given_all_the_same(driver):
+def test_answer_without_failure_variant_is_always_given(driver):
     """Of a timer's write somebody may wait who is told the same whatever becomes of it."""
     response = ConsumerGroupHeartbeatResponse(member_epoch=1, heartbeat_interval_ms=5)
     driver.shard._answer(
@@ -117,7 +117,7 @@ def test_members_of_version_0_are_given_an_id(driver):
 # -- what is answered and what is written
 
 
-def test_who_says_everything_of_itself_is_told_everything(driver):
+def test_full_heartbeat_gets_full_answer(driver):
     epoch = driver.consumer_heartbeat("a").member_epoch
     everything = {"topics": ["t"], "owned": {"t": [0, 1, 2, 3]}, "rebalance_ms": 60_000}
     assert driver.consumer_heartbeat("a", epoch, **everything).assignment is not None
@@ -126,7 +126,7 @@ def test_who_says_everything_of_itself_is_told_everything(driver):
         assert driver.consumer_heartbeat("a", epoch, **rest).assignment is None
 
 
-def test_who_says_nothing_new_is_not_written(driver):
+def test_unchanged_member_is_not_written(driver):
     epoch = driver.consumer_heartbeat("a").member_epoch
     written = len(driver.log)
     driver.consumer_heartbeat("a", epoch)
@@ -143,7 +143,7 @@ def test_another_subscription_is_another_epoch_of_the_group(driver, more, is_new
     assert driver.shard.store.consumer_groups["g"].epoch == before + is_new
 
 
-def test_who_joins_again_as_it_was_changes_nothing(driver):
+def test_unchanged_rejoin_changes_nothing(driver):
     driver.consumer_heartbeat("a")
     before = driver.shard.store.consumer_groups["g"].epoch
     driver.consumer_heartbeat("a")
@@ -151,7 +151,7 @@ def test_who_joins_again_as_it_was_changes_nothing(driver):
 
 
 @pytest.mark.parametrize("subscription", [{"topics": ["t"]}, {"regex": "t.*"}])
-def test_offsets_of_topics_that_members_read_are_not_deleted(driver, subscription):
+def test_offsets_of_subscribed_topics_are_not_deleted(driver, subscription):
     driver.topics.set("u", 1)
     driver.consumer_heartbeat("a", **subscription)
     codes = driver.shard.delete_offsets("g", [("t", 0), ("u", 0)]).response
@@ -165,7 +165,7 @@ def reloaded(driver) -> Driver:
     return Driver(log=driver.log, now=driver.now, settings=driver.settings, topics=driver.topics)
 
 
-def test_who_must_give_something_up_has_a_whole_timeout_with_the_next_coordinator(driver):
+def test_revoking_member_gets_whole_timeout_after_failover(driver):
     epoch = driver.consumer_heartbeat("a", rebalance_ms=5_000).member_epoch
     driver.consumer_heartbeat("b")
     driver.consumer_heartbeat("a", epoch)
@@ -176,7 +176,7 @@ def test_who_must_give_something_up_has_a_whole_timeout_with_the_next_coordinato
     assert set(after.shard.store.consumer_groups["g"].members) == {"b"}
 
 
-def test_a_member_of_the_old_protocol_joins_again_instead(driver):
+def test_classic_member_rejoins_instead_of_revoking(driver):
     """Its time to give up is that in which it must join again."""
     driver.join("a", version=3)
     driver.advance(3)
@@ -198,7 +198,7 @@ def owning(partitions):
     return b"\0\1" + subscription(["t"])[2:] + topics
 
 
-def test_a_target_that_is_due_is_made_by_the_next_coordinator(driver):
+def test_due_target_is_computed_by_next_coordinator(driver):
     driver.settings = replace(driver.settings, assignment_interval_ms=3_000)
     for name in "a", "b":
         driver.consumer_heartbeat(name)
@@ -210,14 +210,14 @@ def test_a_target_that_is_due_is_made_by_the_next_coordinator(driver):
     assert group.assignment_epoch == group.epoch
 
 
-def test_an_empty_group_is_given_no_work_by_the_next_coordinator(driver):
+def test_empty_group_has_no_work_after_failover(driver):
     driver.settings = replace(driver.settings, assignment_interval_ms=3_000)
     driver.consumer_heartbeat("a")
     driver.consumer_heartbeat("a", -1)
     assert TimerKey(Timer.TARGET, "g") not in reloaded(driver).shard._timers
 
 
-def test_what_could_not_be_written_is_tried_again(driver):
+def test_failed_write_is_retried(driver):
     driver.settings = replace(driver.settings, assignment_interval_ms=1_000)
     for name in "a", "b":
         driver.consumer_heartbeat(name)
@@ -251,7 +251,7 @@ def assignment(**topics: list[int]) -> bytes:
     return out + b"\xff\xff\xff\xff"
 
 
-def test_a_member_takes_along_what_it_has_of_topics_that_there_are(driver):
+def test_upgraded_member_keeps_partitions_of_existing_topics(driver):
     driver.topics.set("u", 1)
     protocols = [("range", subscription(["t", "gone", "u"]))]
     found = upgraded(driver, protocols, assignment(t=[0, 1], gone=[0], u=[]))
@@ -259,7 +259,7 @@ def test_a_member_takes_along_what_it_has_of_topics_that_there_are(driver):
 
 
 @pytest.mark.parametrize(("rack", "known"), [(b"\0\1r", "r"), (b"\0\0", None)])
-def test_a_member_takes_its_rack_along_if_it_named_one(driver, rack, known):
+def test_upgraded_member_keeps_named_rack(driver, rack, known):
     version_3 = b"\0\3" + subscription(["t"])[2:] + bytes(4) + b"\xff\xff\xff\xff" + rack
     found = upgraded(driver, [("range", version_3)], assignment(t=[0]))
     assert found.rack_id == known

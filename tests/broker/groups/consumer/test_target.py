@@ -45,14 +45,14 @@ def test_an_assignor_of_another_coordinator_does_not_count(driver):
     assert preferred_assignor(group, "the default") == "the default"
 
 
-def test_an_assignor_is_one_of_the_groups_and_stays(driver):
+def test_assignor_is_chosen_by_members_and_kept(driver):
     assert driver.consumer_heartbeat("a", assignor="best") is ErrorCode.UNSUPPORTED_ASSIGNOR
     epoch = driver.consumer_heartbeat("a", assignor="range").member_epoch
     driver.consumer_heartbeat("a", epoch)
     assert group_of(driver).members["a"].assignor == "range"
 
 
-def test_the_size_of_a_group_is_its_members_and_partitions(driver):
+def test_group_size_counts_members_and_partitions(driver):
     driver.topics.set("u", 7)
     driver.consumer_heartbeat("a", topics=["t", "gone"])
     driver.consumer_heartbeat("b", topics=["t"])
@@ -61,7 +61,7 @@ def test_the_size_of_a_group_is_its_members_and_partitions(driver):
     assert size_of(group_of(driver), driver.topics) == 3 + 11
 
 
-def test_the_hash_tells_topics_that_came_went_or_grew():
+def test_hash_detects_added_removed_and_grown_topics():
     topics = FakeTopics(t=4, u=1)
     both = metadata_hash(["u", "t"], topics)
     assert both == metadata_hash(["t", "u", "gone"], topics)

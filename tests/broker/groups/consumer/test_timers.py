@@ -23,7 +23,7 @@ def members(driver, group):
     return set(driver.shard.store.consumer_groups[group].members)
 
 
-def test_what_is_due_of_other_groups_waits_for_nobody(driver):
+def test_due_work_of_other_groups_is_not_delayed(driver):
     for group in "g", "h":
         driver.consumer_heartbeat("a", group=group)
     driver.join("classic", group="i")
@@ -32,7 +32,7 @@ def test_what_is_due_of_other_groups_waits_for_nobody(driver):
     assert members(driver, "g") == members(driver, "h") == set()
 
 
-def test_a_group_is_looked_at_again_once_what_came_of_it_is_written(driver):
+def test_group_is_reexamined_after_its_write(driver):
     for name in "a", "b":
         driver.consumer_heartbeat(name)
     epoch = driver.shard.store.consumer_groups["g"].epoch
@@ -72,7 +72,7 @@ def test_a_group_that_was_left_gets_no_target():
     assert len(driver.log) == written
 
 
-def test_a_longer_interval_is_waited_for_from_the_last_target_on():
+def test_longer_interval_counts_from_last_target():
     driver = Driver()
     driver.settings = replace(driver.settings, assignment_interval_ms=1_000)
     for name in "a", "b":
@@ -89,7 +89,7 @@ def every_group_is_large(monkeypatch):
     monkeypatch.setattr(assigning, "INLINE_SIZE_MAX", -1)
 
 
-def test_a_large_target_is_worked_on_at_once_and_in_pieces(driver, every_group_is_large):
+def test_large_target_is_computed_in_pieces(driver, every_group_is_large):
     for name in "a", "b":
         driver.consumer_heartbeat(name)
     assert behind(driver)
@@ -99,9 +99,7 @@ def test_a_large_target_is_worked_on_at_once_and_in_pieces(driver, every_group_i
     assert set(driver.shard.store.consumer_groups["g"].target) == {"a", "b"}
 
 
-def test_a_large_target_that_could_not_be_written_is_written_whole_later(
-    driver, every_group_is_large
-):
+def test_unwritten_large_target_is_written_later(driver, every_group_is_large):
     for name in "a", "b":
         driver.consumer_heartbeat(name)
     driver.failing = ErrorCode.NOT_ENOUGH_REPLICAS
@@ -114,7 +112,7 @@ def test_a_large_target_that_could_not_be_written_is_written_whole_later(
     assert set(driver.shard.store.consumer_groups["g"].target) == {"a", "b"}
 
 
-def test_the_input_of_a_large_target_comes_in_pieces(driver, monkeypatch):
+def test_input_of_large_target_comes_in_pieces(driver, monkeypatch):
     driver.consumer_heartbeat("a")
     group = driver.shard.store.consumer_groups["g"].draft()
     one = group.members["a"]
@@ -123,7 +121,7 @@ def test_the_input_of_a_large_target_comes_in_pieces(driver, monkeypatch):
     assert sum(1 for _ in target._input(group, driver.topics)) == 10
 
 
-def test_a_group_that_changed_under_its_large_target_gets_the_next(driver, every_group_is_large):
+def test_group_changed_during_large_target_gets_next(driver, every_group_is_large):
     for name in "a", "b":
         driver.consumer_heartbeat(name)
     driver.shard.handle_timeout(driver.at)
@@ -148,7 +146,7 @@ def test_a_large_target_waits_for_its_interval(every_group_is_large):
     assert behind(driver) == 0
 
 
-def test_who_joins_a_large_group_has_an_epoch_to_be_at(driver, every_group_is_large):
+def test_member_joining_large_group_gets_an_epoch(driver, every_group_is_large):
     response = driver.consumer_heartbeat("a")
     assert not isinstance(response, ErrorCode)
     found = driver.shard.store.consumer_groups["g"]
@@ -157,7 +155,7 @@ def test_who_joins_a_large_group_has_an_epoch_to_be_at(driver, every_group_is_la
     assert behind(driver) == 1
 
 
-def test_a_large_group_that_was_left_gets_no_target(driver, every_group_is_large):
+def test_emptied_large_group_gets_no_target(driver, every_group_is_large):
     driver.consumer_heartbeat("a")
     driver.consumer_heartbeat("a", -1)
     written = len(driver.log)
@@ -179,7 +177,7 @@ def test_a_target_in_the_works_is_not_overtaken(driver, monkeypatch):
     assert behind(driver) == 0
 
 
-def test_a_target_is_written_so_many_partitions_a_tick(driver, every_group_is_large, monkeypatch):
+def test_target_is_written_in_bounded_ticks(driver, every_group_is_large, monkeypatch):
     """`t` has 4 partitions, 2 for each member: then 1 for each of four."""
     for name in "a", "b":
         driver.consumer_heartbeat(name)
@@ -203,7 +201,7 @@ def test_a_target_that_stays_is_not_written_again(driver):
     assert assigned == ["b"]
 
 
-def test_a_target_that_is_written_early_needs_no_timer():
+def test_early_target_needs_no_timer():
     driver = Driver()
     driver.settings = replace(driver.settings, assignment_interval_ms=1_000)
     for name in "a", "b":
@@ -215,7 +213,7 @@ def test_a_target_that_is_written_early_needs_no_timer():
     assert TimerKey(Timer.TARGET, "g") not in driver.shard._timers
 
 
-def test_a_target_of_a_clock_that_went_ahead_is_not_waited_for():
+def test_target_from_future_clock_is_not_awaited():
     ahead = Driver(now=3_600)
     ahead.settings = replace(ahead.settings, assignment_interval_ms=1_000)
     ahead.consumer_heartbeat("a")
@@ -225,9 +223,7 @@ def test_a_target_of_a_clock_that_went_ahead_is_not_waited_for():
 
 
 @pytest.mark.parametrize("size", [0, 200_000])
-def test_a_static_member_leaves_in_time_though_another_was_refused_its_place(
-    driver, monkeypatch, size
-):
+def test_static_member_expires_despite_refused_replacement(driver, monkeypatch, size):
     """Also a refusal that comes late, when its place was given already: its partitions are not held for ever."""
     driver.consumer_heartbeat("a", instance="i")
     driver.consumer_heartbeat("a", -2, instance="i")
@@ -251,7 +247,7 @@ def static_of_a_classic_group(driver):
     assert driver.heartbeat(answer.member_id, answer.generation_id, instance="i") == 0
 
 
-def test_a_static_member_of_a_classic_group_leaves_in_time_though_the_upgrade_was_refused(driver):
+def test_classic_static_member_expires_despite_refused_upgrade(driver):
     static_of_a_classic_group(driver)
     assert (
         driver.consumer_heartbeat("b", instance="i", regex="(")
@@ -261,7 +257,7 @@ def test_a_static_member_of_a_classic_group_leaves_in_time_though_the_upgrade_wa
     assert not driver.shard.groups["g"].members
 
 
-def test_a_static_member_of_a_classic_group_leaves_in_time_though_the_upgrade_was_not_written(
+def test_classic_static_member_expires_despite_unwritten_upgrade(
     driver,
 ):
     static_of_a_classic_group(driver)
