@@ -15,7 +15,7 @@ import pytest
 
 from tests import datadriven
 from trimaran.broker import events as broker_events
-from trimaran.logs import JsonFormatter, TextFormatter
+from trimaran.running.log_lines import JsonFormatter, TextFormatter
 from trimaran.wire.text.events import Event
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -44,15 +44,22 @@ What a peer can cause over and over is written once in ten seconds; `left_out` t
 |---|---|---|---|
 """
 # The events of `log` are declared with those of `wire`.
-HOMES = {"wire": "trimaran.wire.text.events", "trimaran": "trimaran.events"}
 MODULES = {
-    room: importlib.import_module(HOMES.get(room, f"trimaran.{room}.events"))
-    for room in ROOMS
-    if room != "log"
+    "wire": ["wire.text"],
+    "node": ["node"],
+    "quorum": ["quorum"],
+    "broker": ["broker"],
+    "zkcompat": ["zkcompat"],
+    "trimaran": ["running", "metrics", "console"],
 }
 BY_ROOM = {
-    room: {name: one for name, one in vars(module).items() if isinstance(one, Event)}
-    for room, module in MODULES.items()
+    room: {
+        name: event
+        for folder in folders
+        for name, event in vars(importlib.import_module(f"trimaran.{folder}.events")).items()
+        if isinstance(event, Event)
+    }
+    for room, folders in MODULES.items()
 }
 EVENTS = [one for found in BY_ROOM.values() for one in found.values()]
 # What an authorizer says has Apache Kafka's form; the two others write what an event has become.

@@ -88,7 +88,7 @@ TABLE = {
         Limit("time without progress", "connections.max.idle.ms", "closed"),
         Limit(
             "descriptors kept for files",
-            "trimaran.node.listeners:DESCRIPTORS_FOR_FILES",
+            "trimaran.node.listening.listeners:DESCRIPTORS_FOR_FILES",
             "closed",
             REFUSED,
         ),
@@ -365,17 +365,17 @@ TABLE = {
     "Quotas": [
         Limit(
             "clients that are remembered, by quota",
-            "trimaran.node.client_quotas:OWNERS_MAX",
+            "trimaran.node.quotas.client_quotas:OWNERS_MAX",
             "the quiet are forgotten",
         ),
         Limit(
             "bytes of their names, by quota",
-            "trimaran.node.client_quotas:NAMES_BYTES_MAX",
+            "trimaran.node.quotas.client_quotas:NAMES_BYTES_MAX",
             "the quiet are forgotten",
         ),
         Limit(
             "host names that are remembered",
-            "trimaran.node.addresses:NAMES_MAX",
+            "trimaran.node.listening.addresses:NAMES_MAX",
             "the oldest is forgotten",
         ),
         Limit("bytes of metrics in a push", "telemetry.max.bytes", "TELEMETRY_TOO_LARGE", ERRORS),

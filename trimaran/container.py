@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from trimaran.errors import Exit, UserError
-from trimaran.properties import Setting, from_environment, read_file
+from trimaran.settings.properties import Setting, from_environment, read_file
 
 if TYPE_CHECKING:
     from trimaran.node.config.server import ServerConfig
@@ -121,7 +121,7 @@ def _is_alone(config: ServerConfig) -> bool:
 
 def run() -> None:
     """Formats and serves until SIGTERM. Raises UserError."""
-    from trimaran.node_process import parse_config, say_started, serve
+    from trimaran.running.node_process import parse_config, say_started, serve
 
     config = parse_config(settings_of(os.environ), to_serve=True)
     format_new(config, os.environ)
@@ -143,7 +143,7 @@ def is_healthy(settings: Mapping[str, Setting]) -> bool:
 
 def main(arguments: list[str]) -> int:
     """The exit code; an error is told in three lines."""
-    from trimaran.failures import explain
+    from trimaran.errors.node import explain
 
     # The first process of a container has no default handlers: it would not end while it formats.
     signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from trimaran.node.config.config_def import ConfigError
-from trimaran.node.config.security import client_security
 from trimaran.node.config.server_keys import SERVER_CONFIGS
+from trimaran.node.security.listener_security import client_security
 from trimaran.wire.security.jaas import parse_jaas
 from trimaran.wire.security.listener import ClientSecurity
 from trimaran.wire.security.tls import TlsError, TlsSettings, client_context

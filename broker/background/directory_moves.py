@@ -21,7 +21,7 @@ from trimaran.broker.partitions.registry import Partitions
 from trimaran.broker.storage.directories import LogDirectories
 from trimaran.log.directories.directory import LogDirectory
 from trimaran.log.partitions.partition_log import PartitionLog
-from trimaran.node.replication_throttle import ReplicationThrottle
+from trimaran.node.quotas.replication_throttle import ReplicationThrottle
 from trimaran.node.runtime.threads import run_blocking
 from trimaran.wire.errors import ErrorCode, KafkaError, RemoteProtocolError
 from trimaran.wire.transport.scheduling.events import AutoResetEvent, yield_to_loop

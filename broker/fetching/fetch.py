@@ -26,7 +26,7 @@ from trimaran.broker.partitions.registry import Partitions
 from trimaran.broker.partitions.traffic import TopicTraffic
 from trimaran.log.old_formats.down_conversion import OVERFLOW
 from trimaran.log.steps import Steps
-from trimaran.node.replication_throttle import ReplicationThrottle
+from trimaran.node.quotas.replication_throttle import ReplicationThrottle
 from trimaran.node.runtime.long_lived import LongLived
 from trimaran.wire.errors import ErrorCode, KafkaError
 from trimaran.wire.messages.fetch import (

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from trimaran.broker.fetching.fetch import Fetch, FetchReader
 from trimaran.broker.fetching.slots import Slot, SlotKey
 from trimaran.node.runtime.steps import Steps
-from trimaran.node.text_memory import text_bytes
+from trimaran.node.text.memory import text_bytes
 from trimaran.wire.buffers.primitives import NIL_UUID
 from trimaran.wire.errors import ErrorCode, KafkaError
 from trimaran.wire.messages.fetch import FetchRequest, FetchTopic, ForgottenTopic

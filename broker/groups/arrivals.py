@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 
 from trimaran.broker.groups.group import ClassicGroup
 from trimaran.broker.groups.memory import MemberKey
-from trimaran.node.text_memory import text_bytes
+from trimaran.node.text.memory import text_bytes
 
 # Clients come back after 100 ms, and at the latest after 1 s (`reconnect.backoff.max.ms`).
 ABANDONED_SECONDS = 10.0

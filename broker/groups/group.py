@@ -13,7 +13,7 @@ from enum import Enum
 from trimaran.broker.groups.member import Member, Protocols, size_of
 from trimaran.broker.groups.memory import PENDING_BYTES, Account
 from trimaran.broker.groups.subscription import CONSUMER_PROTOCOL, subscribed_topics
-from trimaran.node.text_memory import text_bytes
+from trimaran.node.text.memory import text_bytes
 from trimaran.wire.errors import ErrorCode, KafkaError
 
 GENERATION_MAX = 0x7FFFFFFF

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from trimaran.broker.coordination.shard import ResponseToken
 from trimaran.broker.groups.memory import MEMBER_BYTES
-from trimaran.node.text_memory import text_bytes
+from trimaran.node.text.memory import text_bytes
 
 Protocols = tuple[tuple[str, bytes], ...]
 """Assignors a member supports, the preferred first, each with the member's metadata for it."""

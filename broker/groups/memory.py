@@ -11,7 +11,7 @@ from collections import Counter
 from typing import TypeVar
 from weakref import WeakSet
 
-from trimaran.node.text_memory import text_bytes
+from trimaran.node.text.memory import text_bytes
 
 # Of all groups of a broker: 20,000 members with subscriptions and assignments of 4 KiB are less.
 GROUPS_BYTES_MAX = 128 << 20

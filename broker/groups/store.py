@@ -23,7 +23,7 @@ from trimaran.broker.groups.memory import (
     topic_bytes,
 )
 from trimaran.broker.groups.records import GroupKey, GroupRecord, GroupValue
-from trimaran.node.text_memory import text_bytes
+from trimaran.node.text.memory import text_bytes
 from trimaran.wire.errors import ErrorCode, KafkaError
 from trimaran.wire.records.consumer_groups import ConsumerGroupKey, ConsumerGroupValue
 from trimaran.wire.records.groups import (

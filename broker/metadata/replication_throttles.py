@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Self
 
 from trimaran.node.config.server import ServerConfig
-from trimaran.node.replication_throttle import ReplicationThrottle
+from trimaran.node.quotas.replication_throttle import ReplicationThrottle
 from trimaran.quorum.metadata.delta import MetadataDelta
 from trimaran.quorum.metadata.image import BROKER_RESOURCE, TOPIC_RESOURCE, MetadataImage
 from trimaran.quorum.metadata.loader import Manifest

@@ -51,12 +51,12 @@ from trimaran.broker.telemetry import otlp
 from trimaran.broker.telemetry.clients import ClientMetrics
 from trimaran.broker.telemetry.received import ReceivedMetrics
 from trimaran.broker.transactions.marking import Marking
-from trimaran.node.config.security import controller_security, inter_broker_security
 from trimaran.node.config.server import ServerConfig
-from trimaran.node.listeners import bind, closed_on_failure
-from trimaran.node.logins import Logins
-from trimaran.node.replication_throttle import ReplicationThrottle
+from trimaran.node.listening.listeners import bind, closed_on_failure
+from trimaran.node.quotas.replication_throttle import ReplicationThrottle
 from trimaran.node.runtime.clock import now_ms
+from trimaran.node.security.listener_security import controller_security, inter_broker_security
+from trimaran.node.security.logins import Logins
 from trimaran.quorum.controller.server import RunningController
 from trimaran.quorum.metadata.authorizer import Authorizer
 from trimaran.quorum.metadata.features import REGISTERED_FEATURES, unsupported_levels

@@ -12,7 +12,7 @@ from typing import TypeAlias
 
 from trimaran.broker.fetching.sessions import INITIAL_EPOCH, NO_SESSION, next_epoch
 from trimaran.broker.partitions.follower import FetchPosition, PartitionFollower
-from trimaran.node.replication_throttle import ReplicationThrottle
+from trimaran.node.quotas.replication_throttle import ReplicationThrottle
 from trimaran.wire.client.backoff import exponential_seconds
 from trimaran.wire.messages.fetch import (
     FetchPartition,

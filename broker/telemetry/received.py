@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 
 from trimaran.broker.telemetry.otlp import Point
-from trimaran.node.text_memory import text_bytes
+from trimaran.node.text.memory import text_bytes
 
 Labels = tuple[tuple[str, str], ...]
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from weakref import WeakSet
 
 from trimaran.broker.transactions.transaction import Transaction
-from trimaran.node.text_memory import text_bytes
+from trimaran.node.text.memory import text_bytes
 
 # The bound for all ids of a broker. 500,000 of usual length take less; the broker keeps each for a week.
 TRANSACTIONS_BYTES_MAX = 256 << 20

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from trimaran.node.config.server import ServerConfig
 from trimaran.node.replicated.state_machine import Result
-from trimaran.node.text_memory import text_bytes
+from trimaran.node.text.memory import text_bytes
 from trimaran.quorum.metadata import versions
 from trimaran.quorum.metadata.image import MetadataImage, TokensImage
 from trimaran.quorum.metadata.tokens import (

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 import trio
 
-from trimaran.node.client_quotas import MutationQuota
+from trimaran.node.quotas.client_quotas import MutationQuota
 from trimaran.quorum.metadata.delta import MetadataDelta
 from trimaran.quorum.metadata.image import MetadataImage
 from trimaran.quorum.metadata.loader import Manifest

@@ -8,10 +8,10 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Sequence
 
-from trimaran.node.addresses import AddressBook
 from trimaran.node.config.config_def import ConfigError
 from trimaran.node.config.server import ServerConfig
-from trimaran.node.listeners import addresses_of, bounds_of
+from trimaran.node.listening.addresses import AddressBook
+from trimaran.node.listening.listeners import addresses_of, bounds_of
 from trimaran.quorum import events
 from trimaran.quorum.metadata.delta import MetadataDelta
 from trimaran.quorum.metadata.image import BROKER_RESOURCE, EMPTY, ConfigsImage, MetadataImage

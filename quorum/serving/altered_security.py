@@ -15,10 +15,10 @@ from collections.abc import Callable, Mapping, Sequence
 import trio
 
 from trimaran.node.config.config_def import ConfigError
-from trimaran.node.config.security import controller_security, listener_security
 from trimaran.node.config.server import LISTENER_PREFIX, ServerConfig
-from trimaran.node.logins import Logins
 from trimaran.node.runtime.threads import run_blocking
+from trimaran.node.security.listener_security import controller_security, listener_security
+from trimaran.node.security.logins import Logins
 from trimaran.quorum import events
 from trimaran.quorum.metadata.delta import MetadataDelta
 from trimaran.quorum.metadata.image import BROKER_RESOURCE, ConfigsImage, MetadataImage

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
-from trimaran.node.words import plural_of
+from trimaran.node.text.wording import plural_of
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -14,7 +14,7 @@ from tests.badinput.test_disk import TOPIC, produce_until_refused, read
 from tests.badinput.test_records import batch, request
 from tests.cluster.in_process import cluster
 from tests.log.faulty_files import FaultyFiles
-from trimaran.failures import explain
+from trimaran.errors.node import explain
 from trimaran.node.runtime.errors import StorageFailure
 
 pytestmark = pytest.mark.slow

@@ -14,7 +14,7 @@ from tests.node.oauth.provider import token as bearer_token
 from tests.quorum.config_of import Given
 from trimaran.broker.process.composition import compose
 from trimaran.node.config.config_def import ConfigError
-from trimaran.node.config.security import client_security
+from trimaran.node.security.listener_security import client_security
 from trimaran.quorum.formatting.scram import scram_record
 from trimaran.wire.client.errors import AuthenticationRefused
 from trimaran.wire.errors import ErrorCode

@@ -127,8 +127,8 @@ def main(channel: socket.socket) -> None:
     import trimaran.broker.process.server
     import trimaran.cli.app
     import trimaran.cli.connect
-    import trimaran.node_process
     import trimaran.quorum.controller.server
+    import trimaran.running.node_process
     import trimaran.wire.blocking  # noqa: F401
 
     gc.collect()

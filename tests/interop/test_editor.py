@@ -20,8 +20,8 @@ ASKED = [
     ("log/partitions/partition_log.py", "LogConfig", "log/config.py"),
     ("quorum/replica/node.py", "KafkaError", "wire/errors.py"),
     ("spark/kafka_log/source.py", "plan_log(", "spark/kafka_log/plan.py"),
-    ("trimaran/cli/server.py", "serve(", "trimaran/node_process.py"),
-    ("tests/trimaran/test_layout.py", "parse_config", "trimaran/node_process.py"),
+    ("trimaran/cli/server.py", "serve(", "trimaran/running/node_process.py"),
+    ("tests/trimaran/test_layout.py", "parse_config", "trimaran/running/node_process.py"),
 ]
 
 

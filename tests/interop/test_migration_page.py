@@ -17,7 +17,7 @@ from tests.interop.conftest import trimaran
 from tests.interop.differential.actions import Generator
 from tests.interop.differential.applying import administrator
 from trimaran.node.runtime.ports import port_of, reserve
-from trimaran.properties import read_file
+from trimaran.settings.properties import read_file
 from trimaran.zkcompat.settings import keeper_config
 from trimaran.zkcompat.zookeeper.keeper import open_keeper
 from trimaran.zkcompat.zookeeper.server_process import start_zookeeper

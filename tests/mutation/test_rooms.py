@@ -7,7 +7,7 @@ import pytest
 from tests.checks import check_each
 from tests.mutation.rooms import BY_WAY_OF, ROOT, belonging_to, imported
 from trimaran.log.steps import at_once
-from trimaran.text import one_line
+from trimaran.node.text.escaping import one_line
 
 ROOMS = [
     "broker/background",
@@ -58,7 +58,7 @@ def test_a_room_without_tests_is_refused_in_words():
 
 
 @pytest.mark.parametrize(
-    ("file", "function"), [("log/steps.py", at_once), ("trimaran/text.py", one_line)]
+    ("file", "function"), [("log/steps.py", at_once), ("node/text/escaping.py", one_line)]
 )
 def test_the_file_of_a_mutant_is_the_one_that_functions_name(file, function):
     """Else no test is seen to come by its lines, and no mutant gets into its place."""

@@ -13,12 +13,12 @@ from tests.quorum.config_of import config_of
 from tests.quorum.metadata.build import config as altered
 from tests.quorum.metadata.build import image_of
 from trimaran.node.config.config_def import ConfigError
-from trimaran.node.config.security import (
+from trimaran.node.security.listener_security import (
     controller_security,
     inter_broker_security,
     listener_security,
 )
-from trimaran.node.logins import Logins
+from trimaran.node.security.logins import Logins
 from trimaran.quorum.metadata.delta import MetadataDelta
 from trimaran.quorum.metadata.image import EMPTY
 from trimaran.quorum.metadata.loader import Manifest

@@ -9,8 +9,8 @@ from tests.certificates import Certificates
 from trimaran.cli import config_files
 from trimaran.errors import Exit, UserError
 from trimaran.node.config.server_keys import SERVER_CONFIGS
-from trimaran.node_process import parse_config
-from trimaran.properties import read_file
+from trimaran.running.node_process import parse_config
+from trimaran.settings.properties import read_file
 
 NODE = {
     "process.roles": "broker",

@@ -13,7 +13,7 @@ from trimaran import container
 from trimaran.errors import UserError
 from trimaran.node.config.server import parse
 from trimaran.node.runtime.ports import HOST, port_of, reserve
-from trimaran.properties import Setting
+from trimaran.settings.properties import Setting
 
 CLUSTER_ID = "5L6g3nShT-eMCtK--X86sw"
 CONTROLLER = {

@@ -1,5 +1,5 @@
-from trimaran import doctor
-from trimaran.doctor import examine
+from trimaran.cli import doctor
+from trimaran.cli.doctor import examine
 
 
 def test_everything_that_is_not_ok_says_how_to_mend_it():

@@ -5,10 +5,10 @@ from hypothesis import strategies as st
 
 from trimaran.local.formatting import format_cluster
 from trimaran.local.layout import FREE_PORTS, FreePorts, escaped, plan_cluster, properties_of
-from trimaran.node_process import parse_config
-from trimaran.properties import Setting, read_file
 from trimaran.quorum.formatting.storage import inspect_directories
 from trimaran.quorum.raft.types import ReplicaKey
+from trimaran.running.node_process import parse_config
+from trimaran.settings.properties import Setting, read_file
 
 
 def plan(tmp_path, **changes):

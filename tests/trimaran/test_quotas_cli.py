@@ -11,7 +11,7 @@ from trimaran.cli import quotas
 from trimaran.cli.connect import Brokers
 from trimaran.cli.quotas import parse_value, parse_words
 from trimaran.errors import Exit, UserError
-from trimaran.words import entity_text
+from trimaran.node.text.wording import entity_text
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from trimaran.local.layout import FreePorts
 from trimaran.local.start_failure import StoppedWhileStarting
 from trimaran.local.starting import Wanted, grows_while_it_runs, starting
 from trimaran.local.state_file import ClusterState, start_time
-from trimaran.properties import read_file
+from trimaran.settings.properties import read_file
 
 NOBODY = 2**30  # no process has this number
 WANTED = Wanted(2, 1, zookeeper=False, fixed_ports=False, overrides=())

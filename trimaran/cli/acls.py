@@ -18,7 +18,7 @@ from trimaran.client.acls import (
 )
 from trimaran.client.connect import check
 from trimaran.errors import Exit, UserError
-from trimaran.words import counted
+from trimaran.node.text.wording import counted
 
 if TYPE_CHECKING:
     from trimaran.client.acls import Pattern

@@ -10,7 +10,7 @@ import traceback
 
 from cyclopts import App, CycloptsError, Parameter
 
-from trimaran.cli import anywhere
+from trimaran.cli import global_options
 from trimaran.cli.commands import COMMANDS, NOUNS
 from trimaran.cli.output import be_quiet, complain
 from trimaran.errors import Exit, UserError
@@ -82,10 +82,10 @@ def run(arguments: list[str] | None = None) -> None:
     _end_like_ctrl_c()
     is_verbose = False
     try:
-        options = anywhere.take(sys.argv[1:] if arguments is None else arguments)
+        options = global_options.take(sys.argv[1:] if arguments is None else arguments)
         is_verbose = options.verbose
         be_quiet(options.quiet)
-        result = anywhere.watched(lambda: _call(options.rest), options.watch)
+        result = global_options.watched(lambda: _call(options.rest), options.watch)
     except UserError as error:
         if is_verbose:
             traceback.print_exception(error)
@@ -105,19 +105,19 @@ def run(arguments: list[str] | None = None) -> None:
 
 
 def _call(arguments: list[str]) -> object:
-    app = build(anywhere.command_of(arguments))
+    app = build(global_options.command_of(arguments))
     return app(arguments, exit_on_error=False, print_error=False, result_action="return_value")
 
 
 def _of_command_line(error: CycloptsError) -> UserError:
-    from trimaran.cli.usage_errors import of_command_line
+    from trimaran.errors.command_line import of_command_line
 
     return of_command_line(error)
 
 
 def _unforeseen(error: Exception) -> UserError:
     """What no command has an error of its own for: the machine's refusals, and our mistakes."""
-    from trimaran.failures import explain
+    from trimaran.errors.node import explain
 
     if isinstance(error, OSError) and error.errno in _WRONG_PATH and error.filename is not None:
         return UserError(

@@ -12,7 +12,7 @@ from trimaran.client.brokers import broker_rows
 from trimaran.client.log_dirs import log_dirs_of
 from trimaran.client.partitions import topics_of
 from trimaran.errors import Exit, UserError
-from trimaran.words import counted
+from trimaran.node.text.wording import counted
 
 if TYPE_CHECKING:
     from trimaran.wire.blocking import BlockingClient

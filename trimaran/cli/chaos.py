@@ -16,7 +16,7 @@ from trimaran.local import control, state_file
 from trimaran.local.links import ROLES
 from trimaran.local.readiness import active_controller
 from trimaran.local.state_file import ClusterState, NodeState
-from trimaran.words import counted
+from trimaran.node.text.wording import counted
 
 Node = Annotated[
     str, Parameter(help="An id (11), a name (broker-11), or leader for the active controller.")

@@ -16,7 +16,6 @@ from typing import Annotated, Literal, NoReturn
 
 from cyclopts import Parameter
 
-from trimaran import profiles
 from trimaran.cli.connect import DEFAULT_DATA, Data, DryRun, remember
 from trimaran.cli.console import ensure_installed, run_local
 from trimaran.cli.nodes import console_url, show_nodes
@@ -39,7 +38,8 @@ from trimaran.local.starting import (
     starting,
 )
 from trimaran.local.state_file import ClusterState
-from trimaran.words import counted
+from trimaran.node.text.wording import counted
+from trimaran.settings import profiles
 
 POLL_SECONDS = 0.02
 READY = "ready"
@@ -224,7 +224,7 @@ def _become_supervisor(plan: ClusterPlan, report_fd: int, private_fds: list[int]
             _report(report_fd, STOPPED)
         code = 0
     except BaseException as error:  # noqa: BLE001 - the last thing this process does is to say why it ends
-        from trimaran.failures import explain
+        from trimaran.errors.node import explain
 
         told = explain(error)
         if told is not None:

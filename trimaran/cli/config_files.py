@@ -13,13 +13,13 @@ from cyclopts import Parameter
 from trimaran.cli.output import Format, put, say, show_data, show_fields, show_rows
 from trimaran.cli.server import ConfigFile, Overrides
 from trimaran.errors import Exit, UserError
-from trimaran.properties import load, read_file, resolved, variable_of_key
-from trimaran.words import counted
+from trimaran.node.text.wording import counted
+from trimaran.settings.properties import load, read_file, resolved, variable_of_key
 
 if TYPE_CHECKING:
     from trimaran.node.config.config_def import ConfigError, ConfigKey
     from trimaran.node.config.server import ServerConfig
-    from trimaran.properties import Setting
+    from trimaran.settings.properties import Setting
 
 HIDDEN = "(hidden)"
 DEFAULT = "default"
@@ -85,14 +85,14 @@ def _finding(level: str, key: str, origin: str, why: str, fix: str) -> dict[str,
 
 def _try_out(config: ServerConfig) -> None:
     """What a node makes of its configuration before it serves. Raises ConfigError."""
-    from trimaran.controller_role import has_mirror
     from trimaran.metrics.serving import address_of
-    from trimaran.node.config.security import (
+    from trimaran.node.security.listener_security import (
         controller_security,
         inter_broker_security,
         listener_security,
     )
     from trimaran.quorum.serving.authorization import authorizer_of
+    from trimaran.running.controller_role import has_mirror
 
     own = config.broker_listeners if config.is_broker else []
     for endpoint in [*own, *(config.controller_listeners if config.is_controller else [])]:
@@ -223,7 +223,7 @@ def effective(
         config: The properties file of the node.
         every: Also show configs that have their default.
     """
-    from trimaran.node_process import parse_config
+    from trimaran.running.node_process import parse_config
 
     settings = load(config, override or [], os.environ)
     parsed = parse_config(settings)

@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Group, Parameter, validators
 
-from trimaran import profiles
 from trimaran.cli.progress import waiting
 from trimaran.client.connect import TIMEOUT_SECONDS, connected
 from trimaran.errors import Exit, UserError
 from trimaran.local import state_file
+from trimaran.settings import profiles
 
 if TYPE_CHECKING:
-    from trimaran.properties import Setting
+    from trimaran.settings.properties import Setting
     from trimaran.wire.blocking import BlockingClient
 
 ENVIRONMENTS = ("TRIMARAN_BOOTSTRAP", "KAFKA_BOOTSTRAP_SERVERS")
@@ -131,7 +131,7 @@ class _Target:
         """Client keys of the profile, the file and `-X`; a later one counts more. Raises UserError."""
         found = dict(_profile(self.profile))
         if self.command_config is not None and self.command_config.name:
-            from trimaran.properties import read_file
+            from trimaran.settings.properties import read_file
 
             found |= read_file(self.command_config)
         return {key: one for key, one in found.items() if key not in profiles.ADDRESSES} | _extras(
@@ -146,7 +146,7 @@ def _profile(name: str | None) -> Mapping[str, Setting]:
 def _extras(words: tuple[str, ...]) -> dict[str, Setting]:
     if not words:  # what reads properties files takes a fifth of a start
         return {}
-    from trimaran.properties import Setting
+    from trimaran.settings.properties import Setting
 
     found = {}
     for word in words:
@@ -163,7 +163,7 @@ def _extras(words: tuple[str, ...]) -> dict[str, Setting]:
 
 
 def _is_client_key(key: str) -> bool:
-    from trimaran.node.config.security import is_client_key
+    from trimaran.node.security.listener_security import is_client_key
 
     return is_client_key(key)
 

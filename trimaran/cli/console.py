@@ -75,7 +75,7 @@ def console(
     ensure_installed()
     from trimaran.console.guards import LOCAL_NAMES
     from trimaran.console.start import checked_tls, listen_on, serve_console, text_of
-    from trimaran.logs import set_up_console
+    from trimaran.running.log_lines import set_up_console
 
     set_up_console()
     tls = checked_tls(tls_cert, tls_key) if tls_cert is not None else None
@@ -153,7 +153,7 @@ def run_local(plan: ClusterPlan, node: NodePlan, on_ready: Callable[[], None]) -
     from trimaran.console.cluster import Cluster
     from trimaran.console.guards import LOCAL_NAMES
     from trimaran.console.start import listen_on, serve_console
-    from trimaran.logs import set_up_console
+    from trimaran.running.log_lines import set_up_console
 
     set_up_console()
     cluster = Cluster(

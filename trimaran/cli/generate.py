@@ -82,8 +82,8 @@ def systemd(
         program: The executable to run; by default this trimaran.
     """
     from trimaran.deployment.systemd import unit
-    from trimaran.node_process import parse_config
-    from trimaran.properties import load
+    from trimaran.running.node_process import parse_config
+    from trimaran.settings.properties import load
 
     settings = parse_config(load(config, [], {}))
     own = Path(sys.argv[0]) if Path(sys.argv[0]).name == "trimaran" else _script()

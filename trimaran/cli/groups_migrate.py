@@ -21,7 +21,7 @@ from trimaran.client.changes import commit_offsets
 from trimaran.client.groups import committed_offsets
 from trimaran.client.zookeeper import explained
 from trimaran.errors import Exit, UserError
-from trimaran.words import counted
+from trimaran.node.text.wording import counted
 
 if TYPE_CHECKING:
     from trimaran.wire.blocking import BlockingClient

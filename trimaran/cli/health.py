@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
 
-from trimaran.cli import anywhere
+from trimaran.cli import global_options
 from trimaran.cli.connect import BROKERS, Brokers
 from trimaran.cli.output import Format, put, show_data
 from trimaran.client.brokers import broker_rows
@@ -41,7 +41,7 @@ def health(
     """
     if watch is None and not exit_when_healthy:
         return _once(brokers, output)
-    anywhere.watched(
+    global_options.watched(
         lambda: _once(brokers, output),
         POLL_SECONDS if watch is None else watch,
         until_ok=exit_when_healthy,

@@ -9,12 +9,12 @@ from cyclopts import Parameter
 
 from trimaran.cli.connect import CONTROLLERS, Controllers
 from trimaran.cli.output import Format, clock, say, say_unknown, show_rows
-from trimaran.client.unknown import no_topic
 from trimaran.errors import Exit, UserError
+from trimaran.errors.not_found import no_topic
 
 if TYPE_CHECKING:
-    from trimaran.metadata.history import History
-    from trimaran.metadata.source import MetadataSource
+    from trimaran.inspect.metadata.history import History
+    from trimaran.inspect.metadata.source import MetadataSource
 
 LogPath = Annotated[
     Path | None,
@@ -39,7 +39,7 @@ def partitions(
     The log reaches back to the oldest snapshot that is kept; what was already so in that snapshot has no time.
     """
     from trimaran.cli.metadata_source import open_source
-    from trimaran.metadata.history import History
+    from trimaran.inspect.metadata.history import History
     from trimaran.quorum.metadata.image import TOPIC_RESOURCE
     from trimaran.wire.buffers.primitives import uuid_to_text
 
@@ -102,7 +102,7 @@ def configs(
     """
     from trimaran.cli.configs import parse_resource
     from trimaran.cli.metadata_source import open_source
-    from trimaran.metadata.history import History
+    from trimaran.inspect.metadata.history import History
 
     wanted = None if resource is None else parse_resource(resource)[:2]
     with open_source(path, controllers) as source:

@@ -63,8 +63,8 @@ _KINDS = {"topics": _topics, "groups": _groups, "brokers": _brokers}
 
 def _bootstrap(words: Sequence[str]) -> str:
     """As `trimaran.cli.connect` finds it, from the words of the line."""
-    from trimaran import profiles
     from trimaran.local import state_file
+    from trimaran.settings import profiles
 
     given = _option(words, "-b", "--bootstrap-server")
     profile = _option(words, "--profile") or os.environ.get("TRIMARAN_PROFILE")

@@ -9,8 +9,8 @@ from cyclopts import Parameter
 from trimaran.cli.connect import BROKERS, Brokers
 from trimaran.cli.output import KafkaFormat, show_rows
 from trimaran.client.log_dirs import log_dirs_of
-from trimaran.client.unknown import ensure_brokers_run
 from trimaran.errors import Exit
+from trimaran.errors.not_found import ensure_brokers_run
 
 COLUMNS = ("broker", "dir", "state", "replicas", "bytes", "usable", "total")
 

@@ -17,11 +17,11 @@ from cyclopts import Parameter
 from trimaran.cli.output import Format, put, say, show_item
 from trimaran.cli.progress import Bar, progress
 from trimaran.errors import Exit, UserError
-from trimaran.words import counted
+from trimaran.node.text.wording import counted
 
 if TYPE_CHECKING:
+    from trimaran.inspect.log_rows import Row, Source, Transactions
     from trimaran.log.batches.batch import BatchView
-    from trimaran.log_dump import Row, Source, Transactions
 
 TEXT_CHARACTERS_MAX = 200  # of a key or value in a table
 
@@ -55,7 +55,7 @@ def dump(
             and leader epochs that do not fit the batches.
         whole_segments: Also show records before the log start offset, which were deleted but are still in the files.
     """
-    from trimaran.log_dump import NO_LOG, find_sources
+    from trimaran.inspect.log_rows import NO_LOG, find_sources
 
     sources, empty = find_sources(paths)
     for path in empty:
@@ -79,7 +79,7 @@ def dump(
 
 
 def _print(source: Source, output: str, level: str, isolation: str, *, decode: bool) -> None:
-    from trimaran.log_dump import transactions_of
+    from trimaran.inspect.log_rows import transactions_of
 
     if source.segments[0].base_offset < source.log_start_offset:
         say(
@@ -96,7 +96,7 @@ def _print(source: Source, output: str, level: str, isolation: str, *, decode: b
 def _print_rows(
     source: Source, transactions: Transactions | None, level: str, output: str, *, decode: bool
 ) -> None:
-    from trimaran.log_dump import batch_rows, record_rows
+    from trimaran.inspect.log_rows import batch_rows, record_rows
 
     if level == "batches":
         rows = batch_rows(source, transactions)
@@ -109,7 +109,7 @@ def _print_rows(
 def _print_table(
     source: Source, transactions: Transactions | None, level: str, *, decode: bool
 ) -> None:
-    from trimaran.log_dump import batches_of, rows_of_batch
+    from trimaran.inspect.log_rows import batches_of, rows_of_batch
 
     located = batches_of(source, transactions)
     for segment, batches in groupby(located, key=lambda found: found[0]):
@@ -122,7 +122,7 @@ def _print_table(
 
 
 def _batch_line(position: int, batch: BatchView) -> str:
-    from trimaran.log_dump import control_type_of
+    from trimaran.inspect.log_rows import control_type_of
 
     parts = [
         f"batch {batch.base_offset} to {batch.last_offset} at {position}: {counted(batch.count, 'record')}",

@@ -69,8 +69,8 @@ def _files(path: Path) -> list[Path]:
 
 
 def _records_of_file(file: Path) -> Iterator[dict[str, Any]]:
+    from trimaran.inspect.metadata.records import record_rows
     from trimaran.log.inspection.reader import scan_batches
-    from trimaran.metadata.records import record_rows
 
     for _, batch in scan_batches(file):
         yield from record_rows(batch)
@@ -121,8 +121,8 @@ def tail(
 def _committed(
     client: BlockingClient, start: Position, *, follow: bool
 ) -> Iterator[dict[str, Any]]:
-    from trimaran.metadata.live_quorum import LiveQuorum
-    from trimaran.metadata.records import record_rows
+    from trimaran.inspect.metadata.live_quorum import LiveQuorum
+    from trimaran.inspect.metadata.records import record_rows
 
     quorum = LiveQuorum(client, "the quorum")
     offset, since_ms = start.offset or 0, start.timestamp_ms or 0

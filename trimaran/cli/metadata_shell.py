@@ -16,7 +16,7 @@ from trimaran.cli.output import complain, put, say
 from trimaran.errors import Exit, UserError
 
 if TYPE_CHECKING:
-    from trimaran.metadata.shell import MetadataShell
+    from trimaran.inspect.metadata.shell import MetadataShell
     from trimaran.quorum.metadata.replay import MetadataState
 
 
@@ -37,8 +37,8 @@ def tree(
         path: A directory with a metadata log; by default the running quorum is asked.
         at: Show the state after the record at this offset; by default the newest.
     """
-    from trimaran.metadata.shell import tree_lines
-    from trimaran.metadata.tree import lookup
+    from trimaran.inspect.metadata.shell import tree_lines
+    from trimaran.inspect.metadata.tree import lookup
 
     found = lookup(load_tree(path, controllers, at, as_of), name)
     for where, node in found:
@@ -67,7 +67,7 @@ def shell(
         path: A directory with a metadata log, or a snapshot; by default the running quorum is asked.
         at: Begin with the state after the record at this offset; by default the newest.
     """
-    from trimaran.metadata.shell import END, MetadataShell
+    from trimaran.inspect.metadata.shell import END, MetadataShell
 
     def load(where: str) -> MetadataState:
         offset, time = _place(where)
@@ -87,7 +87,7 @@ def shell(
 
 def _place(where: str) -> tuple[int | None, str | None]:
     """What `at` was given: an offset, or a time."""
-    from trimaran.metadata.shell import END, ShellError
+    from trimaran.inspect.metadata.shell import END, ShellError
 
     if where == END:
         return None, None
@@ -100,7 +100,7 @@ def _place(where: str) -> tuple[int | None, str | None]:
 
 def _all(session: MetadataShell, lines: Iterator[str] | list[str]) -> int:
     """Goes on after a command that fails, as Kafka's does."""
-    from trimaran.metadata.shell import Leave
+    from trimaran.inspect.metadata.shell import Leave
 
     code = Exit.OK
     with contextlib.suppress(Leave):
@@ -111,7 +111,7 @@ def _all(session: MetadataShell, lines: Iterator[str] | list[str]) -> int:
 
 
 def _done(session: MetadataShell, line: str) -> bool:
-    from trimaran.metadata.shell import ShellError
+    from trimaran.inspect.metadata.shell import ShellError
 
     try:
         for text in session.run(line):
@@ -126,7 +126,7 @@ def _done(session: MetadataShell, line: str) -> bool:
 
 
 def _talk(session: MetadataShell) -> None:
-    from trimaran.metadata.shell import Leave
+    from trimaran.inspect.metadata.shell import Leave
 
     _complete_with(session)
     say("help lists the commands, Tab completes, Ctrl-D exits")

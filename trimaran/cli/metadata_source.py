@@ -9,9 +9,9 @@ from pathlib import Path
 from trimaran.cli.connect import Controllers
 from trimaran.cli.progress import progress
 from trimaran.errors import Exit, UserError
-from trimaran.metadata.live_quorum import LiveQuorum
-from trimaran.metadata.on_disk import MetadataDirectory
-from trimaran.metadata.source import MetadataSource
+from trimaran.inspect.metadata.live_quorum import LiveQuorum
+from trimaran.inspect.metadata.on_disk import MetadataDirectory
+from trimaran.inspect.metadata.source import MetadataSource
 
 
 @contextmanager

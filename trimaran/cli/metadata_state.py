@@ -14,11 +14,11 @@ from trimaran.cli.connect import CONTROLLERS, Controllers
 from trimaran.cli.output import Format, put, say, say_unknown, show_data, show_fields, show_rows
 from trimaran.cli.progress import progress
 from trimaran.errors import Exit, UserError
-from trimaran.words import counted
+from trimaran.node.text.wording import counted
 
 if TYPE_CHECKING:
-    from trimaran.metadata.source import MetadataSource
-    from trimaran.metadata.tree import Directory
+    from trimaran.inspect.metadata.source import MetadataSource
+    from trimaran.inspect.metadata.tree import Directory
     from trimaran.quorum.metadata.replay import MetadataState
 
 At = Annotated[int | None, Parameter(name="--at")]
@@ -87,7 +87,7 @@ def diff(
         after: The same for the second state.
         path: The directory whose offsets are meant; by default the running quorum is asked.
     """
-    from trimaran.metadata.diff import state_differences
+    from trimaran.inspect.metadata.diff import state_differences
 
     def state_of(side: str) -> MetadataState:
         where, at = _side(side, path)
@@ -136,7 +136,7 @@ def cat(
         path: A directory with a metadata log; by default the running quorum is asked.
         at: Show the state after the record at this offset; by default the newest.
     """
-    from trimaran.metadata.tree import Directory, lookup
+    from trimaran.inspect.metadata.tree import Directory, lookup
 
     found = lookup(load_tree(path, controllers, at, as_of), name)
     files = {where: node for where, node in found if not isinstance(node, Directory)}
@@ -167,7 +167,7 @@ def ls(
         path: A directory with a metadata log; by default the running quorum is asked.
         at: Show the state after the record at this offset; by default the newest.
     """
-    from trimaran.metadata.tree import Directory, lookup
+    from trimaran.inspect.metadata.tree import Directory, lookup
 
     found = lookup(load_tree(path, controllers, at, as_of), name)
     listed = {
@@ -200,7 +200,7 @@ def find(
         path: A directory with a metadata log; by default the running quorum is asked.
         at: Show the state after the record at this offset; by default the newest.
     """
-    from trimaran.metadata.tree import lookup, walk
+    from trimaran.inspect.metadata.tree import lookup, walk
 
     found = lookup(load_tree(path, controllers, at, as_of), name)
     for where, node in found:
@@ -225,7 +225,7 @@ def load_state(
     """
     from trimaran.cli.metadata_source import open_source
     from trimaran.client.positions import parse_time_ms
-    from trimaran.metadata.source import offset_as_of, replay
+    from trimaran.inspect.metadata.source import offset_as_of, replay
 
     if at is not None and as_of is not None:
         raise UserError(
@@ -261,7 +261,7 @@ def load_tree(
     path: Path | None, controllers: Controllers, at: int | None, as_of: str | None
 ) -> Directory:
     """The same as a tree."""
-    from trimaran.metadata.tree import image_tree
+    from trimaran.inspect.metadata.tree import image_tree
 
     return image_tree(load_state(path, controllers, at, as_of).image)
 
@@ -276,7 +276,7 @@ def verify(*directories: Path, output: Format = "table") -> int:
     Args:
         directories: Directories of controllers (or brokers), ours or Apache Kafka's.
     """
-    from trimaran.metadata.verify import verify_directories
+    from trimaran.inspect.metadata.verify import verify_directories
 
     if not directories:
         raise UserError(

@@ -14,8 +14,8 @@ from typing import Annotated, Any, Literal
 
 from cyclopts import Parameter
 
-from trimaran.text import one_line, printable
-from trimaran.words import counted
+from trimaran.node.text.escaping import one_line, printable
+from trimaran.node.text.wording import counted
 
 _NAMES = ["-o", "--output"]
 _HELP = "Format: table, wide (all columns), json, jsonl (one object per line) or yaml"

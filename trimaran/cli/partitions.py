@@ -18,9 +18,9 @@ from trimaran.client.partitions import (
     partitions_of,
     topics_of,
 )
-from trimaran.client.unknown import check_topic
 from trimaran.errors import Exit
-from trimaran.words import counted
+from trimaran.errors.not_found import check_topic
+from trimaran.node.text.wording import counted
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -19,7 +19,7 @@ from trimaran.client.partitioner import StickyPartitions, partition_of_key
 from trimaran.client.topic_partitions import ensure_partitions_exist, leaders_of
 from trimaran.client.transactional_producer import TransactionalProducer
 from trimaran.errors import Exit
-from trimaran.words import counted
+from trimaran.node.text.wording import counted
 
 if TYPE_CHECKING:
     from collections.abc import Callable

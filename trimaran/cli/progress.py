@@ -14,7 +14,7 @@ from contextlib import AbstractContextManager, contextmanager
 from typing import TYPE_CHECKING
 
 from trimaran.cli.output import is_quiet
-from trimaran.words import counted
+from trimaran.node.text.wording import counted
 
 if TYPE_CHECKING:
     from rich.console import RenderableType

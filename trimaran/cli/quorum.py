@@ -122,7 +122,7 @@ def history(
 
 def _no_majority(bootstrap: str) -> UserError | None:
     """Nobody leads: which of the controllers answer at all; None if none does."""
-    from trimaran.client.connect_errors import no_quorum
+    from trimaran.errors.connecting import no_quorum
     from trimaran.wire.blocking import BlockingConnection
     from trimaran.wire.client.bootstrap import parse_bootstrap
     from trimaran.wire.client.errors import ConnectionLost, RequestTimedOut

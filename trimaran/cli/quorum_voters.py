@@ -33,8 +33,8 @@ def add(
         config: The properties file of that controller; its log directory must be on this machine.
     """
     from trimaran.log.directories.meta_properties import MetaProperties
-    from trimaran.node_process import parse_config
-    from trimaran.properties import load
+    from trimaran.running.node_process import parse_config
+    from trimaran.settings.properties import load
     from trimaran.wire.messages.add_raft_voter import AddRaftVoterRequest, Listener
 
     settings = parse_config(load(config, [], os.environ))

@@ -14,7 +14,7 @@ from trimaran.cli.connect import BROKERS, Brokers, DryRun
 from trimaran.cli.output import Format, say, show_rows
 from trimaran.client.connect import check
 from trimaran.errors import Exit, UserError
-from trimaran.words import entity_text
+from trimaran.node.text.wording import entity_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

@@ -17,7 +17,7 @@ from trimaran.cli.output import Format, KafkaFormat, say, show_rows
 from trimaran.client.connect import check
 from trimaran.client.partitions import topics_of
 from trimaran.errors import Exit, UserError
-from trimaran.words import counted
+from trimaran.node.text.wording import counted
 
 if TYPE_CHECKING:
     from trimaran.wire.blocking import BlockingClient

@@ -14,7 +14,7 @@ from trimaran.cli.connect import DryRun
 from trimaran.cli.output import put, say
 from trimaran.errors import Exit, UserError
 from trimaran.node.config.server import ServerConfig
-from trimaran.properties import load
+from trimaran.settings.properties import load
 from trimaran.wire.buffers.primitives import uuid_to_text
 
 if TYPE_CHECKING:
@@ -31,13 +31,13 @@ Overrides = Annotated[
 
 
 def _config(file: Path, override: list[str] | None, *, to_serve: bool = False) -> ServerConfig:
-    from trimaran.node_process import parse_config
+    from trimaran.running.node_process import parse_config
 
     return parse_config(load(file, override or [], os.environ), to_serve=to_serve)
 
 
 def _start(config: ServerConfig) -> int:
-    from trimaran.node_process import say_started, serve
+    from trimaran.running.node_process import say_started, serve
 
     serve(config, lambda: say_started(config))
     return Exit.OK

@@ -19,9 +19,9 @@ from trimaran.client.partitions import (
     topics_of,
 )
 from trimaran.client.topics import moves_of, topic_described, topic_rows
-from trimaran.client.unknown import check_topic
 from trimaran.errors import Exit
-from trimaran.words import counted
+from trimaran.errors.not_found import check_topic
+from trimaran.node.text.wording import counted
 
 DEFAULT_OF_BROKERS = -1  # num.partitions, default.replication.factor
 PARTITION_COLUMNS = (

@@ -12,7 +12,7 @@ from cyclopts import Parameter
 
 from trimaran.cli.output import say, show_json_line
 from trimaran.errors import Exit
-from trimaran.words import counted
+from trimaran.node.text.wording import counted
 
 if TYPE_CHECKING:
     from trimaran.wire.text.captured import CapturedFrame, Decoded
@@ -106,8 +106,8 @@ def _checked(captured: CapturedFrame, decoded: Decoded) -> dict[str, Any]:
 
 def _batches(records: bytes) -> Any:
     """Each batch by its header; what is no batch of format 2 stays base64."""
+    from trimaran.inspect.log_rows import batch_row
     from trimaran.log.batches.batch import iter_batches
-    from trimaran.record_rows import batch_row
     from trimaran.wire.errors import RemoteProtocolError
     from trimaran.wire.text.as_json import base64_text
 

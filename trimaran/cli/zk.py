@@ -22,13 +22,13 @@ from trimaran.cli.connect import (
 from trimaran.cli.output import Format, put, say, show_data, show_fields
 from trimaran.cli.progress import progress
 from trimaran.client.zookeeper import explained, properties_of
-from trimaran.client.zookeeper_errors import why_no_zookeeper
 from trimaran.errors import Exit, UserError
-from trimaran.text import one_line
-from trimaran.words import counted
+from trimaran.errors.zookeeper import why_no_zookeeper
+from trimaran.node.text.escaping import one_line
+from trimaran.node.text.wording import counted
 
 if TYPE_CHECKING:
-    from trimaran.properties import Setting
+    from trimaran.settings.properties import Setting
     from trimaran.zkcompat.commands.mirror_process import Beside
     from trimaran.zkcompat.commands.tree_views import ZooKeeperStatus
 
@@ -67,7 +67,7 @@ def start(
         port: The port it listens on, at 127.0.0.1; 0 takes a free port.
         data: The directory for its data.
     """
-    from trimaran.ports import ensure_nobody_listens
+    from trimaran.errors.ports import ensure_nobody_listens
     from trimaran.zkcompat.zookeeper.server_process import start_zookeeper
 
     ensure_nobody_listens(port)
@@ -99,8 +99,8 @@ def mirror(
     Args:
         state: The directory where the mirror keeps its ZooKeeper session between restarts; by default DATA/mirror.
     """
-    from trimaran.logs import set_up_mirror
-    from trimaran.properties import read_file, resolved
+    from trimaran.running.log_lines import set_up_mirror
+    from trimaran.settings.properties import read_file, resolved
     from trimaran.zkcompat.commands.mirror_process import run_mirror
 
     settings = resolved(read_file(config), os.environ) if config else {}
@@ -123,7 +123,7 @@ def _metrics_of(properties: Mapping[str, str]) -> Beside:
     text = properties.get("trimaran.metrics.listener", "").strip()
     if not text:
         return nothing_beside
-    from trimaran.metrics.beside import mirror_with_metrics
+    from trimaran.metrics.server import mirror_with_metrics
     from trimaran.metrics.serving import address_of
 
     address = address_of(text)

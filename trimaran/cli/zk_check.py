@@ -21,8 +21,8 @@ from trimaran.cli.progress import progress
 from trimaran.cli.zk import Config, zookeeper_to_ask
 from trimaran.client.zookeeper import explained, properties_of
 from trimaran.errors import Exit, UserError
-from trimaran.text import one_line
-from trimaran.words import counted
+from trimaran.node.text.escaping import one_line
+from trimaran.node.text.wording import counted
 
 if TYPE_CHECKING:
     from trimaran.zkcompat.commands.checks import Target

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from trimaran.client.unknown import check_resource
+from trimaran.errors.not_found import check_resource
 
 if TYPE_CHECKING:
     from trimaran.wire.blocking import BlockingClient

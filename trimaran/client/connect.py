@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from trimaran.errors import Exit, UserError
 
 if TYPE_CHECKING:
-    from trimaran.properties import Setting
+    from trimaran.settings.properties import Setting
     from trimaran.wire.blocking import BlockingClient
     from trimaran.wire.client.bootstrap import Address
     from trimaran.wire.errors import KafkaError
@@ -32,10 +32,10 @@ def _security(
         if not settings:
             return None
         command_config = None
-    from trimaran.failures import of_config
+    from trimaran.errors.node import of_config
     from trimaran.node.config.config_def import ConfigError
-    from trimaran.node.config.security import client_security
-    from trimaran.properties import read_file, resolved
+    from trimaran.node.security.listener_security import client_security
+    from trimaran.settings.properties import read_file, resolved
 
     try:
         of_file = {} if command_config is None else read_file(command_config)
@@ -79,7 +79,7 @@ def connected(
         timeout: seconds that a request may take, with all its repetitions.
         waiting: entered with the name of each request while it is asked.
     """
-    from trimaran.client import connect_errors
+    from trimaran.errors import connecting
     from trimaran.wire.blocking import BlockingClient
     from trimaran.wire.client.errors import (
         AuthenticationRefused,
@@ -104,7 +104,7 @@ def connected(
             )
             yield client
     except AuthenticationRefused as error:
-        raise connect_errors.not_authenticated(bootstrap, error) from error
+        raise connecting.not_authenticated(bootstrap, error) from error
     except KafkaError as error:
         raise refused(error) from error
     except RemoteProtocolError as error:
@@ -122,7 +122,7 @@ def connected(
             exit_code=Exit.REFUSED,
         ) from error
     except (ConnectionLost, RequestTimedOut) as error:
-        raise connect_errors.timed_out(
+        raise connecting.timed_out(
             addresses, error, security, of_controllers=of_controllers
         ) from error
 
@@ -138,7 +138,7 @@ def _ensure_the_right_kind_listens(
 
     A node that is frozen accepts connections and says nothing: it is passed over, as long as another one answers.
     """
-    from trimaran.client.connect_errors import no_conversation, text_of
+    from trimaran.errors.connecting import no_conversation, text_of
     from trimaran.wire.client.errors import ConnectionLost, ConnectRefused, RequestTimedOut
     from trimaran.wire.messages.metadata import MetadataRequest
 
@@ -175,7 +175,7 @@ def _ensure_no_login_is_wanted(
     """Everybody may ask for the versions; a listener with SASL refuses the next request, and Apache
     Kafka's breaks off.
     """
-    from trimaran.client.connect_errors import mechanisms_wanted, wants_login
+    from trimaran.errors.connecting import mechanisms_wanted, wants_login
     from trimaran.wire.client.errors import ConnectionLost, RequestTimedOut, VersionMismatch
     from trimaran.wire.errors import ErrorCode
     from trimaran.wire.messages.describe_cluster import DescribeClusterRequest

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from trimaran.client.connect import check
-from trimaran.client.unknown import no_group
+from trimaran.errors.not_found import no_group
 
 if TYPE_CHECKING:
     from trimaran.wire.blocking import BlockingClient

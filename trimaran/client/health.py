@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from trimaran.words import counted
+from trimaran.node.text.wording import counted
 
 if TYPE_CHECKING:
     from trimaran.wire.messages.metadata import MetadataResponseTopic

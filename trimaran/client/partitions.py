@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from trimaran.client.configs import told_configs
-from trimaran.client.unknown import check_topic
+from trimaran.errors.not_found import check_topic
 
 if TYPE_CHECKING:
     from trimaran.wire.blocking import BlockingClient

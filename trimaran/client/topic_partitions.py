@@ -7,8 +7,8 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from trimaran.client.connect import check
-from trimaran.client.unknown import no_topic
 from trimaran.errors import Exit, UserError
+from trimaran.errors.not_found import no_topic
 
 if TYPE_CHECKING:
     from trimaran.wire.blocking import BlockingClient

@@ -9,7 +9,7 @@ from trimaran.client.configs import told_configs
 from trimaran.client.connect import check
 from trimaran.client.offsets import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, end_offsets
 from trimaran.client.partitions import topics_of
-from trimaran.client.unknown import check_topic
+from trimaran.errors.not_found import check_topic
 from trimaran.wire.text.java_order import java_hash_order
 
 if TYPE_CHECKING:

@@ -93,7 +93,7 @@ def explained() -> Iterator[None]:
 
 def properties_of(config: Path | None) -> dict[str, str]:
     """The file's settings. Raises UserError."""
-    from trimaran.properties import read_file, resolved
+    from trimaran.settings.properties import read_file, resolved
 
     if config is None:
         return {}

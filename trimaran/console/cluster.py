@@ -18,7 +18,7 @@ from trimaran.console.samples import Samples
 from trimaran.errors import Exit, UserError
 
 if TYPE_CHECKING:
-    from trimaran.properties import Setting
+    from trimaran.settings.properties import Setting
     from trimaran.wire.blocking import BlockingClient
     from trimaran.wire.messages.metadata import MetadataResponseTopic
 

@@ -16,8 +16,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from trimaran.errors import Exit, UserError
-from trimaran.metadata.events import Change, ConfigChange, Event, PartitionHistory, what_happened
-from trimaran.metadata.history import configs_of
+from trimaran.inspect.metadata.events import (
+    Change,
+    ConfigChange,
+    Event,
+    PartitionHistory,
+    what_happened,
+)
+from trimaran.inspect.metadata.history import configs_of
 from trimaran.node.runtime.long_lived import LongLived
 
 if TYPE_CHECKING:
@@ -187,8 +193,8 @@ class MetadataLog:
 
     def records_before(self, offset: int, count: int) -> list[dict[str, Any]]:
         """The last `count` records at or below `offset` that are not idle, the newest first."""
+        from trimaran.inspect.metadata.records import record_row
         from trimaran.log.batches.records import decode_records
-        from trimaran.metadata.records import record_row
 
         with self._lock:
             self._catch_up()
@@ -219,7 +225,7 @@ class MetadataLog:
         return max(0, self._states[0][0] - 1) if self._states else 0
 
     def _catch_up(self) -> None:
-        from trimaran.metadata.live_quorum import LiveQuorum
+        from trimaran.inspect.metadata.live_quorum import LiveQuorum
 
         if time.monotonic() - self._read_at <= FRESH_SECONDS:
             return

@@ -16,8 +16,8 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from trimaran.console.lines import path_of
 from trimaran.node.config.config_def import java_double
 from trimaran.node.runtime.clock import now_ms
-from trimaran.text import bounded, one_line
-from trimaran.words import counted, entity_text
+from trimaran.node.text.escaping import bounded, one_line
+from trimaran.node.text.wording import counted, entity_text
 
 TEXT_CHARACTERS_MAX = 400
 COMPACT_CHARACTERS_MAX = 160

@@ -21,8 +21,7 @@ from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Re
 from starlette.routing import BaseRoute, Mount, Route
 from starlette.staticfiles import StaticFiles
 
-from trimaran import events
-from trimaran.console import gate, rendering, reports, stream, writes
+from trimaran.console import events, gate, rendering, reports, stream, writes
 from trimaran.console.cluster import Cluster, NotNamed
 from trimaran.console.csv_text import csv_of
 from trimaran.console.guards import Guard
@@ -33,7 +32,7 @@ from trimaran.console.page import NotHere, Page, Question
 from trimaran.console.pages.registry import PAGES
 from trimaran.console.samples import keep_sampling
 from trimaran.errors import Exit, UserError
-from trimaran.failures import explain
+from trimaran.errors.node import explain
 
 log = logging.getLogger(__name__)
 # On JSON and CSV: which records of a later Kafka the page lacks.

@@ -16,7 +16,6 @@ from urllib.parse import parse_qsl, quote
 
 from starlette.requests import Request
 
-from trimaran import events
 from trimaran.client.changes import (
     DELETE,
     SET,
@@ -29,6 +28,7 @@ from trimaran.client.changes import (
 )
 from trimaran.client.groups import committed_offsets
 from trimaran.client.positions import parse_position
+from trimaran.console import events
 from trimaran.console.cluster import Cluster
 from trimaran.console.page import Question
 from trimaran.console.pages.topic import TOPIC_RESOURCE, described

@@ -205,8 +205,8 @@ def main_of(
 
 
 def _run_server(node: NodePlan, on_ready: Callable[[], None]) -> None:
-    from trimaran import node_process as process
-    from trimaran.properties import read_file
+    from trimaran.running import node_process as process
+    from trimaran.settings.properties import read_file
 
     config = process.parse_config(read_file(node.properties_file), to_serve=True)
 
@@ -218,7 +218,7 @@ def _run_server(node: NodePlan, on_ready: Callable[[], None]) -> None:
 
 
 def _run_mirror(plan: ClusterPlan, node: NodePlan, on_ready: Callable[[], None]) -> None:
-    from trimaran.logs import set_up_mirror
+    from trimaran.running.log_lines import set_up_mirror
     from trimaran.zkcompat.commands.mirror_process import run_mirror
 
     @asynccontextmanager
@@ -226,7 +226,7 @@ def _run_mirror(plan: ClusterPlan, node: NodePlan, on_ready: Callable[[], None])
         if node.metrics_port is None:
             yield lambda _: on_ready()
             return
-        from trimaran.metrics.beside import mirror_with_metrics
+        from trimaran.metrics.server import mirror_with_metrics
 
         async with mirror_with_metrics((HOST, node.metrics_port)) as monitor:
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from trimaran.errors.ports import ensure_nobody_listens
 from trimaran.local import lock
 from trimaran.local.formatting import ensure_can_be_formatted
 from trimaran.local.growing import added
@@ -18,7 +19,6 @@ from trimaran.local.starting import (
     refusals_of,
     refuse_if_running,
 )
-from trimaran.ports import ensure_nobody_listens
 from trimaran.quorum.formatting.permission import ensure_can_be_made
 
 

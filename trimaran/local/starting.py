@@ -32,8 +32,8 @@ from trimaran.local.private_files import reason_for_distrust_of_directory
 from trimaran.local.start_failure import StoppedWhileStarting
 from trimaran.local.state_file import ClusterState
 from trimaran.local.undo import Undo
-from trimaran.properties import from_overrides
 from trimaran.quorum.formatting.storage import random_uuid
+from trimaran.settings.properties import from_overrides
 
 NODES_OF_A_NEW_CLUSTER = 3
 

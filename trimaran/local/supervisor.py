@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from trimaran.errors import UserError
+from trimaran.errors.ports import ensure_nobody_listens
 from trimaran.local import control, state_file
 from trimaran.local.children import Child, Mains, main_of
 from trimaran.local.growing import Growth, added, grow, prepare
@@ -34,7 +35,6 @@ from trimaran.local.links import Links, parted
 from trimaran.local.readiness import POLL_SECONDS, READY_SECONDS_MAX, Acquaintance
 from trimaran.local.start_failure import died_while_starting, no_zookeeper
 from trimaran.local.undo import Undo
-from trimaran.ports import ensure_nobody_listens
 
 STATE_RETRY_SECONDS = 1.0  # between attempts to write cluster.json while its disk is full or fails
 
@@ -168,8 +168,8 @@ class Supervisor:
     @staticmethod
     def _import_servers() -> None:
         import trimaran.broker.process.server
-        import trimaran.node_process
-        import trimaran.quorum.controller.server  # noqa: F401
+        import trimaran.quorum.controller.server
+        import trimaran.running.node_process  # noqa: F401
 
         gc.collect()
         gc.freeze()  # what is imported is never garbage; children would copy its pages by looking

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 import h11
 import trio
 
-from trimaran import events
+from trimaran.metrics import events
 from trimaran.wire.transport.metrics.limited_log import LimitedLog
 
 log = logging.getLogger(__name__)

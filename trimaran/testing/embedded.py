@@ -98,8 +98,8 @@ class EmbeddedKafka(Kafka):
 
     def _config(self, client_port: int, controller_port: int) -> ServerConfig:
         from trimaran.node.config.server import parse
-        from trimaran.properties import Setting
         from trimaran.quorum.formatting.storage import format_directories, random_uuid
+        from trimaran.settings.properties import Setting
 
         texts = SETTINGS | {
             "listeners": f"PLAINTEXT://127.0.0.1:{client_port},CONTROLLER://127.0.0.1:{controller_port}",
@@ -146,7 +146,7 @@ class _Node:
             self._ended.set_result(None)
 
     async def _run(self, config: ServerConfig) -> None:
-        from trimaran.combined import run_combined
+        from trimaran.running.combined import run_combined
 
         self._token = trio.lowlevel.current_trio_token()
         with self._scope:

@@ -18,7 +18,7 @@ from immutables import Map
 
 from trimaran.broker.groups.consumer.member import ConsumerMember, Owned, Partitions, partitions_of
 from trimaran.broker.groups.memory import NAME_BYTES, PARTITION_BYTES
-from trimaran.node.text_memory import text_bytes
+from trimaran.node.text.memory import text_bytes
 from trimaran.wire.records.consumer_groups import (
     ConsumerGroupCurrentMemberAssignmentKey,
     ConsumerGroupCurrentMemberAssignmentValue,

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from enum import IntEnum
 
 from trimaran.broker.groups.memory import MEMBER_BYTES, PARTITION_BYTES
-from trimaran.node.text_memory import text_bytes
+from trimaran.node.text.memory import text_bytes
 from trimaran.wire.records.consumer_groups import (
     ClassicMemberMetadata,
     ConsumerGroupCurrentMemberAssignmentValue,

@@ -69,7 +69,7 @@ class ClusterSettings:
             OptionError: a property is wrong, or a file it names cannot be used here.
         """
         # Spark's workers load this module for directories, too.
-        from trimaran.node.config.security import client_security
+        from trimaran.node.security.listener_security import client_security
         from trimaran.wire.blocking import BlockingClient
 
         settings = {name: Property(value, PREFIX + name) for name, value in self.security}

@@ -6,7 +6,7 @@ import pytest
 
 from tests.broker.fetching.asking import BROKERS, ask, fill, request, sizes, wanted
 from tests.cluster.data_side import open_harness, partition, topic
-from trimaran.node.replication_throttle import ALL
+from trimaran.node.quotas.replication_throttle import ALL
 
 REPLICAS = (11, 12, 13)
 LAGS, IN_SYNC = 13, 12

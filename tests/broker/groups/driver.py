@@ -27,7 +27,7 @@ from trimaran.broker.groups.shard import GroupCoordinatorShard
 from trimaran.broker.groups.store import GroupStore
 from trimaran.broker.metadata.topic_patterns import compiled
 from trimaran.node.replicated.state_machine import Result
-from trimaran.node.text_memory import text_bytes
+from trimaran.node.text.memory import text_bytes
 from trimaran.wire.errors import ErrorCode, KafkaError
 from trimaran.wire.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,

@@ -6,7 +6,7 @@ from tests.cluster.data_side import config as config_of
 from tests.quorum.metadata.build import config, image_of
 from trimaran.broker.metadata.replication_throttles import ReplicationThrottles
 from trimaran.node.config.config_def import LONG_MAX
-from trimaran.node.replication_throttle import replicas_here
+from trimaran.node.quotas.replication_throttle import replicas_here
 from trimaran.quorum.metadata.delta import MetadataDelta
 from trimaran.quorum.serving.node_configs import NodeConfigs
 
@@ -57,7 +57,7 @@ def test_throttle_lists_are_parsed_on_first_use(node, monkeypatch):
         read.append(text)
         return replicas_here(text, node_id)
 
-    monkeypatch.setattr("trimaran.node.replication_throttle.replicas_here", counted)
+    monkeypatch.setattr("trimaran.node.quotas.replication_throttle.replicas_here", counted)
     node.apply(*(config(LEADERS, f"{i}:{node.node}", (TOPIC, f"t{i}")) for i in range(9)))
     leader = node.throttles.leader
     assert leader.is_set

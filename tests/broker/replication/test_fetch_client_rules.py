@@ -16,7 +16,7 @@ from trimaran.broker.replication.fetch_client import (
     FetchClient,
     FetchSettings,
 )
-from trimaran.node.replication_throttle import ReplicationThrottle
+from trimaran.node.quotas.replication_throttle import ReplicationThrottle
 from trimaran.wire.transport.metrics.rate import Windows
 
 SETTINGS = FetchSettings(

@@ -18,7 +18,7 @@ from trimaran.broker.partitions.partition import Partition
 from trimaran.broker.replication import fetcher as fetcher_module
 from trimaran.broker.replication.fetch_client import BACKOFF_SECONDS, FetchSettings
 from trimaran.broker.replication.fetcher import NEW_PARTITION_BATCH_SECONDS, Fetcher
-from trimaran.node.replication_throttle import ReplicationThrottle
+from trimaran.node.quotas.replication_throttle import ReplicationThrottle
 from trimaran.wire.client.errors import ConnectionLost
 from trimaran.wire.errors import ErrorCode, KafkaError
 from trimaran.wire.text.events import event_of

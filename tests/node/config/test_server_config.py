@@ -2,7 +2,7 @@ import pytest
 
 from trimaran.node.config.config_def import ConfigError
 from trimaran.node.config.server import parse
-from trimaran.properties import Setting
+from trimaran.settings.properties import Setting
 
 BASE = {
     "process.roles": "controller",

@@ -15,7 +15,7 @@ from tests.quorum.controller.handlers.asking import SUPER_USER
 from tests.quorum.metadata.build import config as altered
 from trimaran.log.directories.clean_shutdown import EPOCH_UNKNOWN
 from trimaran.log.directories.directory import LogDirectory
-from trimaran.node import addresses
+from trimaran.node.listening import addresses
 from trimaran.node.replicated.state_machine import Result
 from trimaran.node.runtime.ports import port_of, reserve
 from trimaran.node.runtime.steps import at_once

@@ -6,7 +6,7 @@ import pytest
 
 from tests.quorum.config_of import config_of
 from tests.quorum.metadata.build import config, features, image_of, replay
-from trimaran.node.addresses import AddressBook
+from trimaran.node.listening.addresses import AddressBook
 from trimaran.quorum.metadata.features import REGISTERED_FEATURES
 from trimaran.quorum.metadata.image import EMPTY
 from trimaran.quorum.serving.altered_connections import connections_of

@@ -18,7 +18,8 @@ from trimaran.client.changes import (
 from trimaran.client.offsets import ASIDE_SECONDS, end_offset, end_offsets
 from trimaran.client.positions import Position
 from trimaran.client.topic_partitions import ensure_partitions_exist, leaders_of
-from trimaran.client.unknown import (
+from trimaran.errors import Exit, UserError
+from trimaran.errors.not_found import (
     check_group,
     check_resource,
     check_topic,
@@ -26,7 +27,6 @@ from trimaran.client.unknown import (
     ensure_brokers_run,
     no_group,
 )
-from trimaran.errors import Exit, UserError
 from trimaran.wire.client.destinations import Coordinator, Leader
 from trimaran.wire.client.errors import ConnectionLost, RequestTimedOut
 from trimaran.wire.client.routing import LeaderOf

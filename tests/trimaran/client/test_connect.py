@@ -20,10 +20,10 @@ from tests.trimaran.client.listeners import (
     over_tls,
     saying,
 )
-from trimaran.client import connect, connect_errors
+from trimaran.client import connect
 from trimaran.client.connect import connected
-from trimaran.errors import UserError
-from trimaran.properties import Setting
+from trimaran.errors import UserError, connecting
+from trimaran.settings.properties import Setting
 from trimaran.wire.client.errors import (
     AuthenticationRefused,
     ConnectionLost,
@@ -90,7 +90,7 @@ def said(error, *addresses):
 def hasty(monkeypatch):
     """Who says nothing is waited for a moment only."""
     monkeypatch.setattr(connect, "HELLO_SECONDS", 0.1)
-    monkeypatch.setattr(connect_errors, "PROBE_SECONDS", 0.1)
+    monkeypatch.setattr(connecting, "PROBE_SECONDS", 0.1)
 
 
 # --- whom one talks to
@@ -277,7 +277,7 @@ def test_failures_are_told_as_written(monkeypatch):
             with monkeypatch.context() as patch:
                 with connected(text_of(*addresses), of_controllers=of_controllers) as client:
                     if not callable(body):
-                        patch.setattr(connect_errors, "_speaks_kafka", lambda *_: False)
+                        patch.setattr(connecting, "_speaks_kafka", lambda *_: False)
                         raise _caused(RequestTimedOut("late"), body)
                     body(client)
         except UserError as error:
@@ -339,7 +339,7 @@ def test_failures_of_tls_are_told_as_written(hasty, monkeypatch, certificates):
         "without trust": ClientSecurity(tls=stranger.client_context()),
     }
     monkeypatch.setattr(connect, "HELLO_SECONDS", 1.0)
-    monkeypatch.setattr(connect_errors, "PROBE_SECONDS", 1.0)
+    monkeypatch.setattr(connecting, "PROBE_SECONDS", 1.0)
     seen = []
 
     def run(step):
@@ -364,7 +364,7 @@ def test_failures_of_tls_are_told_as_written(hasty, monkeypatch, certificates):
 )
 def test_a_listener_without_tls_is_told_from_one_that_is_not_trusted(text, told):
     with at(broker()) as addresses:
-        found = connect_errors.not_authenticated(text_of(*addresses), AuthenticationRefused(text))
+        found = connecting.not_authenticated(text_of(*addresses), AuthenticationRefused(text))
     assert told in found.what
     assert found.why == text
 
@@ -387,23 +387,23 @@ def test_what_is_no_address_is_told_with_the_option_that_it_belongs_to(text, of_
 def test_a_host_that_is_not_known_is_named(monkeypatch):
     unknown = socket.gaierror(-2, "Name or service not known")
     lost = _caused(ConnectionLost("cannot connect"), unknown)
-    assert said(connect_errors.no_conversation(("nowhere", 1), lost, None)) == (
+    assert said(connecting.no_conversation(("nowhere", 1), lost, None)) == (
         "error: the host name nowhere is not known\n"
         "  why: Name or service not known\n"
         "  fix: check the spelling of the address\n"
         "  exit code: CANNOT_CONNECT"
     )
     lost = _caused(ConnectionLost("cannot connect"), socket.gaierror())
-    assert connect_errors.no_conversation(("nowhere", 1), lost, None).why == "cannot connect"
+    assert connecting.no_conversation(("nowhere", 1), lost, None).why == "cannot connect"
 
 
 @pytest.mark.parametrize("served", [broker(), None])
 def test_a_host_that_was_not_reached_and_is_there_now_does_not_speak_kafka(hasty, served):
     lost = _caused(ConnectionLost("reset"), OSError("reset"))
     with at(served) as (address,):
-        assert "does not speak Kafka" in str(connect_errors.no_conversation(address, lost, None))
+        assert "does not speak Kafka" in str(connecting.no_conversation(address, lost, None))
     with at(nobody) as (address,):
-        found = connect_errors.no_conversation(address, lost, None)
+        found = connecting.no_conversation(address, lost, None)
         assert said(found, address) == (
             "error: cannot connect to FIRST\n"
             "  why: reset\n"

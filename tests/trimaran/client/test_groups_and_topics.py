@@ -5,16 +5,16 @@ import pytest
 from tests.trimaran.client.scripted import Client, T, told
 from trimaran.client import groups
 from trimaran.client.changes import alter_configs
-from trimaran.client.connect_errors import (
+from trimaran.client.groups import age_seconds, committed_offsets, group_rows, lag_in_records
+from trimaran.client.topics import moves_of, set_configs_of, topic_described
+from trimaran.client.transactional_producer import TransactionalProducer
+from trimaran.errors import Exit, UserError
+from trimaran.errors.connecting import (
     no_conversation,
     no_quorum,
     not_authenticated,
     wants_login,
 )
-from trimaran.client.groups import age_seconds, committed_offsets, group_rows, lag_in_records
-from trimaran.client.topics import moves_of, set_configs_of, topic_described
-from trimaran.client.transactional_producer import TransactionalProducer
-from trimaran.errors import Exit, UserError
 from trimaran.wire.client.destinations import Coordinator
 from trimaran.wire.client.errors import (
     AuthenticationRefused,

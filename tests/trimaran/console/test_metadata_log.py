@@ -10,10 +10,10 @@ from trimaran.console import metadata_log
 from trimaran.console.charts import Bar, Span, bands
 from trimaran.console.metadata_log import MetadataLog, Snapshot
 from trimaran.errors import UserError
+from trimaran.inspect.metadata.diff import differences, state_differences
+from trimaran.inspect.metadata.source import Base
 from trimaran.log.batches.batch import iter_batches
 from trimaran.log.batches.records import NewRecord, build_batch
-from trimaran.metadata.diff import differences, state_differences
-from trimaran.metadata.source import Base
 from trimaran.quorum.metadata.as_json import state_as_json
 from trimaran.quorum.metadata.records import image_to_records
 from trimaran.quorum.metadata.replay import Replay

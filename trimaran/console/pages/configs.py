@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from trimaran.console.page import Page, Question, table
-from trimaran.metadata.events import ConfigChange
+from trimaran.inspect.metadata.events import ConfigChange
 
 
 def view(question: Question) -> dict[str, Any]:

@@ -6,7 +6,7 @@ from dataclasses import fields
 from typing import Any
 
 from trimaran.console.page import Page, Question, Row, table
-from trimaran.metadata.events import KINDS, Event
+from trimaran.inspect.metadata.events import KINDS, Event
 
 ALL = "all"
 FIELDS = tuple(one.name for one in fields(Event))

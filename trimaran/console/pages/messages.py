@@ -12,7 +12,7 @@ from trimaran.client.reader import Reader
 from trimaran.console.page import NotHere, Page, Question, Row
 from trimaran.console.pages.topic import described
 from trimaran.errors import Exit, UserError
-from trimaran.text import bounded
+from trimaran.node.text.escaping import bounded
 
 if TYPE_CHECKING:
     from trimaran.log.batches.records import Record

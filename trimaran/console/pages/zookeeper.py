@@ -6,9 +6,9 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from trimaran.client.zookeeper import explained, properties_of
-from trimaran.client.zookeeper_errors import why_no_zookeeper
 from trimaran.console.cluster import no_controllers, no_zookeeper
 from trimaran.console.page import Page, Question, table
+from trimaran.errors.zookeeper import why_no_zookeeper
 
 if TYPE_CHECKING:
     from trimaran.zkcompat.commands.tree_views import ZooKeeperStatus

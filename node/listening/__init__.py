@@ -1,0 +1,1 @@
+"""The sockets that a node listens on, and the addresses of peers."""

@@ -1,0 +1,156 @@
+"""The sockets that a node listens on, with what they ask of their peers, and the bounds of connections.
+
+Source: Kafka's `SocketServer`, `SocketServerConfigs`.
+"""
+
+from __future__ import annotations
+
+import math
+import resource
+import socket
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from typing import Any, Protocol
+
+from trimaran.node.config.config_def import INT_MAX, ConfigError
+from trimaran.node.config.node_keys import override
+from trimaran.node.config.server import ServerConfig
+from trimaran.node.security.listener_security import listener_security
+from trimaran.node.security.logins import Logins
+from trimaran.wire.text.endpoint import Endpoint
+from trimaran.wire.transport.connection.limits import ConnectionLimits
+from trimaran.wire.transport.memory.pools import REQUEST_BYTES_MAX
+from trimaran.wire.transport.server.connection_quotas import ConnectionBounds
+from trimaran.wire.transport.server.server import Listener
+
+# A fleet of clients comes back at once after a restart.
+BACKLOG_MIN = 1024
+# No flood of connections keeps us from opening a segment or a checkpoint, which would take the log directory offline.
+DESCRIPTORS_FOR_FILES = 256
+
+
+def bind(
+    config: ServerConfig,
+    endpoints: Sequence[Endpoint],
+    sockets: Mapping[str, socket.socket] | None = None,
+    logins: Logins | None = None,
+) -> list[Listener]:
+    """Listens on every endpoint; `sockets` by listener name were bound by somebody else before.
+
+    Raises:
+        ConfigError: TLS or SASL cannot be set up.
+        OSError: an address is taken or not ours.
+    """
+    given = sockets or {}
+    protected = _inter_broker_listener(config)
+    backlog = max(BACKLOG_MIN, config["socket.listen.backlog.size"])
+    logins = logins or Logins()
+    secured = [(one, listener_security(config, one.name, logins)) for one in endpoints]
+    logins.load_keys()
+    with ExitStack() as bound:
+        listeners = []
+        for one, security in secured:
+            listener = (
+                Listener(one.name, given[one.name], security, one.name == protected)
+                if one.name in given
+                else Listener.bind(
+                    *(one.name, one.host, one.port),
+                    backlog=backlog,
+                    security=security,
+                    for_nodes=one.name == protected,
+                )
+            )
+            bound.callback(listener.socket.close)
+            listeners.append(listener)
+        bound.pop_all()
+        return listeners
+
+
+@contextmanager
+def closed_on_failure(listeners: Sequence[Listener]) -> Iterator[None]:
+    """While the node that they belong to is put together: nobody else closes them then."""
+    try:
+        yield
+    except BaseException:
+        close_all(listeners)
+        raise
+
+
+def close_all(listeners: Sequence[Listener]) -> None:
+    """Nobody connects any more; harmless where they are closed already."""
+    for listener in listeners:
+        listener.socket.close()
+
+
+def _inter_broker_listener(config: ServerConfig) -> str | None:
+    """The listener that has bounds of its own: as in Kafka that of the brokers, where clients have another."""
+    return config.inter_broker_listener_name if len(config.broker_listeners) > 1 else None
+
+
+def limits_of(config: ServerConfig) -> ConnectionLimits:
+    """Kafka's keys about a connection."""
+    request_bytes = config["queued.max.request.bytes"]
+    return ConnectionLimits(
+        frame_bytes_max=config["socket.request.max.bytes"],
+        idle_seconds=config["connections.max.idle.ms"] / 1000,
+        descriptors_end=descriptors_end(resource.getrlimit(resource.RLIMIT_NOFILE)[0]),
+        request_bytes_max=REQUEST_BYTES_MAX if request_bytes < 0 else request_bytes,
+    )
+
+
+class Values(Protocol):
+    """Of a node, as its file has them or as they are by now."""
+
+    def now(self, key: str) -> Any: ...
+
+    def now_of_listener(self, listener: str, key: str) -> Any: ...
+
+
+def bounds_of(
+    configs: Values, listeners: Iterable[str], addresses: Callable[[str], Iterable[str]]
+) -> ConnectionBounds:
+    """How many connections there may be; of a listener that has no bound of its own that of the node.
+
+    Raises:
+        ConfigError: an override is not written HOST:COUNT.
+    """
+    names = list(listeners)
+    return ConnectionBounds(
+        connections_max=configs.now("max.connections"),
+        of_listeners={one: configs.now_of_listener(one, "max.connections") for one in names},
+        per_ip_max=configs.now("max.connections.per.ip"),
+        per_ip={
+            address: count
+            for host, count in map(override, configs.now("max.connections.per.ip.overrides"))
+            for address in addresses(host)
+        },
+        rate=_rate(configs.now("max.connection.creation.rate")),
+        rates_of_listeners={
+            one: _rate(configs.now_of_listener(one, "max.connection.creation.rate"))
+            for one in names
+        },
+    )
+
+
+def _rate(value: int) -> float:
+    return math.inf if value == INT_MAX else value
+
+
+def addresses_of(host: str) -> list[str]:
+    """Blocks while a name is looked up. Raises ConfigError."""
+    try:
+        return [str(address[0]) for *_, address in socket.getaddrinfo(host, None)]
+    except (OSError, UnicodeError) as error:
+        raise ConfigError(
+            "max.connections.per.ip.overrides",
+            host,
+            str(error),
+            fix="use an address or a host name that resolves",
+        ) from error
+
+
+def descriptors_end(descriptors: int) -> int:
+    """Of a process's `descriptors` the number of the first that no connection gets."""
+    if descriptors == resource.RLIM_INFINITY:
+        return 1 << 31
+    return descriptors - min(DESCRIPTORS_FOR_FILES, descriptors // 4)

@@ -1,0 +1,1 @@
+"""Quotas of clients and throttles of replication, on one node."""

@@ -1,0 +1,174 @@
+"""From Kafka's keys to what listeners and clients speak: contexts of TLS, and SASL (`trimaran.node.security.sasl`).
+
+Source: `ChannelBuilders`, `SslFactory` of Kafka.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from functools import partial
+from typing import Any, NoReturn
+
+from trimaran.node.config.config_def import ConfigDef, ConfigError, ConfigKey
+from trimaran.node.config.security_keys import CLIENT_SECURITY
+from trimaran.node.config.server import ServerConfig, Setting
+from trimaran.node.oauth.web import Web
+from trimaran.node.security.logins import Logins
+from trimaran.node.security.sasl import (
+    Get,
+    MechanismError,
+    client_mechanism,
+    own_mechanism,
+    sasl_settings,
+)
+from trimaran.wire.security.listener import PLAINTEXT, ClientSecurity, ListenerSecurity
+from trimaran.wire.security.principal_mapping import PrincipalMapping
+from trimaran.wire.security.tls import TlsError, TlsSettings, client_context, server_context
+
+_CLIENT_KEYS = ConfigDef(CLIENT_SECURITY)
+
+
+def listener_security(
+    config: ServerConfig, listener: str, logins: Logins | None = None
+) -> ListenerSecurity:
+    """What the listener of that name asks of its peers. Reads certificates.
+
+    Raises:
+        ConfigError: a setting is wrong, or a file cannot be used.
+    """
+    protocol = config.protocol_of(listener)
+    get = partial(config.of_listener, listener)
+    tls = sasl = None
+    if protocol in ("SSL", "SASL_SSL"):
+        # With SASL a certificate is asked for only where the listener itself says so, as in Kafka.
+        own = config.is_set_for_listener(listener, "ssl.client.auth")
+        auth = get("ssl.client.auth") if own or protocol == "SSL" else "none"
+        tls = _context(server_context, get, config, listener, client_auth=auth)
+    if protocol in ("SASL_SSL", "SASL_PLAINTEXT"):
+        sasl = sasl_settings(config, listener, logins or Logins(), _web(get))
+    return ListenerSecurity(tls, sasl, PrincipalMapping(get("ssl.principal.mapping.rules")))
+
+
+def inter_broker_security(config: ServerConfig) -> ClientSecurity:
+    """How brokers reach each other; raises ConfigError."""
+    return _own_client(
+        config, config.inter_broker_listener_name, "sasl.mechanism.inter.broker.protocol"
+    )
+
+
+def controller_security(config: ServerConfig) -> ClientSecurity:
+    """How controllers are reached, by brokers and by each other; raises ConfigError."""
+    name = config["controller.listener.names"][0]
+    return _own_client(config, name, "sasl.mechanism.controller.protocol")
+
+
+def client_security(settings: Mapping[str, Setting]) -> ClientSecurity:
+    """Of a command's client: Kafka's client keys, as in `--command-config`; other keys are left alone.
+
+    Raises:
+        ConfigError: a setting is wrong, or a file cannot be used.
+    """
+    values: dict[str, Any] = {}
+    for name, setting in settings.items():
+        if (key := _CLIENT_KEYS.get(name)) is not None:
+            values[name] = key.parse(setting.value, origin=setting.origin)
+
+    def get(key: str) -> Any:
+        return values.get(key, _CLIENT_KEYS[key].default)
+
+    def fail(key: str, why: str, fix: str) -> NoReturn:
+        origin = settings[key].origin if key in settings else ""
+        raise ConfigError(key, _shown(_CLIENT_KEYS.get(key), get(key)), why, origin=origin, fix=fix)
+
+    protocol = get("security.protocol")
+    tls = sasl = None
+    try:
+        if protocol in ("SSL", "SASL_SSL"):
+            tls = client_context(_tls_settings(get))
+    except TlsError as error:
+        fail(error.key, error.why, error.fix)
+    if protocol in ("SASL_SSL", "SASL_PLAINTEXT"):
+        try:
+            sasl = client_mechanism(get("sasl.mechanism"), get, web=_web(get))
+        except MechanismError as error:
+            fail(error.key, error.why, error.fix)
+    return ClientSecurity(tls, sasl)
+
+
+def is_client_key(name: str) -> bool:
+    """Whether `client_security` looks at it."""
+    return name in _CLIENT_KEYS
+
+
+def _own_client(config: ServerConfig, listener: str, mechanism_key: str) -> ClientSecurity:
+    protocol = config.protocol_of(listener)
+    if protocol == "PLAINTEXT":
+        return PLAINTEXT
+    get = partial(config.of_listener, listener)
+    tls = sasl = None
+    if protocol in ("SSL", "SASL_SSL"):
+        tls = _context(client_context, get, config, listener)
+    if protocol in ("SASL_SSL", "SASL_PLAINTEXT"):
+        sasl = own_mechanism(config, listener, mechanism_key, _web(get))
+    return ClientSecurity(tls, sasl)
+
+
+def _context(
+    make: Callable[[TlsSettings], Any],
+    get: Get,
+    config: ServerConfig,
+    listener: str,
+    *,
+    client_auth: str = "none",
+) -> Any:
+    try:
+        return make(_tls_settings(get, client_auth))
+    except TlsError as error:
+        own = f"listener.name.{listener.lower()}.{error.key}"
+        key = own if own in config.origins else error.key
+        shown = _shown(None, get(error.key))
+        origin = config.origins.get(key, "")
+        raise ConfigError(key, shown, error.why, origin=origin, fix=error.fix) from error
+
+
+def _tls_settings(get: Get, client_auth: Any = "none") -> TlsSettings:
+    return TlsSettings(
+        keystore_type=get("ssl.keystore.type"),
+        keystore_location=get("ssl.keystore.location"),
+        keystore_password=get("ssl.keystore.password"),
+        keystore_key=get("ssl.keystore.key"),
+        keystore_chain=get("ssl.keystore.certificate.chain"),
+        key_password=get("ssl.key.password"),
+        truststore_type=get("ssl.truststore.type"),
+        truststore_location=get("ssl.truststore.location"),
+        truststore_password=get("ssl.truststore.password"),
+        truststore_certificates=get("ssl.truststore.certificates"),
+        crl_location=get("trimaran.ssl.crl.location"),
+        client_auth=client_auth,
+        protocols=get("ssl.enabled.protocols"),
+        cipher_suites=get("ssl.cipher.suites"),
+        check_hostname=bool(get("ssl.endpoint.identification.algorithm")),
+    )
+
+
+def _web(get: Get) -> Web:
+    """How an identity provider is reached: it is trusted as nodes are, if we are told whom to trust."""
+    if not get("ssl.truststore.location") and not get("ssl.truststore.certificates"):
+        return Web()
+    try:
+        return Web(
+            client_context(replace(_tls_settings(get), keystore_location=None, keystore_chain=None))
+        )
+    except TlsError as error:
+        raise ConfigError(
+            error.key, _shown(None, get(error.key)), error.why, fix=error.fix
+        ) from error
+
+
+def _shown(key: ConfigKey | None, value: Any) -> str:
+    """What an error may show of a value."""
+    if key is not None and key.sensitive:
+        return "[hidden]"
+    text = "" if value is None else str(value)
+    return "[hidden]" if "-----BEGIN" in text else text

@@ -1,0 +1,1 @@
+"""Text for people, and the memory that text takes."""

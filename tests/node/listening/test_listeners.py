@@ -1,0 +1,97 @@
+"""The bounds of connections that a node's configuration and its process give."""
+
+import math
+import resource
+import socket
+
+import pytest
+
+from tests.quorum.config_of import config_of
+from trimaran.broker.process.composition import compose
+from trimaran.log.directories.meta_properties import MetaPropertiesError
+from trimaran.node.listening.addresses import AddressBook
+from trimaran.node.listening.listeners import bind, descriptors_end, limits_of
+from trimaran.node.runtime.ports import port_of, reserve
+from trimaran.quorum.serving.altered_connections import connections_of
+from trimaran.wire.transport.memory.pools import REQUEST_BYTES_MAX
+
+
+@pytest.mark.parametrize(
+    ("descriptors", "end"),
+    [(20_000, 19_744), (1024, 768), (100, 75), (resource.RLIM_INFINITY, 1 << 31)],
+)
+def test_the_last_descriptors_are_for_files(descriptors, end):
+    assert descriptors_end(descriptors) == end
+
+
+def test_the_bound_is_that_of_this_process():
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    assert limits_of(config_of()).descriptors_end == descriptors_end(soft)
+
+
+def test_bytes_of_requests_are_bounded_unless_somebody_says_otherwise():
+    assert limits_of(config_of()).request_bytes_max == REQUEST_BYTES_MAX
+    own = config_of(**{"queued.max.request.bytes": "1000"})
+    assert limits_of(own).request_bytes_max == 1000
+
+
+def broker_on(port, *, log_dirs="/nowhere", second=""):
+    return config_of(
+        **{
+            "process.roles": "broker",
+            "node.id": "2",
+            "listeners": f"PLAINTEXT://127.0.0.1:{port}{second}",
+            "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,INSIDE:PLAINTEXT,CONTROLLER:PLAINTEXT",
+            "log.dirs": log_dirs,
+        }
+    )
+
+
+def nobody_listens(port):
+    with socket.create_server(("127.0.0.1", port)):
+        return True
+
+
+def test_a_broker_that_cannot_be_put_together_listens_no_more(tmp_path):
+    with reserve() as held:
+        port = port_of(held)
+    with pytest.raises(MetaPropertiesError) as raised:
+        compose(broker_on(port, log_dirs=str(tmp_path / "not formatted")), None)
+    assert nobody_listens(port), raised  # whose traceback holds what it has opened
+
+
+def test_what_was_bound_before_an_address_that_is_taken_is_let_go():
+    with reserve() as held, socket.create_server(("127.0.0.1", 0)) as taken:
+        port = port_of(held)
+        held.close()
+        config = broker_on(port, second=f",INSIDE://127.0.0.1:{taken.getsockname()[1]}")
+        with pytest.raises(OSError, match="in use") as raised:
+            bind(config, config.broker_listeners)
+        assert nobody_listens(port), raised
+
+
+def test_a_listener_may_have_a_bound_of_its_own():
+    own = config_of(
+        **{
+            "process.roles": "broker",
+            "node.id": "2",
+            "listeners": "PLAINTEXT://127.0.0.1:0,INSIDE://127.0.0.1:0",
+            "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,INSIDE:PLAINTEXT,CONTROLLER:PLAINTEXT",
+            "inter.broker.listener.name": "INSIDE",
+            "max.connections": "7",
+            "listener.name.plaintext.max.connections": "3",
+            "max.connections.per.ip.overrides": "127.0.0.1:5,[::1]:6",
+            "listener.name.inside.max.connection.creation.rate": "20",
+        }
+    )
+    bounds = connections_of(own, own.broker_listeners, AddressBook()).quotas.bounds
+    assert bounds.connections_max == 7
+    assert bounds.of_listeners == {"PLAINTEXT": 3, "INSIDE": 7}
+    assert bounds.per_ip == {"127.0.0.1": 5, "::1": 6}
+    assert bounds.rates_of_listeners == {"PLAINTEXT": math.inf, "INSIDE": 20}
+    listeners = bind(own, own.broker_listeners)
+    try:
+        assert [one.for_nodes for one in listeners] == [False, True]
+    finally:
+        for one in listeners:
+            one.socket.close()

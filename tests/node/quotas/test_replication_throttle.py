@@ -1,0 +1,51 @@
+"""Which replicas are throttled, and for how long they stop when too many bytes went."""
+
+import pytest
+
+from trimaran.node.quotas.replication_throttle import ALL, ReplicationThrottle, replicas_here
+from trimaran.wire.transport.metrics.rate import Windows
+
+
+@pytest.fixture
+def throttle():
+    made = ReplicationThrottle(Windows(11, 1))
+    made.bound = 100.0
+    return made
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [("", []), ("*", ALL), (" * ", ALL), ("*,", ALL), ("0:11,1:12,7:11", [0, 7]), ("0:12", [])],
+)
+def test_of_a_list_a_broker_finds_its_own_replicas(text, expected):
+    assert replicas_here(text, 11) == expected
+
+
+def test_a_newer_list_replaces_the_older_one(throttle):
+    throttle.set_replicas("t", [0, 7])
+    throttle.set_replicas("all", ALL)
+    asked = [("t", 0), ("t", 1), ("t", 7), ("all", 3), ("other", 0)]
+    assert [throttle.holds(*one) for one in asked] == [True, False, True, True, False]
+    throttle.set_replicas("t", [1])
+    assert [throttle.holds(*one) for one in asked] == [False, True, False, True, False]
+    throttle.set_replicas("t", [])
+    throttle.set_replicas("all", [])
+    assert not throttle.is_set
+
+
+def test_who_begins_may_not_have_all_windows_at_once(throttle):
+    """Unlike a client, whose quota of eleven windows may come in a burst."""
+    throttle.record(100, 0.0)
+    assert throttle.delay(0.0) == 0
+    throttle.record(100, 0.0)
+    assert throttle.delay(0.0) == pytest.approx(2)
+    assert throttle.delay(1.5) == pytest.approx(0.5)
+    assert throttle.delay(2.0) == 0
+    assert throttle.rate(4.0) == 50
+
+
+def test_a_bound_of_nothing_stops_whoever_had_something(throttle):
+    throttle.bound = 0
+    assert throttle.delay(0.0) == 0
+    throttle.record(1000, 0.0)
+    assert throttle.delay(10.0) > 0

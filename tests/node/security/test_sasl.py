@@ -1,0 +1,228 @@
+"""From keys to mechanisms: what each needs, and that nothing starts without it."""
+
+from importlib.metadata import EntryPoint
+
+import pytest
+
+from tests.quorum.config_of import Given, config_of
+from trimaran.node.config.config_def import ConfigError
+from trimaran.node.security.listener_security import (
+    client_security,
+    inter_broker_security,
+    listener_security,
+)
+from trimaran.node.security.logins import Logins
+from trimaran.wire.security.jaas import OAUTHBEARER_MODULE, PLAIN_MODULE, SCRAM_MODULE
+from trimaran.wire.security.oauthbearer import OAuthBearerExchange
+from trimaran.wire.security.plain import PlainExchange
+from trimaran.wire.security.scram import ScramExchange
+from trimaran.wire.security.scram_client import ScramCredentials
+
+OWN = f'{SCRAM_MODULE} required username="me" password="mine";'
+USERS = f'{PLAIN_MODULE} required user_me="mine";'
+KEYS = "sasl.oauthbearer.jwks.endpoint.url"
+UNSECURED = "trimaran.oauthbearer.unsecured.allowed"
+
+
+def config(more=None, **changes):
+    base = {
+        "listeners": "CONTROLLER://127.0.0.1:0,A://127.0.0.1:0",
+        "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,A:SASL_PLAINTEXT",
+        "process.roles": "broker,controller",
+        "inter.broker.listener.name": "A",
+        "listener.name.a.plain.sasl.jaas.config": USERS,
+    }
+    return config_of(**{**base, **changes, **(more or {})})
+
+
+def sasl_of(more=None, **changes):
+    return listener_security(config(more, **changes), "A", Logins()).sasl
+
+
+def test_each_mechanism_begins_its_own_exchange():
+    names = "PLAIN,SCRAM-SHA-256,SCRAM-SHA-512,OAUTHBEARER"
+    found = sasl_of({"sasl.enabled.mechanisms": names, UNSECURED: "true"})
+    assert [type(begin()) for begin in found.mechanisms.values()] == [
+        PlainExchange,
+        ScramExchange,
+        ScramExchange,
+        OAuthBearerExchange,
+    ]
+
+
+def test_sessions_are_bounded_by_mechanism():
+    found = sasl_of(
+        {
+            "sasl.enabled.mechanisms": "PLAIN,SCRAM-SHA-512",
+            "connections.max.reauth.ms": "500",
+            "listener.name.a.plain.connections.max.reauth.ms": "70",
+        }
+    )
+    assert found.session_ms_max == {"PLAIN": 70, "SCRAM-SHA-512": 500}
+
+
+def test_a_listener_may_have_mechanisms_of_its_own():
+    found = sasl_of(
+        {
+            "sasl.enabled.mechanisms": "PLAIN",
+            "listener.name.a.sasl.enabled.mechanisms": "SCRAM-SHA-256",
+        }
+    )
+    assert list(found.mechanisms) == ["SCRAM-SHA-256"]
+
+
+HANDLER = "listener.name.a.oauthbearer.sasl.server.callback.handler.class"
+
+
+@pytest.mark.parametrize(
+    ("changes", "key"),
+    [
+        ({"sasl.enabled.mechanisms": "GSSAPI"}, "sasl.enabled.mechanisms"),
+        ({"sasl.enabled.mechanisms": "PLAIN,CRAM-MD5"}, "sasl.enabled.mechanisms"),
+        ({"sasl.enabled.mechanisms": ""}, "sasl.enabled.mechanisms"),
+        (
+            {
+                "sasl.enabled.mechanisms": "SCRAM-SHA-256",
+                "listener.name.a.scram-sha-256.sasl.jaas.config": USERS,
+            },
+            "listener.name.a.scram-sha-256.sasl.jaas.config",
+        ),
+        ({"sasl.enabled.mechanisms": "OAUTHBEARER"}, f"listener.name.a.{KEYS}"),
+        ({"sasl.enabled.mechanisms": "OAUTHBEARER", KEYS: "http://idp.example.org/"}, KEYS),
+        (
+            {"sasl.enabled.mechanisms": "OAUTHBEARER", KEYS: "https://h/", UNSECURED: "true"},
+            KEYS,
+        ),
+        ({HANDLER: "com.example.Mine"}, "oauthbearer.sasl.server.callback.handler.class"),
+    ],
+)
+def test_what_does_not_start(changes, key):
+    with pytest.raises(ConfigError) as raised:
+        sasl_of({"sasl.enabled.mechanisms": "PLAIN", **changes})
+    assert raised.value.key == key
+    assert raised.value.fix
+    assert "mine" not in str(raised.value)
+
+
+@pytest.mark.parametrize("changes", [{}, {"sasl.enabled.mechanisms": "PLAIN,GSSAPI"}])
+def test_kerberos_is_refused_with_its_reason(changes):
+    """It is the default, too, as in Kafka."""
+    with pytest.raises(
+        ConfigError, match=r"Kerberos.*not implemented.*compatibility\.md"
+    ) as raised:
+        sasl_of(changes)
+    assert "PLAIN, SCRAM-SHA-256, SCRAM-SHA-512, OAUTHBEARER" in str(raised.value)
+    with pytest.raises(ConfigError, match=r"Kerberos.*not implemented"):
+        inter_broker_security(config({"sasl.enabled.mechanisms": "PLAIN"}))
+    with pytest.raises(ConfigError, match=r"Kerberos.*not implemented"):
+        client(sasl_mechanism="GSSAPI")
+
+
+def test_kafkas_own_handler_of_tokens_is_known_by_name():
+    package = "org.apache.kafka.common.security.oauthbearer"
+    names = {HANDLER: f"{package}.OAuthBearerValidatorCallbackHandler"}
+    found = sasl_of({"sasl.enabled.mechanisms": "OAUTHBEARER", UNSECURED: "true", **names})
+    assert list(found.mechanisms) == ["OAUTHBEARER"]
+
+
+def test_brokers_log_in_to_each_other():
+    found = inter_broker_security(
+        config(
+            {
+                "sasl.enabled.mechanisms": "SCRAM-SHA-512",
+                "sasl.mechanism.inter.broker.protocol": "SCRAM-SHA-512",
+                "listener.name.a.scram-sha-512.sasl.jaas.config": OWN,
+            }
+        )
+    )
+    assert found.sasl == ScramCredentials("SCRAM-SHA-512", "me", "mine")
+
+
+def client(**changes):
+    settings = {
+        "security.protocol": "SASL_PLAINTEXT",
+        **{key.replace("_", "."): value for key, value in changes.items()},
+    }
+    given = {key: Given(value, "client.properties:1") for key, value in settings.items()}
+    return client_security(given).sasl
+
+
+def test_clients_log_in_by_token_if_they_say_so():
+    jaas = OWN.replace(";", ' tokenauth="true";')
+    found = client(sasl_mechanism="SCRAM-SHA-256", sasl_jaas_config=jaas)
+    assert found == ScramCredentials("SCRAM-SHA-256", "me", "mine", by_token=True)
+
+
+def test_clients_write_tokens_of_their_own_for_development():
+    jaas = f'{OAUTHBEARER_MODULE} required unsecuredLoginStringClaim_sub="alice";'
+    found = client(sasl_mechanism="OAUTHBEARER", sasl_jaas_config=jaas)
+    found.prepare()
+    sasl = sasl_of({"sasl.enabled.mechanisms": "OAUTHBEARER", UNSECURED: "true"})
+    done = sasl.mechanisms["OAUTHBEARER"]().evaluate(next(found.exchange()))
+    assert str(done.principal) == "User:alice"
+
+
+def test_clients_read_tokens_from_a_file(tmp_path):
+    (tmp_path / "token").write_text("abc\n")
+    url = {"sasl_oauthbearer_token_endpoint_url": f"file://{tmp_path}/token"}
+    found = client(sasl_mechanism="OAUTHBEARER", **url)
+    found.prepare()
+    assert b"Bearer abc\x01" in next(found.exchange())
+    (tmp_path / "token").write_text("def")
+    found.prepare()
+    assert b"Bearer def\x01" in next(found.exchange())
+
+
+@pytest.mark.parametrize(
+    ("changes", "key"),
+    [
+        ({"sasl_mechanism": "GSSAPI"}, "sasl.mechanism"),
+        ({"sasl_mechanism": "SCRAM-SHA-256"}, "sasl.jaas.config"),
+        (
+            {"sasl_mechanism": "SCRAM-SHA-256", "sasl_jaas_config": USERS},
+            "sasl.jaas.config",
+        ),
+        ({"sasl_mechanism": "OAUTHBEARER"}, "sasl.oauthbearer.token.endpoint.url"),
+        (
+            {
+                "sasl_mechanism": "OAUTHBEARER",
+                "sasl_oauthbearer_token_endpoint_url": "http://example.org/",
+            },
+            "sasl.oauthbearer.token.endpoint.url",
+        ),
+        (
+            {
+                "sasl_mechanism": "OAUTHBEARER",
+                "sasl_oauthbearer_token_endpoint_url": "https://example.org/",
+            },
+            "sasl.oauthbearer.client.credentials.client.id",
+        ),
+    ],
+)
+def test_clients_that_lack_something(changes, key):
+    with pytest.raises(ConfigError) as raised:
+        client(**changes)
+    assert raised.value.key == key
+    assert "mine" not in str(raised.value)
+
+
+CALLBACK = "trimaran.sasl.plain.callback"
+
+
+def test_a_package_may_check_passwords(monkeypatch):
+    point = EntryPoint("ldap", "operator:eq", "trimaran.sasl.plain")
+    monkeypatch.setattr("trimaran.node.security.sasl.entry_points", lambda group: [point])
+    found = sasl_of({"sasl.enabled.mechanisms": "PLAIN", CALLBACK: "ldap"})
+    assert found.blocks
+    exchange = found.mechanisms["PLAIN"]()
+    assert str(exchange.evaluate(b"\0same\0same").principal) == "User:same"
+    assert not sasl_of({"sasl.enabled.mechanisms": "PLAIN"}).blocks
+
+
+@pytest.mark.parametrize("target", ["operator:nothing", "no_such_module:x", "sys:path", None])
+def test_a_package_that_is_not_there_stops_the_start(monkeypatch, target):
+    points = [EntryPoint("ldap", target, "trimaran.sasl.plain")] if target else []
+    monkeypatch.setattr("trimaran.node.security.sasl.entry_points", lambda group: points)
+    with pytest.raises(ConfigError) as raised:
+        sasl_of({"sasl.enabled.mechanisms": "PLAIN", CALLBACK: "ldap"})
+    assert raised.value.key.endswith(CALLBACK)

@@ -1,0 +1,105 @@
+"""What `trimaran zk` says of an address that is no ZooKeeper's, before it waits for one."""
+
+from __future__ import annotations
+
+import socket
+import threading
+from contextlib import contextmanager
+
+import pytest
+
+from tests.zkcompat.conftest import needs_zookeeper
+from trimaran.cli.zk import get, status, tree
+from trimaran.errors import Exit, UserError
+from trimaran.errors.zookeeper import why_no_zookeeper
+from trimaran.node.runtime.ports import HOST
+from trimaran.zkcompat.zookeeper.server_process import start_zookeeper
+
+
+@contextmanager
+def answering(answer):
+    """A server that says `answer` and ends the connection; None: it stays silent."""
+    with socket.create_server((HOST, 0)) as server:
+
+        def serve():
+            with server.accept()[0] as connection:
+                connection.recv(4)
+                connection.sendall(answer)
+
+        thread = threading.Thread(target=serve, daemon=True)
+        if answer is not None:
+            thread.start()
+        yield f"{HOST}:{server.getsockname()[1]}"
+    if answer is not None:
+        thread.join(10)
+
+
+@pytest.mark.parametrize("command", [status, tree, lambda **to: get("/", **to)])
+def test_a_host_that_is_not_known(command, tmp_path):
+    with pytest.raises(UserError, match=r"host name no-such-host\.invalid is not known") as raised:
+        command(zookeeper="no-such-host.invalid:2181/chroot", data=tmp_path)
+    assert raised.value.exit_code is Exit.CANNOT_CONNECT
+
+
+@pytest.mark.parametrize("answer", [b"", b"HTTP/1.1 400 Bad Request\r\n\r\n"])
+def test_another_protocol(answer, tmp_path):
+    with answering(answer) as where, pytest.raises(UserError, match="does not speak ZooKeeper"):
+        tree(zookeeper=where, data=tmp_path)
+
+
+def test_nobody():
+    assert f"nothing listens at {HOST}:1" in str(why_no_zookeeper(f"{HOST}:1"))
+
+
+def test_a_silent_one_may_be_slow():
+    with answering(None) as where:
+        assert why_no_zookeeper(f"{HOST}:1,{where}/chroot") is None
+
+
+def test_one_that_allows_no_words():
+    with answering(b"srvr is not executed because it is not in the whitelist.\n") as where:
+        assert why_no_zookeeper(where) is None
+
+
+def test_a_zookeeper(tmp_path):
+    needs_zookeeper()
+    server = start_zookeeper(tmp_path, 0)
+    try:
+        assert why_no_zookeeper(server.connect) is None
+    finally:
+        server.kill()
+
+
+def told(connect):
+    error = why_no_zookeeper(connect)
+    return error.what, error.why, error.fix, error.exit_code.name
+
+
+def test_the_first_address_that_is_none_is_told_in_three_lines():
+    fix = "name the client port of a ZooKeeper with -z HOST:PORT"
+    with answering(b"HTTP/1.1 400 Bad Request\r\n\r\n") as where:
+        what = f"{where} does not speak ZooKeeper's protocol"
+        why = "it answers something else to ZooKeeper's word srvr"
+        assert told(f"{where},{HOST}:1") == (what, why, fix, "CANNOT_CONNECT")
+    with answering(b"") as where:
+        what = f"{where} does not speak ZooKeeper's protocol"
+        why = "it ends the connection to ZooKeeper's word srvr"
+        assert told(where) == (what, why, fix, "CANNOT_CONNECT")
+    with answering(b"") as where:
+        assert told(f"{HOST}:1,{where}")[0] == f"nothing listens at {HOST}:1"
+
+
+@pytest.mark.parametrize(
+    ("error", "why"),
+    [
+        (socket.gaierror(-2, "Name or service not known"), "Name or service not known"),
+        (socket.gaierror("nothing said"), "nothing said"),
+        (OSError(113, "No route to host"), "[Errno 113] No route to host"),
+    ],
+)
+def test_what_the_network_says_is_the_reason(monkeypatch, error, why):
+    def refuse(*_):
+        raise error
+
+    monkeypatch.setattr(socket, "create_connection", refuse)
+    assert told("h")[1] == why

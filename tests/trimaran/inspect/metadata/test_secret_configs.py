@@ -1,0 +1,26 @@
+"""Values of configs that neither the metadata shell nor a history tells."""
+
+import pytest
+
+from tests.quorum.metadata.build import config, image_of
+from trimaran.inspect.metadata.events import shown
+from trimaran.inspect.metadata.tree import REDACTED, image_tree, lookup
+from trimaran.quorum.metadata.image import BROKER_RESOURCE, CLIENT_METRICS_RESOURCE, TOPIC_RESOURCE
+from trimaran.wire.text.as_json import HIDDEN
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "is_secret"),
+    [
+        (TOPIC_RESOURCE, "retention.ms", False),
+        (BROKER_RESOURCE, "retention.ms", True),  # a topic's name, unknown of brokers
+        (BROKER_RESOURCE, "ssl.key.password", True),
+        (BROKER_RESOURCE, "log.cleaner.threads", False),
+        (CLIENT_METRICS_RESOURCE, "my.plugin", False),
+    ],
+)
+def test_a_value_is_told_by_the_name_and_the_resource_of_its_config(kind, name, is_secret):
+    image = image_of(config(name, "v", (kind, "1")))
+    [(_, told)] = lookup(image_tree(image), f"/image/configs/*/{name}")
+    assert told == (REDACTED if is_secret else "v")
+    assert shown(kind, name, "v") == (HIDDEN if is_secret else "v")

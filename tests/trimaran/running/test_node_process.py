@@ -1,0 +1,36 @@
+"""A node until it serves."""
+
+import pytest
+import trio
+
+from tests.quorum.config_of import config_of
+from trimaran.errors import UserError
+from trimaran.running.node_process import run_roles
+
+
+async def never_starts(_config, *, task_status):
+    del task_status
+    await trio.sleep_forever()
+
+
+async def starts_at_once(_config, *, task_status):
+    task_status.started()
+    await trio.sleep_forever()
+
+
+async def test_a_start_that_takes_too_long_ends(autojump_clock):
+    config = config_of(server_max_startup_time_ms=5000)
+    with pytest.raises(ExceptionGroup) as caught:
+        await run_roles([starts_at_once, never_starts], config, pytest.fail)
+    assert caught.group_contains(UserError, match="did not start within 5000 ms")
+    assert trio.current_time() == pytest.approx(5, abs=1)
+
+
+async def test_a_node_that_started_may_take_its_time(autojump_clock):
+    async with trio.open_nursery() as nursery:
+
+        def on_ready():
+            nursery.cancel_scope.deadline = trio.current_time() + 3600
+
+        await run_roles([starts_at_once], config_of(server_max_startup_time_ms=5000), on_ready)
+    assert trio.current_time() >= 3600

@@ -1,0 +1,78 @@
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from trimaran.errors import UserError
+from trimaran.node.config.server_keys import SERVER_CONFIGS
+from trimaran.settings.properties import (
+    Setting,
+    from_environment,
+    from_overrides,
+    key_of_variable,
+    load,
+    read_file,
+    variable_of_key,
+)
+
+
+def test_a_file_is_read_as_java_does_with_the_line_of_each_value(tmp_path):
+    file = tmp_path / "node.properties"
+    file.write_text(
+        "# comment\nnode.id=1\n\nlisteners = A://h:1,\\\n  B://h:2\nlog.dirs:/data\n! more\nnode.id 2\n"
+    )
+    assert read_file(file) == {
+        "node.id": Setting("2", f"{file}:8"),
+        "listeners": Setting("A://h:1,B://h:2", f"{file}:4"),
+        "log.dirs": Setting("/data", f"{file}:6"),
+    }
+
+
+def test_a_file_that_is_not_there_is_a_clear_error(tmp_path):
+    with pytest.raises(UserError, match="cannot read the configuration"):
+        read_file(tmp_path / "none")
+
+
+@pytest.mark.parametrize(
+    ("variable", "key"),
+    [
+        ("KAFKA_PROCESS_ROLES", "process.roles"),
+        ("KAFKA_NODE_ID", "node.id"),
+        ("KAFKA_LISTENER_NAME_A__B", "listener.name.a_b"),
+        ("KAFKA_A___B", "a-b"),
+    ],
+)
+def test_environment_variables_are_named_as_in_kafkas_container_image(variable, key):
+    assert key_of_variable(variable) == key
+
+
+def test_variables_of_kafkas_scripts_are_no_keys():
+    assert from_environment({"KAFKA_HEAP_OPTS": "-Xmx1g", "HOME": "/x"}) == {}
+
+
+def test_overrides_beat_environment_beats_file(tmp_path):
+    file = tmp_path / "f"
+    file.write_text("a=file\nb=file\nc=file\n")
+    found = load(file, ["a=override"], {"KAFKA_A": "environment", "KAFKA_B": "environment"})
+    assert {key: setting.value for key, setting in found.items()} == {
+        "a": "override",
+        "b": "environment",
+        "c": "file",
+    }
+
+
+@given(st.text("ab.", min_size=1), st.text("ab=", min_size=0))
+def test_an_override_is_cut_at_its_first_equals_sign(key, value):
+    assert from_overrides([f"{key}={value}"]) == {key: Setting(value, "--override")}
+
+
+def test_an_override_without_a_value_is_refused():
+    with pytest.raises(UserError, match="cannot use --override"):
+        from_overrides(["num.partitions"])
+
+
+def test_every_key_has_a_variable_that_means_it():
+    names = [*SERVER_CONFIGS, "listener.name.a_b.ssl.key-x"]
+    variables = {name: variable_of_key(name) for name in names}
+    assert [name for name, one in variables.items() if one and key_of_variable(one) != name] == []
+    assert [name for name in names if not variables[name]] == ["zookeeper.clientCnxnSocket"]
+    assert variable_of_key("log.dirs") == "KAFKA_LOG_DIRS"

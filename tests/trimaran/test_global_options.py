@@ -1,0 +1,77 @@
+"""Options that stand anywhere, and commands that run again and again."""
+
+import itertools
+
+import pytest
+
+from trimaran.cli import global_options
+from trimaran.cli.global_options import take, watched
+from trimaran.errors import Exit, UserError
+
+
+@pytest.mark.parametrize(
+    ("line", "rest", "watch"),
+    [
+        ("topics list", "topics list", None),
+        ("topics list --watch", "topics list", 2.0),
+        ("topics list --watch 5 --internal", "topics list --internal", 5.0),
+        ("topics list --watch=0.5", "topics list", 0.5),
+        ("topics list --watch 0", "topics list", 0.1),
+        ("topics describe --watch orders", "topics describe orders", 2.0),
+        # It has an interval of its own, or the parser refuses it.
+        ("metrics --watch", "metrics --watch=2", None),
+        ("topics delete t --watch 3", "topics delete t --watch=3", None),
+        ("topics list -- --watch", "topics list -- --watch", None),
+    ],
+)
+def test_watch_stands_anywhere(line, rest, watch):
+    found = take(line.split())
+    assert (found.rest, found.watch) == (rest.split(), watch)
+
+
+def test_quiet_and_verbose_stand_anywhere():
+    found = take(["-q", "topics", "list", "--verbose", "--", "-v"])
+    assert (found.quiet, found.verbose, found.rest) == (True, True, ["topics", "list", "--", "-v"])
+
+
+def test_a_wrong_interval_is_named():
+    with pytest.raises(UserError, match="--watch=often"):
+        take(["topics", "list", "--watch=often"])
+
+
+def test_blocks_on_a_pipe_and_a_failure_in_between(capsys, monkeypatch):
+    """The cluster is away for once: that is told, and it is asked again; Ctrl-C ends it well."""
+    turns = itertools.count()
+
+    def run():
+        turn = next(turns)
+        if turn == 1:
+            raise UserError("nobody listens", "refused", "start it")
+        print(f"turn {turn}")
+
+    def sleep(_seconds):
+        if next(turns) > 4:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(global_options.time, "sleep", sleep)
+    turns = itertools.chain([0, 0, 1, 0, 3, 5])
+    assert watched(run, 1.0) == Exit.OK
+    shown = capsys.readouterr()
+    assert shown.out == "turn 0\n\n\nturn 3\n"
+    assert "nobody listens" in shown.err
+
+
+def test_what_fails_at_once_is_an_error():
+    def run():
+        raise UserError("nobody listens", "refused", "start it")
+
+    with pytest.raises(UserError):
+        watched(run, 1.0)
+
+
+def test_until_it_is_well(capsys, monkeypatch):
+    codes = iter([Exit.NO, Exit.OK])
+    monkeypatch.setattr(global_options.time, "sleep", lambda _: None)
+    watched(lambda: next(codes), 1.0, until_ok=True)
+    assert next(codes, None) is None
+    assert capsys.readouterr().out == "\n"

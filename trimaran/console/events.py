@@ -1,0 +1,21 @@
+"""Named lines of the log: of the console. See `trimaran.wire.text.events`."""
+
+from __future__ import annotations
+
+import logging
+
+from trimaran.wire.text.events import Event
+
+_I, _W, _E = logging.INFO, logging.WARNING, logging.ERROR
+CONSOLE_PAGE_FAILED = Event(
+    "console.page_failed", _E, "the page %(path)s failed", "A mistake of ours."
+)
+CONSOLE_WRITE = Event(
+    "console.write", _I, "%(verb)s %(resource)s by %(user)s: done", "A change by the console, done."
+)
+CONSOLE_WRITE_REFUSED = Event(
+    "console.write_refused",
+    _W,
+    "%(verb)s %(resource)s by %(user)s: refused: %(reason)s",
+    "A change by the console that the cluster did not take.",
+)

@@ -1,0 +1,91 @@
+"""What differs between two states of the metadata, path by path."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import replace
+from typing import Any
+
+from immutables import Map
+
+from trimaran.node.text.wording import entity_text
+from trimaran.quorum.metadata.as_json import state_as_json, topic_as_json
+from trimaran.quorum.metadata.image import TopicImage, TopicsImage
+from trimaran.quorum.metadata.replay import MetadataState
+
+# How the elements of a list are told apart, where it is not a list of plain values.
+_KEYS = ("partition", "id", "voter_id", "token_id", "resource_type", "entity", "name")
+_ABSENT: Any = object()
+
+
+def state_differences(
+    before: MetadataState,
+    after: MetadataState,
+    topic_value: Callable[[TopicImage], Any] = topic_as_json,
+) -> Iterator[dict[str, Any]]:
+    """`differences` of all that two states of a cluster say; equal topics cost next to nothing.
+
+    `topic_value` says what stands for a topic that is new or gone: of thousands not every one may be looked at.
+    """
+    ours, theirs = before.image.topics.by_name, after.image.topics.by_name
+    in_both = [name for name, one in ours.items() if theirs.get(name, one) is not one]
+    yield from differences(_content(before, ours, in_both), _content(after, theirs, in_both))
+    for topics, others, change in ((ours, theirs, "removed"), (theirs, ours, "added")):
+        for name in sorted(name for name in topics if name not in others):
+            row = {"path": f"/topics/{name}", "change": change, "before": None, "after": None}
+            row["after" if change == "added" else "before"] = topic_value(topics[name])
+            yield row
+
+
+def _content(
+    state: MetadataState, topics: Mapping[str, TopicImage], names: Iterable[str]
+) -> dict[str, Any]:
+    """Of these topics only, and without where it comes from."""
+    kept = TopicsImage(by_name=Map({name: topics[name] for name in names}))
+    shown = state_as_json(replace(state, image=replace(state.image, topics=kept)))
+    return {name: part for name, part in shown.items() if name not in ("offset", "timestamp_ms")}
+
+
+def differences(before: Any, after: Any, path: str = "") -> Iterator[dict[str, Any]]:
+    """Rows of `path`, `change` (added, removed, changed), `before` and `after`; a part that is new or gone
+    is one row.
+    """
+    if before == after:
+        return
+    if before is _ABSENT or after is _ABSENT:
+        added = before is _ABSENT
+        yield {
+            "path": path or "/",
+            "change": "added" if added else "removed",
+            "before": None if added else before,
+            "after": after if added else None,
+        }
+        return
+    ours, theirs = _by_name(before), _by_name(after)
+    if ours is None or theirs is None:
+        yield {"path": path or "/", "change": "changed", "before": before, "after": after}
+        return
+    for name in [*ours, *(name for name in theirs if name not in ours)]:
+        yield from differences(ours.get(name, _ABSENT), theirs.get(name, _ABSENT), f"{path}/{name}")
+
+
+def _by_name(value: Any) -> dict[str, Any] | None:
+    """The parts of an object or of a list of objects; None for what is compared whole."""
+    if isinstance(value, dict):
+        return {str(key): part for key, part in value.items()}
+    if isinstance(value, list) and value and all(map(_has_name, value)):
+        return {_name(part): part for part in value}
+    return {} if value == [] else None
+
+
+def _has_name(part: Any) -> bool:
+    return isinstance(part, dict) and any(key in part for key in _KEYS)
+
+
+def _name(part: dict[str, Any]) -> str:
+    key = next(key for key in _KEYS if key in part)
+    if key == "resource_type" and "id" not in part:
+        return f"{part[key]}:{part['resource_name']}"
+    if key == "entity":
+        return entity_text(part[key])
+    return str(part[key])

@@ -1,0 +1,352 @@
+"""What a batch of the metadata log says, in words: one event a change that an operator would want to know of. Pure."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
+
+from trimaran.log.batches.records import decode_records
+from trimaran.node.text.wording import entity_text
+from trimaran.quorum.metadata.as_json import OPERATIONS, PERMISSIONS, name_of
+from trimaran.quorum.metadata.epochs import leader_change
+from trimaran.quorum.metadata.image import RESOURCE_TYPES, MetadataImage, PartitionImage
+from trimaran.wire.records import brokers, configs, features, misc, quotas, security, topics
+from trimaran.wire.records.metadata import UnknownRecord, read_metadata_record
+from trimaran.wire.records.sensitive import is_sensitive
+from trimaran.wire.text.as_json import HIDDEN
+
+if TYPE_CHECKING:
+    from trimaran.log.batches.batch import BatchView
+
+KINDS = ("election", "broker", "topic", "partition", "config", "feature", "access", "quota")
+# Of each partition, the newest ones; of partitions, those that changed last: about 20 MB.
+CHANGES_PER_PARTITION = 50
+PARTITIONS_MAX = 50_000
+_NO_LEADER_CHANGE = -2
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """`level`: info, warn or bad. `subject` names the thing, `link` its page in the console, both may be empty."""
+
+    offset: int
+    timestamp_ms: int
+    kind: str
+    level: str
+    subject: str
+    text: str
+    link: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """What a partition became at an offset."""
+
+    offset: int
+    timestamp_ms: int
+    leader: int
+    isr: tuple[int, ...]
+    replicas: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigChange:
+    """What was set of a resource, by its kind (`topic`) and name, and what it was before; None is nothing. Secrets are
+    hidden.
+    """
+
+    offset: int
+    timestamp_ms: int
+    kind: str
+    resource: str
+    key: str
+    value: str | None
+    before: str | None
+
+    @property
+    def address(self) -> str:
+        """`topic/orders`; `broker` for all brokers."""
+        return f"{self.kind}/{self.resource}".removesuffix("/")
+
+
+@dataclass(slots=True)
+class Happened:
+    """Of one batch. `is_idle`: nothing but NoOpRecords. `changes` by topic id and partition."""
+
+    events: list[Event] = field(default_factory=list)
+    configs: list[ConfigChange] = field(default_factory=list)
+    changes: dict[tuple[bytes, int], Change] = field(default_factory=dict)
+    is_idle: bool = True
+
+
+class PartitionHistory:
+    """Leaders and ISRs of partitions, the newest of each."""
+
+    def __init__(self) -> None:
+        self._changes: dict[tuple[bytes, int], deque[Change]] = {}
+
+    def add(self, changes: dict[tuple[bytes, int], Change]) -> None:
+        for key, change in changes.items():
+            known = self._changes.pop(key, None) or deque(maxlen=CHANGES_PER_PARTITION)
+            known.append(change)
+            self._changes[key] = known
+            if len(self._changes) > PARTITIONS_MAX:
+                del self._changes[next(iter(self._changes))]
+
+    def of(self, topic_id: bytes, partition: int) -> list[Change]:
+        """The oldest first."""
+        return list(self._changes.get((topic_id, partition), ()))
+
+
+@dataclass(frozen=True, slots=True)
+class _Moment:
+    """A record's place, and the images around its batch: names of what is gone are only in the one before."""
+
+    offset: int
+    timestamp_ms: int
+    before: MetadataImage
+    after: MetadataImage
+
+    def event(
+        self, kind: str, subject: str, text: str, *, level: str = "info", link: str = ""
+    ) -> Event:
+        return Event(self.offset, self.timestamp_ms, kind, level, subject, text, link)
+
+    def topic_name(self, topic_id: bytes) -> str | None:
+        found = self.after.topics.by_id.get(topic_id) or self.before.topics.by_id.get(topic_id)
+        return None if found is None else found.name
+
+    def partition_before(self, topic_id: bytes, index: int) -> PartitionImage | None:
+        topic = self.before.topics.by_id.get(topic_id)
+        return None if topic is None else topic.partitions.get(index)
+
+
+def what_happened(batch: BatchView, before: MetadataImage, after: MetadataImage) -> Happened:
+    """`before` and `after`: the images around the batch."""
+    found = Happened()
+    if batch.is_control:
+        found.is_idle = False
+        change = leader_change(batch)
+        if change is not None:
+            moment = _Moment(batch.base_offset, batch.base_timestamp, before, after)
+            subject = f"controller {change.leader_id}"
+            text = f"leads the quorum in epoch {batch.leader_epoch}"
+            found.events.append(moment.event("election", subject, text, link="/quorum"))
+        return found
+    for record in decode_records(batch):
+        message = read_metadata_record(record.value or b"", record.offset)
+        if isinstance(message, misc.NoOpRecord):
+            continue
+        found.is_idle = False
+        moment = _Moment(record.offset, record.timestamp_ms, before, after)
+        tell = _TELLERS.get(type(message))
+        if tell is not None:
+            found.events.extend(tell(moment, message))
+        _follow(found, moment, message)
+    found.events = _together(found.events)
+    return found
+
+
+def _together(events: list[Event]) -> list[Event]:
+    """What one request set on one resource is one event."""
+    told: list[Event] = []
+    for event in events:
+        last = told[-1] if told else None
+        if last and event.kind == last.kind == "config" and event.subject == last.subject:
+            told[-1] = replace(last, offset=event.offset, text=f"{last.text}, {event.text}")
+        else:
+            told.append(event)
+    return told
+
+
+def _follow(found: Happened, moment: _Moment, message: Any) -> None:
+    """Keeps what the record makes of a partition, or of a config."""
+    if isinstance(message, configs.ConfigRecord):
+        found.configs.append(_config_change(moment, message))
+    if not isinstance(message, topics.PartitionRecord | topics.PartitionChangeRecord):
+        return
+    topic = moment.after.topics.by_id.get(message.topic_id)
+    now = None if topic is None else topic.partitions.get(message.partition_id)
+    if now is not None:
+        found.changes[message.topic_id, message.partition_id] = Change(
+            moment.offset, moment.timestamp_ms, now.leader, now.isr, now.replicas
+        )
+
+
+def _topic(name: str) -> str:
+    return f"/topics/{quote(name, safe='')}"
+
+
+def _unknown(moment: _Moment, record: UnknownRecord) -> Iterator[Event]:
+    text = f"of version {record.version} is of a later Kafka: what it changes is not shown"
+    yield moment.event("unknown", f"record type {record.type}", text, level="warn")
+
+
+def _topic_created(moment: _Moment, record: topics.TopicRecord) -> Iterator[Event]:
+    topic = moment.after.topics.by_id.get(record.topic_id)
+    count = 0 if topic is None else len(topic.partitions)
+    text = f"was created with {count} partition{'' if count == 1 else 's'}"
+    yield moment.event("topic", record.name, text, link=_topic(record.name))
+
+
+def _topic_removed(moment: _Moment, record: topics.RemoveTopicRecord) -> Iterator[Event]:
+    name = moment.topic_name(record.topic_id) or "a topic"
+    yield moment.event("topic", name, "was deleted", level="warn")
+
+
+def _partition_changed(moment: _Moment, record: topics.PartitionChangeRecord) -> Iterator[Event]:
+    name = moment.topic_name(record.topic_id)
+    was = moment.partition_before(record.topic_id, record.partition_id)
+    if name is None or was is None:
+        return
+    subject, link = f"{name}-{record.partition_id}", _topic(name)
+    if record.leader not in (_NO_LEADER_CHANGE, was.leader):
+        level = "bad" if record.leader < 0 else "info"
+        text = "has no leader" if record.leader < 0 else f"is led by broker {record.leader}"
+        before = "by none" if was.leader < 0 else f"by {was.leader}"
+        yield moment.event("partition", subject, f"{text}, before {before}", level=level, link=link)
+    if record.isr is not None and set(record.isr) != set(was.isr):
+        gone, came = sorted(set(was.isr) - set(record.isr)), sorted(set(record.isr) - set(was.isr))
+        words = [f"lost {_numbers(gone)}"] if gone else []
+        words += [f"gained {_numbers(came)}"] if came else []
+        text = f"in-sync replicas {' and '.join(words)}; now {_numbers(record.isr)}"
+        yield moment.event("partition", subject, text, level="warn" if gone else "info", link=link)
+    if record.replicas is not None and list(record.replicas) != list(was.replicas):
+        text = f"is on brokers {_numbers(record.replicas)}, before on {_numbers(was.replicas)}"
+        yield moment.event("partition", subject, text, link=link)
+
+
+def _numbers(ids: Any) -> str:
+    return ", ".join(map(str, ids)) or "none"
+
+
+def _broker(moment: _Moment, id_: int, text: str, level: str = "info") -> Event:
+    return moment.event("broker", f"broker {id_}", text, level=level, link=f"/brokers/{id_}")
+
+
+def _registered(moment: _Moment, record: brokers.RegisterBrokerRecord) -> Iterator[Event]:
+    yield _broker(moment, record.broker_id, "registered")
+
+
+def _unregistered(moment: _Moment, record: brokers.UnregisterBrokerRecord) -> Iterator[Event]:
+    yield _broker(moment, record.broker_id, "was unregistered", "warn")
+
+
+def _fenced(moment: _Moment, record: brokers.FenceBrokerRecord) -> Iterator[Event]:
+    yield _broker(moment, record.id, "was fenced", "bad")
+
+
+def _unfenced(moment: _Moment, record: brokers.UnfenceBrokerRecord) -> Iterator[Event]:
+    yield _broker(moment, record.id, "is active again")
+
+
+def _registration_changed(
+    moment: _Moment, record: brokers.BrokerRegistrationChangeRecord
+) -> Iterator[Event]:
+    if record.fenced > 0:
+        yield _broker(moment, record.broker_id, "was fenced", "bad")
+    if record.fenced < 0:
+        yield _broker(moment, record.broker_id, "is active")
+    if record.in_controlled_shutdown > 0:
+        yield _broker(moment, record.broker_id, "is shutting down", "warn")
+
+
+def _controller(moment: _Moment, record: brokers.RegisterControllerRecord) -> Iterator[Event]:
+    subject = f"controller {record.controller_id}"
+    yield moment.event("broker", subject, "registered", link="/quorum")
+
+
+def _config(moment: _Moment, record: configs.ConfigRecord) -> Iterator[Event]:
+    change = _config_change(moment, record)
+    subject = f"{change.kind} {change.resource or '(all)'}"
+    link = _topic(change.resource) if change.kind == "topic" else ""
+    text = (
+        f"{change.key} was reset to its default"
+        if change.value is None
+        else f"{change.key}={change.value}"
+    )
+    yield moment.event("config", subject, text, link=link)
+
+
+def _config_change(moment: _Moment, record: configs.ConfigRecord) -> ConfigChange:
+    was = moment.before.configs.of(record.resource_type, record.resource_name).get(record.name)
+    return ConfigChange(
+        moment.offset,
+        moment.timestamp_ms,
+        kind_of(record.resource_type),
+        record.resource_name,
+        record.name,
+        shown(record.resource_type, record.name, record.value),
+        shown(record.resource_type, record.name, was),
+    )
+
+
+def kind_of(resource_type: int) -> str:
+    """`topic`, `client-metrics`."""
+    return name_of(RESOURCE_TYPES, resource_type).lower().replace("_", "-")
+
+
+def shown(resource_type: int, key: str, value: str | None) -> str | None:
+    """The value of a config, unless it is a secret."""
+    return HIDDEN if value is not None and is_sensitive(key, resource_type) else value
+
+
+def _feature(moment: _Moment, record: features.FeatureLevelRecord) -> Iterator[Event]:
+    yield moment.event("feature", record.name, f"was set to level {record.feature_level}")
+
+
+def _acl(moment: _Moment, record: security.AccessControlEntryRecord) -> Iterator[Event]:
+    permission = name_of(PERMISSIONS, record.permission_type).lower()
+    operation = name_of(OPERATIONS, record.operation).lower().replace("_", "-")
+    text = f"{permission} {operation} on {record.resource_name}"
+    yield moment.event("access", record.principal, text, link="/access")
+
+
+def _acl_removed(
+    moment: _Moment, record: security.RemoveAccessControlEntryRecord
+) -> Iterator[Event]:
+    was = moment.before.acls.get(record.id)
+    who = was.principal if was is not None else "an ACL"
+    what = f" on {was.resource_name}" if was is not None else ""
+    yield moment.event("access", who, f"an ACL{what} was removed", level="warn", link="/access")
+
+
+def _scram(moment: _Moment, record: security.UserScramCredentialRecord) -> Iterator[Event]:
+    yield moment.event("access", f"User:{record.name}", "got a new password", link="/access")
+
+
+def _scram_removed(
+    moment: _Moment, record: security.RemoveUserScramCredentialRecord
+) -> Iterator[Event]:
+    subject = f"User:{record.name}"
+    yield moment.event("access", subject, "lost its password", level="warn", link="/access")
+
+
+def _quota(moment: _Moment, record: quotas.ClientQuotaRecord) -> Iterator[Event]:
+    subject = entity_text({one.entity_type: one.entity_name for one in record.entity})
+    text = f"{record.key} was deleted" if record.remove else f"{record.key}={record.value:g}"
+    yield moment.event("quota", subject, text)
+
+
+_TELLERS: dict[type, Callable[[_Moment, Any], Iterator[Event]]] = {
+    topics.TopicRecord: _topic_created,
+    topics.RemoveTopicRecord: _topic_removed,
+    topics.PartitionChangeRecord: _partition_changed,
+    brokers.RegisterBrokerRecord: _registered,
+    brokers.UnregisterBrokerRecord: _unregistered,
+    brokers.FenceBrokerRecord: _fenced,
+    brokers.UnfenceBrokerRecord: _unfenced,
+    brokers.BrokerRegistrationChangeRecord: _registration_changed,
+    brokers.RegisterControllerRecord: _controller,
+    configs.ConfigRecord: _config,
+    features.FeatureLevelRecord: _feature,
+    security.AccessControlEntryRecord: _acl,
+    security.RemoveAccessControlEntryRecord: _acl_removed,
+    security.UserScramCredentialRecord: _scram,
+    security.RemoveUserScramCredentialRecord: _scram_removed,
+    quotas.ClientQuotaRecord: _quota,
+    UnknownRecord: _unknown,
+}

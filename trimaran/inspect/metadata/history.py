@@ -1,0 +1,86 @@
+"""What became of one thing, change by change, as far back as a metadata log reaches."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from trimaran.inspect.metadata.events import (
+    Change,
+    ConfigChange,
+    Happened,
+    kind_of,
+    shown,
+    what_happened,
+)
+from trimaran.quorum.metadata.replay import Replay
+
+if TYPE_CHECKING:
+    from trimaran.inspect.metadata.source import MetadataSource
+    from trimaran.quorum.metadata.image import MetadataImage
+
+NOT_KNOWN = -1  # when something was done that a snapshot begins with
+
+
+class History:
+    """Of one log, to be read once. Raises UserError and RemoteProtocolError as the source does."""
+
+    def __init__(self, source: MetadataSource) -> None:
+        self._source = source
+        self._replay = Replay()
+        base = source.begins_after()
+        if base is not None:
+            self._replay.load_snapshot(base.end_offset, base.epoch, base.data)
+        self._begin_offset = self._replay.next_offset - 1
+
+    def of_partition(self, topic: str, partition: int) -> Iterator[tuple[bytes, Change]]:
+        """Leaders, ISRs and replicas with the topic's id, the oldest first; of every topic that had the name."""
+        known = self._replay.state.image.topics.by_name.get(topic)
+        now = None if known is None else known.partitions.get(partition)
+        if known is not None and now is not None:
+            yield (
+                known.id,
+                Change(self._begin_offset, NOT_KNOWN, now.leader, now.isr, now.replicas),
+            )
+        for happened, image in self._batches():
+            for (topic_id, index), change in happened.changes.items():
+                if index == partition and image.topics.by_id[topic_id].name == topic:
+                    yield topic_id, change
+
+    def of_configs(self, resource: tuple[int, str] | None) -> Iterator[ConfigChange]:
+        """What was set, the oldest first: of one resource by type and name, or of all."""
+        wanted = None if resource is None else (kind_of(resource[0]), resource[1])
+        for change in configs_of(self._replay.state.image, self._begin_offset):
+            if wanted in (None, (change.kind, change.resource)):
+                yield change
+        for happened, _ in self._batches():
+            for change in happened.configs:
+                if wanted in (None, (change.kind, change.resource)):
+                    yield change
+
+    def knows(self, topic: str) -> bool:
+        """Whether there is such a topic, as of what was read."""
+        return topic in self._replay.state.image.topics.by_name
+
+    @property
+    def unknown(self) -> str:
+        """Which records of a later Kafka were passed over, as of what was read; empty if there were none."""
+        return self._replay.state.unknown
+
+    def _batches(self) -> Iterator[tuple[Happened, MetadataImage]]:
+        """What each batch says, and the state after it."""
+        for batch in self._source.batches(self._replay.next_offset):
+            before = self._replay.state.image
+            self._replay.apply(batch)
+            after = self._replay.state.image
+            yield what_happened(batch, before, after), after
+
+
+def configs_of(image: MetadataImage, offset: int) -> Iterator[ConfigChange]:
+    """What is set in an image with which a log begins; nobody knows since when."""
+    for (kind, resource), values in image.configs.by_resource.items():
+        for name, value in values.items():
+            yield ConfigChange(
+                *(offset, NOT_KNOWN, kind_of(kind), resource),
+                *(name, shown(kind, name, value), None),
+            )

@@ -1,0 +1,36 @@
+"""A running quorum, ours or Apache Kafka's, as a source of metadata."""
+
+from __future__ import annotations
+
+from trimaran.errors import Exit, UserError
+from trimaran.inspect.metadata.source import Base
+from trimaran.quorum.observing import live_quorum
+from trimaran.wire.blocking import BlockingClient
+
+
+class LiveQuorum(live_quorum.LiveQuorum):
+    """`name` is for messages."""
+
+    def __init__(self, client: BlockingClient, name: str) -> None:
+        super().__init__(client)
+        self.name = name
+
+    def base(self, upto: int | None) -> Base | None:
+        """The leader's snapshot, when it no longer has offset 0, or has a shorter way there."""
+        snapshot = self.begins_with()
+        if snapshot is None:
+            return None
+        if upto is not None and snapshot.end_offset > upto:
+            raise UserError(
+                f"{self.name} does not reach back that far",
+                f"the leader's log begins with a snapshot of the offsets below {snapshot.end_offset}",
+                f"name an offset from {snapshot.end_offset - 1} on, or the directory of a controller that has older "
+                f"snapshots",
+                exit_code=Exit.USAGE,
+            )
+        data = self.snapshot(snapshot.end_offset, snapshot.epoch)
+        return Base(snapshot.end_offset, snapshot.epoch, data)
+
+    def begins_after(self) -> Base | None:
+        """The leader's snapshot: what is older it no longer tells."""
+        return self.base(None)

@@ -1,0 +1,1 @@
+"""A node as a process: its roles, its log lines, its end by a signal."""

@@ -1,0 +1,25 @@
+"""Named lines of the log: of a node as a process. See `trimaran.wire.text.events`."""
+
+from __future__ import annotations
+
+import logging
+
+from trimaran.wire.text.events import Event
+
+_I, _W, _E, _C = logging.INFO, logging.WARNING, logging.ERROR, logging.CRITICAL
+CONFIG_WARNING = Event(
+    "config.warning",
+    _W,
+    "%(warning)s",
+    "A key of the node's file has no effect, or another one than in Apache Kafka.",
+)
+NODE_CRASHED = Event("node.crashed", _E, "the node stops", "A mistake of ours.")
+NODE_FAILED = Event(
+    "node.failed", _C, "%(what)s: %(why)s; %(fix)s", "The node does not start, or stops."
+)
+NODE_STARTED = Event(
+    "node.started", _I, "[KafkaServer id=%(node)s] started", "All roles of the node serve."
+)
+NODE_STOPPING = Event(
+    "node.stopping", _I, "stopping by signal %(signal)s", "SIGTERM or SIGINT came."
+)

@@ -1,0 +1,1 @@
+"""Files of properties: settings of nodes, and profiles of clusters."""

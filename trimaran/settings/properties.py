@@ -1,0 +1,123 @@
+"""Kafka's `.properties` files, environment and overrides, with the origin of every value.
+
+Precedence, highest first: `--override key=value`, environment (`KAFKA_PROCESS_ROLES`, the rule of Apache Kafka's
+container image), file, default. The same file boots Apache Kafka and us.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import javaproperties
+
+from trimaran.errors import Exit, UserError
+
+ENVIRONMENT_PREFIX = "KAFKA_"
+# Variables of Kafka's own scripts that carry the prefix and are no configuration keys.
+NOT_KEYS = frozenset(
+    {
+        "KAFKA_HEAP_OPTS",
+        "KAFKA_OPTS",
+        "KAFKA_HOME",
+        "KAFKA_DIR",
+        "KAFKA_PEERS",
+        "KAFKA_BOOTSTRAP_SERVERS",
+    }
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """A value and where it came from: `file:line`, `environment NAME` or `--override`."""
+
+    value: str
+    origin: str
+
+
+def read_file(path: Path) -> dict[str, Setting]:
+    """Reads a `.properties` file; a later line wins, as in Java."""
+    try:
+        text = path.read_text(encoding="utf-8")
+        return _parse(path, text)
+    except (OSError, ValueError) as error:
+        raise UserError(
+            f"cannot read the configuration {path}",
+            (error.strerror if isinstance(error, OSError) else None) or str(error),
+            "name a .properties file that exists and that this user may read",
+            exit_code=Exit.USAGE,
+        ) from error
+
+
+def _parse(path: Path, text: str) -> dict[str, Setting]:
+    """Raises ValueError where the text is no properties file (javaproperties' errors are such)."""
+    settings, line = {}, 1
+    for element in javaproperties.parse(text):
+        if isinstance(element, javaproperties.KeyValue):
+            settings[element.key] = Setting(element.value, f"{path}:{line}")
+        line += element.source.count("\n")
+    return settings
+
+
+def from_environment(environ: Mapping[str, str]) -> dict[str, Setting]:
+    """Maps `KAFKA_LOG_DIRS` to `log.dirs`; `__` means `_`, `___` means `-`."""
+    return {
+        key_of_variable(name): Setting(value, f"environment {name}")
+        for name, value in environ.items()
+        if name.startswith(ENVIRONMENT_PREFIX) and name not in NOT_KEYS
+    }
+
+
+def key_of_variable(name: str) -> str:
+    """The configuration key that an environment variable means."""
+    body = name.removeprefix(ENVIRONMENT_PREFIX).lower()
+    return (
+        body.replace("___", "\0")
+        .replace("__", "\1")
+        .replace("_", ".")
+        .replace("\0", "-")
+        .replace("\1", "_")
+    )
+
+
+def variable_of_key(key: str) -> str | None:
+    """The environment variable that sets a configuration key; None of one with capital letters, which none can."""
+    if key != key.lower():
+        return None
+    body = key.replace("_", "__").replace("-", "___").replace(".", "_")
+    return ENVIRONMENT_PREFIX + body.upper()
+
+
+def from_overrides(overrides: Sequence[str]) -> dict[str, Setting]:
+    """Parses `key=value` words of the command line."""
+    settings = {}
+    for word in overrides:
+        key, separator, value = word.partition("=")
+        if not separator:
+            raise UserError(
+                f"cannot use --override {word}",
+                "it is not KEY=VALUE",
+                "for example --override num.partitions=3",
+                exit_code=Exit.USAGE,
+            )
+        settings[key.strip()] = Setting(value.strip(), "--override")
+    return settings
+
+
+def load(path: Path, overrides: Sequence[str], environ: Mapping[str, str]) -> dict[str, Setting]:
+    """All settings of a node, by precedence."""
+    return read_file(path) | from_environment(environ) | from_overrides(overrides)
+
+
+def resolved(settings: Mapping[str, Setting], environ: Mapping[str, str]) -> dict[str, Setting]:
+    """With secrets that stand elsewhere in their places (`trimaran.node.config.providers`). Raises UserError."""
+    from trimaran.node.config.config_def import ConfigError
+    from trimaran.node.config.providers import resolve
+
+    try:
+        return resolve(settings, lambda one, value: replace(one, value=value), environ)
+    except ConfigError as error:
+        from trimaran.errors.node import of_config
+
+        raise of_config(error) from error
