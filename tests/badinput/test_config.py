@@ -13,7 +13,7 @@ import time
 import pytest
 
 from tests.badinput.nodes import PEERS, cli
-from trimaran.errors import Exit
+from trimaran.errors.user_error import Exit
 from trimaran.wire.blocking import BlockingClient
 from trimaran.wire.client.errors import ConnectionLost, RequestTimedOut
 from trimaran.wire.messages.metadata import MetadataRequest

@@ -6,7 +6,7 @@ import pytest
 
 from tests.clients.confluent import Confluent
 from tests.cluster.processes import LocalCluster, trimaran, until
-from trimaran.errors import Exit
+from trimaran.errors.user_error import Exit
 from trimaran.local.state_file import is_alive
 
 ROLES = ["controller"] * 3 + ["broker"] * 3

@@ -11,7 +11,7 @@ from tests.certificates import Certificates
 from tests.cluster.processes import LocalCluster, trimaran
 from tests.processes.test_security import _started
 from tests.zkcompat.conftest import needs_zookeeper
-from trimaran.errors import Exit
+from trimaran.errors.user_error import Exit
 from trimaran.local.layout import FreePorts
 from trimaran.node.runtime.ports import HOST
 from trimaran.zkcompat.zookeeper.server_process import start_zookeeper

@@ -8,7 +8,7 @@ import sys
 import urllib.request
 
 from tests.cluster.processes import ROOT, LocalCluster, trimaran, until
-from trimaran.errors import Exit
+from trimaran.errors.user_error import Exit
 
 SMALL = ("--controllers", "1", "--brokers", "1")
 

@@ -13,7 +13,7 @@ import pytest
 
 from tests.certificates import Certificates
 from tests.cluster.processes import ROOT, trimaran, until
-from trimaran.errors import Exit
+from trimaran.errors.user_error import Exit
 from trimaran.local.layout import FreePorts
 
 PLAIN = "org.apache.kafka.common.security.plain.PlainLoginModule"

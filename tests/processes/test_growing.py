@@ -5,7 +5,7 @@ import json
 import pytest
 
 from tests.cluster.processes import LocalCluster
-from trimaran.errors import Exit
+from trimaran.errors.user_error import Exit
 
 SMALL = ("--controllers", "1", "--brokers", "1")
 # A broker with logins needs to be told which; so it exits while it starts.

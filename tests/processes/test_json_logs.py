@@ -8,7 +8,7 @@ import threading
 import pytest
 
 from tests.cluster.processes import ROOT, trimaran
-from trimaran.errors import Exit
+from trimaran.errors.user_error import Exit
 from trimaran.node.runtime.ports import HOST, port_of, reserve
 
 FILE = """

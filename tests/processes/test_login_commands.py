@@ -7,7 +7,7 @@ import pytest
 
 from tests.cluster.login_node import LoginNode
 from tests.cluster.processes import trimaran
-from trimaran.errors import Exit
+from trimaran.errors.user_error import Exit
 from trimaran.local.layout import FreePorts
 
 

@@ -13,7 +13,7 @@ import pytest
 
 from tests.cluster.processes import ROOT, LocalCluster, until
 from trimaran.client.partitioner import partition_of_key
-from trimaran.errors import Exit
+from trimaran.errors.user_error import Exit
 
 
 @pytest.fixture(scope="module")

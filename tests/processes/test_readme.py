@@ -15,7 +15,7 @@ import pytest
 
 from tests.cluster.processes import ROOT
 from tests.zkcompat.conftest import needs_zookeeper
-from trimaran.errors import Exit
+from trimaran.errors.user_error import Exit
 from trimaran.local.layout import FreePorts
 
 PAGE = (ROOT / "README.md").read_text()

@@ -17,7 +17,7 @@ from tests.certificates import Certificates
 from tests.clients.kafka_python import KafkaConsumer, KafkaProducer
 from tests.cluster.processes import ROOT, trimaran, until
 from tests.librdkafka import Consumer, Producer
-from trimaran.errors import Exit
+from trimaran.errors.user_error import Exit
 from trimaran.local.layout import FreePorts
 
 STOP_SECONDS_MAX = 20

@@ -11,7 +11,7 @@ from tests.clients.confluent import Confluent
 from tests.clients.kafka_python import KafkaPython
 from tests.clients.records import Sent
 from tests.cluster.processes import ROOT, trimaran
-from trimaran.errors import Exit
+from trimaran.errors.user_error import Exit
 from trimaran.local.layout import FreePorts
 
 STOP_SECONDS_MAX = 20

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.cluster.processes import ROOT, LocalCluster, ended_with_its_block, trimaran, until
-from trimaran.errors import Exit
+from trimaran.errors.user_error import Exit
 from trimaran.local import state_file
 from trimaran.local.state_file import ClusterState, NodeState, is_alive, start_time
 

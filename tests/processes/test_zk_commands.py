@@ -14,8 +14,8 @@ from kazoo.security import make_digest_acl
 
 from tests.cluster.processes import ROOT, LocalCluster, trimaran, until
 from tests.zkcompat.conftest import needs_zookeeper
-from trimaran.errors import Exit
 from trimaran.errors.ports import listener_on
+from trimaran.errors.user_error import Exit
 from trimaran.node.runtime.ports import HOST, port_of, reserve
 
 

@@ -4,7 +4,7 @@ import pytest
 
 from tests.cluster.processes import LocalCluster, until
 from tests.zkcompat.conftest import needs_zookeeper
-from trimaran.errors import Exit
+from trimaran.errors.user_error import Exit
 from trimaran.wire.blocking import BlockingConnection
 from trimaran.wire.client.bootstrap import parse_bootstrap
 from trimaran.wire.errors import ErrorCode

@@ -9,7 +9,7 @@ from tests.spark.directories import checkpoint, data_batches, make_node, write_p
 from tests.spark.kafka_metadata.test_reading import standard, store
 from trimaran.cli.analyze import analyze, report_of, since_milliseconds
 from trimaran.cli.sql import sql
-from trimaran.errors import Exit, UserError
+from trimaran.errors.user_error import Exit, UserError
 from trimaran.log.batches.records import NewRecord, build_batch
 from trimaran.log.directories.meta_properties import MetaProperties
 from trimaran.spark.analyses import report

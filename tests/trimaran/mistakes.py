@@ -8,7 +8,7 @@ import pytest
 
 from tests.checks import check_each
 from trimaran.cli.app import run
-from trimaran.errors import Exit
+from trimaran.errors.user_error import Exit
 
 NO, USAGE, CANNOT_CONNECT, REFUSED = Exit.NO, Exit.USAGE, Exit.CANNOT_CONNECT, Exit.REFUSED
 FILES = {

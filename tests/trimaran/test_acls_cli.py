@@ -10,7 +10,7 @@ from tests.broker.handlers.asking import AUTHORIZER, asked
 from trimaran.cli import acls
 from trimaran.cli.connect import Brokers
 from trimaran.client.acls import parse_operations, parse_pattern
-from trimaran.errors import Exit, UserError
+from trimaran.errors.user_error import Exit, UserError
 from trimaran.wire.security.acls import CLUSTER_NAME, Operation, PatternType, ResourceType
 
 LITERAL, PREFIXED = PatternType.LITERAL, PatternType.PREFIXED

@@ -8,7 +8,7 @@ from trimaran.cli import bench as command
 from trimaran.cli.connect import Brokers
 from trimaran.client import bench
 from trimaran.client.bench import Latencies, Load
-from trimaran.errors import Exit, UserError
+from trimaran.errors.user_error import Exit, UserError
 from trimaran.log.codecs.compression import Compression
 from trimaran.testing import EmbeddedKafka
 

@@ -10,7 +10,7 @@ import pytest
 from tests.checks import check_each
 from trimaran.cli.app import build
 from trimaran.cli.commands import COMMANDS, NOUNS, WATCHED
-from trimaran.errors import Exit
+from trimaran.errors.user_error import Exit
 
 
 def run(*words, **variables):

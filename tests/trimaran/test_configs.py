@@ -17,7 +17,7 @@ from trimaran.cli.configs import (
 )
 from trimaran.cli.connect import Brokers
 from trimaran.cli.features import parse_level
-from trimaran.errors import Exit, UserError
+from trimaran.errors.user_error import Exit, UserError
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ import pytest
 
 from tests.cluster.processes import trimaran
 from trimaran import container
-from trimaran.errors import UserError
+from trimaran.errors.user_error import UserError
 from trimaran.node.config.server import parse
 from trimaran.node.runtime.ports import HOST, port_of, reserve
 from trimaran.settings.properties import Setting

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from tests.trimaran.test_starting import WANTED, contents, made, names, written
-from trimaran.errors import Exit, UserError
+from trimaran.errors.user_error import Exit, UserError
 from trimaran.local.dry_start import dry_start
 from trimaran.local.lock import FILE_NAME as LOCK
 from trimaran.local.lock import ClusterLock

@@ -6,7 +6,7 @@ import pytest
 
 from trimaran.cli import global_options
 from trimaran.cli.global_options import take, watched
-from trimaran.errors import Exit, UserError
+from trimaran.errors.user_error import Exit, UserError
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ import pytest
 
 from trimaran.cli import health as command
 from trimaran.cli.connect import LEADER_SECONDS, Brokers
-from trimaran.errors import Exit
+from trimaran.errors.user_error import Exit
 from trimaran.testing import EmbeddedKafka
 
 

@@ -13,7 +13,7 @@ from tests.spark.directories import (
     write_partition,
 )
 from trimaran.cli import history
-from trimaran.errors import Exit, UserError
+from trimaran.errors.user_error import Exit, UserError
 from trimaran.quorum.raft.types import OffsetAndEpoch
 from trimaran.quorum.raft_log.snapshot_format import encode_snapshot
 from trimaran.wire.buffers.primitives import uuid_to_text

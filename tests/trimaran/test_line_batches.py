@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from trimaran.cli.line_batches import BATCH_BYTES_MAX, BATCH_RECORDS_MAX, Interrupt, LineBatches
-from trimaran.errors import UserError
+from trimaran.errors.user_error import UserError
 
 
 @contextlib.contextmanager

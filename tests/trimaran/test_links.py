@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from trimaran.errors import UserError
+from trimaran.errors.user_error import UserError
 from trimaran.local.layout import plan_cluster
 from trimaran.local.links import Links, parted
 from trimaran.wire.transport.endpoint import links as obeyed

@@ -16,7 +16,7 @@ from tests.spark.directories import (
 )
 from trimaran.cli import metadata_state as commands
 from trimaran.cli.quorum import history
-from trimaran.errors import UserError
+from trimaran.errors.user_error import UserError
 from trimaran.inspect.metadata.diff import differences
 from trimaran.wire.records.configs import ConfigRecord
 from trimaran.wire.records.misc import NoOpRecord

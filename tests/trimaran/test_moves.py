@@ -17,7 +17,7 @@ from trimaran.client.partitions import (
     is_under_replicated,
     rows_of,
 )
-from trimaran.errors import Exit, UserError
+from trimaran.errors.user_error import Exit, UserError
 from trimaran.wire.errors import KafkaError
 from trimaran.wire.messages.metadata import MetadataResponsePartition, MetadataResponseTopic
 

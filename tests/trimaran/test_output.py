@@ -17,7 +17,7 @@ from trimaran.cli.output import (
     show_item,
     show_rows,
 )
-from trimaran.errors import UserError
+from trimaran.errors.user_error import UserError
 
 HOSTILE = "c\n\x1b[2Kadmin  Stable\u2028x"
 

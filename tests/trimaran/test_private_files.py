@@ -8,7 +8,7 @@ import threading
 
 import pytest
 
-from trimaran.errors import UserError
+from trimaran.errors.user_error import UserError
 from trimaran.local import control, private_files, state_file
 from trimaran.local.layout import ClusterPlan, NodePlan, write_properties
 from trimaran.local.private_files import private_directory, reason_for_distrust, write_private

@@ -10,7 +10,7 @@ from tests.broker.handlers.asking import asked
 from trimaran.cli import quotas
 from trimaran.cli.connect import Brokers
 from trimaran.cli.quotas import parse_value, parse_words
-from trimaran.errors import Exit, UserError
+from trimaran.errors.user_error import Exit, UserError
 from trimaran.node.text.wording import entity_text
 
 

@@ -3,7 +3,7 @@
 import pytest
 
 from trimaran.cli.record_format import compiled
-from trimaran.errors import Exit, UserError
+from trimaran.errors.user_error import Exit, UserError
 from trimaran.log.batches.records import Record, RecordHeader
 
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from trimaran.errors import Exit, UserError
+from trimaran.errors.user_error import Exit, UserError
 from trimaran.local import state_file
 from trimaran.local.children import Child
 from trimaran.local.layout import FreePorts

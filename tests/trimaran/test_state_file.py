@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from trimaran.errors import UserError
+from trimaran.errors.user_error import UserError
 from trimaran.local import state_file
 from trimaran.local.start_failure import error_at_its_end
 from trimaran.local.state_file import ClusterState, NodeState, is_alive, start_time

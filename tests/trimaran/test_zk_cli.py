@@ -4,7 +4,7 @@ import pytest
 
 from trimaran.cli import zk
 from trimaran.cli.zk import mirror
-from trimaran.errors import Exit
+from trimaran.errors.user_error import Exit
 from trimaran.zkcompat.commands.tree_views import ZooKeeperStatus
 
 

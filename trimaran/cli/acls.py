@@ -17,7 +17,7 @@ from trimaran.client.acls import (
     verdict_of,
 )
 from trimaran.client.connect import check
-from trimaran.errors import Exit, UserError
+from trimaran.errors.user_error import Exit, UserError
 from trimaran.node.text.wording import counted
 
 if TYPE_CHECKING:

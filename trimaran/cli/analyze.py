@@ -13,7 +13,7 @@ from cyclopts import Parameter
 from trimaran.cli.connect import DEFAULT_DATA, NodeDirectories
 from trimaran.cli.output import complain, put, say, show_json
 from trimaran.cli.spark_errors import explained
-from trimaran.errors import Exit, UserError
+from trimaran.errors.user_error import Exit, UserError
 from trimaran.local import state_file
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from cyclopts import App, CycloptsError, Parameter
 from trimaran.cli import global_options
 from trimaran.cli.commands import COMMANDS, NOUNS
 from trimaran.cli.output import be_quiet, complain
-from trimaran.errors import Exit, UserError
+from trimaran.errors.user_error import Exit, UserError
 
 # A path on the command line is mistyped, or somebody else's.
 _WRONG_PATH = (errno.ENOENT, errno.EACCES, errno.EPERM, errno.EISDIR, errno.ENOTDIR)

@@ -8,7 +8,7 @@ from cyclopts import Parameter, validators
 
 from trimaran.cli.connect import BROKERS, Brokers
 from trimaran.cli.output import Format, say, show_data, show_fields
-from trimaran.errors import Exit, UserError
+from trimaran.errors.user_error import Exit, UserError
 from trimaran.node.text.wording import counted
 
 if TYPE_CHECKING:

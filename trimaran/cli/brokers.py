@@ -11,7 +11,7 @@ from trimaran.cli.progress import progress
 from trimaran.client.brokers import broker_rows
 from trimaran.client.log_dirs import log_dirs_of
 from trimaran.client.partitions import topics_of
-from trimaran.errors import Exit, UserError
+from trimaran.errors.user_error import Exit, UserError
 from trimaran.node.text.wording import counted
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from cyclopts import Parameter
 from trimaran.cli.connect import DEFAULT_DATA, Data, DryRun
 from trimaran.cli.output import say
 from trimaran.cli.progress import progress
-from trimaran.errors import Exit, UserError
+from trimaran.errors.user_error import Exit, UserError
 from trimaran.local import control, state_file
 from trimaran.local.links import ROLES
 from trimaran.local.readiness import active_controller

@@ -21,7 +21,7 @@ from trimaran.cli.console import ensure_installed, run_local
 from trimaran.cli.nodes import console_url, show_nodes
 from trimaran.cli.output import Format, say
 from trimaran.cli.progress import progress
-from trimaran.errors import Exit, UserError
+from trimaran.errors.user_error import Exit, UserError
 from trimaran.local import control, state_file
 from trimaran.local.children import redirect_output
 from trimaran.local.grow_running import grow_running

@@ -12,7 +12,7 @@ from cyclopts import Parameter
 
 from trimaran.cli.output import Format, put, say, show_data, show_fields, show_rows
 from trimaran.cli.server import ConfigFile, Overrides
-from trimaran.errors import Exit, UserError
+from trimaran.errors.user_error import Exit, UserError
 from trimaran.node.text.wording import counted
 from trimaran.settings.properties import load, read_file, resolved, variable_of_key
 

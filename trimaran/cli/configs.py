@@ -13,8 +13,8 @@ from trimaran.cli.connect import BROKERS, Brokers, DryRun
 from trimaran.cli.output import KafkaFormat, say, show_rows
 from trimaran.client.changes import APPEND, DELETE, SET, SUBTRACT, Change, alter_configs
 from trimaran.client.configs import config_rows
-from trimaran.errors import Exit, UserError
 from trimaran.errors.not_found import ensure_brokers_run
+from trimaran.errors.user_error import Exit, UserError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

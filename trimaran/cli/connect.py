@@ -15,7 +15,7 @@ from cyclopts import Group, Parameter, validators
 
 from trimaran.cli.progress import waiting
 from trimaran.client.connect import TIMEOUT_SECONDS, connected
-from trimaran.errors import Exit, UserError
+from trimaran.errors.user_error import Exit, UserError
 from trimaran.local import state_file
 from trimaran.settings import profiles
 

@@ -20,7 +20,7 @@ from trimaran.cli.connect import (
     zookeeper_of,
 )
 from trimaran.cli.output import say
-from trimaran.errors import Exit, UserError
+from trimaran.errors.user_error import Exit, UserError
 from trimaran.local import state_file
 from trimaran.node.runtime.ports import HOST
 

@@ -19,7 +19,7 @@ from pkgutil import iter_modules
 from typing import Literal
 
 from trimaran.cli.output import Format, show_rows
-from trimaran.errors import Exit
+from trimaran.errors.user_error import Exit
 from trimaran.node.runtime.java import javas
 
 Level = Literal["ok", "warn", "fail"]

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from trimaran.cli.commands import COMMANDS, WATCHED
 from trimaran.cli.output import complain
-from trimaran.errors import Exit, UserError
+from trimaran.errors.user_error import Exit, UserError
 
 WATCH_SECONDS = 2.0
 WATCH_SECONDS_MIN = 0.1  # less only keeps the cluster busy

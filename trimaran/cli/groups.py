@@ -10,8 +10,8 @@ from trimaran.cli.connect import BROKERS, Brokers
 from trimaran.cli.output import Format, KafkaFormat, put, say, show_data, show_rows
 from trimaran.cli.progress import progress
 from trimaran.client.groups import group_rows, lag_in_records, lag_rows, total_lag
-from trimaran.errors import Exit, UserError
 from trimaran.errors.not_found import no_group
+from trimaran.errors.user_error import Exit, UserError
 from trimaran.node.text.wording import counted
 
 if TYPE_CHECKING:

@@ -15,8 +15,8 @@ from trimaran.client.group_members import group_described
 from trimaran.client.groups import committed_offsets, offset_rows
 from trimaran.client.positions import parse_position
 from trimaran.client.topic_partitions import leaders_of
-from trimaran.errors import Exit, UserError
 from trimaran.errors.not_found import check_group
+from trimaran.errors.user_error import Exit, UserError
 from trimaran.node.text.wording import counted
 
 if TYPE_CHECKING:

@@ -20,7 +20,7 @@ from trimaran.cli.zk import READING, zookeeper_to_ask
 from trimaran.client.changes import commit_offsets
 from trimaran.client.groups import committed_offsets
 from trimaran.client.zookeeper import explained
-from trimaran.errors import Exit, UserError
+from trimaran.errors.user_error import Exit, UserError
 from trimaran.node.text.wording import counted
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from trimaran.client.brokers import broker_rows
 from trimaran.client.health import WARNING, Reason, count_partitions, judge
 from trimaran.client.partitions import is_under_min_isr, partitions_of, topics_of
 from trimaran.client.quorum import ask_quorum
-from trimaran.errors import Exit
+from trimaran.errors.user_error import Exit
 
 if TYPE_CHECKING:
     from trimaran.wire.blocking import BlockingClient

@@ -9,8 +9,8 @@ from cyclopts import Parameter
 
 from trimaran.cli.connect import CONTROLLERS, Controllers
 from trimaran.cli.output import Format, clock, say, say_unknown, show_rows
-from trimaran.errors import Exit, UserError
 from trimaran.errors.not_found import no_topic
+from trimaran.errors.user_error import Exit, UserError
 
 if TYPE_CHECKING:
     from trimaran.inspect.metadata.history import History

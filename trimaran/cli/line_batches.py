@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Self
 
-from trimaran.errors import Exit, UserError
+from trimaran.errors.user_error import Exit, UserError
 
 LINGER_SECONDS = 0.1  # a person sees no delay, and a fast pipe fills a batch in less
 READ_BYTES = 64 * 1024

@@ -9,8 +9,8 @@ from cyclopts import Parameter
 from trimaran.cli.connect import BROKERS, Brokers
 from trimaran.cli.output import KafkaFormat, show_rows
 from trimaran.client.log_dirs import log_dirs_of
-from trimaran.errors import Exit
 from trimaran.errors.not_found import ensure_brokers_run
+from trimaran.errors.user_error import Exit
 
 COLUMNS = ("broker", "dir", "state", "replicas", "bytes", "usable", "total")
 

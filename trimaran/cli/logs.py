@@ -16,7 +16,7 @@ from cyclopts import Parameter
 
 from trimaran.cli.output import Format, put, say, show_item
 from trimaran.cli.progress import Bar, progress
-from trimaran.errors import Exit, UserError
+from trimaran.errors.user_error import Exit, UserError
 from trimaran.node.text.wording import counted
 
 if TYPE_CHECKING:

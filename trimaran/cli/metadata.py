@@ -14,7 +14,7 @@ from trimaran.cli.output import Format, put, show_item, text_of
 from trimaran.cli.progress import progress
 from trimaran.client.offsets import LATEST_TIMESTAMP
 from trimaran.client.positions import Position, parse_position
-from trimaran.errors import Exit, UserError
+from trimaran.errors.user_error import Exit, UserError
 
 if TYPE_CHECKING:
     from trimaran.wire.blocking import BlockingClient

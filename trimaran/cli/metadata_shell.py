@@ -13,7 +13,7 @@ from cyclopts import Parameter
 from trimaran.cli.connect import CONTROLLERS, Controllers
 from trimaran.cli.metadata_state import AsOf, At, From, load_state, load_tree
 from trimaran.cli.output import complain, put, say
-from trimaran.errors import Exit, UserError
+from trimaran.errors.user_error import Exit, UserError
 
 if TYPE_CHECKING:
     from trimaran.inspect.metadata.shell import MetadataShell

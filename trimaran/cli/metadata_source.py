@@ -8,7 +8,7 @@ from pathlib import Path
 
 from trimaran.cli.connect import Controllers
 from trimaran.cli.progress import progress
-from trimaran.errors import Exit, UserError
+from trimaran.errors.user_error import Exit, UserError
 from trimaran.inspect.metadata.live_quorum import LiveQuorum
 from trimaran.inspect.metadata.on_disk import MetadataDirectory
 from trimaran.inspect.metadata.source import MetadataSource

@@ -13,7 +13,7 @@ from cyclopts import Parameter
 from trimaran.cli.connect import CONTROLLERS, Controllers
 from trimaran.cli.output import Format, put, say, say_unknown, show_data, show_fields, show_rows
 from trimaran.cli.progress import progress
-from trimaran.errors import Exit, UserError
+from trimaran.errors.user_error import Exit, UserError
 from trimaran.node.text.wording import counted
 
 if TYPE_CHECKING:

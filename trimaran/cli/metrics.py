@@ -13,7 +13,7 @@ from cyclopts import Parameter
 from trimaran.cli.connect import DEFAULT_DATA, Data
 from trimaran.cli.output import Format, say, show_rows
 from trimaran.client.metrics_text import text_of
-from trimaran.errors import Exit, UserError
+from trimaran.errors.user_error import Exit, UserError
 from trimaran.local import state_file
 
 Addresses = Annotated[list[str] | None, Parameter(name=["-a", "--address"], negative=())]

@@ -7,7 +7,7 @@ from typing import Any
 
 from trimaran.cli.connect import DEFAULT_DATA, Data
 from trimaran.cli.output import Format, say, show_data, show_rows
-from trimaran.errors import Exit
+from trimaran.errors.user_error import Exit
 from trimaran.local import state_file
 from trimaran.local.orphans import orphans_of
 from trimaran.local.start_failure import error_at_its_end

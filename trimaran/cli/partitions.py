@@ -18,8 +18,8 @@ from trimaran.client.partitions import (
     partitions_of,
     topics_of,
 )
-from trimaran.errors import Exit
 from trimaran.errors.not_found import check_topic
+from trimaran.errors.user_error import Exit
 from trimaran.node.text.wording import counted
 
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ from trimaran.client.idempotent_producer import IdempotentProducer, Lines
 from trimaran.client.partitioner import StickyPartitions, partition_of_key
 from trimaran.client.topic_partitions import ensure_partitions_exist, leaders_of
 from trimaran.client.transactional_producer import TransactionalProducer
-from trimaran.errors import Exit
+from trimaran.errors.user_error import Exit
 from trimaran.node.text.wording import counted
 
 if TYPE_CHECKING:

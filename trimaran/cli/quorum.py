@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from trimaran.cli.connect import CONTROLLERS, Controllers
 from trimaran.cli.output import Format, KafkaFormat, clock, put, show_data, show_fields, show_rows
 from trimaran.client.quorum import quorum_fields, replica_rows
-from trimaran.errors import Exit, UserError
+from trimaran.errors.user_error import Exit, UserError
 
 if TYPE_CHECKING:
     from trimaran.wire.messages.describe_cluster import DescribeClusterRequest

@@ -11,7 +11,7 @@ from trimaran.cli.connect import CONTROLLERS, Controllers, DryRun
 from trimaran.cli.output import say
 from trimaran.cli.server import ConfigFile
 from trimaran.client.connect import check
-from trimaran.errors import Exit, UserError
+from trimaran.errors.user_error import Exit, UserError
 from trimaran.wire.buffers.primitives import uuid_from_text, uuid_to_text
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from trimaran.cli.connect import BROKERS, Brokers, DryRun
 from trimaran.cli.output import Format, KafkaFormat, say, show_rows
 from trimaran.client.connect import check
 from trimaran.client.partitions import topics_of
-from trimaran.errors import Exit, UserError
+from trimaran.errors.user_error import Exit, UserError
 from trimaran.node.text.wording import counted
 
 if TYPE_CHECKING:

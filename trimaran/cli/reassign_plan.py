@@ -17,8 +17,8 @@ from cyclopts import Parameter
 from trimaran.cli.connect import BROKERS, Brokers
 from trimaran.cli.output import put, say
 from trimaran.client.partitions import topics_of
-from trimaran.errors import Exit, UserError
 from trimaran.errors.not_found import check_topic, ensure_brokers_run
+from trimaran.errors.user_error import Exit, UserError
 
 if TYPE_CHECKING:
     from trimaran.quorum.controller.placement import Prng

@@ -15,7 +15,7 @@ from trimaran.cli.progress import progress
 from trimaran.client.positions import parse_position
 from trimaran.client.reader import Reader
 from trimaran.client.topic_partitions import ensure_partitions_exist, leaders_of
-from trimaran.errors import Exit, UserError
+from trimaran.errors.user_error import Exit, UserError
 
 if TYPE_CHECKING:
     from collections.abc import Callable

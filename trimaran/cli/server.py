@@ -12,7 +12,7 @@ from cyclopts import Parameter
 
 from trimaran.cli.connect import DryRun
 from trimaran.cli.output import put, say
-from trimaran.errors import Exit, UserError
+from trimaran.errors.user_error import Exit, UserError
 from trimaran.node.config.server import ServerConfig
 from trimaran.settings.properties import load
 from trimaran.wire.buffers.primitives import uuid_to_text

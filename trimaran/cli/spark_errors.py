@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from trimaran.errors import Exit, UserError
+from trimaran.errors.user_error import Exit, UserError
 
 WRITTEN = "trimaran doctor checks the machine; a directory that is being written to can be read again in a moment"
 ELSEWHERE = "start a cluster with trimaran up, or name the directory of the nodes' logs with --data"

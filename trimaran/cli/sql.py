@@ -12,7 +12,7 @@ from trimaran.cli.connect import DEFAULT_DATA, NodeDirectories
 from trimaran.cli.output import Format, say, show_rows
 from trimaran.cli.progress import progress
 from trimaran.cli.spark_errors import ELSEWHERE, explained, is_nothing
-from trimaran.errors import Exit, UserError
+from trimaran.errors.user_error import Exit, UserError
 from trimaran.local import state_file
 
 ROWS_MAX = 1_000  # of a table in a terminal; LIMIT in the statement asks for more

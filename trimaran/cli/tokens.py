@@ -11,7 +11,7 @@ from cyclopts import Parameter
 from trimaran.cli.connect import BROKERS, Brokers, DryRun
 from trimaran.cli.output import Format, say, show_fields, show_rows
 from trimaran.client.connect import check
-from trimaran.errors import Exit, UserError
+from trimaran.errors.user_error import Exit, UserError
 
 Hmac = Annotated[str, Parameter(help="The HMAC of the token, as trimaran tokens create prints it.")]
 _DAY_MS = 24 * 3600 * 1000

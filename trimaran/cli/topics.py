@@ -19,8 +19,8 @@ from trimaran.client.partitions import (
     topics_of,
 )
 from trimaran.client.topics import moves_of, topic_described, topic_rows
-from trimaran.errors import Exit
 from trimaran.errors.not_found import check_topic
+from trimaran.errors.user_error import Exit
 from trimaran.node.text.wording import counted
 
 DEFAULT_OF_BROKERS = -1  # num.partitions, default.replication.factor

@@ -11,8 +11,8 @@ from trimaran.cli.connect import BROKERS, Brokers, DryRun
 from trimaran.cli.output import Format, KafkaFormat, put, say, show_fields, show_rows
 from trimaran.client.connect import check
 from trimaran.client.topic_partitions import ensure_partitions_exist, leaders_of
-from trimaran.errors import Exit, UserError
 from trimaran.errors.not_found import check_transactional_id
+from trimaran.errors.user_error import Exit, UserError
 from trimaran.node.runtime.clock import now_ms
 
 if TYPE_CHECKING:

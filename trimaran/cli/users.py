@@ -17,7 +17,7 @@ from cyclopts import Parameter
 from trimaran.cli.connect import BROKERS, Brokers, DryRun
 from trimaran.cli.output import Format, say, show_rows
 from trimaran.client.connect import check
-from trimaran.errors import Exit, UserError
+from trimaran.errors.user_error import Exit, UserError
 
 Mechanism = Literal["SCRAM-SHA-256", "SCRAM-SHA-512"]
 Mechanisms = Annotated[list[Mechanism] | None, Parameter(name=["-m", "--mechanism"])]

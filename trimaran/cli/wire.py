@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TextIO
 from cyclopts import Parameter
 
 from trimaran.cli.output import say, show_json_line
-from trimaran.errors import Exit
+from trimaran.errors.user_error import Exit
 from trimaran.node.text.wording import counted
 
 if TYPE_CHECKING:

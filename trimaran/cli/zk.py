@@ -22,7 +22,7 @@ from trimaran.cli.connect import (
 from trimaran.cli.output import Format, put, say, show_data, show_fields
 from trimaran.cli.progress import progress
 from trimaran.client.zookeeper import explained, properties_of
-from trimaran.errors import Exit, UserError
+from trimaran.errors.user_error import Exit, UserError
 from trimaran.errors.zookeeper import why_no_zookeeper
 from trimaran.node.text.escaping import one_line
 from trimaran.node.text.wording import counted

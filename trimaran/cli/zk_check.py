@@ -20,7 +20,7 @@ from trimaran.cli.output import Format, put, say, say_unknown, show_data, show_i
 from trimaran.cli.progress import progress
 from trimaran.cli.zk import Config, zookeeper_to_ask
 from trimaran.client.zookeeper import explained, properties_of
-from trimaran.errors import Exit, UserError
+from trimaran.errors.user_error import Exit, UserError
 from trimaran.node.text.escaping import one_line
 from trimaran.node.text.wording import counted
 

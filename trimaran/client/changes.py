@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from trimaran.client.connect import check
 from trimaran.client.offsets import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, end_offset
-from trimaran.errors import Exit, UserError
 from trimaran.errors.not_found import check_resource, check_topic
+from trimaran.errors.user_error import Exit, UserError
 
 if TYPE_CHECKING:
     from trimaran.wire.blocking import BlockingClient

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from trimaran.errors import Exit, UserError
+from trimaran.errors.user_error import Exit, UserError
 
 TIMEOUT_SECONDS = 10.0
 # A node of a hundred thousand partitions has 40 MB of text.

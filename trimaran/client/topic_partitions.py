@@ -7,8 +7,8 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from trimaran.client.connect import check
-from trimaran.errors import Exit, UserError
 from trimaran.errors.not_found import no_topic
+from trimaran.errors.user_error import Exit, UserError
 
 if TYPE_CHECKING:
     from trimaran.wire.blocking import BlockingClient

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from trimaran.errors import Exit, UserError
+from trimaran.errors.user_error import Exit, UserError
 
 _OF_SASL = "correct sasl.mechanism, and user and password of sasl.jaas.config, in the file of -c"
 _OF_TLS = (

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import trio
 
-from trimaran.errors import Exit, UserError
+from trimaran.errors.user_error import Exit, UserError
 
 # Each takes seconds on the logs of a local cluster; what takes longer is for the command line.
 RUN_SECONDS_MAX = 600.0

@@ -15,7 +15,7 @@ from trimaran.client.partitions import topics_of
 from trimaran.console.analyses import Analyses
 from trimaran.console.metadata_log import MetadataLog
 from trimaran.console.samples import Samples
-from trimaran.errors import Exit, UserError
+from trimaran.errors.user_error import Exit, UserError
 
 if TYPE_CHECKING:
     from trimaran.settings.properties import Setting

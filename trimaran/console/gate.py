@@ -19,7 +19,7 @@ from trimaran.console.login import (
 )
 from trimaran.console.reports import PLOTLY
 from trimaran.console.writes import Forged, fields_of, form_of
-from trimaran.errors import UserError
+from trimaran.errors.user_error import UserError
 
 if TYPE_CHECKING:
     from trimaran.console.guards import App, Receive, Scope, Send

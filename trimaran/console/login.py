@@ -17,7 +17,7 @@ from urllib.parse import quote
 
 import trio
 
-from trimaran.errors import Exit, UserError
+from trimaran.errors.user_error import Exit, UserError
 from trimaran.wire.transport.connection.failed_logins import FailedLogins
 
 PATH = "/login"

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from trimaran.console.cluster import Cluster
-from trimaran.errors import Exit, UserError
+from trimaran.errors.user_error import Exit, UserError
 
 ROWS_PER_PAGE = 50
 # What a question may have in its URL: names of Kafka have up to 249 characters, group ids and values may be longer.

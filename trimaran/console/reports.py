@@ -13,7 +13,7 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from trimaran.console.analyses import Analyses, is_installed, report_of
 from trimaran.console.writes import form_of
-from trimaran.errors import Exit, UserError
+from trimaran.errors.user_error import Exit, UserError
 
 if TYPE_CHECKING:
     from starlette.requests import Request

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import trio
 
 from trimaran.client.metrics_text import text_of
-from trimaran.errors import UserError
+from trimaran.errors.user_error import UserError
 from trimaran.node.runtime.clock import now_ms
 
 SAMPLE_SECONDS = 5.0

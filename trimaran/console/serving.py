@@ -31,8 +31,8 @@ from trimaran.console.menu import menu_of
 from trimaran.console.page import NotHere, Page, Question
 from trimaran.console.pages.registry import PAGES
 from trimaran.console.samples import keep_sampling
-from trimaran.errors import Exit, UserError
 from trimaran.errors.node import explain
+from trimaran.errors.user_error import Exit, UserError
 
 log = logging.getLogger(__name__)
 # On JSON and CSV: which records of a later Kafka the page lacks.

@@ -14,7 +14,7 @@ import trio
 from trimaran.console.cluster import Cluster
 from trimaran.console.login import Login
 from trimaran.console.serving import Tls, application, run
-from trimaran.errors import Exit, UserError
+from trimaran.errors.user_error import Exit, UserError
 
 
 def listen_on(address: tuple[str, int]) -> socket.socket:

@@ -8,7 +8,7 @@ import trio
 from starlette.responses import PlainTextResponse, Response
 from starlette.types import Receive, Scope, Send
 
-from trimaran.errors import UserError
+from trimaran.errors.user_error import UserError
 
 # Tabs that are open at a time; one more shows its page, and asks again every few seconds.
 STREAMS_MAX = 16

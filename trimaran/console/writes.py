@@ -32,7 +32,7 @@ from trimaran.console import events
 from trimaran.console.cluster import Cluster
 from trimaran.console.page import Question
 from trimaran.console.pages.topic import TOPIC_RESOURCE, described
-from trimaran.errors import Exit, UserError
+from trimaran.errors.user_error import Exit, UserError
 
 audit = logging.getLogger("trimaran.console.audit")
 

@@ -22,7 +22,7 @@ from trimaran.demo.workload import (
     produce_all,
     read_everything,
 )
-from trimaran.errors import Exit, UserError
+from trimaran.errors.user_error import Exit, UserError
 
 TOPIC = "demo"
 PARTITIONS, REPLICATION = 6, 3

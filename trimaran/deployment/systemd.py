@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import PurePath
 
-from trimaran.errors import Exit
+from trimaran.errors.user_error import Exit
 
 # A broker asks to leave for at most 20 s, then flushes and closes its logs; a slow disk takes longer.
 STOP_SECONDS = 180

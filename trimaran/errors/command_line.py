@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from cyclopts import CoercionError, CycloptsError, MissingArgumentError, UnknownCommandError
 from cyclopts.exceptions import UnknownOptionError, UnusedCliTokensError, ValidationError
 
-from trimaran.errors import Exit, UserError
+from trimaran.errors.user_error import Exit, UserError
 
 if TYPE_CHECKING:
     from cyclopts import App, Argument

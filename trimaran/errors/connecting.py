@@ -9,7 +9,7 @@ import socket
 from contextlib import closing
 from typing import TYPE_CHECKING
 
-from trimaran.errors import Exit, UserError
+from trimaran.errors.user_error import Exit, UserError
 from trimaran.wire.client.errors import (
     AuthenticationRefused,
     ConnectionLost,

@@ -8,8 +8,8 @@ from __future__ import annotations
 import errno
 from collections.abc import Callable, Iterator
 
-from trimaran.errors import Exit, UserError
 from trimaran.errors.ports import listener_on
+from trimaran.errors.user_error import Exit, UserError
 from trimaran.log.directories.directory_lock import DirectoryLocked
 from trimaran.log.directories.meta_properties import MetaPropertiesError
 from trimaran.node.config.config_def import ConfigError

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from trimaran.client.connect import check
-from trimaran.errors import Exit, UserError
+from trimaran.errors.user_error import Exit, UserError
 
 
 def no_topic(name: str, why: str = "no broker knows it") -> UserError:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from trimaran.errors import UserError
+from trimaran.errors.user_error import UserError
 
 _LISTEN = "0A"
 

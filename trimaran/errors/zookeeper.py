@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import socket
 
-from trimaran.errors import Exit, UserError
 from trimaran.errors.connecting import PROBE_SECONDS, nobody_listens, text_of
+from trimaran.errors.user_error import Exit, UserError
 from trimaran.wire.client.bootstrap import Address, parse_bootstrap
 
 DEFAULT_PORT = "2181"

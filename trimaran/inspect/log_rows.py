@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from trimaran.errors import Exit, UserError
+from trimaran.errors.user_error import Exit, UserError
 from trimaran.inspect.metadata.records import typed
 from trimaran.log.batches.batch import BatchView, has_valid_crc
 from trimaran.log.batches.control_records import ControlRecord, read_control_records

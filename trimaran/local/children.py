@@ -19,7 +19,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn, Protocol
 
-from trimaran.errors import UserError
+from trimaran.errors.user_error import UserError
 from trimaran.local.layout import ClusterPlan, NodePlan
 from trimaran.local.state_file import NodeState, start_time
 from trimaran.node.runtime.parent_death import end_with_parent

@@ -14,7 +14,7 @@ import socket
 from pathlib import Path
 from typing import Any
 
-from trimaran.errors import Exit, UserError
+from trimaran.errors.user_error import Exit, UserError
 from trimaran.local.private_files import is_trusted, peer_uid, private_directory
 
 SOCKET_NAME = "supervisor.sock"

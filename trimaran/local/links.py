@@ -11,7 +11,7 @@ import mmap
 from collections.abc import Callable, Collection, Iterator
 from itertools import combinations
 
-from trimaran.errors import UserError
+from trimaran.errors.user_error import UserError
 from trimaran.local.layout import NodePlan
 from trimaran.wire.transport.endpoint.links import PORTS, obey
 

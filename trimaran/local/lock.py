@@ -8,7 +8,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from trimaran.errors import UserError
+from trimaran.errors.user_error import UserError
 
 FILE_NAME = "supervisor.lock"
 

@@ -6,7 +6,7 @@ import time
 from collections.abc import Mapping
 from dataclasses import replace
 
-from trimaran.errors import Exit, UserError
+from trimaran.errors.user_error import Exit, UserError
 from trimaran.local.state_file import ClusterState
 from trimaran.quorum.observing.live_quorum import describe_quorum
 from trimaran.wire.blocking import BlockingClient

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from trimaran.errors import UserError
+from trimaran.errors.user_error import UserError
 from trimaran.local.layout import NodePlan
 
 

@@ -10,7 +10,7 @@ import json
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
-from trimaran.errors import Exit, UserError
+from trimaran.errors.user_error import Exit, UserError
 from trimaran.local.layout import ROLES, ClusterPlan, NodePlan
 from trimaran.local.private_files import reason_for_distrust, write_private
 

@@ -19,8 +19,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from trimaran.errors import UserError
 from trimaran.errors.ports import ensure_nobody_listens
+from trimaran.errors.user_error import UserError
 from trimaran.local import control, state_file
 from trimaran.local.children import Child, Mains, main_of
 from trimaran.local.growing import Growth, added, grow, prepare

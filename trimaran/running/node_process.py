@@ -18,8 +18,8 @@ from typing import Any
 
 import trio
 
-from trimaran.errors import UserError
 from trimaran.errors.node import explain, of_config
+from trimaran.errors.user_error import UserError
 from trimaran.node.config.config_def import ConfigError
 from trimaran.node.config.server import ServerConfig, parse
 from trimaran.node.runtime.service_manager import READY, STOPPING, notify

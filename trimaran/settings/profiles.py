@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from trimaran.errors import Exit, UserError
+from trimaran.errors.user_error import Exit, UserError
 
 if TYPE_CHECKING:
     from trimaran.settings.properties import Setting

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import javaproperties
 
-from trimaran.errors import Exit, UserError
+from trimaran.errors.user_error import Exit, UserError
 
 ENVIRONMENT_PREFIX = "KAFKA_"
 # Variables of Kafka's own scripts that carry the prefix and are no configuration keys.

@@ -18,7 +18,6 @@ from trimaran.client.changes import (
 from trimaran.client.offsets import ASIDE_SECONDS, end_offset, end_offsets
 from trimaran.client.positions import Position
 from trimaran.client.topic_partitions import ensure_partitions_exist, leaders_of
-from trimaran.errors import Exit, UserError
 from trimaran.errors.not_found import (
     check_group,
     check_resource,
@@ -27,6 +26,7 @@ from trimaran.errors.not_found import (
     ensure_brokers_run,
     no_group,
 )
+from trimaran.errors.user_error import Exit, UserError
 from trimaran.wire.client.destinations import Coordinator, Leader
 from trimaran.wire.client.errors import ConnectionLost, RequestTimedOut
 from trimaran.wire.client.routing import LeaderOf

@@ -8,13 +8,13 @@ from trimaran.client.changes import alter_configs
 from trimaran.client.groups import age_seconds, committed_offsets, group_rows, lag_in_records
 from trimaran.client.topics import moves_of, set_configs_of, topic_described
 from trimaran.client.transactional_producer import TransactionalProducer
-from trimaran.errors import Exit, UserError
 from trimaran.errors.connecting import (
     no_conversation,
     no_quorum,
     not_authenticated,
     wants_login,
 )
+from trimaran.errors.user_error import Exit, UserError
 from trimaran.wire.client.destinations import Coordinator
 from trimaran.wire.client.errors import (
     AuthenticationRefused,

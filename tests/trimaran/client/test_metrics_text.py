@@ -6,7 +6,7 @@ import pytest
 
 from tests.trimaran.client.listeners import listening, nobody
 from trimaran.client.metrics_text import text_of
-from trimaran.errors import UserError
+from trimaran.errors.user_error import UserError
 
 
 @pytest.fixture

@@ -5,7 +5,7 @@ from datetime import datetime, timedelta
 import pytest
 
 from trimaran.client.positions import Position, parse_position
-from trimaran.errors import UserError
+from trimaran.errors.user_error import UserError
 from trimaran.node.runtime.clock import now_ms
 
 

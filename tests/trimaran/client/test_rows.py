@@ -21,7 +21,7 @@ from trimaran.client.partitions import (
     topics_of,
 )
 from trimaran.client.topics import add_offsets
-from trimaran.errors import UserError
+from trimaran.errors.user_error import UserError
 from trimaran.quorum.metadata.acls import Acl
 from trimaran.wire.client.errors import RequestTimedOut, VersionMismatch
 from trimaran.wire.client.routing import LeaderOf

@@ -6,7 +6,7 @@ import pytest
 
 from tests.datadriven import check_transcript
 from trimaran.client.zookeeper import explained, properties_of
-from trimaran.errors import UserError
+from trimaran.errors.user_error import UserError
 from trimaran.wire.client.errors import AuthenticationRefused
 from trimaran.zkcompat.commands import errors
 from trimaran.zkcompat.zookeeper.server_process import ZooKeeperUnavailableError

@@ -6,7 +6,7 @@ from typing import Any
 
 from tests.datadriven import Step, check_transcript
 from tests.trimaran.client.scripted import Client
-from trimaran.errors import UserError
+from trimaran.errors.user_error import UserError
 from trimaran.wire.codec.declarations import Field, Struct
 from trimaran.wire.errors import KafkaError, RemoteProtocolError
 

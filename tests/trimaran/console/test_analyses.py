@@ -14,7 +14,7 @@ from trimaran.console import analyses as analyses_module
 from trimaran.console.analyses import Analyses, command_of, report_of
 from trimaran.console.cluster import Cluster
 from trimaran.console.login import Login
-from trimaran.errors import UserError
+from trimaran.errors.user_error import UserError
 
 FORM = "application/x-www-form-urlencoded"
 HTML = '<script src="plotly.min.js"></script><p>verdict</p>'

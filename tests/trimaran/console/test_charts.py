@@ -12,7 +12,7 @@ from tests.trimaran.console.conftest import console_before
 from trimaran.console.cluster import Cluster
 from trimaran.console.lines import chart, path_of, round_up, summed, worst
 from trimaran.console.samples import SERIES, Point, Samples, values_of
-from trimaran.errors import UserError
+from trimaran.errors.user_error import UserError
 from trimaran.node.runtime.clock import now_ms
 
 BYTES_IN = SERIES[0]

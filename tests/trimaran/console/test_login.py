@@ -17,7 +17,7 @@ from trimaran.console.login import Login, way_back, way_to_login
 from trimaran.console.pages.registry import PAGES
 from trimaran.console.start import checked_tls
 from trimaran.console.writes import WRITES
-from trimaran.errors import UserError
+from trimaran.errors.user_error import UserError
 from trimaran.wire.transport.connection.failed_logins import DELAY_SECONDS_MAX
 
 PASSWORD = "correct horse battery"

@@ -9,7 +9,7 @@ from tests.spark.directories import created_topic
 from trimaran.console import metadata_log
 from trimaran.console.charts import Bar, Span, bands
 from trimaran.console.metadata_log import MetadataLog, Snapshot
-from trimaran.errors import UserError
+from trimaran.errors.user_error import UserError
 from trimaran.inspect.metadata.diff import differences, state_differences
 from trimaran.inspect.metadata.source import Base
 from trimaran.log.batches.batch import iter_batches

@@ -10,7 +10,7 @@ import pytest
 
 from tests.zkcompat.conftest import needs_zookeeper
 from trimaran.cli.zk import get, status, tree
-from trimaran.errors import Exit, UserError
+from trimaran.errors.user_error import Exit, UserError
 from trimaran.errors.zookeeper import why_no_zookeeper
 from trimaran.node.runtime.ports import HOST
 from trimaran.zkcompat.zookeeper.server_process import start_zookeeper

@@ -12,7 +12,7 @@ import pytest
 from tests.log import fixtures
 from tests.log.helpers import append, fill, open_log
 from trimaran.cli.logs import dump
-from trimaran.errors import Exit, UserError
+from trimaran.errors.user_error import Exit, UserError
 from trimaran.inspect.log_rows import (
     HEADERS_SHOWN,
     batch_rows,

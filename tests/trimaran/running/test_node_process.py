@@ -4,7 +4,7 @@ import pytest
 import trio
 
 from tests.quorum.config_of import config_of
-from trimaran.errors import UserError
+from trimaran.errors.user_error import UserError
 from trimaran.running.node_process import run_roles
 
 

@@ -3,7 +3,7 @@
 import pytest
 
 from trimaran.cli.connect import Brokers, Controllers
-from trimaran.errors import UserError
+from trimaran.errors.user_error import UserError
 from trimaran.settings import profiles
 
 

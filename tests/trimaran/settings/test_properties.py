@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trimaran.errors import UserError
+from trimaran.errors.user_error import UserError
 from trimaran.node.config.server_keys import SERVER_CONFIGS
 from trimaran.settings.properties import (
     Setting,

@@ -14,7 +14,7 @@ from trimaran.client.acls import (
     verdict_of,
 )
 from trimaran.console.page import Page, Question, table
-from trimaran.errors import Exit, UserError
+from trimaran.errors.user_error import Exit, UserError
 
 if TYPE_CHECKING:
     from trimaran.wire.blocking import BlockingClient

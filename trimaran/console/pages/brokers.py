@@ -8,7 +8,7 @@ from trimaran.client.brokers import broker_rows
 from trimaran.client.configs import config_rows
 from trimaran.client.log_dirs import log_dirs_of
 from trimaran.console.page import NotHere, Page, Question, Row, table
-from trimaran.errors import UserError
+from trimaran.errors.user_error import UserError
 
 if TYPE_CHECKING:
     from trimaran.wire.blocking import BlockingClient

@@ -11,7 +11,7 @@ from trimaran.client.positions import Position, parse_position
 from trimaran.client.reader import Reader
 from trimaran.console.page import NotHere, Page, Question, Row
 from trimaran.console.pages.topic import described
-from trimaran.errors import Exit, UserError
+from trimaran.errors.user_error import Exit, UserError
 from trimaran.node.text.escaping import bounded
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from trimaran.client.partitions import is_under_min_isr, is_under_replicated, pa
 from trimaran.client.quorum import ask_quorum
 from trimaran.console.page import Page, Question
 from trimaran.console.pages.charts import sparks
-from trimaran.errors import UserError
+from trimaran.errors.user_error import UserError
 
 if TYPE_CHECKING:
     from trimaran.wire.blocking import BlockingClient

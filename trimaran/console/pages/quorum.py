@@ -8,7 +8,7 @@ from typing import Any
 from trimaran.client.quorum import quorum_fields, replica_rows
 from trimaran.console.charts import Span, bands
 from trimaran.console.page import Page, Question
-from trimaran.errors import Exit, UserError
+from trimaran.errors.user_error import Exit, UserError
 
 EPOCHS_SHOWN = 50
 

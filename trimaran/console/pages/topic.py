@@ -9,7 +9,7 @@ from trimaran.client.partitions import topics_of
 from trimaran.client.topics import add_offsets
 from trimaran.console.charts import Span, bands
 from trimaran.console.page import NotHere, Page, Question, table
-from trimaran.errors import UserError
+from trimaran.errors.user_error import UserError
 from trimaran.wire.buffers.primitives import uuid_to_text
 
 if TYPE_CHECKING:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from trimaran.errors import Exit, UserError
+from trimaran.errors.user_error import Exit, UserError
 from trimaran.inspect.metadata.source import Base
 from trimaran.quorum.observing import live_quorum
 from trimaran.wire.blocking import BlockingClient

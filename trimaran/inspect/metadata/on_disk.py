@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from trimaran.errors import Exit, UserError
+from trimaran.errors.user_error import Exit, UserError
 from trimaran.inspect.metadata.source import Base
 from trimaran.log.batches.batch import BatchView
 from trimaran.log.inspection.reader import list_segments, scan_batches

@@ -7,7 +7,7 @@ import pytest
 from tests.trimaran.test_metadata_state import node
 from trimaran.cli import metadata_shell as command
 from trimaran.cli.metadata_state import load_state
-from trimaran.errors import Exit, UserError
+from trimaran.errors.user_error import Exit, UserError
 from trimaran.inspect.metadata.shell import HELP, Leave, MetadataShell, ShellError
 
 
