@@ -109,7 +109,7 @@ def test_paths_are_of_the_messages(title):
                 check_path(RESPONSES[key], need.listed)
 
 
-def test_what_brokers_pass_on_is_judged_by_the_controller():
+def test_forwarded_requests_are_judged_by_controller():
     at_broker = REGISTRIES["Brokers"].handled()
     passed_on = {key for key, one in at_broker.items() if BY_CONTROLLER in needs_of(one.access)}
     own = {one.request.KEY for one in FORWARDED.handled().values() if one.request.KEY != 18}

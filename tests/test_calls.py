@@ -17,7 +17,7 @@ def called():
     """Does nothing."""
 
 
-def test_each_call_of_a_function_is_counted_and_what_ends_the_block_is_not():
+def test_only_function_calls_in_block_are_counted():
     calls = Calls()
     with calls.counting():
         divmod(1, 2)

@@ -15,7 +15,7 @@ def test_the_page_says_what_the_runs_said():
     assert page.PAGE.read_text() == before + page.section()
 
 
-def test_each_gap_has_a_reason_and_each_reason_a_gap():
+def test_gaps_and_reasons_match_each_other():
     for suite in (*page.SUITES, *VARIANTS):
         ours = {
             name: states.get("ours", results.SKIPPED)

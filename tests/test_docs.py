@@ -114,7 +114,7 @@ def labels(path: Path) -> Iterator[str]:
 
 
 @pytest.mark.slow
-def test_every_invariant_that_is_named_is_in_the_list():
+def test_every_named_invariant_is_listed():
     page = (ROOT / "docs" / "invariants.md").read_text()
     listed = set(re.findall(r"^\| ([A-Zm]\w+) \|", page, re.MULTILINE))
     assert len(listed) > 50

@@ -170,7 +170,7 @@ def test_json_has_name_and_fields(lines):
     assert "event" not in other
 
 
-def test_what_is_no_json_is_words(lines):
+def test_non_json_values_become_text(lines):
     logger, read = lines
     broker_events.LOG_DIRECTORY_OFFLINE.log(
         logger, directory=Path("/d"), error=OSError(5, "broken")

@@ -38,7 +38,7 @@ def test_each_attack_has_a_row():
 
 
 @pytest.mark.parametrize("shown_by", sorted({test for _, test in rows()}))
-def test_what_shows_it_is_there(shown_by):
+def test_tests_named_as_evidence_exist(shown_by):
     file, _, name = shown_by.partition("::")
     (path,) = [one for one in TESTS.rglob(file) if f"def {name}(" in one.read_text()]
     assert path.name == file

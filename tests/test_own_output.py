@@ -30,7 +30,7 @@ TESTS = "import os\ndef test_one():\n    os.write(2, b'kept by pytest')\n"
 @pytest.mark.parametrize(
     ("wanted", "code"), [("fail", pytest.ExitCode.TESTS_FAILED), ("", pytest.ExitCode.OK)]
 )
-def test_what_is_written_beside_the_tests_is_shown_and_may_fail_the_run(tmp_path, wanted, code):
+def test_output_beside_tests_is_shown_and_may_fail(tmp_path, wanted, code):
     (tmp_path / "conftest.py").write_text(CONFTEST)
     (tmp_path / "test_it.py").write_text(TESTS)
     command = [sys.executable, "-m", "pytest", "-n", "1", "-p", "no:cacheprovider", str(tmp_path)]

@@ -70,7 +70,7 @@ PRINTING = {
 }
 
 
-def test_commands_print_through_the_module_that_escapes_control_characters():
+def test_commands_print_only_through_output_module():
     """Names are chosen by clients: an ESC among them would move the terminal's cursor."""
     direct = re.compile(r"(?<![\w.])print\(|sys\.std(out|err)\.write\(")
     found = {p.name for p in sources("trimaran/cli") if direct.search(p.read_text())}

@@ -104,7 +104,7 @@ def difference(mutant):
 
 
 @pytest.mark.parametrize("mutant", DECLARED, ids=[one.name for one in DECLARED])
-def test_each_changed_declaration_is_seen_where_it_is_used_and_nowhere_else(mutant):
+def test_changed_declaration_is_seen_only_at_its_use(mutant):
     kind = "rights" if ":beat" in mutant.where else "message"
     assert set(difference(mutant)) == {kind}
 
@@ -114,7 +114,7 @@ def changed(text):
     return observed_with(mutant)
 
 
-def test_a_right_is_asked_for_in_the_place_of_its_neighbour():
+def test_right_is_replaced_by_its_neighbour():
     assert asked_of_rights()[:3] == [
         "ALTER CLUSTER kafka-cluster",
         "READ GROUP g",
@@ -136,7 +136,7 @@ def test_a_right_is_asked_for_in_the_place_of_its_neighbour():
         ("@other(X, versions='0-4')", 0),
     ],
 )
-def test_what_can_be_changed_of_a_handler(code, count):
+def test_changed_rights_are_those_of_handler_declarations(code, count):
     (function,) = ast.parse(f"{code}\ndef f(): pass").body
     assert len(list(changed_rights(function.decorator_list[0]))) == count
 
@@ -152,6 +152,6 @@ def test_what_can_be_changed_of_a_handler(code, count):
         ("0", []),
     ],
 )
-def test_what_can_be_changed_of_a_field(field, expected):
+def test_field_versions_are_changed_at_both_ends(field, expected):
     (message,) = ast.parse(f"class M:\n  a: int32 = {field}").body
     assert [other.value for _, _, other in changed_message(message)] == expected

@@ -47,7 +47,7 @@ def run(*arguments: str) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.mark.slow
-def test_planted_survivors_are_found_and_the_others_are_killed(tmp_path):
+def test_only_planted_survivors_are_found(tmp_path):
     nothing = tmp_path / "survivors.toml"
     nothing.write_text("")
     done = run(
@@ -64,7 +64,7 @@ def test_planted_survivors_are_found_and_the_others_are_killed(tmp_path):
 
 
 @pytest.mark.slow
-def test_survivors_that_are_argued_for_do_not_fail_the_run(tmp_path):
+def test_argued_survivors_do_not_fail_the_run(tmp_path):
     argued = tmp_path / "survivors.toml"
     argued.write_text(ARGUED)
     only = ("--only", "half_held", "--tests", "tests/mutation/planted")
@@ -74,7 +74,7 @@ def test_survivors_that_are_argued_for_do_not_fail_the_run(tmp_path):
     assert done.returncode == 0
 
 
-def test_what_is_argued_for_is_there():
+def test_argued_survivors_exist():
     """Else the code has changed, and the reason may not hold any more."""
     entries = read()
     modules = dict.fromkeys(entry.where.partition(":")[0] for entry in entries)
@@ -83,7 +83,7 @@ def test_what_is_argued_for_is_there():
     assert judge(mutants, {}, entries).gone == []
 
 
-def test_an_entry_that_is_killed_or_gone_is_told():
+def test_killed_or_missing_entry_is_reported():
     mutants = mutants_of(ROOT / PLANTED, MODULE)
     first, second = mutants[0], mutants[1]
     entries = [

@@ -69,7 +69,7 @@ def test_a_statement_is_left_out(changes, code, expected):
     assert changes(f"def function(a, b, c):\n  {code}\n") == expected
 
 
-def test_an_attribute_that_a_constructor_sets_is_not_left_out(changes):
+def test_attribute_set_by_constructor_is_not_changed(changes):
     assert changes("class Some:\n  def __init__(self, a):\n    self.a = a\n") == []
 
 
@@ -105,7 +105,7 @@ def test_a_time_or_size_has_the_wrong_unit(changes, code, expected):
     assert set(expected) <= set(changes(f"def function(a):\n  {code}\n"))
 
 
-def test_a_mark_of_the_module_is_one_off_and_a_size_is_twice_or_a_thousand_times_itself(changes):
+def test_constants_change_by_one_sizes_by_factors(changes):
     code = "NONE = -1\nSIZE = 1 << 20\nSECONDS = 0.5\nNAME = 'a'\n"
     assert changes(code) == [
         "-1 -> 0",
@@ -126,7 +126,7 @@ def test_a_mark_of_the_module_is_one_off_and_a_size_is_twice_or_a_thousand_times
         ("ResourceType.TOPIC", "ResourceType.GROUP"),
     ],
 )
-def test_a_code_or_a_right_is_the_neighbouring_one(changes, code, expected):
+def test_code_or_right_becomes_its_neighbour(changes, code, expected):
     assert changes(f"def function():\n  return {code}\n") == [f"{code} -> {expected}"]
 
 
@@ -189,7 +189,7 @@ def test_a_key_has_one_part_less(changes, code):
     ]
 
 
-def test_no_part_of_a_type_or_of_a_tuple_that_is_no_key_changes(changes):
+def test_types_and_non_key_tuples_are_unchanged(changes):
     assert (
         changes("def function(a):\n  b: dict[str, int] = a\n  return Mapping[a, b], (a, b)\n") == []
     )
@@ -240,7 +240,7 @@ class SomeRequest(Message):
 """
 
 
-def test_a_message_and_its_fields_exist_in_other_versions(changes):
+def test_message_and_field_versions_are_changed(changes):
     field = "later: int32 = field('{}', default=-1)"
     assert changes(MESSAGE) == [
         "versions='0-2' -> versions='1-2'",
@@ -271,7 +271,7 @@ def heartbeat(request, ctx, call):
 """
 
 
-def test_what_a_wrapped_handler_declares_is_put_in_place(tmp_path, monkeypatch):
+def test_declaration_of_wrapped_handler_is_replaced(tmp_path, monkeypatch):
     """Its own function lies behind that of the other decorator, in another file as a rule."""
     path = tmp_path / "wrapped.py"
     path.write_text(WRAPPED)

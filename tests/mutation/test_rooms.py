@@ -27,7 +27,7 @@ ROOMS = [
 ]
 
 
-def test_every_room_has_tests_and_all_of_them_exist():
+def test_every_room_has_existing_tests():
     """A folder has some; of a file one may be named."""
 
     def check(room: str) -> None:
@@ -40,13 +40,13 @@ def test_every_room_has_tests_and_all_of_them_exist():
     check_each(sorted({*ROOMS, *BY_WAY_OF}), check)
 
 
-def test_a_room_is_asked_about_by_its_folder_and_by_what_imports_it():
+def test_room_is_tested_by_folder_and_importers():
     found = belonging_to(["broker/storage"])
     assert "tests/broker/storage" in found
     assert "tests/broker/background/test_directory_moves.py" in found
 
 
-def test_a_test_below_a_folder_that_is_run_is_not_named_again():
+def test_nested_test_is_not_named_again():
     found = belonging_to(["quorum/serving", "quorum/metadata/authorizer.py"])
     assert "tests/broker/handlers" in found
     assert not [one for one in found if one.startswith("tests/broker/handlers/")]
@@ -60,6 +60,6 @@ def test_a_room_without_tests_is_refused_in_words():
 @pytest.mark.parametrize(
     ("file", "function"), [("log/steps.py", at_once), ("node/text/escaping.py", one_line)]
 )
-def test_the_file_of_a_mutant_is_the_one_that_functions_name(file, function):
+def test_mutants_file_is_that_of_its_functions(file, function):
     """Else no test is seen to come by its lines, and no mutant gets into its place."""
     assert str(ROOT / imported(Path(file))) == function.__code__.co_filename

@@ -32,7 +32,7 @@ def test_resources(text, expected):
 
 
 @pytest.mark.parametrize("text", ["orders", "topic/", "topic", "any/x", "", "unknown/x"])
-def test_what_no_acl_is_about(text):
+def test_invalid_acl_resource_is_refused(text):
     with pytest.raises(UserError) as caught:
         parse_pattern(text)
     assert caught.value.exit_code is Exit.USAGE

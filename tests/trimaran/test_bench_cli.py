@@ -25,7 +25,7 @@ def told(capsys):
     return lambda: json.loads(capsys.readouterr().out)
 
 
-def test_what_was_produced_is_there_and_is_read_back(kafka, told):
+def test_produced_records_are_read_back(kafka, told):
     brokers = Brokers(bootstrap=kafka.bootstrap)
     options = {"records": 1003, "size": 50, "batch_bytes": 6200, "clients": 4, "output": "json"}
     assert command.produce("perf", compression="lz4", brokers=brokers, **options) == Exit.OK
@@ -44,7 +44,7 @@ def test_what_was_produced_is_there_and_is_read_back(kafka, told):
     assert 10 <= told()["records"] < 1003
 
 
-def test_of_an_empty_topic_there_is_nothing_to_measure(kafka):
+def test_empty_topic_has_nothing_to_measure(kafka):
     kafka.create_topic("empty")
     with pytest.raises(UserError, match="is empty"):
         command.consume("empty", brokers=Brokers(bootstrap=kafka.bootstrap))

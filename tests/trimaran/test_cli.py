@@ -32,7 +32,7 @@ def test_every_command_exists_and_says_what_it_does():
     assert [where for _, where, *_ in COMMANDS if not function_of(where).__doc__] == []
 
 
-def test_help_is_all_that_a_command_says_of_itself():
+def test_help_shows_command_fully_and_others_briefly():
     """Of the others in a list, a line."""
     whole = run("health", "--help").stdout
     assert "A cluster is healthy if a majority of the voters has caught up" in " ".join(
@@ -69,7 +69,7 @@ def test_a_command_that_a_help_text_names_exists():
             assert {named, named.split()[0]} & known, f"{' '.join(words)} names trimaran {named}"
 
 
-def test_every_noun_has_verbs_and_every_verb_a_noun():
+def test_every_noun_has_verbs_and_reverse():
     assert {" ".join(words[:-1]) for words, *_ in COMMANDS if len(words) > 1} == set(NOUNS)
 
 
@@ -114,7 +114,7 @@ def test_every_command_that_writes_can_be_tried_out():
     assert {words[-1] for words in reads} >= READS, "a verb that is gone"
 
 
-def test_what_is_watched_is_a_command_without_an_interval_of_its_own():
+def test_watched_commands_have_no_own_interval():
     functions = {words: where for words, where, _ in COMMANDS}
     assert functions.keys() >= WATCHED
     own = {
@@ -124,7 +124,7 @@ def test_what_is_watched_is_a_command_without_an_interval_of_its_own():
     assert own == set()
 
 
-def test_every_command_that_asks_a_cluster_can_be_told_how():
+def test_every_cluster_command_accepts_connection_options():
     check_each([where for _, where, *_ in COMMANDS], can_be_told_how)
 
 
@@ -150,7 +150,7 @@ def test_help_imports_nothing_heavy():
 
 
 @pytest.mark.slow
-def test_a_question_to_a_cluster_imports_nothing_that_it_does_without():
+def test_cluster_query_imports_only_what_it_needs():
     words = ["-X", "importtime", "-m", "trimaran", "topics", "list", "-b", "127.0.0.1:1"]
     done = subprocess.run([sys.executable, *words], capture_output=True, text=True, check=False)
     assert done.returncode == Exit.CANNOT_CONNECT
@@ -184,7 +184,7 @@ def test_exit_codes_are_the_documented_ones(tmp_path):
 
 
 @pytest.mark.slow
-def test_a_command_config_is_an_option_and_a_variable(tmp_path):
+def test_command_config_is_option_and_variable(tmp_path):
     wrong = tmp_path / "client.properties"
     wrong.write_text("security.protocol=TELEPATHY\n")
     by_option = run("topics", "list", "-b", "127.0.0.1:1", "--command-config", str(wrong))

@@ -102,7 +102,7 @@ def test_files_and_secrets_that_are_not_there(told, write, tmp_path):
         ({"trimaran.metrics.listener": "here"}, "trimaran.metrics.listener"),
     ],
 )
-def test_what_a_node_finds_when_it_starts(told, write, also, key):
+def test_check_finds_errors_of_node_start(told, write, also, key):
     code, (error,) = told(config_files.check, config=write(also=also))
     assert (code, error["key"]) == (Exit.NO, key)
 
@@ -178,7 +178,7 @@ def test_a_difference_is_one_of_meaning(told, write):
 
 @pytest.mark.parametrize("roles", ["controller", "broker", "broker,controller"])
 @pytest.mark.parametrize("every", [False, True])
-def test_a_new_file_is_one_that_a_node_takes(told, tmp_path, capsys, roles, every):
+def test_generated_file_is_valid_for_node(told, tmp_path, capsys, roles, every):
     capsys.readouterr()
     config_files.init(
         roles=roles,
@@ -204,7 +204,7 @@ def test_a_new_file_is_one_that_a_node_takes(told, tmp_path, capsys, roles, ever
 
 
 @pytest.mark.parametrize(("roles", "host"), [("boss", "localhost"), ("controller", "elsewhere")])
-def test_a_file_that_no_node_would_take_is_not_begun(roles, host):
+def test_invalid_generated_file_is_not_written(roles, host):
     with pytest.raises(UserError) as error:
         config_files.init(roles=roles, node_id=5, controllers="localhost:9093", host=host)
     assert error.value.exit_code == Exit.USAGE

@@ -39,7 +39,7 @@ def test_a_resource_is_its_type_and_name(text, resource):
 @pytest.mark.parametrize(
     "text", ["", "orders", "topic", "topic/", "broker/x", "broker-logger", "planet/earth"]
 )
-def test_what_is_no_resource_is_told_in_three_lines(text):
+def test_invalid_resource_is_explained_in_three_lines(text):
     with pytest.raises(UserError) as caught:
         parse_resource(text)
     assert caught.value.exit_code == Exit.USAGE
@@ -61,7 +61,7 @@ def test_a_pair_sets_adds_or_takes_away(text, change):
 
 
 @pytest.mark.parametrize("text", ["", "a", "=b", "+=b"])
-def test_what_sets_nothing_is_told(text):
+def test_change_without_values_is_refused(text):
     with pytest.raises(UserError, match="is not a config to set"):
         parse_pair(text)
 
@@ -74,7 +74,7 @@ def test_a_level_is_a_number_or_a_release():
             parse_level(text)
 
 
-async def test_a_name_that_is_no_config_of_brokers_is_said(tmp_path, capsys):
+async def test_unknown_broker_config_is_reported(tmp_path, capsys):
     async with asked(tmp_path) as one:
         brokers = Brokers(bootstrap=one.cluster.bootstrap)
         for pair, is_said in (("log.retention.msec=5", True), ("log.retention.ms=5", False)):

@@ -59,12 +59,12 @@ def test_variables_go_over_a_mounted_file(tmp_path):
     assert (found["node.id"], found["process.roles"]) == ("7", "broker")
 
 
-def test_who_advertises_listens_everywhere(tmp_path):
+def test_advertising_container_listens_on_all_addresses(tmp_path):
     environ = {"KAFKA_ADVERTISED_LISTENERS": "PLAINTEXT://a.b:9092,SSL://[::1]:9094"}
     assert texts(environ, tmp_path)["listeners"] == "PLAINTEXT://0.0.0.0:9092,SSL://0.0.0.0:9094"
 
 
-def test_a_node_of_many_needs_the_id_of_its_cluster(tmp_path):
+def test_node_of_many_needs_cluster_id(tmp_path):
     voters = {"KAFKA_CONTROLLER_QUORUM_VOTERS": "1@127.0.0.1:9093,2@b:9093,3@c:9093"}
     config = config_of(CONTROLLER | voters, tmp_path)
     with pytest.raises(UserError, match="CLUSTER_ID is not set"):
@@ -73,7 +73,7 @@ def test_a_node_of_many_needs_the_id_of_its_cluster(tmp_path):
     assert f"cluster.id={CLUSTER_ID}" in (tmp_path / "data" / "meta.properties").read_text()
 
 
-def test_who_finds_the_quorum_elsewhere_does_not_found_one(tmp_path):
+def test_node_with_remote_quorum_founds_none(tmp_path):
     """Else two quorums of one cluster id would come to be."""
     there = {"KAFKA_CONTROLLER_QUORUM_BOOTSTRAP_SERVERS": "there:9093"}
     container.format_new(config_of(CONTROLLER | there, tmp_path), {"CLUSTER_ID": CLUSTER_ID})

@@ -2,7 +2,7 @@ from trimaran.cli import doctor
 from trimaran.cli.doctor import examine
 
 
-def test_everything_that_is_not_ok_says_how_to_mend_it():
+def test_every_problem_found_has_a_fix():
     findings = examine()
     assert [f for f in findings if f.level != "ok" and not f.fix] == []
     assert {"python", "java", "fsync"} <= {f.check for f in findings}

@@ -48,7 +48,7 @@ def test_one_that_runs_gets_more(tmp_path):
     [{"controllers": 0}, {"brokers": 101}, {"overrides": ["num.partitions=many"]}],
     ids=str,
 )
-def test_what_cannot_be_is_refused(tmp_path, asked):
+def test_impossible_start_is_refused(tmp_path, asked):
     with pytest.raises(UserError) as refused:
         dry_start(tmp_path / "new", replace(WANTED, **asked))
     assert refused.value.exit_code is Exit.USAGE
@@ -63,7 +63,7 @@ def test_a_cluster_keeps_its_controllers_and_brokers(tmp_path):
         assert refused.value.exit_code is Exit.USAGE
 
 
-def test_what_is_in_the_way_is_told(tmp_path):
+def test_obstacle_to_start_is_reported(tmp_path):
     (tmp_path / "broker-11").write_text("somebody's")
     with pytest.raises(NotADirectoryError, match="broker-11"):
         dry_start(tmp_path, WANTED)
@@ -72,14 +72,14 @@ def test_what_is_in_the_way_is_told(tmp_path):
 
 
 @pytest.mark.parametrize("name", ["a\\b", "Übung 1", "a=b#c!", "𝄞"])
-def test_a_cluster_lies_where_it_was_wanted_whatever_the_name(tmp_path, name):
+def test_cluster_uses_given_directory_with_any_name(tmp_path, name):
     (tmp_path / name).mkdir()
     plan = made(tmp_path / name)
     assert (plan.nodes[0].directory / "meta.properties").exists()
     assert names(tmp_path) == [name]
 
 
-def test_a_comma_in_the_path_is_refused_as_it_separates_directories(tmp_path):
+def test_comma_in_path_is_refused(tmp_path):
     data = tmp_path / "a,b"
     data.mkdir()
     for start in (made, lambda path: dry_start(path, WANTED)):
@@ -97,7 +97,7 @@ def test_a_port_that_is_taken_is_told(tmp_path):
     dry_start(tmp_path, WANTED)
 
 
-def test_a_cluster_that_is_being_started_is_left_alone(tmp_path):
+def test_cluster_being_started_is_left_alone(tmp_path):
     made(tmp_path)
     with ClusterLock(tmp_path), pytest.raises(UserError, match="being started or stopped"):
         dry_start(tmp_path, WANTED)

@@ -39,7 +39,7 @@ def test_a_wrong_interval_is_named():
         take(["topics", "list", "--watch=often"])
 
 
-def test_blocks_on_a_pipe_and_a_failure_in_between(capsys, monkeypatch):
+def test_watch_continues_after_a_failure(capsys, monkeypatch):
     """The cluster is away for once: that is told, and it is asked again; Ctrl-C ends it well."""
     turns = itertools.count()
 
@@ -61,7 +61,7 @@ def test_blocks_on_a_pipe_and_a_failure_in_between(capsys, monkeypatch):
     assert "nobody listens" in shown.err
 
 
-def test_what_fails_at_once_is_an_error():
+def test_immediate_failure_of_watch_is_an_error():
     def run():
         raise UserError("nobody listens", "refused", "start it")
 

@@ -36,9 +36,7 @@ def test_each_action():
     st.sets(KEYS),
     st.booleans(),
 )
-def test_what_is_committed_exists_and_goes_back_only_when_asked_for(
-    zookeeper, kafka, existing, back
-):
+def test_migrated_offsets_exist_and_decrease_only_on_request(zookeeper, kafka, existing, back):
     found = actions(zookeeper, kafka, existing, overwrite=back)
     assert found.keys() == zookeeper.keys()
     for key in (key for key, action in found.items() if action == COMMIT):

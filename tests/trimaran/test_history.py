@@ -65,7 +65,7 @@ def told(capsys):
     return told_
 
 
-def test_a_partition_of_every_topic_that_had_the_name(told, directory):
+def test_history_covers_every_topic_of_name(told, directory):
     rows = told(history.partitions, "orders/0", directory)
     ids = [uuid_to_text(one) for one in (FIRST, FIRST, SECOND)]
     assert [row["topic_id"] for row in rows] == ids
@@ -98,7 +98,7 @@ def test_configs_of_all_without_secrets(told, directory):
     assert told(history.configs, "broker", directory) == rows[-1:]
 
 
-def test_it_begins_with_the_oldest_snapshot_that_the_log_goes_on_from(told, tmp_path):
+def test_history_begins_with_oldest_usable_snapshot(told, tmp_path):
     folder = write_partition(make_node(tmp_path, 1), "__cluster_metadata", 0, [])
     for path in folder.glob("0*"):
         path.unlink()

@@ -27,7 +27,7 @@ def test_a_topic():
     )
 
 
-def test_a_topic_that_moves_does_not_count_what_comes():
+def test_moving_topic_shows_adding_and_removing_replicas():
     text = kafka_text.topic_description(TOPIC, {0: {"adding": [11], "removing": [13]}})
     assert "ReplicationFactor: 1\t" in text
     assert "\tIsr: 13\tAdding Replicas: 11\tRemoving Replicas: 13\tElr: 11" in text

@@ -37,19 +37,19 @@ def test_controllers_count_from_1_and_brokers_from_11(tmp_path):
     ]
 
 
-def test_fixed_ports_are_kafkas_plus_a_thousand_a_node(tmp_path):
+def test_fixed_ports_step_by_a_thousand(tmp_path):
     found = plan(tmp_path, ports=None)
     assert [n.port for n in found.nodes] == [9093, 10093, 11093, 9092, 10092, 11092, 2181, None]
 
 
-def test_free_ports_are_distinct_free_and_outside_the_ephemeral_range():
+def test_free_ports_are_distinct_and_not_ephemeral():
     with FreePorts() as free:
         ports = list(islice(free, 50))
         assert len(set(ports)) == 50
         assert all(port in FREE_PORTS for port in ports)
 
 
-def test_a_port_that_was_given_is_free_again_at_the_end_of_the_block_only(monkeypatch):
+def test_reserved_port_is_free_after_its_block(monkeypatch):
     with FreePorts() as ended:
         free = next(ended)
     with FreePorts() as first, FreePorts() as second:
@@ -60,7 +60,7 @@ def test_a_port_that_was_given_is_free_again_at_the_end_of_the_block_only(monkey
 
 
 @given(st.text(st.characters(exclude_categories=["Cs"]), max_size=20))
-def test_a_value_is_read_back_as_it_was_written_by_us_and_by_java(tmp_path_factory, value):
+def test_written_value_is_read_back_like_java(tmp_path_factory, value):
     text = escaped(value)
     assert text.isascii()
     path = tmp_path_factory.getbasetemp() / "escaped.properties"
@@ -68,7 +68,7 @@ def test_a_value_is_read_back_as_it_was_written_by_us_and_by_java(tmp_path_facto
     assert read_file(path)["key"].value == value
 
 
-def test_the_properties_of_every_node_make_a_valid_configuration(tmp_path):
+def test_node_properties_form_a_valid_configuration(tmp_path):
     found = plan(tmp_path, settings={"num.partitions": "7"}, static_quorum=True)
     for node in found.nodes[:6]:
         settings = {
@@ -81,7 +81,7 @@ def test_the_properties_of_every_node_make_a_valid_configuration(tmp_path):
         assert [voter.id for voter in config.voters] == [1, 2, 3]
 
 
-def test_a_dynamic_quorum_is_formatted_with_its_first_voters(tmp_path):
+def test_dynamic_quorum_is_formatted_with_first_voters(tmp_path):
     found = plan(tmp_path)
     format_cluster(found)
     addresses = [node.address for node in found.nodes[:3]]
@@ -105,6 +105,6 @@ def test_a_dynamic_quorum_is_formatted_with_its_first_voters(tmp_path):
     assert len(voters) == 1, "the same set for all"
 
 
-def test_replication_never_asks_for_more_than_there_are_brokers(tmp_path):
+def test_replication_never_exceeds_number_of_brokers(tmp_path):
     single = plan(tmp_path, controllers=1, brokers=1)
     assert properties_of(single, single.nodes[1])["offsets.topic.replication.factor"] == "1"

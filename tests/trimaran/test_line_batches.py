@@ -32,7 +32,7 @@ def test_all_lines_come_in_their_order(text):
         assert lines.lines_read == len(expected)
 
 
-def test_what_waits_is_handed_out_though_the_pipe_stays_open():
+def test_lines_of_open_pipe_are_delivered():
     with batches_of_pipe() as (pipe, lines, batches):
         pipe.write(b"one\r\ntwo\nhal")
         assert next(batches) == [b"one", b"two"]
@@ -41,7 +41,7 @@ def test_what_waits_is_handed_out_though_the_pipe_stays_open():
         assert lines.unfinished_bytes == 0
 
 
-def test_an_interrupt_hands_out_what_was_read_and_counts_what_was_cut():
+def test_interrupt_delivers_lines_and_counts_partial_bytes():
     with batches_of_pipe() as (pipe, lines, batches):
         pipe.write(b"x\n")
         assert next(batches) == [b"x"]

@@ -26,7 +26,7 @@ def cut_of(links, node, monkeypatch):
     return {port for port in range(obeyed.PORTS) if obeyed.is_cut(port)}
 
 
-def test_links_between_sides_are_cut_both_ways_and_none_within_one(nodes, monkeypatch):
+def test_links_are_cut_only_between_sides(nodes, monkeypatch):
     links = Links()
     one, two, b11, b12 = (nodes[name] for name in nodes if name[-1].isdigit())
     assert links.cut([[one, b11], [two, b12], [nodes["mirror"]]]) == 8
@@ -50,7 +50,7 @@ def test_a_further_cut_adds_to_those_before(nodes, monkeypatch):
     assert cut == {nodes["controller-2"].port, nodes["broker-11"].port}
 
 
-def test_what_cannot_be_cut_is_refused(nodes, monkeypatch):
+def test_impossible_cut_is_refused(nodes, monkeypatch):
     links = Links()
     one = nodes["controller-1"]
     for sides, why in (

@@ -75,7 +75,7 @@ def test_the_state_as_of_a_time(directory, told, as_of, offset):
     assert told()["offset"] == offset
 
 
-def test_a_time_before_the_log_or_beside_an_offset_is_refused(directory):
+def test_invalid_time_of_state_is_refused(directory):
     with pytest.raises(UserError, match="does not reach back to that time"):
         commands.image(directory, as_of="999")
     with pytest.raises(UserError, match="cannot be combined"):
@@ -88,13 +88,13 @@ def test_the_state_where_segments_are_many(tmp_path, told):
 
 
 @pytest.mark.parametrize(("where", "at"), [("missing", None), ("", None), ("node-1", 6)])
-def test_what_cannot_be_shown_is_said(tmp_path, where, at):
+def test_impossible_image_is_refused(tmp_path, where, at):
     node(tmp_path, 1)
     with pytest.raises(UserError):
         commands.image(tmp_path / where, at=at)
 
 
-def test_a_log_whose_beginning_is_gone_needs_a_snapshot(tmp_path):
+def test_log_without_beginning_needs_a_snapshot(tmp_path):
     directory = node(tmp_path, 1, segment_bytes=100)
     segments = sorted((directory / "__cluster_metadata-0").glob("*.log"))
     segments[0].unlink()
@@ -126,7 +126,7 @@ def test_differences_go_to_the_bottom():
     ]
 
 
-def test_a_listener_that_moves_is_a_difference_of_its_own():
+def test_moved_listener_is_a_difference():
     def state(port, *more):
         return {"controllers": {"1": {"listeners": [{"name": "CONTROLLER", "port": port}, *more]}}}
 
@@ -206,14 +206,14 @@ def test_a_snapshot_of_other_contents_is_told(tmp_path, told):
     assert told()["problems"][0]["problem"] == "a damaged snapshot"
 
 
-def test_who_led_when(directory, told):
+def test_history_shows_leader_epochs_and_gaps(directory, told):
     history(directory, output="json")
     first, second = told()
     assert (first["epoch"], first["leader_id"], first["seconds"]) == (1, 1, 2.0)
     assert (second["epoch"], second["leader_id"], second["gap_before_ms"]) == (2, 2, 3000)
 
 
-def test_a_file_that_is_no_part_of_a_log_is_refused(tmp_path):
+def test_foreign_file_is_refused(tmp_path):
     other = tmp_path / "controller-1.log"
     other.write_text("12:00 INFO started\n")
     for command in (commands.verify, commands.image):

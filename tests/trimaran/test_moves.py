@@ -75,7 +75,7 @@ def test_a_plan_is_what_kafkas_tool_reads(tmp_path):
         '{"partitions": [{"topic":"t","partition":0,"replicas":[1]},{"topic":"t","partition":0,"replicas":[2]}]}',
     ],
 )
-def test_what_is_no_plan(tmp_path, text):
+def test_invalid_plan_is_refused(tmp_path, text):
     path = tmp_path / "plan.json"
     path.write_text(text)
     with pytest.raises(UserError) as caught:
@@ -112,7 +112,7 @@ def test_partitions_at_and_under_their_minimum(minimum, at, under):
     st.integers(1, 3),
     st.randoms(use_true_random=False),
 )
-def test_a_plan_names_every_partition_and_spreads_over_racks(topics, factor, size, racks, prng):
+def test_plan_covers_partitions_and_spreads_over_racks(topics, factor, size, racks, prng):
     current = {
         (name, index): [1] * factor for name, count in topics.items() for index in range(count)
     }
@@ -129,7 +129,7 @@ def test_a_plan_names_every_partition_and_spreads_over_racks(topics, factor, siz
         assert max(leaders.values()) <= -(-count // size) + 2 * racks
 
 
-def test_a_plan_needs_brokers_and_all_racks_or_none():
+def test_plan_needs_brokers_and_uniform_racks():
     with pytest.raises(UserError, match="rack"):
         propose({("t", 0): [1]}, {1: "a", 2: None}, random.Random(1))
     with pytest.raises(KafkaError, match="replication factor"):

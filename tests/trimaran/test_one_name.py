@@ -50,7 +50,7 @@ session.stop()
 """
 
 
-def test_an_installation_has_one_package_and_the_names_by_which_spark_finds_formats():
+def test_installation_has_one_package_and_spark_entries():
     names = distribution("trimaran").read_text("top_level.txt").split()
     assert sorted(names) == ["pyspark_kafka_log", "pyspark_kafka_metadata", "trimaran"]
 
@@ -90,7 +90,7 @@ def own():
     return OWN.format(names=", ".join((*FILES, *FOLDERS)))
 
 
-def test_the_pytest_plugin_works_in_a_project_with_these_names(project):
+def test_pytest_plugin_works_beside_these_names(project):
     (project / "test_mine.py").write_text(own() + TESTS)
     shown = run(project, sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider")
     assert "1 passed" in shown
@@ -98,7 +98,7 @@ def test_the_pytest_plugin_works_in_a_project_with_these_names(project):
 
 @pytest.mark.slow
 @pytest.mark.spark
-def test_spark_reads_through_us_in_a_project_with_these_names(project, tmp_path):
+def test_spark_reads_beside_these_names(project, tmp_path):
     pytest.importorskip("pyspark")
     node = make_node(tmp_path / "data", 1)
     write_partition(node, "t", 0, data_batches(2))
@@ -121,7 +121,7 @@ def test_commands_work_in_a_project_with_these_names(project):
     assert (project / "data" / "meta.properties").exists(), formatted
 
 
-def test_the_console_serves_in_a_project_with_these_names(project):
+def test_console_serves_beside_these_names(project):
     command = [sys.executable, "-m", "trimaran", "console", "-b", "127.0.0.1:1", "--listen"]
     with subprocess.Popen(
         [*command, "127.0.0.1:0"], cwd=project, stderr=subprocess.PIPE, text=True

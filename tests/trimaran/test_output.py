@@ -32,7 +32,7 @@ def test_a_cell_forges_no_row(capsys):
 
 
 @pytest.mark.parametrize("show", [say, complain, put])
-def test_talk_and_errors_escape_control_characters_and_keep_lines(capsys, show):
+def test_messages_escape_control_characters_but_keep_lines(capsys, show):
     show("first\n\tsecond \x1b[2Jgroup \x9b31m \u202e")
     shown = capsys.readouterr()
     assert shown.out + shown.err == "first\n\tsecond \\x1b[2Jgroup \\x9b31m \\u202e\n"
@@ -73,7 +73,7 @@ def test_a_stream_of_objects_is_lines_or_documents(capsys):
     assert list(yaml.safe_load_all(capsys.readouterr().out)) == ROWS
 
 
-def test_many_rows_are_counted_beside_the_table_unless_it_is_quiet(capsys):
+def test_row_count_is_printed_unless_quiet(capsys):
     many = [{"topic": str(number)} for number in range(60)]
     show_rows(many, "table", noun="topic")
     shown = capsys.readouterr()
@@ -87,7 +87,7 @@ def test_many_rows_are_counted_beside_the_table_unless_it_is_quiet(capsys):
 
 
 @pytest.mark.parametrize("output", ["json", "jsonl", "yaml"])
-def test_marks_that_turn_text_around_are_escaped_in_data(capsys, output):
+def test_bidirectional_marks_are_escaped_in_data(capsys, output):
     show_data({"group": "a\u202eb"}, output)
     out = capsys.readouterr().out
     assert "\u202e" not in out

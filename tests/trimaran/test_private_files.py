@@ -71,14 +71,14 @@ def test_file_that_others_may_write_is_refused(data, mode):
     assert "other users may write" in caught.value.why
 
 
-def test_directory_in_which_others_may_replace_files_is_refused(data):
+def test_directory_writable_by_others_is_refused(data):
     data.chmod(0o777)
     assert "replace files" in (reason_for_distrust(data / state_file.FILE_NAME) or "")
     data.chmod(0o1777)  # as /tmp: only owners replace
     assert reason_for_distrust(data / state_file.FILE_NAME) is None
 
 
-def test_cluster_of_another_user_in_a_directory_above_is_passed_over(data, give_away):
+def test_foreign_users_cluster_above_is_skipped(data, give_away):
     below = data.parent / "a" / "b"
     below.mkdir(parents=True)
     assert state_file.nearest(below / data.name) == data
@@ -109,7 +109,7 @@ def test_user_who_became_root_by_sudo_is_trusted(monkeypatch):
         {"pid": 0},
     ],
 )
-def test_node_outside_of_the_directory_or_that_is_no_process_is_refused(data, wrong):
+def test_node_outside_directory_or_process_is_refused(data, wrong):
     file = data / state_file.FILE_NAME
     content = json.loads(file.read_text())
     content["nodes"][0] |= wrong
@@ -126,7 +126,7 @@ def test_process_without_a_start_time_is_not_signalled(data):
     assert [node.pid for node in state_file.read(data).nodes] == [None]
 
 
-def test_up_makes_its_directory_for_this_user_to_write_whatever_the_umask(tmp_path):
+def test_up_creates_private_directory_despite_umask(tmp_path):
     before = os.umask(0)
     try:
         with lock_directory(tmp_path / "c"):
@@ -135,7 +135,7 @@ def test_up_makes_its_directory_for_this_user_to_write_whatever_the_umask(tmp_pa
         os.umask(before)
 
 
-def test_up_refuses_a_directory_that_every_user_may_write_before_it_starts(tmp_path):
+def test_up_refuses_world_writable_directory_before_start(tmp_path):
     tmp_path.chmod(0o777)
     with pytest.raises(UserError, match="no place for a cluster") as refused:
         lock_directory(tmp_path)
@@ -166,7 +166,7 @@ def test_file_that_was_wider_becomes_private(tmp_path):
     assert (file.read_text(), stat.S_IMODE(file.stat().st_mode)) == ("new", 0o600)
 
 
-def test_socket_of_a_deep_directory_lies_in_a_private_one(tmp_path, monkeypatch):
+def test_socket_of_deep_directory_is_in_private_one(tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
     path = control.socket_path(tmp_path / ("d" * 120))
     assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700

@@ -57,7 +57,7 @@ def test_units_are_counted_and_no_end_is_needed():
         assert "%" not in read_until(screen, "1,200 records")
 
 
-def test_what_is_said_meanwhile_stands_above_it():
+def test_messages_appear_above_progress_bar():
     with terminal() as screen:
         with progress("comparing"):
             read_until(screen, "comparing")
@@ -86,7 +86,7 @@ def test_nothing_is_shown(why, monkeypatch):
     assert bar.done == 3
 
 
-def test_what_is_quick_loads_nothing_that_draws(monkeypatch):
+def test_quick_work_loads_no_progress_library(monkeypatch):
     monkeypatch.setattr(module, "SHOWN_AFTER_SECONDS", 60.0)
     monkeypatch.setattr(module, "_drawn", pytest.fail)
     with terminal(), progress("asking", 3) as bar:

@@ -31,7 +31,7 @@ def test_nothing_has_the_length_minus_one():
 
 
 @pytest.mark.parametrize("form", ["%q", "100%", "a\\", r"\y", r"\xZ1"])
-def test_what_is_no_token_is_refused(form):
+def test_invalid_token_is_refused(form):
     with pytest.raises(UserError, match="is not a token") as refused:
         compiled(form)
     assert refused.value.exit_code == Exit.USAGE

@@ -73,7 +73,7 @@ def made(path, wanted=WANTED):
         return begun.plan
 
 
-def test_a_first_start_that_fails_leaves_what_is_not_its_own_and_logs(tmp_path):
+def test_failed_first_start_keeps_foreign_files_and_logs(tmp_path):
     (tmp_path / "notes").write_text("mine")
     (tmp_path / "broker-11.log").write_text("why")
     with pytest.raises(KeyboardInterrupt):
@@ -81,7 +81,7 @@ def test_a_first_start_that_fails_leaves_what_is_not_its_own_and_logs(tmp_path):
     assert names(tmp_path) == ["broker-11.log", "notes"]
 
 
-def test_a_later_start_that_fails_leaves_all_as_it_was(tmp_path):
+def test_failed_later_start_changes_nothing(tmp_path):
     made(tmp_path)
     before = contents(tmp_path)
     with pytest.raises(KeyboardInterrupt):
@@ -90,7 +90,7 @@ def test_a_later_start_that_fails_leaves_all_as_it_was(tmp_path):
 
 
 @pytest.mark.parametrize("how", [{"error": StoppedWhileStarting}, {"ready": True}], ids=str)
-def test_what_was_ready_or_stopped_by_down_stays(tmp_path, how):
+def test_nodes_ready_or_stopped_by_down_stay(tmp_path, how):
     with pytest.raises((KeyboardInterrupt, StoppedWhileStarting)):
         interrupted(tmp_path, **how)
     assert {"controller-1", "broker-11", state_file.FILE_NAME} <= set(names(tmp_path))
@@ -144,7 +144,7 @@ def running(path, **asked):
     ],
     ids=str,
 )
-def test_what_a_cluster_that_runs_gets(tmp_path, asked, grows):
+def test_running_cluster_accepts_growth(tmp_path, asked, grows):
     assert (running(tmp_path, **asked) is not None) == grows
 
 
@@ -158,13 +158,13 @@ def test_what_a_cluster_that_runs_gets(tmp_path, asked, grows):
     ],
     ids=str,
 )
-def test_what_a_cluster_that_runs_does_not_get(tmp_path, asked):
+def test_running_cluster_refuses_other_changes(tmp_path, asked):
     with pytest.raises(UserError) as refused:
         running(tmp_path, **asked)
     assert refused.value.exit_code is Exit.USAGE
 
 
-def test_who_votes_is_decided_at_the_first_start(tmp_path):
+def test_voters_are_fixed_at_first_start(tmp_path):
     made(tmp_path)
     with pytest.raises(UserError, match="has 2 controllers, not 3"):
         made(tmp_path, replace(WANTED, controllers=3))

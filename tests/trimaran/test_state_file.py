@@ -16,19 +16,19 @@ def state(pid, started):
     return ClusterState("id", "b", "c", None, "socket", pid, started, {"a": "b"}, (node,))
 
 
-def test_what_is_written_is_read_back(tmp_path):
+def test_written_state_is_read_back(tmp_path):
     written = state(os.getpid(), start_time(os.getpid()))
     state_file.write(tmp_path, written)
     assert state_file.read(tmp_path) == written
     assert state_file.read(tmp_path).is_up()
 
 
-def test_a_process_is_known_by_its_start_time_not_its_number_alone():
+def test_process_is_identified_by_start_time_too():
     assert is_alive(os.getpid(), start_time(os.getpid()))
     assert not is_alive(os.getpid(), (start_time(os.getpid()) or 0) + 1)
 
 
-def test_a_process_that_only_waits_to_be_reaped_is_not_alive():
+def test_zombie_process_is_not_alive():
     child = subprocess.Popen([sys.executable, "-c", ""])
     started = start_time(child.pid)
     os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)
@@ -37,7 +37,7 @@ def test_a_process_that_only_waits_to_be_reaped_is_not_alive():
     child.wait()
 
 
-def test_nodes_of_a_supervisor_that_died_are_shown_as_stopped(tmp_path):
+def test_nodes_of_dead_supervisor_are_stopped(tmp_path):
     gone = subprocess.Popen([sys.executable, "-c", ""])
     gone.wait()
     state_file.write(tmp_path, state(gone.pid, 1))
@@ -46,7 +46,7 @@ def test_nodes_of_a_supervisor_that_died_are_shown_as_stopped(tmp_path):
     assert (found.nodes[0].pid, found.nodes[0].state) == (None, "stopped")
 
 
-def test_a_node_that_is_gone_is_dead_though_its_supervisor_could_not_write_it(tmp_path):
+def test_unrecorded_exit_of_node_is_detected(tmp_path):
     gone = subprocess.Popen([sys.executable, "-c", ""])
     gone.wait()
     written = state(os.getpid(), start_time(os.getpid()))
@@ -56,7 +56,7 @@ def test_a_node_that_is_gone_is_dead_though_its_supervisor_could_not_write_it(tm
     assert [(one.pid, one.state) for one in found] == [(None, "dead"), (os.getpid(), "running")]
 
 
-def test_a_directory_without_a_cluster_says_how_to_start_one(tmp_path):
+def test_directory_without_cluster_explains_start(tmp_path):
     with pytest.raises(UserError, match="no local cluster") as caught:
         state_file.read(tmp_path)
     assert "trimaran up" in caught.value.fix
@@ -68,7 +68,7 @@ def test_nodes_are_found_by_id_and_by_name():
     assert found.node("7") is None
 
 
-def test_the_plan_of_a_started_cluster_is_the_one_it_was_started_from(tmp_path):
+def test_plan_of_started_cluster_is_recovered(tmp_path):
     plan = state_file.plan_of(tmp_path, state(1, 1))
     assert plan.settings == {"a": "b"}
     assert [(n.name, n.id, n.port) for n in plan.nodes] == [("controller-1", 1, 9)]
@@ -81,7 +81,7 @@ def test_a_file_of_somebody_else_is_told(tmp_path, text):
         state_file.read(tmp_path)
 
 
-def test_why_a_node_ended_is_at_the_end_of_its_log(tmp_path):
+def test_reason_of_nodes_end_is_in_log(tmp_path):
     log = tmp_path / "broker-11.log"
     assert error_at_its_end(log) is None
     log.write_text("started\n")

@@ -54,7 +54,7 @@ def test_a_dry_run_says_what_would_be_asked(config):
     assert "CONTROLLER://127.0.0.1:9093" in done.stdout + done.stderr
 
 
-def test_a_dry_run_formats_nothing_and_refuses_as_ever(config, tmp_path):
+def test_dry_run_formats_nothing_but_checks(config, tmp_path):
     format_ = ("storage", "format", "-t", ID, "-c", config, "--standalone")
     before = sorted(tmp_path.rglob("*"))
     asked = run(*format_, "--dry-run")
@@ -69,7 +69,7 @@ def test_a_dry_run_formats_nothing_and_refuses_as_ever(config, tmp_path):
     assert run(*format_, "--dry-run", "-g").stderr == ""
 
 
-def test_a_dry_run_is_refused_what_the_disk_would_refuse(config, tmp_path):
+def test_dry_run_is_refused_like_the_disk(config, tmp_path):
     (tmp_path / "data").write_text("a file")
     format_ = ("storage", "format", "-t", ID, "-c", config, "--standalone")
     refused, asked = run(*format_), run(*format_, "--dry-run")

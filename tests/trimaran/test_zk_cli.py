@@ -23,7 +23,7 @@ def test_keys_without_effect_are_told_once(tmp_path, capsys):
     )
 
 
-def test_a_tree_without_a_mirror_is_told_in_words(monkeypatch, capsys):
+def test_tree_without_mirror_is_explained(monkeypatch, capsys):
     fields = dict.fromkeys(ZooKeeperStatus.__slots__)
     empty = ZooKeeperStatus(
         **{

@@ -51,7 +51,7 @@ def test_a_pool_halves_and_doubles_at_most(pool):
         assert "half" in why_not({pool: str(least - 1)})
 
 
-def test_cleaners_halve_and_double_and_have_a_mebibyte_each():
+def test_cleaner_threads_change_twofold_with_enough_memory():
     assert why_not({CLEANERS: "2"}) is None
     assert "double" in why_not({CLEANERS: "3"})
     assert "at least 1" in why_not({CLEANERS: "0"})
@@ -83,14 +83,14 @@ def test_no_connections_of_an_address_need_overrides():
     assert why_not({PER_IP: "1"}) is None
 
 
-def test_a_file_says_no_connections_of_an_address_with_overrides_only():
+def test_zero_connections_per_ip_needs_overrides():
     with pytest.raises(ConfigError, match=r"\(test.properties:\d+\): can be set to zero only if"):
         config_of(max_connections_per_ip="0")
     config = config_of(max_connections_per_ip="0", max_connections_per_ip_overrides="h:5")
     assert config[PER_IP] == 0
 
 
-def test_the_local_part_of_a_log_is_no_longer_kept_than_all_of_it():
+def test_local_retention_never_exceeds_total():
     week = 7 * 24 * 3_600_000
     assert why_not({LOCAL: "-2"}) is why_not({LOCAL: str(week)}) is None
     assert "Value must not be more than log.retention.ms" in why_not({LOCAL: str(week + 1)})

@@ -73,11 +73,11 @@ def handle(step):
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
-def test_alterations_are_taken_or_refused_as_each_transcript_says(path):
+def test_alterations_match_each_transcript(path):
     check_transcript(path, handle)
 
 
-def test_every_key_that_a_running_broker_is_given_is_found_with_its_synonyms():
+def test_every_broker_key_has_its_synonyms():
     assert dynamic_key("num.io.threads") is SERVER_CONFIGS["num.io.threads"]
     assert dynamic_key("node.id") is dynamic_key("no.such") is None
     for name, key in DYNAMIC_ONLY.items():
@@ -100,7 +100,7 @@ def test_every_key_that_a_running_broker_is_given_is_found_with_its_synonyms():
 
 
 @pytest.mark.parametrize("topic_key", sorted(SERVER_SYNONYMS))
-def test_a_topics_value_is_its_own_else_the_first_synonym_that_is_set_in_the_topics_unit(topic_key):
+def test_topic_value_precedes_first_set_synonym(topic_key):
     key = TOPIC_CONFIGS[topic_key]
     set_later: dict[str, str] = {}
     for name, factor in reversed(SERVER_SYNONYMS[topic_key]):
@@ -129,7 +129,7 @@ SPECIAL = {
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_sessions_heartbeats_and_assignments_of_every_kind_of_group_have_the_same_keys(kind):
+def test_group_kinds_share_names_of_keys(kind):
     rows = [(key.name, key.kind, key.default) for key in _of_every_kind(kind)]
     assert rows == [
         (f"{kind}.session.timeout.ms", "int", 45_000),
@@ -162,7 +162,7 @@ LEVELS = [
 ]
 
 
-def test_each_level_of_kafkas_is_set_and_told_and_taken_back(monkeypatch):
+def test_kafka_log_levels_are_set_and_reset(monkeypatch):
     logger = logging.getLogger("tests.node.config.levels")
     beside = logging.getLogger("tests.node.config.beside")
     monkeypatch.setattr(logger, "level", logging.NOTSET)
@@ -184,7 +184,7 @@ def test_each_level_of_kafkas_is_set_and_told_and_taken_back(monkeypatch):
     assert names == [ROOT, *sorted(names[1:])]
 
 
-def test_levels_are_altered_all_or_none_and_only_of_this_node(monkeypatch):
+def test_levels_change_atomically_on_own_node(monkeypatch):
     logger = logging.getLogger("tests.node.config.levels")
     monkeypatch.setattr(logger, "level", logging.NOTSET)
     good = change(logger.name, Operation.SET, "ERROR")
@@ -197,7 +197,7 @@ def test_levels_are_altered_all_or_none_and_only_of_this_node(monkeypatch):
     assert logger.level == logging.NOTSET
 
 
-def test_operations_that_loggers_do_not_have_are_refused_by_their_names():
+def test_unsupported_logger_operations_are_refused():
     told = "INVALID_REQUEST: {} is not allowed for the BROKER_LOGGER resource"
     for operation, word in (
         (Operation.APPEND, "APPEND operation"),
@@ -207,7 +207,7 @@ def test_operations_that_loggers_do_not_have_are_refused_by_their_names():
         assert altered(change(ROOT, operation, "INFO")) == told.format(word)
 
 
-def test_a_key_that_acts_for_one_listener_is_not_warned_of():
+def test_listener_specific_key_causes_no_warning():
     assert warning_of("listener.name.a.ssl.client.auth") is None
     assert warning_of("listener.name.a.plain.sasl.jaas.config") is None
     assert warning_of("config.providers.a.class") is None

@@ -56,7 +56,7 @@ PARSED = [
 ]
 
 
-def test_a_stored_list_is_read_without_its_empty_elements():
+def test_stored_list_is_read_without_empty_elements():
     one = key("list", check=all_of("a", "b"))
     assert one.parse_stored(" a,, b,") == ["a", "b"]
     with pytest.raises(ConfigError):
@@ -68,7 +68,7 @@ def key(kind, default=None, check=None, **options):
     return ConfigKey("a.key", kind, default, "A key.", check, **options)
 
 
-def test_a_text_is_a_value_of_the_type_or_is_refused():
+def test_text_matches_type_or_is_refused():
     def is_so(row):
         kind, text, expected = row
         if expected is None:
@@ -111,14 +111,14 @@ def test_bounds_belong_to_what_is_taken():
         (key("double", check=at_least(1e9)), "1e7", "Invalid value 1.0E7 for"),
     ],
 )
-def test_a_value_out_of_bounds_is_answered_as_kafka_does(one, text, answer):
+def test_value_out_of_bounds_answers_like_kafka(one, text, answer):
     with pytest.raises(ConfigError) as refused:
         one.parse(text)
     assert refused.value.answer.startswith(answer)
     assert refused.value.fix == "the default is none"
 
 
-def test_a_key_of_which_only_the_default_is_taken_says_why():
+def test_key_accepting_only_default_says_why():
     one = key("int", 5, only_default="it is fixed")
     assert one.parse("5") == 5
     with pytest.raises(ConfigError, match="it is fixed") as refused:
@@ -216,7 +216,7 @@ def refused():
     ]
 
 
-def test_a_refusal_has_the_key_the_text_its_place_the_reason_and_what_to_do():
+def test_refusal_names_key_text_place_and_fix():
     def is_so(row):
         one, text, (why, fix, answer) = row
         with pytest.raises(ConfigError) as refused:
@@ -231,7 +231,7 @@ def test_a_refusal_has_the_key_the_text_its_place_the_reason_and_what_to_do():
     check_each(refused(), is_so)
 
 
-def test_an_empty_element_of_a_list_is_refused_unless_the_key_has_gaps():
+def test_empty_list_element_needs_a_permitting_key():
     with pytest.raises(ConfigError) as refused:
         key("list").parse("a,,b", origin="f:3")
     error = refused.value
@@ -243,7 +243,7 @@ def test_an_empty_element_of_a_list_is_refused_unless_the_key_has_gaps():
     assert key("list").parse("  ") == []
 
 
-def test_a_stored_list_may_have_gaps_and_other_values_are_as_they_are():
+def test_stored_list_may_have_gaps():
     assert key("list").parse_stored("a,,b") == ["a", "b"]
     assert key("int").parse_stored("5") == 5
     with pytest.raises(ConfigError) as refused:
@@ -269,7 +269,7 @@ def test_documentation_says_what_the_key_does_not_do():
     )
 
 
-def test_a_fixed_key_is_refused_with_its_place_and_its_default():
+def test_fixed_key_is_refused_with_default():
     with pytest.raises(ConfigError) as refused:
         key("int", 5, only_default="it is fixed").parse("6", origin="f:3")
     error = refused.value
@@ -277,14 +277,14 @@ def test_a_fixed_key_is_refused_with_its_place_and_its_default():
     assert (error.why, error.fix) == ("it is fixed", "leave it out; the default is 5")
 
 
-def test_a_table_of_keys_is_found_by_name_in_its_order():
+def test_table_of_keys_preserves_order():
     table = ConfigDef([key("int"), ConfigKey("b", "int", 1, "B.")])
     assert list(table) == ["a.key", "b"]
     assert len(table) == 2
     assert table["b"].default == 1
 
 
-def test_a_key_is_told_by_its_type_unless_it_is_not_declared():
+def test_key_sensitivity_follows_type_and_declaration():
     assert key("int").type_id is ConfigTypeId.INT
     assert key("string", told_as="list").type_id is ConfigTypeId.LIST
     assert key("string", undeclared=True).type_id is ConfigTypeId.UNKNOWN
@@ -361,7 +361,7 @@ METRICS = [
 ]
 
 
-def test_configs_of_a_subscription_are_taken_or_refused_in_kafkas_words():
+def test_subscription_configs_follow_kafkas_wording():
     def is_so(row):
         configs, told = row
         if told is None:
@@ -375,7 +375,7 @@ def test_configs_of_a_subscription_are_taken_or_refused_in_kafkas_words():
     check_each(METRICS, is_so)
 
 
-def test_an_unknown_config_of_a_group_is_answered_as_kafka_does():
+def test_unknown_group_config_answers_like_kafka():
     check_group_configs({})
     with pytest.raises(ConfigError) as refused:
         check_group_configs({"other": "1"})
@@ -400,7 +400,7 @@ LEVELS = [
 ]
 
 
-def test_levels_of_loggers_are_set_and_taken_back_but_that_of_the_root():
+def test_root_logger_level_cannot_be_removed():
     def is_so(row):
         name, operation, value, code = row
         change = AlterableConfig(name=name, config_operation=operation, value=value)
@@ -415,7 +415,7 @@ def test_levels_of_loggers_are_set_and_taken_back_but_that_of_the_root():
 
 
 @pytest.mark.parametrize("name", ["", ".", "..", "a/b", "/etc/passwd"])
-def test_a_secret_of_a_directory_is_a_file_in_it(tmp_path, name):
+def test_directory_secret_is_a_file(tmp_path, name):
     (tmp_path / "secret").write_text("s")
     look_up = command_line_providers({})["dir"]
     assert look_up(str(tmp_path), "secret") == "s"
@@ -423,7 +423,7 @@ def test_a_secret_of_a_directory_is_a_file_in_it(tmp_path, name):
         look_up(str(tmp_path), name)
 
 
-def test_a_variable_of_no_provider_stays_as_it_is():
+def test_variable_of_unknown_provider_stays():
     providers = command_line_providers({"A": "1"})
     assert resolve_text("${env:A}-${other:A}-${env:x:A}-$A", providers) == "1-${other:A}-1-$A"
     with pytest.raises(ValueError, match="no variable B"):

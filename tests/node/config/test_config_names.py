@@ -68,7 +68,7 @@ def test_each_config_is_as_sensitive_as_kafka_tells():
 
 
 @pytest.mark.parametrize("name", kafka_dynamic.ALL)
-def test_a_config_of_a_listener_is_as_sensitive_as_that_of_the_node(name):
+def test_listener_config_is_as_sensitive_as_nodes(name):
     key = declared_key(name)
     assert is_sensitive(f"listener.name.a.{name}", BROKER) is key.sensitive
     assert is_sensitive(name, BROKER) is key.sensitive
@@ -99,5 +99,5 @@ def test_a_config_of_a_listener_is_as_sensitive_as_that_of_the_node(name):
         (None, "ssl.keystore.password", True),
     ],
 )
-def test_what_is_not_declared_is_a_secret(kind, name, sensitive):
+def test_undeclared_config_is_secret(kind, name, sensitive):
     assert is_sensitive(name, kind) is sensitive

@@ -35,13 +35,13 @@ def test_a_key_that_acts_is_read(key):
     assert reads()(key.name) or key.name in OF_TOPICS
 
 
-def test_the_topic_keys_behind_the_defaults_of_brokers_are_read():
+def test_topic_keys_behind_broker_defaults_are_read():
     acting = [name for name in SERVER_SYNONYMS if acts(TOPIC_CONFIGS[name])]
     assert [name for name in acting if not reads()(name)] == []
 
 
 @pytest.mark.parametrize("key", [key for key in KEYS if key.no_effect], ids=lambda key: key.name)
-def test_a_key_without_effect_is_not_read_and_gives_its_reason(key):
+def test_ineffective_key_is_unread_and_explained(key):
     assert not reads()(key.name) or key.name in NAMES_OF_MORE
     assert not key.no_effect.endswith(".")
     assert key.documentation.endswith(f"It has no effect here: {key.no_effect}.")
@@ -55,7 +55,7 @@ def altered_while_running():
     ]
 
 
-def test_what_may_be_altered_is_read_anew_or_says_that_it_is_not():
+def test_alterable_keys_are_reread_or_say_otherwise():
     read = read_while_running() | OF_TOPICS
     assert {name for name in names(altered_while_running()) if name not in read} == set()
 
@@ -77,7 +77,7 @@ def _example(kind):
 
 
 @pytest.mark.parametrize("prefix", ["", "listener.name.controller.", "listener.name.a.plain."])
-def test_a_rule_about_access_that_nobody_would_follow_keeps_a_node_from_starting(prefix):
+def test_unenforced_access_rule_prevents_start(prefix):
     keys = [key for key in SERVER_CONFIGS.values() if key.only_default]
     assert len(keys) >= 5
     for key in keys:
@@ -90,7 +90,7 @@ def test_a_rule_about_access_that_nobody_would_follow_keeps_a_node_from_starting
             config_of(**{prefix + key.name: key.text_of(key.default)})
 
 
-def test_a_key_of_one_listener_that_only_acts_for_all_is_warned_of():
+def test_node_wide_key_of_listener_is_warned_of():
     (warning,) = config_of(**{"listener.name.a.max.connections.per.ip": 5}).warnings.values()
     assert "listener.name.a.max.connections.per.ip has no effect here" in warning
     assert config_of(**{"listener.name.a.ssl.client.auth": "none"}).warnings == {}

@@ -21,7 +21,7 @@ ROWS = """
 """
 
 
-def test_rows_of_text_are_keys_with_their_bounds_and_scopes():
+def test_text_rows_are_keys_with_bounds():
     keys = rows(ROWS, no_effect="so")
     assert [
         (one.name, one.kind, one.default, one.doc, one.importance, one.scope, one.internal)
@@ -91,7 +91,7 @@ CHECKS_OF_KEYS = [
 ]
 
 
-def test_keys_with_checks_of_their_own_take_and_refuse_what_they_say():
+def test_keys_with_own_checks_follow_them():
     def is_so(row):
         name, text, why = row
         if why is None:

@@ -36,7 +36,7 @@ def test_values_stand_in_files_directories_and_the_environment(tmp_path):
     assert resolved({"PASSWORD": "x"}, key="${env:PASSWORD}${env:PASSWORD}") == "xx"
 
 
-def test_what_names_no_provider_stays():
+def test_text_without_provider_stays():
     assert resolved(key="${vault:a} $1 ${x}") == "${vault:a} $1 ${x}"
     given = {"key": Given("${env:HOME}")}
     assert resolve(given, lambda one, _: one, {"HOME": "x"})["key"].value == "${env:HOME}"
@@ -70,7 +70,7 @@ def test_a_value_is_not_resolved_again():
         ("${file:{path}/large:a}", {}),
     ],
 )
-def test_what_is_refused(tmp_path, key, more):
+def test_invalid_variables_are_refused_without_secrets(tmp_path, key, more):
     (tmp_path / "in").mkdir()
     (tmp_path / "secrets").write_text("a=topsecret\n")
     (tmp_path / "in" / "link").symlink_to(tmp_path / "secrets")
@@ -85,7 +85,7 @@ def test_what_is_refused(tmp_path, key, more):
     assert "topsecret" not in str(raised.value)
 
 
-def test_a_class_of_somebody_elses_is_refused_not_loaded():
+def test_foreign_class_is_refused_without_loading():
     with pytest.raises(ConfigError, match="classes of Java do not run here"):
         resolved(key="x", config__providers__env__class="com.example.Evil")
 
@@ -112,7 +112,7 @@ def refusal(environ=None, **values):
 CORRECT = ("test:1", "write the value there, or correct the variable")
 
 
-def test_each_refusal_says_which_variable_why_and_what_to_do(tmp_path):
+def test_refusal_names_variable_reason_and_fix(tmp_path):
     (tmp_path / "secrets").write_text("a=topsecret\n")
     (tmp_path / "wrong").write_text("a=\\u12\n")
     (tmp_path / "binary").write_bytes(b"\xff\xfe")
@@ -135,7 +135,7 @@ def test_each_refusal_says_which_variable_why_and_what_to_do(tmp_path):
         assert refusal(key=text)[2] == f"{name} is not a file in {tmp_path}"
 
 
-def test_a_provider_without_a_known_class_is_refused_with_its_line():
+def test_unknown_provider_class_is_refused_with_line():
     known = "FileConfigProvider, EnvVarConfigProvider, DirectoryConfigProvider"
     told = (
         "classes of Java do not run here; only some are known by their names",
@@ -150,7 +150,7 @@ def test_a_provider_without_a_known_class_is_refused_with_its_line():
     assert (raised.value.key, raised.value.value, raised.value.origin) == (name, "", "")
 
 
-def test_files_and_directories_are_read_in_the_allowed_places_only(tmp_path):
+def test_files_are_read_only_in_allowed_paths(tmp_path):
     for name in ("one", "two", "three"):
         (tmp_path / name).mkdir()
         (tmp_path / name / "s").write_text("a=b\n")
@@ -167,14 +167,14 @@ def test_files_and_directories_are_read_in_the_allowed_places_only(tmp_path):
                 assert why == f"{tmp_path}/{name}/s is outside allowed.paths"
 
 
-def test_a_file_of_a_mebibyte_is_read_and_a_larger_one_is_not(tmp_path):
+def test_file_over_a_mebibyte_is_refused(tmp_path):
     (tmp_path / "full").write_bytes(b"#" * (1 << 20))
     (tmp_path / "large").write_bytes(b"#" * ((1 << 20) + 1))
     assert len(resolved(key=f"${{dir:{tmp_path}:full}}")) == 1 << 20
     assert "large" in refusal(key=f"${{dir:{tmp_path}:large}}")[2]
 
 
-def test_settings_of_providers_are_not_resolved_and_others_are_each_by_itself():
+def test_provider_settings_are_not_resolved_themselves():
     given = {
         "config.providers": Given("a , b,"),
         "config.providers.a.class": Given(ENV),

@@ -37,13 +37,13 @@ def wrong(base, **changes):
 
 
 @pytest.mark.parametrize("value", ["x", "-3"])
-def test_a_wrong_value_without_a_default_is_told_without_one(value):
+def test_wrong_value_without_default_is_reported(value):
     assert wrong(BROKER, node_id=value).fix == (
         "node.id must be set, and has no default: Id of this node, unique in the cluster."
     )
 
 
-def test_unclean_elections_may_be_sought_as_often_as_in_kafka():
+def test_unclean_election_interval_is_as_in_kafka():
     config = parsed(BROKER, unclean_leader_election_interval_ms="1")
     assert config["unclean.leader.election.interval.ms"] == 1
 
@@ -80,7 +80,7 @@ def test_every_default_obeys_its_own_bounds():
         ("metadata.log.segment.bytes", "1"),
     ],
 )
-def test_a_wrong_value_names_key_value_place_and_what_to_do(key, text):
+def test_wrong_value_names_key_place_and_fix(key, text):
     error = wrong(CONTROLLER, **{key.replace(".", "_"): text})
     assert (error.key, error.value) == (key, text)
     assert error.origin.startswith("f.properties:")
@@ -126,7 +126,7 @@ def test_a_file_of_apache_kafka_parses():
 AUTHORIZER = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
 
 
-def test_listeners_that_start_early_are_those_of_a_controller_when_acls_are_read():
+def test_early_start_listeners_include_the_controllers():
     assert parsed(CONTROLLER, authorizer_class_name=AUTHORIZER)["early.start.listeners"] is None
     parsed(CONTROLLER, authorizer_class_name=AUTHORIZER, early_start_listeners="CONTROLLER")
     parsed(BROKER, authorizer_class_name=AUTHORIZER, early_start_listeners="PLAINTEXT")
@@ -137,7 +137,7 @@ def test_listeners_that_start_early_are_those_of_a_controller_when_acls_are_read
     assert error.fix == "add CONTROLLER, or leave the key out"
 
 
-def test_types_that_clients_are_told_are_kafkas_where_the_text_is_read_later():
+def test_reported_types_of_lists_are_kafkas():
     told = {name: SERVER_CONFIGS[name].type_id for name in SERVER_CONFIGS}
     assert told["listener.security.protocol.map"] is ConfigTypeId.STRING
     assert told["max.connections.per.ip.overrides"] is ConfigTypeId.STRING
@@ -187,11 +187,11 @@ def test_controllers_speak_plaintext_when_nothing_is_said():
         (BROKER, {"log_dirs": "/a,/b", "cordoned_log_dirs": "*,/a"}, "cordoned.log.dirs"),
     ],
 )
-def test_what_does_not_fit_together(base, changes, key):
+def test_contradictory_settings_are_refused(base, changes, key):
     assert wrong(base, **changes).key == key
 
 
-def test_the_quorum_is_found_by_voters_or_bootstrap_servers():
+def test_quorum_is_found_by_voters_or_bootstrap():
     assert parsed(BROKER).quorum_bootstrap == [("127.0.0.1", 9093), ("127.0.0.1", 9094)]
     config = parsed(
         BROKER, controller_quorum_voters=None, controller_quorum_bootstrap_servers="a:1,[::1]:2"
@@ -199,7 +199,7 @@ def test_the_quorum_is_found_by_voters_or_bootstrap_servers():
     assert config.quorum_bootstrap == [("a", 1), ("::1", 2)]
 
 
-def test_the_metadata_log_is_in_the_first_directory_unless_said():
+def test_metadata_log_defaults_to_first_directory():
     assert str(config_of(log_dirs="/a,/b").metadata_directory) == "/a"
     assert str(config_of(log_dirs="/a,/b", metadata_log_dir="/b").metadata_directory) == "/b"
 
@@ -213,7 +213,7 @@ def test_cordoned_directories(names, cordoned):
     assert list(map(str, config.cordoned_directories(config["cordoned.log.dirs"]))) == cordoned
 
 
-def test_dev_mode_is_one_switch_that_can_be_seen():
+def test_dev_mode_is_one_visible_switch():
     config = config_of(trimaran_dev_mode="true", broker_session_timeout_ms="7000")
     assert (config["broker.session.timeout.ms"], config["controller.quorum.fetch.timeout.ms"]) == (
         7000,

@@ -28,7 +28,7 @@ def test_a_controller_needs_no_security_protocol_map():
     assert config().controller_listeners[0].security_protocol == 0
 
 
-def test_values_have_the_type_of_their_key_and_defaults_are_kafkas():
+def test_values_have_declared_types_and_kafkas_defaults():
     found = config(num_partitions="7")
     assert found["num.partitions"] == 7
     assert found["broker.session.timeout.ms"] == 9000
@@ -72,6 +72,6 @@ def test_a_wrong_value_says_where_it_was_written():
     assert caught.value.origin == "node.properties:2"
 
 
-def test_a_broker_may_not_advertise_what_nobody_can_reach():
+def test_unreachable_advertised_address_is_refused():
     with pytest.raises(ConfigError, match="clients cannot connect"):
         config(process_roles="broker", node_id="11", listeners="PLAINTEXT://0.0.0.0:9092")

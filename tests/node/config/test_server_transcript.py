@@ -80,7 +80,7 @@ def handle(step):
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
-def test_files_of_nodes_mean_and_are_refused_as_each_transcript_says(path):
+def test_node_files_match_each_transcript(path):
     check_transcript(path, handle)
 
 
@@ -95,7 +95,7 @@ class Text:
         self.value, self.origin = value, origin
 
 
-def test_a_configuration_has_every_declared_key_with_its_value_or_default():
+def test_configuration_has_every_declared_key():
     found = config(**{"num.partitions": "7"})
     assert list(found) == list(SERVER_CONFIGS)
     assert len(found) == len(SERVER_CONFIGS)
@@ -104,14 +104,14 @@ def test_a_configuration_has_every_declared_key_with_its_value_or_default():
     assert found.texts["num.partitions"] == "7"
 
 
-def test_a_configuration_of_nothing_but_values_has_no_texts_and_no_listeners_keys():
+def test_configuration_from_values_has_no_texts():
     values = {key: SERVER_CONFIGS[key].parse(text) for key, text in BASES["broker"].items()}
     found = ServerConfig(values, {}, {})
     assert (found.texts, found.origins, found.warnings) == ({}, {}, {})
     assert not found.is_set_for_listener("PLAINTEXT", "ssl.client.auth")
 
 
-def test_the_switch_for_development_is_seen_in_the_texts():
+def test_development_switch_is_visible_in_texts():
     found = config(**{"trimaran.dev.mode": "true", "broker.session.timeout.ms": "7000"})
     assert found.texts["trimaran.log.fsync"] == "none"
     assert found.texts["broker.session.timeout.ms"] == "7000"
@@ -126,7 +126,7 @@ def test_a_number_of_thousands_of_digits_is_refused(key):
         config(**{**none, f"controller.quorum.{key}": text})
 
 
-def test_a_listeners_own_value_comes_before_that_of_the_node_and_the_default():
+def test_listener_value_precedes_node_and_default():
     found = config(
         **{"ssl.keystore.location": "/k", "listener.name.plaintext.ssl.key.password": ""}
     )
@@ -142,7 +142,7 @@ def test_a_listeners_own_value_comes_before_that_of_the_node_and_the_default():
     assert found.protocol_of("CONTROLLER") == "PLAINTEXT"
 
 
-def test_altered_keys_of_listeners_are_those_that_are_known_and_the_rest_stays():
+def test_only_known_listener_keys_are_altered():
     before = config(zzz="1")
     own = "listener.name.controller.ssl.client.auth"
     after = before.with_listener_configs({own: "requested", "num.partitions": "9", "zzz": "2"})

@@ -16,7 +16,7 @@ from trimaran.node.config.topic_keys import (
 from trimaran.quorum.serving.config_entries import ConfigDescription, Source
 
 
-def test_defaults_obey_their_bounds_and_agree_with_the_servers():
+def test_topic_defaults_match_bounds_and_server():
     server = config_of()
     for key in TOPIC_CONFIGS.values():
         assert key.parse(key.text_of(key.default)) == key.default, key.name
@@ -29,7 +29,7 @@ def test_synonyms_are_keys():
         assert all(name in SERVER_CONFIGS for name, _ in synonyms)
 
 
-def test_a_server_key_gives_the_default_the_finer_unit_first():
+def test_finer_unit_determines_topic_default():
     assert topic_default(config_of(log_retention_hours="2"), "retention.ms") == 7_200_000
     assert (
         topic_default(config_of(log_retention_hours="2", log_retention_ms="5"), "retention.ms") == 5
@@ -37,12 +37,12 @@ def test_a_server_key_gives_the_default_the_finer_unit_first():
     assert topic_value(config_of(log_retention_ms="5"), {"retention.ms": "6"}, "retention.ms") == 6
 
 
-def test_a_compacted_topic_of_an_earlier_controller_stays_compacted():
+def test_stored_compact_with_gap_stays_compacted():
     """That controller stored lists with empty elements. By default the records would be deleted after a week."""
     assert topic_value(config_of(), {"cleanup.policy": "compact,"}, "cleanup.policy") == ["compact"]
 
 
-def test_a_value_that_we_would_refuse_does_not_stop_a_partition():
+def test_invalid_stored_value_does_not_stop_partition():
     assert topic_value(config_of(), {"retention.ms": "x"}, "retention.ms") == 604_800_000
 
 
@@ -78,7 +78,7 @@ def described(*records, name="retention.ms", **keys):
     return found
 
 
-def test_where_a_value_comes_from():
+def test_source_of_each_value_is_described():
     at_topic = config("retention.ms", "1")
     at_node = config("log.retention.ms", "2", (4, "1"))
     at_cluster = config("log.retention.ms", "3", (4, ""))
@@ -96,13 +96,13 @@ def test_where_a_value_comes_from():
     assert described().documentation
 
 
-def test_a_default_that_only_a_synonym_sets_has_no_synonyms():
+def test_default_from_synonym_has_no_synonyms():
     """Kafka leaves out what stands before the name itself; the value is the synonym's all the same."""
     found = described(log_retention_minutes="4")
     assert (found.value, found.config_source, found.synonyms) == ("240000", Source.DEFAULT, [])
 
 
-def test_an_altered_config_replaces_its_synonyms_in_the_file():
+def test_altered_config_replaces_file_synonyms():
     at_node = config("log.retention.ms", "2", (4, "1"))
     description = ConfigDescription(
         config_of(log_retention_minutes="4"),
@@ -117,7 +117,7 @@ def test_an_altered_config_replaces_its_synonyms_in_the_file():
     assert (milliseconds.value, milliseconds.config_source) == ("2", Source.DYNAMIC_BROKER)
 
 
-def test_a_group_names_the_config_of_the_broker_behind_its_default():
+def test_group_config_names_its_broker_synonym():
     description = ConfigDescription(
         config_of(group_consumer_session_timeout_ms="46000"),
         image_of().configs,
@@ -148,7 +148,7 @@ def test_a_node_describes_itself():
 
 
 @pytest.mark.parametrize("name", ["super.users", "allow.everyone.if.no.acl.found", "my.plugin"])
-def test_what_only_a_plug_in_reads_is_described_where_it_is_set_and_never_shown(name):
+def test_plug_in_configs_are_listed_but_hidden(name):
     set_by_file = ConfigDescription(
         config_of(**{name: "true"}), image_of().configs, synonyms=True, documentation=True
     ).broker([name])
@@ -160,7 +160,7 @@ def test_what_only_a_plug_in_reads_is_described_where_it_is_set_and_never_shown(
     assert unset.broker([name]) == []
 
 
-def test_the_keys_of_the_mirror_are_described_where_they_are_set():
+def test_mirror_keys_are_described_if_set():
     description = ConfigDescription(
         config_of(zookeeper_connect="zk:2181"),
         image_of().configs,

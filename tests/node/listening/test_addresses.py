@@ -6,7 +6,7 @@ from trimaran.node.listening import addresses
 from trimaran.node.listening.addresses import AddressBook
 
 
-async def test_a_name_is_looked_up_once_and_whoever_needs_it_is_told(monkeypatch, nursery):
+async def test_name_is_resolved_once_for_all_waiters(monkeypatch, nursery):
     asked = []
 
     async def getaddrinfo(host, *_, **__):

@@ -29,7 +29,7 @@ def test_the_bound_is_that_of_this_process():
     assert limits_of(config_of()).descriptors_end == descriptors_end(soft)
 
 
-def test_bytes_of_requests_are_bounded_unless_somebody_says_otherwise():
+def test_request_bytes_are_bounded_by_default():
     assert limits_of(config_of()).request_bytes_max == REQUEST_BYTES_MAX
     own = config_of(**{"queued.max.request.bytes": "1000"})
     assert limits_of(own).request_bytes_max == 1000
@@ -52,7 +52,7 @@ def nobody_listens(port):
         return True
 
 
-def test_a_broker_that_cannot_be_put_together_listens_no_more(tmp_path):
+def test_broker_with_failed_composition_stops_listening(tmp_path):
     with reserve() as held:
         port = port_of(held)
     with pytest.raises(MetaPropertiesError) as raised:
@@ -60,7 +60,7 @@ def test_a_broker_that_cannot_be_put_together_listens_no_more(tmp_path):
     assert nobody_listens(port), raised  # whose traceback holds what it has opened
 
 
-def test_what_was_bound_before_an_address_that_is_taken_is_let_go():
+def test_earlier_binds_are_released_on_failure():
     with reserve() as held, socket.create_server(("127.0.0.1", 0)) as taken:
         port = port_of(held)
         held.close()
@@ -70,7 +70,7 @@ def test_what_was_bound_before_an_address_that_is_taken_is_let_go():
         assert nobody_listens(port), raised
 
 
-def test_a_listener_may_have_a_bound_of_its_own():
+def test_listener_may_have_its_own_bound():
     own = config_of(
         **{
             "process.roles": "broker",

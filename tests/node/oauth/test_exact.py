@@ -73,7 +73,7 @@ UNSECURED = [
 ]
 
 
-def test_an_unsecured_token_is_taken_for_what_it_says_or_refused_with_the_reason():
+def test_unsecured_token_is_accepted_or_refused_with_reason():
     tokens = UnsecuredTokens(TokenRules(), lambda: NOW_MS)
 
     def is_so(row):
@@ -174,7 +174,7 @@ KINDS = [
 ]
 
 
-def test_of_each_kind_of_key_the_algorithms_are_its_own():
+def test_each_key_type_has_its_algorithms():
     def is_so(row):
         make, changes, algorithms = row
         entry = public(make(), **changes)
@@ -186,7 +186,7 @@ def test_of_each_kind_of_key_the_algorithms_are_its_own():
     check_each(KINDS, is_so)
 
 
-def test_a_key_set_is_read_or_refused_with_the_reason():
+def test_key_set_is_read_or_refused_with_reason():
     def refusal(data):
         with pytest.raises(KeySetError) as refused:
             parse_keys(data if isinstance(data, bytes) else json.dumps(data).encode())
@@ -223,7 +223,7 @@ class StartedThreads:
         return __import__("threading").Lock()
 
 
-def test_keys_are_read_again_when_they_are_old_and_after_misses_ten_seconds_apart(monkeypatch):
+def test_keys_are_refreshed_by_age_and_misses(monkeypatch):
     threads = StartedThreads()
     monkeypatch.setattr(keys_module, "threading", threads)
     now, answers = [100.0], [key_set()]
@@ -260,7 +260,7 @@ def test_keys_are_read_again_when_they_are_old_and_after_misses_ten_seconds_apar
     assert found.key("only") is not None, "another thread is at it"
 
 
-def test_keys_are_read_from_files_and_urls_with_the_reason_where_not(tmp_path):
+def test_unreadable_key_source_is_explained(tmp_path):
     (tmp_path / "a b").write_bytes(key_set())
     found = KeySet(f"file://{tmp_path}/a%20b", Web())
     found.load()
@@ -318,7 +318,7 @@ def test_only_safe_urls_are_asked():
     check_each(URLS, is_so)
 
 
-def test_a_connection_is_made_to_host_port_and_path():
+def test_connection_uses_host_port_and_path():
     web = Web(seconds_max=7.0)
     for url, expected in (
         ("http://localhost", ("localhost", 80, "/")),
@@ -351,7 +351,7 @@ def clock(monkeypatch):
     return found
 
 
-def test_a_token_is_fetched_again_after_four_fifths_of_its_life(clock):
+def test_token_is_refreshed_after_four_fifths_lifetime(clock):
     count = [0]
 
     def retrieve():
@@ -423,7 +423,7 @@ def test_a_token_is_asked_for_as_a_client(scope):
     check_each(ANSWERS, is_so)
 
 
-def test_an_unsecured_token_says_who_it_is_and_lives_an_hour(clock):
+def test_unsecured_token_names_subject_for_an_hour(clock):
     found = unsecured("alice")()
     header, claims, signature = found.token.split(".")
 
@@ -434,7 +434,7 @@ def test_an_unsecured_token_says_who_it_is_and_lives_an_hour(clock):
     assert decoded(claims) == {"sub": "alice", "iat": NOW, "exp": NOW + 3600}
 
 
-def test_a_token_is_read_from_a_small_file_of_ascii(tmp_path):
+def test_token_is_read_from_small_ascii_file(tmp_path):
     path = Path(tmp_path, "token")
     path.write_text(" abc\n")
     assert from_file(path)() == Fetched("abc", 0.0)
@@ -470,7 +470,7 @@ class Socket:
         return self
 
 
-def test_each_address_of_a_provider_is_tried_within_what_is_left_of_the_time(monkeypatch):
+def test_provider_addresses_share_the_remaining_timeout(monkeypatch):
     made, now, addresses = [], [100.0], []
     asked = []
 

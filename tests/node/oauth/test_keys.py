@@ -56,12 +56,12 @@ def test_other_keys_are_passed_over(entry):
         key_set(jwk(rsa_key(), "same"), jwk(ec_key(), "same")),
     ],
 )
-def test_what_is_no_set_of_keys_is_refused(data):
+def test_invalid_key_set_is_refused(data):
     with pytest.raises(KeySetError):
         parse_keys(data)
 
 
-def test_as_many_keys_as_the_bound_says_are_taken():
+def test_number_of_keys_is_bounded():
     """Those that are passed over count as well: each costs a look."""
     one = jwk(ec_key(), "good")
     assert list(parse_keys(key_set(one, *[{}] * 127))) == ["good"]
@@ -69,7 +69,7 @@ def test_as_many_keys_as_the_bound_says_are_taken():
         parse_keys(key_set(one, *[{}] * 128))
 
 
-def test_a_private_key_is_none_to_check_tokens_by():
+def test_private_key_is_not_used():
     """Whoever publishes one has lost it."""
     for key in (rsa_key(), ec_key()):
         kind = jwt.algorithms.RSAAlgorithm if key is rsa_key() else jwt.algorithms.ECAlgorithm
@@ -89,7 +89,7 @@ def test_a_hundred_megabytes_are_not_read():
 
 
 @pytest.mark.parametrize("answer", [None, b"<html>"])
-def test_what_cannot_be_read_leaves_the_keys_that_there_were(answer):
+def test_failed_refresh_keeps_previous_keys(answer):
     with provider() as idp:
         idp.answers["/jwks"] = key_set()
         known = KeySet(f"{idp.url}/jwks", Web())
@@ -106,7 +106,7 @@ def test_a_large_file_is_refused(tmp_path):
         KeySet(f"file://{tmp_path}/jwks", Web()).load()
 
 
-def test_an_unknown_key_has_the_file_read_again_but_not_each_time(tmp_path, monkeypatch):
+def test_unknown_key_refreshes_but_not_each_time(tmp_path, monkeypatch):
     now, refreshes = [0.0], []
     (tmp_path / "jwks").write_bytes(key_set(jwk(rsa_key(), "old")))
     known = KeySet(f"file://{tmp_path}/jwks", Web(), now=lambda: now[0])

@@ -52,7 +52,7 @@ def token_of(credentials):
     return next(credentials.exchange()).split(b"Bearer ")[1].strip(b"\x01").decode()
 
 
-def test_a_token_is_kept_for_four_fifths_of_its_life(clock):
+def test_token_is_kept_four_fifths_of_lifetime(clock):
     credentials = BearerCredentials(retrieving(Fetched("a", 100), Fetched("b", 10), Fetched("c")))
     found = []
     begin = clock.now
@@ -62,12 +62,12 @@ def test_a_token_is_kept_for_four_fifths_of_its_life(clock):
     assert found == ["a", "a", "b", "b", "c"]
 
 
-def test_a_token_of_which_nobody_says_how_long_it_lives_is_not_kept(clock):
+def test_token_without_lifetime_is_not_kept(clock):
     credentials = BearerCredentials(retrieving(Fetched("a"), Fetched("b")))
     assert [token_of(credentials), token_of(credentials)] == ["a", "b"]
 
 
-def test_a_token_that_cannot_be_had_is_asked_for_again(clock):
+def test_failed_token_fetch_is_repeated(clock):
     answers = [AuthenticationRefused("no"), Fetched("a", 100)]
 
     def retrieve():
@@ -111,7 +111,7 @@ def test_a_provider_is_asked_as_rfc_6749_says(scope):
         ({"access_token": "abc", "expires_in": 1.5}, 1.5),
     ],
 )
-def test_the_life_of_a_token_is_what_the_provider_says(answer, seconds):
+def test_token_lifetime_comes_from_provider(answer, seconds):
     with provider() as idp:
         idp.answers["/token"] = json.dumps(answer).encode()
         found = by_client_credentials(Web(), f"{idp.url}/token", "me", "x", None)()
@@ -133,7 +133,7 @@ def test_the_life_of_a_token_is_what_the_provider_says(answer, seconds):
         b"[" * 50_000,
     ],
 )
-def test_an_answer_without_a_token_is_said_without_its_text(answer):
+def test_answer_without_token_is_reported_without_text(answer):
     with provider() as idp:
         idp.answers["/token"] = answer
         with pytest.raises(AuthenticationRefused, match="answer holds no token") as refused:
@@ -141,7 +141,7 @@ def test_an_answer_without_a_token_is_said_without_its_text(answer):
         assert "geheim" not in str(refused.value)
 
 
-def test_a_provider_that_refuses_is_named_with_its_status():
+def test_refusing_provider_is_named_with_status():
     with (
         provider() as idp,
         pytest.raises(AuthenticationRefused, match="there is no token: the identity provider"),
@@ -149,7 +149,7 @@ def test_a_provider_that_refuses_is_named_with_its_status():
         by_client_credentials(Web(), f"{idp.url}/none", "me", "x", None)()
 
 
-def test_a_file_is_read_each_time_without_blanks_around_it(tmp_path):
+def test_token_file_is_reread_and_stripped(tmp_path):
     path = tmp_path / "token"
     retrieve = from_file(path)
     for text in ("abc\n", " def "):
@@ -166,7 +166,7 @@ def test_a_file_without_a_token_is_named(tmp_path, data):
         from_file(path)()
 
 
-def test_a_token_that_nobody_signs_holds_for_an_hour(clock):
+def test_unsigned_token_is_valid_an_hour(clock):
     found = unsecured("alice")()
     assert found.seconds == 3600
     header, claims, signature = found.token.split(".")

@@ -130,7 +130,7 @@ def test_subjects_that_are_no_text_are_refused(validator):
     assert validator(rules=rules).validate(token(number="seven")).subject == "seven"
 
 
-def test_without_a_wanted_audience_only_tokens_for_nobody_else_are_taken(validator):
+def test_unset_audience_accepts_only_tokens_without_one(validator):
     anyone = validator(rules=TokenRules())
     with pytest.raises(TokenRefused):
         anyone.validate(token())
@@ -175,7 +175,7 @@ def test_unsecured_tokens_that_are_refused(kind):
     ("expiry", "lifetime_ms"),
     [(1100, 100_000), (1000, 0), (970.5, -29_500), (1e300, 1 << 53), (1000.0015, 1)],
 )
-def test_what_is_left_of_a_token_is_told_to_the_millisecond(expiry, lifetime_ms):
+def test_remaining_token_lifetime_is_exact_in_milliseconds(expiry, lifetime_ms):
     rules = TokenRules(skew_seconds=30)
     text = unsigned({"alg": "none"}, claims(exp=expiry))
     found = UnsecuredTokens(rules, now=lambda: 1_000_000).validate(text)
@@ -185,7 +185,7 @@ def test_what_is_left_of_a_token_is_told_to_the_millisecond(expiry, lifetime_ms)
 @pytest.mark.parametrize(
     ("expiry", "skew_seconds"), [(970, 30), (969, 30), (1000, 0), (999.999, 0)]
 )
-def test_a_token_has_run_out_as_soon_as_the_skew_is_over(expiry, skew_seconds):
+def test_token_expires_right_after_skew(expiry, skew_seconds):
     text = unsigned({"alg": "none"}, claims(exp=expiry))
     one = UnsecuredTokens(TokenRules(skew_seconds=skew_seconds), now=lambda: 1_000_000)
     with pytest.raises(TokenRefused, match="run out"):
@@ -193,6 +193,6 @@ def test_a_token_has_run_out_as_soon_as_the_skew_is_over(expiry, skew_seconds):
 
 
 @pytest.mark.parametrize("key_id", [7, ["r"], {"r": "r"}])
-def test_an_id_of_a_key_that_is_no_text_is_refused(validator, key_id):
+def test_non_text_key_id_is_refused(validator, key_id):
     with pytest.raises(TokenRefused):
         validator().validate(unsigned({"alg": "RS256", "kid": key_id}, claims(), b"x"))

@@ -69,7 +69,7 @@ def test_provider_that_drips_is_given_up(begin, drip, secured, tmp_path):
         Web(tls=client, seconds_max=SECONDS).get(f"{scheme}://localhost:{port}/jwks")
 
 
-def test_provider_that_does_not_finish_the_tls_handshake_is_given_up():
+def test_provider_without_tls_handshake_times_out():
     with (
         dripping(b"\x16\x03\x03", b"\x00") as port,
         pytest.raises(WebError),
@@ -90,7 +90,7 @@ def test_provider_that_is_not_there_is_named():
 
 
 @pytest.mark.parametrize(("bytes_max", "is_taken"), [(1, False), (2, True), (3, True)])
-def test_answer_of_as_many_bytes_as_the_bound_says_is_taken(bytes_max, is_taken):
+def test_answer_up_to_size_bound_is_accepted(bytes_max, is_taken):
     with dripping(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}", b"") as port:
         web = Web(seconds_max=5.0, bytes_max=bytes_max)
         if is_taken:

@@ -57,7 +57,7 @@ def test_the_most_precise_holds(limits, user, client):
     assert (None if found is None else found[1]) == wanted
 
 
-def test_clients_of_a_user_share_what_is_the_users():
+def test_clients_share_quota_of_their_user():
     made = quota(alice=100.0)
     assert made.use("alice", "a", 1000, 0.0) == 0
     assert made.use("alice", "b", 1000, 0.0) == 10
@@ -72,21 +72,21 @@ def test_each_client_has_a_default_for_itself():
     assert made.use("alice", "", 9000, 0.0) == 0
 
 
-def test_what_is_not_allowed_is_not_counted():
+def test_refused_use_is_not_counted():
     made = quota(alice=100.0)
     assert made.use_if_allowed("alice", "a", 2000, 0.0) == 10
     assert made.use_if_allowed("alice", "a", made.most_at_once("alice", "a"), 0.0) == 0
     assert made.use_if_allowed("alice", "a", 1, 0.0) > 0
 
 
-def test_a_new_limit_holds_for_what_was_used_before():
+def test_new_limit_applies_to_earlier_use():
     made = quota(alice=1000.0)
     made.use("alice", "a", 2000, 0.0)
     made.set_limits({(("user", "alice"),): 100.0})
     assert made.use("alice", "a", 0, 0.0) == 10
 
 
-def test_the_quiet_are_forgotten_when_the_names_of_all_are_long(monkeypatch):
+def test_idle_entries_go_when_names_are_long(monkeypatch):
     monkeypatch.setattr(client_quotas, "NAMES_BYTES_MAX", 100_000)
     made = ClientQuota(Windows())
     made.set_limits({(("client-id", None),): 100.0})
@@ -112,7 +112,7 @@ def test_the_idle_are_forgotten_and_the_many():
     assert (len(made), made.is_set) == (0, False)
 
 
-def test_addresses_have_quotas_of_their_own_or_the_default():
+def test_addresses_have_own_or_default_quota():
     made = ConnectionQuota(Windows())
     made.set_limits({(("ip", None),): 1.0, (("ip", "10.0.0.7"),): 2.0})
     for ip, allowed in (("10.0.0.7", 20), ("10.0.0.8", 10), ("::1", 10)):
@@ -145,7 +145,7 @@ def test_mutations_are_counted_only_while_tokens_are_left():
 
 
 @pytest.mark.parametrize("limit", [math.nan, math.inf])
-def test_a_quota_that_is_no_number_or_has_no_end_holds_nobody(limit):
+def test_nan_or_infinite_quota_limits_nothing(limit):
     """Kafka stores both. Nobody is held by a less precise one instead."""
     made = quota(alice=limit)
     made.set_limits({(("user", "alice"),): limit, (("user", None),): 1.0})

@@ -17,7 +17,7 @@ def throttle():
     ("text", "expected"),
     [("", []), ("*", ALL), (" * ", ALL), ("*,", ALL), ("0:11,1:12,7:11", [0, 7]), ("0:12", [])],
 )
-def test_of_a_list_a_broker_finds_its_own_replicas(text, expected):
+def test_broker_finds_its_replicas_in_list(text, expected):
     assert replicas_here(text, 11) == expected
 
 
@@ -33,7 +33,7 @@ def test_a_newer_list_replaces_the_older_one(throttle):
     assert not throttle.is_set
 
 
-def test_who_begins_may_not_have_all_windows_at_once(throttle):
+def test_new_throttle_does_not_burst(throttle):
     """Unlike a client, whose quota of eleven windows may come in a burst."""
     throttle.record(100, 0.0)
     assert throttle.delay(0.0) == 0

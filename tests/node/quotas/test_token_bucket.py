@@ -7,7 +7,7 @@ from trimaran.node.quotas.token_bucket import TokenBucket
 BURST_SECONDS = 100.0
 
 
-def test_more_than_there_is_is_missing_until_it_came_back():
+def test_overdraft_is_missing_until_refilled():
     """The example of Kafka's: 5 a second, 100 windows of a second, 560 at once."""
     bucket = TokenBucket(BURST_SECONDS)
     assert bucket.tokens(5.0, 10.0) == 500
@@ -23,14 +23,14 @@ def test_it_is_never_fuller_than_the_burst():
     assert bucket.tokens(5.0, 1e6) == 500
 
 
-def test_what_is_missing_stays_missing_when_the_rate_changes():
+def test_overdraft_survives_rate_change():
     bucket = TokenBucket(BURST_SECONDS)
     bucket.take(560, 5.0, 0.0)
     assert bucket.delay(60.0, 0.0) == pytest.approx(1.0)
     assert bucket.tokens(60.0, 2.0) == pytest.approx(60.0)
 
 
-def test_a_lower_rate_takes_what_is_above_its_burst():
+def test_lower_rate_cuts_tokens_above_burst():
     bucket = TokenBucket(BURST_SECONDS)
     assert bucket.tokens(5.0, 0.0) == 500
     assert bucket.tokens(1.0, 0.0) == 100

@@ -28,7 +28,7 @@ def committed(watermark, *, end_offset=5, deadline=10.0):
     return CommittedResponse("told", end_offset, watermark, trio.current_time() + deadline)
 
 
-async def test_what_is_committed_is_told_at_once_though_the_epoch_is_over(autojump_clock):
+async def test_committed_answer_is_sent_after_epoch_end(autojump_clock):
     watermark = Watermark(5)
     pending = committed(watermark)
     watermark.close()
@@ -36,7 +36,7 @@ async def test_what_is_committed_is_told_at_once_though_the_epoch_is_over(autoju
     assert await outcome(pending) == ("told", 0)
 
 
-async def test_a_response_waits_for_the_commit_of_all_of_it(autojump_clock, nursery):
+async def test_response_waits_for_commit_of_all_records(autojump_clock, nursery):
     watermark = Watermark(3)
     pending = committed(watermark)
     assert not pending.ready()
@@ -50,11 +50,11 @@ async def test_a_response_waits_for_the_commit_of_all_of_it(autojump_clock, nurs
     assert await outcome(pending) == ("told", 4)
 
 
-async def test_what_is_not_committed_in_time_is_told_so(autojump_clock):
+async def test_uncommitted_response_times_out(autojump_clock):
     assert await outcome(committed(Watermark(4))) == (E.COORDINATOR_NOT_AVAILABLE, 10)
 
 
-async def test_the_end_of_the_epoch_comes_before_the_commit(autojump_clock, nursery):
+async def test_epoch_end_precedes_the_commit(autojump_clock, nursery):
     watermark = Watermark(4)
 
     async def end():
@@ -80,7 +80,7 @@ class Late(Watermark):
             self.change(self)
 
 
-async def test_what_becomes_known_as_the_time_is_over_counts(autojump_clock):
+async def test_outcome_at_timeout_still_counts(autojump_clock):
     reached, ended = Late(lambda one: one.advance(5)), Late(lambda one: one.close())
     assert await outcome(committed(reached)) == ("told", 10)
     assert await outcome(committed(ended)) == (E.NOT_COORDINATOR, 10)
@@ -126,6 +126,6 @@ async def test_a_handler_answers_at_once_or_defers(autojump_clock):
     assert await deferred.finish() == "said: told"
 
 
-def test_what_is_not_there_cannot_be_told():
+def test_absent_response_cannot_be_read():
     with pytest.raises(AssertionError):
         _ = CompletableResponse().response

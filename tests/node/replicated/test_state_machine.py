@@ -38,7 +38,7 @@ class Counter:
         return at_once(self.state.write(Result(numbers, self.total + sum(numbers))))
 
 
-async def test_a_response_waits_for_its_records_and_the_next_decision_does_not():
+async def test_response_waits_for_commit_decision_does_not():
     counter = Counter(next_offset=100)
     first, second = counter.add(1, 2), counter.add(10)
     assert counter.total == 13
@@ -64,7 +64,7 @@ async def test_a_response_waits_for_its_records_and_the_next_decision_does_not()
     assert answers == [3, 13]
 
 
-async def test_an_answer_without_records_waits_for_the_state_it_was_read_from():
+async def test_read_only_answer_waits_for_its_state():
     counter = Counter()
     assert await counter.add().wait() == 0
     counter.add(5)
@@ -74,7 +74,7 @@ async def test_an_answer_without_records_waits_for_the_state_it_was_read_from():
     assert await read.wait() == 5
 
 
-async def test_the_end_of_leadership_fails_what_is_parked_and_what_comes():
+async def test_leadership_end_fails_pending_and_new_requests():
     counter = Counter()
     parked = counter.add(1)
 

@@ -55,7 +55,7 @@ async def test_the_newest_moment_counts(nursery, mock_clock) -> None:
     assert bell.rings == pytest.approx([7], abs=1e-3)
 
 
-async def test_what_is_over_already_rings_soon(nursery, mock_clock) -> None:
+async def test_past_alarm_rings_soon(nursery, mock_clock) -> None:
     bell = await hung(nursery, mock_clock)
     await bell.passes(10)
     bell.set(4)

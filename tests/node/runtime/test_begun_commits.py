@@ -96,7 +96,7 @@ async def commits(nursery):
     found.kernel.complete_rest()
 
 
-async def test_the_first_append_begins_at_once_and_those_behind_it_share_the_next(commits):
+async def test_first_append_flushes_at_once_others_share(commits):
     log = KernelLog(7)
     for _ in range(3):
         commits.append(log)
@@ -117,7 +117,7 @@ async def test_the_first_append_begins_at_once_and_those_behind_it_share_the_nex
     assert commits.commit.unflushed_bytes == 0
 
 
-async def test_the_requests_of_a_slice_share_what_begins_at_its_end(commits):
+async def test_requests_of_slice_share_a_flush(commits):
     """Those of a log that is flushed by then wait for the end of that, as ever."""
     log, other, forgotten = KernelLog(7), KernelLog(8), KernelLog(9)
     slice_end().begin_slice()
@@ -141,7 +141,7 @@ async def test_the_requests_of_a_slice_share_what_begins_at_its_end(commits):
     assert commits.commit.unflushed_bytes == 0
 
 
-async def test_what_nobody_waits_for_shares_the_flush_of_the_next(commits):
+async def test_unawaited_append_shares_the_next_flush(commits):
     log = KernelLog(7)
     commits.append(log, is_awaited=False)
     await settled()
@@ -156,7 +156,7 @@ async def test_what_nobody_waits_for_shares_the_flush_of_the_next(commits):
     assert commits.commit.unflushed_bytes == 10
 
 
-async def test_what_nobody_waits_for_is_left_for_a_while_at_most(commits, autojump_clock):
+async def test_unawaited_append_is_delayed_boundedly(commits, autojump_clock):
     """From the first on: those that follow do not put it off."""
     began, log, other = trio.current_time(), KernelLog(7), KernelLog(8)
     commits.append(log, is_awaited=False)
@@ -193,7 +193,7 @@ async def test_whoever_waits_hastens_what_nobody_waited_for(commits, who):
     assert (commits.told, commits.kernel.submitted) == ([1], [[7]])
 
 
-async def test_what_nobody_waits_for_waits_for_the_flush_that_runs(commits, autojump_clock):
+async def test_unawaited_append_waits_for_running_flush(commits, autojump_clock):
     log = KernelLog(7)
     commits.append(log)
     commits.append(log, is_awaited=False)
@@ -204,7 +204,7 @@ async def test_what_nobody_waits_for_waits_for_the_flush_that_runs(commits, auto
     assert (commits.told, commits.kernel.submitted) == ([1], [[7], [7]])
 
 
-async def test_what_nobody_waits_for_is_forgotten(commits, autojump_clock):
+async def test_unawaited_append_of_removed_log_is_forgotten(commits, autojump_clock):
     log = KernelLog(7)
     commits.append(log, is_awaited=False)
     commits.commit.forget(log)
@@ -212,7 +212,7 @@ async def test_what_nobody_waits_for_is_forgotten(commits, autojump_clock):
     assert (commits.kernel.submitted, commits.commit.unflushed_bytes) == ([], 0)
 
 
-async def test_of_many_logs_some_begin_and_the_others_share(commits):
+async def test_some_logs_begin_others_share(commits):
     logs = [KernelLog(number) for number in range(BEGUN + 6)]
     for log in logs:
         commits.append(log)
@@ -229,7 +229,7 @@ async def test_of_many_logs_some_begin_and_the_others_share(commits):
     assert commits.commit.unflushed_bytes == 0
 
 
-async def test_what_the_kernel_does_not_take_is_left_to_a_worker(commits):
+async def test_sync_refused_by_kernel_goes_to_worker(commits):
     log = KernelLog(7)
     commits.kernel.takes_max = 0
     commits.append(log)
@@ -239,7 +239,7 @@ async def test_what_the_kernel_does_not_take_is_left_to_a_worker(commits):
     assert commits.told == [1]
 
 
-async def test_more_than_a_sync_is_left_to_a_worker(commits):
+async def test_log_needing_more_than_sync_uses_worker(commits):
     log = KernelLog(7)
     log.needs_only_a_sync = False
     commits.append(log)
@@ -255,7 +255,7 @@ async def test_nothing_begins_before_it_runs():
     assert kernel.submitted == []
 
 
-async def test_an_error_takes_the_directory_offline_and_nobody_is_told(commits):
+async def test_error_takes_directory_offline_without_callbacks(commits):
     failing, other = KernelLog(7), KernelLog(8)
     commits.append(failing)
     commits.append(other)
@@ -273,7 +273,7 @@ async def test_an_error_takes_the_directory_offline_and_nobody_is_told(commits):
     assert len(commits.kernel.submitted) == 2, "nothing begins any more"
 
 
-async def test_what_cannot_be_prepared_fails_as_by_a_worker(commits):
+async def test_failed_preparation_fails_like_a_worker(commits):
     log = KernelLog(7)
     log.error = OSError(errno.EMFILE, "no descriptor")
     commits.append(log)
@@ -282,7 +282,7 @@ async def test_what_cannot_be_prepared_fails_as_by_a_worker(commits):
     assert commits.told == []
 
 
-async def test_who_is_told_may_fail(commits):
+async def test_failing_callback_ends_the_node(commits):
     """Then nothing is known of what others were told: the node must end."""
     log = KernelLog(7)
     log.append()
@@ -292,7 +292,7 @@ async def test_who_is_told_may_fail(commits):
     assert isinstance(commits.failure, ZeroDivisionError)
 
 
-async def test_nobody_is_told_of_a_log_that_is_forgotten_meanwhile(commits):
+async def test_forgotten_log_gets_no_callback(commits):
     log = KernelLog(7)
     commits.append(log)
     commits.commit.forget(log)

@@ -11,7 +11,7 @@ seconds = st.one_of(st.floats(min_value=0, max_value=100), st.sampled_from(BOUND
 
 
 @given(st.lists(seconds), st.lists(seconds))
-def test_each_bucket_counts_all_that_took_at_most_so_long(some, others):
+def test_buckets_are_cumulative(some, others):
     histogram, other = CumulativeHistogram(), CumulativeHistogram()
     for one in some:
         histogram.observe(one)

@@ -74,7 +74,7 @@ async def test_a_thread_does_the_rest(descriptors):
 
 
 @pytest.mark.parametrize("counts", [[FILES], [FILES - 3, 3], [1] * FILES])
-async def test_the_kernel_syncs_as_many_files_as_it_may(counts):
+async def test_kernel_syncs_permitted_files(counts):
     kernel, told = held(), []
     flushes = [Flushed([number] * count) for number, count in enumerate(counts)]
     assert begin(flushes, int, told.append)
@@ -86,7 +86,7 @@ async def test_the_kernel_syncs_as_many_files_as_it_may(counts):
     assert all(flush.by_kernel for flush in flushes)
 
 
-async def test_a_thread_does_what_the_kernel_does_not_take():
+async def test_thread_syncs_what_kernel_refuses():
     held().takes_max = 0
     assert not await carried_out([Flushed([3])])
 
@@ -136,7 +136,7 @@ async def test_cancelling_waits_for_the_kernel():
     assert flush.by_kernel
 
 
-async def test_what_begins_is_told_when_it_has_ended():
+async def test_begun_flush_reports_its_end():
     kernel, told = held(), []
     assert begin([Flushed([3])], lambda: 7, told.append)
     assert begin([Flushed([4])], lambda: 8, told.append)

@@ -7,7 +7,7 @@ import trio.testing
 from trimaran.node.runtime.graceful import run_gracefully
 
 
-async def test_it_hears_of_the_end_and_does_what_is_left_to_do(autojump_clock):
+async def test_shutdown_is_announced_and_remaining_work_done(autojump_clock):
     done = []
 
     async def run(stop):

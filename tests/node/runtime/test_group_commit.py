@@ -95,7 +95,7 @@ async def test_appends_during_a_flush_share_the_next(logs):
     assert log.flushes == commit.flushes == 2
 
 
-async def test_all_dirty_logs_are_flushed_once_and_each_is_told(logs):
+async def test_each_dirty_log_is_flushed_once(logs):
     commit = GroupCommit(Directory())
     told = {}
     all_told = trio.Event()
@@ -121,7 +121,7 @@ async def test_all_dirty_logs_are_flushed_once_and_each_is_told(logs):
     assert [log.flushes for log in logs] == [1, 1, 1]
 
 
-async def test_a_log_does_not_wait_for_the_flush_of_another(logs):
+async def test_log_does_not_wait_for_anothers_flush(logs):
     """B3: nor does it wait again for those that are dirty anew meanwhile."""
     commit = GroupCommit(Directory())
     honest, *others = logs
@@ -180,7 +180,7 @@ async def test_a_forgotten_log_is_not_flushed(logs):
     assert logs[0].flushes == 0
 
 
-async def test_nobody_is_told_of_a_log_that_is_forgotten_during_its_flush(logs):
+async def test_log_forgotten_during_flush_gets_no_callback(logs):
     commit = GroupCommit(Directory())
     log, other = logs[:2]
     log.hold.clear()
@@ -198,7 +198,7 @@ async def test_nobody_is_told_of_a_log_that_is_forgotten_during_its_flush(logs):
     assert log.flushes == 1
 
 
-async def test_what_is_not_synced_is_counted_in_bytes(logs):
+async def test_unsynced_data_is_counted_in_bytes(logs):
     commit = GroupCommit(Directory())
     log, other = logs[:2]
     log.hold.clear()
@@ -245,7 +245,7 @@ async def test_a_writer_waits_for_its_own_offset(logs):
 
 
 @pytest.mark.parametrize("in_a_thread", [False, True])
-async def test_a_writer_does_not_wait_for_a_log_that_nobody_flushes(logs, in_a_thread):
+async def test_writer_does_not_wait_for_unflushed_log(logs, in_a_thread):
     commit = GroupCommit(Directory())
     log = logs[0]
     log.hold.clear()
@@ -265,7 +265,7 @@ async def test_a_writer_does_not_wait_for_a_log_that_nobody_flushes(logs, in_a_t
     assert commit.unflushed_bytes == 0
 
 
-async def test_an_error_takes_the_directory_offline_and_nothing_is_acknowledged(logs):
+async def test_error_takes_directory_offline_without_acknowledgement(logs):
     directory = Directory()
     commit = GroupCommit(directory)
     failing, slow, _ = logs
@@ -301,7 +301,7 @@ def test_write_behind_tells_at_once_and_syncs_nothing(logs):
     assert logs[0].flushes == commit.unflushed_bytes == 0
 
 
-async def test_blocking_work_runs_in_a_thread_and_its_errors_come_back():
+async def test_blocking_work_runs_in_thread_returning_errors():
     assert await run_blocking(threading.get_ident) != threading.get_ident()
     with pytest.raises(ZeroDivisionError):
         await run_blocking(divmod, 1, 0)
@@ -346,7 +346,7 @@ class PlainFlush:
         *[(4, 1, 2), (5, 1, 3), (4, 2, 4), (5, 2, 5)],
     ],
 )
-def test_a_worker_takes_its_share_of_what_no_other_has(dirty, busy, taken):
+def test_worker_takes_its_share_of_logs(dirty, busy, taken):
     commit = GroupCommit(Directory())
     logs = [PlainLog([]) for _ in range(dirty)]
     for log in logs:
@@ -371,9 +371,7 @@ def test_a_worker_takes_its_share_of_what_no_other_has(dirty, busy, taken):
         (101, [*["16 prepares", "turn"] * 6, "5 prepares", "100 finishes", "turn", "1 finishes"]),
     ],
 )
-async def test_others_have_their_turn_while_many_logs_are_prepared_and_finished(
-    monkeypatch, count, turns
-):
+async def test_loop_yields_while_many_logs_are_flushed(monkeypatch, count, turns):
     told, offsets = [], []
 
     async def others():
@@ -393,7 +391,7 @@ async def test_others_have_their_turn_while_many_logs_are_prepared_and_finished(
     assert commit.flushes == 1
 
 
-async def test_a_flush_takes_as_long_as_from_when_it_is_prepared_to_when_it_ends(monkeypatch):
+async def test_flush_time_covers_preparation_to_end(monkeypatch):
     now = [100.0]
     monkeypatch.setattr(time, "monotonic", lambda: now[0])
     commit = GroupCommit(Directory())
@@ -406,7 +404,7 @@ async def test_a_flush_takes_as_long_as_from_when_it_is_prepared_to_when_it_ends
 
 
 @pytest.mark.parametrize(("fsync", "must_flush"), [(False, False), (False, True), (True, True)])
-def test_a_log_that_must_be_synced_is_dirty_though_nobody_waits(fsync, must_flush):
+def test_log_needing_sync_is_dirty_without_waiters(fsync, must_flush):
     told, commit, log = [], GroupCommit(Directory(), fsync=fsync), PlainLog([])
     log.must_flush, log.log_end_offset = must_flush, 7
     commit.mark_dirty(log, told.append, 100)
@@ -420,7 +418,7 @@ def test_a_log_that_must_be_synced_is_dirty_though_nobody_waits(fsync, must_flus
     assert [*commit._dirty.values()][: len(known)] == known
 
 
-async def test_what_is_left_is_flushed_soon_with_those_who_are_to_be_told():
+async def test_postponed_logs_are_flushed_with_awaited_ones():
     commit, log = GroupCommit(Directory()), PlainLog([])
     commit.mark_dirty(log, int, 5, is_awaited=False)
     (left,) = commit._left.values()
@@ -428,7 +426,7 @@ async def test_what_is_left_is_flushed_soon_with_those_who_are_to_be_told():
     assert (commit._left, [*commit._dirty.values()]) == ({}, [left])
 
 
-def test_nothing_begins_by_the_kernel_while_no_worker_runs_or_enough_has_begun():
+def test_kernel_flush_needs_worker_and_free_slot():
     told = []
     log = PlainLog(told)
     log.needs_only_a_sync = True
@@ -441,7 +439,7 @@ def test_nothing_begins_by_the_kernel_while_no_worker_runs_or_enough_has_begun()
         assert (told, commit._begun, [*commit._dirty.values()]) == ([], begun, [dirty])
 
 
-async def test_a_worker_that_has_flushed_is_busy_no_more(nursery):
+async def test_worker_is_idle_after_its_flush(nursery):
     commit, told = GroupCommit(Directory()), []
     nursery.start_soon(commit.run)
     await settled()

@@ -39,9 +39,7 @@ def wheel(tmp_path, monkeypatch):
     return put
 
 
-def test_the_java_of_java_home_comes_first_then_that_on_the_path_then_that_of_the_wheel(
-    tmp_path, wheel
-):
+def test_java_home_precedes_path_and_wheel(tmp_path, wheel):
     home = made(tmp_path / "home" / "bin")
     on_path = made(tmp_path / "path")
     of_wheel = made(tmp_path / "wheel" / "java-runtime" / "bin")
@@ -54,7 +52,7 @@ def test_the_java_of_java_home_comes_first_then_that_on_the_path_then_that_of_th
     assert list(javas({"JAVA_HOME": environ["JAVA_HOME"], "PATH": str(tmp_path)})) == [home]
 
 
-def test_what_is_no_file_or_cannot_be_started_is_passed_over(tmp_path, wheel):
+def test_unusable_java_is_skipped(tmp_path, wheel):
     plain = made(tmp_path / "plain" / "bin", stat.S_IRUSR)
     assert not os.access(plain, os.X_OK) or os.geteuid() == 0
     (tmp_path / "folder" / "bin" / "java").mkdir(parents=True)

@@ -31,7 +31,7 @@ async def test_a_real_file_is_synced(tmp_path):
     assert of_this_run() is syncs
 
 
-async def test_a_batch_ends_with_its_last_file_and_its_first_error():
+async def test_batch_ends_with_last_file_and_first_error():
     kernel, ended = held(), []
     assert of_this_run().begin([3, 4, 5], ended.append)
     assert of_this_run().begin([6], ended.append)
@@ -49,7 +49,7 @@ async def test_a_batch_ends_with_its_last_file_and_its_first_error():
     assert "Input/output" in str(ended[1])
 
 
-async def test_what_the_kernel_takes_in_part_fails():
+async def test_partially_accepted_batch_fails():
     """A sync of the others alone would not hear of the errors of those."""
     kernel, ended = held(), []
     kernel.takes_max = 2
@@ -62,13 +62,13 @@ async def test_what_the_kernel_takes_in_part_fails():
     assert [error.errno for error in ended] == [errno.EIO]
 
 
-async def test_what_the_kernel_does_not_take_is_still_to_be_synced():
+async def test_batch_refused_by_kernel_remains_to_sync():
     kernel = held()
     kernel.takes_max = 0
     assert not of_this_run().begin([3, 4], os.abort)
 
 
-def test_the_next_run_has_the_context_of_the_last():
+def test_next_run_reuses_the_context():
     """One for each would have to be given back, which takes long."""
     first, *others = (trio.run(_eventfd) for _ in range(3))
     assert others == [first, first]
@@ -79,7 +79,7 @@ async def _eventfd():
     return None if syncs is None else syncs._fdatasyncs.eventfd
 
 
-def test_without_a_context_there_is_none_and_that_is_told_once(monkeypatch, caplog):
+def test_missing_context_is_logged_once(monkeypatch, caplog):
     caplog.set_level(logging.INFO)
 
     def refuse():

@@ -31,12 +31,12 @@ async def test_waiters_miss_intermediate_values_never_the_last():
     assert latest.value == 9
 
 
-async def test_wait_for_returns_at_once_if_it_is_so():
+async def test_wait_for_returns_at_once_if_true():
     with trio.testing.assert_checkpoints():
         assert await Latest(4).wait_for(lambda value: value > 3) == 4
 
 
-async def test_nothing_of_an_epoch_is_alive_when_the_next_begins():
+async def test_epochs_do_not_overlap():
     events = []
 
     async def work(epoch):
@@ -67,7 +67,7 @@ async def test_nothing_of_an_epoch_is_alive_when_the_next_begins():
     assert events == ["begin 1", "end 1", "begin 2", "end 2", "begin 3", "end 3"]
 
 
-async def test_waiters_outside_are_told_before_the_tasks_inside_end():
+async def test_outside_waiters_wake_before_inner_tasks_end():
     mark = Watermark()
     order = []
 
@@ -93,7 +93,7 @@ async def test_waiters_outside_are_told_before_the_tasks_inside_end():
     assert sorted(order) == ["closed", "ended", "told"]
 
 
-async def test_a_task_that_fails_ends_the_epoch_and_closes():
+async def test_failing_task_ends_the_epoch():
     mark = Watermark()
 
     async def fail():

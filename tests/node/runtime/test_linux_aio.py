@@ -41,7 +41,7 @@ def completed(syncs, count):
     return found
 
 
-def test_every_file_completes_with_the_tag_of_its_batch(syncs, files):
+def test_every_file_completes_with_its_batch_tag(syncs, files):
     (first, _), (second, _) = taken = [syncs.submit(files), syncs.submit(files[:1])]
     assert [count for _, count in taken] == [3, 1]
     assert first != second
@@ -57,7 +57,7 @@ def test_a_file_may_be_closed_meanwhile(syncs, tmp_path):
     assert completed(syncs, 1) == [(tag, 0)]
 
 
-def test_what_cannot_be_synced_is_not_taken(syncs, files):
+def test_unsyncable_file_is_not_accepted(syncs, files):
     reading, writing = os.pipe()
     assert syncs.submit([reading])[1] == 0
     assert syncs.submit([1 << 20])[1] == 0
@@ -68,7 +68,7 @@ def test_what_cannot_be_synced_is_not_taken(syncs, files):
     os.close(writing)
 
 
-def test_no_more_are_under_way_than_can_be_read_at_once(syncs, files):
+def test_running_syncs_are_bounded_by_one_read(syncs, files):
     for _ in range(3):
         some, taken = syncs.submit(files[:1] * (UNDER_WAY - 1))
         assert taken == UNDER_WAY - 1
@@ -133,9 +133,7 @@ def test_on_other_machines_there_is_none(kernel, monkeypatch, name, value):
     assert kernel.asked == []
 
 
-def test_where_the_system_has_no_room_its_error_comes_out_and_no_descriptor_is_left(
-    kernel, monkeypatch
-):
+def test_full_system_raises_and_leaks_no_descriptor(kernel, monkeypatch):
     closed, close = [], os.close
 
     def closing(descriptor):
@@ -150,7 +148,7 @@ def test_where_the_system_has_no_room_its_error_comes_out_and_no_descriptor_is_l
     assert len(closed) == 1
 
 
-def test_what_is_given_to_the_kernel_and_taken_of_it_lies_as_it_has_it(kernel):
+def test_kernel_structures_have_the_right_layout(kernel):
     """`struct iocb` and `struct io_event` of linux/aio_abi.h, by their offsets."""
     syncs = Fdatasyncs()
     kernel.answers = [2]

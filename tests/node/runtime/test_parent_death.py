@@ -25,7 +25,7 @@ def test_a_process_gets_sigterm_when_its_parent_ends(asked):
     assert asked == [("prctl", 1, signal.SIGTERM, 0, 0, 0)]
 
 
-def test_a_process_whose_parent_has_ended_before_it_asked_ends_itself(asked):
+def test_process_orphaned_before_request_ends_itself(asked):
     end_with_parent(PARENT + 1)
     assert asked == [
         ("prctl", 1, signal.SIGTERM, 0, 0, 0),
@@ -33,7 +33,7 @@ def test_a_process_whose_parent_has_ended_before_it_asked_ends_itself(asked):
     ]
 
 
-def test_where_the_kernel_has_no_such_call_nothing_is_done(asked, monkeypatch):
+def test_missing_kernel_call_is_ignored(asked, monkeypatch):
     monkeypatch.setattr(parent_death, "_prctl", None)
     end_with_parent(PARENT + 1)
     assert asked == []

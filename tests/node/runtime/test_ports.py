@@ -14,7 +14,7 @@ def test_a_reserved_port_is_given_to_nobody_else():
             probe.bind((HOST, port_of(held)))
 
 
-def test_a_server_listens_on_it_and_may_begin_again():
+def test_server_listens_on_port_repeatedly():
     with reserve() as held:
         address = (HOST, port_of(held))
         for _ in range(2):

@@ -24,7 +24,7 @@ def test_nobody_to_tell_is_no_error(where, monkeypatch):
     assert notify(READY) is False
 
 
-def test_a_manager_that_does_not_read_holds_nobody_up(tmp_path, monkeypatch):
+def test_manager_that_does_not_read_blocks_nothing(tmp_path, monkeypatch):
     path = str(tmp_path / "notify")
     monkeypatch.setenv(VARIABLE, path)
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:

@@ -20,7 +20,7 @@ def hold(seen):
     seen.append("held")
 
 
-def test_a_task_that_holds_the_loop_is_named_with_its_stack():
+def test_blocking_task_is_named_with_stack():
     seen, steps = [], []
 
     async def culprit():
@@ -76,7 +76,7 @@ TASK = SimpleNamespace(name="a task")
 
 
 @pytest.mark.parametrize("seconds", [0.0, 0.5, 0.75])
-def test_only_a_step_that_takes_more_than_the_bound_is_told(clock, seconds):
+def test_only_steps_over_the_bound_are_reported(clock, seconds):
     told = []
     steps = SlowSteps(0.5, told.append)
     for _ in range(2):
@@ -88,7 +88,7 @@ def test_only_a_step_that_takes_more_than_the_bound_is_told(clock, seconds):
     assert told == [expected] * (2 if seconds > 0.5 else 0)
 
 
-def test_the_step_in_which_it_is_added_is_not_told(clock):
+def test_installing_step_is_not_reported(clock):
     told = []
     steps = SlowSteps(0.5, told.append)
     steps.after_task_step(TASK)
@@ -114,7 +114,7 @@ class Looks:
 
 
 @pytest.mark.parametrize(("late", "is_seen"), [(0.25, False), (0.375, True)])
-def test_a_step_is_looked_in_on_when_half_of_the_bound_is_over(clock, late, is_seen):
+def test_step_is_sampled_at_half_the_bound(clock, late, is_seen):
     told = []
     steps = SlowSteps(0.5, told.append)
     steps._loop_thread = threading.get_ident()
@@ -132,10 +132,10 @@ def test_a_step_is_looked_in_on_when_half_of_the_bound_is_over(clock, late, is_s
     assert bool(step.stack) is is_seen
     if is_seen:
         assert step.stack[-1].endswith(" _watch")
-        assert sum(" test_a_step_is_looked_in_on_when" in frame for frame in step.stack) == 1
+        assert sum(" test_step_is_sampled_at_half_the_bound" in frame for frame in step.stack) == 1
 
 
-def test_a_step_is_looked_in_on_once_and_none_between_two(clock, monkeypatch):
+def test_step_is_sampled_once(clock, monkeypatch):
     seen = []
     steps = SlowSteps(0.5, seen.append)
 
@@ -158,7 +158,7 @@ def test_a_step_is_looked_in_on_once_and_none_between_two(clock, monkeypatch):
     assert steps._stack == ()
 
 
-def test_where_a_step_ended_while_it_was_looked_in_on_its_stack_is_not_told(clock, monkeypatch):
+def test_step_ending_during_sample_has_no_stack(clock, monkeypatch):
     steps = SlowSteps(0.5, lambda _: None)
 
     def stack_of(_frame):
@@ -177,7 +177,7 @@ def test_where_a_step_ended_while_it_was_looked_in_on_its_stack_is_not_told(cloc
     assert steps._stack == ()
 
 
-def test_a_stack_has_the_twelve_innermost_frames_of_ours_innermost_last():
+def test_stack_has_our_twelve_innermost_frames():
     def deeper(depth):
         if depth:
             return deeper(depth - 1)
@@ -192,7 +192,7 @@ def test_a_stack_has_the_twelve_innermost_frames_of_ours_innermost_last():
     assert slow_steps._short("/a/b/c/d.py") == "b/c/d.py"
 
 
-def test_a_step_is_told_in_milliseconds_innermost_frame_first():
+def test_step_is_reported_in_milliseconds_innermost_first():
     step = SlowStep("a task", 0.25, 0.0625, ("a.py:1 outer", "b.py:2 inner"))
     assert str(step) == "a task held the loop for 250 ms (62 ms CPU): b.py:2 inner < a.py:1 outer"
     assert str(step._replace(stack=())) == "a task held the loop for 250 ms (62 ms CPU): unknown"
@@ -215,7 +215,7 @@ async def test_a_stack_has_no_frames_of_trio():
     assert not [one for one in found if one.startswith(("trio/", "outcome/")) or "_core/" in one]
 
 
-def test_the_thread_that_looks_in_keeps_no_process_alive(monkeypatch):
+def test_sampling_thread_does_not_keep_process_alive(monkeypatch):
     made = []
     steps = SlowSteps(0.5, lambda _: None)
     monkeypatch.setattr(

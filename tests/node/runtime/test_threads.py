@@ -14,7 +14,7 @@ from trimaran.node.runtime.threads import run_blocking, run_computing, run_in_ow
 from trimaran.wire.transport.scheduling.compute_thread import Shares
 
 
-async def test_it_returns_what_the_function_does_in_another_thread() -> None:
+async def test_function_runs_in_another_thread() -> None:
     assert await run_in_own_thread(threading.get_ident, int) != threading.get_ident()
 
 
@@ -26,7 +26,7 @@ async def test_it_raises_what_the_function_does() -> None:
         await run_in_own_thread(fail, int)
 
 
-async def test_what_follows_is_called_on_the_loop_a_turn_before_the_caller_goes_on() -> None:
+async def test_callback_runs_before_the_caller_continues() -> None:
     steps, here = [], threading.get_ident()
 
     def then(ident: int) -> bool:
@@ -90,7 +90,7 @@ class TellingShares(Shares):
     [({}, (None, 0.02)), ({"whom": 7}, (7, 0.02)), ({"whom": 7, "seconds": 0.5}, (7, 0.5))],
 )
 @pytest.mark.parametrize("fails", [False, True])
-async def test_what_computes_is_expected_to_take_so_long_and_counts_as_long_as_it_took(
+async def test_computation_is_charged_expected_then_actual_time(
     monkeypatch, options, expected, fails
 ) -> None:
     passed, shares = [1000.0], TellingShares()
@@ -131,7 +131,7 @@ async def test_eight_block_at_once_and_one_computes(monkeypatch) -> None:
     assert threads._computing_shares.get() is threads._shares()
 
 
-async def test_what_blocks_has_an_outcome_also_where_it_is_cancelled() -> None:
+async def test_cancelled_blocking_call_still_has_outcome() -> None:
     goes_on, results = threading.Event(), []
 
     def work() -> int:

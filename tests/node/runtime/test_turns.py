@@ -53,7 +53,7 @@ async def test_others_have_their_turn_after_so_many_items(yielded, count, had):
     assert seen == [number // 3 for number in range(count)]
 
 
-async def test_others_have_their_turn_whenever_so_much_is_done(yielded):
+async def test_loop_yields_after_each_share_of_work(yielded):
     had = []
 
     def steps():
@@ -74,7 +74,7 @@ def test_items_come_in_pieces_of_so_many(count, expected):
     assert list(pieces(iter(range(count)), 3)) == expected
 
 
-def test_pieces_are_of_the_items_of_when_they_are_asked_for():
+def test_pieces_reflect_items_at_request():
     items = [1, 2, 3]
     found = pieces(items, 2)
     assert next(found) == [1, 2]

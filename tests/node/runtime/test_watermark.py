@@ -38,7 +38,7 @@ async def test_those_are_woken_whose_offset_is_reached():
     assert not mark._heap
 
 
-async def test_closing_fails_waits_now_and_later_but_not_for_what_was_reached():
+async def test_close_fails_waits_above_the_mark():
     mark = Watermark(2)
 
     async def wait():
@@ -54,7 +54,7 @@ async def test_closing_fails_waits_now_and_later_but_not_for_what_was_reached():
     await mark.wait_reached(2)
 
 
-async def test_reached_and_closed_before_the_waiter_runs_counts_as_reached():
+async def test_mark_reached_before_close_counts_as_reached():
     mark = Watermark()
     reached = []
 
@@ -70,7 +70,7 @@ async def test_reached_and_closed_before_the_waiter_runs_counts_as_reached():
     assert reached == [1]
 
 
-def test_it_never_goes_back_and_never_on_after_the_end():
+def test_mark_never_decreases_or_moves_after_close():
     mark = Watermark(5)
     with pytest.raises(AssertionError):
         mark.advance(4)
@@ -153,14 +153,14 @@ def test_against_the_obvious_version(steps):
     trio.run(main)
 
 
-async def test_of_what_is_reached_already_none_is_waited_for():
+async def test_reached_mark_needs_no_wait():
     marks = [Watermark(10), Watermark()]
     with trio.fail_after(5), trio.testing.assert_checkpoints():
         await wait_any_reached([(marks[1], 1), (marks[0], 10)])
     assert [mark._heap for mark in marks] == [[], []]
 
 
-async def test_those_who_were_woken_or_gave_up_are_counted_until_they_leave_the_heap():
+async def test_dead_waiters_are_counted_until_removed():
     first, second = Watermark(), Watermark()
     async with trio.open_nursery() as nursery:
         for offset in (1, 2, 3):

@@ -56,14 +56,14 @@ def test_a_plaintext_listener_asks_for_nothing(config):
     assert found.sasl is None
 
 
-def test_ssl_takes_the_keys_of_the_node_and_those_of_the_listener_first(config):
+def test_ssl_prefers_keys_of_the_listener(config):
     found = listener_security(config({"ssl.client.auth": "required"}), "A")
     assert found.tls.verify_mode == ssl.CERT_REQUIRED
     own = config({"ssl.client.auth": "required", "listener.name.a.ssl.client.auth": "none"})
     assert listener_security(own, "A").tls.verify_mode == ssl.CERT_NONE
 
 
-def test_with_sasl_certificates_are_asked_for_by_the_listener_only(config):
+def test_sasl_requests_certificates_only_per_listener(config):
     jaas = {"listener.name.b.plain.sasl.jaas.config": JAAS}
     found = listener_security(config({**jaas, "ssl.client.auth": "required"}), "B")
     assert found.tls.verify_mode == ssl.CERT_NONE
@@ -91,7 +91,7 @@ def test_users_of_plain_are_those_of_the_listener(config):
     assert found.sasl.failure_delay_seconds == 0.1
 
 
-def test_controllers_and_brokers_are_reached_as_their_listeners_want(config):
+def test_nodes_connect_as_their_listeners_require(config):
     assert controller_security(config()).tls is not None
     assert inter_broker_security(config()).tls is None
     by_sasl = config(
@@ -119,7 +119,7 @@ def test_controllers_and_brokers_are_reached_as_their_listeners_want(config):
         ("D", {}, "listener.security.protocol.map"),
     ],
 )
-def test_what_is_wrong_is_named(config, listener, changes, key):
+def test_invalid_security_key_is_named(config, listener, changes, key):
     with pytest.raises(ConfigError) as raised:
         listener_security(config(changes), listener)
     assert raised.value.key == key

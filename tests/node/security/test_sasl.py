@@ -96,7 +96,7 @@ HANDLER = "listener.name.a.oauthbearer.sasl.server.callback.handler.class"
         ({HANDLER: "com.example.Mine"}, "oauthbearer.sasl.server.callback.handler.class"),
     ],
 )
-def test_what_does_not_start(changes, key):
+def test_invalid_sasl_settings_prevent_start(changes, key):
     with pytest.raises(ConfigError) as raised:
         sasl_of({"sasl.enabled.mechanisms": "PLAIN", **changes})
     assert raised.value.key == key
@@ -118,7 +118,7 @@ def test_kerberos_is_refused_with_its_reason(changes):
         client(sasl_mechanism="GSSAPI")
 
 
-def test_kafkas_own_handler_of_tokens_is_known_by_name():
+def test_kafkas_token_handler_is_known_by_name():
     package = "org.apache.kafka.common.security.oauthbearer"
     names = {HANDLER: f"{package}.OAuthBearerValidatorCallbackHandler"}
     found = sasl_of({"sasl.enabled.mechanisms": "OAUTHBEARER", UNSECURED: "true", **names})
@@ -147,7 +147,7 @@ def client(**changes):
     return client_security(given).sasl
 
 
-def test_clients_log_in_by_token_if_they_say_so():
+def test_clients_log_in_by_token_on_request():
     jaas = OWN.replace(";", ' tokenauth="true";')
     found = client(sasl_mechanism="SCRAM-SHA-256", sasl_jaas_config=jaas)
     assert found == ScramCredentials("SCRAM-SHA-256", "me", "mine", by_token=True)
@@ -220,7 +220,7 @@ def test_a_package_may_check_passwords(monkeypatch):
 
 
 @pytest.mark.parametrize("target", ["operator:nothing", "no_such_module:x", "sys:path", None])
-def test_a_package_that_is_not_there_stops_the_start(monkeypatch, target):
+def test_missing_package_prevents_start(monkeypatch, target):
     points = [EntryPoint("ldap", target, "trimaran.sasl.plain")] if target else []
     monkeypatch.setattr("trimaran.node.security.sasl.entry_points", lambda group: points)
     with pytest.raises(ConfigError) as raised:

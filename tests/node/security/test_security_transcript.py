@@ -170,7 +170,7 @@ HANDLERS = {
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
-def test_logins_are_made_of_keys_and_refused_as_each_transcript_says(path, monkeypatch):
+def test_login_settings_match_each_transcript(path, monkeypatch):
     points = [
         EntryPoint("ldap", "operator:eq", "trimaran.sasl.plain"),
         EntryPoint("path", "sys:path", "trimaran.sasl.plain"),
@@ -186,7 +186,7 @@ def test_logins_are_made_of_keys_and_refused_as_each_transcript_says(path, monke
     ("targets", "said"),
     [(["operator:nothing"], "no attribute"), (["operator:eq", "operator:ne"], "too many values")],
 )
-def test_an_entry_point_that_cannot_be_used_is_refused_with_its_reason(monkeypatch, targets, said):
+def test_unusable_entry_point_is_refused_with_reason(monkeypatch, targets, said):
     points = [EntryPoint("ldap", target, "trimaran.sasl.plain") for target in targets]
     monkeypatch.setattr("trimaran.node.security.sasl.entry_points", lambda group: points)
     with pytest.raises(sasl.MechanismError, match=said) as refused:
@@ -231,7 +231,7 @@ def of_stores(**changes):
     return values.get
 
 
-def test_identity_providers_are_trusted_as_nodes_are_where_it_is_said(certificates, tmp_path):
+def test_identity_providers_use_configured_trust(certificates, tmp_path):
     assert _web(of_stores()) == Web()
     by_text = _web(of_stores(ssl_truststore_certificates=certificates.ca)).tls
     assert by_text.get_ca_certs()[0]["issuer"]
@@ -262,7 +262,7 @@ def test_keys_of_clients_are_those_of_the_table():
     assert not is_client_key("bootstrap.servers")
 
 
-def test_a_listener_has_its_certificate_its_names_and_its_users(certificates):
+def test_listener_has_certificate_names_and_users(certificates):
     key, chain = certificates.server
     config = config_of(
         **BASE
@@ -301,7 +301,7 @@ def test_listeners_without_security_share_one_object():
     assert inter_broker_security(config_of(**BASE | protocols)) is PLAINTEXT
 
 
-def test_tokens_cannot_be_checked_without_the_package_for_it(monkeypatch):
+def test_missing_token_package_prevents_start(monkeypatch):
     monkeypatch.setitem(sys.modules, "jwt", None)
     changes = {
         "sasl.enabled.mechanisms": "OAUTHBEARER",
@@ -312,7 +312,7 @@ def test_tokens_cannot_be_checked_without_the_package_for_it(monkeypatch):
     assert "fix: pip install 'trimaran[oauth]'" in told
 
 
-def test_what_an_error_shows_of_a_value_is_no_secret():
+def test_error_hides_secret_values():
     shown = security._shown
     sensitive = SimpleNamespace(sensitive=True)
     assert shown(sensitive, "x") == "[hidden]"

@@ -51,7 +51,7 @@ def test_leaders_are_told_in_the_order_of_partitions():
 
 
 @pytest.mark.parametrize("create", [False, True])
-def test_a_topic_that_is_not_there_is_waited_for_only_where_it_may_be_created(create, monkeypatch):
+def test_missing_topic_is_awaited_only_if_creatable(create, monkeypatch):
     now = [0.0]
     monkeypatch.setattr("time.monotonic", lambda: now[0])
     monkeypatch.setattr("time.sleep", lambda seconds: now.__setitem__(0, now[0] + seconds))
@@ -111,7 +111,7 @@ CHECKS = [
 
 
 @pytest.mark.parametrize(("check", "code", "message"), CHECKS)
-def test_what_is_not_there_is_told_in_words_and_other_errors_by_their_code(check, code, message):
+def test_missing_items_are_explained_other_errors_coded(check, code, message):
     check("x", 0)
     with pytest.raises(UserError, match=message) as unknown:
         check("x", code)
@@ -122,7 +122,7 @@ def test_what_is_not_there_is_told_in_words_and_other_errors_by_their_code(check
     assert "there is no group a, b" in str(no_group("a", "b"))
 
 
-def test_only_topics_are_told_to_be_missing_among_resources():
+def test_only_topics_are_reported_missing_among_resources():
     with pytest.raises(UserError):
         check_resource(2, "x", NOT_THERE, "m")
     with pytest.raises(KafkaError, match="m"):
@@ -158,7 +158,7 @@ def test_an_offset_is_asked_of_the_leader():
         end_offset(Client(listed(("t", 3, -1, ErrorCode.NOT_LEADER_OR_FOLLOWER))), "t", 3)
 
 
-def test_offsets_of_many_are_asked_once_a_leader_and_what_is_not_told_is_left_out():
+def test_end_offsets_are_requested_once_per_leader():
     leaders = {
         ("t", 0): LeaderOf(1, 0),
         ("t", 1): LeaderOf(2, 0),
@@ -203,14 +203,14 @@ def test_a_position_is_an_offset_of_the_partition(position, offsets, expected):
 
 
 @pytest.mark.parametrize(("offset", "expected"), [(2, 3), (3, 3), (5, 5), (9, 9), (10, 9)])
-def test_an_offset_outside_of_a_log_becomes_its_nearest_end(offset, expected):
+def test_offset_outside_log_becomes_nearest_end(offset, expected):
     client = Client(listed(("t", 1, 3, 0)), listed(("t", 1, 9, 0)))
     assert within_log(client, ("t", 1), offset) == expected
     timestamps = [r.topics[0].partitions[0].timestamp for _, r in client.asked]
     assert timestamps == [-2, -1]
 
 
-def test_a_topic_is_created_as_it_was_asked_for_and_once():
+def test_topic_is_created_once_as_requested():
     result = create_topics.CreatableTopicResult(name="t", topic_id=bytes(16), error_code=0)
     client = Client(create_topics.CreateTopicsResponse(topics=[result]))
     found = create_topic(client, "t", 3, 2, {"a": "1"}, validate_only=True, timeout_ms=7)
@@ -236,7 +236,7 @@ def test_a_topic_is_deleted_once():
         delete_topic(Client(delete_topics.DeleteTopicsResponse(responses=[gone])), "t")
 
 
-def test_configs_are_changed_at_the_node_that_answers_for_them():
+def test_configs_are_changed_at_responsible_node():
     result = incremental_alter_configs.AlterConfigsResourceResponse(
         error_code=0, error_message=None, resource_type=4, resource_name="1"
     )
@@ -251,7 +251,7 @@ def test_configs_are_changed_at_the_node_that_answers_for_them():
     assert found == changes
 
 
-def test_elections_tell_where_one_was_held_and_why_not():
+def test_elections_report_where_held_and_why_not():
     def result(index, code, message=None):
         return elections.PartitionResult(partition_id=index, error_code=code, error_message=message)
 
@@ -283,7 +283,7 @@ def committed(*codes):
     return offset_commit.OffsetCommitResponse(topics=topics)
 
 
-def test_offsets_are_committed_together_and_a_refusal_is_told():
+def test_offsets_are_committed_together_refusal_is_reported():
     client = Client(committed(0, 0))
     commit_offsets(client, "g", {("t", 0): 5, ("s", 2): 6, ("t", 1): 7})
     destination, request = client.asked[0]
@@ -310,7 +310,7 @@ def test_offsets_are_committed_together_and_a_refusal_is_told():
         (ErrorCode.NOT_COORDINATOR, False),
     ],
 )
-def test_a_group_with_members_is_not_to_be_changed(code, is_busy):
+def test_group_with_members_is_not_changed(code, is_busy):
     if is_busy:
         with pytest.raises(UserError, match="group g has members"):
             check_idle("g", code)
@@ -333,7 +333,7 @@ def clock(monkeypatch):
 
 
 @pytest.mark.parametrize("code", [NOT_THERE, ErrorCode.LEADER_NOT_AVAILABLE])
-def test_a_topic_that_is_being_created_is_asked_for_again_for_five_seconds(clock, code):
+def test_topic_being_created_is_retried_five_seconds(clock, code):
     client = Client(*[told(topic("t", code=code))] * 200)
     with pytest.raises((UserError, KafkaError)) as refused:
         leaders_of(client, "t", create=True)
@@ -343,7 +343,7 @@ def test_a_topic_that_is_being_created_is_asked_for_again_for_five_seconds(clock
         assert refused.value.why == "no broker knows it, and the brokers do not create it"
 
 
-def test_a_topic_that_is_not_to_be_created_is_asked_for_again_within_the_same_moment(clock):
+def test_uncreated_topic_is_retried_briefly(clock):
     client = Client(*[told(topic("t", code=NOT_THERE))] * 3)
     with pytest.raises(UserError) as refused:
         leaders_of(client, "t")

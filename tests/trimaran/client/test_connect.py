@@ -97,7 +97,7 @@ def hasty(monkeypatch):
 
 
 @pytest.mark.parametrize("of_controllers", [False, True])
-def test_a_node_of_the_right_kind_is_asked_once_whether_it_wants_a_login(of_controllers):
+def test_right_node_is_asked_once_about_login(of_controllers):
     node = controller() if of_controllers else broker()
     names = []
 
@@ -128,14 +128,14 @@ def test_a_node_of_the_right_kind_is_asked_once_whether_it_wants_a_login(of_cont
             assert client._timeout == 20.0
 
 
-def test_a_node_that_may_be_asked_without_login_is_not_asked_for_its_mechanisms():
+def test_open_node_is_not_asked_for_mechanisms():
     node = broker(mechanisms=["PLAIN"])
     with at(node) as addresses, connected(text_of(*addresses)):
         assert [type(one) for one in node.asked] == [MetadataRequest]
 
 
 @pytest.mark.parametrize("silent", [None, nobody, saying(b"")])
-def test_the_first_node_that_answers_is_the_one_that_is_asked(hasty, silent):
+def test_first_answering_node_is_used(hasty, silent):
     node = broker()
     with at(silent, node, silent) as addresses, connected(text_of(*addresses)) as client:
         assert client.routing.bootstrap.current == addresses[1]
@@ -143,7 +143,7 @@ def test_the_first_node_that_answers_is_the_one_that_is_asked(hasty, silent):
         assert len(node.asked) == 2
 
 
-def test_who_is_silent_for_a_second_is_passed_over(monkeypatch):
+def test_node_silent_for_a_second_is_skipped(monkeypatch):
     waited = []
     create = socket.create_connection
 
@@ -194,7 +194,7 @@ def test_a_listener_without_mechanisms_wants_no_login(name, make):
         assert "breaks off" not in name or client._connections == {}
 
 
-def test_who_logs_in_is_not_asked_whether_a_login_is_wanted(monkeypatch):
+def test_client_with_login_skips_the_question(monkeypatch):
     asked = []
 
     def note(client, address, security, **_):
@@ -210,7 +210,7 @@ def test_who_logs_in_is_not_asked_whether_a_login_is_wanted(monkeypatch):
     assert asked == [plain, None]
 
 
-def test_of_two_nodes_that_answer_one_is_asked():
+def test_only_one_of_two_answering_nodes_is_asked():
     first, second = broker(), broker()
     with at(first, second) as addresses, connected(text_of(*addresses)):
         assert (len(first.asked), len(second.asked)) == (1, 0)
@@ -362,7 +362,7 @@ def test_failures_of_tls_are_told_as_written(hasty, monkeypatch, certificates):
         ("TLS with h failed: CERTIFICATE_VERIFY_FAILED", "TLS verification failed"),
     ],
 )
-def test_a_listener_without_tls_is_told_from_one_that_is_not_trusted(text, told):
+def test_plaintext_listener_differs_from_untrusted_one(text, told):
     with at(broker()) as addresses:
         found = connecting.not_authenticated(text_of(*addresses), AuthenticationRefused(text))
     assert told in found.what
@@ -374,7 +374,7 @@ ADDRESSES = ["", "x", "127.0.0.1", "127.0.0.1:99999", "a:b"]
 
 @pytest.mark.parametrize("of_controllers", [False, True])
 @pytest.mark.parametrize("text", ADDRESSES)
-def test_what_is_no_address_is_told_with_the_option_that_it_belongs_to(text, of_controllers):
+def test_invalid_address_is_reported_with_its_option(text, of_controllers):
     with pytest.raises(UserError, match="is not a list of addresses") as refused:
         with connected(text, of_controllers=of_controllers):
             pass
@@ -398,7 +398,7 @@ def test_a_host_that_is_not_known_is_named(monkeypatch):
 
 
 @pytest.mark.parametrize("served", [broker(), None])
-def test_a_host_that_was_not_reached_and_is_there_now_does_not_speak_kafka(hasty, served):
+def test_recovered_host_without_kafka_is_reported(hasty, served):
     lost = _caused(ConnectionLost("reset"), OSError("reset"))
     with at(served) as (address,):
         assert "does not speak Kafka" in str(connecting.no_conversation(address, lost, None))
@@ -433,7 +433,7 @@ def _begins(fix):
 # --- how one talks to it
 
 
-def test_without_a_file_and_settings_nodes_are_talked_to_in_plain():
+def test_missing_security_settings_mean_plaintext():
     assert connect._security(None, {}) is None
     assert connect._security(Path(), {}) is None
 

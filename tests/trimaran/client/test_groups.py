@@ -52,7 +52,7 @@ def test_lag_of_a_share_group_is_the_coordinators(client_of):
     assert (row["committed"], row["end"], row["lag"]) == (40, END, 10)
 
 
-def test_lag_that_the_coordinator_does_not_know_is_unknown(client_of):
+def test_lag_unknown_to_coordinator_is_unknown(client_of):
     rows = groups.offset_rows(client_of(described((0, 40, -1), (1, -1, -1))), "g", "share")
     assert [(row["committed"], row["lag"]) for row in rows] == [(40, None), (None, None)]
     assert groups.total_lag(rows) == 0

@@ -75,7 +75,7 @@ def fetched_offsets(*offsets, code=0):
     return offset_fetch.OffsetFetchResponse(groups=[group])
 
 
-def test_what_is_committed_is_asked_of_the_coordinator():
+def test_committed_offsets_come_from_the_coordinator():
     client = Client(fetched_offsets(0, -1, 7))
     assert committed_offsets(client, "g") == {("t", 0): 0, ("t", 2): 7}
     assert client.asked[0][0] == Coordinator("g")
@@ -84,7 +84,7 @@ def test_what_is_committed_is_asked_of_the_coordinator():
         committed_offsets(Client(fetched_offsets(code=ErrorCode.NOT_COORDINATOR)), "g")
 
 
-def test_the_lag_is_that_to_the_end_and_never_below_zero(monkeypatch):
+def test_lag_is_distance_to_end_never_negative(monkeypatch):
     ends = {("t", 0): 10, ("t", 1): 3, ("s", 0): 5}
     monkeypatch.setattr(groups, "end_offsets", lambda _client, wanted: ends)
     committed = {("t", 1): 9, ("t", 0): 4, ("s", 0): -1, ("u", 0): 2}
@@ -99,7 +99,7 @@ def test_the_lag_is_that_to_the_end_and_never_below_zero(monkeypatch):
 
 
 @pytest.mark.parametrize(("now_ms", "age"), [(3500, 2.5), (1000, 0), (500, 0)])
-def test_the_age_of_a_record_is_in_seconds_and_never_negative(monkeypatch, now_ms, age):
+def test_record_age_is_in_seconds_never_negative(monkeypatch, now_ms, age):
     from trimaran.log.batches.records import NewRecord, build_batch
 
     monkeypatch.setattr(groups, "now_ms", lambda: now_ms)
@@ -196,7 +196,7 @@ def configs_of(**values):
     )
 
 
-def test_a_topic_is_told_with_offsets_and_sizes_of_what_has_a_leader():
+def test_topic_is_described_with_offsets_and_sizes():
     client = Client(
         page([2, 1], cursor=3),
         page([3]),
@@ -231,14 +231,14 @@ def test_a_topic_is_told_with_offsets_and_sizes_of_what_has_a_leader():
         topic_described(Client(page([], code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)), "t")
 
 
-def test_brokers_that_cannot_tell_of_eligible_leaders_are_asked_as_of_old():
+def test_old_brokers_are_asked_without_eligible_leaders():
     client = Client(VersionMismatch("old"), told(T), configs_of())
     found = topic_described(client, "t")
     assert [(row["partition"], row["elr"]) for row in found["partitions"]] == [(0, None), (1, None)]
     assert set_configs_of(Client(configs_of(a=("1", 5))), "t") == {}
 
 
-def test_moves_are_told_by_partition_and_left_out_where_one_may_not_ask():
+def test_moves_are_keyed_by_partition_unless_unauthorized():
     moving = list_partition_reassignments.OngoingPartitionReassignment(
         partition_index=2, replicas=[1, 2, 3], adding_replicas=[3], removing_replicas=[1]
     )
@@ -291,7 +291,7 @@ LINES = [(None, b"v")]
 
 
 @pytest.mark.parametrize("is_commit", [True, False])
-def test_a_transaction_adds_each_partition_once_and_ends_as_it_is_told(is_commit):
+def test_transaction_adds_partitions_once_and_ends(is_commit):
     client = Client(IDENTITY, added(), produced(), produced(), end_txn.EndTxnResponse())
     producer = TransactionalProducer(client, "t", "tx")
     producer.send(1, LINES)
@@ -308,13 +308,13 @@ def test_a_transaction_adds_each_partition_once_and_ends_as_it_is_told(is_commit
     assert client.asked[1][0] == Coordinator("tx", key_type=1)
 
 
-def test_a_transaction_in_which_nothing_was_sent_has_no_end():
+def test_empty_transaction_has_no_end():
     client = Client()
     TransactionalProducer(client, "t", "tx").end(is_commit=True)
     assert client.asked == []
 
 
-def test_a_partition_that_may_not_be_added_is_refused_before_anything_is_written():
+def test_refused_partition_prevents_writing():
     client = Client(IDENTITY, added(ErrorCode.TOPIC_AUTHORIZATION_FAILED))
     with pytest.raises(KafkaError, match="transactional id tx"):
         TransactionalProducer(client, "t", "tx").send(1, LINES)
@@ -342,7 +342,7 @@ HERE = ("127.0.0.1", 1)
         (ConnectRefused("refused"), "nothing listens", "trimaran ps"),
     ],
 )
-def test_why_a_conversation_failed_is_told_with_what_to_do(error, message, fix):
+def test_failed_conversation_is_explained_with_fix(error, message, fix):
     found = no_conversation(HERE, error, None)
     assert message in str(found)
     assert "127.0.0.1:1" in str(found)
@@ -352,14 +352,14 @@ def test_why_a_conversation_failed_is_told_with_what_to_do(error, message, fix):
         assert found.exit_code is Exit.REFUSED
 
 
-def test_a_host_that_cannot_be_reached_is_no_kafka_that_is_silent():
+def test_unreachable_host_differs_from_silent_kafka():
     lost = ConnectionLost("no route")
     lost.__cause__ = OSError("no route")
     assert "cannot connect to 127.0.0.1:1" in str(no_conversation(HERE, lost, None))
     assert "does not speak Kafka" in str(no_conversation(HERE, ConnectionLost("broke"), None))
 
 
-def test_a_quorum_without_a_leader_tells_which_controllers_are_gone():
+def test_leaderless_quorum_names_missing_controllers():
     all_answer, some = no_quorum([], 3), no_quorum(["a:1", "b:2"], 3, Exit.REFUSED)
     assert "have no leader" in str(all_answer)
     assert all_answer.exit_code is Exit.TIMEOUT

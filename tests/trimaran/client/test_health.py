@@ -27,7 +27,7 @@ def test_a_good_cluster_has_no_reasons():
     assert health.reasons == []
 
 
-def test_of_a_quorum_that_could_not_be_asked_nothing_is_said():
+def test_unreachable_quorum_is_not_judged():
     assert judge([], [broker(1)], Counts(1, 1)).sentence == (
         "Healthy: 1 broker active, 1 partition fully replicated."
     )
@@ -62,23 +62,23 @@ def test_of_a_quorum_that_could_not_be_asked_nothing_is_said():
         (VOTERS, BROKERS, Counts(1, 9, not_preferred=1), 0, "warning", "not-preferred"),
     ],
 )
-def test_what_is_wrong_is_a_reason(voters, brokers, counts, under_min_isr, level, about):
+def test_each_problem_is_a_reason(voters, brokers, counts, under_min_isr, level, about):
     health = judge(voters, brokers, counts, under_min_isr)
     assert (health.level, [reason.about for reason in health.reasons]) == (level, [about])
 
 
-def test_a_tenth_of_the_partitions_may_be_led_by_others():
+def test_tenth_of_partitions_may_lack_preferred_leader():
     assert judge(VOTERS, BROKERS, Counts(1, 10, not_preferred=1)).level == "good"
 
 
-def test_the_worst_is_named_first_and_the_others_are_counted():
+def test_worst_reason_comes_first_others_are_counted():
     counts = Counts(1, 9, offline=2, under_replicated=3)
     health = judge(VOTERS, [broker(11), broker(12, "fenced")], counts)
     assert health.sentence == "Unhealthy: 2 partitions without a leader, and 2 more."
     assert [reason.level for reason in health.reasons] == ["bad", "warning", "warning"]
 
 
-def test_what_is_known_beside_counts_too():
+def test_additional_reasons_count_too():
     health = judge(
         [], BROKERS, Counts(), beside=[Reason("bad", "the quorum has no leader", "quorum")]
     )
@@ -92,7 +92,7 @@ def test_what_is_known_beside_counts_too():
         *((4, 2, "bad"), (5, 2, "warning"), (5, 3, "bad"), (6, 3, "bad"), (7, 3, "warning")),
     ],
 )
-def test_a_quorum_is_lost_with_half_of_its_voters(voters, silent, level):
+def test_quorum_is_lost_with_half_its_voters(voters, silent, level):
     rows = [voter(1, "leader")]
     rows += [
         voter(number, ago=9000 if number < 2 + silent else 1) for number in range(2, voters + 1)
@@ -112,7 +112,7 @@ def test_a_quorum_is_lost_with_half_of_its_voters(voters, silent, level):
         (voter(2, "leader", ago=9000, lag=9), False),
     ],
 )
-def test_a_voter_is_behind_by_its_silence_or_where_none_is_known_by_its_lag(row, is_behind):
+def test_voter_lag_is_judged_by_silence_first(row, is_behind):
     reasons = judge([VOTERS[0], row, voter(3)], BROKERS, Counts()).reasons
     assert [one.text for one in reasons] == (["voter 2 is not caught up"] if is_behind else [])
 
@@ -121,7 +121,7 @@ def test_a_voter_is_behind_by_its_silence_or_where_none_is_known_by_its_lag(row,
     ("partitions", "not_preferred", "is_told"),
     [(10, 1, False), (10, 2, True), (1000, 100, False), (1000, 101, True), (0, 1, False)],
 )
-def test_more_than_a_tenth_led_by_others_is_told(partitions, not_preferred, is_told):
+def test_more_than_tenth_unpreferred_leaders_is_reported(partitions, not_preferred, is_told):
     counts = Counts(1, partitions, not_preferred=not_preferred)
     assert bool(judge(VOTERS, BROKERS, counts).reasons) is is_told
 
@@ -148,7 +148,7 @@ def test_reasons_are_told_in_words_the_worst_first():
     )
 
 
-def test_each_partition_counts_by_its_leader_and_its_replicas():
+def test_partition_counts_by_leader_and_replicas():
     rows = [
         partition(0, 1, [1, 2], [1, 2]),
         partition(1, 2, [1, 2], [2, 1]),

@@ -16,7 +16,7 @@ BATCHES = [[(b"k", b"one"), (None, b"two")], [(None, b"three")], [(None, b"four"
 
 
 @pytest.mark.parametrize("lost", [0, 1, 2])
-async def test_a_batch_whose_answer_was_lost_is_there_once(tmp_path, monkeypatch, lost):
+async def test_batch_with_lost_answer_is_stored_once(tmp_path, monkeypatch, lost):
     real, answers = BlockingConnection.call, []
 
     def call(self, request, **options):

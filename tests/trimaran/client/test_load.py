@@ -68,7 +68,7 @@ def sent(monkeypatch, clock):
 PRODUCING = Producing("t", 5, 10, -1, Compression.NONE, 1000)
 
 
-def test_without_a_rate_a_batch_follows_the_answer_to_the_one_before(clock, sent, connect, closed):
+def test_unlimited_batches_follow_previous_answer(clock, sent, connect, closed):
     load = Load()
     produce(PRODUCING, connect, [3, 7], 25, None)(load)
     assert sent == [(0, 3, 10), (0.25, 7, 10), (0.5, 3, 5)]
@@ -79,9 +79,7 @@ def test_without_a_rate_a_batch_follows_the_answer_to_the_one_before(clock, sent
     assert closed == [1]
 
 
-def test_with_a_rate_a_batch_is_due_when_the_records_before_it_have_had_their_time(
-    clock, sent, connect
-):
+def test_limited_batches_are_due_at_the_rate(clock, sent, connect):
     load = Load()
     produce(PRODUCING, connect, [3], 35, 20.0)(load)
     assert [at for at, _, _ in sent] == [0, 0.5, 1.0, 1.5]
@@ -89,7 +87,7 @@ def test_with_a_rate_a_batch_is_due_when_the_records_before_it_have_had_their_ti
     assert dict(load.recent().counts) == {0.25: 4}
 
 
-def test_what_is_late_is_counted_from_when_it_was_due(clock, sent, connect):
+def test_latency_counts_from_due_time(clock, sent, connect):
     load = Load()
     produce(PRODUCING, connect, [3], 30, 100.0)(load)
     assert [at for at, _, _ in sent] == [0, 0.25, 0.5]
@@ -105,7 +103,7 @@ def test_a_run_that_is_stopped_sends_nothing_more(sent, connect):
 
 
 @pytest.mark.usefixtures("clock")
-def test_a_batch_has_records_of_the_size_that_were_made_now():
+def test_batch_has_new_records_of_given_size():
     (view,) = iter_batches(PRODUCING.batch(3))
     records = [record for record, _ in iter_records(view)]
     assert [(one.key, len(one.value), one.timestamp_ms) for one in records] == [
@@ -143,7 +141,7 @@ def fetches(monkeypatch, clock):
     return found
 
 
-def test_partitions_are_read_in_turn_until_each_is_at_its_end(fetches, connect, closed):
+def test_partitions_are_read_in_turn_to_end(fetches, connect, closed):
     load = Load()
     consume("t", connect, {3: (10, 17), 4: (0, 6), 5: (8, 8), 6: (9, 8)}, None)(load)
     assert fetches == [
@@ -159,7 +157,7 @@ def test_partitions_are_read_in_turn_until_each_is_at_its_end(fetches, connect, 
     assert closed == [1]
 
 
-def test_where_nothing_came_is_asked_again_from_there(fetches, connect):
+def test_empty_fetch_is_repeated_at_same_offset(fetches, connect):
     load = Load()
 
     def stop_after_three(*_):
@@ -172,7 +170,7 @@ def test_where_nothing_came_is_asked_again_from_there(fetches, connect):
 
 
 @pytest.mark.parametrize(("records", "count"), [(1, 1), (6, 1), (7, 2), (12, 2), (13, 3), (0, 1)])
-def test_all_clients_end_when_together_they_have_so_many_records(fetches, connect, records, count):
+def test_clients_stop_together_at_record_count(fetches, connect, records, count):
     load = Load()
     consume("t", connect, {3: (0, 1000)}, records)(load)
     assert len(fetches) - 1 == count
@@ -242,7 +240,7 @@ def test_a_run_without_a_moment_has_figures_too():
 # --- threads
 
 
-def test_a_run_is_over_when_all_its_clients_have_ended():
+def test_run_ends_after_all_its_clients():
     release = [threading.Event(), threading.Event()]
     load = Load()
     load.begin([lambda _, one=one: one.wait(20) for one in release])
@@ -258,7 +256,7 @@ def test_a_run_is_over_when_all_its_clients_have_ended():
     assert load._ended == ended
 
 
-def test_who_waits_for_a_run_waits_for_all_clients_together(clock):
+def test_wait_covers_all_clients_with_one_timeout(clock):
     """Of the time that one took nothing is left for the next; none is waited for less than not at all."""
     waited = []
 
@@ -276,7 +274,7 @@ def test_who_waits_for_a_run_waits_for_all_clients_together(clock):
     assert load._ended is None
 
 
-def test_a_pause_lasts_until_its_moment_or_the_end_of_the_run(monkeypatch):
+def test_pause_lasts_until_its_time_or_end(monkeypatch):
     waited = []
     load = Load()
     monkeypatch.setattr(bench, "time", SimpleNamespace(monotonic=lambda: 100.0))

@@ -58,7 +58,7 @@ def told(address):
     return error.what, error.why, error.fix, error.exit_code.name
 
 
-def test_what_answers_otherwise_is_told_with_the_reason():
+def test_unusable_answer_is_reported_with_reason():
     fix = "check that the node is running, and that its trimaran.metrics.listener is set"
 
     def serve(connection):

@@ -28,13 +28,13 @@ def test_known_hashes(key, hashed):
     assert partition_of_key(key, 7) == (hashed % 2**31) % 7
 
 
-def test_batches_without_keys_go_round_and_leave_out_what_nobody_leads():
+def test_keyless_batches_rotate_over_led_partitions():
     sticky = StickyPartitions([1, -1, 2], first=6)
     assert [sticky.next() for _ in range(4)] == [2, 0, 2, 0]
     sticky = StickyPartitions([-1, -1], first=0)
     assert {sticky.next() for _ in range(2)} == {0, 1}
 
 
-def test_batches_without_keys_go_to_the_partition_after_the_first_and_on():
+def test_keyless_batches_start_after_first_partition():
     sticky = StickyPartitions([0, 0, 5, -1, 0], first=0)
     assert [sticky.next() for _ in range(6)] == [1, 2, 4, 0, 1, 2]

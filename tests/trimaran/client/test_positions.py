@@ -24,7 +24,7 @@ from trimaran.node.runtime.clock import now_ms
         ("@2026-11-23T13:00:00+01:00", Position(timestamp_ms=1_795_435_200_000)),
     ],
 )
-def test_what_is_written(text, expected):
+def test_written_positions_are_parsed(text, expected):
     assert parse_position(text) == expected
 
 
@@ -51,7 +51,7 @@ def test_a_time_ago(text, ago):
     "text",
     ["", "nowhere", "+5", "1.5", "--1", "@", "@yesterday", "@-5", "@-5y", "9" * 30, "@9999999-1-1"],
 )
-def test_anything_else_is_refused_with_how_it_is_written(text):
+def test_other_positions_are_refused_with_syntax(text):
     with pytest.raises(UserError) as caught:
         parse_position(text)
     assert "@2026-11-23T12:00" in caught.value.fix

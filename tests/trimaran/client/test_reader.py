@@ -147,7 +147,7 @@ POSITIONS = [
 
 
 @pytest.mark.parametrize("seed", range(0, 600, 100))
-def test_what_is_read_is_what_lies_between_two_positions(seed):
+def test_reader_returns_records_between_two_positions(seed):
     for number in range(seed, seed + 100):
         prng = random.Random(number)
         logs = {4: Log(prng), 7: Log(prng)}
@@ -183,7 +183,7 @@ def assert_no_more_is_asked_than_needed(logs, broker, begin, until):
         assert asked == sorted(set(asked))
 
 
-def test_a_reader_that_does_not_end_goes_on_where_it_was():
+def test_endless_reader_continues_from_its_position():
     prng = random.Random(3)
     log = Log(prng)
     broker = Broker({0: log})
@@ -196,7 +196,7 @@ def test_a_reader_that_does_not_end_goes_on_where_it_was():
     assert [*first, next(found)[1].offset] == [*log.seen, at_end]
 
 
-def test_what_lies_before_the_begin_of_an_answer_is_not_read_twice():
+def test_records_before_answers_begin_are_not_repeated():
     batches = [(base, base + 3, batch_of(3, base)) for base in (0, 3)]
     broker = Broker({0: SimpleNamespace(start=0, end=6, batches=batches, aborted=[])})
     asked, broker.call = broker.call, None
@@ -211,14 +211,14 @@ def test_what_lies_before_the_begin_of_an_answer_is_not_read_twice():
     assert [record.offset for _, record in found] == [5]
 
 
-def test_what_was_cut_off_at_the_end_of_an_answer_is_asked_for_again():
+def test_truncated_batch_is_fetched_again():
     whole = [build_batch([NewRecord(None, b"v", 5)], base_offset=offset) for offset in range(2)]
     for cut in (1, 20, len(whole[1]) - 1):
         found = SimpleNamespace(aborted_transactions=None, records=whole[0] + whole[1][:cut])
         assert [one.next_offset for one in fetched_batches(found)] == [1]
 
 
-def test_a_transaction_is_aborted_from_its_first_offset_also_where_that_ends_a_batch():
+def test_transaction_is_aborted_from_its_first_offset():
     batch = build_batch(
         [NewRecord(None, b"v", 5)],
         base_offset=4,
@@ -239,7 +239,7 @@ def test_a_transaction_is_aborted_from_its_first_offset_also_where_that_ends_a_b
     assert [one.is_seen for one in fetched_batches(found)] == [False, True]
 
 
-def test_of_a_record_so_many_headers_are_read():
+def test_at_most_10000_headers_are_read():
     headers = [("h", b"")] * (HEADERS_READ + 1)
     batch = build_batch([NewRecord(None, b"v", 5, headers)])
     (found,) = fetched_batches(SimpleNamespace(aborted_transactions=None, records=batch))

@@ -52,7 +52,7 @@ STEPS = st.lists(st.tuples(st.sampled_from("dtca"), st.integers(0, 2)), min_size
 
 
 @given(STEPS)
-def test_records_of_aborted_transactions_and_markers_are_for_nobody(steps):
+def test_aborted_records_and_markers_are_skipped(steps):
     """The twin knows of each record how its transaction ended."""
     batches, aborted, begun, seen, offset = [], [], {}, [], 0
     for step, producer in steps:
@@ -114,7 +114,7 @@ def told(*offsets):
     ]
 
 
-def test_each_partition_is_read_from_its_begin_to_its_end():
+def test_each_partition_is_read_from_begin_to_end():
     """A batch in which the begin lies comes whole; what is written meanwhile is not read."""
     answers = [
         *told(6, 9),  # the ends of partitions 4 and 7
@@ -141,7 +141,7 @@ def test_each_partition_is_read_from_its_begin_to_its_end():
 
 
 @pytest.mark.parametrize(("until", "end"), [(5, [3, 4]), (3, []), (100, [3, 4, 5])])
-def test_a_partition_is_read_until_a_position_or_its_end(until, end):
+def test_partition_is_read_until_position_or_end(until, end):
     client = Client(*told(6), fetched(data(0, 6)))
     reader = Reader(client, "t", [0], is_committed=False)
     found = reader.records(Position(offset=3), False, until=Position(offset=until))
@@ -152,14 +152,12 @@ def test_a_partition_is_read_until_a_position_or_its_end(until, end):
     ("offset", "batches", "expected"),
     [(2, [data(0, 3)], 1002), (3, [data(0, 3), data(5, 1)], 1005), (9, [data(0, 3)], None)],
 )
-def test_the_time_at_an_offset_is_that_of_the_record_there_or_of_the_next(
-    offset, batches, expected
-):
+def test_timestamp_at_offset_uses_next_record(offset, batches, expected):
     reader = Reader(Client(fetched(*batches)), "t", [0], is_committed=False)
     assert reader.timestamp_at(0, offset) == expected
 
 
-def test_a_fetch_that_is_refused_is_told_with_its_place():
+def test_refused_fetch_is_reported_with_its_partition():
     reader = Reader(
         Client(fetched(code=ErrorCode.OFFSET_OUT_OF_RANGE)), "t", [0], is_committed=False
     )
@@ -174,7 +172,7 @@ def test_a_fetch_that_is_refused_is_told_with_its_place():
 
 
 @given(st.lists(st.floats(1e-6, 1e3), min_size=1, max_size=40), st.sampled_from([50, 95, 99.9]))
-def test_a_percentile_is_that_of_the_sorted_list_within_a_hundredth(seconds, percent):
+def test_percentile_matches_sorted_list_within_a_hundredth(seconds, percent):
     latencies = Latencies()
     for one in seconds:
         latencies.add(one)
@@ -185,12 +183,12 @@ def test_a_percentile_is_that_of_the_sorted_list_within_a_hundredth(seconds, per
     assert told_["max"] == pytest.approx(1000 * max(seconds), rel=0.006, abs=0.001)
 
 
-def test_of_no_requests_all_latencies_are_0():
+def test_no_requests_have_zero_latencies():
     assert set(Latencies().as_ms().values()) == {0.0}
     assert list(Latencies().as_ms()) == ["mean", "p50", "p95", "p99", "p99.9", "max"]
 
 
-def test_figures_are_of_the_whole_run_and_the_recent_ones_of_what_came_since(monkeypatch):
+def test_figures_cover_run_and_recent_interval(monkeypatch):
     now = [100.0]
     monkeypatch.setattr(bench, "time", SimpleNamespace(monotonic=lambda: now[0]))
     load = Load()
@@ -211,7 +209,7 @@ def test_figures_are_of_the_whole_run_and_the_recent_ones_of_what_came_since(mon
     assert load.figures()["seconds"] == 2.0  # it has ended
 
 
-def test_the_first_error_of_a_client_ends_the_run_of_all():
+def test_first_client_error_ends_the_run():
     failed = ValueError("first")
 
     def failing(load):
@@ -230,11 +228,11 @@ def test_the_first_error_of_a_client_ends_the_run_of_all():
 @pytest.mark.parametrize(
     ("records", "expected"), [(0, []), (3, [3]), (4, [4]), (9, [4, 4, 1]), (8, [4, 4])]
 )
-def test_records_are_shared_out_to_whole_batches_and_a_rest(records, expected):
+def test_records_are_divided_into_batches_and_rest(records, expected):
     assert list(_shares(records, 4)) == expected
 
 
-def test_partitions_are_counted_by_what_is_wrong_with_them():
+def test_partitions_are_counted_by_problem():
     def one(leader, replicas, isr):
         return SimpleNamespace(leader_id=leader, replica_nodes=replicas, isr_nodes=isr)
 
@@ -256,5 +254,5 @@ def test_topics_are_rows_in_the_order_of_names():
     ]
 
 
-def test_the_lag_of_all_is_that_of_the_partitions_that_tell_theirs():
+def test_total_lag_sums_known_lags():
     assert total_lag([{"lag": 3}, {"lag": None}, {"lag": 4}, {"lag": 0}]) == 7

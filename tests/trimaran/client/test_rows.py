@@ -163,7 +163,7 @@ def test_configs_are_rows_without_secrets():
             told_configs(Client(answer), 4, names)
 
 
-def test_acls_are_asked_for_by_pattern_and_told_in_order():
+def test_acls_are_filtered_and_sorted():
     def resource(name, *principals):
         acls = [
             describe_acls.AclDescription(principal=one, host="*", operation=3, permission_type=3)
@@ -204,7 +204,7 @@ def test_acls_are_asked_for_by_pattern_and_told_in_order():
         (Acl(5, "x", 3, "User:a", "h", 2, 3), "transactional-id/x", "all", "allow"),
     ],
 )
-def test_an_acl_is_a_row_in_the_words_that_commands_take(acl, resource, operation, permission):
+def test_acl_row_uses_words_of_commands(acl, resource, operation, permission):
     row = acl_row(acl)
     assert (row["resource"], row["operation"], row["permission"]) == (
         resource,
@@ -256,7 +256,7 @@ def test_log_directories_are_rows_with_their_replicas():
     assert [(one.topic, one.partitions) for one in client.request.topics] == [("t", [1, 0])]
 
 
-def test_sizes_of_replicas_leave_out_what_is_not_told_or_not_yet_there():
+def test_replica_sizes_omit_unknown_and_future_ones():
     answers = [
         log_dirs(("/a", 0, [(0, 5, False), (1, 6, True)])),
         RequestTimedOut("late"),
@@ -339,7 +339,7 @@ ASSIGNED = bytes.fromhex("0000 00000001 0001 74 00000002 00000000 00000003 fffff
         ("consumer", b"\xff", {}),
     ],
 )
-def test_a_classic_group_shows_what_its_members_are_assigned(protocol, data, expected):
+def test_classic_group_shows_assignments(protocol, data, expected):
     found = group_described(Client(classic(protocol=protocol, data=data)), "g")
     assert (found["type"], found["state"], found["assignor"]) == ("classic", "Stable", "range")
     assert (found["coordinator"], found["coordinator_address"]) == (2, "b:2")
@@ -349,7 +349,7 @@ def test_a_classic_group_shows_what_its_members_are_assigned(protocol, data, exp
     assert owners_of(found) == owned
 
 
-def test_a_group_of_another_kind_is_asked_for_until_one_kind_has_it():
+def test_group_kinds_are_tried_in_turn():
     partitions = consumer_group_describe.TopicPartitions(
         topic_id=bytes(16), topic_name="t", partitions=[1]
     )

@@ -51,7 +51,7 @@ def test_only_reports_of_analyses_are_shown(local, browser):
     assert browser.get("/analyses/report/consumer_lag").status == 404
 
 
-def test_plotly_comes_without_a_login_and_reports_do_not(kafka, tmp_path):
+def test_plotly_is_public_reports_need_login(kafka, tmp_path):
     with console_before(Cluster(kafka.bootstrap, data=tmp_path), login=Login("x" * 12)) as asking:
         library = asking.get("/plotly.min.js")
         assert library.status == 200
@@ -111,7 +111,7 @@ async def test_how_it_ended_is_told(tmp_path, code, failed):
         nursery.cancel_scope.cancel()
 
 
-async def test_one_runs_at_a_time_and_ends_with_the_console(tmp_path):
+async def test_one_analysis_runs_and_ends_with_console(tmp_path):
     told = tmp_path / "pid"
     code = f"import os, pathlib, signal; pathlib.Path({str(told)!r}).write_text(str(os.getpid())); signal.pause()"
     analyses = Analyses(tmp_path, python(code))

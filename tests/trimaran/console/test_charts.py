@@ -60,7 +60,7 @@ def samples(monkeypatch):
     return found
 
 
-def test_totals_become_rates_and_what_is_not_known_is_a_gap(samples):
+def test_totals_become_rates_unknown_values_gaps(samples):
     for a, b in ((10, 1), (30, None), (5, 3), (6, 4)):
         samples.take_next(a, b)
     found = samples.of(BYTES_IN)
@@ -76,7 +76,7 @@ def test_the_worst_of_all_nodes():
     assert [point.value for point in worst(both)] == [2.0, None, 3.0]
 
 
-def test_a_line_has_a_gap_where_nothing_is_known():
+def test_unknown_value_is_a_gap_in_line():
     made = chart("Bytes", "bytes/s", told("a", 0.0, 5.0, None, 10.0))
     assert made.top == 10.0
     assert path_of(made.lines[0], made) == "M0.0 100.0L333.3 50.0M1000.0 0.0"
@@ -110,7 +110,7 @@ class Exporter(BaseHTTPRequestHandler):
         """Nothing."""
 
 
-def test_what_a_node_tells_is_drawn(kafka, monkeypatch):
+def test_metrics_of_node_are_drawn(kafka, monkeypatch):
     seconds = itertools.count(now_ms() - 10_000, 1000)
     monkeypatch.setattr("trimaran.console.samples.now_ms", lambda: next(seconds))
     with ThreadingHTTPServer(("127.0.0.1", 0), Exporter) as exporter:

@@ -14,7 +14,7 @@ def test_names_of_others_are_refused(browser):
     assert browser.get("/topics", Host="LOCALHOST:8090").status == 200
 
 
-def test_scripts_of_others_do_not_run_and_frames_do_not_show_us(browser):
+def test_foreign_scripts_and_frames_are_blocked(browser):
     def check(path):
         headers = browser.get(path).headers
         policy = headers["content-security-policy"]
@@ -27,7 +27,7 @@ def test_scripts_of_others_do_not_run_and_frames_do_not_show_us(browser):
     check_each(["/", "/topics", "/nowhere", "/static/console.js"], check)
 
 
-def test_only_get_is_served_where_nothing_may_be_written(browser):
+def test_read_only_console_serves_only_get(browser):
     assert browser.get("/topics", method="POST", body="name=x").status in (404, 405)
 
 

@@ -20,7 +20,7 @@ class Later(MetadataLog):
 
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("path", ["/", "/topics", "/metadata", "/configs"])
-def test_each_form_of_a_page_names_the_unknown_records(kafka, form, path):
+def test_each_page_format_names_unknown_records(kafka, form, path):
     cluster = Cluster(kafka.bootstrap, kafka.controller_bootstrap)
     cluster.log = Later(cluster.controller_client, kafka.controller_bootstrap)
     asked = f"{path}?format=csv" if form == "text/csv" else path
@@ -30,5 +30,5 @@ def test_each_form_of_a_page_names_the_unknown_records(kafka, form, path):
     assert FORMS[form](answer)
 
 
-def test_a_log_that_is_known_whole_adds_no_header(browser):
+def test_fully_known_log_adds_no_header(browser):
     assert "x-unknown-records" not in browser.get("/topics", accept="application/json").headers

@@ -39,7 +39,7 @@ def session_of(answer):
     return answer.headers["set-cookie"].partition(";")[0]
 
 
-def test_no_page_and_no_form_is_open_to_strangers(guarded):
+def test_pages_and_forms_need_a_login(guarded):
     def is_closed(path):
         told = guarded.get(path, accept="application/json")
         assert (told.status, told.json["error"]["what"]) == (401, "nobody is logged in")
@@ -113,7 +113,7 @@ async def test_wrong_passwords_are_answered_later_and_later(autojump_clock):
     assert trio.current_time() - began == pytest.approx(login_module.WRONG_SECONDS)
 
 
-async def test_guesser_does_not_lock_out_the_right_password_of_its_address(autojump_clock):
+async def test_guesser_does_not_lock_out_right_password(autojump_clock):
     """Behind a proxy everybody has one address."""
     login = Login(PASSWORD)
     async with trio.open_nursery() as nursery:

@@ -83,7 +83,7 @@ def read(history, monkeypatch):
 
 
 @pytest.mark.parametrize("records_per_state", [1, 3, 1000])
-def test_every_state_is_that_of_reading_up_to_there(monkeypatch, records_per_state):
+def test_state_equals_replay_up_to_offset(monkeypatch, records_per_state):
     monkeypatch.setattr(metadata_log, "RECORDS_PER_STATE", records_per_state)
     log = read(HISTORY, monkeypatch)
     first, last = log.bounds()
@@ -96,7 +96,7 @@ def test_every_state_is_that_of_reading_up_to_there(monkeypatch, records_per_sta
         log.state_at(last + 1)
 
 
-def test_what_changed_between_any_two_states_is_what_their_json_says(monkeypatch):
+def test_state_differences_match_those_of_json(monkeypatch):
     """Topics that are new or gone are told without looking at those that stay."""
     log = read(HISTORY, monkeypatch)
     states = [log.state_at(offset) for offset in range(log.bounds()[1] + 1)]
@@ -111,7 +111,7 @@ def test_what_changed_between_any_two_states_is_what_their_json_says(monkeypatch
         assert of(state_differences(before, after)) == naive
 
 
-def test_what_is_old_is_forgotten_and_the_rest_can_still_be_told(monkeypatch):
+def test_old_states_are_dropped_rest_is_reproducible(monkeypatch):
     monkeypatch.setattr(metadata_log, "RECORDS_PER_STATE", 2)
     monkeypatch.setattr(metadata_log, "LOG_BYTES_MAX", 500)
     history = HISTORY + [IDLE] * 20
@@ -126,7 +126,7 @@ def test_what_is_old_is_forgotten_and_the_rest_can_still_be_told(monkeypatch):
         log.state_at(first - 1)
 
 
-def test_what_happened_is_told_in_words(monkeypatch):
+def test_events_are_described_in_words(monkeypatch):
     log = read(HISTORY, monkeypatch)
     told = [f"{one.level} {one.subject}: {one.text}" for one in reversed(log.events())]
     assert told == [
@@ -176,7 +176,7 @@ class _Began:
         return Base(sum(map(len, self._history)), 1, self._data)
 
 
-def test_a_log_that_begins_with_a_snapshot_tells_what_was_set_before(monkeypatch):
+def test_log_from_snapshot_reports_earlier_configs(monkeypatch):
     before = HISTORY[:3]
     replay = Replay()
     replay.apply_all(batches_of(before), sum(map(len, before)))

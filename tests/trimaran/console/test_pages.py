@@ -69,7 +69,7 @@ class Elements(HTMLParser):
             self.runs.append((tag, attrs))
 
 
-def test_every_page_is_html_json_and_csv_and_runs_nothing_of_others(browser, orders):
+def test_pages_are_html_json_csv_and_safe(browser, orders):
     def check(page):
         path = PATHS.get(page.path, page.path)
         html = browser.get(path)
@@ -114,7 +114,7 @@ def test_a_partition_has_its_history(browser, orders):
     assert list(found["in_sync"]["rows"]) == ["broker 1"]
 
 
-def test_a_group_has_its_lag_in_records_and_in_seconds(browser, orders):
+def test_group_lag_is_in_records_and_seconds(browser, orders):
     (row,) = browser.json("/groups?filter=script")["rows"]
     assert ">1 group</span>" in browser.get("/groups?filter=script").body
     assert (row["group"], row["lag"], row["state"]) == (HOSTILE, 1, "Stable")
@@ -137,7 +137,7 @@ def test_tables_are_filtered_sorted_and_turned(browser, cluster, kafka, orders):
     assert 'href="?filter=many&amp;page=2"' in browser.get("/topics?filter=many").body
 
 
-def test_what_is_not_there_and_what_cannot_be_asked_is_told_in_three_lines(browser, orders):
+def test_missing_or_impossible_pages_are_explained(browser, orders):
     def check(case):
         path, status = case
         answer = browser.get(path, accept="application/json")
@@ -167,7 +167,7 @@ def test_what_is_not_there_and_what_cannot_be_asked_is_told_in_three_lines(brows
     )
 
 
-def test_a_cluster_that_is_away_is_a_page_too():
+def test_unreachable_cluster_is_shown_as_page():
     with EmbeddedKafka() as gone:
         bootstrap, controllers = gone.bootstrap, gone.controller_bootstrap
     with console_before(Cluster(bootstrap, controllers)) as asking:
@@ -183,7 +183,7 @@ def test_the_metadata_log_is_read_before_anybody_looks(kafka):
         until(lambda: cluster.log._last_change > 0, "it has been read", 30)
 
 
-def test_messages_are_read_from_an_offset_a_time_or_the_end(browser, orders):
+def test_messages_are_read_from_offset_time_or_end(browser, orders):
     last = browser.json("/topics/orders/messages?limit=2")["rows"]
     assert [row["value"] for row in last][-1] == "not consumed"
     path = "/topics/orders/messages?partition=1"
@@ -196,7 +196,7 @@ def test_messages_are_read_from_an_offset_a_time_or_the_end(browser, orders):
     assert bytes.fromhex(hexed["value"]).decode() == f"{HOSTILE}1"
 
 
-def test_messages_of_aborted_transactions_are_shown_only_when_asked_for(browser, kafka):
+def test_aborted_messages_are_shown_only_on_request(browser, kafka):
     kafka.create_topic("transfers")
     producer = Producer({"bootstrap.servers": kafka.bootstrap, "transactional.id": "console"})
     producer.init_transactions(30)
@@ -223,7 +223,7 @@ def test_messages_are_shown_as_what_they_are():
     assert shown(bytes(5000), "hex").endswith("… (904 more bytes)")
 
 
-def test_the_metadata_log_tells_every_state_and_what_changed(browser, kafka, cluster):
+def test_metadata_page_shows_states_and_changes(browser, kafka, cluster):
     cluster.forget()
     before = browser.json("/metadata")["last"]
     kafka.create_topic("afterwards")
@@ -269,14 +269,14 @@ def test_a_change_of_metadata_is_told_at_once(browser, kafka):
         connection.close()
 
 
-def test_sizes_of_too_many_replicas_are_not_asked_and_that_is_said(browser, monkeypatch):
+def test_sizes_of_too_many_replicas_are_omitted(browser, monkeypatch):
     assert "Sizes are not shown" not in browser.get("/brokers/1").body
     monkeypatch.setattr(brokers, "SIZED_REPLICAS_MAX", -1)
     assert "Sizes are not shown" in browser.get("/brokers/1").body
     assert [one["bytes"] for one in browser.json("/brokers/1")["directories"]] == [None]
 
 
-def test_an_event_leads_to_the_cluster_as_it_was_then(browser, orders):
+def test_event_links_to_cluster_at_its_time(browser, orders):
     rows = browser.json(f"/events?filter={orders}")["rows"]
     event = next(one for one in rows if one["link"] == f"/topics/{orders}")
     page = browser.get(f"/events?filter={orders}").body

@@ -17,6 +17,6 @@ from trimaran.console.rendering import number
         (math.inf, "Infinity"),
     ],
 )
-def test_a_number_is_written_whatever_a_quota_may_be(value, text):
+def test_every_possible_quota_value_is_formatted(value, text):
     """The page of quotas failed for a quota of NaN, which Kafka stores."""
     assert number(value) == text

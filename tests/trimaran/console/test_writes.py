@@ -78,7 +78,7 @@ def test_offsets_are_reset(writer, send, kafka):
     assert send("/groups/rewinders", to="end", topic="another").status == 400
 
 
-def test_what_the_cluster_refuses_is_told(send):
+def test_refusal_by_cluster_is_shown(send):
     refused = send("/topics", name="no/such name")
     assert refused.status == 400
     assert "INVALID_TOPIC" in refused.body
@@ -110,7 +110,7 @@ def test_forms_of_others_are_refused(writer, send):
     assert writer.get("/topics", method="POST", body="", Host="evil.example").status == 421
 
 
-def test_without_leave_nothing_is_written_and_no_form_is_shown(browser):
+def test_read_only_console_has_no_forms(browser):
     def is_read_only(write):
         path = write.path.replace("{topic}", "orders").replace("{group:path}", "g")
         assert browser.get(path, method="POST", body="", Content_Type=FORM).status in (404, 405)

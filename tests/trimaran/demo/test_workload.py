@@ -16,7 +16,7 @@ from trimaran.demo.workload import consume_as_group, read_everything
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore")]
 
 
-async def test_every_partition_is_read_to_its_end_or_it_is_said(tmp_path, monkeypatch):
+async def test_every_partition_is_read_to_end(tmp_path, monkeypatch):
     async with cluster(tmp_path, num_partitions="3") as running:
         written = await in_thread(produce, running.bootstrap, "t")
 

@@ -9,7 +9,7 @@ from trimaran.deployment.kubernetes import manifest
 from trimaran.deployment.systemd import unit
 
 
-def test_a_unit_waits_until_the_node_serves_and_writes_only_its_directories(tmp_path):
+def test_unit_waits_for_readiness_with_limited_directories(tmp_path):
     file = tmp_path / "a file.properties"
     file.write_text(
         "process.roles=broker,controller\nnode.id=1\ncontroller.listener.names=C\n"
@@ -35,7 +35,7 @@ def test_a_lone_broker_can_make_its_internal_topics():
         assert 'STATE_LOG_MIN_ISR: "1"' in text
 
 
-def test_every_node_of_a_compose_file_has_an_id_and_a_volume_of_its_own():
+def test_compose_nodes_have_own_id_and_volume():
     text = compose_file("i", "id", 3, 2)
     assert re.findall(r'NODE_ID: "(\d+)"', text) == ["1", "2", "3", "11", "12"]
     names = re.findall(r'volumes: \["(.*):/', text)

@@ -41,12 +41,12 @@ def test_a_mistake_of_ours_is_not_explained():
     assert explain(ExceptionGroup("", [KeyError("x")])) is None
 
 
-def test_what_is_said_already_stays():
+def test_explained_error_stays_unchanged():
     error = UserError("a", "b", "c")
     assert explain(error) is error
 
 
-def test_who_listens_is_named():
+def test_listening_process_is_named():
     lower = os.open(os.devnull, os.O_RDONLY)
     with socket.create_server(("127.0.0.1", 0)) as server:
         # Whoever lists our descriptors takes its place, and is in its own list, closed.

@@ -75,7 +75,7 @@ def told(connect):
     return error.what, error.why, error.fix, error.exit_code.name
 
 
-def test_the_first_address_that_is_none_is_told_in_three_lines():
+def test_first_invalid_address_is_explained():
     fix = "name the client port of a ZooKeeper with -z HOST:PORT"
     with answering(b"HTTP/1.1 400 Bad Request\r\n\r\n") as where:
         what = f"{where} does not speak ZooKeeper's protocol"
@@ -97,7 +97,7 @@ def test_the_first_address_that_is_none_is_told_in_three_lines():
         (OSError(113, "No route to host"), "[Errno 113] No route to host"),
     ],
 )
-def test_what_the_network_says_is_the_reason(monkeypatch, error, why):
+def test_network_error_is_the_reason(monkeypatch, error, why):
     def refuse(*_):
         raise error
 

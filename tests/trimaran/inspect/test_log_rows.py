@@ -169,7 +169,7 @@ def test_offsets_and_epochs_that_fall_are_told(tmp_path):
     assert any("epoch 0 after 9" in problem.what for problem in verify(log.directory))
 
 
-def test_epochs_that_are_not_flushed_yet_are_not_missed(tmp_path):
+def test_unflushed_epochs_are_not_missed(tmp_path):
     log = fill(open_log(tmp_path / "t-0"), 4)
     log.flush()
     append(log, epoch=5)
@@ -180,7 +180,7 @@ def test_epochs_that_are_not_flushed_yet_are_not_missed(tmp_path):
     log.close(clean=False)
 
 
-def test_a_torn_end_is_printed_up_to_it_and_told(tmp_path, capsys):
+def test_log_is_printed_up_to_torn_end(tmp_path, capsys):
     log = fill(open_log(tmp_path / "t-0"), 4)
     log.close()
     path = tmp_path / "t-0" / "00000000000000000000.log"
@@ -225,7 +225,7 @@ def test_control_records_are_no_data(unpacked, capsys):
     assert change["control"]["leader_id"] > 0
 
 
-def test_what_was_deleted_is_left_out_where_the_checkpoint_tells_it(tmp_path, capsys):
+def test_deleted_records_are_omitted_by_checkpoint(tmp_path, capsys):
     fill(open_log(tmp_path / "t-0"), 4).close()
     (tmp_path / "log-start-offset-checkpoint").write_text("0\n1\nt 0 7\n")
     assert dump(tmp_path / "t-0", output="jsonl") == Exit.OK
@@ -254,7 +254,7 @@ def test_an_empty_directory_ends_nothing(tmp_path, capsys):
     assert lines_of(capsys, *paths, verify=True) == (Exit.NO, [])
 
 
-def test_a_torn_log_does_not_hide_the_next_one(tmp_path, capsys):
+def test_torn_log_does_not_hide_next(tmp_path, capsys):
     for name in ("t-0", "t-1", "t-2"):
         fill(open_log(tmp_path / name), 4).close()
     for name in ("t-0", "t-1"):
@@ -267,7 +267,7 @@ def test_a_torn_log_does_not_hide_the_next_one(tmp_path, capsys):
     assert "t-0" in shown.err
 
 
-def test_what_is_no_log_is_refused(tmp_path):
+def test_directory_without_log_is_refused(tmp_path):
     for path in (tmp_path, tmp_path / "missing"):
         with pytest.raises(UserError, match="no log in"):
             dump(path)
@@ -275,7 +275,7 @@ def test_what_is_no_log_is_refused(tmp_path):
         dump()
 
 
-def test_a_log_without_transactions_is_stable_to_its_end(tmp_path):
+def test_log_without_transactions_is_stable_to_end(tmp_path):
     fill(open_log(tmp_path / "t-0"), 4).close()
     [source], _ = find_sources([tmp_path / "t-0"])
     assert transactions_of(source).stable_offset == 12
@@ -309,7 +309,7 @@ def metadata_log(directory):
 
 @pytest.mark.parametrize("options", [{}, {"decode": True}])
 @pytest.mark.parametrize("output", ["table", "jsonl", "yaml"])
-def test_secrets_of_the_metadata_log_are_hidden_in_every_format(tmp_path, capsys, output, options):
+def test_metadata_secrets_are_hidden_in_every_format(tmp_path, capsys, output, options):
     assert dump(metadata_log(tmp_path), output=output, **options) == Exit.OK
     shown = capsys.readouterr().out
     assert SECRET not in shown

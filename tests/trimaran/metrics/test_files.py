@@ -10,7 +10,7 @@ from trimaran.metrics.families import counter, gauge, times
 from trimaran.metrics.scrape_config import scrape_config
 
 
-def test_every_node_is_a_target_with_the_labels_that_dashboards_choose_by():
+def test_every_node_is_a_labelled_target():
     text = scrape_config({"broker-11": "127.0.0.1:1", "x": "[::1]:2"}, "c", "ns", ["a b.yml"])
     assert re.findall(r"targets: (.*)", text) == ['["127.0.0.1:1"]', '["[::1]:2"]']
     assert 'kubernetes_pod_name: "c-broker-11"' in text
@@ -21,7 +21,7 @@ def test_names_with_quotes_stay_strings():
     assert json.dumps('a"b') in scrape_config({'a"b': "h:1"}, "c", "ns", [])
 
 
-def test_every_alert_is_a_rule_of_its_own_name():
+def test_every_alert_has_its_own_rule():
     names = re.findall(r"alert: (\w+)", alert_rules())
     assert names == [alert.name for alert in ALERTS]
     assert len(set(names)) == len(names)

@@ -58,7 +58,7 @@ async def test_head_is_told_the_length_without_the_body():
         (b"GET /fails HTTP/1.1\r\nHost: a\r\n\r\n", 500),
     ],
 )
-async def test_what_is_not_served_is_refused_and_the_server_goes_on(request_bytes, status):
+async def test_unserved_request_is_refused_server_continues(request_bytes, status):
     async with serving() as port:
         found = await _ask_rudely(port, request_bytes)
         assert found.startswith(f"HTTP/1.1 {status} ".encode())
@@ -78,7 +78,7 @@ async def _send(stream, data):
         await stream.send_all(data)
 
 
-async def test_who_hangs_up_in_the_middle_costs_nothing():
+async def test_disconnect_midway_is_harmless():
     async with serving() as port:
         assert (await _ask(port, b"GET /a HT")).startswith(b"HTTP/1.1 400 ")
         assert b"200" in await _ask(port, b"GET /a HTTP/1.1\r\nHost: a\r\n\r\n")
@@ -95,7 +95,7 @@ async def test_idle_connections_keep_no_probe_out(sent):
             assert b"200" in await _ask(port, b"GET /healthz HTTP/1.1\r\nHost: a\r\n\r\n")
 
 
-async def test_connections_that_do_not_take_their_answers_keep_no_probe_out():
+async def test_stalled_connections_do_not_block_probes():
     async def respond(request):
         return Response(200, bytes(5 << 20) if request.path == "/metrics" else b"")
 
@@ -159,7 +159,7 @@ async def test_connections_that_are_being_answered_are_not_ended(monkeypatch):
         assert b"200" in await first.receive_some()
 
 
-async def test_who_sends_nothing_is_let_go(autojump_clock):
+async def test_silent_client_is_disconnected(autojump_clock):
     ours, theirs = trio.testing.memory_stream_pair()
     with trio.fail_after(http.REQUEST_SECONDS + 1):
         await http._Connection(ours, _respond, None, http._Places()).serve()

@@ -29,7 +29,7 @@ def live(loop, clock, turns, busy, idle):
         loop._loop.after_io_wait(0)
 
 
-def test_turns_are_told_whether_a_second_has_passed_or_not(clock):
+def test_turns_are_counted_within_and_after_second(clock):
     loop = LoopTimes(LoopTurns())
     live(loop, clock, 3, busy=0.01, idle=0.02)
     assert loop.turns().count == 3
@@ -54,7 +54,7 @@ def test_a_quiet_second_keeps_nothing(clock):
     assert len(loop._turns) < 200
 
 
-def test_a_wait_that_a_question_has_ended_counts_for_it(clock):
+def test_wait_ended_by_query_counts_for_it(clock):
     loop = LoopTimes(LoopTurns())
     live(loop, clock, 1, busy=1.0, idle=0.0)
     loop.before_io_wait(0)
@@ -66,7 +66,7 @@ def test_a_wait_that_a_question_has_ended_counts_for_it(clock):
     assert loop.idle_share() == pytest.approx(share)  # once
 
 
-async def test_a_run_has_its_turns_and_times_that_count_them(autojump_clock):
+async def test_run_has_own_turns_and_times(autojump_clock):
     times, turns = LoopTimes(loop_turns.loop_turns()), loop_turns.loop_turns()
     with times.counting():
         before = turns.number

@@ -121,7 +121,7 @@ def _names_in_queries():
     return {name for name in found if not name.startswith("trimaran_zk_mirror_")}
 
 
-async def test_a_scraper_gets_the_form_that_it_asks_for(tmp_path):
+async def test_scraper_gets_its_requested_format(tmp_path):
     async with cluster(tmp_path) as running:
         state = NodeMonitor(running.config(11, **{"process.roles": "broker"}))
         state.started(running.brokers[11])
@@ -141,7 +141,7 @@ async def test_a_scraper_gets_the_form_that_it_asks_for(tmp_path):
             }
 
 
-async def test_a_node_that_starts_is_alive_and_not_ready(tmp_path):
+async def test_starting_node_is_alive_but_not_ready(tmp_path):
     config = server_config(
         {
             "node.id": "1",

@@ -93,7 +93,7 @@ def test_a_traceback_keeps_its_lines(written):
     assert rest[-1] == "    ValueError: why"
 
 
-def test_letters_of_all_scripts_are_left_as_they_are(written):
+def test_letters_of_all_scripts_are_kept(written):
     lines = written("text")
     logging.getLogger("broker").info("group %s", "заказы-訂單-ünï 100 %")
     assert lines().endswith("group заказы-訂單-ünï 100 %\n")
@@ -110,7 +110,7 @@ def test_a_line_is_bounded(written, form):
 
 
 @pytest.mark.parametrize("line_break", BREAKS)
-def test_json_is_one_object_a_line_whatever_is_in_it(written, line_break):
+def test_json_is_one_object_per_line(written, line_break):
     lines = written("json")
     logging.getLogger("broker").info('a "%s"%sb', "x", line_break)
     raise_with(line_break)

@@ -48,7 +48,7 @@ def test_only_what_is_there_is_a_profile(name):
         profiles.load(name)
 
 
-def test_up_writes_local_and_purge_removes_only_its_own():
+def test_up_writes_and_purge_removes_own_profile():
     profiles.write(profiles.LOCAL, {profiles.BROKERS: "a:1", profiles.ZOOKEEPER: None})
     assert profiles.names() == ["local"]
     profiles.remove(profiles.LOCAL, "b:2")

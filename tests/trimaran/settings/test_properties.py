@@ -15,7 +15,7 @@ from trimaran.settings.properties import (
 )
 
 
-def test_a_file_is_read_as_java_does_with_the_line_of_each_value(tmp_path):
+def test_file_is_read_like_java_with_lines(tmp_path):
     file = tmp_path / "node.properties"
     file.write_text(
         "# comment\nnode.id=1\n\nlisteners = A://h:1,\\\n  B://h:2\nlog.dirs:/data\n! more\nnode.id 2\n"
@@ -27,7 +27,7 @@ def test_a_file_is_read_as_java_does_with_the_line_of_each_value(tmp_path):
     }
 
 
-def test_a_file_that_is_not_there_is_a_clear_error(tmp_path):
+def test_missing_file_is_a_clear_error(tmp_path):
     with pytest.raises(UserError, match="cannot read the configuration"):
         read_file(tmp_path / "none")
 
@@ -41,7 +41,7 @@ def test_a_file_that_is_not_there_is_a_clear_error(tmp_path):
         ("KAFKA_A___B", "a-b"),
     ],
 )
-def test_environment_variables_are_named_as_in_kafkas_container_image(variable, key):
+def test_environment_variables_follow_kafkas_container_image(variable, key):
     assert key_of_variable(variable) == key
 
 
@@ -61,7 +61,7 @@ def test_overrides_beat_environment_beats_file(tmp_path):
 
 
 @given(st.text("ab.", min_size=1), st.text("ab=", min_size=0))
-def test_an_override_is_cut_at_its_first_equals_sign(key, value):
+def test_override_is_split_at_first_equals_sign(key, value):
     assert from_overrides([f"{key}={value}"]) == {key: Setting(value, "--override")}
 
 

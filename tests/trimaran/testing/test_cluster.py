@@ -32,7 +32,7 @@ def test_acknowledged_records_outlive_a_killed_broker():
     kafka.stop()
 
 
-def test_a_broker_whose_disk_is_full_leaves_its_partitions_to_others():
+def test_broker_with_full_disk_yields_its_partitions():
     with KafkaCluster(brokers=2, controllers=1) as kafka:
         topic = kafka.create_topic("t", replication=2)
         producer = Producer({"bootstrap.servers": kafka.bootstrap, "acks": "all"})
@@ -48,7 +48,7 @@ def test_a_broker_whose_disk_is_full_leaves_its_partitions_to_others():
             kafka.fill_disk(99)
 
 
-def test_a_broker_cut_off_from_the_others_loses_its_partitions_and_comes_back():
+def test_isolated_broker_loses_partitions_and_returns():
     with KafkaCluster(brokers=2, controllers=1) as kafka:
         topic = kafka.create_topic("t", replication=2)
         kafka.isolate(11)
@@ -64,7 +64,7 @@ def test_a_broker_cut_off_from_the_others_loses_its_partitions_and_comes_back():
         kafka.eventually_consumes(topic, ["meanwhile"], timeout=30)
 
 
-def test_two_brokers_without_a_link_between_them_leave_each_others_isr():
+def test_unlinked_brokers_leave_each_others_isr():
     settings = {"replica.lag.time.max.ms": "1000"}
     with KafkaCluster(brokers=2, controllers=1, settings=settings) as kafka:
         topic = kafka.create_topic("t", replication=2)

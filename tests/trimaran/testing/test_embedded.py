@@ -26,7 +26,7 @@ def produce(kafka, topic, *values):
     assert producer.flush(20) == 0
 
 
-def test_what_a_client_produces_is_consumed_by_another(kafka):
+def test_produced_records_reach_another_client(kafka):
     topic = kafka.create_topic("plain", partitions=2)
     produce(kafka, topic, b"a", b"b")
     consumer = Consumer(
@@ -41,7 +41,7 @@ def test_what_a_client_produces_is_consumed_by_another(kafka):
     consumer.close()
 
 
-def test_records_are_compared_as_often_as_they_are_there(kafka):
+def test_records_are_compared_with_their_multiplicity(kafka):
     topic = kafka.create_topic("counted", configs={"retention.ms": "-1"})
     produce(kafka, topic, b"a", b"b", b"a")
     found = kafka.eventually_consumes(topic, ["a", "a", b"b"])
@@ -50,7 +50,7 @@ def test_records_are_compared_as_often_as_they_are_there(kafka):
         kafka.eventually_consumes(topic, ["a", "b", "c"], timeout=0)
 
 
-def test_what_a_transaction_aborted_is_not_consumed(kafka):
+def test_aborted_records_are_not_consumed(kafka):
     topic = kafka.create_topic("transactional")
     producer = Producer({"bootstrap.servers": kafka.bootstrap, "transactional.id": "t"})
     producer.init_transactions(20)
@@ -102,7 +102,7 @@ def test_unittest():
     assert (result.testsRun, result.failures, result.errors) == (1, [], [])
 
 
-def test_data_outlives_a_restart_and_nothing_outlives_the_end():
+def test_data_survives_restart_but_not_the_end():
     before = _node_threads()
     with EmbeddedKafka() as kafka:
         where = kafka.bootstrap
@@ -121,6 +121,6 @@ def _node_threads():
     return sum(thread.name == "kafka" for thread in threading.enumerate())
 
 
-def test_a_wrong_setting_is_an_error_that_names_it():
+def test_wrong_setting_is_an_error_naming_it():
     with pytest.raises(ConfigError, match=r"num\.partitions"):
         EmbeddedKafka({"num.partitions": "many"}).start()

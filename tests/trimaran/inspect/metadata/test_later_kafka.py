@@ -85,7 +85,7 @@ def test_an_image_counts_it_and_says_so(node, capsys):
     assert told.err.strip() == SAID
 
 
-def test_a_difference_says_which_of_the_states_may_be_stale(node, capsys):
+def test_difference_names_the_possibly_stale_state(node, capsys):
     metadata_state.diff("3", "6", path=node)
     told = capsys.readouterr()
     assert "/configs/TOPIC:orders" in told.out
@@ -102,7 +102,7 @@ def test_verify_goes_on_and_says_so(node, capsys):
     assert SAID in capsys.readouterr().err
 
 
-def test_a_dump_of_a_log_names_it_by_number():
+def test_dump_names_unknown_record_by_number():
     (batch,) = iter_batches(memoryview(later(4)))
     rows = [decode_record("__cluster_metadata", record) for record in decode_records(batch)]
     assert [row["type"] for row in rows] == ["UNKNOWN_29", "UNKNOWN_2"]
@@ -116,7 +116,7 @@ def test_it_is_an_event():
     assert (first.offset, first.level, first.subject) == (4, "warn", "record type 29")
 
 
-def test_a_snapshot_with_it_is_loaded_and_begins_the_count_anew(node):
+def test_snapshot_with_unknown_records_restarts_the_count(node):
     replay = Replay()
     values = [UNREGISTER, *map(encode_newest, created_topic(TOPIC))]
     data = b"".join(encode_snapshot(OffsetAndEpoch(9, 1), values, appended_at_ms=1, now_ms=1))
@@ -129,14 +129,14 @@ def test_a_snapshot_with_it_is_loaded_and_begins_the_count_anew(node):
     assert len(state.image.topics.by_name) == 1
 
 
-def test_a_malformed_record_of_a_known_type_is_damage_as_before():
+def test_malformed_known_record_is_damage():
     broken = build_batch([NewRecord(None, b"\x01\x02\x00\x02t", 1)], base_offset=0, leader_epoch=1)
     (batch,) = iter_batches(memoryview(broken))
     with pytest.raises(RemoteProtocolError):
         Replay().apply(batch)
 
 
-def test_kinds_that_are_named_are_bounded_and_all_are_counted():
+def test_named_kinds_are_bounded_all_are_counted():
     found = UnknownRecords()
     for number in range(100, 200):
         found = found.plus(1, [UnknownRecord(number, 0, number)])

@@ -61,7 +61,7 @@ def test_an_answer_about_nothing_is_the_quorums_mistake(answer: DescribeQuorumRe
     ],
     ids=["nothing", "no partition", "a snapshot again", "what was before"],
 )
-def test_a_log_that_does_not_go_on_is_the_quorums_mistake(answer: fetch.FetchResponse):
+def test_discontinuous_log_is_the_quorums_error(answer: fetch.FetchResponse):
     """Else it would be asked for the same for ever."""
     quorum = Silent(Quorum()._described(), answer)
     with pytest.raises(RemoteProtocolError):
@@ -104,7 +104,7 @@ class Quorum:
         return DescribeQuorumResponse(topics=[topic])
 
 
-def test_who_leads_is_asked_once_until_the_epoch_is_over():
+def test_leader_is_looked_up_once_per_epoch():
     quorum = Quorum()
     live = LiveQuorum(quorum, "the quorum")  # type: ignore[arg-type]
     for _ in range(3):
@@ -123,7 +123,7 @@ def test_another_error_is_told():
         LiveQuorum(quorum, "the quorum")._fetch(5, 3)  # type: ignore[arg-type]
 
 
-def test_who_wants_what_is_there_is_not_kept_waiting_for_more():
+def test_available_records_are_returned_without_waiting():
     quorum = Quorum()
     live = LiveQuorum(quorum, "the quorum")  # type: ignore[arg-type]
     assert list(live.batches(5)) == []

@@ -19,7 +19,7 @@ from trimaran.wire.text.as_json import HIDDEN
         (CLIENT_METRICS_RESOURCE, "my.plugin", False),
     ],
 )
-def test_a_value_is_told_by_the_name_and_the_resource_of_its_config(kind, name, is_secret):
+def test_secret_values_are_hidden_by_config_and_resource(kind, name, is_secret):
     image = image_of(config(name, "v", (kind, "1")))
     [(_, told)] = lookup(image_tree(image), f"/image/configs/*/{name}")
     assert told == (REDACTED if is_secret else "v")

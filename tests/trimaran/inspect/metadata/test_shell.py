@@ -86,7 +86,7 @@ def test_another_offset_is_another_tree(session):
         "ls 'open",
     ],
 )
-def test_what_cannot_be_done_is_said(session, line):
+def test_impossible_command_is_explained(session, line):
     with pytest.raises(ShellError):
         answers(session, line)
 
@@ -108,7 +108,7 @@ def test_help_names_every_command_and_exit_leaves(session):
         answers(session, "exit")
 
 
-def test_it_reads_commands_from_stdin_and_goes_on_after_a_wrong_one(directory, monkeypatch, capsys):
+def test_stdin_commands_continue_after_a_wrong_one(directory, monkeypatch, capsys):
     monkeypatch.setattr(
         "sys.stdin", io.StringIO("cd /image\nnonsense\nat 99\nat x\npwd\nexit\npwd\n")
     )
