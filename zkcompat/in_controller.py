@@ -30,7 +30,7 @@ from trimaran.wire.schema import Message
 from trimaran.wire.transport.requests.calls import finished
 from trimaran.zkcompat import events
 from trimaran.zkcompat.legacy.admin import LegacyAdmin
-from trimaran.zkcompat.legacy.controller_client import CALL_SECONDS, ActiveController
+from trimaran.zkcompat.legacy.controller_client import CALL_SECONDS, ControllerClient
 from trimaran.zkcompat.legacy.requests.admin_requests import UndecidedError
 from trimaran.zkcompat.mirroring.mirror import Mirror
 from trimaran.zkcompat.quorum_feed.feed import ImageFeed
@@ -47,7 +47,7 @@ RETRY_SECONDS = 30.0
 
 
 @dataclass(frozen=True, slots=True)
-class Controller:
+class HostController:
     """What the mirror needs of the controller that it runs in."""
 
     node_id: int
@@ -58,15 +58,15 @@ class Controller:
     quorum: QuorumController
 
 
-class OwnController(ActiveController):
+class OwnController(ControllerClient):
     """Asked like any active controller, but for credentials: those are stored by the controller at hand."""
 
-    def __init__(self, controller: Controller, feed: ImageFeed) -> None:
+    def __init__(self, controller: HostController, feed: ImageFeed) -> None:
         super().__init__(feed.leader_address, controller.node.settings.security)
         self._quorum = controller.quorum
 
     async def call(self, request: Message) -> Any:
-        """See `ActiveController`."""
+        """See `ControllerClient`."""
         if not isinstance(request, UserScramCredentialRecord):
             return await super().call(request)
         try:
@@ -86,7 +86,7 @@ class OwnController(ActiveController):
 class LeadershipTurn:
     """While this controller leads the quorum."""
 
-    def __init__(self, controller: Controller, feed: ImageFeed) -> None:
+    def __init__(self, controller: HostController, feed: ImageFeed) -> None:
         self._node_id = controller.node_id
         self._feed = feed
         self._leader = controller.node.leader
@@ -104,7 +104,7 @@ class LeadershipTurn:
 
 
 async def mirror_in_controller(
-    controller: Controller,
+    controller: HostController,
     connect: str,
     properties: Properties,
     on_mirror: Callable[[Mirror], object] = lambda _: None,

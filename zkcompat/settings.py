@@ -15,7 +15,7 @@ from trimaran.node.security.listener_security import client_security
 from trimaran.wire.security.jaas import parse_jaas
 from trimaran.wire.security.listener import ClientSecurity
 from trimaran.wire.security.tls import TlsError, TlsSettings, client_context
-from trimaran.zkcompat.legacy.requests.admin_requests import Kind
+from trimaran.zkcompat.legacy.requests.admin_requests import RequestKind
 from trimaran.zkcompat.mirroring.mirror import MirrorConfig
 from trimaran.zkcompat.zookeeper.digest_md5 import DigestCredentials
 from trimaran.zkcompat.zookeeper.kazoo_client import Security
@@ -180,7 +180,7 @@ KINDS = "trimaran.zk.legacy.admin.kinds"
 SECRETS = "trimaran.zk.mirror.secrets.enable"
 
 
-def obeyed_kinds(properties: Mapping[str, str], *, inside: bool = False) -> Collection[Kind]:
+def obeyed_kinds(properties: Mapping[str, str], *, inside: bool = False) -> Collection[RequestKind]:
     """None of them without the option. `inside`: a controller of ours, which can store credentials.
 
     ValueError names key and value.
@@ -196,8 +196,8 @@ def obeyed_kinds(properties: Mapping[str, str], *, inside: bool = False) -> Coll
         raise ValueError(str(error)) from error
     if not values[ENABLE]:
         return frozenset()
-    kinds = frozenset(map(Kind, values[KINDS]))
-    if Kind.SCRAM in kinds:
+    kinds = frozenset(map(RequestKind, values[KINDS]))
+    if RequestKind.SCRAM in kinds:
         _require_can_store(inside=inside, secrets=bool(values[SECRETS]))
     return kinds
 

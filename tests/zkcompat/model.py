@@ -7,17 +7,17 @@ from collections.abc import Iterable, Mapping
 from trimaran.quorum.metadata.delta import MetadataDelta
 from trimaran.quorum.metadata.image import MetadataImage
 from trimaran.zkcompat.comparing.differences import entities, repair
-from trimaran.zkcompat.quorum_feed.feed import Changes
+from trimaran.zkcompat.quorum_feed.feed import PendingChanges
 from trimaran.zkcompat.sections.registry import WITHOUT_SECRETS, Sections, sections_of
-from trimaran.zkcompat.tree.operations import Kind, Operation
+from trimaran.zkcompat.tree.operations import OperationKind, TreeOperation
 from trimaran.zkcompat.tree.znode import FoundTree, Znode
 
 
 def plan(
     delta: MetadataDelta, image: MetadataImage, sections: Sections = WITHOUT_SECRETS
-) -> list[Operation]:
+) -> list[TreeOperation]:
     """The operations that lead from the tree of `delta`'s image to the tree of `image`."""
-    changes = Changes()
+    changes = PendingChanges()
     changes.add(delta)
     return plan_changes(delta.image, image, changes, sections)
 
@@ -25,9 +25,9 @@ def plan(
 def plan_changes(
     before: MetadataImage,
     after: MetadataImage,
-    changes: Changes,
+    changes: PendingChanges,
     sections: Sections = WITHOUT_SECRETS,
-) -> list[Operation]:
+) -> list[TreeOperation]:
     """The same over several deltas at once: `changes` names what may differ between the two images."""
     return [
         operation
@@ -56,7 +56,7 @@ def reconcile(
     cluster_id: str,
     session_id: int,
     sections: Sections | None = None,
-) -> list[Operation]:
+) -> list[TreeOperation]:
     """`repair` of every entity of a whole tree, those that the image does not have included."""
     chosen = sections_of(cluster_id) if sections is None else sections
     return [
@@ -66,7 +66,7 @@ def reconcile(
     ]
 
 
-def apply_to(tree: Mapping[str, Znode], operations: Iterable[Operation]) -> dict[str, Znode]:
+def apply_to(tree: Mapping[str, Znode], operations: Iterable[TreeOperation]) -> dict[str, Znode]:
     """What a ZooKeeper would make of them, with its refusals as ValueError; sequential creates leave nothing behind.
 
     The model against which tests check the plan.
@@ -77,10 +77,10 @@ def apply_to(tree: Mapping[str, Znode], operations: Iterable[Operation]) -> dict
     return result
 
 
-def _apply(tree: dict[str, Znode], operation: Operation) -> None:
+def _apply(tree: dict[str, Znode], operation: TreeOperation) -> None:
     path = operation.path
     parent = path.rpartition("/")[0]
-    if operation.kind is Kind.CREATE:
+    if operation.kind is OperationKind.CREATE:
         if parent and parent not in tree:
             raise ValueError(f"NoNode: {parent} for {operation}")
         if operation.sequential:
@@ -91,7 +91,7 @@ def _apply(tree: dict[str, Znode], operation: Operation) -> None:
         return
     if path not in tree:
         raise ValueError(f"NoNode: {operation}")
-    if operation.kind is Kind.SET:
+    if operation.kind is OperationKind.SET:
         tree[path] = Znode(operation.data, tree[path].ephemeral)
     elif any(other.startswith(f"{path}/") for other in tree):
         raise ValueError(f"NotEmpty: {operation}")

@@ -7,11 +7,11 @@ import trio
 from tests.zkcompat import build
 from trimaran.quorum.metadata.delta import MetadataDelta
 from trimaran.quorum.metadata.image import EMPTY, Provenance
-from trimaran.zkcompat.comparing.verify import Verification
+from trimaran.zkcompat.comparing.verify import TreeVerification
 from trimaran.zkcompat.mirroring.mirror import VERIFY_SHARE, Mirror, MirrorConfig
 from trimaran.zkcompat.quorum_feed.feed import ImageFeed
 from trimaran.zkcompat.sections.registry import sections_of
-from trimaran.zkcompat.tree.claim import Leader
+from trimaran.zkcompat.tree.claim import QuorumLeader
 from trimaran.zkcompat.zookeeper.kazoo_client import Security
 from trimaran.zkcompat.zookeeper.keeper import open_keeper
 from trimaran.zkcompat.zookeeper.session import KeeperConfig
@@ -29,7 +29,7 @@ class Source:
 
     def __init__(self, *records):
         self.feed = ImageFeed()
-        self.feed.lead_by(Leader(1, 1))
+        self.feed.lead_by(QuorumLeader(1, 1))
         self.say(*records)
         self.feed.caught_up()
 
@@ -101,7 +101,7 @@ async def in_step(mirror, source):
 async def differences(keeper, source, *, secrets=False):
     """What an outsider finds wrong with the tree now, the claim included."""
     sections = sections_of(build.CLUSTER_ID, secrets=secrets)
-    report = await Verification(source.feed, keeper, sections).attempt()
+    report = await TreeVerification(source.feed, keeper, sections).attempt()
     return report.differences
 
 

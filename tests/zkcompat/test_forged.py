@@ -21,13 +21,13 @@ from trimaran.zkcompat.legacy.requests import (
     reassignments,
     topics,
 )
-from trimaran.zkcompat.sections.acls import Acls
+from trimaran.zkcompat.sections.acls import AclSection
 from trimaran.zkcompat.sections.configs import resolve
 from trimaran.zkcompat.sections.registry import sections_of
 from trimaran.zkcompat.tree.znode import FoundZnode
 from trimaran.zkcompat.znodes.acl_entries import AclResource
 from trimaran.zkcompat.znodes.cluster_id import ClusterId
-from trimaran.zkcompat.znodes.controller import Controller, ControllerEpoch
+from trimaran.zkcompat.znodes.controller import ControllerEpochZnode, ControllerZnode
 from trimaran.zkcompat.znodes.migration import Migration
 from trimaran.zkcompat.znodes.mirror_report import MirrorReport
 
@@ -115,12 +115,12 @@ ASKED = [
         (path, lambda data, path=path: configs.decide(_entity(path), data, IMAGE), b"")
         for path in CONFIGS
     ),
-    ("acls", lambda data: [acls.decide(_resource(), data, IMAGE, Acls())], b""),
+    ("acls", lambda data: [acls.decide(_resource(), data, IMAGE, AclSection())], b""),
     ("topic", lambda data: [topics.decide("t", data, None, IMAGE)], b""),
     ("new topic", lambda data: [topics.decide("new", data, data, IMAGE)], b""),
     (
         "reassignment",
-        lambda data: [reassignments.advance(data, IMAGE, {}).order],
+        lambda data: [reassignments.advance(data, IMAGE, {}).request],
         b'{"version":1,"partitions":[{"topic":"t","partition":0,"replicas":[2]}]}',
     ),
     (
@@ -151,12 +151,12 @@ def test_what_a_tool_writes_is_asked_for_or_refused(what, decide, data):
     """What no request can say is one of ours that cannot be written, which is a refusal (`LegacyAdmin`)."""
     looked = 0
     for one in forged(data or DATA.get(what) or SHOWN[what]):
-        for order in decide(one):
+        for request in decide(one):
             looked += 1
-            for ask in order.asks if order is not None else ():
+            for quorum_request in request.quorum_requests if request is not None else ():
                 for version in range(VERSIONS_MAX):
                     with contextlib.suppress(LocalProtocolError):
-                        ask.request.encode(version)
+                        quorum_request.request.encode(version)
     assert looked
 
 
@@ -171,7 +171,7 @@ def test_what_a_tool_writes_is_asked_for_or_refused(what, decide, data):
     ],
 )  # fmt: skip
 def test_a_note_tells_of_something_or_of_nothing(path, data):
-    assert any(change_notes.subject_of_note(path, one) is None for one in forged(data))
+    assert any(change_notes.tool_write_of_note(path, one) is None for one in forged(data))
 
 
 REPORT = MirrorReport("h", 1, "s", 1, 1, 1, 1, 1, 1, 1, 1, ["a"], "")
@@ -179,7 +179,7 @@ REPORT = MirrorReport("h", 1, "s", 1, 1, 1, 1, 1, 1, 1, 1, ["a"], "")
 
 @pytest.mark.parametrize(
     "value",
-    [Migration(), Controller(1, 5, 5), ControllerEpoch(5), ClusterId("x"), REPORT],
+    [Migration(), ControllerZnode(1, 5, 5), ControllerEpochZnode(5), ClusterId("x"), REPORT],
     ids=lambda value: type(value).__name__,
 )
 def test_a_claim_and_a_report_are_read_or_refused(value):

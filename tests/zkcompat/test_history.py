@@ -8,9 +8,9 @@ from tests.zkcompat.history import Write, load
 from tests.zkcompat.model import plan, reconcile, render
 from trimaran.quorum.metadata.delta import MetadataDelta
 from trimaran.quorum.metadata.image import EMPTY, Provenance
-from trimaran.zkcompat.tree.operations import Kind
+from trimaran.zkcompat.tree.operations import OperationKind
 from trimaran.zkcompat.tree.znode import FoundZnode
-from trimaran.zkcompat.znodes.config_change import ConfigChange
+from trimaran.zkcompat.znodes.config_change import ConfigChangeNote
 
 # What that controller had read from ZooKeeper at its start, before it wrote anything.
 FIRST_WRITTEN = 43
@@ -62,7 +62,11 @@ def _our_writes(batches):
     return ours, first
 
 
-_KINDS = {Kind.CREATE: "create", Kind.SET: "setData", Kind.DELETE: "delete"}
+_KINDS = {
+    OperationKind.CREATE: "create",
+    OperationKind.SET: "setData",
+    OperationKind.DELETE: "delete",
+}
 
 
 def _without_redundant(writes, tree):
@@ -79,7 +83,7 @@ def _without_redundant(writes, tree):
             and write.path in tree
             and same_data(write.path, data, tree[write.path])
         ):
-            silent.add(ConfigChange(write.path.removeprefix("/config/")).encode().decode())
+            silent.add(ConfigChangeNote(write.path.removeprefix("/config/")).encode().decode())
             continue
         kept.append(write)
         if write.kind == "delete":
@@ -133,4 +137,4 @@ def test_the_tree_that_kafka_left_is_taken_over_with_writes_for_brokers_only():
     brokers = {path for path in render(image, "") if path.startswith("/brokers/ids/")}
     assert {op.path for op in operations} == {STATE_OF_RISKY, *brokers}
     assert brokers
-    assert {op.kind for op in operations} == {Kind.CREATE}
+    assert {op.kind for op in operations} == {OperationKind.CREATE}

@@ -1,7 +1,7 @@
 import pytest
 
 from trimaran.node.config.legacy_admin_keys import KINDS
-from trimaran.zkcompat.legacy.requests.admin_requests import Kind
+from trimaran.zkcompat.legacy.requests.admin_requests import RequestKind
 from trimaran.zkcompat.settings import obeyed_kinds
 
 ENABLE = {"trimaran.zk.legacy.admin.enable": "true"}
@@ -13,19 +13,19 @@ def test_nothing_is_obeyed_unless_asked_for():
 
 
 def test_everything_or_what_is_named():
-    assert obeyed_kinds(ENABLE) == frozenset(Kind) - {Kind.SCRAM}
+    assert obeyed_kinds(ENABLE) == frozenset(RequestKind) - {RequestKind.SCRAM}
     some = obeyed_kinds({**ENABLE, "trimaran.zk.legacy.admin.kinds": "topic,acl"})
-    assert some == {Kind.TOPIC, Kind.ACL}
+    assert some == {RequestKind.TOPIC, RequestKind.ACL}
 
 
 def test_the_words_are_the_same():
-    assert set(KINDS) == set(Kind)
+    assert set(KINDS) == set(RequestKind)
 
 
 def test_credentials_are_obeyed_where_they_can_be_stored_and_hidden():
     named = {**ENABLE, "trimaran.zk.legacy.admin.kinds": "quota,scram"}
     secrets = {"trimaran.zk.mirror.secrets.enable": "true"}
-    assert Kind.SCRAM in obeyed_kinds({**named, **secrets}, inside=True)
+    assert RequestKind.SCRAM in obeyed_kinds({**named, **secrets}, inside=True)
     with pytest.raises(ValueError, match=r"inside our controllers"):
         obeyed_kinds({**named, **secrets})
     with pytest.raises(ValueError, match=r"needs trimaran\.zk\.mirror\.secrets\.enable=true"):

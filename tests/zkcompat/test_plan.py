@@ -12,7 +12,7 @@ from tests.zkcompat.equality import is_owned, means_nothing, same_data
 from tests.zkcompat.model import apply_to, plan, plan_changes, reconcile, render
 from tests.zkcompat.scenario import next_records
 from trimaran.quorum.metadata.image import EMPTY
-from trimaran.zkcompat.quorum_feed.feed import TOUCHED_MAX, Changes
+from trimaran.zkcompat.quorum_feed.feed import TOUCHED_MAX, PendingChanges
 from trimaran.zkcompat.sections.registry import sections_of
 from trimaran.zkcompat.tree.operations import BATCH_BYTES_MAX, batches, set_data
 from trimaran.zkcompat.tree.znode import FoundZnode, Znode
@@ -58,7 +58,7 @@ def test_plan_by_plan_the_tree_shows_each_image(seed):
 
 @given(st.integers(0, 1 << 32), st.booleans())
 def test_several_deltas_may_be_written_as_one(seed, everything):
-    tree, shown, changes = render(EMPTY, CLUSTER_ID, SECTIONS), EMPTY, Changes()
+    tree, shown, changes = render(EMPTY, CLUSTER_ID, SECTIONS), EMPTY, PendingChanges()
     prng = random.Random(seed)
     for delta, image in steps(seed, 30):
         changes.add(delta)
@@ -67,7 +67,7 @@ def test_several_deltas_may_be_written_as_one(seed, everything):
         if prng.random() < 0.3:
             tree = apply_to(tree, plan_changes(shown, image, changes, SECTIONS))
             assert_same(tree, image)
-            shown, changes = image, Changes()
+            shown, changes = image, PendingChanges()
 
 
 @given(st.integers(0, 1 << 32))
@@ -236,7 +236,7 @@ def test_standing_parents_may_hold_any_data():
 
 
 def test_pending_names_are_bounded():
-    changes = Changes()
+    changes = PendingChanges()
     delta, _ = build.replay(
         EMPTY, *(build.topic(f"t{i}", i.to_bytes(16, "big")) for i in range(1, TOUCHED_MAX + 2))
     )

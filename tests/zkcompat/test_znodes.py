@@ -12,10 +12,10 @@ from trimaran.wire.buffers.primitives import uuid_from_text
 from trimaran.wire.errors import RemoteProtocolError
 from trimaran.zkcompat.znodes.broker_info import BrokerInfo, ListenerAddress
 from trimaran.zkcompat.znodes.cluster_id import ClusterId
-from trimaran.zkcompat.znodes.config_change import ConfigChange
-from trimaran.zkcompat.znodes.controller import Controller, ControllerEpoch
+from trimaran.zkcompat.znodes.config_change import ConfigChangeNote
+from trimaran.zkcompat.znodes.controller import ControllerEpochZnode, ControllerZnode
 from trimaran.zkcompat.znodes.entity_config import EntityConfig
-from trimaran.zkcompat.znodes.feature import Feature
+from trimaran.zkcompat.znodes.feature import FeatureZnode
 from trimaran.zkcompat.znodes.json_form import (
     decode_json,
     encode_json,
@@ -38,16 +38,16 @@ GOLDEN = [
         '{"version":"1","id":"hnCWl1MhRtutIZ_PJ3lOTw"}',
     ),
     (
-        Controller(1, 1795221111852, -1),
-        Controller.decode,
+        ControllerZnode(1, 1795221111852, -1),
+        ControllerZnode.decode,
         '{"version":2,"brokerid":1,"timestamp":"1795221111852","kraftControllerEpoch":-1}',
     ),
     (
-        Controller(3002, 1795221973502, 3),
-        Controller.decode,
+        ControllerZnode(3002, 1795221973502, 3),
+        ControllerZnode.decode,
         '{"version":2,"brokerid":3002,"timestamp":"1795221973502","kraftControllerEpoch":3}',
     ),
-    (ControllerEpoch(3), ControllerEpoch.decode, "3"),
+    (ControllerEpochZnode(3), ControllerEpochZnode.decode, "3"),
     (
         BrokerInfo(1, (PLAINTEXT, SASL), "rack-1", 1795221000691),
         lambda data: BrokerInfo.decode(1, data),
@@ -127,8 +127,8 @@ GOLDEN = [
     ),
     (EntityConfig({}), EntityConfig.decode, '{"version":1,"config":{}}'),
     (
-        ConfigChange("brokers/<default>"),
-        ConfigChange.decode,
+        ConfigChangeNote("brokers/<default>"),
+        ConfigChangeNote.decode,
         '{"version":2,"entity_path":"brokers/<default>"}',
     ),
     (
@@ -142,7 +142,7 @@ GOLDEN = [
         ProducerIdBlock.decode,
         '{"version":1,"broker":1,"block_start":"0","block_end":"999"}',
     ),
-    (Feature(), Feature.decode, '{"features":{},"version":2,"status":1}'),
+    (FeatureZnode(), FeatureZnode.decode, '{"features":{},"version":2,"status":1}'),
 ]
 
 
@@ -188,9 +188,9 @@ def test_any_bytes_decode_or_are_refused(data):
 @pytest.mark.parametrize(
     ("decode", "text"),
     [
-        (ControllerEpoch.decode, ""),
-        (ControllerEpoch.decode, "-1"),
-        (ControllerEpoch.decode, "99999999999"),
+        (ControllerEpochZnode.decode, ""),
+        (ControllerEpochZnode.decode, "-1"),
+        (ControllerEpochZnode.decode, "99999999999"),
         (Migration.decode, '{"version":1}'),
         (Migration.decode, '{"version":0,"kraft_metadata_offset":"7"}'),
         (PartitionState.decode, '{"leader":1,"leader_epoch":true,"isr":[],"controller_epoch":1}'),

@@ -70,9 +70,9 @@ def has_mirror(config: ServerConfig) -> bool:
 
 
 async def _mirror(config: ServerConfig, running: RunningController, on_mirror: OnMirror) -> None:
-    from trimaran.zkcompat.in_controller import Controller, mirror_in_controller
+    from trimaran.zkcompat.in_controller import HostController, mirror_in_controller
 
-    controller = Controller(
+    controller = HostController(
         node_id=running.node_id,
         cluster_id=running.directory.meta_properties.cluster_id,
         node=running.node,

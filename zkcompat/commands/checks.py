@@ -18,7 +18,7 @@ from trimaran.zkcompat.commands.session import with_keeper
 from trimaran.zkcompat.comparing.differences import repair
 from trimaran.zkcompat.comparing.quarantine import Quarantine
 from trimaran.zkcompat.comparing.slices import Slice, visit_tree
-from trimaran.zkcompat.comparing.verify import Verification, VerifyReport
+from trimaran.zkcompat.comparing.verify import TreeVerification, VerifyReport
 from trimaran.zkcompat.mirroring.resync import request_resync
 from trimaran.zkcompat.quorum_feed.feed import ImageFeed
 from trimaran.zkcompat.quorum_feed.observer import (
@@ -29,8 +29,8 @@ from trimaran.zkcompat.quorum_feed.observer import (
 )
 from trimaran.zkcompat.sections.registry import Sections, sections_of
 from trimaran.zkcompat.settings import Properties, mirror_config, quorum_security
-from trimaran.zkcompat.tree.operations import Operation
-from trimaran.zkcompat.znodes.controller import Controller
+from trimaran.zkcompat.tree.operations import TreeOperation
+from trimaran.zkcompat.znodes.controller import ControllerZnode
 from trimaran.zkcompat.zookeeper.keeper import Keeper
 
 T = TypeVar("T")
@@ -71,7 +71,7 @@ def verify(
     """
 
     async def look(view: _View) -> VerifyReport:
-        verification = Verification(view.feed, view.keeper, view.sections)
+        verification = TreeVerification(view.feed, view.keeper, view.sections)
         while True:
             report = await verification.run(time_limit_seconds)
             if watch is None:
@@ -101,17 +101,17 @@ def diff(target: Target, offset: int) -> tuple[VerifyReport, MetadataImage]:
             raise OffsetUnknownError(
                 f"offset {offset} is inside the first batch, or its records went into a later snapshot"
             )
-        verification = Verification(view.feed, view.keeper, view.sections)
+        verification = TreeVerification(view.feed, view.keeper, view.sections)
         return await verification.against(image), image
 
     return _with_view(target, look, keep_until=offset)
 
 
-def planned_repairs(target: Target) -> list[Operation]:
+def planned_repairs(target: Target) -> list[TreeOperation]:
     """What a resynchronisation would write now, and does not. Raises as `verify` does."""
 
-    async def look(view: _View) -> list[Operation]:
-        operations: list[Operation] = []
+    async def look(view: _View) -> list[TreeOperation]:
+        operations: list[TreeOperation] = []
         image, keeper = view.feed.image, view.keeper
         owner = await _owner(keeper)
 
@@ -139,7 +139,7 @@ def resync(target: Target, time_limit_seconds: float = RESYNC_SECONDS) -> bool:
 
 async def _owner(keeper: Keeper) -> int:
     """The session of the mirror that leads: what it owns is as it should be."""
-    claim = await keeper.read(Controller.PATH)
+    claim = await keeper.read(ControllerZnode.PATH)
     return claim.owner if claim is not None else 0
 
 

@@ -19,7 +19,7 @@ from trimaran.zkcompat import events
 from trimaran.zkcompat.commands.errors import MirrorLockedError, QuorumUnreachableError
 from trimaran.zkcompat.commands.session import run_trio
 from trimaran.zkcompat.legacy.admin import LegacyAdmin
-from trimaran.zkcompat.legacy.controller_client import ActiveController
+from trimaran.zkcompat.legacy.controller_client import ControllerClient
 from trimaran.zkcompat.mirroring.mirror import Mirror
 from trimaran.zkcompat.quorum_feed.observer import find_cluster_id, open_observer, parse_controllers
 from trimaran.zkcompat.settings import (
@@ -73,7 +73,7 @@ def run_mirror(
                 open_observer(cluster_id, bootstrap, security) as feed,
                 open_keeper(zookeeper, session_file, keep_session=True) as keeper,
             ):
-                admin = LegacyAdmin(ActiveController(feed.leader_address, security), kinds)
+                admin = LegacyAdmin(ControllerClient(feed.leader_address, security), kinds)
                 this = Mirror(feed, keeper, cluster_id, config, [admin])
                 found(this)
                 await this.run()

@@ -13,7 +13,7 @@ from trimaran.zkcompat.settings import NONE, Properties
 from trimaran.zkcompat.tree.znode import FoundZnode
 from trimaran.zkcompat.znodes.broker_info import BROKER_IDS
 from trimaran.zkcompat.znodes.cluster_id import ClusterId
-from trimaran.zkcompat.znodes.controller import Controller, ControllerEpoch
+from trimaran.zkcompat.znodes.controller import ControllerEpochZnode, ControllerZnode
 from trimaran.zkcompat.znodes.json_form import decode_or_none
 from trimaran.zkcompat.znodes.migration import Migration
 from trimaran.zkcompat.znodes.mirror_report import REPORT_PARENTS, MirrorReport
@@ -135,13 +135,13 @@ def get(zookeeper_connect: str, path: str, properties: Properties = NONE) -> Tre
 
 
 async def _status(keeper: Keeper) -> ZooKeeperStatus:
-    paths = (ClusterId.PATH, Controller.PATH, ControllerEpoch.PATH, Migration.PATH)
+    paths = (ClusterId.PATH, ControllerZnode.PATH, ControllerEpochZnode.PATH, Migration.PATH)
     found = await keeper.read_many(paths)
     cluster_id = _decoded(found, ClusterId.PATH, ClusterId.decode)
-    controller = _decoded(found, Controller.PATH, Controller.decode)
-    controller_epoch = _decoded(found, ControllerEpoch.PATH, ControllerEpoch.decode)
+    controller = _decoded(found, ControllerZnode.PATH, ControllerZnode.decode)
+    controller_epoch = _decoded(found, ControllerEpochZnode.PATH, ControllerEpochZnode.decode)
     state = _decoded(found, Migration.PATH, Migration.decode)
-    claim = found.get(Controller.PATH)
+    claim = found.get(ControllerZnode.PATH)
     unreadable = [path for path, znode in found.items() if znode.refusal]
     children = {path: await _children(keeper, path, unreadable) for path in STATUS_PARENTS}
     ids = [name for name in children[BROKER_IDS] if name.isascii() and name.isdecimal()]

@@ -12,7 +12,7 @@ from typing import Literal, NamedTuple
 from trimaran.quorum.metadata.image import MetadataImage
 from trimaran.zkcompat.sections.registry import SectionIndex, Sections
 from trimaran.zkcompat.sections.section import Section
-from trimaran.zkcompat.tree.operations import Operation, create, delete, set_data
+from trimaran.zkcompat.tree.operations import TreeOperation, create, delete, set_data
 from trimaran.zkcompat.tree.znode import FoundTree, FoundZnode, Znode
 
 Kind = Literal["missing", "extra", "different", "owner", "unreadable"]
@@ -71,10 +71,10 @@ def repair(
     image: MetadataImage,
     session_id: int,
     spared: Spared = nothing,
-) -> list[Operation]:
+) -> list[TreeOperation]:
     """The operations that make what was found for an entity equal to the image's, then their notes."""
-    operations: list[Operation] = []
-    notes: list[Operation] = []  # last: the parent of notes may be missing too
+    operations: list[TreeOperation] = []
+    notes: list[TreeOperation] = []  # last: the parent of notes may be missing too
     for difference in differences(section, name, found, image, session_id, spared):
         operations += _operations(section, difference)
         if _is_told(section, difference):
@@ -117,7 +117,7 @@ def _means_nothing(section: Section, path: str, actual: FoundZnode) -> bool:
     return not actual.refusal and not actual.owner and section.spares(path, actual.data)
 
 
-def _operations(section: Section, difference: Difference) -> Iterable[Operation]:
+def _operations(section: Section, difference: Difference) -> Iterable[TreeOperation]:
     path, znode = difference.path, difference.expected
     if znode is None:
         sentence = f"Deleting {path}, which the image does not have"

@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Literal
 
-from trimaran.zkcompat.tree.operations import Kind, Operation
-from trimaran.zkcompat.tree.znode import said
+from trimaran.zkcompat.tree.operations import OperationKind, TreeOperation
+from trimaran.zkcompat.tree.znode import printable_path
 
 RETRY_SECONDS_MIN = 1.0
 RETRY_SECONDS_MAX = 60.0
@@ -26,7 +26,11 @@ WAITING_MAX = 100
 
 # `children`: the right to create and delete is that of the parent.
 Action = Literal["create", "set", "delete", "children", "read"]
-_ACTIONS: dict[Kind, Action] = {Kind.CREATE: "create", Kind.SET: "set", Kind.DELETE: "delete"}
+_ACTIONS: dict[OperationKind, Action] = {
+    OperationKind.CREATE: "create",
+    OperationKind.SET: "set",
+    OperationKind.DELETE: "delete",
+}
 
 
 @dataclass(slots=True)
@@ -40,7 +44,7 @@ class Refusal:
     retries: bool = False
     waiting: set[str] = field(default_factory=set)
 
-    def hold(self, operation: Operation) -> None:
+    def hold(self, operation: TreeOperation) -> None:
         """Notes what is to be tried again with it."""
         if len(self.waiting) < WAITING_MAX and not operation.sequential:
             self.waiting.add(operation.path)
@@ -54,7 +58,7 @@ class Refusal:
             "children": "have its children created or deleted",
             "read": "be read",
         }[self.action]
-        return f"{said(self.path)} may not {what} ({self.reason})"
+        return f"{printable_path(self.path)} may not {what} ({self.reason})"
 
 
 @dataclass(slots=True)
@@ -72,10 +76,10 @@ class Quarantine:
     def __iter__(self) -> Iterator[Refusal]:
         return iter(self._entries.values())
 
-    def refused(self, operation: Operation, reason: str) -> Refusal:
+    def refused(self, operation: TreeOperation, reason: str) -> Refusal:
         """ZooKeeper, or its limits, refused an operation."""
         parent = operation.path.rpartition("/")[0] or "/"
-        if reason == "NoAuth" and operation.kind is not Kind.SET:
+        if reason == "NoAuth" and operation.kind is not OperationKind.SET:
             entry = self.add(parent, "children", reason)
             entry.hold(operation)
             return entry
@@ -99,7 +103,7 @@ class Quarantine:
         entry = self._entries.get(path)
         return entry is not None and entry.action == "create" and not entry.retries
 
-    def holds(self, operation: Operation) -> bool:
+    def holds(self, operation: TreeOperation) -> bool:
         """True while the operation would only be refused again."""
         if not self._entries:
             return False
@@ -107,14 +111,14 @@ class Quarantine:
         if entry is not None and entry.action == _ACTIONS[operation.kind] and not entry.retries:
             return True
         parent = self._entries.get(operation.path.rpartition("/")[0] or "/")
-        if parent is None or operation.kind is Kind.SET or parent.retries:
+        if parent is None or operation.kind is OperationKind.SET or parent.retries:
             return False
         if parent.action == "children":
             parent.hold(operation)
             return True
         return operation.sequential and parent.action == "create"
 
-    def succeeded(self, operations: Iterable[Operation]) -> None:
+    def succeeded(self, operations: Iterable[TreeOperation]) -> None:
         """What was held back went through."""
         if not self._entries:
             return
@@ -122,7 +126,11 @@ class Quarantine:
             self._entries.pop(operation.path, None)
             parent = operation.path.rpartition("/")[0] or "/"
             entry = self._entries.get(parent)
-            if entry is not None and entry.action == "children" and operation.kind is not Kind.SET:
+            if (
+                entry is not None
+                and entry.action == "children"
+                and operation.kind is not OperationKind.SET
+            ):
                 del self._entries[parent]
 
     def next_due(self) -> float:
@@ -162,18 +170,18 @@ class HeldBack:
     _not_deleted: set[str] = field(default_factory=set)
     _untold: set[str] = field(default_factory=set)
 
-    def add(self, operation: Operation) -> None:
+    def add(self, operation: TreeOperation) -> None:
         self._untold.add(operation.path)
-        if operation.kind is Kind.CREATE and not operation.sequential:
+        if operation.kind is OperationKind.CREATE and not operation.sequential:
             self._not_created.add(operation.path)
-        elif operation.kind is Kind.DELETE:
+        elif operation.kind is OperationKind.DELETE:
             self._not_deleted.update(_ancestors(operation.path))
 
-    def touches(self, operation: Operation) -> bool:
+    def touches(self, operation: TreeOperation) -> bool:
         """True for what could not go through without an operation that is left out, or would tell of it."""
         if operation.about in self._untold:
             return True
-        if operation.kind is Kind.DELETE and operation.path in self._not_deleted:
+        if operation.kind is OperationKind.DELETE and operation.path in self._not_deleted:
             return True
         if not self._not_created:
             return False

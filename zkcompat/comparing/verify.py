@@ -20,9 +20,9 @@ from trimaran.zkcompat.comparing.slices import Slice, visit_tree
 from trimaran.zkcompat.quorum_feed.feed import ImageFeed
 from trimaran.zkcompat.sections.registry import Sections, sections_of
 from trimaran.zkcompat.sections.users import CONFIG_USERS
-from trimaran.zkcompat.tree.claim import Leader
+from trimaran.zkcompat.tree.claim import QuorumLeader
 from trimaran.zkcompat.tree.znode import FoundTree, FoundZnode, Znode
-from trimaran.zkcompat.znodes.controller import Controller, ControllerEpoch
+from trimaran.zkcompat.znodes.controller import ControllerEpochZnode, ControllerZnode
 from trimaran.zkcompat.znodes.entity_config import CONFIG_BROKERS, EntityConfig
 from trimaran.zkcompat.znodes.json_form import decode_or_none
 from trimaran.zkcompat.znodes.migration import Migration
@@ -38,11 +38,11 @@ RETRY_SECONDS = 0.1
 # In the place of a secret, and of what cannot be told from one.
 HIDDEN = "(hidden)"
 _WITH_SECRETS = (f"{CONFIG_USERS}/", f"{CONFIG_BROKERS}/")
-CLAIM_PATHS = (Controller.PATH, ControllerEpoch.PATH, Migration.PATH)
+CLAIM_PATHS = (ControllerZnode.PATH, ControllerEpochZnode.PATH, Migration.PATH)
 
 
 @dataclass(frozen=True, slots=True)
-class Difference:
+class ReportedDifference:
     """`kind` is missing, extra, different, unreadable or acl; texts are None where there is no data."""
 
     kind: str
@@ -64,7 +64,7 @@ class VerifyReport:
     lag_records: int | None
     lag_ms: int | None
     settled: bool
-    differences: tuple[Difference, ...] = field(default=())
+    differences: tuple[ReportedDifference, ...] = field(default=())
     unknown: str = ""
 
     def count(self, kind: str) -> int:
@@ -92,7 +92,7 @@ class VerifyReport:
 
 def compare(
     found: FoundTree, image: MetadataImage, cluster_id: str, sections: Sections | None = None
-) -> tuple[Difference, ...]:
+) -> tuple[ReportedDifference, ...]:
     """The differences of a tree that was read to what `image` should look like, the claim left out. Pure."""
     chosen = sections_of(cluster_id) if sections is None else sections
     return tuple(
@@ -102,32 +102,32 @@ def compare(
     )
 
 
-def compare_claim(found: FoundTree, leader: Leader | None) -> Iterator[Difference]:
+def compare_claim(found: FoundTree, leader: QuorumLeader | None) -> Iterator[ReportedDifference]:
     """What is wrong with the three znodes of the claim; `leader` is the quorum's, None: not known."""
-    claim = found.get(Controller.PATH)
-    controller = decode_or_none(Controller.decode, claim.data) if claim else None
+    claim = found.get(ControllerZnode.PATH)
+    controller = decode_or_none(ControllerZnode.decode, claim.data) if claim else None
     expected = None if leader is None else f"controller {leader.id} of epoch {leader.epoch}"
     if claim is None:
-        yield Difference("missing", Controller.PATH, expected)
+        yield ReportedDifference("missing", ControllerZnode.PATH, expected)
     elif controller is None or not claim.owner or leader not in (None, _leader(controller)):
-        yield Difference("different", Controller.PATH, expected, _text(claim.data))
+        yield ReportedDifference("different", ControllerZnode.PATH, expected, _text(claim.data))
     for path, decode in (
-        (ControllerEpoch.PATH, ControllerEpoch.decode),
+        (ControllerEpochZnode.PATH, ControllerEpochZnode.decode),
         (Migration.PATH, Migration.decode),
     ):
         znode = found.get(path)
         if znode is None:
-            yield Difference("missing", path)
+            yield ReportedDifference("missing", path)
         elif decode_or_none(decode, znode.data) is None:
-            yield Difference("different", path, None, _text(znode.data))
+            yield ReportedDifference("different", path, None, _text(znode.data))
 
 
-def _leader(controller: Controller) -> Leader:
-    return Leader(controller.broker_id, controller.kraft_controller_epoch)
+def _leader(controller: ControllerZnode) -> QuorumLeader:
+    return QuorumLeader(controller.broker_id, controller.kraft_controller_epoch)
 
 
 @dataclass(frozen=True, slots=True)
-class Verification:
+class TreeVerification:
     """What to compare: `keeper` reads, `sections` say what should be there."""
 
     feed: ImageFeed
@@ -191,10 +191,10 @@ class Verification:
             self.feed.image_at(before.offset), image
         )
 
-    async def _compare(self, image: MetadataImage) -> tuple[int, list[Difference]]:
+    async def _compare(self, image: MetadataImage) -> tuple[int, list[ReportedDifference]]:
         quarantine = Quarantine(trio.current_time)
         compared = 0
-        found: list[Difference] = []
+        found: list[ReportedDifference] = []
 
         async def look(piece: Slice) -> None:
             nonlocal compared
@@ -207,17 +207,21 @@ class Verification:
             found.extend(await self._acl_differences(piece.found))
 
         await visit_tree(self.keeper, self.sections, image, quarantine, look)
-        found += [Difference("unreadable", entry.path, found=entry.reason) for entry in quarantine]
+        found += [
+            ReportedDifference("unreadable", entry.path, found=entry.reason) for entry in quarantine
+        ]
         return compared, found
 
-    async def _acl_differences(self, found: FoundTree) -> list[Difference]:
+    async def _acl_differences(self, found: FoundTree) -> list[ReportedDifference]:
         """Where the tree is secured, what others may do that they should not."""
         if not self.keeper.config.secured:
             return []
         paths = list(found)
         acls = await self.keeper.acls(paths)
         return [
-            Difference("acl", path, found="others may " + ("read" if sensitive else "write"))
+            ReportedDifference(
+                "acl", path, found="others may " + ("read" if sensitive else "write")
+            )
             for path, acl in zip(paths, acls, strict=True)
             if acl is not None and path != "/consumers"
             for sensitive in (is_sensitive_path(path),)
@@ -238,16 +242,16 @@ async def verify(
     *,
     secrets: bool = False,
 ) -> VerifyReport:
-    """See `Verification.run`."""
+    """See `TreeVerification.run`."""
     sections = sections_of(cluster_id, secrets=secrets)
-    return await Verification(feed, keeper, sections).run(time_limit_seconds)
+    return await TreeVerification(feed, keeper, sections).run(time_limit_seconds)
 
 
 def _difference(
     kind: str, path: str, expected: Znode | None, found: FoundZnode | None
-) -> Difference:
+) -> ReportedDifference:
     texts = (_public(path, znode.data) if znode else None for znode in (expected, found))
-    return Difference("different" if kind == "owner" else kind, path, *texts)
+    return ReportedDifference("different" if kind == "owner" else kind, path, *texts)
 
 
 _PARTS = ("topics", "configs", "cluster", "quotas", "scram", "acls", "tokens")

@@ -17,7 +17,7 @@ import trio
 
 from trimaran.wire.errors import ErrorCode, KafkaError
 from trimaran.zkcompat import events
-from trimaran.zkcompat.tree.claim import Step
+from trimaran.zkcompat.tree.claim import TransactionStep
 from trimaran.zkcompat.zookeeper.errors import (
     PathRefusedError,
     TransactionRefusedError,
@@ -117,7 +117,7 @@ class ConsumerOffsets:
 
     async def _write(self, wanted: Mapping[str, bytes]) -> None:
         """Most offsets were committed before, so their znodes are there."""
-        steps = [Step("set", path, data) for path, data in wanted.items()]
+        steps = [TransactionStep("set", path, data) for path, data in wanted.items()]
         for _ in range(ATTEMPTS):
             try:
                 return await self.keeper.transact(steps)
@@ -131,7 +131,7 @@ class ConsumerOffsets:
             if not found:
                 await self.keeper.ensure("/", None)  # a chroot that nobody has made yet
             steps = [
-                Step("set" if path in found else "create", path, wanted.get(path))
+                TransactionStep("set" if path in found else "create", path, wanted.get(path))
                 for path in paths
                 if path in wanted or path not in found
             ]

@@ -1,9 +1,9 @@
-"""Ordinary requests to the active controller, on a connection each: what old tools want is rare."""
+"""Ordinary requests to the active controller, each on its own connection, since old tools seldom send any."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Any
 
 from trimaran.quorum.metadata.topic_names import METADATA_TOPIC
 from trimaran.wire.client.errors import ConnectionLost, RequestTimedOut, VersionMismatch
@@ -25,26 +25,8 @@ CALL_SECONDS = 30.0
 Address = tuple[str, int]
 
 
-class Controller(Protocol):
-    """Whoever decides."""
-
-    async def call(self, request: Message) -> Any:
-        """The response. Raises UndecidedError: there is none, and the request may have been obeyed."""
-
-
-async def committed_offset(controller: Controller) -> int:
-    """The last offset of the metadata log that is committed by now. Raises UndecidedError."""
-    partition = DescribeQuorumRequestPartitionData(partition_index=0)
-    topic = DescribeQuorumRequestTopicData(topic_name=METADATA_TOPIC, partitions=[partition])
-    response = await controller.call(DescribeQuorumRequest(topics=[topic]))
-    codes = [response.error_code, *(p.error_code for t in response.topics for p in t.partitions)]
-    if any(codes):
-        raise UndecidedError(f"DescribeQuorum: {ErrorCode.of(max(codes, key=abs)).name}")
-    return int(response.topics[0].partitions[0].high_watermark) - 1
-
-
-class ActiveController:
-    """`address` tells where the leader of the quorum listens, None while there is none."""
+class ControllerClient:
+    """Sends requests to the active controller. `address` returns the leader's address, None while there is none."""
 
     def __init__(
         self, address: Callable[[], Address | None], security: ClientSecurity = PLAINTEXT
@@ -53,7 +35,7 @@ class ActiveController:
         self._security = security
 
     async def call(self, request: Message) -> Any:
-        """See `Controller`."""
+        """Returns the response. Raises UndecidedError: there is none, and the request may have been obeyed."""
         address = self._address()
         if address is None:
             raise UndecidedError("the quorum has no leader")
@@ -69,3 +51,14 @@ class ActiveController:
             VersionMismatch,
         ) as error:
             raise UndecidedError(f"controller at {address[0]}:{address[1]}: {error}") from error
+
+
+async def committed_offset(controller: ControllerClient) -> int:
+    """Returns the last committed offset of the metadata log. Raises UndecidedError."""
+    partition = DescribeQuorumRequestPartitionData(partition_index=0)
+    topic = DescribeQuorumRequestTopicData(topic_name=METADATA_TOPIC, partitions=[partition])
+    response = await controller.call(DescribeQuorumRequest(topics=[topic]))
+    codes = [response.error_code, *(p.error_code for t in response.topics for p in t.partitions)]
+    if any(codes):
+        raise UndecidedError(f"DescribeQuorum: {ErrorCode.of(max(codes, key=abs)).name}")
+    return int(response.topics[0].partitions[0].high_watermark) - 1

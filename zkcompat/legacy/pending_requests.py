@@ -10,20 +10,20 @@ import trio
 
 from trimaran.quorum.metadata.image import MetadataImage
 from trimaran.wire.transport.scheduling.events import Notifier
-from trimaran.zkcompat.legacy.requests.admin_requests import Kind
+from trimaran.zkcompat.legacy.requests.admin_requests import RequestKind
 from trimaran.zkcompat.legacy.tool_writes import (
-    Subject,
+    ToolWrite,
+    has_change_note,
     is_note,
-    is_told_by_note,
-    name_of,
-    subject_of,
-    topic_subject,
+    tool_write_of,
+    topic_name,
+    topic_write,
 )
 
 # Between a tool's write of an entity and its note: two requests to ZooKeeper, on a busy machine.
 NOTE_SECONDS = 2.0
 # More than tools write while the quorum is away for a while; beyond it the next comparison mends the tree.
-SUBJECTS_MAX = 100_000
+WRITES_MAX = 100_000
 
 
 K = TypeVar("K")
@@ -31,74 +31,77 @@ V = TypeVar("V")
 
 
 @dataclass(slots=True)
-class Desk:
+class PendingRequests:
     """`open` are subjects to look at, in the order in which they were heard of; `notes` are notes to read."""
 
-    open: dict[Subject, None] = field(default_factory=dict)
+    open: dict[ToolWrite, None] = field(default_factory=dict)
     notes: dict[str, None] = field(default_factory=dict)
     # Entities that were written a moment ago, by when; `_spared` are those that a comparison found to differ then.
     _written: dict[str, float] = field(default_factory=dict)
     _spared: dict[str, None] = field(default_factory=dict)
     # Topics that nobody asked for: the mirror may take their znodes away.
-    _dismissed: set[Subject] = field(default_factory=set)
+    _dismissed: set[ToolWrite] = field(default_factory=set)
     # What is looked at now, and whether it was heard of again meanwhile.
-    _current: Subject | None = None
+    _current: ToolWrite | None = None
     _again: bool = False
-    _heard: Notifier = field(default_factory=Notifier)
+    _added: Notifier = field(default_factory=Notifier)
 
-    def hear(self, path: str) -> None:
+    def on_watch_event(self, path: str) -> None:
         """A znode was made, written or deleted."""
         if is_note(path):
             self._put(self.notes, path, None)
-        elif is_told_by_note(path):
+        elif has_change_note(path):
             self._forget_written()
             self._written.pop(path, None)  # the newest come last
             self._put(self._written, path, trio.current_time())
-        elif (subject := subject_of(path)) is not None:
-            self._dismissed.discard(subject)
-            self.add(subject)
+        elif (tool_write := tool_write_of(path)) is not None:
+            self._dismissed.discard(tool_write)
+            self.add(tool_write)
 
-    def add(self, subject: Subject) -> None:
+    def add(self, tool_write: ToolWrite) -> None:
         """There is something to look at."""
-        self._again = self._again or subject == self._current
-        self._put(self.open, subject, None)
+        self._again = self._again or tool_write == self._current
+        self._put(self.open, tool_write, None)
 
-    def begin(self, subject: Subject) -> None:
+    def begin(self, tool_write: ToolWrite) -> None:
         """It is looked at: what is heard of it from now on is to be looked at after that."""
-        self._current, self._again = subject, False
+        self._current, self._again = tool_write, False
 
-    def _put(self, where: dict[K, V], what: K, value: V) -> None:
-        if len(where) < SUBJECTS_MAX:
-            where[what] = value
-            self._heard.notify_all()
+    def _put(self, where: dict[K, V], key: K, value: V) -> None:
+        if len(where) < WRITES_MAX:
+            where[key] = value
+            self._added.notify_all()
 
-    def settle(self, subject: Subject, *, stands: bool = False) -> None:
-        """It was looked at. `stands`: its znodes are nobody's, and may still be there."""
-        again = self._again and subject == self._current
+    def settle(self, tool_write: ToolWrite, *, ownerless: bool = False) -> None:
+        """It was looked at. `ownerless`: its znodes are nobody's, and may still be there."""
+        again = self._again and tool_write == self._current
         self._current, self._again = None, False
         if again:
             return
-        self.open.pop(subject, None)
-        if stands and subject.kind is Kind.TOPIC:
-            self._dismissed.add(subject)
+        self.open.pop(tool_write, None)
+        if ownerless and tool_write.kind is RequestKind.TOPIC:
+            self._dismissed.add(tool_write)
         else:
-            self._dismissed.discard(subject)
+            self._dismissed.discard(tool_write)
 
     def spares(self, path: str, shown: MetadataImage) -> bool:
         """Whether the mirror must leave a znode alone that is not as the image says.
 
         A topic that the image does not have is looked at before it may go, heard of or not.
         """
-        if Subject(Kind.CONFIG, path) in self.open or Subject(Kind.ACL, path) in self.open:
+        if (
+            ToolWrite(RequestKind.CONFIG, path) in self.open
+            or ToolWrite(RequestKind.ACL, path) in self.open
+        ):
             return True
         self._forget_written()
         if path in self._written:
             self._spared[path] = None
             return True
-        topic = topic_subject(path)
+        topic = topic_write(path)
         if topic is None or topic in self.open:
             return topic is not None
-        if name_of(topic) in shown.topics.by_name or topic in self._dismissed:
+        if topic_name(topic) in shown.topics.by_name or topic in self._dismissed:
             return False
         self.add(topic)
         return True
@@ -123,6 +126,6 @@ class Desk:
         """Returns when there is something to look at, or to take."""
         while not (self.open or self.notes):
             with trio.move_on_after(NOTE_SECONDS if self._spared else inf):
-                await self._heard.wait()
+                await self._added.wait()
                 continue
             return

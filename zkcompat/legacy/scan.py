@@ -7,13 +7,13 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 import trio
 
 from trimaran.quorum.metadata.image import MetadataImage
-from trimaran.zkcompat.legacy.change_notes import left_by_tools, newest_notes
-from trimaran.zkcompat.legacy.pending_requests import Desk
+from trimaran.zkcompat.legacy.change_notes import newest_notes, written_by_tools
+from trimaran.zkcompat.legacy.pending_requests import PendingRequests
 from trimaran.zkcompat.legacy.requests import deletions, topics
-from trimaran.zkcompat.legacy.requests.admin_requests import Kind
+from trimaran.zkcompat.legacy.requests.admin_requests import RequestKind
 from trimaran.zkcompat.legacy.requests.elections import PREFERRED_REPLICA_ELECTION
 from trimaran.zkcompat.legacy.requests.reassignments import REASSIGN_PARTITIONS
-from trimaran.zkcompat.legacy.tool_writes import NOTE_ROOTS, Subject
+from trimaran.zkcompat.legacy.tool_writes import NOTE_ROOTS, ToolWrite
 from trimaran.zkcompat.mirroring.tenure import Tenure
 from trimaran.zkcompat.znodes.topic_assignment import BROKER_TOPICS
 from trimaran.zkcompat.zookeeper.keeper import Keeper
@@ -29,15 +29,17 @@ async def _always(paths: Sequence[str]) -> Mapping[str, int]:
     return dict.fromkeys(paths, 0)
 
 
-async def find_requests(keeper: Keeper, desk: Desk) -> None:
+async def scan_requests(keeper: Keeper, pending: PendingRequests) -> None:
     """What stands in `/admin`."""
-    desk.hear(REASSIGN_PARTITIONS)
-    desk.hear(PREFERRED_REPLICA_ELECTION)
+    pending.on_watch_event(REASSIGN_PARTITIONS)
+    pending.on_watch_event(PREFERRED_REPLICA_ELECTION)
     for name in await keeper.children(deletions.DELETE_TOPICS):
-        desk.hear(f"{deletions.DELETE_TOPICS}/{name}")
+        pending.on_watch_event(f"{deletions.DELETE_TOPICS}/{name}")
 
 
-async def find_topics(keeper: Keeper, image: MetadataImage, desk: Desk, *, known: bool) -> None:
+async def scan_topics(
+    keeper: Keeper, image: MetadataImage, pending: PendingRequests, *, known: bool
+) -> None:
     """Topics that tools made or gave partitions; `known`: a mirror wrote the tree before."""
     names = await keeper.children(BROKER_TOPICS)
     for at in range(0, len(names), ZNODES_AT_ONCE):
@@ -47,36 +49,38 @@ async def find_topics(keeper: Keeper, image: MetadataImage, desk: Desk, *, known
         for path, znode in found.items():
             name = path.rpartition("/")[2]
             if known and topics.decide(name, znode.data, None, image) is not None:
-                desk.hear(path)
+                pending.on_watch_event(path)
             elif name not in image.topics.by_name:
-                desk.settle(Subject(Kind.TOPIC, path), stands=True)
+                pending.settle(ToolWrite(RequestKind.TOPIC, path), ownerless=True)
 
 
-async def find_notes(tenure: Tenure, desk: Desk) -> None:
+async def scan_notes(tenure: Tenure, pending: PendingRequests) -> None:
     """Entities that tools changed while no mirror led."""
     for root in NOTE_ROOTS:
         for name in await tenure.keeper.children(root):
-            desk.hear(f"{root}/{name}")
+            pending.on_watch_event(f"{root}/{name}")
 
     async def since(paths: Sequence[str]) -> Mapping[str, int]:
         return await _gone_since(tenure, paths)
 
-    while desk.notes:
-        await read_notes(tenure.keeper, desk, since)
+    while pending.notes:
+        await read_notes(tenure.keeper, pending, since)
 
 
-async def read_notes(keeper: Keeper, desk: Desk, gone_since: GoneSince = _always) -> None:
-    """Adds the entities that some of the notes tell of, if a tool wrote those. `gone_since`: see `left_by_tools`."""
-    paths = list(desk.notes)[:ZNODES_AT_ONCE]
+async def read_notes(
+    keeper: Keeper, pending: PendingRequests, gone_since: GoneSince = _always
+) -> None:
+    """Adds the entities that some of the notes tell of, if a tool wrote those. `gone_since`: see `written_by_tools`."""
+    paths = list(pending.notes)[:ZNODES_AT_ONCE]
     if not paths:
         return
     for path in paths:
-        del desk.notes[path]
+        del pending.notes[path]
     written = newest_notes(await keeper.read_many(paths))
-    entities = await keeper.read_many([subject.path for subject in written])
+    entities = await keeper.read_many([tool_write.path for tool_write in written])
     gone = await gone_since([s.path for s in written if s.path not in entities])
-    for subject in left_by_tools(written, entities, gone):
-        desk.add(subject)
+    for tool_write in written_by_tools(written, entities, gone):
+        pending.add(tool_write)
 
 
 async def _gone_since(tenure: Tenure, paths: Sequence[str]) -> Mapping[str, int]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from trimaran.wire.errors import RemoteProtocolError
-from trimaran.zkcompat.legacy.requests.admin_requests import Kind
+from trimaran.zkcompat.legacy.requests.admin_requests import RequestKind
 from trimaran.zkcompat.znodes.acl_entries import AclEntries
 from trimaran.zkcompat.znodes.entity_config import EntityConfig
 from trimaran.zkcompat.znodes.scram_credential import SCRAM_KEYS, parse_scram_text, scram_text
@@ -17,12 +17,14 @@ from trimaran.zkcompat.znodes.scram_credential import SCRAM_KEYS, parse_scram_te
 _MECHANISMS = {key: mechanism for mechanism, key in SCRAM_KEYS.items()}
 
 
-def merged(kind: Kind, data: bytes | None, before: bytes | None, now: bytes | None) -> bytes | None:
+def three_way_merge(
+    kind: RequestKind, data: bytes | None, before: bytes | None, now: bytes | None
+) -> bytes | None:
     """The znode as the tool would have written it now; `before` is what it saw. What cannot be read stays as it is.
 
     `kind` is CONFIG or ACL; no data is no entity.
     """
-    if kind is Kind.ACL:
+    if kind is RequestKind.ACL:
         return _merged_acls(data, before, now)
     try:
         wanted, seen, shown = (_config(one) for one in (data, before, now))

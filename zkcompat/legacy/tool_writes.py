@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from trimaran.zkcompat.legacy.requests.admin_requests import Kind
+from trimaran.zkcompat.legacy.requests.admin_requests import RequestKind
 from trimaran.zkcompat.legacy.requests.deletions import DELETE_TOPICS
 from trimaran.zkcompat.legacy.requests.elections import PREFERRED_REPLICA_ELECTION
 from trimaran.zkcompat.legacy.requests.reassignments import REASSIGN_PARTITIONS
@@ -25,37 +25,37 @@ WATCHED = (
     EXTENDED_ACL_CHANGES,
 )
 NOTE_ROOTS = (CONFIG_CHANGES, ACL_CHANGES, EXTENDED_ACL_CHANGES)
-_TOLD_BY_NOTES = ("/config/", f"{ACLS}/", "/kafka-acl-extended/")
+_WITH_CHANGE_NOTES = ("/config/", f"{ACLS}/", "/kafka-acl-extended/")
 
 _SINGLE = {
-    REASSIGN_PARTITIONS: Kind.REASSIGNMENT,
-    PREFERRED_REPLICA_ELECTION: Kind.ELECTION,
+    REASSIGN_PARTITIONS: RequestKind.REASSIGNMENT,
+    PREFERRED_REPLICA_ELECTION: RequestKind.ELECTION,
 }
 # A znode for each of the children.
-_PARENTS = {DELETE_TOPICS: Kind.DELETION, BROKER_TOPICS: Kind.TOPIC}
+_PARENTS = {DELETE_TOPICS: RequestKind.DELETION, BROKER_TOPICS: RequestKind.TOPIC}
 
 
-class Subject(NamedTuple):
+class ToolWrite(NamedTuple):
     """Something to look at: a request's znode, a topic's, or an entity whose znode is told of by notes.
 
     A topic's is of kind TOPIC whether it is new or gets partitions, an entity's CONFIG also if it has quotas.
     """
 
-    kind: Kind
+    kind: RequestKind
     path: str
 
 
-def name_of(subject: Subject) -> str:
+def topic_name(tool_write: ToolWrite) -> str:
     """The last part of its path: the topic of a topic's."""
-    return subject.path.rpartition("/")[2]
+    return tool_write.path.rpartition("/")[2]
 
 
-def subject_of(path: str) -> Subject | None:
+def tool_write_of(path: str) -> ToolWrite | None:
     """What a znode that changed is about; None for what tells nothing by itself: states, and notes."""
     if path in _SINGLE:
-        return Subject(_SINGLE[path], path)
+        return ToolWrite(_SINGLE[path], path)
     parent, _, name = path.rpartition("/")
-    return Subject(_PARENTS[parent], path) if name and parent in _PARENTS else None
+    return ToolWrite(_PARENTS[parent], path) if name and parent in _PARENTS else None
 
 
 def is_note(path: str) -> bool:
@@ -63,20 +63,20 @@ def is_note(path: str) -> bool:
     return path.rpartition("/")[0] in NOTE_ROOTS
 
 
-def is_told_by_note(path: str) -> bool:
+def has_change_note(path: str) -> bool:
     """True for the znode of an entity whose change a note will tell of."""
-    return path.startswith(_TOLD_BY_NOTES) and not is_note(path)
+    return path.startswith(_WITH_CHANGE_NOTES) and not is_note(path)
 
 
 def is_of_interest(path: str) -> bool:
     """False for what the mirror itself writes all the time."""
-    return is_note(path) or subject_of(path) is not None or is_told_by_note(path)
+    return is_note(path) or tool_write_of(path) is not None or has_change_note(path)
 
 
-def topic_subject(path: str) -> Subject | None:
+def topic_write(path: str) -> ToolWrite | None:
     """The topic that a path of the mirrored tree belongs to."""
     for root in (BROKER_TOPICS, CONFIG_TOPICS):
         if path.startswith(f"{root}/"):
             name = path.removeprefix(f"{root}/").partition("/")[0]
-            return Subject(Kind.TOPIC, f"{BROKER_TOPICS}/{name}")
+            return ToolWrite(RequestKind.TOPIC, f"{BROKER_TOPICS}/{name}")
     return None

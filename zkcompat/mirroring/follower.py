@@ -29,10 +29,10 @@ from trimaran.zkcompat.mirroring.status import MirrorStatus
 from trimaran.zkcompat.mirroring.tenure import Tenure
 from trimaran.zkcompat.mirroring.verifier import cpu_seconds
 from trimaran.zkcompat.mirroring.writer import LINES_MAX, TreeDiffersError, TreeWriter
-from trimaran.zkcompat.quorum_feed.feed import Changes, ImageFeed
+from trimaran.zkcompat.quorum_feed.feed import ImageFeed, PendingChanges
 from trimaran.zkcompat.sections.section import Section
-from trimaran.zkcompat.tree.operations import Operation
-from trimaran.zkcompat.tree.znode import said
+from trimaran.zkcompat.tree.operations import TreeOperation
+from trimaran.zkcompat.tree.znode import printable_path
 from trimaran.zkcompat.zookeeper.errors import UncertainOutcomeError
 
 log = logging.getLogger(__name__)
@@ -47,7 +47,7 @@ Entities = Iterable[tuple[Section, str]]
 
 
 @dataclass(slots=True)
-class Follower:
+class ImageFollower:
     feed: ImageFeed
     tenure: Tenure
     writer: TreeWriter
@@ -128,8 +128,8 @@ class Follower:
             await self.writer.write((), image)
 
     def _planned(
-        self, before: MetadataImage, after: MetadataImage, changes: Changes
-    ) -> Iterator[Operation]:
+        self, before: MetadataImage, after: MetadataImage, changes: PendingChanges
+    ) -> Iterator[TreeOperation]:
         for section, name in self._touched(before, after, changes):
             roots = section.roots(name)
             if self.tenure.is_held(roots) or any(map(self.quarantine.is_shut, roots[:1])):
@@ -137,7 +137,7 @@ class Follower:
             yield from section.plan(name, before, after)
 
     def _touched(
-        self, before: MetadataImage, after: MetadataImage, changes: Changes
+        self, before: MetadataImage, after: MetadataImage, changes: PendingChanges
     ) -> Iterator[tuple[Section, str]]:
         for section in self.tenure.sections:
             for name in changes.names(section, before, after):
@@ -197,7 +197,7 @@ class Follower:
             self._settled(piece)
             return
 
-    def _repairs(self, piece: Slice, image: MetadataImage) -> Iterator[Operation]:
+    def _repairs(self, piece: Slice, image: MetadataImage) -> Iterator[TreeOperation]:
         tenure = self.tenure
         for path, znode in piece.found.items():
             if znode.refusal:
@@ -232,7 +232,7 @@ async def _again(tenure: Tenure, piece: Slice) -> Slice:
     return replace(piece, found=await read_entities(tenure.keeper, roots, singles))
 
 
-def _noting(operations: Iterable[Operation], paths: list[str]) -> Iterator[Operation]:
+def _noting(operations: Iterable[TreeOperation], paths: list[str]) -> Iterator[TreeOperation]:
     """The operations as they are asked for; where they write is added to `paths`."""
     for operation in operations:
         paths.append(operation.path)
@@ -241,4 +241,6 @@ def _noting(operations: Iterable[Operation], paths: list[str]) -> Iterator[Opera
 
 def _some(paths: list[str]) -> str:
     more = len(paths) - PATHS_NAMED
-    return ", ".join(map(said, paths[:PATHS_NAMED])) + (f" and {more} more" if more > 0 else "")
+    return ", ".join(map(printable_path, paths[:PATHS_NAMED])) + (
+        f" and {more} more" if more > 0 else ""
+    )

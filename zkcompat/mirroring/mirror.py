@@ -21,7 +21,7 @@ from trimaran.wire.client.backoff import ExponentialBackoff
 from trimaran.zkcompat import events
 from trimaran.zkcompat.comparing.quarantine import Quarantine
 from trimaran.zkcompat.mirroring.connecting import Connecting
-from trimaran.zkcompat.mirroring.follower import Follower
+from trimaran.zkcompat.mirroring.follower import ImageFollower
 from trimaran.zkcompat.mirroring.resync import ResyncRequests
 from trimaran.zkcompat.mirroring.standby import Standby
 from trimaran.zkcompat.mirroring.status import MirrorStatus, Reporting
@@ -32,7 +32,7 @@ from trimaran.zkcompat.mirroring.tenure import (
     Tenure,
     check_cluster,
 )
-from trimaran.zkcompat.mirroring.verifier import BrokerWatch, Pace, Verifier
+from trimaran.zkcompat.mirroring.verifier import BrokerWatch, TreeVerifier, VerificationPace
 from trimaran.zkcompat.mirroring.writer import TreeWriter
 from trimaran.zkcompat.quorum_feed.feed import ImageFeed
 from trimaran.zkcompat.sections.registry import Sections, sections_of
@@ -76,7 +76,7 @@ class TurnOverError(Exception):
     """It is another mirror's turn."""
 
 
-class Turn(Protocol):
+class MirrorTurn(Protocol):
     """When to mirror, for those who need not look at the claim for that."""
 
     async def wait(self) -> None:
@@ -100,7 +100,7 @@ class Mirror:
     companions: Sequence[Companion] = ()
     status: MirrorStatus = field(default_factory=MirrorStatus)
     quarantine: Quarantine = field(default_factory=lambda: Quarantine(trio.current_time))
-    turn: Turn | None = None
+    turn: MirrorTurn | None = None
 
     async def wait_status(self, wanted: Callable[[MirrorStatus], bool]) -> None:
         """Returns when the status is as wanted."""
@@ -199,8 +199,8 @@ class Mirror:
             image_at=self.feed.image_at,
         )
         writer = TreeWriter(tenure, self.quarantine, self.config.batch_operations)
-        follower = Follower(self.feed, tenure, writer, self.quarantine, self.status)
-        pace = Pace(self.config.verify_share, self.config.verify_interval_seconds)
+        follower = ImageFollower(self.feed, tenure, writer, self.quarantine, self.status)
+        pace = VerificationPace(self.config.verify_share, self.config.verify_interval_seconds)
         assert self.feed.leader is not None
         try:
             await tenure.claim(self.feed.leader)
@@ -211,7 +211,7 @@ class Mirror:
                     await companion.prepare(tenure, self.feed.image)
                 tenure.shown_before = None  # who needs it longer keeps it
                 await follower.compare_all()
-                verifier = Verifier(tenure, self.keeper, self.quarantine, pace)
+                verifier = TreeVerifier(tenure, self.keeper, self.quarantine, pace)
                 nursery.start_soon(verifier.run)
                 nursery.start_soon(BrokerWatch(tenure).run)
                 nursery.start_soon(ResyncRequests(tenure, verifier).run)

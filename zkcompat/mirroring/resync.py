@@ -11,8 +11,8 @@ import trio
 
 from trimaran.zkcompat import events
 from trimaran.zkcompat.mirroring.tenure import StepRefusedError, Tenure
-from trimaran.zkcompat.mirroring.verifier import Verifier
-from trimaran.zkcompat.tree.claim import Step
+from trimaran.zkcompat.mirroring.verifier import TreeVerifier
+from trimaran.zkcompat.tree.claim import TransactionStep
 from trimaran.zkcompat.znodes.mirror_report import REPORT_PARENTS
 from trimaran.zkcompat.zookeeper.errors import PathRefusedError
 from trimaran.zkcompat.zookeeper.keeper import Keeper
@@ -30,7 +30,7 @@ POLL_SECONDS = 0.1
 @dataclass(frozen=True, slots=True)
 class ResyncRequests:
     tenure: Tenure
-    verifier: Verifier
+    verifier: TreeVerifier
 
     async def run(self) -> None:
         """Answers requests as long as the tenure lasts."""
@@ -47,7 +47,7 @@ class ResyncRequests:
                     await self.verifier.verify()
                     await self.tenure.wait_no_suspects()
                     answered = asked.created_zxid
-                await self.tenure.transact([Step("delete", PATH)])
+                await self.tenure.transact([TransactionStep("delete", PATH)])
                 await trio.sleep(PAUSE_SECONDS)
             except (PathRefusedError, StepRefusedError) as refused:
                 if str(refused) != told:

@@ -15,7 +15,7 @@ import trio
 from trimaran.zkcompat import events
 from trimaran.zkcompat.mirroring.status import MirrorStatus
 from trimaran.zkcompat.quorum_feed.feed import ImageFeed
-from trimaran.zkcompat.znodes.controller import Controller
+from trimaran.zkcompat.znodes.controller import ControllerZnode
 from trimaran.zkcompat.znodes.json_form import decode_or_none
 from trimaran.zkcompat.znodes.migration import Migration
 from trimaran.zkcompat.zookeeper.keeper import Keeper
@@ -43,7 +43,7 @@ class Standby:
         poll = min(POLL_SECONDS, patience / 4)
         seen, since = -1, trio.current_time()
         while True:
-            controller = await self.keeper.read(Controller.PATH)
+            controller = await self.keeper.read(ControllerZnode.PATH)
             if controller is None or self._is_nobodys(controller.owner):
                 return
             self.status.tell("standby")
@@ -55,7 +55,7 @@ class Standby:
             elif trio.current_time() - since > patience:
                 events.MIRROR_TAKES_OVER.log(log)
                 return
-            if await self.keeper.wait_deleted(Controller.PATH, poll):
+            if await self.keeper.wait_deleted(ControllerZnode.PATH, poll):
                 return
 
     def _is_nobodys(self, owner: int) -> bool:

@@ -16,7 +16,7 @@ from trimaran.node.runtime.clock import now_ms
 from trimaran.zkcompat.comparing.quarantine import Quarantine
 from trimaran.zkcompat.mirroring.tenure import StepRefusedError, Tenure
 from trimaran.zkcompat.sections.notes import NOTE_ROOTS
-from trimaran.zkcompat.tree.claim import Step
+from trimaran.zkcompat.tree.claim import TransactionStep
 from trimaran.zkcompat.tree.znode import FoundZnode
 from trimaran.zkcompat.zookeeper.errors import PathRefusedError
 
@@ -59,7 +59,7 @@ class Sweeper:
             self.quarantine.add(refused.path, "read", refused.reason)
 
     async def _delete(self, paths: Sequence[str]) -> None:
-        steps = [Step("delete", path) for path in paths]
+        steps = [TransactionStep("delete", path) for path in paths]
         while steps:
             try:
                 await self.tenure.transact(steps)

@@ -20,10 +20,16 @@ from trimaran.zkcompat import events
 from trimaran.zkcompat.mirroring.status import MirrorStatus
 from trimaran.zkcompat.sections.registry import SectionIndex, Sections
 from trimaran.zkcompat.sections.section import Section
-from trimaran.zkcompat.tree.claim import GUARD_STEPS, Guard, Leader, Step, claim_steps
-from trimaran.zkcompat.tree.znode import said
+from trimaran.zkcompat.tree.claim import (
+    GUARD_STEPS,
+    ClaimGuard,
+    QuorumLeader,
+    TransactionStep,
+    claim_steps,
+)
+from trimaran.zkcompat.tree.znode import printable_path
 from trimaran.zkcompat.znodes.cluster_id import ClusterId
-from trimaran.zkcompat.znodes.controller import Controller, ControllerEpoch
+from trimaran.zkcompat.znodes.controller import ControllerEpochZnode, ControllerZnode
 from trimaran.zkcompat.znodes.json_form import decode_or_none
 from trimaran.zkcompat.znodes.migration import Migration
 from trimaran.zkcompat.zookeeper.errors import (
@@ -44,7 +50,7 @@ CONTROLLER_RETRY_SECONDS = 1.0
 CONTROLLER_CHILDREN_MAX = 1000
 # How many entities wait to be compared again.
 RECHECK_MAX = 10_000
-_GUARD_PATHS = (ControllerEpoch.PATH, Migration.PATH)
+_GUARD_PATHS = (ControllerEpochZnode.PATH, Migration.PATH)
 _OVERTAKEN = ("BadVersion", "NoNode")
 
 
@@ -59,8 +65,8 @@ class MirrorFencedError(Exception):
 class StepRefusedError(Exception):
     """ZooKeeper refused one step of a transaction, so nothing of it happened; `index` is the step's."""
 
-    def __init__(self, index: int, step: Step, reason: str) -> None:
-        super().__init__(f"{step.kind} {said(step.path)}: {reason}")
+    def __init__(self, index: int, step: TransactionStep, reason: str) -> None:
+        super().__init__(f"{step.kind} {printable_path(step.path)}: {reason}")
         self.index = index
         self.step = step
         self.reason = reason
@@ -99,8 +105,8 @@ class Tenure:
     sections: Sections
     status: MirrorStatus
     companions: Sequence[Companion] = ()
-    guard: Guard | None = None
-    leader: Leader | None = None
+    guard: ClaimGuard | None = None
+    leader: QuorumLeader | None = None
     shown: MetadataImage | None = None
     # Gives the image at an offset, None where that is not kept.
     image_at: Callable[[int], MetadataImage | None] = lambda _: None
@@ -122,7 +128,7 @@ class Tenure:
     def __post_init__(self) -> None:
         self._index = SectionIndex(self.sections)
 
-    async def claim(self, leader: Leader) -> None:
+    async def claim(self, leader: QuorumLeader) -> None:
         """Takes the claim over, whoever has it; later only our own, for a new leader.
 
         Raises MirrorFencedError, PathRefusedError, UncertainOutcomeError or WrongClusterError.
@@ -131,7 +137,7 @@ class Tenure:
             await _prepare(self.keeper, self.cluster_id)
             epoch, controller, migration = [
                 await self.keeper.read(path)
-                for path in (ControllerEpoch.PATH, Controller.PATH, Migration.PATH)
+                for path in (ControllerEpochZnode.PATH, ControllerZnode.PATH, Migration.PATH)
             ]
             if epoch is None or migration is None:
                 raise UncertainOutcomeError("the claim's znodes vanished")
@@ -153,14 +159,14 @@ class Tenure:
                 self.written_before = migration.modified_zxid
                 self.shown_before = self._image_of(migration.data)
             self.guard, self.leader = guard, leader
-            self._claimed_as = Controller(leader.id, 0, leader.epoch).encode()
+            self._claimed_as = ControllerZnode(leader.id, 0, leader.epoch).encode()
         self.status.claims += 1
         self.status.controller_epoch = guard.controller_epoch
         events.MIRROR_LEADS.log(log, epoch=guard.controller_epoch, leader=leader.id)
 
     async def transact(
         self,
-        steps: Sequence[Step],
+        steps: Sequence[TransactionStep],
         migration: Migration | None = None,
         meanwhile: Callable[[], object] | None = None,
     ) -> None:
@@ -266,7 +272,7 @@ class Tenure:
             if not wrong:
                 await changed.wait()
                 continue
-            events.MIRROR_CLAIM_CHANGED.log(log, path=Controller.PATH)
+            events.MIRROR_CLAIM_CHANGED.log(log, path=ControllerZnode.PATH)
             if await self._replace_controller(is_there=found is not None):
                 self.status.repairs += 1
                 self.status.tell()
@@ -278,39 +284,42 @@ class Tenure:
         self, changed: Callable[[], object]
     ) -> tuple[bytes | None, int] | None:
         try:
-            found = await self.keeper.read(Controller.PATH, changed)
+            found = await self.keeper.read(ControllerZnode.PATH, changed)
         except PathRefusedError:
             return None, 0  # locked by somebody else: to be replaced
         return None if found is None else (found.data, found.owner)
 
     def _is_ours(self, data: bytes | None, owner: int) -> bool:
-        known = decode_or_none(Controller.decode, data)
+        known = decode_or_none(ControllerZnode.decode, data)
         if known is None or owner != self.keeper.session_id:
             return False
-        return Controller(known.broker_id, 0, known.kraft_controller_epoch).encode() == (
+        return ControllerZnode(known.broker_id, 0, known.kraft_controller_epoch).encode() == (
             self._claimed_as
         )
 
     async def _replace_controller(self, *, is_there: bool) -> bool:
         leader = self.leader
         assert leader is not None
-        steps: list[Step] = []
+        steps: list[TransactionStep] = []
         if is_there:
-            steps = [*await self._clear_controller(), Step("delete", Controller.PATH)]
-        claim = Controller(leader.id, now_ms(), leader.epoch).encode()
-        steps.append(Step("create", Controller.PATH, claim, ephemeral=True))
+            steps = [
+                *await self._clear_controller(),
+                TransactionStep("delete", ControllerZnode.PATH),
+            ]
+        claim = ControllerZnode(leader.id, now_ms(), leader.epoch).encode()
+        steps.append(TransactionStep("create", ControllerZnode.PATH, claim, ephemeral=True))
         try:
             await self.transact(steps)
         except StepRefusedError as refused:  # changed once more, or locked: a later look tells
-            events.MIRROR_CLAIM_WAITS.log(log, path=Controller.PATH, error=refused)
+            events.MIRROR_CLAIM_WAITS.log(log, path=ControllerZnode.PATH, error=refused)
             return False
         return True
 
-    async def _clear_controller(self) -> list[Step]:
+    async def _clear_controller(self) -> list[TransactionStep]:
         """Deletes what somebody made below a `/controller` that is no session's; ours has no children."""
-        found = await self.keeper.read_tree([Controller.PATH], ())
-        below = [path for path in found if path != Controller.PATH][:CONTROLLER_CHILDREN_MAX]
-        return [Step("delete", path) for path in sorted(below, reverse=True)]
+        found = await self.keeper.read_tree([ControllerZnode.PATH], ())
+        below = [path for path in found if path != ControllerZnode.PATH][:CONTROLLER_CHILDREN_MAX]
+        return [TransactionStep("delete", path) for path in sorted(below, reverse=True)]
 
 
 async def check_cluster(keeper: Keeper, cluster_id: str) -> None:
@@ -332,5 +341,5 @@ async def _prepare(keeper: Keeper, cluster_id: str) -> None:
     await keeper.ensure("/cluster", None)
     await keeper.ensure(ClusterId.PATH, ClusterId(cluster_id).encode())
     await check_cluster(keeper, cluster_id)
-    await keeper.ensure(ControllerEpoch.PATH, ControllerEpoch(0).encode())
+    await keeper.ensure(ControllerEpochZnode.PATH, ControllerEpochZnode(0).encode())
     await keeper.ensure(Migration.PATH, Migration().encode())

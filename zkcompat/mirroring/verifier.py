@@ -15,7 +15,7 @@ from trimaran.zkcompat.comparing.differences import repair
 from trimaran.zkcompat.comparing.quarantine import Quarantine
 from trimaran.zkcompat.comparing.slices import Slice, visit_tree
 from trimaran.zkcompat.mirroring.tenure import Tenure
-from trimaran.zkcompat.sections.brokers import Brokers
+from trimaran.zkcompat.sections.brokers import BrokerSection
 from trimaran.zkcompat.znodes.broker_info import BROKER_IDS
 from trimaran.zkcompat.zookeeper.errors import PathRefusedError
 from trimaran.zkcompat.zookeeper.keeper import Keeper
@@ -39,7 +39,7 @@ def cpu_seconds(znodes: int, steps: int = 0) -> float:
 
 
 @dataclass(slots=True)
-class Pace:
+class VerificationPace:
     """Of rounds that take at most `share` of a CPU, but for those that would last longer than `interval_seconds`."""
 
     share: float
@@ -67,11 +67,11 @@ class Pace:
 
 
 @dataclass(slots=True)
-class Verifier:
+class TreeVerifier:
     tenure: Tenure
     keeper: Keeper
     quarantine: Quarantine
-    pace: Pace
+    pace: VerificationPace
 
     async def run(self) -> None:
         """Round after round, at the pace."""
@@ -145,7 +145,7 @@ class BrokerWatch:
                 continue
             image = self.tenure.shown
             assert image is not None
-            for name in found.symmetric_difference(Brokers().names(image)):
+            for name in found.symmetric_difference(BrokerSection().names(image)):
                 self.tenure.recheck(f"{BROKER_IDS}/{name}")
             await trio.sleep(WATCH_PAUSE_SECONDS)
             with trio.move_on_after(WATCH_POLL_SECONDS):

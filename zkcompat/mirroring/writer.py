@@ -18,7 +18,7 @@ from trimaran.zkcompat.comparing.quarantine import HeldBack, Quarantine
 from trimaran.zkcompat.mirroring.tenure import StepRefusedError, Tenure
 from trimaran.zkcompat.sections.configs import resolve
 from trimaran.zkcompat.tree.claim import step_of
-from trimaran.zkcompat.tree.operations import BATCH_BYTES_MAX, Operation, batches
+from trimaran.zkcompat.tree.operations import BATCH_BYTES_MAX, TreeOperation, batches
 from trimaran.zkcompat.znodes.migration import Migration
 from trimaran.zkcompat.zookeeper.errors import PathRefusedError
 
@@ -39,15 +39,15 @@ class _Ahead:
     more while ZooKeeper writes.
     """
 
-    _batches: Iterator[list[Operation]]
-    _made: deque[list[Operation]] = field(default_factory=deque)
+    _batches: Iterator[list[TreeOperation]]
+    _made: deque[list[TreeOperation]] = field(default_factory=deque)
 
     def look(self) -> None:
         batch = next(self._batches, None)
         if batch is not None:
             self._made.append(batch)
 
-    def take(self) -> list[Operation]:
+    def take(self) -> list[TreeOperation]:
         """The next batch; empty after the last."""
         while len(self._made) < 2 and (batch := next(self._batches, None)) is not None:
             self._made.append(batch)
@@ -71,7 +71,7 @@ class TreeWriter:
 
     async def write(
         self,
-        operations: Iterable[Operation],
+        operations: Iterable[TreeOperation],
         image: MetadataImage | None = None,
         *,
         dirty: bool = False,
@@ -100,7 +100,7 @@ class TreeWriter:
 
     async def _last(
         self,
-        batch: list[Operation],
+        batch: list[TreeOperation],
         left: Migration,
         image: MetadataImage | None,
         held: HeldBack,
@@ -117,7 +117,9 @@ class TreeWriter:
             self.tenure.published(image)
         return written
 
-    def _fitting(self, operations: Iterable[Operation], held: HeldBack) -> Iterable[Operation]:
+    def _fitting(
+        self, operations: Iterable[TreeOperation], held: HeldBack
+    ) -> Iterable[TreeOperation]:
         """What ZooKeeper would take, and what was not refused a while ago."""
         for operation in operations:
             if held.touches(operation) or self.quarantine.holds(operation):
@@ -131,7 +133,7 @@ class TreeWriter:
 
     async def _transact(
         self,
-        batch: list[Operation],
+        batch: list[TreeOperation],
         migration: Migration,
         held: HeldBack,
         final: bool,
@@ -159,10 +161,10 @@ class TreeWriter:
             return len(batch)
 
     def _without(
-        self, batch: list[Operation], refused: Operation, held: HeldBack
-    ) -> list[Operation]:
+        self, batch: list[TreeOperation], refused: TreeOperation, held: HeldBack
+    ) -> list[TreeOperation]:
         held.add(refused)
-        rest: list[Operation] = []
+        rest: list[TreeOperation] = []
         for operation in batch:
             if operation is refused:
                 continue
@@ -172,17 +174,17 @@ class TreeWriter:
                 rest.append(operation)
         return rest
 
-    def _refuse(self, operation: Operation, reason: str) -> None:
+    def _refuse(self, operation: TreeOperation, reason: str) -> None:
         entry = self.quarantine.refused(operation, reason)
         if entry.attempts == 1:
             self._limited.log(events.MIRROR_HELD_BACK, refusal=entry.sentence())
 
-    async def _resolved(self, batch: list[Operation], held: HeldBack) -> list[Operation]:
+    async def _resolved(self, batch: list[TreeOperation], held: HeldBack) -> list[TreeOperation]:
         """Keys of others are kept; what becomes secret is hidden before it is written, or left out."""
         keeper = self.tenure.keeper
         shared = [operation.path for operation in batch if operation.keeps is not None]
         found = await keeper.read_many(shared) if shared else {}
-        resolved: list[Operation] = []
+        resolved: list[TreeOperation] = []
         for operation in batch:
             if held.touches(operation):  # it depends on, or tells of, what could not be hidden
                 held.add(operation)

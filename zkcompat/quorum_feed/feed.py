@@ -1,6 +1,6 @@
 """The newest image and leader for whoever follows: a publisher of the metadata loader that keeps no queue.
 
-A slow reader gets the newest image and the merged names of what was touched since it last took one (`Changes`,
+A slow reader gets the newest image and the merged names of what was touched since it last took one (`PendingChanges`,
 bounded). A short history of images lets `verify` find the image at the offset that the mirror published.
 """
 
@@ -19,14 +19,14 @@ from trimaran.quorum.metadata.image import EMPTY, MetadataImage
 from trimaran.wire.transport.scheduling.events import Notifier
 from trimaran.zkcompat.sections.registry import EVERYTHING
 from trimaran.zkcompat.sections.section import Section
-from trimaran.zkcompat.tree.claim import Leader
+from trimaran.zkcompat.tree.claim import QuorumLeader
 
 # Names kept before a comparison of everything becomes the cheaper thing: at 10,000 a plan takes about 0.1 s.
 TOUCHED_MAX = 10_000
 
 
 @dataclass(slots=True)
-class Changes:
+class PendingChanges:
     """Names by label of their section, in the order in which they were first touched."""
 
     touched: dict[str, dict[str, None]] = field(default_factory=dict)
@@ -95,7 +95,7 @@ class ImageFeed:
     """
 
     image: MetadataImage = EMPTY
-    leader: Leader | None = None
+    leader: QuorumLeader | None = None
     ready: bool = False
     history: deque[MetadataImage] = field(default_factory=lambda: deque(maxlen=HISTORY_MAX))
     heard_ms: int = -1
@@ -103,7 +103,7 @@ class ImageFeed:
     kept_until: int = -1
     kept: MetadataImage = EMPTY
     _times: CommitTimes = field(default_factory=CommitTimes)
-    _changes: Changes = field(default_factory=Changes)
+    _changes: PendingChanges = field(default_factory=PendingChanges)
     _changed: Notifier = field(default_factory=Notifier)
 
     def publish(self, delta: MetadataDelta, image: MetadataImage, manifest: object) -> None:
@@ -118,7 +118,7 @@ class ImageFeed:
             self.kept = image
         self._wake()
 
-    def lead_by(self, leader: Leader | None) -> None:
+    def lead_by(self, leader: QuorumLeader | None) -> None:
         """A quorum without a known leader keeps its last one here, as `/controller` does."""
         if leader is not None and leader != self.leader:
             self.leader = leader
@@ -129,9 +129,9 @@ class ImageFeed:
             self.ready = True
             self._wake()
 
-    def take(self) -> tuple[MetadataImage, Changes]:
+    def take(self) -> tuple[MetadataImage, PendingChanges]:
         """The newest image, and what was touched since the last call."""
-        changes, self._changes = self._changes, Changes()
+        changes, self._changes = self._changes, PendingChanges()
         return self.image, changes
 
     def image_at(self, offset: int) -> MetadataImage | None:

@@ -30,7 +30,7 @@ from trimaran.wire.messages.describe_cluster import DescribeClusterRequest
 from trimaran.wire.security.listener import PLAINTEXT, ClientSecurity
 from trimaran.wire.transport.client.node_connection import open_node_connection
 from trimaran.zkcompat.quorum_feed.feed import ImageFeed
-from trimaran.zkcompat.tree.claim import Leader
+from trimaran.zkcompat.tree.claim import QuorumLeader
 
 log = logging.getLogger(__name__)
 
@@ -133,7 +133,7 @@ async def tell_leaders(node: QuorumNode, feed: ImageFeed) -> None:
     seen = node.leader.value
     while True:
         if seen.leader_id is not None:
-            feed.lead_by(Leader(seen.leader_id, seen.epoch))
+            feed.lead_by(QuorumLeader(seen.leader_id, seen.epoch))
         seen = await node.leader.wait_not(seen)
 
 

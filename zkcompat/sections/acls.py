@@ -16,7 +16,7 @@ from trimaran.wire.security.acls import Operation as AclOperation
 from trimaran.wire.security.acls import PatternType, Permission, ResourceType
 from trimaran.zkcompat.sections.notes import note
 from trimaran.zkcompat.sections.section import Section
-from trimaran.zkcompat.tree.operations import Operation
+from trimaran.zkcompat.tree.operations import TreeOperation
 from trimaran.zkcompat.tree.znode import Znode
 from trimaran.zkcompat.znodes.acl_change import AclChange
 from trimaran.zkcompat.znodes.acl_entries import (
@@ -33,7 +33,7 @@ from trimaran.zkcompat.znodes.parents import ACL_TYPES
 Grouped = dict[str, list[AclEntry]]
 
 
-class Acls(Section):
+class AclSection(Section):
     """An entity is named by its path."""
 
     label = "Acls"
@@ -72,7 +72,7 @@ class Acls(Section):
         if entries:
             yield name, Znode(AclEntries(entries).encode())
 
-    def notes(self, path: str) -> Iterable[Operation]:
+    def notes(self, path: str) -> Iterable[TreeOperation]:
         resource = AclResource.of_path(path)
         if resource is None:
             return ()

@@ -15,7 +15,7 @@ from trimaran.zkcompat.znodes.entity_config import CONFIG_BROKERS, EntityConfig
 from trimaran.zkcompat.znodes.names import DEFAULT_ENTITY, config_entity
 
 
-class BrokerConfigs(ConfigSection):
+class BrokerConfigSection(ConfigSection):
     """A broker has a znode while it has configs, as in dual-write."""
 
     label = "BrokerConfigs"

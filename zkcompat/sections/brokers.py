@@ -9,13 +9,13 @@ from typing import ClassVar
 from trimaran.quorum.metadata.delta import MetadataDelta
 from trimaran.quorum.metadata.image import BrokerRegistration, MetadataImage
 from trimaran.zkcompat.sections.section import Section, differing_keys
-from trimaran.zkcompat.tree.operations import Operation, create, delete
+from trimaran.zkcompat.tree.operations import TreeOperation, create, delete
 from trimaran.zkcompat.tree.znode import Znode
 from trimaran.zkcompat.znodes.broker_info import BROKER_IDS, BrokerInfo, ListenerAddress
 from trimaran.zkcompat.znodes.json_form import decode_or_none
 
 
-class Brokers(Section):
+class BrokerSection(Section):
     """Ephemeral, in the mirror's session. A new incarnation gets a new znode: watchers see it go and come."""
 
     label = "Broker"
@@ -35,7 +35,9 @@ class Brokers(Section):
         if broker is not None and is_live(broker):
             yield BrokerInfo.path(broker.id), _znode(broker, image)
 
-    def plan(self, name: str, before: MetadataImage, after: MetadataImage) -> Iterator[Operation]:
+    def plan(
+        self, name: str, before: MetadataImage, after: MetadataImage
+    ) -> Iterator[TreeOperation]:
         old, new = _broker(name, before), _broker(name, after)
         path = f"{BROKER_IDS}/{name}"
         stays = is_live(new) and _same_registration(old, new)

@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from trimaran.zkcompat.sections.notes import config_note
 from trimaran.zkcompat.sections.section import Section
-from trimaran.zkcompat.tree.operations import Keeps, Kind, Operation
+from trimaran.zkcompat.tree.operations import Keeps, OperationKind, TreeOperation
 from trimaran.zkcompat.tree.znode import FoundZnode
 from trimaran.zkcompat.znodes.entity_config import EntityConfig
 from trimaran.zkcompat.znodes.json_form import decode_or_none
@@ -28,7 +28,7 @@ class ConfigSection(Section):
     def keeps(self) -> Keeps | None:
         return self.is_foreign
 
-    def notes(self, path: str) -> Iterable[Operation]:
+    def notes(self, path: str) -> Iterable[TreeOperation]:
         return () if path.endswith("/clients") else (config_note(path),)
 
     def same(self, path: str, expected: bytes | None, found: bytes | None) -> bool:
@@ -50,17 +50,17 @@ class ConfigSection(Section):
         return {key: value for key, value in found.config.items() if not self.is_foreign(key)}
 
 
-def resolve(operation: Operation, found: FoundZnode | None) -> Operation:
+def resolve(operation: TreeOperation, found: FoundZnode | None) -> TreeOperation:
     """The operation for the znode as it was just read."""
     if operation.keeps is None or found is None:
         return operation
     known = decode_or_none(EntityConfig.decode, found.data)
     config = known.config if known is not None else {}
     kept = {key: value for key, value in config.items() if operation.keeps(key)}
-    if operation.kind is Kind.DELETE and not kept:
+    if operation.kind is OperationKind.DELETE and not kept:
         return replace(operation, version=found.version)
     return replace(
-        operation, kind=Kind.SET, data=_merged(operation.data, kept), version=found.version
+        operation, kind=OperationKind.SET, data=_merged(operation.data, kept), version=found.version
     )
 
 

@@ -47,13 +47,13 @@ class EntityQuotas(ConfigSection):
                     yield name
 
 
-class Clients(EntityQuotas):
+class ClientSection(EntityQuotas):
     label = "ClientConfigs"
     part = CLIENT_ID
     directories: ClassVar[tuple[str, ...]] = ("/config/clients",)
 
 
-class Ips(EntityQuotas):
+class IpSection(EntityQuotas):
     label = "IpConfigs"
     part = IP
     directories: ClassVar[tuple[str, ...]] = ("/config/ips",)

@@ -12,17 +12,17 @@ from trimaran.quorum.metadata.image import MetadataImage
 from trimaran.wire.records.security import AccessControlEntryRecord
 from trimaran.wire.security.acls import ResourceType
 from trimaran.zkcompat.sections.section import Section
-from trimaran.zkcompat.tree.operations import Kind, Operation
+from trimaran.zkcompat.tree.operations import OperationKind, TreeOperation
 from trimaran.zkcompat.tree.znode import Znode
 from trimaran.zkcompat.znodes.cluster_id import ClusterId
-from trimaran.zkcompat.znodes.feature import Feature
+from trimaran.zkcompat.znodes.feature import FeatureZnode
 from trimaran.zkcompat.znodes.parents import STANDING_PARENTS, TOKEN_PARENTS, USER_ACL_PARENTS
 
 ALL = "all"
 _PARENTS = frozenset((*STANDING_PARENTS, *TOKEN_PARENTS, *USER_ACL_PARENTS))
 
 
-class Standing(Section):
+class FixedZnodes(Section):
     """One entity; the image does not know the cluster's id, so it is given. `tokens`: whether they are mirrored."""
 
     label = "Standing"
@@ -41,7 +41,7 @@ class Standing(Section):
         return () if before.acls is after.acls else (ALL,)
 
     def singles(self, name: str) -> tuple[str, ...]:
-        return (*self._parents, *USER_ACL_PARENTS, ClusterId.PATH, Feature.PATH)
+        return (*self._parents, *USER_ACL_PARENTS, ClusterId.PATH, FeatureZnode.PATH)
 
     def znodes(self, name: str, image: MetadataImage) -> Iterable[tuple[str, Znode]]:
         for path in self._parents:
@@ -50,10 +50,14 @@ class Standing(Section):
             for path in USER_ACL_PARENTS:
                 yield path, Znode(None)
         yield ClusterId.PATH, Znode(ClusterId(self._cluster_id).encode())
-        yield Feature.PATH, Znode(Feature().encode())
+        yield FeatureZnode.PATH, Znode(FeatureZnode().encode())
 
-    def plan(self, name: str, before: MetadataImage, after: MetadataImage) -> Iterator[Operation]:
-        return (one for one in super().plan(name, before, after) if one.kind is not Kind.DELETE)
+    def plan(
+        self, name: str, before: MetadataImage, after: MetadataImage
+    ) -> Iterator[TreeOperation]:
+        return (
+            one for one in super().plan(name, before, after) if one.kind is not OperationKind.DELETE
+        )
 
     def spares(self, path: str, data: bytes | None) -> bool:
         return path in USER_ACL_PARENTS

@@ -6,12 +6,12 @@ Source: `ConfigEntityChangeNotificationSequenceZNode`, `AclChangeStore` and
 
 from __future__ import annotations
 
-from trimaran.zkcompat.tree.operations import Kind, Operation
+from trimaran.zkcompat.tree.operations import OperationKind, TreeOperation
 from trimaran.zkcompat.znodes.acl_change import ACL_CHANGES, EXTENDED_ACL_CHANGES
 from trimaran.zkcompat.znodes.config_change import (
     CONFIG_CHANGE_PREFIX,
     CONFIG_CHANGES,
-    ConfigChange,
+    ConfigChangeNote,
 )
 from trimaran.zkcompat.znodes.delegation_token import TOKEN_CHANGES
 
@@ -26,14 +26,16 @@ NOTE_ROOTS = (
 )
 
 
-def note(prefix: str, data: bytes, sentence: str, name: str, about: str) -> Operation:
+def note(prefix: str, data: bytes, sentence: str, name: str, about: str) -> TreeOperation:
     """The operation that writes a note about a znode; ZooKeeper appends its number to `prefix`."""
-    return Operation(Kind.CREATE, prefix, name, sentence, data, sequential=True, about=about)
+    return TreeOperation(
+        OperationKind.CREATE, prefix, name, sentence, data, sequential=True, about=about
+    )
 
 
-def config_note(path: str) -> Operation:
+def config_note(path: str) -> TreeOperation:
     """Tells of the changed config znode at `path`, below `/config`."""
     entity_path = path.removeprefix("/config/")
     sentence = f"Telling of the changed config of {entity_path}"
-    data = ConfigChange(entity_path).encode()
+    data = ConfigChangeNote(entity_path).encode()
     return note(CONFIG_CHANGE_PREFIX, data, sentence, "ConfigChange", path)

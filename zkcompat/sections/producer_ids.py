@@ -13,7 +13,7 @@ from trimaran.zkcompat.znodes.producer_id_block import ProducerIdBlock
 NEXT = "next"
 
 
-class ProducerIds(Section):
+class ProducerIdSection(Section):
     """One entity, without data until the first block is given out."""
 
     label = "ProducerId"

@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from trimaran.quorum.metadata.image import EMPTY
-from trimaran.zkcompat.sections.acls import Acls
-from trimaran.zkcompat.sections.broker_configs import BrokerConfigs
-from trimaran.zkcompat.sections.brokers import Brokers
-from trimaran.zkcompat.sections.entity_quotas import Clients, Ips
-from trimaran.zkcompat.sections.fixed_znodes import Standing
-from trimaran.zkcompat.sections.producer_ids import ProducerIds
+from trimaran.zkcompat.sections.acls import AclSection
+from trimaran.zkcompat.sections.broker_configs import BrokerConfigSection
+from trimaran.zkcompat.sections.brokers import BrokerSection
+from trimaran.zkcompat.sections.entity_quotas import ClientSection, IpSection
+from trimaran.zkcompat.sections.fixed_znodes import FixedZnodes
+from trimaran.zkcompat.sections.producer_ids import ProducerIdSection
 from trimaran.zkcompat.sections.section import Section
-from trimaran.zkcompat.sections.tokens import Tokens
-from trimaran.zkcompat.sections.topics import Topics
-from trimaran.zkcompat.sections.users import Users
+from trimaran.zkcompat.sections.tokens import TokenSection
+from trimaran.zkcompat.sections.topics import TopicSection
+from trimaran.zkcompat.sections.users import UserSection
 
 Sections = Sequence[Section]
 
@@ -22,16 +22,16 @@ Sections = Sequence[Section]
 def sections_of(cluster_id: str, *, secrets: bool = False) -> Sections:
     """`secrets`: SCRAM credentials and delegation tokens, too."""
     return (
-        Standing(cluster_id, tokens=secrets),
-        Brokers(),
-        Topics(),
-        BrokerConfigs(),
-        Users(scram=secrets),
-        Clients(),
-        Ips(),
-        ProducerIds(),
-        Acls(),
-        *([Tokens()] if secrets else ()),
+        FixedZnodes(cluster_id, tokens=secrets),
+        BrokerSection(),
+        TopicSection(),
+        BrokerConfigSection(),
+        UserSection(scram=secrets),
+        ClientSection(),
+        IpSection(),
+        ProducerIdSection(),
+        AclSection(),
+        *([TokenSection()] if secrets else ()),
     )
 
 

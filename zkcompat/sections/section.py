@@ -12,7 +12,7 @@ from typing import ClassVar, TypeVar
 
 from trimaran.quorum.metadata.delta import MetadataDelta
 from trimaran.quorum.metadata.image import MetadataImage
-from trimaran.zkcompat.tree.operations import Keeps, Operation, create, delete, set_data
+from trimaran.zkcompat.tree.operations import Keeps, TreeOperation, create, delete, set_data
 from trimaran.zkcompat.tree.znode import Znode
 
 K = TypeVar("K")
@@ -62,10 +62,12 @@ class Section(ABC):
         del name
         return ()
 
-    def plan(self, name: str, before: MetadataImage, after: MetadataImage) -> Iterator[Operation]:
+    def plan(
+        self, name: str, before: MetadataImage, after: MetadataImage
+    ) -> Iterator[TreeOperation]:
         """The operations that lead from one image's znodes to the other's, then their notes."""
         old, new = dict(self.znodes(name, before)), dict(self.znodes(name, after))
-        notes: list[Operation] = []
+        notes: list[TreeOperation] = []
         for path in reversed([path for path in old if path not in new]):
             yield delete(path, f"Delete{self.label}", f"Delete {self.label} {name}", self.keeps())
             notes += self.notes(path)
@@ -81,7 +83,7 @@ class Section(ABC):
             notes += self.notes(path) if znode.data is not None else ()
         yield from notes
 
-    def notes(self, path: str) -> Iterable[Operation]:
+    def notes(self, path: str) -> Iterable[TreeOperation]:
         """The notes to write when the znode at `path` changed."""
         del path
         return ()

@@ -9,12 +9,12 @@ from trimaran.quorum.metadata.delta import MetadataDelta
 from trimaran.quorum.metadata.image import MetadataImage
 from trimaran.zkcompat.sections.notes import note
 from trimaran.zkcompat.sections.section import Section, differing_keys
-from trimaran.zkcompat.tree.operations import Operation
+from trimaran.zkcompat.tree.operations import TreeOperation
 from trimaran.zkcompat.tree.znode import Znode
 from trimaran.zkcompat.znodes.delegation_token import TOKEN_CHANGE_PREFIX, TOKENS, DelegationToken
 
 
-class Tokens(Section):
+class TokenSection(Section):
     label = "DelegationToken"
     directories: ClassVar[tuple[str, ...]] = (TOKENS,)
 
@@ -42,7 +42,7 @@ class Tokens(Section):
         )
         yield DelegationToken.path(name), Znode(shown.encode(), secret=True)
 
-    def notes(self, path: str) -> Iterable[Operation]:
+    def notes(self, path: str) -> Iterable[TreeOperation]:
         token_id = path.removeprefix(f"{TOKENS}/")
         sentence = f"Telling of the changed token {token_id}"
         return (note(TOKEN_CHANGE_PREFIX, token_id.encode(), sentence, "TokenChange", path),)

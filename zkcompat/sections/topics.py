@@ -15,7 +15,7 @@ from trimaran.quorum.metadata.image import TOPIC_RESOURCE, MetadataImage, Partit
 from trimaran.wire.buffers.primitives import uuid_to_text
 from trimaran.zkcompat.sections.notes import config_note
 from trimaran.zkcompat.sections.section import Section, differing_keys
-from trimaran.zkcompat.tree.operations import Operation, create, delete, set_data
+from trimaran.zkcompat.tree.operations import TreeOperation, create, delete, set_data
 from trimaran.zkcompat.tree.znode import Znode
 from trimaran.zkcompat.znodes.entity_config import CONFIG_TOPICS, EntityConfig
 from trimaran.zkcompat.znodes.json_form import decode_or_none
@@ -25,7 +25,7 @@ from trimaran.zkcompat.znodes.topic_assignment import BROKER_TOPICS, TopicAssign
 _NO_CONFIG = EntityConfig({}).encode()
 
 
-class Topics(Section):
+class TopicSection(Section):
     label = "Topic"
     directories: ClassVar[tuple[str, ...]] = (BROKER_TOPICS, CONFIG_TOPICS)
 
@@ -48,7 +48,9 @@ class Topics(Section):
         topic = image.topics.by_name.get(name)
         return () if topic is None else _znodes(topic, image)
 
-    def plan(self, name: str, before: MetadataImage, after: MetadataImage) -> Iterator[Operation]:
+    def plan(
+        self, name: str, before: MetadataImage, after: MetadataImage
+    ) -> Iterator[TreeOperation]:
         old, new = before.topics.by_name.get(name), after.topics.by_name.get(name)
         if old is not None and (new is None or new.id != old.id):
             yield from _delete(old)
@@ -63,7 +65,7 @@ class Topics(Section):
         if _config(name, before) != _config(name, after):
             yield from _write_config(name, after)
 
-    def notes(self, path: str) -> Iterable[Operation]:
+    def notes(self, path: str) -> Iterable[TreeOperation]:
         return (config_note(path),) if path.startswith(f"{CONFIG_TOPICS}/") else ()
 
     def is_new(self, path: str, znode: Znode) -> bool:
@@ -138,7 +140,7 @@ def _state_znode(partition: PartitionImage, image: MetadataImage) -> Znode:
     return Znode(state.encode())
 
 
-def _delete(topic: TopicImage) -> Iterator[Operation]:
+def _delete(topic: TopicImage) -> Iterator[TreeOperation]:
     sentence = f"Deleting topic {topic.name}, ID {uuid_to_text(topic.id)}"
     for partition in sorted(topic.partitions):
         yield delete(PartitionState.path(topic.name, partition), "DeleteTopic", sentence)
@@ -148,7 +150,7 @@ def _delete(topic: TopicImage) -> Iterator[Operation]:
     yield delete(TopicAssignment.path(topic.name), "DeleteTopic", sentence)
 
 
-def _create(topic: TopicImage, image: MetadataImage) -> Iterator[Operation]:
+def _create(topic: TopicImage, image: MetadataImage) -> Iterator[TreeOperation]:
     """The config is empty at first, and follows with its notification when the topic has one."""
     sentence = f"Create Topic {topic.name}, ID {uuid_to_text(topic.id)}"
     config_path = EntityConfig.topic_path(topic.name)
@@ -159,7 +161,7 @@ def _create(topic: TopicImage, image: MetadataImage) -> Iterator[Operation]:
         yield from _write_config(topic.name, image)
 
 
-def _update(old: TopicImage, new: TopicImage, image: MetadataImage) -> Iterator[Operation]:
+def _update(old: TopicImage, new: TopicImage, image: MetadataImage) -> Iterator[TreeOperation]:
     label = f"Topic {new.name}, ID {uuid_to_text(new.id)}"
     if any(_assignment(old.partitions.get(n)) != _assignment(p) for n, p in new.partitions.items()):
         path = TopicAssignment.path(new.name)
@@ -192,7 +194,7 @@ def _state(partition: PartitionImage) -> object:
     )
 
 
-def _write_config(topic: str, image: MetadataImage) -> Iterator[Operation]:
+def _write_config(topic: str, image: MetadataImage) -> Iterator[TreeOperation]:
     path = EntityConfig.topic_path(topic)
     sentence = f"Update configs for TOPIC {topic}"
     yield set_data(path, _config_znode(topic, image), "UpdateTopicConfigs", sentence)

@@ -25,7 +25,7 @@ CONFIG_USERS = "/config/users"
 Clients = dict[str, list[str]]
 
 
-class Users(ConfigSection):
+class UserSection(ConfigSection):
     """An entity is a user with all its clients."""
 
     label = "UserConfigs"

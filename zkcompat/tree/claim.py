@@ -12,9 +12,9 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from trimaran.zkcompat.tree.operations import Kind, Operation
+from trimaran.zkcompat.tree.operations import OperationKind, TreeOperation
 from trimaran.zkcompat.tree.znode import FoundZnode
-from trimaran.zkcompat.znodes.controller import Controller, ControllerEpoch
+from trimaran.zkcompat.znodes.controller import ControllerEpochZnode, ControllerZnode
 from trimaran.zkcompat.znodes.json_form import decode_or_none
 from trimaran.zkcompat.znodes.migration import Migration
 
@@ -22,7 +22,7 @@ StepKind = Literal["create", "set", "delete", "check"]
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class TransactionStep:
     """One operation of a transaction, with the version it insists on (-1: any)."""
 
     kind: StepKind
@@ -35,7 +35,7 @@ class Step:
 
 
 @dataclass(frozen=True, slots=True)
-class Leader:
+class QuorumLeader:
     """Who leads the quorum, and in which raft epoch."""
 
     id: int
@@ -43,7 +43,7 @@ class Leader:
 
 
 @dataclass(frozen=True, slots=True)
-class Guard:
+class ClaimGuard:
     """What the active mirror knows of the claim's znodes; made by `claimed`, moved by `advanced`."""
 
     controller_epoch: int
@@ -51,58 +51,65 @@ class Guard:
     migration: Migration
     migration_version: int
 
-    def proof(self, migration: Migration) -> list[Step]:
+    def proof(self, migration: Migration) -> list[TransactionStep]:
         """The two steps that every transaction begins with; `migration` is what it leaves behind."""
         return [
-            Step("check", ControllerEpoch.PATH, version=self.controller_epoch_version),
-            Step("set", Migration.PATH, migration.encode(), self.migration_version),
+            TransactionStep(
+                "check", ControllerEpochZnode.PATH, version=self.controller_epoch_version
+            ),
+            TransactionStep("set", Migration.PATH, migration.encode(), self.migration_version),
         ]
 
-    def advanced(self, migration: Migration) -> Guard:
+    def advanced(self, migration: Migration) -> ClaimGuard:
         """The guard after a transaction that left `migration` was accepted."""
         return replace(self, migration=migration, migration_version=self.migration_version + 1)
 
 
 GUARD_STEPS = 2
-_KINDS: dict[Kind, StepKind] = {
-    Kind.CREATE: "create",
-    Kind.SET: "set",
-    Kind.DELETE: "delete",
+_KINDS: dict[OperationKind, StepKind] = {
+    OperationKind.CREATE: "create",
+    OperationKind.SET: "set",
+    OperationKind.DELETE: "delete",
 }
 
 
 def claim_steps(
-    leader: Leader,
+    leader: QuorumLeader,
     now_ms: int,
     controller_epoch: FoundZnode,
     controller: FoundZnode | None,
     migration: FoundZnode,
     *,
     dirty: bool,
-) -> tuple[list[Step], Guard]:
+) -> tuple[list[TransactionStep], ClaimGuard]:
     """The claim's transaction and the guard that holds when it is accepted.
 
     A published offset survives the claim, marked `dirty` unless the claimant knows the tree; a damaged `/migration`
     counts as never written. A damaged epoch counts as 0: the version check still keeps two claims apart.
     """
-    known = decode_or_none(ControllerEpoch.decode, controller_epoch.data)
+    known = decode_or_none(ControllerEpochZnode.decode, controller_epoch.data)
     epoch = (known.epoch if known else 0) + 1
     state = decode_or_none(Migration.decode, migration.data) or Migration()
     state = replace(state, controller_id=leader.id, controller_epoch=leader.epoch, dirty=dirty)
     steps = [
-        Step("set", ControllerEpoch.PATH, ControllerEpoch(epoch).encode(), controller_epoch.version)
+        TransactionStep(
+            "set",
+            ControllerEpochZnode.PATH,
+            ControllerEpochZnode(epoch).encode(),
+            controller_epoch.version,
+        )
     ]
     if controller is not None:
-        steps.append(Step("delete", Controller.PATH, version=controller.version))
-    claim = Controller(leader.id, now_ms, leader.epoch).encode()
-    steps.append(Step("create", Controller.PATH, claim, ephemeral=True))
-    steps.append(Step("set", Migration.PATH, state.encode(), migration.version))
-    return steps, Guard(epoch, controller_epoch.version + 1, state, migration.version + 1)
+        steps.append(TransactionStep("delete", ControllerZnode.PATH, version=controller.version))
+    claim = ControllerZnode(leader.id, now_ms, leader.epoch).encode()
+    steps.append(TransactionStep("create", ControllerZnode.PATH, claim, ephemeral=True))
+    steps.append(TransactionStep("set", Migration.PATH, state.encode(), migration.version))
+    return steps, ClaimGuard(epoch, controller_epoch.version + 1, state, migration.version + 1)
 
 
-def step_of(operation: Operation) -> Step:
+def step_of(operation: TreeOperation) -> TransactionStep:
     """A planned operation as a step."""
-    return Step(
+    return TransactionStep(
         _KINDS[operation.kind],
         operation.path,
         operation.data,

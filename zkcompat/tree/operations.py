@@ -22,19 +22,19 @@ OPERATION_BYTES = 96
 Keeps = Callable[[str], bool]
 
 
-class Kind(Enum):
+class OperationKind(Enum):
     CREATE = "create"
     SET = "set"
     DELETE = "delete"
 
 
 @dataclass(frozen=True, slots=True)
-class Operation:
+class TreeOperation:
     """`version` is what the znode must have, -1: any. What is `secret` is written for its creator's eyes only.
     `keeps`: the znode is read before, and keys of others in it stay. `about`: the znode that a note tells of.
     """
 
-    kind: Kind
+    kind: OperationKind
     path: str
     name: str
     sentence: str
@@ -53,9 +53,9 @@ class Operation:
 
 def create(
     path: str, znode: Znode, name: str, sentence: str, keeps: Keeps | None = None
-) -> Operation:
-    return Operation(
-        Kind.CREATE,
+) -> TreeOperation:
+    return TreeOperation(
+        OperationKind.CREATE,
         path,
         name,
         sentence,
@@ -68,21 +68,23 @@ def create(
 
 def set_data(
     path: str, znode: Znode, name: str, sentence: str, keeps: Keeps | None = None
-) -> Operation:
-    return Operation(Kind.SET, path, name, sentence, znode.data, secret=znode.secret, keeps=keeps)
+) -> TreeOperation:
+    return TreeOperation(
+        OperationKind.SET, path, name, sentence, znode.data, secret=znode.secret, keeps=keeps
+    )
 
 
-def delete(path: str, name: str, sentence: str, keeps: Keeps | None = None) -> Operation:
-    return Operation(Kind.DELETE, path, name, sentence, keeps=keeps)
+def delete(path: str, name: str, sentence: str, keeps: Keeps | None = None) -> TreeOperation:
+    return TreeOperation(OperationKind.DELETE, path, name, sentence, keeps=keeps)
 
 
-def batches(operations: Iterable[Operation], count_max: int) -> Iterator[list[Operation]]:
+def batches(operations: Iterable[TreeOperation], count_max: int) -> Iterator[list[TreeOperation]]:
     """Runs of operations that fit into one transaction each, in order.
 
     A note goes with what it tells of, even if that makes one more than `count_max`: who reads it later sees by the
     zxids that both were written at once.
     """
-    batch: list[Operation] = []
+    batch: list[TreeOperation] = []
     size = 0
     for operation in operations:
         is_full = len(batch) >= count_max and not operation.sequential

@@ -36,14 +36,14 @@ class FoundZnode(NamedTuple):
 
 
 # The longest that are ours are shorter; a name of somebody else's may fill a packet of a MiB.
-PATH_CHARS_SAID = 1000
+PATH_CHARS_PRINTED = 1000
 
 
-def said(path: str) -> str:
+def printable_path(path: str) -> str:
     """A path for a sentence, as in a log or a report."""
-    if len(path) <= PATH_CHARS_SAID:
+    if len(path) <= PATH_CHARS_PRINTED:
         return path
-    return f"{path[:PATH_CHARS_SAID]}… ({len(path)} characters)"
+    return f"{path[:PATH_CHARS_PRINTED]}… ({len(path)} characters)"
 
 
 Tree = Mapping[str, Znode]

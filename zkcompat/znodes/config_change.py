@@ -11,7 +11,7 @@ CONFIG_CHANGE_PREFIX = f"{CONFIG_CHANGES}/config_change_"
 
 
 @dataclass(frozen=True, slots=True)
-class ConfigChange:
+class ConfigChangeNote:
     """A sequential note that the configs of `entity_path` (`topics/T`, `brokers/N`) changed."""
 
     entity_path: str
@@ -20,5 +20,5 @@ class ConfigChange:
         return encode_json({"version": 2, "entity_path": self.entity_path})
 
     @classmethod
-    def decode(cls, data: bytes | None) -> ConfigChange:
+    def decode(cls, data: bytes | None) -> ConfigChangeNote:
         return cls(member(decode_json(data), "entity_path", str))

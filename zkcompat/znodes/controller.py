@@ -10,7 +10,7 @@ from trimaran.zkcompat.znodes.json_form import decode_json, encode_json, member,
 
 
 @dataclass(frozen=True, slots=True)
-class Controller:
+class ControllerZnode:
     """Who leads. Ephemeral: it is also the mirror's claim, gone with its session."""
 
     PATH: ClassVar = "/controller"
@@ -29,7 +29,7 @@ class Controller:
         )
 
     @classmethod
-    def decode(cls, data: bytes | None) -> Controller:
+    def decode(cls, data: bytes | None) -> ControllerZnode:
         members = decode_json(data)
         epoch = (
             member(members, "kraftControllerEpoch", int)
@@ -40,7 +40,7 @@ class Controller:
 
 
 @dataclass(frozen=True, slots=True)
-class ControllerEpoch:
+class ControllerEpochZnode:
     """ZooKeeper's own controller epoch: one more at each claim, apart from the raft epoch."""
 
     PATH: ClassVar = "/controller_epoch"
@@ -50,7 +50,7 @@ class ControllerEpoch:
         return str(self.epoch).encode()
 
     @classmethod
-    def decode(cls, data: bytes | None) -> ControllerEpoch:
+    def decode(cls, data: bytes | None) -> ControllerEpochZnode:
         text = (data or b"").decode("ascii", "replace")
         if not text.isdecimal() or len(text) > 10:
             raise RemoteProtocolError("a controller epoch that is not a number")

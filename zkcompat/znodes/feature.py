@@ -9,7 +9,7 @@ from trimaran.zkcompat.znodes.json_form import decode_json, encode_json, member
 
 
 @dataclass(frozen=True, slots=True)
-class Feature:
+class FeatureZnode:
     """Finalised features; a KRaft cluster keeps its own in the metadata log, so none stand here."""
 
     PATH: ClassVar = "/feature"
@@ -18,6 +18,6 @@ class Feature:
         return encode_json({"features": {}, "version": 2, "status": 1})
 
     @classmethod
-    def decode(cls, data: bytes | None) -> Feature:
+    def decode(cls, data: bytes | None) -> FeatureZnode:
         member(decode_json(data), "features", dict)
         return cls()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from trimaran.zkcompat.tree.znode import said
+from trimaran.zkcompat.tree.znode import printable_path
 
 
 class UncertainOutcomeError(Exception):
@@ -21,7 +21,7 @@ class PathRefusedError(Exception):
     """ZooKeeper refused to do something with one znode; `reason` is its error, as in NoAuth."""
 
     def __init__(self, path: str, reason: str) -> None:
-        super().__init__(f"{said(path)}: {reason}")
+        super().__init__(f"{printable_path(path)}: {reason}")
         self.path = path
         self.reason = reason
 

@@ -22,7 +22,7 @@ from kazoo.exceptions import (
 from kazoo.protocol.serialization import CheckVersion, Create, Delete, SetData
 
 from trimaran.zkcompat import events
-from trimaran.zkcompat.tree.claim import Step
+from trimaran.zkcompat.tree.claim import TransactionStep
 from trimaran.zkcompat.tree.znode import FoundZnode
 from trimaran.zkcompat.zookeeper.errors import (
     PathRefusedError,
@@ -31,7 +31,7 @@ from trimaran.zkcompat.zookeeper.errors import (
 )
 from trimaran.zkcompat.zookeeper.kazoo_client import AddWatch
 from trimaran.zkcompat.zookeeper.multi_read import GET_CHILDREN, GET_DATA, MultiRead
-from trimaran.zkcompat.zookeeper.session import KeeperConfig, Session, reason_of
+from trimaran.zkcompat.zookeeper.session import KeeperConfig, ZooKeeperSession, reason_of
 from trimaran.zkcompat.zookeeper.session_file import SavedSession, load_session, save_session
 from trimaran.zkcompat.zookeeper.znode_acls import acl_of
 
@@ -46,13 +46,13 @@ FLAG_EPHEMERAL = 1
 FLAG_SEQUENTIAL = 2
 
 
-class Keeper(Session):
+class Keeper(ZooKeeperSession):
     """What is asked in a session. Made by `open_keeper`."""
 
     __slots__ = ()
 
     async def transact(
-        self, steps: Sequence[Step], meanwhile: Callable[[], object] | None = None
+        self, steps: Sequence[TransactionStep], meanwhile: Callable[[], object] | None = None
     ) -> None:
         """Runs the steps as one transaction. `meanwhile` is called while the answer is awaited.
 
@@ -283,7 +283,7 @@ class Keeper(Session):
         client._call(MultiRead(kind, full), result)  # noqa: SLF001 - kazoo has no public way to send a request of one's own
         return result
 
-    def _request(self, step: Step) -> Any:
+    def _request(self, step: TransactionStep) -> Any:
         # kazoo's own transaction builder has no znode without data, so the requests are built here.
         path = f"{self._client.chroot}{step.path}"
         if step.kind == "create":

@@ -67,7 +67,7 @@ class KeeperConfig:
 
 
 @dataclass(slots=True)
-class Session:
+class ZooKeeperSession:
     """One session at a time."""
 
     config: KeeperConfig

@@ -16,7 +16,7 @@ import trio
 
 from tests.chaos.mirror.changes import PULSE, PULSE_BASE, PULSE_KEY
 from tests.chaos.mirror.quorums import Quorum
-from trimaran.zkcompat.comparing.verify import Verification, VerifyReport
+from trimaran.zkcompat.comparing.verify import TreeVerification, VerifyReport
 from trimaran.zkcompat.quorum_feed.feed import ImageFeed
 from trimaran.zkcompat.quorum_feed.observer import find_cluster_id, open_observer, parse_controllers
 from trimaran.zkcompat.sections.registry import sections_of
@@ -164,7 +164,7 @@ class Eye:
                 async with open_keeper(self._keeper) as keeper:
                     if not await keeper.wait_connected(CONNECT_SECONDS):
                         continue
-                    verification = Verification(self._feed, keeper, sections)
+                    verification = TreeVerification(self._feed, keeper, sections)
                     with suppress(UncertainOutcomeError, PathRefusedError):
                         while True:
                             began = time.monotonic()

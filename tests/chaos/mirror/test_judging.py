@@ -9,7 +9,7 @@ from tests.chaos.mirror.eye import Sight, in_step_but_for_pulses
 from tests.chaos.mirror.fault import Fault
 from tests.chaos.mirror.faults import FAULTS
 from tests.chaos.mirror.run import Outcome, table
-from trimaran.zkcompat.comparing.verify import Difference, VerifyReport
+from trimaran.zkcompat.comparing.verify import ReportedDifference, VerifyReport
 from trimaran.zkcompat.znodes.entity_config import EntityConfig
 from trimaran.zkcompat.znodes.migration import Migration
 
@@ -79,8 +79,8 @@ def test_how_far_zookeeper_was_behind():
     assert Sight().behind({}) == []
 
 
-OF_A_PULSE = Difference("different", EntityConfig.topic_path(PULSE))
-OF_ANOTHER = Difference("different", EntityConfig.topic_path(BAD))
+OF_A_PULSE = ReportedDifference("different", EntityConfig.topic_path(PULSE))
+OF_ANOTHER = ReportedDifference("different", EntityConfig.topic_path(BAD))
 
 
 @pytest.mark.parametrize(

@@ -25,7 +25,7 @@ from trimaran.zkcompat.quorum_feed.observer import (
     find_cluster_id,
     parse_controllers,
 )
-from trimaran.zkcompat.znodes.controller import Controller
+from trimaran.zkcompat.znodes.controller import ControllerZnode
 from trimaran.zkcompat.znodes.mirror_report import MirrorReport
 
 
@@ -168,14 +168,14 @@ def test_the_mirror_with_the_claim_leads(connect, outsider):
     """Another that was frozen may say so, too, and later."""
     told = replace(REPORT, told_ms=now_ms())
     outsider.create(MirrorReport.path(outsider.client_id[0]), told.encode(), ephemeral=True)
-    outsider.create(Controller.PATH, Controller(1, 0, 1).encode(), ephemeral=True)
+    outsider.create(ControllerZnode.PATH, ControllerZnode(1, 0, 1).encode(), ephemeral=True)
     frozen = KazooClient(connect)
     frozen.start()
     try:
         late = replace(told, host="frozen", told_ms=told.told_ms + 1)
         frozen.create(MirrorReport.path(frozen.client_id[0]), late.encode(), ephemeral=True)
         assert status(connect).mirror.host == "host"
-        outsider.delete(Controller.PATH)
+        outsider.delete(ControllerZnode.PATH)
         assert status(connect).mirror.host == "frozen"
     finally:
         frozen.stop()

@@ -11,17 +11,17 @@ from trimaran.zkcompat.comparing.quarantine import (
     HeldBack,
     Quarantine,
 )
-from trimaran.zkcompat.tree.operations import Kind, Operation
+from trimaran.zkcompat.tree.operations import OperationKind, TreeOperation
 
 
 def operation(kind, path, **members):
-    return Operation(kind, path, "Name", "sentence", **members)
+    return TreeOperation(kind, path, "Name", "sentence", **members)
 
 
 def test_what_is_refused_is_tried_again_as_often_as_it_is_cheap():
     now = 0.0
     quarantine = Quarantine(lambda: now)
-    wanted = operation(Kind.SET, "/a/b")
+    wanted = operation(OperationKind.SET, "/a/b")
     waits = []
     for cpu_seconds in (0.001, 0.01, 0.05, 0.3, 5.0, 0.002, 0.0):
         quarantine.refused(wanted, "NoAuth")
@@ -53,38 +53,40 @@ def test_all_that_is_refused_is_tried_again_together():
 
 def test_the_right_to_create_is_the_parents():
     quarantine = Quarantine(lambda: 0.0)
-    quarantine.refused(operation(Kind.CREATE, "/a/b"), "NoAuth")
-    assert quarantine.holds(operation(Kind.CREATE, "/a/c"))
-    assert quarantine.holds(operation(Kind.DELETE, "/a/c"))
-    assert not quarantine.holds(operation(Kind.SET, "/a/c"))
-    assert not quarantine.holds(operation(Kind.CREATE, "/b/c"))
-    quarantine.succeeded([operation(Kind.CREATE, "/a/d")])
+    quarantine.refused(operation(OperationKind.CREATE, "/a/b"), "NoAuth")
+    assert quarantine.holds(operation(OperationKind.CREATE, "/a/c"))
+    assert quarantine.holds(operation(OperationKind.DELETE, "/a/c"))
+    assert not quarantine.holds(operation(OperationKind.SET, "/a/c"))
+    assert not quarantine.holds(operation(OperationKind.CREATE, "/b/c"))
+    quarantine.succeeded([operation(OperationKind.CREATE, "/a/d")])
     assert len(quarantine) == 0
 
 
 def test_what_depends_on_something_left_out_is_left_out():
     held = HeldBack()
-    held.add(operation(Kind.CREATE, "/t/a"))
-    held.add(operation(Kind.DELETE, "/t/b/partitions/0"))
-    assert held.touches(operation(Kind.CREATE, "/t/a/partitions/0"))
-    assert held.touches(operation(Kind.SET, "/t/a"))
-    assert held.touches(operation(Kind.DELETE, "/t/b"))
-    assert not held.touches(operation(Kind.DELETE, "/t/c"))
-    assert not held.touches(operation(Kind.SET, "/t/b"))
+    held.add(operation(OperationKind.CREATE, "/t/a"))
+    held.add(operation(OperationKind.DELETE, "/t/b/partitions/0"))
+    assert held.touches(operation(OperationKind.CREATE, "/t/a/partitions/0"))
+    assert held.touches(operation(OperationKind.SET, "/t/a"))
+    assert held.touches(operation(OperationKind.DELETE, "/t/b"))
+    assert not held.touches(operation(OperationKind.DELETE, "/t/c"))
+    assert not held.touches(operation(OperationKind.SET, "/t/b"))
 
 
 def test_notes_tell_of_nothing_that_is_left_out():
     held = HeldBack()
-    held.add(operation(Kind.SET, "/config/topics/a"))
+    held.add(operation(OperationKind.SET, "/config/topics/a"))
     prefix = "/config/changes/config_change_"
-    assert held.touches(operation(Kind.CREATE, prefix, sequential=True, about="/config/topics/a"))
-    assert not held.touches(
-        operation(Kind.CREATE, prefix, sequential=True, about="/config/topics/b")
+    assert held.touches(
+        operation(OperationKind.CREATE, prefix, sequential=True, about="/config/topics/a")
     )
-    assert not held.touches(operation(Kind.SET, "/config/topics/b"))
+    assert not held.touches(
+        operation(OperationKind.CREATE, prefix, sequential=True, about="/config/topics/b")
+    )
+    assert not held.touches(operation(OperationKind.SET, "/config/topics/b"))
 
 
-SET, CREATE, DELETE = Kind.SET, Kind.CREATE, Kind.DELETE
+SET, CREATE, DELETE = OperationKind.SET, OperationKind.CREATE, OperationKind.DELETE
 NOTE = {"sequential": True}
 # What is refused and why; the entry that it makes; what is held back by it, and what is not.
 REFUSED = [

@@ -7,9 +7,15 @@ from tests.zkcompat import build
 from tests.zkcompat.model import render
 from tests.zkcompat.rig import PATIENCE, Source, connected, in_step, running, topics
 from trimaran.node.runtime.clock import now_ms
-from trimaran.zkcompat.comparing.verify import CLAIM_PATHS, HIDDEN, Difference, compare, verify
+from trimaran.zkcompat.comparing.verify import (
+    CLAIM_PATHS,
+    HIDDEN,
+    ReportedDifference,
+    compare,
+    verify,
+)
 from trimaran.zkcompat.sections.registry import sections_of
-from trimaran.zkcompat.tree.claim import Step
+from trimaran.zkcompat.tree.claim import TransactionStep
 from trimaran.zkcompat.tree.znode import FoundZnode
 from trimaran.zkcompat.znodes.entity_config import EntityConfig
 from trimaran.zkcompat.znodes.scram_credential import scram_text
@@ -35,17 +41,17 @@ async def test_differences_are_told_apart(connect):
         await in_step(mirror, source)
         await keeper.transact(
             [
-                Step("delete", "/config/topics/topic-1"),
-                Step("create", "/config/topics/other", b"{}"),
-                Step("set", "/config/topics/topic-2", b"{}"),
+                TransactionStep("delete", "/config/topics/topic-1"),
+                TransactionStep("create", "/config/topics/other", b"{}"),
+                TransactionStep("set", "/config/topics/topic-2", b"{}"),
             ]
         )
         report = await verify(source.feed, keeper, build.CLUSTER_ID)
         empty = '{"version":1,"config":{}}'
         assert report.differences == (
-            Difference("missing", "/config/topics/topic-1", expected=empty),
-            Difference("different", "/config/topics/topic-2", empty, "{}"),
-            Difference("extra", "/config/topics/other", found="{}"),
+            ReportedDifference("missing", "/config/topics/topic-1", expected=empty),
+            ReportedDifference("different", "/config/topics/topic-2", empty, "{}"),
+            ReportedDifference("extra", "/config/topics/other", found="{}"),
         )
         assert report.settled
         assert not report.in_step
@@ -71,7 +77,7 @@ def test_a_difference_tells_no_secret():
         said = compare(found, image, build.CLUSTER_ID, sections)
         return next(one for one in said if one.path == path)
 
-    assert told(path, other) == Difference(
+    assert told(path, other) == ReportedDifference(
         "different",
         path,
         EntityConfig({"SCRAM-SHA-256": HIDDEN, "consumer_byte_rate": "8"}).encode().decode(),
@@ -128,12 +134,12 @@ async def test_a_mirror_that_is_behind_shows_as_lag(connect):
     assert now_ms() - 60_000 < committed_ms + report.lag_ms <= now_ms()
     # The mirror's session is gone, and its brokers and its claim with it.
     assert report.differences == (
-        Difference(
+        ReportedDifference(
             "missing",
             "/brokers/ids/1",
             render(source.image, build.CLUSTER_ID)["/brokers/ids/1"].data.decode(),
         ),
-        Difference("missing", "/controller", "controller 1 of epoch 1"),
+        ReportedDifference("missing", "/controller", "controller 1 of epoch 1"),
     )
 
 

@@ -9,8 +9,8 @@ from tests.cluster.in_process import cluster
 from tests.cluster.nodes import CLUSTER_ID
 from tests.zkcompat.rig import PATIENCE, SESSION_MS, connected
 from trimaran.zkcompat.legacy.admin import LegacyAdmin
-from trimaran.zkcompat.legacy.controller_client import ActiveController
-from trimaran.zkcompat.legacy.requests.admin_requests import Kind
+from trimaran.zkcompat.legacy.controller_client import ControllerClient
+from trimaran.zkcompat.legacy.requests.admin_requests import RequestKind
 from trimaran.zkcompat.mirroring.mirror import Mirror, MirrorConfig
 from trimaran.zkcompat.quorum_feed.observer import open_observer
 from trimaran.zkcompat.zookeeper.kazoo_client import Security
@@ -18,7 +18,7 @@ from trimaran.zkcompat.zookeeper.keeper import open_keeper
 from trimaran.zkcompat.zookeeper.session import KeeperConfig
 
 # What needs neither secrets nor a controller of ours.
-ALL = frozenset(Kind) - {Kind.SCRAM}
+ALL = frozenset(RequestKind) - {RequestKind.SCRAM}
 POLL_SECONDS = 0.01
 # As the tools of each version write them.
 CREATED = b'{"version":1,"partitions":{"0":[11],"1":[11]}}'
@@ -99,7 +99,7 @@ async def mirroring(running, connect, kinds=ALL, verify_seconds=600.0, companion
         open_keeper(KeeperConfig(connect, SESSION_MS, security=Security(auth=auth))) as keeper,
         trio.open_nursery() as nursery,
     ):
-        admin = LegacyAdmin(ActiveController(feed.leader_address), kinds)
+        admin = LegacyAdmin(ControllerClient(feed.leader_address), kinds)
         if companion is not None:
             admin = companion(feed)
         config = MirrorConfig(

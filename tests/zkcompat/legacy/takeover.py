@@ -19,7 +19,7 @@ from trimaran.wire.messages.incremental_alter_configs import (
     IncrementalAlterConfigsRequest,
 )
 from trimaran.zkcompat.legacy.admin import LegacyAdmin
-from trimaran.zkcompat.legacy.controller_client import ActiveController
+from trimaran.zkcompat.legacy.controller_client import ControllerClient
 from trimaran.zkcompat.legacy.requests.admin_requests import UndecidedError
 
 NOTE = "/config/changes/config_change_"
@@ -57,7 +57,7 @@ async def killed_at(running, connect, request_name, *, after, inner=None, **sett
 
     def companion(feed):
         nonlocal killing
-        way = ActiveController(feed.leader_address) if inner is None else inner(feed)
+        way = ControllerClient(feed.leader_address) if inner is None else inner(feed)
         killing = Killing(way, request_name, after=after)
         return LegacyAdmin(killing, settings.get("kinds", ALL))
 
@@ -68,13 +68,13 @@ async def killed_at(running, connect, request_name, *, after, inner=None, **sett
     assert killing.asked == 1
 
 
-async def ask(running, request):
+async def quorum_request(running, request):
     """As somebody who administers the cluster by its own protocol."""
     port = next(iter(running.voters.values()))
     with trio.fail_after(PATIENCE):
         while True:
             try:
-                return await ActiveController(lambda: ("127.0.0.1", port)).call(request)
+                return await ControllerClient(lambda: ("127.0.0.1", port)).call(request)
             except UndecidedError:
                 continue
 

@@ -12,8 +12,8 @@ from tests.zkcompat.rig import connected
 from trimaran.quorum.metadata.image import BROKER_RESOURCE, TOPIC_RESOURCE
 from trimaran.wire.messages.alter_partition_reassignments import AlterPartitionReassignmentsRequest
 from trimaran.zkcompat.legacy.admin import LegacyAdmin
-from trimaran.zkcompat.legacy.controller_client import ActiveController
-from trimaran.zkcompat.legacy.requests.admin_requests import Kind, UndecidedError
+from trimaran.zkcompat.legacy.controller_client import ControllerClient
+from trimaran.zkcompat.legacy.requests.admin_requests import RequestKind, UndecidedError
 
 
 async def test_topics(tmp_path, connect):
@@ -88,8 +88,8 @@ async def test_a_tool_that_asks_again_at_once_is_obeyed_again(tmp_path, connect)
         again = [b'{"version":1,"partitions":[]}', b"nonsense"]
 
         class Asked(LegacyAdmin):
-            async def _tidy(self, steps, tenure):
-                await LegacyAdmin._tidy(self, steps, tenure)
+            async def _clean_up(self, steps, tenure):
+                await LegacyAdmin._clean_up(self, steps, tenure)
                 if again and steps and steps[0].path == path:
                     heard = trio.Event()
                     await tenure.keeper.read(path, heard.set)
@@ -98,7 +98,7 @@ async def test_a_tool_that_asks_again_at_once_is_obeyed_again(tmp_path, connect)
                     await trio.testing.wait_all_tasks_blocked()
 
         def companion(feed):
-            return Asked(ActiveController(feed.leader_address), ALL)
+            return Asked(ControllerClient(feed.leader_address), ALL)
 
         async with mirroring(running, connect, companion=companion) as (feed, mirror):
             admin = Admin(running, feed, mirror, hands, connect)
@@ -240,7 +240,7 @@ async def test_a_reassignment_whose_request_was_lost_is_asked_for_again(tmp_path
 
     def companion(feed):
         nonlocal losing
-        losing = Losing(ActiveController(feed.leader_address), AlterPartitionReassignmentsRequest)
+        losing = Losing(ControllerClient(feed.leader_address), AlterPartitionReassignmentsRequest)
         return LegacyAdmin(losing, ALL)
 
     async with (
@@ -322,7 +322,7 @@ async def _said(caplog, text):
 
 
 async def test_only_the_kinds_that_are_allowed(tmp_path, connect, caplog):
-    async with obeying(tmp_path, connect, kinds={Kind.TOPIC}) as admin:
+    async with obeying(tmp_path, connect, kinds={RequestKind.TOPIC}) as admin:
         await admin.create("t")
         await admin.write("/admin/delete_topics/t", None)
         await admin.gone("/admin/delete_topics/t")

@@ -1,11 +1,16 @@
-from trimaran.zkcompat.legacy.change_notes import left_by_tools, newest_notes
-from trimaran.zkcompat.legacy.requests.admin_requests import Kind
-from trimaran.zkcompat.legacy.tool_writes import Subject, is_of_interest, subject_of, topic_subject
+from trimaran.zkcompat.legacy.change_notes import newest_notes, written_by_tools
+from trimaran.zkcompat.legacy.requests.admin_requests import RequestKind
+from trimaran.zkcompat.legacy.tool_writes import (
+    ToolWrite,
+    is_of_interest,
+    tool_write_of,
+    topic_write,
+)
 from trimaran.zkcompat.tree.znode import FoundZnode
 
-T = Subject(Kind.CONFIG, "/config/topics/t")
-ORDERS = Subject(Kind.ACL, "/kafka-acl/Topic/orders")
-PAY = Subject(Kind.ACL, "/kafka-acl-extended/prefixed/Topic/pay")
+T = ToolWrite(RequestKind.CONFIG, "/config/topics/t")
+ORDERS = ToolWrite(RequestKind.ACL, "/kafka-acl/Topic/orders")
+PAY = ToolWrite(RequestKind.ACL, "/kafka-acl-extended/prefixed/Topic/pay")
 
 
 def note(zxid, data):
@@ -30,7 +35,7 @@ def test_the_newest_note_of_each_entity():
 def test_a_tool_writes_first_and_tells_then():
     def left(note_zxid, znode_zxid=None, gone=()):
         entities = {T.path: note(znode_zxid, b"")} if znode_zxid else {}
-        return left_by_tools({T: note_zxid}, entities, dict(gone)) == [T]
+        return written_by_tools({T: note_zxid}, entities, dict(gone)) == [T]
 
     assert left(11, 10)
     assert not left(10, 10)  # one transaction: a mirror's
@@ -41,14 +46,17 @@ def test_a_tool_writes_first_and_tells_then():
 
 
 def test_what_is_heard_of():
-    assert subject_of("/admin/delete_topics/t") == (Kind.DELETION, "/admin/delete_topics/t")
-    assert subject_of("/brokers/topics/t") == (Kind.TOPIC, "/brokers/topics/t")
-    assert subject_of("/admin/reassign_partitions").kind is Kind.REASSIGNMENT
+    assert tool_write_of("/admin/delete_topics/t") == (
+        RequestKind.DELETION,
+        "/admin/delete_topics/t",
+    )
+    assert tool_write_of("/brokers/topics/t") == (RequestKind.TOPIC, "/brokers/topics/t")
+    assert tool_write_of("/admin/reassign_partitions").kind is RequestKind.REASSIGNMENT
     for path in ("/admin", "/admin/delete_topics", "/brokers/topics", "/brokers/topics/t/partitions",
                  "/brokers/topics/t/partitions/0/state", "/config/changes"):  # fmt: skip
-        assert subject_of(path) is None
+        assert tool_write_of(path) is None
     assert is_of_interest("/config/changes/config_change_1")
     assert is_of_interest("/config/users/a/clients/b")
     assert not is_of_interest("/brokers/topics/t/partitions/0/state")
-    assert topic_subject("/config/topics/t") == topic_subject("/brokers/topics/t/partitions/0")
-    assert topic_subject("/config/users/t") is None
+    assert topic_write("/config/topics/t") == topic_write("/brokers/topics/t/partitions/0")
+    assert topic_write("/config/users/t") is None

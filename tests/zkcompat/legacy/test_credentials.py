@@ -10,7 +10,7 @@ from tests.cluster.in_process import cluster
 from tests.cluster.nodes import CLUSTER_ID
 from tests.zkcompat import build
 from tests.zkcompat.legacy.rig import ALL, Admin, mirroring
-from tests.zkcompat.legacy.takeover import ask, in_step, killed_at
+from tests.zkcompat.legacy.takeover import in_step, killed_at, quorum_request
 from tests.zkcompat.rig import connected
 from trimaran.wire.client.errors import AuthenticationRefused
 from trimaran.wire.errors import ErrorCode
@@ -25,9 +25,9 @@ from trimaran.wire.security.listener import ClientSecurity
 from trimaran.wire.security.scram import credential_of
 from trimaran.wire.security.scram_client import ScramCredentials
 from trimaran.wire.transport.client.node_connection import open_node_connection
-from trimaran.zkcompat.in_controller import Controller, OwnController
+from trimaran.zkcompat.in_controller import HostController, OwnController
 from trimaran.zkcompat.legacy.admin import LegacyAdmin
-from trimaran.zkcompat.legacy.requests.admin_requests import Kind
+from trimaran.zkcompat.legacy.requests.admin_requests import RequestKind
 from trimaran.zkcompat.legacy.requests.credentials import decide
 from trimaran.zkcompat.sections.quotas import quotas_of
 from trimaran.zkcompat.znodes.entity_config import EntityConfig
@@ -73,13 +73,13 @@ def znode(**passwords):
 
 def test_what_differs_is_stored_and_what_is_gone_is_removed_where_all_is_shown():
     wanted = {"SCRAM-SHA-512": scram_text(record("new", 2))}
-    order = decide(PATH, "alice", wanted, IMAGE, shown=True)
-    removal, stored = [ask.request for ask in order.asks]
+    request = decide(PATH, "alice", wanted, IMAGE, shown=True)
+    removal, stored = [quorum_request.request for quorum_request in request.quorum_requests]
     assert [(one.name, one.mechanism) for one in removal.deletions] == [("alice", 1)]
     assert stored == record("new", 2)
-    assert order.secrets == order.entities == [PATH]
-    (ask,) = decide(PATH, "alice", wanted, IMAGE, shown=False).asks
-    assert ask.request == stored
+    assert request.secrets == request.entities == [PATH]
+    (quorum_request,) = decide(PATH, "alice", wanted, IMAGE, shown=False).quorum_requests
+    assert quorum_request.request == stored
 
 
 def test_what_the_image_has_is_nothing_to_do():
@@ -98,9 +98,9 @@ def test_what_the_image_has_is_nothing_to_do():
      STORED.replace("salt=", "salt=" + "A" * 8000)],
 )  # fmt: skip
 def test_nonsense_is_refused_without_telling_it(text):
-    order = decide(PATH, "alice", {"SCRAM-SHA-256": text}, IMAGE, shown=True)
-    assert not order.asks
-    (sentence,) = order.refused
+    request = decide(PATH, "alice", {"SCRAM-SHA-256": text}, IMAGE, shown=True)
+    assert not request.quorum_requests
+    (sentence,) = request.refused
     assert sentence.startswith("set SCRAM-SHA-256 of user alice: ")
     assert len(sentence) < 100
     assert not text or text not in sentence
@@ -111,18 +111,18 @@ def test_the_text_says_the_record():
 
 
 def test_a_removal_that_somebody_else_was_first_with_is_no_refusal():
-    (ask,) = decide(PATH, "alice", {}, IMAGE, shown=True).asks
+    (quorum_request,) = decide(PATH, "alice", {}, IMAGE, shown=True).quorum_requests
 
     def refusals(code):
         one = AlterUserScramCredentialsResult(user="alice", error_code=code, error_message="no")
-        return ask.refusals(AlterUserScramCredentialsResponse(results=[one]))
+        return quorum_request.refusals(AlterUserScramCredentialsResponse(results=[one]))
 
     assert refusals(ErrorCode.RESOURCE_NOT_FOUND) == []
     said = ["remove SCRAM-SHA-256 of user alice: UNACCEPTABLE_CREDENTIAL: no"]
     assert refusals(ErrorCode.UNACCEPTABLE_CREDENTIAL) == said
 
 
-KINDS = ALL | {Kind.SCRAM}
+KINDS = ALL | {RequestKind.SCRAM}
 
 
 def own(running):
@@ -130,7 +130,7 @@ def own(running):
     inside = running.controllers[1]
 
     def way(feed):
-        controller = Controller(
+        controller = HostController(
             node_id=1,
             cluster_id=CLUSTER_ID,
             node=inside.node,
@@ -278,7 +278,7 @@ async def test_what_was_revoked_while_no_mirror_led_stays_so(tmp_path, connect, 
             await admin.until(stored)
             await admin.until(quotas)
             await admin.in_step()
-        await ask(running, REVOKED)
+        await quorum_request(running, REVOKED)
         async with connected(connect, auth=AUTH) as hands:
             tool = Admin(running, None, None, hands, connect)
             both = EntityConfig.decode(znode(sha256="revoked", sha512="new")).config

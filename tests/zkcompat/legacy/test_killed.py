@@ -8,12 +8,19 @@ import trio
 
 from tests.cluster.in_process import cluster
 from tests.zkcompat.legacy.rig import ALL, Admin, mirroring
-from tests.zkcompat.legacy.takeover import NOTE, altering, ask, creating, in_step, killed_at
+from tests.zkcompat.legacy.takeover import (
+    NOTE,
+    altering,
+    creating,
+    in_step,
+    killed_at,
+    quorum_request,
+)
 from tests.zkcompat.rig import PATIENCE, connected
 from trimaran.quorum.metadata.client_quotas import USER
 from trimaran.quorum.metadata.image import TOPIC_RESOURCE
 from trimaran.zkcompat.legacy.admin import LegacyAdmin
-from trimaran.zkcompat.legacy.controller_client import ActiveController
+from trimaran.zkcompat.legacy.controller_client import ControllerClient
 from trimaran.zkcompat.sections.quotas import quotas_of
 
 ACL_NOTE = "/kafka-acl-changes/acl_changes_"
@@ -89,7 +96,7 @@ async def test_the_next_mirror_does_the_rest(
     tmp_path, connect, request_name, write, data, asked, wanted, after, caplog
 ):
     async with cluster(tmp_path, **ACLS) as running, connected(connect) as hands:
-        await ask(running, creating("there"))
+        await quorum_request(running, creating("there"))
         tool = Admin(running, None, None, hands, connect)
         *before, last = data
         async with mirroring(running, connect) as (feed, mirror):
@@ -107,7 +114,7 @@ async def test_the_next_mirror_does_the_rest(
             await admin.until(lambda image: asked(image) == wanted)
             await in_step(feed, mirror)
             # Somebody else changes it, and then everything is compared: nothing of the tool's is left to be obeyed.
-            await ask(running, altering("there", retention_ms="9"))
+            await quorum_request(running, altering("there", retention_ms="9"))
             await admin.until(lambda image: configs_of(image)["retention.ms"] == "9")
             await admin.in_step()
         async with mirroring(running, connect) as (feed, mirror):
@@ -124,15 +131,15 @@ async def test_the_next_mirror_does_the_rest(
 def forgetful(feed):
     """A companion of a mirror that keeps the newest image only, as after a long time."""
     feed.history = deque(maxlen=1)
-    return LegacyAdmin(ActiveController(feed.leader_address), ALL)
+    return LegacyAdmin(ControllerClient(feed.leader_address), ALL)
 
 
 @pytest.mark.parametrize("companion", [None, forgetful])
 async def test_what_changed_nothing_is_not_obeyed_later(tmp_path, connect, companion):
     """A tool writes what is there already; the quorum changes it while no mirror leads."""
     async with cluster(tmp_path) as running, connected(connect) as hands:
-        await ask(running, creating("there"))
-        await ask(running, altering("there", retention_ms="7"))
+        await quorum_request(running, creating("there"))
+        await quorum_request(running, altering("there", retention_ms="7"))
         tool = Admin(running, None, None, hands, connect)
         async with mirroring(running, connect) as (feed, mirror):
             await in_step(feed, mirror)
@@ -143,7 +150,7 @@ async def test_what_changed_nothing_is_not_obeyed_later(tmp_path, connect, compa
                 return (await hands.read("/config/topics/there")).version > written.version
 
             await tool.until_tree(is_looked_at)
-        await ask(running, altering("there", retention_ms="8"))
+        await quorum_request(running, altering("there", retention_ms="8"))
         async with mirroring(running, connect, companion=companion) as (feed, mirror):
             await in_step(feed, mirror)
             await tool.write("/brokers/topics/last", b'{"version":1,"partitions":{"0":[11]}}')
@@ -155,11 +162,11 @@ async def test_what_changed_nothing_is_not_obeyed_later(tmp_path, connect, compa
 async def test_what_the_quorum_changed_meanwhile_stays(tmp_path, connect):
     """While no mirror leads a tool changes one key, and the quorum another: tools write the whole znode."""
     async with cluster(tmp_path) as running, connected(connect) as hands:
-        await ask(running, creating("there"))
-        await ask(running, altering("there", retention_ms="7", segment_bytes="2000000"))
+        await quorum_request(running, creating("there"))
+        await quorum_request(running, altering("there", retention_ms="7", segment_bytes="2000000"))
         async with mirroring(running, connect) as (feed, mirror):
             await in_step(feed, mirror)
-        await ask(running, altering("there", retention_ms="8"))
+        await quorum_request(running, altering("there", retention_ms="8"))
         tool = Admin(running, None, None, hands, connect)
         await write_config(tool, config(retention_ms="7", segment_bytes="3000000"))
         async with mirroring(running, connect) as (feed, mirror):

@@ -1,94 +1,94 @@
 import trio
 
 from tests.zkcompat import build
-from trimaran.zkcompat.legacy import pending_requests as desks
-from trimaran.zkcompat.legacy.pending_requests import NOTE_SECONDS, Desk
-from trimaran.zkcompat.legacy.requests.admin_requests import Kind
-from trimaran.zkcompat.legacy.tool_writes import Subject
+from trimaran.zkcompat.legacy import pending_requests as pending_requests
+from trimaran.zkcompat.legacy.pending_requests import NOTE_SECONDS, PendingRequests
+from trimaran.zkcompat.legacy.requests.admin_requests import RequestKind
+from trimaran.zkcompat.legacy.tool_writes import ToolWrite
 
 IMAGE = build.image_of(build.topic("t", build.T1), build.partition(build.T1, 0, [1]))
-NEW = Subject(Kind.TOPIC, "/brokers/topics/new")
+NEW = ToolWrite(RequestKind.TOPIC, "/brokers/topics/new")
 
 
 async def test_an_unknown_topic_is_looked_at_before_it_may_go(autojump_clock):
-    desk = Desk()
+    pending = PendingRequests()
     for path in ("/brokers/topics/new/partitions", "/config/topics/new", "/brokers/topics/new"):
-        assert desk.spares(path, IMAGE)
-    assert list(desk.open) == [NEW]
-    desk.settle(NEW, stands=True)
-    assert not desk.spares("/brokers/topics/new", IMAGE)
-    desk.hear("/brokers/topics/new")  # somebody wrote it again
-    assert desk.spares("/brokers/topics/new", IMAGE)
-    desk.settle(NEW)
-    assert desk.spares("/brokers/topics/new", IMAGE)
+        assert pending.spares(path, IMAGE)
+    assert list(pending.open) == [NEW]
+    pending.settle(NEW, ownerless=True)
+    assert not pending.spares("/brokers/topics/new", IMAGE)
+    pending.on_watch_event("/brokers/topics/new")  # somebody wrote it again
+    assert pending.spares("/brokers/topics/new", IMAGE)
+    pending.settle(NEW)
+    assert pending.spares("/brokers/topics/new", IMAGE)
 
 
 async def test_a_known_topic_is_left_alone_while_it_is_looked_at(autojump_clock):
-    desk = Desk()
-    assert not desk.spares("/brokers/topics/t", IMAGE)
-    desk.hear("/brokers/topics/t")
-    assert desk.spares("/brokers/topics/t/partitions/1", IMAGE)
-    desk.settle(Subject(Kind.TOPIC, "/brokers/topics/t"))
-    assert not desk.spares("/brokers/topics/t/partitions/1", IMAGE)
-    assert not desk.spares("/brokers/ids/1", IMAGE)
+    pending = PendingRequests()
+    assert not pending.spares("/brokers/topics/t", IMAGE)
+    pending.on_watch_event("/brokers/topics/t")
+    assert pending.spares("/brokers/topics/t/partitions/1", IMAGE)
+    pending.settle(ToolWrite(RequestKind.TOPIC, "/brokers/topics/t"))
+    assert not pending.spares("/brokers/topics/t/partitions/1", IMAGE)
+    assert not pending.spares("/brokers/ids/1", IMAGE)
 
 
 async def test_what_is_written_while_it_is_looked_at_is_looked_at_again(autojump_clock):
     """As by a tool that sees the mirror take its request away, and makes the next one."""
-    desk = Desk()
+    pending = PendingRequests()
     path = "/admin/preferred_replica_election"
-    desk.hear(path)
-    (election,) = desk.open
-    desk.begin(election)
-    desk.hear(path)
-    desk.settle(election)
-    assert list(desk.open) == [election]
-    desk.begin(election)
-    desk.settle(election)
-    assert not desk.open
-    desk.hear(NEW.path)
-    desk.begin(NEW)
-    desk.hear(NEW.path)
-    desk.settle(NEW, stands=True)
-    assert desk.spares(NEW.path, IMAGE)
+    pending.on_watch_event(path)
+    (election,) = pending.open
+    pending.begin(election)
+    pending.on_watch_event(path)
+    pending.settle(election)
+    assert list(pending.open) == [election]
+    pending.begin(election)
+    pending.settle(election)
+    assert not pending.open
+    pending.on_watch_event(NEW.path)
+    pending.begin(NEW)
+    pending.on_watch_event(NEW.path)
+    pending.settle(NEW, ownerless=True)
+    assert pending.spares(NEW.path, IMAGE)
 
 
 async def test_an_entity_waits_for_its_note(autojump_clock):
-    desk = Desk()
+    pending = PendingRequests()
     path = "/config/topics/t"
-    assert not desk.spares(path, IMAGE)
-    desk.hear(path)
-    assert desk.spares(path, IMAGE)
-    assert desk.take_unexplained() == []
+    assert not pending.spares(path, IMAGE)
+    pending.on_watch_event(path)
+    assert pending.spares(path, IMAGE)
+    assert pending.take_unexplained() == []
     await trio.sleep(NOTE_SECONDS * 0.9)
-    desk.hear(path)
+    pending.on_watch_event(path)
     await trio.sleep(NOTE_SECONDS * 0.9)
-    assert desk.spares(path, IMAGE)
+    assert pending.spares(path, IMAGE)
     await trio.sleep(NOTE_SECONDS)
-    assert not desk.spares(path, IMAGE)
-    assert desk.take_unexplained() == [path]
-    assert desk.take_unexplained() == []
+    assert not pending.spares(path, IMAGE)
+    assert pending.take_unexplained() == [path]
+    assert pending.take_unexplained() == []
 
 
 async def test_it_wakes_for_what_is_heard_and_for_what_no_note_explains(autojump_clock):
-    desk = Desk()
+    pending = PendingRequests()
     with trio.move_on_after(3600) as nothing:
-        await desk.wait()
+        await pending.wait()
     assert nothing.cancelled_caught
-    desk.hear("/config/topics/t")
-    desk.spares("/config/topics/t", IMAGE)
+    pending.on_watch_event("/config/topics/t")
+    pending.spares("/config/topics/t", IMAGE)
     with trio.fail_after(3600):
-        await desk.wait()
-    desk.hear("/config/changes/config_change_1")
+        await pending.wait()
+    pending.on_watch_event("/config/changes/config_change_1")
     with trio.fail_after(3600):
-        await desk.wait()
+        await pending.wait()
 
 
 async def test_it_is_bounded(autojump_clock, monkeypatch):
-    monkeypatch.setattr(desks, "SUBJECTS_MAX", 3)
-    desk = Desk()
+    monkeypatch.setattr(pending_requests, "WRITES_MAX", 3)
+    pending = PendingRequests()
     for number in range(10):
-        desk.hear(f"/admin/delete_topics/{number}")
-        desk.hear(f"/config/changes/config_change_{number}")
-        desk.hear(f"/config/topics/{number}")
-    assert len(desk.open) == len(desk.notes) == len(desk._written) == 3
+        pending.on_watch_event(f"/admin/delete_topics/{number}")
+        pending.on_watch_event(f"/config/changes/config_change_{number}")
+        pending.on_watch_event(f"/config/topics/{number}")
+    assert len(pending.open) == len(pending.notes) == len(pending._written) == 3

@@ -10,10 +10,10 @@ from tests.zkcompat.legacy.rig import CREATED, Admin, mirroring
 from tests.zkcompat.legacy.takeover import (
     NOTE,
     altering,
-    ask,
     creating,
     first_mirror,
     killed_at,
+    quorum_request,
 )
 from tests.zkcompat.rig import PATIENCE, connected
 from trimaran.quorum.metadata.image import TOPIC_RESOURCE
@@ -22,7 +22,7 @@ from trimaran.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopi
 
 async def test_what_tools_wrote_while_no_mirror_led(tmp_path, connect):
     async with cluster(tmp_path) as running, connected(connect) as hands:
-        await ask(running, creating("grown", "altered", "doomed"))
+        await quorum_request(running, creating("grown", "altered", "doomed"))
         await first_mirror(running, connect)
         tool = Admin(running, None, None, hands, connect)
         await tool.write("/brokers/topics/new", CREATED)
@@ -44,13 +44,15 @@ async def test_what_tools_wrote_while_no_mirror_led(tmp_path, connect):
 async def test_what_the_quorum_decided_while_no_mirror_led_is_not_undone(tmp_path, connect):
     """The tree shows the cluster of then: no tool asks for that."""
     async with cluster(tmp_path) as running, connected(connect) as hands:
-        await ask(running, creating("altered", "deleted", "again"))
-        await ask(running, altering("altered", retention_ms="7"))
+        await quorum_request(running, creating("altered", "deleted", "again"))
+        await quorum_request(running, altering("altered", retention_ms="7"))
         await first_mirror(running, connect)
-        await ask(running, altering("altered", retention_ms="8", segment_bytes="2000000"))
-        await ask(running, DeleteTopicsRequest(topic_names=["deleted", "again"], timeout_ms=1000,
+        await quorum_request(
+            running, altering("altered", retention_ms="8", segment_bytes="2000000")
+        )
+        await quorum_request(running, DeleteTopicsRequest(topic_names=["deleted", "again"], timeout_ms=1000,
                                                topics=_named("deleted", "again")))  # fmt: skip
-        await ask(running, creating("again"))
+        await quorum_request(running, creating("again"))
         async with mirroring(running, connect) as (feed, mirror):
             admin = Admin(running, feed, mirror, hands, connect)
             with trio.fail_after(PATIENCE):
@@ -107,7 +109,7 @@ async def test_a_mirror_is_killed_in_the_middle(
     tmp_path, connect, request_name, path, data, after, caplog
 ):
     async with cluster(tmp_path, brokers=2) as running, connected(connect) as hands:
-        await ask(running, creating("there"))
+        await quorum_request(running, creating("there"))
         await first_mirror(running, connect)
         tool = Admin(running, None, None, hands, connect)
         await tool.write(path, data)
@@ -137,13 +139,13 @@ async def test_a_mirror_is_killed_in_the_middle(
 
 async def test_a_topic_that_was_made_again_is_not_deleted_for_an_old_request(tmp_path, connect):
     async with cluster(tmp_path) as running, connected(connect) as hands:
-        await ask(running, creating("there"))
+        await quorum_request(running, creating("there"))
         await first_mirror(running, connect)
         tool = Admin(running, None, None, hands, connect)
         await tool.write("/admin/delete_topics/there", None)
         async with killed_at(running, connect, "DeleteTopicsRequest", after=True):
             pass
-        await ask(running, creating("there"))
+        await quorum_request(running, creating("there"))
         async with mirroring(running, connect) as (feed, mirror):
             admin = Admin(running, feed, mirror, hands, connect)
             await admin.gone("/admin/delete_topics/there")
@@ -158,7 +160,7 @@ async def test_a_tree_of_zookeeper_mode_says_nothing_but_requests(tmp_path, conn
                      "/config/changes", "/admin", "/admin/delete_topics"):  # fmt: skip
             await tool.hands.ensure(path, None)
         await tool.write("/brokers/topics/old", CREATED)
-        await ask(running, creating("there", "doomed"))
+        await quorum_request(running, creating("there", "doomed"))
         await tool.write("/config/topics/there", b'{"version":1,"config":{"retention.ms":"7"}}')
         await tool.note(NOTE, b'{"version":2,"entity_path":"topics/there"}')
         await tool.write("/admin/delete_topics/doomed", None)

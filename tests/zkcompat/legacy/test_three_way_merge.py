@@ -5,8 +5,8 @@ import json
 import pytest
 
 from tests.zkcompat import build
-from trimaran.zkcompat.legacy.requests.admin_requests import Kind
-from trimaran.zkcompat.legacy.three_way_merge import merged
+from trimaran.zkcompat.legacy.requests.admin_requests import RequestKind
+from trimaran.zkcompat.legacy.three_way_merge import three_way_merge
 from trimaran.zkcompat.znodes.scram_credential import scram_text
 
 SEEN = {"retention.ms": "7", "segment.bytes": "1"}
@@ -45,7 +45,7 @@ def acls(users):
     ],
 )  # fmt: skip
 def test_configs(wanted, before, now, expected):
-    found = merged(Kind.CONFIG, config(wanted), config(before), config(now))
+    found = three_way_merge(RequestKind.CONFIG, config(wanted), config(before), config(now))
     assert json.loads(found)["config"] == expected
 
 
@@ -60,11 +60,11 @@ def test_configs(wanted, before, now, expected):
     ],
 )
 def test_acls(wanted, before, now, expected):
-    found = merged(Kind.ACL, acls(wanted), acls(before), acls(now))
+    found = three_way_merge(RequestKind.ACL, acls(wanted), acls(before), acls(now))
     assert sorted(one["principal"][-1] for one in json.loads(found)["acls"]) == list(expected)
 
 
-@pytest.mark.parametrize("kind", [Kind.CONFIG, Kind.ACL])
+@pytest.mark.parametrize("kind", [RequestKind.CONFIG, RequestKind.ACL])
 def test_what_cannot_be_read_stays_for_others_to_refuse(kind):
     for data in (b"nonsense", b"[]", b'{"config":7,"acls":7}'):
-        assert merged(kind, data, None, None) == data
+        assert three_way_merge(kind, data, None, None) == data

@@ -17,7 +17,7 @@ from trimaran.zkcompat.mirroring.status import MirrorStatus, Reporting
 from trimaran.zkcompat.mirroring.tenure import StepRefusedError
 from trimaran.zkcompat.quorum_feed import feed as feeding
 from trimaran.zkcompat.quorum_feed.feed import ImageFeed
-from trimaran.zkcompat.tree.claim import Step
+from trimaran.zkcompat.tree.claim import TransactionStep
 from trimaran.zkcompat.tree.znode import FoundZnode
 from trimaran.zkcompat.znodes.mirror_report import REFUSALS_SHOWN, REPORT_PARENTS, MirrorReport
 from trimaran.zkcompat.zookeeper.errors import PathRefusedError, UncertainOutcomeError
@@ -71,7 +71,7 @@ class Requests:
 
     async def transact(self, steps):
         await trio.lowlevel.checkpoint()
-        assert steps == [Step("delete", PATH)]
+        assert steps == [TransactionStep("delete", PATH)]
         self.told.append((self.now, "delete"))
         if self.stays:
             raise StepRefusedError(0, steps[0], "NoAuth")

@@ -7,32 +7,45 @@ import trio
 
 from tests.zkcompat import build
 from tests.zkcompat.rig import PATIENCE, Source, connected, differences, in_step, running, topics
-from trimaran.zkcompat.comparing.verify import Difference, compare_claim
-from trimaran.zkcompat.tree.claim import Leader, Step
+from trimaran.zkcompat.comparing.verify import ReportedDifference, compare_claim
+from trimaran.zkcompat.tree.claim import QuorumLeader, TransactionStep
 from trimaran.zkcompat.tree.znode import FoundZnode
-from trimaran.zkcompat.znodes.controller import Controller, ControllerEpoch
+from trimaran.zkcompat.znodes.controller import ControllerEpochZnode, ControllerZnode
 from trimaran.zkcompat.znodes.migration import Migration
 
 pytestmark = [pytest.mark.zookeeper, pytest.mark.slow]
 
-FORGED = Controller(99, 5, -1).encode()
+FORGED = ControllerZnode(99, 5, -1).encode()
 
 
 @pytest.mark.parametrize(
     "steps",
     [
-        [Step("delete", Controller.PATH)],
-        [Step("set", Controller.PATH, FORGED)],
-        [Step("delete", Controller.PATH), Step("create", Controller.PATH, FORGED)],
-        [Step("delete", Controller.PATH), Step("create", Controller.PATH, FORGED, ephemeral=True)],
-        [Step("delete", Controller.PATH), Step("create", Controller.PATH, b"\xff")],
+        [TransactionStep("delete", ControllerZnode.PATH)],
+        [TransactionStep("set", ControllerZnode.PATH, FORGED)],
         [
-            Step("delete", Controller.PATH),
-            Step("create", Controller.PATH, FORGED),
-            Step("create", f"{Controller.PATH}/a", FORGED),
-            Step("create", f"{Controller.PATH}/a/b"),
+            TransactionStep("delete", ControllerZnode.PATH),
+            TransactionStep("create", ControllerZnode.PATH, FORGED),
         ],
-        [Step("set", Controller.PATH, b'{"version":2,"brokerid":1,"timestamp":"--5"}')],
+        [
+            TransactionStep("delete", ControllerZnode.PATH),
+            TransactionStep("create", ControllerZnode.PATH, FORGED, ephemeral=True),
+        ],
+        [
+            TransactionStep("delete", ControllerZnode.PATH),
+            TransactionStep("create", ControllerZnode.PATH, b"\xff"),
+        ],
+        [
+            TransactionStep("delete", ControllerZnode.PATH),
+            TransactionStep("create", ControllerZnode.PATH, FORGED),
+            TransactionStep("create", f"{ControllerZnode.PATH}/a", FORGED),
+            TransactionStep("create", f"{ControllerZnode.PATH}/a/b"),
+        ],
+        [
+            TransactionStep(
+                "set", ControllerZnode.PATH, b'{"version":2,"brokerid":1,"timestamp":"--5"}'
+            )
+        ],
     ],
 )
 async def test_a_forged_controller_is_replaced_at_once(connect, steps):
@@ -44,9 +57,9 @@ async def test_a_forged_controller_is_replaced_at_once(connect, steps):
             await mirror.wait_status(lambda s: s.repairs == 1)
             while await differences(person, source):
                 await trio.lowlevel.checkpoint()
-        claim = await person.read(Controller.PATH)
+        claim = await person.read(ControllerZnode.PATH)
         assert claim.owner == mirror.keeper.session_id
-        assert Controller.decode(claim.data).broker_id == 1
+        assert ControllerZnode.decode(claim.data).broker_id == 1
         assert mirror.status.claims == 1
         source.say(build.fence(1))
         await in_step(mirror, source)
@@ -58,7 +71,10 @@ async def test_what_stands_below_a_forged_controller_keeps_no_mirror_from_its_cl
     async with connected(connect) as person:
         await person.ensure("/", None)
         await person.transact(
-            [Step("create", Controller.PATH, FORGED), Step("create", f"{Controller.PATH}/a")]
+            [
+                TransactionStep("create", ControllerZnode.PATH, FORGED),
+                TransactionStep("create", f"{ControllerZnode.PATH}/a"),
+            ]
         )
         async with running(connect, source) as mirror:
             await in_step(mirror, source)
@@ -68,13 +84,13 @@ async def test_what_stands_below_a_forged_controller_keeps_no_mirror_from_its_cl
 def test_a_verification_looks_at_the_claim():
     def found(**changes):
         znodes = {
-            Controller.PATH: FoundZnode(Controller(1, 5, 3).encode(), owner=7),
-            ControllerEpoch.PATH: FoundZnode(b"4"),
+            ControllerZnode.PATH: FoundZnode(ControllerZnode(1, 5, 3).encode(), owner=7),
+            ControllerEpochZnode.PATH: FoundZnode(b"4"),
             Migration.PATH: FoundZnode(Migration().encode()),
         }
         return {**znodes, **{f"/{name}": znode for name, znode in changes.items()}}
 
-    now_leads = Leader(1, 3)
+    now_leads = QuorumLeader(1, 3)
 
     def wrong(leader=now_leads, **changes):
         present = {p: z for p, z in found(**changes).items() if z is not None}
@@ -82,9 +98,9 @@ def test_a_verification_looks_at_the_claim():
 
     assert wrong() == []
     assert wrong(leader=None) == []
-    assert wrong(leader=Leader(1, 4)) == [("different", "/controller")]
+    assert wrong(leader=QuorumLeader(1, 4)) == [("different", "/controller")]
     assert wrong(controller=None) == [("missing", "/controller")]
-    assert wrong(controller=FoundZnode(Controller(1, 5, 3).encode())) == [
+    assert wrong(controller=FoundZnode(ControllerZnode(1, 5, 3).encode())) == [
         ("different", "/controller")
     ]
     assert wrong(controller=FoundZnode(b"?", owner=7)) == [("different", "/controller")]
@@ -93,7 +109,7 @@ def test_a_verification_looks_at_the_claim():
         ("missing", "/migration"),
     ]
     expected = "controller 2 of epoch 3"
-    text = json.dumps(json.loads(Controller(1, 5, 3).encode()), separators=(",", ":"))
-    assert list(compare_claim(found(), Leader(2, 3))) == [
-        Difference("different", "/controller", expected, text)
+    text = json.dumps(json.loads(ControllerZnode(1, 5, 3).encode()), separators=(",", ":"))
+    assert list(compare_claim(found(), QuorumLeader(2, 3))) == [
+        ReportedDifference("different", "/controller", expected, text)
     ]

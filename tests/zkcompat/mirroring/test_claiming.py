@@ -15,10 +15,10 @@ from trimaran.zkcompat.mirroring.tenure import (
     check_cluster,
 )
 from trimaran.zkcompat.sections.registry import sections_of
-from trimaran.zkcompat.tree.claim import Guard, Leader, Step
+from trimaran.zkcompat.tree.claim import ClaimGuard, QuorumLeader, TransactionStep
 from trimaran.zkcompat.tree.znode import FoundZnode
 from trimaran.zkcompat.znodes.cluster_id import ClusterId
-from trimaran.zkcompat.znodes.controller import Controller, ControllerEpoch
+from trimaran.zkcompat.znodes.controller import ControllerEpochZnode, ControllerZnode
 from trimaran.zkcompat.znodes.migration import Migration
 from trimaran.zkcompat.zookeeper.errors import PathRefusedError, TransactionRefusedError
 
@@ -69,7 +69,7 @@ def tenure_of(keeper, **members):
     return Tenure(keeper, CLUSTER_ID, sections_of(CLUSTER_ID), MirrorStatus(), **members)
 
 
-CLAIM = Controller(1, NOW_MS, 4).encode()
+CLAIM = ControllerZnode(1, NOW_MS, 4).encode()
 PREPARED = [
     ("ensure", "/", None),
     ("ensure", "/cluster", None),
@@ -95,19 +95,19 @@ def claimed(*steps, epoch=0, version=0, state=None, dirty=True):
     return (
         "transact",
         *(step for step in steps if step.path.count("/") > 1),
-        Step("set", "/controller_epoch", b"%d" % (epoch + 1), version),
+        TransactionStep("set", "/controller_epoch", b"%d" % (epoch + 1), version),
         *(step for step in steps if step.path.count("/") == 1),
-        Step("create", "/controller", CLAIM, ephemeral=True),
-        Step("set", "/migration", left.encode(), version),
+        TransactionStep("create", "/controller", CLAIM, ephemeral=True),
+        TransactionStep("set", "/migration", left.encode(), version),
     )
 
 
 async def test_the_first_claim_makes_what_is_missing_in_order_and_then_itself():
     tenure = tenure_of(keeper := Keeper())
-    await tenure.claim(Leader(1, 4))
+    await tenure.claim(QuorumLeader(1, 4))
     assert keeper.calls == [*PREPARED, claimed()]
     assert (tenure.known, tenure.written_before, tenure.shown_before) == (False, 0, None)
-    assert tenure.leader == Leader(1, 4)
+    assert tenure.leader == QuorumLeader(1, 4)
     assert (tenure.status.claims, tenure.status.controller_epoch) == (1, 1)
     assert (tenure.guard.controller_epoch_version, tenure.guard.migration_version) == (1, 1)
 
@@ -118,12 +118,12 @@ async def test_a_claim_knows_the_mirror_before_it_by_its_published_offset(offset
     keeper = Keeper(
         controller_epoch=FoundZnode(b"6", version=9),
         migration=FoundZnode(state.encode(), version=9, modified_zxid=77),
-        controller=FoundZnode(Controller(8, 1, 8).encode(), owner=3, version=2),
+        controller=FoundZnode(ControllerZnode(8, 1, 8).encode(), owner=3, version=2),
     )
     image = build.image_of(build.broker(1))
     tenure = tenure_of(keeper, image_at={offset: image}.get if is_known else lambda _: image)
-    await tenure.claim(Leader(1, 4))
-    gone = Step("delete", "/controller", version=2)
+    await tenure.claim(QuorumLeader(1, 4))
+    gone = TransactionStep("delete", "/controller", version=2)
     assert keeper.calls == [*PREPARED, claimed(gone, epoch=6, version=9, state=state)]
     assert (tenure.known, tenure.written_before) == (is_known, 77)
     assert tenure.shown_before is (image if is_known else None)
@@ -135,9 +135,9 @@ async def test_what_stands_below_a_controller_of_no_session_goes_first_children_
         controller=FoundZnode(b"", version=2),
         **{"controller/a": FoundZnode(b""), "controller/a/b": FoundZnode(b"")},
     )
-    await tenure_of(keeper).claim(Leader(1, 4))
-    steps = [Step("delete", f"/controller/{path}") for path in ("a/b", "a")]
-    gone = Step("delete", "/controller", version=2)
+    await tenure_of(keeper).claim(QuorumLeader(1, 4))
+    steps = [TransactionStep("delete", f"/controller/{path}") for path in ("a/b", "a")]
+    gone = TransactionStep("delete", "/controller", version=2)
     assert keeper.calls[-2:] == [("tree", "/controller"), claimed(*steps, gone)]
     monkeypatch.setattr(module, "CONTROLLER_CHILDREN_MAX", 1)
     assert await tenure_of(keeper)._clear_controller() == steps[1:]
@@ -149,12 +149,12 @@ def test_a_thousand_znodes_below_a_forged_controller_go_in_one_transaction():
 
 async def test_a_claim_for_the_next_leader_leaves_the_tree_known():
     tenure = tenure_of(keeper := Keeper())
-    await tenure.claim(Leader(1, 3))
+    await tenure.claim(QuorumLeader(1, 3))
     tenure.shown, tenure.known, tenure.written_before = build.image_of(build.broker(1)), True, 5
     keeper.znodes["/controller_epoch"] = FoundZnode(b"1", version=1)
     keeper.znodes["/migration"] = FoundZnode(STATE.encode(), version=1, modified_zxid=99)
     keeper.calls.clear()
-    await tenure.claim(Leader(1, 4))
+    await tenure.claim(QuorumLeader(1, 4))
     assert keeper.calls == [*PREPARED, claimed(epoch=1, version=1, state=STATE, dirty=False)]
     assert (tenure.known, tenure.written_before, tenure.status.claims) == (True, 5, 2)
 
@@ -172,16 +172,16 @@ async def test_a_claim_that_is_refused_is_overtaken_or_not_allowed(reason, error
     tenure = tenure_of(keeper := Keeper())
     keeper.refusal = (1, reason)
     with pytest.raises(error, match="/controller"):
-        await tenure.claim(Leader(1, 4))
+        await tenure.claim(QuorumLeader(1, 4))
     assert (tenure.guard, tenure.leader, tenure.status.claims) == (None, None, 0)
     assert tenure.status.controller_epoch == -1
 
 
-GUARD = Guard(2, 5, STATE, 6)
-SET = Step("set", "/a", b"1")
+GUARD = ClaimGuard(2, 5, STATE, 6)
+SET = TransactionStep("set", "/a", b"1")
 PROOF = (
-    Step("check", "/controller_epoch", version=5),
-    Step("set", "/migration", STATE.encode(), 6),
+    TransactionStep("check", "/controller_epoch", version=5),
+    TransactionStep("set", "/migration", STATE.encode(), 6),
 )
 
 
@@ -199,7 +199,7 @@ PROOF = (
 async def test_a_transaction_that_is_refused_moves_no_guard(index, reason, error, told):
     tenure = tenure_of(keeper := Keeper(), guard=GUARD)
     keeper.refusal = (index, reason)
-    steps = [SET, Step("delete", "/b")]
+    steps = [SET, TransactionStep("delete", "/b")]
     with pytest.raises(error, match=told) as raised:
         await tenure.transact(steps)
     assert keeper.calls == [("transact", *PROOF, *steps)]
@@ -212,13 +212,13 @@ async def test_a_transaction_that_is_refused_moves_no_guard(index, reason, error
 async def test_a_transaction_moves_the_guard_to_what_it_leaves():
     tenure = tenure_of(keeper := Keeper(), guard=GUARD)
     await tenure.transact([SET])
-    assert tenure.guard == Guard(2, 5, STATE, 7)
+    assert tenure.guard == ClaimGuard(2, 5, STATE, 7)
     left = Migration(controller_id=1, controller_epoch=4, offset=9, epoch=3)
     await tenure.transact([SET], left)
-    assert tenure.guard == Guard(2, 5, left, 8)
+    assert tenure.guard == ClaimGuard(2, 5, left, 8)
     assert keeper.calls == [
         ("transact", *PROOF, SET),
-        ("transact", PROOF[0], Step("set", "/migration", left.encode(), 7), SET),
+        ("transact", PROOF[0], TransactionStep("set", "/migration", left.encode(), 7), SET),
     ]
     assert tenure.status.transactions == 2
 
@@ -245,27 +245,27 @@ async def test_a_tree_that_names_no_cluster_may_become_ours():
 @pytest.mark.parametrize(
     ("data", "owner", "is_ours"),
     [
-        (Controller(1, 99, 4).encode(), 7, True),
-        (Controller(1, 99, 4).encode(), 8, False),
-        (Controller(2, 99, 4).encode(), 7, False),
-        (Controller(1, 99, 5).encode(), 7, False),
+        (ControllerZnode(1, 99, 4).encode(), 7, True),
+        (ControllerZnode(1, 99, 4).encode(), 8, False),
+        (ControllerZnode(2, 99, 4).encode(), 7, False),
+        (ControllerZnode(1, 99, 5).encode(), 7, False),
         (b"?", 7, False),
         (None, 0, False),
     ],
 )
 async def test_a_controller_is_ours_by_session_broker_and_epoch(data, owner, is_ours):
     tenure = tenure_of(Keeper())
-    await tenure.claim(Leader(1, 4))
+    await tenure.claim(QuorumLeader(1, 4))
     assert tenure._is_ours(data, owner) is is_ours
 
 
 @pytest.mark.parametrize("is_there", [False, True])
 async def test_a_controller_is_made_again_in_one_transaction(is_there):
-    tenure = tenure_of(keeper := Keeper(), guard=GUARD, leader=Leader(1, 4))
-    keeper.znodes[f"{Controller.PATH}/x"] = FoundZnode(b"")
+    tenure = tenure_of(keeper := Keeper(), guard=GUARD, leader=QuorumLeader(1, 4))
+    keeper.znodes[f"{ControllerZnode.PATH}/x"] = FoundZnode(b"")
     assert await tenure._replace_controller(is_there=is_there)
-    gone = [Step("delete", "/controller/x"), Step("delete", "/controller")]
-    made = Step("create", "/controller", CLAIM, ephemeral=True)
+    gone = [TransactionStep("delete", "/controller/x"), TransactionStep("delete", "/controller")]
+    made = TransactionStep("create", "/controller", CLAIM, ephemeral=True)
     assert keeper.calls[-1] == ("transact", *PROOF, *(gone if is_there else []), made)
 
 
@@ -282,4 +282,4 @@ async def test_a_controller_that_cannot_be_read_is_one_of_no_session():
 
 def test_a_controller_is_made_again_ten_times_a_second_at_most():
     assert (module.CONTROLLER_PAUSE_SECONDS, module.CONTROLLER_RETRY_SECONDS) == (0.1, 1.0)
-    assert ControllerEpoch.PATH == "/controller_epoch"
+    assert ControllerEpochZnode.PATH == "/controller_epoch"

@@ -10,15 +10,15 @@ from tests.zkcompat.build import CLUSTER_ID
 from trimaran.quorum.metadata.image import EMPTY
 from trimaran.zkcompat.comparing.quarantine import Quarantine
 from trimaran.zkcompat.comparing.slices import Slice
-from trimaran.zkcompat.mirroring.follower import Follower, _some
+from trimaran.zkcompat.mirroring.follower import ImageFollower, _some
 from trimaran.zkcompat.mirroring.status import MirrorStatus
 from trimaran.zkcompat.mirroring.tenure import Tenure
 from trimaran.zkcompat.mirroring.verifier import cpu_seconds
 from trimaran.zkcompat.mirroring.writer import TreeDiffersError
-from trimaran.zkcompat.quorum_feed.feed import Changes, ImageFeed
+from trimaran.zkcompat.quorum_feed.feed import ImageFeed, PendingChanges
 from trimaran.zkcompat.sections.registry import sections_of
 from trimaran.zkcompat.sections.section import Section
-from trimaran.zkcompat.tree.operations import Kind, Operation
+from trimaran.zkcompat.tree.operations import OperationKind, TreeOperation
 from trimaran.zkcompat.tree.znode import FoundZnode
 
 
@@ -37,7 +37,7 @@ class Entities(Section):
         return (f"/single-{name}",)
 
     def plan(self, name, before, after):
-        yield Operation(Kind.CREATE, f"/a/{name}", "", "")
+        yield TreeOperation(OperationKind.CREATE, f"/a/{name}", "", "")
 
     def znodes(self, name, image):
         return ()
@@ -87,7 +87,7 @@ def follower_of(*, shown=EMPTY, sections=None, held=()):
     tenure = Tenure(Keeper(), CLUSTER_ID, sections_of(CLUSTER_ID), status, [companion], shown=shown)
     tenure.sections = sections
     quarantine = Quarantine(trio.current_time)
-    return Follower(ImageFeed(image=shown), tenure, Writer(tenure), quarantine, status)
+    return ImageFollower(ImageFeed(image=shown), tenure, Writer(tenure), quarantine, status)
 
 
 def touching(*names):
@@ -301,4 +301,4 @@ def test_three_paths_are_named_and_the_others_counted(count, told):
 
 def test_no_name_is_touched_without_changes():
     follower = follower_of(sections=sections_of(CLUSTER_ID))
-    assert list(follower._touched(EMPTY, EMPTY, Changes())) == []
+    assert list(follower._touched(EMPTY, EMPTY, PendingChanges())) == []

@@ -24,10 +24,10 @@ from tests.zkcompat.rig import (
     running,
     topics,
 )
-from trimaran.zkcompat.comparing.verify import Difference
+from trimaran.zkcompat.comparing.verify import ReportedDifference
 from trimaran.zkcompat.mirroring.tenure import WrongClusterError
-from trimaran.zkcompat.tree.claim import Leader, Step
-from trimaran.zkcompat.znodes.controller import Controller, ControllerEpoch
+from trimaran.zkcompat.tree.claim import QuorumLeader, TransactionStep
+from trimaran.zkcompat.znodes.controller import ControllerEpochZnode, ControllerZnode
 from trimaran.zkcompat.znodes.migration import Migration
 from trimaran.zkcompat.zookeeper.errors import PathRefusedError, TransactionRefusedError
 from trimaran.zkcompat.zookeeper.keeper import Keeper
@@ -71,10 +71,10 @@ async def test_the_published_state_is_kafkas(connect):
             "kraft_metadata_epoch": 1,
             "kraft_controller_epoch": 1,
         }
-        controller = await person.read(Controller.PATH)
+        controller = await person.read(ControllerZnode.PATH)
         assert controller.owner == mirror.keeper.session_id
-        assert Controller.decode(controller.data).broker_id == 1
-        assert (await person.read(ControllerEpoch.PATH)).data == b"1"
+        assert ControllerZnode.decode(controller.data).broker_id == 1
+        assert (await person.read(ControllerEpochZnode.PATH)).data == b"1"
 
 
 async def test_idle_batches_move_the_published_offset_and_nothing_else(connect):
@@ -92,11 +92,11 @@ async def test_the_controller_follows_the_quorums_leader(connect):
     source = Source(build.broker(1))
     async with running(connect, source) as mirror, connected(connect) as person:
         await in_step(mirror, source)
-        source.feed.lead_by(Leader(3, 2))
+        source.feed.lead_by(QuorumLeader(3, 2))
         await reached(mirror, lambda s: s.claims == 2 and s.state == "in step")
-        controller = Controller.decode((await person.read(Controller.PATH)).data)
+        controller = ControllerZnode.decode((await person.read(ControllerZnode.PATH)).data)
         assert (controller.broker_id, controller.kraft_controller_epoch) == (3, 2)
-        assert (await person.read(ControllerEpoch.PATH)).data == b"2"
+        assert (await person.read(ControllerEpochZnode.PATH)).data == b"2"
         # The tree was known: no reading of all of it for a change of leader.
         assert mirror.status.comparisons == 1
         assert not Migration.decode((await person.read(Migration.PATH)).data).dirty
@@ -149,7 +149,7 @@ async def test_a_stale_writer_changes_nothing(connect):
         await in_step(first, old)
         async with connected(connect) as person:
             assert await differences(person, old) == ()
-            assert (await person.read(ControllerEpoch.PATH)).data == b"3"
+            assert (await person.read(ControllerEpochZnode.PATH)).data == b"3"
 
 
 async def test_a_silent_mirror_is_overtaken_before_its_session_ends(connect):
@@ -173,12 +173,12 @@ async def test_a_writer_of_a_past_claim_is_refused_as_a_whole(connect):
     source = Source(build.broker(1))
     async with running(connect, source) as mirror, connected(connect) as person:
         await in_step(mirror, source)
-        epoch = await person.read(ControllerEpoch.PATH)
+        epoch = await person.read(ControllerEpochZnode.PATH)
         with pytest.raises(TransactionRefusedError) as refused:
             await by_hand(
                 person,
-                Step("check", ControllerEpoch.PATH, version=epoch.version - 1),
-                Step("create", "/brokers/topics/stale"),
+                TransactionStep("check", ControllerEpochZnode.PATH, version=epoch.version - 1),
+                TransactionStep("create", "/brokers/topics/stale"),
             )
         assert refused.value.index == 0
         assert await person.read("/brokers/topics/stale") is None
@@ -196,8 +196,8 @@ async def test_what_is_published_never_goes_back(connect, monkeypatch):
         async with one_at_a_time:
             await transact(keeper, steps, meanwhile)
             for step in steps:
-                if step.path == ControllerEpoch.PATH and step.kind == "set":
-                    epochs[id(keeper)] = ControllerEpoch.decode(step.data).epoch
+                if step.path == ControllerEpochZnode.PATH and step.kind == "set":
+                    epochs[id(keeper)] = ControllerEpochZnode.decode(step.data).epoch
                     published.append((epochs[id(keeper)], -1))
                 elif step.path == Migration.PATH:
                     published.append((epochs[id(keeper)], Migration.decode(step.data).offset))
@@ -214,10 +214,10 @@ async def test_what_is_published_never_goes_back(connect, monkeypatch):
                 source = sources[number % 2]
                 await reached(ahead, lambda s: s.state == "standby")
                 source.say(build.remove_topic(number.to_bytes(16, "big")))
-                source.feed.lead_by(Leader(number, number + 1))
+                source.feed.lead_by(QuorumLeader(number, number + 1))
                 await in_step(ahead, source)
                 sources[1 - number % 2].say(build.remove_topic(number.to_bytes(16, "big")))
-                sources[1 - number % 2].feed.lead_by(Leader(number, number + 1))
+                sources[1 - number % 2].feed.lead_by(QuorumLeader(number, number + 1))
                 await reached(behind, lambda s: "Another client" in s.last_problem)
             await reached(second, lambda s: s.state == "standby")
     assert published == sorted(published)
@@ -234,14 +234,14 @@ async def test_damage_by_hand_is_repaired_at_the_next_verify(connect, caplog):
         repairs = mirror.status.repairs
         await by_hand(
             person,
-            Step("delete", "/brokers/topics/topic-1/partitions/0/state"),
-            Step("set", "/config/topics/topic-2", b"not json"),
-            Step("set", "/brokers/topics/topic-2", b'{"version":9}'),
-            Step("create", "/brokers/topics/extra"),
-            Step("create", "/brokers/topics/extra/child", "\u00e9".encode()),
-            Step("delete", "/brokers/ids/2"),
-            Step("create", "/brokers/ids/2", b"{}"),
-            Step("create", "/brokers/ids/\u00e9", b"{}"),
+            TransactionStep("delete", "/brokers/topics/topic-1/partitions/0/state"),
+            TransactionStep("set", "/config/topics/topic-2", b"not json"),
+            TransactionStep("set", "/brokers/topics/topic-2", b'{"version":9}'),
+            TransactionStep("create", "/brokers/topics/extra"),
+            TransactionStep("create", "/brokers/topics/extra/child", "\u00e9".encode()),
+            TransactionStep("delete", "/brokers/ids/2"),
+            TransactionStep("create", "/brokers/ids/2", b"{}"),
+            TransactionStep("create", "/brokers/ids/\u00e9", b"{}"),
         )
         again = (
             mirror.status.verifications + 2
@@ -260,9 +260,12 @@ async def test_a_broker_that_somebody_deletes_or_invents_is_put_right_at_once(co
     async with running(connect, source) as mirror, connected(connect) as person:
         await in_step(mirror, source)
         for steps in (
-            [Step("delete", "/brokers/ids/2")],
-            [Step("create", "/brokers/ids/7", b"{}")],
-            [Step("delete", "/brokers/ids/1"), Step("delete", "/brokers/ids/2")],
+            [TransactionStep("delete", "/brokers/ids/2")],
+            [TransactionStep("create", "/brokers/ids/7", b"{}")],
+            [
+                TransactionStep("delete", "/brokers/ids/1"),
+                TransactionStep("delete", "/brokers/ids/2"),
+            ],
         ):
             repairs = mirror.status.repairs
             await by_hand(person, *steps)
@@ -275,19 +278,19 @@ async def test_an_operation_that_meets_damage_leads_to_a_comparison(connect):
     source = Source(build.topic("t", T1), build.partition(T1, 0, [1, 2]))
     async with running(connect, source) as mirror, connected(connect) as person:
         await in_step(mirror, source)
-        await by_hand(person, Step("delete", "/brokers/topics/t/partitions/0/state"))
+        await by_hand(person, TransactionStep("delete", "/brokers/topics/t/partitions/0/state"))
         source.say(build.change(T1, 0, isr=[2], leader=2))
         await in_step(mirror, source)
         assert mirror.status.repairs == 1
         assert await differences(person, source) == ()
 
 
-@pytest.mark.parametrize("path", [ControllerEpoch.PATH, Migration.PATH])
+@pytest.mark.parametrize("path", [ControllerEpochZnode.PATH, Migration.PATH])
 async def test_a_claim_touched_by_hand_is_made_again(connect, path):
     source = Source(build.broker(1), *topics(1))
     async with running(connect, source) as mirror, connected(connect) as person:
         await in_step(mirror, source)
-        await by_hand(person, Step("set", path, b"garbage"))
+        await by_hand(person, TransactionStep("set", path, b"garbage"))
         source.say(build.remove_topic((1).to_bytes(16, "big")))
         await in_step(mirror, source)
         assert mirror.status.claims == 2
@@ -334,7 +337,7 @@ async def test_every_znode_has_kafkas_acl_from_its_creation(connect):
         with pytest.raises(PathRefusedError, match="NoAuth"):
             await stranger.read("/config/brokers/1")
         with pytest.raises(TransactionRefusedError, match="NoAuth"):
-            await by_hand(stranger, Step("set", "/brokers/topics/topic-1", b"{}"))
+            await by_hand(stranger, TransactionStep("set", "/brokers/topics/topic-1", b"{}"))
 
 
 async def test_verify_tells_what_others_may_do_and_should_not(connect):
@@ -344,10 +347,12 @@ async def test_verify_tells_what_others_may_do_and_should_not(connect):
         await in_step(mirror, source)
         async with connected(connect, auth=auth, secured=True) as person:
             found = {d.path: d for d in await differences(person, source)}
-    assert found["/config/brokers/1"] == Difference(
+    assert found["/config/brokers/1"] == ReportedDifference(
         "acl", "/config/brokers/1", None, "others may read"
     )
-    assert found["/brokers/ids/1"] == Difference("acl", "/brokers/ids/1", None, "others may write")
+    assert found["/brokers/ids/1"] == ReportedDifference(
+        "acl", "/brokers/ids/1", None, "others may write"
+    )
     assert {one.kind for one in found.values()} == {"acl"}
     assert "/consumers" not in found
 
@@ -480,8 +485,8 @@ async def test_a_killed_mirror_takes_its_session_up_again(connect, tmp_path):
             after = await person.read("/brokers/ids/1")
             assert after == broker
             assert not gone.is_set()
-            assert (await person.read(ControllerEpoch.PATH)).data == b"2"
-            assert (await person.read(Controller.PATH)).owner == broker.owner
+            assert (await person.read(ControllerEpochZnode.PATH)).data == b"2"
+            assert (await person.read(ControllerZnode.PATH)).owner == broker.owner
         finally:
             second.kill()
             second.wait()

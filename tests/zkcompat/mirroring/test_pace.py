@@ -5,7 +5,12 @@ import time
 import pytest
 import trio
 
-from trimaran.zkcompat.mirroring.verifier import PARTS_GUESSED, PAUSE_SECONDS, Pace, cpu_seconds
+from trimaran.zkcompat.mirroring.verifier import (
+    PARTS_GUESSED,
+    PAUSE_SECONDS,
+    VerificationPace,
+    cpu_seconds,
+)
 
 ZNODES = 500
 PART_CPU = cpu_seconds(ZNODES)
@@ -21,7 +26,7 @@ async def round_of(pace, parts, znodes=ZNODES):
 
 
 async def test_a_small_tree_is_looked_at_as_often_as_a_share_allows(autojump_clock):
-    pace = Pace(0.02, 60.0)
+    pace = VerificationPace(0.02, 60.0)
     await round_of(pace, 10)
     for _ in range(2):
         assert await round_of(pace, 10) == pytest.approx(10 * PART_CPU * 50)
@@ -37,14 +42,14 @@ async def test_what_else_the_process_does_slows_nobody_down(autojump_clock, monk
 
     for clock in ("process_time", "thread_time"):
         monkeypatch.setattr(time, clock, busy)
-    pace = Pace(0.02, 60.0)
+    pace = VerificationPace(0.02, 60.0)
     await round_of(pace, 10)
     assert await round_of(pace, 10) == pytest.approx(10 * PART_CPU * 50)
 
 
 async def test_what_is_read_slowly_is_waited_for_no_longer(autojump_clock):
     """A crowded machine, or a ZooKeeper far away: a round lasts as long as ever."""
-    pace = Pace(0.02, 60.0)
+    pace = VerificationPace(0.02, 60.0)
     await round_of(pace, 10)
     began = trio.current_time()
     for _ in range(10):
@@ -59,26 +64,26 @@ async def test_what_is_read_slowly_is_waited_for_no_longer(autojump_clock):
 
 
 async def test_a_large_tree_within_the_interval(autojump_clock):
-    pace = Pace(0.02, 60.0)
+    pace = VerificationPace(0.02, 60.0)
     await round_of(pace, 500)  # the pace does not know yet how much it is
     for _ in range(2):
         assert await round_of(pace, 500) == pytest.approx(60.0)
 
 
 async def test_a_tiny_tree_once_a_second(autojump_clock):
-    pace = Pace(0.5, 60.0)
+    pace = VerificationPace(0.5, 60.0)
     for _ in range(3):
         assert await round_of(pace, 1) == pytest.approx(1.0)
 
 
 async def test_others_are_let_in_between_however_short_the_interval(autojump_clock):
-    pace = Pace(0.02, 0.1)
+    pace = VerificationPace(0.02, 0.1)
     await round_of(pace, 1000)
     assert await round_of(pace, 1000) == pytest.approx(1000 * PAUSE_SECONDS)
 
 
 async def test_without_a_share_only_the_interval_counts(autojump_clock):
-    pace = Pace(0.0, 60.0)
+    pace = VerificationPace(0.0, 60.0)
     began = trio.current_time()
     await pace.rest(ZNODES)
     assert trio.current_time() - began == pytest.approx(60.0 / PARTS_GUESSED)
@@ -95,6 +100,6 @@ def test_what_work_costs_is_reckoned_by_its_znodes_and_steps(znodes, steps, seco
 
 
 async def test_a_round_without_parts_is_followed_by_one_with_some(autojump_clock):
-    pace = Pace(0.02, 60.0)
+    pace = VerificationPace(0.02, 60.0)
     await pace.next_round()
     assert await round_of(pace, 2) > 0

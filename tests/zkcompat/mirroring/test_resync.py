@@ -5,7 +5,7 @@ import pytest
 from tests.zkcompat import build
 from tests.zkcompat.rig import Source, connected, in_step, reached, running, topics
 from trimaran.zkcompat.mirroring import resync
-from trimaran.zkcompat.tree.claim import Step
+from trimaran.zkcompat.tree.claim import TransactionStep
 
 pytestmark = [pytest.mark.zookeeper, pytest.mark.slow]
 
@@ -19,12 +19,14 @@ async def test_a_request_that_stays_is_answered_once(connect, monkeypatch, caplo
         await in_step(mirror, source)
         await person.ensure("/trimaran", None)
         child = f"{resync.PATH}/child"
-        await person.transact([Step("create", resync.PATH), Step("create", child)])
+        await person.transact(
+            [TransactionStep("create", resync.PATH), TransactionStep("create", child)]
+        )
         await reached(mirror, lambda status: status.verifications == 1)
         for number in range(20):
             source.say(build.config(2, "topic-1", "retention.ms", str(number)))
             await in_step(mirror, source)
-        await person.transact([Step("delete", child)])
+        await person.transact([TransactionStep("delete", child)])
         assert await person.wait_deleted(resync.PATH, 20.0)
         assert mirror.status.verifications == 1
         assert caplog.text.count("The request for a resynchronisation stays") == 1

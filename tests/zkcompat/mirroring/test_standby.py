@@ -10,7 +10,7 @@ from trimaran.quorum.metadata.image import EMPTY
 from trimaran.zkcompat.mirroring.standby import POLL_SECONDS, Standby
 from trimaran.zkcompat.quorum_feed.feed import ImageFeed
 from trimaran.zkcompat.tree.znode import FoundZnode
-from trimaran.zkcompat.znodes.controller import Controller
+from trimaran.zkcompat.znodes.controller import ControllerZnode
 from trimaran.zkcompat.znodes.migration import Migration
 
 TIMEOUT_MS = 18_000  # so that a third of it is six seconds
@@ -30,7 +30,7 @@ class Keeper:
     async def read(self, path):
         await trio.lowlevel.checkpoint()
         now = trio.current_time() - self.began
-        if path == Controller.PATH:
+        if path == ControllerZnode.PATH:
             self.reads += 1
             is_there = self.controller is not None and now < self.gone_at
             return FoundZnode(b"{}", owner=self.controller) if is_there else None
@@ -42,7 +42,7 @@ class Keeper:
         return FoundZnode(state.encode(), version=len(done))
 
     async def wait_deleted(self, path, seconds):
-        assert path == Controller.PATH
+        assert path == ControllerZnode.PATH
         left = self.gone_at - (trio.current_time() - self.began)
         await trio.sleep(min(seconds, max(0, left)))
         return left <= seconds

@@ -7,7 +7,7 @@ from tests.zkcompat import build
 from tests.zkcompat.rig import PATIENCE, Source, connected, in_step, running, topics
 from trimaran.zkcompat.mirroring import sweeper
 from trimaran.zkcompat.sections.notes import NOTE_ROOTS
-from trimaran.zkcompat.tree.claim import Step
+from trimaran.zkcompat.tree.claim import TransactionStep
 from trimaran.zkcompat.znodes.parents import TOKEN_PARENTS
 
 pytestmark = [pytest.mark.zookeeper, pytest.mark.slow]
@@ -29,7 +29,7 @@ async def test_old_notes_of_all_roots_are_swept(connect, monkeypatch):
         for root in NOTE_ROOTS:
             for _ in range(3):
                 await person.transact(
-                    [Step("create", f"{root}/note_", b"x", sequential=True)] * 150
+                    [TransactionStep("create", f"{root}/note_", b"x", sequential=True)] * 150
                 )
         monkeypatch.setattr(sweeper, "LIFETIME_MS", 0)
         async with running(connect, source):
@@ -64,17 +64,19 @@ async def test_neither_a_locked_note_nor_a_strange_name_keeps_the_others(connect
         await in_step(mirror, source)
     own = connected(connect, auth=[("digest", "somebody:else")], secured=True)
     async with connected(connect) as person, own as somebody:
-        await somebody.transact([Step("create", f"{root}/note_", b"x", sequential=True)])
+        await somebody.transact([TransactionStep("create", f"{root}/note_", b"x", sequential=True)])
         (locked,) = await person.children(root)
         await somebody.hide(f"{root}/{locked}")
-        await person.transact([Step("create", f"{root}/note_", b"x", sequential=True)] * 10)
+        await person.transact(
+            [TransactionStep("create", f"{root}/note_", b"x", sequential=True)] * 10
+        )
         newest = (await person.read(f"{root}/note_{10:010d}")).created_ms
         created = newest
         while created <= newest:
-            await person.transact([Step("create", f"{root}/strange", b"x")])
+            await person.transact([TransactionStep("create", f"{root}/strange", b"x")])
             created = (await person.read(f"{root}/strange")).created_ms
             if created <= newest:
-                await person.transact([Step("delete", f"{root}/strange")])
+                await person.transact([TransactionStep("delete", f"{root}/strange")])
         monkeypatch.setattr(sweeper, "IN_TRANSACTION", 5)
         monkeypatch.setattr(sweeper, "LIFETIME_MS", 0)
         monkeypatch.setattr(sweeper, "now_ms", lambda: created)

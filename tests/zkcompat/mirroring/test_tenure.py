@@ -8,10 +8,10 @@ from tests.zkcompat.build import CLUSTER_ID, T1
 from trimaran.zkcompat.mirroring.status import MirrorStatus
 from trimaran.zkcompat.mirroring.tenure import RECHECK_MAX, MirrorFencedError, Tenure
 from trimaran.zkcompat.sections.registry import sections_of
-from trimaran.zkcompat.tree.claim import Guard, Leader
+from trimaran.zkcompat.tree.claim import ClaimGuard, QuorumLeader
 from trimaran.zkcompat.tree.znode import FoundZnode
 from trimaran.zkcompat.znodes.cluster_id import ClusterId
-from trimaran.zkcompat.znodes.controller import Controller, ControllerEpoch
+from trimaran.zkcompat.znodes.controller import ControllerEpochZnode, ControllerZnode
 from trimaran.zkcompat.znodes.migration import Migration
 from trimaran.zkcompat.zookeeper.errors import TransactionRefusedError, UncertainOutcomeError
 
@@ -142,34 +142,34 @@ class Keeper:
         raise TransactionRefusedError(2, "NoAuth")
 
 
-@pytest.mark.parametrize("gone", [ControllerEpoch.PATH, Migration.PATH])
+@pytest.mark.parametrize("gone", [ControllerEpochZnode.PATH, Migration.PATH])
 async def test_a_claim_whose_znodes_vanish_again_is_in_doubt(tenure, gone):
     tenure.keeper = Keeper(controller_epoch=b"1", migration=b"{}")
     del tenure.keeper.znodes[gone]
     with pytest.raises(UncertainOutcomeError, match="the claim's znodes vanished"):
-        await tenure.claim(Leader(1, 1))
+        await tenure.claim(QuorumLeader(1, 1))
     assert tenure.keeper.transactions == []
 
 
 async def test_a_claim_that_was_overtaken_is_not_made_for_the_next_leader(tenure):
     tenure.keeper = Keeper(controller_epoch=b"2", migration=b"{}")
-    tenure.guard = Guard(1, 1, Migration(), 0)
+    tenure.guard = ClaimGuard(1, 1, Migration(), 0)
     with pytest.raises(MirrorFencedError, match="another mirror holds the claim"):
-        await tenure.claim(Leader(1, 1))
+        await tenure.claim(QuorumLeader(1, 1))
     assert tenure.keeper.transactions == []
 
 
 async def test_where_the_controller_cannot_be_made_again_that_is_tried_each_second(
     tenure, autojump_clock
 ):
-    tenure.keeper, tenure.leader = Keeper(), Leader(1, 1)
-    tenure.guard = Guard(1, 1, Migration(), 0)
+    tenure.keeper, tenure.leader = Keeper(), QuorumLeader(1, 1)
+    tenure.guard = ClaimGuard(1, 1, Migration(), 0)
     began = trio.current_time()
     with trio.move_on_after(3.5):
         await tenure.keep_controller()
     assert [round(at - began, 3) for at in tenure.keeper.transactions] == [0, 1, 2, 3]
     assert tenure.status.repairs == 0
-    assert Controller.PATH not in tenure.keeper.znodes
+    assert ControllerZnode.PATH not in tenure.keeper.znodes
 
 
 async def test_suspects_that_are_not_compared_yet_are_waited_for(tenure, autojump_clock):

@@ -8,8 +8,13 @@ from trimaran.zkcompat.comparing.quarantine import Quarantine
 from trimaran.zkcompat.mirroring.status import MirrorStatus
 from trimaran.zkcompat.mirroring.tenure import StepRefusedError
 from trimaran.zkcompat.mirroring.writer import TreeDiffersError, TreeWriter
-from trimaran.zkcompat.tree.claim import Guard, Step
-from trimaran.zkcompat.tree.operations import BATCH_BYTES_MAX, OPERATION_BYTES, Kind, Operation
+from trimaran.zkcompat.tree.claim import ClaimGuard, TransactionStep
+from trimaran.zkcompat.tree.operations import (
+    BATCH_BYTES_MAX,
+    OPERATION_BYTES,
+    OperationKind,
+    TreeOperation,
+)
 from trimaran.zkcompat.tree.znode import FoundZnode
 from trimaran.zkcompat.znodes.entity_config import EntityConfig
 from trimaran.zkcompat.znodes.migration import Migration
@@ -44,7 +49,7 @@ class Tenure:
 
     def __init__(self, keeper=None, refused=None):
         self.keeper, self.refused = keeper or Keeper(), refused or {}
-        self.guard = Guard(1, 1, BEFORE, 0)
+        self.guard = ClaimGuard(1, 1, BEFORE, 0)
         self.status = MirrorStatus()
         self.transactions = []
         self.shown = None
@@ -68,7 +73,7 @@ def writer_of(tenure, batch_operations=2):
 
 
 def created(path, **members):
-    return Operation(Kind.CREATE, path, "", "", b"x", **members)
+    return TreeOperation(OperationKind.CREATE, path, "", "", b"x", **members)
 
 
 def paths_of(tenure):
@@ -104,13 +109,13 @@ async def test_the_last_transaction_publishes_and_those_before_it_are_between_tw
     assert await writer.write(iter(operations), image, dirty=dirty) == count
     assert [(len(steps), left) for steps, left in tenure.transactions] == expected
     written = [step for steps, _ in tenure.transactions for step in steps]
-    assert written == [Step("create", f"/{number}", b"x") for number in range(count)]
+    assert written == [TransactionStep("create", f"/{number}", b"x") for number in range(count)]
     assert (tenure.shown, tenure.status.writes, writer.steps) == (image, count, count)
 
 
 async def test_a_tree_that_shows_the_image_already_is_left_alone():
     tenure = Tenure()
-    tenure.guard = Guard(1, 1, AFTER, 0)
+    tenure.guard = ClaimGuard(1, 1, AFTER, 0)
     assert await writer_of(tenure).write((), IMAGE) == 0
     assert (tenure.transactions, tenure.shown) == ([], IMAGE)
 
@@ -150,7 +155,7 @@ async def test_an_operation_that_fits_into_no_transaction_is_held_back(beyond):
     tenure = Tenure()
     writer = writer_of(tenure, 9)
     size = BATCH_BYTES_MAX - OPERATION_BYTES - len("/large") + beyond
-    large = Operation(Kind.CREATE, "/large", "", "", bytes(size))
+    large = TreeOperation(OperationKind.CREATE, "/large", "", "", bytes(size))
     assert large.size_bytes == BATCH_BYTES_MAX + beyond
     await writer.write([large, created("/large/below"), created("/small")])
     made = [path for paths in paths_of(tenure) for path in paths]
@@ -191,13 +196,21 @@ async def test_keys_of_others_stay_and_what_becomes_secret_is_hidden_first(
 ):
     keeper = Keeper({"/config": there})
     tenure = Tenure(keeper)
-    operation = Operation(
-        Kind.CREATE, "/config", "", "", OWN, secret=secret, keeps=is_foreign if keeps else None
+    operation = TreeOperation(
+        OperationKind.CREATE,
+        "/config",
+        "",
+        "",
+        OWN,
+        secret=secret,
+        keeps=is_foreign if keeps else None,
     )
     await writer_of(tenure).write([operation])
     assert keeper.calls == [(call, "/config") for call in asked]
     kind, data, version = written
-    assert tenure.transactions == [([Step(kind, "/config", data, version, secret=secret)], BEFORE)]
+    assert tenure.transactions == [
+        ([TransactionStep(kind, "/config", data, version, secret=secret)], BEFORE)
+    ]
 
 
 async def test_only_what_has_keys_of_others_is_read_and_all_at_once():
@@ -216,7 +229,7 @@ async def test_what_cannot_be_hidden_is_not_written_nor_told_of():
     keeper = Keeper({"/config": FoundZnode(CONFIG, version=5)}, locked=["/config"])
     tenure = Tenure(keeper)
     writer = writer_of(tenure, 9)
-    secret = Operation(Kind.SET, "/config", "", "", OWN, secret=True, keeps=is_foreign)
+    secret = TreeOperation(OperationKind.SET, "/config", "", "", OWN, secret=True, keeps=is_foreign)
     note = created("/changes/c", sequential=True, about="/config")
     assert await writer.write([secret, note, created("/0")]) == 1
     assert paths_of(tenure) == [["/0"]]

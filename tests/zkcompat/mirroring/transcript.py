@@ -38,7 +38,7 @@ from tests.zkcompat.zookeeper.in_memory import EPHEMERAL, OPEN, Client, Ensemble
 from trimaran.zkcompat.mirroring import connecting
 from trimaran.zkcompat.mirroring.mirror import VERIFY_SHARE, Mirror, MirrorConfig
 from trimaran.zkcompat.quorum_feed.feed import ImageFeed
-from trimaran.zkcompat.tree.claim import Leader
+from trimaran.zkcompat.tree.claim import QuorumLeader
 from trimaran.zkcompat.zookeeper import session
 from trimaran.zkcompat.zookeeper.kazoo_client import NO_SECURITY, Security
 from trimaran.zkcompat.zookeeper.keeper import open_keeper
@@ -227,7 +227,7 @@ class Machine:
         self.source.say(*records)
 
     def _leader(self, node: str, epoch: str) -> None:
-        self.source.feed.lead_by(Leader(int(node), int(epoch)))
+        self.source.feed.lead_by(QuorumLeader(int(node), int(epoch)))
 
     # --- what others do
 

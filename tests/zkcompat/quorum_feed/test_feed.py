@@ -19,7 +19,7 @@ from trimaran.quorum.raft.listener import CommittedBatch, LoadedSnapshot
 from trimaran.zkcompat.quorum_feed import feed as feeding
 from trimaran.zkcompat.quorum_feed.feed import HISTORY_MAX, SAMPLES_MAX, CommitTimes, ImageFeed
 from trimaran.zkcompat.quorum_feed.observer import tell_caught_up, tell_leaders
-from trimaran.zkcompat.tree.claim import Leader
+from trimaran.zkcompat.tree.claim import QuorumLeader
 
 
 def _batch(image, records, committed_ms=0):
@@ -94,17 +94,17 @@ async def test_waiters_hear_of_images_leaders_and_readiness(autojump_clock):
 
     async with trio.open_nursery() as nursery:
         nursery.start_soon(listen, "image", lambda f: f.image is not EMPTY)
-        nursery.start_soon(listen, "leader", lambda f: f.leader == Leader(2, 5))
+        nursery.start_soon(listen, "leader", lambda f: f.leader == QuorumLeader(2, 5))
         nursery.start_soon(listen, "ready", lambda f: f.ready)
         await trio.testing.wait_all_tasks_blocked()
         loader.apply_committed(_batch(feed.image, []))
         await trio.testing.wait_all_tasks_blocked()
-        feed.lead_by(Leader(2, 5))
+        feed.lead_by(QuorumLeader(2, 5))
         feed.lead_by(None)
         await trio.testing.wait_all_tasks_blocked()
         feed.caught_up()
     assert heard == ["image", "leader", "ready"]
-    assert feed.leader == Leader(2, 5)
+    assert feed.leader == QuorumLeader(2, 5)
 
 
 def test_the_lag_is_the_age_of_the_oldest_batch_that_is_not_shown(monkeypatch):
@@ -232,6 +232,6 @@ async def test_who_leads_and_that_all_is_known_is_told_when_the_node_says_so(aut
         assert (feed.leader, feed.ready) == (None, False)
         node.leader.set(SimpleNamespace(leader_id=0, epoch=4))
         await trio.sleep(2)
-        assert (feed.leader, feed.ready) == (Leader(0, 4), True)
+        assert (feed.leader, feed.ready) == (QuorumLeader(0, 4), True)
         nursery.cancel_scope.cancel()
     assert waited == [False]

@@ -12,7 +12,7 @@ from trimaran.zkcompat.comparing.verify import verify
 from trimaran.zkcompat.mirroring.mirror import Mirror
 from trimaran.zkcompat.quorum_feed.observer import open_observer
 from trimaran.zkcompat.settings import mirror_config
-from trimaran.zkcompat.znodes.controller import Controller
+from trimaran.zkcompat.znodes.controller import ControllerZnode
 from trimaran.zkcompat.zookeeper.keeper import open_keeper
 from trimaran.zkcompat.zookeeper.session import KeeperConfig
 
@@ -68,6 +68,6 @@ async def assert_in_step(person, feed, leader):
     report = await verify(feed, person, CLUSTER_ID, PATIENCE)
     assert report.in_step, report
     assert report.lag_records == 0
-    controller = Controller.decode((await person.read(Controller.PATH)).data)
+    controller = ControllerZnode.decode((await person.read(ControllerZnode.PATH)).data)
     seen = leader.leader.value
     assert (controller.broker_id, controller.kraft_controller_epoch) == (seen.leader_id, seen.epoch)

@@ -17,7 +17,7 @@ from trimaran.zkcompat.sections.acls import path_of
 from trimaran.zkcompat.sections.configs import resolve
 from trimaran.zkcompat.sections.registry import SectionIndex, sections_of
 from trimaran.zkcompat.sections.section import differing_keys
-from trimaran.zkcompat.tree.operations import Kind, delete, set_data
+from trimaran.zkcompat.tree.operations import OperationKind, delete, set_data
 from trimaran.zkcompat.tree.znode import FoundZnode, Znode
 from trimaran.zkcompat.znodes.broker_info import BrokerInfo, ListenerAddress
 from trimaran.zkcompat.znodes.entity_config import EntityConfig
@@ -363,15 +363,19 @@ def test_keys_of_others_stay_in_what_is_written_or_deleted():
         FoundZnode(config(**OWN), version=3),
         FoundZnode(config(**OWN, **FOREIGN), version=4),
     )
-    assert resolved(write, None) == (Kind.SET, config(**OWN), -1)
-    assert resolved(write, mine) == (Kind.SET, config(**OWN), 3)
-    assert resolved(write, both) == (Kind.SET, config(**OWN, **FOREIGN), 4)
-    assert resolved(write, FoundZnode(b"garbage", version=5)) == (Kind.SET, config(**OWN), 5)
-    assert resolved(write, both, keeps=None) == (Kind.SET, config(**OWN), -1)
-    assert resolved(write, None, keeps=None) == (Kind.SET, config(**OWN), -1)
-    assert resolved(gone, mine) == (Kind.DELETE, None, 3)
-    assert resolved(gone, both) == (Kind.SET, config(**FOREIGN), 4)
-    assert resolved(gone, None) == (Kind.DELETE, None, -1)
+    assert resolved(write, None) == (OperationKind.SET, config(**OWN), -1)
+    assert resolved(write, mine) == (OperationKind.SET, config(**OWN), 3)
+    assert resolved(write, both) == (OperationKind.SET, config(**OWN, **FOREIGN), 4)
+    assert resolved(write, FoundZnode(b"garbage", version=5)) == (
+        OperationKind.SET,
+        config(**OWN),
+        5,
+    )
+    assert resolved(write, both, keeps=None) == (OperationKind.SET, config(**OWN), -1)
+    assert resolved(write, None, keeps=None) == (OperationKind.SET, config(**OWN), -1)
+    assert resolved(gone, mine) == (OperationKind.DELETE, None, 3)
+    assert resolved(gone, both) == (OperationKind.SET, config(**FOREIGN), 4)
+    assert resolved(gone, None) == (OperationKind.DELETE, None, -1)
 
 
 @given(st.integers(0, 1 << 32))

@@ -6,7 +6,7 @@ from kazoo.security import CREATOR_ALL_ACL, READ_ACL_UNSAFE, make_digest_acl
 
 from tests.zkcompat import build
 from tests.zkcompat.rig import PATIENCE, Source, connected, differences, in_step, running
-from trimaran.zkcompat.tree.claim import Step
+from trimaran.zkcompat.tree.claim import TransactionStep
 from trimaran.zkcompat.zookeeper.errors import PathRefusedError
 
 pytestmark = [pytest.mark.zookeeper, pytest.mark.slow]
@@ -51,7 +51,7 @@ async def test_a_credential_of_others_survives_changes_of_quotas(connect):
         await in_step(mirror, source)
         path = "/config/users/alice"
         data = b'{"version":1,"config":{"SCRAM-SHA-256":"salt=x","consumer_byte_rate":"8"}}'
-        await person.transact([Step("set", path, data)])
+        await person.transact([TransactionStep("set", path, data)])
         source.say(build.quota("consumer_byte_rate", 9.0, user="alice"))
         await in_step(mirror, source)
         assert (await person.read(path)).data == data.replace(b'"8"', b'"9"')

@@ -24,7 +24,7 @@ from tests.zkcompat.rig import (
 )
 from trimaran.wire.errors import KafkaError
 from trimaran.zkcompat.legacy.consumer_offsets import open_consumer_offsets
-from trimaran.zkcompat.tree.claim import Step
+from trimaran.zkcompat.tree.claim import TransactionStep
 from trimaran.zkcompat.znodes.cluster_id import ClusterId
 from trimaran.zkcompat.zookeeper import kazoo_client
 from trimaran.zkcompat.zookeeper.errors import (
@@ -156,14 +156,16 @@ async def test_another_clusters_id_while_it_runs_is_waited_for_and_written_over_
     async with running(through, source) as mirror, connected(connect) as person:
         await in_step(mirror, source)
         ours = (await person.read("/cluster/id")).data
-        await person.transact([Step("set", "/cluster/id", ClusterId("another").encode())])
+        await person.transact(
+            [TransactionStep("set", "/cluster/id", ClusterId("another").encode())]
+        )
         proxy.cut()
         await reached(mirror, lambda s: "is of cluster another" in s.last_problem)
         claims, writes = mirror.status.claims, mirror.status.writes
         source.say(build.config(2, "topic-1", "retention.ms", "1"))
         await reached(mirror, lambda s: s.state == "connecting")  # again
         assert (mirror.status.claims, mirror.status.writes) == (claims, writes)
-        await person.transact([Step("set", "/cluster/id", ours)])
+        await person.transact([TransactionStep("set", "/cluster/id", ours)])
         await in_step(mirror, source)
         assert await differences(person, source) == ()
 

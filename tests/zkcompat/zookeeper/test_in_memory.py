@@ -6,7 +6,7 @@ import pytest
 
 from tests.zkcompat.rig import connected
 from tests.zkcompat.zookeeper.in_memory import Ensemble
-from trimaran.zkcompat.tree.claim import Step
+from trimaran.zkcompat.tree.claim import TransactionStep
 from trimaran.zkcompat.zookeeper import session
 from trimaran.zkcompat.zookeeper.errors import (
     PathRefusedError,
@@ -76,7 +76,7 @@ def some_step(prng):
         }
     elif kind == "set":
         options["data"] = b"y"
-    return Step(kind, path, **options)
+    return TransactionStep(kind, path, **options)
 
 
 async def outcome(call, keepers):

@@ -13,8 +13,14 @@ from trimaran.wire.errors import ErrorCode, RemoteProtocolError
 from trimaran.wire.messages.create_acls import AclCreation, CreateAclsRequest
 from trimaran.wire.messages.delete_acls import DeleteAclsFilter, DeleteAclsRequest
 from trimaran.wire.security.acls import PatternType
-from trimaran.zkcompat.legacy.requests.admin_requests import Ask, Kind, Order, portions, refusal
-from trimaran.zkcompat.sections.acls import Acls
+from trimaran.zkcompat.legacy.requests.admin_requests import (
+    AdminRequest,
+    QuorumRequest,
+    RequestKind,
+    portions,
+    refusal,
+)
+from trimaran.zkcompat.sections.acls import AclSection
 from trimaran.zkcompat.znodes.acl_change import AclChange
 from trimaran.zkcompat.znodes.acl_entries import RESOURCE_WORDS, AclEntries, AclEntry, AclResource
 
@@ -35,35 +41,37 @@ def resource_of_note(data: bytes | None, *, prefixed: bool) -> AclResource | Non
 
 
 def decide(
-    resource: AclResource, data: bytes | None, image: MetadataImage, section: Acls
-) -> Order | None:
+    resource: AclResource, data: bytes | None, image: MetadataImage, section: AclSection
+) -> AdminRequest | None:
     """The order for the znode of a resource; None when it says what the image says. No znode is no ACLs."""
     path = resource.path
-    what = f"alter the ACLs of {RESOURCE_WORDS[resource.type]} {resource.name}"
+    description = f"alter the ACLs of {RESOURCE_WORDS[resource.type]} {resource.name}"
     known = _shown(path, image, section)
     try:
         wanted = AclEntries.decode(data).entries if data else frozenset()
     except RemoteProtocolError as error:
-        return Order(Kind.ACL, what, refused=[f"{what}: {error}"], entities=[path])
+        return AdminRequest(
+            RequestKind.ACL, description, refused=[f"{description}: {error}"], entities=[path]
+        )
     if wanted == known:
         return None
     # First what is added: to deny less for a moment would be worse than to deny more.
-    asks = [_create(resource, part) for part in portions(sorted(wanted - known))]
-    asks += [_delete(resource, part) for part in portions(sorted(known - wanted))]
-    return Order(
-        Kind.ACL,
-        what,
-        asks=asks,
+    quorum_requests = [_create(resource, part) for part in portions(sorted(wanted - known))]
+    quorum_requests += [_delete(resource, part) for part in portions(sorted(known - wanted))]
+    return AdminRequest(
+        RequestKind.ACL,
+        description,
+        quorum_requests=quorum_requests,
         entities=[path],
     )
 
 
-def _shown(path: str, image: MetadataImage, section: Acls) -> frozenset[AclEntry]:
+def _shown(path: str, image: MetadataImage, section: AclSection) -> frozenset[AclEntry]:
     znode = dict(section.znodes(path, image)).get(path)
     return AclEntries.decode(znode.data).entries if znode is not None else frozenset()
 
 
-def _create(resource: AclResource, entries: Iterable[AclEntry]) -> Ask:
+def _create(resource: AclResource, entries: Iterable[AclEntry]) -> QuorumRequest:
     request = CreateAclsRequest(
         creations=[
             AclCreation(
@@ -78,10 +86,12 @@ def _create(resource: AclResource, entries: Iterable[AclEntry]) -> Ask:
             for entry in entries
         ]
     )
-    return Ask(request, lambda response: _refusals("create an ACL", resource, response.results))
+    return QuorumRequest(
+        request, lambda response: _refusals("create an ACL", resource, response.results)
+    )
 
 
-def _delete(resource: AclResource, entries: Iterable[AclEntry]) -> Ask:
+def _delete(resource: AclResource, entries: Iterable[AclEntry]) -> QuorumRequest:
     request = DeleteAclsRequest(
         filters=[
             DeleteAclsFilter(
@@ -96,7 +106,7 @@ def _delete(resource: AclResource, entries: Iterable[AclEntry]) -> Ask:
             for entry in entries
         ]
     )
-    return Ask(
+    return QuorumRequest(
         request, lambda response: _refusals("delete an ACL", resource, response.filter_results)
     )
 
@@ -105,9 +115,9 @@ def _pattern(resource: AclResource) -> PatternType:
     return PatternType.PREFIXED if resource.prefixed else PatternType.LITERAL
 
 
-def _refusals(what: str, resource: AclResource, results: Iterable[Any]) -> list[str]:
+def _refusals(description: str, resource: AclResource, results: Iterable[Any]) -> list[str]:
     said: list[str] = []
     for one in results:
-        where = f"{what} of {RESOURCE_WORDS[resource.type]} {resource.name}"
+        where = f"{description} of {RESOURCE_WORDS[resource.type]} {resource.name}"
         said += refusal(where, one.error_code, one.error_message, ErrorCode.NONE)
     return said

@@ -1,9 +1,9 @@
-"""What a tool's znode comes to, as a value. Pure.
+"""The request that a tool's znode makes, as a value. Pure.
 
-An order is carried out in steps: its `claim` is written under the mirror's guard, which proves that this mirror still
-leads; its asks go to the active controller, one after the other; when the tree shows what was committed by then its
-`tidy` is written, and the mirror compares `entities` again. Each step may be done twice: a mirror that is killed in the
-middle leaves the znode, and the next one begins anew with the image of then.
+An admin request is carried out in steps. Its `claim` is written under the mirror's guard, which proves that this mirror
+still leads. Its quorum requests go to the active controller, one after the other. When the tree shows all that is
+committed by then, its `cleanup` is written, and the mirror compares `entities` again. Each step may be done twice: a
+mirror that is killed between them leaves the znode, and the next mirror starts over with the newest image.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from typing import Any
 
 from trimaran.wire.errors import ErrorCode
 from trimaran.wire.schema import Message
-from trimaran.zkcompat.tree.claim import Step
+from trimaran.zkcompat.tree.claim import TransactionStep
 
 TIMEOUT_MS = 30_000
-# Of partitions in one request: a controller decides about them in one piece.
+# Partitions in one request: a controller decides about all of them at once.
 PARTITIONS_IN_REQUEST = 1_000
 
-# The quorum did not decide: the same request may be asked again.
+# The quorum did not decide: the same request may be sent again.
 _UNDECIDED = (
     ErrorCode.NOT_CONTROLLER,
     ErrorCode.REQUEST_TIMED_OUT,
@@ -29,8 +29,8 @@ _UNDECIDED = (
 )
 
 
-class Kind(StrEnum):
-    """What a tool may want; the words of `trimaran.zk.legacy.admin.kinds`."""
+class RequestKind(StrEnum):
+    """The kinds of requests, by their names in `trimaran.zk.legacy.admin.kinds`."""
 
     REASSIGNMENT = "reassignment"
     ELECTION = "election"
@@ -44,14 +44,14 @@ class Kind(StrEnum):
 
 
 class UndecidedError(Exception):
-    """The controller did not decide about a request, and may when it is asked again."""
+    """The controller did not decide about a request, and may decide when it is sent again."""
 
 
 @dataclass(frozen=True, slots=True)
-class Ask:
-    """A request to the active controller; `refusals` reads from its response what was refused, in sentences.
+class QuorumRequest:
+    """A request to the active controller. `refusals` returns the refusals of its response as sentences.
 
-    A credential that is to be stored, which no request says, is its record. `refusals` raises UndecidedError.
+    No request can carry a credential to store: its record stands in its place. `refusals` raises UndecidedError.
     """
 
     request: Message
@@ -59,23 +59,23 @@ class Ask:
 
 
 @dataclass(frozen=True, slots=True)
-class Order:
-    """`what` is a sentence for the log. `refused` are refusals that need no asking; what may be obeyed is asked all the
-    same. `secrets` are znodes to be hidden from others before.
+class AdminRequest:
+    """`description` is a sentence for the log. `refused` are refusals that need no quorum; the other parts are sent all
+    the same. `secrets` are znodes that must be hidden from others first.
     """
 
-    kind: Kind
-    what: str
-    asks: Sequence[Ask] = ()
+    kind: RequestKind
+    description: str
+    quorum_requests: Sequence[QuorumRequest] = ()
     refused: Sequence[str] = ()
-    claim: Sequence[Step] = ()
-    tidy: Sequence[Step] = ()
+    claim: Sequence[TransactionStep] = ()
+    cleanup: Sequence[TransactionStep] = ()
     entities: Sequence[str] = ()
     secrets: Sequence[str] = ()
 
 
-def refusal(what: str, code: int, message: str | None, *obeyed: ErrorCode) -> list[str]:
-    """The sentence for an error code of a response; none for NONE and for those that mean `obeyed`.
+def refusal(description: str, code: int, message: str | None, *obeyed: ErrorCode) -> list[str]:
+    """Returns the sentence for an error code of a response; none for NONE and for the codes `obeyed`.
 
     Raises UndecidedError.
     """
@@ -83,12 +83,12 @@ def refusal(what: str, code: int, message: str | None, *obeyed: ErrorCode) -> li
     if error is ErrorCode.NONE or error in obeyed:
         return []
     if error in _UNDECIDED:
-        raise UndecidedError(f"{what}: {error.name}")
+        raise UndecidedError(f"{description}: {error.name}")
     said = f": {message}" if message and message != error.name else ""
-    return [f"{what}: {error.name}{said}"]
+    return [f"{description}: {error.name}{said}"]
 
 
 def portions(items: Iterable[Any], size: int = PARTITIONS_IN_REQUEST) -> list[list[Any]]:
-    """The items in requests of a bounded size."""
+    """Returns the items in portions of a bounded size."""
     everything = list(items)
     return [everything[at : at + size] for at in range(0, len(everything), size)]

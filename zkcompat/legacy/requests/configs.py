@@ -33,7 +33,12 @@ from trimaran.wire.messages.incremental_alter_configs import (
 )
 from trimaran.wire.records.sensitive import is_sensitive
 from trimaran.zkcompat.legacy.requests import credentials
-from trimaran.zkcompat.legacy.requests.admin_requests import Ask, Kind, Order, refusal
+from trimaran.zkcompat.legacy.requests.admin_requests import (
+    AdminRequest,
+    QuorumRequest,
+    RequestKind,
+    refusal,
+)
 from trimaran.zkcompat.sections.quotas import quotas_of, quoted_name
 from trimaran.zkcompat.znodes.entity_config import EntityConfig
 from trimaran.zkcompat.znodes.json_form import JSON_BYTES_MAX
@@ -54,8 +59,8 @@ class ConfigEntity:
     quota: QuotaEntity = ()
 
     @property
-    def kind(self) -> Kind:
-        return Kind.CONFIG if self.resource is not None else Kind.QUOTA
+    def kind(self) -> RequestKind:
+        return RequestKind.CONFIG if self.resource is not None else RequestKind.QUOTA
 
     @property
     def user(self) -> str | None:
@@ -113,25 +118,25 @@ def decide(
     image: MetadataImage,
     *,
     credentials_shown: bool = False,
-) -> list[Order]:
+) -> list[AdminRequest]:
     """The orders for a config znode; none when it says what the image says."""
-    what = f"alter the configs of {entity.path.removeprefix('/config/')}"
+    description = f"alter the configs of {entity.path.removeprefix('/config/')}"
     try:
         wanted = dict(EntityConfig.decode(data).config)
     except RemoteProtocolError as error:
-        refused = [f"{what}: {error}"]
-        return [Order(entity.kind, what, refused=refused, entities=[entity.path])]
-    found: list[Order | None] = []
+        refused = [f"{description}: {error}"]
+        return [AdminRequest(entity.kind, description, refused=refused, entities=[entity.path])]
+    found: list[AdminRequest | None] = []
     if entity.resource is not None:
-        found.append(_configs(entity, entity.resource, wanted, image, what))
+        found.append(_configs(entity, entity.resource, wanted, image, description))
     elif entity.user is None:
-        found.append(_quotas(entity, wanted, image, what))
+        found.append(_quotas(entity, wanted, image, description))
     else:
         texts = {key: wanted.pop(key) for key in SCRAM_KEYS.values() if key in wanted}
         shown = credentials_shown
         found.append(credentials.decide(entity.path, entity.user, texts, image, shown=shown))
-        found.append(_quotas(entity, wanted, image, what))
-    return [order for order in found if order is not None]
+        found.append(_quotas(entity, wanted, image, description))
+    return [request for request in found if request is not None]
 
 
 def _configs(
@@ -139,8 +144,8 @@ def _configs(
     resource: tuple[int, str],
     wanted: Mapping[str, str],
     image: MetadataImage,
-    what: str,
-) -> Order | None:
+    description: str,
+) -> AdminRequest | None:
     kind, name = resource
     if kind == TOPIC_RESOURCE and name not in image.topics.by_name:
         return None  # the topic is new, or gone
@@ -150,7 +155,7 @@ def _configs(
 
     known = {key: value for key, value in image.configs.of(kind, name).items() if not hides(key)}
     refused = [
-        f"{what}: {key} may be a secret, set it with kafka-configs --bootstrap-server"
+        f"{description}: {key} may be a secret, set it with kafka-configs --bootstrap-server"
         for key in sorted(wanted)
         if hides(key)
     ]
@@ -161,9 +166,11 @@ def _configs(
 
     def refusals(response: Any) -> list[str]:
         (one,) = response.responses
-        return refusal(what, one.error_code, one.error_message)
+        return refusal(description, one.error_code, one.error_message)
 
-    return _order(entity, what, [Ask(request, refusals)] if changes else [], refused)
+    return _order(
+        entity, description, [QuorumRequest(request, refusals)] if changes else [], refused
+    )
 
 
 def _config_changes(known: Mapping[str, str], wanted: Mapping[str, str]) -> list[AlterableConfig]:
@@ -179,13 +186,15 @@ def _config_changes(known: Mapping[str, str], wanted: Mapping[str, str]) -> list
 
 
 def _quotas(
-    entity: ConfigEntity, wanted: Mapping[str, str], image: MetadataImage, what: str
-) -> Order | None:
+    entity: ConfigEntity, wanted: Mapping[str, str], image: MetadataImage, description: str
+) -> AdminRequest | None:
     known = quotas_of(image.quotas, entity.quota)
-    refused = [f"{what}: {key} is no quota" for key in sorted(wanted.keys() - set(QUOTA_KEYS))]
+    refused = [
+        f"{description}: {key} is no quota" for key in sorted(wanted.keys() - set(QUOTA_KEYS))
+    ]
     numbers = {key: _number(wanted[key]) for key in QUOTA_KEYS if key in wanted}
     refused += [
-        f"{what}: {key}={wanted[key][:40]} is no number"
+        f"{description}: {key}={wanted[key][:40]} is no number"
         for key, value in numbers.items()
         if value is None
     ]
@@ -203,9 +212,11 @@ def _quotas(
 
     def refusals(response: Any) -> list[str]:
         (one,) = response.entries
-        return refusal(what, one.error_code, one.error_message)
+        return refusal(description, one.error_code, one.error_message)
 
-    return _order(entity, what, [Ask(request, refusals)] if operations else [], refused)
+    return _order(
+        entity, description, [QuorumRequest(request, refusals)] if operations else [], refused
+    )
 
 
 def _number(text: str) -> float | None:
@@ -215,8 +226,16 @@ def _number(text: str) -> float | None:
         return None
 
 
-def _order(entity: ConfigEntity, what: str, asks: list[Ask], refused: list[str]) -> Order | None:
+def _order(
+    entity: ConfigEntity, description: str, quorum_requests: list[QuorumRequest], refused: list[str]
+) -> AdminRequest | None:
     """None when there is nothing to ask and nothing was refused."""
-    if not asks and not refused:
+    if not quorum_requests and not refused:
         return None
-    return Order(entity.kind, what, asks=asks, refused=refused, entities=[entity.path])
+    return AdminRequest(
+        entity.kind,
+        description,
+        quorum_requests=quorum_requests,
+        refused=refused,
+        entities=[entity.path],
+    )

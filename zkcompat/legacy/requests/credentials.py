@@ -19,25 +19,30 @@ from trimaran.wire.messages.alter_user_scram_credentials import (
     AlterUserScramCredentialsRequest,
     ScramCredentialDeletion,
 )
-from trimaran.zkcompat.legacy.requests.admin_requests import Ask, Kind, Order, refusal
+from trimaran.zkcompat.legacy.requests.admin_requests import (
+    AdminRequest,
+    QuorumRequest,
+    RequestKind,
+    refusal,
+)
 from trimaran.zkcompat.znodes.scram_credential import SCRAM_KEYS, parse_scram_text, scram_text
 
 
 def decide(
     path: str, user: str, wanted: Mapping[str, str], image: MetadataImage, *, shown: bool
-) -> Order | None:
+) -> AdminRequest | None:
     """The order for the credentials in a user's znode; None when they are those of the image. `shown`: the mirror
     writes them there.
     """
     differing: list[str] = []
-    asks: list[Ask] = []
+    quorum_requests: list[QuorumRequest] = []
     refused: list[str] = []
     for mechanism, key in SCRAM_KEYS.items():
         known, text = image.scram.get((user, mechanism)), wanted.get(key)
         if text is None:
             if known is not None and shown:
                 differing.append(key)
-                asks.append(_remove(user, mechanism, key))
+                quorum_requests.append(_remove(user, mechanism, key))
             continue
         if known is not None and text == scram_text(known):
             continue
@@ -48,32 +53,39 @@ def decide(
             refused.append(f"set {key} of user {user}: {error}")
             continue
         if known is None or scram_text(record) != scram_text(known):
-            asks.append(Ask(record, _refusals(f"set {key} of user {user}")))
-    if not asks and not refused:
+            quorum_requests.append(QuorumRequest(record, _refusals(f"set {key} of user {user}")))
+    if not quorum_requests and not refused:
         return None
-    what = f"alter {', '.join(differing)} of user {user}"
-    return Order(Kind.SCRAM, what, asks=asks, refused=refused, entities=[path], secrets=[path])
+    description = f"alter {', '.join(differing)} of user {user}"
+    return AdminRequest(
+        RequestKind.SCRAM,
+        description,
+        quorum_requests=quorum_requests,
+        refused=refused,
+        entities=[path],
+        secrets=[path],
+    )
 
 
-def too_late(order: Order) -> Order:
+def too_late(request: AdminRequest) -> AdminRequest:
     """Refuses what may be older than what the image has."""
     said = (
-        f"{order.what}: it was written while no mirror led, too long ago to tell what is new in it; "
+        f"{request.description}: it was written while no mirror led, too long ago to tell what is new in it; "
         "write it again"
     )
-    return replace(order, asks=[], refused=[said])
+    return replace(request, quorum_requests=[], refused=[said])
 
 
-def _remove(user: str, mechanism: int, key: str) -> Ask:
+def _remove(user: str, mechanism: int, key: str) -> QuorumRequest:
     deletion = ScramCredentialDeletion(name=user, mechanism=mechanism)
     request = AlterUserScramCredentialsRequest(deletions=[deletion], upsertions=[])
     gone = ErrorCode.RESOURCE_NOT_FOUND
-    return Ask(request, _refusals(f"remove {key} of user {user}", gone))
+    return QuorumRequest(request, _refusals(f"remove {key} of user {user}", gone))
 
 
-def _refusals(what: str, *obeyed: ErrorCode) -> Callable[[Any], list[str]]:
+def _refusals(description: str, *obeyed: ErrorCode) -> Callable[[Any], list[str]]:
     def refusals(response: Any) -> list[str]:
         (one,) = response.results
-        return refusal(what, one.error_code, one.error_message, *obeyed)
+        return refusal(description, one.error_code, one.error_message, *obeyed)
 
     return refusals

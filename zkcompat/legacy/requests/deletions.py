@@ -12,39 +12,50 @@ from trimaran.quorum.metadata.image import MetadataImage
 from trimaran.wire.buffers.primitives import uuid_from_text, uuid_to_text
 from trimaran.wire.errors import ErrorCode
 from trimaran.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
-from trimaran.zkcompat.legacy.requests.admin_requests import TIMEOUT_MS, Ask, Kind, Order, refusal
-from trimaran.zkcompat.tree.claim import Step
+from trimaran.zkcompat.legacy.requests.admin_requests import (
+    TIMEOUT_MS,
+    AdminRequest,
+    QuorumRequest,
+    RequestKind,
+    refusal,
+)
+from trimaran.zkcompat.tree.claim import TransactionStep
 
 DELETE_TOPICS = "/admin/delete_topics"
 
 
-def decide(path: str, data: bytes | None, image: MetadataImage) -> Order:
+def decide(path: str, data: bytes | None, image: MetadataImage) -> AdminRequest:
     """The order for one of its children."""
     name = path.rpartition("/")[2]
     noted = _noted(data)
     topic = image.topics.by_name.get(name)
     topic_id = noted or (topic.id if topic is not None else None)
-    what = f"delete topic {name}"
-    tidy = (Step("delete", path),)
+    description = f"delete topic {name}"
+    cleanup = (TransactionStep("delete", path),)
     if topic_id is None:
-        return Order(Kind.DELETION, what, refused=[f"{what}: no such topic"], tidy=tidy)
+        return AdminRequest(
+            RequestKind.DELETION,
+            description,
+            refused=[f"{description}: no such topic"],
+            cleanup=cleanup,
+        )
     if noted and noted not in image.topics.by_id:
-        return Order(Kind.DELETION, what, tidy=tidy)
+        return AdminRequest(RequestKind.DELETION, description, cleanup=cleanup)
 
     def refusals(response: Any) -> list[str]:
         (one,) = response.responses
         gone = ErrorCode.UNKNOWN_TOPIC_ID
-        return refusal(what, one.error_code, one.error_message, gone)
+        return refusal(description, one.error_code, one.error_message, gone)
 
     request = DeleteTopicsRequest(
         topics=[DeleteTopicState(name=None, topic_id=topic_id)], timeout_ms=TIMEOUT_MS
     )
-    return Order(
-        Kind.DELETION,
-        what,
-        asks=[Ask(request, refusals)],
-        claim=() if noted else (Step("set", path, uuid_to_text(topic_id).encode()),),
-        tidy=tidy,
+    return AdminRequest(
+        RequestKind.DELETION,
+        description,
+        quorum_requests=[QuorumRequest(request, refusals)],
+        claim=() if noted else (TransactionStep("set", path, uuid_to_text(topic_id).encode()),),
+        cleanup=cleanup,
     )
 
 

@@ -13,13 +13,13 @@ from trimaran.wire.errors import ErrorCode, RemoteProtocolError
 from trimaran.wire.messages.elect_leaders import ElectLeadersRequest, TopicPartitions
 from trimaran.zkcompat.legacy.requests.admin_requests import (
     TIMEOUT_MS,
-    Ask,
-    Kind,
-    Order,
+    AdminRequest,
+    QuorumRequest,
+    RequestKind,
     portions,
     refusal,
 )
-from trimaran.zkcompat.tree.claim import Step
+from trimaran.zkcompat.tree.claim import TransactionStep
 from trimaran.zkcompat.znodes.json_form import decode_json, member
 
 PREFERRED_REPLICA_ELECTION = "/admin/preferred_replica_election"
@@ -38,22 +38,26 @@ def decode(data: bytes | None) -> list[TopicPartition]:
     return list(found)
 
 
-def decide(path: str, data: bytes | None, image: MetadataImage) -> Order:
+def decide(path: str, data: bytes | None, image: MetadataImage) -> AdminRequest:
     """The order for the znode."""
-    tidy = (Step("delete", path),)
-    what = "elect preferred leaders"
+    cleanup = (TransactionStep("delete", path),)
+    description = "elect preferred leaders"
     try:
         asked = sorted(decode(data))
     except RemoteProtocolError as error:
-        return Order(Kind.ELECTION, what, refused=[f"{what}: {error}"], tidy=tidy)
+        return AdminRequest(
+            RequestKind.ELECTION, description, refused=[f"{description}: {error}"], cleanup=cleanup
+        )
     known = [one for one in asked if _exists(one, image)]
-    refused = [f"{what}: no partition {t}-{p}" for t, p in asked if not _exists((t, p), image)]
-    return Order(
-        Kind.ELECTION,
+    refused = [
+        f"{description}: no partition {t}-{p}" for t, p in asked if not _exists((t, p), image)
+    ]
+    return AdminRequest(
+        RequestKind.ELECTION,
         f"elect preferred leaders of {len(asked)} partitions",
-        asks=[_ask(part) for part in portions(known)],
+        quorum_requests=[_request(part) for part in portions(known)],
         refused=refused,
-        tidy=tidy,
+        cleanup=cleanup,
     )
 
 
@@ -62,20 +66,20 @@ def _exists(one: TopicPartition, image: MetadataImage) -> bool:
     return topic is not None and one[1] in topic.partitions
 
 
-def _ask(partitions: list[TopicPartition]) -> Ask:
+def _request(partitions: list[TopicPartition]) -> QuorumRequest:
     by_topic = groupby(partitions, key=lambda one: one[0])
     topics = [TopicPartitions(topic=t, partitions=[p for _, p in group]) for t, group in by_topic]
     request = ElectLeadersRequest(
         election_type=PREFERRED, topic_partitions=topics, timeout_ms=TIMEOUT_MS
     )
-    return Ask(request, _refusals)
+    return QuorumRequest(request, _refusals)
 
 
 def _refusals(response: Any) -> list[str]:
     said = refusal("elect preferred leaders", response.error_code, None)
     for topic in response.replica_election_results:
         for one in topic.partition_result:
-            what = f"elect the preferred leader of {topic.topic}-{one.partition_id}"
+            description = f"elect the preferred leader of {topic.topic}-{one.partition_id}"
             needless = ErrorCode.ELECTION_NOT_NEEDED
-            said += refusal(what, one.error_code, one.error_message, needless)
+            said += refusal(description, one.error_code, one.error_message, needless)
     return said

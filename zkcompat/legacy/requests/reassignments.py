@@ -20,17 +20,17 @@ from trimaran.wire.messages.alter_partition_reassignments import (
 )
 from trimaran.zkcompat.legacy.requests.admin_requests import (
     TIMEOUT_MS,
-    Ask,
-    Kind,
-    Order,
+    AdminRequest,
+    QuorumRequest,
+    RequestKind,
     portions,
     refusal,
 )
-from trimaran.zkcompat.tree.claim import Step
+from trimaran.zkcompat.tree.claim import TransactionStep
 from trimaran.zkcompat.znodes.json_form import decode_json, encode_json, ids, member
 
 REASSIGN_PARTITIONS = "/admin/reassign_partitions"
-DELETE = Step("delete", REASSIGN_PARTITIONS)
+DELETE = TransactionStep("delete", REASSIGN_PARTITIONS)
 
 TopicPartition = tuple[str, int]
 Replicas = tuple[int, ...]
@@ -65,29 +65,34 @@ class Reassignments:
 
 
 @dataclass(frozen=True, slots=True)
-class Progress:
-    """What is to be done about the znode now: `order` begins moves, `left` are those that it goes on to name.
+class ReassignmentProgress:
+    """What is to be done about the znode now: `request` begins moves, `left` are those that it goes on to name.
 
     `write` is the znode's new content, None to delete it; only where it differs from what is there. `begun` is for the
-    next look, once `order` is carried out.
+    next look, once `request` is carried out.
     """
 
-    order: Order | None
+    request: AdminRequest | None
     left: Targets
-    write: Step | None
+    write: TransactionStep | None
     begun: Targets
 
 
-def advance(data: bytes | None, image: MetadataImage, begun: Targets) -> Progress:
+def advance(data: bytes | None, image: MetadataImage, begun: Targets) -> ReassignmentProgress:
     """`begun` are the moves that the quorum has taken or refused since this mirror leads and that the znode has named
     ever since: what became of those is in the image, and they are not asked again.
     """
     try:
         targets = Reassignments.decode(data).targets
     except RemoteProtocolError as error:
-        what = "reassign partitions"
-        return Progress(
-            Order(Kind.REASSIGNMENT, what, refused=[f"{what}: {error}"]), {}, DELETE, {}
+        description = "reassign partitions"
+        return ReassignmentProgress(
+            AdminRequest(
+                RequestKind.REASSIGNMENT, description, refused=[f"{description}: {error}"]
+            ),
+            {},
+            DELETE,
+            {},
         )
     begun = {key: to for key, to in targets.items() if begun.get(key) == to}
     moving = {key: to for key, to in targets.items() if _is_moving(key, to, image)}
@@ -98,14 +103,14 @@ def advance(data: bytes | None, image: MetadataImage, begun: Targets) -> Progres
     }
     if new:
         left = {**moving, **new}
-        return Progress(_begin(new), left, None, {**begun, **left})
+        return ReassignmentProgress(_begin(new), left, None, {**begun, **left})
     begun |= moving
     if not moving:
-        return Progress(None, {}, DELETE, begun)
+        return ReassignmentProgress(None, {}, DELETE, begun)
     if len(moving) == len(targets):
-        return Progress(None, moving, None, begun)
-    write = Step("set", REASSIGN_PARTITIONS, Reassignments(moving).encode())
-    return Progress(None, moving, write, begun)
+        return ReassignmentProgress(None, moving, None, begun)
+    write = TransactionStep("set", REASSIGN_PARTITIONS, Reassignments(moving).encode())
+    return ReassignmentProgress(None, moving, write, begun)
 
 
 def _partition(key: TopicPartition, image: MetadataImage) -> PartitionImage | None:
@@ -127,16 +132,16 @@ def _is_there(key: TopicPartition, target: Replicas, image: MetadataImage) -> bo
     return partition.replicas == target
 
 
-def _begin(targets: Targets) -> Order:
+def _begin(targets: Targets) -> AdminRequest:
 
-    return Order(
-        Kind.REASSIGNMENT,
+    return AdminRequest(
+        RequestKind.REASSIGNMENT,
         f"reassign {len(targets)} partitions",
-        asks=[_ask(dict(part)) for part in portions(sorted(targets.items()))],
+        quorum_requests=[_request(dict(part)) for part in portions(sorted(targets.items()))],
     )
 
 
-def _ask(targets: Targets) -> Ask:
+def _request(targets: Targets) -> QuorumRequest:
     by_topic = groupby(sorted(targets.items()), key=lambda item: item[0][0])
     topics = [
         ReassignableTopic(
@@ -149,13 +154,13 @@ def _ask(targets: Targets) -> Ask:
         for name, group in by_topic
     ]
     request = AlterPartitionReassignmentsRequest(timeout_ms=TIMEOUT_MS, topics=topics)
-    return Ask(request, _refusals)
+    return QuorumRequest(request, _refusals)
 
 
 def _refusals(response: Any) -> list[str]:
     said = refusal("reassign partitions", response.error_code, response.error_message)
     for topic in response.responses:
         for one in topic.partitions:
-            what = f"reassign {topic.name}-{one.partition_index}"
-            said += refusal(what, one.error_code, one.error_message)
+            description = f"reassign {topic.name}-{one.partition_index}"
+            said += refusal(description, one.error_code, one.error_message)
     return said

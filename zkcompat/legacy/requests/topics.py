@@ -24,7 +24,13 @@ from trimaran.wire.messages.create_topics import (
     CreatableTopicConfig,
     CreateTopicsRequest,
 )
-from trimaran.zkcompat.legacy.requests.admin_requests import TIMEOUT_MS, Ask, Kind, Order, refusal
+from trimaran.zkcompat.legacy.requests.admin_requests import (
+    TIMEOUT_MS,
+    AdminRequest,
+    QuorumRequest,
+    RequestKind,
+    refusal,
+)
 from trimaran.zkcompat.znodes.entity_config import EntityConfig
 from trimaran.zkcompat.znodes.json_form import decode_json, decode_or_none, ids, member
 from trimaran.zkcompat.znodes.topic_assignment import BROKER_TOPICS, TopicAssignment
@@ -55,7 +61,7 @@ class Assignment:
 
 def decide(
     topic: str, data: bytes | None, config: bytes | None, image: MetadataImage
-) -> Order | None:
+) -> AdminRequest | None:
     """The order for a topic's znode; None when no tool wrote it. `config` is what stands in `/config/topics`."""
     assignment = decode_or_none(Assignment.decode, data)
     known = image.topics.by_name.get(topic)
@@ -63,8 +69,8 @@ def decide(
         return None if assignment is None else _more_partitions(known, assignment)
     if assignment is None:
         refused = [f"create topic {topic}: its znode says no assignment"]
-        return Order(
-            Kind.TOPIC, f"create topic {topic}", refused=refused, entities=_entities(topic)
+        return AdminRequest(
+            RequestKind.TOPIC, f"create topic {topic}", refused=refused, entities=_entities(topic)
         )
     return None if assignment.has_id else _create(topic, assignment, config)
 
@@ -73,8 +79,8 @@ def _entities(topic: str) -> Sequence[str]:
     return (TopicAssignment.path(topic),)
 
 
-def _create(topic: str, assignment: Assignment, config: bytes | None) -> Order:
-    what = f"create topic {topic}"
+def _create(topic: str, assignment: Assignment, config: bytes | None) -> AdminRequest:
+    description = f"create topic {topic}"
     wanted = decode_or_none(EntityConfig.decode, config)
     request = CreateTopicsRequest(
         topics=[
@@ -98,28 +104,28 @@ def _create(topic: str, assignment: Assignment, config: bytes | None) -> Order:
     def refusals(response: Any) -> list[str]:
         (one,) = response.topics
         there = ErrorCode.TOPIC_ALREADY_EXISTS  # a mirror before us asked, and was killed
-        return refusal(what, one.error_code, one.error_message, there)
+        return refusal(description, one.error_code, one.error_message, there)
 
-    return Order(
-        Kind.TOPIC,
-        what,
-        asks=[Ask(request, refusals)] if assignment.partitions else [],
-        refused=[] if assignment.partitions else [f"{what}: no partitions"],
+    return AdminRequest(
+        RequestKind.TOPIC,
+        description,
+        quorum_requests=[QuorumRequest(request, refusals)] if assignment.partitions else [],
+        refused=[] if assignment.partitions else [f"{description}: no partitions"],
         entities=_entities(topic),
     )
 
 
-def _more_partitions(known: TopicImage, assignment: Assignment) -> Order | None:
+def _more_partitions(known: TopicImage, assignment: Assignment) -> AdminRequest | None:
     """Only partitions are added this way; anything else is damage, which the mirror mends."""
     added = {n: r for n, r in assignment.partitions.items() if n not in known.partitions}
     if not added:
         return None
     count = len(known.partitions) + len(added)
-    what = f"add {len(added)} partitions to topic {known.name}"
+    description = f"add {len(added)} partitions to topic {known.name}"
     entities = _entities(known.name)
     if max(added) != count - 1 or len(assignment.partitions) != count:
-        refused = [f"{what}: their numbers do not follow those that there are"]
-        return Order(Kind.PARTITIONS, what, refused=refused, entities=entities)
+        refused = [f"{description}: their numbers do not follow those that there are"]
+        return AdminRequest(RequestKind.PARTITIONS, description, refused=refused, entities=entities)
     request = CreatePartitionsRequest(
         topics=[
             CreatePartitionsTopic(
@@ -136,9 +142,14 @@ def _more_partitions(known: TopicImage, assignment: Assignment) -> Order | None:
 
     def refusals(response: Any) -> list[str]:
         (one,) = response.results
-        return refusal(what, one.error_code, one.error_message)
+        return refusal(description, one.error_code, one.error_message)
 
-    return Order(Kind.PARTITIONS, what, asks=[Ask(request, refusals)], entities=entities)
+    return AdminRequest(
+        RequestKind.PARTITIONS,
+        description,
+        quorum_requests=[QuorumRequest(request, refusals)],
+        entities=entities,
+    )
 
 
 def topic_of(path: str) -> str | None:

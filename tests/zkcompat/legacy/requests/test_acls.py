@@ -6,7 +6,7 @@ from trimaran.wire.messages.create_acls import AclCreationResult, CreateAclsResp
 from trimaran.wire.records.security import AccessControlEntryRecord
 from trimaran.wire.security.acls import Operation, Permission, ResourceType
 from trimaran.zkcompat.legacy.requests.acls import decide, resource_of_note
-from trimaran.zkcompat.sections.acls import Acls
+from trimaran.zkcompat.sections.acls import AclSection
 from trimaran.zkcompat.znodes.acl_entries import AclEntries, AclEntry, AclResource
 
 ALICE = AclEntry("User:alice", "*", Operation.READ, Permission.ALLOW)
@@ -38,7 +38,7 @@ def image_of(*entries):
 
 
 def order_of(data, *entries):
-    return decide(ORDERS, data, image_of(*entries), Acls())
+    return decide(ORDERS, data, image_of(*entries), AclSection())
 
 
 @pytest.mark.parametrize(
@@ -64,8 +64,8 @@ def test_notes_that_are_nonsense(data):
 
 
 def test_what_is_new_is_created_before_what_is_gone_is_deleted():
-    order = order_of(ALICES, BOB)
-    create, delete = order.asks
+    request = order_of(ALICES, BOB)
+    create, delete = request.quorum_requests
     (one,) = create.request.creations
     assert (one.resource_type, one.resource_name, one.resource_pattern_type) == (2, "orders", 3)
     assert (one.principal, one.host, one.operation, one.permission_type) == (
@@ -77,7 +77,7 @@ def test_what_is_new_is_created_before_what_is_gone_is_deleted():
     (gone,) = delete.request.filters
     assert (gone.principal_filter, gone.host_filter) == ("User:bob", "10.0.0.1")
     assert (gone.operation, gone.permission_type, gone.pattern_type_filter) == (4, 2, 3)
-    assert order.entities == [ORDERS.path]
+    assert request.entities == [ORDERS.path]
 
 
 def test_what_the_image_says_is_nothing_to_do():
@@ -87,22 +87,22 @@ def test_what_the_image_says_is_nothing_to_do():
 
 
 def test_no_znode_is_no_acls():
-    (ask,) = order_of(None, ALICE, BOB).asks
-    assert len(ask.request.filters) == 2
+    (quorum_request,) = order_of(None, ALICE, BOB).quorum_requests
+    assert len(quorum_request.request.filters) == 2
 
 
 def test_nonsense_is_refused_and_deletes_nothing():
     for data in (b"x", b"{}", b'{"acls":[{}]}', ALICES.replace(b"Read", b"Fly")):
-        order = order_of(data, ALICE)
-        assert not order.asks
-        assert order.refused
+        request = order_of(data, ALICE)
+        assert not request.quorum_requests
+        assert request.refused
 
 
 def test_what_the_quorum_says():
-    (ask,) = order_of(ALICES).asks
+    (quorum_request,) = order_of(ALICES).quorum_requests
     refused = AclCreationResult(
         error_code=ErrorCode.SECURITY_DISABLED, error_message="No Authorizer is configured."
     )
-    assert ask.refusals(CreateAclsResponse(results=[refused])) == [
+    assert quorum_request.refusals(CreateAclsResponse(results=[refused])) == [
         "create an ACL of Topic orders: SECURITY_DISABLED: No Authorizer is configured."
     ]

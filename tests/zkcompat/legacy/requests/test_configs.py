@@ -8,7 +8,7 @@ from trimaran.wire.messages.incremental_alter_configs import (
     IncrementalAlterConfigsResponse,
 )
 from trimaran.wire.records.quotas import ClientQuotaRecord, EntityData
-from trimaran.zkcompat.legacy.requests.admin_requests import Kind
+from trimaran.zkcompat.legacy.requests.admin_requests import RequestKind
 from trimaran.zkcompat.legacy.requests.configs import decide, entity_of, entity_of_note
 from trimaran.zkcompat.znodes.entity_config import EntityConfig
 
@@ -34,8 +34,8 @@ def znode(**config):
     return EntityConfig({key.replace("__", "."): value for key, value in config.items()}).encode()
 
 
-def changes(order):
-    (resource,) = order.asks[0].request.resources
+def changes(request):
+    (resource,) = request.quorum_requests[0].request.resources
     return {c.name: (c.config_operation, c.value) for c in resource.configs}
 
 
@@ -75,14 +75,14 @@ def test_entities_as_the_image_names_them():
 
 def test_what_differs_is_altered_and_what_is_left_out_is_taken_back():
     data = znode(retention__ms="5", max__message__bytes="9")
-    (order,) = decide(entity_of("topics/t"), data, IMAGE)
-    assert order.kind is Kind.CONFIG
-    assert changes(order) == {
+    (request,) = decide(entity_of("topics/t"), data, IMAGE)
+    assert request.kind is RequestKind.CONFIG
+    assert changes(request) == {
         "retention.ms": (0, "5"),
         "max.message.bytes": (0, "9"),
         "segment.bytes": (1, None),
     }
-    assert order.entities == ["/config/topics/t"]
+    assert request.entities == ["/config/topics/t"]
 
 
 def test_what_the_image_says_is_nothing_to_do():
@@ -95,9 +95,9 @@ def test_what_the_image_says_is_nothing_to_do():
 
 
 def test_secrets_of_brokers_are_left_alone():
-    (order,) = decide(entity_of("brokers/1"), znode(log__cleaner__threads="3"), IMAGE)
-    assert changes(order) == {"log.cleaner.threads": (0, "3")}
-    (order,) = decide(
+    (request,) = decide(entity_of("brokers/1"), znode(log__cleaner__threads="3"), IMAGE)
+    assert changes(request) == {"log.cleaner.threads": (0, "3")}
+    (request,) = decide(
         entity_of("brokers/1"),
         znode(
             log__cleaner__threads="2",
@@ -107,18 +107,18 @@ def test_secrets_of_brokers_are_left_alone():
         ),
         IMAGE,
     )
-    assert not order.asks
+    assert not request.quorum_requests
     names = ("my.plugin", "retention.ms", "ssl.keystore.password")
-    for name, refused in zip(names, order.refused, strict=True):
+    for name, refused in zip(names, request.refused, strict=True):
         assert f"{name} may be a secret" in refused
         assert "encoded" not in refused
 
 
 def test_quotas():
     data = znode(producer_byte_rate="5", request_percentage="12.5")
-    (order,) = decide(entity_of("users/alice"), data, IMAGE)
-    assert order.kind is Kind.QUOTA
-    (entry,) = order.asks[0].request.entries
+    (request,) = decide(entity_of("users/alice"), data, IMAGE)
+    assert request.kind is RequestKind.QUOTA
+    (entry,) = request.quorum_requests[0].request.entries
     assert [(e.entity_type, e.entity_name) for e in entry.entity] == [("user", "alice")]
     assert {o.key: (o.remove, o.value) for o in entry.ops} == {
         "consumer_byte_rate": (True, 0.0),
@@ -126,7 +126,9 @@ def test_quotas():
         "request_percentage": (False, 12.5),
     }
     (client,) = decide(entity_of("users/alice/clients/app"), znode(), IMAGE)
-    assert [o.key for o in client.asks[0].request.entries[0].ops] == ["producer_byte_rate"]
+    assert [o.key for o in client.quorum_requests[0].request.entries[0].ops] == [
+        "producer_byte_rate"
+    ]
 
 
 def test_credentials_are_an_order_of_their_own():
@@ -134,32 +136,34 @@ def test_credentials_are_an_order_of_their_own():
         {"SCRAM-SHA-256": "salt=s,stored_key=k,server_key=v", "consumer_byte_rate": "1"}
     ).encode()
     credentials, quotas = decide(entity_of("users/alice"), data, IMAGE)
-    assert (quotas.kind, credentials.kind) == (Kind.QUOTA, Kind.SCRAM)
+    assert (quotas.kind, credentials.kind) == (RequestKind.QUOTA, RequestKind.SCRAM)
     assert not quotas.refused
     for path in ("users/<default>", "users/alice/clients/app", "clients/app"):
-        (order,) = decide(entity_of(path), data, IMAGE)
-        assert order.refused[0].endswith("SCRAM-SHA-256 is no quota")
+        (request,) = decide(entity_of(path), data, IMAGE)
+        assert request.refused[0].endswith("SCRAM-SHA-256 is no quota")
 
 
 @pytest.mark.parametrize("data", [None, b"x", b"{}", b'{"version":1,"config":[]}'])
 def test_nonsense_is_refused(data):
     for path in ("topics/t", "users/alice"):
-        (order,) = decide(entity_of(path), data, IMAGE)
-        assert not order.asks
-        assert order.refused
-    (order,) = decide(entity_of("users/alice"), znode(consumer_byte_rate="much", other="1"), IMAGE)
-    assert not order.asks
-    assert len(order.refused) == 2
+        (request,) = decide(entity_of(path), data, IMAGE)
+        assert not request.quorum_requests
+        assert request.refused
+    (request,) = decide(
+        entity_of("users/alice"), znode(consumer_byte_rate="much", other="1"), IMAGE
+    )
+    assert not request.quorum_requests
+    assert len(request.refused) == 2
 
 
 def test_what_the_quorum_says():
-    (ask,) = decide(entity_of("topics/t"), znode(a="1"), IMAGE)[0].asks
+    (quorum_request,) = decide(entity_of("topics/t"), znode(a="1"), IMAGE)[0].quorum_requests
     one = AlterConfigsResourceResponse(
         error_code=ErrorCode.INVALID_CONFIG,
         error_message="no such key",
         resource_type=2,
         resource_name="t",
     )
-    assert ask.refusals(IncrementalAlterConfigsResponse(responses=[one])) == [
+    assert quorum_request.refusals(IncrementalAlterConfigsResponse(responses=[one])) == [
         "alter the configs of topics/t: INVALID_CONFIG: no such key"
     ]

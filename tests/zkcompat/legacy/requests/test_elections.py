@@ -9,7 +9,7 @@ from trimaran.wire.messages.elect_leaders import (
 )
 from trimaran.zkcompat.legacy.requests.admin_requests import PARTITIONS_IN_REQUEST, UndecidedError
 from trimaran.zkcompat.legacy.requests.elections import PREFERRED_REPLICA_ELECTION, decide
-from trimaran.zkcompat.tree.claim import Step
+from trimaran.zkcompat.tree.claim import TransactionStep
 
 IMAGE = build.image_of(
     build.topic("a", build.T1),
@@ -18,7 +18,7 @@ IMAGE = build.image_of(
     build.topic("b", build.T2),
     build.partition(build.T2, 0, [1, 2]),
 )
-TIDY = (Step("delete", PREFERRED_REPLICA_ELECTION),)
+CLEANUP = (TransactionStep("delete", PREFERRED_REPLICA_ELECTION),)
 
 
 def order_of(data, image=IMAGE):
@@ -26,18 +26,18 @@ def order_of(data, image=IMAGE):
 
 
 def test_partitions_that_there_are():
-    order = order_of(
+    request = order_of(
         b'{"version":1,"partitions":[{"topic":"b","partition":0},{"topic":"a","partition":1},'
         b'{"topic":"a","partition":7},{"topic":"a","partition":1}]}'
     )
-    (ask,) = order.asks
-    assert ask.request.election_type == 0
-    assert [(t.topic, t.partitions) for t in ask.request.topic_partitions] == [
+    (quorum_request,) = request.quorum_requests
+    assert quorum_request.request.election_type == 0
+    assert [(t.topic, t.partitions) for t in quorum_request.request.topic_partitions] == [
         ("a", [1]),
         ("b", [0]),
     ]
-    assert order.refused == ["elect preferred leaders: no partition a-7"]
-    assert order.tidy == TIDY
+    assert request.refused == ["elect preferred leaders: no partition a-7"]
+    assert request.cleanup == CLEANUP
 
 
 @pytest.mark.parametrize(
@@ -47,10 +47,10 @@ def test_partitions_that_there_are():
      b'{"partitions":[{"topic":"a","partition":true}]}'],
 )  # fmt: skip
 def test_nonsense_is_removed(data):
-    order = order_of(data)
-    assert not order.asks
-    assert len(order.refused) == 1
-    assert order.tidy == TIDY
+    request = order_of(data)
+    assert not request.quorum_requests
+    assert len(request.refused) == 1
+    assert request.cleanup == CLEANUP
 
 
 def test_many_partitions_are_asked_in_portions():
@@ -59,17 +59,20 @@ def test_many_partitions_are_asked_in_portions():
         build.topic("t", build.T1), *[build.partition(build.T1, i, [1]) for i in range(count)]
     )
     names = ",".join(f'{{"topic":"t","partition":{i}}}' for i in range(count))
-    asks = order_of(f'{{"partitions":[{names}]}}'.encode(), image).asks
-    assert [len(a.request.topic_partitions[0].partitions) for a in asks] == [count - 1, 1]
+    quorum_requests = order_of(f'{{"partitions":[{names}]}}'.encode(), image).quorum_requests
+    assert [len(a.request.topic_partitions[0].partitions) for a in quorum_requests] == [
+        count - 1,
+        1,
+    ]
 
 
 def test_what_the_quorum_says():
-    (ask,) = order_of(b'{"partitions":[{"topic":"a","partition":0}]}').asks
+    (quorum_request,) = order_of(b'{"partitions":[{"topic":"a","partition":0}]}').quorum_requests
 
     def said(code, whole=0):
         one = PartitionResult(partition_id=0, error_code=code, error_message="why")
         result = ReplicaElectionResult(topic="a", partition_result=[one])
-        return ask.refusals(
+        return quorum_request.refusals(
             ElectLeadersResponse(error_code=whole, replica_election_results=[result])
         )
 

@@ -8,9 +8,9 @@ from trimaran.zkcompat.legacy.requests.reassignments import (
     Reassignments,
     advance,
 )
-from trimaran.zkcompat.tree.claim import Step
+from trimaran.zkcompat.tree.claim import TransactionStep
 
-DELETE = Step("delete", REASSIGN_PARTITIONS)
+DELETE = TransactionStep("delete", REASSIGN_PARTITIONS)
 # As kafka-reassign-partitions of 0.8.2, and of 2.8 with directories, which never reach this znode.
 OLD = b'{"version":1,"partitions":[{"topic":"t","partition":0,"replicas":[2,3]}]}'
 
@@ -31,20 +31,20 @@ TARGETS = {("t", 0): (2, 3)}
 
 def test_a_move_is_asked_for_shown_while_it_runs_and_removed():
     progress = advance(OLD, STILL, {})
-    (ask,) = progress.order.asks
-    (topic,) = ask.request.topics
+    (quorum_request,) = progress.request.quorum_requests
+    (topic,) = quorum_request.request.topics
     assert (topic.name, topic.partitions[0].replicas) == ("t", [2, 3])
     assert progress.write is None
 
     assert advance(OLD, MOVING, TARGETS) == (running := advance(OLD, MOVING, {}))
-    assert (running.order, running.left, running.write) == (None, TARGETS, None)
+    assert (running.request, running.left, running.write) == (None, TARGETS, None)
 
     done = advance(OLD, MOVED, TARGETS)
-    assert (done.order, done.left, done.write) == (None, {}, DELETE)
+    assert (done.request, done.left, done.write) == (None, {}, DELETE)
 
 
 def test_a_mirror_that_comes_after_does_not_begin_again_what_runs_or_is_done():
-    assert advance(OLD, MOVING, {}).order is None
+    assert advance(OLD, MOVING, {}).request is None
     assert advance(OLD, MOVED, {}).write == DELETE
 
 
@@ -55,9 +55,9 @@ def test_a_move_that_was_cancelled_or_refused_leaves():
 
 def test_another_target_is_asked_for():
     """Of a partition that moves elsewhere, and of one whose earlier wish was obeyed."""
-    assert advance(OLD, ELSEWHERE, {}).order is not None
-    assert advance(OLD, MOVED, {("t", 0): (1, 2)}).order is None
-    assert advance(OLD, STILL, {("t", 0): (1, 2)}).order is not None
+    assert advance(OLD, ELSEWHERE, {}).request is not None
+    assert advance(OLD, MOVED, {("t", 0): (1, 2)}).request is None
+    assert advance(OLD, STILL, {("t", 0): (1, 2)}).request is not None
 
 
 def test_partitions_leave_one_by_one():
@@ -72,7 +72,7 @@ def test_partitions_leave_one_by_one():
     progress = advance(both.encode(), build.image_of(*records), both.targets)
     assert progress.left == {("t", 1): (2,)}
     left = Reassignments({("t", 1): (2,)})
-    assert progress.write == Step("set", REASSIGN_PARTITIONS, left.encode())
+    assert progress.write == TransactionStep("set", REASSIGN_PARTITIONS, left.encode())
 
 
 def test_a_move_that_has_left_the_znode_may_be_asked_for_again():
@@ -86,8 +86,8 @@ def test_a_move_that_has_left_the_znode_may_be_asked_for_again():
     asked = advance(both, image, {})
     assert asked.begun == {**TARGETS, other: (2,)}
     left = advance(Reassignments({other: (2,)}).encode(), image, asked.begun)
-    assert (left.order, left.write, left.begun) == (None, None, {other: (2,)})
-    assert advance(both, image, left.begun).order is not None
+    assert (left.request, left.write, left.begun) == (None, None, {other: (2,)})
+    assert advance(both, image, left.begun).request is not None
 
 
 @pytest.mark.parametrize(
@@ -99,8 +99,8 @@ def test_a_move_that_has_left_the_znode_may_be_asked_for_again():
 )  # fmt: skip
 def test_nonsense_is_removed(data):
     progress = advance(data, STILL, {})
-    assert not progress.order.asks
-    assert progress.order.refused
+    assert not progress.request.quorum_requests
+    assert progress.request.refused
     assert progress.write == DELETE
 
 

@@ -3,7 +3,7 @@ import pytest
 from tests.zkcompat import build
 from trimaran.wire.errors import ErrorCode
 from trimaran.wire.messages.create_topics import CreatableTopicResult, CreateTopicsResponse
-from trimaran.zkcompat.legacy.requests.admin_requests import Kind
+from trimaran.zkcompat.legacy.requests.admin_requests import RequestKind
 from trimaran.zkcompat.legacy.requests.topics import decide, topic_of
 
 EMPTY = build.image_of()
@@ -25,9 +25,9 @@ STALE = b'{"partitions":{"0":[1]},"topic_id":"AAAAAAAAAAAAAAAAAAAAAQ","version":
 
 @pytest.mark.parametrize("version", CREATED)
 def test_a_new_topic(version):
-    order = decide("new", CREATED[version], CONFIG, EMPTY)
-    assert order.kind is Kind.TOPIC
-    (topic,) = order.asks[0].request.topics
+    request = decide("new", CREATED[version], CONFIG, EMPTY)
+    assert request.kind is RequestKind.TOPIC
+    (topic,) = request.quorum_requests[0].request.topics
     assert (topic.name, topic.num_partitions, topic.replication_factor) == ("new", -1, -1)
     assert [(a.partition_index, a.broker_ids) for a in topic.assignments] == [
         (0, [1, 2]),
@@ -37,14 +37,14 @@ def test_a_new_topic(version):
         "retention.ms": "1000",
         "cleanup.policy": "compact",
     }
-    assert order.entities == ("/brokers/topics/new",)
-    assert not order.tidy
+    assert request.entities == ("/brokers/topics/new",)
+    assert not request.cleanup
 
 
 def test_a_new_topic_without_configs():
     for config in (None, b"", b"x", b'{"version":1,"config":{}}'):
-        order = decide("new", CREATED["2.8"], config, EMPTY)
-        assert order.asks[0].request.topics[0].configs == []
+        request = decide("new", CREATED["2.8"], config, EMPTY)
+        assert request.quorum_requests[0].request.topics[0].configs == []
 
 
 def test_what_is_left_of_a_topic_that_is_gone_is_no_tools():
@@ -57,17 +57,17 @@ def test_what_is_left_of_a_topic_that_is_gone_is_no_tools():
      b'{"partitions":{"x":[1]}}', b'{"partitions":{"0":1}}', b'{"partitions":{"0":["1"]}}'],
 )  # fmt: skip
 def test_nonsense_creates_nothing(data):
-    order = decide("new", data, None, EMPTY)
-    assert not order.asks
-    assert len(order.refused) == 1
+    request = decide("new", data, None, EMPTY)
+    assert not request.quorum_requests
+    assert len(request.refused) == 1
 
 
 def test_a_topic_that_was_created_before_is_obeyed():
-    (ask,) = decide("new", CREATED["1.1"], None, EMPTY).asks
+    (quorum_request,) = decide("new", CREATED["1.1"], None, EMPTY).quorum_requests
 
     def said(code):
         one = CreatableTopicResult(name="new", error_code=code, error_message="why")
-        return ask.refusals(CreateTopicsResponse(topics=[one]))
+        return quorum_request.refusals(CreateTopicsResponse(topics=[one]))
 
     assert said(ErrorCode.NONE) == said(ErrorCode.TOPIC_ALREADY_EXISTS) == []
     assert said(ErrorCode.INVALID_TOPIC_EXCEPTION) == [
@@ -77,9 +77,9 @@ def test_a_topic_that_was_created_before_is_obeyed():
 
 def test_more_partitions():
     data = b'{"version":1,"partitions":{"3":[2],"1":[2,1],"0":[1,2],"2":[1]}}'
-    order = decide("t", data, None, IMAGE)
-    assert order.kind is Kind.PARTITIONS
-    (topic,) = order.asks[0].request.topics
+    request = decide("t", data, None, IMAGE)
+    assert request.kind is RequestKind.PARTITIONS
+    (topic,) = request.quorum_requests[0].request.topics
     assert (topic.name, topic.count) == ("t", 4)
     assert [a.broker_ids for a in topic.assignments] == [[1], [2]]
 
@@ -100,9 +100,9 @@ def test_the_same_partitions_are_nothing_to_do():
     ],
 )
 def test_partitions_with_gaps_are_refused(data):
-    order = decide("t", data, None, IMAGE)
-    assert not order.asks
-    assert order.refused
+    request = decide("t", data, None, IMAGE)
+    assert not request.quorum_requests
+    assert request.refused
 
 
 def test_paths():
