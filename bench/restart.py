@@ -34,8 +34,8 @@ from trimaran.log.batches.batch import iter_batches
 from trimaran.log.batches.records import NewRecord, build_batch
 from trimaran.log.config import LogConfig
 from trimaran.log.directories.directory import LogDirectory
-from trimaran.log.partitions.partition_metadata import FILE_NAME as PARTITION_METADATA
-from trimaran.log.partitions.partition_metadata import format_partition_metadata
+from trimaran.log.disk.partition_metadata import FILE_NAME as PARTITION_METADATA
+from trimaran.log.disk.partition_metadata import format_partition_metadata
 from trimaran.quorum.formatting.storage import format_paths, random_uuid
 from trimaran.wire.blocking import BlockingConnection
 from trimaran.wire.errors import ErrorCode

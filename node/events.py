@@ -19,12 +19,6 @@ SLOW_STEP = Event(
     "%(step)s",
     "A step of the event loop took long, and everybody else waited.",
 )
-FSYNC_BY_THREADS = Event(
-    "fsync.by_threads",
-    logging.INFO,
-    "no asynchronous fdatasync here, so threads sync: %(error)s",
-    "An append that waits for its fsync takes 0.2 ms longer. EAGAIN: fs.aio-max-nr is used up.",
-)
 OAUTH_KEYS_KEPT = Event(
     "oauth.keys_kept",
     _W,

@@ -239,7 +239,7 @@ TABLE = {
         ),
         Limit(
             "bytes of a log directory that are not on disk yet",
-            "trimaran.broker.storage.durability:UNFLUSHED_BYTES_MAX",
+            "trimaran.log.durability.group_commit:UNFLUSHED_BYTES_MAX",
             "acks=1 and acks=0 wait for the disk",
             "trimaran_fsync_seconds",
         ),
@@ -489,22 +489,22 @@ TABLE = {
         Limit("that compute", "trimaran.node.runtime.threads:COMPUTING_MAX", "work waits"),
         Limit(
             "for fsync, of a log directory",
-            "trimaran.node.runtime.group_commit:WORKERS_MAX",
+            "trimaran.log.durability.group_commit:WORKERS_MAX",
             "work waits",
         ),
         Limit(
             "fsyncs that the kernel begins at once, of a log directory",
-            "trimaran.node.runtime.group_commit:BEGUN_MAX",
+            "trimaran.log.durability.group_commit:BEGUN_MAX",
             "a thread does it",
         ),
         Limit(
             "files of one fsync by the kernel",
-            "trimaran.node.runtime.flushes:FILES_MAX",
+            "trimaran.log.durability.syncing:FILES_MAX",
             "a thread does it",
         ),
         Limit(
             "fsyncs of the kernel under way",
-            "trimaran.node.runtime.linux_aio:UNDER_WAY_MAX",
+            "trimaran.log.durability.syncing:UNDER_WAY_MAX",
             "a thread does it",
         ),
     ],

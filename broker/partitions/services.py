@@ -15,7 +15,7 @@ from trimaran.node.runtime.long_lived import LongLived
 if TYPE_CHECKING:
     from trimaran.broker.metadata.topic_settings import TopicSettingsSource
     from trimaran.broker.storage.directories import LogDirectories
-    from trimaran.broker.storage.durability import Durability
+    from trimaran.log.durability.group_commit import Durability
 
 
 @dataclass(frozen=True, slots=True)

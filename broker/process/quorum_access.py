@@ -9,8 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from trimaran.log.directories.directory import LogDirectory
+from trimaran.log.durability.group_commit import GroupCommit
 from trimaran.node.config.server import ServerConfig
-from trimaran.node.runtime.group_commit import GroupCommit
 from trimaran.quorum.metadata.loader import MetadataLoader
 from trimaran.quorum.replica.configured import (
     identity_of,

@@ -26,9 +26,9 @@ from trimaran.broker.process.lifecycle import BrokerState
 from trimaran.broker.process.overridden_settings import overridden
 from trimaran.broker.storage.unfinished_moves import finish_moves
 from trimaran.log.directories.directory import LogDirectory
+from trimaran.log.durability.health import StorageFailure
 from trimaran.node.config.server import ServerConfig
 from trimaran.node.listening.listeners import close_all, limits_of
-from trimaran.node.runtime.errors import StorageFailure
 from trimaran.node.runtime.graceful import run_gracefully
 from trimaran.node.runtime.threads import run_blocking
 from trimaran.quorum.controller.server import RunningController

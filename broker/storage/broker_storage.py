@@ -14,13 +14,12 @@ from pathlib import Path
 
 from trimaran.broker import events
 from trimaran.broker.storage.directories import LogDirectories
-from trimaran.broker.storage.durability import Durability
 from trimaran.log.directories.directory import CLUSTER_METADATA, LogDirectory
 from trimaran.log.directories.meta_properties import MetaPropertiesError
+from trimaran.log.durability.group_commit import Durability, GroupCommit
+from trimaran.log.durability.health import StorageFailure
 from trimaran.node.config.server import ServerConfig
 from trimaran.node.runtime.clock import now_ms
-from trimaran.node.runtime.errors import StorageFailure
-from trimaran.node.runtime.group_commit import GroupCommit
 from trimaran.node.runtime.threads import run_blocking
 from trimaran.quorum.replica.configured import check_metadata
 from trimaran.wire.errors import ErrorCode, KafkaError

@@ -13,9 +13,9 @@ from pathlib import Path
 from trimaran.log.directories.topic_ids import topic_id_in
 from trimaran.log.disk.checkpoints import TopicPartition
 from trimaran.log.disk.files import Files
-from trimaran.log.disk.health import DirectoryHealth
+from trimaran.log.disk.partition_metadata import FILE_NAME
+from trimaran.log.durability.health import DirectoryHealth
 from trimaran.log.partitions.names import DELETE_SUFFIX, STRAY_SUFFIX, aside_topic, put_aside_from
-from trimaran.log.partitions.partition_metadata import FILE_NAME
 from trimaran.wire.buffers.primitives import NIL_UUID
 from trimaran.wire.errors import KafkaError
 

@@ -17,8 +17,7 @@ import logging
 from pathlib import Path
 
 from trimaran.log.disk.atomic_file import write_atomically
-from trimaran.log.disk.files import Files
-from trimaran.log.disk.health import is_of_name
+from trimaran.log.disk.files import Files, is_of_name
 from trimaran.log.disk.small_file import FileDamaged, read_small_file
 from trimaran.wire.text import events
 

@@ -12,7 +12,7 @@ from time import monotonic
 
 from trimaran.log.disk.checkpoints import TopicPartition
 from trimaran.log.disk.files import Files
-from trimaran.log.disk.health import DirectoryHealth
+from trimaran.log.durability.health import DirectoryHealth
 from trimaran.log.partitions.partition_log import PartitionLog
 from trimaran.wire.text import events
 

@@ -27,9 +27,10 @@ from trimaran.log.directories.removal import remove_deleted
 from trimaran.log.directories.topic_ids import TopicIds
 from trimaran.log.disk.checkpoints import TopicPartition
 from trimaran.log.disk.damage_note import note_damage, noted_damage
-from trimaran.log.disk.files import REAL_FILES, Files, FileStatus, Volume
-from trimaran.log.disk.health import DirectoryHealth, is_of_name
-from trimaran.log.partitions.flush import Names
+from trimaran.log.disk.files import REAL_FILES, Files, FileStatus, Volume, is_of_name
+from trimaran.log.disk.partition_metadata import make_partition_directory
+from trimaran.log.durability.flush import Names
+from trimaran.log.durability.health import DirectoryHealth
 from trimaran.log.partitions.names import (
     DELETE_SUFFIX,
     FUTURE_SUFFIX,
@@ -40,7 +41,6 @@ from trimaran.log.partitions.names import (
     partition_of,
 )
 from trimaran.log.partitions.partition_log import PartitionLog
-from trimaran.log.partitions.partition_metadata import make_partition_directory
 from trimaran.log.partitions.preparing import prepare
 from trimaran.log.segments.recovery import takes_long
 from trimaran.log.segments.segment import LOG_SUFFIX

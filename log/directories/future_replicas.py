@@ -15,8 +15,9 @@ from trimaran.log.directories.aside_replicas import forget_topic_id
 from trimaran.log.directories.topic_ids import belongs, has_records, topic_id_in
 from trimaran.log.disk.checkpoints import TopicPartition
 from trimaran.log.disk.files import Files
-from trimaran.log.disk.health import DirectoryHealth
-from trimaran.log.partitions.flush import Names
+from trimaran.log.disk.partition_metadata import make_partition_directory
+from trimaran.log.durability.flush import Names
+from trimaran.log.durability.health import DirectoryHealth
 from trimaran.log.partitions.names import (
     DELETE_SUFFIX,
     aside_name,
@@ -24,7 +25,6 @@ from trimaran.log.partitions.names import (
     parse_directory_name,
 )
 from trimaran.log.partitions.partition_log import PartitionLog
-from trimaran.log.partitions.partition_metadata import make_partition_directory
 from trimaran.wire.errors import ErrorCode, KafkaError
 
 

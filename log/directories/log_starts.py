@@ -10,8 +10,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from trimaran.log.disk.files import Files
+from trimaran.log.disk.leader_epochs import LeaderEpochs
 from trimaran.log.disk.small_file import FileDamaged
-from trimaran.log.partitions.leader_epochs import LeaderEpochs
 from trimaran.log.segments.recovery import offsets_of
 from trimaran.log.segments.scan import scan_headers
 from trimaran.log.segments.segment import LOG_SUFFIX, file_name

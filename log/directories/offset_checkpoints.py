@@ -43,8 +43,8 @@ from trimaran.log.disk.checkpoints import (
     format_offsets,
     read_offsets,
 )
-from trimaran.log.disk.files import Files
-from trimaran.log.disk.health import DirectoryHealth, is_of_name
+from trimaran.log.disk.files import Files, is_of_name
+from trimaran.log.durability.health import DirectoryHealth
 from trimaran.wire.text import events
 
 log = logging.getLogger(__name__)

@@ -1,7 +1,7 @@
 """Removing the directory of a deleted partition, whatever else lies in it.
 
 Source: Kafka's `Utils.delete`, which follows no link either. Stricter than Kafka in one thing: what cannot be removed
-for what it is, or for the rights that it has, is no failure of the disk (`log/disk/health.py`).
+for what it is, or for the rights that it has, is no failure of the disk (`log/durability/health.py`).
 """
 
 from __future__ import annotations
@@ -9,8 +9,7 @@ from __future__ import annotations
 import logging
 from pathlib import Path
 
-from trimaran.log.disk.files import Files
-from trimaran.log.disk.health import is_of_name, printable
+from trimaran.log.disk.files import Files, is_of_name, printable
 from trimaran.wire.text import events
 
 log = logging.getLogger(__name__)

@@ -12,13 +12,13 @@ from pathlib import Path
 
 from trimaran.log.disk.checkpoints import LEADER_EPOCHS, TopicPartition
 from trimaran.log.disk.files import Files
-from trimaran.log.disk.health import DirectoryHealth
-from trimaran.log.disk.small_file import FileDamaged
-from trimaran.log.partitions.partition_metadata import (
+from trimaran.log.disk.partition_metadata import (
     FILE_NAME,
     PartitionMetadataDamaged,
     read_partition_metadata,
 )
+from trimaran.log.disk.small_file import FileDamaged
+from trimaran.log.durability.health import DirectoryHealth
 from trimaran.log.segments.recovery import offsets_of
 from trimaran.log.segments.segment import LOG_SUFFIX, file_name
 from trimaran.wire.buffers.primitives import uuid_to_text

@@ -1,8 +1,9 @@
 """The few system calls on files that this package makes, in one object that tests replace.
 
-Nothing else in `log` touches the file system (`tests/log/disk/test_file_layer.py` watches that);
-`tests/log/faulty_files.py` has the fault-injecting stand-in. Positional calls only: no handle has a seek pointer to get
-wrong. Every method raises OSError as the system does; callers turn the first one into an offline directory.
+Nothing else in `log` touches the file system (`tests/log/disk/test_file_layer.py` checks that), except that
+`log/durability/syncing.py` has the kernel sync descriptors. `tests/log/faulty_files.py` injects faults. Positional
+calls only: no handle has a seek pointer to get wrong. Every method raises OSError as the system does; callers turn the
+first one into an offline directory.
 """
 
 from __future__ import annotations
@@ -205,3 +206,35 @@ class Files:
 
 
 REAL_FILES = Files()
+
+
+# What lies at a name is of another kind than it should be (EINVAL, ENXIO, ENODEV: a FIFO, socket or device), may not be
+# touched, or is the place of a mount (EBUSY, EXDEV).
+_OF_NAMES = frozenset(
+    {
+        errno.EACCES,
+        errno.EBUSY,
+        errno.EEXIST,
+        errno.EINVAL,
+        errno.EISDIR,
+        errno.ELOOP,
+        errno.ENAMETOOLONG,
+        errno.ENODEV,
+        errno.ENOENT,
+        errno.ENOTDIR,
+        errno.ENOTEMPTY,
+        errno.ENXIO,
+        errno.EPERM,
+        errno.EXDEV,
+    }
+)
+
+
+def is_of_name(error: OSError) -> bool:
+    """Whether an error is about what lies at one name, so that it says nothing of the disk."""
+    return error.errno in _OF_NAMES
+
+
+def printable(text: str) -> str:
+    """With the bytes of file names that are not UTF-8 written as escapes, as a log or a response takes them."""
+    return text.encode(errors="backslashreplace").decode()

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from trimaran.log.disk.files import Files
-from trimaran.log.disk.health import is_of_name, printable
+from trimaran.log.disk.files import Files, is_of_name, printable
 
 
 class FileDamaged(Exception):

@@ -28,9 +28,9 @@ from trimaran.log.disk.checkpoints import (
     read_offsets,
 )
 from trimaran.log.disk.files import REAL_FILES
+from trimaran.log.disk.leader_epochs import LeaderEpochs
 from trimaran.log.inspection.reader import SegmentFile, list_segments
 from trimaran.log.old_formats.old_batches import as_v2, opened
-from trimaran.log.partitions.leader_epochs import LeaderEpochs
 from trimaran.log.partitions.names import partition_of
 from trimaran.log.producers.entry import ProducerEntry
 from trimaran.log.producers.marker import read_end_marker

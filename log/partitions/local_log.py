@@ -4,7 +4,7 @@ Source: Kafka's `LocalLog`. What the records mean is of `log/partitions/partitio
 log starts.
 
 Errors: KafkaError with the code a client gets. An OSError anywhere takes the whole log directory offline
-(`log/disk/health.py`): from the first failed append on, none succeeds (KAFKA-10778).
+(`log/durability/health.py`): from the first failed append on, none succeeds (KAFKA-10778).
 """
 
 from __future__ import annotations
@@ -18,10 +18,9 @@ from typing import NamedTuple, TypeVar
 from trimaran.log.batches.batch import BatchView
 from trimaran.log.config import RELATIVE_OFFSET_MAX, LogConfig
 from trimaran.log.disk.files import Files
-from trimaran.log.disk.health import DirectoryHealth
-from trimaran.log.partitions.flush import Flush, Names
-from trimaran.log.partitions.flushing import Flushing
-from trimaran.log.partitions.leader_epochs import LeaderEpochs
+from trimaran.log.disk.leader_epochs import LeaderEpochs
+from trimaran.log.durability.flush import Flush, Flushing, Names
+from trimaran.log.durability.health import DirectoryHealth
 from trimaran.log.segments.in_steps import rebuild_in_steps
 from trimaran.log.segments.index import IndexLost
 from trimaran.log.segments.segment import Segment, SegmentDamaged

@@ -13,8 +13,8 @@ from trimaran.log.batches.batch import BatchView
 from trimaran.log.config import LogConfig
 from trimaran.log.disk.checkpoints import LOG_START_OFFSETS
 from trimaran.log.disk.files import Files
+from trimaran.log.disk.leader_epochs import LeaderEpochs
 from trimaran.log.disk.small_file import FileDamaged
-from trimaran.log.partitions.leader_epochs import LeaderEpochs
 from trimaran.log.producers.snapshots import remove_snapshots
 from trimaran.log.segments.recovery import list_segments, recover_segment
 from trimaran.log.segments.scan import scan_headers

@@ -17,9 +17,9 @@ from trimaran.log.batches.batch import LOG_APPEND_TIME, MAGIC, BatchView, iter_b
 from trimaran.log.config import LogConfig
 from trimaran.log.disk.atomic_file import write_unsynced
 from trimaran.log.disk.files import REAL_FILES, Files
-from trimaran.log.disk.health import DirectoryHealth
+from trimaran.log.disk.leader_epochs import LeaderEpochs
+from trimaran.log.durability.health import DirectoryHealth
 from trimaran.log.partitions.fetched_batches import sound_batches
-from trimaran.log.partitions.leader_epochs import LeaderEpochs
 from trimaran.log.partitions.local_log import Cut
 from trimaran.log.partitions.names import parse_directory_name
 from trimaran.log.partitions.opening import load_log

@@ -9,8 +9,8 @@ from pathlib import Path
 
 from trimaran.log.config import LogConfig
 from trimaran.log.disk.files import Files
-from trimaran.log.disk.health import DirectoryHealth
-from trimaran.log.partitions.leader_epochs import LeaderEpochs
+from trimaran.log.disk.leader_epochs import LeaderEpochs
+from trimaran.log.durability.health import DirectoryHealth
 from trimaran.log.partitions.local_log import LocalLog
 from trimaran.log.partitions.timestamps import (
     TimestampLookup,

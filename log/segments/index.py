@@ -25,8 +25,7 @@ from operator import lt
 from pathlib import Path
 
 from trimaran.log.disk.atomic_file import DAMAGED_SUFFIX
-from trimaran.log.disk.files import Files, OpenFile
-from trimaran.log.disk.health import is_of_name
+from trimaran.log.disk.files import Files, OpenFile, is_of_name
 from trimaran.log.disk.named_file import NamedFile
 from trimaran.wire.text import events
 

@@ -10,9 +10,5 @@ class NotLeaderError(Exception):
     """
 
 
-class StorageFailure(Exception):
-    """A log directory failed and is offline. Never retried: after a failed fsync the page cache says nothing."""
-
-
 class WrongCluster(Exception):
     """Most voters say that this node's directory is of another cluster; it must not go on."""

@@ -10,7 +10,6 @@ import time
 from collections.abc import Callable, Hashable
 from typing import TypeVar, TypeVarTuple
 
-import outcome
 import trio
 
 from trimaran.wire.transport.scheduling.compute_thread import Shares
@@ -45,25 +44,6 @@ async def run_blocking(fn: Callable[[*Ts], T], *args: *Ts) -> T:
     Cancelling waits for the thread: a write or fsync that was begun has an outcome, and somebody must see it.
     """
     return await trio.to_thread.run_sync(fn, *args, limiter=_run_limiter(_limiter, THREADS_MAX))
-
-
-async def run_in_own_thread(fn: Callable[[], T], then: Callable[[T], U]) -> U:
-    """As `run_blocking`, at less than half of its cost in turns of the loop, for who keeps the number of its threads
-    small by itself.
-
-    `then` is called on the loop with what `fn` returned, a turn before the caller goes on with what that returns.
-    """
-    task, token = trio.lowlevel.current_task(), trio.lowlevel.current_trio_token()
-
-    def deliver(result: outcome.Outcome[T]) -> None:
-        token.run_sync_soon(go_on, result)
-
-    def go_on(result: outcome.Outcome[T]) -> None:
-        trio.lowlevel.reschedule(task, outcome.capture(lambda: then(result.unwrap())))
-
-    trio.lowlevel.start_thread_soon(fn, deliver)
-    result: U = await trio.lowlevel.wait_task_rescheduled(lambda _: trio.lowlevel.Abort.FAILED)
-    return result
 
 
 async def run_computing(

@@ -22,13 +22,13 @@ import trio
 
 from trimaran.log.directories.clean_shutdown import EPOCH_UNKNOWN
 from trimaran.log.directories.directory import LogDirectory
+from trimaran.log.durability.group_commit import GroupCommit
 from trimaran.node.config.server import ServerConfig
 from trimaran.node.listening.addresses import AddressBook
 from trimaran.node.listening.listeners import bind, close_all, closed_on_failure, limits_of
 from trimaran.node.runtime.clock import now_ms
 from trimaran.node.runtime.errors import NotLeaderError
 from trimaran.node.runtime.graceful import run_gracefully
-from trimaran.node.runtime.group_commit import GroupCommit
 from trimaran.node.runtime.threads import run_blocking
 from trimaran.node.security.listener_security import controller_security
 from trimaran.node.security.logins import Logins

@@ -17,8 +17,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from trimaran.log.disk.atomic_file import DAMAGED_SUFFIX
-from trimaran.log.disk.files import REAL_FILES, Files
-from trimaran.log.disk.health import is_of_name
+from trimaran.log.disk.files import REAL_FILES, Files, is_of_name
 from trimaran.quorum import events
 from trimaran.quorum.raft.types import OffsetAndEpoch, ensure
 

@@ -20,9 +20,8 @@ from pathlib import Path
 
 import trio
 
-from trimaran.node.runtime.alarm import Alarm
+from trimaran.log.durability.group_commit import GroupCommit
 from trimaran.node.runtime.clock import now_ms
-from trimaran.node.runtime.group_commit import GroupCommit
 from trimaran.node.runtime.threads import run_blocking
 from trimaran.quorum import events
 from trimaran.quorum.raft import messages as core
@@ -43,6 +42,7 @@ from trimaran.wire.client.errors import VersionMismatch
 from trimaran.wire.errors import ErrorCode, KafkaError, RemoteProtocolError
 from trimaran.wire.schema import Message
 from trimaran.wire.transport.client.node_connection import OnAnswer
+from trimaran.wire.transport.scheduling.alarm import Alarm
 from trimaran.wire.transport.scheduling.events import AutoResetEvent
 
 log = logging.getLogger(__name__)

@@ -23,9 +23,9 @@ from typing import NamedTuple
 import trio
 
 from trimaran.log.batches.records import BatchBuilder, NewRecord
+from trimaran.log.durability.group_commit import GroupCommit
 from trimaran.node.runtime.clock import now_ms
 from trimaran.node.runtime.errors import NotLeaderError
-from trimaran.node.runtime.group_commit import GroupCommit
 from trimaran.node.runtime.latest import Latest
 from trimaran.node.runtime.steps import Steps, at_once
 from trimaran.node.runtime.threads import run_blocking

@@ -15,7 +15,7 @@ from tests.badinput.test_records import batch, request
 from tests.cluster.in_process import cluster
 from tests.log.faulty_files import FaultyFiles
 from trimaran.errors.node import explain
-from trimaran.node.runtime.errors import StorageFailure
+from trimaran.log.durability.health import StorageFailure
 
 pytestmark = pytest.mark.slow
 

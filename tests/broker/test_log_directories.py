@@ -16,10 +16,10 @@ from trimaran.broker.storage.directories import LogDirectories
 from trimaran.log.batches.batch import HEADER_BYTES
 from trimaran.log.directories.directory import LogDirectory
 from trimaran.log.directories.meta_properties import MetaProperties
+from trimaran.log.durability.health import StorageFailure
 from trimaran.log.partitions.names import FUTURE_SUFFIX
 from trimaran.node.config.loggers import Operation
 from trimaran.node.runtime.clock import now_ms
-from trimaran.node.runtime.errors import StorageFailure
 from trimaran.quorum.metadata.image import LOST_DIRECTORY
 from trimaran.wire.buffers.primitives import NIL_UUID
 from trimaran.wire.errors import ErrorCode, KafkaError

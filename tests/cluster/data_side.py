@@ -37,12 +37,11 @@ from trimaran.broker.process.transactions import transactions
 from trimaran.broker.replication.fetch_client import FetchSettings
 from trimaran.broker.replication.fetchers import Fetchers
 from trimaran.broker.storage.directories import LogDirectories
-from trimaran.broker.storage.durability import Durability
 from trimaran.broker.transactions.marking import Marking
 from trimaran.log.directories.directory import LogDirectory
+from trimaran.log.durability.group_commit import Durability, GroupCommit
 from trimaran.node.config.server import ServerConfig
 from trimaran.node.runtime.clock import now_ms
-from trimaran.node.runtime.group_commit import GroupCommit
 from trimaran.quorum.metadata.image import (
     BrokerRegistration,
     ClusterImage,

@@ -12,8 +12,8 @@ import trio
 from tests.cluster.nodes import CLUSTER_ID, format_directory
 from trimaran.log.config import LogConfig
 from trimaran.log.directories.directory import LogDirectory
+from trimaran.log.durability.group_commit import GroupCommit
 from trimaran.node.runtime.clock import now_ms
-from trimaran.node.runtime.group_commit import GroupCommit
 from trimaran.node.runtime.ports import HOST, port_of, reserve
 from trimaran.quorum.handlers.begin_quorum_epoch import begin_quorum_epoch
 from trimaran.quorum.handlers.describe_quorum import describe_quorum

@@ -14,8 +14,8 @@ from trimaran.log.directories.directory import LogDirectory
 from trimaran.log.directories.meta_properties import MetaPropertiesError
 from trimaran.log.disk.checkpoints import HIGH_WATERMARKS, LEADER_EPOCHS, read_offsets
 from trimaran.log.disk.files import REAL_FILES
+from trimaran.log.disk.leader_epochs import LeaderEpochs
 from trimaran.log.old_formats.old_batches import as_v2
-from trimaran.log.partitions.leader_epochs import LeaderEpochs
 from trimaran.log.producers.snapshots import parse_snapshot
 from trimaran.log.segments.index import OffsetIndex, TimeIndex
 from trimaran.log.segments.transaction_index import TransactionIndex

@@ -50,6 +50,7 @@ BY_WAY_OF = {
         "tests/test_access.py",
         "tests/test_served_versions.py",
     ],
+    "log/durability": ["tests/log/partitions"],
     "quorum/serving": ["tests/broker/handlers", "tests/quorum/controller/handlers"],
     "quorum/metadata/authorizer.py": [
         "tests/broker/test_denied.py",

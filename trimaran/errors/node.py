@@ -12,8 +12,9 @@ from trimaran.errors.ports import listener_on
 from trimaran.errors.user_error import Exit, UserError
 from trimaran.log.directories.directory_lock import DirectoryLocked
 from trimaran.log.directories.meta_properties import MetaPropertiesError
+from trimaran.log.durability.health import StorageFailure
 from trimaran.node.config.config_def import ConfigError
-from trimaran.node.runtime.errors import StorageFailure, WrongCluster
+from trimaran.node.runtime.errors import WrongCluster
 from trimaran.quorum.formatting.storage import FormatError
 from trimaran.quorum.raft_log.damage import LogDamaged
 from trimaran.quorum.raft_log.refetch import RefetchMarkDamaged

@@ -12,7 +12,7 @@ from prometheus_client.core import (
     SummaryMetricFamily,
 )
 
-from trimaran.node.runtime.cumulative_histogram import CumulativeHistogram
+from trimaran.wire.transport.metrics.cumulative_histogram import CumulativeHistogram
 from trimaran.wire.transport.metrics.time_histogram import TimeSummary
 
 Families = Iterator[Metric | None]

@@ -18,13 +18,13 @@ from trimaran.metrics.readiness import lacking_to_broker, lacking_to_controller
 from trimaran.metrics.replicas import replica_metrics
 from trimaran.metrics.requests import connection_metrics, request_metrics
 from trimaran.metrics.topics import topic_metrics
-from trimaran.node.runtime.cumulative_histogram import CumulativeHistogram
+from trimaran.wire.transport.metrics.cumulative_histogram import CumulativeHistogram
 from trimaran.wire.transport.scheduling.loop_turns import loop_turns
 
 if TYPE_CHECKING:
     from trimaran.broker.process.server import RunningBroker
+    from trimaran.log.durability.group_commit import GroupCommit
     from trimaran.node.config.server import ServerConfig
-    from trimaran.node.runtime.group_commit import GroupCommit
     from trimaran.quorum.controller.server import RunningController
     from trimaran.zkcompat.mirroring.mirror import Mirror
 

@@ -118,6 +118,12 @@ CONNECTION_TO_NODE_DROPPED = Event(
     "connection to %(node)s dropped: %(error)a",
     "It is made again.",
 )
+FSYNC_BY_THREADS = Event(
+    "fsync.by_threads",
+    logging.INFO,
+    "no asynchronous fdatasync here, so threads sync: %(error)s",
+    "An append that waits for its fsync takes 0.2 ms longer. EAGAIN: fs.aio-max-nr is used up.",
+)
 LISTENER_CANNOT_ACCEPT = Event(
     "listener.cannot_accept",
     _W,

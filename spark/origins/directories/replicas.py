@@ -22,8 +22,8 @@ from trimaran.log.disk.checkpoints import (
     read_offsets,
 )
 from trimaran.log.disk.files import Files, OpenFile
+from trimaran.log.disk.leader_epochs import LeaderEpochs
 from trimaran.log.inspection.reader import SegmentFile, split_segment
-from trimaran.log.partitions.leader_epochs import LeaderEpochs
 from trimaran.log.segments.recovery import base_offset_of
 from trimaran.log.segments.scan import read_batch, scan_headers
 from trimaran.log.segments.segment import CLEANED_SUFFIX, DELETED_SUFFIX, INDEX_SUFFIX, SWAP_SUFFIX

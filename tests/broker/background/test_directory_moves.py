@@ -23,9 +23,9 @@ from trimaran.log.directories.directory import LogDirectory
 from trimaran.log.directories.future_replicas import FutureReplicas
 from trimaran.log.directories.meta_properties import MetaProperties
 from trimaran.log.disk.files import Files
+from trimaran.log.durability.group_commit import GroupCommit
 from trimaran.log.partitions.names import DELETE_SUFFIX, FUTURE_SUFFIX
 from trimaran.log.partitions.partition_log import PartitionLog
-from trimaran.node.runtime.group_commit import GroupCommit
 from trimaran.quorum.metadata.image import TopicImage
 from trimaran.wire.errors import ErrorCode, KafkaError
 

@@ -16,10 +16,10 @@ from trimaran.broker.handlers.produce import _fail_all, produce
 from trimaran.broker.partitions.awaiting import FLUSH_SECONDS_MAX
 from trimaran.broker.partitions.isr import FetchClock
 from trimaran.broker.producing.append import APPENDS_PER_TURN
-from trimaran.broker.storage.durability import UNFLUSHED_BYTES_MAX
 from trimaran.log.batches.batch import TimestampType
 from trimaran.log.batches.records import NewRecord, RecordHeader, build_batch
 from trimaran.log.codecs.compression import Compression
+from trimaran.log.durability.group_commit import UNFLUSHED_BYTES_MAX
 from trimaran.log.validation.rejected_records import RECORDS_NAMED_MAX
 from trimaran.node.runtime.clock import now_ms
 from trimaran.quorum.metadata.authorizer import Authorizer

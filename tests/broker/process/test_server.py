@@ -17,9 +17,8 @@ from trimaran.broker.process.lifecycle import Lifecycle
 from trimaran.broker.process.server import run_broker
 from trimaran.log.directories.meta_properties import MetaPropertiesError
 from trimaran.log.disk.files import Files
-from trimaran.node.runtime.errors import StorageFailure
-from trimaran.node.runtime.kernel_syncs import of_this_run
-from trimaran.node.runtime.linux_aio import Fdatasyncs
+from trimaran.log.durability.health import StorageFailure
+from trimaran.log.durability.syncing import Fdatasyncs, of_this_run
 from trimaran.quorum.formatting.storage import format_directories
 from trimaran.wire.messages.metadata import MetadataRequest
 from trimaran.wire.transport.client.node_connection import open_node_connection

@@ -31,7 +31,7 @@ from trimaran.broker.replication.fetcher import Fetcher
 from trimaran.broker.replication.fetchers import Fetchers
 from trimaran.broker.storage.directories import LogDirectories
 from trimaran.log.batches.batch import BatchView
-from trimaran.node.runtime import flushes, group_commit
+from trimaran.log.durability import group_commit, syncing
 from trimaran.wire.errors import ErrorCode
 from trimaran.wire.messages.fetch import EpochEndOffset
 from trimaran.wire.text.events import event_of
@@ -488,7 +488,7 @@ async def test_due_partition_waits_for_anothers_flush(tmp_path, monkeypatch):
 
     async def flush(some, then):
         await written.wait()
-        return await flushes.carry_out(some, then)
+        return await syncing.carry_out(some, then)
 
     real = Fetcher._next_request
     monkeypatch.setattr(group_commit, "carry_out", flush)

@@ -14,12 +14,12 @@ from tests.quorum.metadata.build import image_of
 from trimaran.broker.metadata.metadata_cache import BrokerMetadata
 from trimaran.broker.storage.broker_storage import open_storage
 from trimaran.broker.storage.cordons import Cordons
-from trimaran.broker.storage.durability import UNFLUSHED_BYTES_MAX
 from trimaran.log.config import LogConfig
 from trimaran.log.directories.directory import CLUSTER_METADATA, LogDirectory
 from trimaran.log.directories.directory_lock import DirectoryLocked
 from trimaran.log.directories.meta_properties import MetaProperties, MetaPropertiesError
-from trimaran.node.runtime.errors import StorageFailure
+from trimaran.log.durability.group_commit import UNFLUSHED_BYTES_MAX
+from trimaran.log.durability.health import StorageFailure
 from trimaran.quorum.metadata.image import FeaturesImage, MetadataImage
 from trimaran.quorum.serving.node_configs import NodeConfigs
 from trimaran.wire.errors import KafkaError

@@ -13,8 +13,8 @@ from trimaran.broker.storage.new_replicas import Standing
 from trimaran.log.config import LogConfig
 from trimaran.log.directories.aside_replicas import UNCUT_CHARS
 from trimaran.log.disk.files import REAL_FILES
+from trimaran.log.disk.partition_metadata import make_partition_directory
 from trimaran.log.partitions.names import DELETE_SUFFIX, FUTURE_SUFFIX, STRAY_SUFFIX, aside_name
-from trimaran.log.partitions.partition_metadata import make_partition_directory
 from trimaran.quorum.metadata.image import LOST_DIRECTORY, UNASSIGNED_DIRECTORY, PartitionImage
 from trimaran.wire.errors import ErrorCode, KafkaError
 

@@ -60,7 +60,7 @@ async def test_addition_waiting_for_flush_is_found(tmp_path):
 
 async def test_transactions_end_shares_flush_with_next_begin(tmp_path, monkeypatch):
     """Else the next one waits for both."""
-    monkeypatch.setattr("trimaran.node.runtime.group_commit.LEFT_SECONDS_MAX", 3600.0)
+    monkeypatch.setattr("trimaran.log.durability.group_commit.LEFT_SECONDS_MAX", 3600.0)
     async with asked(tmp_path, **SETTINGS) as one:
         await one.create("t")
         producer = WireProducer(one)

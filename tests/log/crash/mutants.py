@@ -20,8 +20,7 @@ from tests.log.crash.damage import try_damages
 from tests.log.crash.run import Tally, run_seed
 from trimaran.log.compaction.cleaning import Round
 from trimaran.log.directories import directory, offset_checkpoints
-from trimaran.log.partitions.flush import Flush
-from trimaran.log.partitions.flushing import Flushing
+from trimaran.log.durability.flush import Flush, Flushing
 from trimaran.log.partitions.local_log import LocalLog
 from trimaran.log.partitions.partition_log import PartitionLog
 from trimaran.log.segments import recovery

@@ -8,16 +8,15 @@ from random import Random
 import pytest
 import trio
 
+from tests.log.durability.held_syncs import HeldSyncs
 from tests.log.faulty_files import FaultyFiles
 from tests.log.helpers import append
 from tests.log.power_loss import Style
-from tests.node.runtime.held_syncs import HeldSyncs
 from trimaran.log.config import LogConfig
-from trimaran.log.disk.health import DirectoryHealth
+from trimaran.log.durability.group_commit import GroupCommit
+from trimaran.log.durability.health import DirectoryHealth, StorageFailure
+from trimaran.log.durability.syncing import use
 from trimaran.log.partitions.partition_log import PartitionLog
-from trimaran.node.runtime.errors import StorageFailure
-from trimaran.node.runtime.group_commit import GroupCommit
-from trimaran.node.runtime.kernel_syncs import use
 
 CONFIG = LogConfig(segment_bytes=1000, index_interval_bytes=150, retention_ms=-1)
 PARTITIONS, WRITERS, APPENDS = 3, 8, 6

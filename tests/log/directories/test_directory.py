@@ -25,7 +25,7 @@ from trimaran.log.disk.checkpoints import (
     CheckpointDamaged,
     read_offsets,
 )
-from trimaran.log.partitions.partition_metadata import read_partition_metadata
+from trimaran.log.disk.partition_metadata import read_partition_metadata
 from trimaran.wire.errors import ErrorCode, KafkaError
 
 IDENTITY = MetaProperties("Vk_zJvdfRf6PsrkaTDAJ-A", 11, bytes(range(16)))

@@ -14,7 +14,7 @@ from trimaran.log.disk.checkpoints import (
     parse_checkpoint,
     read_offsets,
 )
-from trimaran.log.partitions.leader_epochs import LeaderEpochs
+from trimaran.log.disk.leader_epochs import LeaderEpochs
 
 OFFSETS = {("t", 0): 42, ("t", 1): 7, ("a.longer_name", 12): 10**12}
 

@@ -19,9 +19,10 @@ from trimaran.log.batches.batch import TimestampType, iter_batches
 from trimaran.log.batches.records import Record
 from trimaran.log.codecs.compression import Compression
 from trimaran.log.config import LogConfig
+from trimaran.log.durability import flush
+from trimaran.log.durability.flush import Flush
 from trimaran.log.old_formats.message_sets import build_message_set
-from trimaran.log.partitions import flush, flushing, timestamps
-from trimaran.log.partitions.flush import Flush
+from trimaran.log.partitions import timestamps
 from trimaran.log.partitions.partition_log import PartitionLog
 from trimaran.log.partitions.preparing import prepare
 from trimaran.log.partitions.timestamps import Candidate
@@ -85,7 +86,6 @@ class Interaction(logging.Handler):
     def answer(self, step: Step) -> str:
         with (
             patch.object(flush, "WRITTEN_OUT_BYTES", 150),
-            patch.object(flushing, "WRITTEN_OUT_BYTES", 150),
             patch.object(segment, "REBUILT_AT_ONCE_BYTES", 700),
             patch.object(timestamps, "SMALL_BYTES", 400),
             patch.object(timestamps, "RECORDS_BYTES_MAX", 500),

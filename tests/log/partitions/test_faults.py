@@ -12,7 +12,7 @@ from tests.log.helpers import SMALL, append, fill, open_log, read_all
 from trimaran.log.config import LogConfig
 from trimaran.log.disk.checkpoints import LEADER_EPOCHS
 from trimaran.log.disk.files import WRITTEN_OUT_BYTES
-from trimaran.log.disk.health import DirectoryHealth
+from trimaran.log.durability.health import DirectoryHealth
 from trimaran.log.partitions.partition_log import PartitionLog
 from trimaran.wire.errors import ErrorCode, KafkaError
 

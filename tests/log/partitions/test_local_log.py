@@ -9,14 +9,14 @@ from tests.log.helpers import append, batch_bytes, fill, open_log, view_of
 from trimaran.log.batches.batch import iter_batches
 from trimaran.log.config import LogConfig
 from trimaran.log.disk.files import REAL_FILES
-from trimaran.log.partitions.fetched_batches import OFFSET_MAX, sound_batches
-from trimaran.log.partitions.leader_epochs import LeaderEpochs
-from trimaran.log.partitions.partition_metadata import (
+from trimaran.log.disk.leader_epochs import LeaderEpochs
+from trimaran.log.disk.partition_metadata import (
     FILE_NAME,
     PartitionMetadataDamaged,
     format_partition_metadata,
     read_partition_metadata,
 )
+from trimaran.log.partitions.fetched_batches import OFFSET_MAX, sound_batches
 from trimaran.log.segments.segments import OPEN_SEGMENTS_MAX
 from trimaran.wire.errors import ErrorCode, KafkaError, RemoteProtocolError
 

@@ -10,63 +10,8 @@ import trio
 import trio.testing
 
 from trimaran.node.runtime import threads
-from trimaran.node.runtime.threads import run_blocking, run_computing, run_in_own_thread
+from trimaran.node.runtime.threads import run_blocking, run_computing
 from trimaran.wire.transport.scheduling.compute_thread import Shares
-
-
-async def test_function_runs_in_another_thread() -> None:
-    assert await run_in_own_thread(threading.get_ident, int) != threading.get_ident()
-
-
-async def test_it_raises_what_the_function_does() -> None:
-    def fail() -> None:
-        raise OSError("no disk")
-
-    with pytest.raises(OSError, match="no disk"):
-        await run_in_own_thread(fail, int)
-
-
-async def test_callback_runs_before_the_caller_continues() -> None:
-    steps, here = [], threading.get_ident()
-
-    def then(ident: int) -> bool:
-        steps.append(trio.lowlevel.current_task() is not caller)
-        return ident != threading.get_ident() == here
-
-    caller = trio.lowlevel.current_task()
-    assert await run_in_own_thread(threading.get_ident, then)
-    assert steps == [True]
-
-
-async def test_it_raises_what_the_following_does() -> None:
-    def fail(_: int) -> None:
-        raise ValueError("no room")
-
-    with pytest.raises(ValueError, match="no room"):
-        await run_in_own_thread(threading.get_ident, fail)
-
-
-async def test_cancelling_waits_for_the_end() -> None:
-    """What was begun has an outcome, and whoever waits gets it."""
-    goes_on, ended = threading.Event(), threading.Event()
-
-    def work() -> int:
-        assert goes_on.wait(10)
-        ended.set()
-        return 7
-
-    results = []
-    async with trio.open_nursery() as nursery:
-
-        async def wait() -> None:
-            results.append(await run_in_own_thread(work, int))
-
-        nursery.start_soon(wait)
-        await trio.testing.wait_all_tasks_blocked()
-        nursery.cancel_scope.cancel()
-        goes_on.set()
-    assert ended.is_set()
-    assert results == [7]
 
 
 class TellingShares(Shares):

@@ -38,13 +38,12 @@ from trimaran.broker.process.publisher import BrokerPublisher
 from trimaran.broker.replication.fetch_client import FetchSettings
 from trimaran.broker.replication.fetchers import Fetchers
 from trimaran.broker.storage.directories import LogDirectories
-from trimaran.broker.storage.durability import Durability
 from trimaran.log.directories.directory import LogDirectory
 from trimaran.log.directories.meta_properties import MetaProperties
+from trimaran.log.durability.group_commit import Durability, GroupCommit
+from trimaran.log.durability.health import StorageFailure
 from trimaran.log.segments.slices import LogSlice
 from trimaran.node.config.server import ServerConfig
-from trimaran.node.runtime.errors import StorageFailure
-from trimaran.node.runtime.group_commit import GroupCommit
 from trimaran.quorum.metadata.delta import MetadataDelta
 from trimaran.quorum.metadata.image import TOPIC_RESOURCE, MetadataImage
 from trimaran.quorum.metadata.loader import Manifest, Publisher

@@ -1,4 +1,4 @@
-"""The kernel that syncs files by itself, in the place of `node/runtime/kernel_syncs.py`, for the brokers of a world.
+"""The kernel that syncs files by itself, in the place of `log/durability/syncing.py`, for the brokers of a world.
 
 Each file is synced some time after it was asked for, and the loop is told later still. Who lost his process meanwhile
 is told of an error: nobody there goes on, but what waits for the kernel ends.

@@ -36,12 +36,12 @@ from trimaran.broker.background.maintenance import Maintenance, MaintenanceTimes
 from trimaran.broker.process.lifecycle import BrokerIdentity, BrokerState, Lifecycle, LifecycleTimes
 from trimaran.broker.process.server import _recover_logs, _watch_directories
 from trimaran.broker.storage.broker_storage import open_storage
-from trimaran.broker.storage.durability import Durability
 from trimaran.broker.storage.unfinished_moves import finish_moves
 from trimaran.log.directories.directory import LogDirectory
 from trimaran.log.directories.meta_properties import MetaProperties, MetaPropertiesError
+from trimaran.log.durability.group_commit import Durability
+from trimaran.log.durability.health import StorageFailure
 from trimaran.node.config.server import ServerConfig
-from trimaran.node.runtime.errors import StorageFailure
 from trimaran.quorum.metadata.image import LOST_DIRECTORY
 from trimaran.wire.errors import KafkaError
 from trimaran.wire.text.endpoint import Endpoint

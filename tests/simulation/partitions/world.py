@@ -37,7 +37,7 @@ from tests.simulation.partitions.storing import StoringBroker
 from tests.simulation.tasks import Tasks
 from tests.simulation.world import Result
 from trimaran.broker.partitions.leader import PartitionLeader
-from trimaran.node.runtime import flushes
+from trimaran.log.durability import syncing
 from trimaran.quorum.metadata.image import MetadataImage, PartitionImage
 from trimaran.wire.messages.fetch import FetchRequest
 from trimaran.wire.schema import Message
@@ -139,8 +139,8 @@ class World:
     def _patches(self) -> Sequence[AbstractContextManager[object]]:
         """In place while it runs."""
         return (
-            patched_here(flushes, "run_in_own_thread", self._flush),
-            patched_here(flushes, "of_this_run", lambda: self._kernel),
+            patched_here(syncing, "run_in_own_thread", self._flush),
+            patched_here(syncing, "of_this_run", lambda: self._kernel),
             patched_here(trio.to_thread, "run_sync", self._in_thread),
             *(self.storage.patches() if self.rules.directories > 1 else ()),
         )

@@ -1,7 +1,7 @@
 import trio
 
 from tests.zkcompat import build
-from trimaran.zkcompat.legacy import pending_requests as pending_requests
+from trimaran.zkcompat.legacy import pending_requests
 from trimaran.zkcompat.legacy.pending_requests import NOTE_SECONDS, PendingRequests
 from trimaran.zkcompat.legacy.requests.admin_requests import RequestKind
 from trimaran.zkcompat.legacy.tool_writes import ToolWrite

@@ -16,8 +16,8 @@ from trimaran.log.directories import directory as directory_module
 from trimaran.log.directories.directory import LogDirectory
 from trimaran.log.directories.offset_checkpoints import OffsetCheckpoints
 from trimaran.log.directories.topic_ids import TopicIds
-from trimaran.log.disk.health import DirectoryHealth
-from trimaran.log.partitions.flush import Flush
+from trimaran.log.durability.flush import Flush
+from trimaran.log.durability.health import DirectoryHealth
 from trimaran.log.partitions.names import DELETE_SUFFIX, FUTURE_SUFFIX, STRAY_SUFFIX
 from trimaran.quorum.metadata.image import LOST_DIRECTORY
 from trimaran.wire.errors import ErrorCode, KafkaError

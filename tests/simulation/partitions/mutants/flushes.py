@@ -12,11 +12,10 @@ from outcome import Outcome
 from tests.simulation.here import patched_here
 from tests.simulation.mutants.mutant import both
 from tests.simulation.partitions.mutants.leaders import SAFETY
-from trimaran.log.partitions.flush import Flush
-from trimaran.log.partitions.flushing import Flushing
+from trimaran.log.durability import group_commit
+from trimaran.log.durability.flush import Flush, Flushing
+from trimaran.log.durability.group_commit import GroupCommit
 from trimaran.log.partitions.local_log import LocalLog
-from trimaran.node.runtime import group_commit
-from trimaran.node.runtime.group_commit import GroupCommit
 
 Patch = AbstractContextManager[Any]
 

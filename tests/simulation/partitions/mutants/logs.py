@@ -11,13 +11,12 @@ from trimaran.broker.storage.directories import LogDirectories
 from trimaran.log.directories import directory as directory_module
 from trimaran.log.directories.directory import LogDirectory
 from trimaran.log.directories.offset_checkpoints import OffsetCheckpoints
-from trimaran.log.partitions.flush import Flush
-from trimaran.log.partitions.flushing import Flushing
-from trimaran.log.partitions.leader_epochs import LeaderEpochs
+from trimaran.log.disk.leader_epochs import LeaderEpochs
+from trimaran.log.durability.flush import Flush, Flushing
+from trimaran.log.durability.group_commit import GroupCommit
 from trimaran.log.partitions.partition_log import PartitionLog
 from trimaran.log.producers.manager import ProducerStateManager
 from trimaran.log.producers.state import ProducerState
-from trimaran.node.runtime.group_commit import GroupCommit
 
 Patch = AbstractContextManager[Any]
 

@@ -5,7 +5,7 @@ import math
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trimaran.node.runtime.cumulative_histogram import BOUNDS, CumulativeHistogram
+from trimaran.wire.transport.metrics.cumulative_histogram import BOUNDS, CumulativeHistogram
 
 seconds = st.one_of(st.floats(min_value=0, max_value=100), st.sampled_from(BOUNDS))
 

@@ -4,7 +4,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from trimaran.broker.storage.durability import UNFLUSHED_BYTES_MAX, Durability
+from trimaran.log.durability.group_commit import UNFLUSHED_BYTES_MAX, Durability
 
 
 class Recorded:

@@ -7,10 +7,10 @@ import os
 import trio
 from trio.testing import wait_all_tasks_blocked as settled
 
-from tests.node.runtime.held_syncs import held
-from trimaran.node import events
-from trimaran.node.runtime import kernel_syncs
-from trimaran.node.runtime.kernel_syncs import of_this_run
+from tests.log.durability.held_syncs import held
+from trimaran.log.durability import syncing
+from trimaran.log.durability.syncing import of_this_run
+from trimaran.wire.text import events
 from trimaran.wire.text.events import event_of
 
 
@@ -89,8 +89,8 @@ def test_missing_context_is_logged_once(monkeypatch, caplog):
         assert of_this_run() is None
         assert of_this_run() is None
 
-    monkeypatch.setattr(kernel_syncs, "_spare", [])
-    monkeypatch.setattr(kernel_syncs, "Fdatasyncs", refuse)
+    monkeypatch.setattr(syncing, "_spare", [])
+    monkeypatch.setattr(syncing, "Fdatasyncs", refuse)
     trio.run(run)
     [told] = [one for one in caplog.records if event_of(one) is events.FSYNC_BY_THREADS]
     assert "too many" in told.getMessage()

@@ -7,17 +7,13 @@ import pytest
 import trio
 from trio.testing import wait_all_tasks_blocked as settled
 
-from tests.node.runtime.held_syncs import held
-from trimaran.node.runtime.errors import StorageFailure
-from trimaran.node.runtime.group_commit import GroupCommit
+from tests.log.durability.held_syncs import held
+from trimaran.log.durability.group_commit import GroupCommit
+from trimaran.log.durability.health import DirectoryHealth, StorageFailure
 from trimaran.wire.transport.scheduling.slice_end import slice_end
 
 BEGUN = 3
 LEFT = 0.02
-
-
-class Directory:
-    offline = None
 
 
 class KernelLog:
@@ -68,7 +64,7 @@ class Commits:
 
     def __init__(self, nursery, kernel):
         self.nursery, self.kernel = nursery, kernel
-        self.directory = Directory()
+        self.directory = DirectoryHealth()
         self.commit = GroupCommit(self.directory)
         self.failure = None
         self.told = []
@@ -250,7 +246,7 @@ async def test_log_needing_more_than_sync_uses_worker(commits):
 
 
 async def test_nothing_begins_before_it_runs():
-    kernel, commit = held(), GroupCommit(Directory())
+    kernel, commit = held(), GroupCommit(DirectoryHealth())
     commit.mark_dirty(KernelLog(7), lambda offset: None)
     assert kernel.submitted == []
 
@@ -320,7 +316,7 @@ async def test_a_writer_waits_for_what_has_begun(commits):
 
 async def test_cancelling_waits_for_what_has_begun():
     kernel, log = held(), KernelLog(7)
-    commit = GroupCommit(Directory())
+    commit = GroupCommit(DirectoryHealth())
     async with trio.open_nursery() as nursery:
         nursery.start_soon(commit.run)
         await settled()

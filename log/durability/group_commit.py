@@ -13,19 +13,19 @@ Left out: retrying a failed fsync, which would lie; the directory goes offline.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, Protocol
+from typing import Protocol
 
 import trio
 from outcome import Error, Outcome
 
-from trimaran.node.runtime.alarm import Alarm
-from trimaran.node.runtime.cumulative_histogram import CumulativeHistogram
-from trimaran.node.runtime.errors import StorageFailure
-from trimaran.node.runtime.flushes import Flush, begin, carry_out
-from trimaran.node.runtime.steps import pieces
+from trimaran.log.durability.flush import Flush
+from trimaran.log.durability.health import DirectoryHealth, StorageFailure
+from trimaran.log.durability.syncing import begin, carry_out
+from trimaran.wire.transport.metrics.cumulative_histogram import CumulativeHistogram
+from trimaran.wire.transport.scheduling.alarm import Alarm
 from trimaran.wire.transport.scheduling.events import AutoResetEvent, yield_to_loop
 from trimaran.wire.transport.scheduling.slice_end import slice_end
 
@@ -42,10 +42,18 @@ FINISHED_PER_TURN = 100
 # How long what nobody waits for is left to the next flush of its log. A client has begun its next transaction by then,
 # and what a crash takes of so short a time is soon done again.
 LEFT_SECONDS_MAX = 0.02
+# Of a log directory. All that an fdatasync may have to wait for: more makes those slow who wait for theirs, and a
+# producer no faster, as the disk is not.
+UNFLUSHED_BYTES_MAX = 1 << 20
 
 
 class FlushableLog(Protocol):
-    """The part of `trimaran.log.partitions.partition_log.PartitionLog` that group commit needs."""
+    """The part of `trimaran.log.partitions.partition_log.PartitionLog` that durability needs.
+
+    `health` is the same object for all logs of a directory.
+    """
+
+    health: DirectoryHealth
 
     @property
     def log_end_offset(self) -> int: ...
@@ -61,15 +69,9 @@ class FlushableLog(Protocol):
     def needs_only_a_sync(self) -> bool:
         """Whether a flush now is but one fdatasync or two, which the kernel may do by itself."""
 
-    def prepare_flush(self) -> Any: ...
+    def prepare_flush(self) -> Flush: ...
 
-    def finish_flush(self, flush: Any) -> object: ...
-
-
-class Directory(Protocol):
-    """The part of `trimaran.log.directories.directory.LogDirectory` that group commit needs."""
-
-    offline: str | None
+    def finish_flush(self, flush: Flush) -> object: ...
 
 
 @dataclass(slots=True)
@@ -93,7 +95,7 @@ class GroupCommit:
     `must_flush` is synced, while nobody waits: so that a crash leaves little to be checked.
     """
 
-    def __init__(self, directory: Directory, *, fsync: bool = True) -> None:
+    def __init__(self, directory: DirectoryHealth, *, fsync: bool = True) -> None:
         self._directory = directory
         self._fsync = fsync
         # By identity; bounded by the logs of the directory.
@@ -228,7 +230,7 @@ class GroupCommit:
     def _fail(self, error: BaseException) -> None:
         """Ends `run`, which raises the first one."""
         if isinstance(error, OSError):
-            self._directory.offline = f"fsync failed: {error}"
+            self._directory.fail(f"fsync failed: {error}")
             failure = StorageFailure(self._directory.offline)
             failure.__cause__ = error
             error = failure
@@ -320,9 +322,9 @@ class GroupCommit:
         def finish_first() -> Iterator[Sequence[_Prepared]]:
             self.times.observe(time.monotonic() - began)
             self.flushes += 1
-            some = pieces(flushes, FINISHED_PER_TURN)
-            self._finish(next(some, []))
-            return some
+            self._finish(flushes[:FINISHED_PER_TURN])
+            starts = range(FINISHED_PER_TURN, len(flushes), FINISHED_PER_TURN)
+            return (flushes[start : start + FINISHED_PER_TURN] for start in starts)
 
         return finish_first
 
@@ -334,3 +336,52 @@ class GroupCommit:
             if not one.forgotten:
                 for on_flushed in one.on_flushed:
                     on_flushed(one.log.flushed_offset)
+
+
+class Durability:
+    """Says up to where a log is as durable as `trimaran.log.fsync` asks.
+
+    `commit` (the default): on disk, by group commit. `none`: written, as in Apache Kafka; a power cut may take records
+    that were acknowledged, a killed process does not.
+    """
+
+    def __init__(self, commits: Mapping[DirectoryHealth, GroupCommit], *, fsync: bool) -> None:
+        """`commits`: of each log directory, by what its logs share: found by identity, as it is asked for at each
+        append.
+        """
+        self._commits = commits
+        self._fsync = fsync
+
+    def durable_end(self, log: FlushableLog) -> int:
+        """The end (exclusive) of what may be reported to others."""
+        return log.flushed_offset if self._fsync else log.log_end_offset
+
+    def mark_dirty(
+        self,
+        log: FlushableLog,
+        on_flushed: OnFlushed,
+        written: int = 0,
+        *,
+        is_awaited: bool = True,
+    ) -> None:
+        """As `GroupCommit.mark_dirty`."""
+        self._commits[log.health].mark_dirty(log, on_flushed, written, is_awaited=is_awaited)
+
+    def hasten(self, log: FlushableLog) -> None:
+        """As `GroupCommit.hasten`."""
+        self._commits[log.health].hasten(log)
+
+    def is_behind(self, log: FlushableLog) -> bool:
+        """Whether more of the log's directory is not on disk yet than may be without somebody waiting for it."""
+        return self._commits[log.health].unflushed_bytes > UNFLUSHED_BYTES_MAX
+
+    async def wait_flushed(self, log: FlushableLog, offset: int) -> None:
+        """As `GroupCommit.wait_flushed`."""
+        await self._commits[log.health].wait_flushed(log, offset)
+
+    def flush_soon(self, log: FlushableLog) -> None:
+        """As `GroupCommit.flush_soon`."""
+        self._commits[log.health].flush_soon(log)
+
+    def forget(self, log: FlushableLog) -> None:
+        self._commits[log.health].forget(log)

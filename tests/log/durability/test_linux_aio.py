@@ -9,8 +9,8 @@ import sys
 
 import pytest
 
-from trimaran.node.runtime import linux_aio
-from trimaran.node.runtime.linux_aio import Fdatasyncs
+from trimaran.log.durability import syncing
+from trimaran.log.durability.syncing import Fdatasyncs
 
 UNDER_WAY = 256
 
@@ -98,7 +98,7 @@ class Kernel:
 @pytest.fixture
 def kernel(monkeypatch):
     found = Kernel()
-    monkeypatch.setattr(linux_aio, "_libc", found)
+    monkeypatch.setattr(syncing, "_libc", found)
     return found
 
 

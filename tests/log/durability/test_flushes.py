@@ -8,8 +8,8 @@ import pytest
 import trio
 from trio.testing import wait_all_tasks_blocked as settled
 
-from tests.node.runtime.held_syncs import held
-from trimaran.node.runtime.flushes import begin, carry_out
+from tests.log.durability.held_syncs import held
+from trimaran.log.durability.syncing import begin, carry_out
 
 FILES = 8
 

@@ -7,17 +7,13 @@ import pytest
 import trio
 from trio.testing import wait_all_tasks_blocked as settled
 
-from trimaran.node.runtime import group_commit
+from trimaran.log.durability import group_commit
+from trimaran.log.durability.group_commit import GroupCommit
+from trimaran.log.durability.health import DirectoryHealth, StorageFailure
 from trimaran.node.runtime.clock import now_ms
-from trimaran.node.runtime.errors import StorageFailure
-from trimaran.node.runtime.group_commit import GroupCommit
 from trimaran.node.runtime.threads import run_blocking
 
 WORKERS = 3
-
-
-class Directory:
-    offline = None
 
 
 class SmallLog:
@@ -68,7 +64,7 @@ def logs(tmp_path):
 
 
 async def test_appends_during_a_flush_share_the_next(logs):
-    commit = GroupCommit(Directory())
+    commit = GroupCommit(DirectoryHealth())
     log = logs[0]
     flushed = []
     round_done = trio.Event()
@@ -96,7 +92,7 @@ async def test_appends_during_a_flush_share_the_next(logs):
 
 
 async def test_each_dirty_log_is_flushed_once(logs):
-    commit = GroupCommit(Directory())
+    commit = GroupCommit(DirectoryHealth())
     told = {}
     all_told = trio.Event()
 
@@ -123,7 +119,7 @@ async def test_each_dirty_log_is_flushed_once(logs):
 
 async def test_log_does_not_wait_for_anothers_flush(logs):
     """B3: nor does it wait again for those that are dirty anew meanwhile."""
-    commit = GroupCommit(Directory())
+    commit = GroupCommit(DirectoryHealth())
     honest, *others = logs
     async with trio.open_nursery() as nursery:
         nursery.start_soon(commit.run)
@@ -153,7 +149,7 @@ async def test_log_does_not_wait_for_anothers_flush(logs):
 async def test_many_logs_share_the_threads(tmp_path, logs):
     """Not a thread each, and nobody is left out."""
     more = [SmallLog(tmp_path / f"more-{number}") for number in range(20)]
-    commit = GroupCommit(Directory())
+    commit = GroupCommit(DirectoryHealth())
     for log in more:
         log.append()
         commit.mark_dirty(log, lambda offset: None)
@@ -168,7 +164,7 @@ async def test_many_logs_share_the_threads(tmp_path, logs):
 
 
 async def test_a_forgotten_log_is_not_flushed(logs):
-    commit = GroupCommit(Directory())
+    commit = GroupCommit(DirectoryHealth())
     done = trio.Event()
     commit.mark_dirty(logs[0], lambda offset: pytest.fail("forgotten"))
     commit.mark_dirty(logs[1], lambda offset: done.set())
@@ -181,7 +177,7 @@ async def test_a_forgotten_log_is_not_flushed(logs):
 
 
 async def test_log_forgotten_during_flush_gets_no_callback(logs):
-    commit = GroupCommit(Directory())
+    commit = GroupCommit(DirectoryHealth())
     log, other = logs[:2]
     log.hold.clear()
     told = trio.Event()
@@ -199,7 +195,7 @@ async def test_log_forgotten_during_flush_gets_no_callback(logs):
 
 
 async def test_unsynced_data_is_counted_in_bytes(logs):
-    commit = GroupCommit(Directory())
+    commit = GroupCommit(DirectoryHealth())
     log, other = logs[:2]
     log.hold.clear()
     async with trio.open_nursery() as nursery:
@@ -221,7 +217,7 @@ async def test_unsynced_data_is_counted_in_bytes(logs):
 
 
 async def test_a_writer_waits_for_its_own_offset(logs):
-    commit = GroupCommit(Directory())
+    commit = GroupCommit(DirectoryHealth())
     log = logs[0]
     log.hold.clear()
     seen = []
@@ -246,7 +242,7 @@ async def test_a_writer_waits_for_its_own_offset(logs):
 
 @pytest.mark.parametrize("in_a_thread", [False, True])
 async def test_writer_does_not_wait_for_unflushed_log(logs, in_a_thread):
-    commit = GroupCommit(Directory())
+    commit = GroupCommit(DirectoryHealth())
     log = logs[0]
     log.hold.clear()
     log.append()
@@ -266,7 +262,7 @@ async def test_writer_does_not_wait_for_unflushed_log(logs, in_a_thread):
 
 
 async def test_error_takes_directory_offline_without_acknowledgement(logs):
-    directory = Directory()
+    directory = DirectoryHealth()
     commit = GroupCommit(directory)
     failing, slow, _ = logs
     failing.error = OSError(5, "Input/output error")
@@ -293,7 +289,7 @@ async def test_error_takes_directory_offline_without_acknowledgement(logs):
 
 
 def test_write_behind_tells_at_once_and_syncs_nothing(logs):
-    commit = GroupCommit(Directory(), fsync=False)
+    commit = GroupCommit(DirectoryHealth(), fsync=False)
     logs[0].append()
     told = []
     commit.mark_dirty(logs[0], told.append, 6)
@@ -347,7 +343,7 @@ class PlainFlush:
     ],
 )
 def test_worker_takes_its_share_of_logs(dirty, busy, taken):
-    commit = GroupCommit(Directory())
+    commit = GroupCommit(DirectoryHealth())
     logs = [PlainLog([]) for _ in range(dirty)]
     for log in logs:
         commit.mark_dirty(log, int)
@@ -378,7 +374,7 @@ async def test_loop_yields_while_many_logs_are_flushed(monkeypatch, count, turns
         told.append("turn")
 
     monkeypatch.setattr(group_commit, "yield_to_loop", others)
-    commit = GroupCommit(Directory())
+    commit = GroupCommit(DirectoryHealth())
     logs = [PlainLog(told) for _ in range(count)]
     for number, log in enumerate(logs, 1):
         log.log_end_offset = number
@@ -394,7 +390,7 @@ async def test_loop_yields_while_many_logs_are_flushed(monkeypatch, count, turns
 async def test_flush_time_covers_preparation_to_end(monkeypatch):
     now = [100.0]
     monkeypatch.setattr(time, "monotonic", lambda: now[0])
-    commit = GroupCommit(Directory())
+    commit = GroupCommit(DirectoryHealth())
     finish = commit._finisher([])
     now[0] += 0.25
     assert list(finish()) == []
@@ -405,7 +401,7 @@ async def test_flush_time_covers_preparation_to_end(monkeypatch):
 
 @pytest.mark.parametrize(("fsync", "must_flush"), [(False, False), (False, True), (True, True)])
 def test_log_needing_sync_is_dirty_without_waiters(fsync, must_flush):
-    told, commit, log = [], GroupCommit(Directory(), fsync=fsync), PlainLog([])
+    told, commit, log = [], GroupCommit(DirectoryHealth(), fsync=fsync), PlainLog([])
     log.must_flush, log.log_end_offset = must_flush, 7
     commit.mark_dirty(log, told.append, 100)
     dirty = [(one.log, len(one.on_flushed), one.written) for one in commit._dirty.values()]
@@ -419,7 +415,7 @@ def test_log_needing_sync_is_dirty_without_waiters(fsync, must_flush):
 
 
 async def test_postponed_logs_are_flushed_with_awaited_ones():
-    commit, log = GroupCommit(Directory()), PlainLog([])
+    commit, log = GroupCommit(DirectoryHealth()), PlainLog([])
     commit.mark_dirty(log, int, 5, is_awaited=False)
     (left,) = commit._left.values()
     commit.flush_soon(log)
@@ -431,7 +427,7 @@ def test_kernel_flush_needs_worker_and_free_slot():
     log = PlainLog(told)
     log.needs_only_a_sync = True
     for workers, begun, only_a_sync in ((None, 0, True), ("run", 3, True), ("run", 0, False)):
-        commit = GroupCommit(Directory())
+        commit = GroupCommit(DirectoryHealth())
         commit.mark_dirty(log, int)
         commit._workers, commit._begun, log.needs_only_a_sync = workers, begun, only_a_sync
         (dirty,) = commit._dirty.values()
@@ -440,7 +436,7 @@ def test_kernel_flush_needs_worker_and_free_slot():
 
 
 async def test_worker_is_idle_after_its_flush(nursery):
-    commit, told = GroupCommit(Directory()), []
+    commit, told = GroupCommit(DirectoryHealth()), []
     nursery.start_soon(commit.run)
     await settled()
     for offset in (1, 2):
@@ -458,7 +454,7 @@ async def test_a_worker_whose_flush_fails_takes_nothing_more(autojump_clock):
         def prepare_flush(self):
             raise OSError("no disk")
 
-    commit, other = GroupCommit(Directory()), PlainLog(told := [])
+    commit, other = GroupCommit(DirectoryHealth()), PlainLog(told := [])
     for log in (Failing([]), other):
         commit.mark_dirty(log, told.append)
     with trio.fail_after(5):

@@ -8,37 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from errno import (
-    EACCES,
-    EBUSY,
-    EEXIST,
-    EINVAL,
-    EIO,
-    EISDIR,
-    ELOOP,
-    ENAMETOOLONG,
-    ENODEV,
-    ENOENT,
-    ENOTDIR,
-    ENOTEMPTY,
-    ENXIO,
-    EPERM,
-    EXDEV,
-)
+from errno import EIO
 
+from trimaran.log.disk.files import is_of_name, printable
 from trimaran.wire.errors import ErrorCode, KafkaError
 
-# What lies at a name is of another kind than it should be (EINVAL, ENXIO, ENODEV: a FIFO, socket or device), may not be
-# touched, or is the place of a mount (EBUSY, EXDEV).
-_OF_NAMES = frozenset(
-    {EACCES, EBUSY, EEXIST, EINVAL, EISDIR, ELOOP, ENAMETOOLONG, ENODEV, ENOENT, ENOTDIR}
-    | {ENOTEMPTY, ENXIO, EPERM, EXDEV}
-)
 
-
-def is_of_name(error: OSError) -> bool:
-    """Whether an error is about what lies at one name, so that it says nothing of the disk."""
-    return error.errno in _OF_NAMES
+class StorageFailure(Exception):
+    """A log directory failed and is offline. Never retried: after a failed fsync the page cache says nothing."""
 
 
 class DirectoryHealth:
@@ -92,8 +69,3 @@ class DirectoryHealth:
             if is_of_name(error):
                 raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, reason) from error
             raise self.fail(reason) from error
-
-
-def printable(text: str) -> str:
-    """With the bytes of file names that are not UTF-8 written as escapes, as a log or a response takes them."""
-    return text.encode(errors="backslashreplace").decode()

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 
-from trimaran.node.runtime.kernel_syncs import use
+from trimaran.log.durability.syncing import use
 
 
 class HeldSyncs:
-    """In the place of `trimaran.node.runtime.linux_aio.Fdatasyncs`, by `held`."""
+    """In the place of `trimaran.log.durability.syncing.Fdatasyncs`, by `held`."""
 
     def __init__(self):
         self.eventfd = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)

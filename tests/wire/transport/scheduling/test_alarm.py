@@ -8,7 +8,7 @@ import pytest
 import trio
 import trio.testing
 
-from trimaran.node.runtime.alarm import Alarm
+from trimaran.wire.transport.scheduling.alarm import Alarm
 
 
 class Bell:

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from trimaran.log.disk.checkpoints import CheckpointDamaged
-from trimaran.log.partitions.leader_epochs import LeaderEpochs
+from trimaran.log.disk.leader_epochs import LeaderEpochs
 
 
 def twin_end_offset(epochs, wanted, start):

@@ -1,0 +1,1 @@
+"""Durability: what must be synced, who syncs it, how far a log is durable, and what the failure of a disk does."""

@@ -1,0 +1,273 @@
+"""Who syncs: the kernel by itself if that is all there is to do, else a thread.
+
+By a thread one flush takes 0.2 ms longer than its fdatasync, which is 0.25 ms on a good disk: the thread is woken, has
+to get the interpreter lock, and the loop is woken in turn. Linux's asynchronous fdatasync needs no thread of ours: the
+kernel syncs a file by a thread of its own, and an eventfd tells when it has.
+
+Source: io_submit(2), `linux/aio_abi.h`; IOCB_CMD_FDSYNC is there since Linux 4.18. The package `caio` wraps the same
+calls, but takes a tenth of a second to be imported, and gives an error without its number; io_uring can do more, and
+containers often forbid it.
+
+    iocb      data:u64 key:u32 rw_flags:u32 opcode:u16 priority:i16 fd:u32 buf:u64 nbytes:u64 offset:i64 reserved:u64
+              flags:u32 resfd:u32
+    io_event  data:u64 iocb:u64 result:i64 result2:i64
+
+`data` comes back as it was given; a negative result is an error's number. The machines are all little endian.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import itertools
+import logging
+import os
+import platform
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from struct import Struct
+from typing import TypeVar
+
+import outcome
+import trio
+
+from trimaran.log.durability.flush import Flush
+from trimaran.wire.text import events
+
+log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+U = TypeVar("U")
+
+# The kernel would sync each by a thread of its own, all at once; one of ours does them one after another, and where
+# there are many what it costs to wake it is little.
+FILES_MAX = 8
+_IOCB = Struct("<QIIHhIQQqQII")
+_IO_EVENT = Struct("<QQqq")
+_FDATASYNC = 3  # IOCB_CMD_FDSYNC
+_TELL_EVENTFD = 1  # IOCB_FLAG_RESFD
+# Of io_setup, io_submit, io_getevents.
+_GENERIC_CALLS = (0, 2, 4)
+_CALLS = {"x86_64": (206, 209, 208), "aarch64": _GENERIC_CALLS, "riscv64": _GENERIC_CALLS}
+# What may be under way in one context: the files of all flushes of some ten directories. The system allows 65,536 of
+# all processes.
+UNDER_WAY_MAX = 256
+
+# None of the calls waits, so they keep the interpreter lock: it is dearer than they are.
+_libc = ctypes.PyDLL(None, use_errno=True)
+_libc.syscall.restype = ctypes.c_long
+
+
+class Fdatasyncs:
+    """One context of the kernel, used by one thread at a time. It is never closed, as that waits for 30 ms: the end of
+    the process does.
+    """
+
+    def __init__(self) -> None:
+        """Raises OSError where the system does not know this, forbids it, or has no room."""
+        numbers = _CALLS.get(platform.machine())
+        if sys.platform != "linux" or numbers is None or sys.maxsize < 1 << 32:
+            raise OSError("asynchronous fdatasync is not known here")
+        setup, self._io_submit, self._io_getevents = numbers
+        self._context = ctypes.c_ulong(0)
+        self.eventfd = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
+        if _libc.syscall(setup, UNDER_WAY_MAX, ctypes.byref(self._context)) != 0:
+            os.close(self.eventfd)
+            error = ctypes.get_errno()
+            raise OSError(error, os.strerror(error))
+        # The kernel copies them when they are submitted.
+        self._iocbs = ctypes.create_string_buffer(_IOCB.size * UNDER_WAY_MAX)
+        first = ctypes.addressof(self._iocbs)
+        places = range(first, first + len(self._iocbs), _IOCB.size)
+        self._pointers = (ctypes.c_void_p * UNDER_WAY_MAX)(*places)
+        self._events = ctypes.create_string_buffer(_IO_EVENT.size * UNDER_WAY_MAX)
+        self._tags = itertools.count(1)
+        self._under_way = 0
+
+    def submit(self, descriptors: Sequence[int]) -> tuple[int, int]:
+        """Has the kernel sync these files, which may be closed meanwhile. Gives the tag with which each completes, and
+        how many it took, of the first: all or none, but for errors that a healthy system does not have.
+        """
+        tag = next(self._tags)
+        if self._under_way + len(descriptors) > UNDER_WAY_MAX:
+            return tag, 0
+        told = (0, 0, 0, 0, _TELL_EVENTFD, self.eventfd)
+        for at, descriptor in enumerate(descriptors):
+            _IOCB.pack_into(
+                self._iocbs, at * _IOCB.size, tag, 0, 0, _FDATASYNC, 0, descriptor, *told
+            )
+        result = _libc.syscall(self._io_submit, self._context, len(descriptors), self._pointers)
+        # The kernel's thread runs on this processor: it has the disk begin now, instead of when the loop rests.
+        os.sched_yield()
+        taken = max(0, result)
+        self._under_way += taken
+        return tag, taken
+
+    def completed(self) -> list[tuple[int, int]]:
+        """What completed since it was asked last, without waiting: the tag and the error's number, 0 for none."""
+        try:
+            os.eventfd_read(self.eventfd)
+        except BlockingIOError:
+            return []
+        count = _libc.syscall(
+            self._io_getevents, self._context, 0, UNDER_WAY_MAX, self._events, None
+        )
+        count = max(0, count)
+        self._under_way -= count
+        found = memoryview(self._events)[: count * _IO_EVENT.size]
+        return [(tag, max(0, -result)) for tag, _, result, _ in _IO_EVENT.iter_unpack(found)]
+
+
+# Contexts that a run has done with: the next one of this process has them.
+_spare: list[Fdatasyncs] = []
+
+
+@dataclass(slots=True)
+class _Batch:
+    left: int
+    ended: Callable[[OSError | None], object]
+    error: OSError | None = None
+
+
+class KernelSyncs:
+    """Those of one trio run; `of_this_run` finds them."""
+
+    def __init__(self, fdatasyncs: Fdatasyncs) -> None:
+        self._fdatasyncs = fdatasyncs
+        self._batches: dict[int, _Batch] = {}
+
+    def begin(self, descriptors: Sequence[int], ended: Callable[[OSError | None], object]) -> bool:
+        """Has the kernel sync these files, at least one; `ended` is called on the loop with the first error. It must
+        not raise, and what it needs must outlive the wait.
+
+        False if the kernel takes none of them: they are still to be synced.
+        """
+        tag, taken = self._fdatasyncs.submit(descriptors)
+        if not taken:
+            return False
+        batch = self._batches[tag] = _Batch(taken, ended)
+        if taken < len(descriptors):
+            # Whoever synced them all again would not hear of an error that those have which were taken.
+            batch.error = OSError(errno.EIO, "the kernel took some of the files only")
+        return True
+
+    async def run(self) -> None:
+        """Tells who waits, for as long as the run lasts."""
+        while True:
+            await trio.lowlevel.wait_readable(self._fdatasyncs.eventfd)
+            for tag, number in self._fdatasyncs.completed():
+                self._completed(tag, number)
+
+    def _completed(self, tag: int, number: int) -> None:
+        batch = self._batches[tag]
+        batch.left -= 1
+        if number and batch.error is None:
+            batch.error = OSError(number, os.strerror(number))
+        if batch.left == 0:
+            del self._batches[tag]
+            batch.ended(batch.error)
+
+
+_of_run: trio.lowlevel.RunVar[KernelSyncs | None] = trio.lowlevel.RunVar(
+    "trimaran.log.durability.syncing"
+)
+
+
+def of_this_run() -> KernelSyncs | None:
+    """None where the kernel does not know how, or has no room: then threads must do it."""
+    try:
+        return _of_run.get()
+    except LookupError:
+        pass
+    try:
+        fdatasyncs = _spare.pop() if _spare else Fdatasyncs()
+    except OSError as error:
+        events.FSYNC_BY_THREADS.log(log, error=error)
+        _of_run.set(None)
+        return None
+    return use(fdatasyncs, _spare.append)
+
+
+def use(fdatasyncs: Fdatasyncs, keep: Callable[[Fdatasyncs], object] | None = None) -> KernelSyncs:
+    """Has this run use these, and `keep` them at its end."""
+    syncs = KernelSyncs(fdatasyncs)
+    _of_run.set(syncs)
+
+    async def run() -> None:
+        try:
+            await syncs.run()
+        finally:
+            if keep is not None:
+                keep(fdatasyncs)
+
+    trio.lowlevel.spawn_system_task(run)
+    return syncs
+
+
+async def carry_out(flushes: Sequence[Flush], then: Callable[[], T]) -> T:
+    """Syncs what all of them ask for, and returns what `then` does, called on the loop a turn before.
+
+    Cancelling waits for the end. Raises OSError.
+    """
+    task = trio.lowlevel.current_task()
+    if begin(flushes, then, partial(trio.lowlevel.reschedule, task)):
+        result: T = await trio.lowlevel.wait_task_rescheduled(lambda _: trio.lowlevel.Abort.FAILED)
+        return result
+    return await run_in_own_thread(partial(_run_all, flushes), lambda _: then())
+
+
+def begin(
+    flushes: Sequence[Flush], then: Callable[[], T], ended: Callable[[outcome.Outcome[T]], object]
+) -> bool:
+    """Has the kernel carry them out; False if it does not, and nothing was done.
+
+    `ended` is called on the loop with what became of it, `then` before it. It must not raise.
+    """
+    descriptors = _descriptors(flushes)
+    syncs = of_this_run() if descriptors else None
+    if syncs is None:
+        return False
+
+    def finish(error: OSError | None) -> T:
+        for flush in flushes:
+            flush.synced(error)
+        return then()
+
+    return syncs.begin(descriptors, lambda error: ended(outcome.capture(finish, error)))
+
+
+def _descriptors(flushes: Sequence[Flush]) -> list[int]:
+    """Of what the kernel may do, all or nothing."""
+    found: list[int] = []
+    for flush in flushes:
+        descriptors = flush.descriptors()
+        if descriptors is None or len(found) + len(descriptors) > FILES_MAX:
+            return []
+        found += descriptors
+    return found
+
+
+def _run_all(flushes: Sequence[Flush]) -> None:
+    for flush in flushes:
+        flush.run()
+
+
+async def run_in_own_thread(fn: Callable[[], T], then: Callable[[T], U]) -> U:
+    """As `run_blocking`, at less than half of its cost in turns of the loop, for who keeps the number of its threads
+    small by itself.
+
+    `then` is called on the loop with what `fn` returned, a turn before the caller goes on with what that returns.
+    """
+    task, token = trio.lowlevel.current_task(), trio.lowlevel.current_trio_token()
+
+    def deliver(result: outcome.Outcome[T]) -> None:
+        token.run_sync_soon(go_on, result)
+
+    def go_on(result: outcome.Outcome[T]) -> None:
+        trio.lowlevel.reschedule(task, outcome.capture(lambda: then(result.unwrap())))
+
+    trio.lowlevel.start_thread_soon(fn, deliver)
+    result: U = await trio.lowlevel.wait_task_rescheduled(lambda _: trio.lowlevel.Abort.FAILED)
+    return result
