@@ -1,4 +1,4 @@
-"""What the tests of this folder share."""
+"""Shared helpers of the tests of this folder."""
 
 from pathlib import Path
 

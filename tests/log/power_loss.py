@@ -1,8 +1,8 @@
-"""What a power loss may leave of a disk: a record of file operations, replayed up to any of them.
+"""Possible states of a disk after a power loss: a record of file operations, replayed up to any of them.
 
-The model: the bytes of a file are durable up to its last fdatasync, the names in a directory up to its last fsync. What
-came later may be there or not, by `Style`. Names change one after another, as in the journals of ext4, xfs and btrfs:
-of the changes not made durable the first so many survive. Renaming is atomic.
+The model: the bytes of a file are durable up to its last fdatasync, the names in a directory up to its last fsync.
+Later changes may be there or not, by `Style`. Names change one after another, as in the journals of ext4, xfs and
+btrfs: a prefix of the changes not made durable survives. Renaming is atomic.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ Tree = dict[str, bytes | None]
 
 
 class Style(Enum):
-    """What survives of the work since the last syncs."""
+    """The part of the work since the last syncs that survives."""
 
     KEPT = "everything: the process was killed, the machine lives"
     LOST = "nothing"
@@ -90,7 +90,7 @@ class _File:
 
 @dataclass(slots=True)
 class Recording:
-    """What was there before, and what was done. Nodes are numbers; a file's node keeps its number whatever its name."""
+    """The initial tree, and the operations. Nodes are numbers; a file's node keeps its number whatever its name."""
 
     files: dict[int, bytes] = field(default_factory=dict)
     directories: dict[int, dict[str, int]] = field(default_factory=dict)
@@ -171,7 +171,7 @@ class Disk:
         return self._tree(names, contents)
 
     def keeping(self, keep_bytes: int, *, all_names: bool = False) -> Tree:
-        """Of each file's unsynced writes the first `keep_bytes`; names as last synced, or as they are."""
+        """Keeps the first `keep_bytes` of each file's unsynced writes; names as last synced, or as they are."""
         names = {node: dict(found) for node, found in self._names.items()}
         for _, change in self._pending if all_names else ():
             _rename(names, change)

@@ -188,7 +188,7 @@ def test_zlib_stream_is_not_gzip():
 
 
 def with_window(window_log, data):
-    """Of unknown size, as Java's are."""
+    """The content size is unknown, as in frames that Java writes."""
     parameters = zstandard.ZstdCompressionParameters.from_level(3, window_log=window_log)
     compressor = zstandard.ZstdCompressor(compression_params=parameters).compressobj()
     return compressor.compress(data) + compressor.flush()

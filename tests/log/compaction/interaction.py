@@ -21,7 +21,7 @@ from trimaran.wire.errors import RemoteProtocolError
 
 
 class Limits(CleanerLimits):
-    """Remembers for how many offsets a map was asked for."""
+    """Records the number of offsets that each map is requested for."""
 
     asked = 0
 
@@ -163,7 +163,7 @@ class Interaction(LogInteraction):
         self.cleaned.clear()
 
     def do_compact(self, **options: str) -> str:
-        """A whole round, of which the outcome alone is told."""
+        """Runs a whole round and shows only its outcome."""
         self.do_plan(**options)
         self.do_map()
         self.do_clean()

@@ -1,4 +1,4 @@
-"""What a run of batches is looked at with, and what stays of it: the same objects, where nothing of them goes."""
+"""Planning of a run of batches and its result: batches that lose nothing remain the same objects."""
 
 import pytest
 
@@ -36,7 +36,7 @@ def put(offsets, run):
 
 
 AT_ONCE = [
-    # records of each batch, wanted; place and records of what is looked at together
+    # records of each batch, wanted; place and records of each batch examined together
     ((2, 1), (0, 1), [(0, 3)]),
     ((2, 2), (0, 1), [(0, 2), (1, 2)]),
     ((2, 2, 1), (0, 2), [(0, 3)]),

@@ -1,4 +1,4 @@
-"""What may be compacted and what becomes one segment, beside an obvious twin and at each bound."""
+"""Choice of segments to compact and to merge, compared with an obvious twin and at each bound."""
 
 from dataclasses import replace
 
@@ -48,7 +48,7 @@ def test_group_takes_all_that_fits_but_no_more(made):
 )
 @pytest.mark.parametrize("beyond", [-1, 0, 1])
 def test_group_size_reaches_but_never_exceeds_bound(column, most, beyond):
-    """Of three, so that what was there before the group is not counted."""
+    """The middle of three columns, so that earlier groups are not counted."""
     blank = GroupMember(0, 10, 0, 0, 0)
     sizes = [most, 2, most - 2 + beyond]
     members = [

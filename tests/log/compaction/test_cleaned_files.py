@@ -1,4 +1,4 @@
-"""What a round leaves on the disk: which files, durable, and of which size; and where a round cannot go on."""
+"""Files left by a round: their names, durability and sizes; and the points at which a round must stop."""
 
 import zlib
 
@@ -23,7 +23,7 @@ def planned(log, *, limits=LIMITS, pause=no_pause, **options):
 
 
 def with_an_abort(tmp_path, files):
-    """Of a transaction whose records and marker compaction takes away, in one sealed segment."""
+    """One sealed segment with a transaction whose records and marker are removed by compaction."""
     log = opened(tmp_path, files=files)
     fields = {"producer_id": 1, "producer_epoch": 0, "base_sequence": 0}
     put(log, (b"a", b"1"), is_transactional=True, **fields)
@@ -190,7 +190,7 @@ def test_rest_of_compressed_old_message_keeps_its_codec(tmp_path):
 
 
 def test_header_mismatch_ends_round_where_records_are_rewritten(tmp_path):
-    """The part before the first dirty offset was looked at in an earlier round, and is not mapped again."""
+    """An earlier round has covered the part before the first dirty offset, which is not mapped again."""
     log = opened(tmp_path)
     put(log, (b"a", b"1"))
     sealed(log)

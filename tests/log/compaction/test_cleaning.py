@@ -1,4 +1,4 @@
-"""What a round asks of the files, call by call, and where each pass of it ends."""
+"""The calls of a round to the file layer in order, and the end of each pass."""
 
 import os
 from dataclasses import replace
@@ -64,7 +64,7 @@ A, B, C = (b"a", b"1"), (b"b", b"1"), (b"c", b"1")
 
 
 def test_segment_is_cleaned_by_calls_in_order(tmp_path):
-    """What an earlier round left goes first; what is new is durable; it is as old as the last of its sources."""
+    """Leftovers of an earlier round go first; new files are durable; the new segment is as old as its newest source."""
     log, files = noted(tmp_path, [A], [B])
     for segment, seconds in zip(log.sealed_segments, (9, 5), strict=True):
         os.utime(segment.path(".log"), (seconds, seconds))
@@ -107,7 +107,7 @@ def test_abort_index_is_created_and_synced(tmp_path):
 
 @pytest.mark.parametrize("codec", [Compression.NONE, Compression.SNAPPY])
 def test_full_map_ends_before_batch_that_overflows(tmp_path, codec):
-    """A compressed one is looked at by itself, the others together."""
+    """Compressed batches are examined alone, others together."""
     log = opened(tmp_path)
     for pairs in ([A], [B], [C, (b"d", b"1")], [(b"e", b"1")]):
         put(log, *pairs, compression=codec)
@@ -265,7 +265,7 @@ def test_records_that_were_aborted_are_not_expanded(tmp_path):
 
 
 def test_abort_is_indexed_once_for_many_batches(tmp_path):
-    """Compressed ones are looked at one by one."""
+    """Compressed batches are examined one by one."""
     log = opened(tmp_path)
     fields = {"producer_id": 1, "producer_epoch": 0, "base_sequence": 0}
     put(log, A, is_transactional=True, **fields)

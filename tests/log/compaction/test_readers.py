@@ -1,4 +1,4 @@
-"""Segments leave the log between two steps of a reader: the answer is right, or the reader is told."""
+"""Segments leave the log between two steps of a reader: it returns the right answer or raises."""
 
 import shutil
 
@@ -21,7 +21,7 @@ def expire(log):
 
 
 def aborted_log(tmp_path):
-    """Two segments of aborted transactions, opened anew, so that no index is in memory."""
+    """Two segments of aborted transactions, reopened so that no index is in memory."""
     log = opened(tmp_path)
     for sequence in range(SEGMENTS):
         for producer in range(ABORTS):
@@ -41,7 +41,7 @@ def copied(log, path):
 
 
 def finish(steps):
-    """What a generator of steps returns, and how many steps that took."""
+    """The return value of a generator of steps, and the number of its steps."""
     count = 0
     while True:
         try:
@@ -83,7 +83,7 @@ NEWEST_MS = 9000
 
 
 def timed_log(tmp_path):
-    """Segments that compaction merges, opened anew; the newest record is in the second."""
+    """Segments that compaction merges, after reopening; the newest record is in the second."""
     log = opened(tmp_path)
     for key, timestamp_ms in ((b"a", 5000), (b"b", NEWEST_MS), (b"c", 6000)):
         append(log, build_batch([NewRecord(key, b"v", timestamp_ms)]))
@@ -94,7 +94,7 @@ def timed_log(tmp_path):
 
 
 def newest_in_steps(log, by_time, meanwhile=None, before=0):
-    """What a look-up finds, and in how many steps; `meanwhile` happens after `before` of them."""
+    """The result of a lookup and the number of its steps; `meanwhile` happens after `before` of them."""
     lookup = log.look_up_timestamp(NEWEST_MS) if by_time else log.look_up_max_timestamp()
     found, count = None, 0
     while True:

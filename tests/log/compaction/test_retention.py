@@ -1,4 +1,4 @@
-"""What becomes of a batch and of its records: one row for each reason, the producer with the lowest id among them."""
+"""Retention of a batch and of its records: one row for each reason, including the lowest producer id."""
 
 import pytest
 

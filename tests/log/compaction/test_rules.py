@@ -125,7 +125,7 @@ def test_markers_outlive_their_data_by_tombstone_retention(tmp_path):
 
 
 def test_aborted_data_stays_aborted_when_partly_cleaned(tmp_path):
-    """T8: of KAFKA-13727, where the first part of a transaction was cleaned and the rest then counted as committed."""
+    """T8 (KAFKA-13727): the first part of a transaction was cleaned and the rest then counted as committed."""
     log = opened(tmp_path, replace(CONFIG, segment_bytes=400))
     for number in range(6):
         fields = {"producer_id": 1, "producer_epoch": 0, "base_sequence": number}
@@ -169,7 +169,7 @@ def test_last_batch_of_producer_remains_as_header(tmp_path):
 
 
 def test_producer_epoch_survives_emptying_of_last_marker(tmp_path):
-    """I3: by it whoever has nothing but this log fences the producer's earlier epochs."""
+    """I3: a replica with only this log fences the producer's earlier epochs by it."""
     log = opened(tmp_path)
     put(log, (b"a", b"1"), producer_id=1, producer_epoch=0, base_sequence=0, is_transactional=True)
     mark(log, 1, commit=True, epoch=1)
@@ -446,7 +446,7 @@ def test_records_without_timestamps_have_their_files_age(tmp_path):
 
 
 def test_files_of_failed_round_are_removed(tmp_path):
-    """The log is left alone from then on: nobody else would remove it before the next start."""
+    """The log is not cleaned again, so that nothing else would remove them before the next start."""
     log = opened(tmp_path)
     for key in (b"a", b"b"):
         put(log, (key, b"1"))

@@ -28,7 +28,7 @@ def main() -> int:
     parser.add_argument("--prefixes", choices=["all", "sample"], default="sample")
     parser.add_argument("--mutants", action="store_true", help="plant bugs instead")
     arguments = parser.parse_args()
-    logging.disable()  # every cut is told of
+    logging.disable()  # every truncation is logged
     began = time.perf_counter()
     with tempfile.TemporaryDirectory() as name:
         root = Path(name)

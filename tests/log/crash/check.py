@@ -31,7 +31,7 @@ from trimaran.wire.errors import KafkaError
 
 
 class Violation(AssertionError):
-    """What a crash must not do."""
+    """A crash had a forbidden effect."""
 
 
 def demand(condition: object, what: str, *facts: object) -> None:
@@ -41,7 +41,7 @@ def demand(condition: object, what: str, *facts: object) -> None:
 
 @dataclass
 class Naive:
-    """What the batches say, read from the first to the last."""
+    """The content of the batches, read from first to last."""
 
     epochs: list[tuple[int, int]] = field(default_factory=list)
     producers: dict[int, tuple[int, int, int]] = field(default_factory=dict)
@@ -144,7 +144,7 @@ def _start_with_one_away(life: Life, step: Step, root: Path, unread: str) -> Non
 
 
 def _recovered(life: Life, step: Step, root: Path, files: FaultyFiles) -> list[Batch]:
-    # What was compacted stays so when the topic's cleanup.policy becomes `delete`, and recovery must bear it.
+    # Compaction's gaps remain when the topic's cleanup.policy becomes `delete`, and recovery must accept them.
     config = replace(life.config, compacts=False, deletes=True)
     directories = open_directories(root, files)
     try:
@@ -161,7 +161,7 @@ def _recovered(life: Life, step: Step, root: Path, files: FaultyFiles) -> list[B
 
 
 def required(step: Step) -> list[Batch]:
-    """What was acked before the step, and is not taken away by it."""
+    """Batches acknowledged before the step and not removed by it."""
     after = {batch.place for batch in step.after.batches}
     acked = min(step.before.acked_offset, step.after.acked_offset)
     start = max(step.before.start_offset, step.after.start_offset)
@@ -218,7 +218,7 @@ def _judge_state(life: Life, step: Step, log: PartitionLog, batches: list[Batch]
 
 
 def _judge_producers(log: PartitionLog, naive: Naive, first: int) -> None:
-    """What was deleted below `first` may be there again after a crash; who wrote only that may be forgotten."""
+    """Records deleted below `first` may reappear after a crash; a producer of only those may be forgotten."""
     producers = dict(log.producers.entries())
     for producer, facts in naive.producers.items():
         entry = producers.get(producer)
@@ -255,9 +255,7 @@ def _judge_producers(log: PartitionLog, naive: Naive, first: int) -> None:
 
 
 def _judge_compacted_aborts(log: PartitionLog, naive: Naive, after: State) -> None:
-    """What a round leaves of aborted transactions is known as long as their markers are there, before it as well as
-    after it.
-    """
+    """Aborted transactions that survive a round stay known as long as their markers, before and after it."""
     found = log.aborted_transactions(log.log_start_offset, log.log_end_offset)
     first_offsets = {(a.producer_id, a.last_offset): a.first_offset for a in found}
     for producer, first, last in naive.aborted:

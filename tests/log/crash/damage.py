@@ -17,7 +17,7 @@ from trimaran.wire.errors import ErrorCode, KafkaError
 
 CONFIG = LogConfig(index_interval_bytes=200, retention_ms=-1)
 BATCHES = 12
-DAMAGED = 3  # the last so many on either side of the recovery point
+DAMAGED = 3  # batches damaged on either side of the recovery point
 
 
 class Damage(NamedTuple):
@@ -46,7 +46,7 @@ def make_subject(root: Path) -> Subject:
 
 
 def damages(data: bytes, start: int, end: int, stride: int) -> Iterator[Damage]:
-    """Of the bytes [start, end)."""
+    """Damages the bytes [start, end)."""
     stale = bytes(batch_bytes(2, value=b"of another file"))
     block = data[: max(1, (end - start) // 2)]  # an earlier block of the same file
     for at in range(start, end, stride):

@@ -69,7 +69,7 @@ def batches_of(data: bytes | bytearray | memoryview) -> list[Batch]:
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """`acked_offset`: what is below it was said to be durable. Of `batches` the first may reach below `start_offset`.
+    """`acked_offset`: what is below it was said to be durable. The first of `batches` may reach below `start_offset`.
 
     `aborts` are those (producer id, offset of the marker) that a compaction left in the transaction index: their data
     is gone, so nothing would find them again.
@@ -277,7 +277,7 @@ class Life:
         self._note_flushed(self.log.flush())
 
     def pause(self) -> None:
-        """Nobody writes for a while: all is flushed and noted, and a segment's time may come."""
+        """Writes nothing for a while: everything is flushed and noted, and a segment may expire."""
         self.flush()
         self.checkpoint()
         if self._prng.random() < 0.5:
@@ -342,7 +342,7 @@ class Life:
         self._change(batches=kept, start_offset=self.log.log_start_offset)
 
     def compact(self) -> None:
-        """What is sealed, decided and flushed; often that is everything, else mostly nothing."""
+        """Compacts sealed, decided and flushed data; often that is everything, otherwise mostly nothing."""
         if self._prng.random() < 0.5:
             while self._open_transactions:
                 self.mark()

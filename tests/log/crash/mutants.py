@@ -1,6 +1,6 @@
 """Planted bugs: each must be found by some life or damage, or the crash tests are not worth their time.
 
-A mutant is a function whose text is changed in one place. Most are bugs that somebody had, here or in Apache Kafka.
+A mutant is a function whose text is changed in one place. Most are real bugs, of this project or of Apache Kafka.
 """
 
 from __future__ import annotations
@@ -118,7 +118,7 @@ def hunt(root: Path) -> Iterator[tuple[str, str | None]]:
 
 
 def find(mutant: Mutant, root: Path, *, seeds: int = SEEDS) -> str | None:
-    """What the mutant was found by."""
+    """The life or damage that found the mutant."""
     root.mkdir()
     with mutant.planted():
         try:

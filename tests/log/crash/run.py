@@ -16,7 +16,7 @@ STEPS = 40
 
 @dataclass
 class Tally:
-    """What was tried, and what went wrong."""
+    """Number of attempts, and the violations found."""
 
     lives: int = 0
     steps: int = 0

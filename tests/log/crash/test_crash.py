@@ -99,7 +99,7 @@ def test_undone_truncation_drops_old_batches_behind_new_ones(tmp_path):
 
 
 def test_start_of_new_log_is_durable_when_reported(tmp_path):
-    """A follower is told to begin at 1000. Until its directory is durable, a power loss takes that away, too."""
+    """The leader tells a follower to begin at 1000. A power loss undoes that until its directory is durable."""
     files = FaultyFiles()
     files.watch(tmp_path)
     files.mkdir(tmp_path / "t-0")
@@ -116,7 +116,7 @@ def test_start_of_new_log_is_durable_when_reported(tmp_path):
 
 
 def left_after_power_loss(files):
-    """Of what may be lost all is."""
+    """Everything that may be lost is lost."""
     tree = files.disk.after(Style.LOST, Random(0))
     return {path.rpartition("/")[2] for path, content in tree.items() if content is not None}
 

@@ -438,7 +438,7 @@ def test_damaged_checkpoints_are_reported_and_nothing_is_guessed(path, text, cap
 
 
 def test_log_is_dirty_from_its_cut_after_restart(path):
-    """What is appended there was never compacted: a tombstone would go, and the value before it would come back."""
+    """Appends behind the cut were never compacted: a tombstone would be removed and the value before it reappear."""
     directory = LogDirectory(path)
     log = fill(directory.create_log("t", 0, TOPIC_ID, SMALL), 20)
     log.flush()
@@ -485,13 +485,13 @@ def test_lowered_start_is_noted_even_without_synced_records(path):
 
 
 def killed(directory):
-    """What its files say is what there is."""
+    """Only the files of the directory remain."""
     directory._lock.release()
     return LogDirectory(directory.path)
 
 
 def deleted_and_made_again(directory):
-    """A log of three records, all of them durable, where one of ninety was until a moment ago."""
+    """A log of three durable records in place of a log of ninety."""
     log = fill(directory.create_log("t", 0, TOPIC_ID, SMALL), 30)
     log.delete_records_before(60)
     log.flush()
@@ -604,7 +604,7 @@ def test_other_things_in_the_directory_are_left_alone(path):
 
 
 def test_old_meta_properties_are_read_and_get_id(path):
-    """Of ZooKeeper's times (version 0, and no version at all), and of Kafka before 3.7."""
+    """Files of ZooKeeper's times (version 0, and no version at all), and of Kafka before 3.7."""
     for text in (
         "version=0\nbroker.id=11\ncluster.id=Vk_zJvdfRf6PsrkaTDAJ-A\n",
         "broker.id=11\ncluster.id=Vk_zJvdfRf6PsrkaTDAJ-A\n",
@@ -796,7 +796,7 @@ def test_a_cut_that_was_noted_before_writes_nothing(path):
 
 
 def test_cut_is_durable_before_bytes_go_despite_writer(path):
-    """What is lowered in memory may not be on disk yet."""
+    """A point lowered in memory may not be on disk yet."""
     directory = LogDirectory(path)
     log = fill(directory.create_log("t", 0, TOPIC_ID, SMALL), 30)
     log.flush()

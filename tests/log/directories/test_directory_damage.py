@@ -176,7 +176,7 @@ def segment_files(folder, base):
 
 @pytest.mark.parametrize("stage", range(6))
 def test_either_cleaned_segment_or_its_sources_survive(path, stage):
-    """KAFKA-12520: .cleaned is nobody's; with .swap the new one is whole, whatever of the old is still there."""
+    """KAFKA-12520: a .cleaned file is ignored; with .swap the new one is whole, regardless of remaining old files."""
     batches = written(path)
     folder = path / "t-0"
     first, second = sorted(int(one.stem) for one in folder.glob("*.log"))[:2]

@@ -1,5 +1,5 @@
-"""mD8: whatever else lies in a deleted partition's directory, or has a partition's name: it stops nobody, no link is
-followed, and a disk that fails still counts.
+"""mD8: foreign files in a deleted partition's directory or under a partition's name block nothing, no link is followed,
+and a failing disk still counts.
 """
 
 import errno
@@ -170,7 +170,7 @@ def test_disk_error_during_removal_takes_directory_offline(path):
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_foreign_file_with_partition_name_blocks_only_it(path, kind, monkeypatch):
-    """It may be the link to a disk that is not there now, so nothing is begun anew in its place."""
+    """It may be the link to a disk that is absent now, so nothing is created in its place."""
     monkeypatch.chdir(path)
     KINDS[kind](path / "t-0")
     for clean in (True, False):

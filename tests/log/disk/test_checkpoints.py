@@ -35,7 +35,7 @@ def test_no_flipped_bit_is_read_as_another_checkpoint(tmp_path):
         for bit in range(8):
             flipped = bytearray(text)
             flipped[position] ^= 1 << bit
-            with suppress(CheckpointDamaged):  # or it is in blanks that nobody reads
+            with suppress(CheckpointDamaged):  # or it is in blanks, which are not read
                 assert read_offsets(written(tmp_path, bytes(flipped))) == OFFSETS
 
 

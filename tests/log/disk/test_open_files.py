@@ -80,7 +80,7 @@ def test_a_slice_outlives_the_closing_of_its_file(tmp_path):
 
 @contextmanager
 def few_descriptors(count):
-    """This process may open so many more."""
+    """Limits this process to `count` more descriptors."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (end_after_free(count), hard))
     try:

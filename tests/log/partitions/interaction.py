@@ -1,5 +1,5 @@
-"""The commands that transcripts of a partition's log consist of, and what is said of it after each: the answer, every
-call of the file system, what is told to the operator, what the log is, and what is in its directory.
+"""The commands of a partition log's transcripts, and the report after each: the answer, every call of the file system,
+lines for the operator, the log's state, and the content of its directory.
 """
 
 from __future__ import annotations

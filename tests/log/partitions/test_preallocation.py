@@ -1,4 +1,4 @@
-"""`preallocate`: new segments have their full size as zeros; who reads the log never sees them."""
+"""`preallocate`: new segments have their full size as zeros; readers of the log never see them."""
 
 from __future__ import annotations
 

@@ -145,7 +145,7 @@ def test_emptied_log_starts_anywhere(tmp_path):
 
 @pytest.mark.parametrize("base_offset", [2, 10], ids=["in a batch", "in a gap"])
 def test_log_cut_around_its_start_begins_there_again(tmp_path, base_offset):
-    """What was deleted stays deleted: a start that went back would be below the one that is noted."""
+    """Deleted records stay deleted: a start that moved back would be below the noted one."""
     log = fill(open_log(tmp_path / "t-0"), 1, count=2)
     data = batch_bytes(10, base_offset=base_offset, leader_epoch=0)
     log.append_as_follower(memoryview(data))

@@ -1,4 +1,4 @@
-"""What the first batch may be after a coordinator was asked: bounds, epochs, markers."""
+"""Permitted first batches after a coordinator was asked: bounds, epochs, markers."""
 
 import pytest
 

@@ -1,5 +1,5 @@
-"""The commands that transcripts of one segment consist of, and what is said of it after each: every call of the file
-system, what is known in memory, and what stands in the indexes and in their files.
+"""The commands of a segment's transcripts, and the report after each: every call of the file system, the state in
+memory, and the content of the indexes and of their files.
 """
 
 from __future__ import annotations
@@ -163,7 +163,7 @@ class Interaction:
         return "to sync: " + " ".join(file.path.suffix for file in self.segment.index_files())
 
     def do_put(self, suffix: str, entries: str = "()", more: str = "0") -> None:
-        """Other content of an index, with so many bytes of zeros behind."""
+        """Writes other content into an index, followed by `more` zero bytes."""
         layout = (OffsetIndex if suffix == ".index" else TimeIndex).layout
         pairs = [map(int, one.split(":")) for one in entries.strip("()").split()]
         data = b"".join(layout.pack(*pair) for pair in pairs)
@@ -186,7 +186,7 @@ class Interaction:
         self.segment.size = int(size)
 
     def do_begin(self, what: str) -> None:
-        """What may take long, in steps."""
+        """Begins a long operation, which proceeds in steps."""
         steps = {
             "rebuild": in_steps.rebuild_in_steps,
             "largest": in_steps.largest_timestamp,

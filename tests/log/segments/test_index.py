@@ -1,4 +1,4 @@
-"""Index files: loading one takes a few reads however large it is, and damage in its middle misleads nobody."""
+"""Index files: loading one takes a few reads however large it is, and damage in its middle causes no wrong answer."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ MANY = PENDING_BYTES_MAX // OffsetIndex.layout.size
 
 
 class Twin:
-    """`shown` is what the index has, `file` what stands in its file: None where there is none."""
+    """`shown` is the content of the index, `file` that of its file: None where there is none."""
 
     def __init__(self, layout):
         self.layout = layout

@@ -460,7 +460,7 @@ def test_opening_takes_long_where_much_must_be_read(tmp_path):
 
 @pytest.mark.parametrize("within", [1, 2, 3])
 def test_batch_across_recovery_point_is_checked(tmp_path, within):
-    """Of its records only the first ones were flushed: damage of it is damage of the flushed part."""
+    """Only its first records were flushed: damage of the batch is damage of the flushed part."""
     log = fill(open_log(tmp_path / "t-0", LogConfig()), 3, count=3)
     path = last_file(crash(log))
     data = bytearray(path.read_bytes())

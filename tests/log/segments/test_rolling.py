@@ -83,7 +83,7 @@ AGES = [
 def test_a_segment_rolls_above_its_age(tmp_path, config, age_ms, expected):
     active = segment(tmp_path)
     assert rolls(active, config, timestamp_ms=5000 + age_ms) is expected
-    # Where the first batch or the new one has no timestamp the clock counts.
+    # The clock counts if the first batch or the new one has no timestamp.
     active.opened_ms = 7000
     assert rolls(active, config, timestamp_ms=-1, now_ms=7000 + age_ms) is expected
     without = segment(tmp_path, first_ms=-1)

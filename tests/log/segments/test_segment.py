@@ -89,7 +89,7 @@ def test_a_place_is_found_as_by_walking(tmp_path_factory, large_bytes, batches, 
     segment = sealed(tmp_path_factory.mktemp("log") / "t-0", batches)
     headers = headers_of(segment)
     index = segment.offset_index
-    if index.entries:  # damage misleads nobody
+    if index.entries:  # damage causes no wrong answer
         data = bytearray(index.path.read_bytes())
         for entry, byte, bits in damage:
             data[entry % index.entries * 8 + byte] ^= bits
@@ -111,7 +111,7 @@ def test_a_place_is_found_as_by_walking(tmp_path_factory, large_bytes, batches, 
 def test_remembered_newest_batches_are_found_likewise(
     tmp_path_factory, batches, kept, steps, reopened
 ):
-    """Of a log that was opened again these are the last ones that its index has no entry of."""
+    """In a reopened log these are the last batches, which have no index entry."""
     directory = tmp_path_factory.mktemp("log") / "t-0"
     with mock.patch("trimaran.log.segments.segment.TAIL_BATCHES_MAX", kept):
         log = written(directory, batches)
@@ -140,13 +140,13 @@ def test_newest_batch_is_found_without_a_read(tmp_path):
 
 
 def is_between(found: Boundary, headers, end_offset):
-    """Whoever got everything before goes on behind it, or where the next batch begins."""
+    """A reader that received everything before continues behind it, or at the beginning of the next batch."""
     following = next((view.base_offset for at, view in headers if at == found.position), end_offset)
     return end_offset <= found.offset <= following
 
 
 def test_a_log_is_not_cut_behind_damage(tmp_path):
-    """Nobody could say which offset the batches that stay end at: what came next would stand below them."""
+    """The end offset of the remaining batches is unknown: later appends would have lower offsets."""
     log = fill(open_log(tmp_path / "t-0", LogConfig()), 4)
     segment = log.active_segment
     damaged, _ = headers_of(segment)[1]

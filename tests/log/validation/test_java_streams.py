@@ -46,7 +46,7 @@ def lz4_of(*blocks, flags=0x60, more=b""):
 
 
 def zstd_of(data, window_log=None, level=3):
-    """Of unknown size, as Java's are: the header says the window of the level."""
+    """The content size is unknown, as in frames that Java writes: the header has the window of the level."""
     given = {} if window_log is None else {"window_log": window_log}
     parameters = zstandard.ZstdCompressionParameters.from_level(level, **given)
     compressor = zstandard.ZstdCompressor(compression_params=parameters).compressobj()

@@ -150,7 +150,7 @@ def test_control_batches_are_not_for_clients():
 @pytest.mark.parametrize("kind", [Compression.NONE, Compression.GZIP])
 @pytest.mark.parametrize("rules", [RULES, COMPACTED])
 def test_bits_that_are_not_for_clients(bit, kind, rules):
-    """Bit 6 is the log cleaner's (KIP-534); those behind it may be given a meaning by somebody."""
+    """Bit 6 is the log cleaner's (KIP-534); later ones may be given a meaning some day."""
     data = good(compression=kind)
     assert_refused(altered(data, attributes=bit | kind), ErrorCode.INVALID_RECORD, rules)
 
@@ -228,7 +228,7 @@ def test_too_large():
 
 
 def test_batch_over_budget_is_refused_before_crc():
-    """Whoever takes its time for it makes the checksum."""
+    """A batch that fits the budget gets its checksum verified."""
     damaged = altered(good(), crc=0)
     assert_refused(damaged, ErrorCode.CORRUPT_MESSAGE, budget=Budget(len(damaged)))
     zstd = ProduceRules.of(LogConfig(max_message_bytes=10_000, compression=Compression.ZSTD))

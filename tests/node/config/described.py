@@ -1,8 +1,8 @@
-"""What Apache Kafka 4.3 says of every config that it declares, as `testdata/kafka_configs.txt` has it.
+"""The description by Apache Kafka 4.3 of every config that it declares, from `testdata/kafka_configs.txt`.
 
 A row has the kind of resource, name, type, whether a broker can be told another value, the default, and the synonyms of
-the default. `tests/interop/test_described_configs.py` compares the table with Apache Kafka's answer, and writes it anew
-by `REWRITE_TRANSCRIPTS=1`.
+the default. `tests/interop/test_described_configs.py` compares the table with Apache Kafka's answer, and rewrites it
+with `REWRITE_TRANSCRIPTS=1`.
 """
 
 from pathlib import Path

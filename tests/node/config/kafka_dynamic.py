@@ -1,6 +1,6 @@
-"""What Apache Kafka 4.3 lets one alter while a broker runs (`DynamicBrokerConfig.ALL_DYNAMIC_CONFIGS`)."""
+"""Configs that Apache Kafka 4.3 can alter while a broker runs (`DynamicBrokerConfig.ALL_DYNAMIC_CONFIGS`)."""
 
-# Of single brokers only (`PER_BROKER_CONFIGS`).
+# These apply to single brokers only (`PER_BROKER_CONFIGS`).
 PER_BROKER = (
     "cordoned.log.dirs",
     "listener.security.protocol.map",
@@ -40,7 +40,7 @@ PER_BROKER = (
     "ssl.truststore.password",
     "ssl.truststore.type",
 )
-# Of all brokers, or of one.
+# These apply to all brokers or to one.
 CLUSTER_WIDE = (
     "background.threads",
     "compression.gzip.level",

@@ -1,4 +1,4 @@
-"""Which configuration keys the code reads, found in its syntax: the name stands in a string outside of the tables of
+"""The configuration keys that the code reads, found in its syntax: the name is in a string outside of the tables of
 keys, or a log reads the field of that name of its `LogConfig`.
 """
 
@@ -55,7 +55,7 @@ def reads() -> Callable[[str], bool]:
 
 
 def _pattern(node: ast.JoinedStr) -> str | None:
-    """Of a name with a word left open, as `compression.{codec}.level`; None of other texts."""
+    """The pattern of a name with a word left open, as `compression.{codec}.level`; None of other texts."""
     parts = list(_parts(node))
     text = "".join(part for part in parts if part is not None)
     if not re.fullmatch(r"[a-z]+\.[a-z.]*\.[a-z.]+", text):

@@ -1,4 +1,4 @@
-"""What configs of brokers must be together, as Apache Kafka 4.3 judges them."""
+"""Constraints between configs of brokers, judged as by Apache Kafka 4.3."""
 
 import pytest
 
@@ -24,7 +24,7 @@ POOLS = [
 
 
 def why_not(changes, **present):
-    """The answer to such changes, where the values in force are the defaults or `present`; None where they fit."""
+    """The answer to such changes, if the values in force are the defaults or `present`; None where they fit."""
     given = {name.replace("_", "."): value for name, value in present.items()}
 
     def before(name):

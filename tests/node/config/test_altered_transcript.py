@@ -1,4 +1,4 @@
-"""What may be altered of topics, groups, subscriptions, brokers and loggers, and each refusal word by word."""
+"""Alterations of topics, groups, subscriptions, brokers and loggers, and each refusal word by word."""
 
 import logging
 from pathlib import Path
@@ -34,7 +34,7 @@ FILES = sorted((Path(__file__).parent / "testdata" / "altered").glob("*.txt"))
 
 
 def parts(step):
-    """What is set, and behind `now`, what is in force."""
+    """The altered values and, after `now`, the values in force."""
     set_now, present = {}, {}
     found = set_now
     for line in lines(step):

@@ -1,4 +1,4 @@
-"""What a text means for a key of each type, at its bounds; and checks of what clients may set beside the keys."""
+"""The meaning of a text for a key of each type, at its bounds; and checks of values that clients may set."""
 
 import math
 import re

@@ -1,6 +1,6 @@
 """`wire/records/config_names.py` names the configs that are no secrets, as the tables of keys have them.
 
-`REWRITE_TRANSCRIPTS=1` writes it anew.
+`REWRITE_TRANSCRIPTS=1` rewrites it.
 """
 
 import textwrap

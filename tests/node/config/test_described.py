@@ -1,4 +1,4 @@
-"""Every config of every kind of resource is described as Apache Kafka 4.3 describes it, but for what is argued here."""
+"""Every config of every kind of resource is described as by Apache Kafka 4.3, except for the argued differences."""
 
 import pytest
 

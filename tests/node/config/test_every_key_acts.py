@@ -1,4 +1,4 @@
-"""Every key of every table acts, or says why it does not: where it is read, what is warned of, what is refused."""
+"""Every key of every table acts, or explains why it does not: reading, warnings, refusals."""
 
 import pytest
 
@@ -18,7 +18,7 @@ KEYS = [key for table in TABLES for key in table.values()]
 OF_TOPICS = {name for synonyms in SERVER_SYNONYMS.values() for name, _ in synonyms}
 # Of --command-config too, which is another table; a command and its column too.
 NAMES_OF_MORE = {"sasl.jaas.config", "metrics"}
-# Apache Kafka 4.3 describes so many configs of a broker, besides the three that are set while it runs only.
+# The number of broker configs that Apache Kafka 4.3 describes, besides the three that can only be set at run time.
 KEYS_OF_KAFKA = 340
 
 
@@ -117,7 +117,7 @@ INTERNAL = {
     "server.max.startup.time.ms",
     "unclean.leader.election.interval.ms",
 }
-# Of the authorizer's own table, or of ZooKeeper's times: described where a file sets them.
+# Keys of the authorizer's own table, or of ZooKeeper's times: described if a file sets them.
 NOT_KAFKAS = {
     "allow.everyone.if.no.acl.found",
     "leader.imbalance.per.broker.percentage",

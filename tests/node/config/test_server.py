@@ -1,4 +1,4 @@
-"""Parsing a node's configuration: values, defaults, what contradicts itself, where it was written."""
+"""Parsing of a node's configuration: values, defaults, contradictions, places of settings."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""What files of nodes mean as a whole, and each refusal of one word by word."""
+"""The meaning of whole configuration files of nodes, and each refusal word by word."""
 
 from pathlib import Path
 

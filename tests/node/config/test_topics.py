@@ -38,7 +38,7 @@ def test_finer_unit_determines_topic_default():
 
 
 def test_stored_compact_with_gap_stays_compacted():
-    """That controller stored lists with empty elements. By default the records would be deleted after a week."""
+    """An earlier controller stored lists with empty elements. By default the records would be deleted after a week."""
     assert topic_value(config_of(), {"cleanup.policy": "compact,"}, "cleanup.policy") == ["compact"]
 
 

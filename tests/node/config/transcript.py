@@ -1,4 +1,4 @@
-"""What transcripts of configurations show: a file's lines behind a command, and every part of an error."""
+"""The format of configuration transcripts: a file's lines behind a command, and every part of an error."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ def settings(step: Step, base: dict[str, str] | None = None) -> dict[str, Given]
 
 
 def lines(step: Step) -> list[str]:
-    """Those behind the line of the command."""
+    """The lines behind that of the command."""
     found = [line for line in step.source.splitlines() if line and not line.startswith("#")]
     return found[1:]
 
 
 def outcome(act: Callable[[], str | None]) -> str:
-    """What `act` returns, or its refusal with all that a user or a client is told."""
+    """The result of `act`, or its refusal with all that a user or a client sees."""
     try:
         return act() or "ok"
     except ConfigError as error:

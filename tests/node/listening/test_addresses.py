@@ -1,4 +1,4 @@
-"""Host names of configurations: addresses are at hand, names are looked up once, nobody waits."""
+"""Host names of configurations: addresses are used directly, names are looked up once, without blocking."""
 
 import trio
 

@@ -62,7 +62,7 @@ def test_invalid_key_set_is_refused(data):
 
 
 def test_number_of_keys_is_bounded():
-    """Those that are passed over count as well: each costs a look."""
+    """Skipped keys count as well: each takes time to parse."""
     one = jwk(ec_key(), "good")
     assert list(parse_keys(key_set(one, *[{}] * 127))) == ["good"]
     with pytest.raises(KeySetError, match="more than 128 keys"):
@@ -70,7 +70,7 @@ def test_number_of_keys_is_bounded():
 
 
 def test_private_key_is_not_used():
-    """Whoever publishes one has lost it."""
+    """A published private key is compromised."""
     for key in (rsa_key(), ec_key()):
         kind = jwt.algorithms.RSAAlgorithm if key is rsa_key() else jwt.algorithms.ECAlgorithm
         private = {**kind.to_jwk(key, as_dict=True), "kid": "private"}

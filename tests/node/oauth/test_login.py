@@ -1,4 +1,4 @@
-"""What our own clients log in with by OAUTHBEARER: which token they fetch, read or write, and how long they keep it."""
+"""OAUTHBEARER logins of our own clients: fetched, read or written tokens, and their time in the cache."""
 
 import base64
 import json

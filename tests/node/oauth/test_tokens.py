@@ -61,7 +61,7 @@ def test_tokens_that_are_taken(validator, changes):
 
 
 def as_secret(key):
-    """The public key as a text that anybody has."""
+    """The public key as a text, which is public."""
     form = (serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo)
     return key.public_key().public_bytes(*form)
 

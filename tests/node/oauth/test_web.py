@@ -101,7 +101,7 @@ def test_answer_up_to_size_bound_is_accepted(bytes_max, is_taken):
 
 
 def test_provider_that_takes_no_connection_is_given_up():
-    """Its queue is full: the kernel answers nobody."""
+    """Its queue is full: the kernel accepts no connection."""
     with ExitStack() as stack:
         listener = stack.enter_context(socket.create_server(("127.0.0.1", 0), backlog=0))
         for _ in range(3):

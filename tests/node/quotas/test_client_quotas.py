@@ -1,4 +1,4 @@
-"""Whose quota holds, who shares it, and what is remembered of whom."""
+"""Precedence and sharing of quotas, and the clients that are remembered."""
 
 import math
 
@@ -146,7 +146,7 @@ def test_mutations_are_counted_only_while_tokens_are_left():
 
 @pytest.mark.parametrize("limit", [math.nan, math.inf])
 def test_nan_or_infinite_quota_limits_nothing(limit):
-    """Kafka stores both. Nobody is held by a less precise one instead."""
+    """Kafka stores both. Such a quota applies no limit, nor does a less precise one apply instead."""
     made = quota(alice=limit)
     made.set_limits({(("user", "alice"),): limit, (("user", None),): 1.0})
     assert [made.use("alice", "a", 1e9, now) for now in (0.0, 0.0, 5.0)] == [0.0] * 3

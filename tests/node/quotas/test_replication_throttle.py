@@ -34,7 +34,7 @@ def test_a_newer_list_replaces_the_older_one(throttle):
 
 
 def test_new_throttle_does_not_burst(throttle):
-    """Unlike a client, whose quota of eleven windows may come in a burst."""
+    """A client, in contrast, may use the quota of eleven windows in a burst."""
     throttle.record(100, 0.0)
     assert throttle.delay(0.0) == 0
     throttle.record(100, 0.0)

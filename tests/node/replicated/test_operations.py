@@ -30,7 +30,7 @@ async def running(operations):
 
 
 class Diary(trio.abc.Instrument):
-    """What happened, in order: steps of decisions and, between turns, the loop's ("tick")."""
+    """The events in order: steps of decisions and, between turns, the loop's ("tick")."""
 
     def __init__(self):
         self.lines = []
@@ -136,7 +136,7 @@ async def test_those_who_wait_are_bounded(monkeypatch):
 
 @given(st.lists(st.tuples(st.integers(0, 12), st.integers(0, 4)), max_size=8))
 def test_interleaved_operations_equal_sequential_ones(operation):
-    """Whenever they are asked for: so many steps each, after so many turns of the loop."""
+    """At any times of submission: given numbers of steps, after given numbers of turns of the loop."""
     diary, plain = Diary(), Diary()
 
     async def main():

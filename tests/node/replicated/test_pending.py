@@ -67,7 +67,7 @@ async def test_epoch_end_precedes_the_commit(autojump_clock, nursery):
 
 
 class Late(Watermark):
-    """Of which something becomes known in the turn in which the time is over."""
+    """A watermark that moves in the turn of the timeout."""
 
     def __init__(self, change):
         super().__init__(4)
