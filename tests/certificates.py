@@ -1,4 +1,4 @@
-"""Certificates for tests: one authority that everybody trusts, and leaves of every kind of wrong."""
+"""Certificates for tests: one trusted authority, and leaves of every kind of wrong."""
 
 import datetime as dt
 

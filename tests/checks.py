@@ -1,4 +1,4 @@
-"""What tests of many packages assert."""
+"""Assertions shared by tests of many packages."""
 
 from collections.abc import Callable, Iterable
 from typing import TypeVar
@@ -7,7 +7,7 @@ T = TypeVar("T")
 
 
 def check_each(things: Iterable[T], check: Callable[[T], object]) -> None:
-    """One claim about many things in one test: all are looked at, and what fails is told thing by thing.
+    """One claim about many things in one test: all are checked, and failures are reported thing by thing.
 
     Raises the failures of `check(thing)` as one group, each with its thing as a note; nothing to check fails too."""
     failures, count = [], 0

@@ -87,8 +87,8 @@ def pytest_addoption(parser):
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item, call):
-    """`client(NAME, WHAT)` marks a test of a client; its version is the mark's, or the test's `version`. What a client
-    does with Apache Kafka is not kept: it judges the test.
+    """`client(NAME, WHAT)` marks a test of a client; its version is the mark's, or the test's `version`. Reports of a
+    client's test on Apache Kafka are not kept: they judge the test.
     """
     report = yield
     params = item.callspec.params if hasattr(item, "callspec") else {}
@@ -100,7 +100,7 @@ def pytest_runtest_makereport(item, call):
 
 
 def _scope(nodeid):
-    """What one worker runs: a file, or all of Spark, whose session costs more than most tests in it."""
+    """The scope of one worker: a file, or all of Spark, since its session costs more than most tests in it."""
     folder = "tests/spark/"
     return folder if nodeid.startswith(folder) else nodeid.partition("::")[0]
 
@@ -116,7 +116,7 @@ def pytest_xdist_make_scheduler(config, log):
 
 
 # Seconds that a test takes, roughly: of one that starts processes, of one that is marked slow without a number, and of
-# any other. What takes minutes begins first, so that no worker is left alone with it at the end.
+# any other. Tests that take minutes begin first, so that no worker is left alone with one at the end.
 SECONDS_OF_CLUSTER, SECONDS_OF_SLOW, SECONDS_OF_TEST = 3.0, 1.0, 0.03
 
 

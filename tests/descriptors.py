@@ -20,7 +20,7 @@ def is_open(number: int) -> bool:
 def end_after_free(count: int) -> int:
     """The lowest number below which `count` more descriptors can be opened: each gets the lowest that is free.
 
-    Of none it is 0, below which none ever can be: also when a thread of another test closes one meanwhile.
+    For a count of 0 it is 0, below which none ever can be: also when a thread of another test closes one meanwhile.
     """
     gc.collect()  # what is garbage already would give back its numbers later
     free = (number for number in itertools.count() if not is_open(number))
@@ -50,7 +50,7 @@ def by_itself(test: Callable[..., object]) -> Callable[..., None]:
 
 @contextmanager
 def holes(count: int, apart: int = 20) -> Iterator[None]:
-    """`count` free numbers among taken ones, so many numbers apart."""
+    """`count` free numbers among taken ones, `apart` numbers apart."""
     opened = [os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC) for _ in range(count * apart)]
     free = set(opened[::apart])
     for number in free:

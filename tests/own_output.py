@@ -1,9 +1,9 @@
-"""What a run of the tests in several processes prints is pytest's own; what is written beside it stands in a section of
-its own at the end, and fails the run if the environment says `OWN_OUTPUT=fail`.
+"""Output of parallel test runs outside of pytest's own is shown in a section of its own at the end, and fails the run
+if the environment says `OWN_OUTPUT=fail`.
 
-Within a test pytest keeps what is written to the standard streams, and shows it where the test fails. Between tests
-and at the end of a process it keeps nothing: there the threads of clients write their log, a JVM its warnings, and an
-interpreter the errors that nobody caught.
+Within a test pytest keeps what is written to the standard streams, and shows it where the test fails. Between tests and
+at the end of a process it keeps nothing: there the threads of clients write their log, a JVM its warnings, and an
+interpreter the uncaught errors.
 """
 
 from __future__ import annotations

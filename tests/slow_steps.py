@@ -1,8 +1,7 @@
 """Fails the test in which a step of the loop does more than it may.
 
-What a step does is measured in calls, of Python's and of C's functions, for these are the same whatever the machine and
-whoever else is at work there. A call takes 0.1 to 0.3 µs. What takes long within one call of C is not seen: to
-decompress, to sort.
+The work of a step is measured in calls, of Python's and of C's functions, for these are the same on any machine and
+under any load. A call takes 0.1 to 0.3 µs. Long work within one call of C is not seen: decompression, sorting.
 """
 
 import sys
@@ -11,7 +10,7 @@ from contextlib import contextmanager
 
 import trio
 
-# 50 ms on a slow machine. What is not cut, and calls seven functions for each of 20,000 elements, is found.
+# 50 ms on a slow machine. An undivided step that calls seven functions for each of 20,000 elements is found.
 CALLS_MAX = 150_000
 _FRAMES_MAX = 12
 
@@ -39,7 +38,7 @@ class Calls(trio.abc.Instrument):
 
 @contextmanager
 def no_slow_steps(calls_max=CALLS_MAX):
-    """Around what runs on this thread's loop; the place where a step has made too many calls is told."""
+    """Watches steps that run on this thread's loop; the place at which a step has made too many calls is reported."""
     calls = Calls(calls_max)
     trio.lowlevel.add_instrument(calls)
     sys.setprofile(calls.profile)

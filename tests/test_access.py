@@ -1,5 +1,5 @@
-"""What every request needs is declared, names what there is, and is what `docs/access.md` says (`REWRITE_TRANSCRIPTS=1`
-writes it).
+"""The rights for every request are declared, refer to existing resources, and match `docs/access.md`
+(`REWRITE_TRANSCRIPTS=1` writes it).
 """
 
 from collections.abc import Iterator
@@ -118,8 +118,8 @@ def test_forwarded_requests_are_judged_by_controller():
         assert FORWARDED.handled()[key] == REGISTRIES["Controllers"].handled()[key]
 
 
-# What nobody is asked about: the connection itself, its client's metrics, tokens that say who may, and who looks for
-# brokers.
+# Requests without authorization: the connection itself, its client's metrics, tokens that carry their rights, and the
+# search for brokers.
 OPEN = {
     "Brokers": {
         "ApiVersions",

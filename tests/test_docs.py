@@ -32,7 +32,7 @@ def prose(text: str) -> Iterator[str]:
 
 
 def sentences(text: str) -> Iterator[str]:
-    """Of every paragraph and list item; code in backticks is one word, a link its text."""
+    """The sentences of every paragraph and list item; code in backticks is one word, a link its text."""
     for paragraph in re.split(r"\n(?=\s*(?:[-*#!]|\d+\.) )|\n\s*\n", "\n".join(prose(text))):
         plain = re.sub(r"`[^`]*`", "code", re.sub(r"\]\([^)]*\)", "]", paragraph))
         yield from re.split(r"[.?!:][)*\"]*(?:\s|$)", plain)

@@ -1,5 +1,5 @@
 """Named lines of the log: docs/events.md lists them (`REWRITE_TRANSCRIPTS=1` writes it), each is written somewhere, and
-whoever writes one gives just its fields.
+each call gives just its fields.
 """
 
 import ast
@@ -62,7 +62,7 @@ BY_ROOM = {
     for room, folders in MODULES.items()
 }
 EVENTS = [one for found in BY_ROOM.values() for one in found.values()]
-# What an authorizer says has Apache Kafka's form; the two others write what an event has become.
+# The authorizer's lines have Apache Kafka's form; the two others write formatted events.
 WITHOUT_NAMES = {
     "quorum/serving/audit.py",
     "wire/text/events.py",
@@ -88,7 +88,7 @@ def test_the_page_lists_all():
 
 @functools.cache
 def logged():
-    """Each call of a method that a logger has from INFO on: where it is, the call, and whose method it is."""
+    """Each call of a method that a logger has from INFO on: its place, the call, and the method's owner."""
     found = []
     for path in sorted(path for room in ROOMS for path in (ROOT / room).rglob("*.py")):
         text = path.read_text()

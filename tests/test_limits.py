@@ -570,7 +570,7 @@ def test_each_metric_is_served():
     check_each(ROWS, is_served)
 
 
-# What one step takes, one answer of ours has, or a format of files allows.
+# Limits of one step, of one of our answers, or of a format of files.
 _STEPS_AND_FORMATS = {
     "BATCH_BYTES_MAX", "BYTES_CHECKED_AT_ONCE_MAX", "CONTROL_BATCH_BYTES_MAX", "DATA_BYTES_MAX", "FETCH_BYTES_MAX",
     "FILE_NAME_BYTES_MAX", "LOOKED_AT_BYTES_MAX", "LOOK_BYTES_MAX", "MESSAGE_BYTES_MAX", "PENDING_BYTES_MAX",

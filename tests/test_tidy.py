@@ -101,7 +101,7 @@ def imports(root: Path, package: str, below: str = "") -> dict[str, set[str]]:
 
 
 def circles(graph: dict[str, set[str]]) -> list[list[str]]:
-    """Whoever reaches itself, with those it shares a circle with: the strongly connected components of two and more."""
+    """The strongly connected components of two and more modules: each reaches itself through the others."""
     reached = {}
     for start, imported in graph.items():
         seen: set[str] = set()

@@ -4,7 +4,7 @@ import sys
 import time
 from contextlib import contextmanager
 
-# Seconds; longer than any test. A thread that wants to run waits so long before it asks for its turn.
+# Seconds; longer than any test. A thread that wants to run waits this long before it requests its turn.
 SWITCH_INTERVAL = 1000.0
 
 
@@ -16,7 +16,7 @@ def undisturbed():
     """
     before = sys.getswitchinterval()
     sys.setswitchinterval(SWITCH_INTERVAL)
-    time.sleep(0)  # who asked before has its turn now
+    time.sleep(0)  # an earlier waiter has its turn now
     try:
         yield
     finally:

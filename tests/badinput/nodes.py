@@ -1,4 +1,4 @@
-"""The nodes that are sent bad input: where they listen, and what must not change about their processes."""
+"""The nodes that receive bad input: their addresses, and properties of their processes that must not change."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from trimaran.wire.messages.metadata import MetadataRequest, MetadataRequestTopi
 
 TOPIC = "orders"
 COMPACTED = "compacted"
-# What one case may leave behind in a process: buffers that are kept, caches, the allocator's fragments.
+# Permitted growth of a process by one case: kept buffers, caches, the allocator's fragments.
 GROWTH_KIB_MAX = 24 << 10
 # Lines that one case may cause: one of each kind in a while, and what nodes say about themselves.
 LINES_MAX = 6
@@ -92,7 +92,7 @@ class Node:
 
 @contextmanager
 def unharmed(node: Node, lines_max: int = LINES_MAX, *, elections: bool = False) -> Iterator[None]:
-    """What every case ends with: the process lives, serves others, has not grown, and has not filled its log.
+    """The end of every case: the process lives, serves others, has not grown, and has not filled its log.
 
     `elections`: the controller may have been told that another leads a higher epoch, which KIP-853 lets an unknown
     replica say. It is elected again when that one has been silent for a fetch timeout.
@@ -164,7 +164,7 @@ def running_cluster(data: Path, *options: str) -> Iterator[Cluster]:
 
 @contextmanager
 def foreign_cluster(addresses: str) -> Iterator[Cluster]:
-    """A cluster that somebody else runs; only what goes over the wire is looked at."""
+    """A foreign cluster; only its answers on the wire are checked."""
     from trimaran.wire.messages.describe_cluster import DescribeClusterRequest
 
     broker, controller = map(address_of, addresses.split(","))

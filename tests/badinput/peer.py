@@ -17,7 +17,7 @@ from trimaran.wire.schema import Message
 Address = tuple[str, int]
 # An answer that takes longer than this is no answer; nothing waits for it in a run that passes.
 ANSWER_SECONDS_MAX = 10.0
-# What nodes are told that they may take: a disk may be slow.
+# The timeout in requests to nodes: a disk may be slow.
 TIMEOUT_MS = int(ANSWER_SECONDS_MAX * 1000)
 CLOSED = "closed"
 
@@ -121,7 +121,7 @@ def ask(address: Address, request: Message, version: int) -> Any:
 
 
 def is_closed_after(address: Address, data: bytes) -> bool:
-    """Whether the node answers `data` with nothing but the end of the connection."""
+    """Whether the node answers `data` only by closing the connection."""
     with connected(address) as peer:
         peer.try_send(data)
         return peer.frame() is None

@@ -144,7 +144,7 @@ def test_7_no_controller_listener(properties):
 
 
 def test_8_no_majority(tmp_path):
-    """Two of three controllers are gone: who answers and who does not."""
+    """Two of three controllers are gone: some requests are answered and others not."""
     data = str(tmp_path / "c")
     started = cli("up", "-d", "--controllers", "3", "--brokers", "0", "--data", data)
     assert started.returncode == 0, started.stderr
@@ -245,7 +245,7 @@ def test_a_damaged_meta_properties(properties, formatted, tmp_path, content):
 
 @pytest.mark.parametrize("content", [b"", b"{", b"[1]", b'{"data_version": 0}'], ids=str)
 def test_md3_a_damaged_vote_file(properties, formatted, tmp_path, content):
-    """R15: who cannot know his vote does not vote, and says so."""
+    """R15: a controller that cannot know its vote does not vote, and reports it."""
     file = formatted(properties("controller", listeners="CONTROLLER://127.0.0.1:0"))
     metadata = tmp_path / "log" / "__cluster_metadata-0"
     metadata.mkdir()

@@ -191,7 +191,7 @@ def test_me9_oversized_arrays_are_refused_in_bounded_memory(broker):
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(4))
 def test_mutated_requests(node, seed):
-    """Every API in its newest and oldest version, empty but for required fields, with bytes changed."""
+    """Every API in its newest and oldest version, empty except for required fields, with bytes changed."""
     rng = random.Random(seed)
     for key, version in served(node):
         body = bytes(made(REQUESTS[key], version).encode(version))

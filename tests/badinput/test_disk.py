@@ -45,7 +45,7 @@ def own(tmp_path):
 
 
 def produce_until_refused(broker, size=3000) -> tuple[dict[int, bytes], set[str]]:
-    """What was acknowledged, by offset, and the codes of the first refusal (`closed`, if it was none)."""
+    """Acknowledged values by offset, and the codes of the first refusal (`closed`, if it was none)."""
     acknowledged: dict[int, bytes] = {}
     for number in range(5000):
         value = str(number).encode().ljust(size, b".")
@@ -143,7 +143,7 @@ def test_a_broker_that_may_write_no_more(own):
 
 
 def test_broker_survives_repeated_full_disk(own):
-    """Started on a limit that still stands it ends anew, and changes nothing of what was acknowledged."""
+    """Started while the limit remains it ends again, and changes no acknowledged record."""
     resource.prlimit(own.broker.pid, resource.RLIMIT_FSIZE, (100_000, resource.RLIM_INFINITY))
     acknowledged, _ = produce_until_refused(own.broker)
     wait_dead(own.broker)
@@ -209,9 +209,7 @@ def small_disk(tmp_path):
 
 
 def test_a_disk_that_is_full(small_disk):
-    """ENOSPC for everybody: the nodes end, and with space again the same cluster starts with all that it
-    acknowledged.
-    """
+    """ENOSPC for all nodes: they end, and with free space the same cluster starts with all acknowledged records."""
     data = small_disk / "c"
     with running_cluster(data) as cluster:
         cluster.create(TOPIC)

@@ -79,7 +79,7 @@ async def flood(address, data, *, reads=False):
 
 
 async def peak_growth_kib(node, *floods):
-    """What the node took at most; another client is served all the while."""
+    """The peak memory of the node; another client is served all the while."""
     before = node.rss_kib()
     node.forget_peak()
     slowest = 0.0
@@ -160,8 +160,8 @@ def produce(node, value):
 
 
 async def test_b1_small_requests_for_large_responses(own):
-    """A request of 40 bytes is answered by eight megabytes, which are made while nobody takes them; and what would be
-    answered by much more is refused.
+    """A request of 40 bytes has a response of eight megabytes, produced while the client does not read; a request with
+    a much larger response is refused.
     """
     commit_many(own)
     fetch = OffsetFetchRequest(groups=[OffsetFetchRequestGroup(group_id="large", topics=None)])
@@ -180,7 +180,7 @@ async def test_b1_small_requests_for_large_responses(own):
 
 
 def commit_many(own):
-    """Of 2,000 partitions, with metadata as long as it may be."""
+    """Commits offsets of 2,000 partitions, with metadata of maximum length."""
     own.create("many", 2_000)
     with contextlib.closing(Peer(own.broker.address)) as peer:
         find = FindCoordinatorRequest(key_type=0, coordinator_keys=["large"])

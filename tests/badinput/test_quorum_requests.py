@@ -277,7 +277,7 @@ def test_ma16_registrations(cluster, same_epoch, given, expected):
 
 @pytest.mark.parametrize("broker_id", [-1, -(2**31)])
 def test_ma16_ids_that_are_none(cluster, same_epoch, broker_id):
-    """Apache Kafka registers them; -1 means nobody wherever it is read."""
+    """Apache Kafka registers them; readers take -1 for no node."""
     found = codes(ask(same_epoch.address, registration(cluster, broker_id=broker_id), 4))
     assert found == {"INVALID_REGISTRATION"}
 

@@ -27,8 +27,9 @@ pytestmark = [
 ]
 
 METADATA = "__cluster_metadata"
-FUZZED = "fuzzed"  # may be deleted; what shows that a node serves is not
-# Acknowledgements that nobody waits for are not answered; waits that were asked for are waited.
+# may be deleted; each case checks that a node serves. Acknowledgements without a waiting client are not sent; requested
+# waits are kept.
+FUZZED = "fuzzed"
 ANSWER_SECONDS_MAX = 0.3
 
 
@@ -108,7 +109,7 @@ def test_unknown_leader_of_higher_epoch_is_believed_temporarily(own):
 @pytest.mark.parametrize("end", [0, 1], ids=["lowest", "highest"])
 @pytest.mark.parametrize("role", ["broker", "controller"])
 def test_me8_integers_at_their_ends(own, role, end):
-    """In every field of every API at once; waits that were asked for are not waited for."""
+    """In every field of every API at once; requested waits are not awaited."""
     node = getattr(own, role)
     with unharmed(node, lines_max=20, elections=True):
         for key, version in served(node):

@@ -171,7 +171,7 @@ def test_ma4_a_stranger_fetches_as_a_replica(cluster, broker, replica_id):
     fetching.replica_state = ReplicaState(replica_id=replica_id, replica_epoch=1)
     found = codes(ask(broker.address, fetching, 15))
     assert found
-    # Apache Kafka without an authorizer takes anybody for a replica and finds him to be none of the partition
+    # Apache Kafka without an authorizer takes any client for a replica and finds it to be none of the partition
     assert found <= {"TOPIC_AUTHORIZATION_FAILED", "UNKNOWN_LEADER_EPOCH", "NOT_LEADER_OR_FOLLOWER"}
     assert end_offset(broker, index=1) == end
     (topic,) = ask(

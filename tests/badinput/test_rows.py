@@ -1,4 +1,4 @@
-"""Which test stands for which row of sections 4.1 and 4.2: hostile frames and hostile values.
+"""Mapping of tests to the rows of sections 4.1 and 4.2: hostile frames and hostile values.
 
 A row is in the name of its tests (`test_me1_…`), in this package or in `tests.wire`.
 """

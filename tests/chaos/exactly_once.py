@@ -1,4 +1,4 @@
-"""What a run of consume-transform-produce must come to: every input once in the output, nothing of what was aborted.
+"""The required result of a run of consume-transform-produce: every input once in the output, no aborted one.
 
 Pure functions over what was seen; `tests/chaos/test_exactly_once.py` gives them broken histories.
 """

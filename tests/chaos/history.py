@@ -1,4 +1,4 @@
-"""What clients saw during a chaos run, and the audit against what the log holds afterwards.
+"""Observations of clients during a chaos run, and the audit against the final content of the log.
 
 Every value is unique (`producer/number`). An acknowledged one must be at its partition and offset; none may be there
 twice (the producers are idempotent); one whose outcome is unknown (time-out) may be there or not.
@@ -23,7 +23,7 @@ IN_FLIGHT_MAX = 20_000  # records a producer may have open while the cluster is 
 
 @dataclass
 class History:
-    """Outcomes by value: where it was acknowledged. Only producers' callbacks write."""
+    """Outcomes by value: the place of acknowledgement. Only producers' callbacks write."""
 
     acked: dict[bytes, tuple[int, int]] = field(default_factory=dict)
     unknown: int = 0

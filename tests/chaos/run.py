@@ -3,8 +3,8 @@ acknowledged.
 
 A run: 3 controllers, 3 brokers, ZooKeeper and mirror; producers with acks=all; every two seconds for half a minute a
 random controller or broker dies by SIGKILL and is started again a second later; then everything is read back and `zk
-verify` must find no difference. A run in which nothing was acknowledged or nobody died counts as failed. Failed cases
-are never tried again. `CHAOS_SECONDS` in the environment says for how long nodes die.
+verify` must find no difference. A run without an acknowledgement or a killed node counts as failed. Failed cases are
+never tried again. `CHAOS_SECONDS` in the environment says for how long nodes die.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ SETTLE_SECONDS_MAX = 60.0
 
 @dataclass
 class Outcome:
-    """What one run came to."""
+    """The result of one run."""
 
     seed: int
     kills: dict[str, int]

@@ -50,8 +50,8 @@ def polled(consumer):
 
 
 class KafkaPythonMember:
-    """Polled all the time by a thread of its own, as applications do: kafka-python 3.0.12 loses an assignment that
-    comes between two polls (it joins anew where it finds the task of the last join done).
+    """A thread of its own polls it all the time, as applications do: kafka-python 3.0.12 loses an assignment that comes
+    between two polls (it joins again when it finds the task of the last join done).
     """
 
     def __init__(self, consumer):
@@ -63,7 +63,7 @@ class KafkaPythonMember:
         self._thread.start()
 
     def _poll_on(self):
-        while not self._stopping.wait(0.001):  # whoever else wants the consumer gets its turn
+        while not self._stopping.wait(0.001):  # other users of the consumer get their turn
             with self._turn:
                 for one in polled(self._consumer):
                     self._found.put(one)

@@ -1,4 +1,4 @@
-"""What the clients of the matrix have in common: records, places, and the surface that every adapter has."""
+"""Common parts of the clients of the matrix: records, places, and the interface of every adapter."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Seen(NamedTuple):
 
 
 class Place(NamedTuple):
-    """Where a record was acknowledged; offset -1 without acknowledgement."""
+    """The place of an acknowledged record; offset -1 without acknowledgement."""
 
     partition: int
     offset: int

@@ -18,7 +18,7 @@ NULL_HEADER = Sent(1, b"null header", None, (("a", None),))
 
 
 def contents(records):
-    """What must be the same on both sides, by partition, in order."""
+    """The values that must be equal on both sides, by partition, in order."""
     return [
         [(r.value, r.key, tuple(r.headers)) for r in records if r.partition == partition]
         for partition in (0, 1)

@@ -13,7 +13,7 @@
 
   One command alone: `trimaran("topics", "list", ...)` there. It is forked, see `tests.cluster.commands`.
 
-What needs less than a cluster takes one part of it, with the rest given or left out:
+Tests that need less than a cluster use one part of it, with the rest given or absent:
 
 - `tests.cluster.data_side`: a broker's partitions on a real directory; the image is given, no controller is there.
 - `tests.cluster.quorum_nodes`: Raft nodes and their log over sockets, without a controller's state on it.

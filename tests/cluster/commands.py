@@ -37,7 +37,7 @@ def run(
     """As `subprocess.run` with pipes at all ends; `stdin` None: there is nothing to read. `environ` is the whole one.
 
     Raises:
-        subprocess.TimeoutExpired: it ran for so many seconds, and was killed.
+        subprocess.TimeoutExpired: it ran for `timeout` seconds, and was killed.
     """
     request = {
         "words": words,
@@ -123,7 +123,7 @@ def _forker() -> _Forker:
 
 
 def main(channel: socket.socket) -> None:
-    """Forks a command for each request, until nobody can ask any more."""
+    """Forks a command for each request, until the channel closes."""
     import trimaran.broker.process.server
     import trimaran.cli.app
     import trimaran.cli.connect

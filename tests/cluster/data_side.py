@@ -1,7 +1,7 @@
 """A broker's data side without a quorum: real log directory, group commit, partitions and listeners; the image is
 given.
 
-What needs a controller (creation, ISR changes, heartbeats) is recorded or left out; `in_process.py` has real ones.
+Requests to a controller (creation, ISR changes, heartbeats) are recorded or omitted; `in_process.py` has real ones.
 """
 
 from __future__ import annotations
@@ -115,7 +115,7 @@ def config(**settings: str) -> ServerConfig:
 
 @dataclass
 class RecordedIsrChanges:
-    """What leaders asked of the controller; a test answers."""
+    """Records the requests of leaders to the controller; a test answers."""
 
     submitted: list[tuple[IsrChangeOwner, IsrChange]] = field(default_factory=list)
 

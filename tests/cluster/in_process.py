@@ -72,7 +72,7 @@ class Cluster:
         await self.restart_controllers()
 
     async def restart_controllers(self) -> None:
-        """All of them, where they were."""
+        """Restarts all of them at their addresses."""
         async with trio.open_nursery() as nursery:
             for node_id in self.voters:
                 nursery.start_soon(self.start_controller, node_id)
@@ -87,7 +87,7 @@ class Cluster:
         )
 
     async def start_controller(self, node_id: int) -> RunningController:
-        """Where it was, if it ran before."""
+        """Starts it at its former address, if it ran before."""
         config = self.controller_config(node_id)
         running: RunningController = await self._start(run_controller, config)
         self.controllers[node_id] = running
@@ -162,7 +162,7 @@ class Cluster:
     async def seen(
         self, predicate: Callable[[MetadataImage], object], broker_id: int = 11
     ) -> MetadataImage:
-        """Waits until a broker's image says so; every change of what is asked must come with an image."""
+        """Waits until a broker's image satisfies the predicate; every change of its inputs must come with an image."""
         with trio.fail_after(SEEN_SECONDS):
             return await self.brokers[broker_id].context.metadata.wait_for(predicate)
 

@@ -133,7 +133,7 @@ class LoginNode:
         connection.close()
         self.token_id, self.token_hmac = answer.token_id, base64.b64encode(answer.hmac).decode()
 
-    # What clients of Kafka's own form are told, by the way to log in.
+    # The settings of Kafka-style clients, by the way to log in.
 
     def properties(self, way: str, password: str = "secret") -> dict[str, str]:
         trust = {

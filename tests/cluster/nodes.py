@@ -1,4 +1,4 @@
-"""What the nodes of all clusters in this process share: the cluster's id, configuration, formatted directories."""
+"""Shared parts of the nodes of all clusters in this process: the cluster's id, configuration, formatted directories."""
 
 from __future__ import annotations
 

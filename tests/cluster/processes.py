@@ -32,7 +32,7 @@ def trimaran(*words, check=True, stdin=None, environ=None):
 
 
 def until(probe: Callable[[], Found], what: str, seconds: float = 20.0) -> Found:
-    """Asks until the answer is true, and returns it; an AssertionError after so many seconds."""
+    """Probes until the answer is true, and returns it; an AssertionError after `seconds`."""
     deadline = time.monotonic() + seconds
     pause = threading.Event()
     while not (found := probe()):
@@ -43,7 +43,7 @@ def until(probe: Callable[[], Found], what: str, seconds: float = 20.0) -> Found
 
 @contextmanager
 def ended_with_its_block(process: subprocess.Popen) -> Iterator[subprocess.Popen]:
-    """Stops a cluster in the foreground, whatever the test meets: a supervisor that is asked to end stops its nodes."""
+    """Stops a cluster in the foreground, even if the test fails: a supervisor that receives SIGTERM stops its nodes."""
     with process:
         try:
             yield process
@@ -117,7 +117,7 @@ class LocalCluster:
         return {row["partition"]: row for row in found["partitions"]}
 
     def batches(self, topic, partition):
-        """What lies on the disk of the partition's leader."""
+        """The batches on the disk of the partition's leader."""
         leader = self.node(self.partitions(topic)[partition]["leader"])
         files = sorted(Path(leader.dir, f"{topic}-{partition}").glob("*.log"))
         return [batch for file in files for _, batch in scan_batches(file)]

@@ -27,7 +27,7 @@ from trimaran.wire.schema import Message
 
 FOLDER = Path(__file__).parent / "corpus"
 ROOT = Path(__file__).parent.parent.parent
-# Of one target's file: all of them together stay below 200 KB.
+# Limit of one target's file: all of them together stay below 200 KB.
 FILE_BYTES_MAX = 28_000
 SEED_BYTES_MAX = 400
 
@@ -55,7 +55,7 @@ def store(target: str, inputs: Iterable[bytes]) -> None:
 
 
 def needed(target: Callable[[bytes], None], inputs: Iterable[bytes]) -> Iterator[bytes]:
-    """Of inputs in order of size those that take a step from line to line which none before took."""
+    """The inputs, in order of size, that take a new step from line to line."""
     seen: set[Step] = set()
     for data in sorted(set(inputs), key=lambda data: (len(data), data)):
         steps = steps_of(target, data)
@@ -123,7 +123,7 @@ def _headers() -> list[bytes]:
 
 
 def _bodies(messages: dict[int, type[Message]]) -> list[bytes]:
-    """Of each message its oldest and its newest version, nearly empty and full."""
+    """The oldest and the newest version of each message, nearly empty and full."""
     return [
         bytes([key, version]) + random_message(cls, version, seed).encode(version)
         for key, cls in messages.items()

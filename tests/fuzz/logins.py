@@ -1,4 +1,4 @@
-"""A login by each mechanism, fuzzed: whatever comes is answered or refused, and nobody gets in who should not.
+"""A login by each mechanism, fuzzed: any input is answered or refused, and no invalid login succeeds.
 
 The input's first byte says how long the first token is; the rest is the second. Clients are given the same as answers
 of a node.
@@ -73,7 +73,7 @@ def fuzz_plain(data: bytes) -> None:
 
 
 def fuzz_scram(data: bytes) -> None:
-    """Without the password nobody has a proof of it, nor has a node."""
+    """Neither a client nor a node has a proof without the password."""
     tokens = tokens_of(data)
     exchange = ScramExchange(MECHANISM, lambda *_: ALICE, lambda: "server")
     assert converse(exchange, tokens) is None
@@ -99,7 +99,7 @@ def fuzz_oauthbearer(data: bytes) -> None:
 
 
 def fuzz_login(data: bytes) -> None:
-    """Frames of a connection that nobody owns yet, each behind its length: answered, refused, or the end of it."""
+    """Frames of an unauthenticated connection, each behind its length: answered, refused, or the end of it."""
     exchange = partial(ScramExchange, MECHANISM, lambda *_: ALICE, lambda: "server")
     mechanisms = {"PLAIN": partial(PlainExchange, {}), MECHANISM: exchange}
     authenticator = SaslAuthenticator(SaslSettings(mechanisms))

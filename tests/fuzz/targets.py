@@ -1,6 +1,4 @@
-"""What is fuzzed: functions of bytes, which answer or refuse as their contract says. Any other exception is a
-finding.
-"""
+"""The fuzzed functions of bytes, which answer or refuse as their contract says. Any other exception is a finding."""
 
 from __future__ import annotations
 
@@ -95,7 +93,7 @@ def fuzz_record(data: bytes) -> None:
 
 
 def check(cls: type[Message], version: int, body: bytes) -> None:
-    """What is decoded is encoded, and decoded to the same."""
+    """A decoded message is encoded again, and decoded to the same."""
     message = refusing(cls.decode, body, version)
     if message is not None:
         encoded = message.encode(version)

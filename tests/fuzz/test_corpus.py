@@ -1,4 +1,4 @@
-"""What was ever found, and whole messages of every kind, through every target, without atheris."""
+"""All past findings, and whole messages of every kind, through every target, without atheris."""
 
 import pytest
 

@@ -1,7 +1,8 @@
 """A replica of the model: the real core over a log of tuples, without time, cheap to copy and to compare.
 
-Time stands at zero. A deadline is either far away or, for the length of one action, over; a pause after a failure ends
-at once. What is left of a replica is a finite value, which `key` writes down under a permutation of the voters.
+Time does not advance. A deadline is either far away or, for the length of one action, over; a pause after a failure
+ends at once. The remaining state of a replica is a finite value, which `key` writes down under a permutation of the
+voters.
 """
 
 from __future__ import annotations
@@ -78,7 +79,7 @@ class NoChance:
 
 
 class Token(NamedTuple):
-    """A request of one life of a replica: an answer that comes later than that life is for nobody."""
+    """A request of one life of a replica: an answer after that life is dropped."""
 
     source: int
     life: int
@@ -86,7 +87,7 @@ class Token(NamedTuple):
 
 
 class Watcher:
-    """What the world wants to know of a replica's work, as it happens."""
+    """Events of a replica's work that the world observes."""
 
     def sends(self, token: Token, target: int, request: core.Request) -> None: ...
     def replies(
@@ -96,7 +97,7 @@ class Watcher:
 
 
 class Replica:
-    """The core, its log, its vote file, and whom it owes answers: token → (asker, the asker's token, request)."""
+    """The core, its log, its vote file, and the pending answers: token → (asker, the asker's token, request)."""
 
     __slots__ = ("_keys", "askers", "discovery", "election", "id", "life", "log", "raft")
 
@@ -174,7 +175,7 @@ class Replica:
         self.step(lambda raft: raft.receive(token.number, response, 0.0), watcher)
 
     def miss(self, token: Token, watcher: Watcher) -> None:
-        """No answer will come to a request of ours."""
+        """Notes that a request of ours stays unanswered."""
         self.step(lambda raft: raft.request_failed(token.number, 0.0), watcher)
 
     def flush(self, watcher: Watcher) -> None:
@@ -196,7 +197,7 @@ class Replica:
                 self.raft.log_changed(0.0)
 
     def _is_lost(self, request: core.Request) -> bool:
-        """Questions of a replica that looks for a leader, where they are left out."""
+        """Whether a request of a replica that looks for a leader is dropped by the bounds."""
         if self.discovery or not isinstance(request, core.FetchRequest):
             return False
         return not isinstance(self.raft.role, Follower)
@@ -233,7 +234,7 @@ class Replica:
         return self.life == token.life and token.number in self.raft._state.requests._by_token
 
     def release(self, token: Token) -> None:
-        """Forgets a waiting fetch whose asker listens no more: its answer would reach nobody."""
+        """Forgets a waiting fetch whose asker no longer listens: its answer would not be received."""
         for number, (asker, _request) in list(self.askers.items()):
             if asker == token:
                 del self.askers[number]

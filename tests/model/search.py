@@ -26,7 +26,7 @@ class Broken(AssertionError):
 
 @dataclass
 class Count:
-    """What was seen. `is_complete`: every state within the bounds."""
+    """The result of a search. `is_complete`: every state within the bounds."""
 
     states: int = 0
     transitions: int = 0

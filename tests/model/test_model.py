@@ -28,7 +28,7 @@ def test_the_small_model_holds_to_its_end() -> None:
 
 
 def test_a_renamed_world_is_the_same_world() -> None:
-    """Only one of three first candidates is looked at, and only one of two first grants."""
+    """Only one of three first candidates is examined, and only one of two first grants."""
     world = World.first(SMALL)
     reached = {after.key() for _label, after in world.successors(SMALL)}
     assert len(list(world.successors(SMALL))) == 6
@@ -68,7 +68,7 @@ def test_a_planted_bug_is_found(
 
 
 def test_a_candidate_needs_a_majority_in_every_run() -> None:
-    """Nobody leads after one step: an election takes a vote of somebody else."""
+    """No replica leads after one step: an election takes another replica's vote."""
     world = World.first(SMALL)
     for _label, after in world.successors(SMALL):
         assert any(isinstance(r.raft.role, Candidate) for r in after.replicas.values())

@@ -1,9 +1,9 @@
 """A state of the whole model: three replicas, the letters between them, and what has happened for good; and what may
 happen next.
 
-Letters may be delivered in any order, lost, or delivered again. A lost request or answer counts as noticed by its
-asker, who then asks again as it sees fit. Only answers to votes take their time: others arrive at once or never.
-`Bounds` makes the space finite; each bound only leaves runs out, it never allows what could not happen.
+Letters may be delivered in any order, lost, or delivered again. The asker notices a lost request or answer, and then
+asks again as it sees fit. Only answers to votes take their time: others arrive at once or never. `Bounds` makes the
+space finite; each bound only leaves runs out, it never allows what could not happen.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from trimaran.quorum.raft.roles import Candidate, Leader, Prospective
 from trimaran.quorum.raft.types import ensure
 
 MAJORITY = 2
-# Ids 1 to 3 renamed in every way; 0 and -1 are nobody.
+# Ids 1 to 3 renamed in every way; 0 and -1 mean no replica.
 SYMMETRIES: tuple[Permutation, ...] = tuple((0, *p, 0) for p in permutations((1, 2, 3)))
 
 
@@ -65,7 +65,7 @@ class Letter:
 
     @property
     def is_brisk(self) -> bool:
-        """Answered in one action: whatever happens in between, the answer would be the same or for nobody."""
+        """Answered in one action: no event in between changes the answer, except that it may be dropped."""
         if isinstance(self.request, core.VoteRequest):
             return self.request.pre_vote
         return True
@@ -229,7 +229,7 @@ class World(Watcher):
         return world
 
     def _settle(self) -> None:
-        """Drops answers for which nobody waits, the ones still to be given included."""
+        """Drops answers without a waiting request, the ones still to be given included."""
         self.letters = tuple(x for x in self.letters if x.response is None or self._is_awaited(x))
         for node, replica in list(self.replicas.items()):
             for token, _request in replica.askers.values():

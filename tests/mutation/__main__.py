@@ -1,7 +1,7 @@
 """`./dev mutate ROOM ...`: are the rules of a room held by a test each? Fails when a mutant survives that
 `survivors.toml` does not argue for.
 
-A room is a folder or a file of the product; `rooms.py` says which tests are asked. `--every K` tries each K-th mutant,
+A room is a folder or a file of the product; `rooms.py` names the tests that run. `--every K` tries each K-th mutant,
 `--first N` begins with the N-th, for another sample, `--only TEXT` tries those with TEXT in their name. A whole room
 goes quickest in two runs: one with the room's own tests (`--tests`), its output kept in a file; then one with all tests
 and what survived the first (`--again FILE`).
@@ -29,7 +29,7 @@ from tests.mutation.running import (
     Mutation,
 )
 
-# Other processes run the code that is not mutated, and how long a step takes is not what is asked here.
+# Other processes run the unmutated code, and the duration of steps is not tested here.
 NOT_WITH = ("cluster", "zookeeper", "spark", "interop")
 NOT_TESTS = ["tests/broker/test_slow_steps.py"]
 
@@ -124,7 +124,7 @@ def _run_pytest(mutation: Mutation, tests: list[str], marks: list[str]) -> int:
     os.environ["TMPDIR"] = place
     ignored = [f"--ignore={test}" for test in NOT_TESTS]
     own = ["-q", "-s", "-p", "no:cacheprovider", "-p", "no:xdist"]
-    # The operators import the product, of whose modules pytest rewrites the assertions where its plugin is installed.
+    # The operators import the product; pytest rewrites the assertions of its modules if its plugin is installed.
     own += ["-W", "ignore:Module already imported:pytest.PytestAssertRewriteWarning"]
     own += ["-m", " and ".join(f"not {one}" for one in NOT_WITH if one not in marks)]
     try:

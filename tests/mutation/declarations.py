@@ -1,5 +1,5 @@
-"""Mutants of what is only declared: who may ask for what, in `@handles`, and in which versions a message or a field
-exists. What is declared runs when a module is imported, so `declare` runs it again and puts the outcome in place.
+"""Mutants of declarations: the rights in `@handles`, and the versions in which a message or a field exists. A
+declaration runs when a module is imported, so `declare` runs it again and installs the outcome.
 """
 
 import ast
@@ -26,7 +26,7 @@ OF_MESSAGES = ("tests/wire/test_", "tests/wire/messages/", "tests/wire/records/"
 EASED = {"with_error_of_whole", "or_cluster"}
 
 
-# What a reader sees of it, the expression that changes, and what takes its place.
+# The expression that a reader sees, the expression that changes, and its replacement.
 Change = tuple[ast.AST, ast.expr, ast.expr]
 
 
@@ -99,7 +99,7 @@ def declare(module_name: str, file: str, declared: ast.stmt, held: list[Function
     new = names[declared.name]
     if isinstance(new, type):
         return _put_struct(vars(module)[declared.name], new)
-    # What another decorator has wrapped is known by the module's name alone.
+    # A function wrapped by another decorator is only known by the module's name.
     for function in dict.fromkeys([*held, vars(module)[declared.name]]):
         if (old := getattr(function, "__handles__", None)) is not None:
             _put_rights(needs_of(old.access), needs_of(new.__handles__.access))

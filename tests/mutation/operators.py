@@ -1,4 +1,4 @@
-"""What is changed in one node of a function: one small wrong thing each, of those that people write.
+"""Small mistakes in one node of a function, like those of people.
 
 `mutations` gives the nodes that may stand in the place of another, `swaps` those of a list of statements. Not made is
 what no test could notice: texts, what is only logged or printed, types.
@@ -27,7 +27,7 @@ OPPOSITES = {ast.Add: ast.Sub, ast.Sub: ast.Add, ast.And: ast.Or, ast.Or: ast.An
 EXTREMES = {"max": "min", "min": "max"}
 TEXTS = (ast.JoinedStr, ast.List, ast.Tuple)
 UNITS = {1000, 1_000_000, 1_000_000_000}
-# Whoever may do the left one can be taken for one who may do the right one: mostly what is implied, or its pair.
+# The left right may be mistaken for the right one: mostly an implied right, or its pair.
 OPERATIONS = {
     "READ": "DESCRIBE",
     "WRITE": "DESCRIBE",
@@ -56,7 +56,7 @@ NEIGHBOURS = {
         "USER": "DELEGATION_TOKEN",
     },
 }
-# A tuple that one of these is asked about is a key.
+# A tuple that is an argument of one of these is a key.
 ASKED_BY_KEY = {"get", "pop", "setdefault", "add", "discard", "remove"}
 CALLS = (ast.Call, ast.Await)
 
@@ -241,7 +241,7 @@ def _makes_struct(func: ast.expr) -> bool:
 
 
 def _is_empty(node: ast.expr) -> bool:
-    """What a field mostly is by default: then nothing would change."""
+    """Whether this is the usual default of a field: nothing would change then."""
     match node:
         case ast.Constant(value=value):
             return not value

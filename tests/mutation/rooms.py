@@ -1,5 +1,5 @@
-"""Which of the tests that CI runs belong to a room: the folder that mirrors it, what imports one of its modules, by
-itself or through a helper beside it, and a few that come to it through a whole broker.
+"""The CI tests that belong to a room: the folder that mirrors it, the importers of its modules, directly or through a
+helper in the same folder, and a few that reach it through a whole broker.
 """
 
 import ast
@@ -93,7 +93,7 @@ def belonging_to(rooms: list[str]) -> list[str]:
 
 
 def _mirrored(room: Path) -> Iterator[str]:
-    """Of a file the one test that is called like it, of a folder its own folder."""
+    """For a file, the test of the same name; for a folder, its own folder."""
     if room.suffix == "":
         if (ROOT / TESTS / room).is_dir():
             yield str(TESTS / room)
@@ -104,7 +104,7 @@ def _mirrored(room: Path) -> Iterator[str]:
 
 
 def _by_way_of(room: Path) -> Iterator[str]:
-    """What is named for the room, or for the nearest folder around it."""
+    """The tests named for the room, or for the nearest folder around it."""
     for folder in (room, *room.parents):
         if str(folder) in BY_WAY_OF:
             yield from BY_WAY_OF[str(folder)]

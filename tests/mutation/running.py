@@ -28,7 +28,7 @@ from tests.mutation.mutants import Mutant
 
 KILLED, SURVIVED, TIMED_OUT, NOT_RUN = "killed", "survived", "timed out", "not run"
 SURVIVED_STATUS, KILLED_STATUS, NOT_RUN_STATUS, CRASHED_STATUS = 0, 1, 2, 3
-# A test that takes so many times as long as it did, and PATIENCE_SECONDS more, hangs: a busy machine is not as slow as
+# A test hangs if it takes this multiple of its former time and PATIENCE_SECONDS more: a busy machine is not as slow as
 # that.
 SLOWER_MAX, PATIENCE_SECONDS = 5, 5
 # Tests beyond this many seconds together are left out of a mutant's run, the slowest first.
@@ -115,8 +115,8 @@ class Mutation:
         seconds: dict[str, float],
         functions: dict[tuple[str, int], list[FunctionType]],
     ) -> tuple[str, str]:
-        """The outcome, and the test that killed it. A constant that no test comes by is one of class bodies, which are
-        not made anew.
+        """The outcome, and the test that killed it. A constant that no test reaches belongs to class bodies, which are
+        not executed again.
         """
         if not items:
             return (NOT_RUN if mutant.constant else SURVIVED), ""
@@ -208,8 +208,8 @@ def _in_order(
     most: int,
     asked_by: tuple[str, ...],
 ) -> list[str]:
-    """What killed a mutant of the same function first, then the quick ones, `most` seconds of them, and then those that
-    ask for what is declared, however long the whole table of them takes.
+    """First the test that killed a mutant of the same function, then quick tests for `most` seconds, and then those
+    that check declarations, however long their whole table takes.
     """
     tests = sorted(tests, key=lambda name: (name not in killers, seconds[name]))
     total, chosen = 0.0, []
@@ -247,7 +247,7 @@ def _functions_of(files: set[str]) -> dict[tuple[str, int], list[FunctionType]]:
 
 
 def _users_of_constants(files: set[str]) -> dict[str, set[tuple[str, int]]]:
-    """Where in `files` names of constants are used: file and line."""
+    """The uses of constants in `files`: file and line."""
     found = defaultdict(set)
     for functions in _functions_of(files).values():
         for function in functions:

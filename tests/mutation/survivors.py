@@ -31,9 +31,7 @@ def read(path: Path = ARGUED) -> list[Argued]:
 
 @dataclass(frozen=True)
 class Verdict:
-    """Names of mutants: survivors that nobody argued for, entries whose mutant is killed, entries whose mutant is
-    gone.
-    """
+    """Names of mutants: unargued survivors, entries whose mutant is killed, entries whose mutant is gone."""
 
     unargued: list[str]
     argued: list[str]

@@ -28,7 +28,9 @@ FUNCTIONS = _functions_of({str(PATH)})
 
 
 class Judge:
-    """Allows nothing on groups, and all on the cluster but what stands for a group; notes what it is asked."""
+    """Allows nothing on groups, and everything on the cluster except for substitutes of group rights; notes its
+    checks.
+    """
 
     def __init__(self):
         self.asked = []
@@ -46,7 +48,7 @@ REGISTRY = Registry((beat,), judge=JUDGE)  # before anything is changed
 
 
 def asked_of_rights():
-    """What the judge is asked, and what ApiVersions says."""
+    """The checks of the judge, and the answer of ApiVersions."""
     JUDGE.asked.clear()
     request = HeartbeatRequest(group_id="g", generation_id=1, member_id="m")
     for version in range(5):
@@ -60,7 +62,7 @@ def asked_of_rights():
 
 
 def bytes_of_message():
-    """Of each version, with and without each field."""
+    """The bytes of each version, with and without each field."""
     found = []
     for version in range(6):
         for fields in ({}, {"size": 5}, {"parts": [Part(number=7)]}):
@@ -77,7 +79,7 @@ def observed():
 
 
 def observed_with(mutant):
-    """What is seen in a process in which the mutant is in place."""
+    """The observations in a process with the mutant installed."""
     reader, writer = os.pipe()
 
     def work():

@@ -1,4 +1,4 @@
-"""Each room has its tests, and a room that has none is told in words."""
+"""Each room has its tests, and an error names a room that has none."""
 
 from pathlib import Path
 

@@ -16,8 +16,8 @@ IN_FLIGHT_MAX = 2000
 
 class Load:
     """Idempotent acks=all producing until the block ends. `acked`: by value, each of which is sent once, (partition,
-    offset); None for the offset where the client knows of a batch, whose own answer was lost, only that the next one
-    was taken.
+    offset); None for the offset if the client knows of a batch only that the next one was taken, as its own
+    answer was lost.
     """
 
     def __init__(self, bootstrap, topic, partitions):

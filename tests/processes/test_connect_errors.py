@@ -1,4 +1,4 @@
-"""Addresses and files that are wrong: each is told at once, in words that say what to change."""
+"""Wrong addresses and files: each is reported at once, in words that say what to change."""
 
 import contextlib
 import os
@@ -16,8 +16,8 @@ from trimaran.local.layout import FreePorts
 from trimaran.node.runtime.ports import HOST
 from trimaran.zkcompat.zookeeper.server_process import start_zookeeper
 
-AT_ONCE_SECONDS = 10  # on a busy machine; what was not known at once took 20
-# Nobody will answer, however long one waits.
+AT_ONCE_SECONDS = 10  # on a busy machine; delayed reports took 20
+# No answer would come, however long one waits.
 SOON = ("--timeout", "2")
 NODE = """
 node.id=1

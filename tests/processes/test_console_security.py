@@ -1,4 +1,4 @@
-"""`console` in front of a node that only talks TLS, wants a login, and lets nobody do what no ACL allows."""
+"""`console` in front of a node that requires TLS and a login, and allows only what ACLs permit."""
 
 import json
 import re
@@ -126,7 +126,7 @@ def test_a_user_without_rights_is_told_so(secured):
         status, told = page(f"{url}/access")
         assert status == 403
         assert "AUTHORIZATION" in told["error"]["why"]
-        assert page(f"{url}/brokers")[0] == 200  # which Kafka tells everybody
+        assert page(f"{url}/brokers")[0] == 200  # public in Kafka
 
 
 def test_a_wrong_password_of_the_cluster_is_told(secured):

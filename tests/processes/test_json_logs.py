@@ -1,4 +1,4 @@
-"""A node whose log is JSON writes nothing but objects, a line each, from its start to its end."""
+"""A node with JSON logs writes only objects, a line each, from its start to its end."""
 
 import json
 import subprocess

@@ -1,4 +1,4 @@
-"""`users` and `tokens` as an operator types them, on a node that asks everybody who they are."""
+"""`users` and `tokens` as an operator types them, on a node that requires a login of every client."""
 
 import json
 import subprocess

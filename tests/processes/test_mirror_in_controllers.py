@@ -81,7 +81,7 @@ def test_the_leader_mirrors_and_its_successor_goes_on(mirrored):
 
 
 def test_old_tools_are_obeyed_there(mirrored):
-    """Whoever leads asks itself."""
+    """The active controller asks itself."""
     cluster, connect = mirrored
     led_by(cluster, connect, cluster.active_controller())
     tool = KazooClient(hosts=connect)

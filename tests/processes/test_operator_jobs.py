@@ -14,9 +14,9 @@ JOBS = {
     int(number): re.findall(r"^trimaran (.*)$", text, re.MULTILINE)
     for number, text in re.findall(r"^## (\d+)\. (.*?)(?=^## |\Z)", PAGE, re.MULTILINE | re.DOTALL)
 }
-# Until a broker that is gone is fenced; nine seconds otherwise.
+# The session after which a missing broker is fenced; nine seconds otherwise.
 OPTIONS = ("--override", "broker.session.timeout.ms=3000")
-# What a job must have shown, beside its exit codes.
+# The expected output of a job, apart from its exit codes.
 SHOWN = {
     1: ["Healthy: 3 voters caught up, 3 brokers active"],
     2: ["high_watermark", "leader", "observer", "GAP-BEFORE"],
@@ -65,7 +65,7 @@ def do(cluster, tmp_path, monkeypatch, capfdbinary):
         command, _, expected = line.partition(" # ")
         command, _, file = command.partition(" > ")
         words, wanted = shlex.split(command), int(expected or 0)
-        # Brokers notice and catch up in their own time: what only reads is asked until it says so.
+        # Brokers notice and catch up in their own time: reading commands are repeated until they show it.
         reads = wanted or words[:2] in (["reassign", "verify"], ["groups", "lag"])
         last = []
 

@@ -1,4 +1,4 @@
-"""README.md, typed as it stands there into a shell by somebody who is new.
+"""README.md, typed as written into a shell by a new user.
 
 Left out is what other tests run: Spark (`tests/spark`), and the mirror in front of another cluster.
 """
@@ -21,7 +21,7 @@ from trimaran.local.layout import FreePorts
 PAGE = (ROOT / "README.md").read_text()
 SECONDS_MAX = 120
 ELSEWHERE = ("./dev ", ". .venv/", "trimaran analyze ")
-# What a line must have shown, beside its exit code.
+# The expected output of a line, apart from its exit code.
 SHOWN = {
     "trimaran up -d --zk": "ready in",
     "trimaran consume": "1000",
@@ -60,7 +60,7 @@ def shell(tmp_path):
 
 
 def done(shell, command, *, check=True):
-    """What it said."""
+    """The output of the command."""
     with shell(command) as process:
         said, _ = process.communicate(timeout=SECONDS_MAX)
     assert process.returncode == Exit.OK or not check, (command, said)

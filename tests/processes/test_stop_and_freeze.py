@@ -1,4 +1,4 @@
-"""Processes that are told to stop (SIGTERM), and such that are frozen and come back (SIGSTOP, SIGCONT)."""
+"""Processes that are stopped (SIGTERM), and processes that are frozen and resumed (SIGSTOP, SIGCONT)."""
 
 import json
 import os
@@ -36,7 +36,7 @@ def leads_nothing(cluster, broker):
 
 
 def quorum(cluster, *options, but=None):
-    """What `quorum status` says, once somebody leads who is not the controller `but`."""
+    """The output of `quorum status`, once a controller other than `but` leads."""
 
     def found():
         done = cluster.run("quorum", "status", "-o", "json", *options, check=False)

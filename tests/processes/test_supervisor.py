@@ -1,4 +1,4 @@
-"""What happens to a local cluster when its supervisor has bad luck: no node is lost, none is left behind."""
+"""Misfortunes of the supervisor of a local cluster: no node is lost, none is left behind."""
 
 import os
 import signal
@@ -16,7 +16,7 @@ from trimaran.local import state_file
 from trimaran.local.state_file import ClusterState, NodeState, is_alive, start_time
 
 SMALL = ("--controllers", "1", "--brokers", "1")
-# The brokers serve, but nobody who asks without a login learns whom they see.
+# The brokers serve, but clients without a login do not see the cluster.
 NEVER_READY = (
     "--override=listener.security.protocol.map=CONTROLLER:PLAINTEXT,PLAINTEXT:SASL_PLAINTEXT",
     "--override=sasl.enabled.mechanisms=PLAIN",

@@ -29,7 +29,7 @@ _BLOCK = re.compile(r"^```(\w*)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 
 
 def programs(text: str) -> set[str]:
-    """Those that a text names."""
+    """The programs that a text names."""
     return set(_MODULE.findall(text)).union(*map(_of_dev, _DEV.findall(text)))
 
 

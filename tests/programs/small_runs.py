@@ -31,7 +31,7 @@ class Run:
     def check(self, folder: Path) -> None:
         """Runs the words, with `FOLDER` for an empty folder. They must end with 0 and show what they shall."""
         path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-        # What pytest tells its workers is not for a pytest that a program starts.
+        # Variables for pytest's workers are not for a pytest that a program starts.
         own = {k: v for k, v in os.environ.items() if not k.startswith("PYTEST_")}
         done = subprocess.run(
             self.words.replace("FOLDER", str(folder)).split(),

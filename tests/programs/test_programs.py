@@ -1,4 +1,4 @@
-"""What pages name can be run: each program has a small run, and each command of `trimaran` is one that it takes."""
+"""Commands in pages can be run: each program has a small run, and `trimaran` accepts each of its commands."""
 
 import re
 

@@ -1,4 +1,4 @@
-"""What a node shows to others changes with the certificate of the listener by which it reaches them."""
+"""A node's client certificate changes with the certificate of the listener by which it reaches others."""
 
 import errno
 import os
@@ -84,7 +84,7 @@ async def test_secured_listeners_are_updated_plaintext_stays(node, tmp_path):
 
 
 async def test_unusable_security_is_logged_and_ignored(node, tmp_path, caplog):
-    """Whoever asks a controller is not checked against the files of this node."""
+    """Requests to a controller are not checked against the files of this node."""
     listener = Listener("CONTROLLER", None, listener_security(node, "CONTROLLER"))
     before = listener.security
     publisher = AlteredSecurity(node, [listener], [])
@@ -224,7 +224,7 @@ def test_first_missing_listener_by_name_is_reported(node):
 
 
 def test_configs_of_existing_listener_are_accepted(tmp_path):
-    """Of plain text, which reads none of them; those of several listeners are looked at one by one."""
+    """A plain text listener reads none of them; those of several listeners are examined one by one."""
     broker = config_of(
         **{
             "process.roles": "broker",

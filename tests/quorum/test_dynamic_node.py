@@ -155,8 +155,8 @@ async def listening(registry: Registry[Any], context: Any) -> AsyncIterator[int]
 async def test_voter_is_written_only_after_its_controller_answers(
     tmp_path: Path,
 ) -> None:
-    """Updates of voter 2, and additions of node 3: at an address of a broker, of another voter, of another cluster, of
-    nobody, and at last at its own.
+    """Updates of voter 2, and additions of node 3: at an address of a broker, of another voter, of another cluster, at
+    an unused one, and at last at its own.
     """
     dead = reserve()
     async with trio.open_nursery() as nursery:

@@ -1,4 +1,4 @@
-"""What brokers and controllers say to the active controller, well-formed and senseless, of live brokers and real
+"""Well-formed but senseless requests of brokers and controllers to the active controller, about live brokers and real
 partitions.
 
 Each is answered or refused with a code of its own, and whatever was written down can be replayed by who starts with it.
@@ -40,7 +40,7 @@ KINDS = (
 
 
 class Likely:
-    """Puts what is true in places where it is looked at first."""
+    """Puts true values in fields that are checked first."""
 
     def __init__(self, prng: random.Random, brokers: list[ScriptedBroker], image: Any) -> None:
         self.prng = prng

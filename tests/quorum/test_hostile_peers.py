@@ -1,7 +1,7 @@
-"""A voter on a real disk and real sockets, whose two fellow voters say anything: it goes on, and can be read again
-afterwards.
+"""A voter on a real disk and real sockets, with two fellow voters that send anything: it continues,
+and its directory can be read afterwards.
 
-What the core makes of it alone: `tests/quorum/raft/test_hostile.py`.
+For the core alone see `tests/quorum/raft/test_hostile.py`.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ HURRY = Timeouts(
     start_delay=0.005,
 )
 ANSWERS, ASKED, SECONDS_MAX = 400, 300, 3.0
-# Of the answers: any that the schema allows.
+# Share of answers with any content that the schema allows.
 WILD_SHARE = 0.15
 TOPIC = encode_metadata_record(TopicRecord(name="t", topic_id=bytes(15) + b"\1"), 0)
 
@@ -77,7 +77,7 @@ class OnTheWire(Nonsense):
 
     def _error(self) -> int:
         error = super()._error()
-        # who hears it first thing from a majority has the wrong directory, and is to end
+        # a voter that gets it first from a majority has the wrong directory, and is to end
         return 0 if error == ErrorCode.INCONSISTENT_CLUSTER_ID else error
 
     def _entries(self, request: core.FetchRequest, answer: core.FetchResponse) -> Any:
@@ -113,7 +113,7 @@ class OnTheWire(Nonsense):
 
 
 class Liar:
-    """Whom voter 1 takes for voters 2 and 3."""
+    """The node that voter 1 takes for voters 2 and 3."""
 
     def __init__(self, seed: int, member: Member) -> None:
         self.prng = random.Random(seed)
@@ -192,7 +192,7 @@ LIES = (vote, begin, end, fetch, fetch_snapshot, add, remove, update)
 
 
 async def ask_anything(liar: Liar, peer: Peer, done: trio.Event) -> None:
-    """Requests of which nobody is who he says."""
+    """Sends requests under false identities."""
     async with open_node_connection(peer.host, peer.port) as connection:
         for _ in range(ASKED):
             request = liar.nonsense.request()
@@ -230,7 +230,9 @@ async def test_a_voter_among_liars_goes_on(tmp_path: Path, seed: int) -> None:
             asked = trio.Event()
             cluster.nursery.start_soon(ask_anything, liar, cluster.voters[1], asked)
             await asked.wait()
-            with trio.move_on_after(SECONDS_MAX):  # who was made to lead alone asks nobody
+            with trio.move_on_after(
+                SECONDS_MAX
+            ):  # a node that was made to lead alone sends no requests
                 await liar.enough.wait()
             assert not member.gone.is_set()
             assert liar.answered.total() >= 2

@@ -27,7 +27,7 @@ def _small_turns(monkeypatch):
 
 
 async def underway(active):
-    """Waits until somebody decides for longer than a turn."""
+    """Waits until a decision takes longer than a turn."""
     with trio.fail_after(SECONDS):
         while not active.context.controller.active().operations.busy:
             await trio.lowlevel.checkpoint()

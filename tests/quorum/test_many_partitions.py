@@ -35,7 +35,7 @@ def _small_steps(monkeypatch):
 
 
 class Steps:
-    """How many partitions each batch changed, since the last time it was asked."""
+    """The number of partitions that each batch changed, since the last call."""
 
     def __init__(self, running):
         self.sizes = []
@@ -144,7 +144,7 @@ async def test_new_incarnation_replaces_one_in_sync(tmp_path):
 
 
 async def test_in_sync_partitions_are_examined_once(tmp_path, clock, monkeypatch):
-    """Of an only replica nothing is taken: a million of them must not be looked at in the step that registers the next
+    """A sole replica loses nothing: a million of them must not be examined in the step that registers the next
     incarnation.
     """
     looked_at = []

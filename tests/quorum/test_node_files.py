@@ -340,7 +340,7 @@ def test_batch_unreadable_on_restart_is_refused(stamped: dict[str, int]) -> None
 
 
 def test_a_snapshot_says_once_who_votes() -> None:
-    """Of two sets none is the one at the snapshot's end."""
+    """With two sets none is the one at the snapshot's end."""
     voters = VoterSet.static([Peer(1)])
     whole = list(
         encode_snapshot(

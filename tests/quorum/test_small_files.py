@@ -1,7 +1,7 @@
 """mD3: every small file of a node's directory, damaged in every way: what a start makes of it.
 
-A file that is missing where it may be is none. One that is there and damaged never is: what the logs say too is made
-anew, what nothing else says is refused by name, and the other files are as they were.
+A file that is missing where it may be is none. An existing damaged file is never ignored: content that the logs have
+too is rebuilt, other content is refused by name, and the other files are unchanged.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ def build(path: Path) -> None:
 
 
 def start(path: Path) -> State:
-    """What a start finds; raises what it is refused with."""
+    """The state that a start finds; raises its refusal."""
     directory = LogDirectory(path)
     try:
         state: State = {
@@ -134,7 +134,7 @@ def replica(directory: LogDirectory, topic: str) -> object:
         return "out of service" if error.code is ErrorCode.KAFKA_STORAGE_ERROR else error
 
 
-# What a start makes of the file: the error that it is refused with, or what differs from an undamaged directory.
+# The effect of the file on a start: the error of its refusal, or the differences from an undamaged directory.
 Outcome = type[Exception] | Mapping[str, object]
 OUTCOMES: dict[str, Outcome] = {
     "meta.properties": MetaPropertiesError,
@@ -160,11 +160,11 @@ OUTCOMES: dict[str, Outcome] = {
     "u-0/leader-epoch-checkpoint": {},
     "u-0/damaged": {},
 }
-# Nobody can see a changed bit in these: Kafka's format has no checksum, nor place for one.
+# A changed bit in these is not detectable: Kafka's format has no checksum, nor place for one.
 WITHOUT_CHECKSUM = re.compile(
     r".*offset-checkpoint|.*leader-epoch-checkpoint|.*logs-checkpoint|\.kafka_.*|.*/damaged"
 )
-# Of these nothing is said, as nothing is asked of them.
+# No fact of these is checked, as none is read from them.
 NOT_ASKED = (
     "u-0/leader-epoch-checkpoint",
     "u-0/partition.metadata",
@@ -192,7 +192,7 @@ def of_a_later_version(name: str, data: bytes) -> bytes:
 
 
 def damages(name: str, data: bytes) -> Iterator[tuple[str, bytes | Callable[[Path], object]]]:
-    """What stands in the file's place, or makes it."""
+    """Replacements of the file, or functions that make them."""
     for size in {1, len(data) // 2, len(data) - 2, len(data) - 1}:
         yield f"cut at {size}", data[:size]
     bits = () if WITHOUT_CHECKSUM.fullmatch(name) else range(0, 8 * len(data), 2 * len(data) | 1)

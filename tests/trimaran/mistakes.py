@@ -1,4 +1,5 @@
-"""What people mistype, and what they are told: on any cluster with a topic `t` of two partitions, without authorizer.
+"""Typical typing mistakes and their error messages: on any cluster with a topic `t` of two partitions, without
+authorizer.
 
 `{b}` is `-b` with its brokers, `{B}` `-B` with its controllers, `{broker}` and `{controller}` are the bare addresses.
 Files: `absent` is not there, `empty/` is a directory with nothing in it, `bad.json` and `bad.properties` are rubbish.
@@ -17,7 +18,7 @@ FILES = {
     "empty.txt": "",
     "unknown.json": '{"version":1,"partitions":[{"topic":"t","partition":0}]}',
 }
-# Line, exit code, part of what is told.
+# Line, exit code, part of the message.
 MISTAKES = (
     # Words of the command line itself.
     ("topcs list {b}", USAGE, "did you mean topics?"),
@@ -34,7 +35,7 @@ MISTAKES = (
     ("consume t -n -1 {b}", USAGE, "it must be at least 0"),
     ("health {b} --watch=often", USAGE, "--watch=often is not a number of seconds"),
     ("generate completion tcsh", USAGE, "it must be one of bash, zsh, fish"),
-    # Whom to ask.
+    # Addresses.
     ("topics list -b 127.0.0.1:1", CANNOT_CONNECT, "nothing listens at 127.0.0.1:1"),
     ("quorum history -B 127.0.0.1:1", CANNOT_CONNECT, "nothing listens at 127.0.0.1:1"),
     ("topics list -b {controller}", USAGE, "is a controller's listener"),
@@ -114,7 +115,7 @@ MISTAKES = (
     ("transactions describe nope {b}", REFUSED, "there is no transactional id nope"),
     ("transactions list --state Nope {b}", USAGE, "there is no state Nope"),
     ("transactions abort t {b}", USAGE, "transactions abort needs --partition"),
-    # Who may do what.
+    # Access rights.
     ("users add u --password-file absent {b}", USAGE, "no password was given"),
     ("users add u --password-file empty.txt {b}", USAGE, "it is empty"),
     ("users remove nope {b}", REFUSED, "there is no user nope"),

@@ -33,7 +33,7 @@ def test_every_command_exists_and_says_what_it_does():
 
 
 def test_help_shows_command_fully_and_others_briefly():
-    """Of the others in a list, a line."""
+    """The other commands take one line of a list each."""
     whole = run("health", "--help").stdout
     assert "A cluster is healthy if a majority of the voters has caught up" in " ".join(
         whole.split()

@@ -1,4 +1,4 @@
-"""What real shells complete, with the script that `generate completion` prints."""
+"""Completions of real shells, with the script that `generate completion` prints."""
 
 import shutil
 import subprocess
@@ -8,7 +8,7 @@ import pytest
 from trimaran.cli import completion
 from trimaran.cli.commands import COMMANDS
 
-# Names come from a command that answers at once: whether a cluster does in 150 ms is not what is asked here.
+# Names come from a command that answers at once: a cluster's response within 150 ms is not tested here.
 NAMES = '#!/bin/sh\n[ "$1" = complete-names ] && printf "%s\\n" "$2-one" "$2-two"\n'
 ASK = """
 ask() { COMP_WORDS=("$@"); COMP_CWORD=$((${#COMP_WORDS[@]}-1)); COMPREPLY=(); _trimaran; echo "${COMPREPLY[*]}"; }
@@ -17,7 +17,7 @@ ask() { COMP_WORDS=("$@"); COMP_CWORD=$((${#COMP_WORDS[@]}-1)); COMPREPLY=(); _t
 
 @pytest.fixture(scope="module")
 def ask(tmp_path_factory):
-    """What bash offers for the last word of each line."""
+    """The completions of bash for the last word of each line."""
     folder = tmp_path_factory.mktemp("completion")
     program = folder / "trimaran"
     program.write_text(NAMES)
@@ -73,7 +73,7 @@ def test_every_command_and_its_options_are_known():
 
 @pytest.mark.parametrize(("shell", "text"), [("zsh", completion.zsh), ("fish", completion.fish)])
 def test_other_shells_can_read_theirs(shell, text):
-    """Where the shell is not there, that the script names every noun is all that can be said."""
+    """Without the shell, the test can only check that the script names every noun."""
     script = text()
     assert all(words[0] in script for words, _, _ in COMMANDS)
     if program := shutil.which(shell):

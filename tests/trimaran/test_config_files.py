@@ -24,7 +24,7 @@ AUTHORIZER = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
 
 @pytest.fixture
 def write(tmp_path):
-    """A file of a node that starts, but for `settings`."""
+    """A file of a node that starts, except for `settings`."""
 
     def write_(name="node.properties", **settings):
         path = tmp_path / name

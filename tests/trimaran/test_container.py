@@ -1,4 +1,4 @@
-"""What a container makes of its environment; tests/interop/test_container.py runs a real one."""
+"""The effect of a container's environment; tests/interop/test_container.py runs a real one."""
 
 import json
 import os
@@ -74,7 +74,7 @@ def test_node_of_many_needs_cluster_id(tmp_path):
 
 
 def test_node_with_remote_quorum_founds_none(tmp_path):
-    """Else two quorums of one cluster id would come to be."""
+    """Otherwise there would be two quorums of one cluster id."""
     there = {"KAFKA_CONTROLLER_QUORUM_BOOTSTRAP_SERVERS": "there:9093"}
     container.format_new(config_of(CONTROLLER | there, tmp_path), {"CLUSTER_ID": CLUSTER_ID})
     assert not list((tmp_path / "data").rglob("*0000.checkpoint"))

@@ -1,4 +1,4 @@
-"""`up --dry-run`: what would be started is told, refused as in earnest, and nothing is there afterwards."""
+"""`up --dry-run`: shows the nodes that it would start, refuses as in earnest, and leaves nothing behind."""
 
 import os
 import socket

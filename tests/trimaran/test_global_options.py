@@ -40,7 +40,7 @@ def test_a_wrong_interval_is_named():
 
 
 def test_watch_continues_after_a_failure(capsys, monkeypatch):
-    """The cluster is away for once: that is told, and it is asked again; Ctrl-C ends it well."""
+    """The cluster is away for once: the failure is shown, and the command runs again; Ctrl-C ends it well."""
     turns = itertools.count()
 
     def run():

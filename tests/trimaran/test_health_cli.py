@@ -1,4 +1,4 @@
-"""`health` asks as long as it was told to, and no longer."""
+"""`health` asks for the given time, and no longer."""
 
 import pytest
 

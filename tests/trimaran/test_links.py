@@ -1,4 +1,4 @@
-"""Which ports a node is told not to reach."""
+"""The ports that a node must not reach."""
 
 from pathlib import Path
 

@@ -49,7 +49,7 @@ def directory(tmp_path):
 
 @pytest.fixture
 def told(capsys):
-    """What a command printed: its text, or its JSON."""
+    """The output of a command: its text, or its JSON."""
 
     def read(as_json=True):
         text = capsys.readouterr().out

@@ -1,4 +1,4 @@
-"""What is mistyped is told in three lines, with the documented exit code, by every noun."""
+"""Every noun answers a typing mistake in three lines, with the documented exit code."""
 
 import pytest
 
@@ -16,7 +16,7 @@ def test_every_mistake_is_told(assert_told):
         assert_told(kafka.bootstrap, kafka.controller_bootstrap)
 
 
-# What takes nothing that could be mistyped.
+# Commands without arguments that could be mistyped.
 WITHOUT_MISTAKES = {"up", "down", "purge", "console", "doctor", "version", "sql"}
 
 

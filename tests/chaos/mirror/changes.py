@@ -51,7 +51,7 @@ WIDE_PARTITIONS = 500
 PULSE_KEY = "retention.ms"
 PULSE_BASE = 1_000_000_000
 PULSES_PER_SECOND = 5
-# Of all pulses of this process, so that none is taken for another.
+# Numbers of all pulses of this process, so that none is taken for another.
 NUMBERS = count(1)
 BURST_TOPICS, BURST_PARTITIONS = 60, 4
 CALL_SECONDS = 20.0
@@ -74,7 +74,7 @@ class Changes:
         self._swapped = False
 
     def another(self) -> Changes:
-        """For another thread."""
+        """A copy for another thread."""
         return Changes(self._quorum)
 
     def prepare(self) -> None:

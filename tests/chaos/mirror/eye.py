@@ -30,7 +30,7 @@ from trimaran.zkcompat.zookeeper.keeper import Keeper, open_keeper
 
 START_SECONDS = 30.0
 LOOK_SECONDS = 0.004
-# A session of an eye's; without an answer for so long it takes another one.
+# Session timeout of an eye; after that long without an answer it takes another session.
 SESSION_MS = 4000
 CONNECT_SECONDS = 1.0
 AGAIN_SECONDS = 0.02
@@ -41,7 +41,7 @@ SILENT_SECONDS = 2.0
 
 @dataclass
 class Sight:
-    """What was seen of a fault: when each pulse was last missed in ZooKeeper, and for how long a broker was."""
+    """Observations of a fault: when each pulse was last missed in ZooKeeper, and for how long a broker was."""
 
     pulses: dict[int, float] = field(default_factory=dict)
     gone_seconds: float = 0.0
@@ -64,7 +64,7 @@ class Sight:
 def in_step_but_for_pulses(report: VerifyReport, before: Migration, newest: int) -> VerifyReport:
     """The report of a comparison that began with `before`, without what pulses changed meanwhile.
 
-    `zk verify` wants a tree that holds still. Where a comparison takes longer than there is between two pulses it never
+    `zk verify` wants a tree that holds still. If a comparison takes longer than the time between two pulses it never
     does, and the time would be the eye's instead of the mirror's. Whatever else changes meanwhile is a difference.
     """
     pulse = EntityConfig.topic_path(PULSE)
@@ -107,8 +107,8 @@ class Eye:
         self._thread.join()
 
     def equal(self, seconds: float) -> tuple[float, VerifyReport]:
-        """When ZooKeeper was equal to the quorum's metadata, those of now included, on `time.monotonic`; infinity if
-        it never was in time.
+        """When ZooKeeper was equal to the quorum's metadata, including its present state, on `time.monotonic`; infinity
+        if it never was in time.
         """
         return trio.from_thread.run(self._equal, seconds, trio_token=self._token)
 
@@ -136,7 +136,7 @@ class Eye:
                             await self._look_on(keeper)
 
     async def _look_on(self, keeper: Keeper) -> None:
-        """Until the connection is lost."""
+        """Watches until the connection is lost."""
         last = time.monotonic()
         while keeper.is_connected:
             began = time.monotonic()

@@ -1,4 +1,4 @@
-"""What a fault is: its story, how it is played, and the marks that it is judged by."""
+"""Definition of a fault: its story, its execution, and the marks that it is judged by."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ CONVERGE_SECONDS = 3.0
 STAND_SECONDS = 4.0
 # Longer than a session of the mirror's.
 EXPIRY_SECONDS = SESSION_SECONDS + 4.0
-# For one znode.
+# Time for one znode.
 ZNODE_SECONDS = 1.5
 BEHIND_SECONDS = 0.1
 CPU_SHARE = 0.05

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Self
 
-# What a frame of the server's becomes: frames in its place, or None to cut the connection.
+# The replacement of a frame of the server: frames in its place, or None to cut the connection.
 Harm = Callable[[bytes], list[bytes] | None]
 CUT_SHARE, LIE_SHARE = 0.1, 0.2
 _HEADER = struct.Struct("!iqi")  # of an answer: xid, zxid, error
@@ -38,7 +38,7 @@ class LyingProxy:
         self.cut()
 
     def cut(self) -> None:
-        """Ends the connections of now."""
+        """Ends the present connections."""
         cut, self._open = self._open, []
         for one in cut:
             _shut(one)

@@ -1,4 +1,4 @@
-"""What somebody with a ZooKeeper shell and bad intentions may do to one znode, for each kind of znode."""
+"""Actions of an intruder with a ZooKeeper shell on one znode, for each kind of znode."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ WITH_DATA = (
     "/feature",
     "/latest_producer_id_block",
 )
-# Of a quorum that has tokens; a user's credentials are beside the quotas of `BAD`.
+# Exists in a quorum with tokens; a user's credentials are next to the quotas of `BAD`.
 TOKEN = "{token}"
 SECRETS = (f"/delegation_token/tokens/{TOKEN}",)
 PARENTS = (
@@ -49,7 +49,7 @@ PARENTS = (
 
 
 def outsider_deletes(scene: Scene) -> Iterator[None]:
-    """Somebody deletes a znode, with all below it."""
+    """Deletes a znode, with all below it."""
     with scene.outsider() as client, suppress(NotEmptyError):  # the mirror may be faster
         assert client.exists(scene.victim), scene.victim
         client.delete(scene.victim, recursive=True)
@@ -57,21 +57,21 @@ def outsider_deletes(scene: Scene) -> Iterator[None]:
 
 
 def outsider_forges(scene: Scene) -> Iterator[None]:
-    """Somebody writes other data into a znode."""
+    """Writes other data into a znode."""
     with scene.outsider() as client:
         client.set(scene.victim, FORGED)
     yield
 
 
 def outsider_adds(scene: Scene) -> Iterator[None]:
-    """Somebody makes a znode that nobody mirrors, beside one that is."""
+    """Creates an unmirrored znode next to a mirrored one."""
     with scene.outsider() as client:
         client.create(f"{scene.victim}-extra", FORGED)
     yield
 
 
 def outsider_locks(scene: Scene) -> Iterator[None]:
-    """Somebody takes all rights to a znode away while what it shows changes, and gives them back."""
+    """Takes all rights to a znode away while its mirrored content changes, and gives them back."""
     with scene.outsider() as client:
         client.add_auth("digest", "outsider:secret")
         client.set_acls(scene.victim, NOBODY_ELSE)

@@ -13,7 +13,7 @@ from pathlib import Path
 from tests.cluster.processes import LocalCluster, trimaran, until
 from tests.interop import apache_kafka
 
-# ACLs are among what is mirrored; everybody here may do everything all the same.
+# ACLs are among the mirrored metadata; every user may do everything all the same.
 SETTINGS = {
     "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
     "super.users": "User:ANONYMOUS",

@@ -1,9 +1,9 @@
 """`./dev chaos --mirror`: one fault after the other around the ZooKeeper mirror, in front of both kinds of quorum.
 
-For each fault three things are started anew: a ZooKeeper, the mirrors, an eye that looks at both sides from outside.
-A topic's config changes five times a second all the while. Judged are: how soon after the fault all is in step again,
-what `zk verify` finds then, for how long a broker that lives had no znode, how far other topics were behind because of
-one bad znode, and the CPU of a mirror while the fault stands. Nothing that failed is tried again.
+Each fault has its own new ZooKeeper, mirrors, and an eye that watches both sides from outside. A topic's config changes
+five times a second all the while. Judged are: how soon after the fault all is in step again, what `zk verify` finds
+then, for how long a broker that lives had no znode, how far other topics were behind because of one bad znode, and the
+CPU of a mirror while the fault stands. Nothing that failed is tried again.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from tests.chaos.mirror.secured import secured
 from tests.cluster.processes import trimaran
 from trimaran.zkcompat.zookeeper import server_process
 
-# Until somebody gives up on a mirror that is never in step again.
+# Time after which a mirror that is never in step again counts as lost.
 PATIENCE_SECONDS = 15.0
 # Three ZooKeepers that start at once, beside a whole Apache Kafka.
 START_SECONDS = 60.0
@@ -38,7 +38,7 @@ HEADINGS = ("fault", "in step after", "at most", "brokers gone", "others behind"
 
 @dataclass
 class Outcome:
-    """What one fault in front of one quorum came to; the worst of all its victims. Times in seconds."""
+    """The result of one fault in front of one quorum; the worst of all its victims. Times in seconds."""
 
     fault: Fault
     quorum: str
@@ -94,7 +94,7 @@ class Outcome:
 
 
 def table(outcomes: list[Outcome]) -> str:
-    """For each kind of quorum a table, as the docs have them."""
+    """A table for each kind of quorum, as in the docs."""
     tables = []
     for quorum in dict.fromkeys(outcome.quorum for outcome in outcomes):
         found = [outcome.row() for outcome in outcomes if outcome.quorum == quorum]

@@ -123,7 +123,9 @@ class Keepers:
 
     @contextmanager
     def own_disk(self) -> Iterator[None]:
-        """Everything of the server's lies on a small disk meanwhile. Raises NotPossibleHere where nobody may mount."""
+        """Everything of the server's lies on a small disk meanwhile. Raises NotPossibleHere without the right to
+        mount.
+        """
         self.folder.mkdir(parents=True, exist_ok=True)
         mount = ["mount", "-t", "tmpfs", "-o", f"size={DISK_BYTES}", "tmpfs", str(self.folder)]
         done = subprocess.run(mount, capture_output=True, text=True, check=False)
@@ -222,7 +224,7 @@ class Scene:
 
     @contextmanager
     def outsider(self) -> Iterator[Any]:
-        """Somebody with a ZooKeeper shell, and with the mirror's password where there is one."""
+        """An intruder with a ZooKeeper shell, and with the mirror's password if there is one."""
         user = self.quorum.zookeeper_user
         auth = [("digest", user)] if user else []
         client = KazooClient(hosts=self.keepers.connect, timeout=10, auth_data=auth)

@@ -1,4 +1,4 @@
-"""A quorum of ours where nobody is let in without TLS and a password, with tokens; and a mirror that shows secrets."""
+"""A quorum of ours that requires TLS and a password, with tokens; and a mirror that shows secrets."""
 
 from __future__ import annotations
 

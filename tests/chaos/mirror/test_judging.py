@@ -1,4 +1,4 @@
-"""Each mark that a fault misses is told, and nothing else is; what was never seen in ZooKeeper is behind for ever."""
+"""Each missed mark of a fault is reported, and nothing else is; a pulse never seen in ZooKeeper is behind for ever."""
 
 from dataclasses import replace
 
@@ -71,7 +71,7 @@ def test_differences_of_the_fault_are_no_misses(kind, worse):
 
 
 def test_how_far_zookeeper_was_behind():
-    """A later pulse stands for an earlier one; an answer may come after the znode."""
+    """A later pulse also proves an earlier one; an answer may come after the znode."""
     acked = {1: 10.0, 2: 11.0, 3: 12.0, 4: 13.0}
     assert sorted(Sight({1: 10.2, 3: 11.9}).behind(acked)) == pytest.approx(
         [0.0, 0.2, 0.9, float("inf")]

@@ -29,7 +29,7 @@ def main() -> None:
     parser.add_argument("--ledger", type=Path, help="a line of JSON for each run; a series goes on")
     parser.add_argument("--data", type=Path, help="plays one run, with its cluster here")
     options = parser.parse_args()
-    # So that no node outlives a run that is told to end.
+    # No node outlives a run that receives SIGTERM.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     if options.data is not None:
         _one(options.system, options.seed, options.data)

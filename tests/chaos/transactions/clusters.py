@@ -20,13 +20,13 @@ from trimaran.local import control
 
 BROKERS = (11, 12, 13)
 CONTROLLERS = (1, 2, 3)
-# What one broker writes in a run, with room for the indexes that Kafka makes beforehand.
+# Room for one broker's data in a run, including the indexes that Kafka preallocates.
 DISK_BYTES = 128 * 1024 * 1024
 CALL_SECONDS = 60
 
 
 class Cluster(ABC):
-    """What can be done to it; nodes have the ids of our local clusters."""
+    """Operations on a cluster; nodes have the ids of our local clusters."""
 
     doors: dict[int, Door]
     has_disks: bool
@@ -47,7 +47,7 @@ class Cluster(ABC):
 
     @abstractmethod
     def start(self, node: int) -> None:
-        """One that was killed or has ended; one that runs is started anew."""
+        """Starts a killed or ended one; a running one is restarted."""
 
     @abstractmethod
     def send(self, node: int, number: signal.Signals) -> None:
@@ -145,14 +145,14 @@ SYSTEMS = {"ours": ours, "kafka": kafka}
 
 
 def _advertise(properties: Path, door: Door) -> None:
-    """Others are told the door; a later line wins."""
+    """Advertises the door to others; a later line wins."""
     with properties.open("a") as file:
         file.write(f"\nadvertised.listeners=PLAINTEXT://{door.address}\n")
 
 
 @contextmanager
 def small_disk(folder: Path) -> Iterator[bool]:
-    """The folder is a disk of its own meanwhile; whether it is: not everybody may mount."""
+    """Makes the folder a disk of its own meanwhile; yields whether it is: mounting needs a right."""
     folder.mkdir(parents=True, exist_ok=True)
     mount = ["mount", "-t", "tmpfs", "-o", f"size={DISK_BYTES}", "tmpfs", str(folder)]
     is_mounted = subprocess.run(mount, capture_output=True, check=False).returncode == 0
@@ -167,7 +167,7 @@ def small_disk(folder: Path) -> Iterator[bool]:
 
 
 def clear_away(data: Path) -> None:
-    """What a run has left behind that was killed: a local cluster of ours, and mounted disks."""
+    """Removes remains of a killed run: a local cluster of ours, and mounted disks."""
     trimaran("down", "--data", data, check=False)
     for folder in data.iterdir():
         if folder.is_mount():

@@ -1,4 +1,4 @@
-"""Consume-transform-produce: who fills a topic, who copies it in transactions, who reads along; all in threads."""
+"""Consume-transform-produce in threads: one fills a topic, one copies it in transactions, one reads along."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ RECORDS_PER_SECOND = 150
 BATCH = 50
 ABORT_SHARE = 0.1
 CALL_SECONDS = 20
-# A call that is told CALL_SECONDS and takes longer than this has no end (librdkafka's issues 5456 and 5511).
+# A call with a timeout of CALL_SECONDS that takes longer than this never ends (librdkafka's issues 5456 and 5511).
 HANG_SECONDS = 2.0 * CALL_SECONDS
 THREAD_SECONDS_MAX = 90.0
 
@@ -50,7 +50,7 @@ class Task:
 
 
 class Run:
-    """What everybody in a run shares."""
+    """The shared state of a run."""
 
     def __init__(self, bootstrap: str, seed: int) -> None:
         self.settings = {
@@ -180,7 +180,7 @@ class Run:
         consumer.close()
 
     def read_all(self, is_whole: Callable[[dict[Place, bytes]], bool]) -> dict[Place, bytes]:
-        """What is in the target, by a reader who begins when all is quiet."""
+        """The content of the target, by a reader that begins when all is quiet."""
         consumer, output = self._reader(), dict[Place, bytes]()
         deadline = time.monotonic() + 30
         while not is_whole(output) and time.monotonic() < deadline:

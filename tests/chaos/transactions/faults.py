@@ -1,7 +1,7 @@
 """One fault after another on a cluster under load, drawn from a seed; all are healed at the end.
 
-A kill is healed after a second. A pause and a cut stand for up to `STAND_SECONDS_MAX`: longer than a broker's session,
-so that a leader comes back that nobody counts on any more.
+A kill is healed after a second. A pause and a cut last up to `STAND_SECONDS_MAX`: longer than a broker's session, so
+that a forgotten leader comes back.
 """
 
 from __future__ import annotations

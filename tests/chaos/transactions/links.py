@@ -1,7 +1,7 @@
 """A door in front of each broker, through which clients and other brokers come; it can be shut for either, either way.
 
-What comes to a shut door waits before it and goes on when the door opens, as TCP would send it again: so a request or
-an answer may arrive long after its sender has given up.
+Data at a shut door waits before it and continues when the door opens, as TCP would send it again: so a request or an
+answer may arrive long after its sender has given up.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ from typing import Self
 
 PEERS, CLIENTS = "peers", "clients"
 REQUESTS, ANSWERS = "requests", "answers"
-# How librdkafka calls itself; whoever else comes is a broker.
+# The name of librdkafka in its requests; any other client is a broker.
 CLIENT_NAME = b"rdkafka"
 CONNECT_SECONDS_MAX = 5.0
-# Of a request: length, API, version, correlation id, length of the client's id.
+# Size of a request's length, API, version, correlation id, and length of the client's id.
 _HEAD_BYTES = 14
 
 
@@ -44,7 +44,7 @@ class Door:
         self._listener.close()
 
     def open(self) -> None:
-        """For all, both ways."""
+        """Opens it for all, both ways."""
         for gate in self._gates.values():
             gate.set()
 
@@ -94,7 +94,7 @@ def _pass_on(source: socket.socket, sink: socket.socket, gate: threading.Event) 
 
 
 def _received(source: socket.socket, size: int) -> bytes:
-    """Exactly so many bytes. Raises OSError where fewer come."""
+    """Receives exactly `size` bytes. Raises OSError where fewer come."""
     found = b""
     while len(found) < size:
         piece = source.recv(size - len(found))

@@ -42,7 +42,7 @@ class Played:
 
 
 def command_of(system: str, seed: int, data: Path) -> list[str]:
-    """What plays one run."""
+    """The command that plays one run."""
     program = [sys.executable, "-m", "tests.chaos.transactions"]
     return [*program, "--system", system, "--seed", str(seed), "--data", str(data)]
 
@@ -58,12 +58,12 @@ class Series:
             self.played = {line.seed: line for line in lines if line.system == system}
 
     def play(self, seeds: Iterable[int], jobs: int) -> None:
-        """Those that the ledger does not have, so many at a time."""
+        """Plays the seeds that the ledger lacks, `jobs` at a time."""
         pool = ThreadPoolExecutor(jobs)
         try:
             for played in pool.map(self._play, [s for s in seeds if s not in self.played]):
                 self.played[played.seed] = played
-        finally:  # of an interrupt, too: what is under way comes to its end, nothing else begins
+        finally:  # also after an interrupt: running work is finished, nothing else begins
             pool.shutdown(cancel_futures=True)
 
     def _play(self, seed: int) -> Played:

@@ -1,4 +1,4 @@
-"""Who copies goes on where a client of it does not: another takes the place of one that a call keeps."""
+"""A copier continues without a client that a call blocks: another client replaces it."""
 
 import threading
 

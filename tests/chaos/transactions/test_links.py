@@ -72,7 +72,7 @@ class Guest:
 
 @pytest.fixture
 def enter(door):
-    """Lets somebody of this side come to the door."""
+    """Connects from this side to the door."""
     with contextlib.ExitStack() as guests:
 
         def enter(side):

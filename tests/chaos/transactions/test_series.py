@@ -16,7 +16,7 @@ PROGRAMS = {
 
 @pytest.fixture
 def programs(monkeypatch):
-    """What is played for each seed."""
+    """The commands run for each seed."""
     found = dict(PROGRAMS)
 
     def command_of(_system, seed, _data):

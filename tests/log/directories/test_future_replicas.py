@@ -35,7 +35,7 @@ def test_a_replica_is_moved_in(tmp_path):
         directory.close(broker_epoch=1)
 
 
-def test_moved_replica_does_not_inherit_deleted_partitions_checkpoints(tmp_path):
+def test_moved_replica_inherits_no_deleted_partitions_checkpoints(tmp_path):
     """The process dies before the next checkpoints: those of the old one would look like lost data."""
     target = make(tmp_path / "b", 2)
     fill(target.create_log("t", 0, TOPIC_ID, SMALL), 30).flush()

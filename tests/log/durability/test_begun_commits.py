@@ -17,7 +17,7 @@ LEFT = 0.02
 
 
 class KernelLog:
-    """A log of the file `descriptor`, which nobody but a held kernel syncs."""
+    """A log of the file `descriptor`, which only a held kernel syncs."""
 
     must_flush = False
     needs_only_a_sync = True
@@ -279,7 +279,7 @@ async def test_failed_preparation_fails_like_a_worker(commits):
 
 
 async def test_failing_callback_ends_the_node(commits):
-    """Then nothing is known of what others were told: the node must end."""
+    """It is unknown then which other callbacks ran: the node must end."""
     log = KernelLog(7)
     log.append()
     commits.commit.mark_dirty(log, lambda offset: 1 // 0)

@@ -8,7 +8,7 @@ from trimaran.log.durability.group_commit import UNFLUSHED_BYTES_MAX, Durability
 
 
 class Recorded:
-    """A group commit that notes what it is asked."""
+    """A group commit that notes its calls."""
 
     def __init__(self):
         self.asked = []

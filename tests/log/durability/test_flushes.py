@@ -1,4 +1,4 @@
-"""Who carries a flush out: the kernel, or a thread."""
+"""Execution of flushes: by the kernel, or by a thread."""
 
 import errno
 import os
@@ -117,7 +117,7 @@ async def test_errors_come_back(by_kernel):
 
 
 async def test_cancelling_waits_for_the_kernel():
-    """What was begun has an outcome, and whoever waits gets it."""
+    """A begun flush has an outcome, which each waiter gets."""
     kernel, flush = held(), Flushed([3])
     async with trio.open_nursery() as nursery:
         nursery.start_soon(carry_out, [flush], int)

@@ -118,7 +118,7 @@ async def test_each_dirty_log_is_flushed_once(logs):
 
 
 async def test_log_does_not_wait_for_anothers_flush(logs):
-    """B3: nor does it wait again for those that are dirty anew meanwhile."""
+    """B3: nor does it wait again for logs that become dirty meanwhile."""
     commit = GroupCommit(DirectoryHealth())
     honest, *others = logs
     async with trio.open_nursery() as nursery:
@@ -147,7 +147,7 @@ async def test_log_does_not_wait_for_anothers_flush(logs):
 
 
 async def test_many_logs_share_the_threads(tmp_path, logs):
-    """Not a thread each, and nobody is left out."""
+    """They do not take a thread each, and all are flushed."""
     more = [SmallLog(tmp_path / f"more-{number}") for number in range(20)]
     commit = GroupCommit(DirectoryHealth())
     for log in more:

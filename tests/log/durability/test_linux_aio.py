@@ -1,4 +1,6 @@
-"""The kernel's asynchronous fdatasync, with real files. Where it is forbidden, threads sync, and these are left out."""
+"""The kernel's asynchronous fdatasync, with real files. If it is forbidden, threads sync, and these tests are
+skipped.
+"""
 
 import ctypes
 import errno
@@ -81,7 +83,7 @@ def test_running_syncs_are_bounded_by_one_read(syncs, files):
 
 
 class Kernel:
-    """In place of libc: notes each call, and answers as it is told, 0 else."""
+    """Replaces libc: notes each call, and returns the given result, otherwise 0."""
 
     def __init__(self):
         self.asked, self.answers = [], []

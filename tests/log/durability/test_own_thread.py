@@ -42,7 +42,7 @@ async def test_it_raises_what_the_following_does() -> None:
 
 
 async def test_cancelling_waits_for_the_end() -> None:
-    """What was begun has an outcome, and whoever waits gets it."""
+    """A begun call has an outcome, which each waiter gets."""
     goes_on, ended = threading.Event(), threading.Event()
 
     def work() -> int:

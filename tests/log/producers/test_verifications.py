@@ -1,4 +1,4 @@
-"""Permitted first batches after a coordinator was asked: bounds, epochs, markers."""
+"""Permitted first batches after a verification by a coordinator: bounds, epochs, markers."""
 
 import pytest
 

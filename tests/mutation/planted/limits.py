@@ -16,7 +16,7 @@ def held(value: int) -> int:
 
 
 def half_held(value: int) -> str:
-    """Nobody asks at the boundary."""
+    """No test calls it at the boundary."""
     if value > 5:
         return "much"
     return "little"
@@ -27,7 +27,7 @@ def unreached(value: int) -> bool:
 
 
 def counted(end: int) -> int:
-    """Counting down instead comes to no end."""
+    """Counting down instead would never end."""
     found = 0
     while found < end:
         found += 1

@@ -1,4 +1,4 @@
-"""Where a Java is found, in which order."""
+"""The places of a Java runtime, in order."""
 
 import os
 import stat

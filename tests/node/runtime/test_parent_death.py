@@ -1,4 +1,4 @@
-"""What the kernel is asked for, so that a process ends with its parent."""
+"""Kernel calls that end a process with its parent."""
 
 import os
 import signal

@@ -1,4 +1,4 @@
-"""What systemd is told."""
+"""The notifications that systemd receives."""
 
 import socket
 

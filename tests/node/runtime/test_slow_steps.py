@@ -54,7 +54,7 @@ def test_waiting_is_not_holding():
 
 
 class Clock:
-    """Of a step and of its thread, which go on when the test says so."""
+    """A clock of a step and of its thread, advanced by the test."""
 
     now, cpu = 100.0, 7.0
 

@@ -52,7 +52,7 @@ SHORT = {"PLAIN!": PLAIN, "SCRAM!": SCRAM, "OAUTH!": OAUTH}
 
 
 class RecordingWeb:
-    """Notes what is asked of an identity provider."""
+    """Notes the requests to an identity provider."""
 
     def __init__(self):
         self.asked = []
@@ -122,7 +122,7 @@ def mechanism(found, web):
 
 
 def of_node(step):
-    """What the node itself logs in with on listener A."""
+    """The credentials of the node itself on listener A."""
     web, key = RecordingWeb(), "sasl.mechanism.inter.broker.protocol"
     return mechanism(own_mechanism(config_of(**BASE | given(step)), "A", key, web), web)
 

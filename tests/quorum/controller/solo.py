@@ -78,7 +78,7 @@ class Log:
 
 
 class Solo:
-    """`call` goes to a handler as if it came by `connection`. At the ports in `silent` nobody listens."""
+    """`call` goes to a handler as if it came by `connection`. The ports in `silent` refuse connections."""
 
     def __init__(self, controller: Controller, log: Log) -> None:
         self.controller, self.log = controller, log
@@ -101,14 +101,14 @@ class Solo:
 
     @property
     def image(self) -> MetadataImage:
-        """What is committed."""
+        """The committed image."""
         return self.controller.loader.image
 
     def partitions(self, name: str = "t") -> dict[int, Any]:
         return dict(self.image.topics.by_name[name].partitions)
 
     def begin(self, handler: Callable[..., Any], request: Message, version: int = 0) -> Any:
-        """What the handler gives at once: a response, or what one waits for."""
+        """The immediate result of the handler: a response, or a pending one."""
         header = RequestHeader(request.KEY, version, 1, "client")
         return handler(request, self.context, Call(header, self.connection))
 
@@ -127,7 +127,7 @@ class Solo:
         )
 
     async def beat(self, broker_id: int, **wishes: Any) -> BrokerHeartbeatResponse:
-        """Of a broker with the epoch that `tests.quorum.metadata.build.broker` gives it."""
+        """Sends a heartbeat of a broker with the epoch that `tests.quorum.metadata.build.broker` gives it."""
         return await self.call(broker_heartbeat, self.beat_request(broker_id, **wishes))
 
     @property
@@ -154,8 +154,7 @@ class Solo:
 @asynccontextmanager
 async def solo(*records: Message, **settings: Any) -> AsyncIterator[Solo]:
     """`records` are committed before it leads. `settings` are those of the controller, without which its tasks that
-    wait for times are idle; `config` has keys of the configuration, `silent`
-    ports at which nobody listens.
+    wait for times are idle; `config` has keys of the configuration, `silent` ports that refuse connections.
     """
     log = Log()
     silent = settings.pop("silent", set())

@@ -1,4 +1,4 @@
-"""Who may not ask a controller is refused; `tests/test_access.py` holds what every request needs."""
+"""Unauthorized clients of a controller are refused; `tests/test_access.py` holds what every request needs."""
 
 from __future__ import annotations
 

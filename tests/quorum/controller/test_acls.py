@@ -272,7 +272,7 @@ def test_filters_match_as_a_naive_twin(one, acl):
 
 
 def naive_allows(acls, principal, host, action, *, allow_if_no_acl):
-    """Every ACL is looked at."""
+    """Examines every ACL."""
 
     def covers(acl):
         if acl.resource_type != action.resource_type:
@@ -359,7 +359,7 @@ def loaded(authorizer: Authorizer) -> Authorizer:
 
 
 def test_acl_recreated_under_another_id_stays():
-    """Removed and created again, seen as one snapshot: what goes is told after what comes."""
+    """Removed and created again, seen as one snapshot: the removal follows the creation."""
     before, after = image_of(record(1)), image_of(record(2))
     authorizer = loaded(Authorizer())
     authorizer.publish(replay([record(1)]), before, Manifest(SOMEWHERE))

@@ -1,4 +1,4 @@
-"""R14: a transaction of records that its leader did not finish is nothing to anybody; the next leader begins it anew
+"""R14: a transaction of records that its leader did not finish is ignored; the next leader begins it again
 (KIP-868).
 """
 
@@ -16,7 +16,7 @@ from trimaran.wire.records.transactions import AbortTransactionRecord, BeginTran
 
 
 class Seen:
-    """What publishers were told: metadata.version and topics of each image."""
+    """Published states: metadata.version and topics of each image."""
 
     def __init__(self):
         self.images = []
@@ -46,7 +46,7 @@ def test_bootstrap_records_that_a_leader_did_not_finish(written):
     commit(loader, end, 2, *again)
     assert not loader.in_transaction
     assert loader.image.features.metadata_version == 30
-    # Nobody saw a part of it.
+    # A part of it was never published.
     assert all(version in (0, 30) for version, _ in seen.images)
 
 
@@ -65,12 +65,12 @@ def test_later_unfinished_transaction_is_aborted():
 
 
 def first_records(*bootstrap, **more):
-    """Of an empty log, without the marks of the transaction."""
+    """The first records of an empty log, without the marks of the transaction."""
     return activation_records(EMPTY, bootstrap, in_transaction=False, **more)[1:-1]
 
 
 def test_configured_minimum_becomes_cluster_wide_with_elr():
-    """KIP-966: afterwards it is nobody's own."""
+    """KIP-966: afterwards it belongs to no single node."""
     minimum = config("min.insync.replicas", "2", (4, ""))
     first = [features(), eligible_leaders()]
     assert first_records(*first, min_insync_replicas=2) == [*first, minimum]

@@ -1,4 +1,4 @@
-"""What one epoch of the active controller writes: all of a decision or nothing, seen at once when it is over."""
+"""Writes in one epoch of the active controller: all of a decision or nothing, published at once at its end."""
 
 import pytest
 import trio

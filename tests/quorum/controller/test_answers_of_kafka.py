@@ -1,7 +1,7 @@
-"""What Apache Kafka 4.3 answers to malformed requests about topics, elections and reassignments, and so do we.
+"""Answers of Apache Kafka 4.3 to malformed requests about topics, elections and reassignments, and ours.
 
 The answers were written down from a real one with three brokers, the topics "base" (replicas 1,2; 2,3; 3,1) and "a.b".
-Where ours differs on purpose the case says so. Texts about configs are in `test_configs`.
+A case says so if ours differs on purpose. Texts about configs are in `test_configs`.
 """
 
 import random
@@ -61,7 +61,7 @@ MANUAL = "The manual partition assignment includes"
 
 
 def one_error(answer):
-    """Code and text of the one topic or partition that was asked about."""
+    """Code and text of the one requested topic or partition."""
     return ErrorCode(answer.error_code).name, answer.error_message
 
 

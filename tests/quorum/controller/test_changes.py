@@ -95,7 +95,7 @@ def test_replica_with_lost_disk_is_not_eligible():
 
 
 def test_last_known_leader_leads_when_none_is_eligible():
-    """It lost nothing that it had acknowledged alone, or everybody did: it is recorded as recovering."""
+    """It lost nothing that it alone had acknowledged, or all replicas did: it is recorded as recovering."""
     image = cluster(
         *fenced(1), partition(1, 0, [1, 2], isr=[], leader=-1, last_known_elr=[1], leader_epoch=3)
     )
@@ -105,7 +105,7 @@ def test_last_known_leader_leads_when_none_is_eligible():
 
 
 def test_without_feature_last_known_leader_is_ignored():
-    """What the feature left behind when it was taken back: the partition waits for who is in sync."""
+    """A last known leader left behind by the removed feature: the partition waits for an in-sync replica."""
     image = cluster(partition(1, 0, [1, 2], isr=[], leader=-1, last_known_elr=[1]), elr=False)
     assert changes_with(state_of(image), 1) == []
 
@@ -120,7 +120,7 @@ def test_last_leader_is_remembered_until_next_election():
 
 
 def test_leaderless_last_replica_leaves_the_isr():
-    """Where an ISR may be empty; without the feature it stays, as the test below says."""
+    """This applies if an ISR may be empty; without the feature it stays, as the test below says."""
     image = cluster(*fenced(1), partition(1, 0, [1], isr=[1], leader=-1))
     assert changes_without(state_of(image), 1) == [
         change(1, 0, isr=[], eligible_leader_replicas=[1])
@@ -287,7 +287,7 @@ def test_it_does_not_end_before():
 
 
 def test_removed_replica_no_longer_follows():
-    """The leader stays, and its epoch begins anew, so that the removed replica's fetches are fenced."""
+    """The leader stays in a new epoch, so that the removed replica's fetches are fenced."""
     moving = partition(1, 0, [1, 4, 2], isr=[1, 2], adding=[4], removing=[2])
     record, found = complete(moving, [1, 2, 4])
     assert (record.leader, found.leader_epoch, found.replicas) == (1, 1, (1, 4))
@@ -305,7 +305,7 @@ def test_fewer_replicas_wait_for_all_that_stay():
 @pytest.mark.parametrize(
     ("moving", "isr", "replicas"),
     [
-        # One more replica: nobody goes.
+        # One more replica: none is removed.
         (partition(1, 0, [1, 2, 3], isr=[1, 2], adding=[3]), [1, 2, 3], (1, 2, 3)),
         # All are others.
         (

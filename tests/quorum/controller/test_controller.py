@@ -41,7 +41,7 @@ async def test_inactive_controller_decides_nothing(mock_clock):
     assert not controller.is_active
     assert not_controller(lambda: controller.submit(decision(topic("t", 1))))
     assert not_controller(controller.active)
-    controller.connection_ended(1, 1)  # concerns nobody
+    controller.connection_ended(1, 1)  # concerns no broker
 
 
 async def test_answer_comes_after_commit(mock_clock):
@@ -150,7 +150,7 @@ async def test_epoch_ends_with_first_commit_of_later_one(mock_clock):
 
 
 def test_records_are_of_the_level_that_is_committed():
-    """Who does not lead may have to, at once; without a level there is nothing to go by."""
+    """A standby may have to lead at once; without a level there is no basis for records."""
     controller = standby()
     controller.node.metadata_version = 30
     controller.apply_committed(CommittedBatch(0, 0, 1, 1, 1, []))

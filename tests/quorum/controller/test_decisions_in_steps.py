@@ -46,7 +46,7 @@ DECISIONS = {
     ElectLeadersRequest: lambda request: elect_leaders(request, STATE),
     IncrementalAlterConfigsRequest: lambda request: alter_configs(request, IMAGE),
 }
-# What belongs to one partition, resource or entity, and is looked at with it.
+# Parts of one partition, resource or entity, examined with it.
 OF_ONE = {"replicas", "new_isr_with_epochs", "new_isr", "configs", "entity", "ops"}
 CASES = [
     (request, path)

@@ -1,4 +1,4 @@
-"""Delegation tokens as decisions: the life of one, and who may do what with it (KIP-48)."""
+"""Delegation tokens as decisions: the life of one, and the rights on it (KIP-48)."""
 
 import itertools
 
@@ -204,7 +204,7 @@ def test_tokens_are_told_to_those_whom_they_concern():
     assert told("User:dora") == []
     assert told("User:dora", may_see=True) == ["token-0", "token-1"]
     assert told("User:dora", "bob", may_see=True) == ["token-0"]
-    # Who asked for it on somebody's behalf counts as its owner does.
+    # The requester on behalf of an owner counts like the owner.
     by_dora = {key: one.replace(requester="User:dora") for key, one in image.tokens.items()}
     of_dora = DescribeDelegationTokenOwner(principal_type="User", principal_name="dora")
     for owners in (None, [of_dora]):

@@ -1,4 +1,4 @@
-"""AssignReplicasToDirs: where a broker's replicas are, and what follows when that is nowhere."""
+"""AssignReplicasToDirs: the directories of a broker's replicas, and the effects of an offline one."""
 
 import pytest
 

@@ -29,7 +29,7 @@ ELR = "eligible.leader.replicas.version"
 
 @dataclass
 class FakeQuorum:
-    """Stands for the driver, which has its own tests: notes what it is asked for."""
+    """Replaces the driver, which has its own tests: notes its requests."""
 
     kraft_version: int = 0
     upgrades: list[tuple[int, int, bool]] = field(default_factory=list)

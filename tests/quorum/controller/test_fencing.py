@@ -1,4 +1,4 @@
-"""Who is taken for dead, and when: sessions that end, processes that do not listen any more."""
+"""Detection of dead brokers: sessions that end, processes that no longer listen."""
 
 import pytest
 import trio
@@ -48,7 +48,7 @@ async def test_silent_broker_is_fenced_after_its_session(autojump_clock):
 
 
 async def test_late_broker_also_gets_whole_session(autojump_clock):
-    """Though nobody had a lease when the controller looked for the next one to end."""
+    """There was no lease when the controller looked for the next one to end."""
     async with solo(features(), broker(1, fenced=True)) as one:
         await trio.sleep(SESSION / 2)
         assert not (await one.beat(1)).is_fenced
@@ -68,7 +68,7 @@ async def test_fenced_or_missing_broker_loses_only_its_lease(autojump_clock):
 
 
 async def test_failed_fencing_is_retried_shortly_after(autojump_clock):
-    """The broker stays, and its lease begins anew, but not for a whole session."""
+    """The broker stays, and its lease is renewed, but not for a whole session."""
     async with solo(*RECORDS) as one:
         await trio.sleep(SESSION - 1)
         await one.beat(2)
@@ -97,7 +97,7 @@ async def test_blocked_controller_reads_waiting_heartbeats_before_fencing(mock_c
 
 
 async def test_broker_with_ended_process_is_fenced_at_once(autojump_clock):
-    """Its connection closes, and nobody listens where it listened."""
+    """Its connection closes, and its port refuses connections."""
     async with solo(*RECORDS) as one:
         await one.beat(1)
         one.silent.add(9001)
@@ -153,7 +153,7 @@ async def test_heartbeat_permanently_disproves_earlier_refusal(autojump_clock):
     async with solo(*RECORDS) as one:
         one.silent.add(9001)
         await trio.sleep(1)
-        await one.beat(1)  # the first to this controller, whose address refuses by now
+        await one.beat(1)  # the first heartbeat at this controller; its address refuses by now
         await trio.sleep(3)
         one.connection.mark_closed()
         await trio.sleep(3)
@@ -175,7 +175,7 @@ async def test_incarnation_at_new_port_is_probed_there(autojump_clock):
 
 
 async def test_refusal_by_unreached_address_proves_nothing(autojump_clock, monkeypatch):
-    """The advertised name stands for another address now, and the broker answered at the one before."""
+    """The advertised name now has another address, and the broker answered at the previous one."""
 
     async def look_at(_listeners):
         await trio.lowlevel.checkpoint()

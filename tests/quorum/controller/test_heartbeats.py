@@ -113,7 +113,7 @@ def test_a_leader_hands_over_before_it_goes():
         change(1, 0, isr=[2], leader=2),
     ]
     image = image_of(*result.records, base=image)
-    # it waits until everybody has applied that it leads nothing any more
+    # it waits until all brokers have applied that it leads nothing any more
     lease = Lease(1, 101, 10.0, shutdown_offset=600)
     assert beat(image, lease=lease, lowest=599, want_shut_down=True).response.shutting_down
     result = beat(image, lease=lease, lowest=600, want_shut_down=True)
@@ -140,7 +140,7 @@ LEAVING = changed_broker(1, in_controlled_shutdown=1)
 @pytest.mark.parametrize(
     ("lease", "more", "state"),
     [
-        ({"shutdown_offset": 0}, {}, State.SHUTDOWN_NOW),  # whoever began to go goes on
+        ({"shutdown_offset": 0}, {}, State.SHUTDOWN_NOW),  # a broker that began to stop continues
         ({"shutdown_offset": 600, "draining": True}, {}, State.CONTROLLED_SHUTDOWN),
         ({"shutdown_offset": 600}, {"led": True}, State.CONTROLLED_SHUTDOWN),
     ],
@@ -199,7 +199,7 @@ def test_a_directory_that_failed_takes_its_replicas_out():
 
 
 def test_directory_failed_before_unfencing_gets_no_leaderships():
-    """Its only replicas would be led where nobody can read them, until the broker is fenced again."""
+    """Its only replicas would get leaders that serve no client, until the broker is fenced again."""
     image = image_of(
         features(),
         broker(1, fenced=True, log_dirs=[uid(501), uid(601)]),
@@ -229,7 +229,7 @@ def test_cordoned_directories_are_written_when_they_change():
 
 
 def test_only_directories_that_the_broker_has_are_cordoned():
-    """What else it names would be in the log and in the image for good."""
+    """Other ids would stay in the log and in the image for ever."""
     image = image_of(features(), broker(1, log_dirs=[uid(501), uid(601)]))
     named = [uid(601), uid(900), uid(601)]
     records = beat(image, cordoned_log_dirs=named).records

@@ -29,7 +29,7 @@ steps = st.lists(
 
 
 def records_of(image, step, number):
-    """Of one step that makes sense; `number` is the id of what is created."""
+    """The records of one step that makes sense; `number` is the id of what is created."""
     kind, name, *rest = step
     known = image.topics.by_name.get(name)
     if known is None:

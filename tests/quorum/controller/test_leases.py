@@ -1,4 +1,4 @@
-"""Leases: who is alive by what it says."""
+"""Leases: liveness of brokers by heartbeats."""
 
 from tests.quorum.metadata.build import broker, features, image_of
 from trimaran.quorum.controller.leases import Leases
@@ -52,14 +52,14 @@ def test_the_slowest_active_broker():
     leases = Leases(9.0)
     assert leases.lowest_active_offset(IMAGE) is None
     leases.begin(IMAGE, now=0.0)
-    leases.extend(3, 103, now=0.0).metadata_offset = 1  # fenced: nobody waits for it
+    leases.extend(3, 103, now=0.0).metadata_offset = 1  # fenced: it is not waited for
     leases.extend(1, 101, now=0.0).metadata_offset = 50
     assert leases.lowest_active_offset(IMAGE) == -1
     leases.extend(2, 102, now=0.0).metadata_offset = 40
     assert leases.lowest_active_offset(IMAGE) == 40
     leases.extend(2, 102, now=0.0).shutdown_offset = 0  # it goes
     assert leases.lowest_active_offset(IMAGE) == 50
-    leases.extend(9, 109, now=0.0).metadata_offset = 1  # nobody knows it any more
+    leases.extend(9, 109, now=0.0).metadata_offset = 1  # it is no longer registered
     assert leases.lowest_active_offset(IMAGE) == 50
     leases.extend(1, 999, now=0.0).metadata_offset = 1  # another incarnation than the registered
     assert leases.lowest_active_offset(IMAGE) is None

@@ -28,7 +28,9 @@ class Socket:
 
 @pytest.fixture
 def network(monkeypatch):
-    """What connecting to a port gives, one thing after another, the last for ever; and the sockets that were opened."""
+    """The results of connecting to a port, one after another, the last one for ever; and the sockets that were
+    opened.
+    """
     answers, opened = {}, []
 
     async def connect(_host, port, *, timeout):  # noqa: ASYNC109 - as the real one
@@ -74,7 +76,7 @@ async def test_process_is_gone_when_all_listeners_refuse(network, autojump_clock
 
 
 async def test_endpoint_refuses_when_all_its_addresses_do(network, monkeypatch):
-    """What the name stood for before is not known to have refused."""
+    """The former address of the name is not known to have refused."""
     known, _ = network
     known[7] = [REFUSED]
 

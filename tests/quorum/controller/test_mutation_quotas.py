@@ -1,4 +1,4 @@
-"""What a client may have changed a second: strictly, or let through and then throttled; whoever asks."""
+"""The limit of a client's changes a second: strict, or permissive with a later delay; for all principals."""
 
 from __future__ import annotations
 

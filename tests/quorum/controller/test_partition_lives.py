@@ -1,7 +1,7 @@
 """Random lives of a cluster, every step decided by the controller's functions: what must hold after each (C4, P4),
 whatever came before.
 
-Beside the state a naive twin is kept: the index made anew of the image, and who has all that was committed.
+A naive twin is kept as well: the index rebuilt from the image, and the replicas with all committed records.
 """
 
 import random
@@ -216,7 +216,7 @@ class Life:
             assert one.leader in isr
             assert brokers[one.leader].active, "C4"
         if len(isr) > 1 or one.leader != NO_LEADER:
-            # A last member without the feature stays in the ISR of a partition that nobody leads.
+            # Without the feature a last member stays in the ISR of a leaderless partition.
             assert all(brokers[i].active for i in isr), "C4"
         assert isr or self.elr, "an ISR is empty only where others can be eligible"
         if elr:
@@ -283,7 +283,7 @@ def live(seed):
 
 
 def test_whatever_happens_to_brokers():
-    """A run in which nothing happened proves nothing, so what was looked at is counted."""
+    """A run without events proves nothing, so examined cases are counted."""
     for seed in range(LIVES):
         live(seed)
     for what in ("led", "eligible", "elections", "unclean", "unclean restarts"):

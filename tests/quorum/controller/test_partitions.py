@@ -218,7 +218,7 @@ def test_two_proposals_for_one_partition_see_each_other():
     [
         (proposal([1, 2], number=9), ErrorCode.UNKNOWN_TOPIC_ID),
         (proposal([1, 2], index=9), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
-        # P12: who is ahead knows a later controller; who is behind is fenced
+        # P12: a requester ahead of us knows a later controller; one behind us is fenced
         (proposal([1, 2], leader_epoch=6, partition_epoch=8), ErrorCode.NOT_CONTROLLER),
         (proposal([1, 2], leader_epoch=5, partition_epoch=9), ErrorCode.NOT_CONTROLLER),
         (proposal([1, 2], leader_epoch=4, partition_epoch=8), ErrorCode.FENCED_LEADER_EPOCH),
@@ -269,7 +269,7 @@ def test_refusal_contains_only_its_code():
 
 
 def test_leader_losing_leadership_by_proposal_is_informed():
-    """The move that takes it away is complete: the change is made, and somebody else leads."""
+    """The move that removes it is complete: the change is made, and another broker leads."""
     moving = partition(1, 0, [2, 3, 1], isr=[1, 2], leader=1, adding=[3], removing=[1])
     result = at_once(alter_partition(proposal([1, 2, 3]), state_of(cluster(moving))))
     assert [one.leader for one in result.records] == [2]

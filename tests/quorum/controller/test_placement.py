@@ -87,7 +87,7 @@ def test_rack_of_fenced_brokers_holds_replicas():
     ],
 )
 def test_a_pattern_does_not_repeat(nodes, factor):
-    """Else the replicas of one partition in so many would all be on the same brokers."""
+    """Otherwise the replicas of one partition in every few would all be on the same brokers."""
     up = sum(not one.fenced for one in nodes)
     for seed in range(20):
         last = [replicas[-1] for replicas in place(brokers(*nodes), 4 * up, factor, seed)]

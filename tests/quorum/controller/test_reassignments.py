@@ -34,7 +34,7 @@ def cluster(*records):
 
 
 def ask(image, replicas, *, index=0, name="t", any_factor=True):
-    """What is written, and the code and text of the answer."""
+    """The written records, and the code and text of the answer."""
     request = AlterPartitionReassignmentsRequest(
         allow_replication_factor_change=any_factor,
         topics=[
@@ -103,7 +103,7 @@ def test_a_move_is_cancelled():
     after = found(moved(image, None))
     assert (after.replicas, after.isr) == ((1, 2, 3), (1, 2, 3))
     assert (after.adding, after.removing) == ((), ())
-    assert after.leader_epoch == 1  # whoever was added must not follow any longer
+    assert after.leader_epoch == 1  # the added replica must not follow any longer
     assert len(after.directories) == 3
 
 

@@ -23,7 +23,9 @@ FIRST, SECOND = ("first", 1), ("second", 2)
 
 
 class Quorum:
-    """Who leads; `requests` came to addresses, and are answered with the `code` or fail with the `error`."""
+    """The node id of the leader; `requests` came to addresses, and are answered with the `code` or fail with the
+    `error`.
+    """
 
     def __init__(self):
         self.leader = Latest(LeaderAndEpoch(7, 1))
@@ -59,7 +61,7 @@ class Registered:
         await trio.testing.wait_all_tasks_blocked()
 
     def image(self, level=30):
-        """After what was asked last was done."""
+        """Publishes an image behind the end of the last request."""
         _, request = self.quorum.requests[-1]
         records = register_controller(request, image_of(features(level))).records
         return image_of(features(level), *records)
@@ -93,7 +95,7 @@ async def test_it_says_what_it_is_and_once(quorum, autojump_clock):
         await one.publish(one.image())
         await trio.sleep(1000)
         assert len(quorum.requests) == 1
-        await one.publish(image_of(features()))  # somebody took it out
+        await one.publish(image_of(features()))  # it was unregistered
         assert len(quorum.requests) == 2
 
 

@@ -60,7 +60,7 @@ def test_the_keys_of_rfc_7677():
     salted = hashlib.pbkdf2_hmac("sha256", b"pencil", salt, 4096)
     (record,), answers = alter(upsertion("user", password=salted))
     assert answers["user"].error_code == 0
-    # What a server computes of them is in the RFC: ServerSignature = HMAC(ServerKey, AuthMessage).
+    # The RFC has the server's computation from them: ServerSignature = HMAC(ServerKey, AuthMessage).
     message = (
         b"n=user,r=rOprNGfwEbeRWgbNEkqO,r=rOprNGfwEbeRWgbNEkqO%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0,"
         b"s=W22ZaJ0SNY7soEsUEjb6gQ==,i=4096,"

@@ -140,7 +140,7 @@ async def test_everything_is_there_after_a_restart(tmp_path):
 
 
 async def test_dead_broker_is_fenced_and_successor_admitted(tmp_path):
-    """Idea 11: the socket closes, nobody listens; the lease of 9 s has just begun."""
+    """Idea 11: the socket closes, its port refuses; the lease of 9 s has just begun."""
     async with cluster(tmp_path, brokers=0) as nodes:
         active = await nodes.active()
         images = Images(active)
@@ -178,7 +178,7 @@ async def test_a_broker_that_still_listens_keeps_its_lease(tmp_path):
 
 
 async def test_process_at_same_address_replaces_broker(tmp_path):
-    """A broker started again so fast that it listens before anybody looked."""
+    """A broker started again so fast that it listens before the first probe."""
     async with cluster(tmp_path, brokers=0) as nodes:
         active = await nodes.active()
         async with connected_to(active) as connection:
@@ -259,7 +259,7 @@ async def test_controlled_shutdown(tmp_path):
             partitions = active.loader.image.topics.by_name["t"].partitions
             assert [p.leader for p in partitions.values()] == [2, 2]
             assert not (await brokers[1].beat(want_shut_down=True, offset=0)).is_fenced
-            await brokers[2].beat()  # now everybody has applied that 2 leads
+            await brokers[2].beat()  # now all brokers have applied that 2 leads
             answer = await brokers[1].beat(want_shut_down=True)
             assert (answer.should_shut_down, answer.is_fenced) == (True, True)
             back = nodes.scripted_broker(connection, 1, incarnation=1)
@@ -287,7 +287,7 @@ async def test_new_active_controller_continues_for_predecessor(tmp_path):
 
 
 async def test_a_level_counts_from_when_it_is_written(tmp_path):
-    """What is decided next may need it, though it is not committed yet, nor is what came before."""
+    """The next decision may need it, though neither it nor earlier records are committed yet."""
     format_paths([tmp_path / "1"], CLUSTER_ID, 1, features={"metadata.version": 29})
     async with cluster(tmp_path, brokers=0) as nodes:
         running = await nodes.active()

@@ -19,7 +19,7 @@ PARTITIONS = 10
 
 
 class Committed:
-    """A loader that is told batch after batch."""
+    """A loader that receives batch after batch."""
 
     def __init__(self):
         self.loader = MetadataLoader()
@@ -125,7 +125,7 @@ async def test_lent_index_belongs_to_the_borrower(committed, autojump_clock):
 
 
 def of_an_epoch(index, image):
-    """What an epoch has written on top: its index, after so many steps."""
+    """The index of an epoch with its own writes, reached in several steps."""
     delta = MetadataDelta(image)
     delta.replay(change(1, 0, leader=2))
     for number in range(PARTITIONS, PARTITIONS + 3):  # never committed

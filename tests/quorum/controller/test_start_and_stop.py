@@ -60,7 +60,7 @@ async def test_it_registers_with_the_active_controller(tmp_path):
 
 
 async def test_node_without_metadata_authorizes_nobody(tmp_path):
-    """Alone of three it finds no leader, who could tell it of all ACLs."""
+    """Alone of three it finds no leader to load all ACLs from."""
     asked = Principal("alice"), "host", Action(Operation.CREATE)
     with ExitStack() as kept:
         ports = [port_of(kept.enter_context(reserve())) for _ in range(3)]
@@ -75,7 +75,7 @@ async def test_node_without_metadata_authorizes_nobody(tmp_path):
 
 @pytest.mark.parametrize("controllers", [1, 3])
 async def test_stopping_controller_hands_over_and_drains(tmp_path, monkeypatch, controllers):
-    """Who is alone waits for no successor."""
+    """A sole controller waits for no successor."""
     asked = []
     stop, drain = QuorumNode.stop, Server.drain
 

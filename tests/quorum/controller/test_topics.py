@@ -449,7 +449,7 @@ def test_ten_thousand_topics_may_be_named_at_once():
     ],
 )
 def test_existence_of_topic_is_hidden_without_describe(asked, sees, deletes, answer):
-    """By an id that somebody knows is told that it is somebody's, and not whose."""
+    """A request by a known id learns that the topic exists, but not its name."""
     rights = {"may_see": lambda _: sees, "may_delete": lambda _: deletes}
     records, answers = remove(states=[asked], **rights)
     assert answers == [answer]

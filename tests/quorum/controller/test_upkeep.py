@@ -1,4 +1,4 @@
-"""What an active controller does unasked, and when."""
+"""Periodic work of an active controller, and its times."""
 
 import pytest
 import trio
@@ -49,7 +49,7 @@ async def _never(*_):
 
 
 async def test_no_op_record_is_written_to_quiet_log(autojump_clock):
-    """KIP-835: else nobody could tell a quiet log from a lost one."""
+    """KIP-835: otherwise a quiet log could not be told from a lost one."""
     async with solo(features(), idle=0.5) as one:
         await trio.sleep(0.51)
         assert one.log.batches == [[NoOpRecord()]]
@@ -164,7 +164,7 @@ async def test_failed_upkeep_write_is_retried_shortly(autojump_clock):
 
 
 async def test_operators_request_precedes_periodic_task(autojump_clock):
-    """A task of the epoch waits for its turn like everybody."""
+    """A task of the epoch waits for its turn like requests."""
     async with solo(*sole()) as one:
 
         def long():

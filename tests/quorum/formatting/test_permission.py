@@ -1,4 +1,4 @@
-"""A directory that cannot be written is told before it is written."""
+"""A directory without write permission is reported before the first write."""
 
 import os
 

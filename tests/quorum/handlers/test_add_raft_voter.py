@@ -25,7 +25,7 @@ def addition(**changes):
         ({"cluster_id": "another"}, ErrorCode.INCONSISTENT_CLUSTER_ID),
         ({"voter_id": 1, "voter_directory_id": b"\1" * 16}, ErrorCode.DUPLICATE_VOTER),
         ({"listeners": []}, ErrorCode.INVALID_REQUEST),
-        ({}, ErrorCode.REQUEST_TIMED_OUT),  # nobody listens there
+        ({}, ErrorCode.REQUEST_TIMED_OUT),  # its port refuses connections
     ],
 )
 async def test_voters_that_are_not_taken(tmp_path, changes, code):

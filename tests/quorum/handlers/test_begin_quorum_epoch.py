@@ -1,4 +1,4 @@
-"""BeginQuorumEpoch: who says that it leads, at a node that leads a later epoch."""
+"""BeginQuorumEpoch: a claim to lead, at a node that leads a later epoch."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Who asks by another listener than the voters' is told where the leader listens by that name."""
+"""A request at another listener than the voters' gets the leader's address for that listener name."""
 
 from types import SimpleNamespace
 

@@ -1,4 +1,4 @@
-"""DescribeQuorum on a controller: how far everybody is, told by the leader."""
+"""DescribeQuorum on a controller: the progress of all replicas, as the leader knows it."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""EndQuorumEpoch: who says that it no longer leads."""
+"""EndQuorumEpoch: a leader resigns."""
 
 import pytest
 

@@ -32,7 +32,7 @@ def update(epoch, **changes):
         ({"current_leader_epoch": 0}, ErrorCode.FENCED_LEADER_EPOCH),
         ({"current_leader_epoch": 77}, ErrorCode.UNKNOWN_LEADER_EPOCH),
         ({"listeners": []}, ErrorCode.INVALID_REQUEST),
-        ({}, ErrorCode.INVALID_REQUEST),  # of the leader itself, which tells nobody
+        ({}, ErrorCode.INVALID_REQUEST),  # of the leader itself, which sends no update
     ],
 )
 async def test_updates_that_are_refused(tmp_path, changes, code):

@@ -207,7 +207,7 @@ def test_config_refusal_code_depends_on_resource_type(kind, code):
 
 
 def test_cached_decision_is_not_shared_between_requests():
-    """Each part of what was asked counts: the host, the client, the operation, the resource and its type."""
+    """Each part of the request counts: the host, the client, the operation, the resource and its type."""
     made = authorizer()
     made._index.add(acl("orders", host="10.0.0.1"))
     assert made.judge(ALICE, "10.0.0.1", WRITE).allowed

@@ -68,7 +68,7 @@ def test_a_topic_with_partitions():
     )
 
 
-def test_partition_change_increments_partition_epoch_leader_change_both():
+def test_partition_epoch_always_grows_leader_epoch_with_leader():
     image = image_of(topic("t", 1), partition(1, 0, [1, 2, 3], leader_epoch=4, partition_epoch=7))
     image = image_of(change(1, 0, isr=[1, 2]), base=image)
     assert (image.topics.by_name["t"].partitions[0].leader_epoch) == 4

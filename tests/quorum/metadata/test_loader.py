@@ -1,4 +1,4 @@
-"""What publishers are told, and when."""
+"""The notifications of publishers, and their times."""
 
 from tests.quorum.metadata.build import features, image_of, partition, topic, uid
 from trimaran.quorum.metadata.image import EMPTY

@@ -1,4 +1,4 @@
-"""Random histories of the metadata log: a snapshot says the same as the records that it stands for."""
+"""Random histories of the metadata log: a snapshot has the same content as the records that it replaces."""
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -90,7 +90,7 @@ def snapshot_delta(image: MetadataImage, base: MetadataImage) -> MetadataDelta:
 
 
 def answers(delta: MetadataDelta) -> dict:
-    """What publishers can ask a delta, without the order, and without things that were changed back."""
+    """The queries of publishers to a delta, without the order, and without things that were changed back."""
     return {
         "created": delta.topics.created,
         "deleted": dict(delta.topics.deleted),
@@ -165,7 +165,7 @@ def test_single_record_replay_equals_bulk_replay(records):
 
 @given(histories())
 def test_records_survive_their_bytes(records):
-    """What a snapshot file holds: encoded at the level of the cluster."""
+    """The content of a snapshot file: encoded at the level of the cluster."""
     image = image_of(*records)
     level = image.features.metadata_version
     again = [

@@ -1,4 +1,4 @@
-"""Logs read from outside: any offset, snapshots, transactions, voters, records nobody knows; and the state as JSON."""
+"""Logs read from outside: any offset, snapshots, transactions, voters, unknown records; and the state as JSON."""
 
 from __future__ import annotations
 

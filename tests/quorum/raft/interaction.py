@@ -1,9 +1,9 @@
-"""Cores that talk under the control of a transcript: nothing arrives, expires or is flushed unless it is told.
+"""Cores that talk under the control of a transcript: nothing arrives, expires or is flushed without a command.
 
 Commands (lists in parentheses):
     start voters=N [observers=K]          voters 1…N and observers, all started; with dynamic: by a bootstrap
-                                          snapshot, and the observers are controllers too; with told: voters tell
-                                          their endpoints
+                                          snapshot, and the observers are controllers too; with told: voters
+                                          report their endpoints
     add node=I voter=J [early]            a client asks node I; its answer goes to 0
     remove node=I voter=J, upgrade node=I
     move node=I                           node I listens elsewhere from its next start on
@@ -14,7 +14,7 @@ Commands (lists in parentheses):
     flush [nodes=(I)]                     what nodes have appended becomes durable
     stabilize [drop=(A->B)]               deliver and flush until nothing moves
     run seconds=S [drop=(A->B)]           the clock moves, everything due happens, messages take no time
-    propose node=I records=(N,…)          batches of so many records
+    propose node=I records=(N,…)          batches with N records each
     gone node=I peer=L                    node I learns that the process of L is gone
     crash, power-cut, restart nodes=(I)
     shutdown node=I                       resign node=I

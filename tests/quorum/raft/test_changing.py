@@ -1,5 +1,5 @@
-"""Changes of voters, rule by rule (KIP-853): what is refused and with which code, when it counts, who may stand and who
-is heard.
+"""Changes of voters, rule by rule (KIP-853): refusals and their codes, when a change counts, eligible candidates and
+accepted requests.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ def update(node_id: int, epoch: int, **changes: object) -> core.UpdateVoterReque
 
 
 def agree(talk: Talk, versions: tuple[int, int] = (0, 1)) -> None:
-    """The endpoint that is asked is the voter's."""
+    """The queried endpoint is the voter's."""
     talk.answer(core.ApiVersionsResponse(kraft_versions=versions))
     if isinstance(talk.sends[-1], core.BeginQuorumEpochRequest):
         talk.answer(core.BeginQuorumEpochResponse(epoch=talk.raft.epoch, leader_id=1))
@@ -603,7 +603,7 @@ def test_a_follower_upgrades_nothing():
 
 
 def test_removed_voter_stands_until_removal_is_committed():
-    """Nobody else could be elected: its log is the longest. Once the change is committed it is an observer."""
+    """No other node could be elected: its log is the longest. Once the change is committed it is an observer."""
     talk = leader_of(1, 2)
     talk.ask(remove(1))
     restarted = Talk(talk.log, Election(1, 1), replace(talk.raft.identity))

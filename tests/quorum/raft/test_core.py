@@ -63,8 +63,8 @@ def log_of(*batches: tuple[int, int]) -> SimLog:
 
 
 class Talk:
-    """A core that is asked and answers at once. `sent` are all its requests with their targets; `taken`, `truncated`
-    and `chunks` what its log was told to take over, to cut, and which pieces of snapshots.
+    """A core that receives inputs and answers at once. `sent` are all its requests with their targets; `taken`,
+    `truncated` and `chunks` are the commands to its log: appends, truncations, and pieces of snapshots.
     """
 
     def __init__(
@@ -124,7 +124,7 @@ class Talk:
         self.raft.log_changed(self.now)
 
     def at(self, now: float) -> None:
-        """The clock is looked at."""
+        """Moves the clock and polls the core."""
         self.now = now
         self.raft.handle_timeout(now)
         self._drain()
@@ -135,7 +135,7 @@ class Talk:
         self._drain()
 
     def flush(self, upto: int | None = None) -> None:
-        """The log is on disk, or what is below `upto`."""
+        """Reports the log as durable, completely or up to that offset."""
         self.raft.flushed(self.log.end_offset if upto is None else upto, self.now)
         self._drain()
 
@@ -482,7 +482,7 @@ def test_a_second_leader_of_an_epoch_is_refused(request_):
 )
 @pytest.mark.parametrize("me", [ME, Identity(7, bytes([7]) * 16, "ours", VOTERS)], ids=str)
 def test_answers_that_contradict_what_is_committed_change_nothing(me, answer):
-    """Of four records in two batches the first half is committed."""
+    """The first half of four records in two batches is committed."""
     talk = follower_of_2(log_of((2, 1), (2, 1)), me, high_watermark=2)
     assert talk.raft.high_watermark == 2
     before = str(talk.raft)
@@ -495,7 +495,7 @@ def test_answers_that_contradict_what_is_committed_change_nothing(me, answer):
 
 
 def test_nothing_is_cut_off_a_snapshot():
-    """What is below it is committed, though a node that starts knows no watermark yet."""
+    """Everything below it is committed, though a node that starts knows no watermark yet."""
     log = log_of((8, 1))
     content = encode(Content(log.end_chain, 0, None))
     log.add_snapshot(OffsetAndEpoch(8, 1), content)
@@ -513,7 +513,7 @@ def test_watermark_of_answer_counts_after_its_records():
 
 @pytest.mark.parametrize("count", [1, 1100, 20_000])
 def test_any_number_of_successors(count):
-    """The last of so many waits as long as the first of the others, nearly; a float has not so many halves."""
+    """The last of many waits nearly as long as the first of the others; a float cannot be halved that often."""
     talk = follower_of_2()
     others = (ReplicaKey(3),) * count
     answer = talk.ask(END._replace(successors=(*others, ReplicaKey(1))))
@@ -523,7 +523,7 @@ def test_any_number_of_successors(count):
 
 
 def test_a_level_without_voters_leaves_the_configured_ones():
-    """kraft.version 1 alone: who leads next would have no set to repeat."""
+    """kraft.version 1 alone: the next leader would have no set to repeat."""
     log = log_of((1, 1))
     log.history.set_kraft_version(0, 1)
     talk = Talk(log)
@@ -702,7 +702,7 @@ def test_node_with_lost_data_abstains_until_refetched():
     for watermark, stands in ((5, False), (8, True)):
         talk.now += 1
         talk.raft.handle_timeout(talk.now)
-        talk._drain()  # the leader is asked
+        talk._drain()  # the leader receives a fetch
         entry = log_of((5, 1), (3, 1)).entries[-1:] if watermark == 8 else b""
         talk.answer(
             core.FetchResponse(epoch=5, leader_id=2, high_watermark=watermark, records=entry)

@@ -66,7 +66,7 @@ def test_promises_are_kept_once_lost_data_is_committed(refetch_upto, watermark, 
 
 
 def test_lingering_records_are_lost_with_the_epoch():
-    """Nobody has it, and its proposer is told: in a later epoch of the same leader it must not come back."""
+    """No other node has it, and its proposer is notified: in a later epoch of the same leader it must not come back."""
     timeouts = Timeouts(append_linger=5.0, linger_max_bytes=100)
     talk = Talk(timeouts=timeouts).lead()
     talk.raft.propose(b"xy", 2, talk.raft.epoch)

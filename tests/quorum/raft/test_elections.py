@@ -46,7 +46,7 @@ FENCED = int(ErrorCode.FENCED_LEADER_EPOCH)
 
 
 def stand(talk: Talk, role: type = Prospective) -> Talk:
-    """Until it asks for pre-votes, or for votes."""
+    """Lets time pass until it requests pre-votes, or votes."""
     while not isinstance(talk.raft.role, Prospective):
         talk.at(talk.raft.deadline())
     if role is Candidate:
@@ -60,7 +60,7 @@ def asked_for_votes(talk: Talk) -> dict[int, int]:
     return {one.to.id: one.token for one in talk.sent if isinstance(one.request, core.VoteRequest)}
 
 
-# --- who is heard
+# --- accepted and refused requests
 
 
 @pytest.mark.parametrize(
@@ -80,7 +80,9 @@ def test_only_reachable_epochs_are_believed(ours, theirs, code):
 
 
 def test_a_candidate_has_an_id():
-    """In a dynamic quorum our set may be the older one, so an unknown candidate is heard; no node has this id."""
+    """In a dynamic quorum our set may be the older one, so requests of an unknown candidate are accepted; no node has
+    this id.
+    """
     log, me = dynamic(1, 2, 3)
     asked = vote(candidate=ReplicaKey(-1), voter=key(1))
     assert Talk(log, me=me).ask(asked).error == ErrorCode.INVALID_REQUEST
@@ -113,7 +115,7 @@ def test_no_vote_is_granted_in_led_epoch():
 
 
 def test_newer_epoch_keeps_the_remaining_wait():
-    """Or candidates whose logs are behind would keep everybody else from standing."""
+    """Otherwise candidates whose logs are behind would keep all others from standing."""
     talk = Talk(log_of((3, 1)), Election(4))
     deadline = talk.raft.role.deadline
     talk.now = deadline / 2
@@ -301,7 +303,7 @@ def test_losing_candidate_waits_no_longer_than_planned():
 
 
 def test_vote_is_requested_again_despite_unflushed_log():
-    """Who stands promises nothing by what it has fetched."""
+    """A candidate promises nothing by its fetched records."""
     log = log_of((5, 1))
     talk = follower_of_2(log)
     entries = log_of((5, 1), (1, 3)).entries[-1:]

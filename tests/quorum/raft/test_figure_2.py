@@ -1,8 +1,8 @@
 """Figure 2 of the Raft paper (Ongaro, Ousterhout 2014), a test for each sentence that a pull-based Raft still has.
 
 KIP-595 turns AppendEntries round: followers fetch. So "sends AppendEntries" reads "answers Fetch", nextIndex and
-matchIndex are the fetch offset, and an empty AppendEntries is BeginQuorumEpoch. Where a transcript in `testdata/` shows
-the sentence at length, it is named.
+matchIndex are the fetch offset, and an empty AppendEntries is BeginQuorumEpoch. A transcript in `testdata/` that shows
+the sentence at length is named.
 """
 
 from __future__ import annotations
@@ -218,7 +218,7 @@ def test_candidate_follows_a_new_leader():
     assert talk.raft.leader_id == 2
 
 
-def test_a_candidate_whose_election_timeout_elapses_starts_anew():
+def test_candidate_restarts_after_election_timeout():
     talk = stand()
     talk.now = talk.raft.role.deadline
     talk.raft.handle_timeout(talk.now)

@@ -1,4 +1,4 @@
-"""Rules of who fetches: what it takes over, what it cuts, whom it asks, and how often."""
+"""Rules of a fetching node: appends, truncations, targets of requests, and their frequency."""
 
 from __future__ import annotations
 
@@ -147,7 +147,7 @@ def test_wrong_piece_ends_the_snapshot_fetch(answer):
 
 @pytest.mark.parametrize(("committed", "taken"), [(8, True), (9, True), (10, False)])
 def test_snapshot_behind_committed_offset_is_refused(committed, taken):
-    """Another server that was asked meanwhile led too, and had more."""
+    """Another server asked meanwhile led too, and had more."""
     talk = fetching_snapshot()
     talk.raft._state.commit(committed)
     talk._drain()
@@ -319,7 +319,7 @@ def test_an_observer_minds_no_leader_whatever_it_flushes():
 
 
 def test_voter_fetches_only_after_its_flush():
-    """Whoever it asks: a fetch from an offset is the promise to have what is below (R6)."""
+    """This holds for any target: a fetch from an offset is the promise to have everything below (R6)."""
     talk = follower_of_2()
     bring(talk)
     count = len(talk.sent)

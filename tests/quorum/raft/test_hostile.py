@@ -1,8 +1,8 @@
 """A core among peers that say anything: whatever state it has reached, no message makes it break a rule of its own.
 
-Nobody else in these runs is honest, so nothing is asked of what is committed; only that the core goes on, that epochs
-and the watermark never go back, and that what it keeps of its peers has a bound. Where the others are honest:
-`tests/simulation`.
+All other nodes in these runs are dishonest, so committed records are not checked; only that the core continues, that
+epochs and the watermark never go back, and that its memory of peers is bounded. `tests/simulation`
+has honest peers.
 """
 
 from __future__ import annotations

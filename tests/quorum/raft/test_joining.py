@@ -1,4 +1,4 @@
-"""What a follower says of its place among the voters (KIP-853), and what it does with the answer.
+"""A follower's report of its place among the voters (KIP-853), and its reaction to the answer.
 
 The transcripts voter_join, voter_update and voter_upgrade show it at length.
 """
@@ -123,7 +123,7 @@ def test_voter_with_lost_data_updates_without_deadline():
 
 
 def test_update_answer_keeps_succession_delays():
-    """As an answer to a fetch does: who would stand at the same moment split the vote."""
+    """An answer to a fetch does the same: simultaneous candidates would split the vote."""
     me = Identity(3, bytes([3]) * 16, "ours", VOTERS, endpoints=endpoints(3), listener="C")
     talk = follower_of_2(me=me)
     look(talk)

@@ -12,7 +12,7 @@
 | kraft.version 0 becomes 1 | transcript voter_upgrade |
 | automatic join | transcript voter_join |
 | one change at a time, overlapping majorities, in every run of the simulation | R10 |
-| what is refused, and in which order it is looked at | here |
+| refusals, and the order of checks | here |
 """
 
 from __future__ import annotations
@@ -173,7 +173,7 @@ def test_new_voter_must_support_level_and_catch_up(versions, error):
 
 
 def test_change_without_commit_times_out():
-    """It may still be committed later: the answer says only that nobody knows."""
+    """It may still be committed later: the answer says only that the outcome is unknown."""
     talk = committed()
     talk.ask(remove(key(3)))
     talk.now += 2.0

@@ -1,4 +1,4 @@
-"""Rules of who leads: what a fetch is told and when, who keeps it in office, and what it does by the clock."""
+"""Rules of a leader: answers to fetches and their time, support that keeps it in office, and its deadlines."""
 
 from __future__ import annotations
 
@@ -162,7 +162,7 @@ def led(me: Identity = ME) -> Talk:
     ids=["fetch", "snapshot", "fetch of an observer", "snapshot of one", "under our own id"],
 )
 def test_fetching_majority_keeps_leader_in_office(request_, counts):
-    """R11: in whatever way they fetch, and nobody else."""
+    """R11: any kind of fetch counts, but no other request."""
     talk = led()
     before = talk.raft.role.leader_state.check_deadline
     talk.now += 1.0
@@ -172,7 +172,7 @@ def test_fetching_majority_keeps_leader_in_office(request_, counts):
 
 
 def test_each_majority_counts_once():
-    """Of five voters two others are needed, in each stretch of time anew."""
+    """With five voters two others are needed, again in each stretch of time."""
     talk = led(FIVE)
     fetches = [
         fetch(epoch=2, fetch_offset=1, last_fetched_epoch=1, replica=ReplicaKey(i)) for i in (2, 3)

@@ -33,7 +33,7 @@ class Leading:
         self.written.clear()
 
     def settle(self) -> None:
-        """What the driver does after each input, then time passes to where the core wants to look at once."""
+        """Performs the driver's work after each input, then advances the time to a deadline that is due at once."""
         while True:
             while (ready := self.raft.ready()) is not None:
                 if isinstance(ready.append, LeaderAppend):
@@ -119,8 +119,8 @@ def test_lingering_records_are_lost_with_epoch():
 
 @given(st.lists(st.tuples(st.integers(1, 5), st.integers(0, 60), st.integers(0, 30))))
 def test_every_promised_offset_is_kept(steps: list[tuple[int, int, int]]) -> None:
-    """Whatever lingers how long: batches land in the order of their proposals, where they were promised, none later
-    than the linger.
+    """For any lingering: batches are appended in the order of their proposals, at the promised offsets, none later than
+    the linger.
     """
     leading = Leading(LINGER)
     promised, flat = [], []

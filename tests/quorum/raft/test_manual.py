@@ -1,4 +1,4 @@
-"""What docs/raft.md says of this package is here: the picture of roles, and every function, test and transcript that it
+"""Claims of docs/raft.md about this package: the picture of roles, and every function, test and transcript that it
 names.
 """
 

@@ -1,4 +1,4 @@
-"""Node 0 is a node like any other, though it is the number next to nobody's."""
+"""Node 0 is a node like any other, though its number is next to that of no node."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Requests on their way: one at a time to each peer, given up in time, repeated ever more seldom."""
+"""Requests in flight: one at a time to each peer, given up in time, repeated with growing pauses."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the rules rely on: no role but by the table, nothing cut or taken back that is committed, and every effect
+"""Assumptions of the rules: roles change only by the table, nothing committed is cut or taken back, and every effect is
 handed to the driver.
 """
 

@@ -101,7 +101,7 @@ def test_voters_are_reached_by_named_listener():
 
 
 def test_voter_update_needs_changed_endpoints_or_versions():
-    """Of that very directory: another one is no voter."""
+    """Only that very directory counts: another one is no voter."""
     assert not THREE.needs_update(voter(1))
     assert THREE.needs_update(voter(1, port=1))
     assert THREE.needs_update(voter(1)._replace(kraft_version_max=0))

@@ -1,4 +1,4 @@
-"""What is committed reaches the listener in order, and large batches let others have their turn."""
+"""Committed records reach the listener in order, and large batches let others have their turn."""
 
 import trio
 import trio.testing
@@ -100,7 +100,7 @@ def test_small_batch_is_applied_in_committing_step() -> None:
 
 
 async def test_watermark_inside_batch_waits_for_next(nursery) -> None:
-    """No leader says such a thing; who is told it by one applies what is whole below it."""
+    """No leader sends such a watermark; a node that gets one applies the whole batches below it."""
     log, high_watermark, listener = MemoryLog(), Watermark(0), Turns()
     log.append_fetched(batch_of(3).buffer)
     log.append_fetched(batch_of(3, base_offset=3).buffer)

@@ -1,7 +1,7 @@
-"""A quorum that is upgraded to a later Kafka while nodes of ours follow it: who takes part ends in words, who only
-looks on goes on.
+"""A quorum that is upgraded to a later Kafka while nodes of ours follow it: a participant ends with an explanation, an
+observer continues.
 
-The leader here knows the later level as long as it writes the record, and nobody else does.
+Only the leader here knows the later level, as long as it writes the record.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def frame(kind: int, version: int, body: bytes) -> bytes:
     return bytes(out) + body
 
 
-# UnregisterControllerRecord of 4.4 {controllerId}, and a TopicRecord of a version that nobody has yet.
+# UnregisterControllerRecord of 4.4 {controllerId}, and a TopicRecord of a version that does not exist yet.
 UNREGISTER = frame(29, 0, b"\0\0\0\x67\0")
 TOPIC_OF_LATER = frame(2, 9, b"whatever")
 

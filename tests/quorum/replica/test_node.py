@@ -23,8 +23,7 @@ from trimaran.wire.records.topics import TopicRecord
 
 pytestmark = pytest.mark.slow
 
-# Nobody is deposed because the machine is busy, and who succeeds within a test's time has not waited for a fetch
-# timeout.
+# No leader is deposed by a busy machine, and a successor within a test's time has not waited for a fetch timeout.
 PATIENT = Timeouts(fetch=60.0)
 
 
@@ -101,7 +100,7 @@ async def test_proposals_linger_and_are_committed_together(tmp_path: Path) -> No
 
 
 async def test_a_killed_leader_is_succeeded_at_once(tmp_path: Path) -> None:
-    """Idea 11: nobody waits for a fetch timeout."""
+    """Idea 11: the election does not wait for a fetch timeout."""
     with trio.fail_after(20):
         async with quorum_nodes(tmp_path, timeouts=PATIENT) as cluster:
             await start_all(cluster)

@@ -1,4 +1,4 @@
-"""What a refused connection tells of a peer: nothing where none was before, or where one is left."""
+"""The meaning of a refused connection to a peer: nothing if none existed before, or if one is left."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ async def test_reached_peer_that_refuses_is_gone():
 
 
 async def test_peer_with_remaining_connection_is_not_gone():
-    """Its port is mapped no more, and who is connected stays so."""
+    """Its port is no longer mapped, and existing connections stay."""
     listener = trio.socket.socket()
     await listener.bind((HOST, 0))
     listener.listen()

@@ -1,4 +1,4 @@
-"""What is held of a snapshot while its last piece is checked."""
+"""Memory held for a snapshot while its last piece is checked."""
 
 import tracemalloc
 from itertools import count

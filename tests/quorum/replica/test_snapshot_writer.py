@@ -57,7 +57,7 @@ def encoded(snapshot_id):
 
 
 async def test_snapshot_fetch_survives_removal_of_old_ones(tmp_path):
-    """Of a node that was suspended for long: its own snapshot is due when it wakes, and the log it knows is gone."""
+    """A node was suspended for long: its own snapshot is due when it wakes, and the log it knows is gone."""
     directory = tmp_path / "__cluster_metadata-0"
     log = fill(open_log(directory), 10, epoch=1)
     files = SnapshotFiles(directory)

@@ -1,4 +1,4 @@
-"""Who may log in: users and tokens of the image, and nobody that it does not know."""
+"""Accounts that may log in: users and tokens of the image, and no unknown ones."""
 
 import base64
 
@@ -100,7 +100,7 @@ def test_nodes_without_secret_invent_different_salts():
 
 
 def test_invented_salt_does_not_depend_on_passwords():
-    """Else passwords could be tried against it, without asking anybody again."""
+    """Otherwise passwords could be guessed against it offline."""
     one, other = accounts_of(user("alice", "secret")), accounts_of(user("alice", "another"))
     assert made_up_salt(one) == made_up_salt(other)
     assert made_up_salt(accounts_of(user("alice"), secret="t")) != made_up_salt(one)
@@ -143,7 +143,7 @@ def test_unknown_token_has_a_stable_salt():
 
 
 def shown(accounts, name="eve", mechanism="SCRAM-SHA-512", *, by_token=False):
-    """What whoever tries to log in sees of the account."""
+    """The account as an unauthenticated client sees it."""
     found = accounts.find(mechanism, name, by_token).credential
     return len(found.salt), found.iterations
 
@@ -205,7 +205,7 @@ def test_tokens_known_or_not_look_alike():
 
 
 def test_invented_salts_are_stable_across_versions():
-    """A cluster that is upgraded node by node would else show which names nobody has."""
+    """A cluster that is upgraded node by node would otherwise reveal unused names."""
     users, tokens = accounts_of(), accounts_of(token("t"))
     assert made_up_salt(users) == b"88huyy9vcrtifzn9kvu5zyyky9"
     salt = "10d5403bd2a50ba27f2fe3142e3eadcf1a1a4e576ff54cf2"

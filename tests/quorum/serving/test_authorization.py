@@ -1,4 +1,4 @@
-"""What the configuration says of access."""
+"""Access control settings of the configuration."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What who asks may do, as bits: all without an authorizer; with one what it allows."""
+"""The requester's operations as bits: all without an authorizer; with one the allowed ones."""
 
 from dataclasses import dataclass
 

@@ -49,7 +49,7 @@ def acls(*named):
 
 
 class Looked(dict):
-    """ACLs that note in a room when they are looked at."""
+    """ACLs that note in a room when they are examined."""
 
     def __init__(self, room, known):
         super().__init__(known)

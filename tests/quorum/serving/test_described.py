@@ -1,4 +1,6 @@
-"""What DescribeConfigs tells: each value with its source and its synonyms, who may ask, and what is no resource."""
+"""Answers of DescribeConfigs: each value with its source and its synonyms, the required rights, and invalid
+resources.
+"""
 
 from __future__ import annotations
 
@@ -103,7 +105,7 @@ async def one_of(kind, name, key, **options):
     return found
 
 
-# Of each kind, resource and key: the value, its source, and whether it is fixed.
+# For each kind, resource and key: the value, its source, and whether it is fixed.
 VALUES = {
     (TOPIC, "t", "retention.ms"): ("5", Source.TOPIC, False),
     (TOPIC, "u", "retention.ms"): ("6", Source.TOPIC, False),
@@ -116,7 +118,7 @@ VALUES = {
     (BROKER, NODE_ID, "listener.name.plaintext.max.connections"): (
         *("08", Source.DYNAMIC_BROKER, True),  # as it was set
     ),
-    # Of `log.roll.hours`: as in Kafka its source is told under its own name alone.
+    # From `log.roll.hours`: as in Kafka its source is reported under its own name alone.
     (TOPIC, "t", "segment.ms"): ("7200000", Source.DEFAULT, False),
     (TOPIC, "t", "max.message.bytes"): ("1000", Source.DYNAMIC_DEFAULT_BROKER, False),
     (BROKER, NODE_ID, "log.retention.ms"): ("7", Source.DYNAMIC_BROKER, False),
@@ -412,7 +414,7 @@ def test_internal_configs_appear_as_set_without_default():
 
 
 class Judging(Authorizer):
-    """Notes in `room` when it is asked."""
+    """Notes in `room` when it judges."""
 
     room: Any = None
 

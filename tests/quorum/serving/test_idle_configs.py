@@ -1,4 +1,4 @@
-"""What is told of configs that change nothing."""
+"""Warnings of configs that change nothing."""
 
 import logging
 

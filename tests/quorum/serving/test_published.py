@@ -1,4 +1,4 @@
-"""What follows the metadata on every node: bounds of connections, and the features that ApiVersions tells."""
+"""Followers of the metadata on every node: bounds of connections, and the features in ApiVersions."""
 
 from __future__ import annotations
 

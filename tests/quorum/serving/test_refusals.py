@@ -1,4 +1,4 @@
-"""Refusals that have no room at the top of a response: each thing that was asked for has the code, in its order.
+"""Refusals that have no room at the top of a response: each requested item has the code, in its order.
 
 A topic that is named again has it once.
 """

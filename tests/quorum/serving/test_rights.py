@@ -199,7 +199,7 @@ def test_declared_rights_are_judged_as_checked_ones(noted):
 
 
 def test_operation_bits_match_rights_without_refusals(noted):
-    """They are looked at, not asked for: no bit that lacks is a refusal."""
+    """They are computed without a denial: no bit that lacks is a refusal."""
     here = node((READ, TOPIC, "t"), (Operation.DELETE, TOPIC, "u"))
     bits = 1 << READ | 1 << DESCRIBE
     assert authorized_operations(here, asking(), TOPIC, "t") == bits

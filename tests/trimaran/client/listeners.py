@@ -1,4 +1,4 @@
-"""What may listen at an address, each in a thread: a node with prepared answers, another protocol, silence, nothing."""
+"""Listeners at an address, each in a thread: a node with prepared answers, another protocol, silence, nothing."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Address = tuple[str, int]
 
 
 class Node:
-    """A node that serves `ApiVersions` and what it has answers for, and notes what it was asked."""
+    """A node that serves `ApiVersions` and prepared answers, and notes its requests."""
 
     def __init__(self, answers: dict[type, Any]) -> None:
         self.answers = answers
@@ -96,7 +96,7 @@ def over_tls(
 
 @contextmanager
 def listening(serve: Callable[[socket.socket], None] | None) -> Iterator[Address]:
-    """`serve` gets each connection; None: nobody accepts them, so they stay silent."""
+    """`serve` gets each connection; None: connections are not accepted, so they stay silent."""
     with socket.create_server((HOST, 0)) as server:
         if serve is not None:
             threading.Thread(target=_accept, args=(server, serve), daemon=True).start()

@@ -20,7 +20,7 @@ class Routing:
 
 
 class Client:
-    """Gives prepared answers one after the other, and notes what was asked; an exception is raised."""
+    """Gives prepared answers one after the other, and notes the requests; an exception is raised."""
 
     def __init__(self, *answers, leaders=(), topics=()):
         self.answers = list(answers)

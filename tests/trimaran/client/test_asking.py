@@ -1,4 +1,4 @@
-"""What commands ask of brokers, and what they make of the answers: each with more than one of everything."""
+"""Requests of commands to brokers, and their use of the answers: each with more than one of everything."""
 
 from types import SimpleNamespace
 

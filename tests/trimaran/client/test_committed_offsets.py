@@ -1,4 +1,4 @@
-"""What commands take for committed."""
+"""The committed offsets as commands read them."""
 
 import trio
 

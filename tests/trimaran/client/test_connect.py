@@ -68,7 +68,7 @@ def _handshake(mechanisms=None, code=ErrorCode.UNSUPPORTED_SASL_MECHANISM):
 
 @contextmanager
 def at(*served):
-    """The addresses of what is served, in a list; `nobody` serves nothing."""
+    """The addresses of what is served, in a list; The one named `nobody` refuses connections."""
     with contextlib.ExitStack() as stack:
         yield [stack.enter_context(nobody() if one is nobody else listening(one)) for one in served]
 
@@ -88,7 +88,7 @@ def said(error, *addresses):
 
 @pytest.fixture
 def hasty(monkeypatch):
-    """Who says nothing is waited for a moment only."""
+    """Waits only a moment for a silent node."""
     monkeypatch.setattr(connect, "HELLO_SECONDS", 0.1)
     monkeypatch.setattr(connecting, "PROBE_SECONDS", 0.1)
 
@@ -231,7 +231,7 @@ def _caused(error, cause):
     return error
 
 
-# What is served, for a command that asks brokers or controllers, and what its body does.
+# The served answers, for a command that asks brokers or controllers, and the command's body.
 CASES = {
     "a-controller-for-a-broker": ([controller()], False, None),
     "a-broker-for-a-controller": ([broker()], True, None),

@@ -1,5 +1,5 @@
-"""What commands about ACLs, brokers and configs, and all that change something, ask and make of the answers: each
-request with all its fields, each row with all its columns, each error with its three lines and its exit code.
+"""Exchanges of commands about ACLs, brokers and configs, and of all that change something: each request with all its
+fields, each row with all its columns, each error with its three lines and its exit code.
 """
 
 from pathlib import Path

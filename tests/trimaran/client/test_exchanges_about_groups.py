@@ -1,5 +1,5 @@
-"""What is asked about offsets, records and groups, and what is made of the answers: each request with all its fields,
-each row with all its columns, each error with its three lines and its exit code.
+"""Exchanges about offsets, records and groups: each request with all its fields, each row with all its columns, each
+error with its three lines and its exit code.
 """
 
 from pathlib import Path
@@ -194,10 +194,10 @@ def _lag_rows():
     refused = committed(code=ErrorCode.GROUP_AUTHORIZATION_FAILED)
     answers = [
         committed(3, -1, 9, 0),
-        listed(5, 9, first=0),  # of partition 3 no end is told
+        listed(5, 9, first=0),  # the end of partition 3 is missing
         fetched(batch_of(4)),
     ]
-    # Of partition 2 the answer told of index 1, which is not committed.
+    # The answer for partition 2 named index 1, which is not committed.
     return exchanges(
         exchange(lambda client: groups.lag_rows(client, "g"), *answers, leaders=LEADERS),
         exchange(lambda client: groups.lag_rows(client, "g"), committed()),

@@ -1,5 +1,5 @@
-"""What is asked about topics, directories and the quorum, and by producers, and what is made of the answers: each
-request with all its fields, each row with all its columns, each error with its three lines and its exit code.
+"""Exchanges about topics, directories and the quorum, and of producers: each request with all its fields, each row with
+all its columns, each error with its three lines and its exit code.
 """
 
 from pathlib import Path
@@ -284,7 +284,7 @@ def identity(code=0):
 
 
 def unpacked(client):
-    """The batches that were asked to be produced; each request tells their fields in place of their bytes."""
+    """The batches of produce requests; each request shows their fields in place of their bytes."""
     for _, request in client.asked:
         if isinstance(request, produce.ProduceRequest):
             (part,) = request.topic_data[0].partition_data

@@ -47,7 +47,7 @@ def client_of(monkeypatch):
 
 
 def test_lag_of_a_share_group_is_the_coordinators(client_of):
-    """Of 60 records behind the start offset 50 are acknowledged out of order."""
+    """50 of 60 records behind the start offset are acknowledged out of order."""
     [row] = groups.offset_rows(client_of(described((0, 40, 10))), "g", "Share")
     assert (row["committed"], row["end"], row["lag"]) == (40, END, 10)
 

@@ -52,7 +52,7 @@ def connect(closed):
 
 @pytest.fixture
 def sent(monkeypatch, clock):
-    """What was sent when: partition, records in it. Each takes a quarter of a second."""
+    """Each batch as sent: time, partition, records in it. Each takes a quarter of a second."""
     found = []
 
     def send(client, producing, partition, batch):
@@ -125,7 +125,7 @@ class Batch:
 
 @pytest.fixture
 def fetches(monkeypatch, clock):
-    """What was fetched; each answer takes a quarter of a second and has two batches of three records."""
+    """The fetches; each answer takes a quarter of a second and has two batches of three records."""
     found = []
 
     class Reader:
@@ -257,7 +257,7 @@ def test_run_ends_after_all_its_clients():
 
 
 def test_wait_covers_all_clients_with_one_timeout(clock):
-    """Of the time that one took nothing is left for the next; none is waited for less than not at all."""
+    """One client uses up the timeout of the next; no timeout is negative."""
     waited = []
 
     def client(took):

@@ -1,4 +1,4 @@
-"""Metrics as text, of a listener that notes what it is asked."""
+"""Metrics as text, from a listener that notes its requests."""
 
 import urllib.request
 
@@ -11,7 +11,7 @@ from trimaran.errors.user_error import UserError
 
 @pytest.fixture
 def served():
-    """An address, and the first lines of what was asked there."""
+    """An address, and the first lines of its requests."""
     asked = []
 
     def serve(connection):

@@ -113,7 +113,7 @@ class Broker:
 
 
 def answered(partition, batches, aborted):
-    """Of aborted transactions those that lie where the batches do, the newest first."""
+    """The aborted transactions that overlap the batches, the newest first."""
     begin, end = (batches[0][0], batches[-1][1]) if batches else (0, 0)
     part = PartitionData(
         partition_index=partition,
@@ -169,7 +169,9 @@ def test_reader_returns_records_between_two_positions(seed):
 
 
 def assert_no_more_is_asked_than_needed(logs, broker, begin, until):
-    """Of each partition as often as its batches need, once even at its end, unless it is known to be behind `until`."""
+    """Each partition is fetched as often as its batches need, once even at its end, unless it is known to be behind
+    `until`.
+    """
     for index, log in logs.items():
         low = place_in(log, begin)
         end = log.end if until is None else min(log.end, place_in(log, until))

@@ -1,4 +1,4 @@
-"""What commands read: batches without what was aborted, each record once; and the figures of a load."""
+"""Records that commands read: batches without aborted ones, each record once; and the figures of a load."""
 
 import math
 from types import SimpleNamespace

@@ -1,4 +1,4 @@
-"""What a function of the client asks for and what it gives or raises, as text."""
+"""The requests of a client function and its result or error, as text."""
 
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Analyses from the console: who may start one, one at a time, and how a report is shown."""
+"""Analyses from the console: the right to start one, one at a time, and the display of a report."""
 
 import os
 import re

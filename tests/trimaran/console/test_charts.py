@@ -1,4 +1,4 @@
-"""What is drawn of the nodes' metrics."""
+"""Charts of the nodes' metrics."""
 
 import itertools
 import math

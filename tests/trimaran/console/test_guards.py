@@ -1,4 +1,4 @@
-"""What every answer of the console carries, and whom it refuses."""
+"""Headers of every answer of the console, and its refusals."""
 
 import pytest
 
@@ -8,7 +8,7 @@ from trimaran.console.guards import host_of
 
 
 def test_names_of_others_are_refused(browser):
-    """A page of somebody else whose name points to us reads nothing (DNS rebinding)."""
+    """A foreign page whose name points to us reads nothing (DNS rebinding)."""
     assert browser.get("/topics", Host="evil.example").status == 421
     assert browser.get("/static/console.css", Host="evil.example:8090").status == 421
     assert browser.get("/topics", Host="LOCALHOST:8090").status == 200

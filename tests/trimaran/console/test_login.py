@@ -1,4 +1,4 @@
-"""Who may look at a console that has a password, and what a stranger learns from it."""
+"""Access to a console that has a password, and the information that a stranger gets."""
 
 import http.client
 import ssl
@@ -60,7 +60,7 @@ def test_pages_and_forms_need_a_login(guarded):
     check_each([*WRITES], is_refused)
     shown = guarded.get("/login")
     assert shown.status == 200
-    assert "127.0.0.1" not in shown.body  # where the cluster is, is nobody's business
+    assert "127.0.0.1" not in shown.body  # the cluster's address stays private
     assert 'name="token"' not in shown.body
 
 
@@ -114,7 +114,7 @@ async def test_wrong_passwords_are_answered_later_and_later(autojump_clock):
 
 
 async def test_guesser_does_not_lock_out_right_password(autojump_clock):
-    """Behind a proxy everybody has one address."""
+    """Behind a proxy all clients have one address."""
     login = Login(PASSWORD)
     async with trio.open_nursery() as nursery:
         for _ in range(3 * login_module.HELD_MAX):

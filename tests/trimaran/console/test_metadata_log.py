@@ -73,7 +73,7 @@ def batches_of(history):
 
 
 def read(history, monkeypatch):
-    """A log that has read all of it, and asks nobody."""
+    """A log that has read all of it, and sends no requests."""
     log = MetadataLog(lambda: None, "nobody")
     monkeypatch.setattr(log, "_catch_up", lambda: None)
     log._keep_state()
@@ -97,7 +97,7 @@ def test_state_equals_replay_up_to_offset(monkeypatch, records_per_state):
 
 
 def test_state_differences_match_those_of_json(monkeypatch):
-    """Topics that are new or gone are told without looking at those that stay."""
+    """New and removed topics are reported without comparing the remaining ones."""
     log = read(HISTORY, monkeypatch)
     states = [log.state_at(offset) for offset in range(log.bounds()[1] + 1)]
 

@@ -23,7 +23,7 @@ HOSTILE = "<script>alert(1)</script>"
 
 @pytest.fixture(scope="module")
 def orders(kafka, cluster):
-    """A topic with records, and a group that has read some of them, whose client has a hostile name."""
+    """A topic with records, and a group that has read some of them through a client with a hostile name."""
     kafka.create_topic("orders", partitions=2)
     producer = Producer({"bootstrap.servers": kafka.bootstrap})
     for number in range(10):

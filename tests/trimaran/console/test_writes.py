@@ -1,4 +1,4 @@
-"""What the console changes where it may, and that nobody else sends its forms."""
+"""Permitted changes by the console, and that other sites cannot send its forms."""
 
 import logging
 import re

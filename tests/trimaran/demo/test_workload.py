@@ -1,4 +1,4 @@
-"""What the audits of the demo and of chaos runs rest on: every record of a topic is read back, at its place."""
+"""The basis of audits in the demo and in chaos runs: every record of a topic is read back, at its place."""
 
 from __future__ import annotations
 

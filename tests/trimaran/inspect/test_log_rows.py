@@ -1,6 +1,4 @@
-"""`trimaran logs dump`: rows of directories that Apache Kafka wrote, what is committed of them, and damage that is
-told.
-"""
+"""`trimaran logs dump`: rows of directories that Apache Kafka wrote, their committed part, and reports of damage."""
 
 import base64
 import json
@@ -193,7 +191,9 @@ def test_log_is_printed_up_to_torn_end(tmp_path, capsys):
 
 
 def test_records_with_very_many_headers_take_little_memory(tmp_path, capsys):
-    """A batch of kilobytes expands to millions of headers. What is left out is said, and verified all the same."""
+    """A batch of kilobytes expands to millions of headers. The omission is reported, and the headers are verified all
+    the same.
+    """
     headers = [("", None)] * 1_000_000
     records = [NewRecord(None, b"1", 7, headers), NewRecord(None, b"2", 7)]
     log = open_log(tmp_path / "t-0", LogConfig())
@@ -327,7 +327,7 @@ def test_other_metadata_records_are_shown_whole(tmp_path, capsys):
 
 @pytest.mark.parametrize("name", ["copy-0", "evidence"])
 def test_secrets_of_a_copied_metadata_log_are_hidden(tmp_path, capsys, name):
-    """A copy for a ticket has any name; its records say what they are, but one that is unknown may be anybody's."""
+    """A copy for a ticket has any name; its records show their type, but an unknown one may be of any log."""
     copy = metadata_log(tmp_path).rename(tmp_path / name)
     _, rows = lines_of(capsys, copy)
     assert [row["offset"] for row in rows if row["value"] == "(hidden)"] == [1, 3]

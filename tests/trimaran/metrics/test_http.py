@@ -66,7 +66,7 @@ async def test_unserved_request_is_refused_server_continues(request_bytes, statu
 
 
 async def _ask_rudely(port, data):
-    """What is answered, though not all of the request was read."""
+    """The answer to a request that was not read completely."""
     async with await trio.open_tcp_stream("127.0.0.1", port) as stream:
         async with trio.open_nursery() as nursery:
             nursery.start_soon(_send, stream, data)

@@ -113,7 +113,7 @@ async def test_a_broker_and_its_controller_tell_what_happened(tmp_path):
 
 
 def _names_in_queries():
-    """What alerts and the dashboard ask for must be there under that name."""
+    """Names in queries of alerts and of the dashboard, which must exist."""
     queries = [alert.expression for alert in ALERTS]
     queries += [query for panel in PANELS for query, _ in panel.queries]
     found = set(re.findall(r"\b(?:kafka|trimaran|process)_\w+", " ".join(queries)))

@@ -1,4 +1,4 @@
-"""What a node writes to stderr, as text and as JSON."""
+"""The log lines of a node on stderr, as text and as JSON."""
 
 from __future__ import annotations
 

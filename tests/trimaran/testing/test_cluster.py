@@ -6,7 +6,7 @@ from tests.cluster.processes import until
 from tests.librdkafka import Producer
 from trimaran.testing import KafkaCluster
 
-# Sessions are of a second here, so on a loaded machine one may end and begin anew.
+# Sessions take a second here, so on a loaded machine one may end and begin again.
 SECONDS = 60.0
 
 

@@ -60,7 +60,7 @@ class Asked:
 
     @property
     def image(self) -> MetadataImage:
-        """What is committed; an answer comes after the commit of what it tells."""
+        """The committed image; an answer comes after the commit of its content."""
         return self.running.loader.image
 
     async def call(self, request: Message, version: int | None = None) -> Any:
@@ -80,7 +80,7 @@ class Asked:
         return brokers
 
     async def create(self, name: str, *replicas: list[int]) -> Any:
-        """The topic, whose partitions have these replicas, the preferred leader first."""
+        """Creates a topic with partitions of these replicas, the preferred leader first."""
         topic = CreatableTopic(
             name=name,
             num_partitions=-1,
@@ -110,7 +110,7 @@ async def asked(path: Path, size: int = 1, **keys: object) -> AsyncIterator[Aske
 
 @asynccontextmanager
 async def asked_standby(path: Path) -> AsyncIterator[Asked]:
-    """Of three controllers one that is not active."""
+    """One of three controllers, which is not active."""
     async with cluster(path, controllers=3, brokers=0) as nodes:
         active = await nodes.active()
         running = next(one for one in nodes.controllers.values() if one is not active)

@@ -1,4 +1,4 @@
-"""BrokerRegistration: a broker that starts gets its epoch, and nobody else has its id."""
+"""BrokerRegistration: a starting broker gets its epoch, and its id stays unique."""
 
 import pytest
 import trio
@@ -164,7 +164,7 @@ async def test_a_part_need_not_be_one_batch(mock_clock, monkeypatch):
 
 
 async def test_partitions_joined_during_replacement_are_taken_away(mock_clock, monkeypatch):
-    """A partition that another step gave it, after it was looked at."""
+    """Another step gave the partition to it after its partitions were examined."""
     monkeypatch.setattr(module, "PARTITIONS_PER_STEP", 2)
     many = [partition(1, index, [1, 2]) for index in range(4)]
     joined = partition(1, 4, [2, 1], isr=[2])

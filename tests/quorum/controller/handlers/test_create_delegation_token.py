@@ -1,4 +1,4 @@
-"""CreateDelegationToken on the controller: for who asked through a broker."""
+"""CreateDelegationToken on the controller: for clients that asked through a broker."""
 
 from tests.quorum.controller.handlers.asking import SUPER_USER, asked
 from trimaran.wire.errors import ErrorCode

@@ -47,7 +47,7 @@ async def test_inactive_controller_refuses_every_topic(tmp_path):
 
 
 def authorizer(*operations):
-    """Alice, and everybody else, may do these with topics."""
+    """Allows Alice and every other client these operations on topics."""
     acls = [
         record(number, ALICE._replace(principal="User:*", resource_name="*", operation=operation))
         for number, operation in enumerate(operations)
@@ -61,7 +61,9 @@ def authorizer(*operations):
 @pytest.mark.parametrize("version", [5, 6, 7])
 @pytest.mark.parametrize("sees", [True, False])
 async def test_configs_are_told_to_who_may_see_them(mock_clock, caplog, version, sees):
-    """KIP-525; who may only create is told so instead, and no counts. Nobody asked for them, so it is no denial."""
+    """KIP-525; a client with only CREATE gets an error code for them, and no counts. They were not requested, so it is
+    logged as no denial.
+    """
     caplog.set_level("INFO", "kafka.authorizer.logger")
     rights = [Operation.CREATE, *([Operation.DESCRIBE_CONFIGS] if sees else [])]
     async with solo(features(), broker(1)) as one:

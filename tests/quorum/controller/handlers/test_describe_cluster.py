@@ -1,4 +1,4 @@
-"""DescribeCluster on a controller: the controllers, by the listener that was asked (KIP-919)."""
+"""DescribeCluster on a controller: the controllers, by the listener of the request (KIP-919)."""
 
 import pytest
 

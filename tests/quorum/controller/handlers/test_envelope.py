@@ -76,7 +76,7 @@ async def test_envelopes_that_are_refused(tmp_path, wrong, code):
 
 
 async def test_with_an_authorizer_envelopes_are_for_brokers(tmp_path):
-    """mA13: an envelope says who asks, so nobody but a broker may send one."""
+    """mA13: an envelope names its client, so only a broker may send one."""
     async with asked(tmp_path, **NOBODY) as one:
         answer = await one.call(envelope(creation(), 7, "admin"))
         assert answer.error_code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED

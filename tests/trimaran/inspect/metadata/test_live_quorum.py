@@ -1,4 +1,4 @@
-"""What `metadata tail` asks a running quorum: who leads once, and again when an epoch is over."""
+"""Requests of `metadata tail` to a running quorum: it looks up the leader once, and again when an epoch is over."""
 
 from __future__ import annotations
 
