@@ -1,7 +1,7 @@
 """The mirror inside a controller: the leader of the quorum mirrors, the others stand by.
 
-It reads the controller's own image and shares its loop; nothing that happens to it ends the controller. A leader knows
-better than any claim that it leads, so it takes the claim of its predecessor over at once.
+It reads the controller's own image and shares its event loop; its failures never end the controller. Since a leader
+knows that it leads, it takes over its predecessor's claim at once.
 """
 
 from __future__ import annotations
@@ -42,13 +42,13 @@ from trimaran.zkcompat.zookeeper.session_file import SESSION_FILE
 
 log = logging.getLogger(__name__)
 
-# What only an operator can mend is tried again so often.
+# The interval of retries after a failure that only an operator can repair.
 RETRY_SECONDS = 30.0
 
 
 @dataclass(frozen=True, slots=True)
 class HostController:
-    """What the mirror needs of the controller that it runs in."""
+    """The parts of the host controller that the mirror uses."""
 
     node_id: int
     cluster_id: str
@@ -59,7 +59,9 @@ class HostController:
 
 
 class OwnController(ControllerClient):
-    """Asked like any active controller, but for credentials: those are stored by the controller at hand."""
+    """Sends requests like any client of the active controller, except credentials: the host controller stores them
+    itself.
+    """
 
     def __init__(self, controller: HostController, feed: ImageFeed) -> None:
         super().__init__(feed.leader_address, controller.node.settings.security)
@@ -84,7 +86,7 @@ class OwnController(ControllerClient):
 
 
 class LeadershipTurn:
-    """While this controller leads the quorum."""
+    """The times in which this controller leads the quorum."""
 
     def __init__(self, controller: HostController, feed: ImageFeed) -> None:
         self._node_id = controller.node_id
@@ -92,14 +94,14 @@ class LeadershipTurn:
         self._leader = controller.node.leader
 
     async def wait(self) -> None:
-        """Returns when it leads, and the mirror has heard of it."""
+        """Returns when this controller leads and the feed knows it."""
         await self._leader.wait_for(lambda leader: leader.leader_id == self._node_id)
         await self._feed.wait_for(
             lambda feed: feed.leader is not None and feed.leader.id == self._node_id
         )
 
     async def wait_over(self) -> None:
-        """Returns when it leads no more."""
+        """Returns when this controller no longer leads."""
         await self._leader.wait_for(lambda leader: leader.leader_id != self._node_id)
 
 
@@ -134,11 +136,12 @@ async def mirror_in_controller(
                 await mirror.run()
         except* UnsuitableZooKeeperError as group:
             events.MIRROR_REFUSED.log(log, error=group.exceptions[0])
-        except* Exception:  # the controller is not to end by it  # noqa: BLE001 - it is logged, with its traceback
+        # the controller must survive it # noqa: BLE001 - it is logged, with its traceback
+        except* Exception:
             events.MIRROR_FAILED.log(log, exc_info=True)
         await trio.sleep(RETRY_SECONDS)
 
 
 async def _caught_up(node: QuorumNode, feed: ImageFeed) -> None:
-    with suppress(NotLeaderError):  # told to stop before that
+    with suppress(NotLeaderError):  # The node stopped before it had caught up.
         await tell_caught_up(node, feed)

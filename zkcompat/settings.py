@@ -1,4 +1,4 @@
-"""The mirror's settings, from Kafka's `zookeeper.*` keys and ours. A setting that cannot be obeyed refuses the start.
+"""The mirror's settings, from Kafka's `zookeeper.*` keys and ours. A setting that cannot be obeyed prevents the start.
 
 Source: `ZKConfig` and `KafkaZkClient.createZkClient` of Kafka 3.9. JAAS is given by value, and classes are names only.
 """
@@ -32,14 +32,14 @@ _STORE_TYPES = {".p12": "PKCS12", ".pfx": "PKCS12", ".pem": "PEM"}
 
 @dataclass(frozen=True, slots=True)
 class Given:
-    """A value of the file, for those who name where a wrong one stands."""
+    """A value of the file, with its place for error messages."""
 
     value: str
     origin: str = ""
 
 
 def quorum_security(properties: Properties) -> ClientSecurity:
-    """How to talk to the controllers: Kafka's client keys (`security.protocol`, `ssl.…`, `sasl.…`).
+    """Returns the security of connections to controllers: Kafka's client keys (`security.protocol`, `ssl.…`, `sasl.…`).
 
     ValueError names key and value.
     """
@@ -50,7 +50,7 @@ def quorum_security(properties: Properties) -> ClientSecurity:
 
 
 def mirror_config(properties: Properties) -> MirrorConfig:
-    """How to mirror. ValueError names key and value."""
+    """Returns the mirror's configuration. ValueError names key and value."""
     secrets = bool(_value(properties, "trimaran.zk.mirror.secrets.enable"))
     if secrets and not _security(properties).authenticates:
         raise ValueError(
@@ -65,7 +65,7 @@ def mirror_config(properties: Properties) -> MirrorConfig:
 
 
 def keeper_config(connect: str, properties: Properties) -> KeeperConfig:
-    """How to reach ZooKeeper. ValueError names key and value."""
+    """Returns the configuration of ZooKeeper sessions. ValueError names key and value."""
     security = _security(properties)
     secured = bool(_value(properties, "zookeeper.set.acl"))
     if secured and not security.authenticates:
@@ -112,7 +112,7 @@ def _digest(jaas: str) -> DigestCredentials:
 
 
 def _tls(properties: Properties) -> Any:
-    """A context for connections to ZooKeeper."""
+    """Returns the TLS context of connections to ZooKeeper."""
 
     def get(name: str) -> Any:
         return _value(properties, name)
@@ -154,13 +154,13 @@ def _tls(properties: Properties) -> Any:
 
 
 def _protocols(properties: Properties) -> list[str]:
-    """What is asked for; else all: servers of ZooKeeper 3.9 take TLSv1.3 alone, those before it TLSv1.2."""
+    """Returns the configured protocols, else all: ZooKeeper 3.9 accepts only TLSv1.3, earlier servers TLSv1.2."""
     name = "zookeeper.ssl.protocol"
     return [_value(properties, name)] if name in properties else ["TLSv1.2", "TLSv1.3"]
 
 
 def _store_type(given: str | None, location: str | None) -> str:
-    """As ZooKeeper's client: by the ending of the file where no type is given."""
+    """Returns the store type as ZooKeeper's client does: without a configured type, by the file's extension."""
     if given:
         return given
     ending = location[location.rfind(".") :].lower() if location and "." in location else ""
@@ -181,7 +181,8 @@ SECRETS = "trimaran.zk.mirror.secrets.enable"
 
 
 def obeyed_kinds(properties: Mapping[str, str], *, inside: bool = False) -> Collection[RequestKind]:
-    """None of them without the option. `inside`: a controller of ours, which can store credentials.
+    """Returns the kinds of requests to obey, none without the option. `inside`: in our controller, which can store
+    credentials.
 
     ValueError names key and value.
     """

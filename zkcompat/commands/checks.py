@@ -1,6 +1,6 @@
 """Commands that look at the tree beside the quorum: plain blocking functions with plain results.
 
-Each runs trio itself, follows the quorum as an observer of its own, and writes nothing but the request of `resync`.
+Each function runs trio itself and follows the quorum as an observer. Only `resync` writes: its request.
 """
 
 from __future__ import annotations
@@ -40,12 +40,12 @@ NEWER_SECONDS = 2.0
 
 
 class OffsetUnknownError(Exception):
-    """The log has no image at the offset that was asked for."""
+    """The log has no image at the requested offset."""
 
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """Which quorum and tree to compare, and how to reach them."""
+    """The quorum and the tree to compare, with the settings of both connections."""
 
     controllers: str
     zookeeper: str
@@ -83,7 +83,7 @@ def verify(
 
 
 def diff(target: Target, offset: int) -> tuple[VerifyReport, MetadataImage]:
-    """Compares the tree with the image at `offset`, and gives the image; of a gap in the log with the one before.
+    """Compares the tree with the image at `offset`, or before it if the log has a gap there, and returns the image too.
 
     Raises as `verify` does, and OffsetUnknownError.
     """
@@ -91,7 +91,7 @@ def diff(target: Target, offset: int) -> tuple[VerifyReport, MetadataImage]:
     async def look(view: _View) -> tuple[VerifyReport, MetadataImage]:
         with trio.move_on_after(
             NEWER_SECONDS
-        ):  # a published offset may be younger than our first answer
+        ):  # A published offset may be newer than the first response that we received.
             await view.feed.wait_for(lambda feed: feed.image.provenance.offset >= offset)
         image = view.feed.kept
         if view.feed.image.provenance.offset < offset:
@@ -108,7 +108,7 @@ def diff(target: Target, offset: int) -> tuple[VerifyReport, MetadataImage]:
 
 
 def planned_repairs(target: Target) -> list[TreeOperation]:
-    """What a resynchronisation would write now, and does not. Raises as `verify` does."""
+    """Returns the operations that a resynchronisation would write, without writing them. Raises as `verify` does."""
 
     async def look(view: _View) -> list[TreeOperation]:
         operations: list[TreeOperation] = []
@@ -126,7 +126,7 @@ def planned_repairs(target: Target) -> list[TreeOperation]:
 
 
 def resync(target: Target, time_limit_seconds: float = RESYNC_SECONDS) -> bool:
-    """Has the mirror that leads compare everything now; False when none did within the limit.
+    """Requests that the leading mirror compare everything now; False if none did so within the limit.
 
     Raises ZooKeeperUnreachableError, ZNodeRefusedError or ValueError.
     """
@@ -138,7 +138,7 @@ def resync(target: Target, time_limit_seconds: float = RESYNC_SECONDS) -> bool:
 
 
 async def _owner(keeper: Keeper) -> int:
-    """The session of the mirror that leads: what it owns is as it should be."""
+    """Returns the session of the leading mirror: the znodes that it owns are in order."""
     claim = await keeper.read(ControllerZnode.PATH)
     return claim.owner if claim is not None else 0
 

@@ -53,10 +53,10 @@ def run_mirror(
     properties: Properties = NONE,
     beside: Beside = nothing_beside,
 ) -> None:
-    """Mirrors until SIGTERM or SIGINT. The ZooKeeper session is left to its time-out, for a restart to take up.
+    """Mirrors until SIGTERM or SIGINT. The ZooKeeper session is left to its time-out, so that a restart can resume it.
 
-    `beside` is a block around all of it, whose value is told of the mirror once the quorum was found.
-    Raises ValueError, MirrorLockedError, QuorumUnreachableError, WrongClusterError or ZooKeeperTooOldError.
+    `beside` is a context around all of it; its value is called with the mirror once the quorum is found. Raises
+    ValueError, MirrorLockedError, QuorumUnreachableError, WrongClusterError or ZooKeeperTooOldError.
     """
     bootstrap = parse_controllers(bootstrap_controllers)
     config = mirror_config(properties)
@@ -83,7 +83,7 @@ def run_mirror(
 
 
 async def _forever_cluster_id(bootstrap: list[Address], security: ClientSecurity) -> str:
-    """A mirror may be started before its quorum; it waits, and says so at once."""
+    """Returns the cluster id. A mirror may start before its quorum: it logs that at once and waits."""
     try:
         return await find_cluster_id(bootstrap, FIRST_WORD_SECONDS, security)
     except QuorumUnreachableError as error:
@@ -111,7 +111,7 @@ async def _until_signal(work: Callable[[], Awaitable[None]]) -> None:
 
 @contextmanager
 def _locked(state_dir: Path) -> Iterator[None]:
-    """Two processes with one session would overtake each other for ever."""
+    """Holds the lock of the directory: two processes with one session would overtake each other for ever."""
     handle = os.open(state_dir / ".lock", os.O_RDWR | os.O_CREAT, 0o600)
     try:
         try:

@@ -34,10 +34,10 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class ZooKeeperStatus:
-    """What the tree says about itself and its mirrors; None where it says nothing readable.
+    """The state of the tree and its mirrors; None for each znode that is absent or unreadable.
 
-    `mirror` is the one that leads, None when none says so. `claim_session` owns `/controller`, 0 when nobody does.
-    `unreadable` are paths that this user may not look at.
+    `mirror` is the report of the leading mirror, None if no mirror reports that it leads. `claim_session` owns
+    `/controller`, 0 if no session does. `unreadable` are paths that this user may not read.
     """
 
     connect: str
@@ -58,14 +58,14 @@ class ZooKeeperStatus:
 
     @property
     def lag_records(self) -> int | None:
-        """How many records of the quorum's log the tree does not show."""
+        """The number of records of the quorum's log that the tree does not show."""
         if self.mirror is None or self.published_offset is None:
             return None
         return max(0, self.mirror.quorum_offset - self.published_offset)
 
     @property
     def mirror_alive(self) -> bool:
-        """A mirror leads, and said so lately; one that is frozen does not, and one that died is gone."""
+        """A mirror leads and has reported lately. A frozen mirror does not report; the report of a dead one is gone."""
         return self.mirror is not None and abs(self.asked_ms - self.mirror.told_ms) < SILENCE_MS
 
     @property
@@ -87,8 +87,8 @@ class ZooKeeperStatus:
 
 @dataclass(frozen=True, slots=True)
 class TreeEntry:
-    """`text` is None for no data; times are by the clock of ZooKeeper's leader. `refusal` is ZooKeeper's error where
-    the znode must not be read.
+    """`text` is None for no data; times are by the clock of ZooKeeper's leader. `refusal` is ZooKeeper's error if the
+    znode may not be read.
     """
 
     path: str
@@ -101,7 +101,9 @@ class TreeEntry:
 
 
 def status(zookeeper_connect: str, properties: Properties = NONE) -> ZooKeeperStatus:
-    """What is not to be read is left out and named. Raises ZooKeeperUnreachableError or ZNodeRefusedError."""
+    """Returns the status; znodes that may not be read are omitted and named. Raises ZooKeeperUnreachableError or
+    ZNodeRefusedError.
+    """
     return with_keeper(zookeeper_connect, properties, _status)
 
 
@@ -111,7 +113,7 @@ def tree(
     entries_max: int = TREE_ENTRIES_MAX,
     properties: Properties = NONE,
 ) -> list[TreeEntry]:
-    """`path` and what is below it, sorted; of more than `entries_max` those that are the least deep.
+    """Returns `path` and the znodes below it, sorted: at most `entries_max`, shallowest first.
 
     Raises ZooKeeperUnreachableError or ZNodeRefusedError.
     """
@@ -125,7 +127,7 @@ def tree(
 
 
 def get(zookeeper_connect: str, path: str, properties: Properties = NONE) -> TreeEntry | None:
-    """One znode, None if it is not there. Raises ZooKeeperUnreachableError or ZNodeRefusedError."""
+    """Returns one znode, None if it does not exist. Raises ZooKeeperUnreachableError or ZNodeRefusedError."""
 
     async def read(keeper: Keeper) -> TreeEntry | None:
         found = await keeper.read(path)
@@ -174,8 +176,8 @@ async def _children(keeper: Keeper, path: str, unreadable: list[str]) -> list[st
 
 
 async def _reports(keeper: Keeper, names: Sequence[str], claimant: int) -> list[MirrorReport]:
-    """Of all mirrors that are there: that of the claim's session first, then the freshest. What is not of the session
-    that made it is no mirror's.
+    """Returns the reports of all live mirrors: first that of the claim's session, then the newest first. A report whose
+    name is not that of its owner's session is forged and is skipped.
     """
     found = await keeper.read_many([f"{REPORT_PARENTS[-1]}/{name}" for name in names])
     known: list[tuple[bool, int, MirrorReport]] = []

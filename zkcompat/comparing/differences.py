@@ -1,6 +1,6 @@
-"""How a tree that was read differs from what the image says, and what makes it equal: an entity at a time. Pure.
+"""Differences between a tree that was read and the image, and the operations that repair them, entity by entity. Pure.
 
-What may not be read is told apart and left alone.
+Znodes that may not be read are reported separately and left alone.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ Spared = Callable[[str], bool]
 
 
 class Difference(NamedTuple):
-    """`owner`: ephemeral or not, or in whose session, is what differs."""
+    """`owner`: the znode should be ephemeral or not, or belongs to another session."""
 
     kind: Kind
     path: str
@@ -42,9 +42,10 @@ def differences(
     session_id: int | None = None,
     spared: Spared = nothing,
 ) -> Iterator[Difference]:
-    """What is extra comes first, children before their parents; then the rest, parents first.
+    """Yields extra znodes first, children before their parents; then the others, parents first.
 
-    `session_id`: who must own what is ephemeral; None: anybody. Znodes that are `spared` are let be.
+    `session_id` is the session that must own ephemeral znodes, None for any. Znodes for which `spared` is true are left
+    alone.
     """
     expected = dict(section.znodes(name, image))
     standing: set[str] = set()
@@ -54,7 +55,7 @@ def differences(
             standing.add(path.rpartition("/")[0])
         elif path in standing:
             standing.add(path.rpartition("/")[0])
-            if section.spares(path, None):  # it stays for what is below it, and says nothing
+            if section.spares(path, None):  # It stays as the parent of other znodes, without data.
                 yield Difference("different", path, Znode(None), actual)
         else:
             yield Difference("extra", path, None, actual)
@@ -72,9 +73,9 @@ def repair(
     session_id: int,
     spared: Spared = nothing,
 ) -> list[TreeOperation]:
-    """The operations that make what was found for an entity equal to the image's, then their notes."""
+    """Returns the operations that make the znodes of an entity equal to the image's, then their notes."""
     operations: list[TreeOperation] = []
-    notes: list[TreeOperation] = []  # last: the parent of notes may be missing too
+    notes: list[TreeOperation] = []  # Notes come last, since their parent may be missing too.
     for difference in differences(section, name, found, image, session_id, spared):
         operations += _operations(section, difference)
         if _is_told(section, difference):
@@ -85,7 +86,7 @@ def repair(
 def entities(
     found: FoundTree, image: MetadataImage, sections: Sections
 ) -> Iterator[tuple[Section, str, FoundTree]]:
-    """Every entity of the image or the tree with its part of the tree."""
+    """Yields every entity of the image or the tree with its part of the tree."""
     parts: dict[tuple[str, str], dict[str, FoundZnode]] = defaultdict(dict)
     index = SectionIndex(sections)
     for path, znode in found.items():

@@ -1,8 +1,8 @@
 """Znodes that ZooKeeper does not let the mirror read or write: held back by path, and tried again later. Pure.
 
-One such znode is no doubt about the connection and no reason to stop: the rest is mirrored. What depends on it waits
-with it: nothing is made below what could not be made, and nothing is deleted above what could not be deleted.
-All are tried again together, as often as that costs little: a few each second, thousands once a minute.
+Such a znode says nothing about the connection and is no reason to stop: the rest is mirrored. Znodes that depend on it
+wait with it: none is created below a znode that could not be created, and none is deleted above one that could not be
+deleted. All are retried together, as often as is cheap: a few each second, thousands once a minute.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from trimaran.zkcompat.tree.znode import printable_path
 
 RETRY_SECONDS_MIN = 1.0
 RETRY_SECONDS_MAX = 60.0
-# Of a CPU, for trying again.
+# The share of a CPU for retries.
 RETRY_SHARE = 0.01
-# More refusals than that are a matter of the whole tree; the rest is found by the verification again.
+# Beyond this number the whole tree is affected; the verification finds the rest again.
 ENTRIES_MAX = 10_000
 
-# What waits for the right to a parent's children is tried again with it; more is found by the verification.
+# Paths that wait for the right to a parent's children are retried with it; the verification finds any others.
 WAITING_MAX = 100
 
 # `children`: the right to create and delete is that of the parent.
@@ -35,7 +35,9 @@ _ACTIONS: dict[OperationKind, Action] = {
 
 @dataclass(slots=True)
 class Refusal:
-    """One that `retries` holds nothing back. `attempts` counts refusals. `waiting`: some of what it holds back."""
+    """A refused action. It holds nothing back while it `retries`. `attempts` counts refusals; `waiting` are some of the
+    paths that it holds back.
+    """
 
     path: str
     action: Action
@@ -45,12 +47,12 @@ class Refusal:
     waiting: set[str] = field(default_factory=set)
 
     def hold(self, operation: TreeOperation) -> None:
-        """Notes what is to be tried again with it."""
+        """Remembers a path to retry together with this refusal."""
         if len(self.waiting) < WAITING_MAX and not operation.sequential:
             self.waiting.add(operation.path)
 
     def sentence(self) -> str:
-        """For people: what may not be done, and why."""
+        """Returns a sentence for people: the refused action and its reason."""
         what = {
             "create": "be created",
             "set": "be written",
@@ -63,7 +65,7 @@ class Refusal:
 
 @dataclass(slots=True)
 class Quarantine:
-    """`now` is a clock in seconds."""
+    """The refused znodes by path. `now` is a clock in seconds."""
 
     now: Callable[[], float]
     _entries: dict[str, Refusal] = field(default_factory=dict)
@@ -77,7 +79,7 @@ class Quarantine:
         return iter(self._entries.values())
 
     def refused(self, operation: TreeOperation, reason: str) -> Refusal:
-        """ZooKeeper, or its limits, refused an operation."""
+        """Records that ZooKeeper, or one of its limits, refused an operation."""
         parent = operation.path.rpartition("/")[0] or "/"
         if reason == "NoAuth" and operation.kind is not OperationKind.SET:
             entry = self.add(parent, "children", reason)
@@ -87,7 +89,7 @@ class Quarantine:
         return self.add(path, _ACTIONS[operation.kind], reason)
 
     def add(self, path: str, action: Action, reason: str) -> Refusal:
-        """Holds a path back until all are tried again."""
+        """Holds a path back until the next retry of all."""
         known = self._entries.get(path)
         if known is not None and known.action == action and not known.retries:
             return known
@@ -99,7 +101,7 @@ class Quarantine:
         return entry
 
     def is_shut(self, path: str) -> bool:
-        """True for what could not be made a while ago: there is nothing to do below it now."""
+        """True for a znode that could not be created lately: there is nothing to do below it now."""
         entry = self._entries.get(path)
         return entry is not None and entry.action == "create" and not entry.retries
 
@@ -119,7 +121,7 @@ class Quarantine:
         return operation.sequential and parent.action == "create"
 
     def succeeded(self, operations: Iterable[TreeOperation]) -> None:
-        """What was held back went through."""
+        """Forgets refusals of operations that have now succeeded."""
         if not self._entries:
             return
         for operation in operations:
@@ -134,11 +136,11 @@ class Quarantine:
                 del self._entries[parent]
 
     def next_due(self) -> float:
-        """When to try again; infinity when there is nothing to try."""
+        """The time of the next retry; infinity if there is nothing to retry."""
         return self._next_try if any(not entry.retries for entry in self) else float("inf")
 
     def take_due(self) -> list[Refusal]:
-        """What is to be tried again now; until it is refused again it holds nothing back."""
+        """Returns the refusals to retry now; until they are refused again they hold nothing back."""
         if self.now() < self._next_try:
             return []
         self._next_try = float("inf")
@@ -148,14 +150,14 @@ class Quarantine:
         return due
 
     def tried(self, cpu_seconds: float) -> None:
-        """All were tried again, at this cost; the next time is as far off as that is dear."""
+        """Sets the next retry after one that cost `cpu_seconds`: the costlier it was, the later."""
         wait = cpu_seconds / RETRY_SHARE
         self._wait_seconds = min(max(wait, RETRY_SECONDS_MIN), RETRY_SECONDS_MAX)
         if self._next_try < float("inf"):
             self._next_try = self.now() + self._wait_seconds
 
     def settled(self, paths: Iterable[str]) -> None:
-        """Those of `paths` that were tried and not refused again: nothing is left to do there."""
+        """Forgets those of `paths` that were retried and not refused again."""
         for path in paths:
             entry = self._entries.get(path)
             if entry is not None and entry.retries:
@@ -164,7 +166,7 @@ class Quarantine:
 
 @dataclass(slots=True)
 class HeldBack:
-    """What one pass leaves out, with all that depends on it."""
+    """The operations that one pass omits, with all that depend on them."""
 
     _not_created: set[str] = field(default_factory=set)
     _not_deleted: set[str] = field(default_factory=set)
@@ -178,7 +180,7 @@ class HeldBack:
             self._not_deleted.update(_ancestors(operation.path))
 
     def touches(self, operation: TreeOperation) -> bool:
-        """True for what could not go through without an operation that is left out, or would tell of it."""
+        """True for an operation that depends on an omitted one, or is a note about it."""
         if operation.about in self._untold:
             return True
         if operation.kind is OperationKind.DELETE and operation.path in self._not_deleted:

@@ -30,7 +30,7 @@ class Slice:
     found: FoundTree
 
     def parts(self) -> Iterator[tuple[str, FoundTree]]:
-        """Each entity with its part of the tree."""
+        """Yields each entity with its part of the tree."""
         index = SectionIndex((self.section,))
         parts: dict[str, dict[str, FoundZnode]] = {name: {} for name in self.names}
         for path, znode in self.found.items():
@@ -52,7 +52,7 @@ async def visit_tree(
     quarantine: Quarantine,
     visit: Visit,
 ) -> None:
-    """Shows `visit` everything that is in the tree or should be, slice after slice."""
+    """Passes to `visit`, slice by slice, everything that is in the tree or should be."""
     for section in sections:
         standing = await _standing(keeper, section, quarantine)
         names = dict.fromkeys([*section.names(image), *(standing or ())])
@@ -67,9 +67,7 @@ async def visit_entities(
     visit: Visit,
     standing: set[str] | None = None,
 ) -> None:
-    """Shows `visit` these entities. `standing`: those that have znodes at all, where that is known; others are not
-    read.
-    """
+    """Passes these entities to `visit`. `standing` are those with znodes, if that is known; others are not read."""
     for part in _portions(section, names, image):
         there = [name for name in part if standing is None or name in standing]
         roots = [root for name in there for root in section.roots(name)]
@@ -80,7 +78,7 @@ async def visit_entities(
 async def read_entities(
     keeper: Keeper, roots: Iterable[str], singles: Iterable[str]
 ) -> dict[str, FoundZnode]:
-    """The znodes of entities, down to `LEVELS_MAX`."""
+    """Returns the znodes of entities, down to `LEVELS_MAX`."""
     return await keeper.read_tree(roots, singles, levels_max=LEVELS_MAX)
 
 
@@ -99,7 +97,7 @@ def _portions(section: Section, names: Iterable[str], image: MetadataImage) -> I
 
 
 async def _standing(keeper: Keeper, section: Section, quarantine: Quarantine) -> set[str] | None:
-    """The entities that have znodes; None where that may not be read."""
+    """Returns the entities that have znodes; None if that may not be read."""
     found: set[str] = set()
     readable = True
     for directory in section.directories:

@@ -1,7 +1,7 @@
-"""Compares the whole tree with the image at the offset that the mirror published, as an outsider.
+"""Compares the whole tree with the image at the offset that the mirror published, independently of the mirror.
 
-The tree may be written meanwhile: a reading counts when `/migration` said the same before and after, or when the images
-at both offsets have the same content (idle batches only). Otherwise it is read again, up to a time limit.
+The tree may be written meanwhile: a reading counts if `/migration` was the same before and after, or if the images at
+both offsets have the same content (idle batches only). Otherwise the tree is read again, up to a time limit.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from trimaran.zkcompat.zookeeper.znode_acls import (
 )
 
 RETRY_SECONDS = 0.1
-# In the place of a secret, and of what cannot be told from one.
+# The replacement for a secret, and for text that may be one.
 HIDDEN = "(hidden)"
 _WITH_SECRETS = (f"{CONFIG_USERS}/", f"{CONFIG_BROKERS}/")
 CLAIM_PATHS = (ControllerZnode.PATH, ControllerEpochZnode.PATH, Migration.PATH)
@@ -93,7 +93,7 @@ class VerifyReport:
 def compare(
     found: FoundTree, image: MetadataImage, cluster_id: str, sections: Sections | None = None
 ) -> tuple[ReportedDifference, ...]:
-    """The differences of a tree that was read to what `image` should look like, the claim left out. Pure."""
+    """Returns the differences between a tree that was read and `image`, without the claim. Pure."""
     chosen = sections_of(cluster_id) if sections is None else sections
     return tuple(
         _difference(*difference)
@@ -103,7 +103,7 @@ def compare(
 
 
 def compare_claim(found: FoundTree, leader: QuorumLeader | None) -> Iterator[ReportedDifference]:
-    """What is wrong with the three znodes of the claim; `leader` is the quorum's, None: not known."""
+    """Yields the faults of the three znodes of the claim; `leader` is the quorum's, None if it is not known."""
     claim = found.get(ControllerZnode.PATH)
     controller = decode_or_none(ControllerZnode.decode, claim.data) if claim else None
     expected = None if leader is None else f"controller {leader.id} of epoch {leader.epoch}"
@@ -128,20 +128,20 @@ def _leader(controller: ControllerZnode) -> QuorumLeader:
 
 @dataclass(frozen=True, slots=True)
 class TreeVerification:
-    """What to compare: `keeper` reads, `sections` say what should be there."""
+    """One comparison: `keeper` reads the tree, `sections` render what it should contain."""
 
     feed: ImageFeed
     keeper: Keeper
     sections: Sections
 
     async def run(self, time_limit_seconds: float) -> VerifyReport:
-        """Compares, again and again until the tree held still. Raises PathRefusedError or UncertainOutcomeError."""
+        """Compares repeatedly until the tree holds still. Raises PathRefusedError or UncertainOutcomeError."""
         await self.feed.wait_for(lambda f: f.ready)
         report = VerifyReport(0, -1, 0, 0, settled=False)
         with trio.move_on_after(time_limit_seconds):
             while not report.in_step:
                 previous, report = report, await self.attempt()
-                # Twice the same: these are no differences that a mirror is about to write away.
+                # The same differences twice: the mirror is not about to repair them.
                 if report.settled and report.differences == previous.differences != ():
                     break
                 if not report.in_step:
@@ -149,7 +149,7 @@ class TreeVerification:
         return report
 
     async def against(self, image: MetadataImage) -> VerifyReport:
-        """Compares once, with any image; the claim is left out."""
+        """Compares once, with any image, without the claim."""
         compared, found = await self._compare(image)
         offset = image.provenance.offset
         return VerifyReport(
@@ -163,7 +163,7 @@ class TreeVerification:
         )
 
     async def attempt(self) -> VerifyReport:
-        """Compares once, whatever the mirror does meanwhile. Raises PathRefusedError or UncertainOutcomeError."""
+        """Compares once, even if the mirror writes meanwhile. Raises PathRefusedError or UncertainOutcomeError."""
         before = await self._published()
         leader = self.feed.leader
         image = self.feed.image_at(before.offset) or self.feed.image
@@ -213,7 +213,7 @@ class TreeVerification:
         return compared, found
 
     async def _acl_differences(self, found: FoundTree) -> list[ReportedDifference]:
-        """Where the tree is secured, what others may do that they should not."""
+        """Returns excessive rights of others, if the tree is secured."""
         if not self.keeper.config.secured:
             return []
         paths = list(found)
@@ -258,7 +258,7 @@ _PARTS = ("topics", "configs", "cluster", "quotas", "scram", "acls", "tokens")
 
 
 def _same_content(one: MetadataImage | None, other: MetadataImage | None) -> bool:
-    """Same objects: persistent images share what did not change."""
+    """True if the parts are the same objects: persistent images share unchanged parts."""
     return (
         one is not None
         and other is not None
@@ -268,7 +268,7 @@ def _same_content(one: MetadataImage | None, other: MetadataImage | None) -> boo
 
 
 def _public(path: str, data: bytes | None) -> str | None:
-    """The text without credentials and passwords, which are beside what may be told."""
+    """Returns the text without the credentials and passwords in it."""
     if data is None or not path.startswith(_WITH_SECRETS):
         return _text(data)
     known = decode_or_none(EntityConfig.decode, data)

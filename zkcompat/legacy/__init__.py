@@ -1,6 +1,6 @@
-"""What comes in: old tools that administer a cluster by writing to ZooKeeper, obeyed through the quorum.
+"""Old tools that administer a cluster by writing to ZooKeeper: their requests are sent to the quorum.
 
-A file a kind of request says what a znode comes to: ordinary Kafka requests, and what is to be done with the znode
-afterwards (`orders.py`). Those are pure. `watching.py` finds what tools have written, `admin.py` sends and tidies.
-Nothing here touches an image.
+`requests/` has one file for each kind of request: it turns a znode into ordinary Kafka requests and the cleanup of the
+znode. These are pure. `scan.py` finds the znodes that tools have written, `admin.py` sends the requests and cleans up.
+Nothing here changes an image.
 """

@@ -1,10 +1,11 @@
-"""Obeys old tools while the mirror leads: looks at what they wrote, asks the quorum, and tidies.
+"""Obeys old tools while the mirror leads: reads the znodes that they wrote, sends requests to the quorum, and cleans
+up.
 
-One task, one order after the other. What the quorum did not decide about stays where it is and is tried again, by this
-mirror or the next. Nobody is asked before the tree shows all that is committed, and then the znode is read again: so
-what the mirror itself writes is never taken for a tool's, and what was obeyed is not obeyed twice. Requests of a kind
-that is not obeyed are removed with a warning, so that the tool's wait ends. Source: `KafkaController` of Kafka 2.8 and
-its ZooKeeper handlers.
+One task handles one request after another. A request that the quorum did not decide stays in ZooKeeper and is tried
+again, by this mirror or the next. No request is sent before the tree shows all that is committed; then the znode is
+read again. So the mirror's own writes are never taken for a tool's, and a request is not obeyed twice. Requests of a
+kind that is not obeyed are removed with a warning, so that the tool's wait ends. Source: `KafkaController` of Kafka 2.8
+and its ZooKeeper handlers.
 """
 
 from __future__ import annotations
@@ -52,11 +53,11 @@ log = logging.getLogger(__name__)
 
 RETRY_SECONDS = 0.1
 RETRY_SECONDS_MAX = 5.0
-# Until the tree shows what is committed; ZooKeeper or the quorum is away if that takes longer.
+# The wait for the tree to show committed records; if it takes longer, ZooKeeper or the quorum is away.
 SHOW_SECONDS = 30.0
-# A tool writes the configs of a new topic first; without the topic they are left from something else.
+# A tool writes the configs of a new topic first. Configs that stay without a topic are leftovers.
 INCOMPLETE_TOPIC_SECONDS = 5.0
-# Between the fence and the request, as a share of a session timeout: a mirror that takes over waits longer.
+# The longest time between fence and request, as a share of a session timeout: a mirror that takes over waits longer.
 FENCE_SHARE = 1 / 6
 # Lines of one event within ten seconds: another client that writes many znodes must not fill the log.
 WARNINGS_MAX = 20
@@ -65,7 +66,7 @@ OPTION = "trimaran.zk.legacy.admin.enable is not set"
 
 @dataclass(slots=True)
 class LegacyAdmin:
-    """A mirror's companion. `kinds` are obeyed, none of them without the option."""
+    """A companion of the mirror. `kinds` are obeyed; without the option there are none."""
 
     controller: ControllerClient
     kinds: Collection[RequestKind]
@@ -75,9 +76,9 @@ class LegacyAdmin:
     _begun: dict[reassignments.TopicPartition, reassignments.Replicas] = field(default_factory=dict)
     _advanced: MetadataImage | None = None
     _incomplete_topics: dict[ToolWrite, float] = field(default_factory=dict)
-    # Entities of which some was asked for, and the rest is to be.
+    # Entities with requests of which only some have been sent.
     _held: set[str] = field(default_factory=set)
-    # What tools wrote while no mirror led, the image that the tree showed before, and the last transaction before the
+    # Writes of tools while no mirror led, the image that the tree showed before, and the last transaction before the
     # tree was in step.
     _found_at_start: set[ToolWrite] = field(default_factory=set)
     _before: MetadataImage | None = None
@@ -97,8 +98,8 @@ class LegacyAdmin:
         return path in self._held
 
     async def prepare(self, tenure: Tenure, image: MetadataImage) -> None:
-        """See `Companion`. In a tree that no mirror wrote before nobody can tell what a tool left from what ZooKeeper
-        mode did, requests in /admin excepted.
+        """See `Companion`. In a tree that no mirror has written before, the writes of tools cannot be told from those
+        of ZooKeeper mode, except for requests in /admin.
         """
         self._tenure, self._prepared, self._before = tenure, image, tenure.shown_before
         self._pending, self._begun, self._incomplete_topics, self._held = (
@@ -118,7 +119,7 @@ class LegacyAdmin:
         for scan in scans:
             try:
                 await scan
-            except PathRefusedError as refused:  # what is locked is no reason not to mirror
+            except PathRefusedError as refused:  # A locked znode is no reason not to mirror.
                 events.TOOLS_NOT_WATCHED.log(log, error=refused)
         self._found_at_start = set(pending.open)
 
@@ -145,21 +146,21 @@ class LegacyAdmin:
                     backoff.succeeded()
 
     async def _wait(self, tenure: Tenure) -> None:
-        """Returns when a tool wrote something, or partitions that move may have arrived."""
+        """Returns when a tool has written something, or when moving partitions may have arrived."""
 
         async def wait_moved() -> None:
             await tenure.wait_shown(lambda image: bool(self._begun) and image is not self._advanced)
             self._pending.on_watch_event(reassignments.REASSIGN_PARTITIONS)
 
         if not (self._pending.open or self._pending.notes):
-            self._before = None  # as much as the image of now, when that has changed a lot
+            self._before = None  # It may use as much memory as the newest image.
         async with trio.open_nursery() as nursery:
             if self._begun:
                 nursery.start_soon(wait_moved)
             await self._pending.wait()
             nursery.cancel_scope.cancel()
 
-    # -- looking
+    # -- deciding
 
     async def _handle(self, tool_write: ToolWrite, tenure: Tenure) -> None:
         self._pending.begin(tool_write)
@@ -190,15 +191,15 @@ class LegacyAdmin:
             tenure.recheck(tool_write.path)
 
     async def _rewrite_unchanged(self, path: str, tenure: Tenure) -> None:
-        """Writes a znode again that is as the image says: it is younger than the tool's note then, so that no later
-        mirror takes it for what a tool still wants.
+        """Writes the same data again if the znode equals the image: it becomes newer than the tool's note, so that no
+        later mirror takes it for an open request.
         """
         found, image = (await _read([path], tenure)).get(path), tenure.shown
         if found is not None and image is not None and tenure.says(path, found.data, image):
             await self._clean_up([TransactionStep("set", path, found.data, found.version)], tenure)
 
     async def _sync(self, tenure: Tenure) -> None:
-        """The tree shows everything that was committed before."""
+        """Returns when the tree shows everything that was committed before the call."""
         offset = await committed_offset(self.controller)
         with trio.move_on_after(SHOW_SECONDS) as waiting:
             await tenure.wait_shown(lambda image: image.provenance.offset >= offset)
@@ -208,7 +209,7 @@ class LegacyAdmin:
     async def _decide(
         self, tool_write: ToolWrite, tenure: Tenure
     ) -> tuple[Sequence[AdminRequest], bool]:
-        """The orders, and whether znodes stand that say nothing of the cluster."""
+        """Returns the requests, and whether znodes remain that have no meaning for the cluster."""
         image = tenure.shown
         assert image is not None
         if tool_write.kind is RequestKind.TOPIC:
@@ -219,7 +220,7 @@ class LegacyAdmin:
         if tool_write.kind is RequestKind.ACL:
             resource = AclResource.of_path(tool_write.path)
             return _as_list(resource and acls.decide(resource, data, image, self._acls)), False
-        if znode is None:  # tools leave an empty config: it is to be made again
+        if znode is None:  # Tools leave an empty config, so it is created again.
             return [], tool_write.kind is RequestKind.CONFIG
         if tool_write.kind is RequestKind.CONFIG:
             is_late = self._predates_tenure(tool_write, znode) and self._before is None
@@ -230,7 +231,9 @@ class LegacyAdmin:
     def _changed_since(
         self, tool_write: ToolWrite, znode: FoundZnode | None, tenure: Tenure, image: MetadataImage
     ) -> bytes | None:
-        """What a znode says; of an entity's that was written while no mirror led only what was changed there."""
+        """Returns the data of a znode. If an entity's znode was written while no mirror led, only the tool's change is
+        applied.
+        """
         data = None if znode is None else znode.data
         is_entity = tool_write.kind in (RequestKind.CONFIG, RequestKind.ACL)
         if self._before is None or not (is_entity and self._predates_tenure(tool_write, znode)):
@@ -239,7 +242,7 @@ class LegacyAdmin:
         return three_way_merge(tool_write.kind, data, before, now)
 
     def _predates_tenure(self, tool_write: ToolWrite, znode: FoundZnode | None) -> bool:
-        """Whether it was written while no mirror led."""
+        """True if the znode was written while no mirror led."""
         return (
             tool_write in self._found_at_start
             if znode is None
@@ -274,7 +277,7 @@ class LegacyAdmin:
         return topics.decide(name, found[tool_write.path].data, config, image), is_new
 
     def _is_leftover(self, tool_write: ToolWrite, has_config: bool) -> bool:
-        """True for configs whose topic does not come; the mirror's next comparison asks again."""
+        """True for configs whose topic was never created; the mirror's next comparison checks again."""
         if not has_config:
             self._incomplete_topics.pop(tool_write, None)
             return False
@@ -285,7 +288,7 @@ class LegacyAdmin:
         return True
 
     async def _advance(self, tool_write: ToolWrite, tenure: Tenure) -> None:
-        """Begins moves, and takes those that are done out of the znode, which goes with the last."""
+        """Begins moves, and removes completed ones from the znode; the last one deletes the znode."""
         await self._sync(tenure)
         image = self._advanced = tenure.shown
         assert image is not None
@@ -301,7 +304,7 @@ class LegacyAdmin:
         self._begun = dict(progress.begun)
         self._pending.settle(tool_write)
         if write is None and progress.request is not None:
-            self._pending.add(tool_write)  # what was refused leaves at once
+            self._pending.add(tool_write)  # Refused moves leave the znode at once.
         if write is not None:
             if write.kind == "delete":
                 self._begun.clear()
@@ -310,9 +313,9 @@ class LegacyAdmin:
     # -- obeying
 
     async def _carry_out(self, request: AdminRequest, tenure: Tenure) -> bool:
-        """False where orders of this kind are not obeyed.
+        """Returns False if requests of this kind are not obeyed.
 
-        Raises UndecidedError: some of it may have been obeyed; look again.
+        Raises UndecidedError: a part of it may have been obeyed, so the znode must be read again.
         """
         obeyed = request.kind in self.kinds
         if obeyed:
@@ -330,7 +333,7 @@ class LegacyAdmin:
         return obeyed
 
     async def _send(self, request: AdminRequest, tenure: Tenure) -> bool:
-        """False where the request is gone, or locked."""
+        """Returns False if the znode is gone or locked."""
         for path in request.secrets:
             await tenure.keeper.hide(path)
         claim: Sequence[TransactionStep] = request.claim
@@ -341,7 +344,7 @@ class LegacyAdmin:
             except StepRefusedError as refused_claim:
                 self._limited.log(events.TOOLS_NOT_READABLE, error=refused_claim)
                 return False
-            except LocalProtocolError as error:  # a number or a text that no request can say
+            except LocalProtocolError as error:  # a number or a text that no request can carry
                 refused.append(f"{request.description}: {error}")
             claim = ()
         self._warn(refused)
@@ -353,7 +356,7 @@ class LegacyAdmin:
     async def _send_fenced(
         self, quorum_request: QuorumRequest, claim: Sequence[TransactionStep], tenure: Tenure
     ) -> Sequence[str]:
-        """Asks while it is sure that no other mirror leads."""
+        """Sends the request while it is certain that no other mirror leads."""
         patience = tenure.keeper.config.session_timeout_ms / 1000 * FENCE_SHARE
         while True:
             began = trio.current_time()
@@ -368,7 +371,7 @@ class LegacyAdmin:
         try:
             await tenure.transact(steps)
         except StepRefusedError as refused:
-            if refused.reason == "BadVersion":  # a tool wrote more
+            if refused.reason == "BadVersion":  # A tool has written more.
                 self._pending.on_watch_event(refused.step.path)
             elif refused.reason != "NoNode":  # it is gone already
                 self._limited.log(events.TOOLS_NOT_REMOVED, error=refused)
@@ -395,5 +398,5 @@ def _as_list(request: AdminRequest | None) -> Sequence[AdminRequest]:
 
 
 def _at_version(step: TransactionStep, version: int) -> TransactionStep:
-    """Only if nobody wrote meanwhile."""
+    """Returns the step with the version that was read: it is refused if the znode was written meanwhile."""
     return TransactionStep(step.kind, step.path, step.data, version)

@@ -1,10 +1,10 @@
-"""Notes of changed entities: which of them tools wrote. Pure.
+"""Change notes: finds those that tools wrote. Pure.
 
 A tool writes an entity's znode and then its note, in two transactions; a mirror writes both in one. So if the newest
-note of an entity is younger than the last write of its znode, a tool wrote both. A znode that is gone tells nothing, so
-when a mirror begins its parent does: no child of it has come or gone since the note, or somebody else may have deleted
-it. Where nobody knows what stood there, the note must be younger than everything that a mirror wrote, which each time
-moved `/migration`. While a mirror leads the image tells.
+note of an entity is newer than the last write of its znode, a tool wrote both. If the znode is gone, the parent is used
+instead when a mirror begins: since the note no child of it may have come or gone, for another client may have deleted
+the znode. If it is not known whether the znode existed, the note must be newer than everything that a mirror wrote,
+which moved `/migration` each time. As long as a mirror leads, the image decides.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from trimaran.zkcompat.znodes.config_change import CONFIG_CHANGES
 
 
 def tool_write_of_note(path: str, data: bytes | None) -> ToolWrite | None:
-    """The entity that a note tells of; None for nonsense."""
+    """Returns the entity of a note; None if the note is malformed."""
     root = path.rpartition("/")[0]
     if root == CONFIG_CHANGES:
         entity = entity_of_note(data)
@@ -31,7 +31,7 @@ def tool_write_of_note(path: str, data: bytes | None) -> ToolWrite | None:
 
 
 def newest_notes(notes: FoundTree) -> dict[ToolWrite, int]:
-    """By entity, when its newest note was written, as a zxid."""
+    """Returns for each entity the zxid at which its newest note was written."""
     found: dict[ToolWrite, int] = {}
     for path, note in notes.items():
         tool_write = tool_write_of_note(path, note.data)
@@ -43,8 +43,8 @@ def newest_notes(notes: FoundTree) -> dict[ToolWrite, int]:
 def written_by_tools(
     notes: Mapping[ToolWrite, int], entities: FoundTree, gone: Mapping[str, int]
 ) -> list[ToolWrite]:
-    """`entities` are the znodes of the subjects that there are; `gone` says of the paths of others that may be a tool's
-    which zxid their notes are younger than.
+    """Returns the entities that tools have written. `entities` are the znodes that exist; `gone` has, for the paths of
+    others, the zxid that their notes must be newer than.
     """
     return [
         tool_write

@@ -1,9 +1,8 @@
 """Offsets of old consumers in ZooKeeper: `/consumers/GROUP/offsets/TOPIC/PARTITION`, plain decimal text.
 
-Implements what a broker asks for (`broker/groups/zookeeper_offsets.py`) over a session of its own. Nothing waits for
-ZooKeeper: without a session a request is refused at once, and with one it is given `SECONDS_MAX`. These znodes belong
-to consumers, who write them too, so there is no guard, and the last writer wins. Source: `KafkaZkClient`,
-`ConsumerOffset` of Kafka 2.8.
+Implements `broker/groups/zookeeper_offsets.py` over a session of its own. A request never waits for a session: without
+one it is refused at once, and with one it is given `SECONDS_MAX`. These znodes belong to consumers, which write them
+too, so there is no guard: the last writer wins. Source: `KafkaZkClient`, `ConsumerOffset` of Kafka 2.8.
 """
 
 from __future__ import annotations
@@ -31,14 +30,14 @@ log = logging.getLogger(__name__)
 
 TopicPartition = tuple[str, int]
 
-# As long as clients of that time are content to wait (`socket.timeout.ms` is 30 s, `offsets.channel.backoff.ms` 1 s); a
+# The time for which clients of that era wait (`socket.timeout.ms` is 30 s, `offsets.channel.backoff.ms` 1 s); a
 # ZooKeeper in health takes milliseconds.
 SECONDS_MAX = 5.0
 # All connections of a broker together: further requests wait for their turn, within `SECONDS_MAX`.
 REQUESTS_MAX = 16
-# A transaction of so many is far below ZooKeeper's packet of a MiB: paths have two names of 255 bytes at the most.
+# A transaction of this size is far below ZooKeeper's packet of a MiB: a path has at most two names of 255 bytes.
 OFFSETS_IN_TRANSACTION = 500
-# Between our reading of parents and our writing others may delete or create them.
+# Other clients may delete or create parents between our reading and our writing.
 ATTEMPTS = 3
 GROUP_BYTES_MAX = 255
 
@@ -48,7 +47,7 @@ def offset_path(group: str, topic: str, partition: int) -> str:
 
 
 def decode_offset(data: bytes | None) -> int | None:
-    """None for anything but a number of 64 bits."""
+    """Returns the offset; None if the data is not a number of 64 bits."""
     text = (data or b"").decode("ascii", "replace")
     if not text.removeprefix("-").isdecimal() or len(text) > 20:
         return None
@@ -57,7 +56,7 @@ def decode_offset(data: bytes | None) -> int | None:
 
 
 def check_group(group: str) -> None:
-    """Raises KafkaError (INVALID_GROUP_ID) where a path would lead elsewhere, or nowhere."""
+    """Raises KafkaError (INVALID_GROUP_ID) if the path would lead elsewhere, or nowhere."""
     if (
         not group
         or group in (".", "..")
@@ -90,7 +89,7 @@ class ConsumerOffsets:
         async with self._turn():
             found = await self.keeper.read_tree((), paths)
             for path, znode in found.items():
-                if znode.refusal:  # one that is there and not told would be taken for none
+                if znode.refusal:  # An omitted offset would be taken for an absent one.
                     raise PathRefusedError(path, znode.refusal)
         offsets = {paths[path]: decode_offset(znode.data) for path, znode in found.items()}
         for (topic, partition), offset in offsets.items():
@@ -102,7 +101,9 @@ class ConsumerOffsets:
 
     @asynccontextmanager
     async def _turn(self) -> AsyncIterator[None]:
-        """Raises KafkaError (COORDINATOR_LOAD_IN_PROGRESS) where ZooKeeper is away, or slow."""
+        """Limits concurrent requests and maps errors. Raises KafkaError (COORDINATOR_LOAD_IN_PROGRESS) if ZooKeeper is
+        away or slow.
+        """
         try:
             with trio.fail_after(SECONDS_MAX):
                 if not self.keeper.is_connected:
@@ -116,7 +117,7 @@ class ConsumerOffsets:
             raise KafkaError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, f"ZooKeeper: {why}") from error
 
     async def _write(self, wanted: Mapping[str, bytes]) -> None:
-        """Most offsets were committed before, so their znodes are there."""
+        """Writes the znodes; most exist already, since most offsets were committed before."""
         steps = [TransactionStep("set", path, data) for path, data in wanted.items()]
         for _ in range(ATTEMPTS):
             try:
@@ -129,7 +130,7 @@ class ConsumerOffsets:
             paths = list(_with_parents(wanted))
             found = await self.keeper.read_tree((), paths)
             if not found:
-                await self.keeper.ensure("/", None)  # a chroot that nobody has made yet
+                await self.keeper.ensure("/", None)  # The chroot does not exist yet.
             steps = [
                 TransactionStep("set" if path in found else "create", path, wanted.get(path))
                 for path in paths
@@ -148,7 +149,7 @@ async def open_consumer_offsets(config: KeeperConfig) -> AsyncIterator[ConsumerO
 
 
 async def _keep_connected(keeper: Keeper) -> None:
-    """A session that ZooKeeper does not take up again, as after its data was wiped, is replaced: it owns nothing."""
+    """Replaces a session that ZooKeeper does not resume, as after its data was wiped: the session owns nothing."""
     patience = 2 * keeper.config.session_timeout_ms / 1000
     connect = keeper.config.connect
     while True:
@@ -167,7 +168,7 @@ def _runs(paths: Sequence[str], size: int) -> Iterator[Sequence[str]]:
 
 
 def _with_parents(paths: Iterable[str]) -> dict[str, None]:
-    """The paths, each after its parents."""
+    """Returns the paths, each after its parents."""
     ordered: dict[str, None] = {}
     for path in paths:
         names = path.split("/")[1:]

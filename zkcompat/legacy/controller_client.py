@@ -19,7 +19,7 @@ from trimaran.wire.transport.client.node_connection import open_node_connection
 from trimaran.zkcompat.legacy.requests.admin_requests import UndecidedError
 
 CLIENT_ID = "zk-mirror-admin"
-# Longer than a controller takes for anything that it decides, shorter than an operator waits.
+# Longer than any decision of a controller, shorter than the patience of an operator.
 CALL_SECONDS = 30.0
 
 Address = tuple[str, int]

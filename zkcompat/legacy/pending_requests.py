@@ -1,4 +1,6 @@
-"""What is still to be looked at, and what the mirror leaves alone until then. No I/O; the clock is trio's."""
+"""The writes of tools that are still to be handled, and the znodes that the mirror leaves alone until then. No I/O; the
+clock is trio's.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,7 @@ from trimaran.zkcompat.legacy.tool_writes import (
     topic_write,
 )
 
-# Between a tool's write of an entity and its note: two requests to ZooKeeper, on a busy machine.
+# The time between a tool's write of an entity and its note: two requests to ZooKeeper, on a busy machine.
 NOTE_SECONDS = 2.0
 # More than tools write while the quorum is away for a while; beyond it the next comparison mends the tree.
 WRITES_MAX = 100_000
@@ -32,22 +34,22 @@ V = TypeVar("V")
 
 @dataclass(slots=True)
 class PendingRequests:
-    """`open` are subjects to look at, in the order in which they were heard of; `notes` are notes to read."""
+    """`open` are the writes to handle, in the order of their arrival; `notes` are notes to read."""
 
     open: dict[ToolWrite, None] = field(default_factory=dict)
     notes: dict[str, None] = field(default_factory=dict)
-    # Entities that were written a moment ago, by when; `_spared` are those that a comparison found to differ then.
+    # Recently written entities with the time; `_spared` are those that a comparison found to differ then.
     _written: dict[str, float] = field(default_factory=dict)
     _spared: dict[str, None] = field(default_factory=dict)
-    # Topics that nobody asked for: the mirror may take their znodes away.
+    # Topics without a request: the mirror may delete their znodes.
     _dismissed: set[ToolWrite] = field(default_factory=set)
-    # What is looked at now, and whether it was heard of again meanwhile.
+    # The write that is being handled, and whether another event about it came meanwhile.
     _current: ToolWrite | None = None
     _again: bool = False
     _added: Notifier = field(default_factory=Notifier)
 
     def on_watch_event(self, path: str) -> None:
-        """A znode was made, written or deleted."""
+        """Records that a znode was created, written or deleted."""
         if is_note(path):
             self._put(self.notes, path, None)
         elif has_change_note(path):
@@ -59,12 +61,12 @@ class PendingRequests:
             self.add(tool_write)
 
     def add(self, tool_write: ToolWrite) -> None:
-        """There is something to look at."""
+        """Adds a write to handle."""
         self._again = self._again or tool_write == self._current
         self._put(self.open, tool_write, None)
 
     def begin(self, tool_write: ToolWrite) -> None:
-        """It is looked at: what is heard of it from now on is to be looked at after that."""
+        """Begins to handle a write: events about it from now on make it open again."""
         self._current, self._again = tool_write, False
 
     def _put(self, where: dict[K, V], key: K, value: V) -> None:
@@ -73,7 +75,7 @@ class PendingRequests:
             self._added.notify_all()
 
     def settle(self, tool_write: ToolWrite, *, ownerless: bool = False) -> None:
-        """It was looked at. `ownerless`: its znodes are nobody's, and may still be there."""
+        """Ends the handling of a write. `ownerless`: its znodes belong to no entity and may still exist."""
         again = self._again and tool_write == self._current
         self._current, self._again = None, False
         if again:
@@ -85,9 +87,9 @@ class PendingRequests:
             self._dismissed.discard(tool_write)
 
     def spares(self, path: str, shown: MetadataImage) -> bool:
-        """Whether the mirror must leave a znode alone that is not as the image says.
+        """True if the mirror must leave alone a znode that differs from the image.
 
-        A topic that the image does not have is looked at before it may go, heard of or not.
+        A topic that the image does not have is handled before its znodes may be deleted, even without a watch event.
         """
         if (
             ToolWrite(RequestKind.CONFIG, path) in self.open
@@ -107,7 +109,7 @@ class PendingRequests:
         return True
 
     def take_unexplained(self) -> list[str]:
-        """Entities that were spared, and of which no note has told by now: to be compared again."""
+        """Returns the spared entities for which no note has come by now: they are to be compared again."""
         self._forget_written()
         gone = [path for path in self._spared if path not in self._written]
         for path in gone:
@@ -123,7 +125,7 @@ class PendingRequests:
             del self._written[oldest]
 
     async def wait(self) -> None:
-        """Returns when there is something to look at, or to take."""
+        """Returns when there is something to handle or to take."""
         while not (self.open or self.notes):
             with trio.move_on_after(NOTE_SECONDS if self._spared else inf):
                 await self._added.wait()

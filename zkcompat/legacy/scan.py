@@ -1,4 +1,4 @@
-"""Finds what tools wrote: by reading when a mirror begins, and by their notes afterwards."""
+"""Finds the writes of tools: by reading the tree when a mirror begins, and by their notes afterwards."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ async def _always(paths: Sequence[str]) -> Mapping[str, int]:
 
 
 async def scan_requests(keeper: Keeper, pending: PendingRequests) -> None:
-    """What stands in `/admin`."""
+    """Records the requests in `/admin`."""
     pending.on_watch_event(REASSIGN_PARTITIONS)
     pending.on_watch_event(PREFERRED_REPLICA_ELECTION)
     for name in await keeper.children(deletions.DELETE_TOPICS):
@@ -40,7 +40,7 @@ async def scan_requests(keeper: Keeper, pending: PendingRequests) -> None:
 async def scan_topics(
     keeper: Keeper, image: MetadataImage, pending: PendingRequests, *, known: bool
 ) -> None:
-    """Topics that tools made or gave partitions; `known`: a mirror wrote the tree before."""
+    """Records topics that tools created or extended; `known`: a mirror has written the tree before."""
     names = await keeper.children(BROKER_TOPICS)
     for at in range(0, len(names), ZNODES_AT_ONCE):
         paths = [f"{BROKER_TOPICS}/{name}" for name in names[at : at + ZNODES_AT_ONCE]]
@@ -55,7 +55,7 @@ async def scan_topics(
 
 
 async def scan_notes(tenure: Tenure, pending: PendingRequests) -> None:
-    """Entities that tools changed while no mirror led."""
+    """Records entities that tools changed while no mirror led."""
     for root in NOTE_ROOTS:
         for name in await tenure.keeper.children(root):
             pending.on_watch_event(f"{root}/{name}")

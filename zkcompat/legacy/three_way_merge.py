@@ -1,7 +1,8 @@
-"""What a tool changed in an entity's znode while no mirror led, put onto what the quorum has made of the entity. Pure.
+"""Three-way merge: a tool's change to an entity's znode while no mirror led, applied to the entity of the newest image.
+Pure.
 
 A tool writes the whole znode: what it read, with its change. So beside the change there may be a key that the quorum
-has set since, or a credential that it has revoked. The image that the tree showed before tells one from the other.
+has set since, or a credential that it has revoked. The image that the tree showed before tells these apart.
 """
 
 from __future__ import annotations
@@ -20,7 +21,8 @@ _MECHANISMS = {key: mechanism for mechanism, key in SCRAM_KEYS.items()}
 def three_way_merge(
     kind: RequestKind, data: bytes | None, before: bytes | None, now: bytes | None
 ) -> bytes | None:
-    """The znode as the tool would have written it now; `before` is what it saw. What cannot be read stays as it is.
+    """Returns the znode as the tool would have written it now; `before` is the data that it read. Unreadable data is
+    returned unchanged.
 
     `kind` is CONFIG or ACL; no data is no entity.
     """
@@ -54,7 +56,7 @@ def _config(data: bytes | None) -> Mapping[str, str]:
 
 
 def _plain(key: str, value: str | None) -> str | None:
-    """A credential in the form that the mirror gives it: its parts may be in any order."""
+    """Returns a credential in the mirror's form: a tool may write its parts in any order."""
     if value is None or key not in _MECHANISMS:
         return value
     try:

@@ -1,4 +1,4 @@
-"""Where tools write, and what each of their znodes is about. Pure."""
+"""The paths to which tools write, and the meaning of each. Pure."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from trimaran.zkcompat.znodes.config_change import CONFIG_CHANGES
 from trimaran.zkcompat.znodes.entity_config import CONFIG_TOPICS
 from trimaran.zkcompat.znodes.topic_assignment import BROKER_TOPICS
 
-# Below these, everything that is made, written or deleted is heard of.
+# Watched recursively: every znode at or below these that is created, written or deleted.
 WATCHED = (
     "/admin",
     BROKER_TOPICS,
@@ -31,14 +31,15 @@ _SINGLE = {
     REASSIGN_PARTITIONS: RequestKind.REASSIGNMENT,
     PREFERRED_REPLICA_ELECTION: RequestKind.ELECTION,
 }
-# A znode for each of the children.
+# Each child is a write of its own.
 _PARENTS = {DELETE_TOPICS: RequestKind.DELETION, BROKER_TOPICS: RequestKind.TOPIC}
 
 
 class ToolWrite(NamedTuple):
-    """Something to look at: a request's znode, a topic's, or an entity whose znode is told of by notes.
+    """A znode that a tool may have written: a request's, a topic's, or that of an entity with change notes.
 
-    A topic's is of kind TOPIC whether it is new or gets partitions, an entity's CONFIG also if it has quotas.
+    For a topic the kind is TOPIC whether it is new or gets partitions; for an entity it is CONFIG even if it has
+    quotas.
     """
 
     kind: RequestKind
@@ -46,12 +47,12 @@ class ToolWrite(NamedTuple):
 
 
 def topic_name(tool_write: ToolWrite) -> str:
-    """The last part of its path: the topic of a topic's."""
+    """Returns the last part of the path: the topic, for a topic's write."""
     return tool_write.path.rpartition("/")[2]
 
 
 def tool_write_of(path: str) -> ToolWrite | None:
-    """What a znode that changed is about; None for what tells nothing by itself: states, and notes."""
+    """Returns the write for a changed znode; None for states and notes, which mean nothing by themselves."""
     if path in _SINGLE:
         return ToolWrite(_SINGLE[path], path)
     parent, _, name = path.rpartition("/")
@@ -59,22 +60,22 @@ def tool_write_of(path: str) -> ToolWrite | None:
 
 
 def is_note(path: str) -> bool:
-    """True for a note that tells of an entity's change."""
+    """True for a change note."""
     return path.rpartition("/")[0] in NOTE_ROOTS
 
 
 def has_change_note(path: str) -> bool:
-    """True for the znode of an entity whose change a note will tell of."""
+    """True for the znode of an entity whose changes are followed by a note."""
     return path.startswith(_WITH_CHANGE_NOTES) and not is_note(path)
 
 
 def is_of_interest(path: str) -> bool:
-    """False for what the mirror itself writes all the time."""
+    """True unless the mirror itself writes the path all the time."""
     return is_note(path) or tool_write_of(path) is not None or has_change_note(path)
 
 
 def topic_write(path: str) -> ToolWrite | None:
-    """The topic that a path of the mirrored tree belongs to."""
+    """Returns the topic of a path of the mirrored tree."""
     for root in (BROKER_TOPICS, CONFIG_TOPICS):
         if path.startswith(f"{root}/"):
             name = path.removeprefix(f"{root}/").partition("/")[0]

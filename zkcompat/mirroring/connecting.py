@@ -1,4 +1,4 @@
-"""Getting a ZooKeeper session, and saying so when it takes long."""
+"""Waits for a ZooKeeper session, and logs the reason if that takes long."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from trimaran.zkcompat.zookeeper.keeper import Keeper
 
 log = logging.getLogger(__name__)
 
-# Until a wait is worth a word; where all is well it takes milliseconds.
+# A wait that is longer is logged; normally it takes milliseconds.
 PATIENCE_SECONDS = 1.0
-# How often servers are asked for their state meanwhile, and how long one may take to answer.
+# The interval at which servers are polled for their state meanwhile, and the time that one may take to respond.
 ASK_SECONDS = 0.5
 ANSWER_SECONDS = 1.0
-REFUSED_SECONDS = 5.0  # somebody has to change a password somewhere
+REFUSED_SECONDS = 5.0  # An operator has to change a password.
 WORD_BYTES_MAX = 1 << 14
 TLS_REMEDY = (
     "it must show a valid certificate of an authority in zookeeper.ssl.truststore.location, and may want one of ours: "
@@ -39,7 +39,7 @@ class Connecting:
     status: MirrorStatus
 
     async def wait(self) -> None:
-        """Returns with a session; a new one where no server knows the last any more."""
+        """Returns with a session; with a new one if no server knows the last one any more."""
         self.status.tell("connecting")
         if await self.keeper.wait_connected(PATIENCE_SECONDS):
             return
@@ -70,8 +70,8 @@ class Connecting:
             reads_only = seen.reads_only
             long = trio.current_time() - started > 2 * config.session_timeout_ms / 1000
             if seen.zxids and (long or max(seen.zxids) < self.keeper.last_zxid):
-                # Its data was wiped or restored, or an answer lied: the client's last zxid is from the future, and
-                # every server turns it away. Another client has seen none; only a session that is not there is lost.
+                # Its data was wiped or restored, or a response was false: the client's last zxid is in the future, and
+                # every server refuses it. A new client has none; a session that still exists is kept.
                 events.MIRROR_CONNECTION_TURNED_AWAY.log(log)
                 await self.keeper.close()
                 self.keeper.connect(resume)
@@ -89,8 +89,8 @@ def _servers(connect: str) -> Iterator[tuple[str, int]]:
 
 @dataclass(frozen=True, slots=True)
 class _Seen:
-    """`zxids`: the newest transaction of each server that serves, beyond all for one that does not say. `reads_only`:
-    none does, and one answers who only reads.
+    """`zxids`: the newest transaction of each serving server, beyond all others if it does not report one.
+    `reads_only`: no server serves, and one is read-only.
     """
 
     zxids: list[int]
@@ -112,7 +112,7 @@ async def _ask_all(connect: str, tls_only: bool) -> _Seen:
         elif zxid is not None:
             found.append(int(zxid[1], 16))
         elif b"not currently serving" not in answer:
-            found.append(1 << 64)  # serves, and says nothing of where it stands
+            found.append(1 << 64)  # It serves, but does not report a zxid.
     return _Seen(found, reads_only and not found)
 
 

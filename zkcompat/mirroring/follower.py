@@ -1,7 +1,7 @@
 """Keeps the tree equal to the newest image during a tenure: the only task that writes what is mirrored.
 
-It compares everything once, then follows the images, and compares again what the verification, a refused operation or
-the quarantine points at.
+It compares everything once and then follows the images. It compares an entity again if the verification, a refused
+operation or the quarantine names it.
 """
 
 from __future__ import annotations
@@ -37,10 +37,10 @@ from trimaran.zkcompat.zookeeper.errors import UncertainOutcomeError
 
 log = logging.getLogger(__name__)
 
-# Somebody else's writes between our reading and writing; more often is not by chance.
+# Another client may write between our reading and our writing; more often than this is no accident.
 COMPARISONS_MAX = 3
 
-# In a sentence of the log.
+# The number of paths in a log line.
 PATHS_NAMED = 3
 
 Entities = Iterable[tuple[Section, str]]
@@ -84,7 +84,7 @@ class ImageFollower:
         return shown and self.tenure.leader == self.feed.leader and not self.tenure.suspects
 
     async def _wait_for_work(self, losses: int) -> None:
-        """Returns at a new image or leader, at suspects, when a refusal is to be tried again.
+        """Returns at a new image or leader, at suspects, or when a refusal is to be retried.
 
         Raises UncertainOutcomeError when the connection is lost.
         """
@@ -144,7 +144,7 @@ class ImageFollower:
                 yield section, name
 
     async def _compare_suspects(self) -> None:
-        """What changes meanwhile waits for one slice of it."""
+        """Compares the suspects; a change that arrives meanwhile waits for one slice only."""
         image, suspects = self.tenure.shown, dict(self.tenure.suspects)
         if not suspects or image is None:
             return
@@ -168,7 +168,7 @@ class ImageFollower:
         self.tenure.compared()
 
     async def _visit(self, entities: Entities, image: MetadataImage, visit: Visit) -> None:
-        """Shows these entities, and what stands whatever the cluster does."""
+        """Visits these entities and the fixed znodes."""
         by_section: dict[str, tuple[Section, list[str]]] = {}
         for section in self.tenure.sections:
             fixed = [name for name in section.names(image) if section.singles(name)]
@@ -179,7 +179,7 @@ class ImageFollower:
             await visit_entities(self.tenure.keeper, section, dict.fromkeys(names), image, visit)
 
     async def _settle(self, piece: Slice, image: MetadataImage, *, dirty: bool) -> None:
-        """Writes what differs in a slice that was read; reads it again when that is refused."""
+        """Repairs the differences in a slice that was read; reads it again if that is refused."""
         for attempt in range(1, COMPARISONS_MAX + 1):
             try:
                 last = attempt == COMPARISONS_MAX
@@ -207,7 +207,7 @@ class ImageFollower:
             yield from repair(piece.section, name, found, image, session_id, tenure.is_spared)
 
     def _suspect_due(self) -> None:
-        """Has compared what is to be tried again."""
+        """Makes suspects of the paths that are to be retried."""
         for entry in self.quarantine.take_due():
             self._retrying = True
             for path in (entry.path, *sorted(entry.waiting)):
@@ -218,7 +218,7 @@ class ImageFollower:
             return
         roots = {root for name in piece.names for root in piece.section.roots(name)}
         singles = {path for name in piece.names for path in piece.section.singles(name)}
-        # Whether children may come and go is seen where some are missing or extra: by the verification.
+        # Only a missing or extra child shows whether children may be created and deleted: the verification finds it.
         paths = [entry.path for entry in self.quarantine if entry.action != "children"]
         below = tuple(f"{root}/" for root in roots)
         self.quarantine.settled(
@@ -233,7 +233,7 @@ async def _again(tenure: Tenure, piece: Slice) -> Slice:
 
 
 def _noting(operations: Iterable[TreeOperation], paths: list[str]) -> Iterator[TreeOperation]:
-    """The operations as they are asked for; where they write is added to `paths`."""
+    """Yields the operations, and adds their paths to `paths`."""
     for operation in operations:
         paths.append(operation.path)
         yield operation

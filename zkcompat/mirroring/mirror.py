@@ -2,10 +2,10 @@
 
 A tenure is a block: it begins with a claim (one transaction) and a comparison of the whole tree, then follows the
 images; it ends at a refusal of the claim or an uncertain outcome, and nothing of it is alive when the next one begins.
-After an uncertain outcome (connection loss, session loss, no answer) nothing is believed: the next claim writes, so
-whatever is still in flight from before fails its version check, and then the tree is read and compared.
-Source: `KRaftMigrationDriver` of Kafka 3.9; state machine and retries are ours. Nothing that is mirrored flows back
-into the cluster.
+After an uncertain outcome (connection loss, session loss, no response) the state of the tree is unknown. The next claim
+writes, so that requests still in flight fail their version check; then the tree is read and compared. Source:
+`KRaftMigrationDriver` of Kafka 3.9; state machine and retries are ours. Nothing that is mirrored flows back into the
+cluster.
 """
 
 from __future__ import annotations
@@ -45,15 +45,15 @@ from trimaran.zkcompat.zookeeper.keeper import Keeper
 
 log = logging.getLogger(__name__)
 
-# After a lost connection, or where the claim's znodes are locked: that costs a few requests a second.
+# After a lost connection, or if the claim's znodes are locked: that costs a few requests a second.
 RETRY_SECONDS = 0.05
 RETRY_SECONDS_MAX = 1.0
-# After the claim was overtaken, which is another client's doing: comparing a large tree in a loop helps nobody.
+# After another client overtook the claim: comparing a large tree in a loop would not help.
 FENCED_RETRY_SECONDS_MAX = 30.0
-# A tenure that lasted so long was a good one.
+# A tenure that lasted this long resets the back-off.
 GOOD_TENURE_SECONDS = 10.0
 PATIENCE_SECONDS = 1.0
-# Of a CPU: some 800 znodes a second, so that a small tree is whole again within seconds whatever is done to it.
+# The share of a CPU: some 800 znodes a second, so that any damage to a small tree is repaired within seconds.
 VERIFY_SHARE = 0.015
 
 _ENDINGS = (UncertainOutcomeError, MirrorFencedError, PathRefusedError)
@@ -62,8 +62,8 @@ _ENDINGS = (UncertainOutcomeError, MirrorFencedError, PathRefusedError)
 @dataclass(frozen=True, slots=True)
 class MirrorConfig:
     """`batch_operations` is `zookeeper.metadata.migration.min.batch.size`; `secrets`: SCRAM credentials and delegation
-    tokens are mirrored, too. The tree is looked at again and again, with `verify_share` of a CPU where that is enough
-    to do it within the interval.
+    tokens are mirrored, too. The tree is verified continually: with `verify_share` of a CPU, or faster if the interval
+    would not suffice.
     """
 
     batch_operations: int
@@ -73,24 +73,24 @@ class MirrorConfig:
 
 
 class TurnOverError(Exception):
-    """It is another mirror's turn."""
+    """Another mirror is to lead now."""
 
 
 class MirrorTurn(Protocol):
-    """When to mirror, for those who need not look at the claim for that."""
+    """Decides when this mirror leads, if something other than the claim decides it."""
 
     async def wait(self) -> None:
-        """Returns when it is this mirror's turn."""
+        """Returns when this mirror is to lead."""
 
     async def wait_over(self) -> None:
-        """Returns when it is so no more."""
+        """Returns when this mirror is no longer to lead."""
 
 
 @dataclass(slots=True)
 class Mirror:
     """Writes the images of `feed` through `keeper`. `run` is its only entrance.
 
-    `turn`: it mirrors only then, and at once; without it it waits while another mirror holds the claim.
+    With `turn` it mirrors only then, and starts at once; without it, it waits while another mirror holds the claim.
     """
 
     feed: ImageFeed
@@ -103,14 +103,14 @@ class Mirror:
     turn: MirrorTurn | None = None
 
     async def wait_status(self, wanted: Callable[[MirrorStatus], bool]) -> None:
-        """Returns when the status is as wanted."""
+        """Returns when `wanted` is true for the status."""
         await self.status.wait_for(wanted)
 
     async def run(self) -> None:
         """Mirrors until cancelled.
 
-        Raises UnsuitableZooKeeperError if the tree is another cluster's, or the server too old, at the start. If it
-        becomes so later, which may be another client's mischief, the mirror waits until that is mended.
+        Raises UnsuitableZooKeeperError if at the start the tree is another cluster's or the server is too old. If that
+        happens later, another client may have caused it: the mirror waits until it is repaired.
         """
         reporting = Reporting(self.feed, self.keeper, self.status, self.quarantine)
         try:
@@ -189,7 +189,7 @@ class Mirror:
             await self.feed.wait_for(known)
 
     async def _tenure(self) -> None:
-        """Claims, compares and follows, until something of `_ENDINGS` is raised."""
+        """Claims, compares and follows until an exception of `_ENDINGS` is raised."""
         tenure = Tenure(
             self.keeper,
             self.cluster_id,
@@ -209,7 +209,7 @@ class Mirror:
                 nursery.start_soon(tenure.keep_controller)
                 for companion in self.companions:
                     await companion.prepare(tenure, self.feed.image)
-                tenure.shown_before = None  # who needs it longer keeps it
+                tenure.shown_before = None  # Companions that need it longer keep a reference.
                 await follower.compare_all()
                 verifier = TreeVerifier(tenure, self.keeper, self.quarantine, pace)
                 nursery.start_soon(verifier.run)
@@ -227,7 +227,7 @@ class Mirror:
 
 
 def only(group: BaseExceptionGroup[BaseException], *wanted: type[BaseException]) -> BaseException:
-    """The first exception of a nursery's group if all are `wanted`; the group itself when something else went wrong."""
+    """Returns the first exception of a nursery's group if all are `wanted`, else the group itself."""
     found, others = group.split((*wanted,))
     if found is None or others is not None:
         return group

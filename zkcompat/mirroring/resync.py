@@ -1,5 +1,5 @@
-"""A request in ZooKeeper that the leading mirror compare everything now: whoever makes the znode sees it go when that
-is done.
+"""A request in ZooKeeper that the leading mirror compare everything now: the requester creates a znode, and the mirror
+deletes it when done.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from trimaran.zkcompat.zookeeper.keeper import Keeper
 log = logging.getLogger(__name__)
 
 PATH = f"{REPORT_PARENTS[0]}/resync"
-# Whoever asks again and again does not keep the mirror from its work.
+# Repeated requests must not keep the mirror from its work.
 PAUSE_SECONDS = 1.0
-# A request that may not be read, or not be taken away: it has been answered.
+# The pause after a request that may not be read or deleted.
 RETRY_SECONDS = 5.0
 POLL_SECONDS = 0.1
 
@@ -57,7 +57,7 @@ class ResyncRequests:
 
 
 async def request_resync(keeper: Keeper, time_limit_seconds: float) -> bool:
-    """True when a mirror did it. Raises PathRefusedError or UncertainOutcomeError."""
+    """Returns True if a mirror did it within the limit. Raises PathRefusedError or UncertainOutcomeError."""
     for parent in REPORT_PARENTS[:1]:
         await keeper.ensure(parent, None)
     await keeper.ensure(PATH, None)

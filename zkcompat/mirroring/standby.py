@@ -1,8 +1,8 @@
 """Waiting while another mirror holds the claim.
 
-A live mirror is waited for, whoever was there first: one claim at a time. A dead or frozen one is overtaken before its
-session ends, so that brokers do not vanish in between: it is told from a slow one by `/migration`, which each
-transaction of a mirror writes.
+A live mirror keeps its claim: there is one claim at a time. A dead or frozen one is overtaken before its session ends,
+so that brokers do not vanish in between. It differs from a slow one by `/migration`, which each transaction of a mirror
+writes.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from trimaran.zkcompat.zookeeper.keeper import Keeper
 
 log = logging.getLogger(__name__)
 
-POLL_SECONDS = 2.0  # a watch tells at once; the poll is for what no watch tells
+POLL_SECONDS = 2.0  # A watch reports at once; the poll covers changes that no watch reports.
 # A mirror that has been silent for this share of a session timeout though there is something to write is overtaken:
 # before its session ends, and after a live mirror, which writes a change within milliseconds, has had seconds.
 TAKE_OVER_SHARE = 1 / 3
@@ -35,7 +35,7 @@ class Standby:
     status: MirrorStatus
 
     async def wait(self) -> None:
-        """Returns when no other mirror's claim stands, or when the other is silent though there is something to do.
+        """Returns when no other mirror holds the claim, or when the other is silent though there is something to write.
 
         Raises PathRefusedError or UncertainOutcomeError.
         """
@@ -59,5 +59,5 @@ class Standby:
                 return
 
     def _is_nobodys(self, owner: int) -> bool:
-        """Of no session, or of one that we had: it was lost to us before the servers ended it."""
+        """True for the owner 0, and for a session that was ours: we lost it before the servers ended it."""
         return owner == 0 or self.keeper.was_ours(owner)

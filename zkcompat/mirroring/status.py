@@ -1,4 +1,4 @@
-"""What a mirror tells about itself."""
+"""The status of a mirror, and its report in ZooKeeper, from which `zk status` knows every mirror."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class MirrorStatus:
     _changed: Notifier = field(default_factory=Notifier)
 
     def tell(self, state: str = "") -> None:
-        """Wakes those who wait for the status."""
+        """Sets the state and wakes all waiters."""
         self.state = state or self.state
         self._changed.notify_all()
 
@@ -50,13 +50,13 @@ class MirrorStatus:
 
 log = logging.getLogger(__name__)
 
-# A report is as old as that when nothing happens; who reads one that is much older knows that its mirror hangs.
+# The age of a report if nothing happens; a much older one shows that its mirror hangs.
 INTERVAL_SECONDS = 5.0
-# Between two looks whether there is something to tell. A new state is told at once, so that nobody who has seen the
-# tree in step hears that nobody mirrors. States that come and go cost ten reports a second at most.
+# The interval between two checks for news. A new state is reported at once, so that a reader who sees the tree in step
+# also sees its mirror. States that alternate cause at most ten reports a second.
 PAUSE_SECONDS = 1.0
 BETWEEN_SECONDS = 0.1
-# No-op records come twice a second where a quorum is well.
+# A healthy quorum writes no-op records twice a second.
 QUORUM_SILENCE_SECONDS = 3.0
 
 
@@ -69,7 +69,7 @@ class Reporting:
     admitted: trio.Event = field(default_factory=trio.Event)
 
     async def run(self) -> None:
-        """Reports from when the tree was found to be our cluster's; what cannot be told now is told later."""
+        """Reports once the tree is known to be our cluster's; a report that cannot be written is written later."""
         await self.admitted.wait()
         told: tuple[object, ...] = ()
         told_at = -INTERVAL_SECONDS
@@ -85,7 +85,7 @@ class Reporting:
                     if str(problem) != refused:
                         refused = str(problem)
                         events.MIRROR_NOT_REPORTED.log(log, error=problem)
-                except UncertainOutcomeError as problem:  # the outage is told
+                except UncertainOutcomeError as problem:  # The outage is logged elsewhere.
                     log.debug("The report cannot be written: %s", problem)
             await trio.sleep(BETWEEN_SECONDS)
             with trio.move_on_after(PAUSE_SECONDS):
@@ -95,7 +95,7 @@ class Reporting:
         await self.status.wait_for(lambda status: status.state != state)
 
     async def watch_quorum(self) -> None:
-        """Says when the quorum falls silent, when it speaks again, and which records of a later Kafka it has."""
+        """Logs when the quorum falls silent, when it resumes, and which records of a later Kafka it has."""
         silent, kinds = False, self.feed.image.unknown.kinds[:0]
         while True:
             unknown = self.feed.image.unknown

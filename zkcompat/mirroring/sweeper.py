@@ -1,7 +1,7 @@
-"""Deletes notes that nobody waits for any more, below all their roots, whoever wrote them.
+"""Deletes old change notes below all their roots, both the mirror's and those of other clients.
 
-As Kafka's change listeners: who has not read a note within 15 minutes reads everything at its start anyway. A pass
-ends when nothing old is left, so notes cannot come faster than they go.
+As in Kafka: a listener that has not read a note within 15 minutes reads everything at its start anyway. A pass ends
+when no old note is left, so notes cannot accumulate.
 """
 
 from __future__ import annotations
@@ -24,7 +24,8 @@ log = logging.getLogger(__name__)
 
 LIFETIME_MS = 15 * 60 * 1000
 INTERVAL_SECONDS = 30.0
-# The names of so many children are half of what an old client takes in an answer: older ones go before their time.
+# The names of this many children are half of the response that an old client accepts: beyond it the oldest are deleted
+# early.
 NOTES_MAX = 10_000
 IN_TRANSACTION = 200
 
@@ -35,14 +36,14 @@ class Sweeper:
     quarantine: Quarantine
 
     async def run(self) -> None:
-        """A pass at once, then at an interval."""
+        """Sweeps at once, then at an interval."""
         while True:
             for root in NOTE_ROOTS:
                 await self.sweep(root)
             await trio.sleep(INTERVAL_SECONDS)
 
     async def sweep(self, root: str) -> None:
-        """Deletes what is old below one root."""
+        """Deletes the old notes below one root."""
         try:
             names = sorted(await self.tenure.keeper.children(root), key=_number)
             for start in range(0, len(names), IN_TRANSACTION):
@@ -68,7 +69,7 @@ class Sweeper:
                     parent = refused.step.path.rpartition("/")[0]
                     self.quarantine.add(parent, "children", refused.reason)
                     return
-                del steps[refused.index]  # gone, or with children of its own
+                del steps[refused.index]  # It is gone, or has children.
             else:
                 return
 
@@ -78,11 +79,11 @@ def _is_old(note: FoundZnode, limit_ms: int) -> bool:
 
 
 def _is_young(path: str, note: FoundZnode, limit_ms: int) -> bool:
-    """One whose place among the others tells that they are, too."""
+    """True for a young note whose number shows that all later ones are young too."""
     return not note.refusal and note.created_ms >= limit_ms and _number(path)[0] >= 0
 
 
 def _number(name: str) -> tuple[int, str]:
-    """Notes of several prefixes share a root's counter."""
+    """Returns the sort key: notes of several prefixes share a root's counter."""
     digits = name[-10:]
     return (int(digits) if digits.isascii() and digits.isdecimal() else -1), name

@@ -1,7 +1,7 @@
 """One tenure as the tree's only writer: the claim, the guard of every transaction, and what the tree shows.
 
-A tenure is a block: nothing of it is alive when the next one begins. All that writes to the tree meanwhile, the
-mirror's companions too, writes through it: one transaction at a time, each of which proves that the claim still stands.
+A tenure is a block: nothing of it is alive when the next one begins. All writers of the tree meanwhile, also the
+mirror's companions, write through it: one transaction at a time, each of which proves that the claim is still ours.
 """
 
 from __future__ import annotations
@@ -42,13 +42,13 @@ from trimaran.zkcompat.zookeeper.keeper import Keeper
 
 log = logging.getLogger(__name__)
 
-# Between two repairs of `/controller`: somebody who goes on writing it must not keep the mirror busy.
+# The pause between two repairs of `/controller`: a client that keeps writing it must not keep the mirror busy.
 CONTROLLER_PAUSE_SECONDS = 0.1
-# Where it cannot be repaired now.
+# The pause after a repair that failed.
 CONTROLLER_RETRY_SECONDS = 1.0
-# What goes in the claim's own transaction; more is for an operator to take away.
+# The most children that the claim's transaction deletes; an operator must delete others.
 CONTROLLER_CHILDREN_MAX = 1000
-# How many entities wait to be compared again.
+# The most entities that wait for a comparison.
 RECHECK_MAX = 10_000
 _GUARD_PATHS = (ControllerEpochZnode.PATH, Migration.PATH)
 _OVERTAKEN = ("BadVersion", "NoNode")
@@ -59,7 +59,7 @@ class WrongClusterError(UnsuitableZooKeeperError):
 
 
 class MirrorFencedError(Exception):
-    """The guard was refused: somebody else wrote the claim's znodes. The tenure is over."""
+    """The guard was refused: another client wrote the claim's znodes. The tenure is over."""
 
 
 class StepRefusedError(Exception):
@@ -73,26 +73,26 @@ class StepRefusedError(Exception):
 
 
 class Companion(Protocol):
-    """What runs beside the mirror while it leads: obeys what old tools write to ZooKeeper."""
+    """A task beside the mirror while it leads: it obeys requests that old tools write to ZooKeeper."""
 
     def spares(self, path: str) -> bool:
-        """True for a znode that the companion still has to look at: a comparison neither deletes nor writes it now."""
+        """True for a znode that the companion still has to handle: a comparison neither deletes nor writes it now."""
 
     def holds(self, path: str) -> bool:
-        """True for an entity's root of which the companion has asked for some: changes are not written to it now, and
-        it is compared again after that.
+        """True for the root of an entity of which the companion has requested a part: changes are not written to it
+        now, and it is compared again afterwards.
         """
 
     async def prepare(self, tenure: Tenure, image: MetadataImage) -> None:
         """Called after the claim, before the tree is compared with `image`.
 
-        It may raise what a tenure's methods raise.
+        It may raise the exceptions of a tenure's methods.
         """
 
     async def run(self, tenure: Tenure) -> None:
         """Runs from the first complete comparison on, until it is cancelled with the tenure.
 
-        It may raise what a tenure's methods raise; anything else ends the mirror.
+        It may raise the exceptions of a tenure's methods; any other ends the mirror.
         """
 
 
@@ -108,10 +108,10 @@ class Tenure:
     guard: ClaimGuard | None = None
     leader: QuorumLeader | None = None
     shown: MetadataImage | None = None
-    # Gives the image at an offset, None where that is not kept.
+    # Returns the image at an offset, None if it is not kept.
     image_at: Callable[[int], MetadataImage | None] = lambda _: None
-    # Of the mirror before this tenure: whether there was one, its last transaction as a zxid, and the image that the
-    # whole tree showed then, None where that is not known, and when all companions are prepared.
+    # The mirror before this tenure: whether there was one, its last transaction as a zxid, and the image that the whole
+    # tree showed then; None if that is not known, and after all companions are prepared.
     known: bool = False
     written_before: int = 0
     shown_before: MetadataImage | None = None
@@ -129,7 +129,7 @@ class Tenure:
         self._index = SectionIndex(self.sections)
 
     async def claim(self, leader: QuorumLeader) -> None:
-        """Takes the claim over, whoever has it; later only our own, for a new leader.
+        """Takes over the claim, even from another mirror; later only our own, for a new leader.
 
         Raises MirrorFencedError, PathRefusedError, UncertainOutcomeError or WrongClusterError.
         """
@@ -170,8 +170,8 @@ class Tenure:
         migration: Migration | None = None,
         meanwhile: Callable[[], object] | None = None,
     ) -> None:
-        """One guarded transaction; `/migration` is left as `migration`, or as it is. `meanwhile` is called while the
-        answer is awaited.
+        """Runs one guarded transaction; `/migration` becomes `migration`, or stays as it is. `meanwhile` is called
+        while the response is awaited.
 
         Raises:
             StepRefusedError: nothing happened, since ZooKeeper refused one of the steps.
@@ -202,68 +202,70 @@ class Tenure:
         return None if state.dirty or state.offset < 0 else self.image_at(state.offset)
 
     def wanted(self, path: str, image: MetadataImage) -> bytes | None:
-        """What an image says of an entity's znode; None where it has none, or no data."""
+        """Returns the data of an entity's znode in an image; None if it has no znode, or no data."""
         place = self._index.entity_at(path)
         znode = None if place is None else dict(place[0].znodes(place[1], image)).get(path)
         return None if znode is None else znode.data
 
     def says(self, path: str, data: bytes | None, image: MetadataImage) -> bool:
-        """True for an entity's znode that says what the image says."""
+        """True for an entity's znode that equals the image."""
         place = self._index.entity_at(path)
         return place is not None and place[0].same(path, self.wanted(path, image), data)
 
     def is_held(self, roots: Iterable[str]) -> bool:
-        """True for an entity that is not to be written now."""
+        """True for an entity that must not be written now."""
         return any(companion.holds(root) for root in roots for companion in self.companions)
 
     def is_spared(self, path: str) -> bool:
-        """True for what a companion still has to look at."""
+        """True for a znode that a companion still has to handle."""
         return any(companion.spares(path) for companion in self.companions)
 
     def recheck(self, path: str) -> None:
-        """Has the writer compare the entity that `path` belongs to."""
+        """Makes a suspect of the entity of `path`."""
         place = self._index.entity_at(path)
         if place is not None:
             self.suspect(*place)
 
     def suspect(self, section: Section, name: str) -> None:
-        """Has the writer compare an entity; beyond a bound the next verification finds it."""
+        """Makes a suspect of an entity, which the follower then compares; beyond a bound the next verification finds
+        it.
+        """
         if len(self.suspects) < RECHECK_MAX:
             self.suspects[section.label, name] = section
         self._suspected.notify_all()
 
     async def wait_suspects(self) -> None:
-        """Returns when there is something to compare again."""
+        """Returns when there are suspects."""
         await trio.lowlevel.checkpoint()
         while not self.suspects:
             await self._suspected.wait()
 
     async def wait_no_suspects(self) -> None:
-        """Returns when everything that was to be compared again is."""
+        """Returns when all suspects have been compared."""
         await trio.lowlevel.checkpoint()
         while self.suspects or self.comparing:
             await self._compared.wait()
 
     def compared(self) -> None:
-        """What was to be compared again is."""
+        """Ends a comparison of the suspects."""
         self.comparing = False
         self._compared.notify_all()
 
     def published(self, image: MetadataImage) -> None:
-        """The tree shows `image`."""
+        """Records that the tree shows `image`."""
         self.shown = image
         self.status.published_offset = image.provenance.offset
         self._published.notify_all()
 
     async def wait_shown(self, wanted: Callable[[MetadataImage], bool]) -> MetadataImage:
-        """The image that the tree shows, once it is as wanted."""
+        """Returns the image that the tree shows, once `wanted` is true for it."""
         await trio.lowlevel.checkpoint()
         while self.shown is None or not wanted(self.shown):
             await self._published.wait()
         return self.shown
 
     async def keep_controller(self) -> None:
-        """Makes `/controller` again whenever somebody deletes or forges it; without a watch's message not."""
+        """Creates `/controller` again whenever another client deletes or forges it, as its watch reports."""
         while True:
             changed = trio.Event()
             async with self._lock:
@@ -286,7 +288,7 @@ class Tenure:
         try:
             found = await self.keeper.read(ControllerZnode.PATH, changed)
         except PathRefusedError:
-            return None, 0  # locked by somebody else: to be replaced
+            return None, 0  # Another client locked it: it must be replaced.
         return None if found is None else (found.data, found.owner)
 
     def _is_ours(self, data: bytes | None, owner: int) -> bool:
@@ -310,13 +312,14 @@ class Tenure:
         steps.append(TransactionStep("create", ControllerZnode.PATH, claim, ephemeral=True))
         try:
             await self.transact(steps)
-        except StepRefusedError as refused:  # changed once more, or locked: a later look tells
+        # It changed once more, or is locked; the next check handles it.
+        except StepRefusedError as refused:
             events.MIRROR_CLAIM_WAITS.log(log, path=ControllerZnode.PATH, error=refused)
             return False
         return True
 
     async def _clear_controller(self) -> list[TransactionStep]:
-        """Deletes what somebody made below a `/controller` that is no session's; ours has no children."""
+        """Returns steps that delete the children of a `/controller` that belongs to no session; ours has none."""
         found = await self.keeper.read_tree([ControllerZnode.PATH], ())
         below = [path for path in found if path != ControllerZnode.PATH][:CONTROLLER_CHILDREN_MAX]
         return [TransactionStep("delete", path) for path in sorted(below, reverse=True)]
@@ -336,7 +339,7 @@ async def check_cluster(keeper: Keeper, cluster_id: str) -> None:
 
 
 async def _prepare(keeper: Keeper, cluster_id: str) -> None:
-    """What must stand before a claim: written without guard, each only if it is missing. Raises WrongClusterError."""
+    """Creates the znodes that a claim needs, without guard, each only if it is missing. Raises WrongClusterError."""
     await keeper.ensure("/", None)
     await keeper.ensure("/cluster", None)
     await keeper.ensure(ClusterId.PATH, ClusterId(cluster_id).encode())

@@ -1,7 +1,7 @@
-"""Looks for znodes that are not what the image says, while the tree is written: a reader of its own, in slices.
+"""Searches the tree for znodes that differ from the image, while the tree is written: in rounds, slice by slice.
 
-What it suspects is compared again by the follower, which alone knows what is on its way; so the verification never
-holds up a change for longer than the slice that is being read.
+The follower compares its suspects again, since only the follower knows which writes are in flight. So the verification
+delays a change by at most the slice that is being read.
 """
 
 from __future__ import annotations
@@ -20,27 +20,33 @@ from trimaran.zkcompat.znodes.broker_info import BROKER_IDS
 from trimaran.zkcompat.zookeeper.errors import PathRefusedError
 from trimaran.zkcompat.zookeeper.keeper import Keeper
 
-# Between two parts, so that a writer's packets find the connection free and the loop other things to do.
+# The pause between two parts, which leaves connection and event loop to other work.
 PAUSE_SECONDS = 0.005
-# From the beginning of a round to that of the next.
+# The least time from the beginning of one round to the next.
 ROUND_SECONDS_MIN = 1.0
-# How many parts a round has, as long as none is done.
+# The assumed number of parts before the first round ends.
 PARTS_GUESSED = 100
-# What reading and comparing costs on a CPU of 2024: a part, and each znode of it. Measured on trees of up to 3,000.
+# The cost of reading and comparing on a CPU of 2024: for a part, and for each znode of it. Measured on trees of up to
+# 3,000.
 PART_CPU_SECONDS = 1e-3
 ZNODE_CPU_SECONDS = 16e-6
-# A step of a transaction, most of which are sent again and again where one after the other is refused.
+# The cost of a step of a transaction: most are sent repeatedly if one after another is refused.
 STEP_CPU_SECONDS = 12e-6
 
 
 def cpu_seconds(znodes: int, steps: int = 0) -> float:
-    """About what it costs to look at a part with so many znodes, and to ask ZooKeeper for so many steps."""
+    """Estimates the cost of reading and comparing a part with `znodes`, and of sending `steps` to ZooKeeper."""
     return PART_CPU_SECONDS + znodes * ZNODE_CPU_SECONDS + steps * STEP_CPU_SECONDS
 
 
 @dataclass(slots=True)
 class VerificationPace:
-    """Of rounds that take at most `share` of a CPU, but for those that would last longer than `interval_seconds`."""
+    """The pace of rounds: they take at most `share` of a CPU, except if they would last longer than `interval_seconds`.
+
+    A small tree is verified every second or two, a large one once in the interval. The cost of work is estimated, not
+    measured: a clock of CPU time also counts the other work of the process and the load of the machine, and would slow
+    a round down most if there is much to find.
+    """
 
     share: float
     interval_seconds: float
@@ -50,7 +56,7 @@ class VerificationPace:
     _part_began: float = field(default_factory=trio.current_time)
 
     async def rest(self, znodes: int) -> None:
-        """Waits after a part that had so many; the time that it took is part of the wait."""
+        """Waits after a part with `znodes`; the time that the part took counts."""
         longest = self.interval_seconds / self._parts
         wanted = cpu_seconds(znodes) / self.share if self.share else longest
         self._done += 1
@@ -74,14 +80,14 @@ class TreeVerifier:
     pace: VerificationPace
 
     async def run(self) -> None:
-        """Round after round, at the pace."""
+        """Verifies round after round, at the pace."""
         await self.pace.rest(0)
         while True:
             await self._round(self.pace.rest)
             await self.pace.next_round()
 
     async def verify(self) -> None:
-        """One pass over the whole tree, now."""
+        """Verifies the whole tree once, now."""
 
         async def pause(_znodes: int) -> None:
             await trio.sleep(PAUSE_SECONDS)
@@ -100,18 +106,19 @@ class TreeVerifier:
             await rest(len(piece.found))
 
         await visit_tree(self.keeper, self.tenure.sections, image, self.quarantine, look)
-        # What was read again, and, where nothing is left to write, all that was to be tried again.
+        # Refusals of reads that succeeded, and if nothing is left to write all that were to be retried.
         settled = [e.path for e in retried if e.action == "read" or suspected == 0]
         self.quarantine.settled(settled)
         self.tenure.status.verifications += 1
         self.tenure.status.tell()
 
     async def _look(self, piece: Slice) -> int:
-        """How many entities are not as they should be."""
+        """Returns the number of entities that differ."""
         for path, znode in piece.found.items():
             if znode.refusal:
                 self.quarantine.add(path, "read", znode.refusal)
-        image = self.tenure.shown  # the newest: what was written meanwhile should look right
+        # The newest image, so that writes of the meantime are not suspected.
+        image = self.tenure.shown
         assert image is not None
         session_id = self.keeper.session_id
         suspected = 0
@@ -124,9 +131,9 @@ class TreeVerifier:
         return suspected
 
 
-# Somebody who goes on deleting must not keep the mirror busy.
+# A client that keeps deleting must not keep the mirror busy.
 WATCH_PAUSE_SECONDS = 0.1
-# Where no watch can be: the parent is gone, or locked, until the verification or its owner mends that.
+# The interval if no watch can be set: the parent is gone or locked until the verification or its owner repairs it.
 WATCH_POLL_SECONDS = 5.0
 
 
@@ -135,7 +142,7 @@ class BrokerWatch:
     tenure: Tenure
 
     async def run(self) -> None:
-        """Has the writer compare the brokers that come and go, as long as the tenure lasts."""
+        """Makes suspects of brokers whose znodes come or go, as long as the tenure lasts."""
         while True:
             changed = trio.Event()
             try:

@@ -1,7 +1,8 @@
 """Writes operations through a tenure, in bounded transactions, around what ZooKeeper refuses.
 
-A refusal that shows that the tree is not what the plan took it for is TreeDiffersError: the caller reads and compares.
-Any other, and one that comes again after comparing, sends the znode into the quarantine, and the rest is written.
+A refusal that shows that the tree differs from the plan's assumption is TreeDiffersError: the caller reads and
+compares. Any other refusal, and one that recurs after comparing, puts the znode into the quarantine, and the rest is
+written.
 """
 
 from __future__ import annotations
@@ -30,13 +31,13 @@ _TREE_DIFFERS = ("NoNode", "NodeExists", "NotEmpty", "BadVersion")
 
 
 class TreeDiffersError(Exception):
-    """An operation was refused: the tree is not what the plan took it for. Read and compare."""
+    """An operation was refused: the tree differs from the plan's assumption. Read and compare."""
 
 
 @dataclass(slots=True)
 class _Ahead:
-    """Batches one by one, of which the next is made before it is needed: so the last is known, and `look` makes one
-    more while ZooKeeper writes.
+    """An iterator of batches that is one batch ahead: so the last one is known, and `look` prepares one more while
+    ZooKeeper writes.
     """
 
     _batches: Iterator[list[TreeOperation]]
@@ -48,20 +49,20 @@ class _Ahead:
             self._made.append(batch)
 
     def take(self) -> list[TreeOperation]:
-        """The next batch; empty after the last."""
+        """Returns the next batch; empty after the last."""
         while len(self._made) < 2 and (batch := next(self._batches, None)) is not None:
             self._made.append(batch)
         return self._made.popleft() if self._made else []
 
     @property
     def is_last(self) -> bool:
-        """Whether the batch that was taken is the last."""
+        """True if the batch that was taken last is the final one."""
         return not self._made
 
 
 @dataclass(slots=True)
 class TreeWriter:
-    """`batch_operations`: at most so many in a transaction. `steps` counts what was asked for, refused or not."""
+    """`batch_operations` is the most in one transaction. `steps` counts the steps sent, refused ones included."""
 
     tenure: Tenure
     quarantine: Quarantine
@@ -77,12 +78,11 @@ class TreeWriter:
         dirty: bool = False,
         final: bool = False,
     ) -> int:
-        """Runs the operations as they come; how many went through.
+        """Runs the operations in order and returns the number that succeeded.
 
         With `image`, `/migration` moves to it with the last of them, in the same transaction, and the tree counts as
         showing it. `dirty`: the tree is between two images afterwards. `final`: a refusal that shows that the tree
-        differs is one like any other.
-        Raises TreeDiffersError, and what a tenure raises.
+        differs is treated like any other. Raises TreeDiffersError and the exceptions of a tenure.
         """
         guard = self.tenure.guard
         assert guard is not None
@@ -120,7 +120,7 @@ class TreeWriter:
     def _fitting(
         self, operations: Iterable[TreeOperation], held: HeldBack
     ) -> Iterable[TreeOperation]:
-        """What ZooKeeper would take, and what was not refused a while ago."""
+        """Yields the operations that ZooKeeper would accept and has not refused lately."""
         for operation in operations:
             if held.touches(operation) or self.quarantine.holds(operation):
                 held.add(operation)
@@ -139,8 +139,8 @@ class TreeWriter:
         final: bool,
         meanwhile: Callable[[], object] | None = None,
     ) -> int:
-        """One transaction, again without what is refused; how many operations went through. `meanwhile` is called while
-        ZooKeeper is busy.
+        """Runs one transaction, again without each refused operation, and returns the number that succeeded.
+        `meanwhile` is called while ZooKeeper is busy.
         """
         batch = await self._resolved(batch, held)
         while True:
@@ -180,13 +180,16 @@ class TreeWriter:
             self._limited.log(events.MIRROR_HELD_BACK, refusal=entry.sentence())
 
     async def _resolved(self, batch: list[TreeOperation], held: HeldBack) -> list[TreeOperation]:
-        """Keys of others are kept; what becomes secret is hidden before it is written, or left out."""
+        """Returns the batch with the foreign keys kept. A znode that becomes secret is hidden before it is written, or
+        omitted.
+        """
         keeper = self.tenure.keeper
         shared = [operation.path for operation in batch if operation.keeps is not None]
         found = await keeper.read_many(shared) if shared else {}
         resolved: list[TreeOperation] = []
         for operation in batch:
-            if held.touches(operation):  # it depends on, or tells of, what could not be hidden
+            # It depends on, or is a note about, a znode that could not be hidden.
+            if held.touches(operation):
                 held.add(operation)
                 continue
             there = found.get(operation.path)

@@ -1,7 +1,8 @@
-"""The newest image and leader for whoever follows: a publisher of the metadata loader that keeps no queue.
+"""The newest image and leader for its readers: a publisher of the metadata loader that keeps no queue.
 
-A slow reader gets the newest image and the merged names of what was touched since it last took one (`PendingChanges`,
-bounded). A short history of images lets `verify` find the image at the offset that the mirror published.
+A slow reader gets the newest image and the merged names of all entities touched since it last took one
+(`PendingChanges`, bounded). A short history of images lets `verify` find the image at the offset that the mirror
+published.
 """
 
 from __future__ import annotations
@@ -21,19 +22,19 @@ from trimaran.zkcompat.sections.registry import EVERYTHING
 from trimaran.zkcompat.sections.section import Section
 from trimaran.zkcompat.tree.claim import QuorumLeader
 
-# Names kept before a comparison of everything becomes the cheaper thing: at 10,000 a plan takes about 0.1 s.
+# The most names kept; beyond it a comparison of everything is cheaper. At 10,000 a plan takes about 0.1 s.
 TOUCHED_MAX = 10_000
 
 
 @dataclass(slots=True)
 class PendingChanges:
-    """Names by label of their section, in the order in which they were first touched."""
+    """The touched entities: names by label of their section, in the order of the first change."""
 
     touched: dict[str, dict[str, None]] = field(default_factory=dict)
     everything: bool = False
 
     def add(self, delta: MetadataDelta) -> None:
-        """Merges what `delta` touched."""
+        """Merges the entities that `delta` touched."""
         if self.everything:
             return
         for section in EVERYTHING:
@@ -43,12 +44,12 @@ class PendingChanges:
             self.mark_everything()
 
     def mark_everything(self) -> None:
-        """From now on names are not kept: the two images are compared entity by entity."""
+        """Drops the names: the two images are compared entity by entity."""
         self.everything = True
         self.touched.clear()
 
     def names(self, section: Section, before: MetadataImage, after: MetadataImage) -> Iterable[str]:
-        """The entities of a section that may differ between the images, each once."""
+        """Returns the entities of a section that may differ between the images, each once."""
         if self.everything:
             return dict.fromkeys(section.differing(before, after))
         return self.touched.get(section.label, {})
@@ -56,15 +57,15 @@ class PendingChanges:
 
 # Images share all that did not change, so a history costs little; 256 span the idle batches of two minutes.
 HISTORY_MAX = 256
-# How exact the age of a batch is that has left the history, and how many are kept: an hour of seconds at least, and
-# twice as many seconds each time as what is kept is thinned out.
+# The resolution of commit times of batches that have left the history, and their number: at least an hour of seconds,
+# and twice the time after each thinning.
 SAMPLE_MS = 1000
 SAMPLES_MAX = 3600
 
 
 @dataclass(slots=True)
 class CommitTimes:
-    """When offsets were committed, some of them: those that were long ago are apart from each other."""
+    """The commit times of some offsets: the older, the sparser."""
 
     _offsets: list[int] = field(default_factory=list)
     _times_ms: list[int] = field(default_factory=list)
@@ -80,7 +81,7 @@ class CommitTimes:
             self._apart_ms *= 2
 
     def first_after(self, offset: int) -> int | None:
-        """The time of the first that is kept of those after `offset`."""
+        """Returns the time of the first kept offset after `offset`."""
         index = bisect_right(self._offsets, offset)
         return self._times_ms[index] if index < len(self._offsets) else None
 
@@ -89,9 +90,8 @@ class CommitTimes:
 class ImageFeed:
     """`ready` turns true when the image has caught up with the quorum's high watermark for the first time.
 
-    `heard_ms` is when the quorum last committed something, no-op records included, -1 before that. `leader_address`
-    tells where the leader listens, None while that is not known. `kept` is the newest image up to the offset
-    `kept_until`.
+    `heard_ms` is the time of the quorum's last commit, no-op records included, -1 before the first. `leader_address`
+    returns the leader's address, None while it is not known. `kept` is the newest image up to the offset `kept_until`.
     """
 
     image: MetadataImage = EMPTY
@@ -119,7 +119,7 @@ class ImageFeed:
         self._wake()
 
     def lead_by(self, leader: QuorumLeader | None) -> None:
-        """A quorum without a known leader keeps its last one here, as `/controller` does."""
+        """Sets the leader. A quorum without a known leader keeps its last one here, as `/controller` does."""
         if leader is not None and leader != self.leader:
             self.leader = leader
             self._wake()
@@ -130,20 +130,20 @@ class ImageFeed:
             self._wake()
 
     def take(self) -> tuple[MetadataImage, PendingChanges]:
-        """The newest image, and what was touched since the last call."""
+        """Returns the newest image and the entities touched since the last call."""
         changes, self._changes = self._changes, PendingChanges()
         return self.image, changes
 
     def image_at(self, offset: int) -> MetadataImage | None:
-        """The image of the batch that ends at `offset`, if it is still in the history."""
+        """Returns the image of the batch that ends at `offset`, if it is still in the history."""
         return next((i for i in reversed(self.history) if i.provenance.offset == offset), None)
 
     def silent_seconds(self) -> float:
-        """How long the quorum has said nothing; infinity before its first word."""
+        """Returns the time since the last commit; infinity before the first."""
         return float("inf") if self.heard_ms < 0 else max(0, now_ms() - self.heard_ms) / 1000
 
     def lag_ms(self, published_offset: int) -> int:
-        """How long ago the oldest batch was committed that a tree of that offset does not show."""
+        """Returns the age of the oldest batch that a tree of that offset does not show."""
         missing = [i.provenance for i in self.history if i.provenance.offset > published_offset]
         if not missing:
             return 0

@@ -1,8 +1,8 @@
 """Follows a KRaft quorum over the wire and keeps nothing on disk: the mirror's only source of truth.
 
-It fetches as an invisible observer (node id -1), so it takes no part in elections and needs no registration. Works in
-front of our own controllers and of Apache Kafka 3.9's and 4.x's. The cluster id, which an observer must name, is asked
-for first. Whatever security a client of Kafka's may use, the observer may, too.
+It fetches as an invisible observer (node id -1), so it takes no part in elections and needs no registration. It works
+with our own controllers and those of Apache Kafka 3.9 and 4.x. It requests the cluster id first, since an observer must
+name it. It supports all security settings of Kafka's clients.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ CONTROLLERS = 2  # DescribeCluster's endpoint type
 
 
 class QuorumUnreachableError(Exception):
-    """No controller of the bootstrap list told its cluster within the time limit."""
+    """No controller of the bootstrap list returned its cluster id within the time limit."""
 
 
 def parse_controllers(text: str) -> list[Address]:
@@ -57,11 +57,11 @@ async def find_cluster_id(
     time_limit_seconds: float,
     security: ClientSecurity = PLAINTEXT,
 ) -> str:
-    """Asks the controllers, again until one answers, and less and less often.
+    """Asks the controllers until one responds, with a growing back-off.
 
     Raises:
         QuorumUnreachableError: none did within the limit.
-        AuthenticationRefused: one says that we are not who we should be.
+        AuthenticationRefused: one refuses our credentials.
     """
     problem = "no answer"
     backoff = ExponentialBackoff(RETRY_SECONDS, RETRY_SECONDS_MAX)
@@ -106,9 +106,9 @@ async def open_observer(
     *,
     keep_until: int = -1,
 ) -> AsyncIterator[ImageFeed]:
-    """A feed that follows the quorum while the body runs; it keeps the image at the offset `keep_until`."""
+    """Yields a feed that follows the quorum; it keeps the image at the offset `keep_until`."""
     feed = ImageFeed(kept_until=keep_until)
-    # Ids below -1 stand for addresses whose node id is not known yet.
+    # Ids below -1 denote addresses whose node id is not known yet.
     peers = tuple(Peer(-2 - number, host, port) for number, (host, port) in enumerate(bootstrap))
     identity = Identity(node_id=-1, cluster_id=cluster_id, bootstrap=peers)
     settings = NodeSettings(identity, client_id=CLIENT_ID, security=security)
@@ -123,13 +123,13 @@ async def open_observer(
 
 
 def leader_address(node: QuorumNode) -> Address | None:
-    """Where the leader of the quorum listens, as the node knows it."""
+    """Returns the address of the quorum's leader as the node knows it."""
     peer = node.leader_address
     return None if peer is None else (peer.host, peer.port)
 
 
 async def tell_leaders(node: QuorumNode, feed: ImageFeed) -> None:
-    """Tells `feed` who leads, as long as it runs."""
+    """Keeps `feed` informed of the leader until cancelled."""
     seen = node.leader.value
     while True:
         if seen.leader_id is not None:
@@ -138,6 +138,6 @@ async def tell_leaders(node: QuorumNode, feed: ImageFeed) -> None:
 
 
 async def tell_caught_up(node: QuorumNode, feed: ImageFeed) -> None:
-    """Tells `feed` once that it has all that was committed when a leader first answered."""
+    """Marks `feed` as ready once it has all records that were committed when a leader first responded."""
     await node.wait_caught_up()
     feed.caught_up()

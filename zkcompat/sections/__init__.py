@@ -1,3 +1,1 @@
-"""What is mirrored: one `Section` a kind of entity. A new kind of znode is a file here, one in `znodes/`, and a line
-in `registry.py`.
-"""
+"""The mirrored entities: one `Section` for each kind. Pure."""

@@ -1,6 +1,6 @@
-"""ACLs, a resource a znode, each change told in the form of its root.
+"""ACLs: one znode for each resource, and a note for each change.
 
-Left out: resources whose names no znode can have, as with a slash; ZooKeeper mode could not keep them either.
+Not mirrored: resources whose names are no valid znode name, as with a slash; ZooKeeper mode could not keep them either.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class AclSection(Section):
     )
 
     def __init__(self) -> None:
-        # Grouping is a walk over all ACLs: those of the two images at hand are kept.
+        # Grouping walks over all ACLs, so the groups of the last two images are kept.
         self._grouped: list[tuple[AclsImage, Grouped]] = []
 
     def names(self, image: MetadataImage) -> Iterable[str]:
@@ -81,7 +81,7 @@ class AclSection(Section):
         return (note(change.prefix, change.encode(), sentence, "AclChange", path),)
 
     def same(self, path: str, expected: bytes | None, found: bytes | None) -> bool:
-        """Kafka kept a set in no order."""
+        """True for equal sets: Kafka kept no order."""
         if expected == found:
             return True
         wanted, actual = (decode_or_none(AclEntries.decode, data) for data in (expected, found))
@@ -97,7 +97,7 @@ class AclSection(Section):
 
 
 def path_of(record: AccessControlEntryRecord) -> str | None:
-    """Where the ACL stands; None for one that ZooKeeper cannot show."""
+    """Returns the path of the ACL's znode; None for one that ZooKeeper cannot show."""
     try:
         kind = ResourceType(record.resource_type)
         pattern = PatternType(record.pattern_type)
@@ -121,7 +121,7 @@ def _group(acls: AclsImage) -> Grouped:
 def _entry(record: AccessControlEntryRecord) -> AclEntry | None:
     try:
         operation, permission = AclOperation(record.operation), Permission(record.permission_type)
-    except ValueError:  # of a later Kafka
+    except ValueError:  # It comes from a later Kafka.
         return None
     if operation <= AclOperation.ANY or permission <= Permission.ANY:
         return None

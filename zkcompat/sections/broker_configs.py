@@ -1,4 +1,4 @@
-"""Dynamic configs of brokers, and of all brokers, without secrets."""
+"""Dynamic configs of single brokers and of all brokers, without secrets."""
 
 from __future__ import annotations
 

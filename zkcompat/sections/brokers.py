@@ -1,4 +1,4 @@
-"""Live brokers: registered and unfenced, what a ZooKeeper-mode broker's session stood for."""
+"""Live brokers: registered and unfenced, as the session of a ZooKeeper-mode broker meant."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from trimaran.zkcompat.znodes.json_form import decode_or_none
 
 
 class BrokerSection(Section):
-    """Ephemeral, in the mirror's session. A new incarnation gets a new znode: watchers see it go and come."""
+    """Ephemeral znodes in the mirror's session. A new incarnation gets a new znode, so that watchers see the change."""
 
     label = "Broker"
     directories: ClassVar[tuple[str, ...]] = (BROKER_IDS,)
@@ -48,7 +48,7 @@ class BrokerSection(Section):
             yield create(path, _znode(new, after), "CreateBroker", f"Broker {name} is live")
 
     def same(self, path: str, expected: bytes | None, found: bytes | None) -> bool:
-        """The timestamp says when the znode was written and nothing of the broker."""
+        """True for equal brokers; the timestamp only says when the znode was written."""
         if expected == found:
             return True
         wanted, actual = (
@@ -61,7 +61,7 @@ class BrokerSection(Section):
 
 
 def is_live(broker: BrokerRegistration | None) -> bool:
-    """Registered and unfenced."""
+    """True for a registered and unfenced broker."""
     return broker is not None and not broker.fenced
 
 

@@ -1,7 +1,8 @@
-"""What the sections of configs have in common: a znode of keys, some of which may be others'. Pure.
+"""The common base of the sections of configs: a znode of keys, some of which may be foreign. Pure.
 
-A key that is not mirrored (a secret beside quotas) is never deleted: it stays when the rest is written, and a znode
-with such keys alone is let stand.
+A key that is not mirrored (a secret beside quotas) is never deleted: it is kept when the rest is written, and a znode
+with such keys alone may stay. So the znode is read right before it is written, and written at the version that was
+read.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from trimaran.zkcompat.znodes.json_form import decode_or_none
 
 
 class ConfigSection(Section):
-    """A config znode and one without keys mean the same; each change is told in `/config/changes`."""
+    """A missing config znode and one without keys mean the same; each change gets a note in `/config/changes`."""
 
     @abstractmethod
     def is_foreign(self, key: str) -> bool:
@@ -41,7 +42,7 @@ class ConfigSection(Section):
         return self._mirrored(data) == {}
 
     def _mirrored(self, data: bytes | None) -> dict[str, str] | None:
-        """The keys of a znode that are the mirror's; None for what is no config."""
+        """Returns the mirrored keys of a znode; None if its data is no config."""
         if not data:
             return {}
         found = decode_or_none(EntityConfig.decode, data)
@@ -51,7 +52,7 @@ class ConfigSection(Section):
 
 
 def resolve(operation: TreeOperation, found: FoundZnode | None) -> TreeOperation:
-    """The operation for the znode as it was just read."""
+    """Returns the operation adapted to the znode as it was just read: foreign keys are kept."""
     if operation.keeps is None or found is None:
         return operation
     known = decode_or_none(EntityConfig.decode, found.data)

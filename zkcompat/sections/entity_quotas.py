@@ -1,4 +1,6 @@
-"""Quotas of clients that belong to no user, and of addresses. Left out: names no znode can have (`.` and `..`)."""
+"""Quotas of clients that belong to no user, and of addresses. Not mirrored: names that are no valid znode name (`.`,
+`..`).
+"""
 
 from __future__ import annotations
 

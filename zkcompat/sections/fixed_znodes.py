@@ -1,6 +1,8 @@
-"""What stands whatever the cluster does: the parents, the cluster's id, the features of ZooKeeper mode.
+"""Znodes that exist independently of the cluster's state: the parents, the cluster's id, the features of ZooKeeper
+mode.
 
-The parents of ACLs for users come with the first of these, and stay. Those of tokens are there where tokens are.
+The parents of users' ACLs are created with the first of these, and stay. The parents of tokens exist if tokens are
+mirrored.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Notes: sequential znodes that tell of a change, and the roots below which they are written and swept. Pure.
+"""Change notes: sequential znodes, and the roots below which they are written and swept. Pure.
 
 Source: `ConfigEntityChangeNotificationSequenceZNode`, `AclChangeStore` and
 `DelegationTokenChangeNotificationSequenceZNode` of Kafka's `ZkData.scala`.
@@ -15,7 +15,7 @@ from trimaran.zkcompat.znodes.config_change import (
 )
 from trimaran.zkcompat.znodes.delegation_token import TOKEN_CHANGES
 
-# Swept, whoever wrote there: brokers of ZooKeeper mode left the notes of the last two to a controller that is gone.
+# All of these are swept: brokers of ZooKeeper mode wrote the notes of the last two for a controller that is gone.
 NOTE_ROOTS = (
     CONFIG_CHANGES,
     ACL_CHANGES,
@@ -27,14 +27,14 @@ NOTE_ROOTS = (
 
 
 def note(prefix: str, data: bytes, sentence: str, name: str, about: str) -> TreeOperation:
-    """The operation that writes a note about a znode; ZooKeeper appends its number to `prefix`."""
+    """Returns the operation that writes a note about a znode; ZooKeeper appends its number to `prefix`."""
     return TreeOperation(
         OperationKind.CREATE, prefix, name, sentence, data, sequential=True, about=about
     )
 
 
 def config_note(path: str) -> TreeOperation:
-    """Tells of the changed config znode at `path`, below `/config`."""
+    """Returns the operation that writes the note about the config znode at `path`, below `/config`."""
     entity_path = path.removeprefix("/config/")
     sentence = f"Telling of the changed config of {entity_path}"
     data = ConfigChangeNote(entity_path).encode()

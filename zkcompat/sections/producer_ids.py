@@ -1,4 +1,4 @@
-"""The block of producer ids that comes next."""
+"""The next block of producer ids."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ NEXT = "next"
 
 
 class ProducerIdSection(Section):
-    """One entity, without data until the first block is given out."""
+    """One entity, without data until the first block is allocated."""
 
     label = "ProducerId"
 

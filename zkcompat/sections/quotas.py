@@ -1,4 +1,4 @@
-"""What the sections of users, clients and ips have in common: client quotas of the image as configs. Pure.
+"""Client quotas of the image as configs, for the sections of users, clients and ips. Pure.
 
 Source: KIP-546. The image names an entity by its parts in alphabetical order, with None for the default.
 """
@@ -11,16 +11,16 @@ from trimaran.zkcompat.znodes.quota_value import QUOTA_KEYS, quota_text
 
 
 def znode_name(entity_name: str | None) -> str:
-    """None is the default entity."""
+    """Returns the znode name of an entity; None is the default entity."""
     return DEFAULT_ENTITY if entity_name is None else sanitize(entity_name)
 
 
 def quotas_of(quotas: QuotasImage, entity: QuotaEntity) -> dict[str, str]:
-    """The quotas of one entity as texts."""
+    """Returns the quotas of one entity as texts."""
     found = ((key, quotas.get((entity, key))) for key in QUOTA_KEYS)
     return {key: quota_text(key, record.value) for key, record in found if record is not None}
 
 
 def quoted_name(znode: str) -> str | None:
-    """The inverse of `znode_name`."""
+    """Returns the entity name of a znode: the inverse of `znode_name`."""
     return None if znode == DEFAULT_ENTITY else desanitize(znode)

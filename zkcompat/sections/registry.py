@@ -20,7 +20,7 @@ Sections = Sequence[Section]
 
 
 def sections_of(cluster_id: str, *, secrets: bool = False) -> Sections:
-    """`secrets`: SCRAM credentials and delegation tokens, too."""
+    """Returns the sections; with `secrets` also those of SCRAM credentials and delegation tokens."""
     return (
         FixedZnodes(cluster_id, tokens=secrets),
         BrokerSection(),
@@ -35,7 +35,7 @@ def sections_of(cluster_id: str, *, secrets: bool = False) -> Sections:
     )
 
 
-# For a plan of changes, which does not write the cluster's id.
+# All sections, to name changed entities: no operation is planned with these.
 WITHOUT_SECRETS = sections_of("")
 EVERYTHING = sections_of("", secrets=True)
 
@@ -56,7 +56,7 @@ class SectionIndex:
         self._depths = sorted({directory.count("/") for directory in self._by_directory})
 
     def entity_at(self, path: str) -> tuple[Section, str] | None:
-        """None for a path that belongs to none."""
+        """Returns the entity of a path; None if it belongs to none."""
         if path in self._singles:
             return self._singles[path]
         parts = path.split("/")

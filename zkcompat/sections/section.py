@@ -1,7 +1,7 @@
-"""One kind of entity that is mirrored: its part of the image, its znodes, and what a change of it writes. Pure.
+"""One kind of mirrored entity: its part of the image, its znodes, and the operations for a change. Pure.
 
-An entity is named by text, as its znode is. It is owned whole: what stands below its `roots` and is not among its
-`znodes` is extra, unless `spares` lets it stand.
+An entity is named by text, as its znode is. It is owned whole: a znode below its `roots` that is not among its `znodes`
+is extra, unless `spares` is true for it.
 """
 
 from __future__ import annotations
@@ -29,43 +29,43 @@ class Section(ABC):
 
     @abstractmethod
     def names(self, image: MetadataImage) -> Iterable[str]:
-        """All entities of the image that have znodes."""
+        """Returns all entities of the image that have znodes."""
 
     @abstractmethod
     def touched(self, delta: MetadataDelta) -> Iterable[str]:
-        """The entities that a delta may have changed."""
+        """Returns the entities that a delta may have changed."""
 
     @abstractmethod
     def differing(self, before: MetadataImage, after: MetadataImage) -> Iterable[str]:
-        """The entities that are not the same in both images, gone ones included."""
+        """Returns the entities that differ between the images, deleted ones included."""
 
     @abstractmethod
     def znodes(self, name: str, image: MetadataImage) -> Iterable[tuple[str, Znode]]:
-        """What should stand for the entity, parents first; nothing when the image does not have it."""
+        """Returns the znodes of the entity, parents first; none if the image does not have it."""
 
     def size(self, name: str, image: MetadataImage) -> int:
-        """About how many znodes the entity has."""
+        """Estimates the number of the entity's znodes."""
         del name, image
         return 1
 
     def entity(self, directory: str, child: str) -> str:
-        """The entity that a child of one of the directories belongs to."""
+        """Returns the entity of a child of one of the directories."""
         del directory
         return child
 
     def roots(self, name: str) -> tuple[str, ...]:
-        """Everything at and below these belongs to the entity."""
+        """Returns the roots: everything at and below them belongs to the entity."""
         return tuple(f"{directory}/{name}" for directory in self.directories)
 
     def singles(self, name: str) -> tuple[str, ...]:
-        """Znodes of the entity that others may write below."""
+        """Returns znodes of the entity below which other clients may write."""
         del name
         return ()
 
     def plan(
         self, name: str, before: MetadataImage, after: MetadataImage
     ) -> Iterator[TreeOperation]:
-        """The operations that lead from one image's znodes to the other's, then their notes."""
+        """Yields the operations that lead from one image's znodes to the other's, then their notes."""
         old, new = dict(self.znodes(name, before)), dict(self.znodes(name, after))
         notes: list[TreeOperation] = []
         for path in reversed([path for path in old if path not in new]):
@@ -84,32 +84,32 @@ class Section(ABC):
         yield from notes
 
     def notes(self, path: str) -> Iterable[TreeOperation]:
-        """The notes to write when the znode at `path` changed."""
+        """Returns the notes to write when the znode at `path` has changed."""
         del path
         return ()
 
     def is_new(self, path: str, znode: Znode) -> bool:
-        """True for a znode that is made without a note when it was missing."""
+        """True for a missing znode that is created without a note."""
         del path
         return znode.data is None
 
     def same(self, path: str, expected: bytes | None, found: bytes | None) -> bool:
-        """True when nothing needs writing."""
+        """True if nothing needs to be written."""
         del path
         return (expected or b"") == (found or b"")
 
     def spares(self, path: str, data: bytes | None) -> bool:
-        """True for a znode that the image does not have and that says nothing of what is mirrored."""
+        """True for a znode that the image does not have and that contradicts nothing mirrored."""
         del path, data
         return False
 
     def keeps(self) -> Keeps | None:
-        """Which keys of a shared config znode are others' and stay; None: the znodes are the mirror's alone."""
+        """Returns the test for foreign keys of a shared config znode, which stay; None if all keys are the mirror's."""
         return None
 
 
 def differing_keys(before: Mapping[K, object], after: Mapping[K, object]) -> list[K]:
-    """The keys whose values are not the same object; persistent maps share what did not change."""
+    """Returns the keys whose values are not the same object; persistent maps share unchanged values."""
     if before is after:
         return []
     gone = [key for key in before if key not in after]

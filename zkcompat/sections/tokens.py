@@ -1,4 +1,4 @@
-"""Delegation tokens, when they are asked for: secrets, for their creator's eyes only."""
+"""Delegation tokens, if secrets are mirrored: only their creator may read them."""
 
 from __future__ import annotations
 

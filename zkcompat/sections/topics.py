@@ -69,13 +69,13 @@ class TopicSection(Section):
         return (config_note(path),) if path.startswith(f"{CONFIG_TOPICS}/") else ()
 
     def is_new(self, path: str, znode: Znode) -> bool:
-        """A topic's first, empty config is not told."""
+        """True for a topic's first, empty config, which gets no note."""
         return znode.data is None or (
             path.startswith(f"{CONFIG_TOPICS}/") and znode.data == _NO_CONFIG
         )
 
     def same(self, path: str, expected: bytes | None, found: bytes | None) -> bool:
-        """The controller epoch of a state tells when it was written: only changed states are written again."""
+        """True for equal content. The controller epoch of a state only tells when it was written."""
         if (expected or b"") == (found or b""):
             return True
         if path.endswith("/state"):
@@ -104,7 +104,7 @@ def _same_state(expected: bytes | None, found: bytes | None) -> bool:
 
 
 def _znodes(topic: TopicImage, image: MetadataImage) -> Iterator[tuple[str, Znode]]:
-    """In the order in which a new topic is written."""
+    """Yields the znodes in the order in which a new topic is written."""
     yield TopicAssignment.path(topic.name), _assignment_znode(topic)
     yield EntityConfig.topic_path(topic.name), _config_znode(topic.name, image)
     yield PartitionState.parent(topic.name), Znode(None)
@@ -151,7 +151,7 @@ def _delete(topic: TopicImage) -> Iterator[TreeOperation]:
 
 
 def _create(topic: TopicImage, image: MetadataImage) -> Iterator[TreeOperation]:
-    """The config is empty at first, and follows with its notification when the topic has one."""
+    """Yields the operations of a new topic: an empty config first; the topic's own, if any, follows with its note."""
     sentence = f"Create Topic {topic.name}, ID {uuid_to_text(topic.id)}"
     config_path = EntityConfig.topic_path(topic.name)
     for path, znode in _znodes(topic, image):

@@ -1,6 +1,6 @@
-"""Users: their quotas, those of their clients, and SCRAM credentials when they are asked for.
+"""Users: their quotas, those of their clients, and SCRAM credentials if secrets are mirrored.
 
-A user whose credentials are mirrored has a znode for its creator's eyes only. Left out: names no znode can have.
+A znode with credentials can be read by its creator only. Not mirrored: names that are no valid znode name.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ class UserSection(ConfigSection):
         return {key: scram_text(record) for key, record in found if record is not None}
 
     def _clients_of(self, quotas: QuotasImage) -> Clients:
-        """User → its clients; a walk over all quotas, so those of the two images at hand are kept."""
+        """Returns the clients of each user. It walks over all quotas, so the results for two images are kept."""
         for known, clients in self._clients:
             if known is quotas:
                 return clients

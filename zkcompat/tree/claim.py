@@ -1,4 +1,4 @@
-"""The claim: who may write the tree, and how every transaction proves it. Pure.
+"""The claim to be the tree's only writer, and its proof in every transaction. Pure.
 
 Source: `KafkaZkClient.tryRegisterKRaftControllerAsActiveController` and `retryMigrationRequestsUntilConnected` of Kafka
 3.9. A claim is one transaction: `/controller_epoch` one up at the version that was read, `/controller` replaced,
@@ -23,7 +23,7 @@ StepKind = Literal["create", "set", "delete", "check"]
 
 @dataclass(frozen=True, slots=True)
 class TransactionStep:
-    """One operation of a transaction, with the version it insists on (-1: any)."""
+    """One operation of a transaction, with the required version (-1: any)."""
 
     kind: StepKind
     path: str
@@ -36,7 +36,7 @@ class TransactionStep:
 
 @dataclass(frozen=True, slots=True)
 class QuorumLeader:
-    """Who leads the quorum, and in which raft epoch."""
+    """The leader of the quorum and its raft epoch."""
 
     id: int
     epoch: int
@@ -44,7 +44,7 @@ class QuorumLeader:
 
 @dataclass(frozen=True, slots=True)
 class ClaimGuard:
-    """What the active mirror knows of the claim's znodes; made by `claimed`, moved by `advanced`."""
+    """The claim's znodes as the active mirror knows them; created by `claim_steps`, moved by `advanced`."""
 
     controller_epoch: int
     controller_epoch_version: int
@@ -52,7 +52,7 @@ class ClaimGuard:
     migration_version: int
 
     def proof(self, migration: Migration) -> list[TransactionStep]:
-        """The two steps that every transaction begins with; `migration` is what it leaves behind."""
+        """Returns the two steps at the beginning of every transaction; `migration` is the new `/migration`."""
         return [
             TransactionStep(
                 "check", ControllerEpochZnode.PATH, version=self.controller_epoch_version
@@ -61,7 +61,7 @@ class ClaimGuard:
         ]
 
     def advanced(self, migration: Migration) -> ClaimGuard:
-        """The guard after a transaction that left `migration` was accepted."""
+        """Returns the guard after an accepted transaction that wrote `migration`."""
         return replace(self, migration=migration, migration_version=self.migration_version + 1)
 
 
@@ -82,7 +82,7 @@ def claim_steps(
     *,
     dirty: bool,
 ) -> tuple[list[TransactionStep], ClaimGuard]:
-    """The claim's transaction and the guard that holds when it is accepted.
+    """Returns the claim's transaction and the guard that holds once it is accepted.
 
     A published offset survives the claim, marked `dirty` unless the claimant knows the tree; a damaged `/migration`
     counts as never written. A damaged epoch counts as 0: the version check still keeps two claims apart.
@@ -108,7 +108,7 @@ def claim_steps(
 
 
 def step_of(operation: TreeOperation) -> TransactionStep:
-    """A planned operation as a step."""
+    """Returns a planned operation as a step."""
     return TransactionStep(
         _KINDS[operation.kind],
         operation.path,

@@ -1,7 +1,7 @@
-"""Operations on the tree as values: what the plan says and the mirror runs. Pure.
+"""Operations on the tree as values: planned by sections, run by the writer. Pure.
 
-Each has the name that Kafka's migration driver gave such a write and a sentence for the log. Most match any version:
-the guard of each transaction (`claim.py`) makes the mirrors serial, and what is mirrored is nobody else's to write.
+Each has the name that Kafka's migration driver gave such a write, and a sentence for the log. Most match any version:
+the guard of each transaction (`claim.py`) orders the mirrors, and no other client may write mirrored znodes.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from trimaran.zkcompat.tree.znode import Znode
 
 # ZooKeeper refuses packets over jute.maxbuffer, 1 MiB less one byte; a third is left for what it adds when it logs.
 BATCH_BYTES_MAX = 700_000
-# What one operation costs on the wire besides path and data: headers, lengths, ACL.
+# The bytes of one operation besides path and data: headers, lengths, ACL.
 OPERATION_BYTES = 96
 
 
-# Of the keys of a config znode: those that are others' and stay (`shared_configs`).
+# True for a foreign key of a config znode, which stays (`sections/configs.py`).
 Keeps = Callable[[str], bool]
 
 
@@ -30,8 +30,8 @@ class OperationKind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class TreeOperation:
-    """`version` is what the znode must have, -1: any. What is `secret` is written for its creator's eyes only.
-    `keeps`: the znode is read before, and keys of others in it stay. `about`: the znode that a note tells of.
+    """`version` is the required version of the znode, -1 for any. A `secret` znode can be read by its creator only.
+    `keeps`: the znode is read first, and foreign keys in it stay. `about`: the znode of which a note tells.
     """
 
     kind: OperationKind
@@ -79,10 +79,10 @@ def delete(path: str, name: str, sentence: str, keeps: Keeps | None = None) -> T
 
 
 def batches(operations: Iterable[TreeOperation], count_max: int) -> Iterator[list[TreeOperation]]:
-    """Runs of operations that fit into one transaction each, in order.
+    """Yields runs of operations that fit into one transaction each, in order.
 
-    A note goes with what it tells of, even if that makes one more than `count_max`: who reads it later sees by the
-    zxids that both were written at once.
+    A note is in the transaction of its znode, even if that makes one more than `count_max`: the zxids then show that
+    both were written at once.
     """
     batch: list[TreeOperation] = []
     size = 0

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 @dataclass(frozen=True, slots=True)
 class Znode:
-    """A znode as it should be: `data` None is no data. A `secret` is for its creator's eyes only."""
+    """A znode as it should be; `data` None is no data. A `secret` can be read by its creator only."""
 
     data: bytes | None
     ephemeral: bool = False
@@ -19,8 +19,8 @@ class Znode:
 class FoundZnode(NamedTuple):
     """A znode as it was read; `owner` is the session of an ephemeral one, else 0. `children` counts them.
 
-    The zxids are those of the transactions that made it, wrote it last, and made or deleted a child of it last.
-    `refusal` names ZooKeeper's error where the znode is there and must not be read.
+    The zxids are those of the transactions that created it, wrote it last, and last created or deleted a child of it.
+    `refusal` names ZooKeeper's error if the znode exists but may not be read.
     """
 
     data: bytes | None
@@ -35,12 +35,12 @@ class FoundZnode(NamedTuple):
     children_zxid: int = 0
 
 
-# The longest that are ours are shorter; a name of somebody else's may fill a packet of a MiB.
+# Our own paths are shorter; a name that another client wrote may fill a packet of a MiB.
 PATH_CHARS_PRINTED = 1000
 
 
 def printable_path(path: str) -> str:
-    """A path for a sentence, as in a log or a report."""
+    """Returns the path, shortened for a log or a report."""
     if len(path) <= PATH_CHARS_PRINTED:
         return path
     return f"{path[:PATH_CHARS_PRINTED]}… ({len(path)} characters)"

@@ -1,7 +1,7 @@
-"""Znodes, a file a kind: its path, its bytes, and back. Pure.
+"""Znodes, one file for each kind: its path, and its bytes both ways. Pure.
 
 Source: Kafka 3.9's `ZkData.scala`, checked against trees written by real clusters. The member order of each object is
 the order that Kafka's hash maps gave (`trimaran.zkcompat.znodes.json_form`). `decode` raises RemoteProtocolError for
-anything malformed; what it returns is for comparing and for tools, nothing of it flows back into the cluster.
-Left out: the old consumers' znodes.
+malformed data; its result is for comparisons and tools and never flows back into the cluster. The znodes of old
+consumers: see `legacy/consumer_offsets.py`.
 """

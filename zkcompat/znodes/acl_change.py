@@ -14,7 +14,7 @@ NOTE_PREFIX = "acl_changes_"
 
 @dataclass(frozen=True, slots=True)
 class AclChange:
-    """`resource_type` is Kafka's constant, as in TRANSACTIONAL_ID; the two roots have a form each."""
+    """A changed resource. `resource_type` is Kafka's constant, as in TRANSACTIONAL_ID; each root has its own form."""
 
     resource_type: str
     name: str
@@ -22,7 +22,7 @@ class AclChange:
 
     @property
     def prefix(self) -> str:
-        """What ZooKeeper appends the number of the note to."""
+        """The path to which ZooKeeper appends the number of the note."""
         return f"{EXTENDED_ACL_CHANGES if self.prefixed else ACL_CHANGES}/{NOTE_PREFIX}"
 
     def encode(self) -> bytes:

@@ -18,7 +18,7 @@ PREFIXED_ACLS = "/kafka-acl-extended/prefixed"
 
 
 def _words(constant: str) -> str:
-    """TRANSACTIONAL_ID becomes TransactionalId."""
+    """Converts a constant to Kafka's spelling: TRANSACTIONAL_ID becomes TransactionalId."""
     return "".join(word.capitalize() for word in constant.split("_"))
 
 
@@ -38,7 +38,7 @@ class AclEntry(NamedTuple):
 
 
 class AclResource(NamedTuple):
-    """What ACLs are for: a resource, or all whose names begin so."""
+    """The resource of ACLs, or a prefix of resource names."""
 
     type: ResourceType
     name: str
@@ -50,7 +50,7 @@ class AclResource(NamedTuple):
 
     @classmethod
     def of_path(cls, path: str) -> AclResource | None:
-        """None for a path that is none of a resource."""
+        """Returns the resource of a path, None if it has none."""
         prefixed = path.startswith(f"{PREFIXED_ACLS}/")
         kind, slash, name = path.removeprefix(f"{PREFIXED_ACLS if prefixed else ACLS}/").partition(
             "/"

@@ -1,4 +1,4 @@
-"""`/cluster/id`: which Kafka cluster the tree belongs to."""
+"""`/cluster/id`: the Kafka cluster of the tree."""
 
 from __future__ import annotations
 

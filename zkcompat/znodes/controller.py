@@ -1,4 +1,4 @@
-"""`/controller` and `/controller_epoch`: who leads, and how often that was claimed."""
+"""`/controller` and `/controller_epoch`: the leading controller, and the number of claims."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from trimaran.zkcompat.znodes.json_form import decode_json, encode_json, member,
 
 @dataclass(frozen=True, slots=True)
 class ControllerZnode:
-    """Who leads. Ephemeral: it is also the mirror's claim, gone with its session."""
+    """The leading controller. The znode is ephemeral: it is also the mirror's claim, and ends with its session."""
 
     PATH: ClassVar = "/controller"
     broker_id: int
@@ -41,7 +41,7 @@ class ControllerZnode:
 
 @dataclass(frozen=True, slots=True)
 class ControllerEpochZnode:
-    """ZooKeeper's own controller epoch: one more at each claim, apart from the raft epoch."""
+    """ZooKeeper's own controller epoch: one more at each claim, independent of the raft epoch."""
 
     PATH: ClassVar = "/controller_epoch"
     epoch: int

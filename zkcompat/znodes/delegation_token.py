@@ -1,5 +1,5 @@
-"""`/delegation_token/tokens/ID` and the notes in `/delegation_token/token_changes`. Tokens are secrets: who knows the
-id and the brokers' key can make the password.
+"""`/delegation_token/tokens/ID` and the notes in `/delegation_token/token_changes`. Tokens are secrets: the password
+can be derived from the id and the brokers' key.
 """
 
 from __future__ import annotations

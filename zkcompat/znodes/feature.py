@@ -10,7 +10,7 @@ from trimaran.zkcompat.znodes.json_form import decode_json, encode_json, member
 
 @dataclass(frozen=True, slots=True)
 class FeatureZnode:
-    """Finalised features; a KRaft cluster keeps its own in the metadata log, so none stand here."""
+    """Finalised features. There are none here, since a KRaft cluster keeps its own in the metadata log."""
 
     PATH: ClassVar = "/feature"
 

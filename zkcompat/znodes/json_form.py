@@ -1,9 +1,9 @@
 r"""JSON exactly as Kafka wrote it into znodes: Jackson's compact form, members in the order of Scala's and Java's maps.
 
-Kafka never chose an order: it gave hash maps to Jackson. The order of each fixed object is written down where the
-object is encoded (`znodes.py`); this module computes the order of maps with open keys:
-`scala.collection.mutable.HashMap` (2.13) for partitions and `java.util.Properties` for configs. Left out: order inside
-one bucket of Properties, which depended on the order of insertion; here the smaller key comes first.
+Kafka never chose an order: it gave hash maps to Jackson. The order of each fixed object is given by its encoder; this
+module computes the order of maps with open keys: `scala.collection.mutable.HashMap` (2.13) for partitions and
+`java.util.Properties` for configs. Not implemented: the order inside one bucket of Properties, which depended on the
+order of insertion; here the smaller key comes first.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 from trimaran.wire.errors import RemoteProtocolError
 from trimaran.wire.text.java_order import spread
 
-# Deeper or bigger is no znode of Kafka's: jute refuses packets over 1 MiB, and our objects nest three deep.
+# No znode of Kafka's is deeper or larger: jute refuses packets over 1 MiB, and our objects nest three deep.
 JSON_BYTES_MAX = 1 << 20
 
 _ESCAPE = re.compile(r"\\(?:u[0-9a-f]{4}|.)")
@@ -25,7 +25,7 @@ _ENCODER = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False)
 
 
 def encode_json(value: dict[str, Any]) -> bytes:
-    """Compact UTF-8 JSON; escapes have upper-case digits, as Jackson's have."""
+    """Returns compact UTF-8 JSON; escapes have upper-case digits, as Jackson's."""
     text = _ENCODER.encode(value)
     if "\\" in text:
         text = _ESCAPE.sub(_upper_digits, text)
@@ -33,7 +33,7 @@ def encode_json(value: dict[str, Any]) -> bytes:
 
 
 def decode_json(data: bytes | None) -> dict[str, Any]:
-    """The object in `data`; RemoteProtocolError for anything else."""
+    """Returns the object in `data`; RemoteProtocolError for anything else."""
     if data is None or len(data) > JSON_BYTES_MAX:
         raise RemoteProtocolError("a znode without data, or too large")
     try:
@@ -46,7 +46,7 @@ def decode_json(data: bytes | None) -> dict[str, Any]:
 
 
 def scala_map_order(keys: Iterable[str]) -> list[str]:
-    """The order in which scala.collection.mutable.HashMap (2.13) iterates."""
+    """Returns the keys in the order in which scala.collection.mutable.HashMap (2.13) iterates."""
     names = list(keys)
     buckets = 16
     while len(names) + 1 > int(buckets * 0.75):
@@ -61,7 +61,7 @@ def scala_map_order(keys: Iterable[str]) -> list[str]:
 
 
 def properties_order(keys: Iterable[str]) -> list[str]:
-    """The order in which java.util.Properties (a ConcurrentHashMap inside) iterates."""
+    """Returns the keys in the order in which java.util.Properties (a ConcurrentHashMap inside) iterates."""
     names = list(keys)
     buckets = 16
     while len(names) >= buckets - (buckets >> 2):
@@ -86,7 +86,7 @@ T = TypeVar("T")
 
 
 def decode_or_none(decode: Callable[[bytes | None], T], data: bytes | None) -> T | None:
-    """What `decode` makes of the bytes, None when they are malformed: a znode that people damaged counts as absent."""
+    """Returns the decoded value, None if the bytes are malformed: a damaged znode counts as absent."""
     try:
         return decode(data)
     except RemoteProtocolError:
@@ -94,7 +94,7 @@ def decode_or_none(decode: Callable[[bytes | None], T], data: bytes | None) -> T
 
 
 def ids(values: list[object]) -> tuple[int, ...]:
-    """The broker ids of a list."""
+    """Returns the broker ids of a list."""
     found = tuple(value for value in values if isinstance(value, int))
     if len(found) != len(values):
         raise RemoteProtocolError("a list of broker ids with something else in it")
@@ -102,7 +102,7 @@ def ids(values: list[object]) -> tuple[int, ...]:
 
 
 def member(members: dict[str, Any], name: str, kind: type[T]) -> T:
-    """A member that must be there and of that type."""
+    """Returns a member that must exist and have the type `kind`."""
     value = members.get(name)
     if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
         raise RemoteProtocolError(f"a znode whose {name!r} is {value!r}")
@@ -110,7 +110,7 @@ def member(members: dict[str, Any], name: str, kind: type[T]) -> T:
 
 
 def number(members: dict[str, Any], name: str) -> int:
-    """A number that Kafka wrote as a text."""
+    """Returns a number that Kafka wrote as text."""
     text = member(members, name, str)
     if not text.removeprefix("-").isdecimal() or len(text) > 20:
         raise RemoteProtocolError(f"a znode whose {name!r} is {text!r}")

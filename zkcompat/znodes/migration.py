@@ -1,4 +1,4 @@
-"""`/migration`: up to where the tree shows the metadata log."""
+"""`/migration`: the offset of the metadata log that the tree shows."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from trimaran.zkcompat.znodes.json_form import decode_json, encode_json, member
 
 @dataclass(frozen=True, slots=True)
 class Migration:
-    """Up to where the tree is in step with the metadata log.
+    """The offset up to which the tree is in step with the metadata log.
 
     `dirty` is our addition: true between two transactions of one step, when the tree is neither at `offset` nor at the
-    next one. At rest the bytes are Kafka's; its reader ignores members that it does not know.
+    next one. Otherwise the bytes are Kafka's; its reader ignores unknown members.
     """
 
     PATH: ClassVar = "/migration"

@@ -1,4 +1,4 @@
-"""`/trimaran/mirrors/SESSION`: what a mirror, leading or standing by, tells about itself. Ours, not Kafka's."""
+"""`/trimaran/mirrors/SESSION`: the report of a leading or standby mirror about itself. It is ours, not Kafka's."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ REFUSALS_SHOWN = 20
 
 @dataclass(frozen=True, slots=True)
 class MirrorReport:
-    """Times are milliseconds since 1970; `quorum_heard_ms` is when the quorum last said something, -1 never.
+    """Times are milliseconds since 1970; `quorum_heard_ms` is the time of the quorum's last commit, -1 for none.
 
-    `lag_ms` is how old the oldest change is that the tree does not show. `refusals` are sentences, the first of
-    `quarantined`. `unknown` says which records of a later Kafka the quorum has: the tree may be stale by them.
+    `lag_ms` is the age of the oldest change that the tree does not show. `refusals` are sentences, the first of
+    `quarantined`. `unknown` names the records of a later Kafka that the quorum has: the tree may lack their changes.
     """
 
     VERSION: ClassVar = 1
@@ -57,7 +57,7 @@ class MirrorReport:
         if member(members, "version", int) != cls.VERSION:
             raise RemoteProtocolError("a report of a later mirror")
         values: Mapping[str, Any] = {
-            # A mirror of an earlier version says nothing of unknown records.
+            # A mirror of an earlier version does not report unknown records.
             **{name: member({"unknown": "", **members}, name, str) for name in _TEXTS},
             **{name: _number(members, name) for name in _NUMBERS},
         }
@@ -66,7 +66,7 @@ class MirrorReport:
 
 
 def _number(members: dict[str, Any], name: str) -> int:
-    """Of 64 bits, as whoever reads it reckons with it."""
+    """Returns a number of at most 64 bits, since readers calculate with it."""
     value = member(members, name, int)
     if not -(1 << 63) <= value < 1 << 63:
         raise RemoteProtocolError(f"a report whose {name!r} has more than 64 bits")

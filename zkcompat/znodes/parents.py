@@ -1,10 +1,10 @@
-"""The parents that stand in every ZooKeeper-mode cluster, with no data."""
+"""The parents that exist in every ZooKeeper-mode cluster, without data."""
 
 from __future__ import annotations
 
-# Of users since Kafka 3.0 (KIP-373). kafka-acls of Kafka 1.1 ends when it sees them.
+# Users' ACLs came with Kafka 3.0 (KIP-373). kafka-acls of Kafka 1.1 ends when it sees these parents.
 USER_ACL_PARENTS = ("/kafka-acl/User", "/kafka-acl-extended/prefixed/User")
-# Where brokers had a secret for delegation tokens.
+# They exist if brokers had a secret for delegation tokens.
 TOKEN_PARENTS = (
     "/delegation_token",
     "/delegation_token/token_changes",

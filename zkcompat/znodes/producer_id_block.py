@@ -1,4 +1,4 @@
-"""`/latest_producer_id_block`: the producer ids that come next."""
+"""`/latest_producer_id_block`: the next producer ids."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ PRODUCER_ID_BLOCK_SIZE = 1000
 
 @dataclass(frozen=True, slots=True)
 class ProducerIdBlock:
-    """The block of producer ids that comes next; -1 is the broker of a KRaft controller's block."""
+    """The next block of producer ids; -1 is the broker of a KRaft controller's block."""
 
     PATH: ClassVar = "/latest_producer_id_block"
     block_start: int

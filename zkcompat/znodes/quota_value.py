@@ -17,7 +17,7 @@ _EPSILON = 1e-6
 
 
 def quota_text(key: str, value: float) -> str:
-    """What ZooKeeper mode stored for the value that the metadata log has as a double."""
+    """Returns the text that ZooKeeper mode stored for a value that is a double in the metadata log."""
     if key in _WHOLE and math.isfinite(value):
         return str(int(value + _EPSILON))
     return _java_double(value)

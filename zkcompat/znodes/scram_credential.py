@@ -15,7 +15,7 @@ TEXT_CHARS_MAX = 4096
 
 
 def scram_text(record: UserScramCredentialRecord) -> str:
-    """A secret: keys to try passwords against, and to stand in for the broker."""
+    """Returns the text of a credential. It is a secret: its keys allow to test passwords and to pose as the broker."""
     parts = {
         "salt": record.salt,
         "stored_key": record.stored_key,
@@ -26,9 +26,9 @@ def scram_text(record: UserScramCredentialRecord) -> str:
 
 
 def parse_scram_text(user: str, mechanism: int, text: str) -> UserScramCredentialRecord:
-    """The credential of a user that a text says, its parts in any order.
+    """Returns the credential in a text, its parts in any order.
 
-    Raises RemoteProtocolError, which tells nothing of the text.
+    Raises RemoteProtocolError, which reveals nothing of the text.
     """
     parts = dict(part.partition("=")[::2] for part in text[: TEXT_CHARS_MAX + 1].split(","))
     named = {"salt", "stored_key", "server_key", "iterations"}

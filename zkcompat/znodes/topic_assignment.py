@@ -21,7 +21,7 @@ BROKER_TOPICS = "/brokers/topics"
 
 @dataclass(frozen=True, slots=True)
 class TopicAssignment:
-    """Which replicas each partition has. Empty lists of adding and removing replicas are left away."""
+    """The replicas of each partition. Empty lists of adding and removing replicas are omitted."""
 
     topic_id: bytes
     partitions: Mapping[int, Sequence[int]]

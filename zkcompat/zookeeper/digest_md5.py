@@ -1,8 +1,8 @@
-"""SASL DIGEST-MD5 as ZooKeeper speaks it. Pure but for its nonce.
+"""SASL DIGEST-MD5 as ZooKeeper speaks it. Pure except for its nonce.
 
 Source: RFC 2831; ZooKeeper's servers name themselves `zookeeper/zk-sasl-md5` (`SaslServerPrincipal`, `SecurityUtils`).
-The mechanism is weak by today's measure: use it inside TLS. Left out: integrity and confidentiality layers, which
-ZooKeeper does not ask for; realms other than the first offered.
+The mechanism is weak by today's measure: use it inside TLS. Not implemented: integrity and confidentiality layers,
+which ZooKeeper does not use; realms other than the first offered.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class DigestMd5:
         self._expected: str | None = None
 
     def respond(self, challenge: bytes) -> bytes | None:
-        """The answer; None when the exchange is done. Raises DigestRefusedError."""
+        """Returns the response; None when the exchange is done. Raises DigestRefusedError."""
         directives = _parse(challenge)
         if self._expected is not None:
             proof = directives.get("rspauth", "")
@@ -66,7 +66,7 @@ class DigestMd5:
         return ",".join(f"{name}={value}" for name, value in members.items()).encode()
 
     def _digest(self, method: str, realm: str, nonce: str) -> str:
-        """The client's response; with an empty method that of the server."""
+        """Returns the client's response, or the server's if the method is empty."""
         who = f"{self._credentials.username}:{realm}:{self._credentials.password}"
         start = _md5(who.encode()).digest() + f":{nonce}:{self._cnonce}".encode()
         what = _md5(f"{method}:{DIGEST_URI}".encode()).hexdigest()

@@ -1,4 +1,4 @@
-"""What a session with ZooKeeper may end in."""
+"""Errors of a session with ZooKeeper."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from trimaran.zkcompat.tree.znode import printable_path
 
 
 class UncertainOutcomeError(Exception):
-    """The connection failed or an answer did not come: whatever was in flight is unknown."""
+    """The connection failed or a response did not come: the outcome of requests in flight is unknown."""
 
 
 class UnsuitableZooKeeperError(Exception):

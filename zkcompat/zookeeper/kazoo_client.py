@@ -25,14 +25,15 @@ from kazoo.protocol.serialization import SASL, Watch, write_string
 
 from trimaran.zkcompat.zookeeper.digest_md5 import DigestCredentials, DigestMd5, DigestRefusedError
 
-# A request asks for so many znodes at once that all of them at ZooKeeper's limit of 1 MiB fit (`keeper`).
+# One request reads a limited number of znodes, so that all of them fit even at ZooKeeper's limit of 1 MiB (`keeper`).
 ANSWER_BYTES_MAX = 64 << 20
 CONNECT_RETRY = {"max_tries": -1, "delay": 0.02, "backoff": 2, "max_delay": 1.0}
-# For each answer until a connection is open; twice as long after each that did not come, since an ensemble may be slow.
-# kazoo waits for a whole session, and a ZooKeeper that starts answers some of those who come too early never.
+# The wait for each response until a connection is open. It doubles after each time-out, since an ensemble may be slow.
+# kazoo would wait for a whole session timeout, but a starting ZooKeeper never responds to some clients that connect too
+# early.
 OPENING_SECONDS = 1.0
 
-# What kazoo's thread knows how to go on after. Anything else would end the thread, and the session with it.
+# The exceptions after which kazoo's thread continues. Any other would end the thread, and the session with it.
 _KNOWN = (AuthFailedError, ConnectionDropped, KazooTimeoutError, SessionExpiredError)
 
 _QUIET = logging.getLogger("trimaran.zkcompat.kazoo")
@@ -51,7 +52,7 @@ class Security:
 
     @property
     def authenticates(self) -> bool:
-        """Whether the creator of a znode is somebody that an ACL can name."""
+        """True if an ACL can name the creator of a znode."""
         return bool(self.auth) or self.sasl is not None
 
 
@@ -82,7 +83,7 @@ def make_client(
     client_id: tuple[int, bytes] | None,
     security: Security,
 ) -> Any:
-    """A client that is not started; `client_id` is the session to take up."""
+    """Returns a client that is not started; `client_id` is the session to resume."""
     client = KazooClient(
         hosts=connect,
         timeout=session_timeout_ms / 1000,
@@ -137,7 +138,8 @@ class _Handler(SequentialThreadingHandler):  # type: ignore[misc]  # kazoo has n
 class _Connection(ConnectionHandler):  # type: ignore[misc]
     """`credentials` log in by DIGEST-MD5, which kazoo leaves to a package of its own.
 
-    `watched_below` has who is told of every znode at or below a path (`AddWatch`), in kazoo's thread.
+    `watched_below` has, for each path, the callback for every changed znode at or below it (`AddWatch`), in kazoo's
+    thread.
     """
 
     credentials: DigestCredentials | None = None
@@ -165,7 +167,7 @@ class _Connection(ConnectionHandler):  # type: ignore[misc]
         return found
 
     def stop(self, timeout: float | None = None) -> bool:
-        """Nobody waits for a server that does not let the client in."""
+        """Ends the connection at once if the server has not accepted the client yet."""
         opening = self._socket
         if not self._is_open and opening is not None:
             with suppress(OSError):  # closed meanwhile
@@ -175,10 +177,10 @@ class _Connection(ConnectionHandler):  # type: ignore[misc]
     def _read_header(self, timeout: float) -> Any:
         found = super()._read_header(timeout)
         if self._is_open and found[0].xid == AUTH_XID:
-            # kazoo would take it for the answer to whatever was asked first; we log in while connecting only.
+            # kazoo would take it for the response to the oldest request; we log in only while connecting.
             raise ConnectionDropped("the server answers a login that nobody asked for")
         if found[0].err and found[0].err not in EXCEPTIONS:
-            # kazoo would never answer whoever asked.
+            # kazoo would never complete the request.
             raise ConnectionDropped(f"the server answers with the unknown error {found[0].err}")
         return found
 
@@ -219,7 +221,7 @@ class _Connection(ConnectionHandler):  # type: ignore[misc]
         self._submit(SASL(token), timeout, xid)
         try:
             header, buffer, offset = self._read_header(timeout)
-        except ConnectionDropped as error:  # so ZooKeeper says no
+        except ConnectionDropped as error:  # ZooKeeper refuses a login in this way
             raise AuthFailedError("the server closed the connection during SASL") from error
         if header.xid != xid:
             raise ConnectionDropped("the server answers another request than SASL")
@@ -231,7 +233,7 @@ class _Connection(ConnectionHandler):  # type: ignore[misc]
 
 @contextmanager
 def _breaking_connection() -> Iterator[None]:
-    """An answer that is none of ZooKeeper's is the end of the connection; another one goes on with the session."""
+    """Turns a malformed response into the end of the connection; the session continues on another one."""
     try:
         yield
     except _KNOWN:

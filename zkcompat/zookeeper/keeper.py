@@ -1,6 +1,6 @@
-"""What the mirror asks of ZooKeeper in a session: single znodes, whole trees, transactions, watches.
+"""Requests to ZooKeeper in a session: single znodes, whole trees, transactions, watches.
 
-Left out: kazoo's recipes; reading from servers without a majority, which turn us away; ZooKeeper before 3.6
+Not supported: kazoo's recipes; reading from servers without a majority, which refuse us; ZooKeeper before 3.6
 (`require_modern_server`).
 """
 
@@ -37,9 +37,9 @@ from trimaran.zkcompat.zookeeper.znode_acls import acl_of
 
 log = logging.getLogger(__name__)
 
-# Enough to make the cost of a request small; that many znodes of 1 MiB fit into the largest answer.
+# Enough to make the cost of a request small; this many znodes of 1 MiB fit into the largest response.
 READS_IN_REQUEST = 60
-# A server that gets a packet of a MiB closes the connection, and others may give their znodes names as long as that.
+# A server that receives a packet of a MiB closes the connection, and other clients may choose names of that length.
 PATH_BYTES_IN_REQUEST = 500_000
 REQUESTS_IN_FLIGHT = 4  # enough to hide the round trip, too few to hold up a writer's packets
 FLAG_EPHEMERAL = 1
@@ -47,7 +47,7 @@ FLAG_SEQUENTIAL = 2
 
 
 class Keeper(ZooKeeperSession):
-    """What is asked in a session. Made by `open_keeper`."""
+    """A session with its requests. Created by `open_keeper`."""
 
     __slots__ = ()
 
@@ -63,7 +63,7 @@ class Keeper(ZooKeeperSession):
         transaction.operations.extend(self._request(step) for step in steps)
         result = transaction.commit_async()
         if meanwhile is not None:
-            await trio.lowlevel.checkpoint()  # kazoo's thread gets its turn, and sends
+            await trio.lowlevel.checkpoint()  # kazoo's thread runs, and sends.
             meanwhile()
         answers = await self._answer(result)
         for index, answer in enumerate(answers):
@@ -77,7 +77,7 @@ class Keeper(ZooKeeperSession):
             raise UncertainOutcomeError(f"{len(answers)} answers to {len(steps)} steps")
 
     async def ensure(self, path: str, data: bytes | None) -> None:
-        """Creates a znode outside the guard, unless it is there. For what must stand before a claim."""
+        """Creates a znode outside the guard, unless it exists: a claim needs some znodes first."""
         self._require_connection()
         if path == "/":
             await self._ensure_chroot()
@@ -104,7 +104,7 @@ class Keeper(ZooKeeperSession):
                 await self._answer(result, level, NodeExistsError)
 
     async def put_own(self, path: str, data: bytes) -> None:
-        """Creates or writes an ephemeral znode outside the guard, for what is nobody else's."""
+        """Creates or writes an ephemeral znode outside the guard, which no other client writes."""
         self._require_connection()
         try:
             await self._answer(self._client.set_async(path, data), path, NoNodeError)
@@ -116,7 +116,7 @@ class Keeper(ZooKeeperSession):
                 raise UncertainOutcomeError(f"{path} was changed meanwhile") from error
 
     async def hide(self, path: str) -> None:
-        """Leaves a znode to its creator's eyes only; one that is gone needs no hiding."""
+        """Hides a znode from all but its creator; one that is gone needs no hiding."""
         self._require_connection()
         acl = acl_of(path, secured=True, secret=True)
         try:
@@ -125,7 +125,7 @@ class Keeper(ZooKeeperSession):
             return
 
     async def acls(self, paths: Sequence[str]) -> list[list[Any] | None]:
-        """The ACLs of many znodes, None for those that are gone or do not show it."""
+        """Returns the ACLs of many znodes, None for each that is gone or may not be read."""
         found: list[list[Any] | None] = []
         for start in range(0, len(paths), READS_IN_REQUEST):
             self._require_connection()
@@ -141,8 +141,8 @@ class Keeper(ZooKeeperSession):
     async def read(
         self, path: str, changed: Callable[[], object] | None = None
     ) -> FoundZnode | None:
-        """A znode, None if it is not there. `changed` is called once, when it is made, written or deleted, unless the
-        connection is lost before that.
+        """Returns a znode, None if it does not exist. `changed` is called once, when it is created, written or deleted,
+        unless the connection is lost first.
         """
         self._require_connection()
         watch = None if changed is None else self._watch(changed)
@@ -162,8 +162,8 @@ class Keeper(ZooKeeperSession):
         )
 
     async def children(self, path: str, changed: Callable[[], object] | None = None) -> list[str]:
-        """The names of a znode's children, sorted. `changed` is called once, when one comes or goes or the znode
-        itself goes, unless the connection is lost before that; a znode that is not there is not watched.
+        """Returns the names of a znode's children, sorted. `changed` is called once, when a child is created or deleted
+        or the znode is deleted, unless the connection is lost first; a znode that does not exist is not watched.
         """
         self._require_connection()
         watch = None if changed is None else self._watch(changed)
@@ -174,14 +174,14 @@ class Keeper(ZooKeeperSession):
             return []
 
     async def require_modern_server(self) -> None:
-        """Raises ZooKeeperTooOldError before anything is written to a server that lacks multi-reads, or watches of
-        whole trees: both came with 3.6, and an older server ends the session at the first.
+        """Raises ZooKeeperTooOldError before anything is written to a server that lacks multi-reads or recursive
+        watches: both came with 3.6, and an older server ends the session at the first one.
         """
         self._require_connection()
         await self._answer(self._submit_reads(GET_DATA, ["/"]))
 
     async def read_many(self, paths: Sequence[str]) -> dict[str, FoundZnode]:
-        """The znodes of these paths that are there."""
+        """Returns those of the znodes that exist."""
         found: dict[str, FoundZnode] = {}
         await self._read_level(list(paths), found)
         return found
@@ -194,9 +194,9 @@ class Keeper(ZooKeeperSession):
         znodes_max: int | None = None,
         levels_max: int | None = None,
     ) -> dict[str, FoundZnode]:
-        """The znodes `singles`, and `roots` with everything below; what vanishes meanwhile is left out. Below what must
-        not be read nothing is found. Of more than `znodes_max`, or below `levels_max` levels, those that are the least
-        deep.
+        """Returns the znodes `singles`, and `roots` with everything below; znodes that vanish meanwhile are omitted.
+        Nothing is found below a znode that may not be read. Returns at most `znodes_max`, and at most `levels_max`
+        levels, shallowest first.
         """
         found: dict[str, FoundZnode] = {}
         inside = set(roots)
@@ -265,7 +265,7 @@ class Keeper(ZooKeeperSession):
         return paths
 
     async def _read_many(self, kind: int, paths: list[str]) -> list[tuple[str, Any]]:
-        """(path, answer) for the paths that exist, a few requests on the way at a time."""
+        """Returns (path, response) for the paths that exist, with a few requests in flight at a time."""
         found: list[tuple[str, Any]] = []
         requests = _requests(paths)
         while chunks := list(islice(requests, REQUESTS_IN_FLIGHT)):
@@ -300,7 +300,7 @@ class Keeper(ZooKeeperSession):
 
 
 def _requests(paths: Sequence[str]) -> Iterator[list[str]]:
-    """The paths in runs, each of which a request may say."""
+    """Yields the paths in runs that fit into a request."""
     chunk: list[str] = []
     size = 0
     for path in paths:
@@ -318,7 +318,7 @@ def _requests(paths: Sequence[str]) -> Iterator[list[str]]:
 async def open_keeper(
     config: KeeperConfig, session_file: trio.Path | None = None, *, keep_session: bool = False
 ) -> AsyncIterator[Keeper]:
-    """A keeper that is connecting. With `session_file` an earlier process's session is taken up again.
+    """Yields a keeper that is connecting. With `session_file` it resumes an earlier process's session.
 
     `keep_session`: leave the session to its time-out on exit, for a process that is about to end and may come back;
     its connection dies with the process.

@@ -1,8 +1,8 @@
 """ZooKeeper's multi-read (3.6 and later): many `getData` or `getChildren` in one request, which kazoo lacks.
 
-Reading 100,000 znodes one by one costs half a minute of CPU in kazoo; in scores it costs two seconds.
-Layout: for each read a header `int type, byte done, int err` (big-endian) and the request; a header with done = 1 ends
-it. The answer has the same headers, of type -1 with an error code for a read that failed.
+Reading 100,000 znodes one by one costs half a minute of CPU in kazoo; in groups of 60 it costs two seconds. Layout: for
+each read a header `int type, byte done, int err` (big-endian) and the request; a header with done = 1 ends it. The
+response has the same headers, with type -1 and an error code for a read that failed.
 """
 
 from __future__ import annotations
@@ -40,10 +40,10 @@ class MultiRead:
         return b"".join(requests) + _END
 
     def deserialize(self, buffer: bytes, offset: int) -> list[Any]:
-        """For each path a `FoundZnode` or the names of the children, none where they must not be read; None if the
-        znode is not there.
+        """Returns for each path a `FoundZnode` or the names of the children, which are empty if they may not be read;
+        None if the znode does not exist.
 
-        Raises struct.error for a malformed answer.
+        Raises struct.error for a malformed response.
         """
         answers: list[Any] = []
         while True:

@@ -3,7 +3,7 @@
 Synchronous and free of trio, so that the supervisor and test fixtures may use it. pyspark is found, never imported.
 Five of its jars are enough: ZooKeeper, jute, slf4j without a backend (ZooKeeper then logs nothing), dropwizard's
 metrics (the server's own statistics) and snappy (named by the snapshot writer even when snapshots are plain).
-Ensembles, TLS and SASL are ZooKeeper's own settings; whoever needs those in earnest runs a ZooKeeper of their own.
+Ensembles, TLS and SASL are ZooKeeper's own settings; for production use run a separate ZooKeeper.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from trimaran.node.runtime.parent_death import end_with_parent
 from trimaran.node.runtime.ports import port_of, reserve
 
 JARS = ("zookeeper-[0-9]*", "zookeeper-jute-*", "slf4j-api-*", "metrics-core-*", "snappy-java-*")
-# Of servers that speak TLS, which ZooKeeper leaves to Netty; those that know users look for its classes, too.
+# For TLS, which ZooKeeper leaves to Netty; a server with users looks for its classes, too.
 SECURED_JARS = ("netty-*",)
 SECURED_KEYS = ("secureClientPort", "authProvider.")
 NO_SETTINGS: Mapping[str, str] = {}
@@ -77,11 +77,11 @@ class ZooKeeperProcess:
             self._process.wait()
 
     def wait(self) -> int:
-        """Waits until the server has ended by itself or by somebody else's signal; its exit code."""
+        """Waits until the server has ended, by itself or by a signal, and returns its exit code."""
         return self._process.wait()
 
     def stop(self) -> None:
-        """Ends the server; kills it when it does not go by itself."""
+        """Ends the server; kills it if it does not end in time."""
         if not self.running():
             return
         self._process.terminate()
@@ -160,14 +160,14 @@ def _start(
     server = ZooKeeperProcess(process.pid, port, data_dir, _process=process)
     try:
         _wait_ready(server, output)
-    except BaseException:  # Ctrl-C too: a server that nobody knows of would hold the port
+    except BaseException:  # Also after Ctrl-C: an orphaned server would hold the port.
         server.stop()
         raise
     return server
 
 
 def four_letter_word(host: str, port: int, word: bytes, timeout: float = 1.0) -> str:
-    """Asks `srvr`, `mntr`, …; raises OSError when nobody answers."""
+    """Sends `srvr`, `mntr`, … and returns the response; raises OSError if the server does not respond."""
     answer = bytearray()
     with socket.create_connection((host, port), timeout) as connection:
         connection.settimeout(timeout)
@@ -213,8 +213,8 @@ def _properties(data_dir: Path, port: int, tick_ms: int, settings: Mapping[str, 
         "clientPort": port,
         "clientPortAddress": "127.0.0.1",
         "tickTime": tick_ms,
-        "maxSessionTimeout": 40_000,  # the default's 20 ticks, whatever a tick is
-        "maxClientCnxns": 0,  # everybody here is 127.0.0.1; ZooKeeper's limit counts by address
+        "maxSessionTimeout": 40_000,  # The default's 20 ticks, for any length of a tick.
+        "maxClientCnxns": 0,  # All clients are 127.0.0.1, and ZooKeeper's limit counts by address.
         "admin.enableServer": "false",
         "4lw.commands.whitelist": "*",
         "autopurge.snapRetainCount": 3,

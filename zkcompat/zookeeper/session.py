@@ -1,8 +1,8 @@
-"""A session of kazoo's for trio: how it stands, how often it was lost, and the answers that come in it.
+"""A kazoo session for trio: its state, the number of its losses, and its responses.
 
-kazoo runs its own threads; what they tell is handed to trio's. Any failure of the connection is
-`UncertainOutcomeError`: what was in flight may or may not have happened, now or later, and the caller must find out by
-writing. What ZooKeeper refuses is refused for a path, and says nothing of the connection. Nothing is retried here.
+kazoo runs its own threads; their events are passed to trio's. Any failure of the connection is `UncertainOutcomeError`:
+requests in flight may or may not take effect, now or later, and the caller must find out by writing. A refusal of
+ZooKeeper concerns a path, not the connection. Nothing is retried here.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ from trimaran.zkcompat.zookeeper.session_file import SavedSession
 
 log = logging.getLogger(__name__)
 
-# Of kazoo's errors: those that leave open what became of a request, for people.
+# kazoo's errors after which the outcome of a request is unknown, with a text for people.
 _OF_CONNECTION = {
     AuthFailedError: "the login failed",
     ConnectionClosedError: "the connection was closed",
@@ -52,7 +52,7 @@ _OF_CONNECTION = {
     SessionMovedError: "the session moved to another server",
 }
 
-# Older ones have ended at the servers, too: of a session that lasts ten seconds there is one a second at most.
+# Older ones have ended at the servers, too: sessions of ten seconds begin at most once a second.
 SESSIONS_KNOWN_MAX = 64
 
 
@@ -68,7 +68,7 @@ class KeeperConfig:
 
 @dataclass(slots=True)
 class ZooKeeperSession:
-    """One session at a time."""
+    """A connection to ZooKeeper with one session at a time."""
 
     config: KeeperConfig
     on_session: Callable[[SavedSession], None]
@@ -76,11 +76,11 @@ class ZooKeeperSession:
     _client: Any = None
     _connected: bool = False
     _losses: int = 0
-    # The servers do not take our credentials; this client tries no more.
+    # The servers refused our credentials; this client does not retry.
     is_refused: bool = False
-    # What another client needs to take the newest session up.
+    # The data with which another client can resume the newest session.
     saved: SavedSession | None = None
-    # The newest that were ours, the present one and one to be taken up among them.
+    # The newest sessions of ours, including the present one and one to resume.
     _ours: deque[int] = field(default_factory=lambda: deque(maxlen=SESSIONS_KNOWN_MAX))
     _changed: Notifier = field(default_factory=Notifier)
 
@@ -91,7 +91,7 @@ class ZooKeeperSession:
         return int(client_id[0]) if client_id else 0
 
     def was_ours(self, session_id: int) -> bool:
-        """Whether it is a session of ours, or was: a server may have it for a while yet though we have lost it."""
+        """True if it is or was our session: a server may keep it for a while after we have lost it."""
         return session_id in self._ours
 
     @property
@@ -100,17 +100,17 @@ class ZooKeeperSession:
 
     @property
     def tls_problem(self) -> str:
-        """Why the last TLS handshake with a server failed; nothing when it did not."""
+        """The reason for which the last TLS handshake failed; empty if it did not."""
         return str(self._client.handler.tls_problem) if self._client is not None else ""
 
     @property
     def losses(self) -> int:
-        """How often the connection was lost so far."""
+        """The number of lost connections so far."""
         return self._losses
 
     @property
     def last_zxid(self) -> int:
-        """The newest transaction that this client has seen; servers behind it turn the client away."""
+        """The newest transaction that this client has seen; servers behind it refuse the client."""
         return int(self._client.last_zxid or 0) if self._client is not None else 0
 
     def connect(self, resume: SavedSession | None) -> None:
@@ -126,7 +126,7 @@ class ZooKeeperSession:
         client.start_async()
 
     async def wait_connected(self, seconds: float) -> bool:
-        """True as soon as the session stands; False when `seconds` passed first."""
+        """Returns True as soon as the session is connected; False if `seconds` passed first."""
         with trio.move_on_after(seconds):
             while not self._connected:
                 await self._changed.wait()
@@ -150,13 +150,13 @@ class ZooKeeperSession:
             await run_blocking(_stop, client)
 
     async def _answer(self, result: Any, path: str = "", *meant: type[KazooException]) -> Any:
-        """The value of a kazoo result; those of kazoo's errors that are `meant` come out as they are.
+        """Returns the value of a kazoo result; kazoo's errors that are `meant` are raised unchanged.
 
         Raises UncertainOutcomeError, ZooKeeperTooOldError, or with a `path` PathRefusedError.
         """
         done = trio.Event()
         result.rawlink(self._call_soon(done.set))
-        # Longer than a session cannot last without its connection being given up.
+        # Without a response for this long the connection is given up.
         with trio.move_on_after(self.config.session_timeout_ms / 1000):
             await done.wait()
         if not result.ready():
@@ -169,14 +169,14 @@ class ZooKeeperSession:
             raise ZooKeeperTooOldError(
                 f"ZooKeeper at {self.config.connect} is older than 3.6: it lacks a request that the mirror needs"
             ) from error
-        except Exception as error:  # whatever kazoo makes of an answer that is none
+        except Exception as error:  # any error of kazoo's about a malformed response
             if isinstance(error, KazooException) and type(error) not in _OF_CONNECTION and path:
                 raise PathRefusedError(path, reason_of(error)) from error
             words = _OF_CONNECTION.get(type(error), "the answer is none")
             raise UncertainOutcomeError(f"{words}: {error}" if str(error) else words) from error
 
     def _watch(self, changed: Callable[[], object]) -> Callable[[object], None]:
-        """A kazoo watch of this connection; kazoo calls it as well when it gives watches up."""
+        """Returns a kazoo watch of this connection; kazoo also calls it when it gives watches up."""
         losses = self._losses
 
         def tell() -> None:
@@ -186,7 +186,7 @@ class ZooKeeperSession:
         return self._call_soon(tell)
 
     def _call_soon(self, call: Callable[[], object]) -> Callable[[object], None]:
-        """A callback for kazoo's threads that makes a call in trio's."""
+        """Returns a callback for kazoo's threads that makes the call in trio's thread."""
 
         def wake(_: object) -> None:
             try:
@@ -197,8 +197,8 @@ class ZooKeeperSession:
         return wake
 
     def _guarded(self, call: Callable[[], object]) -> None:
-        """Runs a callback of kazoo in the loop of trio, where an exception would end the run as an internal error;
-        the session gives the connection up instead, and its users start over.
+        """Runs a callback of kazoo in trio's loop. There an exception would end the run as an internal error; instead
+        the session gives the connection up, and its users start over.
         """
         try:
             call()
@@ -242,7 +242,7 @@ class ZooKeeperSession:
 
 
 def reason_of(error: Exception) -> str:
-    """ZooKeeper's own word: NoAuth of kazoo's NoAuthError."""
+    """Returns ZooKeeper's own name of the error: NoAuth for kazoo's NoAuthError."""
     return type(error).__name__.removesuffix("Error")
 
 

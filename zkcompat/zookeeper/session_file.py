@@ -1,6 +1,6 @@
 """The ZooKeeper session of an earlier process, kept in the mirror's state directory so that brokers do not flicker.
 
-The password lets anybody take the session over, so the file is readable by its owner only. A damaged file, or one for
+Since the password suffices to take over the session, the file is readable by its owner only. A damaged file, or one for
 another ZooKeeper, counts as none: the price is one session timeout, not a refusal to start.
 """
 
@@ -21,7 +21,7 @@ class SavedSession:
 
 
 def load_session(path: str, connect: str) -> SavedSession | None:
-    """The session saved for `connect`, None when there is none that could be taken up."""
+    """Returns the session saved for `connect`, None if there is none to resume."""
     try:
         content = json.loads(Path(path).read_bytes())
         session = SavedSession(int(content["session_id"], 16), bytes.fromhex(content["password"]))

@@ -1,7 +1,7 @@
-"""Who may do what with a znode. Source: `ZkData.defaultAcls` of Kafka 3.9.
+"""The ACLs of znodes. Source: `ZkData.defaultAcls` of Kafka 3.9.
 
-With `zookeeper.set.acl` the world reads what is not sensitive and the creator does everything; `/consumers` stays open,
-since old consumers write there. A secret is for its creator alone, always.
+With `zookeeper.set.acl` the creator has all rights, and all clients may read znodes that are not sensitive;
+`/consumers` stays open, since old consumers write there. Only its creator may ever read a secret.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ _OPEN_PATH = "/consumers"
 
 
 def acl_of(path: str, *, secured: bool, secret: bool = False) -> list[ACL]:
-    """The ACL that the znode is created with."""
+    """Returns the ACL with which the znode is created."""
     if secret:
         return list(CREATOR_ALL_ACL)
     if not secured or path == _OPEN_PATH:
@@ -24,15 +24,15 @@ def acl_of(path: str, *, secured: bool, secret: bool = False) -> list[ACL]:
 
 
 def is_sensitive_path(path: str) -> bool:
-    """True where Kafka lets only the creator read."""
+    """True if Kafka lets only the creator read."""
     return path.startswith(SENSITIVE_ROOTS)
 
 
 def is_open_to_others(acl: list[ACL]) -> bool:
-    """True when somebody who did not authenticate may do anything with the znode."""
+    """True if unauthenticated clients have any right to the znode."""
     return any(one.id.scheme == "world" and one.perms for one in acl)
 
 
 def is_writable_by_others(acl: list[ACL]) -> bool:
-    """True when somebody who did not authenticate may do more than read."""
+    """True if unauthenticated clients may do more than read."""
     return any(one.id.scheme == "world" and one.perms & ~1 for one in acl)

@@ -1,6 +1,7 @@
-"""`/kafka-acl/TYPE/NAME` and `/kafka-acl-extended/prefixed/TYPE/NAME`, written whole by kafka-acls and told in notes.
+"""`/kafka-acl/TYPE/NAME` and `/kafka-acl-extended/prefixed/TYPE/NAME`, written whole by kafka-acls, with a note.
 
-What differs from the image is created and deleted. Source: `AclAuthorizer` of Kafka 2.8, `SimpleAclAuthorizer` of 1.1.
+ACLs that differ from the image are created and deleted. Source: `AclAuthorizer` of Kafka 2.8, `SimpleAclAuthorizer` of
+1.1.
 """
 
 from __future__ import annotations
@@ -24,12 +25,12 @@ from trimaran.zkcompat.sections.acls import AclSection
 from trimaran.zkcompat.znodes.acl_change import AclChange
 from trimaran.zkcompat.znodes.acl_entries import RESOURCE_WORDS, AclEntries, AclEntry, AclResource
 
-# A word of any Kafka: TRANSACTIONAL_ID in notes from 2.0 on, TransactionalId before.
+# The names of all versions of Kafka: TRANSACTIONAL_ID in notes from 2.0 on, TransactionalId before.
 _TYPES = {word.upper(): kind for kind, word in RESOURCE_WORDS.items()}
 
 
 def resource_of_note(data: bytes | None, *, prefixed: bool) -> AclResource | None:
-    """What a note is about; None for nonsense."""
+    """Returns the resource of a note; None if the note is malformed."""
     try:
         change = AclChange.decode(data, prefixed=prefixed)
     except RemoteProtocolError:
@@ -43,7 +44,7 @@ def resource_of_note(data: bytes | None, *, prefixed: bool) -> AclResource | Non
 def decide(
     resource: AclResource, data: bytes | None, image: MetadataImage, section: AclSection
 ) -> AdminRequest | None:
-    """The order for the znode of a resource; None when it says what the image says. No znode is no ACLs."""
+    """Returns the request of a resource's znode; None if it equals the image. A missing znode means no ACLs."""
     path = resource.path
     description = f"alter the ACLs of {RESOURCE_WORDS[resource.type]} {resource.name}"
     known = _shown(path, image, section)
@@ -55,7 +56,7 @@ def decide(
         )
     if wanted == known:
         return None
-    # First what is added: to deny less for a moment would be worse than to deny more.
+    # Additions come first: to deny less for a moment would be worse than to deny more.
     quorum_requests = [_create(resource, part) for part in portions(sorted(wanted - known))]
     quorum_requests += [_delete(resource, part) for part in portions(sorted(known - wanted))]
     return AdminRequest(

@@ -51,7 +51,8 @@ class UndecidedError(Exception):
 class QuorumRequest:
     """A request to the active controller. `refusals` returns the refusals of its response as sentences.
 
-    No request can carry a credential to store: its record stands in its place. `refusals` raises UndecidedError.
+    No Kafka request can carry a credential to store, so `request` is then the credential's record. `refusals` raises
+    UndecidedError.
     """
 
     request: Message

@@ -1,4 +1,5 @@
-"""`/config/TYPE/NAME`, written whole by a tool and told in `/config/changes`: what differs from the image is asked for.
+"""`/config/TYPE/NAME`, written whole by a tool, with a note in `/config/changes`: differences from the image are
+requested.
 
 Topics and brokers have configs; users, clients and addresses have quotas, and users may have credentials
 (`credentials.py`). Passwords among the configs of brokers are encrypted with a secret of theirs. Source:
@@ -52,7 +53,7 @@ _QUOTA_PARTS = {"users": USER, "clients": CLIENT_ID, "ips": IP}
 
 @dataclass(frozen=True, slots=True)
 class ConfigEntity:
-    """Whose configs a znode has: a resource, or an entity with quotas. `path` is the znode's."""
+    """The owner of the configs in a znode: a resource, or an entity with quotas. `path` is the znode's."""
 
     path: str
     resource: tuple[int, str] | None = None
@@ -64,7 +65,7 @@ class ConfigEntity:
 
     @property
     def user(self) -> str | None:
-        """Who could log in: a user with a name, without a client."""
+        """The user that could log in: one with a name, without a client."""
         match self.quota:
             case ((kind, name),) if kind == USER:
                 return name
@@ -73,7 +74,7 @@ class ConfigEntity:
 
 
 def entity_of_note(data: bytes | None) -> ConfigEntity | None:
-    """Whom a note in `/config/changes` is about, in the three forms that Kafka had; None for nonsense."""
+    """Returns the entity of a note in `/config/changes`, in one of Kafka's three forms; None for a malformed note."""
     if data is None or len(data) > JSON_BYTES_MAX:
         return None
     try:
@@ -90,7 +91,7 @@ def entity_of_note(data: bytes | None) -> ConfigEntity | None:
 
 
 def entity_of(entity_path: str) -> ConfigEntity | None:
-    """Of `topics/T`, `users/U/clients/C` and so on; None for what is none of these."""
+    """Returns the entity of `topics/T`, `users/U/clients/C` and so on; None for any other path."""
     names = entity_path.split("/")
     path = f"/config/{entity_path}"
     if any(name in ("", ".", "..") for name in names):
@@ -119,7 +120,7 @@ def decide(
     *,
     credentials_shown: bool = False,
 ) -> list[AdminRequest]:
-    """The orders for a config znode; none when it says what the image says."""
+    """Returns the requests of a config znode; none if it equals the image."""
     description = f"alter the configs of {entity.path.removeprefix('/config/')}"
     try:
         wanted = dict(EntityConfig.decode(data).config)

@@ -1,10 +1,10 @@
 """SCRAM credentials in `/config/users/USER`, as `kafka-configs --zookeeper` writes them beside the quotas.
 
-They are keys derived from a password, and no request says those: AlterUserScramCredentials takes the salted password.
-So only a mirror inside one of our controllers can hand them in, and only where the mirror shows credentials is one that
-is missing one that was taken away. What a tool wrote while no mirror led may be the credential of long ago beside a
-quota that was changed: it is refused where nobody knows any more what the tool saw.
-Source: `ConfigCommand` of Kafka 2.8, `ZkMigrationClient` of 3.9.
+They are keys derived from a password, and no request carries those: AlterUserScramCredentials takes the salted
+password. So only a mirror inside one of our controllers can store them, and a missing credential means a removed one
+only if the mirror shows credentials. A tool's write while no mirror led may contain an outdated credential beside a
+changed quota: it is refused if it is not known what the tool had read. Source: `ConfigCommand` of Kafka 2.8,
+`ZkMigrationClient` of 3.9.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from trimaran.zkcompat.znodes.scram_credential import SCRAM_KEYS, parse_scram_te
 def decide(
     path: str, user: str, wanted: Mapping[str, str], image: MetadataImage, *, shown: bool
 ) -> AdminRequest | None:
-    """The order for the credentials in a user's znode; None when they are those of the image. `shown`: the mirror
+    """Returns the request of the credentials in a user's znode; None if they equal the image. `shown`: the mirror
     writes them there.
     """
     differing: list[str] = []
@@ -68,7 +68,7 @@ def decide(
 
 
 def too_late(request: AdminRequest) -> AdminRequest:
-    """Refuses what may be older than what the image has."""
+    """Refuses credentials that may be older than those of the image."""
     said = (
         f"{request.description}: it was written while no mirror led, too long ago to tell what is new in it; "
         "write it again"

@@ -1,7 +1,7 @@
 """`/admin/delete_topics/TOPIC`: topics that a tool marked for deletion.
 
-Tools write no data. Before it asks, the mirror notes the topic's id there and then deletes by id, so a topic that was
-made again with this name meanwhile stays. Source: `TopicDeletionManager` of Kafka 2.8; the note is ours.
+Tools write no data. The mirror first stores the topic's id there and then deletes by id, so a topic that was created
+again with this name meanwhile stays. Source: `TopicDeletionManager` of Kafka 2.8; the note is ours.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ DELETE_TOPICS = "/admin/delete_topics"
 
 
 def decide(path: str, data: bytes | None, image: MetadataImage) -> AdminRequest:
-    """The order for one of its children."""
+    """Returns the request of one of its children."""
     name = path.rpartition("/")[2]
     noted = _noted(data)
     topic = image.topics.by_name.get(name)

@@ -1,4 +1,4 @@
-"""`/admin/preferred_replica_election`: partitions that their preferred replicas are to lead.
+"""`/admin/preferred_replica_election`: partitions whose preferred replicas are to become leaders.
 
 Source: `PreferredReplicaElectionZNode` of Kafka 2.8.
 """
@@ -39,7 +39,7 @@ def decode(data: bytes | None) -> list[TopicPartition]:
 
 
 def decide(path: str, data: bytes | None, image: MetadataImage) -> AdminRequest:
-    """The order for the znode."""
+    """Returns the request of the znode."""
     cleanup = (TransactionStep("delete", path),)
     description = "elect preferred leaders"
     try:

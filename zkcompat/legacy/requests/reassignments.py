@@ -1,7 +1,8 @@
-"""`/admin/reassign_partitions`: partitions that are to move; it names those that still do, and goes with the last.
+"""`/admin/reassign_partitions`: partitions that are to move. It names those that still move, and is deleted with the
+last.
 
-Tools look at it to learn whether a reassignment runs. As in ZooKeeper mode, partitions leave it when they are done, and
-a tool may write more into it meanwhile. Source: `ReassignPartitionsZNode` and `KafkaController` of Kafka 2.8.
+Tools read it to learn whether a reassignment runs. As in ZooKeeper mode, partitions leave it when they have moved, and
+a tool may add more meanwhile. Source: `ReassignPartitionsZNode` and `KafkaController` of Kafka 2.8.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ Targets = Mapping[TopicPartition, Replicas]
 
 @dataclass(frozen=True, slots=True)
 class Reassignments:
-    """What the znode says: where each partition is to be."""
+    """The content of the znode: the target replicas of each partition."""
 
     targets: Targets
 
@@ -66,10 +67,10 @@ class Reassignments:
 
 @dataclass(frozen=True, slots=True)
 class ReassignmentProgress:
-    """What is to be done about the znode now: `request` begins moves, `left` are those that it goes on to name.
+    """The next actions for the znode: `request` begins moves, `left` are those that it continues to name.
 
-    `write` is the znode's new content, None to delete it; only where it differs from what is there. `begun` is for the
-    next look, once `request` is carried out.
+    `write` is the znode's new content if it differs, or its deletion. `begun` is passed to the next call, once
+    `request` is carried out.
     """
 
     request: AdminRequest | None
@@ -79,8 +80,8 @@ class ReassignmentProgress:
 
 
 def advance(data: bytes | None, image: MetadataImage, begun: Targets) -> ReassignmentProgress:
-    """`begun` are the moves that the quorum has taken or refused since this mirror leads and that the znode has named
-    ever since: what became of those is in the image, and they are not asked again.
+    """Returns the next actions. `begun` are moves that the quorum has accepted or refused since this mirror leads and
+    that the znode has named ever since: the image has their outcome, and they are not requested again.
     """
     try:
         targets = Reassignments.decode(data).targets

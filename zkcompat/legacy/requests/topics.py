@@ -1,8 +1,8 @@
 """`/brokers/topics/TOPIC` as tools write it: a new topic, or more partitions of one.
 
-Tools know no topic ids: kafka-topics from 2.8 on keeps the id that it finds and earlier ones drop it, so what has an id
-that the image does not know is not a tool's, but left from a topic that is gone. The configs of a new topic stand in
-`/config/topics/TOPIC` before it. Source: `AdminZkClient` of Kafka 2.8, `AdminUtils` of 0.8.2.
+Tools know no topic ids: kafka-topics from 2.8 on keeps the id that it finds, and earlier ones drop it. So a znode with
+an id that the image does not know is a leftover of a deleted topic, not a tool's. The configs of a new topic are
+written to `/config/topics/TOPIC` before it. Source: `AdminZkClient` of Kafka 2.8, `AdminUtils` of 0.8.2.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ BY_ASSIGNMENT = -1
 
 @dataclass(frozen=True, slots=True)
 class Assignment:
-    """What a tool says of a topic, in any version of the znode."""
+    """A topic's assignment as a tool wrote it, in any version of the znode."""
 
     partitions: Mapping[int, Sequence[int]]
     has_id: bool
@@ -62,7 +62,9 @@ class Assignment:
 def decide(
     topic: str, data: bytes | None, config: bytes | None, image: MetadataImage
 ) -> AdminRequest | None:
-    """The order for a topic's znode; None when no tool wrote it. `config` is what stands in `/config/topics`."""
+    """Returns the request of a topic's znode; None if no tool wrote it. `config` is the data of its znode in
+    `/config/topics`.
+    """
     assignment = decode_or_none(Assignment.decode, data)
     known = image.topics.by_name.get(topic)
     if known is not None:
@@ -103,7 +105,7 @@ def _create(topic: str, assignment: Assignment, config: bytes | None) -> AdminRe
 
     def refusals(response: Any) -> list[str]:
         (one,) = response.topics
-        there = ErrorCode.TOPIC_ALREADY_EXISTS  # a mirror before us asked, and was killed
+        there = ErrorCode.TOPIC_ALREADY_EXISTS  # An earlier mirror sent the request and was killed.
         return refusal(description, one.error_code, one.error_message, there)
 
     return AdminRequest(
@@ -116,7 +118,7 @@ def _create(topic: str, assignment: Assignment, config: bytes | None) -> AdminRe
 
 
 def _more_partitions(known: TopicImage, assignment: Assignment) -> AdminRequest | None:
-    """Only partitions are added this way; anything else is damage, which the mirror mends."""
+    """Returns a request to add partitions; any other difference is damage, which the mirror repairs."""
     added = {n: r for n, r in assignment.partitions.items() if n not in known.partitions}
     if not added:
         return None
@@ -153,7 +155,7 @@ def _more_partitions(known: TopicImage, assignment: Assignment) -> AdminRequest 
 
 
 def topic_of(path: str) -> str | None:
-    """The topic of a path at or below its znode."""
+    """Returns the topic of a path at or below its znode."""
     if not path.startswith(f"{BROKER_TOPICS}/"):
         return None
     return path.split("/")[3]
