@@ -1,4 +1,4 @@
-"""What becomes of an item that a request names again: the table of docs/limits.md, proved by `test_repeated_items`."""
+"""Treatment of repeated items in a request: the table of docs/limits.md, proved by `test_repeated_items`."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ _BOTH_ONCE = Repeated(ONCE)
 _BOTH_REFUSE = Repeated(REFUSED)
 _BOTH_EACH = Repeated(EACH)
 
-# By API; of requests with several arrays what holds for things that are asked for. Those that brokers and controllers
-# alone may send are answered as the first array says.
+# By API; a request with several arrays has the rule of the requested items. Those that brokers and controllers alone
+# may send are answered as the first array says.
 REPEATED = {
     "AddPartitionsToTxn": Repeated(EACH, ONCE),
     "AddRaftVoter": _BOTH_REFUSE,

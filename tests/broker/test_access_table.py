@@ -250,7 +250,7 @@ RIGHTS: dict[str, dict[str, list[Case]]] = {
     "ADMINS": {
         "CreateTopics": [Case(sets({(Op.CREATE, Kind.TOPIC)}, {(Op.CREATE, Kind.CLUSTER)}))],
         "DeleteTopics": [
-            # Names that no topic has: those who may look for them are told so.
+            # Names of missing topics: authorized clients get that answer.
             Case(
                 sets({(Op.DESCRIBE, Kind.TOPIC)}, {(Op.DELETE, Kind.CLUSTER)}),
                 build=lambda w, v: {"topic_names": ["none", "neither"]},
@@ -371,7 +371,7 @@ def is_refused(told, listed: str) -> bool:
 
 @pytest.fixture
 async def contexts(tmp_path):
-    """Of a broker that coordinates a group with an offset and a transactional id, and of the controller."""
+    """Contexts of a broker that coordinates a group with an offset and a transactional id, and of the controller."""
     async with asked(tmp_path, **AUTHORIZER, **INTERNAL_TOPICS) as one:
         await one.create("orders", "secret")
         ids = {name: topic.id for name, topic in one.image.topics.by_name.items()}

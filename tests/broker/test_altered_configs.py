@@ -1,5 +1,5 @@
-"""What a running broker makes of altered configs: certificates and users for new connections, a reason where nothing
-changes.
+"""Effects of altered configs on a running broker: certificates and users for new connections, a reason for ignored
+ones.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Quotas, set while a broker runs: who exceeds one is answered at once, and told for how long to wait."""
+"""Quotas, set while a broker runs: requests over one are answered at once, with the time to wait."""
 
 import pytest
 import trio
@@ -205,7 +205,7 @@ async def test_host_name_quota_applies_to_its_addresses(tmp_path):
 
 
 async def test_auto_created_topics_count_for_their_client(tmp_path):
-    """As in Kafka: whoever has used up its changes is told to ask again, and no topic is made."""
+    """Kafka does the same: a client that has used up its changes has to retry, and no topic is made."""
     async with asked(tmp_path) as one:
         await alter(one, "controller_mutation_rate", limit=0.01)
         await one.create("t", partitions=20)

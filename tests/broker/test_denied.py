@@ -1,6 +1,6 @@
-"""Default-deny: who may nothing gets nothing, from any API in any version, of brokers and of controllers.
+"""Default-deny: an unauthorized client gets nothing, from any API in any version, of brokers and of controllers.
 
-The requests are those that Apache Kafka is asked as well (`tests/interop/authorization`).
+The same requests go to Apache Kafka (`tests/interop/authorization`).
 """
 
 from dataclasses import replace
@@ -20,13 +20,13 @@ from trimaran.wire.transport.requests.calls import CloseConnection
 
 E = ErrorCode
 REFUSALS = {one for one in E if one.name.endswith("AUTHORIZATION_FAILED")}
-# Ids are no secret, and who came without a login is told so before anybody looks at tokens.
+# Ids are no secret, and an unauthenticated client is refused before tokens are examined.
 REFUSALS |= {E.UNKNOWN_TOPIC_ID, E.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED}
 TITLES = {"CLIENTS": "Brokers", "ADMINS": "Controllers"}
 
 
 def codes(told):
-    """Every error code in what is told of items."""
+    """Every error code in the answers to items."""
     for name, value in told:
         if name in ("error_code", "partition_error_code"):
             yield value

@@ -34,7 +34,7 @@ TOPIC, LISTENER = "t", "CLIENTS"
 
 
 class Node(Asked):
-    """One broker, with a topic whose log is open; what it goes by now."""
+    """One broker, with a topic and its open log; its present behaviour."""
 
     certificates: Certificates
     path: Path
@@ -71,7 +71,7 @@ class Node(Asked):
 
 @dataclass(frozen=True)
 class Acts:
-    """What is set, and what then is `expected` of a node; `beside`: what must be set with it."""
+    """A setting, and the `expected` behaviour of a node with it; `beside`: what must be set with it."""
 
     value: str
     look: Callable[[Node], object]
@@ -145,7 +145,7 @@ ACTS = {
         True,
     ),
 }
-# Of a listener: what is set is what new connections get.
+# Settings of a listener: new connections get them.
 OF_LISTENERS = {
     "max.connection.creation.rate": ("500", lambda one: one.bounds.rates_of_listeners[LISTENER]),
     "max.connections": ("500", lambda one: one.bounds.of_listeners[LISTENER]),

@@ -130,7 +130,7 @@ async def test_crash_during_swap_with_another_directory_offline(tmp_path, third)
 
 
 async def test_only_replica_waits_for_its_directory(tmp_path, caplog):
-    """What the controller knows is older: the crash came before it was told of the move."""
+    """The controller's knowledge is older: the crash came before the report of the move."""
     async with cluster(tmp_path, brokers=0, **ONE) as running:
         await running.start_broker(11, **settings(tmp_path))
         await in_thread(write, running.bootstrap, 0, RECORDS)

@@ -109,7 +109,7 @@ async def test_all_offsets_of_a_group(tmp_path, version):
 
 @pytest.mark.parametrize("version", [7, 8, 10])
 async def test_group_with_too_many_offsets_is_refused(tmp_path, version):
-    """What was told before it is told, and the rest is refused."""
+    """Groups answered before are answered, and the rest is refused."""
     async with asked(tmp_path) as ask:
         topic = CreatableTopic(
             name="t", num_partitions=1, replication_factor=1, assignments=[], configs=[]

@@ -1,5 +1,5 @@
-"""Large requests do not hold the loop, whatever brokers and controllers are asked: they are handled in slices or turns,
-or are not so large.
+"""Large requests to brokers and controllers do not hold the loop: they are handled in slices or turns, or are not that
+large.
 """
 
 import contextlib
@@ -19,7 +19,7 @@ from trimaran.wire.schema import DECODE_BUDGET
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 
-# What takes 2.5 µs an element, and is not cut, is found.
+# Undivided work of 2.5 µs an element is found.
 ELEMENTS = 16_000
 CALLS_MAX = 120_000  # 7.5 for each element; the longest slice makes 108,000
 REGISTRIES = {"broker": broker_registry(), "controller": controller_registry()}

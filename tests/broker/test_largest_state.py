@@ -1,4 +1,4 @@
-"""B4: a broker that has as much as it may have is asked for all of it, by small requests: no step is long, no response
+"""B4: a broker with the largest permitted state returns all of it on small requests: no step is long, no response
 is above its bound, and the broker is not fenced. `--exhaustive` takes the whole state, every commit a tenth of it.
 """
 

@@ -219,7 +219,7 @@ async def test_unplaced_replica_in_failing_directory_returns(
 
 
 async def test_damaged_replica_moved_away_is_fetched_anew(tmp_path, caplog):
-    """What the line in the log tells an operator to do."""
+    """Follows the instruction of the log line to the operator."""
     settings = {"num_partitions": "3", "default_replication_factor": "2"}
     async with cluster(tmp_path, brokers=0, **settings) as running:
         for node_id in (11, 12):
@@ -324,8 +324,8 @@ async def test_leader_with_damage_found_by_follower_resigns(tmp_path, caplog):
 
 
 async def placed_in_both(running: Cluster, path) -> tuple[object, set[int]]:
-    """What was written, and the partitions in directory b, all of one replica; the controller knows where they are. The
-    broker is stopped.
+    """The written records, and the partitions in directory b, all with one replica; the controller knows their
+    directories. The broker is stopped.
     """
     broker = await running.start_broker(11, **two(path))
     written = await in_thread(produce, running.bootstrap, "t")

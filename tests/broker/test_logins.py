@@ -75,7 +75,7 @@ async def known(running, predicate):
 
 
 async def test_nodes_and_users_use_formatted_credentials(tmp_path):
-    """Three controllers form a quorum, and form it anew when all of them were stopped."""
+    """Three controllers form a quorum, and form it again after all of them were stopped."""
     async with cluster(
         tmp_path, controllers=3, brokers=0, users=USERS, **_underscored(SETTINGS)
     ) as running:
@@ -105,7 +105,7 @@ async def test_users_and_passwords_change_while_brokers_run(tmp_path):
             response = await ask(connection, request)
             assert [one.error_code for one in response.results] == [0, 0]
             await known(running, lambda image: ("bob", 1) in image.scram)
-            await ask(connection, MetadataRequest(topics=[]))  # who is in, is in
+            await ask(connection, MetadataRequest(topics=[]))  # an existing login remains
         async with as_user(broker, "bob", "new", "SCRAM-SHA-256"):
             pass
         await assert_refused(broker, "bob", "new", "SCRAM-SHA-512")

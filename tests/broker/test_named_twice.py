@@ -1,4 +1,4 @@
-"""What a request names twice comes together: nothing of what was asked for is lost."""
+"""Items named twice are answered together: none of the requested data is lost."""
 
 from __future__ import annotations
 

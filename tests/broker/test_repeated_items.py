@@ -25,11 +25,12 @@ pytestmark = pytest.mark.filterwarnings("ignore")
 CALLS_MAX = 120_000
 # Counting calls takes its time; an answer that is later is none.
 SECONDS = 120
-# Of the item in the array, as often as in few requests and in many; `--exhaustive` takes all that are legal.
+# Number of repetitions of the item in the array, in small requests and in large ones; `--exhaustive` takes all that are
+# legal.
 FEW, MANY = 2, 4_000
 # An error of each of a request's partitions, with its text.
 ITEM_BYTES_MAX = 450
-# What may be different about the whole.
+# Permitted difference of the whole.
 WHOLE_BYTES = 4_096
 # They take away what others name, and come last.
 TAKES_AWAY = {"DeleteGroups", "DeleteAcls", "OffsetDelete", "LeaveGroup"}

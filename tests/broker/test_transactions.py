@@ -1,4 +1,4 @@
-"""What read_committed readers are told, and the markers that end transactions: Fetch, ListOffsets, WriteTxnMarkers."""
+"""Answers to read_committed readers, and the markers that end transactions: Fetch, ListOffsets, WriteTxnMarkers."""
 
 from __future__ import annotations
 

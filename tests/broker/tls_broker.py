@@ -1,4 +1,4 @@
-"""A broker whose clients come by TLS, and whose administrators by plain text."""
+"""A broker with TLS for clients and plain text for administrators."""
 
 from __future__ import annotations
 

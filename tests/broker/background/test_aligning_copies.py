@@ -1,4 +1,4 @@
-"""What a copy keeps of what it has when its source has other records by now: the records of their common history."""
+"""Records that a copy keeps when its source has others by now: those of their common history."""
 
 from __future__ import annotations
 
@@ -46,9 +46,9 @@ def test_copy_keeps_only_the_common_history(
     shared, more, others, cut, goes_on, deleted, deleted_in_copy
 ):
     """`shared` was copied; then the last batches of the source were `cut` and it got `more`, and the copy `others`, of
-    epochs that the source never had. Of its last epoch the source may have more than was copied (`goes_on`), and its
-    first records may be deleted. Of an epoch above all that the source knows nothing tells where it began: all is
-    copied again.
+    epochs that the source never had. The last epoch may be longer in the source than in the copy (`goes_on`), and the
+    source's first records may be deleted. The beginning of an epoch above all known to the source is unknown:
+    everything is copied again.
     """
     copied = epochs_of(shared, 0, 1)
     common = copied[: len(copied) - min(cut, len(copied))]

@@ -1,4 +1,6 @@
-"""The controller is told where replicas are: each until it took it, all of a directory together, none without end."""
+"""Reports of replica locations to the controller: each until accepted, all of a directory together, none without
+end.
+"""
 
 from collections import deque
 from itertools import pairwise
@@ -23,7 +25,7 @@ MOST_IN_ONE, ANSWER_SECONDS, FIRST_PAUSE, LONGEST_PAUSE = 2250, 30.0, 0.1, 5.0
 
 
 class Controller:
-    """Takes what it is told, but for `refusals`: a code of the whole, or of each replica, one for each request."""
+    """Accepts reports, except for `refusals`: a code of the whole, or of each replica, one for each request."""
 
     def __init__(self, *refusals):
         self.refusals = deque(refusals)

@@ -56,7 +56,7 @@ class Moves:
         assert self.moves.request("t", index, str(directory.path)) is ErrorCode.NONE
 
     async def run(self, and_until=lambda: True):
-        """Until nothing is left to do, or to give up."""
+        """Runs until nothing is left to do or to cancel."""
         with trio.fail_after(5):
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(self.moves.run)
@@ -130,7 +130,7 @@ async def test_move_is_cancelled_while_another_runs(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("last", ["b", "a", "a, then b"])
 async def test_copy_of_earlier_process_is_checked_in_thread(tmp_path, monkeypatch, last):
-    """What is asked for meanwhile counts when that is done: the copy goes on, is dropped, or goes on after all."""
+    """Requests during the check count afterwards: the copy continues, is dropped, or continues after all."""
     setup = Moves(tmp_path)
     setup.request(0, setup.b)
     partition = setup.harness.partitions.find("t", 0)
@@ -211,7 +211,7 @@ async def test_copy_of_recreated_topic_is_discarded(tmp_path, monkeypatch, given
 
 
 async def test_an_earlier_process_left_copies_that_nobody_wants(tmp_path):
-    """Of another topic of that name, or of a replica that is not here any more."""
+    """Copies of another topic of that name, or of a replica that is no longer here."""
     setup = Moves(tmp_path)
     for index, topic_id in ((0, b"else" * 4), (7, setup.harness.partitions.find("t", 0).topic_id)):
         setup.b.futures.open("t", index, topic_id, LogConfig()).close(clean=False)

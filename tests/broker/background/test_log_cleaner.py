@@ -202,7 +202,7 @@ async def test_replica_deleted_during_checkpoint_leaves_no_entry(tmp_path, monke
 
 
 async def test_truncation_during_checkpoint_lowers_the_cleaned_offset(tmp_path, monkeypatch):
-    """What is written there later would never be compacted."""
+    """Later records there would never be compacted."""
     harness = harness_with(tmp_path, "t")
     log = write(harness, "t").log
 

@@ -1,6 +1,4 @@
-"""What of a move comes before what, which copies of an earlier process go on, and what a move that failed leaves to the
-next one.
-"""
+"""The order of steps of a move, the copies of an earlier process that continue, and the remains of a failed move."""
 
 from __future__ import annotations
 

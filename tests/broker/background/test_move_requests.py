@@ -1,4 +1,4 @@
-"""What a request to move a replica is answered in each standing, and what becomes of the copy."""
+"""Answers to requests to move a replica in each standing, and the fate of the copy."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def ask(setup, index=0, path=None):
 
 
 def told_of(directories):
-    """How often whoever waits for failed disks was told to look."""
+    """The number of requests to look for failed disks."""
     told = []
     directories.storage_failed = lambda: told.append("look")
     return told
@@ -149,7 +149,7 @@ async def test_replica_without_log_is_created_at_target(
 
 
 async def test_copy_is_kept_only_as_possible_last_one(tmp_path):
-    """`None`: its source is gone; `True`: its disk is; `False`: it is there, or nobody wants either."""
+    """`None`: its source is gone; `True`: its disk is; `False`: it is there, or neither is wanted."""
 
     def check(row):
         number, (source_fails, is_deleted, is_kept) = row
@@ -186,7 +186,7 @@ async def test_copy_in_failed_directory_is_closed_and_kept(tmp_path):
 
 
 async def test_moved_log_keeps_start_end_and_new_directory(tmp_path, monkeypatch):
-    """After a restart, too: nothing that was moved is checked or begins anew."""
+    """This holds after a restart: no moved replica is checked or restarts empty."""
     setup = Moves(tmp_path)
     placed = []
     setup.harness.directories.on_placed = lambda *replica: placed.append(replica)

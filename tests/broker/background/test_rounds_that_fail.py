@@ -1,6 +1,4 @@
-"""Rounds of upkeep that meet a failing disk, a log that goes meanwhile, or many partitions: who hears of it, what is
-left, and what is tried again.
-"""
+"""Rounds of upkeep with a failing disk, a log removed meanwhile, or many partitions: reports, remains, and retries."""
 
 from __future__ import annotations
 
@@ -38,7 +36,7 @@ E = ErrorCode
 
 
 def told_of(directories):
-    """How often whoever waits for failed disks was told to look."""
+    """The number of requests to look for failed disks."""
     told = []
     directories.storage_failed = lambda: told.append("look")
     return told

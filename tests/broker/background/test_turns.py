@@ -25,7 +25,7 @@ CLOSED = SimpleNamespace(open_log=None)
 
 
 class Registry(list):
-    """Partitions, and in `dropped` how many of them were asked at a time who lags."""
+    """Partitions, and in `dropped` the number of them checked for lagging followers at a time."""
 
     def __init__(self, partitions):
         super().__init__(partitions)

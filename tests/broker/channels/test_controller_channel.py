@@ -13,9 +13,7 @@ from trimaran.wire.messages.heartbeat import HeartbeatRequest
 
 
 async def test_request_waits_for_controller_that_supports_it():
-    """It may be the oldest of a cluster that is being upgraded; whoever leads next serves it, perhaps. The broker goes
-    on.
-    """
+    """It may be the oldest of a cluster during an upgrade; the next leader may serve it. The broker goes on."""
     async with open_server(heartbeat, context=Toy()) as server, trio.open_nursery() as nursery:
         channel = ControllerChannel(
             Latest(LeaderAndEpoch(1, 1)),

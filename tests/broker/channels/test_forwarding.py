@@ -38,7 +38,8 @@ class Controller:
         self.error = ErrorCode.NONE
         self.timeout: float | None = None  # of the last request
         self.principal = b""
-        self.size: int | None = 1 << 30  # so much of the answer comes; None: not even an empty one
+        # the number of answer bytes that arrive; None: not even an empty one
+        self.size: int | None = 1 << 30
 
     async def call(
         self,
@@ -124,7 +125,7 @@ async def test_envelope_error_is_raised() -> None:
 
 
 async def test_answer_to_another_request_is_not_forwarded() -> None:
-    """It is the controller's mistake: the client's connection, and what else is asked on it, goes on."""
+    """It is the controller's error: the client's connection and its other requests continue."""
     controller = Controller(created("a"))
     controller.lies = 1
     with pytest.raises(KafkaError, match=r"UNKNOWN_SERVER_ERROR.*answered another request"):
@@ -163,7 +164,7 @@ async def test_answer_waits_until_broker_knows_the_result(
 
 
 async def test_a_large_answer_is_not_looked_at(autojump_clock) -> None:
-    """What was refused is waited for in vain, and not for long."""
+    """The client waits in vain for the refused change, and not for long."""
     names = [f"topic-{number}" for number in range(40)]
     request, response = asked(*names), created(*names[1:], refused=("topic-0",), text="v" * 32_000)
     metadata = BrokerMetadata(image_of(*names[1:]))

@@ -1,4 +1,4 @@
-"""What tests of shards share."""
+"""Shared parts of tests of shards."""
 
 from __future__ import annotations
 

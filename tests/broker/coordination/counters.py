@@ -1,4 +1,4 @@
-"""A coordinator of another kind: counters, each forgotten when nobody has added to it for a minute.
+"""A coordinator of another kind: counters, each forgotten after a minute without additions.
 
 The shard is all that a coordinator must bring, beside what its handlers do with it.
 """
@@ -41,7 +41,7 @@ class CountSerde:
 
 
 class Forgotten(NamedTuple):
-    """What the shard writes when a counter's time is over."""
+    """The write of the shard at the expiry of a counter."""
 
     records: tuple[Count, ...]
     atomic: bool = True

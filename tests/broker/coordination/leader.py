@@ -29,7 +29,7 @@ class Leader:
         self.high_watermark = Watermark(log.log_end_offset)
         self.holding = False
         self.failing: ErrorCode | None = None
-        self.left = 0  # appends that nobody waits for
+        self.left = 0  # appends without waiters
 
     def append(
         self, records: memoryview, views: Sequence[BatchView], *, is_awaited: bool = True

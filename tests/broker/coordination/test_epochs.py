@@ -1,4 +1,4 @@
-"""The epochs of a shard, a test for each sentence: load, serve, close; and what nobody may see of another epoch."""
+"""The epochs of a shard, a test for each sentence: load, serve, close; and isolation from other epochs."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ async def test_nothing_is_served_where_another_broker_leads(tmp_path):
 
 
 def test_loaded_state_is_hidden_from_the_collector(monkeypatch):
-    """What is kept of the log, as it is fed; then what the shard makes of it, some at a time."""
+    """First the collected records of the log, as they are fed; then the shard's own objects, some at a time."""
     counted = []
     monkeypatch.setattr(loader, "LongLived", lambda: SimpleNamespace(add=counted.append))
     monkeypatch.setattr(loader, "ROWS_AT_ONCE", 2)
@@ -290,7 +290,7 @@ async def test_failed_shard_is_reloaded_with_growing_pauses(tmp_path, caplog, au
 
 
 class Unreliable:
-    """Shards whose making fails so many times; `loads` has the time of each attempt.
+    """Shards that fail to load a given number of times; `loads` has the time of each attempt.
 
     Time may run ahead of a load, which a thread does: what counts is when it begins.
     """
@@ -308,7 +308,7 @@ class Unreliable:
         return CounterShard()
 
     async def fail(self, times):
-        """Until it has failed so many times and is loaded."""
+        """Runs until it has failed `times` times and is loaded."""
         self.loads.clear()
         self.failures = times
         current = self._rig.runtime._current[0]

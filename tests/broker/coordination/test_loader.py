@@ -1,4 +1,6 @@
-"""What a shard is given of a log: as a naive twin finds it, however the log is cut into pieces; and how it is read."""
+"""The records that a shard gets from a log: those of a naive twin, however the log is cut into pieces; and the reading
+of the log.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who waits for shards that load, of which partitions, and for how long."""
+"""Waiting for shards that load: their partitions, and the timeout."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a shard may count on while it serves: writes, responses, time."""
+"""Guarantees to a shard while it serves: writes, responses, time."""
 
 from __future__ import annotations
 
@@ -148,7 +148,7 @@ async def test_a_record_is_replayed_with_its_offset(tmp_path):
     [(None, E.NONE), (E.NOT_ENOUGH_REPLICAS, E.COORDINATOR_NOT_AVAILABLE)],
 )
 async def test_outcome_of_write_is_applied_at_once(tmp_path, monkeypatch, failure, outcome):
-    """A shard may answer somebody because its own write is committed, or has failed."""
+    """A shard may answer a request because its own write is committed, or has failed."""
     pending = CompletableResponse()
     monkeypatch.setattr(
         CounterShard,
@@ -443,7 +443,7 @@ async def test_shard_learns_when_its_write_is_committed(tmp_path):
 
 
 async def test_empty_write_is_committed_with_earlier_ones(tmp_path):
-    """Whoever waits for it is told what the log says already."""
+    """Its waiter is answered from the content of the log."""
     async with open_rig(tmp_path) as rig:
         leader, shard = await rig.serve()
         leader.holding = True

@@ -1,6 +1,6 @@
 """Fetch sessions while leaders move (KIP-227, KIP-951): hints alone lead a consumer, and it misses and repeats nothing.
 
-The consumer asks metadata for nothing but that a partition has come back, as one does that has moved elsewhere with it.
+The consumer uses metadata only to see that a partition has come back, as one does that has moved elsewhere with it.
 """
 
 from __future__ import annotations

@@ -1,6 +1,4 @@
-"""The rules of what a Fetch is told, a test for each: where logs diverge, who leads instead, what an answer looks
-like.
-"""
+"""The rules of Fetch answers, a test for each: divergence of logs, the current leader, the layout of an answer."""
 
 from __future__ import annotations
 
@@ -75,7 +73,7 @@ async def test_reader_of_older_epoch_diverges_at_offset_zero(harness):
     assert (data.diverging_epoch.epoch, data.diverging_epoch.end_offset) == (1, 0)
 
 
-# -- whose epoch, and who leads instead
+# -- epochs, and the current leader
 
 
 @pytest.mark.parametrize(("version", "named"), [(15, (-1, -1)), (16, (12, 4)), (17, (12, 4))])
@@ -138,7 +136,7 @@ async def test_session_reads_recreated_topic(harness):
     assert sizes(answer)[0] > 0
 
 
-# -- partitions that nobody used
+# -- unused partitions
 
 
 async def test_in_sync_follower_needs_no_log(harness):
@@ -212,7 +210,7 @@ async def test_read_committed_stops_at_open_transaction(transaction):
 
 
 async def test_read_uncommitted_learns_known_last_stable_offset(transaction):
-    """For their sake a log is not scanned, which do not go by it."""
+    """A log is not scanned for readers that do not use it."""
     data = await ask_one(transaction, wanted(0, 1))
     assert (data.high_watermark, data.last_stable_offset) == (2, 2)
     assert data.records.size > 0

@@ -1,4 +1,4 @@
-"""A fetch of more partitions than one turn takes: the loop has its turns, and nothing is looked at for nobody."""
+"""A fetch of more partitions than one turn takes: the loop has its turns, and nothing is examined in vain."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What clients fetch has a bound and is charged; what followers fetch is neither, so that replication never waits."""
+"""Fetches of clients are bounded and charged; those of followers are neither, so that replication never waits."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from trimaran.wire.errors import ErrorCode
 
 
 class Quotas:
-    """Of fetches: what is charged, and for how many seconds a client is to wait then."""
+    """Quotas of fetches: the charged bytes, and the seconds that a client has to wait then."""
 
     def __init__(self, *, is_set=True):
         self.fetch = SimpleNamespace(is_set=is_set)

@@ -69,7 +69,7 @@ async def test_no_more_than_asked_for_in_all(harness):
 
 
 async def test_only_first_records_may_exceed_the_limit(harness):
-    """KIP-74: else nobody came by a batch that is larger than the limits."""
+    """KIP-74: otherwise no reader could get a batch that is larger than the limits."""
     fill(harness, 0, 1, values=(b"x" * 500,))
     found = sizes(await ask(harness, request(wanted(0, max_bytes=1), wanted(1, max_bytes=1))))
     assert found[0] > 500
@@ -334,7 +334,7 @@ async def test_fetch_updates_progress_of_follower(harness):
 
 
 async def test_follower_repeating_its_offset_is_noted(harness):
-    """P17; of consumers nobody keeps count."""
+    """P17; consumers are not counted."""
     harness.set_image(topic("t", partition((11, 12))), brokers=BROKERS)
     fill(harness, 0)
     leader, suspected = harness.leader(), []

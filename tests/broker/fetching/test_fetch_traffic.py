@@ -1,4 +1,4 @@
-"""What a fetch counts in the traffic of its topics: requests, their failures, and bytes by who got them."""
+"""Traffic counters of a topic for a fetch: requests, their failures, and bytes by recipient."""
 
 from __future__ import annotations
 

@@ -120,14 +120,14 @@ async def test_redirected_reader_is_informed_at_once_and_repeatedly(harness):
 
 
 async def test_a_follower_sends_nobody_elsewhere(harness):
-    """Not even to its leader in the rack of the client, who was sent here."""
+    """A follower redirects no client, not even to its leader in the client's rack."""
     follow(harness)
     data = await ask_one(harness, wanted(0), rack_id="b")
     assert (data.preferred_read_replica, data.records.end_offset) == (-1, 1)
 
 
 async def test_session_is_woken_by_followers_first_records(harness):
-    """Until then there was no log to read."""
+    """There was no log to read before."""
     harness.set_image(topic("t", partition((12, 11), leader_epoch=4)), brokers=BROKERS)
     opened = await ask(harness, request(wanted(0), epoch=0))
     follow(harness)

@@ -1,4 +1,4 @@
-"""One look of a Fetch at a partition: what is asked of its log, and what is kept of it."""
+"""One examination of a partition by a Fetch: the reads of its log, and the kept result."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def harness(tmp_path):
 
 @pytest.fixture
 def reads(monkeypatch):
-    """Offset and bytes that logs are asked for."""
+    """Offset and bytes of reads from logs."""
     asked, read = [], PartitionLog.read
 
     def noted(self, offset, max_bytes, **terms):
@@ -35,7 +35,7 @@ def reads(monkeypatch):
     return asked
 
 
-# -- what is asked of the log
+# -- reads of the log
 
 
 @pytest.mark.parametrize("left", [-1, 0, 1, 2])

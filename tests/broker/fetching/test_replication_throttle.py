@@ -1,4 +1,4 @@
-"""What a leader gives throttled followers (KIP-73): nothing to who lags, once too much was given."""
+"""Answers of a leader to throttled followers (KIP-73): nothing for lagging ones, once the rate is exceeded."""
 
 from __future__ import annotations
 

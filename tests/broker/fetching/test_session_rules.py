@@ -1,6 +1,4 @@
-"""The rules of fetch sessions at the leader (KIP-227), a test for each: who makes room for whom, what ends with a
-session.
-"""
+"""The rules of fetch sessions at the leader (KIP-227), a test for each: eviction, and the end of a session."""
 
 from __future__ import annotations
 
@@ -190,7 +188,7 @@ def test_session_update_takes_steps_and_ends_cleanly():
 
 
 def test_ids_are_positive_and_nobody_else_s(monkeypatch):
-    """Of all positive numbers of 32 bits."""
+    """Session ids are any positive numbers of 32 bits."""
     drawn = {(1 << 31) - 1: [0, 0, EPOCH_MAX - 1]}
     monkeypatch.setattr(secrets, "randbelow", lambda bound: drawn[bound].pop(0))
     sessions = FetchSessions(9)

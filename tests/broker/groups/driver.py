@@ -91,7 +91,7 @@ def topic_id(name: str) -> bytes:
 
 
 def refusal(regex: str | None) -> KafkaError | None:
-    """What is wrong with a pattern, which the coordinator finds out before the shard is asked."""
+    """The error in a pattern, which the coordinator detects before it calls the shard."""
     try:
         compiled(regex or "")
     except KafkaError as error:
@@ -426,7 +426,7 @@ class Driver:
         return None if value is None else value.offset
 
     def held_bytes(self) -> int:
-        """What the groups take, counted anew; the shard's account must say the same."""
+        """The bytes of the groups, counted again; the shard's account must be equal."""
         of_classic = sum(
             sum(one.held_bytes for one in group.members.values())
             + sum(map(pending_bytes, group.pending))
@@ -442,7 +442,7 @@ class Driver:
         return of_classic + of_consumer
 
     def known_bytes(self) -> int:
-        """What is known of groups and offsets, counted anew."""
+        """The bytes of known groups and offsets, counted again."""
         store = self.shard.store
         places = (self.shard.groups, store.groups, store.consumer_groups, store.offsets)
         found = sum(group_bytes(group_id) for one in (*places, store.emptied) for group_id in one)
@@ -470,7 +470,7 @@ class Driver:
         assert account._owners.keys() <= members
 
     def replayed(self) -> GroupStore:
-        """What another coordinator would find in the log."""
+        """The state that another coordinator would load from the log."""
         store = GroupStore()
         for offset, record in enumerate(self.log):
             store.replay(offset, record)

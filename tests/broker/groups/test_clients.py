@@ -103,7 +103,7 @@ class Member:
 
 
 def consume(client, cluster, group, topic, count, members):
-    """Reads `count` records with so many members, who then commit and leave."""
+    """Reads `count` records with that many `members`, which then commit and leave."""
     records = Queue()
     running = [
         Member(client, cluster.bootstrap, group, topic, f"{client}-{i}", records)

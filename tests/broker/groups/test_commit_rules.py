@@ -125,7 +125,7 @@ def test_transactional_commit_without_group_follows_rules(
 
 @pytest.mark.parametrize("generation", [-1, 0, 3])
 def test_transactional_commit_to_empty_group_follows_rules(generation):
-    """Who names a generation says that it is in it."""
+    """A commit with a generation claims membership."""
     driver = Driver(log=[empty_group()])
     expected = E.NONE if generation < 0 else E.UNKNOWN_MEMBER_ID
     assert transactional(driver, "x", generation, exists=True) is expected

@@ -177,7 +177,7 @@ async def test_commit_is_answered_after_isr_replication(tmp_path, autojump_clock
         leader.holding = True
         pending = rig.groups.commit_offsets(commit_request(5), 9)
         assert not pending.ready()
-        # What is not committed must not be read: the answer waits as well (G3).
+        # Uncommitted offsets must not be read: the answer waits as well (G3).
         read = fetch_all(rig)
         assert not read.ready()
         leader.commit()
@@ -572,7 +572,7 @@ AGAIN = b"topic-id-of-t--2"
 
 
 def recreate_topic(rig):
-    """Topic `t` is deleted and made anew; the metadata's publishers hear of it."""
+    """Topic `t` is deleted and created again; the metadata's publishers are notified."""
     old = rig.metadata.image
     delta = MetadataDelta(old)
     delta.replay(RemoveTopicRecord(topic_id=TOPIC_ID))
@@ -583,7 +583,7 @@ def recreate_topic(rig):
 
 
 def stored_offsets(rig, index):
-    """What a coordinator finds in the log."""
+    """The offsets that a coordinator loads from the log."""
     loader, log = CoordinatorLoader(GroupRecordSerde()), rig.leaders[index].log
     shard = GroupCoordinatorShard(rig.limits, lambda *_: True, SURROUNDINGS)
     found = log.read(0, 1 << 20, upto_offset=log.log_end_offset, min_one=True)
@@ -771,7 +771,7 @@ async def test_groups_go_by_the_partitions_that_there_are(tmp_path):
 
 
 async def commits_in_pieces(rig, count=5):
-    """A shard that was left with so many commits, to be loaded one by one."""
+    """A shard with `count` earlier commits, to be loaded one by one."""
     index = rig.index_of("g")
     rig.lead(index)
     await rig.loaded(index)

@@ -1,4 +1,4 @@
-"""What administrators are told of groups of either kind, and of those that are known by their offsets alone."""
+"""Descriptions for administrators of groups of either kind, and of those known by their offsets alone."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A classic group's own accounts: who leads, what all support, how much they said."""
+"""A classic group's own accounts: its leader, common protocols, sizes."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ from trimaran.wire.records.groups import (
 
 
 def load(*pieces):
-    """What pieces lead to, which is what they lead to as one piece, and record by record."""
+    """Loads pieces, with the same result as one piece and as single records."""
     store, whole = _loaded(pieces), _loaded([b"".join(pieces)])
     plain = _loaded(pieces, lambda shard: None)
     assert (store.offsets, store.groups) == (whole.offsets, whole.groups)

@@ -1,4 +1,4 @@
-"""What the groups of a broker may take in memory (G8), and members that have no connection any more."""
+"""Memory limit of a broker's groups (G8), and members without a connection."""
 
 from __future__ import annotations
 
@@ -283,7 +283,7 @@ def test_oversized_new_classic_group_is_refused(driver, room):
     driver.join("again", group=f"{LONG}0", version=3, instance="i")
     assert "again" not in driver.answers
     driver.check_account()
-    driver.advance(100)  # nobody has come again
+    driver.advance(100)  # no member has returned
     driver.advance(2 * driver.limits.expiry_interval_ms / 1000)
     driver.check_account()
     assert driver.shard.account.known_bytes == 0
@@ -436,7 +436,7 @@ def test_pending_metadata_counts_until_transactions_end(driver, is_commit):
 
 
 def test_transaction_commits_bounded_offsets_per_group(driver, monkeypatch):
-    """It may commit each of them anew; another transaction has room of its own."""
+    """It may commit each of them again; another transaction has room of its own."""
     monkeypatch.setattr("trimaran.broker.groups.store.PENDING_OFFSETS_MAX", 3)
 
     def commit(producer, *partitions):
@@ -480,7 +480,7 @@ async def test_largest_transaction_is_counted_in_one_step():
 
 
 async def test_shard_with_many_groups_ends_in_one_step(driver):
-    """Nobody waits in most of them."""
+    """Most of them have no waiter."""
     for number in range(200_000):
         driver.shard.groups[f"g{number}"] = ClassicGroup(f"g{number}", 0)
     assert joined(driver, "a") is None

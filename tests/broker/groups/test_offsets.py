@@ -196,7 +196,7 @@ def test_topics_deleted(driver):
     assert driver.offset("u") == 1
 
 
-# -- topics that are gone, of whose offsets nobody has written the end
+# -- missing topics, with offsets that have no tombstone yet
 
 
 def test_offsets_of_missing_topics_are_omitted(driver):

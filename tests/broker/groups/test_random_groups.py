@@ -24,7 +24,7 @@ LIMITS = GroupLimits(initial_rebalance_delay_ms=1_000, members_max=6)
 SESSIONS_MS = (6_000, 10_000, 30_000)
 REBALANCES_MS = (5_000, 20_000, 60_000)
 PARTS = range(6)
-# What is said more often is done more often.
+# Repeated entries make an action more frequent.
 ACTIONS = [
     *["join"] * 3,
     *["sync"] * 3,
@@ -170,7 +170,7 @@ class World:
         self.read_answers()
         stored = old.replayed().groups.get("g")
         self.driver = Driver(LIMITS, log=old.log, now=old.now)
-        # Generations begin again after the last that was stored: those in between were owned by nobody.
+        # Generations restart after the last stored one: those in between had no owner.
         self.newest_generation = stored.generation if stored is not None else 0
         for generation in [g for g in self.decision_of if g > self.newest_generation]:
             raise AssertionError(f"generation {generation} was assigned and is lost")
@@ -248,7 +248,7 @@ class World:
             }
 
     def end(self) -> None:
-        """Everybody falls silent: every request is answered, and in the end nobody is left (G7)."""
+        """All members fall silent: every request is answered, and in the end none is left (G7)."""
         self.driver.holding, self.driver.failing = False, None
         self.driver.advance(15 * 60)
         self.read_answers()

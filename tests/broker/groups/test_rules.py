@@ -88,7 +88,7 @@ def test_dynamic_members_id_is_refused_for_static(driver):
 
 
 def test_ids_that_were_given_out_have_a_bound(driver, monkeypatch):
-    """Who is in the group, or has one of them, is let in all the same."""
+    """A member of the group, or a holder of such an id, is admitted all the same."""
     monkeypatch.setattr(joining, "PENDING_MEMBERS_MAX", 2)
     stable(driver, "a")
     for token in "bcd":
@@ -256,7 +256,7 @@ def test_late_assignment_failure_spares_next_generation(driver):
 
 
 def empty_group(**fields):
-    """What a coordinator loads: a group without members."""
+    """A loaded group without members."""
     values = {
         "protocol_type": "consumer",
         "generation": 3,
@@ -278,7 +278,7 @@ def empty_group(**fields):
     ids=["empty for 50 s", "never had members", "since when is not stored"],
 )
 def test_offset_retention_starts_when_group_empties(fields, seconds):
-    """From when its last member left; from the commit where there was none, or nobody knows when."""
+    """Retention starts when the last member left; or with the commit, if there was none or the time is unknown."""
     since = {"current_state_timestamp": WALL_CLOCK_MS - 50_000}
     driver = Driver(LIMITS, log=[empty_group(**since | fields)])
     driver.commit_offset(1)
@@ -327,7 +327,7 @@ def test_metadata_of_all_members_is_bounded(driver, monkeypatch):
     assert code_of_join(driver, "c", version=3, protocols=[("p", b"x" * 9)]) is E.NONE
     group = driver.shard.groups["g"]
     assert (len(group.members), group.bytes) == (2, 20)
-    # What a member said before does not count beside what it says now.
+    # Earlier metadata of a member does not count in addition to the present one.
     driver.advance(3)
     first, second = group.members
     driver.join("a again", first, protocols=[("p", b"y" * 9)])

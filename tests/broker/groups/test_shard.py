@@ -300,7 +300,7 @@ def test_pending_offsets_of_missing_topics_go_on_load(driver):
 
 @pytest.mark.parametrize("leaves", [False, True])
 def test_stale_classic_record_does_not_count(driver, leaves):
-    """Of a log in which the tombstone of the classic group is missing."""
+    """The tombstone of the classic group is missing in the log."""
     stable(driver, "a")
     classic = list(driver.log)
     fresh = Driver()
@@ -313,7 +313,7 @@ def test_stale_classic_record_does_not_count(driver, leaves):
 
 
 def test_stale_consumer_records_do_not_count(driver):
-    """Of a log in which the tombstones of the consumer group could not be written."""
+    """The tombstones of the consumer group could not be written to the log."""
     driver.consumer_heartbeat("n")
     driver.consumer_heartbeat("n", -1)
     classic = Driver()

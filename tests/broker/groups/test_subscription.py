@@ -1,4 +1,4 @@
-"""What the coordinator reads of a member's subscription."""
+"""The part of a member's subscription that the coordinator reads."""
 
 from __future__ import annotations
 

@@ -100,7 +100,7 @@ def test_commits_to_recreated_topic_stay():
     driver = Driver(log=of_one_group())
     driver.shard.topics_deleted({"t": OLD}, driver.at)
     driver.settle()
-    for partition in (0, MANY - 1):  # that was looked at, and one that was not
+    for partition in (0, MANY - 1):  # an examined one, and one that was not
         driver.commit_offset(7, partition=partition, topic_id=NEW)
     pieces(driver)
     assert count(driver) == 2
@@ -272,7 +272,7 @@ def test_group_with_own_record_is_remembered_once():
 
 
 def test_consumer_group_joined_during_expiry_keeps_epoch(monkeypatch):
-    """Else a coordinator that finds the log compacted begins the epochs of the group anew."""
+    """Otherwise a coordinator that finds the log compacted would restart the epochs of the group."""
     driver = Driver(LIMITS)
     driver.consumer_heartbeat("a")
     driver.consumer_heartbeat("a", -1)

@@ -1,4 +1,4 @@
-"""Who may not ask a broker is refused, and who fetches as a follower without being one."""
+"""Unauthorized clients of a broker are refused, and so are false followers."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ MOVES = AlterReplicaLogDirsRequest(
 async def asked(
     tmp_path: Path, request: Any, version: int, *, may: bool = False, acls: Sequence[Acl] = ()
 ) -> Any:
-    """The answer of a broker with an authorizer, of whose principals we are one that may everything or nothing."""
+    """The answer of a broker with an authorizer, which allows our principal everything or nothing."""
     harness = open_harness(tmp_path)
     harness.set_image(
         topic("t", partition((11, 12), isr=(11, 12))), brokers=(registration(11), registration(12))

@@ -39,7 +39,7 @@ KEYS = [("t", 2), ("t", 0), ("u", 1)]
 
 
 def results(*codes):
-    """Of the partitions of `ASKED`."""
+    """Results for the partitions of `ASKED`."""
     told = [
         AddPartitionsToTxnPartitionResult(partition_index=index, partition_error_code=code)
         for (_, index), code in zip(KEYS, codes, strict=True)
@@ -51,7 +51,7 @@ def results(*codes):
 
 
 class Coordinator:
-    """Notes what it is asked; `codes` say what comes of it, by transactional id."""
+    """Notes its calls; `codes` say what comes of it, by transactional id."""
 
     def __init__(self, unknown=(), verified=None, **codes):
         self.asked = []

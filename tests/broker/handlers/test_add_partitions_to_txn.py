@@ -91,7 +91,7 @@ async def test_brokers_ask_for_many(tmp_path):
 
 
 async def test_missing_partitions_fail_the_verification(tmp_path):
-    """As Kafka answers, whoever asks about whatever transaction."""
+    """Kafka answers the same, for any client and any transaction."""
     async with asked(tmp_path, **SETTINGS) as one:
         await one.create("t", partitions=2)
         first = WireProducer(one, "first")

@@ -1,4 +1,4 @@
-"""What a client may do with topics, groups and the cluster is told where it asks for it, of each resource its own."""
+"""A client's operations on topics, groups and the cluster are returned on request, for each resource its own."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ async def test_operations_of_topics_and_cluster(harness, asked_for):
 
 
 async def test_operations_of_all_topics_ignore_cached_answers(harness):
-    """What is kept of an answer about all topics has no operations, and those with them are not kept."""
+    """A cached answer about all topics has no operations, and answers with them are not cached."""
     told = []
     for asked_for in (False, True, False, True):
         wanted = MetadataRequest(topics=None, include_topic_authorized_operations=asked_for)

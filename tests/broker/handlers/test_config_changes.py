@@ -142,7 +142,7 @@ async def test_values_are_checked_when_set_not_deleted(harness):
         message.resources[0].configs[0].config_operation = operation
         found[operation] = bool(await refusals(harness, message))
     assert found == {SET: True, DELETE: False, APPEND: True, SUBTRACT: False}
-    # Who says all that there shall be takes away what was there.
+    # A request that replaces all configs removes the present ones.
     harness.set_image(configs={(BROKER, "11"): wrong})
     fine = {"listener.name.plaintext.max.connections.per.ip": "5"}
     assert await refusals(harness, replacing((BROKER, "11", fine))) == {}

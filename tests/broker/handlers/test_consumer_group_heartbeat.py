@@ -144,7 +144,7 @@ def subscribed(regex, **changes):
 
 
 async def resolved(rig, regex):
-    """What the pattern of the group was found to match."""
+    """The matches of the pattern of the group."""
     shard = rig.epoch(rig.index_of("g")).active()
     while regex not in shard.store.consumer_groups["g"].regexes:
         await yield_to_loop()

@@ -1,4 +1,4 @@
-"""CreateDelegationToken through a broker: for who has logged in."""
+"""CreateDelegationToken through a broker: for authenticated clients."""
 
 from tests.broker.handlers.tokens import CREATION, asked_by, token_of
 from trimaran.wire.errors import ErrorCode

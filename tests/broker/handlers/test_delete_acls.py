@@ -1,4 +1,4 @@
-"""DeleteAcls through a broker: what a filter matches goes, and is told."""
+"""DeleteAcls through a broker: matches of a filter are deleted and returned."""
 
 from tests.broker.handlers import acls
 from tests.broker.handlers.asking import AUTHORIZER, asked, refused

@@ -1,4 +1,4 @@
-"""DeleteRecords: whose records may be deleted, and up to where."""
+"""DeleteRecords: the permitted topics, and the upper bound."""
 
 import pytest
 import trio

@@ -1,4 +1,4 @@
-"""DescribeCluster on a broker: the brokers by the listener that was asked."""
+"""DescribeCluster on a broker: the brokers by the listener of the request."""
 
 import pytest
 

@@ -99,7 +99,7 @@ async def test_replica_of_failed_directory_is_listed_nowhere(tmp_path):
 
 
 async def test_copy_is_listed_while_target_is_online(tmp_path):
-    """Its size, and how far it is behind; of one in a directory that fails nothing more is told."""
+    """Its size and its lag are listed; a copy in a failing directory is not."""
     setup = Moves(tmp_path)
     setup.request(0, setup.b)
     source = setup.harness.partitions.find("t", 0).log
@@ -128,6 +128,6 @@ async def test_memory_and_turns_depend_on_requested_partitions(harness):
 
     (asked, few), *others = [await used(count) for count in (998, 999, 1998, 1999)]
     assert asked == ("pause", 998 * OBJECT_BYTES)
-    # Their topic is looked at as one more.
+    # Their topic counts as one more.
     assert [turns - few for _, turns in others] == [1, 1, 2]
     assert (await used(0))[0] == ("pause", 3 * OBJECT_BYTES)

@@ -1,4 +1,4 @@
-"""DescribeProducers: who writes idempotently here, on leaders and followers."""
+"""DescribeProducers: idempotent producers here, on leaders and followers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Fetch: offsets, limits, long polls, epochs, and who may fetch as a follower (reliability 4.4)."""
+"""Fetch: offsets, limits, long polls, epochs, and the right to fetch as a follower (reliability 4.4)."""
 
 from __future__ import annotations
 
@@ -200,7 +200,7 @@ async def read_in_version(harness, version, offset):
 
 
 async def test_new_leader_reports_no_watermark_too_early(harness):
-    """P7: the record may have been committed and read before; nobody hears of a watermark of 0."""
+    """P7: the record may have been committed and read before; a watermark of 0 is never sent."""
     leader = lead_again(harness)
     answer = await read(harness, 0)
     assert (answer.error_code, answer.high_watermark) == (ErrorCode.OFFSET_NOT_AVAILABLE, -1)

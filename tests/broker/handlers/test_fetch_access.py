@@ -1,4 +1,4 @@
-"""Who may not read a topic gets nothing of it: in sessions, by ids, and after waits in which ACLs changed."""
+"""Unauthorized clients get nothing of a topic: in sessions, by ids, and after waits in which ACLs changed."""
 
 from dataclasses import replace
 
@@ -128,7 +128,7 @@ async def test_a_session_is_judged_again_when_acls_change(harness, acls):
 
 
 async def test_a_fetch_that_waits_is_judged_again(harness, acls, autojump_clock):
-    """What it had found before counts as little as what comes."""
+    """Earlier findings count as little as later records."""
     acls.allow(1, "t")
     message = request("t", max_wait_ms=5000, min_bytes=1 << 20)
     results = []
@@ -174,7 +174,7 @@ async def test_metadata_by_id_tells_no_name(harness, acls):
 
 
 class Creation:
-    """Makes every topic that it is asked for."""
+    """Creates every requested topic."""
 
     def __init__(self):
         self.made = []

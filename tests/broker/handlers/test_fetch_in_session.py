@@ -18,7 +18,7 @@ from trimaran.wire.transport.requests.calls import DeferredResponse
 
 
 class Quotas:
-    """Of fetches: `seconds` to wait for who fetched too much."""
+    """Quotas of fetches: `seconds` to wait for who fetched too much."""
 
     def __init__(self, seconds):
         self.fetch = self

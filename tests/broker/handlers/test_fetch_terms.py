@@ -1,4 +1,4 @@
-"""What a Fetch asks for: the terms of each kind of reader and version as a whole, and what a wait attaches to."""
+"""Terms of a Fetch: those of each kind of reader and version as a whole, and the partitions that a wait attaches to."""
 
 from __future__ import annotations
 
@@ -221,7 +221,7 @@ def slot_of(reader, index, *, upto_end=False, name="t", seen=0):
 
 
 def test_wait_wakes_for_changes_since_first_check(harness):
-    """Of consumers by what is committed, of followers by the log's end; what is not led here, always."""
+    """Consumers wait for commits, followers for the log's end; a partition not led here never waits."""
     harness.set_image(
         topic("t", partition(), partition(), partition((11, 12), leader=12), partition()),
         brokers=(registration(11), registration(12)),

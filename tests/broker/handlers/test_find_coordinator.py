@@ -164,7 +164,9 @@ async def test_each_transaction_key_finds_its_partitions_leader(tmp_path):
 
 @pytest.mark.parametrize("kind", [OF_GROUP, OF_TRANSACTION])
 async def test_finding_coordinator_needs_describe_on_its_resource(tmp_path, kind):
-    """Of a group or a transactional id, not the one for the other; and nobody else has a topic created."""
+    """The right on a group does not count for a transactional id, and vice versa; and unauthorized clients cause no
+    topic to be created.
+    """
     harness = open_harness(tmp_path)
     types = {OF_GROUP: ResourceType.GROUP, OF_TRANSACTION: ResourceType.TRANSACTIONAL_ID}
     code = {

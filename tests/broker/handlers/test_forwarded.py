@@ -1,4 +1,4 @@
-"""Requests that a broker passes on: bytes go and come as they are; what fails is told in the words of each API."""
+"""Requests that a broker forwards: bytes go and come unchanged; failures are answered in the format of each API."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ OF_TOKENS = pytest.mark.parametrize(
     "row", [row for row in ROWS if row.check], ids=lambda row: row.request.__name__
 )
 REFUSED = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
-# What librdkafka sends behind a request.
+# Bytes that librdkafka sends behind a request.
 BEHIND = b"\0\0\0"
 
 
@@ -89,7 +89,7 @@ def test_bytes_go_and_come_as_they_are(row: Row, data: st.DataObject) -> None:
 
 
 def absent(message: Any, version: int) -> set[str]:
-    """The fields that the version has no place for: what they would say is told by items of the answer."""
+    """The fields that do not exist in the version: items of the answer have their information."""
     return {
         one.name for one in message.__fields__ if version not in one.versions and not one.ignorable
     }

@@ -1,4 +1,4 @@
-"""What a client is asked to push."""
+"""The metrics that a client has to push."""
 
 from tests.broker.handlers.asking import asked
 from tests.broker.handlers.configs import METRICS, incremental

@@ -1,4 +1,4 @@
-"""InitProducerId: ids that nobody had before; a transactional producer fences the one before it."""
+"""InitProducerId: new unique ids; a transactional producer fences the one before it."""
 
 import pytest
 
@@ -84,7 +84,7 @@ async def test_invalid_requests_are_refused(tmp_path):
 
 
 async def test_another_broker_coordinates(tmp_path):
-    """Without the topic, nobody does yet."""
+    """Without the topic, no broker does yet."""
     async with asked(tmp_path, **SETTINGS) as one:
         answer = await WireProducer(one).init()
         assert (answer.error_code, answer.producer_id) == (E.NOT_COORDINATOR, -1)

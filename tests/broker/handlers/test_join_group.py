@@ -58,7 +58,7 @@ LONGEST = 32_767
 @pytest.mark.parametrize("version", [3, 5, 9])
 @pytest.mark.parametrize("instance", [None, "i" * LONGEST], ids=["dynamic", "static"])
 async def test_the_longest_names(tmp_path, autojump_clock, version, instance):
-    """The member id that is made of one is still told to everybody, and stored."""
+    """The derived member id is still sent to all members, and stored."""
     named = {} if instance is None or version < 5 else {"group_instance_id": instance}
     async with open_rig(tmp_path) as rig:
         index = rig.index_of("g")

@@ -78,7 +78,7 @@ def told(response):
 
 
 def ask(harness, timestamp, version=11, replica_id=-1, **fields):
-    """What is answered without waiting."""
+    """The immediate answer."""
     return told(begin(harness, timestamp, version, replica_id, **fields))
 
 
@@ -289,7 +289,7 @@ def epoch_end(harness, leader_epoch, **fields):
 
 
 def test_epoch_ends_are_reported_at_log_end(harness):
-    """At the log's end, as for followers: who has read so far, and who has written, finds all of it."""
+    """The end is the log's end, as for followers: a reader or a writer up to there finds all of it."""
     append(harness, b"a", b"b")
     harness.set_image(topic("t", partition(leader_epoch=5, partition_epoch=1)))
     append(harness, b"c")

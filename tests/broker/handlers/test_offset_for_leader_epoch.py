@@ -1,4 +1,4 @@
-"""OffsetForLeaderEpoch: where an epoch ends, so that a consumer finds out what was truncated."""
+"""OffsetForLeaderEpoch: the end of an epoch, so that a consumer detects a truncation."""
 
 import pytest
 
@@ -48,7 +48,7 @@ async def end_of(harness, epoch, *, current=-1, name="t", index=0, version=4):
     ("asked", "epoch", "end_offset"), [(5, 5, 5), (2, 2, 3), (3, 2, 3), (4, 2, 3), (1, 1, 0)]
 )
 async def test_an_epoch_ends_where_the_next_one_begins(harness, asked, epoch, end_offset):
-    """Of an epoch without records it is told of the largest before it."""
+    """An epoch without records is answered with the largest one before it."""
     found = await end_of(harness, asked)
     assert (found.error_code, found.leader_epoch, found.end_offset) == (0, epoch, end_offset)
 

@@ -166,7 +166,7 @@ async def test_too_small_an_isr_admits_nothing(harness):
 
 
 def two_wanted(harness, isr, partition_epoch):
-    """The ISR of "t", whose min.insync.replicas is 2; who is not in it is fenced."""
+    """The ISR of "t", with min.insync.replicas of 2; other replicas are fenced."""
     state = partition((11, 12), isr=isr, partition_epoch=partition_epoch)
     configs = {(2, "t"): {"min.insync.replicas": "2"}}
     brokers = (registration(11), registration(12, fenced=12 not in isr))
@@ -205,7 +205,7 @@ async def test_isr_too_small_before_answer_is_reported(harness):
 
 
 async def test_committed_before_epoch_end_is_acknowledged(harness):
-    """Whoever leads now has it; how many are in sync there is not asked."""
+    """The present leader has it; the size of the ISR is not checked there."""
     two_wanted(harness, (11, 12), 0)
     response = start(harness, request(batch(b"a")))
     harness.flush()
@@ -265,7 +265,7 @@ async def test_an_old_producer_epoch_is_refused(harness):
 
 
 async def test_transactional_batch_needs_its_transactional_id(harness):
-    """CVE-2018-17196: who may write so is asked by that id."""
+    """CVE-2018-17196: the right to write so depends on that id."""
     records = batch(b"a", producer_id=7, producer_epoch=0, base_sequence=0, is_transactional=True)
     answer = await ask(harness, records)
     assert answer.error_code == ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED

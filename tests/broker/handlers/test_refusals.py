@@ -1,5 +1,5 @@
-"""What a broker answers where a handler fails as a whole: each thing that was asked for is named, with the code in the
-version's own place, as `refusals.txt` beside it has them (`REWRITE_TRANSCRIPTS=1` writes it).
+"""Answers of a broker if a handler fails as a whole: each requested item is named, with the code in the version's own
+place, as in `refusals.txt` (`REWRITE_TRANSCRIPTS=1` writes it).
 """
 
 from __future__ import annotations

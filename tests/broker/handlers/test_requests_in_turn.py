@@ -1,4 +1,4 @@
-"""What may be decided as soon as it is read, and what waits until the requests before it are through."""
+"""Requests decided as soon as they are read, and requests that wait for earlier ones."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Who creates or deletes topics is answered when this broker knows of them, or after a second; if refused, at once."""
+"""Creations and deletions of topics are answered when this broker knows of them, or after a second; refusals at
+once.
+"""
 
 from __future__ import annotations
 

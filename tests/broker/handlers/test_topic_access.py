@@ -1,4 +1,4 @@
-"""What is told of topics that a client may not use, by handlers that ask the authorizer themselves."""
+"""Answers about topics that a client may not use, by handlers that call the authorizer themselves."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ IDS = {"t": TOPIC_ID, "secret": SECRET_ID}
 
 
 def authorizer() -> Authorizer:
-    """Anybody may write to topic `t`, so may see it, and to no other; groups and transactions are open."""
+    """Every client may write to topic `t`, so may see it, and to no other; groups and transactions are open."""
     made = Authorizer()
     for kind, name, operation in (
         (ResourceType.TOPIC, "t", Operation.WRITE),

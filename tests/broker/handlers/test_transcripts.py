@@ -1,10 +1,9 @@
 """Whole answers of the broker, version by version, as `testdata/*.txt` has them.
 
 A step is `[as=NAME] [on=LISTENER] [sorted=FIELD] [owes=1] [once=1] [audited=1] Api VERSIONS` and the fields of the
-request, as arguments of `dict`; `given NAME` changes the world. Fields of an answer that have their default are
-left out. Versions with equal answers are told of together. What only reads is asked once more as a large request
-is, in the first and the last version: the answer is the same, unless the step says `once`. `owes`: the connection
-waits for another answer.
+request, as arguments of `dict`; `given NAME` changes the world. Fields of an answer that have their default are left
+out. Versions with equal answers are shown together. Reading requests are repeated as large ones, in the first and the
+last version: the answer is the same, unless the step says `once`. `owes`: the connection waits for another answer.
 """
 
 from __future__ import annotations
@@ -48,7 +47,7 @@ READS = {
     "OffsetForLeaderEpoch",
 }
 SHOWN_MAX = 12
-# What is new each time.
+# Values that differ each time.
 NEW = [
     (re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}"), "<uuid>"),
     (re.compile(r"(transaction_start_time_ms)=\d{13}"), r"\1=<now>"),
@@ -123,7 +122,7 @@ def _batch(*values: bytes, timestamp_ms: int = NOW_MS, **fields: Any) -> bytes:
 
 @contextmanager
 def _audited(is_wanted: bool) -> Iterator[list[str]]:
-    """What is told to the audit log."""
+    """The lines of the audit log."""
     lines: list[str] = []
     handler = logging.Handler()
     handler.emit = lambda record: lines.append(record.getMessage())  # type: ignore[method-assign]

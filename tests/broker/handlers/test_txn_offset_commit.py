@@ -63,7 +63,7 @@ async def test_version_5_adds_the_group_itself(tmp_path):
 
 
 async def test_a_commit_after_the_abort_is_refused(tmp_path):
-    """KAFKA-14402: it would begin a transaction that nobody ends (T3)."""
+    """KAFKA-14402: it would begin a transaction without an end (T3)."""
     async with asked(tmp_path, **SETTINGS) as one:
         producer = await begun(one)
         assert await producer.commit_offset(5) == E.NONE

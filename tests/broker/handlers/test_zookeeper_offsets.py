@@ -1,4 +1,4 @@
-"""Version 0 of OffsetCommit and OffsetFetch. What ZooKeeper does with them:
+"""Version 0 of OffsetCommit and OffsetFetch. For its use of ZooKeeper see
 `tests/zkcompat/legacy/test_consumer_offsets.py`.
 """
 

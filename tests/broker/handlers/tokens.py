@@ -31,7 +31,7 @@ USERS = {
 
 @asynccontextmanager
 async def asked_by(path: Path, user: str | None, **settings: str) -> AsyncIterator[Asked]:
-    """Asks as that user, or as nobody on plain text."""
+    """Asks as that user, or unauthenticated on plain text."""
     async with cluster(path, brokers=0, **(SECRET | settings)) as running:
         broker = await running.start_broker(11, **USERS)
         async with connected_as(broker, user) as connection:

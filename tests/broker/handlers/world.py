@@ -1,6 +1,6 @@
 """A broker that has met some of everything, for transcripts of its answers: see `World`.
 
-Its data side is real; the image is given, and what creating a topic comes to is scripted.
+Its data side is real; the image is given, and the results of topic creation are scripted.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ LOST_DIRECTORY = bytes(15) + b"\x08"
 NOW_MS = 1_700_000_000_000
 HERE, BESIDE, FENCED, ELSEWHERE = 11, 12, 13, 14
 Op, Kind = Operation, ResourceType
-# What each may do; `root` may do everything, and without a name there is no authorizer.
+# The rights of each user; `root` may do everything, and without a name there is no authorizer.
 RIGHTS: dict[str, dict[tuple[ResourceType, str], tuple[Operation, ...]]] = {
     "alice": {
         (Kind.TOPIC, "t"): (Op.READ, Op.WRITE, Op.DELETE),
@@ -236,14 +236,14 @@ class World:
         await self.context.groups.wait_loaded()
 
     def set_image(self, **changes: Any) -> None:
-        """Changes parts of the image that no partition goes by."""
+        """Changes parts of the image that affect no partition."""
         metadata = self.harness.metadata
         metadata.set(replace(metadata.image, **changes))
 
     # -- what `given` in a transcript says
 
     def given_created(self, name: str, code: str) -> None:
-        """What creating that topic comes to from now on."""
+        """Sets the result of creating that topic."""
         self.creates[name] = ErrorCode[code]
 
     def given_stored(self, group: str, name: str, index: str) -> None:
@@ -251,7 +251,7 @@ class World:
         self.zookeeper.offsets[group][name, int(index)] = None
 
     def given_quota(self, kind: str, rate: str) -> None:
-        """Of each user, in bytes a second."""
+        """Sets the quota of each user, in bytes a second."""
         getattr(self.context.quotas, kind).set_limits({(("user", None),): float(rate)})
 
     def given_cordoned(self) -> None:
@@ -261,7 +261,7 @@ class World:
         self.harness.directory.health.fail("the disk is gone")
 
     async def given_settled(self) -> None:
-        """Until no transaction that was decided waits for its markers."""
+        """Waits until no decided transaction waits for its markers."""
         listing = {"state_filters": ["PrepareCommit", "PrepareAbort"]}
         while (await self.ask("ListTransactions", 0, listing)).transaction_states:  # noqa: ASYNC110
             await trio.sleep(0.005)  # as a client that asks again
@@ -276,7 +276,7 @@ class World:
         )
 
     def given_fenced(self, *brokers: str) -> None:
-        """Of these no broker serves from now on, the others do."""
+        """Fences exactly these brokers."""
         known = self.harness.metadata.image.cluster.brokers
         changed = {one: replace(known[one], fenced=str(one) in brokers) for one in known}
         self.set_image(cluster=ClusterImage(brokers=Map(changed)))

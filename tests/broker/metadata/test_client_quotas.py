@@ -1,4 +1,4 @@
-"""What a request is charged for keeping the event loop, and which are exempt."""
+"""Charges for requests that occupy the event loop, and the exempt ones."""
 
 import time
 
@@ -26,7 +26,7 @@ def quotas():
 
 
 def asked(quotas, request, seconds, response, version=1, connection=None):
-    """Its connection keeps the loop for so long before the answer is known."""
+    """Lets the connection occupy the loop for `seconds` before its answer is known."""
     at = call(request, version)
     if connection is not None:
         at.connection = connection

@@ -1,4 +1,4 @@
-"""What the broker remembers beside the newest image."""
+"""State of the broker in addition to the newest image."""
 
 from immutables import Map
 

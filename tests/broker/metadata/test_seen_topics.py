@@ -1,4 +1,4 @@
-"""Who asks for all topics again is given what was judged and gathered for it before, as long as that is true."""
+"""A repeated request for all topics gets the answer judged and gathered before, as long as that is true."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ BROKERS = (registration(11),)
 
 
 class Judged(Authorizer):
-    """Counts what it is asked."""
+    """Counts its calls."""
 
     count = 0
 

@@ -153,7 +153,7 @@ def of_topics(answer):
 async def test_authorized_operations_are_not_shared(harness, encodings, version):
     """The same bytes serve all who ask; what they may do with a topic is their own."""
     authorizer = Authorizer(["User:admin"])
-    # What implies to look, and nothing else.
+    # Only operations that imply DESCRIBE.
     for operation in (Operation.READ, Operation.ALTER_CONFIGS):
         anything = Acl(ResourceType.TOPIC, "*", 3, "User:bob", "*", operation, 3)
         authorizer._index.add(anything)

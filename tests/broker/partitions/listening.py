@@ -1,4 +1,4 @@
-"""What the tests of a broker's partitions share: a listener that notes epochs, and refusals by their codes."""
+"""Shared parts of tests of a broker's partitions: a listener that notes epochs, and refusals by their codes."""
 
 from __future__ import annotations
 

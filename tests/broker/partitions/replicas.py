@@ -57,6 +57,6 @@ async def brokers(tmp_path, *node_ids, **settings):
 
 
 async def until(condition) -> None:
-    """Lets everybody run until `condition` holds; the deadline is the caller's."""
+    """Lets all tasks run until `condition` holds; the deadline is the caller's."""
     while not condition():
         await trio.lowlevel.checkpoint()

@@ -1,4 +1,4 @@
-"""Changes of the ISR on their way to the controller (KIP-497): what is sent, what is sent again, who hears of it."""
+"""Changes of the ISR on their way to the controller (KIP-497): requests, repetitions, notifications."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Controller:
         return self.answer(request)
 
     def named(self) -> list[list[tuple[bytes, int, int]]]:
-        """Of each request: topic, partition and partition epoch."""
+        """Topic, partition and partition epoch of each request."""
         return [
             [
                 (topic.topic_id, one.partition_index, one.partition_epoch)
@@ -110,7 +110,7 @@ def agree(request: AlterPartitionRequest) -> AlterPartitionResponse:
 
 
 def members(request: AlterPartitionRequest) -> list[tuple[int, int]]:
-    """Who is asked for, with its epoch, in a request for one partition."""
+    """The proposed members, with their epochs, in a request for one partition."""
     [topic] = request.topics
     [asked] = topic.partitions
     return [(one.broker_id, one.broker_epoch) for one in asked.new_isr_with_epochs]

@@ -1,4 +1,4 @@
-"""Waiting for watermarks: many partitions are looked at in several turns; each is told what became of it."""
+"""Waiting for watermarks: many partitions are examined in several turns; each learns its outcome."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ async def test_wait_ends_when_all_flushes_are_done(tmp_path, autojump_clock):
 
 
 async def test_only_late_flushes_of_live_epochs_are_named(tmp_path, autojump_clock):
-    """Who asks for the leader of the others is told."""
+    """A request to the leader of the others gets the answer."""
     harness = lead(tmp_path, 3)
     for index in range(3):
         append(harness, b"a", index=index)

@@ -1,4 +1,4 @@
-"""The rules of a follower epoch: what it asks for, what it takes over, where it cuts its log."""
+"""The rules of a follower epoch: fetch positions, appends, truncations."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def where(follower):
     return position.offset, position.last_fetched_epoch, position.log_start_offset
 
 
-# -- what is asked for
+# -- fetch positions
 
 
 def test_replica_without_directory_fetches_like_empty_log(harness):
@@ -56,7 +56,7 @@ def test_replica_without_directory_fetches_like_empty_log(harness):
 
 
 def test_appended_records_count_as_unflushed(harness):
-    """Who produces to this broker's directory waits for it, too."""
+    """Producers to this broker's directory wait for it, too."""
     data = record(0)
     follow(harness).open_follower().append(data)
     assert harness.group_commit.unflushed_bytes == len(data)
@@ -103,7 +103,7 @@ def test_epoch_begun_with_unflushed_records_awaits_flush(harness):
 
 
 def test_recovered_records_are_flushed_before_fetching(harness):
-    """It may be in the page cache only, and nobody else has it flushed."""
+    """It may be in the page cache only, and be flushed on no other replica."""
     held = follow(harness)
     held.open_follower().append(record(0))
     held.release_log()
@@ -265,7 +265,7 @@ def test_crash_restores_only_committed_deleted_records(harness, watermark, left)
 
 
 def test_follower_ending_during_deletion_leaves_the_log(harness, monkeypatch):
-    """The next epoch decides about the log: the steps of this one may not begin it anew."""
+    """The next epoch decides about the log: the steps of this one may not empty it."""
     held = follow(harness)
     follower = held.open_follower()
     follower.append(batch(b"x", b"y"))
@@ -296,13 +296,13 @@ def test_the_log_s_start_does_not_go_back(harness):
         # the leader knows our epoch and has less of it
         ((0, 0, 2, 2), 2, 3, 3),
         ((0, 0, 2, 2), 2, 2, 2),
-        # or ends it where we have not come to
+        # or ends it behind our log end
         ((0, 0, 2, 2), 2, 9, 4),
         # the leader's largest epoch that is not above ours is one that we know, too
         ((0, 0, 2, 2), 0, 2, 2),
         ((0, 0, 2, 2), 0, 1, 1),
         ((0, 0, 2, 2), 0, 5, 2),
-        # or one that we do not know: our own before it ends there, and the leader is asked again
+        # or an unknown one: our own before it ends there, and the follower asks again
         ((0, 0, 2, 2), 1, 3, 2),
         ((0, 0, 2, 2), 1, 1, 2),
         # or one before all of ours: nothing of this log is the leader's

@@ -48,7 +48,7 @@ EMPTY = ListOffsetsResponse(topics=[])
 
 
 class HostileLeader:
-    """Answers what it is told to."""
+    """Sends the given answers."""
 
     def __init__(self) -> None:
         self.data = given()

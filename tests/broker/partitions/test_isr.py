@@ -28,7 +28,7 @@ def progress_at(offset: int, **values) -> ReplicaProgress:
 
 
 def naive_high_watermark(current, flushed, ends, isr, proposed, joining):
-    """The least end on disk of everybody who counts; it never goes back."""
+    """The smallest end on disk of all counted replicas; it never goes back."""
     counted = [flushed]
     for replica_id, end in ends.items():
         if replica_id in isr or replica_id in proposed or replica_id in joining:

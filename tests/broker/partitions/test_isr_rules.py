@@ -1,4 +1,4 @@
-"""The rules of a leader's ISR, a test for each sentence: who has kept up, and what is proposed."""
+"""The rules of a leader's ISR, a test for each sentence: currency of followers, and proposals."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_repeated_fetch_loses_no_currency(harness, followers):
 
 
 def test_follower_reaching_last_fetch_end_was_current(harness, followers):
-    """A partition that is always written to: nobody ever stands at its end."""
+    """A partition that is always written to: no follower is ever at its end."""
     leader = lead(harness)
     for end in range(4):
         followers.fetch(12, max(0, end - 1))

@@ -101,7 +101,7 @@ def test_follower_below_epoch_start_does_not_join(harness):
 
 
 def test_replica_with_emptied_disk_joins_after_catching_up(harness):
-    """KIP-903: what it had it had as another incarnation. Until then it holds up nobody."""
+    """KIP-903: what it had it had as another incarnation. It delays no other replica before that."""
     leader = lead(harness)
     append(harness, b"a")
     append(harness, b"b")
@@ -124,7 +124,7 @@ def test_replica_with_emptied_disk_joins_after_catching_up(harness):
 
 
 def test_fetch_from_before_restart_proves_nothing(harness):
-    """KIP-903: it was taken when the old incarnation was registered, and is looked at again when records come."""
+    """KIP-903: it was received when the old incarnation was registered, and is examined again when records come."""
     leader = lead(harness)
     append(harness, b"a")
     fetched(harness, leader, 12, 1)
@@ -139,7 +139,7 @@ def test_fetch_from_before_restart_proves_nothing(harness):
 
 
 def test_isr_member_that_lost_records_is_removed(harness):
-    """With write-behind a crash may take them; nobody may count on them, however short ago it had them."""
+    """With write-behind a crash may lose them; its earlier progress no longer counts, however recent."""
     leader = lead(harness)
     append(harness, b"a")
     append(harness, b"b")
@@ -209,8 +209,8 @@ def test_a_refusal_that_changed_nothing_restores_the_isr(harness):
 
 
 def test_refused_member_is_reconsidered_after_new_registrations(harness):
-    """The controller had it fenced, and answers after it has let it in again. It stands at the leader's end and has
-    nothing new to ask for, so no fetch of its own would bring it up.
+    """The controller had it fenced, and answers after it has let it in again. It is at the leader's end and has nothing
+    new to fetch, so no fetch of its own would trigger it.
     """
     leader = lead(harness, isr=(11,))
     fetched(harness, leader, 12, 0)
@@ -318,7 +318,7 @@ def append_to(leader, value):
 
 
 async def test_leader_epoch_ends_with_its_block(harness):
-    """However it comes; who still holds the epoch can neither append nor be acked in its name."""
+    """Holders of an ended epoch can neither append nor be acked in its name, whatever ended it."""
     lead(harness)
     held = harness.leader().replica
     with open_leader_epoch(held, held.state) as leader:
@@ -332,7 +332,7 @@ async def test_leader_epoch_ends_with_its_block(harness):
 
 
 def test_nothing_is_committed_below_the_minimal_isr(tmp_path):
-    """P2: an answer to acks=all promises as many copies; and who left the ISR may be elected where KIP-966 holds."""
+    """P2: an answer to acks=all promises that many copies; and a former ISR member may be elected with KIP-966."""
     harness = open_harness(tmp_path, min_insync_replicas="2")
     leader = lead(harness, (11, 12, 13), isr=(11,))
     data = batch(b"a")
@@ -378,7 +378,7 @@ def test_unclean_leader_reports_recovery_in_first_isr(harness):
     assert (proposed(harness), change.leader_recovery_state) == ((11, 12), 0)
 
 
-# -- opened anew within the epoch, as when the replica has moved to another directory
+# -- reopened within the epoch, as when the replica has moved to another directory
 
 
 def reopen(harness):
@@ -429,7 +429,7 @@ def test_reopened_leader_skips_a_settled_change(harness):
 
 
 def test_opened_anew_its_epoch_began_where_it_began(harness):
-    """What was committed before the epoch is known already, although too few keep what came since."""
+    """The commits before the epoch are known already, although too few replicas have later records."""
     leader = lead(harness, isr=(11,))
     append(harness, b"a")
     harness.flush()

@@ -1,4 +1,4 @@
-"""Where leader epochs begin, and what followers and consumers are told of it (KIP-101, KIP-279, KIP-320)."""
+"""Beginnings of leader epochs, and the answers to followers and consumers about them (KIP-101, KIP-279, KIP-320)."""
 
 from __future__ import annotations
 
@@ -132,7 +132,7 @@ async def test_follower_with_unseen_epoch_is_cut_and_admitted(tmp_path):
 @pytest.mark.slow
 @pytest.mark.parametrize("records", [(), (b"a", b"b")])
 async def test_former_leader_without_records_follows_again(tmp_path, records):
-    """It has noted its epoch at the log's end; nobody else has heard of it."""
+    """It has noted its epoch at the log's end; no other replica knows it."""
     async with brokers(tmp_path, 11, 12, 13) as cluster:
         cluster.assign(state(11, 0))
         for value in records:

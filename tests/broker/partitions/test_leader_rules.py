@@ -194,7 +194,7 @@ def test_compact_only_topic_refuses_record_deletion(harness, policy, refused):
 
 
 def test_low_watermark_waits_for_first_fetches(harness, followers):
-    """Who deletes records waits for it, from offset 0 on."""
+    """Deleting records waits for it, from offset 0 on."""
     leader = lead(harness)
     assert not leader.low_watermark.reached(0)
     followers.fetch(12, 0)
@@ -279,7 +279,7 @@ async def test_ended_epoch_changes_nothing(harness):
 
 
 def test_leader_counts_recovered_records_after_flush(tmp_path):
-    """What lies above the flushed offset may be in the page cache only."""
+    """Records above the flushed offset may be in the page cache only."""
     harness = open_harness(tmp_path)
     lead(harness, (11,))
     append(harness, b"a")

@@ -44,7 +44,7 @@ def test_unopened_local_leaders_are_found(harness):
 
 
 def test_a_follower_need_not_have_unused_partitions_opened(harness):
-    """It is told that it is in sync with nothing."""
+    """Its fetch is answered as in sync with nothing."""
     harness.set_image(topic("t", partition((11, 12)), partition((11, 12), isr=(11,))))
     keys = [("t", 0), ("t", 1)]
     assert names(unopened(harness.partitions, keys)) == ["t-0", "t-1"]
@@ -131,7 +131,7 @@ async def test_partition_deleted_during_check_releases_waiters(
 
 
 async def test_unopenable_partition_does_not_delay_others(tmp_path):
-    """Who asks for it is told why."""
+    """Requests for it get the reason."""
     harness = open_harness(tmp_path)
     harness.set_image(topic("t", partition(), partition()))
     append(harness, b"a")
@@ -145,7 +145,7 @@ async def test_unopenable_partition_does_not_delay_others(tmp_path):
 
 @pytest.fixture
 def turns(monkeypatch):
-    """What is called whenever others have their turn, and three a turn."""
+    """The callback that lets others run, with three items a turn."""
     turns = []
 
     async def others():

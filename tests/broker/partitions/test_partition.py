@@ -1,4 +1,4 @@
-"""What of a replica outlives its epochs: its log, its watermark, who waits for it."""
+"""Parts of a replica that outlive its epochs: its log, its watermark, its waiters."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def test_released_log_wakes_all_listeners(harness):
 
 
 def test_departed_follower_of_unused_partition_wakes_leader(harness):
-    """It was told that all is well without a leader epoch; only a leader can have it back."""
+    """It was in sync without a leader epoch; only a leader can have it back."""
     held = assign(harness)
     reader = watch(held, upto_end=True)
     assign(harness, isr=(11,), partition_epoch=1)

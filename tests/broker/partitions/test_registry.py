@@ -148,7 +148,7 @@ def test_changes_cost_nothing_for_the_others(harness):
     untouched = partitions.find("t", 0)
     new = topic("t", partition((12,)), partition(leader_epoch=1), partition(), partition())
     partitions.apply_changes(new, {index: new.partitions[index] for index in (1, 2, 3)})
-    assert partitions.find("t", 0) is untouched  # nobody said so
+    assert partitions.find("t", 0) is untouched  # never asked for
     assert partitions.find("t", 1).state.leader_epoch == 1
     partitions.apply_changes(new, {0: new.partitions[0]})
     assert [partitions.find("t", index) is not None for index in range(4)] == [False, True, True, True]  # fmt: skip
@@ -167,7 +167,7 @@ def test_lost_replica_restarts_only_if_replaceable(tmp_path):
 
 
 def test_follower_reports_replaced_disk_before_records(tmp_path):
-    """KIP-858: else it would stay out of the ISR until somebody produces."""
+    """KIP-858: otherwise it would stay out of the ISR until the first produce."""
     harness = open_harness(tmp_path)
     told = []
     harness.directories.on_placed = lambda *placed: told.append(placed)

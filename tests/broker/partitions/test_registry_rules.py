@@ -192,7 +192,7 @@ def test_counters_of_removed_topic_stay_in_total(harness):
     assert harness.partitions.traffic.total().fetches == 5
 
 
-# -- opened anew
+# -- reopened
 
 
 def test_reopening_ends_epochs_before_the_move(harness):

@@ -61,7 +61,7 @@ async def look(harness, offset=0, size=MANY):
 
 
 async def looked(held):
-    """Another look is asked for, and begun when the first is over."""
+    """Requests another examination, which begins when the first is over."""
     held.services.suspects.add(("t", 0), 1 << 40, 1)
     while held.services.suspects._waiting:
         await trio.lowlevel.checkpoint()

@@ -99,7 +99,7 @@ async def test_damaged_replica_stays_out_after_clean_restart(tmp_path):
     again.set_image(state(11, 1, REPLICAS))
     with pytest.raises(KafkaError, match="a bit flipped"):
         again.leader()
-    (tmp_path / "t-0" / "damaged").unlink()  # somebody knows better
+    (tmp_path / "t-0" / "damaged").unlink()  # an operator knows better
     again.partitions.close()
     again.directory.close(broker_epoch=5)
     mended = open_harness(tmp_path)

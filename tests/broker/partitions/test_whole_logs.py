@@ -139,7 +139,7 @@ def test_a_crash_may_take_what_was_never_flushed(tmp_path):
 
 
 def test_flush_mode_does_not_excuse_lost_records(tmp_path):
-    """Who has lost records in a crash may begin to flush with the next start."""
+    """A broker that has lost records in a crash may begin to flush with the next start."""
     harness, _ = restarted(tmp_path, clean=False, trimaran_log_fsync="none")
     harness.partitions.close()
     harness.directory.close(broker_epoch=None)
@@ -188,7 +188,7 @@ def test_truncated_follower_forgets_removed_records(tmp_path, cut):
 
 
 def test_shorter_log_never_replaces_longer_in_epoch(harness):
-    """Whoever takes the files away, and by whatever mistake."""
+    """The cause of the missing files does not matter."""
     harness.set_image(state(11, 0))
     append(harness, b"a")
     held = harness.partitions.find("t", 0)

@@ -25,7 +25,7 @@ IDENTITY = BrokerIdentity(
 
 
 class NotingController:
-    """Registers everybody, unfences at once, lets go at once."""
+    """Registers every broker, unfences at once, allows to stop at once."""
 
     def __init__(self):
         self.heartbeats = []
@@ -54,7 +54,7 @@ async def test_stopped_broker_never_asks_to_be_unfenced(autojump_clock):
         assert not any(h.want_shut_down for h in controller.heartbeats)
         assert await lifecycle.shut_down(10)
         left = len(controller.heartbeats)
-        lifecycle.report()  # somebody else leaves in the same moment
+        lifecycle.report()  # another broker leaves at the same moment
         await trio.sleep(60)
         nursery.cancel_scope.cancel()
     assert all(h.want_shut_down for h in controller.heartbeats[left - 1 :])

@@ -1,4 +1,4 @@
-"""Whose setting counts is said where a file has another."""
+"""A setting that overrides the file is reported."""
 
 from __future__ import annotations
 

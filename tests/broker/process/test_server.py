@@ -33,7 +33,7 @@ def leaves(error: BaseException) -> list[BaseException]:
 
 
 def fail_in_calls(monkeypatch, directories, operation):
-    """That operation on every file of these finds the disk full."""
+    """Makes that operation fail with a full disk on every file of these directories."""
     real = getattr(Files, operation)
 
     def fail(self, file, *args):
@@ -97,7 +97,7 @@ async def test_disk_error_ends_broker_but_keeps_acknowledged(tmp_path, monkeypat
         again = await running.start_broker(11)
         directory = again.context.directories.metadata
         assert not directory.clean_shutdown, "no marker after a failure"
-        # What was written and not acknowledged may survive: nobody was told either way.
+        # Unacknowledged writes may survive: their outcome is unknown.
         survivors = len(written) + (operation != "pwrite")
         found = await in_thread(consume, running.bootstrap, "t", survivors)
         assert {value: found[value] for value in written} == written

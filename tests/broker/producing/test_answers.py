@@ -1,4 +1,4 @@
-"""What each partition of a Produce request is answered: laid out as asked, by offsets, times, watermarks and ISR."""
+"""Answers to each partition of a Produce request: layout of the request, offsets, times, watermarks and ISR."""
 
 from __future__ import annotations
 
@@ -469,7 +469,7 @@ def in_thread(harness, *asked, version=BY_ID):
 
 
 async def test_only_appendable_records_are_checked_in_thread(harness):
-    """What has failed before keeps its error, and topics of the cluster's own take nothing of clients."""
+    """Failed ones keep their error, and internal topics accept nothing from clients."""
     appends, checked = in_thread(
         harness,
         ("t", 0, batch(b"a")),

@@ -260,7 +260,7 @@ def test_required_offset_is_answered_as_naive_twin(offset, closed, satisfies_min
 
 
 class Producers:
-    """Notes what is asked; the epoch below `epoch` is over, `open` are those in a transaction."""
+    """Notes its calls; the epoch below `epoch` is over, `open` are those in a transaction."""
 
     def __init__(self, *, epoch=0, opened=(), ended=False):
         self.asked, self.epoch, self.opened, self.ended = [], epoch, opened, ended
@@ -313,7 +313,7 @@ class Coordinator:
 
 
 def some():
-    """Of two producers, in two topics and two partitions."""
+    """Batches of two producers, in two topics and two partitions."""
     producers = Producers()
     return producers, [
         transactional("t", 0, producers=producers, end=0),

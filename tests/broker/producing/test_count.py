@@ -1,4 +1,4 @@
-"""What Produce counts for each topic: requests, failures, bytes and messages, those of others apart."""
+"""Produce counters of each topic: requests, failures, bytes and messages, those of others apart."""
 
 from tests.broker.batches import batch
 from trimaran.broker.partitions.traffic import TopicTraffic, Traffic

@@ -1,4 +1,6 @@
-"""Answers of Produce name who leads instead (KIP-951): of what was asked, where the version has it, at any time."""
+"""Answers of Produce name the current leader (KIP-951): of the requested partitions, if the version has it, at any
+time.
+"""
 
 from __future__ import annotations
 

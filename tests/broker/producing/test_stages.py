@@ -49,7 +49,7 @@ def resolved(harness, *named):
 
 
 def go_through(harness, appends, may_write=lambda _topic: True, transactional_id=None):
-    """Those of which a coordinator must be asked stay behind."""
+    """Appends all, except for those that need a coordinator's verification."""
     authorize(appends, may_write)
     validate(appends, harness.partitions, now_ms=now_ms(), version=VERSION)
     asked = unverified(appends, transactional_id)
@@ -137,7 +137,7 @@ async def test_request_without_id_permits_no_transactional_batch(harness):
 
 
 class Coordinator:
-    """Says of all what it is told to; `meanwhile` is what happens before the answer is here."""
+    """Gives the scripted answer for all; `meanwhile` is what happens before the answer is here."""
 
     def __init__(self, code=ErrorCode.NONE, meanwhile=lambda: None):
         self.code = code
@@ -155,7 +155,7 @@ class Coordinator:
 
 
 async def verified(harness, coordinator, *named, version=VERSION):
-    """Those that were not clear at once are asked about, and appended then."""
+    """Verifies those that were not clear at once, and appends them then."""
     response, appends = resolved(harness, *named)
     asked = go_through(harness, appends, transactional_id="x")
     await verify(asked, coordinator, "x", version)

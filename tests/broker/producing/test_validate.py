@@ -1,4 +1,4 @@
-"""What takes long to check goes to a thread, and the requests of a connection keep their order all the same."""
+"""Long checks go to a thread, and the requests of a connection keep their order all the same."""
 
 import threading
 

@@ -29,7 +29,7 @@ from trimaran.wire.transport.server.server import Listener, serve_listener
 
 DEADLINE_SECONDS = 10
 SESSION = 7
-NEWEST, OLDEST = -1, -4  # what ListOffsets is asked for
+NEWEST, OLDEST = -1, -4  # the timestamps of ListOffsets
 
 
 def data(index: int = 0, **fields) -> PartitionData:
@@ -49,7 +49,7 @@ def record(offset: int, value: bytes = b"x", epoch: int = 1) -> bytes:
 
 
 class StubLeader:
-    """`answer` is asked for each Fetch; `offsets` says what ListOffsets answers: an offset or an error code by
+    """`answer` is called for each Fetch; `offsets` says what ListOffsets answers: an offset or an error code by
     timestamp.
     """
 
@@ -61,7 +61,7 @@ class StubLeader:
         self.on_listed: Callable[[], object] = lambda: None
 
     def positions(self) -> list[list[tuple[int, int]]]:
-        """Of each request: partition and offset."""
+        """Partition and offset of each request."""
         return [
             [
                 (one.partition, one.fetch_offset)

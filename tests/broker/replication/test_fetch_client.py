@@ -23,7 +23,7 @@ SETTINGS = FetchSettings(12, lambda: 112, 500, 1, 1 << 20, 10 << 20)
 
 @dataclass
 class Follower:
-    """What the client needs of a `PartitionFollower`."""
+    """The part of `PartitionFollower` that the client needs."""
 
     epoch: int = 0
     offset: int = 0
@@ -132,7 +132,7 @@ def test_idle_departure_is_sent_with_next_request():
     "late", [FetchClient.mark_changed, lambda *it: FetchClient.delay(*it, 0.0)]
 )
 def test_answer_for_departed_partition_is_ignored(late, is_back):
-    """Its leader was asked for its offsets when it was removed: the answer is of no use, to one that came back too."""
+    """Its leader had a query for its offsets when it was removed: the answer is of no use, even if it came back."""
     client, key = FetchClient(SETTINGS), (b"t" * 16, 0)
     client.add(key, Follower())
     left = client.find(key)

@@ -32,7 +32,7 @@ SESSION = 7
 
 @dataclass
 class Follower:
-    """What the client needs of a `PartitionFollower`."""
+    """The part of `PartitionFollower` that the client needs."""
 
     epoch: int = 4
     offset: int = 0

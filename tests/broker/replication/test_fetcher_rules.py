@@ -1,6 +1,4 @@
-"""The rules of a fetcher, a test for each: what it takes over of a leader's answers, where it goes on, what it tells a
-human.
-"""
+"""The rules of a fetcher, a test for each: use of a leader's answers, next positions, log lines."""
 
 from __future__ import annotations
 
@@ -84,7 +82,7 @@ async def test_a_watermark_without_records_is_taken_over(tmp_path):
 
 
 async def test_answer_from_ended_epoch_is_ignored(tmp_path):
-    """What was sent in it may have been cut since, by whoever led between the two."""
+    """Data of that epoch may have been cut since, by a leader between the two."""
     async with followed(tmp_path) as (harness, leader):
 
         def end_and_answer(_request):
@@ -244,7 +242,7 @@ async def test_failed_append_examines_the_disk(tmp_path, monkeypatch):
 
 
 async def test_duplicate_records_are_tolerated_once(tmp_path, held_back):
-    """Below, it was asked before we had them."""
+    """The lower offset was requested before we had them."""
     old = answered(data(records=record(0)))
     async with followed(tmp_path) as (harness, leader):
         leader.answer = once(old)
@@ -333,7 +331,7 @@ async def test_deleted_foreign_history_does_not_block_follower(tmp_path, deleted
 
 
 async def test_producers_of_foreign_history_are_forgotten(tmp_path):
-    """P5: the watermark of the leader, whose log starts behind all that is here, says nothing of what is here."""
+    """P5: the watermark of a leader with a log that starts behind our end says nothing about our records."""
     async with followed(tmp_path, records=3) as (harness, leader):
         partition = harness.partitions.find("t", 0)
         view = batch(b"x", producer_id=7, producer_epoch=0, base_sequence=0)

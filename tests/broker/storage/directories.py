@@ -51,14 +51,14 @@ class Disks:
         self._open = None
 
     def write(self, name: str, batches: int, topic_id: bytes = TOPIC_ID) -> Path:
-        """Makes `t-0` in a directory, with so many batches of three records, flushed."""
+        """Creates `t-0` in a directory, with that many batches of three records, flushed."""
         directory = LogDirectory(self.path / name)
         fill(directory.create_log("t", 0, topic_id, LogConfig()), batches).flush()
         directory.close(broker_epoch=None)
         return self.path / name / "t-0"
 
     def rename(self, name: str, suffix: str) -> Path:
-        """Of `t-0` in a directory."""
+        """Renames `t-0` in a directory."""
         to = self.path / name / f"t-0.{uuid.uuid4().hex}{suffix}"
         (self.path / name / "t-0").rename(to)
         return to

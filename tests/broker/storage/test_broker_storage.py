@@ -1,4 +1,6 @@
-"""What a broker opens, by its configuration, what it goes on without, and what it leaves to a controller beside it."""
+"""Directories that a broker opens, by its configuration, those it can miss, and those it leaves to a controller in the
+same process.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Where a replica is or goes, and what the controller is told of it: all decisions in every state of three directories,
-as `testdata/decisions.txt` has them (`REWRITE_TRANSCRIPTS=1` writes it).
+"""The directory of a replica and the reports to the controller: all decisions in every state of three directories, as
+in `testdata/decisions.txt` (`REWRITE_TRANSCRIPTS=1` writes it).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Which of several directories has a replica, or will have it, and what the controller is told of that."""
+"""The one of several directories that has a replica, or will have it, and the reports about it to the controller."""
 
 from __future__ import annotations
 
@@ -342,7 +342,7 @@ class Checking:
             raise self.error
 
     async def check(self, topic_id=TOPIC_ID):
-        """What the controller was told, and the code."""
+        """The reports to the controller, and the code."""
         placed, code = [], None
         self.directories.on_placed = lambda *replica: placed.append(replica[3])
         try:
@@ -373,7 +373,7 @@ async def test_existing_log_of_topic_is_checked(checking):
 
 @pytest.mark.parametrize("is_damaged", [False, True])
 async def test_replica_deleted_during_check_keeps_its_name(checking, is_damaged):
-    """And nobody leads elsewhere for what the check has found."""
+    """No other replica becomes leader because of the check's result."""
     directories, seen = checking.directories, []
 
     def delete():

@@ -48,7 +48,7 @@ async def start(disks, topics, names="abc"):
 
 
 def end_in(directories):
-    """Where the replica is, and how much of it."""
+    """The directory of the replica, and its end."""
     log = directories.open_log(*T0, TOPIC_ID, LogConfig(), id_of("a"))
     return directories.holding(*T0).path.name, log.log_end_offset
 

@@ -1,6 +1,4 @@
-"""What is done for every log directory in turn: which one is asked for what, and what becomes of the others when one
-fails.
-"""
+"""Work on every log directory in turn: the calls to each, and the fate of the others when one fails."""
 
 from __future__ import annotations
 
@@ -29,20 +27,20 @@ def disks(tmp_path):
 
 
 def told_of(directories):
-    """How often whoever waits for failed disks was told to look."""
+    """The number of requests to look for failed disks."""
     told = []
     directories.storage_failed = lambda: told.append("look")
     return told
 
 
 def names_in(disks, name):
-    """What lies in a directory under the name of `t-0`, by its suffix: deleted, put aside, or there."""
+    """The entries of a directory under the name of `t-0`, by suffix: deleted, put aside, or there."""
     found = (one.name for one in (disks.path / name).iterdir() if one.name.startswith("t-0"))
     return sorted(one if one == "t-0" else one[one.rindex("-") :] for one in found)
 
 
 class Standin:
-    """A log directory that notes what it is asked for, in `asked`; `holds` are its replicas."""
+    """A log directory that notes its calls in `asked`; `holds` are its replicas."""
 
     def __init__(self, asked, name, holds=(), *, fails=False):
         self.asked, self.path, self.holds, self.fails = asked, name, holds, fails

@@ -1,4 +1,4 @@
-"""What clients push, made as they make it."""
+"""Pushes of clients, in their own format."""
 
 from __future__ import annotations
 

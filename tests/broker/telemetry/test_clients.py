@@ -1,4 +1,4 @@
-"""Who may push what, and when: as Kafka's `ClientMetricsManager` has it."""
+"""The rights to push, and the intervals: as in Kafka's `ClientMetricsManager`."""
 
 from types import SimpleNamespace
 

@@ -1,4 +1,4 @@
-"""What is kept of pushes, and for how long."""
+"""Metrics kept of pushes, and for how long."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Which metrics a client is asked for."""
+"""The metrics that a client has to send."""
 
 from trimaran.broker.telemetry.subscriptions import Wanted, subscription_of, wanted_of
 

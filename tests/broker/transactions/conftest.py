@@ -1,4 +1,4 @@
-"""What tests of shards share."""
+"""Shared parts of tests of shards."""
 
 from tests.broker.coordination.conftest import held_load
 

@@ -121,6 +121,6 @@ class Driver:
         return self.shard.transactions.get(ID)
 
     def force(self, transaction: Transaction) -> None:
-        """As if it had come to this."""
+        """Sets the transaction's state directly."""
         self.append([TransactionRecord(ID, transaction)])
         self.settle()

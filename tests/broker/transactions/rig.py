@@ -23,7 +23,7 @@ NAME = "x"
 
 
 class Metadata:
-    """What is known, and who waits for more."""
+    """The known partitions, and the waiters for more."""
 
     def __init__(self, *topics: TopicImage, brokers: tuple[int, ...] = (HERE,)) -> None:
         self.image = MetadataImage()

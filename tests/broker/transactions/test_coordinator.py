@@ -1,4 +1,6 @@
-"""What the coordinator waits for and how long, to the millisecond of a clock in hand; the markers come when told."""
+"""Waits of the coordinator and their length, to the millisecond of a controlled clock; the test releases the
+markers.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,7 @@ T0, T1 = ("t", 0), ("t", 1)
 
 
 async def outcome(act, *args, **options):
-    """What it returns, or the code; and after how many milliseconds."""
+    """The result or the code, and the number of milliseconds."""
     began = trio.current_time()
     try:
         found = await act(*args, **options)

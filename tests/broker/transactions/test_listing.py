@@ -1,4 +1,4 @@
-"""What is told of transactions: every filter against a plain twin, patterns, and how many are looked at in a turn."""
+"""Listings of transactions: every filter against a plain twin, patterns, and the number examined in a turn."""
 
 from __future__ import annotations
 

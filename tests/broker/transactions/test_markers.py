@@ -1,4 +1,4 @@
-"""Markers for partitions that this broker leads: who comes alone does not wait for a request to be gathered."""
+"""Markers for partitions that this broker leads: a single marker does not wait for a request to be gathered."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ HERE = 1
 
 
 class Marking:
-    """Writes when it is told to, and keeps whose markers came together."""
+    """Writes on command, and keeps the producers of markers that came together."""
 
     def __init__(self):
         self.asked = []
@@ -30,7 +30,7 @@ class Marking:
 
 
 class Epoch:
-    """A shard of which only what is decided is asked, until it is complete."""
+    """A shard that only shows decided transactions, until they are complete."""
 
     state = ShardState.ACTIVE
     leader_epoch = 0
@@ -102,7 +102,7 @@ async def test_cancelled_writer_lets_next_marker_proceed():
 
 
 async def test_markers_of_one_turn_are_gathered(nursery):
-    """No broker would answer anybody while it writes thousands of them one by one."""
+    """Brokers would not serve other requests while they write thousands of them one by one."""
     marking, epoch = Marking(), Epoch(range(1, 21))
     marking.write = at_once(marking)
     writer = MarkerWriter(HERE, marking, None, led_here(), seconds=1.0)

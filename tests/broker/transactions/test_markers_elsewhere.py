@@ -35,7 +35,7 @@ def decided(*partitions, state=TransactionState.PREPARE_COMMIT, producer_id=70):
 
 
 def answer_to(request, codes):
-    """NONE, but for the partitions of `codes`."""
+    """NONE, except for the partitions of `codes`."""
     return WriteTxnMarkersResponse(
         markers=[
             WritableTxnMarkerResult(
@@ -69,7 +69,7 @@ def keys_of(request):
 
 
 class Epoch:
-    """A shard of which only what is decided is asked; `refusals` of its log come before the end is written."""
+    """A shard that only shows decided transactions; `refusals` of its log come before the end is written."""
 
     def __init__(self, **transactions: Transaction) -> None:
         self.state = ShardState.ACTIVE
@@ -265,7 +265,7 @@ async def test_stuck_transaction_is_logged_once(brokers, caplog, autojump_clock)
     told = []
     brokers.channels.answer = _counting(brokers, told, caplog)
     await brokers.writer.finish(Epoch(x=decided(*names)), "x")
-    # Two leaders are asked at each attempt; the warning follows the twenty-fifth.
+    # Each attempt asks two leaders; the warning follows the twenty-fifth.
     assert told.index(1) == 2 * 25
     assert max(told) == 1
     (record,) = caplog.records

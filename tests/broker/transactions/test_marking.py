@@ -107,7 +107,7 @@ def rig(tmp_path):
 
 
 async def marked(rig, nursery, *markers):
-    """What is answered when everything that was written is on disk."""
+    """The answer when all written records are on disk."""
     answers = []
 
     async def mark():
@@ -170,7 +170,7 @@ async def test_markers_of_offsets_go_to_the_group_coordinator(rig, nursery):
 
 
 async def test_followers_have_thirty_seconds_to_fetch_a_marker(rig, mock_clock, nursery):
-    """Who has the record before the marker has not the marker."""
+    """A follower with the record before the marker does not have the marker."""
     rig.write("u", 0, 7)
     answers = []
 

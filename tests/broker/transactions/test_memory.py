@@ -1,4 +1,4 @@
-"""What the transactional ids of a broker may take in memory."""
+"""Memory limit of the transactional ids of a broker."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Random producers of one transactional id against a naive twin, which knows only who was told last and what he did."""
+"""Random producers of one transactional id against a naive twin, which knows only the newest producer and its
+actions.
+"""
 
 from __future__ import annotations
 
@@ -38,7 +40,7 @@ def tried(act) -> tuple[Transaction | None, ErrorCode]:
 
 @dataclass
 class Twin:
-    """`producers` that were told, the newest last; `open` partitions of the newest; `decided`: (how, partitions)."""
+    """`producers` as answered, the newest last; `open` partitions of the newest; `decided`: (how, partitions)."""
 
     producers: list[Producer] = field(default_factory=list)
     open: set[tuple[str, int]] | None = None
@@ -171,7 +173,7 @@ class Run:
         assert self.twin.decided is None
 
     def do_late_marker(self) -> None:
-        """Of a task that has been about it for long: it ends nothing else."""
+        """A marker of an old task: it ends nothing else."""
         for one in self.markers[-2:]:
             self.driver.write_markers_of(one)
 

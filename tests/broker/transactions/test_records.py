@@ -36,7 +36,7 @@ def test_a_transaction_comes_back_as_it_was_written(version, expected):
 
 
 def test_the_fields_are_kafkas():
-    """What is read is not only what this program has written: names and order are those of the record."""
+    """Records may come from another program: names and order are those of the record."""
     written = TransactionRecordSerde(lambda: 1).encode(TransactionRecord("id", ALL_FIELDS), 1)
     value = TransactionLogValue.decode(written.value[2:], 1)
     assert (value.producer_id, value.previous_producer_id, value.next_producer_id) == (

@@ -1,4 +1,4 @@
-"""What each rule makes of each state: every field of the next state, or the code, in tables.
+"""The result of each rule in each state: every field of the next state, or the code, in tables.
 
 `test_transcripts.py` and `test_random_transactions.py` follow producers through many requests; here each number is
 unlike all others, so that none can stand in the place of another.
@@ -55,7 +55,7 @@ def init(transaction, told):
 
 
 def begun(transaction, **fields):
-    """What InitProducerId leaves of an id at rest."""
+    """The state of an idle id after InitProducerId."""
     return transaction._replace(
         state=S.EMPTY,
         timeout_ms=NEW_TIMEOUT_MS,
@@ -76,7 +76,7 @@ def fenced(transaction, **fields):
 
 
 def rows_of_init():
-    """The state before, the producer that is told, the outcome."""
+    """The state before, the producer in the request, the outcome."""
     yield None, None, Transaction(NEW_ID, 0, NEW_TIMEOUT_MS, updated_ms=NOW_MS)
     yield None, Producer(5, 5), Transaction(NEW_ID, 0, NEW_TIMEOUT_MS, updated_ms=NOW_MS)
     for state, told in product(PREPARED, (None, Producer(ID, EPOCH), Producer(8, 8))):
@@ -154,7 +154,7 @@ def test_init_takes_producer_id_only_if_needed():
 
 
 def who_may_not(transaction):
-    """Of requests other than InitProducerId: producers and their codes."""
+    """Refused producers and their codes, for requests other than InitProducerId."""
     yield Producer(transaction.producer_id, transaction.epoch - 1), E.PRODUCER_FENCED
     yield Producer(transaction.producer_id, transaction.epoch + 1), E.PRODUCER_FENCED
     yield Producer(ID + 1, transaction.epoch), E.INVALID_PRODUCER_ID_MAPPING

@@ -1,4 +1,4 @@
-"""Who waits for the end of a transaction, what a loaded shard goes on with, and what it leaves."""
+"""Waiting for the end of a transaction, the state of a loaded shard, and its remains."""
 
 from __future__ import annotations
 

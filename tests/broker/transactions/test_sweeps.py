@@ -98,7 +98,7 @@ def test_ids_expire_in_turns(driver):
 
 
 def test_young_ids_do_not_block_the_sweep(driver):
-    """More of them come first than are looked at in a turn."""
+    """More of them come first than are examined in a turn."""
     for state, seconds in ((S.ONGOING, 70), (S.EMPTY, LIMITS.id_expiration_ms / 1000)):
         fill(driver, state)
         now_ms = WALL_CLOCK_MS + round(seconds * 1000)

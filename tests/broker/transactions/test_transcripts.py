@@ -1,8 +1,8 @@
 """States, fencing and time of transactional ids as transcripts (`testdata/*.txt`).
 
-Commands: `init`, `add`, `verify`, `end`, `markers`, `advance`, `reload`, `epoch` (begins the transcript's id anew
-with a producer of that epoch), `limits`, `wait`. A producer is written `id/epoch`; ids count from 0. What a command
-leads to is printed, then the state if it has changed.
+Commands: `init`, `add`, `verify`, `end`, `markers`, `advance`, `reload`, `epoch` (restarts the transcript's id with a
+producer of that epoch), `limits`, `wait`. A producer is written `id/epoch`; ids count from 0. The result of a command
+is printed, then the state if it has changed.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What the coordinator is asked of a produced partition, where it is this broker: answered without a wait if it can."""
+"""Verification of a produced partition by this broker as coordinator: answered without a wait if it can."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ async def test_immediately_committed_addition_needs_no_wait(tmp_path):
 
 
 async def test_addition_waiting_for_flush_is_found(tmp_path):
-    """It is asked again then, in its turn; that writes no second record."""
+    """It is then decided again, in its turn; that writes no second record."""
     async with asked(tmp_path, **SETTINGS) as one:
         await one.create("t")
         producer = WireProducer(one)

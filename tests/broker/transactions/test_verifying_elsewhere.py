@@ -1,4 +1,4 @@
-"""What is asked of coordinators on other brokers, when it is asked again, and what each code becomes for a client."""
+"""Requests to coordinators on other brokers, their repetition, and the client's code for each answer."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ T0, T1, U0 = ("t", 0), ("t", 1), ("u", 0)
 # Versions of Produce and of TxnOffsetCommit in which a client understands more and more.
 NOTHING, ABORTABLE, ADDING = 10, 11, 12
 OF_OFFSETS = {NOTHING: 3, ABORTABLE: 4, ADDING: 5}
-# What a coordinator answers; what Produce of a client that understands nothing, TRANSACTION_ABORTABLE, or all is told;
-# and TxnOffsetCommit.
+# A coordinator's code; the codes for Produce of a client that understands nothing, TRANSACTION_ABORTABLE, or all; and
+# that for TxnOffsetCommit.
 TOLD = {
     E.NONE: ((E.NONE,) * 3, (E.NONE,) * 3),
     E.TRANSACTION_ABORTABLE: (
@@ -64,7 +64,7 @@ TOLD = {
 
 
 def response(request, codes, default=E.NONE):
-    """Each partition that is asked about with its code."""
+    """An answer with the code of each requested partition."""
     return AddPartitionsToTxnResponse(
         results_by_transaction=[
             AddPartitionsToTxnResult(
@@ -220,9 +220,7 @@ async def test_id_partition_without_leader_has_no_coordinator(verifying, autojum
     assert [broker_id for _, broker_id, *_ in verifying.channels.asked] == [ELSEWHERE]
 
 
-async def test_disabled_verification_still_checks_partitions_added_by_produce(
-    verifying, autojump_clock
-):
+async def test_disabled_verification_still_checks_produce_that_adds(verifying, autojump_clock):
     verifying.enabled = False
     verifying.codes = [{T0: E.INVALID_TXN_STATE}]
     for version in (NOTHING, ABORTABLE):

@@ -38,7 +38,7 @@ SETTINGS = {
 
 
 class WireProducer:
-    """Of transactional id `name`; version 1 of transactions by default, as clients before 4.0."""
+    """A producer of transactional id `name`; version 1 of transactions by default, as clients before 4.0."""
 
     def __init__(self, one: Asked, name: str = "x") -> None:
         self.one = one

@@ -22,7 +22,8 @@ from tests.trimaran.client.listeners import (
 )
 from trimaran.client import connect
 from trimaran.client.connect import connected
-from trimaran.errors.user_error import UserError, connecting
+from trimaran.errors import connecting
+from trimaran.errors.user_error import UserError
 from trimaran.settings.properties import Setting
 from trimaran.wire.client.errors import (
     AuthenticationRefused,

@@ -1,4 +1,4 @@
-"""Who is taken for which member: static ones and their next incarnations, full groups, epochs that were missed."""
+"""Identification of members: static ones and their next incarnations, full groups, missed epochs."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def test_next_incarnation_takes_assignment_and_session(driver):
     driver.consumer_heartbeat("a", -2, instance="i")
     epoch = group_of(driver).epoch
     driver.consumer_heartbeat("b", instance="i", client="another")
-    assert group_of(driver).epoch == epoch  # nobody else is concerned
+    assert group_of(driver).epoch == epoch  # no other member is concerned
     timers = driver.shard._timers
     assert TimerKey(Timer.SESSION, "g", "a") not in timers
     assert TimerKey(Timer.SESSION, "g", "b") in timers

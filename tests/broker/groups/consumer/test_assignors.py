@@ -19,7 +19,7 @@ TOPICS = [bytes([number]) * 16 for number in range(5)]
 
 @st.composite
 def groups(draw, *, homogeneous=None):
-    """Members with subscriptions and targets of before, which may be out of date in every way."""
+    """Members with subscriptions and previous targets, which may be out of date in every way."""
     counts = {topic: draw(st.integers(1, 9)) for topic in TOPICS}
     same = draw(st.booleans()) if homogeneous is None else homogeneous
     shared = frozenset(draw(st.sets(st.sampled_from(TOPICS))))
@@ -41,7 +41,7 @@ def partitions(assignment, member_id):
 
 
 def assert_complete(given_, assignment):
-    """Every partition that somebody reads once, to somebody who reads it; everybody is told."""
+    """Every subscribed partition is assigned once, to a subscriber; each member has an assignment."""
     assert assignment.keys() == {member.id for member in given_.members}
     owners = Counter(one for m in given_.members for one in partitions(assignment, m.id))
     wanted = {t for member in given_.members for t in member.topics}
@@ -88,7 +88,7 @@ def test_uniform_moves_no_more_than_it_must(given_):
 
 @given(groups())
 def test_uniform_assignment_is_even_among_readers(given_):
-    """Nobody could give a partition to another reader of its topic and both be nearer to each other."""
+    """No partition could move to another reader of its topic and make the two more equal."""
     assignment = done(assign_uniformly(given_))
     sizes = {member.id: len(partitions(assignment, member.id)) for member in given_.members}
     for member in given_.members:
@@ -155,11 +155,11 @@ def shape(members, topics, partitions, *, target=0, alike=True):
         (assign_ranges, shape(100, 1, 1), 20),
         # Each member's runs are pieces of their own.
         (assign_ranges, shape(10, 1, 400), 10),
-        # Members are looked at four times: what they keep, what is taken, their quotas, what is left for them.
+        # Members are visited four times: kept partitions, removed ones, quotas, remaining ones.
         (assign_uniformly, shape(100, 1, 1), 49),
-        # What each has is looked at.
+        # The present partitions of each are visited.
         (assign_uniformly, shape(10, 1, 20, target=20), 14),
-        # Partitions that nobody has.
+        # Partitions without an owner.
         (assign_uniformly, shape(2, 1, 400), 40),
         # Subscriptions that differ: members, then topics, then partitions.
         (assign_uniformly, shape(100, 2, 1, alike=False), 120),

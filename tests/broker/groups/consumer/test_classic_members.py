@@ -1,4 +1,6 @@
-"""Members of the classic protocol in a consumer group, rule by rule: who may join, what is kept, and for how long."""
+"""Members of the classic protocol in a consumer group, rule by rule: the right to join, the kept state, and its
+duration.
+"""
 
 from __future__ import annotations
 
@@ -126,7 +128,7 @@ def test_member_without_sync_in_time_is_removed(driver):
 
 
 def test_rejoining_member_is_in_time(driver):
-    """`n` has all partitions; what it gives up for `a` is a step that `a` is told of."""
+    """`n` has all partitions; its revocation for `a` is a step that `a` learns of."""
     epoch = join(driver, "a").generation_id
     driver.consumer_heartbeat("n", 2, owned={"t": [0, 1]})
     assert driver.heartbeat("a", epoch) == E.REBALANCE_IN_PROGRESS
@@ -228,7 +230,7 @@ def test_revocation_is_announced_before_newer_target():
 
 
 def test_member_revoking_early_rejoins_at_once():
-    """What it still says that it owns is nobody else's before it has given it up."""
+    """The partitions it still reports as owned get no other owner before it has revoked them."""
     driver = Driver()
     driver.topics.set("u", 1)
     driver.consumer_heartbeat("n", topics=["none"])

@@ -67,7 +67,7 @@ class Members:
                     consumer.commit(message, asynchronous=False)
 
     def shares(self, *sizes):
-        """Whether the members have so many partitions each, no two the same."""
+        """Whether the members have these numbers of partitions, no two the same."""
         owned = self.owned().values()
         together = [one for mine in owned for one in mine]
         return sorted(map(len, owned)) == sorted(sizes) and len(set(together)) == len(together)

@@ -1,4 +1,4 @@
-"""What administrators are told of a consumer group."""
+"""Descriptions of a consumer group for administrators."""
 
 from __future__ import annotations
 

@@ -70,7 +70,7 @@ def test_upgrade_keeps_epoch_and_resolves_topics(driver):
 
 
 def test_duplicate_topic_in_classic_assignment_is_merged(driver):
-    """Each partition keeps its owner: nobody else is given one that is still read."""
+    """Each partition keeps its owner: no other member gets one that is still read."""
     named = [ConsumerProtocolAssignmentTopicPartition(topic="t", partitions=[n]) for n in (0, 1)]
     both = encode_assignment(ConsumerProtocolAssignment(assigned_partitions=named), 0)
     ids = classic_group(driver, "a", assigned={"a": both})
@@ -117,7 +117,7 @@ def test_an_empty_classic_group_leaves_nothing_behind(driver):
 
 
 def test_group_with_unwritten_emptiness_restarts(driver):
-    """Nobody is left who knows of its generations, as in Kafka's `maybeDeleteEmptyClassicGroup`."""
+    """No member is left that knows of its generations, as in Kafka's `maybeDeleteEmptyClassicGroup`."""
     ids = classic_group(driver, "a")
     driver.failing = E.NOT_ENOUGH_REPLICAS
     driver.leave((ids["a"], "a"))
@@ -129,7 +129,7 @@ def test_group_with_unwritten_emptiness_restarts(driver):
 
 
 def test_rebalance_without_members_continues_from_generation(driver):
-    """Somebody was given an id and may yet join: the group is not empty, nor was it written to be."""
+    """A client has an id and may yet join: the group is not empty, nor was it written to be."""
     classic_group(driver, "a")
     driver.join("b")
     driver.join("b again", driver.answers["b"].member_id)
@@ -255,7 +255,7 @@ def test_pattern_restarts_if_last_consumer_cannot_leave(driver):
     assert set(consumer(driver).regexes["t.*"].topics) == {"t"}
 
 
-# -- what members of the classic protocol are told
+# -- answers to members of the classic protocol
 
 
 @pytest.mark.parametrize(("subscribed", "told"), [(0, 0), (1, 1), (3, 3), (9, 3)])

@@ -1,4 +1,4 @@
-"""Who may commit and read offsets of a consumer group, rule by rule."""
+"""The rights to commit and read offsets of a consumer group, rule by rule."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Seeded runs of many members of both protocols, with lost answers, silence, deaths and fail-overs.
 
 After every step: a partition has one owner, no epoch goes back, what another coordinator finds in the log is what this
-one has. At the end everybody heartbeats until nothing changes: then all have their target and the group is stable.
+one has. At the end all members heartbeat until nothing changes: then all have their target and the group is stable.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ CONVERGING_ROUNDS = 40
 
 
 class Client:
-    """As a consumer behaves: it reports what it owns, and gives up what it is told to on its next heartbeat."""
+    """Behaves like a consumer: it reports its partitions, and revokes the requested ones on its next heartbeat."""
 
     def __init__(self, name: str, instance: str | None) -> None:
         self.name, self.instance = name, instance
@@ -67,7 +67,7 @@ class Client:
             }
 
     def _report(self) -> dict[str, set[int]] | None:
-        """As librdkafka does: only what has changed since it was heard, and all after a doubt."""
+        """Reports like librdkafka: only changes since the last answer, and everything after a doubt."""
         if self.reported == self.owned:
             return None
         self.reported = {topic: set(numbers) for topic, numbers in self.owned.items()}
@@ -180,14 +180,14 @@ class Run:
                 self.check_knows(known, client)
 
     def check_knows(self, member: ConsumerMember, client: Client) -> None:
-        """Whatever a client reads is its own to the coordinator: nobody else is given it."""
+        """The coordinator knows all partitions that a client reads as its own: no other member gets them."""
         for topic, numbers in client.owned.items():
             wanted = topic_id(topic)
             known = {*member.assigned.get(wanted, ()), *member.revoking.get(wanted, ())}
             assert numbers <= known, (client.name, topic, numbers, str(member))
 
     def check_log(self) -> None:
-        """What another coordinator would find."""
+        """The state that another coordinator would load."""
         group = self.driver.shard.consumer_group("g")
         found = self.driver.replayed().consumer_groups.get("g")
         assert (found is None) == (group is None)
@@ -237,7 +237,7 @@ def test_a_group_under_churn(seed, monkeypatch):
         run.step()
         if number % 25 == 0:
             run.check_log()
-    # One client a static name: the others are told so for ever.
+    # Only one client has a static name: the others get the error for ever.
     names = set()
     for client in list(run.clients):
         if client.instance is not None and client.instance in names:

@@ -51,7 +51,7 @@ def test_unfinished_revocation_is_requested_again():
 
 @pytest.mark.parametrize(("target_epoch", "reached"), [(2, 2), (3, 3), (5, 3)])
 def test_finished_revocation_advances_towards_the_target(target_epoch, reached):
-    """What it must give up by a still newer target it is asked for from there."""
+    """Further revocations for a still newer target are requested from there."""
     asked = member(2, [0], [1], S.UNREVOKED_PARTITIONS)
     found = step(asked, target_epoch, {U: [0]}, reported={T: frozenset([0])})
     assert (found.state, found.epoch) == (S.UNREVOKED_PARTITIONS, reached)

@@ -51,7 +51,7 @@ def test_new_topics_are_found_after_an_interval(driver):
 
 
 def test_same_topics_are_rechecked_after_configured_interval(driver):
-    """What a member may see can have changed though the topics have not."""
+    """The visible topics of a member can have changed though the topics have not."""
     driver.settings = replace(driver.settings, regex_refresh_interval_ms=60_000)
     hidden = {"t2"}
     driver.topics.set("t2", 1)

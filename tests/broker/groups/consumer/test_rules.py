@@ -44,7 +44,7 @@ def test_missed_epoch_needs_no_excess_partitions(reported, is_no_more):
 
 
 def test_heartbeats_are_frequent_until_group_rests(driver):
-    """Who has reached its target may hear soon of what others gave up."""
+    """A member at its target may soon get partitions that others have revoked."""
     wanted = driver.settings.heartbeat_interval_ms
     answer = driver.consumer_heartbeat("a")
     assert answer.heartbeat_interval_ms < wanted
@@ -71,7 +71,7 @@ def test_unused_pattern_leaves_nothing_in_log(driver):
 
 
 def test_answer_without_failure_variant_is_always_given(driver):
-    """Of a timer's write somebody may wait who is told the same whatever becomes of it."""
+    """The write of a timer may have a waiter that gets the same answer in any case."""
     response = ConsumerGroupHeartbeatResponse(member_epoch=1, heartbeat_interval_ms=5)
     driver.shard._answer(
         ConsumerGroupWrite("g", (), token="token", response=response), ErrorCode.NONE

@@ -1,9 +1,8 @@
 """Consumer groups as transcripts (`testdata/*.txt`).
 
 Commands: `settings`, `topics`, `beat` (ConsumerGroupHeartbeat), `leave`, `commit-offset`, `advance`, `reload`,
-`fail-writes`, and of the classic protocol `join`, `sync`, `classic-beat`, `classic-leave`. What a member reports as
-owned is what it was last given, unless `owned=` says otherwise. After each command the group is printed if it has
-changed.
+`fail-writes`, and of the classic protocol `join`, `sync`, `classic-beat`, `classic-leave`. A member reports its last
+assignment as owned, unless `owned=` says otherwise. After each command the group is printed if it has changed.
 """
 
 from __future__ import annotations
