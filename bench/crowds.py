@@ -21,7 +21,7 @@ from trimaran.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopi
 from trimaran.wire.messages.header import encode_request
 from trimaran.wire.messages.metadata import MetadataRequest
 from trimaran.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
-from trimaran.wire.transport.connection.connection import FRAME_BYTES_BEFORE_LOGIN_MAX
+from trimaran.wire.transport.connection.limits import FRAME_BYTES_BEFORE_LOGIN_MAX
 
 LOWER_PRIORITY = 10
 SECONDS = 60.0
