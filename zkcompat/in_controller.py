@@ -136,7 +136,7 @@ async def mirror_in_controller(
                 await mirror.run()
         except* UnsuitableZooKeeperError as group:
             events.MIRROR_REFUSED.log(log, error=group.exceptions[0])
-        # the controller must survive it # noqa: BLE001 - it is logged, with its traceback
+        # the controller must survive it
         except* Exception:
             events.MIRROR_FAILED.log(log, exc_info=True)
         await trio.sleep(RETRY_SECONDS)

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Callable
-from functools import partial
 
 from trimaran.broker.handlers.context import Context
 from trimaran.broker.metadata.internal_topics import INTERNAL_TOPICS
@@ -32,14 +31,11 @@ from trimaran.wire.messages.describe_topic_partitions import (
 from trimaran.wire.security.acls import Operation, ResourceType
 from trimaran.wire.transport.memory.room import JUDGED_WORK, Room
 from trimaran.wire.transport.requests.access import topics
-from trimaran.wire.transport.requests.calls import Call, CloseConnection, DeferredResponse
+from trimaran.wire.transport.requests.calls import Call, CloseConnection
 from trimaran.wire.transport.requests.elements import PARTITIONS_ELEMENTS_MAX
 from trimaran.wire.transport.requests.handles import handles
-from trimaran.wire.transport.scheduling.compute_thread import run_apart
-from trimaran.wire.transport.scheduling.events import yield_to_loop
+from trimaran.wire.transport.scheduling.effects import ITEM_COST_BYTES, Compute, Handling
 
-# Topics whose operations are judged between two checkpoints: 5 ms of work.
-TOPICS_PER_TURN = 200
 # What a topic takes beside its partitions, with the longest name.
 TOPIC_BYTES = 300
 
@@ -65,7 +61,7 @@ def _fail(
 )
 def describe_topic_partitions(
     request: DescribeTopicPartitionsRequest, ctx: Context, call: Call
-) -> DescribeTopicPartitionsResponse | DeferredResponse[DescribeTopicPartitionsResponse]:
+) -> Handling[DescribeTopicPartitionsResponse]:
     image = ctx.metadata.image
     limit = max(
         1,
@@ -76,31 +72,22 @@ def describe_topic_partitions(
     page = _Page(image.topics, reachable, limit, may_see, call.room())
     # As many names as a page has, and the next, but for those that may not be seen.
     most = limit + 1 if ctx.authorizer is None else len(image.topics.by_name)
-
-    async def shown(page: _Page) -> DescribeTopicPartitionsResponse:
-        for done, topic in enumerate(page.topics, 1):
-            topic.topic_authorized_operations = authorized_operations(
-                ctx, call, ResourceType.TOPIC, topic.name or ""
-            )
-            if done % TOPICS_PER_TURN == 0:
-                await yield_to_loop()
-        return DescribeTopicPartitionsResponse(
-            topics=page.topics + page.refused, next_cursor=page.next_cursor
+    names: list[str] | None = yield Compute(
+        ITEM_COST_BYTES * (len(request.topics) or len(image.topics.by_name)),
+        lambda: _names(request, image.topics, most),
+    )
+    if names is None:
+        page.topics += [_error(ErrorCode.INVALID_REQUEST, topic.name) for topic in request.topics]
+    else:
+        yield from page.fill(names, request.cursor, skips_unknown=not request.topics)
+    for topic in page.topics:
+        topic.topic_authorized_operations = authorized_operations(
+            ctx, call, ResourceType.TOPIC, topic.name or ""
         )
-
-    async def finish() -> DescribeTopicPartitionsResponse:
-        if call.heavy:
-            names = await run_apart(_names, request, image.topics, most)
-        else:
-            names = _names(request, image.topics, most)
-        if names is None:
-            for topic in request.topics:
-                page.topics.append(_error(ErrorCode.INVALID_REQUEST, topic.name))
-            return await shown(page)
-        await page.fill(names, request.cursor, skips_unknown=not request.topics)
-        return await shown(page)
-
-    return DeferredResponse(finish, on_error=partial(_fail, request))
+        yield None
+    return DescribeTopicPartitionsResponse(
+        topics=page.topics + page.refused, next_cursor=page.next_cursor
+    )
 
 
 def _is_misplaced(request: DescribeTopicPartitionsRequest) -> bool:
@@ -148,11 +135,13 @@ class _Page:
         self._room = room
         self._may_see = may_see
 
-    async def fill(self, names: list[str], cursor: Cursor | None, *, skips_unknown: bool) -> None:
+    def fill(
+        self, names: list[str], cursor: Cursor | None, *, skips_unknown: bool
+    ) -> Handling[None]:
         """Of names that are asked for all are judged, also those behind a full page."""
         for name in names:
             self._room.worked(JUDGED_WORK)
-            await self._room.pause()
+            yield None
             if not self._may_see(name):
                 if not skips_unknown:
                     self.refused.append(_refused(name))
@@ -163,13 +152,13 @@ class _Page:
             if self._left == 0:
                 self.next_cursor = Cursor(topic_name=name, partition_index=0)
             elif topic is not None:
-                await self._add(topic, _first_partition(name, cursor))
+                yield from self._add(topic, _first_partition(name, cursor))
             elif not skips_unknown:
                 self.topics.append(_unknown(name))
             if self.next_cursor is not None and skips_unknown:
                 return
 
-    async def _add(self, topic: TopicImage, first: int) -> None:
+    def _add(self, topic: TopicImage, first: int) -> Handling[None]:
         indexes = sorted(index for index in topic.partitions if index >= first)
         partitions = EncodedArray()
         for index in indexes[: self._left]:
@@ -181,7 +170,7 @@ class _Page:
             except ResponseTooLarge:
                 self._left = len(partitions)
                 break
-            await self._room.pause()
+            yield None
         self._left -= len(partitions)
         left = indexes[len(partitions) :]
         if left:

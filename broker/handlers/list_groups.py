@@ -20,6 +20,7 @@ from trimaran.wire.transport.requests.access import groups
 from trimaran.wire.transport.requests.calls import Call
 from trimaran.wire.transport.requests.elements import FEW_ELEMENTS_MAX
 from trimaran.wire.transport.requests.handles import handles
+from trimaran.wire.transport.scheduling.effects import Handling, Wait
 
 
 @handles(
@@ -30,19 +31,23 @@ from trimaran.wire.transport.requests.handles import handles
     .in_handler("before the response is encoded"),
     elements_max=FEW_ELEMENTS_MAX,
 )
-async def list_groups(request: ListGroupsRequest, ctx: Context, call: Call) -> ListGroupsResponse:
-    await ctx.groups.wait_loaded()
+def list_groups(
+    request: ListGroupsRequest, ctx: Context, call: Call
+) -> Handling[ListGroupsResponse]:
+    yield Wait(ctx.groups.wait_loaded)
     may_see, room = _may_see(ctx, call), call.room()
     found = EncodedArray()
     try:
-        await room.pause(GROUPS_PER_STEP * OBJECT_BYTES)
+        room.expect(GROUPS_PER_STEP * OBJECT_BYTES)
+        yield None
         for some in ctx.groups.list_groups(request.states_filter, request.types_filter):
             for group in some:
                 if may_see(group.group_id):
                     found.append(room.encoded(group))
                 room.worked(JUDGED_WORK)
-                await room.pause()
-            await room.pause(GROUPS_PER_STEP * OBJECT_BYTES)
+                yield None
+            room.expect(GROUPS_PER_STEP * OBJECT_BYTES)
+            yield None
     except KafkaError as error:
         return ListGroupsResponse(error_code=error.code, groups=[])
     return ListGroupsResponse(groups=found)

@@ -6,7 +6,8 @@ Consumers ask it after a leader change to find out whether what they read was tr
 from __future__ import annotations
 
 from trimaran.broker.handlers.context import Context
-from trimaran.broker.partitions.opening import opened_first
+from trimaran.broker.partitions.opening import opening
+from trimaran.wire.codec.declarations import EncodedArray
 from trimaran.wire.errors import ErrorCode, KafkaError
 from trimaran.wire.messages.offset_for_leader_epoch import (
     EpochEndOffset,
@@ -17,10 +18,13 @@ from trimaran.wire.messages.offset_for_leader_epoch import (
 )
 from trimaran.wire.security.acls import Operation
 from trimaran.wire.transport.requests.access import topics
-from trimaran.wire.transport.requests.calls import Call, DeferredResponse
+from trimaran.wire.transport.requests.calls import Call
 from trimaran.wire.transport.requests.elements import PARTITIONS_ELEMENTS_MAX
 from trimaran.wire.transport.requests.handles import handles
-from trimaran.wire.transport.requests.slices import Slices
+from trimaran.wire.transport.scheduling.effects import Handling
+
+# The size of a topic in the response, without its name and its partitions.
+TOPIC_BYTES = 16
 
 
 def _fail(
@@ -47,26 +51,22 @@ def _fail(
         Operation.CLUSTER_ACTION
     ),
     on_error=_fail,
-    slices=Slices("topics.partitions", "topics.partitions"),
     elements_max=PARTITIONS_ELEMENTS_MAX,
 )
 def offset_for_leader_epoch(
-    request: OffsetForLeaderEpochRequest, ctx: Context, _call: Call
-) -> OffsetForLeaderEpochResponse | DeferredResponse[OffsetForLeaderEpochResponse]:
+    request: OffsetForLeaderEpochRequest, ctx: Context, call: Call
+) -> Handling[OffsetForLeaderEpochResponse]:
     keys = [(topic.topic, one.partition) for topic in request.topics for one in topic.partitions]
-    return opened_first(ctx.partitions, keys, lambda: _answer(request, ctx))
-
-
-def _answer(request: OffsetForLeaderEpochRequest, ctx: Context) -> OffsetForLeaderEpochResponse:
-    return OffsetForLeaderEpochResponse(
-        topics=[
-            OffsetForLeaderTopicResult(
-                topic=topic.topic,
-                partitions=[_end_offset(topic.topic, wanted, ctx) for wanted in topic.partitions],
-            )
-            for topic in request.topics
-        ]
-    )
+    yield from opening(ctx.partitions, keys)
+    room, results = call.room(), []
+    for topic in request.topics:
+        partitions = EncodedArray()
+        for wanted in topic.partitions:
+            partitions.append(room.encoded(_end_offset(topic.topic, wanted, ctx)))
+            yield None
+        results.append(OffsetForLeaderTopicResult(topic=topic.topic, partitions=partitions))
+        room.take(TOPIC_BYTES + len(topic.topic))
+    return OffsetForLeaderEpochResponse(topics=results)
 
 
 def _end_offset(topic: str, wanted: OffsetForLeaderPartition, ctx: Context) -> EpochEndOffset:

@@ -13,16 +13,20 @@ from typing import TypeVar
 
 from trimaran.broker.partitions.partition import Partition
 from trimaran.broker.partitions.registry import Partitions
+from trimaran.node.runtime.steps import pieces
 from trimaran.node.runtime.turns import piece_by_piece
 from trimaran.wire.errors import KafkaError
 from trimaran.wire.schema import Message
 from trimaran.wire.transport.requests.calls import DeferredResponse
+from trimaran.wire.transport.scheduling.effects import Blocking, Handling
 from trimaran.wire.transport.scheduling.events import yield_to_loop
 
 # Logs opened, or written to for the first time, between two checkpoints.
 OPENED_PER_TURN = 8
 # Partitions looked for between two checkpoints: 3 ms of work if none is known.
 KEYS_PER_TURN = 1000
+# Partitions looked for between two boundaries of a request: 0.3 ms of work if none is known.
+KEYS_PER_PIECE = 100
 NOBODY = -1
 
 R = TypeVar("R", bound=Message)
@@ -89,6 +93,32 @@ async def open_leaders(found: Sequence[Partition]) -> None:
             continue
         if count % OPENED_PER_TURN == 0:
             await yield_to_loop()
+
+
+def opening(
+    partitions: Partitions,
+    keys: Sequence[Key],
+    *,
+    for_writing: bool = False,
+    follower_id: int = NOBODY,
+) -> Handling[None]:
+    """Opens the logs of the partitions called `keys` that this broker leads, before a handler reads from them. A log
+    that cannot be opened is left: its leader raises the error when it is asked.
+    """
+    found: list[Partition] = []
+    for some in pieces(keys, KEYS_PER_PIECE):
+        found += unopened(partitions, some, for_writing=for_writing, follower_id=follower_id)
+        if len(some) == KEYS_PER_PIECE:
+            yield None
+    for partition in found:
+        try:
+            if partition.must_check:
+                yield Blocking(partition.check)
+            partition.open_leader()
+        except KafkaError:
+            continue
+        if len(found) > 1:
+            yield None
 
 
 def opened_first(

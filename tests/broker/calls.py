@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import inspect
+from types import GeneratorType
 from typing import Any
+
+import trio
 
 from trimaran.wire.messages.header import RequestHeader
 from trimaran.wire.schema import Message
 from trimaran.wire.transport.requests.calls import Call, ConnectionInfo, DeferredResponse
+from trimaran.wire.transport.scheduling.effects import Compute
 
 
 def connection(listener: str = "PLAINTEXT") -> ConnectionInfo:
@@ -33,5 +37,27 @@ async def answered(handler: Any, request: Message, context: Any, asked: Call) ->
 
 
 async def finished(response: Any) -> Any:
-    """The response, awaited if it is parked."""
+    """The response of a handler in any form, with its effects carried out."""
+    if isinstance(response, GeneratorType):
+        return await carried_out(response, [])
     return await response.finish() if isinstance(response, DeferredResponse) else response
+
+
+async def carried_out(steps: Any, effects: list[Any]) -> Any:
+    """The response of a handler that is a generator; its effects are added to `effects`."""
+    step, given = steps.send, None
+    while True:
+        try:
+            effect = step(given)
+        except StopIteration as end:
+            return end.value
+        effects.append(effect)
+        try:
+            if effect is None:
+                given = await trio.lowlevel.checkpoint()
+            else:
+                is_compute = isinstance(effect, Compute)
+                given = effect.call() if is_compute else await effect.wait()
+            step = steps.send
+        except Exception as error:  # noqa: BLE001 - it is for the handler
+            step, given = steps.throw, error

@@ -13,7 +13,7 @@ from trimaran.wire.transport.requests.calls import Call
 
 
 class NotedRoom(ResponseRoom):
-    """The real room; `noted` are its pauses, with what is coming, and the items that were encoded with their array;
+    """The real room; `noted` are its pauses and what is expected, and the items that were encoded with their array;
     `sizes` what was counted at each pause.
     """
 
@@ -30,6 +30,10 @@ class NotedRoom(ResponseRoom):
         self.noted.append(("pause", coming))
         self.sizes.append(self.size)
         await super().pause(coming)
+
+    def expect(self, size: int) -> None:
+        self.noted.append(("expect", size))
+        super().expect(size)
 
     async def encoded_with(self, item: Any, name: str, elements: Any) -> bytes:
         self.noted.append(("item", name))

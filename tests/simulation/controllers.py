@@ -19,6 +19,7 @@ from unittest import mock
 
 import trio
 
+from tests.broker.calls import finished
 from tests.quorum.config_of import config_of
 from tests.simulation.member import Member
 from tests.simulation.storage import Entry
@@ -48,7 +49,7 @@ from trimaran.wire.records.metadata import (
     metadata_record_version,
 )
 from trimaran.wire.schema import Message
-from trimaran.wire.transport.requests.calls import Call, ConnectionInfo, DeferredResponse
+from trimaran.wire.transport.requests.calls import Call, ConnectionInfo
 
 if TYPE_CHECKING:
     from tests.simulation.metadata import Metadata
@@ -205,8 +206,7 @@ class ControllerMember(Member):
             found = HANDLERS[type(request)](request, self._context, Call(HEADER, connection))  # type: ignore[arg-type]
             if inspect.isawaitable(found):
                 found = await found
-            if isinstance(found, DeferredResponse):
-                found = await found.finish()
+            found = await finished(found)
         except KafkaError as error:
             found = error.code
         if self.node.life == life:

@@ -23,8 +23,8 @@ from trimaran.wire.messages.header import decode_request_header
 from trimaran.wire.security.acls import Operation
 from trimaran.wire.security.principal import Principal
 from trimaran.wire.text.hosts import address_in
-from trimaran.wire.transport.dispatch.dispatch import DeferredFrame
 from trimaran.wire.transport.dispatch.registry import Registry
+from trimaran.wire.transport.dispatch.running import RunningRequest
 from trimaran.wire.transport.requests.access import cluster
 from trimaran.wire.transport.requests.calls import (
     Call,
@@ -69,13 +69,13 @@ def _apart(
         with _blaming_the_sender():
             answer = await FORWARDED.dispatch_heavy(memoryview(data), ctx, client)
         return (
-            await _finished(answer, ctx) if isinstance(answer, DeferredFrame) else _wrapped(answer)
+            await _finished(answer, ctx) if isinstance(answer, RunningRequest) else _wrapped(answer)
         )
 
     return DeferredResponse(finish)
 
 
-async def _finished(deferred: DeferredFrame, ctx: ControllerContext) -> EnvelopeResponse:
+async def _finished(deferred: RunningRequest, ctx: ControllerContext) -> EnvelopeResponse:
     outgoing = await deferred.finish()
     if not ctx.controller.is_active:
         raise KafkaError(ErrorCode.NOT_CONTROLLER)
@@ -127,7 +127,8 @@ def _client(
 ) -> ConnectionInfo:
     """The client's connection as far as decisions look at it; it lives as long as the broker's."""
     address = str(address_in(str(ipaddress.ip_address(request.client_host_address))))
-    return replace(broker, peer=(address, 0), principal=principal)
+    turn = broker.turn.nested()
+    return replace(broker, peer=(address, 0), principal=principal, turn=turn)
 
 
 def _wrapped(answer: Outgoing | None) -> EnvelopeResponse:

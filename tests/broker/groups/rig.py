@@ -26,8 +26,8 @@ from trimaran.quorum.metadata.image import (
 from trimaran.wire.messages.header import decode_response_header, encode_request
 from trimaran.wire.messages.registry import RESPONSES
 from trimaran.wire.text.endpoint import Endpoint
-from trimaran.wire.transport.dispatch.dispatch import DeferredFrame
 from trimaran.wire.transport.dispatch.registry import Registry
+from trimaran.wire.transport.dispatch.running import RunningRequest
 from trimaran.wire.transport.requests.calls import ConnectionInfo
 
 NODE_ID = 1
@@ -120,7 +120,7 @@ class Rig:
         return Registry([handler]).dispatch(frame, self.context, self._connection)
 
     async def finish(self, request, version, answer):
-        if isinstance(answer, DeferredFrame):
+        if isinstance(answer, RunningRequest):
             answer = await answer.finish()
         frame = bytes(answer)
         correlation_id, body = decode_response_header(frame, request.KEY, version)

@@ -23,7 +23,7 @@ from trimaran.wire.messages.envelope import EnvelopeRequest, EnvelopeResponse
 from trimaran.wire.messages.header import encode_request, encode_response
 from trimaran.wire.messages.registry import RESPONSES
 from trimaran.wire.schema import Versions
-from trimaran.wire.transport.dispatch.dispatch import DeferredFrame
+from trimaran.wire.transport.dispatch.running import RunningRequest
 from trimaran.wire.transport.requests.calls import CloseConnection
 from trimaran.wire.transport.requests.elements import HEAVY_BYTES
 from trimaran.wire.transport.requests.error_answers import general_error
@@ -64,7 +64,7 @@ def answered(frame: bytes, controller: Any, protocol: str = "SASL_PLAINTEXT") ->
         config=SimpleNamespace(protocol_of=lambda _listener: protocol),
     )
     deferred = REGISTRY.dispatch(memoryview(bytearray(frame)), context, connection())
-    assert isinstance(deferred, DeferredFrame)
+    assert isinstance(deferred, RunningRequest)
     answer = trio.run(deferred.finish)
     assert answer is not None
     return bytes(answer)

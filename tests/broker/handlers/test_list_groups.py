@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.broker.calls import call
+from tests.broker.calls import call, carried_out
 from tests.broker.groups.rig import open_rig
 from tests.broker.handlers.test_join_group import request as join_request
 from tests.broker.handlers.test_offset_commit import request as commit_request
@@ -14,6 +14,7 @@ from trimaran.broker.handlers.offset_commit import offset_commit
 from trimaran.wire.errors import ErrorCode
 from trimaran.wire.messages.list_groups import ListGroupsRequest
 from trimaran.wire.transport.memory.room import OBJECT_BYTES
+from trimaran.wire.transport.scheduling.effects import Wait
 
 
 @pytest.mark.parametrize("version", range(6))
@@ -64,9 +65,10 @@ async def test_listing_reserves_memory_and_yields_each_step(tmp_path, autojump_c
         asked = call(message, 5)
         room = NotedRoom(asked)
         steps = [len(some) for some in rig.groups.list_groups([], [])]
-        await list_groups(message, rig.context, asked)
-        step, group = ("pause", GROUPS_PER_STEP * OBJECT_BYTES), ("pause", 0)
-        expected = [step]
-        for count in steps:
-            expected += [*[group] * count, step]
-        assert (sum(steps), room.noted) == (3, expected)
+        effects = []
+        await carried_out(list_groups(message, rig.context, asked), effects)
+        waits, *boundaries = effects
+        assert isinstance(waits, Wait)
+        assert boundaries == [None] * (1 + sum(steps) + len(steps))
+        step = ("expect", GROUPS_PER_STEP * OBJECT_BYTES)
+        assert (sum(steps), room.noted) == (3, [step] * (1 + len(steps)))

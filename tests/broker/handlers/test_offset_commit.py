@@ -136,7 +136,7 @@ async def test_the_answer_waits_for_the_isr(tmp_path, autojump_clock):
         deferred = rig.start(offset_commit, request(topic({0: 1})), 9)
         assert not deferred.ready()
         with trio.move_on_after(4) as waiting:
-            await rig.finish(request(), 9, deferred)
+            await deferred.proceed()
         assert waiting.cancelled_caught
         leader.commit()
         assert deferred.ready()

@@ -6,7 +6,7 @@ import pytest
 
 from tests.broker.batches import append as append_here
 from tests.broker.batches import batch
-from tests.broker.calls import call, finished
+from tests.broker.calls import answered, call
 from tests.broker.partitions.replicas import append, brokers, until
 from tests.cluster.data_side import open_harness, partition, topic
 from trimaran.broker.handlers.offset_for_leader_epoch import offset_for_leader_epoch
@@ -45,7 +45,8 @@ async def end_of(harness, leader_epoch):
             )
         ]
     )
-    answers = await finished(offset_for_leader_epoch(request, harness.context, call(request, 4)))
+    asked = call(request, 4)
+    answers = await answered(offset_for_leader_epoch, request, harness.context, asked)
     [answer] = answers.topics[0].partitions
     assert answer.error_code == 0
     return answer.leader_epoch, answer.end_offset

@@ -9,7 +9,7 @@ from trimaran.wire.buffers.outgoing import Outgoing
 from trimaran.wire.messages.header import decode_response_header, encode_request
 from trimaran.wire.messages.registry import RESPONSES
 from trimaran.wire.schema import Message
-from trimaran.wire.transport.dispatch.dispatch import DeferredFrame
+from trimaran.wire.transport.dispatch.running import RunningRequest
 from trimaran.wire.transport.requests.calls import ConnectionInfo
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ class Frames:
         )
         with slice_of_requests():
             found = self._broker.registry.dispatch(memoryview(frame), broker.context, info)
-        if isinstance(found, DeferredFrame):
+        if isinstance(found, RunningRequest):
             found = await found.finish()
         assert isinstance(found, Outgoing)
         data = _joined(found)

@@ -321,6 +321,12 @@ async def _answer(broker: SimBroker, request: Message, call: Call) -> Any:
     return response
 
 
+async def _read(broker: SimBroker, request: Message, call: Call) -> Any:
+    """The answer as a client reads it: items that are encoded already, too. Raises Lost."""
+    response, version = await _answer(broker, request, call), call.header.api_version
+    return type(response).decode(response.encode(version), version)
+
+
 async def _fetched(broker: SimBroker, request: FetchRequest, call: Call) -> PartitionData:
     response = broker.read_records(await _answer(broker, request, call))
     broker.world.checker.look_at(broker)
@@ -330,7 +336,7 @@ async def _fetched(broker: SimBroker, request: FetchRequest, call: Call) -> Part
 
 
 async def _listed(broker: SimBroker, key: Key, request: ListOffsetsRequest, call: Call) -> int:
-    response = await _answer(broker, request, call)
+    response = await _read(broker, request, call)
     found = response.topics[0].partitions[0]
     asked = request.topics[0].partitions[0]
     partition = broker.partitions.find(request.topics[0].name, key[1])
@@ -349,7 +355,7 @@ async def _epoch_told(
     broker: SimBroker, key: Key, request: OffsetForLeaderEpochRequest, call: Call
 ) -> None:
     """The epoch that lasts ends where the log does, also before anything was written in it (KAFKA-7415)."""
-    response = await _answer(broker, request, call)
+    response = await _read(broker, request, call)
     found = response.topics[0].partitions[0]
     partition = broker.partitions.find(request.topics[0].topic, key[1])
     leader = None if partition is None else partition.leader_or_none

@@ -22,11 +22,12 @@ from trimaran.wire.security.principal import Principal
 from trimaran.wire.security.sasl import Login, Reply, SaslSettings
 from trimaran.wire.transport.connection.connection import Connection
 from trimaran.wire.transport.connection.limits import ConnectionLimits, Counters
-from trimaran.wire.transport.dispatch.dispatch import DeferredFrame
+from trimaran.wire.transport.dispatch.running import RunningRequest
 from trimaran.wire.transport.endpoint.send_queue import NOTHING
 from trimaran.wire.transport.memory.pools import Memory
 from trimaran.wire.transport.metrics.limited_log import LimitedLog
 from trimaran.wire.transport.requests.calls import CloseConnection, ConnectionInfo
+from trimaran.wire.transport.scheduling.loop_time import LoopTimed
 
 LIMITS = ConnectionLimits(
     frame_bytes_max=1 << 20,
@@ -167,25 +168,32 @@ class Deferred:
         return self.known.is_set()
 
 
-class Later(DeferredFrame):
+class Later(RunningRequest):
     """Without a request."""
 
-    __slots__ = ("_given", "_say", "_what")
+    __slots__ = ("_given", "_say", "_turn", "_what")
 
-    def __init__(self, say, what, given, held, alone):
-        self._say, self._what, self._given = say, what, given
-        self.held, self.alone = held, alone
+    def __init__(self, say, what, given, held, blocks, turn):
+        self._say, self._what, self._given, self._turn = say, what, given, turn
+        self.held, self.blocks = held, blocks
+        self.is_known, self.response = False, None
 
     def ready(self):
         self._say(f"asks whether {self._what} is ready")
         return self._given.ready()
 
-    async def finish(self):
+    async def proceed(self):
+        await LoopTimed(self._finish(), self._turn())
+
+    async def _finish(self):
         await self._given.known.wait()
         self._say(f"finishes {self._what}")
         if isinstance(self._given.answer, Exception):
             raise self._given.answer
-        return self._given.answer
+        self.response, self.is_known, self.blocks = self._given.answer, True, False
+
+    def close(self):
+        self._say(f"closes {self._what}")
 
 
 def answer_of(size):
@@ -197,8 +205,9 @@ def answer_of(size):
 class ScriptedRegistry:
     """A frame says what becomes of it: `answer 10`, `later NAME 10 [held] [alone]`, `nothing`, `mute 5`, errors."""
 
-    def __init__(self, say):
+    def __init__(self, say, turn):
         self._say = say
+        self.turn = turn
         self.later: dict[str, Deferred] = {}
 
     def is_heavy(self, frame):
@@ -223,7 +232,7 @@ class ScriptedRegistry:
             case ["later", name, size, *more]:
                 held = next((int(one) for one in more if one.isdigit()), 0)
                 self.later[name] = Deferred(int(size))
-                return Later(self._say, name, self.later[name], held, "alone" in more)
+                return Later(self._say, name, self.later[name], held, "alone" in more, self.turn)
             case ["mute", seconds]:
                 info.mute(float(seconds))
                 return answer_of(1)
@@ -280,7 +289,7 @@ class World:
         self.info = ConnectionInfo(1, "L", ("10.0.0.1", 5), ("10.0.0.2", 9092), memory=self.memory)
         self.info.on_close(lambda: self.told.say("is marked as closed"))
         self.endpoint = ScriptedEndpoint(self.told.say)
-        self.registry = ScriptedRegistry(self.told.say)
+        self.registry = ScriptedRegistry(self.told.say, lambda: self.connection._turn)
         settings = None
         if sasl:
             settings = SaslSettings({}, token_bytes_max, 0.5, blocks=blocks)

@@ -1,15 +1,11 @@
 """One connection in two tasks: the reader begins requests in order, the writer finishes them in the same order.
 
-The reader cuts frames and calls handlers (stage one). While no answer is deferred it sends answers itself, all those of
-one receive together; from the first deferred one on, answers queue up and the writer takes over: it awaits what is
-deferred when its turn comes and sends what is ready behind it along. So pipelined produces are appended in order and
-share an fsync, a long poll holds up its own connection only, and a request costs neither a task nor an event.
+The reader cuts frames and calls handlers. While no response is outstanding it sends responses itself, all those of one
+receive together; else they queue up and the writer takes over. So a request costs neither a task nor an event.
 
-Back-pressure: the reader begins nothing while `in_flight_max` answers or `unsent_bytes_max` bytes are owed, or requests
-under way hold `in_flight_bytes_max`, and waits where all connections together hold too much
-(`trimaran.wire.transport.memory.pools`); so the kernel's buffers fill and the peer stops. A connection that is muted
-is not read until its time has come (KIP-219). On a listener with SASL an authenticator takes the frames until the peer
-is known. Left out: accepting and idle connections (`trimaran.wire.transport.server.server`).
+The reader begins nothing while the limits of the connection are used up, a request blocks the next one, or all
+connections together hold too much (`trimaran.wire.transport.memory.pools`). A muted connection is not read (KIP-219).
+On a listener with SASL an authenticator takes the frames until the peer is known.
 """
 
 from __future__ import annotations
@@ -31,8 +27,8 @@ from trimaran.wire.text import events
 from trimaran.wire.transport.connection.failed_logins import DelayedAnswer
 from trimaran.wire.transport.connection.limits import ConnectionLimits, Counters
 from trimaran.wire.transport.connection.session import LOGIN_THREADS, Session
-from trimaran.wire.transport.dispatch.dispatch import DeferredFrame
 from trimaran.wire.transport.dispatch.registry import Registry
+from trimaran.wire.transport.dispatch.running import RunningRequest
 from trimaran.wire.transport.endpoint.endpoint import Endpoint
 from trimaran.wire.transport.endpoint.send_queue import NOTHING, SendQueue
 from trimaran.wire.transport.memory.pools import (
@@ -84,6 +80,8 @@ class Connection:
         self._has_frame = False
         # Of answers that wait for the one at the front.
         self._owed_bytes = 0
+        # The newest request whose response is not known.
+        self._newest: RunningRequest | DelayedAnswer | None = None
         self._counters = counters
         self._log = limited_log
         # None once the peer is known; until then frames are small.
@@ -98,7 +96,7 @@ class Connection:
             frame_bytes_max = limits.frame_bytes_before_login(security.sasl.token_bytes_max)
         self._frames = FrameBuffer(frame_bytes_max)
         # Answers behind the first deferred one, which is at the front; at most `in_flight_max`.
-        self._owed: deque[Outgoing | DeferredFrame | DelayedAnswer] = NOTHING
+        self._owed: deque[Outgoing | RunningRequest | DelayedAnswer] = NOTHING
         self._unsent = SendQueue()
         self._writer_sends = False
         self._reading_ended = False
@@ -108,7 +106,7 @@ class Connection:
         self._serving = trio.CancelScope()
         self._requests = 0
         self._finished = 0
-        self._turn = Turn(turns or TurnQueue(loop_turns()), info.loop_time)
+        self._turn = info.turn = Turn(turns or TurnQueue(loop_turns()), info.loop_time)
 
     async def serve(self) -> None:
         """Never raises but Cancelled: what goes wrong on one connection stays there."""
@@ -121,7 +119,8 @@ class Connection:
         except* (ConnectionError, TimeoutError, trio.BrokenResourceError, trio.ClosedResourceError):
             pass  # the peer is gone
         except* (OSError, CloseConnection) as group:
-            self._closes(group.exceptions[0])
+            error = str(group.exceptions[0])
+            self._log.log(events.CONNECTION_CLOSED, connection=self.info, error=error)
         except* Exception as group:  # noqa: BLE001 - a connection is isolated from its siblings
             self._log.log(events.CONNECTION_FAILED, exc_info=group, connection=self.info)
         finally:
@@ -134,12 +133,12 @@ class Connection:
         """Of its turn, and all memory, now: what is left of it may be a cycle, which waits long for the collector."""
         self._turn.end()
         self._frames.drop()
+        for answer in self._owed:
+            if isinstance(answer, RunningRequest):
+                answer.close()
         self._owed.clear()
         self._unsent = SendQueue()
         self._share.give_back_all()
-
-    def _closes(self, error: BaseException) -> None:
-        self._log.log(events.CONNECTION_CLOSED, connection=self.info, error=str(error))
 
     async def _shake_hands(self) -> bool:
         """TLS, and whether it came to anything; until the peer is known the connection lives on borrowed time."""
@@ -202,8 +201,6 @@ class Connection:
             self._frames.shrink()
             self._share.give_back_frame()
 
-    # The reader
-
     async def _read(self) -> None:
         with self._reading:
             try:
@@ -215,7 +212,7 @@ class Connection:
                 self._counters.bad_requests += 1
                 self._log.log(events.CONNECTION_BAD_REQUEST, connection=self.info, error=str(error))
             except CloseConnection as error:
-                self._closes(error)
+                self._log.log(events.CONNECTION_CLOSED, connection=self.info, error=str(error))
             self.info.mark_closed()
             seconds = self._limits.half_closed_seconds + self._failure_delay_seconds
             self._serving.deadline = trio.current_time() + seconds
@@ -286,10 +283,9 @@ class Connection:
 
     async def _wait_for_memory(self) -> None:
         self._send_or_wake()
-        async with holding(self._memory.requests, EXPECTED_BYTES):
-            pass
-        async with holding(self._memory.answers, EXPECTED_BYTES):
-            pass
+        for pool in (self._memory.requests, self._memory.answers):
+            async with holding(pool, EXPECTED_BYTES):
+                pass
 
     async def _begin_heavy(self, frame: memoryview) -> None:
         """One at a time: what is decoded of a large frame is much larger, and may be handled in many turns."""
@@ -305,9 +301,10 @@ class Connection:
                 handling = self._registry.dispatch_heavy(frame, self._context, self.info)
                 answer = await LoopTimed(handling, self._turn)
                 self._owe(answer)
-                if isinstance(answer, DeferredFrame) and answer.alone:
+                if isinstance(answer, RunningRequest) and answer.blocks:
                     self._send_or_wake()
-                    await self._wait_answered()
+                    while answer.blocks:
+                        await self._room_made.wait()
         finally:
             del frame  # a traceback would keep it
 
@@ -345,7 +342,7 @@ class Connection:
         else:
             self._take(reply, frame)
 
-    def _owe(self, answer: Outgoing | DeferredFrame | DelayedAnswer | None) -> None:
+    def _owe(self, answer: Outgoing | RunningRequest | DelayedAnswer | None) -> None:
         if answer is None:
             return
         if isinstance(answer, Outgoing):
@@ -355,6 +352,7 @@ class Connection:
             self._owed_bytes += len(answer)
         else:
             self._share.take_request(answer.held)
+            self._newest = answer
         if self._owed is NOTHING:
             self._owed = deque()
         self._owed.append(answer)
@@ -364,7 +362,10 @@ class Connection:
         if reply.refused is not None:
             self._owe(self._registry.refuse(frame, reply.refused, reply.closes or ""))
         elif reply.delayed:
-            self._failure_delay_seconds = self._delay_of_failure()
+            assert self._sasl is not None
+            base, now = self._sasl.failure_delay_seconds, trio.current_time()
+            delay = self._counters.failed_logins.delay(self.info.peer[0], base, now)
+            self._failure_delay_seconds = delay
             self._owe(DelayedAnswer(reply.answer, self._failure_delay_seconds))
         else:
             self._owe(reply.answer)
@@ -394,12 +395,6 @@ class Connection:
             raise CloseConnection("its login has expired")
         return False
 
-    def _delay_of_failure(self) -> float:
-        assert self._sasl is not None
-        base = self._sasl.failure_delay_seconds
-        failed = self._counters.failed_logins
-        return failed.delay(self.info.peer[0], base, trio.current_time())
-
     def _open(self, login: Login) -> None:
         self.info.principal = login.principal
         self._authenticator = None
@@ -424,7 +419,8 @@ class Connection:
 
     def _is_full(self) -> bool:
         return (
-            len(self._owed) >= self._limits.in_flight_max
+            (self._newest is not None and self._newest.blocks)
+            or len(self._owed) >= self._limits.in_flight_max
             or self._unsent.size + self._owed_bytes >= self._limits.unsent_bytes_max
             or self._share.requests >= self._limits.in_flight_bytes_max
         )
@@ -437,8 +433,6 @@ class Connection:
     async def _wait_for_room(self) -> None:
         while self._is_full():
             await self._room_made.wait()
-
-    # The writer
 
     async def _write(self) -> None:
         while True:
@@ -487,13 +481,19 @@ class Connection:
             if self._memory.answers.is_full and not self._share.answers:
                 async with holding(self._memory.answers, EXPECTED_BYTES):
                     pass
-            answer = await LoopTimed(deferred.finish(), self._turn)
+            held = deferred.held
+            await deferred.proceed()
+            self._room_made.set()
+            if not deferred.is_known:
+                self._share.give_back_request(held - deferred.held)
+                continue
             self._owed.popleft()
             self._finished += 1
-            self._share.give_back_request(deferred.held)
-            self._room_made.set()
-            if answer is not None:
-                self._unsent.add_frame(answer)
+            self._share.give_back_request(held)
+            if deferred is self._newest:
+                self._newest = None
+            if deferred.response is not None:
+                self._unsent.add_frame(deferred.response)
                 self._count_answers()
             has_taken = self.info.loop_time.seconds - began
             if self._unsent.size >= self._limits.unsent_bytes_max or has_taken > TURN_SECONDS:

@@ -62,14 +62,16 @@ def _network(address: str) -> str:
 class DelayedAnswer:
     """An answer that leaves after a while, though it is known; None: only the while."""
 
-    answer: Outgoing | None
+    response: Outgoing | None
     seconds: float
+    is_known: bool = False
 
     held = 0
+    blocks = False
 
     def ready(self) -> bool:
         return False
 
-    async def finish(self) -> Outgoing | None:
+    async def proceed(self) -> None:
         await trio.sleep(self.seconds)
-        return self.answer
+        self.is_known = True

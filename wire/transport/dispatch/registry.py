@@ -27,7 +27,7 @@ from trimaran.wire.transport.dispatch.api_versions import (
     answer_api_versions,
     unsupported_api_versions,
 )
-from trimaran.wire.transport.dispatch.dispatch import Answer, begin, begin_heavy, decode
+from trimaran.wire.transport.dispatch.dispatch import Answer, begin, decode
 from trimaran.wire.transport.dispatch.route import Route, route_of
 from trimaran.wire.transport.memory.pools import ELEMENT_BYTES
 from trimaran.wire.transport.metrics.limited_log import LimitedLog
@@ -156,10 +156,12 @@ class Registry(Generic[C]):
         route = self._route(frame)
         if isinstance(route, Outgoing):
             return route
-        call, request = await run_apart(
-            decode, route, frame, budget, connection, whom=connection.id
-        )
-        return await begin_heavy(route, call, request, context)
+        whom = connection.id
+        call, request = await run_apart(decode, route, frame, budget, connection, whom=whom)
+        call.heavy = call.heavy or not route.takes_frame
+        if route.once is not None:
+            request = await run_apart(route.once, request, whom=whom)
+        return begin(route, call, request, context)
 
     def is_heavy(self, frame: memoryview) -> bool:
         """Whether `dispatch_heavy` must be taken."""

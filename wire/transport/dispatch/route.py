@@ -21,7 +21,12 @@ from trimaran.wire.transport.metrics.request_metrics import RequestMetrics
 from trimaran.wire.transport.requests.access import needs_of
 from trimaran.wire.transport.requests.calls import Call, CloseConnection
 from trimaran.wire.transport.requests.elements import FEW_ELEMENTS_MAX, LIGHT_ELEMENTS_MAX
-from trimaran.wire.transport.requests.error_answers import GeneralError, OnError, general_error
+from trimaran.wire.transport.requests.error_answers import (
+    GeneralError,
+    OnError,
+    general_error,
+    in_version,
+)
 from trimaran.wire.transport.requests.guard import Judge, guarded
 from trimaran.wire.transport.requests.handles import Handled
 from trimaran.wire.transport.requests.hooks import Hooks
@@ -72,14 +77,17 @@ class Route:
             CloseConnection: no answer can say it.
         """
         if special is not None:
-            return _in_version(special(error.code, error.message), version)
+            return in_version(special(error.code, error.message), version)
         if self.general_error is not None and version in self.general_error.versions:
             return self.general_error.build(error.code, error.message)
         raise CloseConnection(f"{self.request.__name__} failed: {error!r}") from error
 
-    def error_response_to(self, request: Message, error: KafkaError, version: int) -> Message:
-        """The same while the request is at hand."""
-        special = None if self.on_error is None else partial(self.on_error, request)
+    def error_response_to(
+        self, request: Message | None, error: KafkaError, version: int
+    ) -> Message:
+        """As `error_response`, in the form of `on_error` unless the request is None: not in memory any more."""
+        on_error = self.on_error if request is not None else None
+        special = None if on_error is None else partial(on_error, request)
         return self.error_response(error, version, special)
 
     def as_kafka_error(self, error: Exception) -> KafkaError:
@@ -95,14 +103,6 @@ class Route:
         )
 
 
-def _in_version(said: Message, version: int) -> Message:
-    """Takes away the error code of the whole response if this version has no field for it: its items have the code."""
-    for field in said.__fields__:
-        if field.name == "error_code" and version not in field.versions and not field.ignorable:
-            return said.replace(error_code=ErrorCode.NONE)
-    return said
-
-
 def route_of(
     handler: Callable[..., Any], limited_log: LimitedLog, judge: Judge | None, hooks: Hooks | None
 ) -> Route:
@@ -112,7 +112,6 @@ def route_of(
     needs = needs_of(handled.access)
     assert needs, f"{handler!r} does not say who may ask"
     is_async = inspect.iscoroutinefunction(handler)
-    assert is_async or not handled.takes_frame, f"{handler!r} would take a part of the buffer"
     served = handled.request.VERSIONS
     assert served.low <= handled.versions.low <= handled.versions.high <= served.high, handled
     return Route(

@@ -30,6 +30,7 @@ from trimaran.wire.codec.declarations import EncodedArray, Struct
 from trimaran.wire.errors import KafkaError
 from trimaran.wire.schema import Message, encode_element
 from trimaran.wire.transport.memory.pools import Memory
+from trimaran.wire.transport.scheduling.effects import Handling
 from trimaran.wire.transport.scheduling.events import yield_to_loop
 
 # Made between two checkpoints: some 1,000 small items, 5 to 10 ms of work.
@@ -78,6 +79,22 @@ class Room(Protocol):
         """So many things were looked at that are not part of the response."""
         ...
 
+    def expect(self, size: int) -> None:
+        """Announces bytes that are taken before they can be counted: `OBJECT_BYTES` for each item made at once. The
+        handler yields `None` next, so that the transport can wait for the memory.
+        """
+        ...
+
+    def encoding(self, items: Iterable[Struct]) -> Handling[EncodedArray]:
+        """An array of the response; pauses in between. Raises as `take`."""
+        ...
+
+    def encoding_with(self, item: Any, name: str, elements: Iterable[Struct]) -> Handling[bytes]:
+        """An item whose array `name` may be long: its elements are encoded one by one. Raises as `take`, and what
+        `elements` raises; of the item nothing is counted then.
+        """
+        ...
+
     async def pause(self, coming: int = 0) -> None:
         """Called after each item: others have their turn when enough was made; a large response waits for memory.
         `coming` are bytes that are taken next, before they can be counted: `OBJECT_BYTES` for each item made at once.
@@ -98,7 +115,7 @@ class Room(Protocol):
 class ResponseRoom:
     """That of a response in one version; `close` gives back what it holds."""
 
-    __slots__ = ("_held", "_is_full", "_memory", "_of", "_step", "_version", "size")
+    __slots__ = ("_coming", "_held", "_is_full", "_memory", "_of", "_step", "_version", "size")
 
     def __init__(self, of: type[Message], version: int, memory: Memory) -> None:
         self.size = 0
@@ -107,6 +124,8 @@ class ResponseRoom:
         self._memory = memory
         # Counted since the last checkpoint.
         self._step = STEP_BYTES - FIRST_STEP_BYTES
+        # Expected before the next pause.
+        self._coming = 0
         # How far the response may grow until more is asked for.
         self._held = FREE_BYTES
         # Something was refused: so is all that follows, or each would be made first.
@@ -140,7 +159,18 @@ class ResponseRoom:
     def worked(self, count: int) -> None:
         self._step += count * ITEM_BYTES
 
+    def expect(self, size: int) -> None:
+        self._coming = size
+
+    def wants_pause(self) -> bool:
+        """For the transport: asked at each boundary of items."""
+        if self._step + self._coming >= STEP_BYTES:
+            return True
+        self._coming = 0
+        return False
+
     async def pause(self, coming: int = 0) -> None:
+        coming, self._coming = coming + self._coming, 0
         if self._step + coming < STEP_BYTES:
             return
         self._step = 0
@@ -153,6 +183,24 @@ class ResponseRoom:
             self._held = HUGE_BYTES
         async with self._memory.making:
             await yield_to_loop()
+
+    def encoding(self, items: Iterable[Struct]) -> Handling[EncodedArray]:
+        found = EncodedArray()
+        for item in items:
+            found.append(self.encoded(item))
+            yield None
+        return found
+
+    def encoding_with(self, item: Any, name: str, elements: Iterable[Struct]) -> Handling[bytes]:
+        before = self.size
+        try:
+            setattr(item, name, (yield from self.encoding(elements)))
+            data = encode_element(item, self._of, self._version)
+            self.take(before + len(data) - self.size)
+        except KafkaError:
+            self.size = before
+            raise
+        return data
 
     async def encode(self, items: Iterable[Struct]) -> EncodedArray:
         found = EncodedArray()

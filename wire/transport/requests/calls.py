@@ -1,9 +1,7 @@
-"""What a handler is given, and what it may give back.
+"""What a handler is given: the call and its connection. What quotas do is `Call.throttle`.
 
-A handler is a function `(request, context, call)` of two stages. Stage one is the plain call: it puts effects in order
-(a batch is appended) and returns the response, or None where none is owed, or a `DeferredResponse`. Stage two is what
-the connection's one writer awaits when the turn of that answer comes. An `async def` handler is all stage two. What
-quotas do is `Call.throttle`.
+The form of a handler: `trimaran.wire.transport.scheduling.effects`. `DeferredResponse` is a former one: the plain call
+puts effects in order, and the connection's writer awaits `finish` when the turn of that response comes.
 """
 
 from __future__ import annotations
@@ -12,11 +10,12 @@ import logging
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Generic, TypeVar
+from types import CoroutineType, GeneratorType
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import trio
 
-from trimaran.wire.errors import ErrorCode
+from trimaran.wire.errors import ErrorCode, KafkaError
 from trimaran.wire.messages.registry import RESPONSES
 from trimaran.wire.schema import Message
 from trimaran.wire.security.principal import ANONYMOUS, Principal
@@ -24,7 +23,8 @@ from trimaran.wire.text import events
 from trimaran.wire.text.hosts import java_text
 from trimaran.wire.transport.memory.pools import Memory
 from trimaran.wire.transport.memory.room import LARGE_BYTES, ResponseRoom, Room
-from trimaran.wire.transport.scheduling.loop_time import LoopTime
+from trimaran.wire.transport.scheduling.effects import Handling, Wait
+from trimaran.wire.transport.scheduling.loop_time import LoopTime, TurnOfRequests, Unscheduled
 
 if TYPE_CHECKING:
     from trimaran.wire.messages.header import RequestHeader
@@ -69,6 +69,22 @@ async def finished(response: R | DeferredResponse[R]) -> R:
     return await response.finish() if isinstance(response, DeferredResponse) else response
 
 
+def response_of(found: Any) -> Handling[Any]:
+    """Returns the response of a handler in any form, for functions that are wrapped around one, by `yield from`."""
+    if isinstance(found, GeneratorType):
+        return (yield from found)
+    if isinstance(found, CoroutineType):
+        return (yield Wait(lambda: found))
+    if not isinstance(found, DeferredResponse):
+        return found
+    try:
+        return (yield Wait(found.finish, found.ready, found.holds_request))
+    except KafkaError as error:
+        if found.on_error is None:
+            raise
+        return found.on_error(error.code, error.message)
+
+
 @dataclass(slots=True, eq=False)
 class ConnectionInfo:
     """One connection as handlers see it."""
@@ -89,6 +105,8 @@ class ConnectionInfo:
     # What all connections of this kind of listener hold; for who makes large responses.
     memory: Memory = field(default_factory=Memory)
     loop_time: LoopTime = field(default_factory=LoopTime)
+    # When a request that pauses goes on.
+    turn: TurnOfRequests = field(default_factory=Unscheduled)
     _callbacks: dict[Callback, None] = field(default_factory=dict)
 
     def on_close(self, callback: Callback) -> None:
@@ -154,6 +172,16 @@ class Call:
             of, version = RESPONSES[self.header.api_key], self.header.api_version
             self._room = ResponseRoom(of, version, self.connection.memory)
         return self._room
+
+    @property
+    def wants_pause(self) -> bool:
+        """For the transport: whether the response has grown by so much that others are to be served first."""
+        return self._room is not None and self._room.wants_pause()
+
+    async def pause(self) -> None:
+        """For the transport: waits for the memory that the response needs from now on, and lets others run."""
+        assert self._room is not None
+        await self._room.pause()
 
     @property
     def is_large(self) -> bool:

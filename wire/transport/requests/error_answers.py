@@ -60,3 +60,11 @@ def _zero(hint: Any) -> Callable[[], Any]:
             return _zero(part)
     assert isinstance(hint, type)
     return hint
+
+
+def in_version(said: Message, version: int) -> Message:
+    """Takes away the error code of the whole response if this version has no field for it: its items have the code."""
+    for field in said.__fields__:
+        if field.name == "error_code" and version not in field.versions and not field.ignorable:
+            return said.replace(error_code=ErrorCode.NONE)
+    return said

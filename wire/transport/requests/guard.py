@@ -8,10 +8,9 @@ Left out: items that name a topic by its id, which the handler of that request m
 
 from __future__ import annotations
 
-import inspect
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from functools import partial, wraps
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import wraps
 from typing import Any, Protocol
 
 from trimaran.wire.codec.declarations import EncodedArray
@@ -19,14 +18,17 @@ from trimaran.wire.errors import ErrorCode, KafkaError
 from trimaran.wire.schema import Message, encode_element
 from trimaran.wire.security.acls import CLUSTER_NAME, Operation, ResourceType
 from trimaran.wire.transport.requests.access import ITSELF, JudgedBy, Need
-from trimaran.wire.transport.requests.calls import Call, CloseConnection, DeferredResponse, finished
+from trimaran.wire.transport.requests.calls import Call, CloseConnection, response_of
 from trimaran.wire.transport.requests.error_answers import OnError
-from trimaran.wire.transport.scheduling.compute_thread import run_apart
-from trimaran.wire.transport.scheduling.events import yield_to_loop
+from trimaran.wire.transport.scheduling.effects import (
+    ITEM_COST_BYTES,
+    Compute,
+    Handling,
+)
 
 Handler = Callable[..., Any]
 
-# Items of an answer looked at at once: each costs as much as the ACLs that may match it.
+# For handlers that judge items themselves, some between two checkpoints.
 JUDGED_PER_TURN = 200
 
 CODES = {
@@ -114,7 +116,7 @@ class _Guard:
     def __post_init__(self) -> None:
         assert not self.need.answered or self.on_error, "items are refused by on_error"
 
-    def admit(self, request: Any, context: Any, call: Call) -> tuple[Any, _Refused]:
+    def admit(self, request: Any, context: Any, call: Call) -> Handling[tuple[Any, _Refused]]:
         """What is left of the request, None for nothing, and what is said of the rest.
 
         Raises:
@@ -124,27 +126,15 @@ class _Guard:
             return request, _NOTHING
         names = self._names(request)
         # A name that is asked for many times is judged once.
-        verdicts = {one: self._may(context, call, one) for one in dict.fromkeys(names)}
-        return self._divide(request, names, verdicts, call)
-
-    async def admit_in_turns(self, request: Any, context: Any, call: Call) -> tuple[Any, _Refused]:
-        """As `admit`, some names at a time."""
-        if not self._is_judged_by_item(request, context, call):
-            return request, _NOTHING
-        names = self._names(request)
         verdicts: dict[str, bool] = {}
-        for number, one in enumerate(dict.fromkeys(names), 1):
+        for one in dict.fromkeys(names):
+            if verdicts:
+                yield None
             verdicts[one] = self._may(context, call, one)
-            if number % JUDGED_PER_TURN == 0:
-                await yield_to_loop()
-        if len(names) <= JUDGED_PER_TURN:
-            return self._divide(request, names, verdicts, call)
-        return await run_apart(self._divide, request, names, verdicts, call)
-
-    def has_many_items(self, request: Any) -> bool:
-        """Whether judging them takes more than one turn."""
-        field, _, name = self.need.asked.partition(".")
-        return bool(name) and len(getattr(request, field) or ()) > JUDGED_PER_TURN
+        divided: tuple[Any, _Refused] = yield Compute(
+            ITEM_COST_BYTES * len(names), lambda: self._divide(request, names, verdicts, call)
+        )
+        return divided
 
     def _is_judged_by_item(self, request: Any, context: Any, call: Call) -> bool:
         """Raises KafkaError: the whole of it is refused."""
@@ -165,32 +155,18 @@ class _Guard:
         field, _, name = self.need.asked.partition(".")
         return [one if name == ITSELF else getattr(one, name) for one in getattr(request, field)]
 
-    def filter(self, response: Any, context: Any, call: Call) -> Any:
+    def filter(self, response: Any, context: Any, call: Call) -> Handling[Any]:
         """The response without what may not be seen."""
         field, _, name = self.need.listed.partition(".")
         if not field or response is None or self._may_on_cluster(context, call):
             return response
-        items = getattr(response, field)
-        items[:] = self._visible(items, name, context, call)
-        return response
-
-    async def filter_in_turns(self, response: Any, context: Any, call: Call) -> Any:
-        """As `filter`, some items at a time."""
-        field, _, name = self.need.listed.partition(".")
-        if not field or response is None or self._may_on_cluster(context, call):
-            return response
         items, visible = getattr(response, field), []
-        for start in range(0, len(items), JUDGED_PER_TURN):
-            part = items[start : start + JUDGED_PER_TURN]
-            visible += self._visible(part, name, context, call)
-            await yield_to_loop()
+        for item in items:
+            if self._may(context, call, getattr(item, name), asked_for=False):
+                visible.append(item)
+            yield None
         items[:] = visible
         return response
-
-    def _visible(self, items: Sequence[Any], name: str, context: Any, call: Call) -> list[Any]:
-        return [
-            one for one in items if self._may(context, call, getattr(one, name), asked_for=False)
-        ]
 
     def _divide(
         self, request: Any, names: Sequence[str], verdicts: Mapping[str, bool], call: Call
@@ -232,46 +208,11 @@ class _Guard:
 
 def _behind(guard: _Guard, handler: Handler) -> Handler:
     @wraps(handler)
-    def begin(request: Message, context: Any, call: Call) -> Any:
-        if call.heavy and guard.has_many_items(request):
-            on_error = None if guard.on_error is None else partial(guard.on_error, request)
-            return DeferredResponse(lambda: in_turns(request, context, call), on_error=on_error)
-        left, refused = guard.admit(request, context, call)
+    def steps(request: Message, context: Any, call: Call) -> Handling[Any]:
+        left, refused = yield from guard.admit(request, context, call)
         if left is None:
             return refused.response
-        response = handler(left, context, call)
-        if isinstance(response, DeferredResponse):
-            return _later(
-                response, lambda one: guard.filter(refused.merged(one, call), context, call)
-            )
-        return guard.filter(refused.merged(response, call), context, call)
+        response = yield from response_of(handler(left, context, call))
+        return (yield from guard.filter(refused.merged(response, call), context, call))
 
-    async def in_turns(request: Message, context: Any, call: Call) -> Any:
-        left, refused = await guard.admit_in_turns(request, context, call)
-        if left is None:
-            return refused.response
-        response = await finished(handler(left, context, call))
-        return await guard.filter_in_turns(refused.merged(response, call), context, call)
-
-    @wraps(handler)
-    async def handle(request: Message, context: Any, call: Call) -> Any:
-        left, refused = await guard.admit_in_turns(request, context, call)
-        if left is None:
-            return refused.response
-        handling: Awaitable[Any] = handler(left, context, call)
-        return await guard.filter_in_turns(refused.merged(await handling, call), context, call)
-
-    return handle if inspect.iscoroutinefunction(handler) else begin
-
-
-def _later(deferred: DeferredResponse[Any], change: Callable[[Any], Any]) -> DeferredResponse[Any]:
-    async def finish() -> Any:
-        return change(await deferred.finish())
-
-    on_error = deferred.on_error
-    if on_error is None:
-        return replace(deferred, finish=finish)
-    said = on_error
-    return replace(
-        deferred, finish=finish, on_error=lambda code, message: change(said(code, message))
-    )
+    return steps

@@ -4,8 +4,12 @@ nor work in threads.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Coroutine, Generator
+from time import perf_counter
 from typing import Any, Generic, Protocol, TypeVar
+
+from trimaran.wire.transport.scheduling.events import yield_to_loop
 
 T = TypeVar("T")
 
@@ -38,6 +42,51 @@ class Timed(Protocol):
 
     def pause(self) -> object:
         """It has ended."""
+
+
+class TurnOfRequests(Timed, Protocol):
+    """When the requests of a connection go on: `trimaran.wire.transport.scheduling.turn.Turn`."""
+
+    async def begin(self) -> None:
+        """Waits until others have been served, then begins a slice of time."""
+
+    def is_over(self) -> bool:
+        """Whether the slice has ended."""
+
+    def end(self) -> None:
+        """Ends the slice before its time."""
+
+    def nested(self) -> TurnOfRequests:
+        """Returns the turn of a request that is handled as a part of a request of this turn."""
+
+
+class Unscheduled:
+    """The turn of requests outside of a connection: others run between two slices, which last `seconds`."""
+
+    __slots__ = ("_ends", "_seconds")
+
+    def __init__(self, seconds: float = math.inf) -> None:
+        self._seconds = seconds
+        self._ends = perf_counter() + seconds
+
+    async def begin(self) -> None:
+        await yield_to_loop()
+        self._ends = perf_counter() + self._seconds
+
+    def is_over(self) -> bool:
+        return perf_counter() > self._ends
+
+    def end(self) -> None:
+        pass
+
+    def nested(self) -> Unscheduled:
+        return self
+
+    def resume(self) -> None:
+        pass
+
+    def pause(self) -> None:
+        pass
 
 
 class LoopTimed(Generic[T]):

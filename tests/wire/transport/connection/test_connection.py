@@ -31,7 +31,6 @@ from trimaran.wire.messages.produce import (
     ProduceResponse,
     TopicProduceData,
 )
-from trimaran.wire.transport.dispatch.registry import Registry
 from trimaran.wire.transport.requests.access import open_to_all
 from trimaran.wire.transport.requests.calls import CloseConnection, DeferredResponse
 from trimaran.wire.transport.requests.handles import handles
@@ -521,14 +520,3 @@ async def test_records_held_by_a_parked_answer_stay_what_they_were():
         for i in range(len(payloads)):
             assert (await client.answer(0, 9))[0] == i
     assert answers == payloads
-
-
-def test_a_handler_of_whole_frames_gets_bytes_of_its_own():
-    """One that runs at once would see the receive buffer move on."""
-
-    @handles(HeartbeatRequest, versions="0-4", access=open_to_all("a test"), takes_frame=True)
-    def at_once(frame, ctx, call):
-        raise AssertionError
-
-    with pytest.raises(AssertionError, match="a part of the buffer"):
-        Registry((at_once,))

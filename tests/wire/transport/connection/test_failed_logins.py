@@ -118,6 +118,7 @@ def test_who_failed_the_longest_ago_is_forgotten_first_whoever_failed_before():
 @pytest.mark.parametrize("answer", [None, Outgoing()])
 async def test_an_answer_is_held_back_for_so_long(autojump_clock, answer):
     delayed = DelayedAnswer(answer, 2.5)
-    assert (delayed.ready(), delayed.held) == (False, 0)
-    assert await delayed.finish() is answer
+    assert (delayed.ready(), delayed.held, delayed.blocks) == (False, 0, False)
+    await delayed.proceed()
+    assert (delayed.is_known, delayed.response) == (True, answer)
     assert trio.current_time() == 2.5

@@ -23,10 +23,10 @@ from trimaran.wire.messages.offset_delete import (
 from trimaran.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from trimaran.wire.messages.registry import RESPONSES
 from trimaran.wire.schema import DECODE_BUDGET, DECODE_BUDGET_BEFORE_AUTHENTICATION
-from trimaran.wire.transport.dispatch.dispatch import DeferredFrame, decode
+from trimaran.wire.transport.dispatch.dispatch import decode
 from trimaran.wire.transport.dispatch.registry import Registry
 from trimaran.wire.transport.requests.access import open_to_all
-from trimaran.wire.transport.requests.calls import CloseConnection, DeferredResponse
+from trimaran.wire.transport.requests.calls import CloseConnection
 from trimaran.wire.transport.requests.handles import handles
 from trimaran.wire.transport.requests.slices import Slices
 
@@ -269,14 +269,3 @@ async def test_an_answer_is_made_of_a_request_that_once_made_simple():
 
     for heavy in (False, True):
         assert (await answered(beat, BEAT, 4, heavy=heavy)).throttle_time_ms == 3
-
-
-@pytest.mark.parametrize(("ready", "expected"), [(None, False), (False, False), (True, True)])
-def test_an_answer_is_ready_where_its_handler_says_so(ready, expected):
-    async def finish():
-        raise AssertionError
-
-    deferred = DeferredResponse(finish, None if ready is None else lambda: ready)
-    frame = DeferredFrame(deferred, None, None)
-    assert frame.ready() is expected
-    assert (frame.held, frame.alone) == (0, False)

@@ -18,13 +18,15 @@ from trimaran.wire.messages.offset_delete import (
     OffsetDeleteResponseTopic,
 )
 from trimaran.wire.messages.registry import RESPONSES
-from trimaran.wire.transport.dispatch import dispatch as module
-from trimaran.wire.transport.dispatch.dispatch import DeferredFrame
+from trimaran.wire.transport.dispatch import registry, responding, running
 from trimaran.wire.transport.dispatch.registry import Registry
+from trimaran.wire.transport.dispatch.running import RunningRequest
 from trimaran.wire.transport.requests.access import open_to_all
 from trimaran.wire.transport.requests.calls import Call, CloseConnection, DeferredResponse
 from trimaran.wire.transport.requests.handles import handles
 from trimaran.wire.transport.requests.slices import Slices
+from trimaran.wire.transport.scheduling import loop_time
+from trimaran.wire.transport.scheduling.loop_time import Unscheduled
 
 FILES = sorted((Path(__file__).parent / "testdata" / "dispatch").glob("*.txt"))
 OPEN = open_to_all("a test")
@@ -58,7 +60,7 @@ class Scene:
             self.say(f"apart{f' for {whom}' if whom is not None else ''}: {name}")
             return work(*args)
 
-        encode = module.encode_response
+        encode = responding.encode_response
 
         def encode_response(*given):
             if self.too_large:
@@ -67,14 +69,15 @@ class Scene:
             return encode(*given)
 
         self.too_large = 0
-        monkeypatch.setattr(module, "encode_response", encode_response)
+        monkeypatch.setattr(responding, "encode_response", encode_response)
 
         async def yielded():
             self.say("others have their turn")
 
         close_room = Call.close_room
-        monkeypatch.setattr(module, "run_apart", run_apart)
-        monkeypatch.setattr(module, "yield_to_loop", yielded)
+        for module in (registry, responding, running):
+            monkeypatch.setattr(module, "run_apart", run_apart)
+        monkeypatch.setattr(loop_time, "yield_to_loop", yielded)
         monkeypatch.setattr(gc, "freeze", lambda: self.say("freezes"))
 
         def noting(call):
@@ -100,7 +103,7 @@ class Scene:
         of_topics = "topics" in words
         request_class = OffsetDeleteRequest if of_topics else HeartbeatRequest
         handler = self._handler(words, request_class)
-        registry = Registry((handler,), hooks=Hooks(self.say))
+        asked = Registry((handler,), hooks=Hooks(self.say))
         request = HeartbeatRequest(group_id="g", generation_id=1, member_id="m")
         if of_topics:
             count = next((int(word) for word in words if word.isdigit()), 2)
@@ -108,15 +111,17 @@ class Scene:
             request = OffsetDeleteRequest(group_id="g", topics=names)
         version = 0 if of_topics else 4
         frame = memoryview(bytearray(encode_request(request, version, 7, "me")))
+        info = connection()
+        info.turn = Unscheduled(0.0)
         if "heavy" in words:
-            answer = await registry.dispatch_heavy(frame, "context", connection())
+            answer = await asked.dispatch_heavy(frame, "context", info)
         else:
-            answer = registry.dispatch(frame, "context", connection())
-        if isinstance(answer, DeferredFrame):
+            answer = asked.dispatch(frame, "context", info)
+        if isinstance(answer, RunningRequest):
             held = answer.held - len(frame)
             self.say(
                 f"later, ready {answer.ready()}, holds {'nothing' if held < 0 else held}"
-                + ", alone" * answer.alone
+                + ", blocks" * answer.blocks
             )
             answer = await answer.finish()
         if answer is None:

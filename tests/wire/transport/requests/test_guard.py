@@ -36,6 +36,7 @@ from trimaran.wire.transport.requests.access import (
 )
 from trimaran.wire.transport.requests.calls import DeferredResponse
 from trimaran.wire.transport.requests.handles import handles
+from trimaran.wire.transport.scheduling.effects import Compute
 
 JUDGED = 200
 
@@ -288,37 +289,43 @@ def test_needs_that_the_registry_does_not_judge_say_where_they_are_and_why():
     assert needs_of(configs(Operation.ALTER)) == configs(Operation.ALTER)
 
 
-@pytest.mark.parametrize(("count", "turns"), [(199, 0), (200, 1), (399, 1), (400, 2), (1001, 5)])
-async def test_after_every_two_hundred_names_others_have_their_turn(monkeypatch, count, turns):
-    yielded = []
-
-    async def noting():
-        yielded.append(1)
-
-    monkeypatch.setattr(guard, "yield_to_loop", noting)
-    names = [str(number) for number in range(count)]
-    await answer(deleting(DELETE_TOPICS, "later"), Rules(is_even), asking_for([*names, *names]))
-    assert len(yielded) == turns
-    yielded.clear()
-    await answer(listing(names, is_async=True), Rules(is_even), ListGroupsRequest(), 5)
-    assert len(yielded) == -(-count // 200)
+def effects_of(steps):
+    """The effects of a handler, each answered as the transport does, and its response."""
+    found, given = [], None
+    while True:
+        try:
+            effect = steps.send(given)
+        except StopIteration as end:
+            return found, end.value
+        found.append(effect)
+        given = effect.call() if isinstance(effect, Compute) else None
 
 
-@pytest.mark.parametrize(
-    ("count", "heavy", "later"), [(200, True, False), (201, True, True), (201, False, False)]
-)
-def test_of_a_large_request_more_than_two_hundred_items_are_judged_in_turns(count, heavy, later):
+@pytest.mark.parametrize("count", [1, 2, 201])
+def test_names_have_a_boundary_between_two(count):
     names = [str(number) for number in range(count)]
     registry = Registry((deleting(DELETE_TOPICS, "at once"),), judge=(rules := Rules(is_even)))
-    (handler,) = (
+    handler = next(
         route.handler for route in registry.routes() if route.request is OffsetDeleteRequest
     )
-    call = SimpleNamespace(
-        heavy=heavy, connection=connection(), header=SimpleNamespace(api_version=0)
+    call = SimpleNamespace(connection=connection(), header=SimpleNamespace(api_version=0))
+    effects, response = effects_of(handler(asking_for([*names, *names]), rules, call))
+    *boundaries, divides = effects
+    assert boundaries == [None] * (count - 1)
+    assert divides.cost_bytes == 2 * count * 2048
+    assert len(response.topics) == 2 * count
+
+
+def test_listed_items_have_a_boundary_between_two():
+    names = [str(number) for number in range(5)]
+    registry = Registry((listing(names, is_async=False),), judge=(rules := Rules(is_even)))
+    handler = next(
+        route.handler for route in registry.routes() if route.request is ListGroupsRequest
     )
-    found = handler(asking_for(names), rules, call)
-    assert isinstance(found, DeferredResponse) is later
-    assert bool(rules.asked) is not later
+    call = SimpleNamespace(connection=connection(), header=SimpleNamespace(api_version=5))
+    effects, response = effects_of(handler(ListGroupsRequest(), rules, call))
+    assert effects == [None] * 5
+    assert [one.group_id for one in response.groups] == ["0", "2", "4"]
 
 
 @pytest.mark.parametrize("is_async", [False, True])
@@ -391,15 +398,6 @@ async def test_a_large_request_that_fails_is_answered_by_its_own_errors(kind):
     handler = failing(kind, None)
     response = await answer(handler, Rules(is_even), asking_for(names), heavy=True)
     assert [topic.name for topic in response.topics] == [f"{name}:{FAILED}" for name in names]
-
-
-def test_of_no_list_there_are_not_many_items():
-    one = guard._Guard(DELETE_TOPICS, Rules(is_even), refused)
-    assert not one.has_many_items(SimpleNamespace(topics=None))
-    assert not one.has_many_items(SimpleNamespace(topics=[1] * 200))
-    assert one.has_many_items(SimpleNamespace(topics=[1] * 201))
-    whole = guard._Guard(groups(Operation.READ, "group_id"), Rules(is_even), None)
-    assert not whole.has_many_items(SimpleNamespace(group_id="g" * 300))
 
 
 def test_where_no_item_is_asked_for_none_is_judged():

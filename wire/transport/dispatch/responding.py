@@ -1,0 +1,94 @@
+"""From the outcome of a handler to the bytes of the response: errors in the form of the API, hooks, encoding.
+
+A response that is large, or that answers a large request, is made in the thread for such work.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeAlias
+
+from trimaran.wire.buffers.outgoing import Outgoing
+from trimaran.wire.buffers.response_size import ResponseTooLarge
+from trimaran.wire.errors import KafkaError, RemoteProtocolError
+from trimaran.wire.messages.header import RequestHeader, decode_request_header, encode_response
+from trimaran.wire.schema import Message
+from trimaran.wire.transport.dispatch.route import Route
+from trimaran.wire.transport.requests.calls import Call, CloseConnection
+from trimaran.wire.transport.scheduling.compute_thread import run_apart
+
+Response: TypeAlias = Message | Outgoing | None
+# What a handler leaves behind: its response, or the error that the peer hears of.
+Outcome: TypeAlias = Response | KafkaError
+
+
+def outcome(
+    route: Route, passes: tuple[type[Exception], ...], work: Callable[..., Any], *given: Any
+) -> Any:
+    """Returns what `work(*given)` returns, or the KafkaError for its exception; those of `passes` are raised."""
+    try:
+        return work(*given)
+    except passes:
+        raise
+    except Exception as error:  # noqa: BLE001 - a connection is isolated from its siblings
+        found = route.as_kafka_error(error)
+        error.__traceback__ = None  # its frames refer to the error and to the request: a cycle
+        return found
+
+
+def respond(route: Route, request: Any, found: Outcome, call: Call) -> Outgoing | None:
+    """Returns the frame for what a handler left behind; `request` is None if it is not in memory any more.
+
+    Raises:
+        CloseConnection: no response can tell the error.
+    """
+    if isinstance(found, KafkaError):
+        found = _refusal(route, request, found, call.header.api_version)
+    route.ended(call, found)
+    return _encode_or_refuse(route, request, found, call.header)
+
+
+async def respond_apart(route: Route, request: Any, found: Outcome, call: Call) -> Outgoing | None:
+    """As `respond`; hooks are called on the loop, and the thread does the rest."""
+    whom = call.connection.id
+    if isinstance(found, KafkaError):
+        version = call.header.api_version
+        found = await run_apart(_refusal, route, request, found, version, whom=whom)
+    route.ended(call, found)
+    return await run_apart(_encode_or_refuse, route, request, found, call.header, whom=whom)
+
+
+def _refusal(route: Route, request: Any, error: KafkaError, version: int) -> Message:
+    """Raises CloseConnection: no response can tell the error, or the bytes that were passed on are no such request."""
+    if not route.takes_frame:
+        return route.error_response_to(request, error, version)
+    budget = route.budget
+    try:
+        header, start = decode_request_header(request, budget)
+        decoded = route.request.decode_prefix(request[start:], header.api_version, budget)[0]
+    except RemoteProtocolError as malformed:
+        raise CloseConnection(str(malformed)) from malformed
+    return route.error_response_to(decoded, error, header.api_version)
+
+
+def _encode_or_refuse(
+    route: Route, request: Any, response: Response, header: RequestHeader
+) -> Outgoing | None:
+    """A response that is too large becomes the error of its API.
+
+    Raises:
+        CloseConnection: the API has no response for it, or that is too large itself.
+    """
+    if response is None or isinstance(response, Outgoing):
+        return response  # bytes are the response of another node, header and all
+    version, number = header.api_version, header.correlation_id
+    try:
+        return encode_response(response, version, number)
+    except ResponseTooLarge as error:
+        refused = _refusal(route, request, error, version)
+    try:
+        return encode_response(refused, version, number)
+    except ResponseTooLarge as error:  # the request itself names that many megabytes
+        raise CloseConnection(
+            f"{route.request.__name__} cannot be answered: its errors alone are too large"
+        ) from error

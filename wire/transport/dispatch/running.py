@@ -1,0 +1,179 @@
+"""A request under way: its handler has paused, or waits for something that completes later.
+
+The connection's writer drives it (`proceed`) once all earlier responses are handed to the socket, until the response is
+known. See `trimaran.wire.transport.scheduling.effects` for the contract of handlers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from trimaran.wire.buffers.outgoing import Outgoing
+from trimaran.wire.transport.dispatch.responding import (
+    Outcome,
+    Response,
+    outcome,
+    respond,
+    respond_apart,
+)
+from trimaran.wire.transport.dispatch.route import Route
+from trimaran.wire.transport.requests.calls import Call, CloseConnection
+from trimaran.wire.transport.scheduling.compute_thread import run_apart
+from trimaran.wire.transport.scheduling.effects import (
+    INLINE_COST_MAX,
+    Compute,
+    Effect,
+    Handling,
+    Wait,
+)
+from trimaran.wire.transport.scheduling.loop_time import LoopTimed
+
+# What leaves a handler that has paused: bytes that make no sense then came from another peer.
+_PASSES = (CloseConnection,)
+
+
+class RunningRequest:
+    """One request, from the first pause of its handler to its response.
+
+    `start` comes first; it is then driven by one task. `close` is safe at any time between two steps.
+    """
+
+    __slots__ = (
+        *("_effect", "_known", "_request", "_route", "_steps"),
+        *("blocks", "call", "held", "is_known", "response"),
+    )
+
+    def __init__(
+        self,
+        route: Route,
+        call: Call,
+        request: Any,
+        steps: Handling[Response] | None = None,
+        known: Outcome = None,
+    ) -> None:
+        """`steps` is the handler; without it the outcome is `known`, and only the response is to be made."""
+        self.call = call
+        # Bytes of the request that stay in memory, about.
+        self.held = call.held
+        # Whether the connection's next request must not begin yet.
+        self.blocks = True
+        # Whether the response is known; None if none is owed.
+        self.is_known = False
+        self.response: Outgoing | None = None
+        self._route = route
+        self._request = request
+        self._steps = steps
+        self._effect: Effect = None
+        self._known = known
+
+    def run(self, step: Callable[[Any], Effect], given: Any) -> Any:
+        """Runs the handler from `step(given)` on; returns its response, or this object at a pause."""
+        steps, call = self._steps, self.call
+        assert steps is not None
+        turn = call.connection.turn
+        try:
+            effect = step(given)
+            while True:
+                if effect is None:
+                    if turn.is_over() or call.wants_pause:
+                        break
+                    effect = steps.send(None)
+                elif type(effect) is Compute and effect.cost_bytes <= INLINE_COST_MAX:
+                    step, given = _computed(steps, effect)
+                    effect = step(given)
+                else:
+                    break
+        except StopIteration as end:
+            self._steps = None
+            return end.value
+        self._effect = effect
+        if type(effect) is Wait:
+            self.blocks = False
+            if not effect.holds_request:
+                self._request = None
+                self.held = 0
+        return self
+
+    def ready(self) -> bool:
+        """Returns whether `proceed` would make the response known without waiting."""
+        effect = self._effect
+        return type(effect) is Wait and effect.ready is not None and effect.ready()
+
+    async def proceed(self) -> None:
+        """Goes on until the response is known, or until the next request of the connection may begin.
+
+        Raises:
+            CloseConnection: there is no response for what went wrong.
+        """
+        turn, blocks = self.call.connection.turn, self.blocks
+        while not self.is_known and self.blocks is blocks:
+            if self._steps is None or self._effect is not None:
+                await LoopTimed(self._go_on(), turn)
+                continue
+            if self.call.wants_pause:
+                await LoopTimed(self.call.pause(), turn)
+            await turn.begin()
+            try:
+                found = outcome(self._route, _PASSES, self.run, self._steps.send, None)
+            finally:
+                turn.end()
+            if found is not self:
+                self._steps, self._known = None, found
+
+    async def _go_on(self) -> None:
+        """Waits for the effect, if there is one, and runs the handler; makes the response once it has ended."""
+        route, call, steps = self._route, self.call, self._steps
+        if steps is not None:
+            effect, step, given = self._effect, steps.send, None
+            try:
+                if type(effect) is Compute:
+                    given = await run_apart(effect.call, whom=call.connection.id)
+                else:
+                    given = await effect.wait()  # type: ignore[union-attr]
+            except Exception as error:  # noqa: BLE001 - it is for the handler
+                step, given = steps.throw, error
+            found = outcome(route, _PASSES, self.run, step, given)
+            given = None  # an error keeps this frame, which would keep the error
+            if found is self:
+                return
+            self._steps, self._known = None, found
+        request, found = self._request, self._known
+        if call.is_large:
+            self.response = await respond_apart(route, request, found, call)
+        else:
+            self.response = respond(route, request, found, call)
+        self.is_known, self.blocks = True, False
+        self._request = self._known = None
+        call.close_room()
+
+    async def finish(self) -> Outgoing | None:
+        """Returns the response, for callers that drive the request themselves.
+
+        Raises:
+            CloseConnection: there is no response for what went wrong.
+        """
+        try:
+            while not self.is_known:
+                await self.proceed()
+        finally:
+            self.close()
+        return self.response
+
+    def close(self) -> None:
+        """Ends the handler if it has not ended: its `finally` blocks run. Gives back the memory of the response."""
+        if self.is_known:
+            return
+        steps, self._steps = self._steps, None
+        if steps is not None:
+            outcome(self._route, (), steps.close)
+        self.blocks = False
+        self._request = None
+        self.call.close_room()
+
+
+def _computed(steps: Handling[Response], effect: Compute) -> tuple[Callable[[Any], Effect], Any]:
+    try:
+        return steps.send, effect.call()
+    except Exception as error:  # noqa: BLE001 - it is for the handler
+        return steps.throw, error
