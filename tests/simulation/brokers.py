@@ -1,7 +1,7 @@
 """Brokers as far as they go without sockets: observers that register, heartbeat, change ISRs, leave and come back.
 
 A broker believes its own image, which may be old, and the leader that its own replica of the log knows; its messages
-are lost, late and doubled like all others. What it stores is not simulated.
+are lost, late and doubled like all others. Its storage is not simulated.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class BrokerMember(Member):
         shared.world.after(node.prng.uniform(0, HEARTBEAT_SECONDS), self._turn)
 
     def stopped(self) -> None:
-        """Its sockets close, and who is not cut off sees it."""
+        """Its sockets close, and every node that is not cut off sees it."""
         world, source, life = self.shared.world, self.node.id, self._life
         for controller in self.shared.controllers:
             if controller.node.alive and (source, controller.node.id) not in world.network.cut:

@@ -1,4 +1,4 @@
-"""Who plays in a run."""
+"""The nodes of a run."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from tests.simulation.snapshots import key_of, voter_of
 from trimaran.quorum.raft.types import Endpoint, Identity, Peer
 from trimaran.quorum.raft.voters import VoterSet
 
-# of the seeds: dynamic quorums (KIP-853), whose voters are changed
+# share of seeds with dynamic quorums (KIP-853), in which voters change
 DYNAMIC_SHARE = 0.5
 
 
 @dataclass(frozen=True)
 class Cast:
-    """Who plays: voters 1…`voters`, then nodes that are none. In a dynamic quorum those are controllers that may become
-    voters, and the voters know each other by their bootstrap snapshots; in a static one they are observers.
+    """The nodes: voters 1…`voters`, then non-voters. In a dynamic quorum those are controllers that may become voters,
+    and the voters know each other by their bootstrap snapshots; in a static one they are observers.
     """
 
     voters: int
@@ -42,7 +42,7 @@ class Cast:
 
     @property
     def formatted(self) -> range:
-        """Whose directories begin with the set of voters."""
+        """The nodes with directories that begin with the set of voters."""
         return range(1, self.voters + 1) if self.dynamic else range(0)
 
     @property

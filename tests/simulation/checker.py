@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 def _voters(node: SimNode) -> tuple[int, ...]:
-    """Who votes by the node's own log: the newest set counts, committed or not."""
+    """The voters by the node's own log: the newest set counts, committed or not."""
     return node.log.history.voters.ids
 
 
@@ -40,7 +40,7 @@ def _majority(voters: tuple[int, ...]) -> int:
     return len(voters) // 2 + 1
 
 
-# Of one node in one second; twice what the liveliest of hundreds of runs has.
+# Limit for one node in one second; twice that of the liveliest of hundreds of runs.
 REQUESTS_MAX = 200
 
 
@@ -72,8 +72,7 @@ class Checker:
         # by leader and epoch: when each voter fetched last, and when the set was last changed
         self.fetches: dict[tuple[int, int], dict[int, float]] = {}
         self.sets: dict[tuple[int, int], tuple[tuple[int, ...], float]] = {}
-        # by node: the role that was looked at last; of a leader, its watermark then, its voters, and when its quorum
-        # must be looked at
+        # by node: the last seen role; of a leader, its watermark then, its voters, and when its quorum must be checked
         self.seen: dict[int, Role] = {}
         self.watched: dict[int, tuple[int | None, VoterSet, float]] = {}
         # by node that has lost flushed data: what it had on disk before, end offset → fingerprint
@@ -83,7 +82,7 @@ class Checker:
         raise Violation(" ".join([invariant, *map(str, facts)]))
 
     def look(self, world: World) -> None:
-        """For a twin that looks at everything after every event."""
+        """Overridden by a twin that checks everything after every event."""
 
     def count(self, invariant: str) -> None:
         self.evaluations[invariant] += 1
@@ -227,14 +226,14 @@ class Checker:
         self.pre_votes.setdefault((request.candidate.id, request.epoch), set()).add(node.id)
 
     def _stands_after_pre_vote(self, node: SimNode, request: VoteRequest) -> None:
-        """Who raises the epoch has asked a majority before."""
+        """A candidate that raises the epoch has asked a majority before."""
         voters = _voters(node)
         granted = self.pre_votes.get((node.id, request.epoch - 1), set()) | {node.id}
         if len(granted & set(voters)) < _majority(voters):
             self.fail("R12", node.id, "stands in", request.epoch, "with pre-votes of", granted)
 
     def _keeps_promises(self, node: SimNode, does: str) -> None:
-        """R15: who has lost flushed data has lost what it promised, until it has fetched all of it again."""
+        """R15: a node that has lost flushed data breaks its promises, until it has fetched all of it again."""
         upto = node.log.refetch_upto
         if upto is None:
             return
@@ -253,7 +252,7 @@ class Checker:
             self.fail("R4", node.id, "has another", entry)
 
     def applies(self, node: SimNode, end: int, chain: int) -> None:
-        """R8: committed bytes are the same for everybody for ever."""
+        """R8: committed bytes are the same for all nodes for ever."""
         self.count("R8")
         if end > self.committed_end:
             self.fail(
@@ -263,8 +262,8 @@ class Checker:
             self.fail("R8", node.id, "applies other data below", end)
 
     def truncates(self, node: SimNode, offset: int) -> None:
-        """R7: nothing that this process knows to be committed, and nothing committed that survived a crash. Who follows
-        a leader of an epoch before the one that has committed it has no part in that majority, and may.
+        """R7: nothing that this process knows to be committed, and nothing committed that survived a crash. A follower
+        of a leader before the epoch that has committed it has no part in that majority, and may.
         """
         self.count("R7")
         lost = self.promised.get(node.id)
@@ -279,7 +278,9 @@ class Checker:
                 self.fail("R7", node.id, "truncates the committed", entry, "to", offset)
 
     def crashed(self, node: SimNode) -> None:
-        """What it knew is lost with it: an unflushed tail, though committed elsewhere, may have vanished or changed."""
+        """Its knowledge is lost with it: an unflushed tail, though committed elsewhere, may have vanished or
+        changed.
+        """
         self.known.pop(node.id, None)
 
     def knows_watermark(self, node: SimNode, offset: int) -> None:
@@ -320,10 +321,10 @@ class Checker:
         repaired.
 
         The second is right because of what the promise is for: a majority that elects must share a voter with the
-        majority that commits, and the shared one must have the data and vote by it. Who has lost it abstains (R15,
-        checked at every vote), so no majority that elects contains it: the one they share is another of those that
+        majority that commits, and the shared one must have the data and vote by it. A voter that has lost it abstains
+        (R15, checked at every vote), so no majority that elects contains it: the shared voter is another of those that
         committed. It votes again once it knows a watermark at or above all that it ever had, so when it has fetched all
-        of that anew from a leader, which has it (R5). Only what it really had on disk before the damage counts, and no
+        of that again from a leader, which has it (R5). Only what it really had on disk before the damage counts, and no
         longer than it abstains.
         """
         log = self.nodes[voter].log
@@ -338,9 +339,9 @@ class Checker:
     def repaired(self, node: SimNode) -> None:
         """R15: it knows a watermark at or above all that it had on disk and that may be committed.
 
-        Of a batch whose length was damaged nobody knows the end. It is enough that the watermark is above its
-        beginning: watermarks are ends of batches, so either this batch is committed up to its end, or another one
-        stands in its place and this one never was.
+        The end of a batch with a damaged length is unknown. It is enough that the watermark is above its beginning:
+        watermarks are ends of batches, so either this batch is committed up to its end, or another one is in its place
+        and this one never was.
         """
         self.count("R15 repaired")
         promised, watermark = self.promised.pop(node.id, {}), node.raft.high_watermark or 0
@@ -350,15 +351,15 @@ class Checker:
             self.fail("R15", node.id, "forgets its damage before it has everything again")
 
     def opened(self, node: SimNode, election: Election) -> None:
-        """R3: a start finds the vote that was written, or none and does not start; R4: and batches that somebody has
-        appended once.
+        """R3: a start finds the vote that was written, or none and does not start; R4: and batches that were appended
+        once.
         """
         for entry in node.log.entries:
             if self.chains.get((entry.next, entry.epoch)) != entry.chain:
                 self.fail("R4", node.id, "has another", entry)
         self.count("R3 vote file")
         written = node.disk.election
-        # the directory of whom it voted for is not in files of before KIP-853
+        # files before KIP-853 lack the directory of the vote
         is_same_vote = written.voted == election.voted or (
             None not in (written.voted, election.voted) and election.voted.matches(written.voted)  # type: ignore[union-attr, arg-type]
         )
@@ -463,7 +464,7 @@ class Checker:
             self.fail("R10", node.id, "changes voters before it has committed in", node.raft.epoch)
 
     def _check_endpoints(self, node: SimNode, voters: VoterSet) -> None:
-        """R16; who is hostile may answer in another's name."""
+        """R16; a hostile node may answer in another's name."""
         if node.world.faults.hostile_every:
             return
         for voter in voters:
@@ -473,7 +474,7 @@ class Checker:
                 self.fail("R16", node.id, "writes for voter", voter.id, "the endpoints", ports)
 
     def _check_leads_as_voter(self, node: SimNode, role: Leader) -> None:
-        """Who is not in the committed set leads no longer."""
+        """A node outside the committed set leads no longer."""
         if node.id in node.log.history.voters.by_id:
             return
         self.count("R10 leader outside")
@@ -481,7 +482,7 @@ class Checker:
         if offset is not None and offset < (role.leader_state.high_watermark or 0):
             self.fail("R10", node.id, "leads on, though the voters without it are committed")
 
-    # --- L1: nobody is busy in a loop
+    # --- L1: no node is busy in a loop
 
     def is_calm(self, node: SimNode, sent: int) -> None:
         if sent > REQUESTS_MAX:
@@ -490,14 +491,14 @@ class Checker:
     # --- clients
 
     def acks(self, node: SimNode, offset: int, chain: int) -> None:
-        """A client was told that its batch, ending at `offset`, is committed."""
+        """A client was answered that its batch, ending at `offset`, is committed."""
         self.count("ack")
         self.acked[offset] = chain
         if self.committed.get(offset) != chain:
             self.fail("R5 ack of", offset, "by", node.id, "that is not committed")
 
     def acks_payload(self, node: SimNode, end: int, payload: int) -> None:
-        """The batch that a client is told of is the one it gave."""
+        """The acknowledged batch is the client's own."""
         at = node.log.index_of(end) - 1
         if at >= 0 and node.log.entries[at].payload != payload:
             self.fail("R5 ack of", end, "by", node.id, "where another batch stands")

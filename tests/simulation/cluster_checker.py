@@ -1,10 +1,10 @@
 """C3–C5: what the controllers make of brokers and partitions, seen from outside.
 
-C3: a new incarnation of a broker gets a higher epoch and begins fenced, the same one keeps its epoch; who knows of the
-new one refuses the old. C4: a fenced broker leads nothing and is in no ISR (but as the last one where ELR is off, so
-that the partition remembers who was); a partition has no leader only while nobody in its ISR and ELR could lead, or
-while a controller is about to fence who could: that takes several batches, so two seconds are allowed from what it
-wrote first to what it wrote last. C5: what is too large is refused, and nothing else happens.
+C3: a new incarnation of a broker gets a higher epoch and begins fenced, the same one keeps its epoch; a controller that
+knows the new one refuses the old. C4: a fenced broker leads nothing and is in no ISR (except as the last one without
+ELR, so that the partition remembers it); a partition has no leader only while no member of its ISR and ELR could lead,
+or while a controller is about to fence those that could: that takes several batches, so two seconds are allowed from
+its first write to its last. C5: what is too large is refused, and nothing else happens.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ GRACE_SECONDS = 2.0
 
 
 class ClusterChecker:
-    """Sees every committed batch once, by whoever applies it first, and every image."""
+    """Sees every committed batch once, with the first node that applies it, and every image."""
 
     def __init__(self, checker: Checker) -> None:
         self._checker = checker
@@ -41,7 +41,7 @@ class ClusterChecker:
     # --- C3
 
     def committed(self, base: int, end: int, records: list[Message]) -> None:
-        """In the order of the log; a batch that somebody was told in a snapshot is told by others."""
+        """In the order of the log; a batch within one node's snapshot comes from other nodes."""
         if base != self._checked_end:
             return
         self._checked_end = end
@@ -67,13 +67,13 @@ class ClusterChecker:
         self.newest[record.broker_id] = (record.broker_epoch, offset)
 
     def registers(self, broker_id: int, incarnation: bytes, broker_epoch: int) -> None:
-        """A broker was told its epoch."""
+        """A broker received its epoch."""
         self._checker.count("C3 answer")
         if broker_epoch not in self.epochs.get((broker_id, incarnation), ()):
             self._checker.fail("C3 broker", broker_id, "was told", broker_epoch, "not committed")
 
     def accepts(self, applied: int, broker_id: int, broker_epoch: int) -> None:
-        """A controller that has applied so much has taken a broker's request for good."""
+        """A controller with this much applied has accepted a broker's request for good."""
         newest, offset = self.newest.get(broker_id, (-1, -1))
         if offset < applied and broker_epoch < newest:
             self._checker.fail("C3 epoch", broker_epoch, "of broker", broker_id, "after", newest)
@@ -141,7 +141,7 @@ class ClusterChecker:
     # --- C5
 
     def oversized(self, before: tuple[object, ...], after: tuple[object, ...], error: str) -> None:
-        """`before` and `after`: who leads, and what it has written."""
+        """`before` and `after`: the leader, and its written records."""
         self._checker.count("C5")
         if before != after:
             self._checker.fail("C5 a batch too large changes", before, "to", after)

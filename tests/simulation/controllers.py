@@ -2,8 +2,7 @@
 handlers.
 
 The node proposes what it decides and tells it what is committed, as `trimaran.quorum.replica.node` does; records go
-through the real codec. What brokers send comes over the simulated network, what an operator wants from beside the
-leader.
+through the real codec. Requests of brokers come over the simulated network, those of an operator directly.
 """
 
 from __future__ import annotations
@@ -64,7 +63,7 @@ HANDLERS: dict[type[Message], Callable[..., Any]] = {
     CreateTopicsRequest: create_topics,
     DeleteTopicsRequest: delete_topics,
 }
-# Of every request: a version that all of them have.
+# Header of every request: a version that all of them have.
 HEADER = SimpleNamespace(api_version=3)
 # A session of a few heartbeats; in real life 9 s and 2 s.
 SESSION_SECONDS = 1.5
@@ -241,7 +240,7 @@ class ControllerMember(Member):
             self.shared.cluster.oversized(before, after, error)
 
     def _standing(self) -> tuple[object, ...]:
-        """Who leads, and what it has written."""
+        """The leader, and its written records."""
         is_active = self.controller.is_active
         end = self.controller.active().next_offset if is_active else -1
         return (is_active, end, self._resignations)

@@ -31,7 +31,7 @@ class Everything(Checker):
         self.images: dict[int, int] = {}
 
     def saw_role(self, node: SimNode, role: Role, now: float) -> None:
-        """As if nobody had looked before."""
+        """As if no role had been seen before."""
         self.seen.pop(node.id, None)
         self.watched.pop(node.id, None)
         super().saw_role(node, role, now)

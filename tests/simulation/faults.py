@@ -1,6 +1,4 @@
-"""What may go wrong in a run: each seed draws a random subset of faults, each with a random intensity (swarm
-testing).
-"""
+"""Possible faults of a run: each seed draws a random subset of faults, each with a random intensity (swarm testing)."""
 
 from __future__ import annotations
 

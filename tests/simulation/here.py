@@ -1,5 +1,5 @@
-"""What a simulation puts in the place of clocks, chance and threads counts in its own thread only: in another one a
-real broker may run, embedded by the test before.
+"""The replacements of clocks, chance and threads by a simulation count in its own thread only: in another one a real
+broker may run, embedded by the test before.
 """
 
 from __future__ import annotations

@@ -1,12 +1,12 @@
 """A peer that is no peer: requests that no correct node sends, and answers that contradict what is known. They change
 nothing and leave nothing behind (mA13–mA16).
 
-What looks like a request of an observer is remembered for a while, as it must be; a flood of those fills what has a
-bound and nothing else.
+A request like that of an observer is remembered for a while, as it must be; a flood of those fills bounded memory and
+nothing else.
 
 Not in it: a future epoch within `EPOCH_JUMP_MAX` from a voter of our cluster, which Raft has to believe. Nor a voter
-that lies about its votes or its
-log: no quorum of this kind bears one. Those say anything in `nonsense`, where all that is asked is that nobody breaks.
+that lies about its votes or its log: no quorum of this kind bears one. Those are in `nonsense`, with the sole
+requirement that no node breaks.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ class Hostile:
             self.world.checker.fail("hostile", request, "changes", before, self._state(node))
 
     def response(self, node: SimNode) -> None:
-        """One of the answers that a node waits for, before the true one: as if nobody had answered."""
+        """One of the pending answers, before the true one: it counts as no answer."""
         token = self.world.prng.choice(sorted(node.awaited))
         response = self._response(node, node.awaited[token])
         before = self._promised(node)
@@ -96,7 +96,7 @@ class Hostile:
             self.world.checker.fail("hostile flood changes", before, self._what_counts(node))
 
     def held(self, node: SimNode) -> dict[str, tuple[int, int]]:
-        """What a request may leave in memory: how many there are, and may be."""
+        """Traces of requests in memory: their number, and its bound."""
         role, peers = node.raft.role, len(self.world.nodes)
         parked_max = leading.DEFERRED_MAX + leading.DEFERRED_BY_VOTERS_MAX
         # at most one to each, as a voter and as a bootstrap server
@@ -111,13 +111,13 @@ class Hostile:
         return (str(node.raft), node.disk.election, node.log.end_chain)
 
     def _promised(self, node: SimNode) -> tuple[object, ...]:
-        """All but what may be asked anew: a snapshot is begun again, a pre-vote may be lost."""
+        """Everything except repeatable requests: a snapshot is begun again, a pre-vote may be lost."""
         raft = node.raft
         return (raft.election, raft.high_watermark, node.disk.election, node.log.end_chain)
 
     def _state(self, node: SimNode) -> tuple[object, ...]:
         held = self.held(node)
-        del held[IN_FLIGHT]  # the node's own, which it may go on with whenever it is looked at
+        del held[IN_FLIGHT]  # the node's own, which it may continue at each poll
         return (*self._what_counts(node), *(size for size, _bound in held.values()))
 
     def _fetch_of_a_stranger(self, node: SimNode) -> core.Request:
@@ -134,7 +134,7 @@ class Hostile:
         )
 
     def _response(self, node: SimNode, request: core.Request) -> core.AnyResponse:
-        """Of the right class, as `Nonsense` has it, but for what makes it impossible."""
+        """A response of the right class from `Nonsense`, except that it is impossible."""
         prng, raft = self.world.prng, node.raft
         response = Nonsense(prng, raft, node.log).response(request)
         known = raft.election.leader_id
@@ -151,7 +151,7 @@ class Hostile:
         return replace(response, **prng.choice(kinds))  # type: ignore[arg-type]
 
     def _taken_back(self, node: SimNode) -> list[dict[str, object]]:
-        """What the leader of a follower's epoch says of what is committed, and should not."""
+        """Claims of the leader of a follower's epoch about commits that contradict earlier ones."""
         raft, log = node.raft, node.log
         head = {"epoch": raft.epoch, "leader_id": raft.election.leader_id, "error": 0}
         committed = raft._state.committed_offset

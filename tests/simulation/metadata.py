@@ -2,7 +2,7 @@
 
 In one kind of run the real controller decides on what brokers and an operator ask for (`controllers`, `brokers`,
 `operator`). In the other whoever leads writes topics, configs and transactions of records (KIP-868) that take several
-batches, so that leaders change in the middle of them. What the nodes publish is compared: by offset (C1, R9), with the
+batches, so that leaders change in the middle of them. The published states are compared: by offset (C1, R9), with the
 watermark (C2), and transaction by transaction (R14).
 """
 
@@ -39,8 +39,8 @@ class Rules(NamedTuple):
 
 
 class Metadata:
-    """What all nodes share: batches by payload, images by offset, transactions by number (their size once they are
-    ended).
+    """The shared state of all nodes: batches by payload, images by offset, transactions by number (their size once they
+    are ended).
 
     `rules` if there are controllers; `clean_epochs`: what brokers wrote down when they shut down in good order.
     """
@@ -64,7 +64,7 @@ class Metadata:
         return self.given_rules
 
     def member(self, node: SimNode) -> Member:
-        """A node's state machine, anew with each of its lives."""
+        """A node's state machine, a new one for each of its lives."""
         if self.given_rules is None:
             return Member(self, node)
         return ControllerMember(self, node) if node.identity.can_vote else BrokerMember(self, node)

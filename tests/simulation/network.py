@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from tests.simulation.world import World
 
 Link = tuple[int, int]
-# Who asks for changes of voters; it sits beside the leader.
+# The sender of requests to change voters, which reaches the leader directly.
 CLIENT = 0
 
 
@@ -35,7 +35,7 @@ class Network:
     ) -> None:
         if target.alive:
             target.request(source.id, life, token, message)
-        else:  # nobody listens: the kernel refuses, and the sender hears of it
+        else:  # the port is closed: the kernel refuses, and the sender is notified
             refused = partial(self._refused, source, life, token, target)
             self._transmit((target.id, source.id), refused)
 

@@ -66,7 +66,7 @@ class SimNode:
         self.alive = False
         # why it does not start any more
         self.refused: str | None = None
-        # its snapshot or vote file has a wrong bit that nobody has seen
+        # its snapshot or vote file has an unnoticed wrong bit
         self.is_rotten = False
         self.life = 0
         self.loading_snapshot = False
@@ -116,7 +116,7 @@ class SimNode:
         self.settle()
 
     def _open(self) -> Election | None:
-        """What is on disk; None if it cannot be trusted and nothing can be done about it."""
+        """The election on disk; None if it cannot be trusted and nothing can be done about it."""
         promised = self.log.durable_chains()
         try:
             is_damaged = self.log.recover()
@@ -190,7 +190,7 @@ class SimNode:
             self.checker.fetched(self, message, self.world.now)  # parked, hence accepted
 
     def _remember(self, source: int, source_life: int, token: int, message: core.Request) -> int:
-        """Who asked what; returns our own token of it."""
+        """Notes the origin of a request; returns our own token of it."""
         self._next_token += 1
         self._tokens[self._next_token] = (source, source_life, token, message)
         return self._next_token
@@ -200,15 +200,13 @@ class SimNode:
         return len(self._tokens)
 
     def probe(self, source: int, message: core.Request) -> None:
-        """A request of which nobody waits for the answer, at the hour of the core's last look: time itself changes
-        nothing.
-        """
+        """A request without a waiting sender, at the time of the core's last poll: time itself changes nothing."""
         arrived = self._remember(source, 0, 0, message)
         self._guard(self.raft.receive, arrived, message, self.raft._polled_at)
 
     @property
     def awaited(self) -> dict[int, core.Request]:
-        """What was asked and is not answered, by token."""
+        """The unanswered requests, by token."""
         tokens = self.raft._state.requests._by_token
         self._asked = {token: self._asked[token] for token in tokens}
         return self._asked
@@ -548,7 +546,7 @@ def _nothing() -> None:
 
 
 def _payload(batch: ControlBatch | Proposal) -> int:
-    """Those of control batches are negative."""
+    """Payloads of control batches are negative."""
     if isinstance(batch, ControlBatch):
         return -1 - zlib.crc32(repr(batch.records).encode())
     return int.from_bytes(batch.batch, "big")

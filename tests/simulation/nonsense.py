@@ -37,7 +37,7 @@ LARGE = 1 << 40
 
 
 class Nonsense(NamedTuple):
-    """What might be said to the node of `raft`, whose log is `log`."""
+    """Possible messages to the node of `raft`, with its `log`."""
 
     prng: random.Random
     raft: Raft
@@ -162,7 +162,7 @@ class Nonsense(NamedTuple):
     # --- answers
 
     def response(self, request: core.Request) -> core.AnyResponse:
-        """Of the class that answers `request`: another one the translation does not make."""
+        """A response of the class that answers `request`: the translation makes no other."""
         match request:
             case core.VoteRequest():
                 return core.VoteResponse(**self._head(), granted=self.prng.random() < 0.8)
@@ -237,7 +237,7 @@ class Nonsense(NamedTuple):
         return tuple(self.prng.choices(possible, k=self.prng.randint(1, 3)))
 
     def _snapshot_fetched(self, request: core.FetchSnapshotRequest) -> core.AnyResponse:
-        """Of the piece that was asked for, as the driver makes sure of, if it has bytes."""
+        """A response for the requested piece, as the driver ensures, if it has bytes."""
         content = Content(7, self.prng.choice((0, 1)), self.prng.choice((None, self.voters())))
         data = encode(content)
         response = core.FetchSnapshotResponse(

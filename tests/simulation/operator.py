@@ -1,4 +1,4 @@
-"""Who creates and deletes topics, and now and then asks for more than fits into a batch."""
+"""An operator that creates and deletes topics, and sometimes requests more than fits into a batch."""
 
 from __future__ import annotations
 

@@ -55,7 +55,7 @@ QUORUM = Simulation(World, run_seed, INVARIANTS, SOMETIMES)
 
 
 def spare_the_collector() -> None:
-    """What was imported stays, and a world is one knot that becomes garbage as a whole: looking for some of it often
+    """Imported modules stay, and a world is one knot that becomes garbage as a whole: looking for some of it often
     finds nothing.
     """
     gc.freeze()

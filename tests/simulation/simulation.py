@@ -50,7 +50,7 @@ class Simulation:
         ]
 
     def summary(self, results: list[Result]) -> str:
-        """What the runs were worth; those without progress or faults count zero."""
+        """The worth of the runs; those without progress or faults count zero."""
         counted = [result for result in results if result.made_progress]
         faults: Counter[str] = Counter()
         evaluations: Counter[str] = Counter()

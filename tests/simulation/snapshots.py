@@ -1,7 +1,5 @@
-"""The bytes of a simulated snapshot: checksum, fingerprint of the state, and who votes, as in real ones.
-
-snapshot = CRC-32 of the rest, 8 hexadecimal digits, "|", state, "|", kraft.version, "|", { id " " host "," }, "|",
-padding
+"""The bytes of a simulated snapshot: checksum, fingerprint of the state, and the voters, as in real ones. snapshot =
+CRC-32 of the rest, 8 hexadecimal digits, "|", state, "|", kraft.version, "|", { id " " host "," }, "|", padding
 """
 
 from __future__ import annotations

@@ -26,8 +26,8 @@ class Entry(NamedTuple):
     """A batch: offsets [base, next), and a fingerprint of the whole log up to its end. `control` are the records of a
     control batch.
 
-    `intact`: the checksum is right. Whoever reads a batch that is not must notice. `torn`: because a part of it was
-    never written.
+    `intact`: the checksum is right. Every reader of a damaged batch must notice. `torn`: because a part of it was never
+    written.
     """
 
     base: int
@@ -41,7 +41,7 @@ class Entry(NamedTuple):
 
 
 class Refused(Exception):
-    """The node does not start: what it has promised cannot be read, and nobody else knows it (R15)."""
+    """The node does not start: its promises cannot be read, and no other node knows them (R15)."""
 
 
 def chain(before: int, epoch: int, payload: int) -> int:
@@ -49,7 +49,7 @@ def chain(before: int, epoch: int, payload: int) -> int:
 
 
 class Image(NamedTuple):
-    """What would be found on the disk after a power cut."""
+    """The content of the disk after a power cut."""
 
     start: int
     start_chain: int
@@ -124,7 +124,7 @@ class SimLog:
         return self.entries[-1].chain if self.entries else self.start_chain
 
     def index_of(self, offset: int) -> int:
-        """Of the first batch that begins at `offset` or behind it."""
+        """The index of the first batch that begins at `offset` or behind it."""
         at = bisect_right(self.ends, offset)
         return at + (at < len(self.ends) and self.entries[at].base < offset)
 
@@ -160,7 +160,7 @@ class SimLog:
                 self.history.set_kraft_version(offset, record.version)
 
     def _note_all(self) -> None:
-        """The history anew, by the newest snapshot and the log behind it."""
+        """Rebuilds the history, by the newest snapshot and the log behind it."""
         self.history.clear()
         after = 0
         if self.snapshots:
@@ -202,7 +202,7 @@ class SimLog:
         self._note_all()
 
     def quorum_at(self, offset: int) -> tuple[int, VoterSet | None]:
-        """What a snapshot of everything below `offset` says of the quorum."""
+        """The quorum in a snapshot of everything below `offset`."""
         return self.history.kraft_version_at(offset - 1), self.history.voters_at(offset - 1)
 
     def add_snapshot(
@@ -301,9 +301,9 @@ class SimLog:
         return True
 
     def recover(self) -> bool:
-        """What opening does: cuts torn batches off above the recovery point, notes other damage as something to be
-        fetched again (True), and flushes what an earlier process left in the page cache, before anybody relies on it.
-        Of a log that begins at a damaged snapshot nothing is left.
+        """The work of opening: cuts torn batches off above the recovery point, notes other damage as something to be
+        fetched again (True), and flushes data that an earlier process left in the page cache, before it is relied on. A
+        log that begins at a damaged snapshot loses everything.
         """
         self.flushing = []
         self._cut_torn_tail()
@@ -326,7 +326,7 @@ class SimLog:
                 return
 
     def _look_behind_recovery_point(self) -> bool:
-        """What is damaged there and not torn was written whole, so it may have been acknowledged."""
+        """Damaged data there that is not torn was written whole, so it may have been acknowledged."""
         for at, entry in enumerate(self.entries):
             if not entry.intact and entry.base >= self.recovery_point:
                 self._refetch(at)
@@ -352,14 +352,14 @@ class SimLog:
         return False
 
     def _begin_anew(self) -> None:
-        """What stood for the beginning of the log is damaged: the whole is fetched again."""
+        """The snapshot at the beginning of the log is damaged: the whole is fetched again."""
         self.refetch_upto = max(self.end_offset, self.refetch_upto or 0)
         self.start_offset, self.start_chain, self.flushed = 0, GENESIS, Image(0, GENESIS, ())
         self.snapshots, self.snapshot_data = [], {}
         self._keep([])
 
     def _look_through(self) -> bool:
-        """What lies before the newest snapshot is looked at by whoever fetches it."""
+        """Data before the newest snapshot is checked by fetching replicas."""
         latest = self.latest_snapshot
         after = 0 if latest is None else latest.offset
         for at, entry in enumerate(self.entries):

@@ -2,8 +2,8 @@
 `trio.run`.
 
 trio's clock shows the time of the world; after each event its tasks run until all of them wait for something that is
-still to come. Which of several that are ready goes first is drawn from the seed; the world goes last, so that nobody is
-left who could have gone on.
+still to come. The order of ready tasks is drawn from the seed; the world goes last, so that no task is left that could
+have continued.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from tests.simulation.here import patched_here
 
 T = TypeVar("T")
 
-# Of the tasks between two events; a request for far too many topics takes some hundred.
+# Turns of the tasks between two events; a request for far too many topics takes some hundred.
 TURNS_MAX = 5000
 
 

@@ -14,7 +14,7 @@ from tests.simulation.mutants.elsewhere import is_killed_by, missing_tests
 from tests.simulation.mutants.mutant import hunt
 from trimaran.testing import EmbeddedKafka
 
-# A few seconds of one core; `./dev simulate --coordinators N` runs as many as somebody has time for.
+# A few seconds of one core; `./dev simulate --coordinators N` runs any other number.
 SEEDS = 4
 # Each is found soon, the last of them in some seven seeds: one or two of each file. With other hashes a seed is
 # another run.

@@ -24,9 +24,9 @@ from tests.simulation.partitions.replica_logs import batch_ends, entries_in
 from tests.simulation.partitions.simulation import PARTITIONS
 from tests.simulation.partitions.world import World
 
-# A few seconds of one core; `./dev simulate --partitions N` runs as many as somebody has time for.
+# A few seconds of one core; `./dev simulate --partitions N` runs any other number.
 SEEDS = range(1, 11)
-# Of these, each is found by one of the first seeds: one of each file.
+# Each of these is found by one of the first seeds: one of each file.
 QUICK = (
     *("waits for nobody", "keeps what diverges", "reads above the watermark"),
     *("epoch start not recorded", "told before it is flushed", "emptied disks lead"),
@@ -37,7 +37,7 @@ QUICK_SEEDS = 12
 
 
 FAILING = {"directories": 2, "directory_fails_every": 0.4, "away": 0.4, "move_every": 0.2}
-# With these a broker has several directories, whose disks fail, are away, and are broken to the end.
+# Seeds with several directories per broker: their disks fail, are away, and are broken to the end.
 DIRECTORIES = range(1, 13)
 
 
@@ -129,7 +129,7 @@ def disk_with(content: bytes, *, flush: bool, flush_name: bool) -> SimDisk:
 
 
 def left_of(*, flush: bool, flush_name: bool, power_cut: bool) -> set[bytes | None]:
-    """What many crashes leave of the file; None where it is not there."""
+    """The remains of the file after many crashes; None where it is not there."""
     found: set[bytes | None] = set()
     for seed in range(60):
         disk = disk_with(b"abc", flush=flush, flush_name=flush_name)
@@ -270,7 +270,7 @@ def test_nobody_writes_to_a_disk_after_the_crash() -> None:
 
 
 class Asked:
-    """A world with a disk and a kernel, which is told of one flush after some appends."""
+    """A world with a disk and a kernel, which reports one flush after some appends."""
 
     def __init__(self, seed: int, takes: float = 1.0) -> None:
         self.world = World(seed)

@@ -1,6 +1,6 @@
 """One seeded run: a heap of (time, sequence, action), nodes, network, faults, clients; safety first, then liveness.
 
-Safety phase: faults without bound, no claim about progress. Liveness phase: faults stop, everybody is started; within
+Safety phase: faults without bound, no claim about progress. Liveness phase: faults stop, every node is started; within
 ten election timeouts there must be a leader, a new proposal must be committed and applied by all, and all must agree.
 """
 
@@ -39,7 +39,7 @@ CHAOS_SECONDS = 12.0
 RECOVERY_SECONDS = 12.0
 # of the seeds: real metadata records above the log
 METADATA_SHARE = 0.25
-# So few that most decisions take several turns, and others are asked for meanwhile; in real life 500.
+# So low that most decisions take several turns, and requests arrive meanwhile; in real life 500.
 STEPS_PER_TURN = 4
 # of the seeds: the real controller, and brokers
 CONTROLLERS_SHARE = 0.05
@@ -93,7 +93,7 @@ class World:
         self.events = 0
         self.acked = 0
         self.happened: Counter[str] = Counter()
-        # line by line what happens, if somebody wants to read it
+        # a line for each event, if wanted
         self.trace: list[str] | None = None
         self._heap: list[tuple[float, int, Callable[[], None]]] = []
         self._sequence = 0
@@ -154,7 +154,7 @@ class World:
         return done()
 
     def between_turns(self) -> None:
-        """What tasks have proposed goes its way before anything else happens."""
+        """Proposals of tasks are sent before anything else happens."""
         while self.proposed:
             self.proposed.pop().settle()
 
@@ -204,14 +204,14 @@ class World:
             self._every(ROT_SECONDS, self._rot)
 
     def may_damage(self, node: SimNode) -> bool:
-        """What is lost must be on a majority of the others: at most one voter of three or more is damaged at a time."""
+        """Lost data must be on a majority of the others: at most one voter of three or more is damaged at a time."""
         others = [other for other in self.nodes.values() if other is not node]
         is_one_of_many = self.cast.voters >= 3 and len(node.log.history.voters) in (0, *range(3, 9))
         is_whole = node.refused is None and not node.is_rotten
         return is_one_of_many and is_whole and not any(other.is_damaged for other in others)
 
     def _rot(self) -> None:
-        """A bit flips in a snapshot of a node that runs: whoever fetches it must notice."""
+        """A bit flips in a snapshot of a node that runs: fetching replicas must notice."""
         node = self.prng.choice(list(self.nodes.values()))
         if node.alive and self.may_damage(node):
             node.rot()
@@ -228,7 +228,7 @@ class World:
         self.after(self.prng.uniform(0.3, 5.0), self.network.heal)
 
     def _false_gone(self) -> None:
-        """Somebody believes a living peer dead: allowed to cost an election, never safety."""
+        """A node believes a living peer dead: allowed to cost an election, never safety."""
         node, other = (
             self.prng.choice(list(self.nodes.values())),
             self.prng.choice(list(self.nodes)),
@@ -330,8 +330,8 @@ class World:
         )
 
     async def _look_at(self, endpoints: Iterable[Endpoint]) -> Look:
-        """What the controller finds when it looks for a broker's process; it may be mistaken, as somebody else may
-        listen there.
+        """The controller's finding about a broker's process; it may be mistaken, as another process may listen
+        there.
         """
         await trio.sleep(0.01)
         ports = {endpoint.port for endpoint in endpoints}
@@ -398,7 +398,7 @@ class World:
             raise Violation(f"L1 no progress in {RECOVERY_SECONDS} s without faults: {states}")
 
     def _check_agreement(self) -> None:
-        """Everybody has applied what was committed, and every acked batch is in it."""
+        """All nodes have applied the committed records, and every acked batch is in it."""
         committed = self.checker.committed
         for node in self.nodes.values():
             if node.refused is None:

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 E = ErrorCode
 FENCED = frozenset({E.PRODUCER_FENCED, E.INVALID_PRODUCER_EPOCH, E.INVALID_PRODUCER_ID_MAPPING})
-# Of a coordinator that has lost a member.
+# Errors of a coordinator that has lost a member.
 FORGOTTEN = frozenset({E.UNKNOWN_MEMBER_ID, E.GROUP_ID_NOT_FOUND})
 BUMPING_VERSION = 5
 
@@ -171,7 +171,7 @@ class Answers(CoordinatorChecker):
         self.rule(response.producer_epoch < last, "T5", response, "has the epoch", last)
 
     def _fenced_told(self, request: Any, code: int) -> None:
-        """T7: nobody is fenced by nobody."""
+        """T7: fencing has a fencing producer."""
         if code in FENCED:
             self.rule(
                 self.transactions.may_fence(
@@ -207,7 +207,7 @@ class Answers(CoordinatorChecker):
     def _generation_told(
         self, broker: CoordinatorBroker, request: Any, _version: int, response: Any, before: Before
     ) -> None:
-        """G1: of a generation that is over nobody is told that all is well."""
+        """G1: members of an old generation never get a success."""
         is_loading, newest, _ = before
         if isinstance(request, HeartbeatRequest) and not response.error_code:
             index = broker.groups.partition_of(request.group_id)
@@ -244,7 +244,7 @@ class Answers(CoordinatorChecker):
     ) -> None:
         if not response.error_code:
             _, newest, life = before
-            # An empty group that changes its kind meanwhile begins anew.
+            # An empty group that changes its kind meanwhile restarts.
             self.rule(
                 response.generation_id >= newest or self.offsets.lives[request.group_id] > life,
                 *("G1", request.group_id, "goes from", newest, "to", response.generation_id),
@@ -271,7 +271,7 @@ def _committer(request: Any) -> tuple[str, str, str | None]:
 
 
 def _is_loading(broker: CoordinatorBroker, group_id: str) -> bool:
-    """Then members are told that all is well, as in Kafka."""
+    """Members are then answered without an error, as in Kafka."""
     index = broker.groups.partition_of(group_id)
     return any(
         one.partition_index == index and one.state is ShardState.LOADING

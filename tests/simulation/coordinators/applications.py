@@ -46,7 +46,7 @@ ABORTED_SHARE = 0.2
 
 class Reading(CoordinatorClient):
     async def fetch(self, key: Key, offset: int, isolation_level: int) -> Any:
-        """The answer of the leader; None: nobody has answered."""
+        """The answer of the leader; None: no answer came."""
         found = self.leader_of(key)
         if found is None:
             return None
@@ -141,7 +141,7 @@ class Transformer(Reading):
             await self.pause(0.02)
 
     async def _recover(self, failure: Exception) -> None:
-        """What the transaction had is aborted; who is fenced begins anew, after a while."""
+        """The transaction is aborted; a fenced member restarts, after a while."""
         producer = self._producer
         if isinstance(failure, Refused) and failure.code in (
             *(E.ILLEGAL_GENERATION, E.UNKNOWN_MEMBER_ID, E.STALE_MEMBER_EPOCH),
@@ -170,7 +170,7 @@ class Transformer(Reading):
         for index in sorted(owned):
             if records := await self._read(index):
                 found[index] = records
-        # Else it was put out meanwhile: it names no member, or another one, who has other partitions.
+        # Otherwise it was removed meanwhile: it names no member, or another one with other partitions.
         if found and identity.generation > 0 and identity.member_id == member_id:
             await self._transform(found, identity)
 

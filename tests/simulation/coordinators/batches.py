@@ -1,4 +1,4 @@
-"""What the checker knows of a batch beside `Entry`: its records, and of a marker who wrote it."""
+"""The checker's knowledge of a batch in addition to `Entry`: its records, and the writer of a marker."""
 
 from __future__ import annotations
 

@@ -123,7 +123,7 @@ class CoordinatorBroker(SimBroker):
         return (*tasks, self._compact) if self.world.rules.compact_every else tasks
 
     async def _compact(self) -> None:
-        """After an unclean election nobody could say any more what may be missing."""
+        """After an unclean election it would be unknown which records may be missing."""
         world = self.world
         limits = CleanerLimits(world.rules.map_slots * SLOT_BYTES)
         settings = CleanerSettings(limits=limits)

@@ -1,4 +1,4 @@
-"""What brokers ask each other: the markers of transactions, and whether a partition is in one."""
+"""Requests between brokers: the markers of transactions, and whether a partition is in one."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ if TYPE_CHECKING:
     from tests.simulation.coordinators.broker import CoordinatorBroker
 
 REQUEST_SECONDS = 0.8
-# Of a connection that is refused.
+# Delay of a refused connection.
 REFUSED_SECONDS = 0.05
 VERSIONS = {"WriteTxnMarkersRequest": 2, "AddPartitionsToTxnRequest": 5}
 
 
 class SimChannels:
-    """In the place of `BrokerChannels`. What is late arrives though nobody waits for it any more."""
+    """In the place of `BrokerChannels`. Late requests arrive even without a waiting sender."""
 
     def __init__(self, broker: CoordinatorBroker) -> None:
         self._broker = broker

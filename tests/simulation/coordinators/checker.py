@@ -1,8 +1,8 @@
 """Looks after every event whether the rules of coordinators hold, beside those of partitions (docs/invariants.md).
 
 It reads the internal topics itself: what leaders have appended, and what is committed. An answer of a broker is held
-against that when it leaves. What compaction took out of a log is put back when it is read, and must be allowed to be
-missing. After an unclean election nothing is promised, so nothing is asked any more.
+against that when it leaves. Records removed by compaction are put back when it is read, and must be allowed to be
+missing. After an unclean election nothing is promised, so nothing is checked any more.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ INTERNAL = (CONSUMER_OFFSETS, TRANSACTION_STATE)
 
 
 class CoordinatorChecker(Checker):
-    """`offsets` and `transactions` are what the logs say, `outcomes` what clients were told."""
+    """`offsets` and `transactions` are the content of the logs, `outcomes` the answers to clients."""
 
     def __init__(self, world: Any) -> None:
         super().__init__(world)
@@ -86,7 +86,7 @@ class CoordinatorChecker(Checker):
         return whole
 
     def _check_epoch(self, broker: SimBroker, entry: Entry, log: Any) -> None:
-        """Who copies a compacted log does not hear of an epoch of which nothing is left."""
+        """A copy of a compacted log does not show an epoch without remaining batches."""
         if entry not in self._put_back:
             super()._check_epoch(broker, entry, log)
 
@@ -98,7 +98,7 @@ class CoordinatorChecker(Checker):
                     self._know_producers(broker_id, key, replica)
 
     def _know_producers(self, broker_id: int, key: Key, replica: ReplicaLog) -> None:
-        """I3: who has nothing but the compacted log knows of its producers what all that was written says."""
+        """I3: a replica with only the compacted log knows of its producers everything that the whole log says."""
         epochs: dict[int, int] = {}
         begun: dict[int, int] = {}
         for entry in replica.entries:
@@ -131,7 +131,7 @@ class CoordinatorChecker(Checker):
         super()._add(broker, replica, key, log, new)
 
     def _take_news(self) -> None:
-        """What is committed first, the decisions last of all: so that what was appended is held against everything."""
+        """Committed records come first, the decisions last: so that appends are compared with everything."""
         self.is_void = self.is_void or any(one.is_unclean for one in self.histories.values())
         if self.is_void:
             self._appended.clear()

@@ -1,4 +1,4 @@
-"""What clients of coordinators share: they find a coordinator, ask, and ask again."""
+"""Shared parts of clients of coordinators: they find a coordinator, ask, and ask again."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class Refused(Exception):
 
 
 class GaveUp(Exception):
-    """No definite answer came in many attempts: nobody knows."""
+    """No definite answer came in many attempts: the outcome is unknown."""
 
 
 class CoordinatorClient:
@@ -163,7 +163,7 @@ class CoordinatorClient:
     async def produce(
         self, key: Key, data: bytes, crc: int, transactional_id: str | None, version: int
     ) -> None:
-        """Until it is acknowledged; raises Refused, GaveUp."""
+        """Repeats until it is acknowledged; raises Refused, GaveUp."""
         request = ProduceRequest(
             transactional_id=transactional_id,
             acks=-1,

@@ -1,4 +1,4 @@
-"""Where answers have their errors."""
+"""Locations of errors in answers."""
 
 from __future__ import annotations
 

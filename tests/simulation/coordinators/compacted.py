@@ -1,4 +1,4 @@
-"""Of one compacted partition: what may be missing of what was committed, told without the product's code.
+"""Committed records of one compacted partition that may be missing, computed without the product's code.
 
 A record may go when a later one of its key counts, when its transaction was aborted, or when it is a tombstone whose
 time is over and nothing older of its key is left. A marker may go when its time is over and nothing of its transaction
@@ -17,14 +17,14 @@ Require = Callable[..., None]
 
 
 class Left(NamedTuple):
-    """What a replica has of a batch: None, nothing; or it with fewer records."""
+    """The remains of a batch in a replica: None, nothing; or it with fewer records."""
 
     written: Batch
     found: Batch | None
 
 
 class Compacted:
-    """`retention_ms` is that of tombstones. It is told of each batch when that is committed."""
+    """`retention_ms` is that of tombstones. It is called for each batch when that is committed."""
 
     def __init__(self, require: Require, retention_ms: int) -> None:
         self._require = require
@@ -57,7 +57,7 @@ class Compacted:
             self._newest[key] = max(offset, self._newest.get(key, -1))
 
     def check(self, who: object, everything: Iterable[Left], now_ms: int) -> None:
-        """Of what a replica has from its beginning, or from where it had ended before."""
+        """Checks the content of a replica from its beginning, or from its previous end."""
         there: set[int] = set()
         oldest: dict[bytes, int] = {}
         for written, found in everything:

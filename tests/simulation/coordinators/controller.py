@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from tests.simulation.partitions.broker import SimBroker
 
 INTERNAL = (CONSUMER_OFFSETS, TRANSACTION_STATE)
-# Of a log that is compacted: a few batches, or one of what a coordinator writes at once when a group migrates.
+# Size in a compacted log: a few batches, or one that a coordinator writes at once when a group migrates.
 SEGMENT_BYTES = 2500
 
 

@@ -1,5 +1,5 @@
-"""Members of groups, of either protocol: a heartbeat in the background, and `settle` when the application comes to
-poll, which is when it gives up partitions.
+"""Members of groups, of either protocol: a heartbeat in the background, and `settle` when the application polls, which
+is when it gives up partitions.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 
 HEARTBEAT_SECONDS = 0.15
 SESSION_MS, REBALANCE_MS = 800, 700
-# Of static members: they may miss a generation and come back.
+# Session of static members, which may miss a generation and come back.
 STATIC_SESSION_MS = 2000
 JOIN_SECONDS = 2.5
 
@@ -117,7 +117,7 @@ class Member(CoordinatorClient):
         raise NotImplementedError
 
     async def positions(self, topic: str, indexes: set[int]) -> dict[int, int]:
-        """Where the group's offsets are, with nothing undecided before them; raises GaveUp, Refused."""
+        """The group's committed positions, with nothing undecided before them; raises GaveUp, Refused."""
         request = OffsetFetchRequest(
             groups=[
                 OffsetFetchRequestGroup(

@@ -55,26 +55,26 @@ class Offsets:
         self.versions: defaultdict[Partition, list[Committed]] = defaultdict(lambda: [NOTHING])
         self._pending: defaultdict[int, dict[Partition, Committed]] = defaultdict(dict)
         self.notes: set[str] = set()
-        # Of members of consumer groups: what they may read, and who is or ever was taken out.
+        # The permitted partitions of members of consumer groups, and members that are or ever were removed.
         self.owned: defaultdict[str, dict[str, frozenset[tuple[bytes, int]]]] = defaultdict(dict)
         self.members: defaultdict[str, dict[str, int]] = defaultdict(dict)
         self.ever_removed: set[tuple[str, str]] = set()
-        # Of static members of classic groups: who has the name.
+        # The holder of each name of static members of classic groups.
         self.instances: defaultdict[str, dict[str, str]] = defaultdict(dict)
         self.told_instances: dict[tuple[str, str], str] = {}
         self._gone: set[tuple[str, str]] = set()
-        # Of consumer groups, what their members say.
+        # The reports of members of consumer groups.
         self._reading: defaultdict[str, dict[str, set[int]]] = defaultdict(dict)
         self.generations: dict[str, int] = {}
         self._has_classic_members: dict[str, bool] = {}
-        # How often a group has ceased to be a classic one; then generations begin anew, or go on as epochs.
+        # How often a group has ceased to be a classic one; then generations restart, or continue as epochs.
         self.lives: Counter[str] = Counter()
         self.epochs: dict[str, int] = {}
         # Within a batch: the generation or epoch with which a group with members has changed its kind.
         self._over: dict[str, int] = {}
         # The empty generation of a classic group that its coordinator could not write.
         self._emptied: dict[str, int] = {}
-        # Of commits by note: the generation or member epoch that the committer told.
+        # The generation or member epoch of the committer, by note of the commit.
         self.told_generations: dict[str, int] = {}
 
     def value(self, partition: Partition) -> Committed:
@@ -83,7 +83,8 @@ class Offsets:
     def is_over(self, group: str, member: str, instance: str | None) -> bool:
         """Whether nothing of the member counts any more: it was taken out, or another has its name."""
         if instance is not None:
-            # A write that was not committed in time is taken back in memory, as in Kafka: so who was told counts, too.
+            # A write that was not committed in time is taken back in memory, as in Kafka: so the answered member
+            # counts, too.
             owner = self.instances[group].get(instance, member)
             return owner != member and owner == self.told_instances.get((group, instance))
         return (group, member) in self._gone and member not in self.members[group]
@@ -103,14 +104,14 @@ class Offsets:
         self._reading[group].pop(member, None)
 
     def could_not_write_empty(self, group: str, generation: int) -> None:
-        """A coordinator knows that a classic group has nobody left, and the log does not: as in Kafka it may make a
-        new group of it all the same, as nobody is left who knows of its generations.
+        """A coordinator knows that a classic group is empty, and the log does not: as in Kafka it may create a new
+        group all the same, as no member remains that knows of its generations.
         """
         self._happened["empty generation not written"] += 1
         self._emptied[group] = generation
 
     def written_generation(self, group: str, member: str) -> int:
-        """Of a classic group, or the epoch of a member in one of both kinds."""
+        """The stored generation of a classic group, or the epoch of a member in one of both kinds."""
         return self.generations.get(group, self.members[group].get(member, -1))
 
     def is_pending(self, partition: Partition) -> set[tuple[int, int]]:
@@ -256,7 +257,7 @@ class Offsets:
         self.epochs[group] = value.epoch
 
     def _check_owners(self) -> None:
-        """G2: nobody has what another has, and a group is of one kind."""
+        """G2: no two members share a partition, and a group is of one kind."""
         for group, has_members in self._has_classic_members.items():
             both = has_members and self.members[group]
             self._require(not both, "G2", group, "is a classic group, and has", both)

@@ -1,5 +1,5 @@
-"""What clients were told of transactions, and what became of those: each value in a transaction is
-`what it is of/its transaction`, each offset in it has the transaction as its note.
+"""Answers to clients about transactions, and the outcomes: each value in a transaction is `its input/its transaction`,
+each offset in it has the transaction as its note.
 """
 
 from __future__ import annotations

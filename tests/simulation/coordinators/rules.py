@@ -1,4 +1,4 @@
-"""What a run with coordinators is like. Its topics are never made again and its records never deleted: the checker
+"""Properties of a run with coordinators. Its topics are never made again and its records never deleted: the checker
 reads the internal topics from their beginning, as a coordinator that loads does.
 """
 
@@ -13,8 +13,8 @@ from trimaran.broker.transactions.transaction import EPOCH_MAX
 INPUT, OUTPUT = "in", "out"
 MAP_SLOTS = 1 << 14
 DAY_MS = 86_400_000
-# Longer than a replica can be behind: who has not seen a tombstone when it goes keeps what it was for, as in Kafka.
-# With the short time nobody is cut off.
+# Longer than a replica can be behind: a replica that misses a tombstone before its removal keeps the deleted value, as
+# in Kafka. No broker is cut off with the short time.
 OUTAGES_MS, BRIEF_MS = 6000, 1500
 
 

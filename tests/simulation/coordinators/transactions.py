@@ -1,6 +1,6 @@
 """What `__transaction_state` says, replayed without the product's code, and the rules of transactions on it.
 
-It is told of a batch when a leader has appended it and again when it is committed, of every topic.
+It is called for a batch when a leader has appended it and again when it is committed, for every topic.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ class Transactions:
         # By producer id: the transactional id, and the newest epoch.
         self.owners: dict[int, str] = {}
         self._newest: dict[int, int] = {}
-        # What was decided: of a producer's epoch, and whether it was a commit.
+        # The decisions: a producer's epoch, and whether it was a commit.
         self.decided: dict[tuple[int, int], set[bool]] = defaultdict(set)
         # In which leader epoch of the coordinator's partition that was written.
         self._decided_in: dict[tuple[int, int], int] = {}
@@ -118,7 +118,7 @@ class Transactions:
             )
 
     def may_fence(self, key: str, producer_id: int, epoch: int) -> bool:
-        """Whether somebody has taken the producer's place, in a log at least. Ids of brokers have no common order."""
+        """Whether another producer has taken its place, in a log at least. Ids of brokers have no common order."""
         was_there = False
         for one in self._appended.get(key, ()):
             if was_there and one.producer_id != producer_id:
@@ -149,7 +149,7 @@ class Transactions:
             self._check_epoch(place, batch)
             if batch.marker is None:
                 values = tuple(value or b"" for _, _, value in batch.records)
-                is_internal = place[0] == CONSUMER_OFFSETS  # whose values `Offsets` reads
+                is_internal = place[0] == CONSUMER_OFFSETS  # `Offsets` reads its values
                 data = Data(batch.base, batch.producer_epoch, () if is_internal else values)
                 self.open[place].setdefault(batch.producer_id, []).append(data)
             else:
@@ -180,7 +180,7 @@ class Transactions:
         self.states[key] = value
 
     def _check_epoch(self, place: Place, batch: Batch) -> None:
-        """T5: who was fenced has written nothing after that."""
+        """T5: a fenced producer has written nothing after that."""
         known = self._epochs.get((place, batch.producer_id), -1)
         self._require(
             batch.producer_epoch >= known,
@@ -203,7 +203,7 @@ class Transactions:
     # --- asked at the end
 
     def unfinished(self) -> list[str]:
-        """Transactions that have not come to their end."""
+        """Transactions without an end."""
         return [
             f"{key}: {one}"
             for key, one in self.states.items()

@@ -153,7 +153,9 @@ class CoordinatorWorld(World):
             self.controller.create_topic(name, bytes([9]) + number.to_bytes(15, "big"), members)
 
     def _balance(self) -> None:
-        """Somebody makes another replica the preferred one, of a shard perhaps; leaders go where they are preferred."""
+        """An operator makes another replica the preferred one, of a shard perhaps; leaders move to preferred
+        replicas.
+        """
         keys = self._keys_of(self.prng.choice((CONSUMER_OFFSETS, TRANSACTION_STATE, OUTPUT)))
         key = self.prng.choice(keys)
         state = self.state_of(key)
@@ -181,7 +183,7 @@ class CoordinatorWorld(World):
     # --- the end
 
     def _is_quiet(self) -> bool:
-        """All input is transformed, every transaction has its end, and everybody has everything."""
+        """All input is transformed, every transaction has its end, and all replicas have everything."""
         return not self._left() and super()._is_quiet()
 
     def _left(self) -> list[str]:

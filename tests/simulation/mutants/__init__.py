@@ -1,7 +1,7 @@
 """Planted bugs: each must be found by some seed, or the simulation is not worth its time.
 
-A mutant is a context manager that breaks the core or the driver. Many are bugs that somebody had: the numbers are those
-of Kafka's, etcd's and Redpanda's trackers.
+A mutant is a context manager that breaks the core or the driver. Many are real bugs: the numbers are those of Kafka's,
+etcd's and Redpanda's trackers.
 """
 
 from tests.simulation.mutants.changes import CHANGES, DRIVER, LOGS

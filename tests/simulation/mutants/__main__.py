@@ -1,5 +1,5 @@
 """Hunts planted bugs: `python -m tests.simulation.mutants [--partitions | --coordinators] [--seeds N] [--only WORD]`;
-prints who was killed by what, and who survived.
+prints each mutant with its killer, and the survivors.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from tests.simulation.mutants.mutant import SURVIVED, Mutant, hunt
 from tests.simulation.partitions.mutants import ELSEWHERE, PARTITIONS
 from tests.simulation.run import spare_the_collector
 
-# Kafka, etcd and others let a simulation pass with a survivor in twenty; so do we, but by name. Of partitions seeds may
-# miss one in ten. What seeds of brokers miss a targeted test must kill.
+# Kafka, etcd and others let a simulation pass with a survivor in twenty; so do we, but by name. Seeds of partitions may
+# miss one in ten. A targeted test must kill each mutant that seeds of brokers miss.
 KILLED_SHARE = 0.95
 PARTITIONS_SHARE = 0.9
 SEEDS, SEEDS_OF_PARTITIONS, SEEDS_OF_COORDINATORS = 2000, 300, 100

@@ -112,7 +112,7 @@ def _damage_is_forgotten() -> Patch:
 
 
 def _votes_once_it_is_as_long() -> Patch:
-    """What it has fetched may be another's uncommitted tail."""
+    """Its fetched data may be another's uncommitted tail."""
 
     def keeps(self: state.State) -> bool:
         upto = self.log.refetch_upto
@@ -336,7 +336,7 @@ def _snapshot_loses_configs() -> Patch:
 
 
 def _writes_endpoints_that_another_answers_at() -> Patch:
-    """KAFKA-20661, and what its mending left: the endpoint answers, whoever it is."""
+    """KAFKA-20661, and the rest of it after the fix: the endpoint answers, with any identity."""
     return mock.patch.object(changing, "_check_identity")
 
 

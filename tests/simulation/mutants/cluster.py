@@ -1,4 +1,4 @@
-"""Mutants of the controller: broker epochs (C3), who leads and is in sync (C4), what is too large (C5)."""
+"""Mutants of the controller: broker epochs (C3), leaders and in-sync replicas (C4), oversized requests (C5)."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def _any_epoch_is_good() -> Patch:
 
 
 def _answers_before_it_is_committed() -> Patch:
-    """C2: the epoch of a registration is told as soon as it is written."""
+    """C2: the epoch of a registration is answered as soon as it is written."""
     return mock.patch("trimaran.node.replicated.state_machine.Deferred.wait", _at_once)
 
 
@@ -122,7 +122,7 @@ def _new_incarnation_stays_in_sync() -> Patch:
 
 
 def _the_silent_are_not_fenced() -> Patch:
-    """Its leases never run out and nobody looks: a partition of a dead broker waits for ever."""
+    """Its leases never run out and are not checked: a partition of a dead broker waits for ever."""
     return both(
         mock.patch.object(Leases, "expired", return_value=[]),
         mock.patch.object(Leases, "next_deadline", return_value=None),

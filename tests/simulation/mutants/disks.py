@@ -35,7 +35,7 @@ def _torn_batches_are_whole() -> Patch:
 
 
 def _damage_is_a_torn_end() -> Patch:
-    """What lies above the recovery point may go, however it looks (R15)."""
+    """Data above the recovery point may go, whatever its damage (R15)."""
 
     def cut(self: SimLog) -> None:
         for at, entry in enumerate(self.entries):
@@ -85,7 +85,7 @@ def _damaged_snapshot_is_taken() -> Patch:
 
 
 def _lost_snapshot_is_forgotten() -> Patch:
-    """R15: a node begins anew and votes as if it had never had anything."""
+    """R15: a node restarts empty and votes as if it had never had anything."""
     real = SimLog._begin_anew
 
     def begin_anew(self: SimLog) -> None:

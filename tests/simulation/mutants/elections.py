@@ -71,7 +71,7 @@ def _vote_is_forgotten_at_restart() -> Patch:
 
 
 def _no_pre_vote() -> Patch:
-    """KIP-996: who was cut off raises the epoch of a healthy leader."""
+    """KIP-996: a node that was cut off raises the epoch of a healthy leader."""
 
     def go_on(raft: state.State, now: float) -> None:
         if isinstance(raft.role, Prospective):

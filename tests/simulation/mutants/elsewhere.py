@@ -28,7 +28,7 @@ def is_killed_by(name: str, test: str) -> bool:
 
 
 def missing_tests(elsewhere: Mapping[str, str]) -> list[str]:
-    """Of those that hold a rule where no seed does: a renamed one would kill nothing."""
+    """Missing ones of the tests that hold a rule if no seed does: a renamed one would kill nothing."""
     missing = []
     for test in elsewhere.values():
         file, _, name = test.partition("::")
@@ -39,7 +39,8 @@ def missing_tests(elsewhere: Mapping[str, str]) -> list[str]:
 
 def main(name: str, *tests: str) -> int:
     mutant = next(one for one in (*PARTITIONS, *COORDINATORS) if one.name == name)
-    # Where the package has plugins of pytest, it says that what the mutants have imported cannot be rewritten any more.
+    # If the package has plugins of pytest, it warns that the modules imported by the mutants can no longer be
+    # rewritten.
     quiet = ("-W", "ignore:Module already imported:pytest.PytestAssertRewriteWarning")
     with mutant.patch():
         status = pytest.main(["-q", "-x", "-p", "no:cacheprovider", *quiet, *tests])

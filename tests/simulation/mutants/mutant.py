@@ -1,4 +1,4 @@
-"""What a planted bug is."""
+"""Definition of a planted bug."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def hunt(mutant: Mutant, seeds: int) -> Outcome:
     """Runs seed after seed until an invariant is broken.
 
     Raises:
-        Violation: that seed breaks one without the planted bug, too; so it has found one that nobody planted.
+        Violation: that seed breaks one without the planted bug, too; so it has found a real one.
     """
     found = _hunt(mutant, seeds)
     if found.found != SURVIVED:

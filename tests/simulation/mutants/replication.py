@@ -123,7 +123,7 @@ def _never_resigns() -> AbstractContextManager[Any]:
 
 
 def _leads_again_after_restart() -> AbstractContextManager[Any]:
-    """A candidate restarts as one in its old epoch and is elected anew, over an unflushed tail that it lost."""
+    """A candidate restarts as one in its old epoch and is elected again, over an unflushed tail that it lost."""
     first = core._first_role
 
     def first_role(
@@ -187,7 +187,7 @@ def _late_answers_count() -> AbstractContextManager[Any]:
 
 
 def _follower_trusts_watermark() -> AbstractContextManager[Any]:
-    """5A 8, KAFKA-14704: the leader's watermark is applied to whatever stands in our log before it is compared."""
+    """5A 8, KAFKA-14704: the leader's watermark is applied to our log before the logs are compared."""
 
     def fed(raft: state.State, role: Follower, now: float) -> Follower:
         raft.commit(raft.log.end_offset)
@@ -269,9 +269,7 @@ def _truncated_set_counts() -> AbstractContextManager[Any]:
 
 
 def _voted_out_leader_goes_at_once() -> AbstractContextManager[Any]:
-    """It leaves before the set without it is committed, and never stands again: nobody may be left who can be
-    elected.
-    """
+    """It leaves before the set without it is committed, and never stands again: no electable node may be left."""
 
     def can_be_candidate(self: QuorumHistory, key: Any, _committed: int | None) -> bool:
         return key in self.voters

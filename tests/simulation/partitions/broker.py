@@ -105,8 +105,8 @@ class _Connector:
 
 class _Channel:
     """To the controller. A request whose answer is lost is sent again, as the real channel does when a connection
-    breaks. What was taken for lost may arrive late, but not behind what was sent and answered since: the connection
-    was reset before the next one began.
+    breaks. A request taken for lost may arrive late, but not behind later answered ones: the connection was reset
+    before the next one began.
     """
 
     def __init__(self, broker: SimBroker) -> None:
@@ -160,8 +160,8 @@ class SimBroker:
         self.is_serving = False
         self.is_stopping = False
         self.was_wiped = False
-        self.is_within_call = False  # of the file layer: then nobody looks at the logs
-        self.is_over = False  # what goes on of the process changes nothing any more
+        self.is_within_call = False  # of the file layer: the logs are not checked then
+        self.is_over = False  # the rest of the process has no further effect
         self.epoch = -1
         self.path = Path(f"/{broker_id}")
         self._scope: trio.CancelScope | None = None
@@ -200,7 +200,7 @@ class SimBroker:
         channel: Any = _Channel(self)
         self.channel = channel
         life = self.life
-        # Whoever survives the end of the process has its epoch.
+        # Tasks that outlive the process have its epoch.
         self.alter_partitions = AlterPartitions(channel, self.id, lambda: self._epoch_of(life))
         self.assignments = DirectoryAssignments(channel, self.id, lambda: self._epoch_of(life))
         self.directories.on_placed = lambda _topic, index, topic_id, directory: (
@@ -285,7 +285,7 @@ class SimBroker:
             self._nursery = None
 
     def tasks(self) -> tuple[Callable[[], Awaitable[object]], ...]:
-        """What runs as long as the process."""
+        """Tasks that run as long as the process."""
         return (
             *(self._commit, self.fetchers.run, self.alter_partitions.run),
             *(self.assignments.run, self.publisher.run, self._watch_disk),
@@ -315,11 +315,11 @@ class SimBroker:
         self.disk.fails = True
 
     def calm_disks(self) -> None:
-        """What has not failed yet will not."""
+        """Later calls will not fail."""
         self.disk.fails = False
 
     def wipe(self) -> None:
-        """Somebody puts a new disk in the place of the old one."""
+        """Puts a new disk in the place of the old one."""
         assert not self.alive
         self.disk = self._formatted()
         self.was_wiped = True
@@ -416,7 +416,7 @@ class SimBroker:
             self._committed.set()
 
     async def _watch_disk(self) -> None:
-        """Without its only directory a broker ends. Somebody starts the machine anew, and the disk is well again."""
+        """Without its only directory a broker ends. The machine is restarted, and the disk is well again."""
         await self.directories.wait_failed()
         self.world.say(self.id, "ends, as its disk has failed")
         self.world.happened["disk failed"] += 1

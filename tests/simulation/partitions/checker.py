@@ -25,7 +25,7 @@ RECOVERING = 1
 
 
 class History:
-    """What is committed in a partition, and what its clients know.
+    """The committed content of a partition, and the knowledge of its clients.
 
     After an unclean election nothing is promised (`is_unclean`): watermarks of another history live on in checkpoints,
     as in Kafka.
@@ -45,8 +45,9 @@ class History:
         return self.committed[-1].last + 1 if self.committed else 0
 
     def is_held(self, entry: Entry, replica: ReplicaLog, *, on_disk: bool = False) -> bool:
-        """Whether the replica has a batch that is committed. What a leader has deleted (KIP-107) nobody needs to have
-        had: a follower may come from another history below the leader's start, and throws it away with the next answer.
+        """Whether the replica has a batch that is committed. Records deleted by a leader (KIP-107) need not be on any
+        replica: a follower may come from another history below the leader's start, and throws it away with the next
+        answer.
         """
         end = replica.durable_end if on_disk else replica.end
         return end > entry.last and (replica.holds(entry) or entry.last < self.start)
@@ -90,7 +91,7 @@ class Checker:
         self.acked[key] = {}
 
     def gone(self, key: Key) -> None:
-        """Nobody is promised anything of a topic that was deleted, but that its bytes stay away from others."""
+        """A deleted topic has no promises, except that its bytes stay away from others."""
         del self.histories[key], self.acked[key]
 
     # --- replicas
@@ -165,7 +166,7 @@ class Checker:
 
     def _read(self, broker: SimBroker, replica: ReplicaLog, key: Key, log: Any) -> None:
         before = replica.entries
-        # What a follower has may be of another history: it forgets the producers.
+        # A follower's records may be of another history: it forgets the producers.
         lay_below = replica.leader is None and replica.end <= log.log_start_offset
         if replica.log is not log or replica.truncations != log.truncations or lay_below:
             replica.unknown_below = log.log_start_offset
@@ -177,7 +178,7 @@ class Checker:
             if replica.log is not log:
                 self._compare_after_restart(broker, replica, before, log)
                 replica.opened_end = log.log_end_offset
-            # What was on disk before a restart still is, though the new process may not know it yet.
+            # Data on disk before a restart is still there, though the new process may not know it yet.
             shared_end = min(replica.shared_end(before), log.log_end_offset)
             replica.durable_end = min(replica.durable_end, shared_end)
         elif log.log_end_offset > replica.end:
@@ -189,13 +190,13 @@ class Checker:
         self.require(end == log.log_end_offset, "P8", broker.id, "its end cannot be read")
 
     def _entries(self, _broker: SimBroker, _key: Key, log: Any, start: int) -> list[Entry]:
-        """What is in a log from `start` on, as it was written."""
+        """The batches of a log from `start` on, as written."""
         return read_entries(log, start)
 
     def _compare_after_restart(
         self, broker: SimBroker, replica: ReplicaLog, before: list[Entry], log: Any
     ) -> None:
-        """What was said to be on disk is found by the next process."""
+        """The next process finds everything that was reported as on disk."""
         for entry in before:
             if entry.last < replica.durable_end and entry.base >= log.log_start_offset:
                 self.require(
@@ -295,7 +296,7 @@ class Checker:
         self.is_safe(key)
 
     def is_safe(self, key: Key) -> None:
-        """P1: all that is committed is on the disk of everybody who may be elected."""
+        """P1: every electable replica has all committed records on disk."""
         history, state = self.histories.get(key), self.world.state_of(key)
         if history is None or state is None or history.is_unclean or not history.committed:
             return
@@ -345,7 +346,7 @@ class Checker:
             del self.replicas[one]
 
     def metadata_applied(self, broker: SimBroker) -> None:
-        """Of what is not assigned to the broker any more nothing is expected."""
+        """Nothing is expected of partitions that are no longer assigned to the broker."""
         for broker_id, key in list(self.replicas):
             if broker_id == broker.id:
                 topic = broker.metadata.image.topics.by_id.get(key[0])
@@ -375,7 +376,7 @@ class Checker:
         self.is_safe(key)
 
     def _elected_uncleanly(self, key: Key, leader: int, history: History) -> None:
-        """What the chosen one has on its disk of all that was acknowledged stays."""
+        """All acknowledged records on the disk of the chosen one stay."""
         replica = self.replicas.get((leader, key), ReplicaLog())
         for base in list(self.acked[key]):
             entry = history.at(base)
@@ -462,7 +463,7 @@ class Checker:
         history.told[epoch] = (first, max(most, watermark))
 
     def answered(self, broker: SimBroker, request: Message, response: Message) -> None:
-        """Of what a broker answers to consumers."""
+        """Checks a broker's answers to consumers."""
         if isinstance(request, FetchRequest) and request.replica_state.replica_id < 0:
             assert isinstance(response, FetchResponse)
             asked = {
@@ -575,7 +576,7 @@ class Checker:
                 self._no_doubles(history)
 
     def _has_only_its_own(self, broker: SimBroker) -> None:
-        """Of topics that are there. What a namesake left is put aside when the name is opened, or at a start."""
+        """Checks existing topics. Remains of a namesake are put aside when the name is opened, or at a start."""
         topics = self.world.controller.image.topics.by_name
         for directory in broker.directories.online:
             for name, index in directory.partitions():

@@ -1,5 +1,5 @@
-"""Producers, transactions and consumers of the simulation. What a client hears is an answer or nothing; nothing means
-that nobody knows.
+"""Producers, transactions and consumers of the simulation. A client gets an answer or nothing; nothing means that the
+outcome is unknown.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ LATEST, EARLIEST = -1, -2
 REQUEST_SECONDS = 0.6
 REPLICATION_SECONDS = 0.5
 PAUSE_SECONDS = 0.04
-# After so many attempts a producer gives up; nobody knows what became of its batch.
+# Attempts after which a producer gives up; the fate of its batch is unknown.
 ATTEMPTS_MAX = 40
 FATAL = frozenset(
     {
@@ -64,7 +64,7 @@ Key = tuple[bytes, int]
 
 
 class Client:
-    """What producers and consumers share: who leads, as the metadata of some broker says."""
+    """Shared part of producers and consumers: the leaders, as in the metadata of some broker."""
 
     def __init__(self, world: World) -> None:
         self.world = world
@@ -119,7 +119,7 @@ class Producer(Client):
         return bytes(data)
 
     async def send(self, key: Key, data: bytes, acks: int) -> bool:
-        """Returns whether it was acknowledged; False: nobody knows, and the producer begins anew."""
+        """Returns whether it was acknowledged; False: the outcome is unknown, and the producer restarts."""
         crc, is_first = BatchView(data).crc, True
         for _ in range(ATTEMPTS_MAX):
             found = self.leader_of(key)
@@ -429,7 +429,7 @@ def delete_records(broker: SimBroker, key: Key) -> None:
         leader = broker.partitions.leader_of(broker.world.name_of(key), key[1])
         watermark = leader.high_watermark.offset
         if leader.knows_committed and watermark > leader.log.log_start_offset:
-            # What is deleted may be there again after a crash (as in Kafka), and is what was committed.
+            # Deleted records may be there again after a crash (as in Kafka), and are the committed ones.
             broker.world.checker.look_at(broker)
             start = broker.world.prng.randint(leader.log.log_start_offset, watermark)
             broker.world.checker.deletes(key, start)

@@ -2,7 +2,7 @@
 
 It serves AlterPartition, registrations, heartbeats and directory assignments with the functions of
 `trimaran.quorum.controller`, fences whose lease ran out, and does what an operator asks: reassignments, preferred
-leaders, topics deleted and made again. What it decides is committed at once; brokers learn it one after another.
+leaders, topics deleted and made again. Its decisions are committed at once; brokers learn it one after another.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ class SimController:
         self.write(bootstrap_records(self.first_levels()))
 
     def first_levels(self) -> dict[str, int]:
-        """Of the cluster's features."""
+        """Levels of the cluster's features."""
         return first_levels({ELR_VERSION: int(self.world.rules.elr)})
 
     @property
@@ -93,7 +93,7 @@ class SimController:
         return ControllerState(self.image, self.index, _config())
 
     def write(self, records: Sequence[Message]) -> None:
-        """Commits `records`, and has everybody hear of them."""
+        """Commits `records`, and publishes them to all brokers."""
         if not records:
             return
         provenance = Provenance(self.offset + 1, 1, self.world.now_ms())
@@ -222,7 +222,7 @@ class SimController:
         self.write(records)
 
     def topic_configs(self, _name: str) -> dict[str, object]:
-        """Those of a new topic."""
+        """The configs of a new topic."""
         rules = self.world.rules
         return {
             "min.insync.replicas": rules.min_isr,

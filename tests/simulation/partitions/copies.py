@@ -15,7 +15,7 @@ from trimaran.broker.partitions.partition import Partition
 from trimaran.log.partitions.partition_log import PartitionLog
 from trimaran.wire.buffers.primitives import uuid_to_text
 
-# Of a batch up to its checksum: base offset, length of what follows the first two, leader epoch, magic, CRC.
+# The fields of a batch up to its checksum: base offset, length of the rest, leader epoch, magic, CRC.
 HEADER, LENGTHS = Struct(">qiibI"), 12
 
 if TYPE_CHECKING:
@@ -28,9 +28,9 @@ class CopiesChecker(Checker):
 
     def __init__(self, world: World) -> None:
         super().__init__(world)
-        # Of each replica the last batch that was acknowledged while it was in the ISR.
+        # The last batch of each replica that was acknowledged while it was in the ISR.
         self._held: dict[tuple[int, Key], Entry] = {}
-        # Replicas that were to be deleted once: what is left of them nobody needs.
+        # Replicas that were to be deleted once: their remains are not needed.
         self._let_go: set[tuple[int, Key]] = set()
 
     def _look_at(
@@ -100,8 +100,8 @@ class CopiesChecker(Checker):
         return _topic_in(content)
 
     def _is_spare(self, broker: StoringBroker, partition: Partition, directory: Path) -> bool:
-        """What it had lies in a directory that is away. Another broker leads, and nobody counts on this one: it may
-        begin anew.
+        """Its records are in a directory that is away. Another broker leads, and none counts on this one: it may
+        restart empty.
         """
         state, topic = partition.state, uuid_to_text(partition.topic_id)
         if state.leader in (-1, broker.id) or broker.id in (*state.isr, *state.elr):
@@ -116,8 +116,8 @@ class CopiesChecker(Checker):
     def _has_no_copy(
         self, broker: StoringBroker, replica: ReplicaLog, key: Key, log: PartitionLog
     ) -> None:
-        """P20: an empty log stands in place of no other. Of what was never durable a copy may have more; one that was
-        put aside or is on its way here has its time.
+        """P20: an empty log replaces no other. A copy may have more records that were never durable; one that was put
+        aside or is on its way here has its time.
         """
         if (broker.id, key) in self._let_go:
             return

@@ -2,8 +2,8 @@
 of it.
 
 Bytes of a file are durable up to its last fdatasync, names in a directory up to its last fsync. A kill keeps
-everything. A power cut keeps the first so many changes of names, and of each file the durable bytes, or all, or a part
-of what was appended, or zeros in its place.
+everything. A power cut keeps a prefix of the changes of names, and of each file the durable bytes, or all, or a part of
+the appended ones, or zeros in its place.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class SimFile:
         self._descriptor = -1
 
     def fileno(self) -> int:
-        """For `file_of`; few are ever asked."""
+        """Serves `file_of`; called for few files."""
         if self._descriptor < 0:
             self._descriptor = next(_descriptors)
             _described[self._descriptor] = self
@@ -75,7 +75,7 @@ _described: WeakValueDictionary[int, SimFile] = WeakValueDictionary()
 
 
 def file_of(descriptor: int) -> SimFile:
-    """Of any disk; raises KeyError where it is closed."""
+    """The file of any disk; raises KeyError if it is closed."""
     return _described[descriptor]
 
 
@@ -145,7 +145,7 @@ class SimDisk(Files):
 
     @contextmanager
     def unwatched(self) -> Iterator[None]:
-        """For who looks at the disk from outside of the run."""
+        """Allows reads of the disk from outside of the run."""
         on_call, self.on_call = self.on_call, None
         try:
             yield
@@ -308,7 +308,7 @@ class SimDisk(Files):
     # --- crashes
 
     def after_crash(self, prng: random.Random, *, power_cut: bool) -> SimDisk:
-        """What the next process finds; whoever still holds this disk writes into nothing."""
+        """The disk of the next process; holders of this disk write into nothing."""
         self.is_gone = True
         if power_cut:
             kept = prng.randint(0, len(self._pending))

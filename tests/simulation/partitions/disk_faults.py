@@ -1,6 +1,4 @@
-"""What goes wrong with one disk: a call of the file layer that fails, or in which the process ends; files that are
-damaged.
-"""
+"""Faults of one disk: a call of the file layer that fails, or in which the process ends; files that are damaged."""
 
 from __future__ import annotations
 
@@ -92,7 +90,7 @@ class Damage(NamedTuple):
 
 
 def small_files(disk: SimDisk, path: Path) -> list[Path]:
-    """Those below `path` that are not records."""
+    """The files below `path` that have no records."""
     found = []
     directory = disk._directory(path)
     for name, node in sorted(directory.names.items()):
@@ -121,7 +119,7 @@ def damage(disk: SimDisk, path: Path, prng: random.Random) -> Damage:
 
 
 def repair(disk: SimDisk, damaged: Damage) -> bool:
-    """Puts back what was there, where nobody has written since; returns whether it did."""
+    """Restores the previous content, unless it was written since; returns whether it did."""
     try:
         node = disk._file(damaged.path)
     except OSError:

@@ -1,4 +1,4 @@
-"""What a run is like: the rules of its cluster and topics, and what goes wrong. Each seed draws a random subset (swarm
+"""Properties of a run: the rules of its cluster and topics, and its faults. Each seed draws a random subset (swarm
 testing).
 """
 
@@ -11,7 +11,7 @@ KERNEL_TAKES = (0.0, 0.8, 1.0, 1.0)
 
 
 def drawn_aside(prng: random.Random) -> random.Random:
-    """For what leaves all else that a seed draws as it is."""
+    """Randomness that leaves all other draws of a seed unchanged."""
     aside = random.Random()
     aside.setstate(prng.getstate())
     aside.seed(aside.random())
@@ -68,12 +68,12 @@ class Rules:
 class Faults:
     """Times are seconds between two, zero: it does not occur. The others are probabilities, or seconds.
 
-    Of brokers with several directories: `directory_fails_every` is of calls of the file layer, of which `dies` ends the
+    With several directories per broker `directory_fails_every` is of calls of the file layer, of which `dies` ends the
     process instead; `away` is of a directory at a start, `damage` of a small file then; `move_every` of replicas;
     `slow_thread` of what threads do: the loop hears of it late, and a read has its end from later than its beginning;
     `alone_every` of brokers that only their clients reach for a while; `metadata_fails` is the share of the metadata
-    log's directory in failing calls.
-    `stuck_ends` is of what ends transactions, `stuck` of other requests of coordinators.
+    log's directory in failing calls. `stuck_ends` is of what ends transactions, `stuck` of other requests of
+    coordinators.
     """
 
     delay_max: float = 0.01

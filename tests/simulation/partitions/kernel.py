@@ -1,7 +1,7 @@
 """The kernel that syncs files by itself, in the place of `log/durability/syncing.py`, for the brokers of a world.
 
-Each file is synced some time after it was asked for, and the loop is told later still. Who lost his process meanwhile
-is told of an error: nobody there goes on, but what waits for the kernel ends.
+Each file is synced some time after the request, and the loop is notified later still. A sync of a process lost
+meanwhile reports an error: nothing continues there, but waits for the kernel end.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class _Batch:
 
 
 class SimKernel:
-    """As `KernelSyncs`. It has room for a share `takes` of what it is asked."""
+    """As `KernelSyncs`. It accepts a share `takes` of the requests."""
 
     def __init__(self, world: World, takes: float) -> None:
         self._world = world
@@ -66,7 +66,7 @@ class SimKernel:
         batch.ended(OSError(errno.EIO, "the process has ended") if is_gone else batch.error)
 
     def close(self) -> None:
-        """The run is over: takes nothing more, and nobody waits for it."""
+        """The run is over: it accepts nothing more, and leaves no waiter."""
         self._takes = 0.0
         with ExitStack() as ends:
             for batch in self._under_way.values():

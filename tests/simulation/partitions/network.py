@@ -1,7 +1,7 @@
 """The simulated network between brokers, controller and clients: delay, links that are cut in one direction or both,
 connections that break.
 
-What travels while a link is cut waits until it is mended, as TCP's packets do, or is lost with its connection.
+Data in flight on a cut link waits until it is mended, as TCP's packets do, or is lost with its connection.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ CONTROLLER, CLIENT = 0, -1
 CONNECT_SECONDS = 0.5
 # In a connection that its sender has given up: long enough to ask again, and to go on.
 STUCK_SECONDS = (0.5, 3.0)
-# Of every request: newer than all that changed what a follower or consumer is told.
+# Versions of requests: newer than all changes of answers to followers and consumers.
 VERSIONS = {"FetchRequest": 17, "ListOffsetsRequest": 10, "OffsetForLeaderEpochRequest": 4}
 
 
@@ -77,9 +77,9 @@ class Network:
         stuck: float = 0.0,
         may_be_stuck: Callable[[], bool] = lambda: True,
     ) -> Any:
-        """What `handle` gives, run by `broker` as it is when the request arrives. Raises Lost: nobody knows what became
-        of it. Without `may_be_late` what has not arrived by then never does; else it may arrive long after that, with
-        the probability `stuck`, if `may_be_stuck` says so then.
+        """What `handle` gives, run by `broker` as it is when the request arrives. Raises Lost: its outcome is unknown.
+        Without `may_be_late` what has not arrived by then never does; else it may arrive long after that, with the
+        probability `stuck`, if `may_be_stuck` says so then.
         """
         answers: list[Any] = []
         answered = trio.Event()
@@ -94,7 +94,7 @@ class Network:
             answered.set()
 
         with trio.move_on_after(seconds):
-            # late requests arrive although nobody waits for them any more
+            # late requests arrive even without a waiting sender
             until = inf if may_be_late else trio.current_time() + seconds
             held = self._held(stuck) if may_be_late else 0.0
             self.world.tasks.start(self._arrive, source, broker, serve, until, held, may_be_stuck)
@@ -223,7 +223,7 @@ class Connection:
             known.set()
 
     def broke(self) -> None:
-        """The follower hears that nobody is there any more."""
+        """The follower learns that the peer has gone."""
         self.is_broken = True
         self._broken.set()
 

@@ -1,4 +1,4 @@
-"""What the checker has read of the replicas' logs, batch by batch."""
+"""The checker's copy of the replicas' logs, batch by batch."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ READ_BYTES = 1 << 20
 
 
 class Entry(NamedTuple):
-    """A batch. `crc` is of its content but for offset and epoch; `commits` is None but for markers."""
+    """A batch. `crc` is of its content except for offset and epoch; `commits` is None except for markers."""
 
     base: int
     last: int
@@ -47,7 +47,7 @@ def entries_in(data: bytes | memoryview) -> list[Entry]:
 
 
 def batch_ends(data: bytes) -> Iterator[int]:
-    """Where a batch begins or ends, by the lengths that stand there."""
+    """The boundaries of batches, by their length fields."""
     end = 0
     while end <= len(data):
         yield end

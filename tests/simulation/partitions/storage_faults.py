@@ -1,4 +1,4 @@
-"""What happens to the disks of a run whose brokers have several log directories, and what an operator does there."""
+"""Events of the disks of a run with several log directories per broker, and an operator's repairs."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ LOOK_SECONDS = 0.5
 
 
 class StorageFaults:
-    """Of one world. Small files are damaged on one broker in a run: of what is written down once for each replica no
-    other has a copy.
+    """The storage faults of one world. Small files are damaged on one broker in a run: of what is written down once for
+    each replica no other has a copy.
     """
 
     def __init__(self, world: World) -> None:
@@ -158,7 +158,7 @@ class StorageFaults:
         return state.leader in whole and set(state.isr) == whole
 
     async def mend(self) -> None:
-        """Whoever lacks something starts anew with all that there was, one after another: the others have come back
+        """Brokers that lack something restart with all that there was, one after another: the others have come back
         into sync before that.
         """
         world = self._world

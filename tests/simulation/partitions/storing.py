@@ -1,8 +1,8 @@
 """A broker with several log directories, each on a disk of its own; disks fail, are away for a start, and come back.
 
-Real are, beside what `SimBroker` has, the opening of directories, their moves, what is told to the controller of them,
-the lifecycle with its registration and heartbeats, and the recovery after a crash. The metadata log has a directory and
-a disk of its own, which fails too; of the log itself there are only its writes.
+In addition to the real parts of `SimBroker`, the opening of directories, their moves, reports about them to the
+controller, the lifecycle with its registration and heartbeats, and the recovery after a crash are real. The metadata
+log has a directory and a disk of its own, which fails too; of the log itself there are only its writes.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ def _config(node_id: int, count: int) -> ServerConfig:
 
 
 class StoringBroker(SimBroker):
-    """`broken` are the directories whose disks fail until somebody mends them, with the error; `away` those that are
+    """`broken` are the directories with disks that fail until they are mended, with the error; `away` those that are
     not there in this life.
     """
 
@@ -99,7 +99,7 @@ class StoringBroker(SimBroker):
         return self.disks.get(path, self.disk)
 
     def _formatted(self) -> SimDisk:
-        """That of the metadata log."""
+        """The disk of the metadata log."""
         self.armed, self.broken, self.away, self.damaged = {}, {}, {}, []
         paths = self.config().log_directories
         self.disks = {path: self._disk(path, 1 + paths.index(path)) for path in paths}
@@ -156,7 +156,7 @@ class StoringBroker(SimBroker):
         super()._leave_disks(power_cut=power_cut)
         prng = self.world.prng
         for path, disk in self.disks.items():
-            # One that has failed to sync is mounted anew, and has what it had.
+            # A disk that has failed to sync is mounted again, with its content.
             self.disks[path] = left = disk.after_crash(prng, power_cut=power_cut or disk.has_failed)
             self._watch(path, left)
         self._watch(self.metadata_path, self.disk)
@@ -194,7 +194,7 @@ class StoringBroker(SimBroker):
         return was_lacking
 
     def _restore(self, name: str = "") -> None:
-        """Somebody does what the error says; files that were written since are what they are."""
+        """Follows the error's instruction; files that were written since stay."""
         for path, damaged in list(self.damaged):
             if name in ("", damaged.path.name):
                 self.damaged.remove((path, damaged))
@@ -306,7 +306,7 @@ class StoringBroker(SimBroker):
         )
 
     def catch_up(self) -> None:
-        """What is replayed is written to the metadata log, whose disk may fail."""
+        """Replayed records are written to the metadata log, and its disk may fail."""
         before = self.metadata.image.provenance.offset
         super().catch_up()
         after = self.metadata.image.provenance.offset
@@ -351,7 +351,7 @@ class StoringBroker(SimBroker):
             self._committed.set()
 
     async def _watch_disk(self) -> None:
-        """Without any directory a broker ends. Somebody starts the machine anew."""
+        """Without any directory a broker ends. The machine is restarted."""
         try:
             await _watch_directories(self._parts)
         except StorageFailure:

@@ -43,9 +43,9 @@ from trimaran.wire.messages.fetch import FetchRequest
 from trimaran.wire.schema import Message
 
 CHAOS_SECONDS = 5.0
-# Of the brokers' sessions, the followers' lag and the longest request several.
+# Several of the brokers' sessions, the followers' lag and the longest request.
 RECOVERY_SECONDS = 8.0
-# At the end nobody writes: followers ask once in 300 ms each, and not more.
+# At the end there are no writes: followers ask once in 300 ms each, and not more.
 QUIET_SECONDS = 1.0
 FETCHES_PER_SECOND_MAX = 60
 PRODUCE_SECONDS = 0.12
@@ -90,7 +90,7 @@ class World:
         chaos_seconds: float = CHAOS_SECONDS,
         emphasis: Mapping[str, Any] = MappingProxyType({}),
     ) -> None:
-        """`emphasis` takes the place of what the seed draws of rules and faults, for who looks for one thing."""
+        """`emphasis` replaces the seed's draws of rules and faults, to look for one thing."""
         self.seed = seed
         self.chaos_seconds = chaos_seconds
         self.prng = random.Random(seed)
@@ -101,7 +101,7 @@ class World:
         self.is_calm = False
         self.produce_seconds = PRODUCE_SECONDS
         self.happened: Counter[str] = Counter()
-        # line by line what happens, if somebody wants to read it
+        # a line for each event, if wanted
         self.trace: list[str] | None = None
         self._heap: list[tuple[float, int, Callable[[], object]]] = []
         self._sequence = 0
@@ -163,7 +163,7 @@ class World:
         heapq.heappush(self._heap, (self.now + seconds, self._sequence, action))
 
     def between_turns(self) -> None:
-        """For `Tasks`."""
+        """Callback for `Tasks`."""
 
     async def run_until(self, end: float, done: Callable[[], bool] = lambda: False) -> bool:
         while True:
@@ -183,7 +183,7 @@ class World:
             if self._heap and self._heap[0][0] <= self.now:
                 heapq.heappop(self._heap)[2]()
 
-    # --- what is asked by others
+    # --- requests of other parts
 
     @property
     def keys(self) -> list[Key]:
@@ -198,7 +198,7 @@ class World:
         return None if topic is None else topic.partitions.get(key[1])
 
     def leader_epoch(self, key: Key, state: PartitionImage) -> PartitionLeader | None:
-        """That of the controller's leader, if it has begun."""
+        """The epoch of the controller's leader, if it has begun."""
         broker = self.brokers.get(state.leader)
         if broker is None or not broker.is_serving:
             return None
@@ -292,10 +292,10 @@ class World:
             broker.fail_next_flush()
 
     def _may_wipe(self, broker: SimBroker) -> bool:
-        """What is acknowledged is on min.insync.replicas disks: one may be lost at a time, until all that it had is
+        """Acknowledged records are on min.insync.replicas disks: one may be lost at a time, until all of its data is
         copied again.
 
-        Without eligible leader replicas nobody asks a broker that returns whether it has lost its disk (KAFKA-15495).
+        Without eligible leader replicas a returning broker is not checked for a lost disk (KAFKA-15495).
         """
         if not self.rules.elr or min(self.rules.min_isr, self.rules.factor) < 2:
             return False
@@ -414,7 +414,7 @@ class World:
             delete_records(broker, key)
 
     def _create(self) -> None:
-        """Of brokers that are there; else later."""
+        """Creates a topic on running brokers; else later."""
         active = [one.id for one in self.controller.image.cluster.brokers.values() if one.active]
         if self.controller.image.topics.by_id:
             return
@@ -521,7 +521,7 @@ class World:
             self.restart_of(broker)()
 
     async def _check_liveness(self) -> None:
-        """L1: producers go on, everybody comes back into sync; then, without producers, all have the same and nobody
+        """L1: producers continue, all replicas come back into sync; then, without producers, all have the same and none
         loops.
         """
         acked = self.acked

@@ -14,7 +14,7 @@ from tests.simulation.coordinators.world import run_seed
 from tests.simulation.mutants.mutant import Mutant
 from tests.simulation.partitions.mutants import PARTITIONS
 
-# Of the partition layer: leader epochs, watermarks, ISR, and what read_committed sees.
+# Rules of the partition layer: leader epochs, watermarks, ISR, and the view of read_committed.
 BENEATH = (
     *("epoch start not recorded", "joins below the watermark", "waits for nobody"),
     *("counts what is not flushed", "too few commit", "keeps what diverges"),
@@ -23,12 +23,12 @@ BENEATH = (
     *("open transactions are stable", "markers count at once", "aborted are not named"),
     *("duplicates are appended", "anybody is elected", "epochs survive a truncation"),
 )
-# What is broken below them coordinators may notice first.
+# Coordinators may notice first a bug in the layers below.
 NOTICED = ("G1", "G2", "G3", "G4", "G5", "T1", "T3", "T5", "T6", "T7", "T8", "T10", "I1", "I4")
 _ROUGH = {"crash_every": 0.4, "power_cut": 0.5, "delay_max": 0.1, "balance_every": 0.5}
 
 # The tests that hold the rule, of those that few seeds find or none. `./dev simulate --mutants --coordinators` runs
-# them with the bug planted, where no seed has found it.
+# them with the bug planted, if no seed has found it.
 _MARKERS = "tests/broker/handlers/test_write_txn_markers.py"
 _TRANSCRIPTS = "tests/broker/transactions/test_transcripts.py"
 _STAGES = "tests/broker/producing/test_stages.py"

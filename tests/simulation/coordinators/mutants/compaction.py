@@ -16,7 +16,9 @@ Patch = AbstractContextManager[Any]
 
 
 def _tombstones_go_at_once() -> Patch:
-    """Before their horizon: who was behind, or loads meanwhile, keeps what they were for."""
+    """They go before their horizon: a replica that was behind, or a shard that loads meanwhile, keeps the deleted
+    values.
+    """
     real = Retention.verdict
 
     def verdict(self: Any, batch: Any, transactions: Any) -> Any:
@@ -39,7 +41,7 @@ def _markers_go_at_once() -> Patch:
 
 
 def _markers_go_with_their_records() -> Patch:
-    """Without a horizon: who copies the log later has the records, and not how they ended."""
+    """They go without a horizon: a later copy of the log has the records, but not their outcome."""
     real = Retention.verdict
 
     def verdict(self: Any, batch: Any, transactions: Any) -> Any:

@@ -104,7 +104,7 @@ def _assignments_before_they_are_written() -> Patch:
 
 
 def _old_assignments_are_told() -> Patch:
-    """What was stored for one generation is told in the next."""
+    """The stored assignment of one generation is sent in the next."""
     real = rebalance.committed
 
     def committed(operation: Any, write: Any) -> None:
@@ -164,7 +164,7 @@ def _what_others_own_is_free() -> Patch:
 
 
 def _revoked_at_once() -> Patch:
-    """Nobody waits until a member has given up what it must."""
+    """Partitions are reassigned before a member has revoked them."""
     return mock.patch.object(reconciliation._Step, "still_owns", return_value=False)
 
 
@@ -232,7 +232,7 @@ def _offsets_expire_at_once() -> Patch:
 
 
 def _upgraded_groups_stay_classic() -> Patch:
-    """What is loaded is two groups of one name."""
+    """Loading gives two groups of one name."""
     real = migration._upgraded
 
     def upgraded(*arguments: Any) -> Iterator[Any]:

@@ -99,7 +99,7 @@ def _reads_what_is_not_committed() -> Patch:
 
 
 def _writes_are_done_at_once() -> Patch:
-    """What a shard has written on its own account counts before it is committed."""
+    """A write of a shard on its own account counts before it is committed."""
     real = ShardEpoch._store
 
     def store(self: Any, shard: Any, write: Any) -> None:
@@ -117,13 +117,13 @@ def _old_coordinators_stay() -> Patch:
 
 
 def _new_epochs_keep_the_old_shard() -> Patch:
-    """Whoever leads again goes on with what it knew when it led before."""
+    """A returning leader continues with its old state."""
     kept: dict[tuple[int, str], tuple[Any, Any]] = {}
     real = shard_epoch.load_shard
 
     async def load(spec: Any, name: str, *arguments: Any) -> Any:
         loaded, end_offset = await real(spec, name, *arguments)
-        # With its spec, whose identity then is no other's.
+        # The spec stays referenced, so that its identity is unique.
         _, shard = kept.setdefault((id(spec), name), (spec, loaded))
         return shard, end_offset
 

@@ -46,7 +46,7 @@ def _begins_in_the_same_epoch() -> Patch:
 
 
 def _begins_beside_an_open_transaction() -> Patch:
-    """What was open is forgotten, not aborted."""
+    """An open transaction is forgotten, not aborted."""
     real = rules.init_producer
 
     def init(before: Transaction | None, *arguments: Any) -> Transaction:
@@ -89,7 +89,7 @@ def _markers_say_the_opposite_of_commits() -> Patch:
 
 
 def _markers_of_old_coordinators() -> Patch:
-    """KAFKA-16352 and its kind: who was coordinator goes on writing."""
+    """KAFKA-16352 and its kind: a former coordinator goes on writing."""
     real = ProducerState.check_marker
 
     def check(self: ProducerState, marker: Any, *arguments: Any) -> None:
@@ -99,7 +99,7 @@ def _markers_of_old_coordinators() -> Patch:
 
 
 def _markers_with_the_first_coordinators_epoch() -> Patch:
-    """Fenced by those of a coordinator before, which nobody notices."""
+    """Earlier coordinators fence them, unnoticed."""
     real = markers._to_request
 
     def request(marker: Any) -> Any:
@@ -247,7 +247,7 @@ _MOVES = {
     "isolate_every": 0.0,
     "rivals": False,
 }
-# What was given up arrives when its sender, or who came after, has gone on.
+# An abandoned request arrives when its sender, or a successor, has gone on.
 _STUCK = {
     "stuck": 0.0,
     "stuck_ends": 0.3,

@@ -15,7 +15,7 @@ from tests.simulation.partitions.mutants.moves import MOVES
 from tests.simulation.partitions.mutants.reading import READING
 from tests.simulation.partitions.world import run_seed
 
-# What a bug needs to be met, where few seeds have it: rules and faults of the run.
+# Conditions for a bug that few seeds meet: rules and faults of the run.
 _LATE = {"delay_max": 0.4, "balance_every": 0.4, "isolate_every": 0.6, "min_isr": 1}
 _POWER = {"crash_every": 0.3, "power_cut": 1.0, "slow_flush": 0.9}
 _DISKS = {**_POWER, "disk_fails_every": 0.3, "min_isr": 1}
@@ -175,7 +175,7 @@ PARTITIONS = (
 )
 
 # The tests that hold the rule, of those that few seeds find or none. `./dev simulate --mutants --partitions` runs them
-# with the bug planted, where no seed has found it.
+# with the bug planted, if no seed has found it.
 _FETCHER = "tests/broker/replication/test_fetcher_rules.py"
 _FETCH_CLIENT = "tests/broker/replication/test_fetch_client_rules.py"
 _FOLLOWER = "tests/broker/partitions/test_follower_rules.py"

@@ -14,7 +14,7 @@ Patch = AbstractContextManager[Any]
 
 
 def _emptied_disks_lead() -> Patch:
-    """KAFKA-15495, KIP-966: nobody asks whether a broker that returns has what it had."""
+    """KAFKA-15495, KIP-966: a returning broker is not checked for lost data."""
     return mock.patch.object(brokers, "_may_have_lost", return_value=False)
 
 
@@ -87,7 +87,7 @@ CONTROLLERS = (
     ("emptied disks lead", _emptied_disks_lead, (*SAFETY, "L1")),
     ("emptied disks stay in sync", _emptied_disks_stay_in_sync, (*SAFETY, "L1")),
     ("emptied disks stay eligible", _emptied_disks_stay_eligible, (*SAFETY, "L1")),
-    # Whoever leads and is not in sync asks for an ISR without itself.
+    # A leader out of sync proposes an ISR without itself.
     ("anybody is elected", _anybody_is_elected, (*SAFETY, "P12", "L1")),
     ("all that leave are eligible", _all_that_leave_are_eligible, (*SAFETY, "L1")),
     ("reassignments end at once", _reassignments_end_at_once, (*SAFETY, "P3", "L1")),

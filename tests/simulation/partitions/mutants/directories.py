@@ -71,7 +71,7 @@ def _failures_are_not_noticed() -> Patch:
 
 
 def _damaged_is_none() -> Patch:
-    """A `partition.metadata` that cannot be read is taken for that of nobody: the log is put aside."""
+    """An unreadable `partition.metadata` is taken for a foreign one: the log is put aside."""
     real = TopicIds.get
 
     def get(self: TopicIds, key: tuple[str, int]) -> bytes | None:
@@ -89,7 +89,7 @@ def _damaged_is_none() -> Patch:
 
 
 def _offsets_of_a_namesake_stay() -> Patch:
-    """Of a replica that was here before."""
+    """The offsets of an earlier replica stay."""
     return both(
         mock.patch.object(OffsetCheckpoints, "forget", return_value=None),
         mock.patch.object(OffsetCheckpoints, "begin", return_value=None),
@@ -147,12 +147,12 @@ def _a_failed_directory_hides_the_others() -> Patch:
 
 
 def _a_replica_that_lies_elsewhere_is_not_claimed() -> Patch:
-    """Where nobody leads, so that nobody opens its log either."""
+    """It matters for a leaderless partition, with a log that stays unopened."""
     return mock.patch.object(LogDirectories, "claim", return_value=None)
 
 
 def _a_lost_replica_is_not_told() -> Patch:
-    """That its log cannot be opened."""
+    """The unopenable log is not reported."""
 
     def refused(self: LogDirectories, *_args: Any) -> None:
         self.storage_failed()
@@ -161,7 +161,7 @@ def _a_lost_replica_is_not_told() -> Patch:
 
 
 def _an_error_of_a_disk_is_taken_for_a_passing_one() -> Patch:
-    """What a log directory cannot do is refused, and it stays in service."""
+    """A failed call of a log directory is refused, and it stays in service."""
 
     def fail(_self: DirectoryHealth, reason: str) -> KafkaError:
         return KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, reason)

@@ -1,4 +1,4 @@
-"""Bugs of followers: where they cut, what they take over, what they ask for."""
+"""Bugs of followers: truncations, appends, requests."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Patch = AbstractContextManager[Any]
 
 
 def _cuts_to_the_watermark() -> Patch:
-    """KAFKA-1211, KIP-101: whoever begins to follow cuts to the watermark that it knows."""
+    """KAFKA-1211, KIP-101: a new follower cuts to the watermark that it knows."""
     real = Partitions._begin
 
     def begin(self: Partitions, partition: Any) -> None:
@@ -85,7 +85,7 @@ def _asks_before_it_is_flushed() -> Patch:
 
 
 def _passes_over_the_batch_that_straddles() -> Patch:
-    """Of a batch that begins below the position nothing is taken."""
+    """A batch that begins below the position is skipped."""
     real = PartitionFollower.append
 
     def append(self: PartitionFollower, records: memoryview) -> bool:
@@ -100,7 +100,7 @@ def _passes_over_the_batch_that_straddles() -> Patch:
 
 
 def _takes_any_watermark() -> Patch:
-    """What the leader says is committed, here where the log goes further: before the batches are compared."""
+    """The leader's watermark is taken if the log here is longer: before the batches are compared."""
 
     def take(self: PartitionFollower, _high: int, _start: int) -> None:
         if not self._is_new:
@@ -124,7 +124,7 @@ def _watermark_of_the_namesake() -> Patch:
 
 
 def _looks_without_pause() -> Patch:
-    """What is due again cannot be asked for, and is looked at again and again."""
+    """A due partition that cannot be fetched is examined again and again."""
     return mock.patch.object(Fetcher, "_next_look_at", property(lambda self: self._client.next_due))
 
 
@@ -153,7 +153,7 @@ def _positions_are_told_once() -> Patch:
 
 
 def _out_of_range_begins_anew() -> Patch:
-    """Whoever is out of the leader's range throws all away, also where it only has to cut."""
+    """A follower out of the leader's range discards everything, even if it only has to cut."""
 
     async def find(self: Fetcher, connection: Any, followed: Any) -> None:
         follower = followed.follower

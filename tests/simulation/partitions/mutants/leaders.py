@@ -1,4 +1,4 @@
-"""Bugs of leaders: the watermark, who is in sync, what is acknowledged. Numbers are those of Kafka's and Redpanda's
+"""Bugs of leaders: the watermark, in-sync replicas, acknowledgements. Numbers are those of Kafka's and Redpanda's
 trackers.
 """
 
@@ -22,7 +22,7 @@ from trimaran.quorum.controller import alter_partition as controller
 from trimaran.wire.errors import ErrorCode
 
 Patch = AbstractContextManager[Any]
-# Whoever breaks safety may be seen by the first of these to be looked at.
+# A breach of safety may be seen by the first of these checks.
 SAFETY = ("P1", "P5", "P8", "P9", "P7")
 
 
@@ -45,7 +45,7 @@ def _joins_below_the_watermark() -> Patch:
 
 
 def _joins_with_another_history() -> Patch:
-    """What ends where the leader's log starts need not be of its history."""
+    """A log that ends at the start of the leader's log need not be of its history."""
     real = in_sync_replicas.may_join
     return mock.patch.object(
         *(in_sync_replicas, "may_join"),
@@ -64,7 +64,7 @@ def _position_never_goes_back() -> Patch:
 
 
 def _counts_the_committed_isr_only() -> Patch:
-    """KIP-497: who was proposed may be in the ISR already."""
+    """KIP-497: a proposed member may be in the ISR already."""
     return mock.patch.object(IsrState, "maximal", property(lambda self: frozenset(self.isr)))
 
 
@@ -188,7 +188,7 @@ def _a_retry_asks_for_nobody() -> Patch:
 
 
 def _refused_is_committed() -> Patch:
-    """What the controller did not apply is taken for the ISR."""
+    """A change that the controller did not apply is taken for the ISR."""
 
     def refused(self: InSyncReplicas) -> None:
         self._set(IsrState(self.isr.proposed or self.isr.isr, self.isr.partition_epoch))

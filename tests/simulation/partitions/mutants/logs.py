@@ -127,7 +127,7 @@ def _retention_passes_the_watermark() -> Patch:
 
 
 def _a_namesake_s_log_is_opened() -> Patch:
-    """KAFKA-16157: nobody compares topic ids."""
+    """KAFKA-16157: topic ids are not compared."""
     return mock.patch.object(LogDirectory, "is_of", return_value=True)
 
 

@@ -23,7 +23,7 @@ from trimaran.log.partitions.partition_log import PartitionLog
 from trimaran.wire.errors import ErrorCode, KafkaError
 
 Patch = AbstractContextManager[Any]
-# What is lost is missing when its log is opened, or its replica is refused for that and nobody leads.
+# Lost records are missing when the log is opened, or the replica is refused for that and the partition has no leader.
 LOST = ("P6", "P23", "P19", "P20", "P25", "L1", *SAFETY)
 
 
@@ -85,7 +85,7 @@ def _ends_before_all_is_copied() -> Patch:
 
 
 def _copies_are_not_aligned() -> Patch:
-    """What the source has cut stays in the copy."""
+    """Records cut by the source stay in the copy."""
     return mock.patch.object(directory_moves, "align", return_value=None)
 
 
@@ -181,7 +181,7 @@ def _the_source_goes_first() -> Patch:
 
 
 def any_log_is_made() -> Patch:
-    """What was not found is not there."""
+    """A replica that was not found is treated as nonexistent."""
     return mock.patch.object(directories, "why_not_made", return_value=None)
 
 
@@ -246,7 +246,7 @@ def _copies_alone_are_complete() -> Patch:
 
 
 def _a_copy_is_taken_for_whole() -> Patch:
-    """Where the disk of its source has failed."""
+    """A copy counts as whole if the disk of its source has failed."""
     real = DirectoryMoves._give_up
 
     def give_up(self: DirectoryMoves, move: Move) -> None:
@@ -261,7 +261,7 @@ def _a_copy_is_taken_for_whole() -> Patch:
 
 
 def _a_move_that_was_given_up_goes_on() -> Patch:
-    """A thread was at it when another one was asked for."""
+    """A thread ran for it when another move was requested."""
     real = DirectoryMoves._finish
 
     def give_up(self: DirectoryMoves, move: Move) -> None:

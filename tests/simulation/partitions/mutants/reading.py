@@ -50,7 +50,7 @@ def _divergence_of_an_unknown_epoch() -> Patch:
 
 
 def _zombies_answer() -> Patch:
-    """KAFKA-7395, KIP-320: nobody compares epochs."""
+    """KAFKA-7395, KIP-320: epochs are not compared."""
     real = Partitions.hosted
 
     def hosted(self: Partitions, topic: str, index: int, _epoch: int = -1) -> Any:
