@@ -137,7 +137,7 @@ async def mirror_in_controller(
         except* UnsuitableZooKeeperError as group:
             events.MIRROR_REFUSED.log(log, error=group.exceptions[0])
         # the controller must survive it
-        except* Exception:
+        except* Exception:  # noqa: BLE001 - it is logged, with its traceback
             events.MIRROR_FAILED.log(log, exc_info=True)
         await trio.sleep(RETRY_SECONDS)
 
