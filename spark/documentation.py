@@ -12,10 +12,10 @@ from typing import NamedTuple
 import pyarrow as pa
 
 from trimaran.spark.data_source.columns import Column
-from trimaran.spark.kafka_log.batches import BATCH_SCHEMA
+from trimaran.spark.kafka_log.batches import BATCH_COLUMNS
 from trimaran.spark.kafka_log.decoded import DECODED
-from trimaran.spark.kafka_log.records import RECORD_SCHEMA
-from trimaran.spark.kafka_log.segments import SEGMENT_SCHEMA
+from trimaran.spark.kafka_log.records import RECORD_COLUMNS
+from trimaran.spark.kafka_log.segments import SEGMENT_COLUMNS
 from trimaran.spark.kafka_metadata.registry import TABLES
 from trimaran.spark.sources import PREFIXED
 
@@ -39,13 +39,13 @@ class View(NamedTuple):
 LEVELS = {
     "records": (
         "Every record of the topics, in the columns of Spark's Kafka source.",
-        RECORD_SCHEMA,
+        RECORD_COLUMNS,
     ),
     "batches": (
         "Every batch of the topics: offsets, sizes, codec, producer, epoch, CRC.",
-        BATCH_SCHEMA,
+        BATCH_COLUMNS,
     ),
-    "segments": ("Every segment file of every replica.", SEGMENT_SCHEMA),
+    "segments": ("Every segment file of every replica.", SEGMENT_COLUMNS),
 }
 
 
@@ -54,9 +54,8 @@ def shown_views() -> Iterator[View]:
     for table in TABLES.values():
         name = f"metadata_{table.name}" if table.name in PREFIXED else table.name
         yield View(name, "kafka_metadata", f"table={table.name}", table.doc, table.columns)
-    for level, (doc, schema) in LEVELS.items():
-        columns = [Column(field.name, field.type, "") for field in schema]
-        yield View(level, "kafka_log", f"level={level}", doc, columns)
+    for level, (doc, columns) in LEVELS.items():
+        yield View(level, "kafka_log", f"level={level}", doc, tuple(columns.values()))
     for decoded in DECODED.values():
         option = f"level={decoded.name}"
         yield View(decoded.name, "kafka_log", option, decoded.doc, decoded.columns)

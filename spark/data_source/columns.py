@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from operator import attrgetter
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -12,52 +13,58 @@ TIMESTAMP = pa.timestamp("us", "UTC")
 INT, LONG, STRING, BOOL = pa.int32(), pa.int64(), pa.string(), pa.bool_()
 INTS, STRINGS = pa.list_(INT), pa.list_(STRING)
 
+field = (
+    attrgetter  # the value of a column that is a field of the row, such as field("moment.offset")
+)
+
 
 class Column(NamedTuple):
-    """One column. `source`: the record (and field) that it is read from; empty where it is of our making."""
+    """Declares a column of a table once: its type, its text in the documentation, and its value in a row.
+
+    Args:
+        value: takes a row and returns its cell; None is null. Timestamps are milliseconds for `rows_to_arrow`, and
+            Spark's microseconds in levels of `kafka_log` that make their arrays themselves. In tables that are made
+            column by column it takes a chunk of records and returns an Arrow array.
+        source: the record (and field) that the value is read from; empty if the table computes it.
+        shared: takes a row and returns a hashable part of it that many rows have in common. `value` then takes that
+            part, and is called once for each distinct one.
+    """
 
     name: str
     kind: pa.DataType
-    doc: str
+    value: Callable[..., Any]
+    doc: str = ""
     source: str = ""
     unit: str = ""
-    cells: Callable[[Any], Sequence[Any] | Repeated] | None = None
-    """Makes the cells of some rows (as their table took them apart), where rows are not tuples in this order."""
+    shared: Callable[[Any], Hashable] | None = None
 
 
-def schema_of(columns: Sequence[Column]) -> pa.Schema:
+def schema_of(columns: Iterable[Column]) -> pa.Schema:
     return pa.schema([(column.name, column.kind) for column in columns])
 
 
 def rows_to_arrow(
-    rows: Sequence[tuple[Any, ...]],
-    columns: Sequence[Column],
-    wanted: Sequence[str],
-    apart: Callable[[Sequence[Any]], Any] | None = None,
+    rows: Sequence[Any], columns: Iterable[Column], wanted: Sequence[str]
 ) -> pa.RecordBatch:
-    """Rows in the order of `columns` as Arrow, only the `wanted` columns; timestamps are milliseconds (None: null).
-
-    Args:
-        apart: takes rows apart for the `cells` of columns that have such.
-    """
-    index = {column.name: i for i, column in enumerate(columns)}
-    places = [index[name] for name in wanted]
-    schema = schema_of([columns[at] for at in places])
-    if not rows:
-        return pa.RecordBatch.from_pylist([], schema=schema)
-    parts = rows if apart is None else apart(rows)
+    """Returns the `wanted` columns of the rows, in that order."""
+    by_name = {column.name: column for column in columns}
+    chosen = [by_name[name] for name in wanted]
+    codes: dict[Callable[[Any], Hashable], tuple[Codes, pa.Array]] = {}
     arrays = []
-    for at in places:
-        cells = columns[at].cells
-        values = [row[at] for row in rows] if cells is None else cells(parts)
-        arrays.append(to_array(values, columns[at].kind))
-    return pa.RecordBatch.from_arrays(arrays, schema=schema)
+    for column in chosen:
+        if column.shared is None:
+            arrays.append(to_array(list(map(column.value, rows)), column.kind))
+            continue
+        if column.shared not in codes:
+            distinct = Codes()
+            codes[column.shared] = distinct, distinct.of(map(column.shared, rows), len(rows))
+        distinct, each = codes[column.shared]
+        arrays.append(to_array(list(map(column.value, distinct)), column.kind).take(each))
+    return pa.RecordBatch.from_arrays(arrays, schema=schema_of(chosen))
 
 
-def to_array(values: Sequence[Any] | Repeated, kind: pa.DataType) -> pa.Array:
-    """Arrow of Python's values; timestamps are given in milliseconds."""
-    if isinstance(values, Repeated):
-        return to_array(values.values, kind).take(values.codes)
+def to_array(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
+    """Returns Python's values as Arrow; timestamps are given in milliseconds."""
     if kind == TIMESTAMP:
         return _timestamps(values)
     if kind == INTS:
@@ -75,13 +82,6 @@ class Codes(dict[Any, int]):
     def of(self, values: Iterable[Any], count: int) -> pa.Array:
         """The numbers of `count` values. Raises TypeError: one has no hash."""
         return pa.array(np.fromiter(map(self.__getitem__, values), np.int32, count))
-
-
-class Repeated(NamedTuple):
-    """A column that holds the same few values again and again: each once, and which of them each row has."""
-
-    values: Sequence[Any]
-    codes: pa.Array
 
 
 def _lists(values: Sequence[Sequence[int] | None], kind: pa.DataType) -> pa.Array:

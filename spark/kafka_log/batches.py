@@ -5,7 +5,7 @@ A batch belongs to the range that its last offset is in, so that parts of a log 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 import pyarrow as pa
@@ -14,7 +14,17 @@ from trimaran.log.batches.batch import HEADER_BYTES, BatchView, Buffer, has_vali
 from trimaran.log.batches.columns import DATA_BYTES_MAX, decode_columns
 from trimaran.log.batches.records import records_in_pieces
 from trimaran.log.old_formats.old_batches import as_v2, timestamp_type_id
-from trimaran.spark.data_source.columns import TIMESTAMP, microseconds
+from trimaran.spark.data_source.columns import (
+    BOOL,
+    INT,
+    LONG,
+    STRING,
+    TIMESTAMP,
+    Column,
+    field,
+    microseconds,
+    schema_of,
+)
 from trimaran.spark.data_source.read_request import ReadRequest
 from trimaran.spark.kafka_log.bulk import PIECE_BYTES
 from trimaran.spark.origins.damage import lose
@@ -59,7 +69,7 @@ def read_batches(ranges: Iterable[Range], request: ReadRequest) -> Iterator[pa.R
 def _rows(rows: Sequence[BatchRow], request: ReadRequest) -> Iterator[pa.RecordBatch]:
     made = [values for row in rows if (values := _values(row, request)) is not None]
     by_column = zip(*made, strict=True) if made else ((),) * len(request.columns)
-    kinds = [BATCH_COLUMNS[name][0] for name in request.columns]
+    kinds = [BATCH_COLUMNS[name].kind for name in request.columns]
     arrays = [pa.array(values, kind) for values, kind in zip(by_column, kinds, strict=True)]
     schema = pa.schema(list(zip(request.columns, kinds, strict=True)))
     yield pa.RecordBatch.from_arrays(arrays, schema=schema)
@@ -67,7 +77,7 @@ def _rows(rows: Sequence[BatchRow], request: ReadRequest) -> Iterator[pa.RecordB
 
 def _values(row: BatchRow, request: ReadRequest) -> list[object] | None:
     try:
-        return [BATCH_COLUMNS[name][1](row) for name in request.columns]
+        return [BATCH_COLUMNS[name].value(row) for name in request.columns]
     except (RemoteProtocolError, KafkaError) as error:
         why = f"{row.piece.name}, offset {row.batch.base_offset}: {error}"
         lose(why, fail=request.reading.fail_on_data_loss)
@@ -102,33 +112,38 @@ def _uncompressed_bytes(row: BatchRow) -> int:
     return HEADER_BYTES + sum(map(len, pieces))
 
 
-BATCH_COLUMNS: dict[str, tuple[pa.DataType, Callable[[BatchRow], object]]] = {
-    "topic": (pa.string(), lambda r: r.piece.topic),
-    "partition": (pa.int32(), lambda r: r.piece.partition),
-    "broker_id": (pa.int32(), lambda r: r.piece.node_id if r.piece.node_id >= 0 else None),
-    "base_offset": (pa.int64(), lambda r: r.batch.base_offset),
-    "last_offset": (pa.int64(), lambda r: r.batch.last_offset),
-    "record_count": (pa.int32(), _record_count),
-    "batch_bytes": (pa.int32(), lambda r: r.batch.size),
-    "compression": (pa.string(), lambda r: r.batch.compression.name.lower()),
-    "base_timestamp": (TIMESTAMP, lambda r: microseconds(r.batch.base_timestamp)),
-    "max_timestamp": (TIMESTAMP, lambda r: microseconds(r.batch.max_timestamp)),
-    "timestampType": (pa.int32(), lambda r: timestamp_type_id(r.batch)),
-    "leader_epoch": (pa.int32(), lambda r: r.batch.leader_epoch),
-    "producer_id": (pa.int64(), lambda r: r.batch.producer_id),
-    "producer_epoch": (pa.int32(), lambda r: r.batch.producer_epoch),
-    "base_sequence": (pa.int32(), lambda r: r.batch.base_sequence),
-    "is_transactional": (pa.bool_(), lambda r: r.batch.is_transactional),
-    "is_control": (pa.bool_(), lambda r: r.batch.is_control),
-    "control_type": (pa.string(), _control_type),
-    "delete_horizon_ms": (pa.int64(), lambda r: r.batch.delete_horizon_ms),
-    "crc": (pa.int64(), lambda r: r.batch.crc),
-    "crc_valid": (pa.bool_(), lambda r: has_valid_crc(r.batch)),
-    # Where it lies; null for what a broker sent, but for `file`, which names cluster and partition then.
-    "file": (pa.string(), lambda r: r.piece.name),
-    "position": (pa.int64(), lambda r: r.located.position if r.located.position >= 0 else None),
-    "log_dir": (pa.string(), lambda r: r.piece.log_dir),
-    # Not in the default schema, for it costs decompression; a schema of the user's may name it.
-    "uncompressed_bytes": (pa.int64(), _uncompressed_bytes),
+# fmt: off
+BATCH_COLUMNS = {
+    column.name: column
+    for column in (
+        Column("topic", STRING, field("piece.topic")),
+        Column("partition", INT, field("piece.partition")),
+        Column("broker_id", INT, lambda row: row.piece.node_id if row.piece.node_id >= 0 else None),
+        Column("base_offset", LONG, field("batch.base_offset")),
+        Column("last_offset", LONG, field("batch.last_offset")),
+        Column("record_count", INT, _record_count),
+        Column("batch_bytes", INT, field("batch.size")),
+        Column("compression", STRING, lambda row: row.batch.compression.name.lower()),
+        Column("base_timestamp", TIMESTAMP, lambda row: microseconds(row.batch.base_timestamp)),
+        Column("max_timestamp", TIMESTAMP, lambda row: microseconds(row.batch.max_timestamp)),
+        Column("timestampType", INT, lambda row: timestamp_type_id(row.batch)),
+        Column("leader_epoch", INT, field("batch.leader_epoch")),
+        Column("producer_id", LONG, field("batch.producer_id")),
+        Column("producer_epoch", INT, field("batch.producer_epoch")),
+        Column("base_sequence", INT, field("batch.base_sequence")),
+        Column("is_transactional", BOOL, field("batch.is_transactional")),
+        Column("is_control", BOOL, field("batch.is_control")),
+        Column("control_type", STRING, _control_type),
+        Column("delete_horizon_ms", LONG, field("batch.delete_horizon_ms")),
+        Column("crc", LONG, field("batch.crc")),
+        Column("crc_valid", BOOL, lambda row: has_valid_crc(row.batch)),
+        # Where it lies; null for what a broker sent, but for `file`, which names cluster and partition then.
+        Column("file", STRING, field("piece.name")),
+        Column("position", LONG, lambda row: row.located.position if row.located.position >= 0 else None),
+        Column("log_dir", STRING, field("piece.log_dir")),
+        # Not in the default schema, for it costs decompression; a schema of the user's may name it.
+        Column("uncompressed_bytes", LONG, _uncompressed_bytes),
+    )
 }
-BATCH_SCHEMA = pa.schema([(name, kind) for name, (kind, _) in BATCH_COLUMNS.items()])
+# fmt: on
+BATCH_SCHEMA = schema_of(BATCH_COLUMNS.values())

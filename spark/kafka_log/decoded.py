@@ -7,7 +7,7 @@ and `TransactionLog`. Records of a later Kafka, of share groups and of streams g
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -21,6 +21,7 @@ from trimaran.spark.data_source.columns import (
     STRINGS,
     TIMESTAMP,
     Column,
+    field,
     rows_to_arrow,
 )
 from trimaran.spark.data_source.read_request import ReadRequest
@@ -34,8 +35,6 @@ from trimaran.wire.records import consumer_groups, groups
 from trimaran.wire.records.coordinator import decode_coordinator_record
 from trimaran.wire.records.transaction_log import TransactionLogKey, TransactionLogValue
 
-Row = tuple[Any, ...]
-
 
 class Place(NamedTuple):
     """Where a record lies and when it was written: the first columns of every level."""
@@ -45,83 +44,77 @@ class Place(NamedTuple):
     timestamp_ms: int | None
 
 
+# fmt: off
 _PLACE = (
-    Column("partition", INT, "partition of the internal topic"),
-    Column("offset", LONG, "offset in it"),
-    Column("timestamp", TIMESTAMP, "when the coordinator wrote the record", unit="UTC"),
+    Column("partition", INT, field("place.partition"), "partition of the internal topic"),
+    Column("offset", LONG, field("place.offset"), "offset in it"),
+    Column("timestamp", TIMESTAMP, field("place.timestamp_ms"), "when the coordinator wrote the record", unit="UTC"),
 )
+# fmt: on
 
+# fmt: off
 OFFSET_COLUMNS = (
     *_PLACE,
-    Column("group", STRING, "the consumer group", "OffsetCommitKey.group"),
-    Column("topic", STRING, "the topic that is consumed", "OffsetCommitKey.topic"),
-    Column("topic_partition", INT, "its partition", "OffsetCommitKey.partition"),
-    Column(
-        "committed_offset",
-        LONG,
-        "the next offset to be consumed; null: the commit was deleted or expired",
-        "OffsetCommitValue.offset",
-    ),
-    Column(
-        "leader_epoch", INT, "epoch of the last record consumed; null: unknown", "….leaderEpoch"
-    ),
-    Column("metadata", STRING, "what the consumer said with it", "….metadata"),
-    Column("commit_ts", TIMESTAMP, "when it was committed", "….commitTimestamp", "UTC"),
-    Column(
-        "expire_ts", TIMESTAMP, "when it expires; null: by retention", "….expireTimestamp", "UTC"
-    ),
-    Column("topic_id", STRING, "the topic's id; null: unknown", "….topicId"),
+    Column("group", STRING, field("key.group"), "the consumer group", "OffsetCommitKey.group"),
+    Column("topic", STRING, field("key.topic"), "the topic that is consumed", "OffsetCommitKey.topic"),
+    Column("topic_partition", INT, field("key.partition"), "its partition", "OffsetCommitKey.partition"),
+    Column("committed_offset", LONG, field("committed_offset"),
+           "the next offset to be consumed; null: the commit was deleted or expired", "OffsetCommitValue.offset"),
+    Column("leader_epoch", INT, field("leader_epoch"), "epoch of the last record consumed; null: unknown",
+           "….leaderEpoch"),
+    Column("metadata", STRING, field("metadata"), "what the consumer said with it", "….metadata"),
+    Column("commit_ts", TIMESTAMP, field("commit_ms"), "when it was committed", "….commitTimestamp", "UTC"),
+    Column("expire_ts", TIMESTAMP, field("expire_ms"), "when it expires; null: by retention", "….expireTimestamp",
+           "UTC"),
+    Column("topic_id", STRING, field("topic_id"), "the topic's id; null: unknown", "….topicId"),
 )
+# fmt: on
 
+# fmt: off
 MEMBER_COLUMNS = (
     *_PLACE,
-    Column("group", STRING, "the consumer group", "GroupMetadataKey.group"),
-    Column("protocol", STRING, "classic, consumer (KIP-848)"),
-    Column(
-        "event",
-        STRING,
-        "classic: generation, empty, deleted; consumer: epoch, member, assignment, target, member_left, deleted",
-    ),
-    Column(
-        "generation",
-        INT,
-        "generation; consumer: epoch of the group or of the member",
-        "GroupMetadataValue.generation, ConsumerGroupMetadataValue.epoch",
-    ),
-    Column("protocol_type", STRING, "classic: such as consumer", "GroupMetadataValue.protocolType"),
-    Column("assignor", STRING, "how partitions are dealt out", "GroupMetadataValue.protocol"),
-    Column("leader", STRING, "classic: the member that deals", "GroupMetadataValue.leader"),
-    Column("members", INT, "classic: how many there are", "GroupMetadataValue.members"),
-    Column("member_id", STRING, "the member; null: the row is of the group", "….memberId"),
-    Column("instance_id", STRING, "static membership; null: none", "….groupInstanceId"),
-    Column("client_id", STRING, "as the client calls itself", "….clientId"),
-    Column("client_host", STRING, "where it is", "….clientHost"),
-    Column("session_timeout_ms", INT, "classic", "….sessionTimeout", "ms"),
-    Column(
-        "rebalance_timeout_ms", INT, "how long a rebalance may take", "….rebalanceTimeout", "ms"
-    ),
-    Column("subscription", STRINGS, "topics, where the bytes are a consumer's", "….subscription"),
-    Column("assignment", STRINGS, "partitions as topic-0 (consumer: topic id)", "….assignment"),
+    Column("group", STRING, field("group"), "the consumer group", "GroupMetadataKey.group"),
+    Column("protocol", STRING, field("protocol"), "classic, consumer (KIP-848)"),
+    Column("event", STRING, field("event"),
+           "classic: generation, empty, deleted; consumer: epoch, member, assignment, target, member_left, deleted"),
+    Column("generation", INT, field("generation"), "generation; consumer: epoch of the group or of the member",
+           "GroupMetadataValue.generation, ConsumerGroupMetadataValue.epoch"),
+    Column("protocol_type", STRING, field("protocol_type"), "classic: such as consumer",
+           "GroupMetadataValue.protocolType"),
+    Column("assignor", STRING, field("assignor"), "how partitions are dealt out", "GroupMetadataValue.protocol"),
+    Column("leader", STRING, field("leader"), "classic: the member that deals", "GroupMetadataValue.leader"),
+    Column("members", INT, field("members"), "classic: how many there are", "GroupMetadataValue.members"),
+    Column("member_id", STRING, field("member_id"), "the member; null: the row is of the group", "….memberId"),
+    Column("instance_id", STRING, field("instance_id"), "static membership; null: none", "….groupInstanceId"),
+    Column("client_id", STRING, field("client_id"), "as the client calls itself", "….clientId"),
+    Column("client_host", STRING, field("client_host"), "where it is", "….clientHost"),
+    Column("session_timeout_ms", INT, field("session_timeout_ms"), "classic", "….sessionTimeout", "ms"),
+    Column("rebalance_timeout_ms", INT, field("rebalance_timeout_ms"), "how long a rebalance may take",
+           "….rebalanceTimeout", "ms"),
+    Column("subscription", STRINGS, field("subscription"), "topics, where the bytes are a consumer's",
+           "….subscription"),
+    Column("assignment", STRINGS, field("assignment"), "partitions as topic-0 (consumer: topic id)", "….assignment"),
 )
+# fmt: on
 
+# fmt: off
 TRANSACTION_COLUMNS = (
     *_PLACE,
-    Column("transactional_id", STRING, "the producer's", "TransactionLogKey.transactionalId"),
-    Column("producer_id", LONG, "its id; null: a tombstone", "TransactionLogValue.producerId"),
-    Column("producer_epoch", INT, "its epoch", "….producerEpoch"),
-    Column(
-        "state",
-        STRING,
-        "Empty, Ongoing, PrepareCommit, PrepareAbort, CompleteCommit, CompleteAbort, Dead, PrepareEpochFence, "
-        "Tombstone",
-        "….transactionStatus",
-    ),
-    Column("timeout_ms", INT, "after which it is aborted", "….transactionTimeoutMs", "ms"),
-    Column("partitions", STRINGS, "those it wrote to, as topic-0", "….transactionPartitions"),
-    Column("start_ts", TIMESTAMP, "when it began; null: none is open", "….StartTimestampMs", "UTC"),
-    Column("update_ts", TIMESTAMP, "when the state changed", "….LastUpdateTimestampMs", "UTC"),
-    Column("is_open", BOOL, "Ongoing, or ended without all its markers being written"),
+    Column("transactional_id", STRING, field("transactional_id"), "the producer's",
+           "TransactionLogKey.transactionalId"),
+    Column("producer_id", LONG, field("producer_id"), "its id; null: a tombstone", "TransactionLogValue.producerId"),
+    Column("producer_epoch", INT, field("producer_epoch"), "its epoch", "….producerEpoch"),
+    Column("state", STRING, field("state"),
+           "Empty, Ongoing, PrepareCommit, PrepareAbort, CompleteCommit, CompleteAbort, Dead, PrepareEpochFence, "
+           "Tombstone",
+           "….transactionStatus"),
+    Column("timeout_ms", INT, field("timeout_ms"), "after which it is aborted", "….transactionTimeoutMs", "ms"),
+    Column("partitions", STRINGS, field("partitions"), "those it wrote to, as topic-0", "….transactionPartitions"),
+    Column("start_ts", TIMESTAMP, field("start_ms"), "when it began; null: none is open", "….StartTimestampMs", "UTC"),
+    Column("update_ts", TIMESTAMP, field("update_ms"), "when the state changed", "….LastUpdateTimestampMs", "UTC"),
+    Column("is_open", BOOL, field("is_open"), "Ongoing, or ended without all its markers being written"),
 )
+# fmt: on
 STATES = {
     0: "Empty",
     1: "Ongoing",
@@ -135,32 +128,64 @@ STATES = {
 OPEN = frozenset((1, 2, 3, 7))
 
 
-def offset_rows(place: Place, key: Any, value: Any) -> Iterator[Row]:
-    """A commit, or its end."""
-    if isinstance(key, groups.LegacyOffsetCommitKey | groups.OffsetCommitKey):
-        who = (key.group, key.topic, key.partition)
-        if value is None:
-            yield (*place, *who, *(None,) * 6)
-            return
-        epoch = getattr(value, "leader_epoch", -1)
-        topic_id = getattr(value, "topic_id", NIL_UUID)
-        yield (
-            *place,
-            *who,
-            value.offset,
-            None if epoch < 0 else epoch,
-            value.metadata,
-            value.commit_timestamp,
-            getattr(value, "expire_timestamp", -1),
-            None if topic_id == NIL_UUID else uuid_to_text(topic_id),
-        )
+class OffsetRow(NamedTuple):
+    """A row of `group_offsets`: a commit, or the end of one, which has no value."""
+
+    place: Place
+    key: Any
+    committed_offset: int | None = None
+    leader_epoch: int | None = None
+    metadata: str | None = None
+    commit_ms: int | None = None
+    expire_ms: int | None = None
+    topic_id: str | None = None
 
 
-_NO_MEMBER = (None,) * 8
+def offset_rows(place: Place, key: Any, value: Any) -> Iterator[OffsetRow]:
+    """Yields the row of a commit, or of its end."""
+    if not isinstance(key, groups.LegacyOffsetCommitKey | groups.OffsetCommitKey):
+        return
+    if value is None:
+        yield OffsetRow(place, key)
+        return
+    epoch = getattr(value, "leader_epoch", -1)
+    topic_id = getattr(value, "topic_id", NIL_UUID)
+    yield OffsetRow(
+        place,
+        key,
+        value.offset,
+        None if epoch < 0 else epoch,
+        value.metadata,
+        value.commit_timestamp,
+        getattr(value, "expire_timestamp", -1),
+        None if topic_id == NIL_UUID else uuid_to_text(topic_id),
+    )
 
 
-def member_rows(place: Place, key: Any, value: Any) -> Iterator[Row]:
-    """A classic group's generation member by member, or one record of a consumer group."""
+class MemberRow(NamedTuple):
+    """A row of `group_members`: a group, or one of its members."""
+
+    place: Place
+    group: str
+    protocol: str
+    event: str
+    generation: int | None = None
+    protocol_type: str | None = None
+    assignor: str | None = None
+    leader: str | None = None
+    members: int | None = None
+    member_id: str | None = None
+    instance_id: str | None = None
+    client_id: str | None = None
+    client_host: str | None = None
+    session_timeout_ms: int | None = None
+    rebalance_timeout_ms: int | None = None
+    subscription: Sequence[str] | None = None
+    assignment: Sequence[str] | None = None
+
+
+def member_rows(place: Place, key: Any, value: Any) -> Iterator[MemberRow]:
+    """Yields rows of a classic group's generation member by member, or one record of a consumer group."""
     if isinstance(key, groups.GroupMetadataKey):
         yield from _generation(place, key.group, value)
         return
@@ -171,31 +196,35 @@ def member_rows(place: Place, key: Any, value: Any) -> Iterator[Row]:
     yield _consumer(place, key, value, event)
 
 
-def _generation(place: Place, group: str, value: groups.GroupMetadataValue | None) -> Iterator[Row]:
-    def row(event: str, member: tuple[Any, ...]) -> Row:
-        if value is None:
-            told: tuple[Any, ...] = (None,) * 5
-        else:
-            count = len(value.members)
-            told = (value.generation, value.protocol_type, value.protocol, value.leader, count)
-        return (*place, group, "classic", event, *told, *member)
-
-    if value is None or not value.members:
-        yield row("deleted" if value is None else "empty", _NO_MEMBER)
+def _generation(
+    place: Place, group: str, value: groups.GroupMetadataValue | None
+) -> Iterator[MemberRow]:
+    if value is None:
+        yield MemberRow(place, group, "classic", "deleted")
         return
+    row = MemberRow(
+        place,
+        group,
+        "classic",
+        "generation" if value.members else "empty",
+        value.generation,
+        value.protocol_type,
+        value.protocol,
+        value.leader,
+        len(value.members),
+    )
+    if not value.members:
+        yield row
     for member in value.members:
-        yield row(
-            "generation",
-            (
-                member.member_id,
-                member.group_instance_id,
-                member.client_id,
-                member.client_host,
-                member.session_timeout,
-                member.rebalance_timeout,
-                _subscription(member.subscription),
-                _assignment(member.assignment),
-            ),
+        yield row._replace(
+            member_id=member.member_id,
+            instance_id=member.group_instance_id,
+            client_id=member.client_id,
+            client_host=member.client_host,
+            session_timeout_ms=member.session_timeout,
+            rebalance_timeout_ms=member.rebalance_timeout,
+            subscription=_subscription(member.subscription),
+            assignment=_assignment(member.assignment),
         )
 
 
@@ -213,30 +242,28 @@ _CONSUMER_ENDS: dict[type, str] = {
 }
 
 
-def _consumer(place: Place, key: Any, value: Any, event: str) -> Row:
-    epoch = getattr(value, "epoch", getattr(value, "member_epoch", None))
-    assignor = getattr(value, "server_assignor", None)
+def _consumer(place: Place, key: Any, value: Any, event: str) -> MemberRow:
     assigned = getattr(value, "assigned_partitions", getattr(value, "topic_partitions", None))
-    return (
-        *place,
+    return MemberRow(
+        place,
         key.group_id,
         "consumer",
         event,
-        epoch,
-        None,
-        assignor,
-        None,
-        None,
-        getattr(key, "member_id", None),
-        getattr(value, "instance_id", None),
-        getattr(value, "client_id", None),
-        getattr(value, "client_host", None),
-        None,
-        getattr(value, "rebalance_timeout_ms", None),
-        getattr(value, "subscribed_topic_names", None),
-        None
+        generation=getattr(value, "epoch", getattr(value, "member_epoch", None)),
+        assignor=getattr(value, "server_assignor", None),
+        member_id=getattr(key, "member_id", None),
+        instance_id=getattr(value, "instance_id", None),
+        client_id=getattr(value, "client_id", None),
+        client_host=getattr(value, "client_host", None),
+        rebalance_timeout_ms=getattr(value, "rebalance_timeout_ms", None),
+        subscription=getattr(value, "subscribed_topic_names", None),
+        assignment=None
         if assigned is None
-        else [f"{uuid_to_text(one.topic_id)}-{n}" for one in assigned for n in one.partitions],
+        else [
+            f"{uuid_to_text(topic.topic_id)}-{number}"
+            for topic in assigned
+            for number in topic.partitions
+        ],
     )
 
 
@@ -256,28 +283,42 @@ def _assignment(data: bytes) -> list[str] | None:
     return [f"{part.topic}-{number}" for part in parts for number in part.partitions]
 
 
-def transaction_rows(place: Place, key: Any, value: Any) -> Iterator[Row]:
-    """A transactional id's state."""
+class TransactionRow(NamedTuple):
+    """A row of `transactions`: a transactional id's state; a tombstone has no other value."""
+
+    place: Place
+    transactional_id: str
+    state: str
+    is_open: bool
+    producer_id: int | None = None
+    producer_epoch: int | None = None
+    timeout_ms: int | None = None
+    partitions: Sequence[str] | None = None
+    start_ms: int | None = None
+    update_ms: int | None = None
+
+
+def transaction_rows(place: Place, key: Any, value: Any) -> Iterator[TransactionRow]:
+    """Yields the row of a transactional id's state."""
     if not isinstance(key, TransactionLogKey):
         return
     if value is None:
-        tombstone = (None, None, "Tombstone", None, None, None, None, False)
-        yield (*place, key.transactional_id, *tombstone)
+        yield TransactionRow(place, key.transactional_id, "Tombstone", is_open=False)
         return
     assert isinstance(value, TransactionLogValue)
     state = value.transaction_status
     started = value.transaction_start_timestamp_ms
-    yield (
-        *place,
+    yield TransactionRow(
+        place,
         key.transactional_id,
+        STATES.get(state, f"UNKNOWN({state})"),
+        state in OPEN,
         value.producer_id,
         value.producer_epoch,
-        STATES.get(state, f"UNKNOWN({state})"),
         value.transaction_timeout_ms,
         [f"{p.topic}-{n}" for p in value.transaction_partitions or () for n in p.partition_ids],
         started if started >= 0 else None,
         value.transaction_last_update_timestamp_ms,
-        state in OPEN,
     )
 
 
@@ -289,9 +330,9 @@ class Level:
     topic: str
     doc: str
     columns: tuple[Column, ...]
-    rows: Callable[[Place, Any, Any], Iterator[Row]]
+    rows: Callable[[Place, Any, Any], Iterator[NamedTuple]]
 
-    def decode(self, place: Place, key: bytes | None, value: bytes | None) -> Iterator[Row]:
+    def decode(self, place: Place, key: bytes | None, value: bytes | None) -> Iterator[NamedTuple]:
         """Rows of a record; none for one of a later Kafka, which is no end of an analysis."""
         if key is None:
             return iter(())
@@ -338,7 +379,7 @@ def read_decoded(
     level: Level, ranges: Iterable[Range], request: ReadRequest
 ) -> Iterator[pa.RecordBatch]:
     """Rows of the level. Raises as `read_records`."""
-    rows: list[tuple[Any, ...]] = []
+    rows: list[NamedTuple] = []
     for chunk in read_records(ranges, replace(request, columns=RECORD_COLUMNS)):
         times = chunk.column("timestamp").cast(pa.int64()).to_pylist()
         cells = [chunk.column(name).to_pylist() for name in RECORD_COLUMNS[:-1]]

@@ -5,7 +5,7 @@ A range gives all of its records or an error: a batch that is not there or whose
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -15,7 +15,15 @@ from trimaran.log.batches.batch import BatchView, Buffer
 from trimaran.log.batches.records import records_bytes
 from trimaran.log.codecs.output import OutputTooLarge, TooManyParts
 from trimaran.log.old_formats.old_batches import as_v2, timestamp_type_id
-from trimaran.spark.data_source.columns import timestamps
+from trimaran.spark.data_source.columns import (
+    INT,
+    LONG,
+    STRING,
+    TIMESTAMP,
+    Column,
+    schema_of,
+    timestamps,
+)
 from trimaran.spark.data_source.read_request import ReadRequest
 from trimaran.spark.kafka_log.batches import BATCH_COLUMNS, BatchRow
 from trimaran.spark.kafka_log.bulk import (
@@ -133,17 +141,21 @@ def _arrow(
 
 
 def _column(name: str, chunk: RecordChunk, records: DecodedRecords) -> pa.Array:
-    if name in _RECORD_COLUMNS:
-        return _RECORD_COLUMNS[name](chunk, records)
-    kind, value = BATCH_COLUMNS[name]
+    if name in RECORD_COLUMNS:
+        return RECORD_COLUMNS[name].value(chunk, records)
+    column = BATCH_COLUMNS[name]
     rows = [
         BatchRow(chunk.piece, one, body)
         for one, body in zip(chunk.located, chunk.bodies or (None,), strict=True)
     ]
-    return pa.array([value(row) for row in rows], kind).take(pa.array(records.batch))
+    return pa.array(list(map(column.value, rows)), column.kind).take(pa.array(records.batch))
 
 
 # --- the columns of a record ---
+
+
+def _partitions(chunk: RecordChunk, records: DecodedRecords) -> pa.Array:
+    return pa.repeat(pa.scalar(chunk.piece.partition, INT), len(records))
 
 
 def _timestamp_types(chunk: RecordChunk, records: DecodedRecords) -> pa.Array:
@@ -151,30 +163,24 @@ def _timestamp_types(chunk: RecordChunk, records: DecodedRecords) -> pa.Array:
     return pa.array(kinds[records.batch], pa.int32())
 
 
-RECORD_SCHEMA = pa.schema(
-    [
-        ("key", pa.binary()),
-        ("value", pa.binary()),
-        ("topic", pa.string()),
-        ("partition", pa.int32()),
-        ("offset", pa.int64()),
-        ("timestamp", pa.timestamp("us", "UTC")),
-        ("timestampType", pa.int32()),
-        ("headers", HEADERS),
-    ]
-)
+# fmt: off
+RECORD_COLUMNS = {
+    column.name: column
+    for column in (
+        Column("key", pa.binary(), lambda _, records: gather(records.data, records.key)),
+        Column("value", pa.binary(), lambda _, records: gather(records.data, records.value)),
+        Column("topic", STRING, lambda chunk, records: pa.repeat(chunk.piece.topic, len(records))),
+        Column("partition", INT, _partitions),
+        Column("offset", LONG, lambda _, records: pa.array(records.offset, LONG)),
+        Column("timestamp", TIMESTAMP, lambda _, records: timestamps(records.timestamp_ms)),
+        Column("timestampType", INT, _timestamp_types),
+        Column("headers", HEADERS, lambda _, records: gather_headers(records)),
+    )
+}
+# fmt: on
+RECORD_SCHEMA = schema_of(RECORD_COLUMNS.values())
 # `includeBatchInfo`: of the batch that a record lies in.
 BATCH_INFO = tuple(
-    name for name in BATCH_COLUMNS if name not in {*RECORD_SCHEMA.names, "base_timestamp"}
+    name for name in BATCH_COLUMNS if name not in {*RECORD_COLUMNS, "base_timestamp"}
 )
-ALL_COLUMNS = pa.schema([*RECORD_SCHEMA, *((name, BATCH_COLUMNS[name][0]) for name in BATCH_INFO)])
-_RECORD_COLUMNS: dict[str, Callable[[RecordChunk, DecodedRecords], pa.Array]] = {
-    "key": lambda _, r: gather(r.data, r.key),
-    "value": lambda _, r: gather(r.data, r.value),
-    "topic": lambda c, r: pa.repeat(c.piece.topic, len(r)),
-    "partition": lambda c, r: pa.repeat(pa.scalar(c.piece.partition, pa.int32()), len(r)),
-    "offset": lambda _, r: pa.array(r.offset, pa.int64()),
-    "timestamp": lambda _, r: timestamps(r.timestamp_ms),
-    "timestampType": _timestamp_types,
-    "headers": lambda _, r: gather_headers(r),
-}
+ALL_COLUMNS = schema_of([*RECORD_COLUMNS.values(), *(BATCH_COLUMNS[name] for name in BATCH_INFO)])

@@ -7,38 +7,26 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import NamedTuple
 
 import pyarrow as pa
 
 from trimaran.log.inspection.reader import SegmentFile, scan_batches
-from trimaran.spark.data_source.columns import TIMESTAMP, microseconds
+from trimaran.spark.data_source.columns import (
+    BOOL,
+    INT,
+    LONG,
+    STRING,
+    TIMESTAMP,
+    Column,
+    field,
+    microseconds,
+    schema_of,
+)
 from trimaran.spark.data_source.read_request import ReadRequest
+from trimaran.spark.origins.directories.discovery import PartitionFound
 from trimaran.spark.origins.directories.file_range import LogFiles
 from trimaran.spark.origins.directories.replicas import StoredReplica
-
-SEGMENT_SCHEMA = pa.schema(
-    [
-        ("topic", pa.string()),
-        ("partition", pa.int32()),
-        ("broker_id", pa.int32()),
-        ("log_dir", pa.string()),
-        ("file", pa.string()),
-        ("base_offset", pa.int64()),
-        ("next_offset", pa.int64()),  # behind its last batch
-        ("size_bytes", pa.int64()),
-        ("batches", pa.int64()),
-        ("records", pa.int64()),
-        (
-            "missing_offsets",
-            pa.int64(),
-        ),  # what compaction took, and control records stand among the rest
-        ("min_timestamp", TIMESTAMP),  # of the batches' first records
-        ("max_timestamp", TIMESTAMP),
-        ("is_active", pa.bool_()),
-        ("is_cleaned", pa.bool_()),  # wholly below the cleaner's offset
-    ]
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,11 +58,32 @@ def segment_tasks(
 def read_segments(tasks: Sequence[SegmentTask], request: ReadRequest) -> Iterator[pa.RecordBatch]:
     """Rows of the level. Raises OSError."""
     rows = [row for task in tasks if (row := _row(task)) is not None]
-    schema = pa.schema([SEGMENT_SCHEMA.field(name) for name in request.columns])
-    yield pa.RecordBatch.from_pylist([{n: row[n] for n in request.columns} for row in rows], schema)
+    chosen = [SEGMENT_COLUMNS[name] for name in request.columns]
+    arrays = [pa.array(list(map(column.value, rows)), column.kind) for column in chosen]
+    yield pa.RecordBatch.from_arrays(arrays, schema=schema_of(chosen))
 
 
-def _row(task: SegmentTask) -> dict[str, Any] | None:
+class SegmentRow(NamedTuple):
+    """A row: a segment and what its batches say; times are None without batches."""
+
+    task: SegmentTask
+    batches: int
+    records: int
+    next_offset: int
+    first_ms: int | None
+    last_ms: int | None
+
+    @property
+    def found(self) -> PartitionFound:
+        return self.task.log.found
+
+    @property
+    def is_cleaned(self) -> bool:
+        """Whether it lies wholly below the cleaner's offset."""
+        return self.next_offset <= self.task.log.cleaned_to and not self.task.is_active
+
+
+def _row(task: SegmentTask) -> SegmentRow | None:
     """None for a segment that is gone meanwhile: what is listed is what is there."""
     found, segment = task.log.found, task.segment
     batches = records = 0
@@ -91,20 +100,30 @@ def _row(task: SegmentTask) -> dict[str, Any] | None:
                 last_ms = times[1] if last_ms is None else max(last_ms, times[1])
     except FileNotFoundError:
         return None
-    return {
-        "topic": found.topic,
-        "partition": found.partition,
-        "broker_id": found.node_id if found.node_id >= 0 else None,
-        "log_dir": found.log_dir or None,
-        "file": found.storage.url(segment.path),
-        "base_offset": segment.base_offset,
-        "next_offset": next_offset,
-        "size_bytes": segment.size,
-        "batches": batches,
-        "records": records,
-        "missing_offsets": next_offset - segment.base_offset - records,
-        "min_timestamp": microseconds(first_ms),
-        "max_timestamp": microseconds(last_ms),
-        "is_active": task.is_active,
-        "is_cleaned": next_offset <= task.log.cleaned_to and not task.is_active,
-    }
+    return SegmentRow(task, batches, records, next_offset, first_ms, last_ms)
+
+
+# fmt: off
+SEGMENT_COLUMNS = {
+    column.name: column
+    for column in (
+        Column("topic", STRING, field("found.topic")),
+        Column("partition", INT, field("found.partition")),
+        Column("broker_id", INT, lambda row: row.found.node_id if row.found.node_id >= 0 else None),
+        Column("log_dir", STRING, lambda row: row.found.log_dir or None),
+        Column("file", STRING, lambda row: row.found.storage.url(row.task.segment.path)),
+        Column("base_offset", LONG, field("task.segment.base_offset")),
+        Column("next_offset", LONG, field("next_offset")),  # behind its last batch
+        Column("size_bytes", LONG, field("task.segment.size")),
+        Column("batches", LONG, field("batches")),
+        Column("records", LONG, field("records")),  # control records are among them
+        # Those that compaction took.
+        Column("missing_offsets", LONG, lambda row: row.next_offset - row.task.segment.base_offset - row.records),
+        Column("min_timestamp", TIMESTAMP, lambda row: microseconds(row.first_ms)),  # of the batches' first records
+        Column("max_timestamp", TIMESTAMP, lambda row: microseconds(row.last_ms)),
+        Column("is_active", BOOL, field("task.is_active")),
+        Column("is_cleaned", BOOL, field("is_cleaned")),
+    )
+}
+# fmt: on
+SEGMENT_SCHEMA = schema_of(SEGMENT_COLUMNS.values())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 from trimaran.quorum.metadata.as_json import (
     ACL_RESOURCE_TYPES,
@@ -16,9 +16,9 @@ from trimaran.quorum.metadata.as_json import (
 from trimaran.quorum.metadata.delta import MetadataDelta
 from trimaran.quorum.metadata.image import EMPTY
 from trimaran.quorum.metadata.scram import MECHANISMS
-from trimaran.spark.data_source.columns import INT, LONG, STRING, TIMESTAMP, Column
-from trimaran.spark.kafka_metadata.log_walk.fold import EventFold, folded
-from trimaran.spark.kafka_metadata.log_walk.walk import WalkStep
+from trimaran.spark.data_source.columns import STRING, Column, field
+from trimaran.spark.kafka_metadata.log_walk.fold import EventFold, folded, moment_columns
+from trimaran.spark.kafka_metadata.log_walk.walk import Moment, WalkStep
 from trimaran.wire.buffers.primitives import uuid_to_text
 from trimaran.wire.records.security import (
     AccessControlEntryRecord,
@@ -30,27 +30,49 @@ from trimaran.wire.records.security import (
 )
 from trimaran.wire.schema import Message
 
+# fmt: off
 COLUMNS = (
-    Column("offset", LONG, "the record"),
-    Column("ts", TIMESTAMP, "when the controller wrote it", unit="UTC"),
-    Column("controller_epoch", INT, "epoch of the controller that wrote it"),
-    Column("kind", STRING, "acl, scram, token"),
-    Column("event", STRING, "added, changed, removed, snapshot"),
-    Column(
-        "id",
-        STRING,
-        "the ACL's id; user and mechanism; a token's first twelve digits of SHA-256, never itself",
-        "AccessControlEntryRecord.id",
-    ),
-    Column("principal", STRING, "whom it is for", "….principal, UserScramCredentialRecord.name"),
-    Column("resource_type", STRING, "of an ACL: TOPIC, GROUP, CLUSTER …", "….resourceType"),
-    Column("resource_name", STRING, "of an ACL", "….resourceName"),
-    Column("pattern_type", STRING, "LITERAL, PREFIXED", "….patternType"),
-    Column("host", STRING, "of an ACL", "….host"),
-    Column("operation", STRING, "READ, WRITE …", "….operation"),
-    Column("permission", STRING, "ALLOW, DENY", "….permissionType"),
-    Column("detail", STRING, "SCRAM: iterations; token: requester, renewers, expiry"),
+    *moment_columns(),
+    Column("kind", STRING, field("subject.kind"), "acl, scram, token"),
+    Column("event", STRING, field("event"), "added, changed, removed, snapshot"),
+    Column("id", STRING, field("subject.id"),
+           "the ACL's id; user and mechanism; a token's first twelve digits of SHA-256, never itself",
+           "AccessControlEntryRecord.id"),
+    Column("principal", STRING, field("subject.principal"), "whom it is for",
+           "….principal, UserScramCredentialRecord.name"),
+    Column("resource_type", STRING, field("subject.resource_type"), "of an ACL: TOPIC, GROUP, CLUSTER …",
+           "….resourceType"),
+    Column("resource_name", STRING, field("subject.resource_name"), "of an ACL", "….resourceName"),
+    Column("pattern_type", STRING, field("subject.pattern_type"), "LITERAL, PREFIXED", "….patternType"),
+    Column("host", STRING, field("subject.host"), "of an ACL", "….host"),
+    Column("operation", STRING, field("subject.operation"), "READ, WRITE …", "….operation"),
+    Column("permission", STRING, field("subject.permission"), "ALLOW, DENY", "….permissionType"),
+    Column("detail", STRING, field("subject.detail"), "SCRAM: iterations; token: requester, renewers, expiry"),
 )
+# fmt: on
+
+
+class Subject(NamedTuple):
+    """An ACL, a SCRAM credential or a delegation token as its row shows it, without secrets."""
+
+    kind: str
+    id: str
+    principal: str
+    resource_type: str | None = None
+    resource_name: str | None = None
+    pattern_type: str | None = None
+    host: str | None = None
+    operation: str | None = None
+    permission: str | None = None
+    detail: str | None = None
+
+
+class AclChange(NamedTuple):
+    """A row: a subject that came, changed or went."""
+
+    moment: Moment
+    event: str
+    subject: Subject
 
 
 class AclHistoryFold(EventFold):
@@ -88,11 +110,10 @@ class AclHistoryFold(EventFold):
         event = "removed" if new is None else "added" if old is None else "changed"
         if step.from_snapshot:
             event = "snapshot"
-        kind, *rest = _told(new or old)
-        self.rows.append((*step.moment, kind, event, *rest))
+        self.rows.append(AclChange(step.moment, event, _subject(new or old)))
 
 
-def _told(record: Any) -> tuple[str | None, ...]:
+def _subject(record: Any) -> Subject:
     match record:
         case AccessControlEntryRecord():
             return _acl(record)
@@ -102,36 +123,32 @@ def _told(record: Any) -> tuple[str | None, ...]:
             return _token(record)
 
 
-def _acl(acl: AccessControlEntryRecord) -> tuple[str | None, ...]:
-    return (
+def _acl(acl: AccessControlEntryRecord) -> Subject:
+    return Subject(
         "acl",
         uuid_to_text(acl.id),
         acl.principal,
-        name_of(ACL_RESOURCE_TYPES, acl.resource_type),
-        acl.resource_name,
-        name_of(PATTERN_TYPES, acl.pattern_type),
-        acl.host,
-        name_of(OPERATIONS, acl.operation),
-        name_of(PERMISSIONS, acl.permission_type),
-        None,
+        resource_type=name_of(ACL_RESOURCE_TYPES, acl.resource_type),
+        resource_name=acl.resource_name,
+        pattern_type=name_of(PATTERN_TYPES, acl.pattern_type),
+        host=acl.host,
+        operation=name_of(OPERATIONS, acl.operation),
+        permission=name_of(PERMISSIONS, acl.permission_type),
     )
 
 
-_NO_ACL = (None,) * 6
-
-
-def _scram(record: UserScramCredentialRecord) -> tuple[str | None, ...]:
+def _scram(record: UserScramCredentialRecord) -> Subject:
     mechanism = name_of(MECHANISMS, record.mechanism)
-    told = f"{mechanism}, {record.iterations} iterations"
-    return ("scram", f"{record.name} {mechanism}", f"User:{record.name}", *_NO_ACL, told)
+    detail = f"{mechanism}, {record.iterations} iterations"
+    return Subject("scram", f"{record.name} {mechanism}", f"User:{record.name}", detail=detail)
 
 
-def _token(record: DelegationTokenRecord) -> tuple[str | None, ...]:
+def _token(record: DelegationTokenRecord) -> Subject:
     renewers = ", ".join(record.renewers) or "none"
-    told = (
+    detail = (
         f"requester {record.requester}; renewers {renewers}; expires {record.expiration_timestamp}"
     )
-    return ("token", token_name(record.token_id), record.owner, *_NO_ACL, told)
+    return Subject("token", token_name(record.token_id), record.owner, detail=detail)
 
 
 def token_name(token_id: str) -> str:

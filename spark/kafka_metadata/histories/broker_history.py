@@ -13,9 +13,9 @@ import pyarrow as pa
 
 from trimaran.quorum.metadata.cluster_delta import ClusterDelta
 from trimaran.quorum.metadata.image import BrokerRegistration, ClusterImage
-from trimaran.spark.data_source.columns import INT, LONG, STRING, STRINGS, TIMESTAMP, Column
+from trimaran.spark.data_source.columns import INT, LONG, STRING, STRINGS, TIMESTAMP, Column, field
 from trimaran.spark.kafka_metadata.log_walk.fold import Fold, folded
-from trimaran.spark.kafka_metadata.log_walk.walk import Moment, WalkStep, seconds_between
+from trimaran.spark.kafka_metadata.log_walk.walk import NEVER, Moment, WalkStep, seconds_between
 from trimaran.spark.kafka_metadata.topic_histories.partitions import BROKER_RECORDS
 from trimaran.wire.buffers.primitives import uuid_to_text
 from trimaran.wire.records.brokers import (
@@ -27,43 +27,45 @@ from trimaran.wire.records.brokers import (
 )
 from trimaran.wire.schema import Message
 
+# fmt: off
 COLUMNS = (
-    Column("broker_id", INT, "the broker", "RegisterBrokerRecord.brokerId"),
-    Column("incarnation_id", STRING, "new with each start", "RegisterBrokerRecord.incarnationId"),
-    Column("broker_epoch", LONG, "new with each registration", "RegisterBrokerRecord.brokerEpoch"),
-    Column("rack", STRING, "its rack; null: none", "RegisterBrokerRecord.rack"),
-    Column("from_offset", LONG, "the record that began the interval"),
-    Column("to_offset", LONG, "the record that ended it; null: it goes on"),
-    Column("from_ts", TIMESTAMP, "when it began", unit="UTC"),
-    Column("to_ts", TIMESTAMP, "when it ended; null: it goes on", unit="UTC"),
-    Column(
-        "seconds",
-        pa.float64(),
-        "its length, of the last interval to the log's end; null: no time",
-        unit="s",
-    ),
-    Column("state", STRING, "registered, active, controlled_shutdown, fenced, unregistered"),
-    Column("prev_state", STRING, "the state before; null: none"),
-    Column(
-        "cause",
-        STRING,
-        "registered, restarted (a new incarnation), unfenced, fenced, controlled_shutdown, changed, unregistered, "
-        "snapshot",
-    ),
-    Column("endpoints", STRINGS, "PROTOCOL-NAME://host:port", "RegisterBrokerRecord.endPoints"),
-    Column("log_dirs", STRINGS, "ids of its log directories", "RegisterBrokerRecord.logDirs"),
+    Column("broker_id", INT, field("broker.id"), "the broker", "RegisterBrokerRecord.brokerId"),
+    Column("incarnation_id", STRING, lambda row: uuid_to_text(row.broker.incarnation_id), "new with each start",
+           "RegisterBrokerRecord.incarnationId"),
+    Column("broker_epoch", LONG, field("broker.epoch"), "new with each registration",
+           "RegisterBrokerRecord.brokerEpoch"),
+    Column("rack", STRING, field("broker.rack"), "its rack; null: none", "RegisterBrokerRecord.rack"),
+    Column("from_offset", LONG, field("since.offset"), "the record that began the interval"),
+    Column("to_offset", LONG, lambda row: row.end and row.end.offset, "the record that ended it; null: it goes on"),
+    Column("from_ts", TIMESTAMP, field("since.timestamp_ms"), "when it began", unit="UTC"),
+    Column("to_ts", TIMESTAMP, lambda row: row.end and row.end.timestamp_ms, "when it ended; null: it goes on",
+           unit="UTC"),
+    Column("seconds", pa.float64(), lambda row: seconds_between(row.since, row.measured_to),
+           "its length, of the last interval to the log's end; null: no time", unit="s"),
+    Column("state", STRING, field("state"), "registered, active, controlled_shutdown, fenced, unregistered"),
+    Column("prev_state", STRING, field("prev_state"), "the state before; null: none"),
+    Column("cause", STRING, field("cause"),
+           "registered, restarted (a new incarnation), unfenced, fenced, controlled_shutdown, changed, unregistered, "
+           "snapshot"),
+    Column("endpoints", STRINGS,
+           lambda row: [ f"{listener.name}://{listener.host}:{listener.port}" for listener in row.broker.listeners ],
+           "PROTOCOL-NAME://host:port", "RegisterBrokerRecord.endPoints"),
+    Column("log_dirs", STRINGS, lambda row: list(map(uuid_to_text, row.broker.directories)),
+           "ids of its log directories", "RegisterBrokerRecord.logDirs"),
 )
+# fmt: on
 
 
 class BrokerInterval(NamedTuple):
+    """A row: a broker between two changes; without `end` it goes on, and its length counts to `measured_to`."""
+
     since: Moment
     broker: BrokerRegistration
     state: str
     prev_state: str | None
     cause: str
-
-
-FROM_OFFSET = [column.name for column in COLUMNS].index("from_offset")  # behind it `to_offset`
+    end: Moment | None = None
+    measured_to: Moment = NEVER
 
 
 class BrokerHistoryFold(Fold):
@@ -141,25 +143,7 @@ class BrokerHistoryFold(Fold):
             self._close(interval, None, last)
 
     def _close(self, interval: BrokerInterval, end: Moment | None, measured_to: Moment) -> None:
-        since, broker, state, prev_state, cause = interval
-        self.rows.append(
-            (
-                broker.id,
-                uuid_to_text(broker.incarnation_id),
-                broker.epoch,
-                broker.rack,
-                since.offset,
-                None if end is None else end.offset,
-                since.timestamp_ms,
-                None if end is None else end.timestamp_ms,
-                seconds_between(since, measured_to),
-                state,
-                prev_state,
-                cause,
-                [f"{one.name}://{one.host}:{one.port}" for one in broker.listeners],
-                [uuid_to_text(one) for one in broker.directories],
-            )
-        )
+        self.rows.append(interval._replace(end=end, measured_to=measured_to))
 
 
 def _state(broker: BrokerRegistration, never_active: bool) -> str:
@@ -174,5 +158,4 @@ TABLE = folded(
     COLUMNS,
     BrokerHistoryFold,
     plan="whole",
-    span=lambda row: (row[FROM_OFFSET], row[FROM_OFFSET + 1]),
 )

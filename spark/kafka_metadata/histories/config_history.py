@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 from trimaran.quorum.metadata.image import RESOURCE_TYPES, TOPIC_RESOURCE, ConfigsImage
 from trimaran.quorum.metadata.other_deltas import ConfigsDelta
-from trimaran.spark.data_source.columns import INT, LONG, STRING, TIMESTAMP, Column
-from trimaran.spark.kafka_metadata.log_walk.fold import EventFold, folded
-from trimaran.spark.kafka_metadata.log_walk.walk import WalkStep
+from trimaran.spark.data_source.columns import STRING, Column, field
+from trimaran.spark.kafka_metadata.log_walk.fold import EventFold, folded, moment_columns
+from trimaran.spark.kafka_metadata.log_walk.walk import Moment, WalkStep
 from trimaran.wire.records.configs import ConfigRecord
 from trimaran.wire.records.quotas import ClientQuotaRecord
 from trimaran.wire.records.sensitive import is_sensitive
@@ -17,29 +17,35 @@ from trimaran.wire.records.topics import RemoveTopicRecord, TopicRecord
 from trimaran.wire.schema import Message
 from trimaran.wire.text.as_json import HIDDEN
 
+# fmt: off
 COLUMNS = (
-    Column("offset", LONG, "the record"),
-    Column("ts", TIMESTAMP, "when the controller wrote it", unit="UTC"),
-    Column("controller_epoch", INT, "epoch of the controller that wrote it"),
-    Column(
-        "resource_type",
-        STRING,
-        "topic, broker, broker-logger, client-metrics, group, client-quota",
-        "ConfigRecord.resourceType",
-    ),
-    Column(
-        "resource_name",
-        STRING,
-        "the topic, broker (empty: all brokers) or quota's entity, as user=alice,client-id=…",
-        "ConfigRecord.resourceName, ClientQuotaRecord.entity",
-    ),
-    Column("topic", STRING, "the topic, where it is one"),
-    Column("name", STRING, "the config", "ConfigRecord.name, ClientQuotaRecord.key"),
-    Column("old_value", STRING, "before; null: not set"),
-    Column("new_value", STRING, "after; null: taken away", "ConfigRecord.value"),
-    Column("event", STRING, "set, changed, deleted, topic_deleted, snapshot"),
+    *moment_columns(),
+    Column("resource_type", STRING, field("kind"), "topic, broker, broker-logger, client-metrics, group, client-quota",
+           "ConfigRecord.resourceType"),
+    Column("resource_name", STRING, field("resource"),
+           "the topic, broker (empty: all brokers) or quota's entity, as user=alice,client-id=…",
+           "ConfigRecord.resourceName, ClientQuotaRecord.entity"),
+    Column("topic", STRING, field("topic"), "the topic, where it is one"),
+    Column("name", STRING, field("name"), "the config", "ConfigRecord.name, ClientQuotaRecord.key"),
+    Column("old_value", STRING, field("old"), "before; null: not set"),
+    Column("new_value", STRING, field("new"), "after; null: taken away", "ConfigRecord.value"),
+    Column("event", STRING, field("event"), "set, changed, deleted, topic_deleted, snapshot"),
 )
+# fmt: on
 WORDS = {number: word.lower().replace("_", "-") for number, word in RESOURCE_TYPES.items()}
+
+
+class ValueChange(NamedTuple):
+    """A row: a config or quota before and after a record; `topic` is None for other resources."""
+
+    moment: Moment
+    kind: str
+    resource: str
+    topic: str | None
+    name: str
+    old: str | None
+    new: str | None
+    event: str
 
 
 class ConfigHistoryFold(EventFold):
@@ -64,7 +70,7 @@ class ConfigHistoryFold(EventFold):
                 resource = record.resource_type, record.resource_name
                 old = self._configs.changed.get(resource, {}).get(record.name)
                 self._configs.set_config(record)
-                self._tell(step, resource, record.name, old, record.value)
+                self._add_config(step, resource, record.name, old, record.value)
             case RemoveTopicRecord() as record:
                 name = self._names.pop(record.topic_id, "")
                 resource = (TOPIC_RESOURCE, name)
@@ -72,7 +78,7 @@ class ConfigHistoryFold(EventFold):
                 self._configs.topic_removed(name)
                 for key, old in gone.items():
                     if old is not None:
-                        self._tell(step, resource, key, old, None, "topic_deleted")
+                        self._add_config(step, resource, key, old, None, "topic_deleted")
             case ClientQuotaRecord() as record:
                 self._quota(step, record)
             case _:
@@ -85,9 +91,9 @@ class ConfigHistoryFold(EventFold):
         new = None if record.remove else f"{record.value:.15g}"
         if new is not None:
             self._quotas[entity, record.key] = new
-        self._row(step, "client-quota", entity, None, record.key, old, new, "")
+        self._add(step, "client-quota", entity, record.key, old, new)
 
-    def _tell(
+    def _add_config(
         self,
         step: WalkStep,
         resource: tuple[int, str],
@@ -97,28 +103,29 @@ class ConfigHistoryFold(EventFold):
         event: str = "",
     ) -> None:
         kind, name = resource
-        topic = name if kind == TOPIC_RESOURCE else None
         if is_sensitive(key, kind):
             old, new = _hidden(old), _hidden(new)
-        self._row(step, WORDS.get(kind, str(kind)), name, topic, key, old, new, event)
+        topic = name if kind == TOPIC_RESOURCE else None
+        self._add(step, WORDS.get(kind, str(kind)), name, key, old, new, event, topic)
 
-    def _row(
+    def _add(
         self,
         step: WalkStep,
         kind: str,
-        name: str,
-        topic: str | None,
+        resource: str,
         key: str,
         old: str | None,
         new: str | None,
-        event: str,
+        event: str = "",
+        topic: str | None = None,
     ) -> None:
         if step.from_snapshot and not self.tells_snapshot:
             return
         if step.from_snapshot:
             event = "snapshot"
         event = event or ("deleted" if new is None else "set" if old is None else "changed")
-        self.rows.append((*step.moment, kind, name, topic, key, old, new, event))
+        row = ValueChange(step.moment, kind, resource, topic, key, old, new, event)
+        self.rows.append(row)
 
 
 def _hidden(value: str | None) -> str | None:

@@ -3,26 +3,40 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 from trimaran.quorum.metadata.versions import KRAFT_VERSION, METADATA_VERSION, release_name
-from trimaran.spark.data_source.columns import INT, LONG, STRING, TIMESTAMP, Column
-from trimaran.spark.kafka_metadata.log_walk.fold import EventFold, folded
-from trimaran.spark.kafka_metadata.log_walk.walk import WalkStep
+from trimaran.spark.data_source.columns import INT, STRING, Column, field
+from trimaran.spark.kafka_metadata.log_walk.fold import EventFold, folded, moment_columns
+from trimaran.spark.kafka_metadata.log_walk.walk import Moment, WalkStep
 from trimaran.wire.messages.control import KRaftVersionRecord
 from trimaran.wire.records.features import FeatureLevelRecord
 from trimaran.wire.schema import Message
 
+# fmt: off
 COLUMNS = (
-    Column("offset", LONG, "the record"),
-    Column("ts", TIMESTAMP, "when the controller wrote it", unit="UTC"),
-    Column("controller_epoch", INT, "epoch of the controller that wrote it"),
-    Column("name", STRING, "the feature", "FeatureLevelRecord.name, KRaftVersionRecord"),
-    Column("old_level", INT, "the level before; null: none"),
-    Column("new_level", INT, "the level after; 0: gone", "FeatureLevelRecord.featureLevel"),
-    Column("release", STRING, "Kafka's name of a level of metadata.version, such as 4.3-IV0"),
-    Column("event", STRING, "set, upgraded, downgraded, snapshot"),
+    *moment_columns(),
+    Column("name", STRING, field("name"), "the feature", "FeatureLevelRecord.name, KRaftVersionRecord"),
+    Column("old_level", INT, field("old"), "the level before; null: none"),
+    Column("new_level", INT, field("new"), "the level after; 0: gone", "FeatureLevelRecord.featureLevel"),
+    Column("release", STRING, field("release"), "Kafka's name of a level of metadata.version, such as 4.3-IV0"),
+    Column("event", STRING, field("event"), "set, upgraded, downgraded, snapshot"),
 )
+# fmt: on
+
+
+class LevelChange(NamedTuple):
+    """A row: a feature's level before and after a record."""
+
+    moment: Moment
+    name: str
+    old: int | None
+    new: int
+    event: str
+
+    @property
+    def release(self) -> str | None:
+        return release_name(self.new) if self.name == METADATA_VERSION else None
 
 
 class FeatureHistoryFold(EventFold):
@@ -50,8 +64,7 @@ class FeatureHistoryFold(EventFold):
         event = "set" if old is None else "upgraded" if level > old else "downgraded"
         if step.from_snapshot:
             event = "snapshot"
-        release = release_name(level) if name == METADATA_VERSION else None
-        self.rows.append((*step.moment, name, old, level, release, event))
+        self.rows.append(LevelChange(step.moment, name, old, level, event))
 
 
 TABLE = folded(

@@ -5,7 +5,7 @@ Static quorums are known from the change of leader that begins an epoch; dynamic
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 from trimaran.spark.data_source.columns import (
     BOOL,
@@ -16,25 +16,48 @@ from trimaran.spark.data_source.columns import (
     STRINGS,
     TIMESTAMP,
     Column,
+    field,
 )
 from trimaran.spark.kafka_metadata.log_walk.fold import EventFold, folded
-from trimaran.spark.kafka_metadata.log_walk.walk import WalkStep
+from trimaran.spark.kafka_metadata.log_walk.walk import Moment, WalkStep
 from trimaran.wire.buffers.primitives import NIL_UUID, uuid_to_text
 from trimaran.wire.messages.control import LeaderChangeMessage, VotersRecord
 
+# fmt: off
 COLUMNS = (
-    Column("offset", LONG, "the record", "VotersRecord, LeaderChangeMessage"),
-    Column("ts", TIMESTAMP, "when the leader wrote it", unit="UTC"),
-    Column("epoch", INT, "the quorum's epoch"),
-    Column("event", STRING, "initial, added, removed, changed (directory or endpoints)"),
-    Column("voter_id", INT, "the voter", "VotersRecord.voters.voterId"),
-    Column("directory_id", STRING, "its directory; null: a static quorum's", "…voterDirectoryId"),
-    Column("endpoints", STRINGS, "NAME://host:port", "…endpoints"),
-    Column("voters", INTS, "all voters after the record"),
-    Column("dynamic", BOOL, "the log keeps the set (KIP-853)"),
+    Column("offset", LONG, field("moment.offset"), "the record", "VotersRecord, LeaderChangeMessage"),
+    Column("ts", TIMESTAMP, field("moment.timestamp_ms"), "when the leader wrote it", unit="UTC"),
+    Column("epoch", INT, field("moment.epoch"), "the quorum's epoch"),
+    Column("event", STRING, field("event"), "initial, added, removed, changed (directory or endpoints)"),
+    Column("voter_id", INT, field("voter_id"), "the voter", "VotersRecord.voters.voterId"),
+    Column("directory_id", STRING, field("directory_id"), "its directory; null: a static quorum's",
+           "…voterDirectoryId"),
+    Column("endpoints", STRINGS, field("voter.endpoints"), "NAME://host:port", "…endpoints"),
+    Column("voters", INTS, field("voters"), "all voters after the record"),
+    Column("dynamic", BOOL, field("is_dynamic"), "the log keeps the set (KIP-853)"),
 )
+# fmt: on
 
-Voter = tuple[bytes, tuple[str, ...]]  # directory, endpoints
+
+class Voter(NamedTuple):
+    directory_id: bytes
+    endpoints: tuple[str, ...]
+
+
+class VoterChange(NamedTuple):
+    """A row: a voter that came, changed or went, and all `voters` after the record."""
+
+    moment: Moment
+    event: str
+    voter_id: int
+    voter: Voter
+    voters: list[int]
+    is_dynamic: bool
+
+    @property
+    def directory_id(self) -> str | None:
+        directory_id = self.voter.directory_id
+        return None if directory_id == NIL_UUID else uuid_to_text(directory_id)
 
 
 class VoterHistoryFold(EventFold):
@@ -52,7 +75,7 @@ class VoterHistoryFold(EventFold):
                 self._turn(
                     step,
                     {
-                        v.voter_id: (
+                        v.voter_id: Voter(
                             v.voter_directory_id,
                             tuple(f"{e.name}://{e.host}:{e.port}" for e in v.endpoints),
                         )
@@ -61,7 +84,7 @@ class VoterHistoryFold(EventFold):
                 )
             case LeaderChangeMessage() as message if not self._dynamic:
                 told: dict[int, Voter] = {
-                    v.voter_id: (v.voter_directory_id, ()) for v in message.voters
+                    v.voter_id: Voter(v.voter_directory_id, ()) for v in message.voters
                 }
                 self._turn(step, told)
             case _:
@@ -83,18 +106,9 @@ class VoterHistoryFold(EventFold):
                 event = "changed"
             else:
                 continue
-            directory, endpoints = after or before or (NIL_UUID, ())
-            self.rows.append(
-                (
-                    *step.moment,
-                    event,
-                    voter_id,
-                    None if directory == NIL_UUID else uuid_to_text(directory),
-                    endpoints,
-                    sorted(voters),
-                    self._dynamic,
-                )
-            )
+            voter = after or before or Voter(NIL_UUID, ())
+            row = VoterChange(step.moment, event, voter_id, voter, sorted(voters), self._dynamic)
+            self.rows.append(row)
 
 
 TABLE = folded(

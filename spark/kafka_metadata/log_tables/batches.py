@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import NamedTuple
 
 import pyarrow as pa
 
-from trimaran.log.batches.batch import has_valid_crc
+from trimaran.log.batches.batch import BatchView, has_valid_crc
 from trimaran.spark.data_source.columns import (
     BOOL,
     INT,
@@ -14,58 +15,56 @@ from trimaran.spark.data_source.columns import (
     STRING,
     TIMESTAMP,
     Column,
+    field,
     rows_to_arrow,
 )
 from trimaran.spark.kafka_metadata.log_walk.walk import batches_in
 from trimaran.spark.kafka_metadata.options import MetadataOptions
 from trimaran.spark.kafka_metadata.plan import MetadataTask
 from trimaran.spark.kafka_metadata.table import Table
+from trimaran.spark.origins.origin import Range
 
 CHUNK_ROWS = 10_000
 
+# fmt: off
 COLUMNS = (
-    Column("node_id", INT, "whose log it is", "meta.properties"),
-    Column("file", STRING, "the segment"),
-    Column("position", LONG, "where the batch begins in it", unit="bytes"),
-    Column("base_offset", LONG, "its first offset", "batch header"),
-    Column("last_offset", LONG, "its last offset", "batch header"),
-    Column("epoch", INT, "epoch of the leader that wrote it", "batch header"),
-    Column("record_count", INT, "records in it", "batch header"),
-    Column("batch_bytes", INT, "its size, header included", "batch header", "bytes"),
-    Column("base_timestamp", TIMESTAMP, "of its first record", "batch header", "UTC"),
-    Column("max_timestamp", TIMESTAMP, "the latest of its records", "batch header", "UTC"),
-    Column("control", BOOL, "it holds control records", "batch header"),
-    Column("committed", BOOL, "a majority of the voters has it; null: nobody can tell"),
-    Column("crc", LONG, "its CRC-32C as written", "batch header"),
-    Column("crc_valid", BOOL, "whether the bytes have that CRC (see verifyCrc)"),
+    Column("node_id", INT, field("task.node_id"), "whose log it is", "meta.properties"),
+    Column("file", STRING, field("piece.name"), "the segment"),
+    Column("position", LONG, field("position"), "where the batch begins in it", unit="bytes"),
+    Column("base_offset", LONG, field("batch.base_offset"), "its first offset", "batch header"),
+    Column("last_offset", LONG, field("batch.last_offset"), "its last offset", "batch header"),
+    Column("epoch", INT, field("batch.leader_epoch"), "epoch of the leader that wrote it", "batch header"),
+    Column("record_count", INT, field("batch.count"), "records in it", "batch header"),
+    Column("batch_bytes", INT, field("batch.size"), "its size, header included", "batch header", "bytes"),
+    Column("base_timestamp", TIMESTAMP, field("batch.base_timestamp"), "of its first record", "batch header", "UTC"),
+    Column("max_timestamp", TIMESTAMP, field("batch.max_timestamp"), "the latest of its records", "batch header",
+           "UTC"),
+    Column("control", BOOL, field("batch.is_control"), "it holds control records", "batch header"),
+    Column("committed", BOOL, lambda row: row.task.is_committed(row.batch.last_offset),
+           "a majority of the voters has it; null: nobody can tell"),
+    Column("crc", LONG, field("batch.crc"), "its CRC-32C as written", "batch header"),
+    Column("crc_valid", BOOL, lambda row: has_valid_crc(row.batch), "whether the bytes have that CRC (see verifyCrc)"),
 )
+# fmt: on
+
+
+class BatchRow(NamedTuple):
+    """A row: a batch, and where it lies."""
+
+    task: MetadataTask
+    piece: Range
+    position: int
+    batch: BatchView
 
 
 def read(
     task: MetadataTask, wanted: tuple[str, ...], options: MetadataOptions
 ) -> Iterator[pa.RecordBatch]:
     """Raises DataUnreadable: damage, unless verifyCrc is false."""
-    rows = []
+    rows: list[BatchRow] = []
     for piece in task.ranges:
         for position, batch in batches_in(piece, verify_crc=options.verify_crc):
-            rows.append(
-                (
-                    task.node_id,
-                    piece.name,
-                    position,
-                    batch.base_offset,
-                    batch.last_offset,
-                    batch.leader_epoch,
-                    batch.count,
-                    batch.size,
-                    batch.base_timestamp,
-                    batch.max_timestamp,
-                    batch.is_control,
-                    task.is_committed(batch.last_offset),
-                    batch.crc,
-                    has_valid_crc(batch) if "crc_valid" in wanted else None,
-                )
-            )
+            rows.append(BatchRow(task, piece, position, batch))
             if len(rows) >= CHUNK_ROWS:
                 yield rows_to_arrow(rows, COLUMNS, wanted)
                 rows = []

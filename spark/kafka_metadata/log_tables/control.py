@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 
@@ -17,6 +17,7 @@ from trimaran.spark.data_source.columns import (
     STRING,
     TIMESTAMP,
     Column,
+    field,
     rows_to_arrow,
 )
 from trimaran.spark.kafka_metadata.log_walk.walk import batches_in, snapshot_batches
@@ -27,7 +28,6 @@ from trimaran.spark.origins.origin import DataUnreadable
 from trimaran.wire.errors import RemoteProtocolError
 from trimaran.wire.messages.control import (
     ControlType,
-    KRaftVersionRecord,
     LeaderChangeMessage,
     VotersRecord,
     decode_control_key,
@@ -35,32 +35,71 @@ from trimaran.wire.messages.control import (
 )
 from trimaran.wire.text.as_json import as_json
 
+# fmt: off
 COLUMNS = (
-    Column("node_id", INT, "whose log it is", "meta.properties"),
-    Column("source", STRING, "log, snapshot"),
-    Column("file", STRING, "the segment or snapshot"),
-    Column("position", LONG, "where its batch begins", unit="bytes"),
-    Column("offset", LONG, "the record; of a snapshot: the last offset that it covers"),
-    Column("epoch", INT, "epoch of the leader that wrote it", "batch header"),
-    Column("timestamp", TIMESTAMP, "when it was written", unit="UTC"),
-    Column(
-        "type",
-        STRING,
-        "LEADER_CHANGE, KRAFT_VERSION, KRAFT_VOTERS, SNAPSHOT_HEADER, SNAPSHOT_FOOTER, UNKNOWN",
-    ),
-    Column("leader_id", INT, "the new leader", "LeaderChangeMessage.leaderId"),
-    Column("voters", INTS, "those who may vote", "LeaderChangeMessage.voters, VotersRecord.voters"),
-    Column("granting_voters", INTS, "those who voted for it", "….grantingVoters"),
-    Column("kraft_version", INT, "the quorum's version", "KRaftVersionRecord.kraftVersion"),
-    Column("payload", STRING, "the whole record as JSON"),
+    Column("node_id", INT, field("task.node_id"), "whose log it is", "meta.properties"),
+    Column("source", STRING, field("source"), "log, snapshot"),
+    Column("file", STRING, field("path"), "the segment or snapshot"),
+    Column("position", LONG, field("position"), "where its batch begins", unit="bytes"),
+    Column("offset", LONG, field("offset"), "the record; of a snapshot: the last offset that it covers"),
+    Column("epoch", INT, field("batch.leader_epoch"), "epoch of the leader that wrote it", "batch header"),
+    Column("timestamp", TIMESTAMP, field("timestamp_ms"), "when it was written", unit="UTC"),
+    Column("type", STRING, field("kind.name"),
+           "LEADER_CHANGE, KRAFT_VERSION, KRAFT_VOTERS, SNAPSHOT_HEADER, SNAPSHOT_FOOTER, UNKNOWN"),
+    Column("leader_id", INT, field("leader_id"), "the new leader", "LeaderChangeMessage.leaderId"),
+    Column("voters", INTS, field("voters"), "those who may vote", "LeaderChangeMessage.voters, VotersRecord.voters"),
+    Column("granting_voters", INTS, field("granting_voters"), "those who voted for it", "….grantingVoters"),
+    Column("kraft_version", INT, field("kraft_version"), "the quorum's version", "KRaftVersionRecord.kraftVersion"),
+    Column("payload", STRING, field("payload"), "the whole record as JSON"),
 )
+# fmt: on
+
+
+class ControlRow(NamedTuple):
+    """A row: a control record of a batch; `message` is None for a type that is not known."""
+
+    task: MetadataTask
+    source: str
+    path: str
+    position: int
+    batch: BatchView
+    offset: int
+    timestamp_ms: int
+    kind: ControlType
+    message: Any
+
+    @property
+    def leader_id(self) -> int | None:
+        return getattr(self.message, "leader_id", None)
+
+    @property
+    def voters(self) -> list[int] | None:
+        if not isinstance(self.message, LeaderChangeMessage | VotersRecord):
+            return None
+        return [voter.voter_id for voter in self.message.voters]
+
+    @property
+    def granting_voters(self) -> list[int] | None:
+        if not isinstance(self.message, LeaderChangeMessage):
+            return None
+        return [voter.voter_id for voter in self.message.granting_voters]
+
+    @property
+    def kraft_version(self) -> int | None:
+        return getattr(self.message, "kraft_version", None)
+
+    @property
+    def payload(self) -> str | None:
+        if self.message is None:
+            return None
+        return json.dumps(as_json(self.message), separators=(",", ":"))
 
 
 def read(
     task: MetadataTask, wanted: tuple[str, ...], _options: MetadataOptions
 ) -> Iterator[pa.RecordBatch]:
     """Raises DataUnreadable."""
-    rows: list[tuple[Any, ...]] = []
+    rows: list[ControlRow] = []
     try:
         if task.snapshot is not None:
             path, end = task.snapshot.path, task.snapshot.end_offset - 1
@@ -76,39 +115,17 @@ def read(
 
 def _rows(
     task: MetadataTask, source: str, path: str, position: int, batch: BatchView, at: int | None
-) -> Iterator[tuple[Any, ...]]:
+) -> Iterator[ControlRow]:
     if not batch.is_control:
         return
     for record in decode_records(batch):
         kind = decode_control_key(record.key or b"")
         unknown = kind is ControlType.UNKNOWN
         value = None if unknown else decode_control_value(kind, record.value or b"")
-        yield (
-            task.node_id,
-            source,
-            path,
-            position,
-            record.offset if at is None else at,
-            batch.leader_epoch,
-            record.timestamp_ms,
-            kind.name,
-            *_said(value),
-            None if value is None else json.dumps(as_json(value), separators=(",", ":")),
+        offset = record.offset if at is None else at
+        yield ControlRow(
+            task, source, path, position, batch, offset, record.timestamp_ms, kind, value
         )
-
-
-def _said(value: object) -> tuple[Any, Any, Any, Any]:
-    """leader, voters, granting voters, version."""
-    match value:
-        case LeaderChangeMessage():
-            voters = [v.voter_id for v in value.voters]
-            return value.leader_id, voters, [v.voter_id for v in value.granting_voters], None
-        case VotersRecord():
-            return None, [v.voter_id for v in value.voters], None, None
-        case KRaftVersionRecord():
-            return None, None, None, value.kraft_version
-        case _:
-            return None, None, None, None
 
 
 TABLE = Table(

@@ -6,16 +6,16 @@ Replayed by `trimaran.quorum.metadata.replay`, as controllers and brokers do. Wh
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 
 from trimaran.log.batches.batch import BatchView
 from trimaran.log.batches.records import decode_records
 from trimaran.quorum.metadata.as_json import state_as_json
-from trimaran.quorum.metadata.image import EMPTY, TopicImage
+from trimaran.quorum.metadata.image import EMPTY, Provenance, TopicImage
 from trimaran.quorum.metadata.replay import MetadataState, Replay
 from trimaran.spark.data_source.columns import (
     BOOL,
@@ -26,6 +26,7 @@ from trimaran.spark.data_source.columns import (
     STRINGS,
     TIMESTAMP,
     Column,
+    field,
     rows_to_arrow,
 )
 from trimaran.spark.kafka_metadata.histories.acl_history import token_name
@@ -44,43 +45,69 @@ from trimaran.wire.errors import KafkaError, RemoteProtocolError
 
 CHUNK_ROWS = 10_000
 
+# fmt: off
 COLUMNS = (
-    Column("offset", LONG, "the last record that is in the image"),
-    Column("epoch", INT, "its epoch"),
-    Column("ts", TIMESTAMP, "when it was written", unit="UTC"),
-    Column(
-        "kind",
-        STRING,
-        "topic, broker, config, voter and the like (`metadata image` shows each); unknown_records of a later Kafka",
-    ),
-    Column(
-        "name",
-        STRING,
-        "the topic, broker id, config, ACL id, user, feature …; a token by digits of its SHA-256",
-    ),
-    Column("topic_id", STRING, "of a topic or partition", "TopicRecord.topicId"),
-    Column("topic", STRING, "of a topic, a partition or a topic's config", "TopicRecord.name"),
-    Column("partition", INT, "of a partition", "PartitionRecord.partitionId"),
-    Column("leader", INT, "of a partition; null: none", "PartitionRecord.leader"),
-    Column("leader_epoch", INT, "of a partition", "PartitionRecord.leaderEpoch"),
-    Column("partition_epoch", INT, "of a partition", "PartitionRecord.partitionEpoch"),
-    Column("replicas", INTS, "of a partition", "PartitionRecord.replicas"),
-    Column("isr", INTS, "of a partition", "PartitionRecord.isr"),
-    Column("elr", INTS, "of a partition", "PartitionRecord.eligibleLeaderReplicas"),
-    Column("adding", INTS, "of a partition", "PartitionRecord.addingReplicas"),
-    Column("removing", INTS, "of a partition", "PartitionRecord.removingReplicas"),
-    Column("directories", STRINGS, "of a partition, one a replica", "PartitionRecord.directories"),
-    Column("partitions", INT, "of a topic: how many"),
-    Column("broker_id", INT, "of a broker", "RegisterBrokerRecord.brokerId"),
-    Column("rack", STRING, "of a broker", "RegisterBrokerRecord.rack"),
-    Column("fenced", BOOL, "of a broker", "FenceBrokerRecord"),
-    Column("resource_type", STRING, "of a config or an ACL: TOPIC, BROKER …"),
-    Column("resource_name", STRING, "of a config or an ACL"),
-    Column("value", STRING, "of a config, a quota, a feature (its level), the next producer id"),
-    Column("payload", STRING, "all there is to say of it as JSON"),
+    Column("offset", LONG, field("provenance.offset"), "the last record that is in the image"),
+    Column("epoch", INT, field("provenance.epoch"), "its epoch"),
+    Column("ts", TIMESTAMP, field("provenance.timestamp_ms"), "when it was written", unit="UTC"),
+    Column("kind", STRING, field("kind"),
+           "topic, broker, config, voter and the like (`metadata image` shows each); unknown_records of a later Kafka"),
+    Column("name", STRING, field("name"),
+           "the topic, broker id, config, ACL id, user, feature …; a token by digits of its SHA-256"),
+    Column("topic_id", STRING, field("topic_id"), "of a topic or partition", "TopicRecord.topicId"),
+    Column("topic", STRING, field("topic"), "of a topic, a partition or a topic's config", "TopicRecord.name"),
+    Column("partition", INT, field("partition"), "of a partition", "PartitionRecord.partitionId"),
+    Column("leader", INT, field("leader"), "of a partition; null: none", "PartitionRecord.leader"),
+    Column("leader_epoch", INT, field("leader_epoch"), "of a partition", "PartitionRecord.leaderEpoch"),
+    Column("partition_epoch", INT, field("partition_epoch"), "of a partition", "PartitionRecord.partitionEpoch"),
+    Column("replicas", INTS, field("replicas"), "of a partition", "PartitionRecord.replicas"),
+    Column("isr", INTS, field("isr"), "of a partition", "PartitionRecord.isr"),
+    Column("elr", INTS, field("elr"), "of a partition", "PartitionRecord.eligibleLeaderReplicas"),
+    Column("adding", INTS, field("adding"), "of a partition", "PartitionRecord.addingReplicas"),
+    Column("removing", INTS, field("removing"), "of a partition", "PartitionRecord.removingReplicas"),
+    Column("directories", STRINGS, field("directories"), "of a partition, one a replica",
+           "PartitionRecord.directories"),
+    Column("partitions", INT, field("partitions"), "of a topic: how many"),
+    Column("broker_id", INT, field("broker_id"), "of a broker", "RegisterBrokerRecord.brokerId"),
+    Column("rack", STRING, field("rack"), "of a broker", "RegisterBrokerRecord.rack"),
+    Column("fenced", BOOL, field("fenced"), "of a broker", "FenceBrokerRecord"),
+    Column("resource_type", STRING, field("resource_type"), "of a config or an ACL: TOPIC, BROKER …"),
+    Column("resource_name", STRING, field("resource_name"), "of a config or an ACL"),
+    Column("value", STRING, field("value"), "of a config, a quota, a feature (its level), the next producer id"),
+    Column("payload", STRING, field("payload"), "all there is to say of it as JSON"),
 )
-_NAMES = [column.name for column in COLUMNS]
-Row = tuple[Any, ...]
+# fmt: on
+
+
+class ImageRow(NamedTuple):
+    """A row: something that the metadata log says; what does not apply to its `kind` is None."""
+
+    provenance: Provenance
+    kind: str
+    name: str
+    payload: str | None
+    topic_id: str | None = None
+    topic: str | None = None
+    partition: int | None = None
+    leader: int | None = None
+    leader_epoch: int | None = None
+    partition_epoch: int | None = None
+    replicas: Sequence[int] | None = None
+    isr: Sequence[int] | None = None
+    elr: Sequence[int] | None = None
+    adding: Sequence[int] | None = None
+    removing: Sequence[int] | None = None
+    directories: Sequence[str] | None = None
+    partitions: int | None = None
+    broker_id: int | None = None
+    rack: str | None = None
+    fenced: bool | None = None
+    resource_type: str | None = None
+    resource_name: str | None = None
+    value: str | None = None
+
+
+RowOf = Callable[..., ImageRow]  # by kind, name, payload and cells
 
 
 def read(
@@ -88,7 +115,7 @@ def read(
 ) -> Iterator[pa.RecordBatch]:
     """Raises DataUnreadable."""
     state = replayed(task, options.as_of_timestamp)
-    rows: list[Row] = []
+    rows: list[ImageRow] = []
     for row in _rows(state, options.topics):
         rows.append(row)
         if len(rows) >= CHUNK_ROWS:
@@ -126,13 +153,11 @@ def _upto(batch: BatchView, until_ms: int | None) -> int | None:
     return next((r.offset for r in decode_records(batch) if r.timestamp_ms > until_ms), None)
 
 
-def _rows(state: MetadataState, topics: frozenset[str]) -> Iterator[Row]:
+def _rows(state: MetadataState, topics: frozenset[str]) -> Iterator[ImageRow]:
     image = state.image
-    provenance = image.provenance
 
-    def row(kind: str, name: str, payload: Any, **cells: Any) -> Row:
-        made = {"kind": kind, "name": name, "payload": _json(payload), **cells}
-        return (*provenance, *(made.get(column) for column in _NAMES[3:]))
+    def row(kind: str, name: str, payload: Any, **cells: Any) -> ImageRow:
+        return ImageRow(image.provenance, kind, name, _json(payload), **cells)
 
     for name, topic in sorted(image.topics.by_name.items()):
         if not topics or name in topics:
@@ -153,7 +178,7 @@ def _rows(state: MetadataState, topics: frozenset[str]) -> Iterator[Row]:
     yield row("quorum", "", {"leader_id": rest["leader_id"]}, leader=known(rest["leader_id"]))
 
 
-def _topic(row: Any, topic: TopicImage) -> Iterator[Row]:
+def _topic(row: RowOf, topic: TopicImage) -> Iterator[ImageRow]:
     topic_id = uuid_to_text(topic.id)
     shared = {"topic_id": topic_id, "topic": topic.name}
     yield row("topic", topic.name, shared, partitions=len(topic.partitions), **shared)
@@ -176,7 +201,7 @@ def _topic(row: Any, topic: TopicImage) -> Iterator[Row]:
         )
 
 
-def _config(row: Any, config: dict[str, Any], topics: frozenset[str]) -> Iterator[Row]:
+def _config(row: RowOf, config: dict[str, Any], topics: frozenset[str]) -> Iterator[ImageRow]:
     kind, name = config["resource_type"], config["resource_name"]
     topic = name if kind == "TOPIC" else None
     if topics and topic not in topics:
@@ -186,7 +211,7 @@ def _config(row: Any, config: dict[str, Any], topics: frozenset[str]) -> Iterato
         yield row("config", key, None, value=value, **place)
 
 
-def _nodes(row: Any, rest: dict[str, Any]) -> Iterator[Row]:
+def _nodes(row: RowOf, rest: dict[str, Any]) -> Iterator[ImageRow]:
     for id_, broker in rest["brokers"].items():
         cells = {"broker_id": int(id_), "rack": broker["rack"], "fenced": broker["fenced"]}
         yield row("broker", id_, broker, **cells)
@@ -196,7 +221,7 @@ def _nodes(row: Any, rest: dict[str, Any]) -> Iterator[Row]:
         yield row("voter", str(voter["voter_id"]), voter)
 
 
-def _security(row: Any, rest: dict[str, Any]) -> Iterator[Row]:
+def _security(row: RowOf, rest: dict[str, Any]) -> Iterator[ImageRow]:
     for acl in rest["acls"]:
         place = {key: acl[key] for key in ("resource_type", "resource_name")}
         yield row("acl", acl["id"], acl, **place)

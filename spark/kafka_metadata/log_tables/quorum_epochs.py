@@ -6,12 +6,13 @@ Source: `trimaran.quorum.metadata.epochs`; `to_ts` is the time of an epoch's las
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import NamedTuple
 
 import pyarrow as pa
 
 from trimaran.log.batches.batch import BatchView
 from trimaran.quorum.metadata.epochs import Epoch, epochs_of
-from trimaran.spark.data_source.columns import INT, LONG, TIMESTAMP, Column, rows_to_arrow
+from trimaran.spark.data_source.columns import INT, LONG, TIMESTAMP, Column, field, rows_to_arrow
 from trimaran.spark.kafka_metadata.log_walk.walk import batches_in
 from trimaran.spark.kafka_metadata.options import AS_OF_OPTIONS, BOUND_OPTIONS, MetadataOptions
 from trimaran.spark.kafka_metadata.plan import MetadataTask
@@ -19,21 +20,43 @@ from trimaran.spark.kafka_metadata.table import Table
 from trimaran.spark.origins.origin import DataUnreadable
 from trimaran.wire.errors import RemoteProtocolError
 
+
+class Silence(NamedTuple):
+    """A time between two batches; both are None without any."""
+
+    length_ms: int | None
+    began_ms: int | None
+
+
+NO_SILENCE = Silence(None, None)
+
+
+class EpochRow(NamedTuple):
+    """A row: an epoch of the quorum, and the longest silence in it."""
+
+    epoch: Epoch
+    silence: Silence
+
+
+# fmt: off
 COLUMNS = (
-    Column("epoch", INT, "the quorum's epoch", "batch header"),
-    Column("leader_id", INT, "who led; null: the log begins later", "LeaderChangeMessage.leaderId"),
-    Column("first_offset", LONG, "its first record"),
-    Column("last_offset", LONG, "its last record"),
-    Column("from_ts", TIMESTAMP, "time of its first record", unit="UTC"),
-    Column("to_ts", TIMESTAMP, "time of its last record", unit="UTC"),
-    Column("seconds", pa.float64(), "between both", unit="s"),
-    Column("records", LONG, "how many it wrote"),
-    Column(
-        "gap_before_ms", LONG, "from the last record of the epoch before; null: no time", unit="ms"
-    ),
-    Column("silence_max_ms", LONG, "the longest time without a record within it", unit="ms"),
-    Column("silence_ts", TIMESTAMP, "when that silence began", unit="UTC"),
+    Column("epoch", INT, field("epoch.epoch"), "the quorum's epoch", "batch header"),
+    Column("leader_id", INT, field("epoch.leader_id"), "who led; null: the log begins later",
+           "LeaderChangeMessage.leaderId"),
+    Column("first_offset", LONG, field("epoch.first_offset"), "its first record"),
+    Column("last_offset", LONG, field("epoch.last_offset"), "its last record"),
+    Column("from_ts", TIMESTAMP, field("epoch.from_ms"), "time of its first record", unit="UTC"),
+    Column("to_ts", TIMESTAMP, field("epoch.to_ms"), "time of its last record", unit="UTC"),
+    Column("seconds", pa.float64(), lambda row: row.epoch.seconds if row.epoch.from_ms >= 0 else None, "between both",
+           unit="s"),
+    Column("records", LONG, field("epoch.records"), "how many it wrote"),
+    Column("gap_before_ms", LONG, lambda row: _gap_before(row.epoch),
+           "from the last record of the epoch before; null: no time", unit="ms"),
+    Column("silence_max_ms", LONG, field("silence.length_ms"), "the longest time without a record within it",
+           unit="ms"),
+    Column("silence_ts", TIMESTAMP, field("silence.began_ms"), "when that silence began", unit="UTC"),
 )
+# fmt: on
 
 
 def read(
@@ -43,20 +66,9 @@ def read(
     silences = _Silences()
     try:
         rows = [
-            (
-                one.epoch,
-                one.leader_id,
-                one.first_offset,
-                one.last_offset,
-                one.from_ms,
-                one.to_ms,
-                one.seconds if one.from_ms >= 0 else None,
-                one.records,
-                _gap_before(one),
-                *silences.longest.get(one.epoch, (None, None)),
-            )
-            for one in epochs_of(silences.watched(_batches(task, options.as_of_timestamp)))
-            if one.last_offset >= task.told_from
+            EpochRow(epoch, silences.longest.get(epoch.epoch, NO_SILENCE))
+            for epoch in epochs_of(silences.watched(_batches(task, options.as_of_timestamp)))
+            if epoch.last_offset >= task.told_from
         ]
     except RemoteProtocolError as error:
         raise DataUnreadable(f"the metadata log of node {task.node_id}: {error}") from None
@@ -80,10 +92,10 @@ def _batches(task: MetadataTask, until_ms: int | None) -> Iterator[BatchView]:
 
 
 class _Silences:
-    """The longest time between two batches of each epoch: (ms, when it began)."""
+    """Finds the longest time between two batches of each epoch."""
 
     def __init__(self) -> None:
-        self.longest: dict[int, tuple[int, int]] = {}
+        self.longest: dict[int, Silence] = {}
         self._last: tuple[int, int] | None = None
 
     def watched(self, batches: Iterator[BatchView]) -> Iterator[BatchView]:
@@ -91,8 +103,8 @@ class _Silences:
             epoch, last = batch.leader_epoch, self._last
             if last is not None and last[0] == epoch and min(last[1], batch.base_timestamp) >= 0:
                 silence = batch.base_timestamp - last[1]
-                if silence > self.longest.get(epoch, (0, 0))[0]:
-                    self.longest[epoch] = silence, last[1]
+                if silence > (self.longest.get(epoch, NO_SILENCE).length_ms or 0):
+                    self.longest[epoch] = Silence(silence, last[1])
             self._last = epoch, batch.max_timestamp
             yield batch
 

@@ -50,31 +50,6 @@ Ints = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]
 _TOPIC_KEYS = frozenset((TopicRecord.KEY,))
 
-COLUMNS = (
-    Column("node_id", INT, "whose log it is", "meta.properties"),
-    Column("source", STRING, "log, snapshot"),
-    Column("file", STRING, "the segment or snapshot"),
-    Column("position", LONG, "where its batch begins", unit="bytes"),
-    Column("base_offset", LONG, "first offset of its batch", "batch header"),
-    Column("offset", LONG, "the record; of a snapshot: the last offset that it covers"),
-    Column("epoch", INT, "epoch of the controller that wrote it", "batch header"),
-    Column("timestamp", TIMESTAMP, "when it was written", unit="UTC"),
-    Column("committed", BOOL, "a majority of the voters has it; null: nobody can tell"),
-    Column("control", BOOL, "it is a control record", "batch header"),
-    Column("type", STRING, "Kafka's name of the record; UNKNOWN_n of a later Kafka", "its frame"),
-    Column("api_key", INT, "the number of its type", "its frame"),
-    Column("version", INT, "its version", "its frame"),
-    Column("topic_id", STRING, "where it has one", "….topicId"),
-    Column("topic", STRING, "the name of that id, or of the config's topic", "TopicRecord.name"),
-    Column("partition", INT, "where it has one", "….partitionId"),
-    Column("broker_id", INT, "where it is of a broker", "….brokerId"),
-    Column("resource_type", STRING, "of a config: topic, broker …", "ConfigRecord.resourceType"),
-    Column("resource_name", STRING, "of a config or an ACL", "….resourceName"),
-    Column("name", STRING, "of a topic, config, feature, user", "….name"),
-    Column("payload", STRING, "the record as JSON, names as Kafka's in snake_case"),
-    Column("size", INT, "its bytes", unit="bytes"),
-)
-_SCHEMA = schema_of(COLUMNS)
 _DECODED = frozenset(
     ("type", "topic_id", "topic", "partition", "broker_id", "resource_type", "resource_name")
 ) | {"name", "payload"}
@@ -244,48 +219,27 @@ def topic_names(tasks: Iterable[MetadataTask]) -> dict[bytes, str]:
 # --- columns
 
 
+Value = Callable[[MetadataChunk], "pa.Array | Sequence[Any]"]  # what `Column.value` is here
+
+
 def _arrow(chunk: MetadataChunk, wanted: Sequence[str]) -> pa.RecordBatch:
-    schema = pa.schema([_SCHEMA.field(name) for name in wanted])
-    arrays = [_array(chunk, name, schema.field(name).type) for name in wanted]
-    return pa.RecordBatch.from_arrays(arrays, schema=schema)
+    chosen = [_BY_NAME[name] for name in wanted]
+    arrays = [_array(column.value(chunk), column.kind) for column in chosen]
+    return pa.RecordBatch.from_arrays(arrays, schema=schema_of(chosen))
 
 
-def _array(chunk: MetadataChunk, name: str, kind: pa.DataType) -> pa.Array:
-    if name in _SAME:
-        return pa.repeat(pa.scalar(_SAME[name](chunk), kind), len(chunk))
-    if name in _OF_BATCH:
-        each = to_array([_OF_BATCH[name](located) for located in chunk.batches], kind)
-        return each.take(pa.array(chunk.index))
-    if name in _NUMBERS:
-        return pa.array(_NUMBERS[name](chunk), pa.int64()).cast(kind)
-    if name == "timestamp":
-        return timestamps(chunk.timestamp_ms, absent=-1)
-    if name in _OF_FRAME:
-        return _frame_numbers(chunk, _OF_FRAME[name]).cast(kind)
-    if name == "type":
-        return _types(chunk)
-    if name in _CELLS:
-        made = _of_messages(chunk, *_CELLS[name])
-        return pa.nulls(len(chunk), kind) if made is None else to_array(made, kind)
-    return to_array(_committed(chunk), kind)
+def _array(made: pa.Array | Sequence[Any], kind: pa.DataType) -> pa.Array:
+    return made.cast(kind) if isinstance(made, pa.Array) else to_array(made, kind)
 
 
-_SAME: dict[str, Callable[[MetadataChunk], Any]] = {
-    "node_id": lambda c: c.task.node_id,
-    "source": lambda c: c.source,
-    "file": lambda c: c.path,
-}
-_OF_BATCH: dict[str, Callable[[tuple[int, BatchView]], Any]] = {
-    "position": lambda located: located[0],
-    "base_offset": lambda located: located[1].base_offset,
-    "epoch": lambda located: located[1].leader_epoch,
-    "control": lambda located: located[1].is_control,
-}
-_NUMBERS: dict[str, Callable[[MetadataChunk], Ints]] = {
-    "offset": lambda c: c.offset,
-    "size": lambda c: c.size,
-}
-_OF_FRAME = {"api_key": 1, "version": 2}  # which of its numbers; the first is its own version
+def _same(value: Callable[[MetadataChunk], Any]) -> Value:
+    """Returns the value of a column that is the same in all rows of a chunk."""
+    return lambda chunk: pa.repeat(value(chunk), len(chunk))
+
+
+def _of_batch(value: Callable[[tuple[int, BatchView]], Any]) -> Value:
+    """Returns the value of a column that is the same in all records of a batch, by its position and the batch."""
+    return lambda chunk: pa.array(list(map(value, chunk.batches))).take(pa.array(chunk.index))
 
 
 def _frame_numbers(chunk: MetadataChunk, at: int) -> pa.Array:
@@ -340,21 +294,37 @@ def _types(chunk: MetadataChunk) -> pa.Array:
 Cells = Callable[[Sequence[Any], Mapping[bytes, str]], Sequence[Any]]  # messages, names of topics
 
 
-def _of_messages(
-    chunk: MetadataChunk, has: Callable[[type], bool], cells: Cells
-) -> Sequence[Any] | None:
-    """None where none of the messages' classes has it."""
-    if not any(map(has, set(map(type, chunk.messages)))):
-        return None
-    return cells(chunk.messages, chunk.task.names)
+def _of_messages(applies: Callable[[type], bool], cells: Cells) -> Value:
+    """Returns the value of a column that is made of decoded messages; null if it applies to none of their classes."""
+
+    def value(chunk: MetadataChunk) -> pa.Array | Sequence[Any]:
+        if not any(map(applies, set(map(type, chunk.messages)))):
+            return pa.nulls(len(chunk))
+        return cells(chunk.messages, chunk.task.names)
+
+    return value
 
 
 def _has(*fields: str) -> Callable[[type], bool]:
     return lambda kind: any(hasattr(kind, field) for field in fields)
 
 
-def _attribute(field: str) -> tuple[Callable[[type], bool], Cells]:
-    return _has(field), lambda messages, _: [getattr(message, field, None) for message in messages]
+def _attribute(field: str) -> Value:
+    return _of_messages(
+        _has(field), lambda messages, _: [getattr(message, field, None) for message in messages]
+    )
+
+
+def _has_topic(kind: type) -> bool:
+    return _is_config(kind) or _has("topic_id", "topic_name")(kind)
+
+
+def _is_config(kind: type) -> bool:
+    return kind is ConfigRecord
+
+
+def _is_known(kind: type) -> bool:
+    return kind is not type(None)
 
 
 def _topics(messages: Sequence[Any], names: Mapping[bytes, str]) -> list[str | None]:
@@ -415,16 +385,39 @@ def _committed(chunk: MetadataChunk) -> list[bool | None]:
     return list((chunk.offset < end).tolist())
 
 
-_CELLS: dict[str, tuple[Callable[[type], bool], Cells]] = {
-    "topic_id": (_has("topic_id"), _topic_ids),
-    "topic": (lambda kind: kind is ConfigRecord or _has("topic_id", "topic_name")(kind), _topics),
-    "partition": _attribute("partition_id"),
-    "broker_id": (_is_broker, _broker_ids),
-    "resource_type": (lambda kind: kind is ConfigRecord, _resource_types),
-    "resource_name": _attribute("resource_name"),
-    "name": _attribute("name"),
-    "payload": (lambda kind: kind is not type(None), _payloads),
-}
+# fmt: off
+COLUMNS = (
+    Column("node_id", INT, _same(lambda chunk: chunk.task.node_id), "whose log it is", "meta.properties"),
+    Column("source", STRING, _same(lambda chunk: chunk.source), "log, snapshot"),
+    Column("file", STRING, _same(lambda chunk: chunk.path), "the segment or snapshot"),
+    Column("position", LONG, _of_batch(lambda located: located[0]), "where its batch begins", unit="bytes"),
+    Column("base_offset", LONG, _of_batch(lambda located: located[1].base_offset), "first offset of its batch",
+           "batch header"),
+    Column("offset", LONG, lambda chunk: pa.array(chunk.offset),
+           "the record; of a snapshot: the last offset that it covers"),
+    Column("epoch", INT, _of_batch(lambda located: located[1].leader_epoch), "epoch of the controller that wrote it",
+           "batch header"),
+    Column("timestamp", TIMESTAMP, lambda chunk: timestamps(chunk.timestamp_ms, absent=-1), "when it was written",
+           unit="UTC"),
+    Column("committed", BOOL, _committed, "a majority of the voters has it; null: nobody can tell"),
+    Column("control", BOOL, _of_batch(lambda located: located[1].is_control), "it is a control record", "batch header"),
+    Column("type", STRING, _types, "Kafka's name of the record; UNKNOWN_n of a later Kafka", "its frame"),
+    Column("api_key", INT, lambda chunk: _frame_numbers(chunk, 1), "the number of its type", "its frame"),
+    Column("version", INT, lambda chunk: _frame_numbers(chunk, 2), "its version", "its frame"),
+    Column("topic_id", STRING, _of_messages(_has("topic_id"), _topic_ids), "where it has one", "….topicId"),
+    Column("topic", STRING, _of_messages(_has_topic, _topics), "the name of that id, or of the config's topic",
+           "TopicRecord.name"),
+    Column("partition", INT, _attribute("partition_id"), "where it has one", "….partitionId"),
+    Column("broker_id", INT, _of_messages(_is_broker, _broker_ids), "where it is of a broker", "….brokerId"),
+    Column("resource_type", STRING, _of_messages(_is_config, _resource_types), "of a config: topic, broker …",
+           "ConfigRecord.resourceType"),
+    Column("resource_name", STRING, _attribute("resource_name"), "of a config or an ACL", "….resourceName"),
+    Column("name", STRING, _attribute("name"), "of a topic, config, feature, user", "….name"),
+    Column("payload", STRING, _of_messages(_is_known, _payloads), "the record as JSON, names as Kafka's in snake_case"),
+    Column("size", INT, lambda chunk: pa.array(chunk.size), "its bytes", unit="bytes"),
+)
+# fmt: on
+_BY_NAME = {column.name: column for column in COLUMNS}
 
 
 TABLE = Table(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from typing import Any
+from typing import NamedTuple
 
 import pyarrow as pa
 
@@ -18,6 +18,7 @@ from trimaran.spark.data_source.columns import (
     STRING,
     TIMESTAMP,
     Column,
+    field,
     rows_to_arrow,
 )
 from trimaran.spark.kafka_metadata.log_walk.walk import snapshot_batches, snapshot_moment
@@ -29,25 +30,33 @@ from trimaran.wire.errors import KafkaError, RemoteProtocolError
 from trimaran.wire.messages.control import ControlType, decode_control_key
 from trimaran.wire.records.topics import PartitionRecord, TopicRecord
 
+# fmt: off
 COLUMNS = (
-    Column("node_id", INT, "whose log it lies beside", "meta.properties"),
-    Column("file", STRING, "the .checkpoint file"),
-    Column("end_offset", LONG, "the first offset that it does not cover", "file name"),
-    Column("epoch", INT, "epoch of the last record that it covers", "file name"),
-    Column(
-        "last_record_ts",
-        TIMESTAMP,
-        "when that record was written",
-        "SnapshotHeaderRecord.lastContainedLogTimestamp",
-        "UTC",
-    ),
-    Column("bytes", LONG, "size of the file", unit="bytes"),
-    Column("records", LONG, "metadata records in it"),
-    Column("topics", LONG, "topics in it", "TopicRecord"),
-    Column("partitions", LONG, "partitions in it", "PartitionRecord"),
-    Column("complete", BOOL, "it has its foot", "SnapshotFooterRecord"),
-    Column("error", STRING, "what is wrong with it; null: nothing"),
+    Column("node_id", INT, field("node_id"), "whose log it lies beside", "meta.properties"),
+    Column("file", STRING, field("snapshot.path"), "the .checkpoint file"),
+    Column("end_offset", LONG, field("snapshot.end_offset"), "the first offset that it does not cover", "file name"),
+    Column("epoch", INT, field("snapshot.epoch"), "epoch of the last record that it covers", "file name"),
+    Column("last_record_ts", TIMESTAMP, field("last_record_ms"), "when that record was written",
+           "SnapshotHeaderRecord.lastContainedLogTimestamp", "UTC"),
+    Column("bytes", LONG, field("snapshot.size"), "size of the file", unit="bytes"),
+    Column("records", LONG, lambda row: row.seen.total(), "metadata records in it"),
+    Column("topics", LONG, lambda row: row.seen[TopicRecord.KEY], "topics in it", "TopicRecord"),
+    Column("partitions", LONG, lambda row: row.seen[PartitionRecord.KEY], "partitions in it", "PartitionRecord"),
+    Column("complete", BOOL, field("is_complete"), "it has its foot", "SnapshotFooterRecord"),
+    Column("error", STRING, field("error"), "what is wrong with it; null: nothing"),
 )
+# fmt: on
+
+
+class SnapshotRow(NamedTuple):
+    """A row: a snapshot. `seen` counts its records by type; `error` is None for a sound one."""
+
+    node_id: int
+    snapshot: Snapshot
+    last_record_ms: int | None
+    seen: Counter[int]
+    is_complete: bool
+    error: str | None
 
 
 def read(
@@ -57,7 +66,7 @@ def read(
     yield rows_to_arrow(rows, COLUMNS, wanted)
 
 
-def _row(task: MetadataTask, snapshot: Snapshot) -> tuple[Any, ...]:
+def _row(task: MetadataTask, snapshot: Snapshot) -> SnapshotRow:
     seen: Counter[int] = Counter()
     complete, error, timestamp_ms = False, None, None
     try:
@@ -71,19 +80,7 @@ def _row(task: MetadataTask, snapshot: Snapshot) -> tuple[Any, ...]:
         error = str(problem)
     if error is None and not complete:
         error = "it has no foot: its writer did not finish"
-    return (
-        task.node_id,
-        snapshot.path,
-        snapshot.end_offset,
-        snapshot.epoch,
-        timestamp_ms,
-        snapshot.size,
-        seen.total(),
-        seen[TopicRecord.KEY],
-        seen[PartitionRecord.KEY],
-        complete,
-        error,
-    )
+    return SnapshotRow(task.node_id, snapshot, timestamp_ms, seen, complete, error)
 
 
 def _is_foot(batch: BatchView) -> bool:

@@ -13,7 +13,14 @@ from typing import Any, ClassVar
 import pyarrow as pa
 
 from trimaran.quorum.metadata.image import UnknownRecords
-from trimaran.spark.data_source.columns import LONG, Column, rows_to_arrow, schema_of, to_array
+from trimaran.spark.data_source.columns import (
+    INT,
+    LONG,
+    TIMESTAMP,
+    Column,
+    field,
+    rows_to_arrow,
+)
 from trimaran.spark.kafka_metadata.log_walk.walk import Moment, Walk, WalkStep
 from trimaran.spark.kafka_metadata.options import AS_OF_OPTIONS, BOUND_OPTIONS, MetadataOptions
 from trimaran.spark.kafka_metadata.plan import MetadataTask
@@ -26,16 +33,30 @@ from trimaran.wire.schema import Message
 log = logging.getLogger(__name__)
 
 CHUNK_ROWS = 10_000
-OFFSET = "offset"  # the column of a table of events: the record that a row is of
 UNKNOWN = Column(
     "unknown_records",
     LONG,
+    lambda _: 0,
     "left-out records of a later Kafka, from the snapshot up to this row: the row lacks what they change",
 )
-Row = tuple[Any, ...]
-Span = tuple[
-    int, int | None
-]  # the first offset of an interval, and the one that ended it; None: it goes on
+
+
+# fmt: off
+def moment_columns(offset: str = "the record", source: str = "") -> tuple[Column, ...]:
+    """Returns the columns of a row's `moment`, the first of a table of events; `offset` documents the first of them."""
+    return (
+        Column("offset", LONG, field("moment.offset"), offset, source),
+        Column("ts", TIMESTAMP, field("moment.timestamp_ms"), "when the controller wrote it", unit="UTC"),
+        Column("controller_epoch", INT, field("moment.epoch"), "epoch of the controller that wrote it"),
+    )
+
+
+# fmt: on
+
+
+def value_of(columns: Sequence[Column], name: str) -> Callable[[Any], Any] | None:
+    """Returns the function of the column with this name, None without such a column."""
+    return next((column.value for column in columns if column.name == name), None)
 
 
 class Fold:
@@ -43,7 +64,7 @@ class Fold:
 
     RECORDS: the types of records that it takes; RAW: those of them that it takes as bytes; CONTROL: control records,
     too.
-    `rows` are those finished, in the order of the table's columns. `tells_snapshot`: what a snapshot says is told in
+    `rows` are those finished, as the table's columns take them. `tells_snapshot`: what a snapshot says is told in
     rows of its own (not where another task has told how it came to be).
     """
 
@@ -52,7 +73,7 @@ class Fold:
     CONTROL: ClassVar[bool] = False
 
     def __init__(self) -> None:
-        self.rows: list[Row] = []
+        self.rows: list[Any] = []
         self.tells_snapshot = True
 
     def replay(self, step: WalkStep) -> None:
@@ -96,61 +117,40 @@ def folded(
     *,
     plan: str = "events",
     options: Sequence[str] = (),
-    apart: Callable[[Sequence[Any]], Any] | None = None,
-    span: Callable[[Row], Span] | None = None,
 ) -> Table:
-    """A table read by a fold; `apart` as of `rows_to_arrow`. Rows are events, or intervals that `span` tells of."""
+    """Returns a table that is read by a fold.
+
+    Its rows are intervals if there is a column `to_offset`, else events of the record at `offset`.
+    """
     common = frozenset((*AS_OF_OPTIONS, *BOUND_OPTIONS, *options))
-    read = _reader(name, tuple(columns), make, apart, span)
-    return Table(name, doc, (*columns, UNKNOWN), read, plan, common)
+    return Table(name, doc, (*columns, UNKNOWN), _reader(name, columns, make), plan, common)
 
 
-def overlaps(span: Span, start: int) -> bool:
-    """Whether an interval lasted beyond `start`, or began there."""
-    since, until = span
+def overlaps(since: int, until: int | None, start: int) -> bool:
+    """Returns whether an interval of offsets lasted beyond `start`, or began there; without `until` it goes on."""
     return until is None or until > start or since >= start
 
 
-def _reader(
-    table: str,
-    columns: tuple[Column, ...],
-    make: type[Fold],
-    apart: Callable[[Sequence[Any]], Any] | None,
-    span: Callable[[Row], Span] | None,
-) -> Read:
-    names = [column.name for column in columns]
-    topic_at = names.index("topic") if "topic" in names else None
-    offset_at = -1 if span else names.index(OFFSET)
-
-    def is_told(row: Row, start: int) -> bool:
-        return overlaps(span(row), start) if span else row[offset_at] >= start
-
-    def end_of(row: Row) -> int | None:
-        return span(row)[1] if span else row[offset_at]
+def _reader(table: str, columns: Sequence[Column], make: type[Fold]) -> Read:
+    topic_of = value_of(columns, "topic")
+    end_of = value_of(columns, "to_offset") or value_of(columns, "offset")
+    assert end_of is not None
+    since_of = value_of(columns, "from_offset") or end_of
 
     def read(
         task: MetadataTask, wanted: tuple[str, ...], options: MetadataOptions
     ) -> Iterator[pa.RecordBatch]:
-        topics = options.topics
         unknown: list[UnknownRecord] = []  # those that were read so far
 
-        def made(rows: list[Row]) -> pa.RecordBatch:
-            if task.told_from:
-                rows = [row for row in rows if is_told(row, task.told_from)]
-            if topics and topic_at is not None:
-                rows = [row for row in rows if row[topic_at] in topics]
-            known = [name for name in wanted if name != UNKNOWN.name]
-            batch = rows_to_arrow(rows, columns, known, apart)
-            if len(known) == len(wanted):
-                return batch
+        def made(rows: list[Any]) -> pa.RecordBatch:
+            if start := task.told_from:
+                rows = [row for row in rows if overlaps(since_of(row), end_of(row), start)]
+            if options.topics and topic_of is not None:
+                rows = [row for row in rows if topic_of(row) in options.topics]
             offsets = [record.offset for record in unknown]
-            counts = [_up_to(offsets, end_of(row)) for row in rows] if unknown else [0] * len(rows)
-            arrays = dict(zip(known, batch.columns, strict=True))
-            arrays[UNKNOWN.name] = to_array(counts, UNKNOWN.kind)
-            schema = schema_of([every[name] for name in wanted])
-            return pa.RecordBatch.from_arrays([arrays[name] for name in wanted], schema=schema)
+            counted = UNKNOWN._replace(value=lambda row: _up_to(offsets, end_of(row)))
+            return rows_to_arrow(rows, (*columns, counted if unknown else UNKNOWN), wanted)
 
-        every = {column.name: column for column in (*columns, UNKNOWN)}
         fold = make()
         fold.tells_snapshot = task.tells_snapshot
         with without_collector():

@@ -6,13 +6,14 @@ fencing of the broker behind them, in the same batch or in one soon after.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import ClassVar, NamedTuple
 
 from trimaran.quorum.metadata.image import NO_LEADER, PartitionImage
 from trimaran.quorum.metadata.topics_delta import TopicDelta
-from trimaran.spark.data_source.columns import BOOL, INT, INTS, LONG, STRING, TIMESTAMP, Column
-from trimaran.spark.kafka_metadata.log_walk.fold import EventFold, Row, folded
+from trimaran.spark.data_source.columns import BOOL, INT, INTS, STRING, Column, field
+from trimaran.spark.kafka_metadata.log_walk.fold import EventFold, folded, moment_columns
 from trimaran.spark.kafka_metadata.log_walk.walk import Moment, WalkStep
 from trimaran.spark.kafka_metadata.topic_histories.partitions import (
     BROKER_RECORDS,
@@ -22,64 +23,77 @@ from trimaran.spark.kafka_metadata.topic_histories.partitions import (
     cause_of,
     known,
     remembered_without,
+    without,
 )
+from trimaran.wire.buffers.primitives import uuid_to_text
 from trimaran.wire.records.topics import PartitionChangeRecord, PartitionRecord
 from trimaran.wire.schema import Message
 
+ISRS = field("before.isr", "after.isr")
+# fmt: off
 _PLACE = (
-    Column("offset", LONG, "the record", "PartitionChangeRecord"),
-    Column("ts", TIMESTAMP, "when the controller wrote it", unit="UTC"),
-    Column("controller_epoch", INT, "epoch of the controller that wrote it"),
-    Column("topic_id", STRING, "the topic's id", "TopicRecord.topicId"),
-    Column("topic", STRING, "its name", "TopicRecord.name"),
-    Column("partition", INT, "the partition", "PartitionChangeRecord.partitionId"),
+    *moment_columns(source="PartitionChangeRecord"),
+    Column("topic_id", STRING, uuid_to_text, "the topic's id", "TopicRecord.topicId", shared=field("topic.image.id")),
+    Column("topic", STRING, field("topic.image.name"), "its name", "TopicRecord.name"),
+    Column("partition", INT, field("number"), "the partition", "PartitionChangeRecord.partitionId"),
 )
+# fmt: off
+# fmt: on
+# fmt: off
 ISR_COLUMNS = (
     *_PLACE,
-    Column("leader", INT, "the leader after the change; null: none"),
-    Column("isr_before", INTS, "the ISR before"),
-    Column("isr", INTS, "the ISR after", "PartitionChangeRecord.isr"),
-    Column("added", INTS, "brokers that came in"),
-    Column("removed", INTS, "brokers that went out"),
-    Column("replicas", INTS, "all replicas"),
-    Column(
-        "cause",
-        STRING,
-        "fenced, controlled_shutdown, unregistered: the broker that left; lag: it fell behind; caught_up; reassign; "
-        "election",
-    ),
+    Column("leader", INT, known, "the leader after the change; null: none", shared=field("after.leader")),
+    Column("isr_before", INTS, field("before.isr"), "the ISR before"),
+    Column("isr", INTS, field("after.isr"), "the ISR after", "PartitionChangeRecord.isr"),
+    Column("added", INTS, lambda isrs: without(isrs[1], isrs[0]), "brokers that came in", shared=ISRS),
+    Column("removed", INTS, lambda isrs: without(*isrs), "brokers that went out", shared=ISRS),
+    Column("replicas", INTS, field("after.replicas"), "all replicas"),
+    Column("cause", STRING, field("cause"),
+           "fenced, controlled_shutdown, unregistered: the broker that left; lag: it fell behind; caught_up; reassign; "
+           "election"),
 )
+# fmt: on
+# fmt: off
+# fmt: on
+# fmt: off
 LEADER_COLUMNS = (
     *_PLACE,
-    Column("prev_leader", INT, "the leader before; null: none"),
-    Column("leader", INT, "the leader after; null: none", "PartitionChangeRecord.leader"),
-    Column("leader_epoch", INT, "epoch of the new leader"),
-    Column("replicas", INTS, "all replicas, the preferred leader first"),
-    Column("isr", INTS, "the ISR after"),
-    Column("elr", INTS, "eligible leaders outside the ISR (KIP-966)"),
-    Column("preferred", BOOL, "the new leader is the first replica"),
-    Column("unclean", BOOL, "it was not in sync: records may be lost", "…leaderRecoveryState"),
-    Column(
-        "cause",
-        STRING,
-        "fenced, controlled_shutdown, unregistered: the old leader; returned: there was none; preferred; reassign; "
-        "other",
-    ),
+    Column("prev_leader", INT, known, "the leader before; null: none", shared=field("before.leader")),
+    Column("leader", INT, known, "the leader after; null: none", "PartitionChangeRecord.leader",
+           shared=field("after.leader")),
+    Column("leader_epoch", INT, field("after.leader_epoch"), "epoch of the new leader"),
+    Column("replicas", INTS, field("after.replicas"), "all replicas, the preferred leader first"),
+    Column("isr", INTS, field("after.isr"), "the ISR after"),
+    Column("elr", INTS, field("after.elr"), "eligible leaders outside the ISR (KIP-966)"),
+    Column("preferred", BOOL, lambda row: row.after.leader == row.after.preferred_leader,
+           "the new leader is the first replica"),
+    Column("unclean", BOOL, lambda row: row.after.leader_recovery_state == RECOVERING,
+           "it was not in sync: records may be lost", "…leaderRecoveryState"),
+    Column("cause", STRING, field("cause"),
+           "fenced, controlled_shutdown, unregistered: the old leader; returned: there was none; preferred; reassign; "
+           "other"),
 )
+# fmt: on
+# fmt: on
 
 
 # A controller that fences a broker takes its partitions away first, ours in several batches, Kafka's in one.
 FENCE_MS = 1000
 
 
-class Pending(NamedTuple):
-    """A change whose batch is not yet whole."""
+class PartitionEvent(NamedTuple):
+    """A row: a change of a partition. Its cause is None as long as a later batch may tell it."""
 
     moment: Moment
     topic: TopicDelta
     number: int
     before: PartitionImage
     after: PartitionImage
+    cause: str | None
+
+
+# As the class does, without its checks: there is one for most changes of a partition.
+_event: Callable[[tuple[object, ...]], PartitionEvent] = partial(tuple.__new__, PartitionEvent)
 
 
 class PartitionEventFold(EventFold):
@@ -90,9 +104,9 @@ class PartitionEventFold(EventFold):
     def __init__(self) -> None:
         super().__init__()
         self.topics = TopicReplay()
-        self._pending: list[Pending] = []
-        # Those of earlier batches that wait to hear why, and all behind them; told ones have their cells.
-        self._waiting: list[tuple[Pending, Row | None]] = []
+        self._pending: list[PartitionEvent] = []  # those of a batch that is not yet whole
+        # Those of earlier batches whose cause is not known yet, and all events behind them.
+        self._waiting: list[PartitionEvent] = []
         self._has_news = False  # of a broker, in this batch
 
     def take(self, step: WalkStep) -> None:
@@ -113,115 +127,86 @@ class PartitionEventFold(EventFold):
         before: PartitionImage | None,
         after: PartitionImage,
     ) -> None:
-        if before is not None and not step.from_snapshot and self.tells(before, after):
-            self._pending.append(Pending._make((step.moment, topic, number, before, after)))
+        if before is not None and not step.from_snapshot and self.is_event(before, after):
+            self._pending.append(_event((step.moment, topic, number, before, after, None)))
 
     def settle(self) -> None:
-        if self._waiting and (self._has_news or self._waits_in_vain()):
-            self._tell()
-        for one in self._pending:
-            cells = None if self._is_open(one) else self.row(one)
-            if cells is None or self._waiting:
-                self._waiting.append((one, cells))
+        if self._waiting and (self._has_news or self._waited_long_enough()):
+            self._explain()
+        for event in self._pending:
+            known_event = event if self._is_open(event) else self._with_cause(event)
+            if known_event.cause is None or self._waiting:
+                self._waiting.append(known_event)
             else:
-                self._tell_one(one, cells)
+                self.rows.append(known_event)
         self._pending.clear()
         self._has_news = False
 
     def finish(self, last: Moment) -> None:
         super().finish(last)
-        self._tell()
+        self._explain()
 
-    def _waits_in_vain(self) -> bool:
-        first = self._waiting[0][0].moment.timestamp_ms
-        return any(one.moment.timestamp_ms - first > FENCE_MS for one in self._pending[:1])
+    def _waited_long_enough(self) -> bool:
+        first = self._waiting[0].moment.timestamp_ms
+        return any(event.moment.timestamp_ms - first > FENCE_MS for event in self._pending[:1])
 
-    def _is_open(self, one: Pending) -> bool:
-        """Whether brokers that lost the partition serve by what was read: a fence may follow in a later batch."""
-        lost = remembered_without(one.before.isr, one.after.isr)
-        if one.before.leader not in (one.after.leader, NO_LEADER):
-            lost = (*lost, one.before.leader)
+    def _is_open(self, event: PartitionEvent) -> bool:
+        """Returns whether brokers that lost the partition still serve: a fence may follow in a later batch."""
+        lost = remembered_without(event.before.isr, event.after.isr)
+        if event.before.leader not in (event.after.leader, NO_LEADER):
+            lost = (*lost, event.before.leader)
         return bool(lost) and not any(map(self.topics.why_gone, lost))
 
-    def _tell(self) -> None:
-        for one, cells in self._waiting:
-            self._tell_one(one, self.row(one) if cells is None else cells)
+    def _explain(self) -> None:
+        """Makes rows of the waiting events, by what is known of brokers now."""
+        self.rows += [
+            self._with_cause(event) if event.cause is None else event for event in self._waiting
+        ]
         self._waiting.clear()
 
-    def _tell_one(self, one: Pending, cells: Row) -> None:
-        name, topic_id, _ = one.topic.image
-        text = self.topics.id_text(topic_id)
-        self.rows.append((*one.moment, text, name, one.number, *cells))
+    def _with_cause(self, event: PartitionEvent) -> PartitionEvent:
+        moment, topic, number, before, after, _ = event
+        return _event((moment, topic, number, before, after, self.cause(before, after)))
 
-    def tells(self, before: PartitionImage, after: PartitionImage) -> bool:
+    def is_event(self, before: PartitionImage, after: PartitionImage) -> bool:
         raise NotImplementedError
 
-    def row(self, one: Pending) -> tuple[object, ...]:
+    def cause(self, before: PartitionImage, after: PartitionImage) -> str:
         raise NotImplementedError
 
 
 class IsrChangeFold(PartitionEventFold):
-    def tells(self, before: PartitionImage, after: PartitionImage) -> bool:
+    def is_event(self, before: PartitionImage, after: PartitionImage) -> bool:
         isr = after.isr
         return before.isr is not isr and bool(
             remembered_without(before.isr, isr) or remembered_without(isr, before.isr)
         )
 
-    def row(self, one: Pending) -> tuple[object, ...]:
-        before, after = one.before, one.after
-        added, removed = (
-            remembered_without(after.isr, before.isr),
-            remembered_without(before.isr, after.isr),
-        )
-        return (
-            known(after.leader),
-            before.isr,
-            after.isr,
-            added,
-            removed,
-            after.replicas,
-            self._cause(one, removed),
-        )
-
-    def _cause(self, one: Pending, removed: tuple[int, ...]) -> str:
+    def cause(self, before: PartitionImage, after: PartitionImage) -> str:
+        removed = remembered_without(before.isr, after.isr)
         for broker_id in removed:
             if reason := self.topics.why_gone(broker_id):
                 return reason
-        kind = cause_of(one.before, one.after)
+        kind = cause_of(before, after)
         if kind == "reassign":
             return kind
-        if one.after.leader_recovery_state == RECOVERING or (kind == "leader_change" and removed):
+        if after.leader_recovery_state == RECOVERING or (kind == "leader_change" and removed):
             return "election"
         return "lag" if removed else "caught_up"
 
 
 class LeaderChangeFold(PartitionEventFold):
-    def tells(self, before: PartitionImage, after: PartitionImage) -> bool:
+    def is_event(self, before: PartitionImage, after: PartitionImage) -> bool:
         return before.leader != after.leader
 
-    def row(self, one: Pending) -> tuple[object, ...]:
-        before, after = one.before, one.after
-        preferred = after.leader == after.preferred_leader
-        return (
-            known(before.leader),
-            known(after.leader),
-            after.leader_epoch,
-            after.replicas,
-            after.isr,
-            after.elr,
-            preferred,
-            after.leader_recovery_state == RECOVERING,
-            self._cause(before, after, preferred),
-        )
-
-    def _cause(self, before: PartitionImage, after: PartitionImage, preferred: bool) -> str:
+    def cause(self, before: PartitionImage, after: PartitionImage) -> str:
         if before.leader == NO_LEADER:
             return "returned"
         if reason := self.topics.why_gone(before.leader):
             return reason
         if before.replicas != after.replicas:
             return "reassign"
-        return "preferred" if preferred else "other"
+        return "preferred" if after.leader == after.preferred_leader else "other"
 
 
 ISR_CHANGES = folded(

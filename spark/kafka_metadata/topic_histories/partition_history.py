@@ -11,16 +11,22 @@ default is not in the log: 1 is taken.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import partial
+from functools import lru_cache, partial
 from typing import ClassVar, NamedTuple
 
 from trimaran.quorum.metadata.delta import MetadataDelta
 from trimaran.quorum.metadata.image import EMPTY, TOPIC_RESOURCE
 from trimaran.quorum.metadata.topics_delta import partition_of
-from trimaran.spark.kafka_metadata.log_walk.fold import Fold, Row, Span, folded
+from trimaran.spark.kafka_metadata.log_walk.fold import Fold, folded
 from trimaran.spark.kafka_metadata.log_walk.walk import Moment, WalkStep
-from trimaran.spark.kafka_metadata.topic_histories.partition_columns import COLUMNS, Parts
+from trimaran.spark.kafka_metadata.topic_histories.partition_columns import (
+    COLUMNS,
+    Change,
+    IntervalRow,
+    PartitionInterval,
+)
 from trimaran.spark.kafka_metadata.topic_histories.partition_states import (
+    REMEMBERED_MAX,
     PartitionState,
     Place,
     apart,
@@ -48,22 +54,17 @@ MIN_ISR_DEFAULT = 1
 EVERYWHERE = (4, "")  # the resource of what holds for all brokers
 
 
-class PartitionInterval(NamedTuple):
-    """A partition between two changes; `before` is None in the first, `cause` empty for what both standings tell."""
-
-    since: Moment
-    now: PartitionState
-    leader_epoch: int
-    partition_epoch: int
-    min_isr: int
-    cause: str
-    before: PartitionState | None
-
-
-# As the class does, without a look at names: there is one for every change of a partition.
+# As the classes do, without their checks: there is one of each for every change of a partition.
 _interval: Callable[[tuple[object, ...]], PartitionInterval] = partial(
     tuple.__new__, PartitionInterval
 )
+_row: Callable[[tuple[object, ...]], IntervalRow] = partial(tuple.__new__, IntervalRow)
+
+
+@lru_cache(REMEMBERED_MAX)
+def _change(now: PartitionState, min_isr: int, before: PartitionState) -> Change:
+    """Returns the one object for equal changes whose cause the states tell."""
+    return Change(now, min_isr, "", before)
 
 
 class LivingPartition:
@@ -102,7 +103,7 @@ class PartitionHistoryFold(Fold):
         if type(message) is bytes:  # most of a log
             place, says = apart(message)
             partition = self._partitions.get(place)
-            now = None if partition is None else changed(partition.interval.now, says)
+            now = None if partition is None else changed(partition.interval.change.now, says)
             if partition is None or now is None:
                 self._not_followed(message)
             else:
@@ -145,21 +146,14 @@ class PartitionHistoryFold(Fold):
 
     def _changed(self, record: PartitionChangeRecord, moment: Moment) -> None:
         partition = self._partition_of(record)
-        self._followed(partition, merged(partition.interval.now, record), moment)
+        self._followed(partition, merged(partition.interval.change.now, record), moment)
 
     def _created(self, record: PartitionRecord, step: WalkStep) -> None:
         topic, place = self._topic(record.topic_id), place_of(record)
         cause = "snapshot" if step.from_snapshot else "create"
         image = partition_of(record)
-        interval = PartitionInterval(
-            step.moment,
-            created(image),
-            image.leader_epoch,
-            image.partition_epoch,
-            self._min_isr(topic.name),
-            cause,
-            None,
-        )
+        change = Change(created(image), self._min_isr(topic.name), cause, None)
+        interval = PartitionInterval(step.moment, change, image.leader_epoch, image.partition_epoch)
         partition = LivingPartition(topic, record.partition_id, interval)
         topic.partitions[place] = self._partitions[place] = partition
 
@@ -182,20 +176,19 @@ class PartitionHistoryFold(Fold):
         for topic in self._topics.values():
             if record.topic_name in ("", topic.name):
                 for partition in topic.partitions.values():
-                    now = partition.interval.now
+                    now = partition.interval.change.now
                     if now.image.elr or now.image.last_known_elr:
                         self._followed(partition, merged(now, change), moment)
 
     def _followed(self, partition: LivingPartition, now: PartitionState, moment: Moment) -> None:
-        """One interval ends, and the next begins."""
+        """Ends one interval and begins the next."""
         old, topic = partition.interval, partition.topic
-        _, before, leader_epoch, partition_epoch, minimum, _, _ = old
-        elected = leader_epoch + now.is_elected
+        _, (before, min_isr, _, _), leader_epoch, partition_epoch = old
+        change = _change(now, min_isr, before)
         partition.interval = _interval(
-            (moment, now, elected, partition_epoch + 1, minimum, "", before)
+            (moment, change, leader_epoch + now.is_elected, partition_epoch + 1)
         )
-        ended = moment.timestamp_ms
-        self.rows.append((topic.id_text, topic.name, partition.number, old, moment, ended))
+        self.rows.append(_row((topic.id_text, topic.name, partition.number, *old, moment, moment)))
 
     def finish(self, last: Moment) -> None:
         """The intervals that are still open, measured up to the last record."""
@@ -211,7 +204,8 @@ class PartitionHistoryFold(Fold):
             del self._partitions[place]
             old = partition.interval
             self._close(partition, old, moment, moment)
-            end = old._replace(since=moment, cause="delete", before=old.now)
+            change = old.change._replace(cause="delete", before=old.change.now)
+            end = old._replace(since=moment, change=change)
             self._close(partition, end, moment, moment)
 
     def _min_isr(self, topic: str) -> int:
@@ -241,14 +235,14 @@ class PartitionHistoryFold(Fold):
     def _reconfigure(self, topic: OpenTopic, minimum: int, moment: Moment) -> None:
         for partition in topic.partitions.values():
             old = partition.interval
-            if old.min_isr == minimum:
+            if old.change.min_isr == minimum:
                 continue
+            changed_minimum = old.change._replace(min_isr=minimum)
             if old.since.timestamp_ms == moment.timestamp_ms:
-                partition.interval = old._replace(min_isr=minimum)
+                partition.interval = old._replace(change=changed_minimum)
             else:
-                partition.interval = old._replace(
-                    since=moment, min_isr=minimum, cause="config", before=old.now
-                )
+                change = changed_minimum._replace(cause="config", before=old.change.now)
+                partition.interval = old._replace(since=moment, change=change)
                 self._close(partition, old, moment, moment)
 
     def _close(
@@ -258,13 +252,9 @@ class PartitionHistoryFold(Fold):
         end: Moment | None,
         measured_to: Moment,
     ) -> None:
-        topic, ended = partition.topic, measured_to.timestamp_ms
-        self.rows.append((topic.id_text, topic.name, partition.number, interval, end, ended))
-
-
-def _span(row: Row) -> Span:
-    interval, end = row[3], row[4]
-    return interval.since.offset, None if end is None else end.offset
+        topic = partition.topic
+        row = IntervalRow(topic.id_text, topic.name, partition.number, *interval, end, measured_to)
+        self.rows.append(row)
 
 
 TABLE = folded(
@@ -274,6 +264,4 @@ TABLE = folded(
     PartitionHistoryFold,
     plan="whole",
     options=("topics",),
-    apart=Parts,
-    span=_span,
 )

@@ -39,6 +39,7 @@ BROKER_RECORDS = (
     UnfenceBrokerRecord,
     BrokerRegistrationChangeRecord,
 )
+id_text = lru_cache(maxsize=1 << 14)(uuid_to_text)  # of topics, which are mostly the same few
 RECOVERING = 1  # leader_recovery_state after an unclean election
 
 
@@ -47,13 +48,6 @@ class TopicReplay:
 
     def __init__(self) -> None:
         self.delta = MetadataDelta(EMPTY)
-        self._texts: dict[bytes, str] = {}
-
-    def id_text(self, topic_id: bytes) -> str:
-        text = self._texts.get(topic_id)
-        if text is None:
-            text = self._texts[topic_id] = uuid_to_text(topic_id)
-        return text
 
     def topic(self, topic_id: bytes) -> TopicDelta | None:
         return self.delta.topics.changed.get(topic_id)

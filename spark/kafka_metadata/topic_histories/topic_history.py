@@ -3,40 +3,53 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 import pyarrow as pa
 
-from trimaran.spark.data_source.columns import INT, LONG, STRING, TIMESTAMP, Column
-from trimaran.spark.kafka_metadata.log_walk.fold import EventFold, folded
+from trimaran.spark.data_source.columns import INT, STRING, TIMESTAMP, Column, field
+from trimaran.spark.kafka_metadata.log_walk.fold import EventFold, folded, moment_columns
 from trimaran.spark.kafka_metadata.log_walk.walk import Moment, WalkStep, seconds_between
-from trimaran.spark.kafka_metadata.topic_histories.partitions import TOPIC_RECORDS, TopicReplay
+from trimaran.spark.kafka_metadata.topic_histories.partitions import (
+    TOPIC_RECORDS,
+    TopicReplay,
+    id_text,
+)
 from trimaran.wire.records.topics import PartitionRecord, RemoveTopicRecord, TopicRecord
 from trimaran.wire.schema import Message
 
+# fmt: off
 COLUMNS = (
-    Column("offset", LONG, "the first record of the change"),
-    Column("ts", TIMESTAMP, "when the controller wrote it", unit="UTC"),
-    Column("controller_epoch", INT, "epoch of the controller that wrote it"),
-    Column(
-        "event",
-        STRING,
-        "created, partitions_added, reassignment_begun, reassignment_ended, deleted, snapshot",
-    ),
-    Column("topic_id", STRING, "the topic's id", "TopicRecord.topicId"),
-    Column("topic", STRING, "its name", "TopicRecord.name"),
-    Column("partition", INT, "the partition reassigned; null in other events"),
-    Column("partitions", INT, "how many it has after the event", "PartitionRecord"),
-    Column("prev_partitions", INT, "how many it had before"),
-    Column("replication_factor", INT, "replicas of its first partition", "…replicas"),
-    Column("created_ts", TIMESTAMP, "when it was created; null: before what was read", unit="UTC"),
-    Column(
-        "seconds",
-        pa.float64(),
-        "since it was created (deleted), since the reassignment began (ended); null: not known",
-        unit="s",
-    ),
+    *moment_columns("the first record of the change"),
+    Column("event", STRING, field("event"),
+           "created, partitions_added, reassignment_begun, reassignment_ended, deleted, snapshot"),
+    Column("topic_id", STRING, field("topic_id"), "the topic's id", "TopicRecord.topicId"),
+    Column("topic", STRING, field("topic"), "its name", "TopicRecord.name"),
+    Column("partition", INT, field("partition"), "the partition reassigned; null in other events"),
+    Column("partitions", INT, field("partitions"), "how many it has after the event", "PartitionRecord"),
+    Column("prev_partitions", INT, field("prev_partitions"), "how many it had before"),
+    Column("replication_factor", INT, field("replication_factor"), "replicas of its first partition", "…replicas"),
+    Column("created_ts", TIMESTAMP, lambda row: row.created and row.created.timestamp_ms,
+           "when it was created; null: before what was read", unit="UTC"),
+    Column("seconds", pa.float64(), lambda row: row.since and seconds_between(row.since, row.moment),
+           "since it was created (deleted), since the reassignment began (ended); null: not known", unit="s"),
 )
+# fmt: on
+
+
+class TopicEvent(NamedTuple):
+    """A row: an event of a topic. `since` is when the state began that the event ends, None if it ends none."""
+
+    moment: Moment
+    event: str
+    topic_id: str
+    topic: str
+    partition: int | None
+    partitions: int
+    prev_partitions: int | None
+    replication_factor: int | None
+    created: Moment | None
+    since: Moment | None
 
 
 class TopicHistoryFold(EventFold):
@@ -48,7 +61,7 @@ class TopicHistoryFold(EventFold):
         self._created: dict[bytes, Moment] = {}
         self._new: dict[
             bytes, tuple[WalkStep, int | None]
-        ] = {}  # to be told when the batch is whole
+        ] = {}  # their rows wait until the batch is whole
         self._moving: dict[tuple[bytes, int], Moment] = {}
 
     def take(self, step: WalkStep) -> None:
@@ -74,11 +87,11 @@ class TopicHistoryFold(EventFold):
         if moving:
             self._moving[topic_id, number] = step.moment
         event = "reassignment_begun" if moving else "reassignment_ended"
-        self._tell(step.moment, event, topic_id, number, None, None if moving else began)
+        self._add(step.moment, event, topic_id, partition=number, since=None if moving else began)
 
     def _removed(self, step: WalkStep, topic_id: bytes) -> None:
         created = self._created.pop(topic_id, None)
-        self._tell(step.moment, "deleted", topic_id, None, None, created, created)
+        self._add(step.moment, "deleted", topic_id, since=created, created=created)
 
     def settle(self) -> None:
         for topic_id, (step, before) in self._new.items():
@@ -88,38 +101,41 @@ class TopicHistoryFold(EventFold):
                     continue
             else:
                 event = "created" if before is None else "partitions_added"
-            self._tell(step.moment, event, topic_id, None, before, None)
+            self._add(step.moment, event, topic_id, before=before)
         self._new.clear()
 
-    def _tell(
+    def _add(
         self,
         moment: Moment,
         event: str,
         topic_id: bytes,
-        number: int | None,
-        before: int | None,
-        since: Moment | None,
+        *,
+        partition: int | None = None,
+        before: int | None = None,
+        since: Moment | None = None,
         created: Moment | None = None,
     ) -> None:
         topic = self._topics.topic(topic_id)
         if topic is None:
             return
-        created = created or self._created.get(topic_id)
-        first = topic.partitions.get(0)
-        self.rows.append(
-            (
-                *moment,
-                event,
-                self._topics.id_text(topic_id),
-                topic.name,
-                number,
-                0 if event == "deleted" else len(topic.partitions),
-                len(topic.partitions) if event == "deleted" else before,
-                None if first is None else len(first.replicas),
-                None if created is None else created.timestamp_ms,
-                None if since is None else seconds_between(since, moment),
-            )
+        first, count, is_deleted = (
+            topic.partitions.get(0),
+            len(topic.partitions),
+            event == "deleted",
         )
+        row = TopicEvent(
+            moment,
+            event,
+            id_text(topic_id),
+            topic.name,
+            partition,
+            partitions=0 if is_deleted else count,
+            prev_partitions=count if is_deleted else before,
+            replication_factor=None if first is None else len(first.replicas),
+            created=created or self._created.get(topic_id),
+            since=since,
+        )
+        self.rows.append(row)
 
 
 TABLE = folded(

@@ -90,7 +90,7 @@ def test_what_a_broker_sent_has_no_position(position, told):
     piece = Piece([built(0, 1)])
     (located,) = piece.located()
     row = BatchRow(piece, located._replace(position=position))
-    assert BATCH_COLUMNS["position"][1](row) == told
+    assert BATCH_COLUMNS["position"].value(row) == told
 
 
 @pytest.mark.parametrize(
@@ -128,7 +128,7 @@ def test_records_are_counted_by_the_header_where_none_is_below_the_start(log_sta
 def test_bodies_that_are_at_hand_are_not_decompressed_again():
     piece = Piece([built(0, 1, compression=Compression.GZIP)])
     (located,) = piece.located()
-    uncompressed = BATCH_COLUMNS["uncompressed_bytes"][1]
+    uncompressed = BATCH_COLUMNS["uncompressed_bytes"].value
     assert uncompressed(BatchRow(piece, located, b"")) == HEADER_BYTES
     assert uncompressed(BatchRow(piece, located, bytes(9))) == HEADER_BYTES + 9
     located.batch.count = 0
@@ -163,7 +163,7 @@ def test_a_control_batch_whose_record_is_gone_is_of_no_type():
     piece = Piece([control(ABORT)])
     (located,) = piece.located()
     located.batch.count = 0
-    assert BATCH_COLUMNS["control_type"][1](BatchRow(piece, located)) is None
+    assert BATCH_COLUMNS["control_type"].value(BatchRow(piece, located)) is None
 
 
 def test_a_control_record_without_a_key_is_lost_data(caplog):

@@ -39,6 +39,11 @@ KEY = groups.OffsetCommitKey(group="g", topic="t", partition=2)
 LEGACY = groups.LegacyOffsetCommitKey(group="g", topic="t", partition=2)
 
 
+def cells(level, rows):
+    """Returns the values of all columns of each row."""
+    return [tuple(column.value(row) for column in DECODED[level].columns) for row in rows]
+
+
 def commit(**fields):
     return groups.OffsetCommitValue(
         **{"offset": 42, "metadata": "m", "commit_timestamp": 7, **fields}
@@ -66,14 +71,16 @@ OFFSETS = [
 
 @pytest.mark.parametrize(("key", "value", "told"), OFFSETS)
 def test_a_commit_is_a_row_of_what_it_says(key, value, told):
-    assert list(offset_rows(PLACE, key, value)) == [(3, 40, 5000, "g", "t", 2, *told)]
+    assert cells("group_offsets", offset_rows(PLACE, key, value)) == [
+        (3, 40, 5000, "g", "t", 2, *told)
+    ]
 
 
 def test_what_is_no_commit_is_no_row_of_commits():
     group = groups.GroupMetadataKey(group="g")
-    assert list(offset_rows(PLACE, group, None)) == []
-    assert list(member_rows(PLACE, KEY, commit())) == []
-    assert list(transaction_rows(PLACE, group, None)) == []
+    assert cells("group_offsets", offset_rows(PLACE, group, None)) == []
+    assert cells("group_members", member_rows(PLACE, KEY, commit())) == []
+    assert cells("transactions", transaction_rows(PLACE, group, None)) == []
 
 
 def member(name, subscription, assignment, **fields):
@@ -119,14 +126,14 @@ def test_a_generation_is_a_row_for_each_member():
         member("m-2", b"\xff", b"\xff"),
     )
     start = (3, 40, 5000, "g", "classic", "generation", 4, "consumer", "range", "m-1", 2)
-    assert list(member_rows(PLACE, key, whole)) == [
+    assert cells("group_members", member_rows(PLACE, key, whole)) == [
         (*start, "m-1", "i", "c", "/h", 10, 60, ["t", "u"], ["t-0", "t-2", "u-1"]),
         (*start, "m-2", None, "c", "/h", 10, 60, None, None),
     ]
     empty = ("g", "classic", "empty", 5, "consumer", None, None, 0, *(None,) * 8)
-    assert list(member_rows(PLACE, key, generation(5))) == [(3, 40, 5000, *empty)]
+    assert cells("group_members", member_rows(PLACE, key, generation(5))) == [(3, 40, 5000, *empty)]
     deleted = ("g", "classic", "deleted", *(None,) * 13)
-    assert list(member_rows(PLACE, key, None)) == [(3, 40, 5000, *deleted)]
+    assert cells("group_members", member_rows(PLACE, key, None)) == [(3, 40, 5000, *deleted)]
 
 
 HELD = [modern.TopicPartitions(topic_id=ID, partitions=[5, 0])]
@@ -201,12 +208,12 @@ def test_a_record_of_a_consumer_group_is_a_row(key, value, told):
     event, epoch, assignor, name, instance, client, host, rebalance, topics, held = told
     start = (3, 40, 5000, "g", "consumer", event, epoch, None, assignor, None, None, name)
     rest = (instance, client, host, None, rebalance, topics, held)
-    assert list(member_rows(PLACE, key, value)) == [(*start, *rest)]
+    assert cells("group_members", member_rows(PLACE, key, value)) == [(*start, *rest)]
 
 
 def test_what_tells_of_no_member_is_no_row():
     key = modern.ConsumerGroupTargetAssignmentMetadataKey(group_id="g")
-    assert list(member_rows(PLACE, key, None)) == []
+    assert cells("group_members", member_rows(PLACE, key, None)) == []
 
 
 TX = TransactionLogKey(transactional_id="tx")
@@ -239,7 +246,7 @@ STATES = [
 
 @pytest.mark.parametrize(("status", "name", "is_open"), STATES)
 def test_a_state_of_a_transactional_id_is_a_row(status, name, is_open):
-    assert list(transaction_rows(PLACE, TX, state_of(status))) == [
+    assert cells("transactions", transaction_rows(PLACE, TX, state_of(status))) == [
         (3, 40, 5000, "tx", 7, 1, name, 60, [], 9, 20, is_open)
     ]
 
@@ -250,14 +257,14 @@ def test_a_transaction_has_the_partitions_that_it_wrote_to_since_it_began(starte
         PartitionsSchema(topic="t", partition_ids=[0, 2]),
         PartitionsSchema(topic="u", partition_ids=[1]),
     ]
-    assert list(transaction_rows(PLACE, TX, state_of(1, started=started, partitions=wrote))) == [
-        (3, 40, 5000, "tx", 7, 1, "Ongoing", 60, ["t-0", "t-2", "u-1"], told, 20, True)
-    ]
+    assert cells(
+        "transactions", transaction_rows(PLACE, TX, state_of(1, started=started, partitions=wrote))
+    ) == [(3, 40, 5000, "tx", 7, 1, "Ongoing", 60, ["t-0", "t-2", "u-1"], told, 20, True)]
 
 
 def test_a_transactional_id_that_is_forgotten_is_a_tombstone():
     tombstone = ("tx", None, None, "Tombstone", None, None, None, None, False)
-    assert list(transaction_rows(PLACE, TX, None)) == [(3, 40, 5000, *tombstone)]
+    assert cells("transactions", transaction_rows(PLACE, TX, None)) == [(3, 40, 5000, *tombstone)]
 
 
 LEVEL = DECODED["group_offsets"]
