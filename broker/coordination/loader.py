@@ -23,7 +23,6 @@ from trimaran.broker.coordination.shard import (
     CoordinatorShard,
     CoordinatorSpec,
     LoadedRow,
-    Producer,
     RecordSerde,
     TakeRows,
 )
@@ -32,6 +31,7 @@ from trimaran.log.batches.batch import ATTRIBUTES_COMPRESSION, BatchView, iter_b
 from trimaran.log.batches.columns import Columns, decode_columns
 from trimaran.log.producers.marker import read_end_marker
 from trimaran.log.segments.slices import LogSlice
+from trimaran.node.replicated.state_machine import Producer
 from trimaran.node.runtime.long_lived import LongLived
 from trimaran.node.runtime.threads import run_blocking
 

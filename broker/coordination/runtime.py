@@ -14,9 +14,10 @@ import trio
 
 from trimaran.broker import events
 from trimaran.broker.coordination.ports import AppendInfo, CoordinatorPartition
-from trimaran.broker.coordination.shard import CoordinatorShard, CoordinatorSpec, Producer
+from trimaran.broker.coordination.shard import CoordinatorShard, CoordinatorSpec
 from trimaran.broker.coordination.shard_epoch import ShardEpoch, ShardState
 from trimaran.log.producers.marker import EndMarker
+from trimaran.node.replicated.state_machine import Producer
 from trimaran.node.runtime.latest import Latest
 from trimaran.wire.client.backoff import ExponentialBackoff
 from trimaran.wire.errors import ErrorCode, KafkaError
@@ -151,11 +152,10 @@ class CoordinatorRuntime(Generic[S, R]):
                 code of a coordinator, and asks again (as Kafka's `KafkaApis`); else as `append_end_marker`.
         """
         try:
-            epoch = self.epoch_of(partition_index)
-            epoch.active()
+            serving = self.epoch_of(partition_index).serving()
         except KafkaError as error:
             raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER) from error
-        return epoch.complete_transaction(producer, marker, transaction_version)
+        return serving.complete_transaction(producer, marker, transaction_version)
 
 
 def partition_for(key: str, partition_count: int) -> int:

@@ -11,10 +11,12 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Generic, NamedTuple, Protocol, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 from trimaran.broker.coordination.timers import Instant
 from trimaran.log.batches.records import NewRecord
+from trimaran.node.replicated.pending import PendingResponse
+from trimaran.node.replicated.state_machine import Producer
 from trimaran.wire.errors import ErrorCode
 
 R = TypeVar("R")
@@ -22,20 +24,10 @@ S = TypeVar("S", bound="CoordinatorShard[Any]")
 R_co = TypeVar("R_co", covariant=True)
 R_contra = TypeVar("R_contra", contravariant=True)
 
-ResponseToken = Any
-"""Whoever waits for a response; a shard hands it back beside the response and never looks inside."""
-
 LoadedRow = tuple[int, bytes, bytes | None]
 """The offset, key and value of a loaded record."""
 TakeRows = Callable[[Iterable[LoadedRow]], object]
 """Is given some after the other, in the order of the log. Raises RemoteProtocolError."""
-
-
-class Producer(NamedTuple):
-    """A transactional producer, in whose transaction records are written."""
-
-    id: int
-    epoch: int
 
 
 class Write(Protocol[R_co]):
@@ -49,22 +41,16 @@ class Write(Protocol[R_co]):
         """As in `Result`."""
 
 
-class Completion(NamedTuple):
-    """`response` goes to whoever holds `token`."""
-
-    token: ResponseToken
-    response: Any
-
-
 @dataclass(slots=True)
 class Effects(Generic[R]):
-    """What inputs have brought forth since the runtime last took it; bounded by one input's members and records.
+    """The outputs of inputs since the runtime last took them; bounded by one input's members and records.
 
     `follow_ups` name work that the coordinator (`CoordinatorSpec.follow_up`) begins as soon as all that was replayed so
     far is committed, however long that takes.
     """
 
-    responses: list[Completion] = field(default_factory=list)
+    # The response of each request that waits, beside it.
+    responses: list[tuple[PendingResponse[Any], Any]] = field(default_factory=list)
     writes: list[Write[R]] = field(default_factory=list)
     follow_ups: list[str] = field(default_factory=list)
 
@@ -104,7 +90,7 @@ class CoordinatorShard(Protocol[R]):
         """
 
     def close(self, at: Instant) -> None:
-        """The epoch is over: leaves a response for every token it holds. Nothing is written any more."""
+        """The epoch is over: leaves a response for every request that waits in it. Nothing is written any more."""
 
     def unload(self) -> None:
         """Releases the state after its last use. Runs in a thread, and frees one value after another: so it never holds
@@ -125,6 +111,10 @@ class RecordSerde(Protocol[R]):
         """
 
 
+async def _no_follow_up(_epoch: object, name: str) -> None:
+    raise AssertionError(f"no follow-up was specified: {name}")
+
+
 @dataclass(frozen=True)
 class CoordinatorSpec(Generic[S, R]):
     """The shards of one internal topic."""
@@ -141,5 +131,5 @@ class CoordinatorSpec(Generic[S, R]):
     taking_rows: Callable[[S], TakeRows] | None = None
     # Called when an append has met KAFKA_STORAGE_ERROR.
     storage_failed: Callable[[], object] = lambda: None
-    # Does what a shard has named as its follow-up: a task of the `ShardEpoch`, which it is given, and ends with.
-    follow_up: Callable[[Any, str], Awaitable[None]] | None = None
+    # Does a follow-up that a shard has named: a task of the `ShardEpoch` that it gets, and ends with.
+    follow_up: Callable[[Any, str], Awaitable[None]] = _no_follow_up

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Hashable, Iterator, KeysView
 from typing import Generic, NamedTuple, TypeVar
 
-from trimaran.broker.coordination.shard import Producer
+from trimaran.node.replicated.state_machine import Producer
 
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")

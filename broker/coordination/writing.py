@@ -9,9 +9,10 @@ from collections.abc import Sequence
 from typing import Any, Generic, TypeVar
 
 from trimaran.broker.coordination.ports import CoordinatorPartition
-from trimaran.broker.coordination.shard import CoordinatorSpec, Producer
+from trimaran.broker.coordination.shard import CoordinatorSpec
 from trimaran.log.batches.batch import BatchView
 from trimaran.log.batches.records import build_batch
+from trimaran.node.replicated.state_machine import Producer, Result
 from trimaran.node.runtime.clock import now_ms
 from trimaran.wire.errors import ErrorCode, KafkaError
 
@@ -41,21 +42,20 @@ class PartitionWriter(Generic[R]):
         self._spec = spec
         self._leader = leader
 
-    def append(
-        self, records: Sequence[R], producer: Producer | None, *, is_awaited: bool = True
-    ) -> int:
-        """Appends one batch; returns the offset of its last record.
+    def append(self, result: Result[R, Any]) -> int:
+        """Appends the records of a result as one batch; returns the offset of the last one.
 
         Raises:
             KafkaError: nothing was written; with the code for clients. INVALID_PRODUCER_EPOCH: a newer epoch of the
                 producer wrote here.
         """
-        batch = memoryview(self._encode(records, producer))
+        producer = result.producer
+        batch = memoryview(self._encode(result.records, producer))
         try:
             if producer is not None:
                 self._leader.log.producers.check_epoch(producer.id, producer.epoch)
             views = [BatchView(batch)]
-            return self._leader.append(batch, views, is_awaited=is_awaited).last_offset
+            return self._leader.append(batch, views, is_awaited=result.is_awaited).last_offset
         except KafkaError as error:
             if error.code is ErrorCode.KAFKA_STORAGE_ERROR:
                 self._spec.storage_failed()

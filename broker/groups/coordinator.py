@@ -17,7 +17,7 @@ from uuid import uuid4
 
 from trimaran.broker.coordination.ports import AppendInfo
 from trimaran.broker.coordination.runtime import CoordinatorRuntime, partition_for
-from trimaran.broker.coordination.shard import CoordinatorSpec, Producer
+from trimaran.broker.coordination.shard import CoordinatorSpec
 from trimaran.broker.coordination.shard_epoch import ShardEpoch, ShardState
 from trimaran.broker.coordination.timers import Instant
 from trimaran.broker.groups.consumer import describe as consumer_describe
@@ -38,7 +38,8 @@ from trimaran.broker.groups.records import GroupRecord, GroupRecordSerde
 from trimaran.broker.groups.shard import GroupCoordinatorShard
 from trimaran.broker.metadata.topic_patterns import TopicPatterns, Topics
 from trimaran.log.producers.marker import EndMarker
-from trimaran.node.replicated.pending import CompletableResponse, PendingResponse
+from trimaran.node.replicated.pending import PendingResponse
+from trimaran.node.replicated.state_machine import Producer
 from trimaran.node.runtime.steps import Steps, pieces
 from trimaran.quorum.metadata.delta import MetadataDelta
 from trimaran.quorum.metadata.image import MetadataImage
@@ -159,7 +160,7 @@ class GroupCoordinator:
         ):
             raise KafkaError(ErrorCode.INVALID_SESSION_TIMEOUT)
         epoch = self._epoch_of(request.group_id)
-        pending = CompletableResponse[JoinGroupResponse]()
+        pending = PendingResponse[JoinGroupResponse]()
         suffix = str(uuid4())
         join = Join(
             request, version, client_id, client_host, pending, suffix, principal, connection
@@ -175,7 +176,7 @@ class GroupCoordinator:
         """Gives or awaits the assignment of a generation."""
         _check_group_id(request.group_id)
         epoch = self._epoch_of(request.group_id)
-        pending = CompletableResponse[SyncGroupResponse]()
+        pending = PendingResponse[SyncGroupResponse]()
         epoch.step(lambda shard, at: shard.sync(request, pending, at))
         return pending
 
@@ -197,12 +198,10 @@ class GroupCoordinator:
         group_id = given.request.group_id
         _check_group_id(group_id)
         epoch = self._epoch_of(group_id)
-        result = epoch.step(lambda shard, at: shard.consumer_heartbeat(given, at))
-        try:
-            return epoch.submit(result)
-        except KafkaError:
-            epoch.step_when_loaded(lambda shard, at: shard.consumer_heartbeat_failed(given, at))
-            raise
+        return epoch.decide(
+            lambda shard, at: shard.consumer_heartbeat(given, at),
+            unwritten=lambda shard, at: shard.consumer_heartbeat_failed(given, at),
+        )
 
     async def _resolve_patterns(self, epoch: _GroupEpoch, group_id: str) -> None:
         """A follow-up of a shard: resolves the patterns that members of a group subscribe to, one after the other."""
@@ -260,8 +259,7 @@ class GroupCoordinator:
         if verified_from is not None and epoch.producers.ended_since(producer.id, verified_from):
             raise KafkaError(ErrorCode.INVALID_TXN_STATE)
         return epoch.decide(
-            lambda shard, at: shard.commit_offsets_in_transaction(request, at, producer.id),
-            producer,
+            lambda shard, at: shard.commit_offsets_in_transaction(request, at, producer)
         )
 
     def unverified_from(self, group_id: str, producer: Producer) -> int | None:
@@ -360,7 +358,7 @@ class GroupCoordinator:
         types: Collection[str] = (),
     ) -> Iterator[list[ListedGroup]]:
         """The groups of one shard, in pieces small enough for a turn of the loop."""
-        group_ids = shard.group_ids()
+        group_ids = shard.store.group_ids(shard.groups)
         while some := list(islice(group_ids, GROUPS_PER_STEP)):
             yield list_groups(shard, some, states, types)
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from trimaran.broker.coordination.shard import ResponseToken
 from trimaran.broker.groups.group import ClassicGroup, GroupState
 from trimaran.broker.groups.limits import (
     GROUP_BYTES_MAX,
@@ -37,8 +36,9 @@ from trimaran.broker.groups.rebalance import (
     rebalance_or_complete,
 )
 from trimaran.broker.groups.records import group_value
+from trimaran.node.replicated.pending import PendingResponse
 from trimaran.wire.errors import ErrorCode, KafkaError
-from trimaran.wire.messages.join_group import JoinGroupRequest
+from trimaran.wire.messages.join_group import JoinGroupRequest, JoinGroupResponse
 
 S = GroupState
 
@@ -56,7 +56,7 @@ class Join:
     version: int
     client_id: str
     client_host: str
-    token: ResponseToken
+    token: PendingResponse[JoinGroupResponse]
     member_id_suffix: str
     principal: str = ""
     connection: int = 0

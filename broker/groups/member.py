@@ -8,9 +8,11 @@ from __future__ import annotations
 from collections.abc import Container
 from dataclasses import dataclass
 
-from trimaran.broker.coordination.shard import ResponseToken
 from trimaran.broker.groups.memory import MEMBER_BYTES
+from trimaran.node.replicated.pending import PendingResponse
 from trimaran.node.text.memory import text_bytes
+from trimaran.wire.messages.join_group import JoinGroupResponse
+from trimaran.wire.messages.sync_group import SyncGroupResponse
 
 Protocols = tuple[tuple[str, bytes], ...]
 """Assignors a member supports, the preferred first, each with the member's metadata for it."""
@@ -38,8 +40,8 @@ class Member:
     is_new: bool = False
     # Its connection has ended since it joined: what it is told is no reason to expect it for longer.
     is_abandoned: bool = False
-    join: ResponseToken | None = None
-    sync: ResponseToken | None = None
+    join: PendingResponse[JoinGroupResponse] | None = None
+    sync: PendingResponse[SyncGroupResponse] | None = None
 
     @property
     def is_static(self) -> bool:

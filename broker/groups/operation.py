@@ -9,14 +9,15 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from trimaran.broker.coordination.shard import Completion, Effects, ResponseToken
+from trimaran.broker.coordination.shard import Effects
 from trimaran.broker.coordination.timers import Instant, Timers
 from trimaran.broker.groups.group import ClassicGroup
 from trimaran.broker.groups.limits import GroupLimits
 from trimaran.broker.groups.member import Member, Protocols
 from trimaran.broker.groups.records import GroupRecord, group_record
+from trimaran.node.replicated.pending import PendingResponse
 from trimaran.wire.errors import ErrorCode
 from trimaran.wire.messages.join_group import JoinGroupResponse, JoinGroupResponseMember
 from trimaran.wire.messages.leave_group import MemberIdentity, MemberResponse
@@ -64,7 +65,7 @@ class StaticReplacement:
     """
 
     member: Member
-    token: ResponseToken
+    token: PendingResponse[JoinGroupResponse]
     old_member_id: str
     old_owner: str
     old_leader: str | None
@@ -114,7 +115,7 @@ class Answer:
     next one, which then gives the same generation to others. `refused` makes the response when it does not come to it.
     """
 
-    token: ResponseToken
+    token: PendingResponse[Any]
     response: Message
     refused: Callable[[ErrorCode], Message]
     records: tuple[GroupRecord, ...] = ()
@@ -133,12 +134,12 @@ class GroupOperation:
 
     # -- responses
 
-    def respond(self, token: ResponseToken, response: Message) -> None:
-        self.effects.responses.append(Completion(token, response))
+    def respond(self, token: PendingResponse[Any], response: Message) -> None:
+        self.effects.responses.append((token, response))
 
     def respond_committed(
         self,
-        token: ResponseToken,
+        token: PendingResponse[Any],
         response: Message,
         refused: Callable[[ErrorCode], Message],
     ) -> None:

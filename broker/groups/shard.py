@@ -1,19 +1,17 @@
 """One partition of `__consumer_offsets` as a state machine: groups, their offsets, their timers. No I/O.
 
-A `CoordinatorShard`: its inputs are calls with an `Instant`, its outputs what they return (decisions: `Result(records,
-response)`), `Effects` (responses to requests that wait, groups to write) and `deadline()`. A group that is written
-comes back twice: `replay` when it is in the log, `written` when it is on the disks of the ISR.
-Source: Kafka's `GroupCoordinatorShard`.
+A `CoordinatorShard`. Source: Kafka's `GroupCoordinatorShard`.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from functools import partial
+from typing import Any
 
 from trimaran.broker import events
-from trimaran.broker.coordination.shard import Completion, Effects, Producer, ResponseToken, Write
+from trimaran.broker.coordination.shard import Effects, Write
 from trimaran.broker.coordination.timers import Instant, Timers
 from trimaran.broker.groups import joining, offsets, rebalance, syncing
 from trimaran.broker.groups.arrivals import ABANDONED_SECONDS, Arrivals, is_arriving
@@ -42,7 +40,8 @@ from trimaran.broker.groups.records import GroupRecord, Tombstones, offset_tombs
 from trimaran.broker.groups.removals import Removals
 from trimaran.broker.groups.store import GroupStore, OffsetsRoom
 from trimaran.broker.groups.walks import Walk, Walks
-from trimaran.node.replicated.state_machine import Result
+from trimaran.node.replicated.pending import PendingResponse
+from trimaran.node.replicated.state_machine import Producer, Result
 from trimaran.wire.errors import ErrorCode, KafkaError
 from trimaran.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatResponse
 from trimaran.wire.messages.heartbeat import HeartbeatRequest
@@ -206,7 +205,7 @@ class GroupCoordinatorShard:
         except KafkaError as error:
             self._respond(join.token, join_error(error.code, join.request.member_id))
 
-    def sync(self, request: SyncGroupRequest, token: ResponseToken, at: Instant) -> None:
+    def sync(self, request: SyncGroupRequest, token: PendingResponse[Any], at: Instant) -> None:
         """Gives `token` its response, now or later."""
         if (consumer := self.consumer_group(request.group_id)) is not None:
             self._sync_consumer_group(consumer, request, token, at)
@@ -218,7 +217,11 @@ class GroupCoordinatorShard:
             syncing.sync(self._operation(group, at), request, token)
 
     def _sync_consumer_group(
-        self, group: ConsumerGroup, request: SyncGroupRequest, token: ResponseToken, at: Instant
+        self,
+        group: ConsumerGroup,
+        request: SyncGroupRequest,
+        token: PendingResponse[Any],
+        at: Instant,
     ) -> None:
         try:
             response = self.consumers.sync(group, request, at)
@@ -286,25 +289,26 @@ class GroupCoordinatorShard:
         return self._decide_commit(request, at)
 
     def commit_offsets_in_transaction(
-        self, request: OffsetCommitRequest, at: Instant, producer_id: int
+        self, request: OffsetCommitRequest, at: Instant, producer: Producer
     ) -> Result[GroupRecord, OffsetCommitResponse]:
-        """To be written in the producer's transaction. Raises KafkaError as `offsets.check_transactional_commit`."""
+        """Written in the producer's transaction. Raises KafkaError as `offsets.check_transactional_commit`."""
         if (consumer := self.consumer_group(request.group_id)) is not None:
             check = consumer_offsets.check_transactional_commit(consumer, request)
-            return self._decide_commit(request, at, check, producer_id)
+            return self._decide_commit(request, at, check, producer)
         group = self.groups.get(request.group_id)
         offsets.check_transactional_commit(group, request, self.store.knows(request.group_id))
-        return self._decide_commit(request, at, producer_id=producer_id)
+        return self._decide_commit(request, at, producer=producer)
 
     def _decide_commit(
         self,
         request: OffsetCommitRequest,
         at: Instant,
         check: consumer_offsets.CheckPartition = offsets.all_may,
-        producer_id: int | None = None,
+        producer: Producer | None = None,
     ) -> Result[GroupRecord, OffsetCommitResponse]:
-        room = OffsetsRoom(self.store, request.group_id, producer_id)
-        return offsets.decide_commit(request, self.limits, at.now_ms, check, room.refusal)
+        room = OffsetsRoom(self.store, request.group_id, producer and producer.id)
+        result = offsets.decide_commit(request, self.limits, at.now_ms, check, room.refusal)
+        return result._replace(producer=producer)
 
     def fetch_offsets(
         self, request: OffsetFetchRequestGroup, *, require_stable: bool = False
@@ -354,10 +358,6 @@ class GroupCoordinatorShard:
 
     def delete_groups(self, group_ids: Iterable[str]) -> Result[GroupRecord, dict[str, ErrorCode]]:
         return self._removals.delete_groups(group_ids)
-
-    def group_ids(self) -> Iterator[str]:
-        """As `GroupStore.group_ids`, whether a group has members, a record or only offsets."""
-        return self.store.group_ids(self.groups)
 
     # -- what has become of records
 
@@ -490,8 +490,8 @@ class GroupCoordinatorShard:
     def _operation(self, group: ClassicGroup, at: Instant) -> GroupOperation:
         return GroupOperation(group, at, self._timers, self.limits, self._effects)
 
-    def _respond(self, token: ResponseToken, response: Message) -> None:
-        self._effects.responses.append(Completion(token, response))
+    def _respond(self, token: PendingResponse[Any], response: Message) -> None:
+        self._effects.responses.append((token, response))
 
     def _forget_if_unused(self, group: ClassicGroup) -> None:
         """A group that somebody asked for and left again, before anything was written of it."""

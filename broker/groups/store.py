@@ -12,7 +12,6 @@ from collections.abc import Collection, Container, Iterator
 from operator import itemgetter
 from typing import cast
 
-from trimaran.broker.coordination.shard import Producer
 from trimaran.broker.coordination.transactions import PendingTransactions
 from trimaran.broker.groups.consumer.group import ConsumerGroup
 from trimaran.broker.groups.memory import (
@@ -23,6 +22,7 @@ from trimaran.broker.groups.memory import (
     topic_bytes,
 )
 from trimaran.broker.groups.records import GroupKey, GroupRecord, GroupValue
+from trimaran.node.replicated.state_machine import Producer
 from trimaran.node.text.memory import text_bytes
 from trimaran.wire.errors import ErrorCode, KafkaError
 from trimaran.wire.records.consumer_groups import ConsumerGroupKey, ConsumerGroupValue

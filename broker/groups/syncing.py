@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from trimaran.broker.coordination.shard import ResponseToken
 from trimaran.broker.groups.group import ClassicGroup, GroupState
 from trimaran.broker.groups.member import Member
 from trimaran.broker.groups.operation import (
@@ -23,15 +22,18 @@ from trimaran.broker.groups.operation import (
 )
 from trimaran.broker.groups.rebalance import complete_if_all_joined, drop, prepare, synced
 from trimaran.broker.groups.records import group_value
+from trimaran.node.replicated.pending import PendingResponse
 from trimaran.wire.errors import ErrorCode, KafkaError
 from trimaran.wire.messages.heartbeat import HeartbeatRequest
 from trimaran.wire.messages.leave_group import MemberIdentity, MemberResponse
-from trimaran.wire.messages.sync_group import SyncGroupRequest
+from trimaran.wire.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 
 S = GroupState
 
 
-def sync(operation: GroupOperation, request: SyncGroupRequest, token: ResponseToken) -> None:
+def sync(
+    operation: GroupOperation, request: SyncGroupRequest, token: PendingResponse[SyncGroupResponse]
+) -> None:
     """Gives `token` its response, now or later."""
     group = operation.group
     try:

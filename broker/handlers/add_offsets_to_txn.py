@@ -5,9 +5,9 @@ Versions: 2 PRODUCER_FENCED (KIP-588), 4 TRANSACTION_ABORTABLE. Source: `KafkaAp
 
 from __future__ import annotations
 
-from trimaran.broker.coordination.shard import Producer
 from trimaran.broker.handlers.context import Context
 from trimaran.broker.metadata.internal_topics import CONSUMER_OFFSETS
+from trimaran.node.replicated.state_machine import Producer
 from trimaran.wire.errors import ErrorCode, KafkaError
 from trimaran.wire.messages.add_offsets_to_txn import (
     AddOffsetsToTxnRequest,

@@ -12,11 +12,11 @@ from functools import partial
 
 import trio
 
-from trimaran.broker.coordination.shard import Producer
 from trimaran.broker.handlers.context import Context
 from trimaran.broker.metadata.internal_topics import INTERNAL_TOPICS
 from trimaran.broker.transactions.transaction import EPOCH_BUMP_VERSION, TopicPartition
 from trimaran.node.replicated.pending import respond
+from trimaran.node.replicated.state_machine import Producer
 from trimaran.quorum.metadata.authorizer import Action
 from trimaran.quorum.serving.authorization import check_cluster, may, may_with_topic
 from trimaran.wire.errors import ErrorCode, KafkaError

@@ -6,10 +6,10 @@ Versions: 2 PRODUCER_FENCED (KIP-588), 4 TRANSACTION_ABORTABLE, 5 bumps the epoc
 
 from __future__ import annotations
 
-from trimaran.broker.coordination.shard import Producer
 from trimaran.broker.handlers.context import Context
 from trimaran.broker.transactions.transaction import EPOCH_BUMP_VERSION, Transaction
 from trimaran.node.replicated.pending import respond
+from trimaran.node.replicated.state_machine import Producer
 from trimaran.wire.errors import ErrorCode, KafkaError
 from trimaran.wire.messages.end_txn import EndTxnRequest, EndTxnResponse
 from trimaran.wire.security.acls import Operation

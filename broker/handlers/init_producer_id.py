@@ -5,8 +5,8 @@ Versions: 3 tells the producer's present id and epoch (KIP-360), 4 PRODUCER_FENC
 
 from __future__ import annotations
 
-from trimaran.broker.coordination.shard import Producer
 from trimaran.broker.handlers.context import Context
+from trimaran.node.replicated.state_machine import Producer
 from trimaran.quorum.metadata.authorizer import Action
 from trimaran.quorum.serving.authorization import may, may_somewhere
 from trimaran.wire.errors import ErrorCode, KafkaError

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from trimaran.broker.coordination.shard import Producer
 from trimaran.broker.coordination.writing import response_code
 from trimaran.broker.handlers.context import Context
 from trimaran.broker.metadata.internal_topics import CONSUMER_OFFSETS
+from trimaran.node.replicated.state_machine import Producer
 from trimaran.wire.errors import ErrorCode, KafkaError
 from trimaran.wire.messages.offset_commit import (
     OffsetCommitRequest,

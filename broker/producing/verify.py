@@ -12,8 +12,8 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Protocol
 
-from trimaran.broker.coordination.shard import Producer
 from trimaran.broker.producing.partition_append import PartitionAppend
+from trimaran.node.replicated.state_machine import Producer
 from trimaran.wire.errors import ErrorCode, KafkaError
 
 # From here on every transaction has an epoch of its own: a marker that ends this one fences the batch. One that comes

@@ -15,7 +15,7 @@ from typing import TypeVar
 import trio
 
 from trimaran.broker.coordination.runtime import CoordinatorRuntime, partition_for
-from trimaran.broker.coordination.shard import CoordinatorSpec, Producer
+from trimaran.broker.coordination.shard import CoordinatorSpec
 from trimaran.broker.coordination.shard_epoch import ShardEpoch
 from trimaran.broker.coordination.timers import Instant
 from trimaran.broker.transactions import rules
@@ -31,8 +31,8 @@ from trimaran.broker.transactions.ports import (
 from trimaran.broker.transactions.records import TransactionRecord, TransactionRecordSerde
 from trimaran.broker.transactions.shard import TransactionCoordinatorShard
 from trimaran.broker.transactions.transaction import NO_PRODUCER_ID, TopicPartition, Transaction
-from trimaran.node.replicated.pending import CommittedResponse, CompletableResponse
-from trimaran.node.replicated.state_machine import Result
+from trimaran.node.replicated.pending import PendingResponse
+from trimaran.node.replicated.state_machine import Producer, Result
 from trimaran.wire.errors import ErrorCode, KafkaError
 
 T = TypeVar("T")
@@ -165,7 +165,7 @@ class TransactionCoordinator:
         producer: Producer,
         partitions: Collection[TopicPartition],
         client_version: int,
-    ) -> CommittedResponse[Transaction] | None:
+    ) -> PendingResponse[Transaction] | None:
         """As `add_partitions`, decided before this returns; None where it has to wait before, or is refused."""
         adding = _adding(transactional_id, producer, partitions, client_version)
         return self._decide_now(transactional_id, adding)
@@ -248,7 +248,7 @@ class TransactionCoordinator:
 
     def end_now(
         self, transactional_id: str, producer: Producer, *, is_commit: bool, client_version: int
-    ) -> CommittedResponse[Transaction] | None:
+    ) -> PendingResponse[Transaction] | None:
         """As `end`, decided before this returns; None where it has to wait before, or is refused."""
 
         def decide(
@@ -282,13 +282,13 @@ class TransactionCoordinator:
         """Returns when what was decided is committed."""
         return await self._decide(transactional_id, decide).wait()
 
-    def _decide_now(self, transactional_id: str, decide: Decide[T]) -> CommittedResponse[T] | None:
+    def _decide_now(self, transactional_id: str, decide: Decide[T]) -> PendingResponse[T] | None:
         try:
             return self._decide(transactional_id, decide)
         except KafkaError:
             return None
 
-    def _decide(self, transactional_id: str, decide: Decide[T]) -> CommittedResponse[T]:
+    def _decide(self, transactional_id: str, decide: Decide[T]) -> PendingResponse[T]:
         return self.epoch_of(transactional_id).decide(decide)
 
     async def _after_end(
@@ -309,7 +309,7 @@ class TransactionCoordinator:
         Raises:
             KafkaError: CONCURRENT_TRANSACTIONS: not before `deadline`.
         """
-        epoch, token = self.epoch_of(transactional_id), CompletableResponse[object]()
+        epoch, token = self.epoch_of(transactional_id), PendingResponse[object]()
         epoch.step(lambda shard, _at: shard.await_end(transactional_id, token))
         with trio.move_on_at(deadline) as scope:
             await token.wait()

@@ -195,10 +195,7 @@ class MarkerWriter:
 
 
 def _complete(epoch: Epoch, transactional_id: str, decided: Transaction) -> None:
-    """Nobody waits for that: whoever does not find it writes the markers once more. What begins the next transaction is
-    written soon, and waits for one flush instead of two.
-    """
-    epoch.decide(lambda shard, at: shard.complete(transactional_id, decided, at), is_awaited=False)
+    epoch.decide(lambda shard, at: shard.complete(transactional_id, decided, at))
 
 
 def _is_done(code: ErrorCode) -> bool:

@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from trimaran.broker.coordination.ports import AppendInfo
-from trimaran.broker.coordination.shard import Producer
 from trimaran.broker.metadata.internal_topics import CONSUMER_OFFSETS
 from trimaran.broker.partitions.awaiting import WatermarkWait, wait_for_all
 from trimaran.broker.partitions.end_markers import append_end_marker
@@ -19,6 +18,7 @@ from trimaran.broker.partitions.leader import PartitionLeader
 from trimaran.broker.partitions.opening import Key, open_leaders, unopened_of_many
 from trimaran.broker.partitions.registry import Partitions
 from trimaran.log.producers.marker import EndMarker
+from trimaran.node.replicated.state_machine import Producer
 from trimaran.node.runtime.turns import in_turns
 from trimaran.wire.errors import ErrorCode, KafkaError
 from trimaran.wire.messages.write_txn_markers import (

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from trimaran.broker.coordination.shard import Producer
 from trimaran.broker.transactions.transaction import (
     EPOCH_BUMP_VERSION,
     EPOCH_MAX,
@@ -23,6 +22,7 @@ from trimaran.broker.transactions.transaction import (
     Transaction,
     TransactionState,
 )
+from trimaran.node.replicated.state_machine import Producer
 from trimaran.wire.errors import ErrorCode, KafkaError
 
 S = TransactionState

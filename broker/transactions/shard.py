@@ -12,16 +12,18 @@ import logging
 from collections import defaultdict, deque
 from collections.abc import Collection, Iterable, Iterator
 from enum import Enum
+from typing import Any
 
 from trimaran.broker import events
-from trimaran.broker.coordination.shard import Completion, Effects, Producer, ResponseToken, Write
+from trimaran.broker.coordination.shard import Effects, Write
 from trimaran.broker.coordination.timers import Instant, Timers
 from trimaran.broker.transactions import rules
 from trimaran.broker.transactions.limits import TransactionLimits
 from trimaran.broker.transactions.memory import IdAccount, TransactionMemory, held_bytes
 from trimaran.broker.transactions.records import TransactionRecord, TransactionWrite
 from trimaran.broker.transactions.transaction import TopicPartition, Transaction, TransactionState
-from trimaran.node.replicated.state_machine import Result
+from trimaran.node.replicated.pending import PendingResponse
+from trimaran.node.replicated.state_machine import Producer, Result
 from trimaran.wire.errors import ErrorCode, KafkaError
 
 log = logging.getLogger(__name__)
@@ -48,7 +50,7 @@ class TransactionCoordinatorShard:
         # Those in state Ongoing: few among many ids that are at rest.
         self._open: dict[str, None] = {}
         # Who waits for the end of a transaction that is decided; at most the requests under way.
-        self._waiting: defaultdict[str, list[ResponseToken]] = defaultdict(list)
+        self._waiting: defaultdict[str, list[PendingResponse[Any]]] = defaultdict(list)
         self._timers = Timers[_Timer]()
         # What a sweep that has begun has still to look at.
         self._to_abort: deque[str] = deque()
@@ -128,21 +130,25 @@ class TransactionCoordinatorShard:
     def complete(
         self, transactional_id: str, decided: Transaction, at: Instant
     ) -> Result[TransactionRecord, None]:
-        """All markers of `decided` are written; nothing to do if it is not what the id is in any more."""
+        """All markers of `decided` are written; nothing to do if the id is in another transaction by now.
+
+        No client waits for the record: a coordinator that does not find it writes the markers once more. The record
+        that begins the next transaction comes soon, and waits for one flush instead of two.
+        """
         if self.transactions.get(transactional_id) is not decided:
             return Result((), None)
         record = TransactionRecord(transactional_id, rules.complete(decided, at.now_ms))
-        return Result((record,), None)
+        return Result((record,), None, is_awaited=False)
 
-    def await_end(self, transactional_id: str, token: ResponseToken) -> None:
+    def await_end(self, transactional_id: str, token: PendingResponse[Any]) -> None:
         """`token` is told (True) when the transaction that was decided is complete, or the epoch over."""
         transaction = self.transactions.get(transactional_id)
         if transaction is None or not transaction.state.is_prepared:
-            self._effects.responses.append(Completion(token, True))
+            self._effects.responses.append((token, True))
         else:
             self._waiting[transactional_id].append(token)
 
-    def forget_waiting(self, transactional_id: str, token: ResponseToken) -> None:
+    def forget_waiting(self, transactional_id: str, token: PendingResponse[Any]) -> None:
         """Nobody waits with `token` any more."""
         waiting = self._waiting.get(transactional_id)
         if waiting is not None and token in waiting:
@@ -179,7 +185,7 @@ class TransactionCoordinatorShard:
                 self._effects.follow_ups.append(transactional_id)
         else:
             for token in self._waiting.pop(transactional_id, ()):
-                self._effects.responses.append(Completion(token, True))
+                self._effects.responses.append((token, True))
 
     def complete_transaction(self, producer: Producer, is_commit: bool) -> None:
         """Nobody writes in a transaction here."""
@@ -265,7 +271,7 @@ class TransactionCoordinatorShard:
     def close(self, _at: Instant) -> None:
         """The epoch is over: who waits looks again, and is told NOT_COORDINATOR."""
         for tokens in self._waiting.values():
-            self._effects.responses += [Completion(token, True) for token in tokens]
+            self._effects.responses += [(token, True) for token in tokens]
         self._waiting.clear()
         self.account.close()
 

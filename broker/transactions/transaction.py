@@ -10,7 +10,7 @@ from __future__ import annotations
 from enum import IntEnum
 from typing import NamedTuple
 
-from trimaran.broker.coordination.shard import Producer
+from trimaran.node.replicated.state_machine import Producer
 
 NO_PRODUCER_ID = -1
 NO_EPOCH = -1

@@ -1,14 +1,15 @@
-"""Pending responses: what a coordinator gives a handler, which makes a response of the protocol of it.
+"""A response that comes later: first it is decided, then the state that it was decided on is committed.
 
-One is completed by a rule of the shard (`CompletableResponse`), or by the commit of what it tells
-(`CommittedResponse`). In Kafka both are a `CompletableFuture`. Nobody's task belongs to one: whoever waits stands
-outside of the shard's epoch, and is told of its end.
+The runtime has this one type for it; the transport's is `DeferredResponse`, which `respond` makes of it. No task
+belongs to a pending response. Tasks that wait for one are outside of the epoch, so its end reaches them as an error,
+never as a cancellation. In Kafka it is a `CompletableFuture`, with `DeferredEventQueue` for the commit.
 """
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Callable
+from dataclasses import dataclass
+from math import inf
 from typing import Generic, TypeVar
 
 import trio
@@ -18,103 +19,146 @@ from trimaran.node.runtime.watermark import Watermark
 from trimaran.wire.errors import ErrorCode, KafkaError
 from trimaran.wire.schema import Message
 from trimaran.wire.transport.requests.calls import DeferredResponse
+from trimaran.wire.transport.scheduling.events import yield_to_loop
 
 T = TypeVar("T")
 R = TypeVar("R", bound=Message)
 
 
-class PendingResponse(ABC, Generic[T]):
-    """A response that will come."""
+@dataclass(slots=True, eq=False)
+class Progress:
+    """How far the state of one epoch has been replayed and committed.
 
-    __slots__ = ()
+    Args:
+        committed: everything below its offset is committed; closed when the epoch ends.
+        end_offset: everything below is replayed; at or above what is committed.
+        ended: the code for clients whose epoch has ended, and its message.
+        commit_seconds: after so long without a commit a response is refused with `late`.
+    """
 
-    @property
-    @abstractmethod
-    def response(self) -> T:
-        """What it says, or would say; to be told only when `ready`."""
+    committed: Watermark
+    end_offset: int
+    ended: ErrorCode
+    message: str = ""
+    commit_seconds: float = inf
+    late: ErrorCode = ErrorCode.REQUEST_TIMED_OUT
 
-    @abstractmethod
-    def ready(self) -> bool:
-        """Whether `wait` would return without waiting."""
+    def ended_error(self) -> KafkaError:
+        """Returns the error of an epoch that has ended."""
+        return KafkaError(self.ended, self.message)
 
-    @abstractmethod
-    async def wait(self) -> T:
-        """The response, when it may leave.
-
-        Raises:
-            KafkaError: NOT_COORDINATOR: the shard's epoch ended first; COORDINATOR_NOT_AVAILABLE: not committed in
-                time. Whether records survive is unknown in both cases.
-        """
+    def check_leads(self) -> None:
+        """Raises KafkaError: `ended`, the epoch has ended."""
+        if self.committed.closed:
+            raise self.ended_error()
 
 
-class CompletableResponse(PendingResponse[T]):
-    """Comes when a rule of the shard has a response, be it a refusal; the token of what waits in the shard."""
+class PendingResponse(Generic[T]):
+    """May leave when it is decided and, with a `progress`, when all that was replayed by then is committed."""
 
-    __slots__ = ("_completed", "_response")
+    __slots__ = (
+        "_deadline",
+        "_end_offset",
+        "_error",
+        "_event",
+        "_progress",
+        "_response",
+        "is_decided",
+    )
 
-    def __init__(self) -> None:
+    def __init__(self, progress: Progress | None = None) -> None:
+        self.is_decided = False
+        self._progress = progress
         self._response: T | None = None
-        self._completed: trio.Event | None = None  # made by whoever waits: most never do
+        self._error: Exception | None = None
+        self._event: trio.Event | None = None  # made by a task that waits: most never do
+        self._end_offset = 0
+        self._deadline = inf
 
     def complete(self, response: T) -> None:
-        """Gives the response; only the first counts."""
-        if self._response is None:
-            self._response = response
-            if self._completed is not None:
-                self._completed.set()
+        """Decides the response; only the first one counts."""
+        if self.is_decided:
+            return
+        self._response = response
+        progress = self._progress
+        if progress is not None:
+            self._end_offset = progress.end_offset
+            if progress.commit_seconds < inf and progress.committed.offset < self._end_offset:
+                self._deadline = trio.current_time() + progress.commit_seconds
+        self._decided()
+
+    def fail(self, error: Exception) -> None:
+        """Decides that there is no response: `wait` raises `error`."""
+        if not self.is_decided:
+            self._error = error
+            self._decided()
+
+    def _decided(self) -> None:
+        self.is_decided = True
+        if self._event is not None:
+            self._event.set()
 
     @property
     def response(self) -> T:
-        assert self._response is not None
-        return self._response
+        """The response that was decided, to be told only when `ready`. Raises the error instead, once."""
+        assert self.is_decided
+        error, self._error = self._error, None
+        if error is not None:
+            try:
+                raise error
+            finally:
+                del (
+                    error
+                )  # it refers to this frame, which would keep the request until the collector comes
+        return self._response  # type: ignore[return-value]  # T may be None
 
     def ready(self) -> bool:
-        return self._response is not None
+        """Returns True if `wait` would return or raise without waiting."""
+        if not self.is_decided:
+            return False
+        progress = self._progress
+        return (
+            progress is None
+            or self._error is not None
+            or progress.committed.offset >= self._end_offset
+        )
 
-    async def wait(self) -> T:
-        if self._response is None:
-            if self._completed is None:
-                self._completed = trio.Event()
-            await self._completed.wait()
+    async def decided(self) -> T:
+        """Returns the response as soon as it is decided, committed or not; a checkpoint in each case.
+
+        Raises:
+            KafkaError: `Progress.ended`, the epoch ended first; nothing was written. What the decision raised.
+        """
+        if self.is_decided:
+            await yield_to_loop()
+        else:
+            if self._event is None:
+                self._event = trio.Event()
+            await self._event.wait()
         return self.response
 
-
-class CommittedResponse(PendingResponse[T]):
-    """May leave once everything below `end_offset` is committed; nobody waits for that beyond `deadline`."""
-
-    __slots__ = ("_deadline", "_end_offset", "_high_watermark", "_response")
-
-    def __init__(
-        self, response: T, end_offset: int, high_watermark: Watermark, deadline: float
-    ) -> None:
-        """`deadline` in monotonic seconds."""
-        self._response = response
-        self._end_offset = end_offset
-        self._high_watermark = high_watermark
-        self._deadline = deadline
-
-    @property
-    def response(self) -> T:
-        return self._response
-
-    def ready(self) -> bool:
-        return self._high_watermark.reached(self._end_offset)
-
     async def wait(self) -> T:
+        """Returns the response when it may leave.
+
+        Raises:
+            KafkaError: `Progress.ended`, the epoch ended first; `Progress.late`, not committed in time. Whether the
+                records survive is unknown in both cases. What the decision raised.
+        """
+        response = self.response if self.is_decided else await self.decided()
         if self.ready():
-            return self._response
+            return response
+        progress = self._progress
+        assert progress is not None
         with trio.move_on_at(self._deadline):
             try:
-                await self._high_watermark.wait_reached(self._end_offset)
+                await progress.committed.wait_reached(self._end_offset)
             except NotLeaderError:
-                raise KafkaError(ErrorCode.NOT_COORDINATOR) from None
-            return self._response
+                raise progress.ended_error() from None
+            return response
         if self.ready():
-            return self._response
-        ended = self._high_watermark.closed
-        raise KafkaError(
-            ErrorCode.NOT_COORDINATOR if ended else ErrorCode.COORDINATOR_NOT_AVAILABLE
-        )
+            return response
+        progress.check_leads()
+        raise KafkaError(progress.late)
 
 
 def respond(
@@ -122,7 +166,9 @@ def respond(
     to_response: Callable[[T], R],
     refuse: Callable[[ErrorCode], R],
 ) -> R | DeferredResponse[R]:
-    """What a handler returns: the response if it is there, else one that the connection waits for."""
+    """Returns what a handler of a coordinator returns: the response if it is ready, else one that the connection waits
+    for.
+    """
     if pending.ready():
         return to_response(pending.response)
 

@@ -1,116 +1,151 @@
-"""Decide by generating records, change state only by replaying them, answer when they are committed.
+"""One epoch of a replicated state machine: decide, append, replay at once, answer when it is committed.
 
-The controller's runtime (in Kafka: `QuorumController`'s write operations); coordinators have
-`trimaran.broker.coordination`, which shares `Result`. A decision is a plain function that reads state and returns
-`Result(records, response)`; the runtime appends the records, replays them at once into the state (which so runs ahead
-of the commit), and defers the response until their last offset is committed. Left out: what is replayed on a standby,
-and snapshots; both belong to the state machine, whose `replay` is the same function.
+The active controller and the coordinators of groups and transactions stand on it. The story of one operation:
+
+1. It decides. It reads the state, changes nothing, and returns a `Result`: records, and the response that is true once
+   they are committed. A refusal is an exception (KafkaError), and writes nothing.
+2. The records are appended to the log of this epoch's leader. What may be long (to decide, to encode) is done in
+   `Steps`; the append itself is one call, so that all of a result is in the log or nothing.
+3. They are replayed into the state at once, each with its offset. Nothing else changes the state. It runs ahead of the
+   commit, and the next operation decides on it without waiting.
+4. The response is a `PendingResponse`. It may leave when all that was replayed by then is committed. A result without
+   records waits for the same, because it may tell of state that is not committed yet.
+
+Order: operations in steps go through a queue (`submit`), one after the other. A state machine whose decisions are
+single calls, as a coordinator's, needs none (`answer`).
+
+Failures: an append that raises leaves state and log as they were; the operation fails with its error. A replay that
+raises means that log and state have parted: `parted` is called, which ends the epoch, and the next one begins from the
+log.
+
+End of the epoch: pending responses fail with the code of `Progress.ended`. Whether their records survive is unknown:
+the next leader may have them. There is no way back: a revert is to drop the state and to load it from the log.
+
+Standby: a replica that does not lead replays what is committed, with the same function: the controller's loader batch
+by batch as it comes, so that its image is at hand; a coordinator's shard when its broker becomes the leader, the last
+record of each key. Snapshots belong to the log.
+
+Transactions (coordinators alone): records with a `producer` are written in its transaction, and replayed with it; the
+state keeps them apart (`PendingTransactions`) until a marker comes (`replay_marker`).
+
+Sources: Kafka's `CoordinatorRuntime`, `CoordinatorShard`, `CoordinatorPlayback` (coordinator-common) and
+`QuorumController`. etcd's raft answers after the commit, too, but applies only then, so that a decision there waits for
+the one before.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Generic, NamedTuple, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 
+from trimaran.node.replicated.operations import OperationQueue
+from trimaran.node.replicated.pending import PendingResponse, Progress
 from trimaran.node.runtime.errors import NotLeaderError
-from trimaran.node.runtime.steps import Steps
-from trimaran.node.runtime.watermark import Watermark
+from trimaran.node.runtime.steps import Steps, at_once
 
 R = TypeVar("R")
 T = TypeVar("T")
+
+# Replayed in one step: 0.5 ms of work.
+RECORDS_PER_STEP = 25
+
+
+class Producer(NamedTuple):
+    """A transactional producer, in whose transaction records are written."""
+
+    id: int
+    epoch: int
 
 
 class Result(NamedTuple, Generic[R, T]):
     """What a decision wants: `records` written, then `response` given.
 
-    `atomic`: the records go into one batch, all or none; else they may be cut into several, in order.
+    `atomic`: the records go into one batch, all or none; else they may be cut into several, in order. `producer`: they
+    are written in its transaction. `is_awaited`: False if the commit is urgent for no client.
     """
 
     records: Sequence[R]
     response: T
     atomic: bool = True
+    producer: Producer | None = None
+    is_awaited: bool = True
 
 
-@dataclass(frozen=True, slots=True)
-class Deferred(Generic[T]):
-    """A response that may leave once everything below `end_offset` is committed."""
-
-    response: T
-    end_offset: int
-    committed: Watermark
-
-    def ready(self) -> bool:
-        return self.committed.reached(self.end_offset)
-
-    async def wait(self) -> T:
-        """Returns the response when it may leave.
-
-        Raises:
-            NotLeaderError: leadership ended first; whether the records survive is unknown.
-        """
-        await self.committed.wait_reached(self.end_offset)
-        return self.response
-
-
-class ReplicatedState(Generic[R]):
+class ReplicatedStateMachine(Generic[R]):
     """One epoch's write path into one log; closed with the epoch (see `open_epoch`).
 
     Args:
-        append: writes records to the log as the leader, `atomic` as in `Result`; returns the offset of the last one. In
-            steps, of which only the last one writes; raises NotLeaderError, or anything else that leaves log and state
+        append: writes the records of a result to the log as the leader; returns the offset of the last one, at once or
+            in steps, of which only the last one writes. Raises NotLeaderError, or an error that leaves log and state
             as they were.
-        replay: the only mutator, `(offset, record)`; never validates and never fails.
-        committed: the epoch's watermark; `.offset` is the end (exclusive) of what is committed.
-        next_offset: the end of the log when the epoch began.
+        replay: the only mutator, `(offset, record, producer)`; never validates and never fails.
+        progress: how far the log was replayed when the epoch began, and its commits.
+        parted: called when a replay has raised; ends the epoch.
     """
 
     def __init__(
         self,
-        append: Callable[[Sequence[R], bool], Steps[int]],
-        replay: Callable[[int, R], object],
-        committed: Watermark,
-        next_offset: int,
+        append: Callable[[Result[R, Any]], int | Steps[int]],
+        replay: Callable[[int, R, Producer | None], object],
+        progress: Progress,
+        parted: Callable[[], object],
     ) -> None:
         self._append = append
         self._replay = replay
-        self._committed = committed
-        self._end_offset = next_offset
+        self.progress = progress
+        self._parted = parted
+        self.operations = OperationQueue(progress)
 
-    @property
-    def end_offset(self) -> int:
-        """The end (exclusive) of what has been replayed; at or above what is committed."""
-        return self._end_offset
-
-    def write(self, result: Result[R, T]) -> Steps[Deferred[T]]:
-        """Appends and replays what was just decided, in steps. Nobody may decide on the state, nor write, before the
-        last one: from the append on, state and log agree only then.
-
-        A result without records was decided on state that may not be committed yet, so it waits for that.
+    def write(self, result: Result[R, T]) -> Steps[T]:
+        """Appends and replays what an operation has just decided, in steps, and returns the response. Nothing else may
+        decide on the state, nor write, before the last step.
 
         Raises:
-            NotLeaderError: the epoch has ended; nothing was written.
+            KafkaError: `Progress.ended`, or as `append`; nothing was written.
         """
-        if self._committed.closed:
-            raise NotLeaderError
+        progress = self.progress
+        progress.check_leads()
+        records = result.records
+        if records:
+            try:
+                last_offset = self._append(result)
+                if not isinstance(last_offset, int):
+                    last_offset = yield from last_offset
+            except NotLeaderError as error:
+                raise progress.ended_error() from error
+            offset = last_offset - len(records) + 1
+            assert offset >= progress.end_offset, (offset, progress.end_offset)
+            for start in range(0, len(records), RECORDS_PER_STEP):
+                piece = records[start : start + RECORDS_PER_STEP]
+                self._replay_piece(offset + start, piece, result.producer)
+                yield len(piece)
+            progress.end_offset = last_offset + 1
+        return result.response
+
+    def answer(self, result: Result[R, T]) -> PendingResponse[T]:
+        """As `write`, at once; returns the response, which waits for the commit."""
+        pending = PendingResponse[T](self.progress)
         if result.records:
-            last_offset = yield from self._append(result.records, result.atomic)
-            base_offset = last_offset - len(result.records) + 1
-            assert base_offset >= self._end_offset, (base_offset, self._end_offset)
-            for offset, record in enumerate(result.records, base_offset):
-                self._replay_one(offset, record)
-                yield 1
-            self._end_offset = last_offset + 1
-        return Deferred(result.response, self._end_offset, self._committed)
+            pending.complete(at_once(self.write(result)))
+        else:
+            self.progress.check_leads()
+            pending.complete(result.response)
+        return pending
 
-    def _replay_one(self, offset: int, record: R) -> None:
+    def replay_marker(self, end_offset: int, replay: Callable[[], object]) -> None:
+        """Replays the end of a transaction, whose marker is in the log below `end_offset`."""
         try:
-            self._replay(offset, record)
+            replay()
         except Exception:
-            # State and log have parted: nothing decided on this state may be answered any more.
-            self.close()
+            self._parted()
             raise
+        self.progress.end_offset = end_offset
 
-    def close(self) -> None:
-        """Fails every deferred response with NotLeaderError."""
-        self._committed.close()
+    def _replay_piece(self, offset: int, records: Sequence[R], producer: Producer | None) -> None:
+        try:
+            for record in records:
+                self._replay(offset, record, producer)
+                offset += 1
+        except Exception:
+            self._parted()
+            raise

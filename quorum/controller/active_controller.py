@@ -12,8 +12,8 @@ from collections.abc import Sequence
 from typing import Protocol, TypeVar
 
 from trimaran.node.config.server import ServerConfig
-from trimaran.node.replicated.operations import OperationQueue
-from trimaran.node.replicated.state_machine import Deferred, ReplicatedState, Result
+from trimaran.node.replicated.pending import PendingResponse, Progress
+from trimaran.node.replicated.state_machine import Producer, ReplicatedStateMachine, Result
 from trimaran.node.runtime.clock import now_ms
 from trimaran.node.runtime.errors import NotLeaderError
 from trimaran.node.runtime.steps import Steps
@@ -26,7 +26,7 @@ from trimaran.quorum.controller.state import UNCLEAN_LEADER_ELECTION, Controller
 from trimaran.quorum.metadata.delta import MetadataDelta
 from trimaran.quorum.metadata.image import BrokerRegistration, MetadataImage, Provenance
 from trimaran.quorum.metadata.versions import METADATA_VERSION
-from trimaran.wire.errors import KafkaError
+from trimaran.wire.errors import ErrorCode
 from trimaran.wire.records.brokers import RegisterBrokerRecord, UnregisterBrokerRecord
 from trimaran.wire.records.configs import ConfigRecord
 from trimaran.wire.records.features import FeatureLevelRecord
@@ -56,7 +56,7 @@ class Node(Protocol):
 
 
 class ActiveController:
-    """One epoch of the active controller. Who decides asks `operations`; `image` is that of after the last decision
+    """One epoch of the active controller. Decisions go through `submit`; `image` is the one after the last decision
     that has ended.
 
     Args:
@@ -81,9 +81,14 @@ class ActiveController:
         self.epoch = epoch
         self.reachability = reachability or Reachability()
         self.leases = Leases(session_seconds)
-        self.operations = OperationQueue()
         self.image = image
         self.committed = Watermark(applied_end)
+        self._progress = Progress(
+            self.committed,
+            log_end,
+            ended=ErrorCode.NOT_CONTROLLER,
+            message="this node is not the active controller any more",
+        )
         self.suspects: dict[int, int] = {}  # broker id → epoch, whose connection has closed
         self.suspected = AutoResetEvent()
         # Somebody should look for leaders: of what has none, and with which unclean elections where they are allowed.
@@ -95,9 +100,10 @@ class ActiveController:
         self._config = config
         self._delta: MetadataDelta | None = None
         self._registered_at: dict[int, int] = {}
-        self._writes: ReplicatedState[Message] = ReplicatedState(
-            self._append, self._replay, self.committed, log_end
+        self._machine = ReplicatedStateMachine[Message](
+            self._append, self._replay, self._progress, self._give_up
         )
+        self.operations = self._machine.operations
 
     @property
     def state(self) -> ControllerState:
@@ -106,27 +112,33 @@ class ActiveController:
 
     @property
     def next_offset(self) -> int:
-        return self._writes.end_offset
+        return self._progress.end_offset
 
     def registered_at(self, broker: BrokerRegistration) -> int:
         """The offset of a broker's registration: its epoch, unless the same incarnation has registered again since."""
         return self._registered_at.get(broker.id, broker.epoch)
 
-    def write(self, result: Result[Message, T]) -> Steps[Deferred[T]]:
-        """Appends and replays, in the turn in which it was decided; see `ReplicatedState.write`.
+    def submit(self, steps: Steps[T]) -> PendingResponse[T]:
+        """Makes a decision in its turn, mostly now: `steps` read the state, `write`, and return the response.
+
+        Raises:
+            KafkaError: NOT_CONTROLLER, the epoch has ended; REQUEST_TIMED_OUT, too many decisions wait.
+        """
+        return self._machine.operations.submit(steps)
+
+    def write(self, result: Result[Message, T]) -> Steps[T]:
+        """Appends and replays, in the turn in which it was decided; as `ReplicatedStateMachine.write`.
 
         Until all is replayed `image` is the old one; the index is of either only when the turn is over.
         """
-        try:
-            deferred = yield from self._writes.write(result)
-            if self._delta is not None:
-                yield from self._apply(self._delta, deferred.end_offset - 1)
-        except (KafkaError, NotLeaderError):
-            raise
-        except Exception:
-            self._give_up()
-            raise
-        return deferred
+        response = yield from self._machine.write(result)
+        if self._delta is not None:
+            try:
+                yield from self._apply(self._delta, self.next_offset - 1)
+            except Exception:
+                self._give_up()
+                raise
+        return response
 
     def _apply(self, delta: MetadataDelta, last_offset: int) -> Steps[None]:
         self.image = delta.apply(Provenance(last_offset, self.epoch, now_ms()))
@@ -149,11 +161,13 @@ class ActiveController:
             self.committed.advance(end_offset)
 
     def close(self) -> None:
-        self._writes.close()
+        """Ends the epoch: every operation, and every response that waits for a commit, fails with NOT_CONTROLLER."""
+        self.committed.close()
         self.operations.close()
 
-    def _append(self, records: Sequence[Message], atomic: bool) -> Steps[int]:
-        size = len(records) if atomic else RECORDS_PER_BATCH
+    def _append(self, result: Result[Message, object]) -> Steps[int]:
+        records = result.records
+        size = len(records) if result.atomic else RECORDS_PER_BATCH
         parts = [records[start : start + size] for start in range(0, len(records), size)]
         batches = []
         for part in parts:
@@ -171,11 +185,11 @@ class ActiveController:
         return last_offset
 
     def _give_up(self) -> None:
-        """Log and state have parted: somebody else, or we anew, begin from the log."""
-        self._writes.close()
+        """Log and state have parted: the next leader, this node or another, begins from the log."""
+        self.committed.close()
         self._node.resign()
 
-    def _replay(self, offset: int, record: Message) -> None:
+    def _replay(self, offset: int, record: Message, _producer: Producer | None) -> None:
         if self._delta is None:
             self._delta = MetadataDelta(self.image)
         self._delta.replay(record)

@@ -1,8 +1,8 @@
 """The controller: a listener of the metadata log that, while its node leads, decides what is written next.
 
 Requests come as decisions: plain functions of the active controller's state that return records and a response. Each is
-made, appended and replayed in its turn (`operations`), and answered when it is committed. Source: Kafka's
-`QuorumController`. Left out: what is decided (`topics`, `partitions`, `brokers`, `configs`, …).
+made, appended and replayed in its turn, and answered when it is committed (`trimaran.node.replicated`). Source: Kafka's
+`QuorumController`. See `topics`, `partitions`, `brokers`, `configs`, … for the decisions.
 """
 
 from __future__ import annotations
@@ -17,9 +17,8 @@ from typing import Protocol, TypeVar
 import trio
 
 from trimaran.node.config.server import ServerConfig
-from trimaran.node.replicated.state_machine import Deferred, Result
+from trimaran.node.replicated.state_machine import Result
 from trimaran.node.runtime.epoch import open_epoch
-from trimaran.node.runtime.errors import NotLeaderError
 from trimaran.node.runtime.steps import Steps, at_once
 from trimaran.quorum import events
 from trimaran.quorum.controller import fencing, upkeep
@@ -113,7 +112,7 @@ class Controller:
         return self._rules
 
     def active(self) -> ActiveController:
-        """What there is to decide on, in a turn of its `operations`.
+        """Returns the state to decide on, in a turn of `ActiveController.submit`.
 
         Raises:
             KafkaError: NOT_CONTROLLER.
@@ -125,41 +124,28 @@ class Controller:
     def submit(
         self, decide: Callable[[ActiveController], Decision[R]], on_error: OnError[R] | None = None
     ) -> DeferredResponse[R]:
-        """Decides when it is its turn, mostly now, and writes that; the response leaves when it is committed.
+        """Decides in its turn, mostly now, and writes the records; the response leaves when they are committed.
 
         Raises:
-            KafkaError: NOT_CONTROLLER; what `decide` raises, or the log says of the records. Nothing was written.
+            KafkaError: NOT_CONTROLLER; the error of `decide`, or of the log. Nothing was written.
         """
         return self.submit_operation(partial(_decide_and_write, decide), on_error)
 
     def submit_operation(
         self,
-        decide: Callable[[ActiveController], Steps[Deferred[R]]],
+        operate: Callable[[ActiveController], Steps[R]],
         on_error: OnError[R] | None = None,
     ) -> DeferredResponse[R]:
-        """`submit` where there is more to do than to decide and to write.
+        """As `submit`, for an operation that has more to do than to decide and to write.
 
         Raises:
             KafkaError: as `submit`.
         """
         active = self.active()
-        try:
-            operation = active.operations.submit(decide(active))
-            deferred = operation.result() if operation.ended else None
-        except NotLeaderError as error:
-            raise _not_controller() from error
-
-        def ready() -> bool:
-            return deferred is not None and deferred.ready()
-
-        async def finish() -> R:
-            try:
-                written = await operation.wait() if deferred is None else deferred
-                return await written.wait()
-            except NotLeaderError as error:
-                raise _not_controller() from error
-
-        return DeferredResponse(finish, ready=ready, on_error=on_error)
+        pending = active.submit(operate(active))
+        if pending.is_decided:
+            _ = pending.response  # raises the error of the decision
+        return DeferredResponse(pending.wait, ready=pending.ready, on_error=on_error)
 
     def watch(self, connection: ConnectionInfo, broker_id: int, broker_epoch: int) -> None:
         """`connection` carried a heartbeat: its end is a sign that the broker's process may be gone."""
@@ -276,11 +262,8 @@ class Controller:
 
 def _decide_and_write(
     decide: Callable[[ActiveController], Decision[R]], active: ActiveController
-) -> Steps[Deferred[R]]:
+) -> Steps[R]:
     decision = decide(active)
     result = decision if isinstance(decision, Result) else (yield from decision)
-    return (yield from active.write(result))
-
-
-def _not_controller() -> KafkaError:
-    return KafkaError(ErrorCode.NOT_CONTROLLER, "this node is not the active controller any more")
+    response: R = yield from active.write(result)
+    return response

@@ -1,5 +1,5 @@
-"""Turns of the active controller's own tasks: what they decide is made and written in the queue of all decisions, about
-many partitions some at a time.
+"""Decisions of the active controller's own tasks: each takes its turn in the queue of all decisions, those about many
+partitions in batches.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ from typing import TypeVar
 import trio
 
 from trimaran.node.replicated.state_machine import Result
-from trimaran.node.runtime.errors import NotLeaderError
 from trimaran.node.runtime.steps import Steps, pieces
 from trimaran.quorum.controller.active_controller import ActiveController
 from trimaran.quorum.controller.index import PARTITIONS_PER_STEP, Key, PartitionIndex
@@ -23,7 +22,7 @@ from trimaran.wire.schema import Message
 
 log = logging.getLogger(__name__)
 
-# After so long what could not be written is tried again; the log was full, or too far behind.
+# Before another attempt to write; the log was full, or too far behind.
 WRITE_AGAIN_SECONDS = 1.0
 
 T = TypeVar("T")
@@ -32,18 +31,20 @@ Decide = Callable[[ControllerState, Sequence[Key]], Sequence[Message]]
 
 
 async def perform(active: ActiveController, steps: Steps[T]) -> T:
-    """A turn for a task of the epoch."""
+    """Makes one decision of a task of the epoch; returns its result, which may be not committed yet."""
     try:
-        return await active.operations.submit_and_wait(steps)
-    except NotLeaderError:
-        await trio.sleep_forever()  # until we are cancelled: the epoch ends
+        return await active.submit(steps).decided()
+    except KafkaError:
+        if active.committed.closed:
+            await trio.sleep_forever()  # the epoch ends, and cancels this task
+        raise
 
 
 async def process_partitions(active: ActiveController, which: Which, decide: Decide) -> int:
-    """Decides on the partitions of now, so many in each turn; returns how many changed."""
+    """Decides on the current partitions in batches, each in a turn of its own; returns how many changed."""
 
     def change(some: Sequence[Key]) -> Steps[int | None]:
-        """How many changed; None if it could not be written."""
+        """Returns how many changed; None if the log refused them."""
         records = yield from in_steps(some, partial(decide, active.state))
         written = not records or (
             yield from try_to_write(active, Result(records, None, atomic=False))
@@ -62,16 +63,16 @@ async def process_partitions(active: ActiveController, which: Which, decide: Dec
 
 
 def list_partitions(active: ActiveController, which: Which) -> Steps[list[Key]]:
-    """The keys of now; the index is whole in a turn of one's own only."""
+    """Returns the current keys; only in a turn of its own the index is whole."""
     yield 1
     return list(which(active.state.index))
 
 
 def try_to_write(active: ActiveController, result: Result[Message, None]) -> Steps[bool]:
-    """For what the next round does as well; the end of the epoch cancels the caller. False if nothing was written."""
+    """Writes changes that the next round makes as well; returns False if the log refused them."""
     try:
         yield from active.write(result)
-    except (KafkaError, NotLeaderError) as error:
+    except KafkaError as error:
         log.debug("not written: %s", error)
         return False
     return True

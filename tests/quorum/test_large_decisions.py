@@ -9,7 +9,7 @@ from tests.cluster.in_process import Images, cluster, connected_to
 from tests.cluster.nodes import SECONDS
 from tests.quorum.controller.test_server import creation
 from tests.quorum.test_many_partitions import joined
-from trimaran.node.replicated import operations
+from trimaran.node.replicated import operations, state_machine
 from trimaran.quorum.translate.describe_quorum import describe_quorum_request
 from trimaran.wire.buffers.primitives import NIL_UUID
 from trimaran.wire.errors import ErrorCode
@@ -24,6 +24,7 @@ STEP = 5
 @pytest.fixture(autouse=True)
 def _small_turns(monkeypatch):
     monkeypatch.setattr(operations, "STEPS_PER_TURN", STEP)
+    monkeypatch.setattr(state_machine, "RECORDS_PER_STEP", 1)
 
 
 async def underway(active):
@@ -45,12 +46,12 @@ async def test_no_turn_is_longer_than_it_may_be(tmp_path, monkeypatch):
         done.append(real(self))
         return done[-1]
 
-    real = operations.Operation.go_on
+    real = operations._Operation.go_on
     async with cluster(tmp_path, brokers=0) as nodes:
         active = await nodes.active()
         async with connected_to(active) as connection:
             await joined(nodes, connection, 1)
-            monkeypatch.setattr(operations.Operation, "go_on", go_on)
+            monkeypatch.setattr(operations._Operation, "go_on", go_on)
             await connection.call(creation("t", partitions=PARTITIONS), timeout=SECONDS)
     placed, made, encoded, replayed, indexed = [PARTITIONS] * 5
     assert sum(done) >= placed + made + encoded + replayed + indexed

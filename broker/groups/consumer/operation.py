@@ -8,9 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import cast
+from typing import Any, cast
 
-from trimaran.broker.coordination.shard import ResponseToken
 from trimaran.broker.coordination.timers import Instant, Timers
 from trimaran.broker.groups.consumer.group import ConsumerGroup
 from trimaran.broker.groups.consumer.member import ConsumerMember
@@ -25,6 +24,7 @@ from trimaran.broker.groups.consumer.topics import Topics, metadata_hash
 from trimaran.broker.groups.consumer.work import GroupWork
 from trimaran.broker.groups.operation import Timer, TimerKey
 from trimaran.broker.groups.records import GroupRecord
+from trimaran.node.replicated.pending import PendingResponse
 from trimaran.wire.errors import ErrorCode
 from trimaran.wire.records.consumer_groups import ConsumerGroupKey, ConsumerGroupValue
 from trimaran.wire.schema import Message
@@ -43,7 +43,7 @@ class ConsumerGroupWrite:
     group_id: str
     records: Sequence[GroupRecord]
     atomic: bool = True
-    token: ResponseToken = None
+    token: PendingResponse[Any] | None = None
     response: Message | None = None
     refused: Callable[[ErrorCode], Message] | None = None
 

@@ -6,7 +6,7 @@ from functools import partial
 
 import trio
 
-from trimaran.node.replicated.state_machine import Deferred, Result
+from trimaran.node.replicated.state_machine import Result
 from trimaran.node.runtime.steps import Steps
 from trimaran.quorum.controller.active_controller import ActiveController
 from trimaran.quorum.controller.brokers import heartbeat
@@ -41,7 +41,7 @@ def _extend(request: BrokerHeartbeatRequest, active: ActiveController) -> Lease:
 
 def _beat(
     request: BrokerHeartbeatRequest, ctx: ControllerContext, call: Call, active: ActiveController
-) -> Steps[Deferred[BrokerHeartbeatResponse]]:
+) -> Steps[BrokerHeartbeatResponse]:
     lease, image = _extend(request, active), active.image
     result = yield from heartbeat(
         request,
@@ -56,7 +56,7 @@ def _beat(
         is_fenced=reply.is_fenced,
         should_shut_down=reply.should_shut_down,
     )
-    deferred = yield from active.write(Result(result.records, response, atomic=False))
+    yield from active.write(Result(result.records, response, atomic=False))
     lease.metadata_offset = request.current_metadata_offset
     if reply.is_fenced:
         lease.shutdown_offset, lease.draining = -1, False
@@ -70,4 +70,4 @@ def _beat(
         active.leases.end(request.broker_id)  # it may come back at once
     else:
         ctx.controller.watch(call.connection, request.broker_id, request.broker_epoch)
-    return deferred
+    return response

@@ -11,8 +11,7 @@ from functools import partial
 
 import trio
 
-from trimaran.node.replicated.state_machine import Deferred, Result
-from trimaran.node.runtime.errors import NotLeaderError
+from trimaran.node.replicated.state_machine import Result
 from trimaran.node.runtime.steps import Steps, pieces
 from trimaran.quorum.controller.active_controller import ActiveController
 from trimaran.quorum.controller.brokers import (
@@ -60,24 +59,25 @@ async def broker_registration(
         yield from active.write(Result(records, None, atomic=False))
         decided.note(active.state, keys)
 
-    def register() -> Steps[Deferred[BrokerRegistrationResponse] | list[Key]]:
+    def register() -> Steps[BrokerRegistrationResponse | list[Key]]:
         known = _check(request, ctx, active)
         left = partitions_of_old_incarnation(request, active.state, decided)
         if len(left) > PARTITIONS_PER_STEP:
             return left
         result = register_broker(request, active.state, broker_epoch=active.next_offset, keys=left)
-        deferred = yield from active.write(result)
+        response = yield from active.write(result)
         if known is None or result.response.broker_epoch != known.epoch:
             active.leases.end(request.broker_id)
-        return deferred
+        return response
 
-    try:
-        while isinstance(registered := await active.operations.submit_and_wait(register()), list):
-            for keys in pieces(registered, PARTITIONS_PER_STEP):
-                await active.operations.submit_and_wait(leave(keys))
-        return await registered.wait()
-    except NotLeaderError as error:
-        raise KafkaError(ErrorCode.NOT_CONTROLLER) from error
+    while True:
+        registering = active.submit(register())
+        left = await registering.decided()
+        if not isinstance(left, list):
+            await registering.wait()
+            return left
+        for keys in pieces(left, PARTITIONS_PER_STEP):
+            await active.submit(leave(keys)).decided()
 
 
 def _check(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from trimaran.node.replicated.state_machine import Deferred
 from trimaran.node.runtime.steps import Steps
 from trimaran.quorum.controller.active_controller import ActiveController
 from trimaran.quorum.controller.brokers import unregister_broker as decide
@@ -21,10 +20,10 @@ from trimaran.wire.transport.requests.handles import handles
 def unregister_broker(
     request: UnregisterBrokerRequest, ctx: ControllerContext, _call: Call
 ) -> DeferredResponse[UnregisterBrokerResponse]:
-    def unregister(active: ActiveController) -> Steps[Deferred[UnregisterBrokerResponse]]:
+    def unregister(active: ActiveController) -> Steps[UnregisterBrokerResponse]:
         result = yield from decide(active.state, request.broker_id)
-        deferred = yield from active.write(result)
+        response = yield from active.write(result)
         active.leases.end(request.broker_id)
-        return deferred
+        return response
 
     return ctx.controller.submit_operation(unregister)

@@ -5,13 +5,14 @@ The shard is all that a coordinator must bring, beside what its handlers do with
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from trimaran.broker.coordination.shard import Completion, Effects, Producer, ResponseToken, Write
+from trimaran.broker.coordination.shard import Effects, Write
 from trimaran.broker.coordination.timers import Instant, Timers
 from trimaran.broker.coordination.transactions import PendingTransactions
 from trimaran.log.batches.records import NewRecord
-from trimaran.node.replicated.state_machine import Result
+from trimaran.node.replicated.pending import PendingResponse
+from trimaran.node.replicated.state_machine import Producer, Result
 from trimaran.wire.errors import ErrorCode, RemoteProtocolError
 
 TOPIC = "__counters"
@@ -54,7 +55,7 @@ class CounterShard:
         self.outcomes: list[ErrorCode] = []
         self._pending = PendingTransactions[str, Count]()
         self._timers = Timers[str]()
-        self._waiting: dict[ResponseToken, tuple[str, int]] = {}
+        self._waiting: dict[PendingResponse[Any], tuple[str, int]] = {}
         self._effects = Effects[Count]()
 
     # -- inputs of its own
@@ -63,7 +64,7 @@ class CounterShard:
         value = self.counts.get(name, 0) + amount
         return Result([Count(name, value)], value)
 
-    def wait_for(self, name: str, value: int, token: ResponseToken) -> None:
+    def wait_for(self, name: str, value: int, token: PendingResponse[Any]) -> None:
         """`token` hears of the count as soon as it is so much."""
         self._waiting[token] = (name, value)
         self._tell()
@@ -105,7 +106,7 @@ class CounterShard:
 
     def close(self, at: Instant) -> None:
         for token in self._waiting:
-            self._effects.responses.append(Completion(token, ErrorCode.NOT_COORDINATOR))
+            self._effects.responses.append((token, ErrorCode.NOT_COORDINATOR))
 
     def unload(self) -> None:
         self.counts.clear()
@@ -126,4 +127,4 @@ class CounterShard:
         for token, (name, value) in list(self._waiting.items()):
             if self.counts.get(name, 0) >= value:
                 del self._waiting[token]
-                self._effects.responses.append(Completion(token, self.counts[name]))
+                self._effects.responses.append((token, self.counts[name]))

@@ -13,10 +13,11 @@ import trio
 from tests.broker.coordination.counters import TOPIC, CounterShard, CountSerde
 from tests.broker.coordination.leader import Leader, open_log
 from trimaran.broker.coordination.runtime import CoordinatorRuntime
-from trimaran.broker.coordination.shard import CoordinatorSpec, Producer
+from trimaran.broker.coordination.shard import CoordinatorSpec
 from trimaran.broker.coordination.shard_epoch import ShardEpoch, ShardState
 from trimaran.log.batches.batch import BatchView, iter_batches
 from trimaran.log.producers.marker import EndMarker
+from trimaran.node.replicated.state_machine import Producer
 from trimaran.wire.errors import ErrorCode, KafkaError
 
 PRODUCER = Producer(7, 0)
@@ -77,7 +78,7 @@ class Rig:
 
     def add(self, name: str, amount: int = 1, producer: Producer | None = None, index: int = 0):
         epoch = self.epoch(index)
-        return epoch.submit(epoch.active().add(name, amount), producer)
+        return epoch.submit(epoch.active().add(name, amount)._replace(producer=producer))
 
     def mark(self, *, is_commit: bool, epoch: int = 0, version: int = 0) -> None:
         producer, marker = Producer(PRODUCER.id, epoch), EndMarker(is_commit, 0)

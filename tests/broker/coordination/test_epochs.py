@@ -24,7 +24,7 @@ from trimaran.log.batches.batch import iter_batches
 from trimaran.log.batches.records import NewRecord, build_batch
 from trimaran.log.codecs.compression import Compression
 from trimaran.log.partitions.partition_log import PartitionLog
-from trimaran.node.replicated.pending import CompletableResponse
+from trimaran.node.replicated.pending import PendingResponse
 from trimaran.node.replicated.state_machine import Result
 from trimaran.wire.errors import ErrorCode
 from trimaran.wire.text.events import event_of
@@ -68,7 +68,7 @@ async def test_the_state_is_that_of_the_log(tmp_path):
         await rig.serve()
         for name in ("a", "b", "a", "a"):
             rig.add(name)
-        rig.epoch().append([Count("b", None)])
+        rig.epoch().submit(Result([Count("b", None)], None))
         shard = await rig.reload()
         assert shard.counts == {"a": 3}
 
@@ -92,7 +92,7 @@ async def test_last_record_per_key_is_replayed_in_order(tmp_path):
         await rig.serve()
         for name in ("a", "b", "a", "c"):
             rig.add(name)
-        rig.epoch().append([Count("c", None)])
+        rig.epoch().submit(Result([Count("c", None)], None))
         shard = await rig.reload()
         assert shard.replayed == [(1, Count("b", 1), None), (2, Count("a", 2), None)]
 
@@ -102,7 +102,7 @@ async def test_uncompacted_topic_replays_every_record(tmp_path):
         await rig.serve()
         for name in ("a", "b", "a"):
             rig.add(name)
-        rig.epoch().append([Count("b", None)])
+        rig.epoch().submit(Result([Count("b", None)], None))
         shard = await rig.reload()
         assert [offset for offset, _, _ in shard.replayed] == [0, 1, 2, 3]
         assert shard.counts == {"a": 2}
@@ -162,7 +162,7 @@ async def test_only_plain_batches_are_decoded_together(tmp_path, monkeypatch):
 async def test_records_of_a_version_to_come_are_skipped(tmp_path):
     async with open_rig(tmp_path) as rig:
         await rig.serve()
-        rig.epoch().append([Count("?new", 1), Count("a", 1)])
+        rig.epoch().submit(Result([Count("?new", 1), Count("a", 1)], None))
         shard = await rig.reload()
         assert shard.counts == {"a": 1}
 
@@ -249,7 +249,7 @@ async def test_unreplayable_log_fails_shard_until_next_epoch(tmp_path, caplog):
     async with open_rig(tmp_path) as rig:
         leader, _ = await rig.serve()
         await rig.serve(index=1)
-        rig.epoch().append([Count("a", -1)])  # "-1" is no count
+        rig.epoch().submit(Result([Count("a", -1)], None))  # "-1" is no count
         rig.resign()
         with failures_expected(caplog):
             rig.lead(1)
@@ -343,8 +343,8 @@ async def test_long_serving_shard_is_reloaded_soon(tmp_path, caplog, autojump_cl
             await shards.fail(3)
             await trio.sleep(61)
             failed_at, served = trio.current_time(), rig.epoch()
-            served.active().replay = None  # a mistake of ours
-            with pytest.raises(TypeError):
+            served.active().replayed = None  # a mistake of ours
+            with pytest.raises(AttributeError):
                 rig.add("a")
             await rig.runtime._current[0].wait_not(served)
             await rig.loaded()
@@ -356,7 +356,7 @@ async def test_nonempty_load_is_logged(tmp_path, caplog):
         async with open_rig(tmp_path) as rig:
             await rig.serve()
             assert caplog.text == ""
-            rig.epoch().append([Count("a", 1), Count("b", 2)])
+            rig.epoch().submit(Result([Count("a", 1), Count("b", 2)], None))
             await rig.reload()
             assert "__counters-0: loaded 2 records" in caplog.text
             assert 0 <= caplog.records[-1].args["seconds"] < 60
@@ -365,9 +365,9 @@ async def test_nonempty_load_is_logged(tmp_path, caplog):
 async def test_shard_diverged_from_its_log_is_reloaded(tmp_path, caplog, autojump_clock):
     async with open_rig(tmp_path) as rig:
         _, shard = await rig.serve()
-        shard.replay = None  # a mistake of ours
+        shard.replayed = None  # a mistake of ours
         with failures_expected(caplog):
-            with pytest.raises(TypeError):
+            with pytest.raises(AttributeError):
                 rig.add("a")
             failed = await until_failed(rig)
             with trio.fail_after(10):
@@ -378,8 +378,8 @@ async def test_shard_diverged_from_its_log_is_reloaded(tmp_path, caplog, autojum
 async def test_failed_shard_is_not_reloaded_after_leadership(tmp_path, caplog, autojump_clock):
     async with open_rig(tmp_path) as rig:
         _, shard = await rig.serve()
-        shard.replay = None
-        with failures_expected(caplog), pytest.raises(TypeError):
+        shard.replayed = None
+        with failures_expected(caplog), pytest.raises(AttributeError):
             rig.add("a")
         await trio.testing.wait_all_tasks_blocked()
         rig.resign()
@@ -459,7 +459,9 @@ async def test_from_its_end_on_an_epoch_serves_nothing(tmp_path):
         assert code_of(old.active) is E.NOT_COORDINATOR
         assert code_of(lambda: old.submit(Result([Count("a", 9)], None))) is E.NOT_COORDINATOR
         assert code_of(lambda: old.submit(Result((), None))) is E.NOT_COORDINATOR
-        assert code_of(lambda: old.append([Count("a", 9)])) is E.NOT_COORDINATOR
+        assert (
+            code_of(lambda: old.decide(lambda shard, _at: shard.add("a", 9))) is E.NOT_COORDINATOR
+        )
         await rig.serve(1)
         assert shard.counts == {}
         assert rig.epoch().active().counts == {}
@@ -530,7 +532,7 @@ async def test_ended_epochs_state_is_not_referenced(tmp_path):
 async def test_waiter_fails_when_epoch_ends(tmp_path):
     async with open_rig(tmp_path) as rig:
         await rig.serve()
-        pending = CompletableResponse()
+        pending = PendingResponse()
         rig.epoch().step(lambda shard, _at: shard.wait_for("a", 1, pending))
         assert not pending.ready()
         rig.resign()
@@ -538,7 +540,7 @@ async def test_waiter_fails_when_epoch_ends(tmp_path):
 
 
 async def test_waiter_fails_when_broker_stops(tmp_path):
-    pending = CompletableResponse()
+    pending = PendingResponse()
     async with open_rig(tmp_path) as rig:
         await rig.serve()
         rig.epoch().step(lambda shard, _at: shard.wait_for("a", 1, pending))
@@ -568,14 +570,14 @@ async def test_replay_failures_are_logged_with_cause(tmp_path, caplog, autojump_
     """A record that cannot be loaded, and one that cannot be replayed when it was written."""
     async with open_rig(tmp_path) as rig:
         await rig.serve()
-        rig.epoch().append([Count("a", -1)])  # "-1" is no count
+        rig.epoch().submit(Result([Count("a", -1)], None))  # "-1" is no count
         rig.resign()
         rig.lead(1)
         await until_failed(rig)
         await trio.testing.wait_all_tasks_blocked()
         _, shard = await rig.serve(index=1)
-        shard.replay = None  # a mistake of ours
-        with pytest.raises(TypeError):
+        shard.replayed = None  # a mistake of ours
+        with pytest.raises(AttributeError):
             rig.add("b", index=1)
     with_cause = {event_of(one) for one in caplog.records if one.exc_info}
     assert with_cause == {events.COORDINATOR_FAILED, events.COORDINATOR_REPLAY_FAILED}

@@ -12,14 +12,15 @@ import pytest
 
 from tests.broker.coordination.counters import TOPIC, Count, CounterShard, CountSerde
 from tests.broker.coordination.leader import Leader, open_log
+from trimaran.broker.coordination.effects import UncommittedWrites
 from trimaran.broker.coordination.loader import CoordinatorLoader, load_shard
-from trimaran.broker.coordination.shard import CoordinatorSpec, Producer
-from trimaran.broker.coordination.uncommitted import UncommittedWrites
+from trimaran.broker.coordination.shard import CoordinatorSpec
 from trimaran.broker.partitions.end_markers import append_end_marker
 from trimaran.log.batches.batch import iter_batches
 from trimaran.log.batches.records import NewRecord, build_batch
 from trimaran.log.codecs.compression import Compression
 from trimaran.log.producers.marker import EndMarker
+from trimaran.node.replicated.state_machine import Producer
 from trimaran.node.runtime.clock import now_ms
 
 KEYS = [b"a", b"b", b"c", b"?new", None]
@@ -240,15 +241,14 @@ async def test_uncompacted_topic_yields_every_row(monkeypatch):
 
 def test_writes_commit_and_expire_in_order():
     writes = UncommittedWrites()
-    assert (writes.awaited_offset(), writes.deadline(), len(writes)) == (None, None, 0)
     assert (writes.pop_committed(99), writes.pop_expired(99.0)) == ([], [])
     for number in range(4):
         writes.add(f"w{number}", 10 * (number + 1), float(number + 1))
-    assert (writes.awaited_offset(), writes.deadline(), len(writes)) == (10, 1.0, 4)
+    assert (writes[0].end_offset, writes[0].deadline, len(writes)) == (10, 1.0, 4)
     assert writes.pop_committed(9) == []
     assert writes.pop_committed(10) == ["w0"]
     assert writes.pop_expired(1.9) == []
     assert writes.pop_expired(2.0) == ["w1"]
-    assert (writes.awaited_offset(), writes.deadline(), len(writes)) == (30, 3.0, 2)
+    assert (writes[0].end_offset, writes[0].deadline, len(writes)) == (30, 3.0, 2)
     assert writes.pop_committed(41) == ["w2", "w3"]
-    assert (writes.awaited_offset(), writes.deadline(), len(writes)) == (None, None, 0)
+    assert not writes

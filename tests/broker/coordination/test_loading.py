@@ -11,8 +11,9 @@ import trio.testing
 from tests.broker.coordination.counters import Count, CounterShard, Forgotten
 from tests.broker.coordination.rig import Rig, code_of, open_rig
 from tests.broker.coordination.test_epochs import failures_expected, until_failed
-from trimaran.broker.coordination import shard_epoch
+from trimaran.broker.coordination import effects
 from trimaran.broker.coordination.shard_epoch import ShardState
+from trimaran.node.replicated.state_machine import Result
 from trimaran.wire.errors import ErrorCode
 from trimaran.wire.transport.scheduling.slice_end import slice_end
 
@@ -111,7 +112,7 @@ async def test_partitions_led_before_start_are_all_loaded(tmp_path):
 
 async def test_two_hundred_follow_ups_start_per_turn(tmp_path, monkeypatch):
     begun, sizes = [], []
-    begin = shard_epoch.ShardEpoch._begin_follow_ups
+    begin = effects.EffectRunner._begin_follow_ups
 
     def counted(epoch):
         before = len(epoch._follow_ups)
@@ -121,7 +122,7 @@ async def test_two_hundred_follow_ups_start_per_turn(tmp_path, monkeypatch):
     async def follow_up(_epoch, name):
         begun.append(name)
 
-    monkeypatch.setattr(shard_epoch.ShardEpoch, "_begin_follow_ups", counted)
+    monkeypatch.setattr(effects.EffectRunner, "_begin_follow_ups", counted)
     async with open_rig(tmp_path, follow_up=follow_up) as rig:
         await rig.serve()
         rig.epoch().step(lambda shard, _at: shard._effects.follow_ups.extend(range(450)))
@@ -141,7 +142,7 @@ async def test_follow_up_of_ending_epoch_is_not_started(tmp_path):
         await rig.serve()
         end = slice_end()
         end.begin_slice()
-        rig.epoch().append([Count("a", 1)])
+        rig.epoch().submit(Result([Count("a", 1)], None))
         rig.epoch().step(lambda shard, _at: shard._effects.follow_ups.append("up"))
         rig.resign()
         end.end_slice()

@@ -9,9 +9,8 @@ import trio.testing
 from tests.broker.coordination.counters import IDLE_MS, Count, CounterShard, Forgotten
 from tests.broker.coordination.rig import code_of, open_rig
 from tests.counted_work import Work
-from trimaran.broker.coordination import shard_epoch, writing
-from trimaran.broker.coordination.shard import Completion
-from trimaran.node.replicated.pending import CompletableResponse, respond
+from trimaran.broker.coordination import effects, writing
+from trimaran.node.replicated.pending import PendingResponse, respond
 from trimaran.node.replicated.state_machine import Result
 from trimaran.node.runtime.watermark import Watermark
 from trimaran.wire.errors import ErrorCode, KafkaError
@@ -58,7 +57,7 @@ async def test_reader_awaits_a_commit_without_other_waiters(tmp_path):
     async with open_rig(tmp_path) as rig:
         leader, shard = await rig.serve()
         leader.holding = True
-        rig.epoch().decide(lambda _shard, _at: Result((Count("a", 5),), None), is_awaited=False)
+        rig.epoch().submit(Result((Count("a", 5),), None, is_awaited=False))
         assert (shard.counts, leader.left) == ({"a": 5}, 1)
         read = rig.epoch().submit(Result((), shard.counts["a"]))
         assert (read.ready(), leader.left) == (False, 0)
@@ -105,7 +104,7 @@ async def test_commit_waiter_fails_when_epoch_ends(tmp_path):
 async def test_a_rule_of_the_shard_completes_a_response(tmp_path):
     async with open_rig(tmp_path) as rig:
         await rig.serve()
-        pending = CompletableResponse()
+        pending = PendingResponse()
         rig.epoch().step(lambda shard, _at: shard.wait_for("a", 2, pending))
         heard = []
 
@@ -128,16 +127,16 @@ async def test_a_rule_of_the_shard_completes_a_response(tmp_path):
 async def test_appended_records_are_replayed_at_once(tmp_path):
     async with open_rig(tmp_path) as rig:
         await rig.serve()
-        pending = CompletableResponse()
+        pending = PendingResponse()
         rig.epoch().step(lambda shard, _at: shard.wait_for("a", 2, pending))
-        assert rig.epoch().append([Count("a", 1), Count("a", 2)]) == 2
+        rig.epoch().submit(Result([Count("a", 1), Count("a", 2)], None))
         assert pending.ready()
 
 
 async def test_a_record_is_replayed_with_its_offset(tmp_path):
     async with open_rig(tmp_path) as rig:
         _, shard = await rig.serve()
-        rig.epoch().append([Count("a", 1), Count("b", 2)])
+        rig.epoch().submit(Result([Count("a", 1), Count("b", 2)], None))
         rig.add("c")
         offsets = [(offset, record.name) for offset, record, _ in shard.replayed]
         assert offsets == [(0, "a"), (1, "b"), (2, "c")]
@@ -149,11 +148,11 @@ async def test_a_record_is_replayed_with_its_offset(tmp_path):
 )
 async def test_outcome_of_write_is_applied_at_once(tmp_path, monkeypatch, failure, outcome):
     """A shard may answer a request because its own write is committed, or has failed."""
-    pending = CompletableResponse()
+    pending = PendingResponse()
     monkeypatch.setattr(
         CounterShard,
         "written",
-        lambda shard, _write, code, _at: shard._effects.responses.append(Completion(pending, code)),
+        lambda shard, _write, code, _at: shard._effects.responses.append((pending, code)),
     )
     async with open_rig(tmp_path) as rig:
         leader, _ = await rig.serve()
@@ -165,11 +164,11 @@ async def test_outcome_of_write_is_applied_at_once(tmp_path, monkeypatch, failur
 
 
 async def test_outcome_of_late_commit_is_applied_with_it(tmp_path, monkeypatch):
-    pending = CompletableResponse()
+    pending = PendingResponse()
     monkeypatch.setattr(
         CounterShard,
         "written",
-        lambda shard, _write, code, _at: shard._effects.responses.append(Completion(pending, code)),
+        lambda shard, _write, code, _at: shard._effects.responses.append((pending, code)),
     )
     async with open_rig(tmp_path) as rig:
         leader, _ = await rig.serve()
@@ -222,7 +221,7 @@ async def test_follow_up_starts_after_all_earlier_commits(tmp_path):
 
 
 async def test_thousands_of_follow_ups_start_in_turns(tmp_path, monkeypatch):
-    monkeypatch.setattr(shard_epoch, "FOLLOW_UPS_PER_TURN", 10)
+    monkeypatch.setattr(effects, "FOLLOW_UPS_PER_TURN", 10)
     begun, done = [], trio.Event()
 
     async def follow_up(_epoch, name):
@@ -232,7 +231,7 @@ async def test_thousands_of_follow_ups_start_in_turns(tmp_path, monkeypatch):
 
     async with open_rig(tmp_path, follow_up=follow_up) as rig:
         await rig.serve()
-        begun_in_turns = Work(monkeypatch, shard_epoch.ShardEpoch, "_begin_follow_ups")
+        begun_in_turns = Work(monkeypatch, effects.EffectRunner, "_begin_follow_ups")
         rig.epoch().step(lambda shard, _at: shard._effects.follow_ups.extend(range(100)))
         await done.wait()
     assert sorted(begun) == list(range(100))
@@ -385,7 +384,7 @@ async def test_non_atomic_write_is_split_into_batches(tmp_path):
 async def test_batches_before_refused_one_take_effect(tmp_path):
     async with open_rig(tmp_path) as rig:
         _, shard = await rig.serve()
-        pending = CompletableResponse()
+        pending = PendingResponse()
         rig.epoch().step(lambda shard, _at: shard.wait_for("0", 1, pending))
         records = [Count("0", 1)] * 1_000 + [Count("n" * 2_000, n) for n in range(1_000)]
         result = Result(records, None, atomic=False)

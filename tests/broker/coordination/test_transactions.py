@@ -10,10 +10,9 @@ import trio.testing
 
 from tests.broker.coordination.counters import Count
 from tests.broker.coordination.rig import PRODUCER, code_of, open_rig
-from trimaran.broker.coordination.shard import Producer
 from trimaran.broker.coordination.transactions import PendingTransactions
-from trimaran.node.replicated.pending import CompletableResponse
-from trimaran.node.replicated.state_machine import Result
+from trimaran.node.replicated.pending import PendingResponse
+from trimaran.node.replicated.state_machine import Producer, Result
 from trimaran.wire.errors import ErrorCode
 
 E = ErrorCode
@@ -35,7 +34,7 @@ async def test_a_transactional_write_is_one_batch_or_none(tmp_path):
     async with open_rig(tmp_path) as rig:
         await rig.serve()
         records = [Count(f"{n}", n) for n in range(1_500)]
-        rig.epoch().submit(Result(records, None, atomic=False), PRODUCER)
+        rig.epoch().submit(Result(records, None, atomic=False, producer=PRODUCER))
         assert [batch.count for batch in rig.batches()] == [1_500]
 
 
@@ -72,7 +71,7 @@ async def test_completed_transaction_is_visible_after_its_marker(tmp_path):
 async def test_waiters_for_transaction_wake_with_its_marker(tmp_path):
     async with open_rig(tmp_path) as rig:
         await rig.serve()
-        pending = CompletableResponse()
+        pending = PendingResponse()
         rig.epoch().step(lambda shard, _at: shard.wait_for("a", 1, pending))
         rig.add("a", producer=PRODUCER)
         assert not pending.ready()

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from trimaran.broker.coordination.effects import UncommittedWrites
 from trimaran.broker.coordination.timers import Instant
-from trimaran.broker.coordination.uncommitted import UncommittedWrites
 from trimaran.broker.groups.consumer.groups import ConsumerHeartbeat, Surroundings
 from trimaran.broker.groups.consumer.settings import ConsumerGroupSettings
 from trimaran.broker.groups.consumer.topics import Topic
@@ -230,7 +230,7 @@ class Driver:
         self.shard.unload()
 
     def deadline(self) -> float | None:
-        deadlines = [self.shard.deadline(), self.uncommitted.deadline()]
+        deadlines = [self.shard.deadline(), *(one.deadline for one in self.uncommitted)]
         return min((one for one in deadlines if one is not None), default=None)
 
     # -- requests

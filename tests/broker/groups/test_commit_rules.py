@@ -7,10 +7,10 @@ from dataclasses import replace
 import pytest
 
 from tests.broker.groups.driver import WALL_CLOCK_MS, Driver
-from trimaran.broker.coordination.shard import Producer
 from trimaran.broker.groups.limits import GroupLimits
 from trimaran.broker.groups.offsets import check_transactional_commit, fetch
 from trimaran.broker.groups.records import GroupRecord, group_record
+from trimaran.node.replicated.state_machine import Producer
 from trimaran.wire.errors import ErrorCode, KafkaError
 from trimaran.wire.messages.offset_commit import OffsetCommitRequest
 from trimaran.wire.messages.offset_fetch import OffsetFetchRequestGroup

@@ -79,5 +79,7 @@ def test_deferred_description_shows_current_members(driver):
     ],
 )
 def test_groups_by_state_and_type(driver, states, types, expected):
-    found = list_groups(driver.shard, driver.shard.group_ids(), states, types)
+    found = list_groups(
+        driver.shard, driver.shard.store.group_ids(driver.shard.groups), states, types
+    )
     assert {group.group_id for group in found} == expected

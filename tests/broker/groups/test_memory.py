@@ -6,7 +6,6 @@ import pytest
 
 from tests.broker.groups.driver import Driver
 from tests.slow_steps import no_slow_steps
-from trimaran.broker.coordination.shard import Producer
 from trimaran.broker.groups import memory
 from trimaran.broker.groups.arrivals import (
     ABANDONED_SECONDS,
@@ -21,6 +20,7 @@ from trimaran.broker.groups.limits import NEW_MEMBER_JOIN_TIMEOUT_MS
 from trimaran.broker.groups.memory import MEMBER_BYTES, Account, GroupMemory
 from trimaran.broker.groups.records import GroupRecord
 from trimaran.broker.groups.store import PENDING_OFFSETS_MAX, GroupStore, OffsetsRoom
+from trimaran.node.replicated.state_machine import Producer
 from trimaran.wire.errors import ErrorCode
 from trimaran.wire.messages.offset_commit import (
     OffsetCommitRequest,
@@ -248,7 +248,7 @@ def test_pending_offsets_count_until_transaction_ends(driver, room):
         )
         topic = OffsetCommitRequestTopic(name="t", partitions=[wanted])
         request = OffsetCommitRequest(group_id=group, topics=[topic])
-        result = driver.shard.commit_offsets_in_transaction(request, driver.at, producer.id)
+        result = driver.shard.commit_offsets_in_transaction(request, driver.at, producer)
         for record in result.records:
             driver.shard.replay(len(driver.log), record, producer)
         return result.response.topics[0].partitions[0].error_code
@@ -266,7 +266,7 @@ def test_pending_offsets_count_until_transaction_ends(driver, room):
 
 
 def test_overriding_offset_takes_room_of_pending_one(driver, room):
-    result = driver.shard.commit_offsets_in_transaction(commit_of(0), driver.at, 7)
+    result = driver.shard.commit_offsets_in_transaction(commit_of(0), driver.at, Producer(7, 0))
     driver.shard.replay(0, result.records[0], Producer(7, 0))
     assert driver.shard.account.pending_known_bytes
     assert committed(driver, "") is E.NONE
@@ -424,7 +424,9 @@ def test_the_offsets_of_one_commit_count_together(driver):
 def test_pending_metadata_counts_until_transactions_end(driver, is_commit):
     producer = Producer(7, 0)
     for _ in range(2):  # the second in the place of the first
-        result = driver.shard.commit_offsets_in_transaction(commit_of(80), driver.at, 7)
+        result = driver.shard.commit_offsets_in_transaction(
+            commit_of(80), driver.at, Producer(7, 0)
+        )
         for record in result.records:
             driver.shard.replay(len(driver.log), record, producer)
     assert committed(driver, "x" * 30, partition=1) is E.OFFSET_METADATA_TOO_LARGE
@@ -449,7 +451,7 @@ def test_transaction_commits_bounded_offsets_per_group(driver, monkeypatch):
         topic = OffsetCommitRequestTopic(name="t", partitions=wanted)
         request = OffsetCommitRequest(group_id="g", topics=[topic])
         decide = driver.shard.commit_offsets_in_transaction
-        result = decide(request, driver.at, producer.id)
+        result = decide(request, driver.at, producer)
         for record in result.records:
             driver.shard.replay(len(driver.log), record, producer)
         return [one.error_code for one in result.response.topics[0].partitions]
@@ -486,7 +488,7 @@ async def test_shard_with_many_groups_ends_in_one_step(driver):
     assert joined(driver, "a") is None
     with no_slow_steps(10_000):
         driver.shard.close(driver.at)
-        answers = {one.token: one.response for one in driver.shard.take().responses}
+        answers = dict(driver.shard.take().responses)
     assert answers["a"].error_code == E.NOT_COORDINATOR
 
 

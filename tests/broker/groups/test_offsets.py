@@ -48,9 +48,9 @@ def fetch(driver, *partitions, topic="t", group="g", topic_id=bytes(16)):
 def test_a_group_that_does_not_exist(driver):
     assert driver.commit_offset(1, member_id="x", generation=3) is E.GROUP_ID_NOT_FOUND
     assert driver.commit_offset(1, member_id="x", generation=3, version=8) is E.ILLEGAL_GENERATION
-    assert list(driver.shard.group_ids()) == []
+    assert list(driver.shard.store.group_ids(driver.shard.groups)) == []
     assert driver.commit_offset(1) is E.NONE
-    assert list(driver.shard.group_ids()) == ["g"]
+    assert list(driver.shard.store.group_ids(driver.shard.groups)) == ["g"]
     assert driver.commit_offset(1, member_id="x", generation=3) is E.UNKNOWN_MEMBER_ID
 
 
@@ -179,10 +179,10 @@ def test_deleting_groups(driver):
     driver.commit_offset(1, group="simple")
     codes = driver.submit(driver.shard.delete_groups(["g", "simple", "none"]))
     assert codes == {"g": E.NON_EMPTY_GROUP, "simple": E.NONE, "none": E.GROUP_ID_NOT_FOUND}
-    assert list(driver.shard.group_ids()) == ["g"]
+    assert list(driver.shard.store.group_ids(driver.shard.groups)) == ["g"]
     driver.leave((member_id, None))
     assert driver.submit(driver.shard.delete_groups(["g"])) == {"g": E.NONE}
-    assert list(driver.shard.group_ids()) == []
+    assert list(driver.shard.store.group_ids(driver.shard.groups)) == []
     assert driver.replayed().groups == {}
     assert driver.shard.deadline() == pytest.approx(LIMITS.expiry_interval_ms / 1000)
 
@@ -227,7 +227,7 @@ def test_offsets_without_members_expire_after_their_commit(driver):
     driver.advance(4.1 * DAY)
     assert (driver.offset(partition=0), driver.offset(partition=1)) == (None, 1)
     driver.advance(3 * DAY)
-    assert list(driver.shard.group_ids()) == []
+    assert list(driver.shard.store.group_ids(driver.shard.groups)) == []
 
 
 def test_offsets_expire_after_last_member_left(driver):
@@ -242,7 +242,7 @@ def test_offsets_expire_after_last_member_left(driver):
     assert driver.offset() == 1
     driver.advance(0.2 * DAY)
     assert driver.offset() is None
-    assert list(driver.shard.group_ids()) == []
+    assert list(driver.shard.store.group_ids(driver.shard.groups)) == []
     assert driver.replayed().groups == {}
 
 

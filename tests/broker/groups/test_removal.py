@@ -6,12 +6,12 @@ from dataclasses import replace
 
 import pytest
 
-from trimaran.broker.coordination.shard import Producer
 from trimaran.broker.groups import removal
 from trimaran.broker.groups.group import ClassicGroup, GroupState
 from trimaran.broker.groups.limits import GroupLimits
 from trimaran.broker.groups.records import GroupRecord
 from trimaran.broker.groups.store import GroupStore
+from trimaran.node.replicated.state_machine import Producer
 from trimaran.wire.records.groups import OffsetCommitKey, OffsetCommitValue
 
 S = GroupState

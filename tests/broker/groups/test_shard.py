@@ -7,13 +7,13 @@ from dataclasses import replace
 import pytest
 
 from tests.broker.groups.driver import Driver, topic_id
-from trimaran.broker.coordination.shard import Producer
 from trimaran.broker.groups import rebalance
 from trimaran.broker.groups.consumer.operation import ConsumerGroupWrite
 from trimaran.broker.groups.group import GroupState
 from trimaran.broker.groups.limits import GroupLimits
 from trimaran.broker.groups.operation import Timer, TimerKey
 from trimaran.broker.groups.records import GroupRecord, group_record
+from trimaran.node.replicated.state_machine import Producer
 from trimaran.wire.errors import ErrorCode, KafkaError
 from trimaran.wire.messages.offset_commit import OffsetCommitRequest
 from trimaran.wire.messages.offset_fetch import OffsetFetchRequestGroup
@@ -196,7 +196,7 @@ def test_offsets_follow_rules_of_group_kind(driver):
             group_id=group, generation_id_or_member_epoch=1, member_id="x", topics=[]
         )
         with pytest.raises(KafkaError) as refusal:
-            driver.shard.commit_offsets_in_transaction(request, driver.at, 7)
+            driver.shard.commit_offsets_in_transaction(request, driver.at, Producer(7, 0))
         assert refusal.value.code is code
 
 

@@ -11,7 +11,6 @@ import trio.testing
 from tests.broker.calls import call
 from tests.broker.groups.driver import Driver
 from tests.cluster.data_side import open_harness, partition, topic
-from trimaran.broker.coordination.shard import Producer
 from trimaran.broker.coordination.shard_epoch import ShardState
 from trimaran.broker.groups.records import GroupRecord
 from trimaran.broker.handlers.offset_fetch import offset_fetch
@@ -19,6 +18,7 @@ from trimaran.broker.handlers.write_txn_markers import write_txn_markers
 from trimaran.broker.metadata.internal_topics import CONSUMER_OFFSETS
 from trimaran.log.batches.batch import iter_batches
 from trimaran.log.batches.records import build_batch
+from trimaran.node.replicated.state_machine import Producer
 from trimaran.wire.errors import ErrorCode
 from trimaran.wire.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
 from trimaran.wire.messages.write_txn_markers import (

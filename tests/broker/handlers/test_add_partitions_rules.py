@@ -7,7 +7,6 @@ from types import SimpleNamespace
 import pytest
 
 from tests.cluster.data_side import partition, topic, topics_image
-from trimaran.broker.coordination.shard import Producer
 from trimaran.broker.handlers.add_partitions_to_txn import (
     _add,
     _fail,
@@ -18,6 +17,7 @@ from trimaran.broker.handlers.add_partitions_to_txn import (
     _unknown_of,
 )
 from trimaran.broker.transactions.transaction import EPOCH_BUMP_VERSION
+from trimaran.node.replicated.state_machine import Producer
 from trimaran.quorum.metadata.image import MetadataImage
 from trimaran.wire.errors import ErrorCode, KafkaError
 from trimaran.wire.messages.add_partitions_to_txn import (

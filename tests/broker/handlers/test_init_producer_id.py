@@ -4,7 +4,7 @@ import pytest
 
 from tests.broker.handlers.asking import asked
 from tests.broker.transactions.wire_producer import SETTINGS, WireProducer, read_committed
-from trimaran.broker.coordination.shard import Producer
+from trimaran.node.replicated.state_machine import Producer
 from trimaran.wire.errors import ErrorCode
 from trimaran.wire.messages.init_producer_id import InitProducerIdRequest
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections import deque
 
-from trimaran.broker.coordination.shard import Producer
 from trimaran.broker.coordination.timers import Instant
 from trimaran.broker.transactions.limits import TransactionLimits
 from trimaran.broker.transactions.records import TransactionRecord, TransactionRecordSerde
 from trimaran.broker.transactions.shard import TransactionCoordinatorShard
 from trimaran.broker.transactions.transaction import Transaction
+from trimaran.node.replicated.state_machine import Producer
 
 WALL_CLOCK_MS = 1_700_000_000_000
 ID = "x"

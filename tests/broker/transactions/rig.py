@@ -11,11 +11,11 @@ import trio
 
 from tests.broker.coordination.leader import Leader, open_log
 from tests.cluster.data_side import cluster_image, partition, registration, topic, topics_image
-from trimaran.broker.coordination.shard import Producer
 from trimaran.broker.transactions.coordinator import TransactionCoordinator
 from trimaran.broker.transactions.limits import TransactionLimits
 from trimaran.broker.transactions.ports import TRANSACTION_TOPIC
 from trimaran.broker.transactions.transaction import Transaction
+from trimaran.node.replicated.state_machine import Producer
 from trimaran.quorum.metadata.image import MetadataImage, TopicImage
 
 HERE, THERE, ELSEWHERE = 11, 12, 13
@@ -67,9 +67,7 @@ class Markers:
         await self.goes_on.wait()
         decided = epoch.active().decided(transactional_id)
         if decided is not None:
-            epoch.decide(
-                lambda shard, at: shard.complete(transactional_id, decided, at), is_awaited=False
-            )
+            epoch.decide(lambda shard, at: shard.complete(transactional_id, decided, at))
 
 
 class Rig:

@@ -10,10 +10,10 @@ import trio.testing
 
 from tests.broker.transactions.rig import HERE, NAME, open_rig
 from tests.cluster.data_side import partition, topic
-from trimaran.broker.coordination.shard import Producer
 from trimaran.broker.transactions.limits import TransactionLimits
 from trimaran.broker.transactions.ports import TRANSACTION_TOPIC
 from trimaran.broker.transactions.transaction import TransactionState
+from trimaran.node.replicated.state_machine import Producer
 from trimaran.wire.errors import ErrorCode, KafkaError
 
 E, S = ErrorCode, TransactionState

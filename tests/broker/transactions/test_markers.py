@@ -53,8 +53,7 @@ class Epoch:
     def decided(self, transactional_id):
         return self._decided.get(transactional_id)
 
-    def decide(self, act, *, is_awaited):
-        assert not is_awaited
+    def decide(self, act):
         act(self, None)
 
     def complete(self, transactional_id, _decided, _at):

@@ -83,8 +83,7 @@ class Epoch:
     def decided(self, transactional_id):
         return self.transactions.get(transactional_id)
 
-    def decide(self, act, *, is_awaited):
-        assert not is_awaited
+    def decide(self, act):
         if self.refusals:
             raise KafkaError(self.refusals.pop(0))
         act(self, None)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from tests.broker.transactions.driver import ID, Driver
-from trimaran.broker.coordination.shard import Producer
 from trimaran.broker.transactions import memory
 from trimaran.broker.transactions.memory import (
     ID_BYTES,
@@ -15,6 +14,7 @@ from trimaran.broker.transactions.memory import (
 )
 from trimaran.broker.transactions.records import TransactionRecord
 from trimaran.broker.transactions.shard import TransactionCoordinatorShard
+from trimaran.node.replicated.state_machine import Producer
 from trimaran.wire.errors import ErrorCode, KafkaError
 
 LONG = "x" * 10_000

@@ -10,9 +10,9 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from tests.broker.transactions.driver import Driver
-from trimaran.broker.coordination.shard import Producer
 from trimaran.broker.transactions.limits import TransactionLimits
 from trimaran.broker.transactions.transaction import PRODUCER_EPOCH_MAX, Transaction
+from trimaran.node.replicated.state_machine import Producer
 from trimaran.wire.errors import ErrorCode, KafkaError
 
 E = ErrorCode

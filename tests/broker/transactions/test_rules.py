@@ -9,9 +9,9 @@ from __future__ import annotations
 from itertools import product
 
 from tests.checks import check_each
-from trimaran.broker.coordination.shard import Producer
 from trimaran.broker.transactions import rules
 from trimaran.broker.transactions.transaction import Transaction, TransactionState
+from trimaran.node.replicated.state_machine import Producer
 from trimaran.wire.errors import ErrorCode, KafkaError
 
 E, S = ErrorCode, TransactionState

@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from tests.checks import check_each
-from trimaran.broker.coordination.shard import Completion
 from trimaran.broker.coordination.timers import Instant
 from trimaran.broker.transactions.limits import TransactionLimits
 from trimaran.broker.transactions.records import TransactionRecord
@@ -38,13 +37,18 @@ def told(shard):
 
 
 def test_waiter_wakes_when_nothing_is_ending(shard):
-    assert Completion("token", True) == ("token", True)
     for state in (None, *S):
         become(shard, "x", state)
         shard.await_end("x", "now")
         assert told(shard) == ([] if state in PREPARED else ["now"])
         become(shard, "x", None)
         shard.take()
+
+
+def test_no_client_waits_for_the_record_of_a_complete_transaction(shard):
+    become(shard, "x", S.PREPARE_COMMIT)
+    ended = shard.complete("x", shard.decided("x"), AT)
+    assert (len(ended.records), ended.is_awaited) == (1, False)
 
 
 def test_waiters_learn_end_of_own_transaction_once(shard):

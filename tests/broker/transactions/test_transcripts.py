@@ -14,9 +14,9 @@ import pytest
 
 from tests.broker.transactions.driver import WALL_CLOCK_MS, Driver
 from tests.datadriven import Step, check_transcript
-from trimaran.broker.coordination.shard import Producer
 from trimaran.broker.transactions.limits import TransactionLimits
 from trimaran.broker.transactions.transaction import Transaction
+from trimaran.node.replicated.state_machine import Producer
 from trimaran.wire.errors import KafkaError
 
 TESTDATA = Path(__file__).parent / "testdata"

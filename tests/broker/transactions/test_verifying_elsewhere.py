@@ -12,10 +12,10 @@ from tests.broker.transactions.rig import ELSEWHERE, HERE, NAME, THERE, Rig, ope
 from tests.checks import check_each
 from tests.cluster.data_side import partition, topic
 from trimaran.broker.channels.broker_channel import NotSent, OutcomeUnknown
-from trimaran.broker.coordination.shard import Producer
 from trimaran.broker.transactions.limits import TransactionLimits
 from trimaran.broker.transactions.ports import TRANSACTION_TOPIC
 from trimaran.broker.transactions.verification import TransactionVerifier
+from trimaran.node.replicated.state_machine import Producer
 from trimaran.wire.errors import ErrorCode
 from trimaran.wire.messages.add_partitions_to_txn import (
     AddPartitionsToTxnPartitionResult,

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from tests.broker.batches import batch
 from tests.broker.handlers.asking import Asked
-from trimaran.broker.coordination.shard import Producer
 from trimaran.log.batches.batch import iter_batches
 from trimaran.log.batches.records import decode_records
+from trimaran.node.replicated.state_machine import Producer
 from trimaran.wire.errors import ErrorCode
 from trimaran.wire.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
 from trimaran.wire.messages.add_partitions_to_txn import (

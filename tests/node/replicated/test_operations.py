@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 
 from trimaran.node.replicated import operations as module
 from trimaran.node.replicated.operations import OperationQueue
-from trimaran.node.runtime.errors import NotLeaderError
+from trimaran.node.replicated.pending import Progress
+from trimaran.node.runtime.watermark import Watermark
 from trimaran.wire.errors import ErrorCode, KafkaError
 
 STEP = 3
@@ -18,6 +19,10 @@ STEP = 3
 @pytest.fixture(autouse=True)
 def _small_turns(monkeypatch):
     monkeypatch.setattr(module, "STEPS_PER_TURN", STEP)
+
+
+def queue():
+    return OperationQueue(Progress(Watermark(), 0, ended=ErrorCode.NOT_CONTROLLER))
 
 
 @asynccontextmanager
@@ -51,17 +56,17 @@ class Diary(trio.abc.Instrument):
 
 
 async def test_one_turn_operation_ends_when_submitted():
-    operations, diary = OperationQueue(), Diary()
+    operations, diary = queue(), Diary()
     operation = operations.submit(diary.decide("a", STEP - 1))
-    assert (operation.ended, operation.result()) == (True, "a")
+    assert (operation.is_decided, operation.response) == (True, "a")
     assert not operations.busy
 
 
 async def test_long_operation_yields_to_the_loop():
-    operations, diary = OperationQueue(), Diary()
+    operations, diary = queue(), Diary()
     trio.lowlevel.add_instrument(diary)
     async with running(operations):
-        assert await operations.submit_and_wait(diary.decide("a", 4 * STEP)) == "a"
+        assert await operations.submit(diary.decide("a", 4 * STEP)).decided() == "a"
     trio.lowlevel.remove_instrument(diary)
     parts = "".join("|" if line == "tick" else "." for line in diary.lines).split("|")
     assert sum(map(len, parts)) == 4 * STEP
@@ -69,34 +74,34 @@ async def test_long_operation_yields_to_the_loop():
 
 
 async def test_others_wait_for_their_turn_in_order():
-    operations, diary = OperationQueue(), Diary()
+    operations, diary = queue(), Diary()
     operation = [
         operations.submit(diary.decide(name, steps))
         for name, steps in (("a", 7), ("b", 1), ("c", 5))
     ]
-    assert [one.ended for one in operation] == [False] * 3
+    assert [one.is_decided for one in operation] == [False] * 3
     async with running(operations):
         assert [await one.wait() for one in operation] == ["a", "b", "c"]
     assert diary.lines == [*(f"a{i}" for i in range(7)), "b0", *(f"c{i}" for i in range(5))]
 
 
 async def test_a_step_says_how_much_it_was():
-    operations = OperationQueue()
+    operations = queue()
 
     def decide():
         yield STEP  # a turn of its own
         return "made"
 
     operation = operations.submit(decide())
-    assert not operation.ended
+    assert not operation.is_decided
     async with running(operations):
         assert await operation.wait() == "made"
 
 
 async def test_an_error_is_for_who_asked():
-    operations, diary = OperationQueue(), Diary()
+    operations, diary = queue(), Diary()
     with pytest.raises(ValueError, match="broken"):
-        operations.submit(diary.fail()).result()
+        _ = operations.submit(diary.fail()).response
     late, following = operations.submit(diary.fail(STEP)), operations.submit(diary.decide("b", 1))
     async with running(operations):
         assert await following.wait() == "b"
@@ -105,7 +110,7 @@ async def test_an_error_is_for_who_asked():
 
 
 async def test_epoch_end_cancels_running_and_waiting_operations():
-    operations, diary, undone = OperationQueue(), Diary(), []
+    operations, diary, undone = queue(), Diary(), []
 
     def decide():
         try:
@@ -118,15 +123,15 @@ async def test_epoch_end_cancels_running_and_waiting_operations():
     assert undone == ["a"]
     assert diary.lines == ["a0", "a1", "a2"]
     for operation in (under_way, waiting):
-        with pytest.raises(NotLeaderError):
+        with pytest.raises(KafkaError, match="NOT_CONTROLLER"):
             await operation.wait()
-    with pytest.raises(NotLeaderError):
+    with pytest.raises(KafkaError, match="NOT_CONTROLLER"):
         operations.submit(diary.decide("c", 1))
 
 
 async def test_those_who_wait_are_bounded(monkeypatch):
     monkeypatch.setattr(module, "WAITING_MAX", 2)
-    operations, diary = OperationQueue(), Diary()
+    operations, diary = queue(), Diary()
     for name in ("a", "b"):
         operations.submit(diary.decide(name, 9))
     with pytest.raises(KafkaError) as refused:
@@ -140,7 +145,7 @@ def test_interleaved_operations_equal_sequential_ones(operation):
     diary, plain = Diary(), Diary()
 
     async def main():
-        operations = OperationQueue()
+        operations = queue()
         async with running(operations):
             made = []
             for number, (steps, ticks) in enumerate(operation):

@@ -1,4 +1,4 @@
-"""Responses that come: when what they tell is committed, or not in time, or a rule of the shard has one."""
+"""Pending responses: decided by a rule or by an operation, and told when the state behind them is committed."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import pytest
 import trio
 import trio.testing
 
-from trimaran.node.replicated.pending import CommittedResponse, CompletableResponse, respond
+from trimaran.node.replicated.pending import PendingResponse, Progress, respond
 from trimaran.node.runtime.watermark import Watermark
 from trimaran.wire.errors import ErrorCode, KafkaError
 from trimaran.wire.transport.requests.calls import DeferredResponse
@@ -24,11 +24,20 @@ async def outcome(pending):
     return found, trio.current_time() - began
 
 
-def committed(watermark, *, end_offset=5, deadline=10.0):
-    return CommittedResponse("told", end_offset, watermark, trio.current_time() + deadline)
+def committed(watermark, *, end_offset=5, seconds=10.0):
+    progress = Progress(
+        watermark,
+        end_offset,
+        ended=E.NOT_COORDINATOR,
+        commit_seconds=seconds,
+        late=E.COORDINATOR_NOT_AVAILABLE,
+    )
+    pending = PendingResponse(progress)
+    pending.complete("told")
+    return pending
 
 
-async def test_committed_answer_is_sent_after_epoch_end(autojump_clock):
+async def test_committed_response_is_told_after_the_epoch(autojump_clock):
     watermark = Watermark(5)
     pending = committed(watermark)
     watermark.close()
@@ -36,7 +45,7 @@ async def test_committed_answer_is_sent_after_epoch_end(autojump_clock):
     assert await outcome(pending) == ("told", 0)
 
 
-async def test_response_waits_for_commit_of_all_records(autojump_clock, nursery):
+async def test_response_waits_for_the_commit_of_all_of_it(autojump_clock, nursery):
     watermark = Watermark(3)
     pending = committed(watermark)
     assert not pending.ready()
@@ -50,11 +59,30 @@ async def test_response_waits_for_commit_of_all_records(autojump_clock, nursery)
     assert await outcome(pending) == ("told", 4)
 
 
-async def test_uncommitted_response_times_out(autojump_clock):
+async def test_response_waits_for_what_was_replayed_when_it_was_decided(autojump_clock):
+    progress = Progress(Watermark(4), 4, ended=E.NOT_CONTROLLER)
+    early, late = PendingResponse(progress), PendingResponse(progress)
+    early.complete("early")
+    progress.end_offset = 5
+    late.complete("late")
+    progress.end_offset = 6
+    assert (early.ready(), late.ready()) == (True, False)
+    progress.committed.advance(5)
+    assert late.ready()
+
+
+async def test_late_commit_is_refused_in_time(autojump_clock):
     assert await outcome(committed(Watermark(4))) == (E.COORDINATOR_NOT_AVAILABLE, 10)
 
 
-async def test_epoch_end_precedes_the_commit(autojump_clock, nursery):
+async def test_without_a_bound_a_commit_is_awaited_for_ever(autojump_clock):
+    pending = committed(Watermark(4), seconds=float("inf"))
+    with trio.move_on_after(1_000_000) as scope:
+        await pending.wait()
+    assert scope.cancelled_caught
+
+
+async def test_end_of_the_epoch_refuses_before_the_commit(autojump_clock, nursery):
     watermark = Watermark(4)
 
     async def end():
@@ -67,7 +95,7 @@ async def test_epoch_end_precedes_the_commit(autojump_clock, nursery):
 
 
 class Late(Watermark):
-    """A watermark that moves in the turn of the timeout."""
+    """Changes in the turn in which the time is over."""
 
     def __init__(self, change):
         super().__init__(4)
@@ -80,14 +108,14 @@ class Late(Watermark):
             self.change(self)
 
 
-async def test_outcome_at_timeout_still_counts(autojump_clock):
-    reached, ended = Late(lambda one: one.advance(5)), Late(lambda one: one.close())
+async def test_news_of_the_last_moment_counts(autojump_clock):
+    reached, ended = Late(lambda late: late.advance(5)), Late(lambda late: late.close())
     assert await outcome(committed(reached)) == ("told", 10)
     assert await outcome(committed(ended)) == (E.NOT_COORDINATOR, 10)
 
 
-async def test_a_rule_completes_a_response_once(autojump_clock, nursery):
-    pending = CompletableResponse()
+async def test_rule_completes_a_response_once(autojump_clock, nursery):
+    pending = PendingResponse()
     assert not pending.ready()
     told = []
 
@@ -100,32 +128,46 @@ async def test_a_rule_completes_a_response_once(autojump_clock, nursery):
     assert told == []
     pending.complete("first")
     pending.complete("second")
+    pending.fail(ValueError("late"))
     await trio.testing.wait_all_tasks_blocked()
     assert told == ["first", "first"]
     assert (pending.ready(), pending.response) == (True, "first")
     assert await outcome(pending) == ("first", 0)
 
 
-async def test_a_handler_answers_at_once_or_defers(autojump_clock):
+async def test_error_is_raised_without_waiting_for_a_commit(autojump_clock):
+    pending = PendingResponse(Progress(Watermark(4), 5, ended=E.NOT_CONTROLLER))
+    pending.fail(KafkaError(E.INVALID_REQUEST))
+    pending.complete("too late")
+    assert pending.ready()
+    assert await outcome(pending) == (E.INVALID_REQUEST, 0)
+
+
+async def test_decided_response_is_known_before_its_commit_after_a_checkpoint():
+    """A task that makes many decisions lets others run between two of them."""
+    with trio.testing.assert_checkpoints():
+        assert await committed(Watermark(4)).decided() == "told"
+
+
+async def test_handler_answers_at_once_or_defers(autojump_clock):
     def to_response(told):
         return f"said: {told}"
 
     def refuse(code):
         return f"refused: {code.name}"
 
-    watermark = Watermark(5)
-    assert respond(committed(watermark), to_response, refuse) == "said: told"
+    assert respond(committed(Watermark(5)), to_response, refuse) == "said: told"
     deferred = respond(committed(Watermark(4)), to_response, refuse)
     assert isinstance(deferred, DeferredResponse)
     assert not deferred.ready()
     assert await deferred.finish() == "refused: COORDINATOR_NOT_AVAILABLE"
-    pending = CompletableResponse()
+    pending = PendingResponse()
     deferred = respond(pending, to_response, refuse)
     pending.complete("told")
     assert deferred.ready()
     assert await deferred.finish() == "said: told"
 
 
-def test_absent_response_cannot_be_read():
+def test_undecided_response_cannot_be_read():
     with pytest.raises(AssertionError):
-        _ = CompletableResponse().response
+        _ = PendingResponse().response

@@ -1,118 +1,175 @@
+"""Decide, append, replay, answer: the story as transcripts, and a test for each promise beside it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
 import pytest
-import trio
-from trio.testing import wait_all_tasks_blocked as settled
 
-from trimaran.node.replicated.state_machine import ReplicatedState, Result
+from tests.datadriven import check_transcript
+from tests.node.replicated.counter import Counter
+from trimaran.node.replicated import operations, state_machine
+from trimaran.node.replicated.state_machine import Producer, Result
 from trimaran.node.runtime.errors import NotLeaderError
-from trimaran.node.runtime.steps import at_once
-from trimaran.node.runtime.watermark import Watermark
+from trimaran.wire.errors import ErrorCode, KafkaError
+
+TESTDATA = Path(__file__).parent / "testdata"
+PRODUCER = Producer(7, 0)
 
 
-class Counter:
-    """The smallest state machine: a sum, and a log of what was appended."""
+class Story:
+    """Runs the commands of a transcript; `name` is that of a response."""
 
-    def __init__(self, next_offset=0):
-        self.total = 0
-        self.log = [None] * next_offset
-        self.atomic = []
-        self.refuse = False
-        self.committed = Watermark(next_offset)
-        self.state = ReplicatedState(self.append, self.replay, self.committed, next_offset)
+    def __init__(self):
+        self.counter = Counter(in_steps=True)
+        self.responses = {}
 
-    def append(self, records, atomic):
-        yield len(records)
-        if self.refuse:
-            raise NotLeaderError
-        self.log += records
-        self.atomic.append(atomic)
-        return len(self.log) - 1
+    def run(self, command, args):
+        try:
+            getattr(self, command)(**args)
+        except (KafkaError, ValueError) as error:
+            return f"refused: {error}\n{self.state()}"
+        return self.state()
 
-    def replay(self, offset, record):
-        assert self.log[offset] == record
-        if record == "broken":
-            raise ValueError(record)
-        self.total += record
+    def state(self):
+        counter = self.counter
+        lines = [
+            f"log {len(counter.log)}, committed {counter.committed.offset}, total {counter.total}"
+        ]
+        for name, pending in self.responses.items():
+            lines.append(f"{name}: {self._shown(pending)}")
+        for name in [name for name, pending in self.responses.items() if pending.ready()]:
+            del self.responses[name]
+        if counter.parted:
+            lines.append("parted")
+        return "\n".join(lines)
 
-    def add(self, *numbers):
-        """Decides on the state as it is, uncommitted changes included."""
-        return at_once(self.state.write(Result(numbers, self.total + sum(numbers))))
+    def _shown(self, pending):
+        if not pending.is_decided:
+            return "in the queue"
+        if not pending.ready():
+            is_over = self.counter.committed.closed
+            return "fails, its commit is unknown" if is_over else "waits for its commit"
+        try:
+            return f"answered {pending.response}"
+        except KafkaError as error:
+            return f"failed: {error}"
+
+    def add(self, name, number=None):
+        """Decides at once; without a number it reads."""
+        numbers = () if number is None else (int(number),)
+        self.responses[name] = self.counter.add(*numbers)
+
+    def transact(self, name, number):
+        self.responses[name] = self.counter.add(int(number), producer=PRODUCER)
+
+    def mark(self):
+        self.counter.mark()
+
+    def submit(self, name, number, steps):
+        """An operation in steps, in the queue."""
+        operation = self.counter.add_slowly(int(number), int(steps))
+        self.responses[name] = self.counter.machine.operations.submit(operation)
+
+    def turn(self):
+        """One turn of the loop for the queue."""
+        queue = self.counter.machine.operations
+        queue._go_on(queue._queue[0])
+        if queue._queue and queue._queue[0].pending.is_decided:
+            queue._queue.popleft()
+
+    def commit(self, offset):
+        self.counter.committed.advance(int(offset))
+
+    def fail(self, error):
+        errors = {
+            "leadership": NotLeaderError(),
+            "room": KafkaError(ErrorCode.RECORD_LIST_TOO_LARGE),
+        }
+        self.counter.failure = errors.get(error)
+
+    def damage(self, name):
+        self.responses[name] = self.counter.machine.answer(Result(["broken"], None))
+
+    def close(self):
+        self.counter.close()
 
 
-async def test_response_waits_for_commit_decision_does_not():
+@pytest.mark.parametrize("path", sorted(TESTDATA.glob("*.txt")), ids=lambda path: path.stem)
+def test_transcript(path, monkeypatch):
+    monkeypatch.setattr(operations, "STEPS_PER_TURN", 3)
+    story = Story()
+    check_transcript(path, lambda step: story.run(step.command, step.args))
+
+
+def test_append_gets_the_whole_result():
+    counter = Counter()
+    results = [
+        Result((1,), None),
+        Result((1, 2), None, atomic=False),
+        Result((3,), None, producer=PRODUCER, is_awaited=False),
+    ]
+    for result in results:
+        counter.machine.answer(result)
+    assert counter.appended == results
+
+
+def test_result_without_records_appends_nothing():
+    counter = Counter()
+    assert counter.add().response == 0
+    assert counter.write(Result((), "read")) == "read"
+    assert counter.appended == []
+
+
+def test_records_are_replayed_at_their_offsets_after_a_gap():
+    """The log may have records of its own, e.g. of the leader's change."""
     counter = Counter(next_offset=100)
-    first, second = counter.add(1, 2), counter.add(10)
-    assert counter.total == 13
-    assert (first.end_offset, second.end_offset) == (102, 103)
-    answers = []
-
-    async def wait(deferred):
-        answers.append(await deferred.wait())
-
-    async with trio.open_nursery() as nursery:
-        nursery.start_soon(wait, second)
-        nursery.start_soon(wait, first)
-        await settled()
-        counter.committed.advance(101)
-        await settled()
-        assert answers == []
-        assert not first.ready()
-        counter.committed.advance(102)
-        await settled()
-        assert answers == [3]
-        assert first.ready()
-        counter.committed.advance(103)
-    assert answers == [3, 13]
+    counter.log.append("of the log itself")
+    assert not counter.add(5).ready()
+    assert (counter.total, counter.machine.progress.end_offset) == (5, 102)
 
 
-async def test_read_only_answer_waits_for_its_state():
+def test_append_in_steps_writes_with_its_last_one():
+    counter = Counter(in_steps=True)
+    writing = counter.machine.write(counter.plus(1, 2))
+    assert next(writing) == 2
+    assert counter.log == []
+    assert next(writing) == 2
+    assert (counter.log, counter.total) == ([1, 2], 3)
+    assert counter.machine.progress.end_offset == 0, "of what is not whole yet nothing is told"
+    with pytest.raises(StopIteration) as end:
+        next(writing)
+    assert end.value.value == 3
+    assert counter.machine.progress.end_offset == 2
+
+
+def test_long_replay_is_cut_into_steps(monkeypatch):
+    monkeypatch.setattr(state_machine, "RECORDS_PER_STEP", 2)
     counter = Counter()
-    assert await counter.add().wait() == 0
-    counter.add(5)
-    read = counter.add()
-    assert not read.ready()
-    counter.committed.advance(1)
-    assert await read.wait() == 5
+    assert list(counter.machine.write(counter.plus(1, 2, 3, 4, 5))) == [2, 2, 1]
+    assert counter.total == 15
 
 
-async def test_leadership_end_fails_pending_and_new_requests():
+def test_replay_steps_have_a_measure():
     counter = Counter()
-    parked = counter.add(1)
-
-    async def wait():
-        with pytest.raises(NotLeaderError):
-            await parked.wait()
-
-    async with trio.open_nursery() as nursery:
-        nursery.start_soon(wait)
-        await settled()
-        counter.state.close()
-    with pytest.raises(NotLeaderError):
-        counter.add(2)
-    assert counter.log == [1]
+    assert list(counter.machine.write(counter.plus(*[1] * 60))) == [25, 25, 10]
 
 
-def test_an_append_that_fails_changes_nothing():
+async def test_marker_that_cannot_be_replayed_ends_the_epoch():
     counter = Counter()
-    counter.add(1)
-    counter.refuse = True
-    with pytest.raises(NotLeaderError):
-        counter.add(2)
-    assert (counter.total, counter.state.end_offset) == (1, 1)
+    pending = counter.add(1, producer=PRODUCER)
+    counter._end_transaction = None
+    with pytest.raises(TypeError):
+        counter.mark()
+    assert counter.parted == 1
+    with pytest.raises(KafkaError) as refused:
+        await pending.wait()
+    assert refused.value.code is ErrorCode.NOT_CONTROLLER
 
 
-async def test_a_replay_that_fails_ends_the_epoch():
+@pytest.mark.parametrize("decide", [Counter.add, lambda counter: counter.write(counter.plus())])
+def test_ended_epoch_decides_nothing(decide):
     counter = Counter()
-    good = counter.add(1)
-    with pytest.raises(ValueError, match="broken"):
-        at_once(counter.state.write(Result(["broken"], None)))
-    with pytest.raises(NotLeaderError):
-        await good.wait()
-    with pytest.raises(NotLeaderError):
-        counter.add(1)
-
-
-def test_atomic_reaches_the_log():
-    counter = Counter()
-    at_once(counter.state.write(Result([1], None)))
-    at_once(counter.state.write(Result([1, 2], None, atomic=False)))
-    assert counter.atomic == [True, False]
+    counter.close()
+    with pytest.raises(KafkaError, match="NOT_CONTROLLER: another node leads"):
+        decide(counter)

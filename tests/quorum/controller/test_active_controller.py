@@ -5,8 +5,8 @@ import trio
 
 from tests.quorum.config_of import config_of
 from tests.quorum.metadata.build import broker, config, features, image_of, partition, topic, uid
+from trimaran.node.replicated import state_machine
 from trimaran.node.replicated.state_machine import Result
-from trimaran.node.runtime.errors import NotLeaderError
 from trimaran.node.runtime.steps import at_once
 from trimaran.quorum.controller import active_controller as module
 from trimaran.quorum.controller import turns
@@ -61,17 +61,17 @@ def is_whole(active_controller):
 
 
 def test_all_of_a_decision_is_one_batch(active_controller, log):
-    deferred = at_once(active_controller.write(Result(TOPIC, "made")))
+    assert at_once(active_controller.write(Result(TOPIC, "made"))) == "made"
     assert log.batches == [(5, TOPIC)]
-    assert (deferred.response, deferred.end_offset) == ("made", END + len(TOPIC))
     assert active_controller.next_offset == END + len(TOPIC)
     assert active_controller.image.provenance.offset == END + len(TOPIC) - 1
     assert len(active_controller.image.topics.by_name["t"].partitions) == 5
     assert is_whole(active_controller)
 
 
-def test_nobody_sees_half_of_it(active_controller, log):
-    """The image and the end of the log go on at once; between two steps there is no more than one record's work."""
+def test_nobody_sees_half_of_it(active_controller, log, monkeypatch):
+    """The image and the end of the log go on at once; a step is one record's work where each is one."""
+    monkeypatch.setattr(state_machine, "RECORDS_PER_STEP", 1)
     changed = [PartitionChangeRecord(topic_id=uid(1), partition_id=0, isr=[1])]
     seen = []
     for done in active_controller.write(Result([*TOPIC, *changed], None)):
@@ -86,12 +86,10 @@ def test_nobody_sees_half_of_it(active_controller, log):
 
 @pytest.mark.parametrize("steps", [0, 1, len(TOPIC)])
 def test_epoch_ending_before_append_leaves_no_change(active_controller, log, steps):
-    operation = active_controller.operations.submit(
-        _slowly(active_controller, Result(TOPIC, None), steps)
-    )
+    operation = active_controller.submit(_slowly(active_controller, Result(TOPIC, None), steps))
     active_controller.close()
-    with pytest.raises(NotLeaderError):
-        operation.result()
+    with pytest.raises(KafkaError, match="NOT_CONTROLLER"):
+        _ = operation.response
     assert log.batches == []
     assert active_controller.image is IMAGE
 
@@ -173,10 +171,10 @@ def test_a_change_cut_short_ends_the_epoch(active_controller, log, monkeypatch):
     """A part is in the log that the state does not have."""
     monkeypatch.setattr(module, "RECORDS_PER_BATCH", 4)
     log.fails_at = 1
-    with pytest.raises(NotLeaderError):
+    with pytest.raises(KafkaError, match="NOT_CONTROLLER"):
         at_once(active_controller.write(Result(TOPIC, None, atomic=False)))
     assert log.resigned == 1
-    with pytest.raises(NotLeaderError):
+    with pytest.raises(KafkaError, match="NOT_CONTROLLER"):
         at_once(active_controller.write(Result([], None)))
 
 
@@ -185,7 +183,7 @@ def test_unreplayable_record_ends_the_epoch(active_controller, log):
     with pytest.raises(Exception, match="does not exist"):
         at_once(active_controller.write(Result([change], None)))
     assert log.resigned == 1
-    with pytest.raises(NotLeaderError):
+    with pytest.raises(KafkaError, match="NOT_CONTROLLER"):
         at_once(active_controller.write(Result([], None)))
 
 
@@ -200,10 +198,10 @@ async def test_epoch_end_cancels_tasks_without_errors(active_controller):
 
 async def test_commits_of_later_epoch_answer_no_requests(active_controller):
     """Its records stand at our offsets: ours are lost."""
-    deferred = at_once(active_controller.write(Result(TOPIC, "made")))
+    deferred = active_controller.submit(active_controller.write(Result(TOPIC, "made")))
     active_controller.applied(END + 1, 5)
-    active_controller.applied(deferred.end_offset, 6)
-    with pytest.raises(NotLeaderError):
+    active_controller.applied(active_controller.next_offset, 6)
+    with pytest.raises(KafkaError, match="NOT_CONTROLLER"):
         await deferred.wait()
-    with pytest.raises(NotLeaderError):
+    with pytest.raises(KafkaError, match="NOT_CONTROLLER"):
         at_once(active_controller.write(Result(TOPIC, "made")))

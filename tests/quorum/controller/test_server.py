@@ -15,7 +15,6 @@ from tests.quorum.metadata.build import features, uid
 from trimaran.log.directories.directory import LogDirectory
 from trimaran.log.directories.meta_properties import MetaProperties, MetaPropertiesError
 from trimaran.node.replicated.state_machine import Result
-from trimaran.node.runtime.steps import at_once
 from trimaran.quorum.controller.server import _advertised, _settings, run_controller
 from trimaran.quorum.formatting.storage import BOOTSTRAP, format_directories, format_paths
 from trimaran.quorum.raft.types import OffsetAndEpoch
@@ -293,8 +292,9 @@ async def test_a_level_counts_from_when_it_is_written(tmp_path):
         running = await nodes.active()
         controller, node = running.context.controller, running.context.node
         assert node.metadata_version == 29
-        before = at_once(controller.active().write(Result([NoOpRecord()], None)))
-        after = at_once(controller.active().write(Result([features(30)], None)))
+        active = controller.active()
+        before = active.submit(active.write(Result([NoOpRecord()], None)))
+        after = active.submit(active.write(Result([features(30)], None)))
         assert node.metadata_version == 30
         await before.wait()
         assert node.metadata_version == 30

@@ -174,7 +174,7 @@ async def test_operators_request_precedes_periodic_task(autojump_clock):
 
         asked = one.active.operations.submit(long())
         one.active.leaders_wanted.set()
-        await asked.wait()
+        await asked.decided()
         await one.settle()
         assert one.log.batches == [[changed_broker(2, fenced=-1)], [change(1, 0, leader=2)]]
 

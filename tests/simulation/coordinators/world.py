@@ -39,7 +39,7 @@ from tests.simulation.partitions.controller import SimController
 from tests.simulation.partitions.world import World
 from tests.simulation.world import Result
 from trimaran.broker import events
-from trimaran.broker.coordination import shard_epoch, writing
+from trimaran.broker.coordination import effects, serving, shard_epoch, writing
 from trimaran.broker.groups import coordinator
 from trimaran.broker.groups.group import ClassicGroup, GroupState
 from trimaran.broker.handlers import consumer_group_heartbeat
@@ -85,7 +85,8 @@ class CoordinatorWorld(World):
             mock.patch.object(transaction_rules, "PRODUCER_EPOCH_MAX", epoch_max - 1),
             mock.patch.object(transaction, "PRODUCER_EPOCH_MAX", epoch_max - 1),
             patched_here(writing, "now_ms", self.now_ms),
-            patched_here(shard_epoch, "now_ms", self.now_ms),
+            patched_here(effects, "now_ms", self.now_ms),
+            patched_here(serving, "now_ms", self.now_ms),
             patched_here(coordinator, "uuid4", self._uuid),
             patched_here(consumer_group_heartbeat, "uuid4", self._uuid),
             patched_here(random, "random", self.prng.random),

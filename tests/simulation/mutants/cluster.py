@@ -72,11 +72,11 @@ def _any_epoch_is_good() -> Patch:
 
 def _answers_before_it_is_committed() -> Patch:
     """C2: the epoch of a registration is answered as soon as it is written."""
-    return mock.patch("trimaran.node.replicated.state_machine.Deferred.wait", _at_once)
+    return mock.patch("trimaran.node.replicated.pending.PendingResponse.wait", _at_once)
 
 
 async def _at_once(self: Any) -> Any:
-    return self.response
+    return await self.decided()
 
 
 # --- C4

@@ -7,11 +7,13 @@ from typing import Any
 from unittest import mock
 
 from trimaran.broker.coordination import shard_epoch
+from trimaran.broker.coordination.effects import EffectRunner
 from trimaran.broker.coordination.loader import CoordinatorLoader
 from trimaran.broker.coordination.runtime import CoordinatorRuntime
-from trimaran.broker.coordination.shard_epoch import ShardEpoch, ShardState
+from trimaran.broker.coordination.serving import ServingShard
+from trimaran.broker.coordination.shard_epoch import ShardEpoch
 from trimaran.broker.coordination.transactions import PendingTransactions
-from trimaran.node.replicated.pending import CommittedResponse
+from trimaran.node.replicated.pending import PendingResponse
 from trimaran.node.replicated.state_machine import Result
 
 Patch = AbstractContextManager[Any]
@@ -70,45 +72,42 @@ def _open_transactions_are_not_loaded() -> Patch:
 
 
 def _serves_before_it_has_loaded() -> Patch:
-    async def load(self: Any) -> bool:
-        self._shard, self._end_offset = self._spec.make_shard(), self._leader.log.log_end_offset
-        self._state.set(ShardState.ACTIVE)
-        self._begin_to_serve()
-        return True
+    async def load(self: Any, nursery: Any) -> None:
+        self._serve(self._spec.make_shard(), self._leader.log.log_end_offset, nursery)
 
     return mock.patch.object(ShardEpoch, "_load", load)
 
 
 def _answers_what_is_not_committed() -> Patch:
     async def wait(self: Any) -> Any:
-        return self.response
+        return await self.decided()
 
-    return mock.patch.object(CommittedResponse, "wait", wait)
+    return mock.patch.object(PendingResponse, "wait", wait)
 
 
 def _reads_what_is_not_committed() -> Patch:
-    real = ShardEpoch.submit
+    real = ServingShard.submit
 
-    def submit(self: Any, result: Result[Any, Any], producer: Any = None) -> Any:
-        made: Any = real(self, result, producer)
+    def submit(self: Any, result: Result[Any, Any]) -> Any:
+        made: Any = real(self, result)
         if not result.records:
             made._end_offset = 0
         return made
 
-    return mock.patch.object(ShardEpoch, "submit", submit)
+    return mock.patch.object(ServingShard, "submit", submit)
 
 
 def _writes_are_done_at_once() -> Patch:
     """A write of a shard on its own account counts before it is committed."""
-    real = ShardEpoch._store
+    real = EffectRunner._store
 
-    def store(self: Any, shard: Any, write: Any) -> None:
-        real(self, shard, write)
-        self._uncommitted._writes = type(self._uncommitted._writes)(
-            type(one)(one.write, 0, one.deadline) for one in self._uncommitted._writes
+    def store(self: Any, write: Any) -> None:
+        real(self, write)
+        self._uncommitted = type(self._uncommitted)(
+            one._replace(end_offset=0) for one in self._uncommitted
         )
 
-    return mock.patch.object(ShardEpoch, "_store", store)
+    return mock.patch.object(EffectRunner, "_store", store)
 
 
 def _old_coordinators_stay() -> Patch:
@@ -132,14 +131,14 @@ def _new_epochs_keep_the_old_shard() -> Patch:
 
 def _late_commits_count_as_failed() -> Patch:
     """A commit that comes after its time is answered as if nothing had been written, and undone in memory."""
-    real = CommittedResponse.wait
+    real = PendingResponse.wait
 
     async def wait(self: Any) -> Any:
         if not self.ready():
             self._deadline = -1.0
         return await real(self)
 
-    return mock.patch.object(CommittedResponse, "wait", wait)
+    return mock.patch.object(PendingResponse, "wait", wait)
 
 
 _MOVES = {

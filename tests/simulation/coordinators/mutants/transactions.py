@@ -8,8 +8,7 @@ from contextlib import AbstractContextManager
 from typing import Any
 from unittest import mock
 
-from trimaran.broker.coordination.shard import Producer
-from trimaran.broker.coordination.shard_epoch import ShardEpoch
+from trimaran.broker.coordination.effects import EffectRunner
 from trimaran.broker.producing.producer_ids import ProducerIds
 from trimaran.broker.transactions import markers, rules
 from trimaran.broker.transactions.markers import MarkerWriter
@@ -17,6 +16,7 @@ from trimaran.broker.transactions.shard import TransactionCoordinatorShard
 from trimaran.broker.transactions.transaction import Transaction, TransactionState
 from trimaran.broker.transactions.verification import TransactionVerifier
 from trimaran.log.producers.state import ProducerState
+from trimaran.node.replicated.state_machine import Producer
 from trimaran.wire.errors import ErrorCode
 
 Patch = AbstractContextManager[Any]
@@ -116,10 +116,9 @@ def _markers_of_any_epoch() -> Patch:
 def _markers_before_the_decision_is_durable() -> Patch:
     def begin(self: Any) -> None:
         while self._follow_ups:
-            _, name = self._follow_ups.popleft()
-            self._nursery.start_soon(self._spec.follow_up, self, name)
+            self._begin(self._follow_ups.popleft()[1])
 
-    return mock.patch.object(ShardEpoch, "_begin_follow_ups", begin)
+    return mock.patch.object(EffectRunner, "_begin_follow_ups", begin)
 
 
 def _decisions_are_forgotten() -> Patch:

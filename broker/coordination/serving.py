@@ -1,0 +1,141 @@
+"""A shard that serves: its inputs, and the writes that they decide on.
+
+Decisions are written by a `ReplicatedStateMachine`; an `EffectRunner` carries out what else comes of an input.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Generic, TypeVar
+
+from trimaran.broker.coordination.effects import EffectRunner, current_instant
+from trimaran.broker.coordination.ports import AppendInfo, CoordinatorPartition
+from trimaran.broker.coordination.shard import CoordinatorShard, CoordinatorSpec, Write
+from trimaran.broker.coordination.timers import Instant
+from trimaran.broker.coordination.writing import PartitionWriter
+from trimaran.broker.partitions.end_markers import append_end_marker
+from trimaran.log.producers.marker import EndMarker
+from trimaran.node.replicated.pending import PendingResponse, Progress
+from trimaran.node.replicated.state_machine import Producer, ReplicatedStateMachine, Result
+from trimaran.node.runtime.clock import now_ms
+from trimaran.wire.errors import ErrorCode, KafkaError
+
+S = TypeVar("S", bound=CoordinatorShard[Any])
+R = TypeVar("R")
+T = TypeVar("T")
+
+# What need not be atomic is cut into batches of this many: tombstones have some hundred bytes each, and a batch 1 MiB.
+BATCH_RECORDS_MAX = 1_000
+
+
+class ServingShard(Generic[S, R]):
+    """Belongs to one epoch, from the end of its load on.
+
+    Args:
+        parted: called when state and log have parted; closes the epoch.
+        begin: begins a follow-up.
+    """
+
+    def __init__(
+        self,
+        spec: CoordinatorSpec[S, R],
+        leader: CoordinatorPartition,
+        shard: S,
+        end_offset: int,
+        parted: Callable[[], object],
+        begin: Callable[[str], object],
+    ) -> None:
+        self.shard = shard
+        self._leader = leader
+        self._progress = Progress(
+            leader.high_watermark,
+            end_offset,
+            ended=ErrorCode.NOT_COORDINATOR,
+            commit_seconds=spec.commit_timeout_ms / 1000,
+            late=ErrorCode.COORDINATOR_NOT_AVAILABLE,
+        )
+        self._machine = ReplicatedStateMachine[R](
+            PartitionWriter(spec, leader).append, shard.replay, self._progress, parted
+        )
+        self.effects = EffectRunner[R](shard, self._progress, self._store, begin)
+
+    @property
+    def is_committed(self) -> bool:
+        """Whether everything that the shard knows is."""
+        progress = self._progress
+        return not progress.committed.closed and progress.committed.reached(progress.end_offset)
+
+    def step(self, act: Callable[[S, Instant], T]) -> T:
+        """Gives the shard one input and carries out what comes of it. Raises the error of `act`."""
+        result = act(self.shard, current_instant())
+        self.effects.settle()
+        return result
+
+    def decide(
+        self,
+        act: Callable[[S, Instant], Result[R, T]],
+        unwritten: Callable[[S, Instant], object] | None,
+    ) -> PendingResponse[T]:
+        """Gives the shard one input and writes what it has decided. If that cannot be written, the shard gets the input
+        `unwritten`.
+
+        Raises:
+            KafkaError: as `submit`, and the error of `act`.
+        """
+        result = act(self.shard, current_instant())
+        try:
+            return self.submit(result)
+        except KafkaError:
+            if unwritten is not None and not self.effects.closed:
+                self.step(unwritten)
+            raise
+
+    def submit(self, result: Result[R, T]) -> PendingResponse[T]:
+        """Writes what was just decided; call it before anything else can change the state.
+
+        Raises:
+            KafkaError: it was not written, or (if not atomic) not all of it; with the code for clients.
+        """
+        try:
+            return self._write(result)
+        finally:
+            self.effects.settle()
+
+    def complete_transaction(
+        self, producer: Producer, marker: EndMarker, transaction_version: int
+    ) -> AppendInfo:
+        """Appends a transaction coordinator's marker and replays it.
+
+        Raises:
+            KafkaError: as `append_end_marker`; nothing was written.
+        """
+        info = append_end_marker(
+            self._leader,
+            marker,
+            producer_id=producer.id,
+            producer_epoch=producer.epoch,
+            transaction_version=transaction_version,
+            now_ms=now_ms(),
+        )
+        self._machine.replay_marker(
+            info.last_offset + 1,
+            lambda: self.shard.complete_transaction(producer, marker.is_commit),
+        )
+        self.effects.settle()
+        return info
+
+    def _write(self, result: Result[R, T]) -> PendingResponse[T]:
+        records, count = result.records, len(result.records)
+        if count > BATCH_RECORDS_MAX and not result.atomic and result.producer is None:
+            last = (count - 1) // BATCH_RECORDS_MAX * BATCH_RECORDS_MAX
+            for start in range(0, last, BATCH_RECORDS_MAX):
+                part = records[start : start + BATCH_RECORDS_MAX]
+                self._machine.answer(result._replace(records=part))
+            result = result._replace(records=records[last:])
+        pending = self._machine.answer(result)
+        if not records and not pending.ready():
+            self._leader.hasten()
+        return pending
+
+    def _store(self, write: Write[R]) -> None:
+        self._write(Result(write.records, None, write.atomic))
