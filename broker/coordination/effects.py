@@ -124,8 +124,8 @@ class EffectRunner(Generic[R]):
         if self._follow_ups and self._progress.committed.reached(self._follow_ups[0][0]):
             # The answers of this slice of requests leave first.
             slice_end().then(self._begin_follow_ups)
-        else:
-            self._await_commits()
+        elif self._uncommitted or self._follow_ups:
+            self._commit_awaited.set()
         if self._sleeping_until > -inf and self._deadline() < self._sleeping_until:
             self._retimed.set()
 
@@ -146,9 +146,6 @@ class EffectRunner(Generic[R]):
             if not self._follow_ups or self._follow_ups[0][0] > committed:
                 break
             self._begin(self._follow_ups.popleft()[1])
-        self._await_commits()
-
-    def _await_commits(self) -> None:
         if self._uncommitted or self._follow_ups:
             self._commit_awaited.set()
 

@@ -47,11 +47,6 @@ class Progress:
         """Returns the error of an epoch that has ended."""
         return KafkaError(self.ended, self.message)
 
-    def check_leads(self) -> None:
-        """Raises KafkaError: `ended`, the epoch has ended."""
-        if self.committed.closed:
-            raise self.ended_error()
-
 
 class PendingResponse(Generic[T]):
     """May leave when it is decided and, with a `progress`, when all that was replayed by then is committed."""
@@ -79,22 +74,22 @@ class PendingResponse(Generic[T]):
         """Decides the response; only the first one counts."""
         if self.is_decided:
             return
+        self.is_decided = True
         self._response = response
         progress = self._progress
         if progress is not None:
             self._end_offset = progress.end_offset
             if progress.commit_seconds < inf and progress.committed.offset < self._end_offset:
                 self._deadline = trio.current_time() + progress.commit_seconds
-        self._decided()
+        if self._event is not None:
+            self._event.set()
 
     def fail(self, error: Exception) -> None:
         """Decides that there is no response: `wait` raises `error`."""
-        if not self.is_decided:
-            self._error = error
-            self._decided()
-
-    def _decided(self) -> None:
+        if self.is_decided:
+            return
         self.is_decided = True
+        self._error = error
         if self._event is not None:
             self._event.set()
 
@@ -157,8 +152,7 @@ class PendingResponse(Generic[T]):
             return response
         if self.ready():
             return response
-        progress.check_leads()
-        raise KafkaError(progress.late)
+        raise progress.ended_error() if progress.committed.closed else KafkaError(progress.late)
 
 
 def respond(

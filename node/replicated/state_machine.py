@@ -104,7 +104,8 @@ class ReplicatedStateMachine(Generic[R]):
             KafkaError: `Progress.ended`, or as `append`; nothing was written.
         """
         progress = self.progress
-        progress.check_leads()
+        if progress.committed.closed:
+            raise progress.ended_error()
         records = result.records
         if records:
             try:
@@ -117,19 +118,25 @@ class ReplicatedStateMachine(Generic[R]):
             assert offset >= progress.end_offset, (offset, progress.end_offset)
             for start in range(0, len(records), RECORDS_PER_STEP):
                 piece = records[start : start + RECORDS_PER_STEP]
-                self._replay_piece(offset + start, piece, result.producer)
+                try:
+                    for record in piece:
+                        self._replay(offset, record, result.producer)
+                        offset += 1
+                except Exception:
+                    self._parted()
+                    raise
                 yield len(piece)
             progress.end_offset = last_offset + 1
         return result.response
 
     def answer(self, result: Result[R, T]) -> PendingResponse[T]:
         """As `write`, at once; returns the response, which waits for the commit."""
-        pending = PendingResponse[T](self.progress)
         if result.records:
-            pending.complete(at_once(self.write(result)))
-        else:
-            self.progress.check_leads()
-            pending.complete(result.response)
+            at_once(self.write(result))
+        elif self.progress.committed.closed:
+            raise self.progress.ended_error()
+        pending = PendingResponse[T](self.progress)
+        pending.complete(result.response)
         return pending
 
     def replay_marker(self, end_offset: int, replay: Callable[[], object]) -> None:
@@ -140,12 +147,3 @@ class ReplicatedStateMachine(Generic[R]):
             self._parted()
             raise
         self.progress.end_offset = end_offset
-
-    def _replay_piece(self, offset: int, records: Sequence[R], producer: Producer | None) -> None:
-        try:
-            for record in records:
-                self._replay(offset, record, producer)
-                offset += 1
-        except Exception:
-            self._parted()
-            raise
