@@ -27,7 +27,7 @@ RENAMED = {
 
 
 def kio_paths() -> dict[str, dict[int, str]]:
-    """Where kio has the class of a message in a version; headers apart."""
+    """Returns the module in which kio has the class of a message in a version; headers are separate."""
     found = defaultdict(dict)
     for versions in schema_name_map.values():
         for version, kinds in versions.items():
@@ -56,7 +56,7 @@ def assert_same(ours, theirs, version):
     if isinstance(ours, Struct):
         plan = plan_of(type(ours), version)
         for p in (*plan.plain, *plan.tagged):
-            # Of Python's words it makes others, and of milliseconds a timedelta or datetime.
+            # kio renames Python's keywords, and turns milliseconds into a timedelta or datetime.
             names = (RENAMED.get(p.name, p.name), f"{p.name}_", p.name.removesuffix("_ms"))
             name = next(n for n in names if hasattr(theirs, n))
             assert_same(getattr(ours, p.name), getattr(theirs, name), version)

@@ -45,7 +45,7 @@ async def test_calls_go_where_they_belong():
         await in_thread(use)
 
 
-async def test_a_connection_that_was_closed_meanwhile_is_opened_again():
+async def test_closed_connection_is_opened_again():
     async with open_cluster([1]) as cluster:
         client = BlockingClient([cluster.addresses[1]])
         await in_thread(client.call, None, ANY)

@@ -62,7 +62,7 @@ def test_clients_say_who_they_are(name, software):
     assert software in {(m.client_software_name, m.client_software_version) for m in asked}
 
 
-def test_controlled_shutdown_v0_has_a_header_without_client_id():
+def test_controlled_shutdown_v0_header_has_no_client_id():
     (frame,) = (f for f in frames("java-0.8.2.2") if f.api_key == 7 and f.direction == "request")
     assert frame.frame == bytes.fromhex("0007 0000 00000000 00000001")
     assert decode(frame).client_id is None
@@ -74,7 +74,7 @@ def test_a_controller_of_0_8_names_leaders():
     assert {(s.topic_name, s.leader, *s.isr) for s in states} >= {("gone", 1, 1)}
 
 
-def test_a_controller_of_3_9_stops_replicas_and_then_deletes_them():
+def test_controller_3_9_stops_then_deletes_replicas():
     states = [m.topic_states[0].partition_states[0] for m in messages("kafka-broker-3.9.1", 5)]
     assert [s.delete_partition for s in states] == [False, True]
     assert {s.leader_epoch for s in states} == {-2}  # of a topic in deletion

@@ -40,12 +40,12 @@ def defined(text):
         ("\U00010000", 0xD800 * 31 + 0xDC00),
     ],
 )
-def test_a_text_has_the_hash_code_that_java_gives_it(hash_of, text, expected):
+def test_text_has_the_hash_code_of_java(hash_of, text, expected):
     assert hash_of(text) == expected
 
 
 @pytest.mark.parametrize("widest", [0x7F, 0xFF, 0xFFFF, 0x10FFFF])
-def test_texts_of_all_lengths_and_widths_have_the_hash_code_of_the_definition(hash_of, widest):
+def test_hash_code_follows_definition_for_all_texts(hash_of, widest):
     chance = random.Random(widest)
     for length in (1, 2, 7, 31, 1_000, 3_000):
         text = "".join(chr(chance.randint(0, widest)) for _ in range(length))

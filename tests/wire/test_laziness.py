@@ -1,4 +1,4 @@
-"""What importing costs: no generator and no generated code before a message is first encoded or decoded."""
+"""The cost of imports: no generator and no generated code before a message is first encoded or decoded."""
 
 import subprocess
 import sys

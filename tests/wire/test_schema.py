@@ -1,4 +1,4 @@
-"""What declaring a message gives, on small messages of our own."""
+"""The result of declaring a message, on small messages of our own."""
 
 import pickle
 
@@ -279,7 +279,7 @@ def test_generated_code_shows_in_tracebacks():
     assert "(self.always, " in "".join(linecache.getlines("<write Sample v0>"))
 
 
-def test_none_is_a_value_of_a_nullable_field_that_has_a_factory():
+def test_nullable_field_with_factory_accepts_none():
     from trimaran.wire.messages.offset_fetch import OffsetFetchRequest
 
     request = OffsetFetchRequest(group_id="g", topics=None)
@@ -288,7 +288,7 @@ def test_none_is_a_value_of_a_nullable_field_that_has_a_factory():
     assert OffsetFetchRequest(group_id="g").topics == []
 
 
-def test_null_structs_are_told_apart_in_tagged_fields_as_kafka_does():
+def test_tagged_null_structs_are_encoded_as_in_kafka():
     """An int8 -1 elsewhere, but there an unsigned varint 0; and the default is not null, so null is written."""
     member = ConsumerGroupMemberMetadataValue(
         instance_id=None,

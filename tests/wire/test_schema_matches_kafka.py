@@ -33,7 +33,7 @@ ZEROS = {
 }
 
 
-# What Kafka renamed without a change on the wire.
+# Fields that Kafka renamed without a change on the wire.
 RENAMED_MESSAGES = {
     "ListClientMetricsResourcesRequest": "ListConfigResourcesRequest",
     "ListClientMetricsResourcesResponse": "ListConfigResourcesResponse",
@@ -103,7 +103,9 @@ def is_before_4() -> bool:
 
 
 def versions_in_common(cls: type) -> dict[int, int]:
-    """Our version → Kafka's: the same but for the keys of coordinator records, whose version was their type in 3.9."""
+    """Our version → Kafka's: the same except for the keys of coordinator records. Their version was their type in
+    3.9.
+    """
     theirs = Versions.parse(kafka_json()[cls.__name__]["validVersions"])
     if cls.__name__.endswith("Key") and is_before_4():
         return {0: theirs.high}
@@ -116,7 +118,7 @@ def snake(name: str) -> str:
 
 
 def absence(name: str, ignorable: bool, default: object) -> tuple:
-    """A field that a version lacks; what stands for nothing in an ignorable one is the same, as it decides nothing."""
+    """Returns a field without the parts that decide nothing: the default of an ignorable one."""
     return name, ignorable, None if ignorable and default in ("", []) else default
 
 

@@ -23,7 +23,7 @@ def _refused(*_arguments: object) -> tuple[Message, int, int]:
 def outcome(
     read: Callable[..., tuple[Message, int, int]], data: bytes, budget: DecodeBudget = DECODE_BUDGET
 ) -> tuple[Message, int, int] | None:
-    """The message, where it ends and what is left of its elements; None for bytes that are refused."""
+    """Returns the message, its end and the number of elements left; None for bytes that are refused."""
     try:
         return read(data, budget.elements_max, budget.tags_max)
     except (RemoteProtocolError, *_BAD_BYTES):

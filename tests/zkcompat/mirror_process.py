@@ -12,7 +12,7 @@ from trimaran.zkcompat.zookeeper.keeper import open_keeper
 from trimaran.zkcompat.zookeeper.session import KeeperConfig
 from trimaran.zkcompat.zookeeper.session_file import SESSION_FILE
 
-# A process may take so long to start on a busy machine, and its session must outlive it.
+# The time of a process's start on a busy machine; its session must outlive it.
 STARTING_MS = 30_000
 
 

@@ -16,7 +16,7 @@ from trimaran.zkcompat.tree.znode import FoundTree, Znode
 def plan(
     delta: MetadataDelta, image: MetadataImage, sections: Sections = WITHOUT_SECRETS
 ) -> list[TreeOperation]:
-    """The operations that lead from the tree of `delta`'s image to the tree of `image`."""
+    """Returns the operations that lead from the tree of `delta`'s image to that of `image`."""
     changes = PendingChanges()
     changes.add(delta)
     return plan_changes(delta.image, image, changes, sections)
@@ -67,7 +67,8 @@ def reconcile(
 
 
 def apply_to(tree: Mapping[str, Znode], operations: Iterable[TreeOperation]) -> dict[str, Znode]:
-    """What a ZooKeeper would make of them, with its refusals as ValueError; sequential creates leave nothing behind.
+    """Returns the tree after the operations, with ZooKeeper's refusals as ValueError; sequential creates leave nothing
+    behind.
 
     The model against which tests check the plan.
     """

@@ -16,7 +16,7 @@ from trimaran.zkcompat.zookeeper.kazoo_client import Security
 from trimaran.zkcompat.zookeeper.keeper import open_keeper
 from trimaran.zkcompat.zookeeper.session import KeeperConfig
 
-# Longer than a loaded machine needs; a test that waits so long has failed.
+# Longer than a loaded machine needs; a test that waits this long has failed.
 PATIENCE = 20.0
 # As a machine may stand still, or a disk, without ending a session; a test that waits for that end takes the short one.
 SESSION_MS = 12_000
@@ -99,7 +99,7 @@ async def in_step(mirror, source):
 
 
 async def differences(keeper, source, *, secrets=False):
-    """What an outsider finds wrong with the tree now, the claim included."""
+    """Returns the faults that an independent observer finds in the tree now, the claim included."""
     sections = sections_of(build.CLUSTER_ID, secrets=secrets)
     report = await TreeVerification(source.feed, keeper, sections).attempt()
     return report.differences

@@ -1,5 +1,5 @@
-"""Whatever somebody writes into a znode is mended, obeyed or refused: each member of each znode's JSON, replaced in turn
-by what does not belong there.
+"""Any data in a znode is repaired, obeyed or refused: each member of each znode's JSON, replaced in turn by an
+unexpected value.
 """
 
 import contextlib
@@ -99,7 +99,7 @@ def _parent(document: object, place: tuple) -> object:
 @pytest.mark.parametrize(
     ("section", "name", "path", "znode"), MIRRORED, ids=[path for _, _, path, _ in MIRRORED]
 )
-def test_what_is_mirrored_is_mended(section, name, path, znode):
+def test_mirrored_znodes_are_repaired(section, name, path, znode):
     owner = SESSION if znode.ephemeral else 0
     mended = 0
     for data in forged(znode.data):
@@ -147,8 +147,8 @@ def _resource():
 
 
 @pytest.mark.parametrize(("what", "decide", "data"), ASKED, ids=[what for what, _, _ in ASKED])
-def test_what_a_tool_writes_is_asked_for_or_refused(what, decide, data):
-    """What no request can say is one of ours that cannot be written, which is a refusal (`LegacyAdmin`)."""
+def test_tool_writes_are_requested_or_refused(what, decide, data):
+    """A value that no request can carry makes the encoding fail, which is a refusal (`LegacyAdmin`)."""
     looked = 0
     for one in forged(data or DATA.get(what) or SHOWN[what]):
         for request in decide(one):
@@ -182,7 +182,7 @@ REPORT = MirrorReport("h", 1, "s", 1, 1, 1, 1, 1, 1, 1, 1, ["a"], "")
     [Migration(), ControllerZnode(1, 5, 5), ControllerEpochZnode(5), ClusterId("x"), REPORT],
     ids=lambda value: type(value).__name__,
 )
-def test_a_claim_and_a_report_are_read_or_refused(value):
+def test_claims_and_reports_are_read_or_refused(value):
     refused = 0
     for data in forged(value.encode()):
         try:

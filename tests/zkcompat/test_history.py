@@ -12,7 +12,7 @@ from trimaran.zkcompat.tree.operations import OperationKind
 from trimaran.zkcompat.tree.znode import FoundZnode
 from trimaran.zkcompat.znodes.config_change import ConfigChangeNote
 
-# What that controller had read from ZooKeeper at its start, before it wrote anything.
+# The tree that this controller had read from ZooKeeper at its start, before it wrote anything.
 FIRST_WRITTEN = 43
 # Done by a person in the recorded run, after the offset given: a changed config, a deleted state.
 BY_HAND = {
@@ -109,7 +109,7 @@ def _by_entity(writes):
     return dict(entities)
 
 
-def test_the_tree_that_kafka_left_is_taken_over_with_writes_for_brokers_only():
+def test_kafkas_tree_is_taken_over_writing_only_brokers():
     """And for the state that a person had deleted, which Kafka did not make again."""
     batches, steps = load()
     _, first = _our_writes(batches)

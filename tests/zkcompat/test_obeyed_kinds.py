@@ -22,7 +22,7 @@ def test_the_words_are_the_same():
     assert set(KINDS) == set(RequestKind)
 
 
-def test_credentials_are_obeyed_where_they_can_be_stored_and_hidden():
+def test_credentials_need_own_controller_and_mirrored_secrets():
     named = {**ENABLE, "trimaran.zk.legacy.admin.kinds": "quota,scram"}
     secrets = {"trimaran.zk.mirror.secrets.enable": "true"}
     assert RequestKind.SCRAM in obeyed_kinds({**named, **secrets}, inside=True)

@@ -20,12 +20,12 @@ from trimaran.zkcompat.znodes.entity_config import EntityConfig
 from trimaran.zkcompat.znodes.parents import STANDING_PARENTS, TOKEN_PARENTS
 
 SESSION = 0x1000_0001
-# With all that is mirrored when it is asked for.
+# With all optional sections.
 SECTIONS = sections_of(CLUSTER_ID, secrets=True)
 
 
 def assert_same(tree, image):
-    """`tree` shows `image`: same paths, same bytes but for what tells about the writing."""
+    """Asserts that `tree` shows `image`: same paths, and same bytes except those about the writing."""
     expected = render(image, CLUSTER_ID, SECTIONS)
     empty = {path for path, znode in tree.items() if means_nothing(path, znode.data)}
     assert tree.keys() - (empty - expected.keys()) == expected.keys()
@@ -94,7 +94,7 @@ def test_a_comparison_repairs_any_damage(seed):
     assert reconcile(found_of(repaired), images[-1], CLUSTER_ID, SESSION, SECTIONS) == []
 
 
-def test_what_is_left_of_a_user_who_had_clients_has_no_credentials():
+def test_user_left_after_its_clients_has_no_credentials():
     znode = Znode(EntityConfig({"SCRAM-SHA-256": "salt=x"}).encode())
     client = Znode(EntityConfig({"producer_byte_rate": "12"}).encode())
     tree = render(EMPTY, CLUSTER_ID, SECTIONS) | {
@@ -132,7 +132,7 @@ def test_a_new_topic_is_written_in_kafkas_order():
     assert operations[-1].sequential
 
 
-def test_a_topic_replaced_between_two_plans_is_deleted_first():
+def test_topic_replaced_between_plans_is_deleted_first():
     before = build.image_of(build.topic("t", T1), *(build.partition(T1, i, [1]) for i in range(3)))
     delta, after = build.replay(
         before, build.remove_topic(T1), build.topic("t", T2), build.partition(T2, 0, [1])
@@ -185,7 +185,7 @@ def test_nothing_is_written_when_nothing_changes():
     assert reconcile(found_of(render(before, CLUSTER_ID)), later_epoch, CLUSTER_ID, SESSION) == []
 
 
-def test_a_state_from_a_later_controller_epoch_is_written_again():
+def test_state_of_later_controller_epoch_is_rewritten():
     image = build.image_of(build.topic("t", T1), build.partition(T1, 0, [1, 2]), epoch=3)
     ahead = build.image_of(build.topic("t", T1), build.partition(T1, 0, [1, 2]), epoch=4)
     operations = reconcile(found_of(render(ahead, CLUSTER_ID)), image, CLUSTER_ID, SESSION)
@@ -206,7 +206,7 @@ def test_secrets_stay_out():
     assert all(b"secret" not in (z.data or b"") for z in render(image, CLUSTER_ID).values())
 
 
-def test_brokers_of_another_session_are_taken_over_in_one_go():
+def test_brokers_of_another_session_are_taken_over_together():
     image = build.image_of(build.broker(1))
     found = found_of(render(image, CLUSTER_ID))
     found["/brokers/ids/1"] = FoundZnode(found["/brokers/ids/1"].data, owner=0x77)
@@ -222,7 +222,7 @@ def test_an_empty_zookeeper_gets_parents_before_children():
 
 
 @pytest.mark.parametrize("sections", [SECTIONS, sections_of(CLUSTER_ID)])
-def test_parents_of_tokens_come_with_tokens_and_are_let_stand(sections):
+def test_token_parents_are_created_with_tokens_and_stay(sections):
     shown = render(EMPTY, CLUSTER_ID, sections)
     assert (sections is SECTIONS) == bool(shown.keys() & {*TOKEN_PARENTS})
     found = found_of(shown) | {path: FoundZnode(None) for path in TOKEN_PARENTS}

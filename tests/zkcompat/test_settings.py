@@ -47,7 +47,7 @@ def test_a_wrong_value_is_named_with_its_key(key, value):
 DIGEST = 'org.apache.zookeeper.server.auth.DigestLoginModule required username="m" password="p w";'
 
 
-def test_the_user_of_sasl_comes_from_jaas_by_value():
+def test_sasl_user_comes_from_jaas_by_value():
     config = keeper_config("z:1", {"trimaran.zk.sasl.jaas.config": DIGEST})
     assert config.security == Security(sasl=DigestCredentials("m", "p w"))
     assert "p w" not in repr(config)
@@ -62,7 +62,7 @@ def test_the_user_of_sasl_comes_from_jaas_by_value():
         ("nonsense", "a login module is written"),
     ],
 )
-def test_what_cannot_be_obeyed_refuses_the_start(jaas, why):
+def test_settings_without_effect_prevent_the_start(jaas, why):
     with pytest.raises(ValueError, match=why) as refused:
         keeper_config("z:1", {"trimaran.zk.sasl.jaas.config": jaas})
     assert "p w" not in str(refused.value)
@@ -108,7 +108,7 @@ def test_tls_is_made_of_zookeepers_keys(tmp_path):
         ("zookeeper.ssl.client.enable", "yes", "zookeeper.ssl.client.enable"),
     ],
 )
-def test_a_tls_setting_that_cannot_be_obeyed_is_named(key, value, why):
+def test_tls_setting_without_effect_is_named(key, value, why):
     with pytest.raises(ValueError, match=re.escape(why)):
         keeper_config("z:1", {"zookeeper.ssl.client.enable": "true", key: value})
 
@@ -132,7 +132,7 @@ def test_controllers_are_talked_to_as_clients_keys_say(tmp_path):
         quorum_security({"security.protocol": "SASL_SSL", "sasl.mechanism": "GSSAPI"})
 
 
-def test_the_mirror_logs_in_to_the_quorum_by_scram():
+def test_mirror_logs_in_to_quorum_by_scram():
     module = "org.apache.kafka.common.security.scram.ScramLoginModule"
     security = quorum_security(
         {

@@ -209,13 +209,13 @@ def test_damaged_znodes_are_refused(decode, text):
         decode(text.encode())
 
 
-def test_a_dirty_migration_is_seen_and_still_readable_for_kafka():
+def test_dirty_migration_is_marked_and_readable_for_kafka():
     state = Migration(7, 1, 2, 3, dirty=True)
     assert Migration.decode(state.encode()) == state
     assert json.loads(state.encode())["kraft_metadata_offset"] == 7
 
 
-def test_partitions_stand_in_the_order_of_scalas_hash_map():
+def test_partitions_are_in_order_of_scalas_hash_map():
     # A topic of 20 partitions, read from a real cluster; the table doubled on the way.
     assert scala_map_order(map(str, range(20))) == [
         *map(str, range(11, 20)), *map(str, range(11)),
@@ -224,7 +224,7 @@ def test_partitions_stand_in_the_order_of_scalas_hash_map():
 
 
 def test_configs_stand_in_the_order_of_java_properties():
-    # Read from a real cluster, but for the three keys that share a bucket: there the order was that of insertion.
+    # Read from a real cluster, except for the three keys that share a bucket: there the order was that of insertion.
     assert properties_order(
         [
             "retention.ms", "segment.bytes", "cleanup.policy", "max.message.bytes", "flush.messages", "flush.ms",
@@ -274,7 +274,7 @@ def test_ipv6_hosts_stand_in_brackets():
     assert BrokerInfo.decode(1, info.encode()) == info
 
 
-def test_a_broker_without_plaintext_has_no_old_style_address():
+def test_broker_without_plaintext_has_no_old_address():
     info = BrokerInfo(1, (SASL,), None, 5)
     members = json.loads(info.encode())
     assert (members["host"], members["port"]) == (None, -1)

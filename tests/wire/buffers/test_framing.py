@@ -47,7 +47,7 @@ def test_a_buffer_that_rests_between_receipts_loses_nothing(bodies, most):
     assert found == bodies
 
 
-def test_a_buffer_that_rests_holds_nothing_and_leaves_a_frame_to_who_has_it():
+def test_resting_buffer_holds_nothing_and_frames_survive():
     buffer = FrameBuffer(100)
     room = buffer.room()
     room[:7] = frame(b"abc")
@@ -102,7 +102,7 @@ def test_banners_are_named(head, guess):
         feed(FrameBuffer(100 << 20), head)
 
 
-def test_memory_follows_what_was_received_not_what_was_declared():
+def test_memory_follows_received_not_declared_bytes():
     buffer = FrameBuffer(100 << 20)
     feed(buffer, (100 << 20).to_bytes(4, "big") + bytes(1000))
     assert len(buffer._buffer) <= 4096
@@ -139,7 +139,7 @@ def test_the_buffer_is_used_again_when_nobody_looks():
     assert buffer._buffer is before
 
 
-def test_shrink_gives_memory_back_and_keeps_what_is_unread():
+def test_shrink_frees_memory_and_keeps_unread_bytes():
     buffer = FrameBuffer(1 << 20)
     feed(buffer, frame(bytes(200_000)) + b"\0\0")
     assert len(buffer._buffer) > 100_000

@@ -72,7 +72,7 @@ def test_a_leader_is_looked_up_once():
     assert play(call(known, LIST, Leader("t", 0)), offsets(0))[0] == [(N1, "ListOffsetsRequest")]
 
 
-def test_a_leader_that_is_none_is_looked_up_again_after_a_pause():
+def test_wrong_leader_is_looked_up_after_pause():
     asked, result, pauses = play(
         call(routing(), LIST, Leader("t", 0)),
         metadata([(1, 1)]),
@@ -95,7 +95,7 @@ def test_errors_that_are_the_answer_are_returned():
     assert play(call(known, MetadataRequest(topics=[]), AnyNode()), described)[1] == described
 
 
-def test_an_answer_with_a_log_directory_that_is_offline_is_returned():
+def test_response_with_offline_log_directory_is_returned():
     offline = DescribeLogDirsResult(
         error_code=ErrorCode.KAFKA_STORAGE_ERROR, log_dir="/d", topics=[]
     )
@@ -119,7 +119,7 @@ def test_a_lost_node_makes_it_ask_another():
     assert pauses == 2
 
 
-def test_what_must_not_happen_twice_is_not_sent_twice():
+def test_non_idempotent_request_is_sent_once():
     known = routing()
     lost = ConnectionLost("sent, then silence")
     with pytest.raises(ConnectionLost):
@@ -131,7 +131,7 @@ def test_what_must_not_happen_twice_is_not_sent_twice():
     assert result == HeartbeatResponse()
 
 
-def test_a_coordinator_that_is_not_told_is_not_asked_for_again():
+def test_missing_coordinator_is_not_requested_again():
     """Without the right to describe a group one would wait for it until the deadline."""
     denied = FindCoordinatorResponse(
         error_code=ErrorCode.GROUP_AUTHORIZATION_FAILED, node_id=-1, host="", port=-1

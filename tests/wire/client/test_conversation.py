@@ -36,7 +36,7 @@ def answer(response, version, correlation_id) -> memoryview:
     return memoryview(encode_response(response, version, correlation_id))
 
 
-def test_the_version_is_negotiated_and_answers_find_their_request():
+def test_version_is_negotiated_and_responses_find_requests():
     conversation = begun()
     header, _body = decode_request_header(conversation.request(HEARTBEAT, None, "a"))
     assert (header.api_version, header.correlation_id, header.client_id) == (3, 1, "me")
@@ -85,7 +85,7 @@ def test_an_answer_to_nothing():
         begun().answer(answer(HeartbeatResponse(), 3, 1))
 
 
-def test_an_old_node_is_asked_again_in_its_own_version():
+def test_old_node_is_queried_in_its_version():
     conversation = Conversation(None)
     conversation.hello(1)
     refusal = offered((18, 0, 2))

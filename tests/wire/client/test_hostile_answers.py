@@ -39,7 +39,7 @@ def asked(key: int, version: int) -> Conversation:
 
 
 @pytest.mark.parametrize("key", sorted(RESPONSES), ids=lambda key: RESPONSES[key].__name__)
-def test_me11_mutated_answers_are_answers_or_end_the_connection(key):
+def test_me11_mutated_responses_decode_or_end_connection(key):
     rng = random.Random(key)
     for version in versions_of(RESPONSES[key]):
         conversation = asked(key, version)
@@ -68,8 +68,8 @@ HOSTILE = {
 
 
 @pytest.mark.parametrize("frame", HOSTILE.values(), ids=HOSTILE)
-async def test_me11_a_hostile_node_is_left_for_another_after_a_pause(frame, autojump_clock):
-    """The connection is dropped, the next node is asked."""
+async def test_me11_hostile_node_is_replaced_after_pause(frame, autojump_clock):
+    """The connection is dropped, and the request goes to the next node."""
     (listener,) = await trio.open_tcp_listeners(0, host="127.0.0.1")
     scripts = 0
 

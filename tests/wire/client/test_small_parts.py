@@ -36,7 +36,7 @@ def test_bootstrap_lists_that_are_wrong(text):
         parse_bootstrap(text)
 
 
-def test_the_ring_moves_on_when_the_current_one_fails():
+def test_ring_moves_on_when_current_fails():
     a, b, c = ("a", 1), ("b", 1), ("c", 1)
     ring = Bootstrap([a, b], start=3)
     assert ring.current == b
@@ -110,7 +110,7 @@ def routing() -> Routing:
     return Routing(Bootstrap([("boot", 1)]))
 
 
-def test_nothing_is_known_at_first_but_where_to_ask():
+def test_router_initially_knows_only_bootstrap_addresses():
     known = routing()
     assert known.locate(AnyNode()) == ("boot", 1)
     for destination in (Node(1), Controller(), Leader("t", 0), Coordinator("g")):
@@ -127,7 +127,7 @@ def test_metadata_tells_nodes_controller_and_leaders():
     assert known.topic_id("t") == b"t" * 16
 
 
-def test_leaders_do_not_go_back_to_an_older_epoch_of_the_same_topic():
+def test_leaders_never_return_to_older_epoch():
     known = routing()
     known.update_metadata(metadata([(1, 5)]))
     known.update_metadata(metadata([(2, 4)]))
@@ -138,7 +138,7 @@ def test_leaders_do_not_go_back_to_an_older_epoch_of_the_same_topic():
     assert known.leader("t", 0).leader_id == 1
 
 
-def test_an_error_of_the_topic_keeps_what_was_known_unless_it_is_gone():
+def test_topic_error_keeps_known_leaders_unless_deleted():
     known = routing()
     known.update_metadata(metadata([(1, 5)]))
     known.update_metadata(metadata([], error=5))
@@ -147,7 +147,7 @@ def test_an_error_of_the_topic_keeps_what_was_known_unless_it_is_gone():
     assert known.locate(Leader("t", 0)) is None
 
 
-def test_what_proved_wrong_is_forgotten():
+def test_wrong_routes_are_forgotten():
     known = routing()
     known.update_metadata(metadata([(1, 5)]))
     group = Coordinator("g")
@@ -163,7 +163,7 @@ def test_what_proved_wrong_is_forgotten():
     assert known.locate(Leader("t", 0)) == ("n2", 2)
 
 
-def test_a_coordinator_that_is_not_available_is_not_remembered():
+def test_unavailable_coordinator_is_not_remembered():
     known = routing()
     answer = FindCoordinatorResponse(error_code=15, node_id=-1, host="", port=-1)
     known.update_coordinator(Coordinator("g"), answer)

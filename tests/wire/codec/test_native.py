@@ -29,7 +29,7 @@ MUTANTS = 8
 
 
 def result(read, data, budget=DECODE_BUDGET):
-    """The message, where it ends and what is left of the budget, types and all."""
+    """Returns the message with its types, its end, and the rest of the budget."""
     found = outcome(read, data, budget)
     return None if found is None else (shown(found[0]), *found[1:])
 
@@ -63,7 +63,7 @@ def reads_the_same(cls, version):
 
 
 @pytest.mark.parametrize("cls", MESSAGES, ids=case_id)
-def test_many_at_once_are_each_what_it_is_alone(cls):
+def test_bulk_decoding_equals_single_decoding(cls):
     check_versions(cls, reads_many)
 
 
@@ -103,7 +103,7 @@ class Outer(Message):
     tagged: Inner | None = field(default=None, tag=0)
 
 
-def test_the_same_of_every_mark_of_a_nullable_struct():
+def test_every_mark_of_nullable_struct_decodes_alike():
     native, generated = readers(Outer, 0)
     for mark in range(256):
         for rest in (b"", b"\0", b"\7\0", b"\7\0\0"):
@@ -118,7 +118,7 @@ def test_the_same_of_every_mark_of_a_nullable_struct():
     )
 
 
-def test_a_refusal_has_the_sentence_of_the_generated_reader(monkeypatch):
+def test_refusal_has_sentence_of_generated_reader(monkeypatch):
     encoded = random_message(MetadataResponse, 13, 1).encode(13)
     rng = random.Random(1)
     for data in [mutate(encoded, rng) for _ in range(300)]:
@@ -151,7 +151,7 @@ def test_any_buffer_is_read_and_let_go():
         data.clear()  # BufferError, were it still held
 
 
-def test_lists_are_a_message_s_own_and_defaults_are_shared():
+def test_lists_are_own_and_defaults_are_shared():
     encoded = random_message(FetchResponse, 16, 0).encode(16)
     one, other = (FetchResponse.decode(encoded, 16) for _ in range(2))
     assert one.node_endpoints == []

@@ -66,7 +66,7 @@ def test_end_txn_marker_bytes():
     assert encode_control_value(EndTxnMarker(coordinator_epoch=7), 0).hex() == "000000000007"
 
 
-def test_value_of_a_later_version_is_read_as_ours():
+def test_value_of_later_version_is_decoded():
     assert decode_control_value(ControlType.COMMIT, b"\0\x09\0\0\0\1").coordinator_epoch == 1
 
 

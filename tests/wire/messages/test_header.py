@@ -51,7 +51,7 @@ def test_api_versions_keeps_the_old_response_header(version):
     assert decode_response_header(frame, ApiKey.API_VERSIONS, version) == (3, 4)
 
 
-def test_unknown_keys_and_versions_are_left_to_the_caller():
+def test_unknown_keys_and_versions_are_returned():
     frame = b"\x7f\xff\0\1\0\0\0\2\0\1c"
     assert decode_request_header(frame) == (RequestHeader(32767, 1, 2, "c"), 11)
     newer = b"\0\x12\0\x63\0\0\0\2\xff\xff" + b"anything"

@@ -25,7 +25,7 @@ def test_every_declared_api_is_registered():
     assert requests == set(REQUESTS.values())
 
 
-def test_every_key_up_to_the_last_has_a_file_named_so():
+def test_every_key_has_a_file_of_its_name():
     assert sorted(ApiKey) == list(range(93))
     files = {path.stem for path in Path(trimaran.wire.messages.__file__).parent.glob("*.py")}
     assert {key.module for key in ApiKey} <= files

@@ -35,6 +35,6 @@ def test_any_value_may_be_quoted(options):
         ('M required a="b;', "never closed"),
     ],
 )
-def test_what_is_wrong_is_said_without_secrets(text, why):
+def test_faults_are_named_without_secrets(text, why):
     with pytest.raises(ValueError, match=why):
         parse_jaas(text)

@@ -85,9 +85,7 @@ KEYS = st.tuples(DER, st.lists(DER, max_size=3))
 
 
 @given(st.sampled_from([1, 2]), st.lists(KEYS | DER, max_size=4), PASSWORDS, PASSWORDS)
-def test_a_store_gives_its_first_key_with_its_chain_and_then_what_it_trusts(
-    version, held, password, own
-):
+def test_store_yields_first_key_chain_and_authorities(version, held, password, own):
     key_password = own or None
     opens = own or password
     entries = [
@@ -111,7 +109,7 @@ SOUND = [
 ]
 
 
-def test_a_store_that_ends_too_early_is_refused_at_each_byte():
+def test_truncated_store_is_refused_at_each_byte():
     data = store(SOUND)
     pem_of_jks(data, "store", "own")
 
@@ -122,7 +120,7 @@ def test_a_store_that_ends_too_early_is_refused_at_each_byte():
     check_each(range(len(data)), is_refused)
 
 
-def test_a_store_that_was_changed_is_refused_at_each_byte():
+def test_changed_store_is_refused_at_each_byte():
     data = store(SOUND)
 
     def is_refused(place):
@@ -164,7 +162,7 @@ DAMAGED = [
 ]
 
 
-def test_what_is_wrong_in_a_store_is_said():
+def test_fault_of_store_is_named():
     def is_said(case):
         why, data = case
         with pytest.raises(JksError, match=why):

@@ -1,4 +1,4 @@
-"""What a client does with each answer of a node to which it logs in."""
+"""A client's reaction to each response of a node to which it logs in."""
 
 import pytest
 
@@ -26,7 +26,7 @@ class Twice:
         yield answer[::-1]
 
 
-def test_each_token_goes_to_the_node_and_the_last_answer_says_how_long_the_login_holds():
+def test_last_response_has_lifetime_of_login():
     requests = login(Twice())
     assert next(requests) == SaslHandshakeRequest(mechanism="TWICE")
     first = requests.send(SaslHandshakeResponse(mechanisms=["TWICE"]))
@@ -58,7 +58,7 @@ def test_each_token_goes_to_the_node_and_the_last_answer_says_how_long_the_login
         ),
     ],
 )
-def test_a_refused_handshake_says_what_the_node_offers_or_answers(code, mechanisms, told):
+def test_refused_handshake_names_offered_mechanisms_or_error(code, mechanisms, told):
     requests = login(Twice())
     next(requests)
     with pytest.raises(AuthenticationRefused) as refused:
@@ -70,7 +70,7 @@ def test_a_refused_handshake_says_what_the_node_offers_or_answers(code, mechanis
     ("message", "told"),
     [("wrong password", "wrong password"), (None, "SASL_AUTHENTICATION_FAILED")],
 )
-def test_a_refused_token_gives_the_words_of_the_node_or_its_code(message, told):
+def test_refused_token_has_nodes_message_or_code(message, told):
     requests = login(Twice())
     next(requests)
     requests.send(SaslHandshakeResponse(mechanisms=["TWICE"]))

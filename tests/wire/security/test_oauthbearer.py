@@ -35,7 +35,7 @@ def test_a_token_logs_its_subject_in():
         tokens.send(done.token)
 
 
-def test_a_refused_token_is_told_so_before_the_login_fails():
+def test_refused_token_gets_error_before_login_fails():
     exchange, tokens = OAuthBearerExchange(validate), client_tokens("bad")
     challenge = exchange.evaluate(next(tokens))
     assert challenge == Challenge(b'{"status":"invalid_token"}')
@@ -101,7 +101,7 @@ def test_any_bytes_are_answered_or_refused(token):
         return
 
 
-def test_a_token_of_as_many_characters_as_the_bound_says_is_looked_at():
+def test_token_of_maximal_length_is_checked():
     def of(size):
         return b"n,,\x01auth=Bearer " + b"t" * size + b"\x01\x01"
 

@@ -34,7 +34,7 @@ def test_the_first_rule_that_matches_counts(rules, name, mapped):
 
 
 @pytest.mark.parametrize("rules", ["RULE:^CN=a$/b/", "", "RULE:CN=a/b/"])
-def test_who_matches_no_rule_is_not_let_in(rules):
+def test_name_without_matching_rule_is_refused(rules):
     with pytest.raises(NoMatchingRule):
         PrincipalMapping(rules).name_of("CN=a,O=b")
 
@@ -52,7 +52,7 @@ def test_who_matches_no_rule_is_not_let_in(rules):
         "RULE:(?=a)a/x/",
     ],
 )
-def test_what_is_no_rule_is_refused(rules):
+def test_malformed_rule_is_refused(rules):
     with pytest.raises(ValueError, match=r"rules are written|cannot be used"):
         PrincipalMapping(rules)
 

@@ -65,7 +65,7 @@ def test_old_clients_send_bare_tokens():
     assert (bytes(reply.answer), reply.login.principal) == (b"", Principal("bob"))
 
 
-def test_a_bare_token_that_is_wrong_gets_no_answer():
+def test_wrong_bare_token_gets_no_response():
     peer = Peer()
     peer.handshake(version=0)
     reply = peer.raw(b"\0alice\0wrong")
@@ -110,7 +110,7 @@ def test_tokens_that_are_refused(token):
     assert "secret" not in response.error_message
 
 
-def test_unknown_users_and_wrong_passwords_are_told_the_same():
+def test_unknown_user_and_wrong_password_look_alike():
     said = set()
     for token in (b"\0alice\0wrong", b"\0nobody\0wrong"):
         peer = Peer()
@@ -161,7 +161,7 @@ class Endless:
         return Done(Principal("x"), b"!") if token == b"end" else Challenge(token + b"?")
 
 
-def test_mechanisms_may_have_many_rounds_but_not_endless_ones():
+def test_mechanisms_may_have_many_but_bounded_rounds():
     settings = SaslSettings({"ENDLESS": Endless})
     peer = Peer(settings)
     peer.handshake(mechanism="ENDLESS")
@@ -196,7 +196,7 @@ class Rounds:
         (Login(Principal("alice"), "OTHER", None), "ROUNDS", "logged in by OTHER"),
     ],
 )
-def test_an_open_connection_stays_with_its_principal_and_mechanism(before, mechanism, why):
+def test_connection_keeps_its_principal_and_mechanism(before, mechanism, why):
     """By a mechanism of two rounds, of which the first says nothing of the principal."""
     peer = Peer(SaslSettings({"ROUNDS": Rounds}), before)
     peer.handshake(mechanism=mechanism)
@@ -210,7 +210,7 @@ def test_an_open_connection_stays_with_its_principal_and_mechanism(before, mecha
 
 
 @pytest.mark.parametrize("token", [b"\0carol\0", b"\0\0secret"])
-def test_an_empty_name_or_password_logs_nobody_in_though_one_is_configured(token):
+def test_empty_name_or_password_is_refused(token):
     exchange = PlainExchange({"carol": "", "": "secret"})
     with pytest.raises(AuthenticationFailed, match="lacks a user name or a password"):
         exchange.evaluate(token)
@@ -229,12 +229,12 @@ def test_an_empty_name_or_password_logs_nobody_in_though_one_is_configured(token
         ({}, -5, 0),
     ],
 )
-def test_a_login_holds_as_long_as_the_lesser_of_its_bounds(configured, of_token, expected):
+def test_login_lasts_until_its_earlier_bound(configured, of_token, expected):
     done = Done(Principal("alice"), b"", lifetime_ms=of_token)
     assert SaslSettings({}, session_ms_max=configured).session_ms("PLAIN", done) == expected
 
 
-def test_the_client_is_told_how_long_its_login_holds():
+def test_client_learns_lifetime_of_its_login():
     peer = Peer(SaslSettings(SETTINGS.mechanisms, session_ms_max={"PLAIN": 5000}))
     peer.handshake()
     reply, response = peer.token(b"\0alice\0secret")

@@ -1,4 +1,4 @@
-"""What an authenticator replies to each frame, with every part of it, as the transcripts say."""
+"""The whole reply of an authenticator to each frame, as the transcripts have it."""
 
 from pathlib import Path
 
@@ -114,7 +114,7 @@ class Scene:
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
-def test_frames_before_a_login_are_replied_to_as_each_transcript_says(path):
+def test_frames_before_login_match_each_transcript(path):
     check_transcript(path, Scene())
 
 
@@ -134,12 +134,12 @@ SESSIONS = [
 
 
 @pytest.mark.parametrize(("bounds", "lifetime", "expected"), SESSIONS)
-def test_a_session_lasts_as_long_as_its_credential_and_its_bound(bounds, lifetime, expected):
+def test_session_lasts_until_credential_or_bound_ends(bounds, lifetime, expected):
     settings = SaslSettings({}, session_ms_max=bounds)
     assert settings.session_ms("A", Done(Principal("a"), b"", lifetime)) == expected
 
 
-def test_what_is_not_said_is_as_in_kafka():
+def test_omitted_rule_parts_default_as_in_kafka():
     settings = SaslSettings({})
     assert (settings.token_bytes_max, settings.failure_delay_seconds) == (524_288, 0.1)
     assert (settings.session_ms_max, settings.blocks) == ({}, False)

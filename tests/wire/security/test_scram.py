@@ -29,7 +29,7 @@ SHA256, SHA512 = MECHANISMS
 
 
 def accounts(mechanism, **passwords):
-    """Finds these users by password; everybody else is made up."""
+    """Finds these users by password; all others are made up."""
     digest = MECHANISMS[mechanism]
     known = {
         name: credential_of(digest, password, SALT, 4096) for name, password in passwords.items()
@@ -100,7 +100,7 @@ def test_any_name_and_password_log_in(mechanism, name, password):
 
 
 @given(st.sampled_from([0, 2]), st.integers(0, 200), st.integers(1, 255))
-def test_no_changed_byte_of_a_client_logs_anybody_else_in(number, place, change):
+def test_no_changed_client_byte_logs_in(number, place, change):
     def spoil(step, token):
         if step != number or place >= len(token):
             return token
@@ -128,12 +128,12 @@ def test_any_first_token_is_answered_or_refused(token):
     ("name", "password"),
     [("alice", "wrong"), ("nobody", "secret"), ("alice", ""), ("Alice", "secret")],
 )
-def test_wrong_passwords_and_unknown_users_are_told_the_same(name, password):
+def test_wrong_password_and_unknown_user_look_alike(name, password):
     with pytest.raises(AuthenticationFailed, match=r"^invalid credentials with SASL mechanism"):
         converse(ScramCredentials(SHA256, name, password), server())
 
 
-def test_what_is_made_up_looks_like_the_rest_and_stays():
+def test_made_up_credential_looks_real_and_stays():
     like = credential_of("sha256", "x", SALT, 8192)
     one, other = (made_up_credential("sha256", b"k", name, like) for name in ("a", "b"))
     assert one == made_up_credential("sha256", b"k", "a", like)
@@ -182,7 +182,7 @@ def test_final_messages_that_are_refused(old, new):
         converse(ScramCredentials(SHA256, "alice", "secret"), server(), spoil)
 
 
-def test_a_nonce_that_only_ends_like_ours_is_refused():
+def test_nonce_with_only_our_suffix_is_refused():
     """Apache Kafka takes it."""
     tokens = ScramCredentials(SHA256, "alice", "secret", make_nonce=lambda: "a").exchange()
     exchange = server()
@@ -215,7 +215,7 @@ def test_a_nonce_that_only_ends_like_ours_is_refused():
         (3, b""),
     ],
 )
-def test_nodes_that_lie_are_refused_before_work_is_done_for_them(step, answer):
+def test_lying_node_is_refused_before_expensive_work(step, answer):
     client = ScramCredentials(SHA256, "alice", "secret", make_nonce=lambda: "ours")
 
     def spoil(number, token):
@@ -227,7 +227,7 @@ def test_nodes_that_lie_are_refused_before_work_is_done_for_them(step, answer):
 
 
 @pytest.mark.parametrize("iterations", [4096, 16384])
-def test_a_client_takes_the_least_and_the_most_iterations(iterations):
+def test_client_accepts_fewest_and_most_iterations(iterations):
     credential = credential_of(MECHANISMS[SHA256], "secret", SALT, iterations)
     account = ScramAccount(credential, Principal("alice"))
     done = converse(
@@ -236,7 +236,7 @@ def test_a_client_takes_the_least_and_the_most_iterations(iterations):
     assert done.principal == Principal("alice")
 
 
-def test_a_client_salts_its_password_anew_for_another_salt_or_number_of_iterations(monkeypatch):
+def test_new_salt_or_iterations_recompute_the_password(monkeypatch):
     """As a user whose credential is altered while a client runs; else once, since it costs milliseconds."""
     salted = []
 
@@ -255,7 +255,7 @@ def test_a_client_salts_its_password_anew_for_another_salt_or_number_of_iteratio
     assert salted == [*asked[:3], asked[4]]
 
 
-def test_the_right_password_of_an_account_without_principal_logs_nobody_in():
+def test_account_without_principal_cannot_log_in():
     """As of a delegation token that has ended meanwhile."""
     account = ScramAccount(credential_of(MECHANISMS[SHA256], "secret", SALT, 4096), None)
     with pytest.raises(AuthenticationFailed, match="invalid credentials"):
@@ -264,7 +264,7 @@ def test_the_right_password_of_an_account_without_principal_logs_nobody_in():
         )
 
 
-def test_a_message_may_have_as_many_bytes_as_the_bound_says():
+def test_message_of_maximal_size_is_accepted():
     longest = b"n,,n=alice,r=".ljust(LONGEST, b"x")
     assert isinstance(server().evaluate(longest), Challenge)
     with pytest.raises(AuthenticationFailed, match="no message"):
@@ -272,7 +272,7 @@ def test_a_message_may_have_as_many_bytes_as_the_bound_says():
 
 
 @pytest.mark.parametrize("size", [1, 26, 64, 65, 200])
-def test_a_made_up_salt_is_as_long_as_others_and_of_letters_where_they_are(size):
+def test_made_up_salt_resembles_the_others(size):
     for salt in (bytes(range(size)), b"a" * size):
         like = ScramCredential(salt, bytes(32), bytes(32), 4096)
         made_up = made_up_credential("sha256", b"k", "a", like)
@@ -296,7 +296,7 @@ def test_extensions_that_are_not_known_are_passed_over(extensions):
     assert step.token.decode().startswith(f"r={CLIENT_NONCE}")
 
 
-def test_a_final_message_logs_in_once_and_another_login_begins_anew():
+def test_final_message_logs_in_only_once():
     exchange, client = server(), ScramCredentials(SHA256, "alice", "secret")
     tokens = {}
 

@@ -1,4 +1,4 @@
-"""Files that settings name: only regular ones are read, and only so much of them."""
+"""Files that settings name: only regular ones are read, up to a bound."""
 
 import os
 import socket
@@ -24,7 +24,7 @@ def test_file_that_grows_without_end_is_refused(tmp_path):
         read_small_file(tmp_path / "store", 9)
 
 
-def test_file_is_closed_whether_it_is_read_or_refused(tmp_path):
+def test_file_is_closed_after_read_and_refusal(tmp_path):
     (tmp_path / "store").write_bytes(b"0123456789")
     before = end_after_free(1)
     read_small_file(tmp_path / "store", 10)
@@ -36,7 +36,7 @@ def test_file_is_closed_whether_it_is_read_or_refused(tmp_path):
 
 @pytest.fixture
 def others(tmp_path):
-    """What is no regular file."""
+    """Files that are not regular."""
     os.mkfifo(tmp_path / "fifo")
     (tmp_path / "directory").mkdir()
     with socket.socket(socket.AF_UNIX) as listening:
@@ -50,7 +50,7 @@ def others(tmp_path):
         ]
 
 
-def test_whatever_is_no_regular_file_is_refused_at_once(others):
+def test_non_regular_file_is_refused_at_once(others):
     def is_refused(path):
         with pytest.raises(OSError, match=r"regular file|No such device"):
             read_small_file(path)
@@ -58,7 +58,7 @@ def test_whatever_is_no_regular_file_is_refused_at_once(others):
     check_each(others, is_refused)
 
 
-def test_store_that_is_no_regular_file_is_named_with_its_key(others):
+def test_non_regular_store_is_named_with_key(others):
     def is_refused(path):
         with pytest.raises(TlsError) as caught:
             client_context(TlsSettings(truststore_type="PEM", truststore_location=str(path)))

@@ -130,7 +130,7 @@ def test_stores_that_keytool_has_made_are_read():
     assert context.cert_store_stats()["x509"] == client.cert_store_stats()["x509"] == 1
 
 
-def test_a_store_that_is_called_jks_may_be_pkcs12():
+def test_store_named_jks_may_be_pkcs12():
     """Java reads either under both names."""
     settings = replace(JKS, truststore_location=str(STORES / "trust.p12"))
     assert server_context(settings).cert_store_stats()["x509"] == 1
@@ -154,7 +154,7 @@ def test_stores_that_do_not_open(changes, key):
 
 
 @given(st.integers(0, 600), st.integers(1, 255))
-def test_no_damage_to_a_store_is_more_than_an_error(place, change):
+def test_damaged_store_raises_only_its_error(place, change):
     data = (STORES / "node.jks").read_bytes()
     place %= len(data)
     damaged = data[:place] + bytes([data[place] ^ change]) + data[place + 1 :]
@@ -182,12 +182,12 @@ def test_suites_are_known_by_their_names_in_rfcs(certificates, suite, name):
     assert context.maximum_version == ssl.TLSVersion.TLSv1_2
 
 
-def test_names_of_servers_are_compared_unless_told_not_to(certificates):
+def test_server_names_are_verified_unless_disabled(certificates):
     assert certificates.client_context().check_hostname
     assert not certificates.client_context(check_hostname=False).check_hostname
 
 
-def test_a_store_that_is_called_pkcs12_may_be_javas_own():
+def test_store_named_pkcs12_may_be_jks():
     """As in Java, which tells the two apart by their content."""
     settings = replace(JKS, keystore_type="PKCS12", truststore_type="PKCS12")
     assert server_context(settings).cert_store_stats()["x509"] == 1
@@ -219,9 +219,7 @@ def test_a_client_with_a_keystore_shows_its_certificate(certificates):
         (("TLSv1.3",), ("TLSv1_3", "TLSv1_3")),
     ],
 )
-def test_versions_from_the_oldest_to_the_newest_of_the_named_are_spoken(
-    certificates, protocols, versions
-):
+def test_tls_versions_span_oldest_to_newest_named(certificates, protocols, versions):
     context = server_context(replace(certificates.server_settings(), protocols=protocols))
     assert (context.minimum_version.name, context.maximum_version.name) == versions
 
@@ -231,14 +229,14 @@ def test_a_listener_without_a_certificate_is_refused():
         server_context(TlsSettings())
 
 
-def test_a_key_reaches_openssl_where_memory_cannot_be_a_file(certificates, monkeypatch):
+def test_key_reaches_openssl_without_memory_files(certificates, monkeypatch):
     monkeypatch.delattr("os.memfd_create")
     context = certificates.server_context()
     assert context.cert_store_stats()["x509"] == 0
     assert shaken(context, certificates.client_context()).version() == "TLSv1.3"
 
 
-def test_a_store_of_pkcs12_without_its_package_says_what_to_install(monkeypatch):
+def test_pkcs12_without_package_names_the_package(monkeypatch):
     monkeypatch.setitem(sys.modules, "cryptography.hazmat.primitives.serialization", None)
     with pytest.raises(TlsError, match=r"needs the package cryptography; pip install") as raised:
         client_context(TlsSettings(truststore_location=str(STORES / "trust.p12")))
@@ -246,7 +244,7 @@ def test_a_store_of_pkcs12_without_its_package_says_what_to_install(monkeypatch)
 
 
 @pytest.mark.parametrize("make", [server_context, client_context])
-def test_without_a_truststore_the_authorities_of_the_machine_are_trusted(
+def test_system_authorities_are_trusted_without_truststore(
     certificates, make, monkeypatch, tmp_path
 ):
     (tmp_path / "ca.pem").write_text(certificates.ca)
@@ -256,7 +254,7 @@ def test_without_a_truststore_the_authorities_of_the_machine_are_trusted(
     assert context.cert_store_stats()["x509"] == 1
 
 
-def test_both_sides_take_versions_and_suites_from_the_settings(certificates):
+def test_both_sides_use_configured_versions_and_suites(certificates):
     settings = replace(
         certificates.server_settings(),
         protocols=["TLSv1.2"],
@@ -280,7 +278,7 @@ def test_both_sides_take_versions_and_suites_from_the_settings(certificates):
     ],
 )
 def test_a_file_without_revocation_lists_is_refused(certificates, tmp_path, text):
-    """Else a node would trust what it was told to look up."""
+    """Otherwise a node would trust a name that the peer chose."""
     (tmp_path / "crl.pem").write_text(text)
     settings = certificates.server_settings(
         client_auth="required", crl_location=str(tmp_path / "crl.pem")
@@ -292,14 +290,14 @@ def test_a_file_without_revocation_lists_is_refused(certificates, tmp_path, text
 
 
 @pytest.mark.parametrize("name", ["trust.p12", "trust.jks"])
-def test_a_store_that_is_called_pem_is_read_as_pem_alone(name):
+def test_store_named_pem_is_read_only_as_pem(name):
     settings = TlsSettings(truststore_type="PEM", truststore_location=str(STORES / name))
     with pytest.raises(TlsError, match="is no PEM file") as raised:
         client_context(settings)
     assert raised.value.key == "ssl.truststore.type"
 
 
-def test_a_client_with_a_keystore_of_which_it_has_no_password_is_refused():
+def test_keystore_without_password_is_refused():
     client_context(JKS)
     with pytest.raises(TlsError) as raised:
         client_context(replace(JKS, keystore_password="wrong"))

@@ -29,7 +29,7 @@ def named(text):
 
 
 def certificate(subject, key, issuer, issuer_key, algorithm=SHA_256):
-    """Nobody signs with weak digests any more, so that only the name of the algorithm is another."""
+    """Weak digests can no longer be used to sign, so only the name of the algorithm is changed."""
     builder = x509.CertificateBuilder(named(issuer), named(subject), key.public_key(), 7)
     builder = builder.not_valid_before(NOW - dt.timedelta(days=1))
     builder = builder.not_valid_after(NOW + dt.timedelta(days=1))
@@ -73,7 +73,7 @@ def test_the_file_is_named(keys, tmp_path):
         server_context(TlsSettings(keystore_type="PEM", keystore_location=str(store)))
 
 
-def test_the_one_of_a_chain_is_named(keys):
+def test_weak_certificate_of_chain_is_named(keys):
     own, authority = keys
     leaf = certificate("node", own, "middle", authority)
     error = refusal(own, leaf, certificate("middle", authority, "root", own, SHA_1))
@@ -93,14 +93,14 @@ def test_a_short_key_is_named(keys):
     assert "CN=node,O=Example has an RSA key of 1024 bits" in error.why
 
 
-def test_a_weakness_of_another_kind_is_told_in_general_words(keys):
+def test_other_weakness_has_a_general_description(keys):
     short = ec.generate_private_key(ec.SECP192R1())
     error = refusal(short, certificate("node", short, "ca", keys[1]))
     assert "a certificate of the chain is too weak; Java takes that, OpenSSL does not" in error.why
     assert "(EE_KEY_TOO_SMALL)" in error.why
 
 
-def test_each_weak_digest_that_rsa_signs_has_its_name(keys):
+def test_each_weak_rsa_digest_has_its_name(keys):
     own, authority = keys
     names = {"02": "MD2", "04": "MD5", "05": "SHA-1"}
     for end, name in names.items():
@@ -137,7 +137,7 @@ def test_any_bytes_are_no_certificate(data):
     assert weaknesses("-----BEGIN CERTIFICATE-----") == []
 
 
-def test_a_certificate_that_ends_too_early_says_nothing_at_each_byte(keys):
+def test_truncated_certificate_yields_nothing_at_each_byte(keys):
     own, authority = keys
     der = ssl.PEM_cert_to_DER_cert(certificate("node", own, "ca", authority, SHA_1))
     assert len(weaknesses(ssl.DER_cert_to_PEM_cert(der))) == 1
@@ -146,7 +146,7 @@ def test_a_certificate_that_ends_too_early_says_nothing_at_each_byte(keys):
 
 
 @pytest.mark.parametrize("size", [0, 1, 127, 128, 255, 256, 70_000])
-def test_values_of_der_have_lengths_of_one_byte_or_of_more(size):
+def test_der_lengths_have_one_or_more_bytes(size):
     digits = size.to_bytes((size.bit_length() + 7) // 8, "big")
     length = bytes([size]) if size < 128 else bytes([128 + len(digits)]) + digits
     one = b"\x04" + length + b"v" * size

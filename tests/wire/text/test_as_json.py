@@ -25,7 +25,7 @@ def test_only_the_fields_of_the_version():
     assert "topic_id" in as_json(request)["topics"][0]
 
 
-def test_ids_are_text_and_sixteen_bytes_of_data_are_not_ids():
+def test_uuids_are_text_but_sixteen_data_bytes_not():
     request = MetadataRequest(topics=[MetadataRequestTopic(topic_id=UUID, name=None)])
     assert as_json(request, 12)["topics"] == [{"topic_id": "AAECAwQFBgcICQoLDA0ODw", "name": None}]
 
@@ -44,7 +44,7 @@ def shown_records(shown):
     return shown["topic_data"][0]["partition_data"][0]["records"]
 
 
-def test_records_are_base64_or_what_the_caller_makes_of_them():
+def test_records_are_base64_or_callers_form():
     assert shown_records(as_json(produce(b"abc"), 9)) == "YWJj"
     assert shown_records(as_json(produce(memoryview(b"abc")), 9, len)) == 3
     assert shown_records(as_json(produce(None), 9)) is None
@@ -65,8 +65,8 @@ def test_secrets_are_hidden_whatever_carries_them():
     assert json.loads(told) == {"auth_bytes": HIDDEN}
 
 
-def test_a_config_is_known_by_its_name_and_its_resource():
-    """Of a broker a topic's name is one that nothing declares; metrics have no secrets."""
+def test_config_is_identified_by_name_and_resource():
+    """For a broker a topic's key is undeclared, so it is hidden; metrics have no secrets."""
 
     def shown(kind, name):
         record = ConfigRecord(resource_type=kind, resource_name="1", name=name, value="v")

@@ -82,13 +82,13 @@ def test_frames_that_are_none(text, told):
         decode(parse_line(text))
 
 
-def test_where_two_frames_part():
+def test_first_difference_of_two_frames():
     assert first_difference(b"abc", b"abc") is None
     assert first_difference(b"abc", b"axc") == 1
     assert first_difference(b"abc", b"ab") == 2
 
 
-def test_the_command_prints_every_line_and_says_no_if_one_is_bad(tmp_path, capsys):
+def test_command_fails_if_one_line_is_bad(tmp_path, capsys):
     overlong = bytes(versions_request()).replace(b"\x02a", b"\x82\x00a")  # a varint in two bytes
     file = tmp_path / "frames.jsonl"
     file.write_text("\n".join([line(versions_request()), "", line(overlong), "oops"]))

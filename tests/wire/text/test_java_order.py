@@ -39,6 +39,6 @@ def place(name, length):
 
 
 @pytest.mark.parametrize("count", [*range(16), *range(20, 28), *range(46, 52), 95, 96, 97])
-def test_the_order_is_that_of_a_table_that_grows(count):
+def test_order_is_that_of_growing_table(count):
     names = [f"some.{number * 7919}.name" for number in range(count)]
     assert java_hash_order(names) == twin(names)

@@ -85,8 +85,8 @@ def test_secrets_are_hidden():
     assert "open" not in shown
 
 
-def test_a_config_is_known_by_its_name_and_its_resource():
-    """Of a broker a topic's name is one that nothing declares; metrics have no secrets."""
+def test_config_is_identified_by_name_and_resource():
+    """For a broker a topic's key is undeclared, so it is hidden; metrics have no secrets."""
 
     def shown(kind, name):
         record = ConfigRecord(resource_type=kind, resource_name="1", name=name, value="v")
@@ -114,7 +114,7 @@ def test_tokens_are_hidden_in_every_record():
     assert told.count(HIDDEN) == 2
 
 
-def test_what_is_null_or_not_finite():
+def test_null_and_non_finite_values():
     change = PartitionChangeRecord(partition_id=1, topic_id=bytes(16))
     assert json_text(change) == plain(change)
     entity = [EntityData(entity_type="user", entity_name=None)]

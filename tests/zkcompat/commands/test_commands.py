@@ -1,4 +1,4 @@
-"""What the command line calls, against a real ZooKeeper."""
+"""The functions behind the command line, against a real ZooKeeper."""
 
 import json
 from dataclasses import replace
@@ -68,7 +68,7 @@ def test_status_tells_claim_and_offset(mirrored):
 
 @pytest.mark.zookeeper
 @pytest.mark.slow
-async def test_status_tells_a_silent_quorum_from_a_silent_mirror(connect):
+async def test_status_distinguishes_silent_quorum_from_silent_mirror(connect):
     source = Source(build.broker(1), *topics(1))
     source.feed.heard_ms -= 2 * SILENCE_MS
     async with running(connect, source) as mirror:
@@ -84,7 +84,7 @@ async def test_status_tells_a_silent_quorum_from_a_silent_mirror(connect):
 
 @pytest.mark.zookeeper
 @pytest.mark.slow
-async def test_a_mirror_that_is_in_step_has_said_so(connect, monkeypatch):
+async def test_mirror_in_step_has_reported_it(connect, monkeypatch):
     """However seldom it looks whether there is something to tell."""
     monkeypatch.setattr(reporting, "PAUSE_SECONDS", NEVER)
     source = Source(build.broker(1), *topics(1))
@@ -125,7 +125,7 @@ REPORT = MirrorReport("host", 1, "in step", 0, 9, 9, 0, 0, 1, 0, 0, [], "")
 
 @pytest.fixture
 def outsider(connect):
-    """Somebody with a ZooKeeper shell, in a chroot that is there."""
+    """A user of a ZooKeeper shell, in an existing chroot."""
     server, _, chroot = connect.partition("/")
     client = KazooClient(server)
     client.start()
@@ -183,7 +183,7 @@ def test_the_mirror_with_the_claim_leads(connect, outsider):
 
 
 @pytest.mark.zookeeper
-def test_what_must_not_be_read_is_named(connect, outsider):
+def test_unreadable_znodes_are_named(connect, outsider):
     lock = [make_digest_acl("owner", "secret", all=True)]
     outsider.create("/locked", b"x", acl=lock)
     with pytest.raises(ZNodeRefusedError, match="/locked: NoAuth"):
@@ -196,7 +196,7 @@ def test_what_must_not_be_read_is_named(connect, outsider):
 
 
 @pytest.mark.zookeeper
-def test_of_a_large_tree_the_upper_part_is_shown(connect, outsider):
+def test_large_tree_shows_its_upper_part(connect, outsider):
     for number in range(50):
         outsider.create(f"/brokers/topics/t{number}")
     found = [entry.path for entry in tree(connect, entries_max=10)]
@@ -206,7 +206,7 @@ def test_of_a_large_tree_the_upper_part_is_shown(connect, outsider):
 
 @pytest.fixture
 def nobody():
-    """An address at which nobody listens."""
+    """An address without a listener."""
     with reserve() as held:
         yield HOST, port_of(held)
 
@@ -246,7 +246,7 @@ def test_one_mirror_per_state_directory(tmp_path):
         pass
 
 
-def test_a_mirror_tells_of_records_that_it_does_not_understand_and_an_earlier_one_does_not():
+def test_report_names_unknown_records_if_it_can():
     told = replace(REPORT, unknown="1 record of a later Kafka (type 29 version 0 at offset 4)")
     assert MirrorReport.decode(told.encode()).unknown == told.unknown
     members = json.loads(REPORT.encode())

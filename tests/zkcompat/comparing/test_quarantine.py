@@ -1,4 +1,4 @@
-"""What ZooKeeper refuses is held back with all that depends on it, and is tried again as often as it is cheap."""
+"""Refused znodes are held back with all that depends on them, and are retried as often as is cheap."""
 
 import pytest
 
@@ -18,7 +18,7 @@ def operation(kind, path, **members):
     return TreeOperation(kind, path, "Name", "sentence", **members)
 
 
-def test_what_is_refused_is_tried_again_as_often_as_it_is_cheap():
+def test_refusals_are_retried_as_often_as_cheap():
     now = 0.0
     quarantine = Quarantine(lambda: now)
     wanted = operation(OperationKind.SET, "/a/b")
@@ -62,7 +62,7 @@ def test_the_right_to_create_is_the_parents():
     assert len(quarantine) == 0
 
 
-def test_what_depends_on_something_left_out_is_left_out():
+def test_dependents_of_omitted_operations_are_omitted():
     held = HeldBack()
     held.add(operation(OperationKind.CREATE, "/t/a"))
     held.add(operation(OperationKind.DELETE, "/t/b/partitions/0"))
@@ -88,7 +88,7 @@ def test_notes_tell_of_nothing_that_is_left_out():
 
 SET, CREATE, DELETE = OperationKind.SET, OperationKind.CREATE, OperationKind.DELETE
 NOTE = {"sequential": True}
-# What is refused and why; the entry that it makes; what is held back by it, and what is not.
+# The refused operation and the reason; its entry; operations that it holds back, and others.
 REFUSED = [
     (
         operation(SET, "/a/b"),
@@ -142,7 +142,7 @@ REFUSED = [
 ]
 
 
-def test_what_is_refused_holds_back_what_would_be_refused_as_well():
+def test_refusal_holds_back_operations_with_same_fate():
     def is_so(row):
         refused, reason, entry, held, free = row
         quarantine = Quarantine(lambda: 0.0)
@@ -177,7 +177,7 @@ def test_nothing_is_held_back_where_nothing_was_refused():
     assert quarantine.next_due() == float("inf")
 
 
-def test_attempts_are_counted_and_a_refusal_that_stands_is_one():
+def test_attempts_are_counted_once_per_retry():
     now = 0.0
     quarantine = Quarantine(lambda: now)
     first = quarantine.add("/a", "set", "NoAuth")
@@ -201,7 +201,7 @@ SUCCEEDED = [
 ]
 
 
-def test_what_goes_through_shows_that_it_is_allowed_again():
+def test_success_ends_a_refusal():
     def is_so(row):
         one, left = row
         quarantine = Quarantine(lambda: 0.0)
@@ -214,7 +214,7 @@ def test_what_goes_through_shows_that_it_is_allowed_again():
     check_each(SUCCEEDED, is_so)
 
 
-def test_what_was_tried_and_not_refused_again_is_settled():
+def test_retried_path_without_new_refusal_is_settled():
     now = 0.0
     quarantine = Quarantine(lambda: now)
     for path in ("/a", "/b", "/c"):
@@ -228,7 +228,7 @@ def test_what_was_tried_and_not_refused_again_is_settled():
     assert {entry.path for entry in quarantine} == {"/b", "/c"}
 
 
-def test_what_waits_for_a_parent_is_noted_up_to_a_bound_and_no_notes():
+def test_paths_waiting_for_parent_are_bounded_without_notes():
     quarantine = Quarantine(lambda: 0.0)
     entry = quarantine.refused(operation(CREATE, "/a/0"), "NoAuth")
     assert quarantine.holds(operation(CREATE, "/a/n_", **NOTE))
@@ -238,7 +238,7 @@ def test_what_waits_for_a_parent_is_noted_up_to_a_bound_and_no_notes():
     assert entry.waiting == {f"/a/{number}" for number in range(WAITING_MAX)}
 
 
-def test_refusals_are_bounded_and_one_that_is_known_stays(monkeypatch):
+def test_refusals_are_bounded_and_known_ones_stay(monkeypatch):
     assert ENTRIES_MAX == 10_000
     monkeypatch.setattr(held_back, "ENTRIES_MAX", 2)
     quarantine = Quarantine(lambda: 0.0)
@@ -281,7 +281,7 @@ TOUCHED = [
 ]
 
 
-def test_a_pass_leaves_out_what_needs_something_left_out():
+def test_pass_omits_operations_that_need_omitted_ones():
     def is_so(row):
         left_out, one, expected = row
         held = HeldBack()

@@ -71,7 +71,7 @@ SIZES = [
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_portions_are_those_that_are_filled_one_by_one(seed):
+def test_portions_equal_those_filled_one_by_one(seed):
     prng = random.Random(seed)
     some = [[prng.choice([0, 1, 7, 300, 999, 1000]) for _ in range(450)] for _ in range(3)]
     for sizes in [*SIZES, *some]:
@@ -105,7 +105,7 @@ async def visited(visit, *arguments, **options):
     return seen
 
 
-async def test_of_entities_that_are_known_to_have_no_znodes_only_singles_are_read():
+async def test_only_singles_of_entities_without_znodes_are_read():
     keeper, section = Keeper(), Sized({"a": 1, "b": 1})
     found = await visited(visit_entities, keeper, section, ["a", "b"], None, standing={"b"})
     assert found == [["a", "b"]]
@@ -119,7 +119,7 @@ async def test_of_entities_that_are_known_to_have_no_znodes_only_singles_are_rea
     assert await read_entities(keeper, ["/r"], []) == {}
 
 
-async def test_a_tree_is_what_is_there_and_what_should_be():
+async def test_tree_visit_covers_found_and_expected_entities():
     quarantine = Quarantine(lambda: 0.0)
     keeper = Keeper({"/d": ["x", "b"], "/e": ["y"]})
     found = await visited(visit_tree, keeper, [Sized({"a": 1, "b": 1})], None, quarantine)
@@ -129,7 +129,7 @@ async def test_a_tree_is_what_is_there_and_what_should_be():
     assert len(quarantine) == 0
 
 
-async def test_where_a_directory_may_not_be_read_all_entities_of_the_image_are():
+async def test_unreadable_directory_means_reading_all_its_entities():
     quarantine = Quarantine(lambda: 0.0)
     keeper = Keeper({"/d": None, "/e": ["y"]})
     found = await visited(visit_tree, keeper, [Sized({"a": 1})], None, quarantine)
@@ -139,7 +139,7 @@ async def test_where_a_directory_may_not_be_read_all_entities_of_the_image_are()
     assert (entry.path, entry.action, entry.reason) == ("/d", "read", "NoAuth")
 
 
-def test_each_entity_of_a_slice_gets_its_own_znodes():
+def test_each_entity_of_slice_gets_own_znodes():
     (users,) = [one for one in sections_of("c", secrets=True) if one.label == "UserConfigs"]
     paths = ["/config/users/a", "/config/users/a/clients/c", "/config/users/b", "/config/users/z"]
     found = {path: FoundZnode(path.encode()) for path in paths}

@@ -17,7 +17,7 @@ from trimaran.zkcompat.zookeeper.kazoo_client import Security
 from trimaran.zkcompat.zookeeper.keeper import open_keeper
 from trimaran.zkcompat.zookeeper.session import KeeperConfig
 
-# What needs neither secrets nor a controller of ours.
+# The kinds that need neither secrets nor our controller.
 ALL = frozenset(RequestKind) - {RequestKind.SCRAM}
 POLL_SECONDS = 0.01
 # As the tools of each version write them.
@@ -40,7 +40,7 @@ class Admin:
         return self.image.topics.by_name
 
     async def until(self, wanted):
-        """Until the quorum has it."""
+        """Returns when the quorum has it."""
         with trio.fail_after(PATIENCE):
             await self.feed.wait_for(lambda feed: wanted(feed.image))
 

@@ -69,7 +69,7 @@ async def killed_at(running, connect, request_name, *, after, inner=None, **sett
 
 
 async def quorum_request(running, request):
-    """As somebody who administers the cluster by its own protocol."""
+    """Sends it as an administrator would, by Kafka's protocol."""
     port = next(iter(running.voters.values()))
     with trio.fail_after(PATIENCE):
         while True:

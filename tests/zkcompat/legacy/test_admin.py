@@ -1,4 +1,4 @@
-"""What tools write to a real ZooKeeper, obeyed by a real quorum."""
+"""Requests that tools write to a real ZooKeeper, obeyed by a real quorum."""
 
 import json
 
@@ -44,7 +44,7 @@ async def test_topics(tmp_path, connect):
         await admin.gone("/config/topics/new")
 
 
-async def test_what_the_quorum_refuses_is_removed_with_its_reason(tmp_path, connect, caplog):
+async def test_refused_request_is_removed_with_its_reason(tmp_path, connect, caplog):
     async with obeying(tmp_path, connect) as admin:
         await admin.write("/brokers/topics/far", b'{"version":1,"partitions":{"0":[99]}}')
         await admin.gone("/brokers/topics/far")
@@ -66,7 +66,7 @@ async def test_what_the_quorum_refuses_is_removed_with_its_reason(tmp_path, conn
         assert len(admin.topics["t"].partitions) == 2
 
 
-async def test_what_no_request_can_say_is_refused_and_stops_nothing(tmp_path, connect, caplog):
+async def test_inexpressible_request_is_refused_and_stops_nothing(tmp_path, connect, caplog):
     async with obeying(tmp_path, connect) as admin:
         await admin.write("/brokers/topics/far", b'{"version":1,"partitions":{"0":[99999999999]}}')
         await admin.gone("/brokers/topics/far")
@@ -80,7 +80,7 @@ async def test_what_no_request_can_say_is_refused_and_stops_nothing(tmp_path, co
         assert admin.mirror.status.claims == 1
 
 
-async def test_a_tool_that_asks_again_at_once_is_obeyed_again(tmp_path, connect):
+async def test_repeated_tool_request_is_obeyed_again(tmp_path, connect):
     """It sees its request go before the mirror has settled it."""
     path = "/admin/preferred_replica_election"
     async with cluster(tmp_path) as running, connected(connect) as hands:
@@ -235,7 +235,7 @@ class Losing:
         return await self.way.call(request)
 
 
-async def test_a_reassignment_whose_request_was_lost_is_asked_for_again(tmp_path, connect):
+async def test_reassignment_with_lost_request_is_sent_again(tmp_path, connect):
     losing = None
 
     def companion(feed):
@@ -275,7 +275,7 @@ async def test_without_the_option_a_tools_wait_ends(tmp_path, connect, caplog):
         assert caplog.text.count("Not obeyed: a tool wrote to ZooKeeper to create topic t") == 1
 
 
-async def test_many_requests_that_are_not_obeyed_are_a_few_lines(tmp_path, connect, caplog):
+async def test_many_disobeyed_requests_log_few_lines(tmp_path, connect, caplog):
     async with obeying(tmp_path, connect, kinds=()) as admin:
         paths = [f"/admin/delete_topics/no{i}" for i in range(60)]
         for path in paths:
@@ -287,7 +287,7 @@ async def test_many_requests_that_are_not_obeyed_are_a_few_lines(tmp_path, conne
         assert caplog.text.count("Not obeyed: a tool wrote to ZooKeeper to elect") == 1
 
 
-async def test_what_is_locked_stops_nothing(tmp_path, connect, caplog):
+async def test_locked_znode_stops_nothing(tmp_path, connect, caplog):
     """Requests that the mirror may not read."""
     auth = {"auth": [("digest", "owner:secret")], "secured": True}
     async with obeying(tmp_path, connect) as admin, connected(connect, **auth) as owner:
@@ -301,7 +301,7 @@ async def test_what_is_locked_stops_nothing(tmp_path, connect, caplog):
         assert "cannot be looked at" in caplog.text
 
 
-async def test_a_request_that_cannot_be_removed_is_obeyed_once(tmp_path, connect, caplog):
+async def test_irremovable_request_is_obeyed_once(tmp_path, connect, caplog):
     auth = {"auth": [("digest", "owner:secret")], "secured": True}
     async with obeying(tmp_path, connect) as admin, connected(connect, **auth) as owner:
         await admin.create("t")
@@ -330,7 +330,7 @@ async def test_only_the_kinds_that_are_allowed(tmp_path, connect, caplog):
         assert "deletion is not among the kinds that are obeyed" in caplog.text
 
 
-async def test_a_comparison_leaves_what_is_still_to_be_obeyed(tmp_path, connect):
+async def test_comparison_leaves_open_requests_alone(tmp_path, connect):
     """The mirror compares all the time, and the quorum is away for a while."""
     async with obeying(tmp_path, connect, verify_seconds=0.1) as admin:
         await admin.create("before")

@@ -45,7 +45,7 @@ def test_a_tool_writes_first_and_tells_then():
     assert not left(11)  # nothing stood there
 
 
-def test_what_is_heard_of():
+def test_watched_paths_and_their_meaning():
     assert tool_write_of("/admin/delete_topics/t") == (
         RequestKind.DELETION,
         "/admin/delete_topics/t",

@@ -40,7 +40,7 @@ async def test_znodes_are_those_of_old_consumers(connect):
         assert not any(z.owner for z in found.values())
 
 
-async def test_what_others_wrote_is_fetched_and_overwritten(connect):
+async def test_offsets_of_others_are_fetched_and_overwritten(connect):
     async with opened(connect) as offsets, connected(connect) as hands:
         await offsets.commit("g", {("t", 0): 1})
         await hands.ensure("/consumers/g/offsets/t/1", b"41")
@@ -70,7 +70,7 @@ async def test_a_group_cannot_lead_elsewhere(connect, group):
         assert await eyes.read_tree(["/consumers"], []) == {}
 
 
-async def test_a_znode_that_we_may_not_write_is_no_reason_to_try_again(connect):
+async def test_unwritable_offset_is_not_retried(connect):
     async with (
         opened(
             connect, security=Security(auth=(("digest", "owner:secret"),)), secured=True
@@ -84,7 +84,7 @@ async def test_a_znode_that_we_may_not_write_is_no_reason_to_try_again(connect):
         assert await owner.fetch("g", [("t", 0)]) == {("t", 0): 5}
 
 
-async def test_zookeeper_away_is_said_at_once_and_its_return_is_noticed(own_zookeeper, monkeypatch):
+async def test_lost_zookeeper_is_reported_and_return_noticed(own_zookeeper, monkeypatch):
     monkeypatch.setattr(consumer_offsets, "SECONDS_MAX", 3600)
     connect = own_zookeeper.connect
     async with opened(connect, SHORT_SESSION_MS) as offsets:
@@ -138,8 +138,8 @@ def test_offsets_as_text(data, offset):
     assert decode_offset(data) == offset
 
 
-async def test_an_offset_that_may_not_be_read_is_refused_and_not_missed(connect):
-    """A consumer without an offset begins anew, at the end or the beginning."""
+async def test_unreadable_offset_is_refused_not_missing(connect):
+    """A consumer without an offset starts over, at the end or the beginning."""
     auth = {"security": Security(auth=(("digest", "owner:secret"),)), "secured": True}
     async with opened(connect) as offsets, connected(connect, **auth) as owner:
         await offsets.commit("g", {("t", 0): 5, ("t", 1): 6})

@@ -1,4 +1,4 @@
-"""Credentials that tools write to ZooKeeper: what is asked for, and a real controller that stores them."""
+"""Credentials that tools write to ZooKeeper: the requests, and a real controller that stores them."""
 
 from collections import deque
 from contextlib import asynccontextmanager
@@ -71,7 +71,7 @@ def znode(**passwords):
     return EntityConfig({**found, "consumer_byte_rate": "8"}).encode()
 
 
-def test_what_differs_is_stored_and_what_is_gone_is_removed_where_all_is_shown():
+def test_differing_credentials_are_stored_or_removed():
     wanted = {"SCRAM-SHA-512": scram_text(record("new", 2))}
     request = decide(PATH, "alice", wanted, IMAGE, shown=True)
     removal, stored = [quorum_request.request for quorum_request in request.quorum_requests]
@@ -82,7 +82,7 @@ def test_what_differs_is_stored_and_what_is_gone_is_removed_where_all_is_shown()
     assert quorum_request.request == stored
 
 
-def test_what_the_image_has_is_nothing_to_do():
+def test_credentials_of_image_need_no_request():
     assert decide(PATH, "alice", {"SCRAM-SHA-256": STORED}, IMAGE, shown=True) is None
     turned = ",".join(reversed(STORED.split(",")))
     assert decide(PATH, "alice", {"SCRAM-SHA-256": turned}, IMAGE, shown=True) is None
@@ -110,7 +110,7 @@ def test_the_text_says_the_record():
     assert parse_scram_text("alice", 1, STORED) == build.scram("alice")
 
 
-def test_a_removal_that_somebody_else_was_first_with_is_no_refusal():
+def test_repeated_removal_is_no_refusal():
     (quorum_request,) = decide(PATH, "alice", {}, IMAGE, shown=True).quorum_requests
 
     def refusals(code):
@@ -270,7 +270,7 @@ REVOKED = AlterUserScramCredentialsRequest(
 
 
 @pytest.mark.parametrize("forgets", [False, True])
-async def test_what_was_revoked_while_no_mirror_led_stays_so(tmp_path, connect, caplog, forgets):
+async def test_credential_revoked_without_mirror_stays_revoked(tmp_path, connect, caplog, forgets):
     """A tool writes again what it had read, beside a credential and a quota that are new."""
     async with cluster(tmp_path) as running:
         async with storing(running, connect) as admin:

@@ -113,7 +113,7 @@ async def test_the_next_mirror_does_the_rest(
             admin = Admin(running, feed, mirror, hands, connect)
             await admin.until(lambda image: asked(image) == wanted)
             await in_step(feed, mirror)
-            # Somebody else changes it, and then everything is compared: nothing of the tool's is left to be obeyed.
+            # Another client changes it, and then everything is compared: no request of the tool is left.
             await quorum_request(running, altering("there", retention_ms="9"))
             await admin.until(lambda image: configs_of(image)["retention.ms"] == "9")
             await admin.in_step()
@@ -135,7 +135,7 @@ def forgetful(feed):
 
 
 @pytest.mark.parametrize("companion", [None, forgetful])
-async def test_what_changed_nothing_is_not_obeyed_later(tmp_path, connect, companion):
+async def test_write_without_change_is_not_obeyed_later(tmp_path, connect, companion):
     """A tool writes what is there already; the quorum changes it while no mirror leads."""
     async with cluster(tmp_path) as running, connected(connect) as hands:
         await quorum_request(running, creating("there"))
@@ -159,7 +159,7 @@ async def test_what_changed_nothing_is_not_obeyed_later(tmp_path, connect, compa
             assert configs_of(feed.image) == {"retention.ms": "8"}
 
 
-async def test_what_the_quorum_changed_meanwhile_stays(tmp_path, connect):
+async def test_changes_of_quorum_meanwhile_stay(tmp_path, connect):
     """While no mirror leads a tool changes one key, and the quorum another: tools write the whole znode."""
     async with cluster(tmp_path) as running, connected(connect) as hands:
         await quorum_request(running, creating("there"))

@@ -10,20 +10,20 @@ IMAGE = build.image_of(build.topic("t", build.T1), build.partition(build.T1, 0, 
 NEW = ToolWrite(RequestKind.TOPIC, "/brokers/topics/new")
 
 
-async def test_an_unknown_topic_is_looked_at_before_it_may_go(autojump_clock):
+async def test_unknown_topic_is_handled_before_deletion(autojump_clock):
     pending = PendingRequests()
     for path in ("/brokers/topics/new/partitions", "/config/topics/new", "/brokers/topics/new"):
         assert pending.spares(path, IMAGE)
     assert list(pending.open) == [NEW]
     pending.settle(NEW, ownerless=True)
     assert not pending.spares("/brokers/topics/new", IMAGE)
-    pending.on_watch_event("/brokers/topics/new")  # somebody wrote it again
+    pending.on_watch_event("/brokers/topics/new")  # It was written again.
     assert pending.spares("/brokers/topics/new", IMAGE)
     pending.settle(NEW)
     assert pending.spares("/brokers/topics/new", IMAGE)
 
 
-async def test_a_known_topic_is_left_alone_while_it_is_looked_at(autojump_clock):
+async def test_known_topic_is_spared_while_handled(autojump_clock):
     pending = PendingRequests()
     assert not pending.spares("/brokers/topics/t", IMAGE)
     pending.on_watch_event("/brokers/topics/t")
@@ -33,7 +33,7 @@ async def test_a_known_topic_is_left_alone_while_it_is_looked_at(autojump_clock)
     assert not pending.spares("/brokers/ids/1", IMAGE)
 
 
-async def test_what_is_written_while_it_is_looked_at_is_looked_at_again(autojump_clock):
+async def test_write_during_handling_is_handled_again(autojump_clock):
     """As by a tool that sees the mirror take its request away, and makes the next one."""
     pending = PendingRequests()
     path = "/admin/preferred_replica_election"
@@ -70,7 +70,7 @@ async def test_an_entity_waits_for_its_note(autojump_clock):
     assert pending.take_unexplained() == []
 
 
-async def test_it_wakes_for_what_is_heard_and_for_what_no_note_explains(autojump_clock):
+async def test_waiter_wakes_for_events_and_unexplained_writes(autojump_clock):
     pending = PendingRequests()
     with trio.move_on_after(3600) as nothing:
         await pending.wait()

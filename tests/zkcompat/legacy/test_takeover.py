@@ -1,4 +1,4 @@
-"""Mirrors that come and go: each request is obeyed once, and what nobody asked for is not obeyed."""
+"""Mirrors that come and go: each request is obeyed once, and nothing else is."""
 
 import json
 
@@ -20,7 +20,7 @@ from trimaran.quorum.metadata.image import TOPIC_RESOURCE
 from trimaran.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 
 
-async def test_what_tools_wrote_while_no_mirror_led(tmp_path, connect):
+async def test_tool_writes_without_leading_mirror_are_found(tmp_path, connect):
     async with cluster(tmp_path) as running, connected(connect) as hands:
         await quorum_request(running, creating("grown", "altered", "doomed"))
         await first_mirror(running, connect)
@@ -41,7 +41,7 @@ async def test_what_tools_wrote_while_no_mirror_led(tmp_path, connect):
             await admin.gone("/brokers/topics/doomed")
 
 
-async def test_what_the_quorum_decided_while_no_mirror_led_is_not_undone(tmp_path, connect):
+async def test_decisions_without_leading_mirror_are_not_undone(tmp_path, connect):
     """The tree shows the cluster of then: no tool asks for that."""
     async with cluster(tmp_path) as running, connected(connect) as hands:
         await quorum_request(running, creating("altered", "deleted", "again"))
@@ -137,7 +137,7 @@ async def test_a_mirror_is_killed_in_the_middle(
         assert "Refused" not in caplog.text
 
 
-async def test_a_topic_that_was_made_again_is_not_deleted_for_an_old_request(tmp_path, connect):
+async def test_recreated_topic_survives_old_deletion_request(tmp_path, connect):
     async with cluster(tmp_path) as running, connected(connect) as hands:
         await quorum_request(running, creating("there"))
         await first_mirror(running, connect)
@@ -152,7 +152,7 @@ async def test_a_topic_that_was_made_again_is_not_deleted_for_an_old_request(tmp
             assert set(admin.topics) == {"there"}
 
 
-async def test_a_tree_of_zookeeper_mode_says_nothing_but_requests(tmp_path, connect):
+async def test_tree_of_zookeeper_mode_contains_only_requests(tmp_path, connect):
     """No mirror has written it: what stands there is no wish of a tool."""
     async with cluster(tmp_path) as running, connected(connect) as hands:
         tool = Admin(running, None, None, hands, connect)

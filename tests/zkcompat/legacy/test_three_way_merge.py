@@ -1,4 +1,4 @@
-"""What a tool changed, put onto what the quorum has made of an entity."""
+"""A tool's change, applied to the entity as the quorum has changed it."""
 
 import json
 
@@ -65,6 +65,6 @@ def test_acls(wanted, before, now, expected):
 
 
 @pytest.mark.parametrize("kind", [RequestKind.CONFIG, RequestKind.ACL])
-def test_what_cannot_be_read_stays_for_others_to_refuse(kind):
+def test_unreadable_data_is_returned_unchanged(kind):
     for data in (b"nonsense", b"[]", b'{"config":7,"acls":7}'):
         assert three_way_merge(kind, data, None, None) == data

@@ -83,7 +83,7 @@ class Requests:
         return self.told
 
 
-async def test_a_request_is_taken_away_when_all_is_compared(autojump_clock):
+async def test_request_is_deleted_after_full_comparison(autojump_clock):
     """And the next one is looked for a second later at the earliest."""
     told = await Requests([(2, 5), (2.6, 6)]).until(9)
     assert told == [
@@ -115,7 +115,7 @@ async def test_a_request_that_stays_is_answered_once(autojump_clock, caplog):
     assert len(caplog.records) == 1
 
 
-async def test_a_request_that_may_not_be_read_is_read_again(autojump_clock, caplog):
+async def test_unreadable_request_is_read_again(autojump_clock, caplog):
     told = await Requests([(0, 5)], unreadable=(0, 5)).until(10.1)
     assert told == [(0, "read"), (5, "read"), (10, "read"), (10, "verify")]
     assert len(caplog.records) == 1
@@ -166,7 +166,7 @@ async def reported(keeper, *changes, until=12):
     return keeper.told
 
 
-async def test_a_report_is_written_every_few_seconds_and_at_once_where_the_state_changes(
+async def test_report_is_written_at_once_after_state_change(
     autojump_clock,
 ):
     told = await reported(
@@ -185,7 +185,7 @@ async def test_a_report_is_written_every_few_seconds_and_at_once_where_the_state
     assert keeper.ensured == [(parent, None) for parent in REPORT_PARENTS] * 4
 
 
-async def test_a_report_of_nothing_new_is_written_every_five_seconds(autojump_clock):
+async def test_unchanged_report_is_written_every_five_seconds(autojump_clock):
     told = await reported(Keeper(), until=14)
     assert [state for _, state in told] == ["starting"] * 3
     ages = [later - earlier for (earlier, _), (later, _) in pairwise(told)]
@@ -193,7 +193,7 @@ async def test_a_report_of_nothing_new_is_written_every_five_seconds(autojump_cl
 
 
 @pytest.mark.parametrize(("reason", "lines"), [("NoAuth", 1), ("Lost", 0)])
-async def test_a_report_that_is_refused_is_told_once_and_written_later(
+async def test_refused_report_is_logged_once_and_written_later(
     autojump_clock, caplog, reason, lines
 ):
     told = await reported(Keeper(**{reason: 4}), until=5.5)

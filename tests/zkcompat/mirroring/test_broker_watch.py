@@ -1,4 +1,4 @@
-"""Which brokers are compared again, and when their znodes are looked at: call by call."""
+"""The brokers that are compared again, and the times at which their znodes are read: call by call."""
 
 from types import SimpleNamespace
 
@@ -10,7 +10,7 @@ from trimaran.zkcompat.zookeeper.errors import PathRefusedError
 
 
 class Keeper:
-    """Answers with one set of children after the other, None is a refusal; a watch fires after so many seconds."""
+    """Returns one set of children after the other, None is a refusal; a watch fires after the given seconds."""
 
     def __init__(self, *answers):
         self.answers = list(answers)
@@ -60,7 +60,7 @@ async def test_brokers_that_come_or_go_are_compared_again(autojump_clock):
     assert rechecked == [(3, "/brokers/ids/1"), (3, "/brokers/ids/7")]
 
 
-async def test_brokers_are_looked_at_ten_times_a_second_at_most(autojump_clock):
+async def test_brokers_are_checked_ten_times_a_second(autojump_clock):
     asked, _ = await watched((["1", "2"], 0), (["1", "2"], 0.05), (["1", "2"], 0.15))
     assert asked == [0, 0.1, 0.2, 0.35]
 
@@ -70,7 +70,7 @@ async def test_brokers_are_looked_at_though_no_watch_fires(autojump_clock):
     assert asked == [0, 5.1, 10.2]
 
 
-async def test_what_was_seen_before_a_refusal_is_not_compared_again(autojump_clock):
+async def test_paths_seen_before_refusal_are_not_rechecked(autojump_clock):
     asked, rechecked = await watched((["1"], 2), (None, 0), (["1", "2"], 1))
     assert asked == [0, 2, 7, 8]
     assert rechecked == [(0, "/brokers/ids/2")]

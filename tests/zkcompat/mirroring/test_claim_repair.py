@@ -66,7 +66,7 @@ async def test_a_forged_controller_is_replaced_at_once(connect, steps):
         assert await differences(person, source) == ()
 
 
-async def test_what_stands_below_a_forged_controller_keeps_no_mirror_from_its_claim(connect):
+async def test_children_of_forged_controller_do_not_prevent_claim(connect):
     source = Source(build.broker(1), *topics(1))
     async with connected(connect) as person:
         await person.ensure("/", None)

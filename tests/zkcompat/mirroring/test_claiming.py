@@ -1,4 +1,4 @@
-"""What a claim asks of ZooKeeper, call by call, and what a tenure makes of each refusal."""
+"""The requests of a claim to ZooKeeper, call by call, and a tenure's reaction to each refusal."""
 
 import pytest
 import trio
@@ -28,7 +28,7 @@ STATE = Migration(controller_id=8, controller_epoch=8, offset=3, epoch=2)
 
 
 class Keeper:
-    """Notes what it is asked; makes what is missing, as ZooKeeper does."""
+    """Records the requests; creates missing znodes, as ZooKeeper does."""
 
     session_id = 7
 
@@ -102,7 +102,7 @@ def claimed(*steps, epoch=0, version=0, state=None, dirty=True):
     )
 
 
-async def test_the_first_claim_makes_what_is_missing_in_order_and_then_itself():
+async def test_first_claim_creates_missing_znodes_in_order():
     tenure = tenure_of(keeper := Keeper())
     await tenure.claim(QuorumLeader(1, 4))
     assert keeper.calls == [*PREPARED, claimed()]
@@ -113,7 +113,7 @@ async def test_the_first_claim_makes_what_is_missing_in_order_and_then_itself():
 
 
 @pytest.mark.parametrize(("offset", "is_known"), [(-1, False), (0, True), (3, True)])
-async def test_a_claim_knows_the_mirror_before_it_by_its_published_offset(offset, is_known):
+async def test_claim_knows_previous_mirror_by_published_offset(offset, is_known):
     state = Migration(controller_id=8, controller_epoch=8, offset=offset, epoch=2)
     keeper = Keeper(
         controller_epoch=FoundZnode(b"6", version=9),
@@ -130,7 +130,7 @@ async def test_a_claim_knows_the_mirror_before_it_by_its_published_offset(offset
     assert tenure.status.controller_epoch == 7
 
 
-async def test_what_stands_below_a_controller_of_no_session_goes_first_children_first(monkeypatch):
+async def test_children_of_orphaned_controller_are_deleted_first(monkeypatch):
     keeper = Keeper(
         controller=FoundZnode(b"", version=2),
         **{"controller/a": FoundZnode(b""), "controller/a/b": FoundZnode(b"")},
@@ -143,11 +143,11 @@ async def test_what_stands_below_a_controller_of_no_session_goes_first_children_
     assert await tenure_of(keeper)._clear_controller() == steps[1:]
 
 
-def test_a_thousand_znodes_below_a_forged_controller_go_in_one_transaction():
+def test_thousand_children_are_deleted_in_one_transaction():
     assert module.CONTROLLER_CHILDREN_MAX == 1000
 
 
-async def test_a_claim_for_the_next_leader_leaves_the_tree_known():
+async def test_claim_for_next_leader_keeps_tree_known():
     tenure = tenure_of(keeper := Keeper())
     await tenure.claim(QuorumLeader(1, 3))
     tenure.shown, tenure.known, tenure.written_before = build.image_of(build.broker(1)), True, 5
@@ -168,7 +168,7 @@ async def test_a_claim_for_the_next_leader_leaves_the_tree_known():
         ("NoAuth", PathRefusedError),
     ],
 )
-async def test_a_claim_that_is_refused_is_overtaken_or_not_allowed(reason, error):
+async def test_refused_claim_is_overtaken_or_forbidden(reason, error):
     tenure = tenure_of(keeper := Keeper())
     keeper.refusal = (1, reason)
     with pytest.raises(error, match="/controller"):
@@ -209,7 +209,7 @@ async def test_a_transaction_that_is_refused_moves_no_guard(index, reason, error
         assert (found.index, found.step, found.reason) == (index - 2, steps[index - 2], reason)
 
 
-async def test_a_transaction_moves_the_guard_to_what_it_leaves():
+async def test_transaction_moves_guard_to_new_state():
     tenure = tenure_of(keeper := Keeper(), guard=GUARD)
     await tenure.transact([SET])
     assert tenure.guard == ClaimGuard(2, 5, STATE, 7)
@@ -227,7 +227,7 @@ async def test_a_transaction_moves_the_guard_to_what_it_leaves():
     ("data", "told"),
     [(ID, None), (ClusterId("other").encode(), "cluster other"), (b"?", "unreadable")],
 )
-async def test_a_tree_is_of_the_cluster_that_it_names(data, told):
+async def test_tree_belongs_to_the_cluster_it_names(data, told):
     keeper = Keeper(**{"cluster/id": FoundZnode(data)})
     if told is None:
         await check_cluster(keeper, CLUSTER_ID)
@@ -237,7 +237,7 @@ async def test_a_tree_is_of_the_cluster_that_it_names(data, told):
     assert keeper.calls == [("read", "/cluster/id")]
 
 
-async def test_a_tree_that_names_no_cluster_may_become_ours():
+async def test_tree_without_cluster_id_may_become_ours():
     await check_cluster(keeper := Keeper(), CLUSTER_ID)
     assert keeper.calls == [("read", "/cluster/id")]
 
@@ -253,7 +253,7 @@ async def test_a_tree_that_names_no_cluster_may_become_ours():
         (None, 0, False),
     ],
 )
-async def test_a_controller_is_ours_by_session_broker_and_epoch(data, owner, is_ours):
+async def test_controller_is_ours_by_session_broker_and_epoch(data, owner, is_ours):
     tenure = tenure_of(Keeper())
     await tenure.claim(QuorumLeader(1, 4))
     assert tenure._is_ours(data, owner) is is_ours
@@ -269,7 +269,7 @@ async def test_a_controller_is_made_again_in_one_transaction(is_there):
     assert keeper.calls[-1] == ("transact", *PROOF, *(gone if is_there else []), made)
 
 
-async def test_a_controller_that_cannot_be_read_is_one_of_no_session():
+async def test_unreadable_controller_belongs_to_no_session():
     keeper = Keeper()
 
     async def refuse(path, changed):
@@ -280,6 +280,6 @@ async def test_a_controller_that_cannot_be_read_is_one_of_no_session():
     assert await tenure_of(keeper)._read_controller(lambda: None) == (None, 0)
 
 
-def test_a_controller_is_made_again_ten_times_a_second_at_most():
+def test_controller_is_recreated_ten_times_a_second():
     assert (module.CONTROLLER_PAUSE_SECONDS, module.CONTROLLER_RETRY_SECONDS) == (0.1, 1.0)
     assert ControllerEpochZnode.PATH == "/controller_epoch"

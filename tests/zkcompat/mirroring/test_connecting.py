@@ -1,4 +1,4 @@
-"""What servers say of themselves while the mirror waits for a session: real sockets, and words of our own in them."""
+"""The states that servers report while the mirror waits for a session: real sockets with our own responses."""
 
 from functools import partial
 from types import SimpleNamespace
@@ -45,7 +45,7 @@ async def answering(answer, heard, stream):
 
 
 async def asked(*answers, tls_only=False):
-    """What is seen of servers that answer so; None: nobody listens there."""
+    """Returns the state found at servers with these responses; None: no listener."""
     heard = []
     async with trio.open_nursery() as nursery:
         places = []
@@ -84,13 +84,13 @@ async def test_each_server_is_asked_where_it_stands(answers, zxids, reads_only):
     assert heard == [b"srvr"] * sum(answer is not None for answer in answers)
 
 
-async def test_servers_of_tls_alone_are_asked_nothing_and_serve_if_they_let_anybody_connect():
+async def test_tls_server_serves_if_it_accepts_connections():
     seen, _ = await asked(SERVES, None, tls_only=True)
     assert seen.zxids == [1 << 64]
 
 
 class Keeper:
-    """Is connected after so many seconds; what is done to it is noted with the time."""
+    """Is connected after the given seconds; calls are recorded with the time."""
 
     def __init__(self, last_zxid, connected_at):
         self.config = SimpleNamespace(
@@ -139,9 +139,7 @@ async def test_a_connection_that_stands_at_once_asks_nobody(monkeypatch, autojum
         assert await waited(monkeypatch, [9], connected_at=seconds) == []
 
 
-async def test_servers_are_asked_after_a_second_and_twice_a_second_then(
-    monkeypatch, autojump_clock
-):
+async def test_servers_are_polled_after_first_second(monkeypatch, autojump_clock):
     done = await waited(monkeypatch, [], connected_at=3.2)
     assert done == [(at, "ask") for at in (1, 1.5, 2, 2.5, 3)]
 
@@ -157,7 +155,7 @@ async def test_servers_are_asked_after_a_second_and_twice_a_second_then(
         ([9, 5], [13.5, 26]),
     ],
 )
-async def test_a_client_from_the_future_begins_anew_as_does_one_that_waits_for_long(
+async def test_client_with_future_zxid_or_long_wait_reconnects(
     monkeypatch, autojump_clock, zxids, closed
 ):
     done = await waited(monkeypatch, zxids)
@@ -165,6 +163,6 @@ async def test_a_client_from_the_future_begins_anew_as_does_one_that_waits_for_l
     assert [one[1:] for one in done if one[1] == "connect"] == [("connect", "saved")] * len(closed)
 
 
-async def test_a_refused_login_is_tried_again_after_five_seconds(monkeypatch, autojump_clock):
+async def test_refused_login_is_retried_after_five_seconds(monkeypatch, autojump_clock):
     done = await waited(monkeypatch, [9], connected_at=7.2, refused=True)
     assert done == [(1, "ask"), (6.5, "close"), (6.5, "connect", "saved"), (7, "ask")]

@@ -1,4 +1,4 @@
-"""What a nursery of the mirror ends with, and what it says of the quorum and of records that it does not know."""
+"""The exceptions that end a mirror's nursery, and its log lines about the quorum and unknown records."""
 
 from dataclasses import replace
 from types import SimpleNamespace
@@ -29,12 +29,12 @@ WANTED, OTHER = KeyError("wanted"), ValueError("other")
         ([ExceptionGroup("", [WANTED, OTHER])], False),
     ],
 )
-def test_a_group_of_what_was_expected_is_its_first_error(errors, is_one):
+def test_group_of_expected_errors_yields_its_first(errors, is_one):
     group = ExceptionGroup("", errors)
     assert only(group, KeyError, IndexError) is (WANTED if is_one else group)
 
 
-async def test_an_observer_has_no_id_and_names_its_cluster(monkeypatch):
+async def test_observer_has_no_id_and_names_cluster(monkeypatch):
     made = []
 
     class Node:
@@ -66,9 +66,7 @@ async def test_an_observer_has_no_id_and_names_its_cluster(monkeypatch):
     assert settings.client_id == "zk-mirror"
 
 
-async def test_records_of_a_later_kafka_are_told_of_once_each_time_that_they_change(
-    autojump_clock, caplog
-):
+async def test_unknown_records_are_logged_once_per_change(autojump_clock, caplog):
     feed = ImageFeed()
     reporting = Reporting(feed, None, MirrorStatus(), Quarantine(lambda: 0.0))
 

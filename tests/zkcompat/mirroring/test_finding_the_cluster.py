@@ -1,5 +1,5 @@
-"""How the cluster id is asked for: of one controller after the other, less and less often, by a clock that jumps; and an
-observer of a quorum of this process.
+"""Requests for the cluster id: one controller after the other, with a back-off, by a clock that jumps; and an observer
+of a quorum in this process.
 """
 
 import pytest
@@ -31,7 +31,9 @@ TWO = [("a", 1), ("b", 2)]
 
 @pytest.fixture
 def asked(monkeypatch):
-    """When whom was asked; each answer is taken from `answers`, an exception is raised."""
+    """Records the time and address of each request; each response is taken from `answers`, and exceptions are
+    raised.
+    """
     found, answers = [], []
 
     async def ask(host, port, security):
@@ -52,7 +54,7 @@ def asked(monkeypatch):
     return run
 
 
-async def test_controllers_are_asked_in_turn_and_less_and_less_often(autojump_clock, asked):
+async def test_controllers_are_polled_in_turn_with_backoff(autojump_clock, asked):
     failures = [
         ConnectionLost("gone"),
         RequestTimedOut("late"),
@@ -77,7 +79,7 @@ async def test_after_the_limit_the_last_failure_is_told(autojump_clock, asked):
     assert str(told.value) == "no controller answers (b:2: late)"
 
 
-async def test_a_refused_login_is_told_at_once_with_its_address(autojump_clock, asked):
+async def test_refused_login_is_raised_with_its_address(autojump_clock, asked):
     with pytest.raises(AuthenticationRefused, match="a:1: who are you"):
         await asked(AuthenticationRefused("who are you"))
 
@@ -101,20 +103,20 @@ async def test_a_controller_is_asked_of_controllers():
     ("message", "told"),
     [("not here", "DescribeCluster: not here"), (None, "DescribeCluster: 42")],
 )
-async def test_what_a_controller_refuses_is_told(message, told):
+async def test_refusal_of_controller_is_raised(message, told):
     refusing = Node({DescribeClusterRequest: answer(ErrorCode.INVALID_REQUEST, message)})
     with listening(refusing) as (host, port):
         with pytest.raises(QuorumUnreachableError, match=f"{host}:{port}: {told}"):
             await find_cluster_id([(host, port)], 0.1)
 
 
-def test_what_is_no_address_of_controllers_is_told():
+def test_malformed_controller_address_is_named():
     assert parse_controllers("a:1,b:2") == TWO
     with pytest.raises(ValueError, match="HOST:PORT of a controller is expected"):
         parse_controllers("a")
 
 
-async def test_an_observer_sees_what_is_committed_and_who_leads(tmp_path):
+async def test_observer_sees_committed_records_and_leader(tmp_path):
     with trio.fail_after(20):
         async with quorum_nodes(tmp_path) as cluster:
             for node_id in cluster.voters:

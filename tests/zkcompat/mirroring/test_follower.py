@@ -17,8 +17,8 @@ from trimaran.zkcompat.zookeeper.keeper import Keeper
 pytestmark = [pytest.mark.zookeeper, pytest.mark.slow]
 
 
-async def test_a_change_waits_for_one_slice_of_a_comparison(connect, monkeypatch):
-    """Else whoever keeps many znodes suspect would hold up everybody else."""
+async def test_change_waits_for_one_slice_of_comparison(connect, monkeypatch):
+    """Otherwise a client that keeps many znodes suspect would delay all changes."""
     source = Source(build.broker(1), *topics(3))
     published = []
     async with running(connect, source) as mirror, connected(connect) as person:

@@ -1,4 +1,4 @@
-"""What the follower writes, compares and settles, decision by decision: without any znode."""
+"""The follower's writes, comparisons and settled refusals, decision by decision, without any znode."""
 
 from types import SimpleNamespace
 
@@ -58,7 +58,7 @@ class Keeper:
 
 
 class Writer:
-    """Notes what is written; `differs` so many times."""
+    """Notes what is written; `differs` is the number of times."""
 
     def __init__(self, tenure):
         self.tenure = tenure
@@ -105,7 +105,7 @@ def touching(*names):
         (("/a/x",), ("/a/y",), []),
     ],
 )
-async def test_what_is_held_or_shut_is_not_planned(held, shut, planned):
+async def test_held_or_shut_entities_are_not_planned(held, shut, planned):
     follower = follower_of(held=held)
     for path in shut:
         follower.quarantine.add(path, "create", "NoAuth")
@@ -134,14 +134,14 @@ SETTLED = [
 
 
 @pytest.mark.parametrize(("path", "action", "is_settled"), SETTLED)
-async def test_what_was_tried_of_an_entity_is_settled_with_it(path, action, is_settled):
+async def test_retried_paths_are_settled_with_their_entity(path, action, is_settled):
     follower = follower_of()
     follower.quarantine.add(path, action, "NoAuth").retries = True
     follower._settled(piece_of("w", "x"))
     assert [one.path for one in follower.quarantine] == ([] if is_settled else [path])
 
 
-async def test_what_was_not_tried_again_is_not_settled():
+async def test_paths_without_retry_are_not_settled():
     follower = follower_of()
     follower.quarantine.add("/a/x", "create", "NoAuth")
     follower._settled(piece_of("x"))
@@ -149,7 +149,7 @@ async def test_what_was_not_tried_again_is_not_settled():
 
 
 async def test_suspects_are_being_compared_until_the_last_is(autojump_clock):
-    """Who waits for none hears of it then, and one more that comes meanwhile is left for the next time."""
+    """A waiter for no suspects then wakes, and a suspect that comes meanwhile is left for the next time."""
     follower = follower_of()
     tenure, (section,) = follower.tenure, follower.tenure.sections
     tenure.suspect(section, "x")
@@ -171,7 +171,7 @@ async def test_suspects_are_being_compared_until_the_last_is(autojump_clock):
     assert follower.writer.written == [(["/b/x", "/a/x"], False, False)]
 
 
-async def test_nothing_is_compared_without_a_suspect_or_a_tree_that_is_known(autojump_clock):
+async def test_nothing_is_compared_without_suspects_or_known_tree(autojump_clock):
     follower = follower_of()
     await follower._compare_suspects()
     follower.tenure.shown = None
@@ -182,9 +182,7 @@ async def test_nothing_is_compared_without_a_suspect_or_a_tree_that_is_known(aut
 
 
 @pytest.mark.parametrize("is_retrying", [False, True])
-async def test_only_what_is_tried_again_says_how_dear_that_was(
-    autojump_clock, monkeypatch, is_retrying
-):
+async def test_only_retries_count_as_their_cost(autojump_clock, monkeypatch, is_retrying):
     told = []
     monkeypatch.setattr(Quarantine, "tried", lambda _, cost: told.append(cost))
     follower = follower_of()
@@ -199,7 +197,7 @@ async def test_only_what_is_tried_again_says_how_dear_that_was(
     assert told == ([cpu_seconds(2, 50)] if is_retrying else [])
 
 
-async def test_what_is_due_is_compared_with_what_waits_for_it(autojump_clock):
+async def test_due_refusals_are_compared_with_waiting_paths(autojump_clock):
     follower = follower_of()
     rechecked = []
     follower.tenure = SimpleNamespace(recheck=rechecked.append)
@@ -222,9 +220,7 @@ async def test_what_is_due_is_compared_with_what_waits_for_it(autojump_clock):
         (3, [False, False, True], 0),
     ],
 )
-async def test_a_slice_is_read_again_twice_and_the_third_time_is_final(
-    autojump_clock, differs, finals, repairs
-):
+async def test_slice_is_read_three_times_at_most(autojump_clock, differs, finals, repairs):
     follower = follower_of()
     follower.writer.differs = differs
     follower.quarantine.add("/a/x", "set", "NoAuth").retries = True
@@ -244,7 +240,7 @@ async def test_a_slice_is_read_again_twice_and_the_third_time_is_final(
         (1, None, False, 0, False),
     ],
 )
-async def test_a_repair_is_counted_where_a_known_tree_was_wrong(
+async def test_repair_counts_only_in_known_tree(
     autojump_clock, caplog, operations, shown, dirty, repairs, is_told
 ):
     follower = follower_of(shown=shown)
@@ -269,7 +265,7 @@ async def test_an_image_is_written_once(autojump_clock):
     assert follower._is_idle()
 
 
-async def test_a_tree_that_differs_is_compared_where_it_was_touched_and_then_published(
+async def test_differing_tree_is_compared_at_touched_entities(
     autojump_clock,
 ):
     follower = follower_of()

@@ -17,7 +17,7 @@ def said(count, *kinds):
     return replace(EMPTY, unknown=UnknownRecords(count, kinds))
 
 
-async def test_the_log_names_each_kind_of_unknown_records_once(autojump_clock, caplog):
+async def test_log_names_each_unknown_record_kind_once(autojump_clock, caplog):
     feed = ImageFeed()
     reporting = Reporting(feed, None, MirrorStatus(), Quarantine(trio.current_time))
     async with trio.open_nursery() as nursery:

@@ -77,7 +77,7 @@ async def test_the_published_state_is_kafkas(connect):
         assert (await person.read(ControllerEpochZnode.PATH)).data == b"1"
 
 
-async def test_idle_batches_move_the_published_offset_and_nothing_else(connect):
+async def test_idle_batches_move_only_the_published_offset(connect):
     source = Source(build.broker(1), *topics(2))
     async with running(connect, source) as mirror:
         await in_step(mirror, source)
@@ -152,7 +152,7 @@ async def test_a_stale_writer_changes_nothing(connect):
             assert (await person.read(ControllerEpochZnode.PATH)).data == b"3"
 
 
-async def test_a_silent_mirror_is_overtaken_before_its_session_ends(connect):
+async def test_silent_mirror_is_overtaken_before_session_end(connect):
     stuck, live = Source(build.broker(1)), Source(build.broker(1))
     short = {"session_timeout_ms": SHORT_SESSION_MS}
     async with running(connect, stuck) as silent, connected(connect) as person:
@@ -160,7 +160,8 @@ async def test_a_silent_mirror_is_overtaken_before_its_session_ends(connect):
         async with running(connect, live, **short) as standby:
             await reached(standby, lambda s: s.state == "standby")
             live.say(build.broker(2))
-            # The silent one is told nothing, as if it were cut off from the quorum; its session stays alive all the time.
+            # The silent one receives nothing, as if it were cut off from the quorum; its session stays alive all the
+            # time.
             await in_step(standby, live)
             assert await differences(person, live) == ()
             assert (await person.read("/brokers/ids/1")).owner == standby.keeper.session_id
@@ -169,7 +170,7 @@ async def test_a_silent_mirror_is_overtaken_before_its_session_ends(connect):
             await reached(silent, lambda s: "Another client" in s.last_problem)
 
 
-async def test_a_writer_of_a_past_claim_is_refused_as_a_whole(connect):
+async def test_write_under_past_claim_is_refused_whole(connect):
     source = Source(build.broker(1))
     async with running(connect, source) as mirror, connected(connect) as person:
         await in_step(mirror, source)
@@ -184,7 +185,7 @@ async def test_a_writer_of_a_past_claim_is_refused_as_a_whole(connect):
         assert await person.read("/brokers/topics/stale") is None
 
 
-async def test_what_is_published_never_goes_back(connect, monkeypatch):
+async def test_published_offset_never_goes_back(connect, monkeypatch):
     """M1: (controller epoch, offset) over all accepted transactions of two mirrors that overtake each other."""
     published = []
     epochs = {}
@@ -224,7 +225,7 @@ async def test_what_is_published_never_goes_back(connect, monkeypatch):
     assert published[-1] == (5, sources[0].offset)
 
 
-async def test_damage_by_hand_is_repaired_at_the_next_verify(connect, caplog):
+async def test_manual_damage_is_repaired_at_next_verify(connect, caplog):
     source = Source(build.broker(1), build.broker(2), *topics(3))
     async with (
         running(connect, source, verify_interval_seconds=0.2) as mirror,
@@ -254,7 +255,7 @@ async def test_damage_by_hand_is_repaired_at_the_next_verify(connect, caplog):
         assert (await person.read("/brokers/ids/2")).owner == mirror.keeper.session_id
 
 
-async def test_a_broker_that_somebody_deletes_or_invents_is_put_right_at_once(connect):
+async def test_deleted_or_forged_broker_is_repaired_at_once(connect):
     """Without a verification."""
     source = Source(build.broker(1), build.broker(2))
     async with running(connect, source) as mirror, connected(connect) as person:
@@ -274,7 +275,7 @@ async def test_a_broker_that_somebody_deletes_or_invents_is_put_right_at_once(co
         assert mirror.status.verifications == 0
 
 
-async def test_an_operation_that_meets_damage_leads_to_a_comparison(connect):
+async def test_operation_refused_by_damage_causes_comparison(connect):
     source = Source(build.topic("t", T1), build.partition(T1, 0, [1, 2]))
     async with running(connect, source) as mirror, connected(connect) as person:
         await in_step(mirror, source)
@@ -340,7 +341,7 @@ async def test_every_znode_has_kafkas_acl_from_its_creation(connect):
             await by_hand(stranger, TransactionStep("set", "/brokers/topics/topic-1", b"{}"))
 
 
-async def test_verify_tells_what_others_may_do_and_should_not(connect):
+async def test_verify_reports_excessive_rights_of_others(connect):
     auth = [("digest", "mirror:secret")]
     source = Source(build.broker(1), *topics(1), build.config(4, "1", "log.cleaner.threads", "2"))
     async with running(connect, source) as mirror:  # made without ACLs
@@ -357,14 +358,14 @@ async def test_verify_tells_what_others_may_do_and_should_not(connect):
     assert "/consumers" not in found
 
 
-async def test_a_lost_session_is_begun_again_and_the_tree_repaired(connect):
+async def test_lost_session_is_replaced_and_tree_repaired(connect):
     source = Source(build.broker(1), *topics(2))
     async with running(connect, source) as mirror, connected(connect) as person:
         await in_step(mirror, source)
         before = mirror.keeper.session_id
         client_id = mirror.keeper._client.client_id
         with trio.fail_after(PATIENCE):
-            # The mirror may take its session back before the closing one is heard: close it again.
+            # The mirror may resume its session before the close arrives: close it again.
             while mirror.keeper.session_id in (0, before):
                 await _expire(client_id, connect)
         source.say(build.fence(1), build.broker(2))
@@ -373,7 +374,7 @@ async def test_a_lost_session_is_begun_again_and_the_tree_repaired(connect):
         assert await differences(person, source) == ()
 
 
-async def test_a_session_of_ones_own_is_not_waited_for(connect, caplog):
+async def test_own_session_is_not_waited_for(connect, caplog):
     """A false answer has the client begin another session, while the servers have the first, and its `/controller`."""
     source = Source(build.broker(1), *topics(1))
     async with running(connect, source) as mirror, connected(connect) as person:
@@ -391,7 +392,7 @@ async def test_a_session_of_ones_own_is_not_waited_for(connect, caplog):
 
 
 async def _expire(client_id, connect):
-    """Ends the session as its server would: whoever knows id and password may close it."""
+    """Ends the session as its server would: id and password suffice to close it."""
     from kazoo.client import KazooClient
     from kazoo.exceptions import KazooException
 
@@ -501,7 +502,7 @@ def _child(connect, state_dir):
     )
 
 
-def test_the_session_file_is_private_and_bound_to_its_zookeeper(tmp_path):
+def test_session_file_is_private_and_for_one_zookeeper(tmp_path):
     path = str(tmp_path / SESSION_FILE)
     session = SavedSession(0x1234, bytes(range(16)))
     assert load_session(path, "a:1") is None

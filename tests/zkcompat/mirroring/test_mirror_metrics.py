@@ -1,4 +1,4 @@
-"""What a mirror tells Prometheus, against a real ZooKeeper."""
+"""A mirror's metrics, against a real ZooKeeper."""
 
 import re
 import urllib.error
@@ -26,7 +26,7 @@ async def _asked(address, path):
     return await trio.to_thread.run_sync(_get, f"http://{address[0]}:{address[1]}{path}")
 
 
-async def test_a_mirror_whose_quorum_is_not_there_yet_is_healthy_and_not_ready():
+async def test_mirror_without_quorum_is_healthy_but_unready():
     async with mirror_with_metrics(("127.0.0.1", 0)) as monitor:
         assert await _asked(monitor.address, "/healthz") == "ok\n"
         with pytest.raises(urllib.error.HTTPError) as refused:
@@ -35,7 +35,7 @@ async def test_a_mirror_whose_quorum_is_not_there_yet_is_healthy_and_not_ready()
         assert "trimaran_build_info" in await _asked(monitor.address, "/metrics")
 
 
-async def test_a_mirror_in_step_is_ready_and_counts_its_writes(connect):
+async def test_mirror_in_step_is_ready_counting_writes(connect):
     source = Source(*topics(3))
     async with running(connect, source) as mirror:
         await in_step(mirror, source)

@@ -25,14 +25,14 @@ async def round_of(pace, parts, znodes=ZNODES):
     return trio.current_time() - began
 
 
-async def test_a_small_tree_is_looked_at_as_often_as_a_share_allows(autojump_clock):
+async def test_small_tree_is_verified_within_its_share(autojump_clock):
     pace = VerificationPace(0.02, 60.0)
     await round_of(pace, 10)
     for _ in range(2):
         assert await round_of(pace, 10) == pytest.approx(10 * PART_CPU * 50)
 
 
-async def test_what_else_the_process_does_slows_nobody_down(autojump_clock, monkeypatch):
+async def test_other_work_of_process_does_not_slow_rounds(autojump_clock, monkeypatch):
     """Nor a machine where everything takes longer: what an outsider did would stand all the while."""
     spent = [0.0]
 
@@ -47,7 +47,7 @@ async def test_what_else_the_process_does_slows_nobody_down(autojump_clock, monk
     assert await round_of(pace, 10) == pytest.approx(10 * PART_CPU * 50)
 
 
-async def test_what_is_read_slowly_is_waited_for_no_longer(autojump_clock):
+async def test_slow_read_is_not_followed_by_longer_wait(autojump_clock):
     """A crowded machine, or a ZooKeeper far away: a round lasts as long as ever."""
     pace = VerificationPace(0.02, 60.0)
     await round_of(pace, 10)
@@ -76,7 +76,7 @@ async def test_a_tiny_tree_once_a_second(autojump_clock):
         assert await round_of(pace, 1) == pytest.approx(1.0)
 
 
-async def test_others_are_let_in_between_however_short_the_interval(autojump_clock):
+async def test_pause_between_parts_holds_for_short_intervals(autojump_clock):
     pace = VerificationPace(0.02, 0.1)
     await round_of(pace, 1000)
     assert await round_of(pace, 1000) == pytest.approx(1000 * PAUSE_SECONDS)
@@ -95,11 +95,11 @@ async def test_without_a_share_only_the_interval_counts(autojump_clock):
     ("znodes", "steps", "seconds"),
     [(0, 0, 0.001), (1000, 0, 0.017), (0, 1000, 0.013), (1000, 1000, 0.029)],
 )
-def test_what_work_costs_is_reckoned_by_its_znodes_and_steps(znodes, steps, seconds):
+def test_cost_is_estimated_from_znodes_and_steps(znodes, steps, seconds):
     assert cpu_seconds(znodes, steps) == pytest.approx(seconds)
 
 
-async def test_a_round_without_parts_is_followed_by_one_with_some(autojump_clock):
+async def test_round_without_parts_is_followed_by_normal_one(autojump_clock):
     pace = VerificationPace(0.02, 60.0)
     await pace.next_round()
     assert await round_of(pace, 2) > 0

@@ -26,7 +26,7 @@ pytestmark = [pytest.mark.zookeeper, pytest.mark.slow]
 
 POLL_SECONDS = 0.02
 OTHER = [("digest", "somebody:else")]
-# Rights of everybody else; `other` may give them back.
+# Rights of all other users; `other` may give them back.
 MAY_READ = [*CREATOR_ALL_ACL, *READ_ACL_UNSAFE]
 MAY_NOTHING = CREATOR_ALL_ACL
 
@@ -48,7 +48,7 @@ async def cleared(mirror):
 
 
 @pytest.mark.parametrize("acl", [MAY_READ, MAY_NOTHING])
-async def test_a_znode_that_may_not_be_written_stops_nothing_else(connect, acl):
+async def test_unwritable_znode_stops_nothing_else(connect, acl):
     source = Source(build.broker(1), *topics(3))
     async with (
         running(connect, source, verify_interval_seconds=0.2) as mirror,
@@ -67,10 +67,10 @@ async def test_a_znode_that_may_not_be_written_stops_nothing_else(connect, acl):
         assert [e.path for e in mirror.quarantine] == ["/config/topics/topic-1"]
         assert b'"2"' in (await other.read("/config/topics/topic-2")).data
         assert await other.read("/brokers/topics/new/partitions/0/state") is not None
-        # Nobody is told of a change that could not be written.
+        # No note tells of a change that could not be written.
         assert await told(other) == ["topics/topic-2"]
         assert [d.path for d in await differences(other, source)] == ["/config/topics/topic-1"]
-        # What is allowed again is repaired without anybody's help.
+        # A znode that is permitted again is repaired without further action.
         await allow(other, "/config/topics/topic-1", OPEN_ACL_UNSAFE)
         await cleared(mirror)
         assert await differences(other, source) == ()
@@ -78,7 +78,7 @@ async def test_a_znode_that_may_not_be_written_stops_nothing_else(connect, acl):
         assert mirror.status.claims == 1
 
 
-async def test_a_tree_that_a_secured_kafka_left_is_mirrored_as_far_as_it_may_be(connect):
+async def test_secured_kafkas_tree_is_mirrored_as_permitted(connect):
     first = Source(build.broker(1), *topics(2))
     async with running(connect, first) as mirror:
         await in_step(mirror, first)
@@ -104,7 +104,7 @@ async def test_a_tree_that_a_secured_kafka_left_is_mirrored_as_far_as_it_may_be(
             assert mirror.status.claims == 1
 
 
-async def test_an_extra_znode_that_cannot_be_deleted_stops_nothing(connect):
+async def test_undeletable_extra_znode_stops_nothing(connect):
     source = Source(build.broker(1), *topics(1))
     async with (
         running(connect, source, verify_interval_seconds=0.2) as mirror,
@@ -189,7 +189,7 @@ async def test_reports_that_may_not_be_written_are_said(connect, caplog):
     assert "zk status cannot be told of this mirror: /trimaran" in caplog.text
 
 
-async def test_what_waits_for_a_locked_parent_is_made_as_soon_as_it_may_be(connect):
+async def test_children_of_unlocked_parent_are_created_soon(connect):
     """Without a verification."""
     source = Source(build.broker(1), *topics(1))
     async with running(connect, source) as mirror, connected(connect, auth=OTHER) as other:
@@ -204,9 +204,7 @@ async def test_what_waits_for_a_locked_parent_is_made_as_soon_as_it_may_be(conne
         assert mirror.status.verifications == 0
 
 
-async def test_a_topic_too_large_for_zookeeper_is_left_out_with_all_its_znodes(
-    connect, monkeypatch
-):
+async def test_topic_too_large_for_zookeeper_is_omitted_whole(connect, monkeypatch):
     monkeypatch.setattr("trimaran.zkcompat.mirroring.writer.BATCH_BYTES_MAX", 2000)
     large = [build.partition(T1, index, [1, 2, 3]) for index in range(200)]
     source = Source(build.topic("large", T1), *large, *topics(2))
@@ -227,7 +225,7 @@ async def test_a_topic_too_large_for_zookeeper_is_left_out_with_all_its_znodes(
         assert mirror.status.claims == 1
 
 
-async def test_a_claim_that_may_not_be_written_is_tried_again_and_named(connect, caplog):
+async def test_unwritable_claim_is_named_and_retried(connect, caplog):
     source = Source(build.broker(1))
     async with connected(connect, auth=OTHER) as other:
         for path in ("/", "/controller_epoch"):

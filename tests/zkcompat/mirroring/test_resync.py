@@ -11,7 +11,7 @@ pytestmark = [pytest.mark.zookeeper, pytest.mark.slow]
 
 
 async def test_a_request_that_stays_is_answered_once(connect, monkeypatch, caplog):
-    """Else somebody who makes a znode below it has the mirror read the whole tree without end."""
+    """Otherwise a znode below it would make the mirror read the whole tree endlessly."""
     monkeypatch.setattr(resync, "PAUSE_SECONDS", 0)
     monkeypatch.setattr(resync, "RETRY_SECONDS", 0.01)
     source = Source(build.broker(1), *topics(3))

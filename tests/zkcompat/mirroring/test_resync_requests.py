@@ -8,7 +8,7 @@ from trimaran.zkcompat.tree.znode import FoundZnode
 
 
 class Keeper:
-    """The request goes after so many seconds."""
+    """The request vanishes after the given seconds."""
 
     def __init__(self, answered_at):
         self.answered_at = answered_at
@@ -34,9 +34,7 @@ class Keeper:
 
 
 @pytest.mark.parametrize(("answered_at", "is_done"), [(0, True), (1.25, True), (5.5, False)])
-async def test_a_request_is_done_when_it_goes_within_the_limit(
-    autojump_clock, answered_at, is_done
-):
+async def test_request_is_done_when_deleted_within_limit(autojump_clock, answered_at, is_done):
     keeper = Keeper(answered_at)
     assert await request_resync(keeper, 5.0) is is_done
     assert trio.current_time() - keeper.began == pytest.approx(min(answered_at, 5.0))

@@ -17,7 +17,7 @@ TIMEOUT_MS = 18_000  # so that a third of it is six seconds
 
 
 class Keeper:
-    """`controller` is whose session holds the claim, None where nobody does; `written` are offsets by second."""
+    """`controller` is the session that holds the claim, None for none; `written` are offsets by second."""
 
     def __init__(self, controller, written=((0, 0),), ours=(), gone_at=float("inf")):
         self.controller, self.written, self.ours, self.gone_at = controller, written, ours, gone_at
@@ -49,7 +49,7 @@ class Keeper:
 
 
 async def waited(keeper, *, offset=5):
-    """How long it stands by; None: for as long as anybody looks."""
+    """How long it stands by; None: for the whole test."""
     feed = ImageFeed()
     _, feed.image = build.replay(EMPTY, *(build.broker(1),) * (offset + 1))
     assert feed.image.provenance.offset == offset
@@ -64,18 +64,18 @@ async def waited(keeper, *, offset=5):
 
 @pytest.mark.parametrize(("controller", "ours"), [(None, ()), (0, ()), (7, (7,))])
 async def test_a_claim_of_nobody_is_not_waited_for(autojump_clock, controller, ours):
-    """Of no session, or of one that was ours."""
+    """A claim of no session, or of one that was ours."""
     seconds, told = await waited(Keeper(controller, ours=ours))
     assert (seconds, told) == (0, [])
 
 
-async def test_a_mirror_that_has_something_to_write_and_is_silent_is_overtaken(autojump_clock):
+async def test_silent_mirror_with_pending_writes_is_overtaken(autojump_clock):
     seconds, told = await waited(Keeper(7))
     assert 6 < seconds <= 6 + POLL_SECONDS
     assert set(told) == {"standby"}
 
 
-async def test_a_mirror_that_never_wrote_is_overtaken_as_well(autojump_clock):
+async def test_mirror_that_never_wrote_is_overtaken(autojump_clock):
     seconds, _ = await waited(Keeper(7, written=()))
     assert 6 < seconds <= 6 + POLL_SECONDS
 
@@ -85,13 +85,13 @@ async def test_a_mirror_that_writes_is_not_overtaken(autojump_clock):
     assert (await waited(Keeper(7, written)))[0] is None
 
 
-async def test_a_mirror_that_writes_no_more_is_overtaken_from_its_last_word_on(autojump_clock):
+async def test_patience_begins_at_mirrors_last_write(autojump_clock):
     seconds, _ = await waited(Keeper(7, [(0, 1), (3, 2), (9, 3)]))
     assert 9 + 6 - POLL_SECONDS < seconds <= 9 + 6 + 2 * POLL_SECONDS
 
 
 @pytest.mark.parametrize("offset", [5, 6])
-async def test_a_mirror_that_has_nothing_to_write_may_be_silent(autojump_clock, offset):
+async def test_mirror_without_pending_writes_may_be_silent(autojump_clock, offset):
     assert (await waited(Keeper(7, [(0, offset)])))[0] is None
 
 
@@ -100,7 +100,7 @@ async def test_a_claim_that_goes_is_taken_at_once(autojump_clock):
     assert seconds == 10.25
 
 
-async def test_the_claim_is_looked_at_as_often_as_is_good_for_both(autojump_clock):
+async def test_poll_of_claim_follows_patience(autojump_clock):
     """A quarter of the patience, and no more seldom than every two seconds."""
     keeper = Keeper(7)
     seconds, _ = await waited(keeper)
@@ -108,9 +108,7 @@ async def test_the_claim_is_looked_at_as_often_as_is_good_for_both(autojump_cloc
 
 
 @pytest.mark.parametrize(("timeout_ms", "poll"), [(18_000, 1.5), (24_000, 2.0), (60_000, 2.0)])
-async def test_a_claim_is_polled_for_by_the_patience_up_to_two_seconds(
-    autojump_clock, timeout_ms, poll
-):
+async def test_poll_of_claim_is_two_seconds_at_most(autojump_clock, timeout_ms, poll):
     keeper, polls = Keeper(7, [(0, 5)]), []
     keeper.config.session_timeout_ms = timeout_ms
     wait_deleted = keeper.wait_deleted

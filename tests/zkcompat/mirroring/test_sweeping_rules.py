@@ -1,4 +1,4 @@
-"""Which notes go and which stay, by their age and number: a tenure over a dictionary stands in for ZooKeeper."""
+"""Notes that are deleted and notes that stay, by age and number: a tenure over a dictionary replaces ZooKeeper."""
 
 from types import SimpleNamespace
 
@@ -75,7 +75,7 @@ def note(number):
     return f"change_{number:010d}"
 
 
-async def test_notes_go_as_soon_as_they_are_older_than_a_quarter_of_an_hour(sweep):
+async def test_notes_older_than_fifteen_minutes_are_deleted(sweep):
     assert LIFETIME_MS == 900_000
     found = await sweep({note(1): OLD, note(2): BORDER, note(3): YOUNG})
     assert found.left == [note(2), note(3)]
@@ -84,7 +84,7 @@ async def test_notes_go_as_soon_as_they_are_older_than_a_quarter_of_an_hour(swee
     assert (await sweep({})).reads == []
 
 
-async def test_the_rest_behind_a_young_note_is_not_looked_at(sweep, monkeypatch):
+async def test_notes_after_young_one_are_not_read(sweep, monkeypatch):
     monkeypatch.setattr(sweeping, "IN_TRANSACTION", 2)
     ages = [OLD, OLD, OLD, YOUNG, OLD, OLD]
     found = await sweep({note(number): age for number, age in enumerate(ages)})
@@ -93,7 +93,7 @@ async def test_the_rest_behind_a_young_note_is_not_looked_at(sweep, monkeypatch)
     assert found.transactions == [[note(0), note(1)], [note(2)]]
 
 
-async def test_the_first_note_of_all_tells_of_the_others_as_well(sweep, monkeypatch):
+async def test_young_first_note_ends_the_sweep(sweep, monkeypatch):
     monkeypatch.setattr(sweeping, "IN_TRANSACTION", 1)
     found = await sweep({note(0): YOUNG, note(1): OLD})
     assert found.left == [note(0), note(1)]
@@ -119,7 +119,7 @@ async def test_numbers_count_and_not_the_prefixes_before_them(sweep, monkeypatch
     assert found.left == ["a_0000000002", "b_0000000003"]
 
 
-async def test_a_young_note_without_a_number_says_nothing_of_the_others(sweep, monkeypatch):
+async def test_young_note_without_number_does_not_end_sweep(sweep, monkeypatch):
     monkeypatch.setattr(sweeping, "IN_TRANSACTION", 1)
     found = await sweep({"strange": YOUNG, note(1): OLD})
     assert found.left == ["strange"]
@@ -132,7 +132,7 @@ async def test_so_many_notes_stay_and_go_together(sweep):
     assert found.reads == [200] * 3
 
 
-async def test_of_too_many_the_older_ones_go_before_their_time(sweep, monkeypatch):
+async def test_oldest_notes_beyond_limit_are_deleted_early(sweep, monkeypatch):
     monkeypatch.setattr(sweeping, "IN_TRANSACTION", 2)
     monkeypatch.setattr(sweeping, "NOTES_MAX", 3)
     found = await sweep({note(number): YOUNG for number in range(6)})
@@ -142,20 +142,20 @@ async def test_of_too_many_the_older_ones_go_before_their_time(sweep, monkeypatc
     )
 
 
-async def test_a_note_that_may_not_be_read_is_neither_old_nor_young(sweep, monkeypatch):
+async def test_unreadable_note_is_neither_old_nor_young(sweep, monkeypatch):
     monkeypatch.setattr(sweeping, "IN_TRANSACTION", 1)
     found = await sweep({note(1): OLD, note(2): YOUNG, note(3): OLD}, refused=[note(1), note(2)])
     assert found.left == [note(1), note(2)]
 
 
-async def test_a_note_that_cannot_go_keeps_none_of_the_others(sweep):
+async def test_undeletable_note_does_not_keep_others(sweep):
     found = await sweep({note(number): OLD for number in range(4)}, busy=[note(1)])
     assert found.left == [note(1)]
     assert len(found.transactions) == 2
     assert found.held == []
 
 
-async def test_where_the_right_is_lacking_the_root_is_held_back(sweep):
+async def test_missing_right_holds_back_the_root(sweep):
     found = await sweep({note(number): OLD for number in range(3)}, locked=[note(1)])
     assert found.left == [note(0), note(1), note(2)]
     assert (len(found.transactions), found.held) == (1, [("/root", "children")])

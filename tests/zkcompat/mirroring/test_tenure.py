@@ -1,4 +1,4 @@
-"""What a tenure says of paths, and whom it wakes: without any znode."""
+"""A tenure's decisions about paths, and the tasks that it wakes, without any znode."""
 
 import pytest
 import trio
@@ -38,7 +38,7 @@ def tenure():
     return Tenure(None, CLUSTER_ID, sections_of(CLUSTER_ID), MirrorStatus(), companions)
 
 
-def test_what_an_image_says_of_a_znode(tenure):
+def test_wanted_data_of_znode_comes_from_image(tenure):
     assert tenure.wanted("/config/topics/t", IMAGE) == CONFIG
     assert tenure.wanted("/config/topics/u", IMAGE) is None
     assert tenure.wanted("/nowhere", IMAGE) is None
@@ -47,7 +47,7 @@ def test_what_an_image_says_of_a_znode(tenure):
     assert not tenure.says("/nowhere", None, IMAGE)
 
 
-def test_an_entity_is_held_or_a_znode_spared_by_any_companion(tenure):
+def test_any_companion_holds_entities_or_spares_znodes(tenure):
     assert [tenure.is_held(roots) for roots in (["/a"], ["/x", "/c"], ["/b"], [])] == [
         *(True, True, False, False)
     ]
@@ -79,7 +79,7 @@ async def test_suspects_are_entities_up_to_a_bound(tenure):
     await tenure.wait_suspects()
 
 
-async def test_who_waits_for_no_suspects_waits_for_their_comparison_too(tenure, autojump_clock):
+async def test_waiting_for_no_suspects_includes_their_comparison(tenure, autojump_clock):
     heard = []
 
     async def listen():
@@ -100,7 +100,7 @@ async def test_who_waits_for_no_suspects_waits_for_their_comparison_too(tenure, 
     await tenure.wait_no_suspects()
 
 
-async def test_who_waits_for_an_image_hears_when_the_tree_shows_it(tenure, autojump_clock):
+async def test_image_waiter_wakes_when_tree_shows_it(tenure, autojump_clock):
     heard = []
 
     async def listen():
@@ -143,7 +143,7 @@ class Keeper:
 
 
 @pytest.mark.parametrize("gone", [ControllerEpochZnode.PATH, Migration.PATH])
-async def test_a_claim_whose_znodes_vanish_again_is_in_doubt(tenure, gone):
+async def test_claim_with_vanished_znodes_is_uncertain(tenure, gone):
     tenure.keeper = Keeper(controller_epoch=b"1", migration=b"{}")
     del tenure.keeper.znodes[gone]
     with pytest.raises(UncertainOutcomeError, match="the claim's znodes vanished"):
@@ -151,7 +151,7 @@ async def test_a_claim_whose_znodes_vanish_again_is_in_doubt(tenure, gone):
     assert tenure.keeper.transactions == []
 
 
-async def test_a_claim_that_was_overtaken_is_not_made_for_the_next_leader(tenure):
+async def test_overtaken_claim_is_not_repeated_for_next_leader(tenure):
     tenure.keeper = Keeper(controller_epoch=b"2", migration=b"{}")
     tenure.guard = ClaimGuard(1, 1, Migration(), 0)
     with pytest.raises(MirrorFencedError, match="another mirror holds the claim"):
@@ -159,9 +159,7 @@ async def test_a_claim_that_was_overtaken_is_not_made_for_the_next_leader(tenure
     assert tenure.keeper.transactions == []
 
 
-async def test_where_the_controller_cannot_be_made_again_that_is_tried_each_second(
-    tenure, autojump_clock
-):
+async def test_failed_controller_repair_is_retried_each_second(tenure, autojump_clock):
     tenure.keeper, tenure.leader = Keeper(), QuorumLeader(1, 1)
     tenure.guard = ClaimGuard(1, 1, Migration(), 0)
     began = trio.current_time()
@@ -172,7 +170,7 @@ async def test_where_the_controller_cannot_be_made_again_that_is_tried_each_seco
     assert ControllerZnode.PATH not in tenure.keeper.znodes
 
 
-async def test_suspects_that_are_not_compared_yet_are_waited_for(tenure, autojump_clock):
+async def test_resync_waits_for_uncompared_suspects(tenure, autojump_clock):
     tenure.recheck("/config/topics/t")
     with trio.move_on_after(1) as scope:
         await tenure.wait_no_suspects()
@@ -182,7 +180,7 @@ async def test_suspects_that_are_not_compared_yet_are_waited_for(tenure, autojum
 @pytest.mark.parametrize(
     ("offset", "dirty", "asked"), [(-1, False, []), (0, False, [0]), (5, False, [5]), (5, True, [])]
 )
-def test_the_image_before_is_that_of_a_published_offset(tenure, offset, dirty, asked):
+def test_previous_image_is_that_of_published_offset(tenure, offset, dirty, asked):
     found = []
     tenure.image_at = found.append
     tenure._image_of(Migration(offset=offset, dirty=dirty).encode())

@@ -1,5 +1,5 @@
-"""What the mirror does in front of a ZooKeeper, once more in front of one in memory and by a clock that jumps: each step
-of it in no time, so that none is left out for its length.
+"""The tests of the mirror once more, in front of a ZooKeeper in memory and by a clock that jumps: each step takes no
+time, so none is omitted.
 """
 
 import inspect
@@ -22,7 +22,7 @@ from trimaran.zkcompat.zookeeper import session
 
 # They turn a real server on and off, or need a process of their own.
 NOT_THESE = ("own_zookeeper", "zookeeper", "tmp_path")
-# Who asks again and again leaves no moment in which the clock could jump; other clients need a server.
+# A test that polls leaves no moment in which the clock could jump; other clients need a server.
 NOT_WITH = (
     "lowlevel.checkpoint()",
     "_expire(",

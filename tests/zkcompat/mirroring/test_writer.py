@@ -99,9 +99,7 @@ TRANSACTIONS = [
 
 
 @pytest.mark.parametrize(("count", "has_image", "dirty", "expected"), TRANSACTIONS)
-async def test_the_last_transaction_publishes_and_those_before_it_are_between_two_images(
-    count, has_image, dirty, expected
-):
+async def test_only_last_transaction_publishes_the_image(count, has_image, dirty, expected):
     tenure = Tenure()
     writer = writer_of(tenure)
     operations = [created(f"/{number}") for number in range(count)]
@@ -113,7 +111,7 @@ async def test_the_last_transaction_publishes_and_those_before_it_are_between_tw
     assert (tenure.shown, tenure.status.writes, writer.steps) == (image, count, count)
 
 
-async def test_a_tree_that_shows_the_image_already_is_left_alone():
+async def test_tree_equal_to_image_is_left_alone():
     tenure = Tenure()
     tenure.guard = ClaimGuard(1, 1, AFTER, 0)
     assert await writer_of(tenure).write((), IMAGE) == 0
@@ -121,7 +119,7 @@ async def test_a_tree_that_shows_the_image_already_is_left_alone():
 
 
 @pytest.mark.parametrize("reason", ["NoNode", "NodeExists", "NotEmpty", "BadVersion"])
-async def test_a_refusal_that_shows_another_tree_asks_for_a_comparison_but_the_last_time(reason):
+async def test_refusal_by_differing_tree_causes_comparison_first(reason):
     tenure = Tenure(refused={"/1": reason})
     operations = [created("/0"), created("/1"), created("/1/below"), created("/2")]
     writer = writer_of(tenure, 9)
@@ -134,7 +132,7 @@ async def test_a_refusal_that_shows_another_tree_asks_for_a_comparison_but_the_l
     assert writer.steps == 4 + 4 + 2
 
 
-async def test_any_other_refusal_holds_the_znode_back_with_what_needs_it(caplog):
+async def test_other_refusals_hold_back_znode_and_dependents(caplog):
     tenure = Tenure(refused={"/b/1": "NoAuth"})
     writer = writer_of(tenure, 9)
     tell = created("/notes/n", sequential=True, about="/b/1")
@@ -151,7 +149,7 @@ async def test_any_other_refusal_holds_the_znode_back_with_what_needs_it(caplog)
 
 
 @pytest.mark.parametrize("beyond", [-1, 0, 1])
-async def test_an_operation_that_fits_into_no_transaction_is_held_back(beyond):
+async def test_operation_too_large_for_transaction_is_held_back(beyond):
     tenure = Tenure()
     writer = writer_of(tenure, 9)
     size = BATCH_BYTES_MAX - OPERATION_BYTES - len("/large") + beyond
@@ -177,7 +175,7 @@ CONFIG = EntityConfig({"a": "1", "other": "2"}).encode()
 MERGED = EntityConfig({"a": "3", "other": "2"}).encode()
 OWN = EntityConfig({"a": "3"}).encode()
 LOCKED = FoundZnode(None, refusal="NoAuth")
-# keeps keys of others, secret, what is there; what is asked of the keeper, what is written
+# keeps foreign keys, secret, existing znode; requests to the keeper, written operations
 RESOLVED = [
     (False, False, None, [], ("create", OWN, -1)),
     (False, True, None, [], ("create", OWN, -1)),
@@ -191,9 +189,7 @@ RESOLVED = [
 
 
 @pytest.mark.parametrize(("keeps", "secret", "there", "asked", "written"), RESOLVED)
-async def test_keys_of_others_stay_and_what_becomes_secret_is_hidden_first(
-    keeps, secret, there, asked, written
-):
+async def test_foreign_keys_stay_and_secrets_are_hidden_first(keeps, secret, there, asked, written):
     keeper = Keeper({"/config": there})
     tenure = Tenure(keeper)
     operation = TreeOperation(
@@ -213,7 +209,7 @@ async def test_keys_of_others_stay_and_what_becomes_secret_is_hidden_first(
     ]
 
 
-async def test_only_what_has_keys_of_others_is_read_and_all_at_once():
+async def test_only_shared_znodes_are_read_before_writing():
     keeper = Keeper()
     tenure = Tenure(keeper)
     operations = [
@@ -225,7 +221,7 @@ async def test_only_what_has_keys_of_others_is_read_and_all_at_once():
     assert keeper.calls == [("read", "/0", "/2")]
 
 
-async def test_what_cannot_be_hidden_is_not_written_nor_told_of():
+async def test_unhideable_znode_is_neither_written_nor_noted():
     keeper = Keeper({"/config": FoundZnode(CONFIG, version=5)}, locked=["/config"])
     tenure = Tenure(keeper)
     writer = writer_of(tenure, 9)
@@ -238,7 +234,7 @@ async def test_what_cannot_be_hidden_is_not_written_nor_told_of():
     ]
 
 
-async def test_a_batch_is_made_while_the_one_before_is_written():
+async def test_batch_is_prepared_during_previous_write():
     """And no more than that: operations are made as they are needed."""
     made = []
     tenure = Tenure()

@@ -1,14 +1,14 @@
-"""A mirror in front of a ZooKeeper in memory, by a clock that a transcript turns: what it writes, says and logs, when.
+"""A mirror in front of a ZooKeeper in memory, by a clock that a transcript turns: its writes, requests and log.
 
 run batch=5        start it (secrets, verify=SECONDS, turn: it waits for `turn`, until `over`)
 unready            before `run`: the quorum has no leader yet, until `ready`
 say broker=1       records of the quorum, in one batch: see `RECORDS`
 leader 2 7         another leader and its epoch
-wait 1.5           let so many seconds pass
+wait 1.5           let this time pass
 create PATH DATA   by another client; set, delete, session (ephemeral), lock, unlock, shut
 lose, regain       its connection; expire: its session
-doubt 3            no answer to its third request from now, which is done; fail: which is not
-servers TEXT       what each says from now on to `srvr`, | between lines; refuse: they do not take the login
+doubt 3            no response to its third request from now, which is done; fail: which is not
+servers TEXT       the response of each from now on to `srvr`, | between lines; refuse: they do not take the login
 contest 2 PATH     before the next two transactions that write there another client makes or deletes the znode
 forge DATA         another client's /controller in place of the one that stands; session: of its session
 hold PATH          a companion has asked for a change; spare: it still has to look at it; free: neither any more
@@ -66,7 +66,7 @@ RECORDS: dict[str, Callable[..., list]] = {
 
 
 class Companion:
-    """Holds and spares what it is told to."""
+    """Holds and spares the configured paths."""
 
     def __init__(self, note: Callable[[str], None]) -> None:
         self.note = note
@@ -131,7 +131,7 @@ class Machine:
         self.contested: dict[str, int] = {}
 
     async def run(self, step: Step) -> str:
-        """What happens until nothing does any more, or the time of `wait` is over."""
+        """Records all events until the system is idle, or the time of `wait` is over."""
         command, words = step.command, step.source.splitlines()[-1].split()[1:]
         self.caplog.clear()
         handle = getattr(self, f"_{command}", None)
@@ -329,7 +329,7 @@ class Machine:
 
 
 def _said(request: object) -> str:
-    """What is written; nothing of what is only read."""
+    """The requests that write; reads are omitted."""
     operations = getattr(request, "operations", None)
     if operations is not None:
         return "transaction\n" + "\n".join(f"           {_said(one)}" for one in operations)

@@ -27,7 +27,7 @@ def _batch(image, records, committed_ms=0):
     return CommittedBatch(base, base + max(1, len(records)) - 1, 3, committed_ms, 100, records)
 
 
-def test_a_snapshot_between_batches_is_planned_like_any_change():
+def test_snapshot_between_batches_is_planned_as_change():
     prng = random.Random(11)
     feed, shown, tree = ImageFeed(), EMPTY, render(EMPTY, CLUSTER_ID, SECTIONS)
     loader = MetadataLoader([feed])
@@ -59,7 +59,7 @@ def test_the_history_is_bounded_and_found_by_offset():
 
 
 def test_times_of_long_ago_are_kept_though_few():
-    """What ZooKeeper does not show for days is told in days, in bounded memory."""
+    """A lag of days is known in days, in bounded memory."""
     times = CommitTimes()
     second, end = 500, 40 * SAMPLES_MAX
     for offset in range(end):
@@ -71,7 +71,7 @@ def test_times_of_long_ago_are_kept_though_few():
     assert times.first_after(end) is None
 
 
-def test_the_lag_is_known_of_what_the_history_has_no_more(monkeypatch):
+def test_lag_is_known_beyond_the_history(monkeypatch):
     monkeypatch.setattr(feeding, "now_ms", lambda: 1000 * HISTORY_MAX)
     feed = ImageFeed()
     loader = MetadataLoader([feed])
@@ -107,7 +107,7 @@ async def test_waiters_hear_of_images_leaders_and_readiness(autojump_clock):
     assert feed.leader == QuorumLeader(2, 5)
 
 
-def test_the_lag_is_the_age_of_the_oldest_batch_that_is_not_shown(monkeypatch):
+def test_lag_is_age_of_oldest_missing_batch(monkeypatch):
     feed = ImageFeed()
     loader = MetadataLoader([feed])
     assert feed.silent_seconds() == float("inf")
@@ -123,7 +123,7 @@ def test_the_lag_is_the_age_of_the_oldest_batch_that_is_not_shown(monkeypatch):
     assert (feed.silent_seconds(), feed.lag_ms(-1)) == (0, 0)
 
 
-def test_the_image_up_to_an_offset_is_kept_and_no_later_one():
+def test_newest_image_up_to_offset_is_kept():
     feed = ImageFeed()
     loader = MetadataLoader([feed])
     loader.apply_committed(_batch(feed.image, []))
@@ -136,7 +136,7 @@ def test_the_image_up_to_an_offset_is_kept_and_no_later_one():
     assert feed.image is not second
 
 
-def test_what_was_touched_is_told_once():
+def test_touched_names_are_returned_once():
     feed = ImageFeed()
     loader = MetadataLoader([feed])
     loader.apply_committed(_batch(feed.image, [build.broker(1)]))
@@ -147,7 +147,7 @@ def test_what_was_touched_is_told_once():
     assert list(feed.take()[1].names(brokers, image, image)) == []
 
 
-def test_times_that_are_apart_are_kept_to_the_millisecond():
+def test_sparse_commit_times_are_kept_exactly():
     times = CommitTimes()
     for offset, committed_ms in enumerate((0, 999, 1000, 1999, 2000)):
         times.add(offset, committed_ms)
@@ -156,7 +156,7 @@ def test_times_that_are_apart_are_kept_to_the_millisecond():
     ]
 
 
-def test_of_times_every_second_is_left_out_when_there_are_more_than_an_hour_of_seconds():
+def test_commit_times_are_thinned_after_an_hour():
     times = CommitTimes()
     for offset in range(3600):
         times.add(offset, 1000 * offset)
@@ -170,7 +170,7 @@ def test_of_times_every_second_is_left_out_when_there_are_more_than_an_hour_of_s
     assert (times._offsets[-1], times._times_ms[-1]) == (3602, 3_602_000)
 
 
-def test_the_image_at_an_offset_is_that_of_the_batch_that_ends_there():
+def test_image_at_offset_ends_with_its_batch():
     feed = ImageFeed()
     loader = MetadataLoader([feed])
     images = []
@@ -195,7 +195,7 @@ def feed_of(*times_ms, kept=2):
     return feed, offsets
 
 
-def test_the_lag_of_what_left_the_history_is_by_the_oldest_time_that_is_known(monkeypatch):
+def test_lag_beyond_history_uses_oldest_known_time(monkeypatch):
     """Times are kept a second apart: the history may know better, or alone."""
     monkeypatch.setattr(feeding, "now_ms", lambda: 9000)
     for times_ms, lags in (
@@ -207,14 +207,14 @@ def test_the_lag_of_what_left_the_history_is_by_the_oldest_time_that_is_known(mo
         assert [feed.lag_ms(end) for end in (-1, *offsets)] == lags
 
 
-def test_a_quorum_that_spoke_at_the_clocks_beginning_has_spoken(monkeypatch):
+def test_commit_at_time_zero_counts_as_heard(monkeypatch):
     monkeypatch.setattr(feeding, "now_ms", lambda: 0)
     feed, _ = feed_of(0)
     monkeypatch.setattr(feeding, "now_ms", lambda: 1)
     assert feed.silent_seconds() == 0.001
 
 
-async def test_who_leads_and_that_all_is_known_is_told_when_the_node_says_so(autojump_clock):
+async def test_feed_learns_leader_and_readiness_from_node(autojump_clock):
     waited = []
 
     class Node:

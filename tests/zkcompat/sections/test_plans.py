@@ -1,4 +1,4 @@
-"""All operations that changes of every kind lead to, whole: those of the plan, and those that a tree is made anew with."""
+"""All operations for changes of every kind, whole: those of the plan, and those that recreate a tree."""
 
 import random
 from pathlib import Path
@@ -50,7 +50,7 @@ def test_operations_are_as_written():
 
 
 def damaged(image, prng):
-    """What there should be, with something of others' between, some of it gone, and some of it wrong."""
+    """Returns the expected tree with foreign znodes added, some znodes missing and some wrong."""
     found = {}
     for section in SECTIONS:
         for name in section.names(image):

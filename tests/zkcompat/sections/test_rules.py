@@ -1,4 +1,4 @@
-"""What each section holds, compares and lets stand, asked directly: one row a rule."""
+"""The rules of each section, called directly: one row for each rule."""
 
 import random
 from dataclasses import replace
@@ -149,7 +149,7 @@ COMPARED = [
 ]
 
 
-def test_what_stands_is_compared_by_its_meaning():
+def test_existing_znodes_are_compared_by_meaning():
     def is_so(row):
         path, expected, found, is_same = row
         section, _ = INDEX.entity_at(path)
@@ -174,7 +174,7 @@ OWNERS = [
 ]
 
 
-def test_keys_of_a_config_are_the_mirrors_or_others():
+def test_config_keys_are_mirrored_or_foreign():
     def is_so(row):
         label, key, *expected = row
         found = [
@@ -201,7 +201,7 @@ SPARED = [
 ]
 
 
-def test_what_says_nothing_of_the_mirrors_is_let_stand():
+def test_znodes_without_mirrored_content_may_stay():
     def is_so(row):
         path, data, is_spared = row
         section, _ = INDEX.entity_at(path)
@@ -210,7 +210,7 @@ def test_what_says_nothing_of_the_mirrors_is_let_stand():
     check_each(SPARED, is_so)
 
 
-def test_a_znode_that_was_missing_is_told_unless_it_is_a_topics_first_config():
+def test_recreated_znode_gets_note_unless_first_config():
     topics, users = BY_LABEL["Topic"], BY_LABEL["UserConfigs"]
     empty, full = Znode(config()), Znode(config(a="1"))
     assert topics.is_new(TOPIC, empty)
@@ -232,7 +232,7 @@ def test_znodes_of_brokers_alone_are_of_the_session():
         assert list(BY_LABEL["Broker"].znodes(name, image)) == []
 
 
-def test_a_topics_size_is_the_number_of_its_znodes():
+def test_topic_size_is_its_number_of_znodes():
     image = build.image_of(
         build.topic("t", T1), *(build.partition(T1, index, [1]) for index in range(3))
     )
@@ -251,7 +251,7 @@ SHOWN_ACLS = [
 ]
 
 
-def test_acls_that_no_znode_can_show_are_left_out():
+def test_acls_without_possible_znode_are_omitted():
     """Those with a filter's values, which no broker stores, and those of a later Kafka."""
 
     def is_so(row):
@@ -266,14 +266,14 @@ def test_acls_that_no_znode_can_show_are_left_out():
 
 
 @pytest.mark.parametrize(("next_id", "is_written"), [(-1, False), (0, True), (1000, True)])
-def test_the_block_of_producer_ids_is_written_from_the_first_one(next_id, is_written):
+def test_producer_id_block_is_written_from_first_one(next_id, is_written):
     _, image = build.replay(EMPTY, build.producer_ids(next_id))
     ((_, znode),) = BY_LABEL["ProducerId"].znodes("next", image)
     assert (znode.data is not None) is is_written
 
 
 def records_of_everything(prng):
-    """Records of different entities, which may come in any order but for topics before their partitions."""
+    """Records of different entities, which may come in any order, except that topics come before their partitions."""
     topics = []
     for name, topic_id in (("b", T1), ("a", T2)):
         partitions = [build.partition(topic_id, index, [1, 2]) for index in (0, 1, 2, 10)]
@@ -297,7 +297,7 @@ def records_of_everything(prng):
 
 
 @given(st.integers(0, 1 << 32))
-def test_the_order_of_records_says_nothing_of_the_order_in_which_znodes_are_written(seed):
+def test_order_of_writes_ignores_order_of_records(seed):
     """Two controllers whose images came about otherwise, by a snapshot or by the log, write the same."""
     images = [build.image_of(*records_of_everything(random.Random(n))) for n in (0, seed)]
     trees = [list(render(image, CLUSTER_ID, SECTIONS).items()) for image in images]
@@ -334,7 +334,7 @@ def test_names_of_each_section_are_in_order():
 
 
 @given(st.integers(0, 1 << 32))
-def test_each_note_follows_the_change_that_it_tells_of(seed):
+def test_each_note_follows_its_change(seed):
     prng, before = random.Random(seed), EMPTY
     for _ in range(6):
         delta, after = build.replay(before, *next_records(before, prng, prng.randint(0, 5)))
@@ -355,7 +355,7 @@ def resolved(operation, found, **changes):
     return one.kind, one.data, one.version
 
 
-def test_keys_of_others_stay_in_what_is_written_or_deleted():
+def test_foreign_keys_survive_write_and_delete():
     keeps = BY_LABEL["UserConfigs"].is_foreign
     write = set_data("/config/users/u", Znode(config(**OWN)), "n", "s", keeps)
     gone = delete("/config/users/u", "n", "s", keeps)
@@ -379,7 +379,7 @@ def test_keys_of_others_stay_in_what_is_written_or_deleted():
 
 
 @given(st.integers(0, 1 << 32))
-def test_partitions_that_come_or_change_are_written_by_their_numbers(seed):
+def test_partitions_are_written_in_numeric_order(seed):
     prng = random.Random(seed)
     numbers = [0, 33, 64, 100, 31]
     prng.shuffle(numbers)
@@ -398,7 +398,7 @@ def test_partitions_that_come_or_change_are_written_by_their_numbers(seed):
 
 
 @given(st.integers(0, 1 << 32))
-def test_whatever_changes_is_found_by_the_delta_and_by_both_images(seed):
+def test_delta_and_both_images_name_same_changes(seed):
     """The twin renders every entity of either image."""
     prng, before = random.Random(seed), EMPTY
     for _ in range(6):
@@ -419,7 +419,7 @@ def test_whatever_changes_is_found_by_the_delta_and_by_both_images(seed):
         before = after
 
 
-def test_differing_keys_are_those_of_other_objects_gone_or_new():
+def test_differing_keys_are_changed_deleted_or_new():
     kept, old, new = [1], [2], [2]
     before = {"kept": kept, "changed": old, "gone": old}
     after = {"kept": kept, "changed": new, "new": new}

@@ -19,7 +19,7 @@ async def granted(keeper, path):
     return acl
 
 
-async def test_secrets_are_creator_only_also_in_an_open_tree(connect):
+async def test_secrets_are_creator_only_in_open_tree(connect):
     own = [make_digest_acl("mirror", "secret", all=True)]
     source = Source(
         build.scram("alice"),
@@ -64,7 +64,7 @@ async def test_a_credential_of_others_survives_changes_of_quotas(connect):
         assert mirror.status.claims == 1
 
 
-async def test_a_znode_that_may_not_be_hidden_gets_no_secret_and_stops_nothing(connect):
+async def test_unhideable_znode_gets_no_secret_stops_nothing(connect):
     """As where an administrator's tool made it, and a credential comes that is to be kept from others' eyes."""
     source = Source(build.scram("alice"), build.quota("consumer_byte_rate", 8.0, user="bob"))
     path = "/config/users/alice"
@@ -80,7 +80,7 @@ async def test_a_znode_that_may_not_be_hidden_gets_no_secret_and_stops_nothing(c
             assert (await other.read(path)).data == b'{"version":1,"config":{}}'
             assert await other.read("/config/users/bob") is not None
             assert mirror.status.claims == 1
-            # Where it may be hidden it is, and has the secret then.
+            # As soon as the znode may be hidden it is, and then has the secret.
             acl = [*CREATOR_ALL_ACL, make_digest_acl("mirror", "secret", all=True)]
             await other._answer(other._client.set_acls_async(path, acl), path)
             with trio.fail_after(PATIENCE):

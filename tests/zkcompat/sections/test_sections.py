@@ -78,7 +78,7 @@ def test_quotas_stand_where_kafka_put_them():
     ]
 
 
-def test_parents_of_acls_for_users_come_with_the_first_and_stay():
+def test_user_acl_parents_are_created_once_and_stay():
     """kafka-acls of Kafka 1.1 ends when it sees them."""
     parents = ["create /kafka-acl/User", "create /kafka-acl-extended/prefixed/User"]
     lines, image = written(EMPTY, build.acl(1, "orders"))
@@ -96,7 +96,7 @@ def test_parents_of_acls_for_users_come_with_the_first_and_stay():
     assert not {"/kafka-acl/User", "/kafka-acl-extended/prefixed/User"} & set(repaired)
 
 
-def test_names_that_no_znode_can_have_are_left_out():
+def test_names_invalid_for_znodes_are_omitted():
     """ZooKeeper would refuse them for ever, and ZooKeeper mode could not keep them."""
     lines, image = written(
         EMPTY,
@@ -128,7 +128,7 @@ def test_names_that_no_znode_can_have_are_left_out():
         ("request_percentage", float("inf"), "Infinity"),
     ],
 )
-def test_numbers_are_written_by_the_type_of_their_key(key, value, text):
+def test_numbers_are_formatted_by_type_of_key(key, value, text):
     assert quota_text(key, value) == text
 
 
@@ -137,7 +137,7 @@ SCRAM_TEXT = (
 )
 
 
-def test_credentials_are_mirrored_only_when_they_are_asked_for():
+def test_credentials_are_mirrored_only_if_enabled():
     quota = build.quota("consumer_byte_rate", 8.0, user="alice")
     lines, image = written(EMPTY, build.scram("alice"), quota)
     assert lines == [
@@ -173,7 +173,7 @@ def test_keys_of_others_stay():
         "set",
         config(**{"SCRAM-SHA-256": SCRAM_TEXT}),
     )
-    # What has keys of others alone, or none, is let stand.
+    # A znode with only foreign keys, or none, may stay.
     for data in (config(**{"SCRAM-SHA-256": SCRAM_TEXT}), config()):
         found = {"/config/users/alice": FoundZnode(data.encode())}
         assert resolved() == []
@@ -181,7 +181,7 @@ def test_keys_of_others_stay():
     assert [o.kind.value for o in resolved()] == ["delete"]
 
 
-def test_acls_stand_by_resource_with_notes_of_both_forms():
+def test_acls_are_grouped_by_resource_with_notes():
     lines, image = written(
         EMPTY,
         build.acl(1, "orders"),
@@ -216,7 +216,7 @@ def test_acls_stand_by_resource_with_notes_of_both_forms():
     ]
 
 
-def test_the_order_of_acls_in_a_znode_does_not_matter():
+def test_order_of_acls_in_znode_is_irrelevant():
     _, image = build.replay(EMPTY, build.acl(1, "t"), build.acl(2, "t", operation=4))
     tree = render(image, CLUSTER_ID)
     data = tree["/kafka-acl/Topic/t"].data.decode()
@@ -234,7 +234,7 @@ TOKEN = (
 )
 
 
-def test_tokens_are_mirrored_only_when_they_are_asked_for():
+def test_tokens_are_mirrored_only_if_enabled():
     lines, image = written(EMPTY, build.token("tpKY"))
     assert lines == []
     lines, _ = written(EMPTY, build.token("tpKY"), secrets=True)
@@ -243,6 +243,6 @@ def test_tokens_are_mirrored_only_when_they_are_asked_for():
     assert render(image, CLUSTER_ID, WITH_SECRETS)["/delegation_token/tokens/tpKY"].secret
     lines, _ = written(image, build.no_token("tpKY"), secrets=True)
     assert lines == ["delete /delegation_token/tokens/tpKY", note]
-    # Not asked for: those that stand there are nobody's business.
+    # Credentials are not enabled: existing ones are left alone.
     found = {"/delegation_token/tokens/old": FoundZnode(TOKEN.encode())}
     assert all("/old" not in o.path for o in reconcile(found, image, CLUSTER_ID, 1))

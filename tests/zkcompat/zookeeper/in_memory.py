@@ -89,7 +89,9 @@ Tree = dict[str, Znode]
 
 @dataclass
 class Ensemble:
-    """`now_ms` is its clock. `refused` has the path and right that no client has; `requests` is what was asked."""
+    """`now_ms` is its clock. `refused` has the path and right that no client has; `requests` are the received
+    requests.
+    """
 
     now_ms: Callable[[], int]
     session_ids: Any = field(default_factory=lambda: itertools.count(0x1000))

@@ -41,7 +41,7 @@ pytestmark = [pytest.mark.zookeeper, pytest.mark.slow]
 
 
 @pytest.mark.parametrize("length", [ANSWER_BYTES_MAX + 1, (1 << 31) - 1, -5])
-async def test_a_length_that_no_answer_has_ends_the_connection(length):
+async def test_impossible_response_length_ends_the_connection(length):
     """Nothing of it is waited for or kept."""
     refused = trio.Event()
 
@@ -104,7 +104,7 @@ class DroppedMeanwhile:
         return self._ids.pop(0)
 
 
-async def test_session_that_drops_while_it_is_told_does_not_end_the_run():
+async def test_session_dropped_during_its_event_keeps_run_alive():
     told = []
     keeper = Keeper(KeeperConfig("127.0.0.1:1", SESSION_MS), told.append, current_trio_token())
     keeper._client = client = DroppedMeanwhile()
@@ -112,7 +112,7 @@ async def test_session_that_drops_while_it_is_told_does_not_end_the_run():
     assert [one.session_id for one in told] == [7]
 
 
-async def test_callback_that_fails_gives_the_connection_up_and_not_the_run(caplog):
+async def test_failing_callback_ends_connection_but_not_run(caplog):
     keeper = Keeper(KeeperConfig("127.0.0.1:1", SESSION_MS), lambda _: None, current_trio_token())
     keeper._connected = True
 
@@ -133,7 +133,7 @@ def proxy(zookeeper):
 
 
 @pytest.mark.parametrize("lie", FALSE_ANSWERS.values(), ids=FALSE_ANSWERS)
-async def test_what_is_no_answer_ends_the_connection_and_not_the_session(proxy, lie):
+async def test_malformed_reply_drops_connection_keeps_session(proxy, lie):
     async with open_keeper(KeeperConfig(proxy.connect, SESSION_MS)) as keeper:
         assert await keeper.wait_connected(PATIENCE)
         session_id, losses = keeper.session_id, keeper.losses
@@ -147,9 +147,7 @@ async def test_what_is_no_answer_ends_the_connection_and_not_the_session(proxy, 
         assert await keeper.read("/zookeeper") is not None
 
 
-async def test_another_clusters_id_while_it_runs_is_waited_for_and_written_over_by_nobody(
-    proxy, connect
-):
+async def test_another_clusters_id_at_runtime_stops_all_writes(proxy, connect):
     """One false answer, or an outsider, must not end the mirror; and a tree that is another's is left alone."""
     source = Source(build.broker(1), *topics(1))
     through = f"{proxy.connect}/{connect.rpartition('/')[2]}"
@@ -184,7 +182,7 @@ async def test_server_older_than_3_6_is_named(proxy):
             await keeper.require_modern_server()
 
 
-async def test_mirror_ends_at_a_server_older_than_3_6_and_writes_nothing(proxy, connect):
+async def test_mirror_ends_unwritten_at_server_before_3_6(proxy, connect):
     through = f"{proxy.connect}/{connect.rpartition('/')[2]}"
     is_login = bytes(4)  # the protocol version, in the place of a request's number
     proxy.harm = lambda frame: [frame] if frame[:4] == is_login else too_old(frame)
@@ -197,7 +195,7 @@ async def test_mirror_ends_at_a_server_older_than_3_6_and_writes_nothing(proxy, 
         assert await person.read("/") is None
 
 
-async def test_offsets_of_old_consumers_are_refused_at_a_server_older_than_3_6(proxy):
+async def test_consumer_offsets_are_refused_before_server_3_6(proxy):
     async with open_consumer_offsets(KeeperConfig(proxy.connect, SESSION_MS)) as offsets:
         assert await offsets.keeper.wait_connected(PATIENCE)
         proxy.harm = too_old
@@ -205,7 +203,7 @@ async def test_offsets_of_old_consumers_are_refused_at_a_server_older_than_3_6(p
             await offsets.fetch("group", [("orders", 0)])
 
 
-async def test_an_error_that_fits_another_request_is_a_refusal_like_any(proxy):
+async def test_error_of_another_request_is_ordinary_refusal(proxy):
     node_exists = struct.pack("!i", -110)
     async with open_keeper(KeeperConfig(proxy.connect, SESSION_MS)) as keeper:
         assert await keeper.wait_connected(PATIENCE)
@@ -242,7 +240,7 @@ def say_nothing_once(proxy):
     proxy.harm = harm
 
 
-async def test_a_server_that_does_not_answer_a_login_is_asked_again_within_the_session(proxy):
+async def test_unanswered_login_is_retried_within_the_session(proxy):
     # The test would fail if a session timeout were waited for.
     config = KeeperConfig(proxy.connect, 2 * 1000 * int(PATIENCE))
     async with open_keeper(config) as keeper:
@@ -256,7 +254,7 @@ async def test_a_server_that_does_not_answer_a_login_is_asked_again_within_the_s
         assert keeper.session_id == session_id
 
 
-async def test_a_client_that_nobody_lets_in_ends_at_once(proxy, monkeypatch):
+async def test_client_without_accepting_server_ends_at_once(proxy, monkeypatch):
     # As after several openings that came to nothing; the test would fail if this one were waited for.
     monkeypatch.setattr(kazoo_client, "OPENING_SECONDS", 2 * PATIENCE)
     asked = threading.Event()
@@ -273,7 +271,7 @@ async def test_a_client_that_nobody_lets_in_ends_at_once(proxy, monkeypatch):
         assert trio.current_time() - began < PATIENCE
 
 
-async def test_a_loss_that_is_over_at_once_is_noticed(connect):
+async def test_short_connection_loss_is_noticed(connect):
     source = Source(build.broker(1), *topics(1))
     async with running(connect, source) as mirror, connected(connect) as person:
         await in_step(mirror, source)
@@ -285,7 +283,7 @@ async def test_a_loss_that_is_over_at_once_is_noticed(connect):
         assert await differences(person, source) == ()
 
 
-async def test_wiped_data_are_noticed_without_waiting_for_a_session_to_end(own_zookeeper, tmp_path):
+async def test_wiped_data_is_noticed_before_session_timeout(own_zookeeper, tmp_path):
     source = Source(build.broker(1), *topics(3))
     session_ms = 2 * 1000 * int(PATIENCE)  # the test would fail if it were waited for
     async with running(own_zookeeper.connect, source, session_timeout_ms=session_ms) as mirror:

@@ -30,7 +30,7 @@ async def test_random_steps_have_the_same_answers(connect, monkeypatch):
 
 
 async def answers(connect, seed):
-    """What each of many steps gives."""
+    """Returns the outcome of each of many steps."""
     async with (
         connected(connect, auth=OWN, secured=True) as one,
         connected(connect, auth=OTHER) as other,

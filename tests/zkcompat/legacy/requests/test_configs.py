@@ -73,7 +73,7 @@ def test_entities_as_the_image_names_them():
     assert entity_of("brokers/<default>").resource == (BROKER_RESOURCE, "")
 
 
-def test_what_differs_is_altered_and_what_is_left_out_is_taken_back():
+def test_differing_configs_are_set_missing_ones_deleted():
     data = znode(retention__ms="5", max__message__bytes="9")
     (request,) = decide(entity_of("topics/t"), data, IMAGE)
     assert request.kind is RequestKind.CONFIG
@@ -85,7 +85,7 @@ def test_what_differs_is_altered_and_what_is_left_out_is_taken_back():
     assert request.entities == ["/config/topics/t"]
 
 
-def test_what_the_image_says_is_nothing_to_do():
+def test_znode_equal_to_image_needs_no_request():
     """So a mirror that comes after one which obeyed asks nothing, and notes of our own are none of a tool."""
     same = znode(retention__ms="1000", segment__bytes="2000")
     assert decide(entity_of("topics/t"), same, IMAGE) == []
@@ -156,7 +156,7 @@ def test_nonsense_is_refused(data):
     assert len(request.refused) == 2
 
 
-def test_what_the_quorum_says():
+def test_error_codes_become_refusals():
     (quorum_request,) = decide(entity_of("topics/t"), znode(a="1"), IMAGE)[0].quorum_requests
     one = AlterConfigsResourceResponse(
         error_code=ErrorCode.INVALID_CONFIG,

@@ -17,7 +17,7 @@ def said(request, code):
     return request.quorum_requests[0].refusals(DeleteTopicsResponse(responses=[answer]))
 
 
-def test_a_topic_is_deleted_by_its_id_which_is_noted_first():
+def test_topic_is_deleted_by_id_noted_first():
     for data in (None, b""):
         request = decide(PATH, data, IMAGE)
         assert request.kind is RequestKind.DELETION
@@ -26,7 +26,7 @@ def test_a_topic_is_deleted_by_its_id_which_is_noted_first():
         assert request.cleanup == (TransactionStep("delete", PATH),)
 
 
-def test_a_mirror_that_comes_after_takes_the_id_that_was_noted():
+def test_next_mirror_uses_the_noted_id():
     request = decide(PATH, NOTED, IMAGE)
     assert [t.topic_id for t in request.quorum_requests[0].request.topics] == [build.T1]
     assert not request.claim
@@ -46,7 +46,7 @@ def test_a_topic_that_is_not_there_is_refused():
     assert request.cleanup
 
 
-def test_what_the_quorum_says():
+def test_error_codes_become_refusals():
     request = decide(PATH, None, IMAGE)
     assert said(request, ErrorCode.NONE) == []
     assert said(request, ErrorCode.UNKNOWN_TOPIC_ID) == []

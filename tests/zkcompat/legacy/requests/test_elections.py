@@ -66,7 +66,7 @@ def test_many_partitions_are_asked_in_portions():
     ]
 
 
-def test_what_the_quorum_says():
+def test_error_codes_become_refusals():
     (quorum_request,) = order_of(b'{"partitions":[{"topic":"a","partition":0}]}').quorum_requests
 
     def said(code, whole=0):

@@ -29,7 +29,7 @@ ELSEWHERE = image_of(replicas=[2, 4, 1], adding_replicas=[4], removing_replicas=
 TARGETS = {("t", 0): (2, 3)}
 
 
-def test_a_move_is_asked_for_shown_while_it_runs_and_removed():
+def test_move_is_requested_shown_and_removed():
     progress = advance(OLD, STILL, {})
     (quorum_request,) = progress.request.quorum_requests
     (topic,) = quorum_request.request.topics
@@ -43,7 +43,7 @@ def test_a_move_is_asked_for_shown_while_it_runs_and_removed():
     assert (done.request, done.left, done.write) == (None, {}, DELETE)
 
 
-def test_a_mirror_that_comes_after_does_not_begin_again_what_runs_or_is_done():
+def test_next_mirror_repeats_no_running_move():
     assert advance(OLD, MOVING, {}).request is None
     assert advance(OLD, MOVED, {}).write == DELETE
 
@@ -54,7 +54,7 @@ def test_a_move_that_was_cancelled_or_refused_leaves():
 
 
 def test_another_target_is_asked_for():
-    """Of a partition that moves elsewhere, and of one whose earlier wish was obeyed."""
+    """A partition that moves elsewhere, and one whose earlier request was obeyed."""
     assert advance(OLD, ELSEWHERE, {}).request is not None
     assert advance(OLD, MOVED, {("t", 0): (1, 2)}).request is None
     assert advance(OLD, STILL, {("t", 0): (1, 2)}).request is not None
@@ -75,7 +75,7 @@ def test_partitions_leave_one_by_one():
     assert progress.write == TransactionStep("set", REASSIGN_PARTITIONS, left.encode())
 
 
-def test_a_move_that_has_left_the_znode_may_be_asked_for_again():
+def test_completed_move_may_be_requested_again():
     """Another one runs meanwhile, so the znode stays; the partition was moved back by other means."""
     other = ("t", 1)
     records = [build.topic("t", build.T1), build.partition(build.T1, 0, [1, 2])]
@@ -114,5 +114,5 @@ def test_nothing_to_move_is_done():
         st.lists(st.integers(0, 9)).map(tuple),
     )
 )
-def test_what_is_written_is_read(targets):
+def test_encoded_reassignments_are_decoded(targets):
     assert Reassignments.decode(Reassignments(targets).encode()).targets == targets

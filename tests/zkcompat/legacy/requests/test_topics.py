@@ -47,7 +47,7 @@ def test_a_new_topic_without_configs():
         assert request.quorum_requests[0].request.topics[0].configs == []
 
 
-def test_what_is_left_of_a_topic_that_is_gone_is_no_tools():
+def test_leftover_of_deleted_topic_is_no_request():
     assert decide("gone", STALE, None, EMPTY) is None
 
 

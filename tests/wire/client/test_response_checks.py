@@ -1,4 +1,4 @@
-"""What is no answer is told as such."""
+"""A response without its one item is an error."""
 
 import pytest
 
@@ -6,7 +6,7 @@ from trimaran.wire.client.answers import the_one
 from trimaran.wire.errors import RemoteProtocolError
 
 
-def test_the_one_is_taken():
+def test_single_item_is_returned():
     assert the_one(["a"], "topic") == "a"
 
 
