@@ -11,9 +11,9 @@ from trimaran.log.batches.batch import BatchView, iter_batches
 from trimaran.quorum.raft_log.partition import TOPIC, TOPIC_ID
 from trimaran.quorum.translate.describe_quorum import describe_quorum_request
 from trimaran.wire.blocking import BlockingClient
-from trimaran.wire.client.answers import the_one
 from trimaran.wire.client.calls import RETRIED
 from trimaran.wire.client.destinations import Controller
+from trimaran.wire.client.response_checks import single_item
 from trimaran.wire.errors import ErrorCode, KafkaError, RemoteProtocolError
 from trimaran.wire.messages.describe_quorum import DescribeQuorumResponsePartitionData
 from trimaran.wire.messages.describe_quorum import Node as DescribedNode
@@ -61,7 +61,7 @@ def describe_quorum_and_nodes(
 
 def _partition_of(topics: Any) -> Any:
     """The metadata partition's part of an answer; RemoteProtocolError if there is none."""
-    return the_one(the_one(topics, "topic").partitions, "partition")
+    return single_item(single_item(topics, "topic").partitions, "partition")
 
 
 class LiveQuorum:

@@ -136,8 +136,8 @@ def delete(
     Args:
         groups: The groups to delete.
     """
-    from trimaran.wire.client.answers import the_one
     from trimaran.wire.client.destinations import Coordinator
+    from trimaran.wire.client.response_checks import single_item
     from trimaran.wire.messages.delete_groups import DeleteGroupsRequest
 
     if not groups:
@@ -153,7 +153,7 @@ def delete(
                 _tell_deletion(client, group)
                 continue
             answer = client.call(Coordinator(group), DeleteGroupsRequest(groups_names=[group]))
-            code = the_one(answer.results, "group").error_code
+            code = single_item(answer.results, "group").error_code
             check_idle(group, code)
             check_group(group, code)
             say(f"deleted group {group}")

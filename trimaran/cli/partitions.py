@@ -81,13 +81,13 @@ def elect_leader(
         partition: Only this partition of the topic. May be repeated.
         unclean: Where there is no leader, elect any live replica; records that it does not have are lost.
     """
-    from trimaran.wire.client.answers import the_one
+    from trimaran.wire.client.response_checks import single_item
     from trimaran.wire.messages.elect_leaders import TopicPartitions
 
     asked = None
     with brokers.connected() as client:
         if topic is not None:
-            found = the_one(topics_of(client, [topic]), "topic")
+            found = single_item(topics_of(client, [topic]), "topic")
             check_topic(topic, found.error_code)
             indexes = partition or sorted(one.partition_index for one in found.partitions)
             asked = [TopicPartitions(topic=topic, partitions=indexes)]

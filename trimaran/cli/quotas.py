@@ -121,7 +121,7 @@ def _alter(
     *,
     dry_run: bool,
 ) -> None:
-    from trimaran.wire.client.answers import the_one
+    from trimaran.wire.client.response_checks import single_item
     from trimaran.wire.messages.alter_client_quotas import (
         AlterClientQuotasRequest,
         AlterClientQuotasRequestEntryData,
@@ -134,7 +134,7 @@ def _alter(
         ops=[OpData(key=key, value=value, remove=remove) for key, value, remove in changes],
     )
     answer = client.call(None, AlterClientQuotasRequest(entries=[entry], validate_only=dry_run))
-    result = the_one(answer.entries, "entity")
+    result = single_item(answer.entries, "entity")
     check(result.error_code, result.error_message)
 
 

@@ -135,7 +135,7 @@ def alter(
         name: The topic.
         partitions: The new number of partitions.
     """
-    from trimaran.wire.client.answers import the_one
+    from trimaran.wire.client.response_checks import single_item
     from trimaran.wire.messages.create_partitions import (
         CreatePartitionsRequest,
         CreatePartitionsTopic,
@@ -144,7 +144,7 @@ def alter(
     topic = CreatePartitionsTopic(name=name, count=partitions, assignments=None)
     request = CreatePartitionsRequest(topics=[topic], timeout_ms=TIMEOUT_MS, validate_only=dry_run)
     with brokers.connected() as client:
-        result = the_one(client.call(None, request, retry_unknown=False).results, "topic")
+        result = single_item(client.call(None, request, retry_unknown=False).results, "topic")
         check_topic(name, result.error_code, result.error_message)
     say(f"{name} {'would have' if dry_run else 'has'} {counted(partitions, 'partition')}")
 
@@ -155,11 +155,11 @@ def delete(name: str, *, dry_run: DryRun = False, brokers: Brokers = BROKERS) ->
     Args:
         name: The topic.
     """
-    from trimaran.wire.client.answers import the_one
+    from trimaran.wire.client.response_checks import single_item
 
     with brokers.connected() as client:
         if dry_run:
-            found = the_one(topics_of(client, [name]), "topic")
+            found = single_item(topics_of(client, [name]), "topic")
             check_topic(name, found.error_code)
             say(f"would delete {name}: {counted(len(found.partitions), 'partition')}")
             return

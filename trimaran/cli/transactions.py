@@ -130,13 +130,13 @@ def describe(
 
 
 def _described(client: BlockingClient, transactional_id: str) -> Any:
-    from trimaran.wire.client.answers import the_one
     from trimaran.wire.client.destinations import Coordinator
+    from trimaran.wire.client.response_checks import single_item
     from trimaran.wire.messages.describe_transactions import DescribeTransactionsRequest
 
     request = DescribeTransactionsRequest(transactional_ids=[transactional_id])
     answer = client.call(Coordinator(transactional_id, key_type=1), request)
-    return the_one(answer.transaction_states, "transaction")
+    return single_item(answer.transaction_states, "transaction")
 
 
 class _Open(NamedTuple):
@@ -189,15 +189,15 @@ def _open_in(client: BlockingClient, topic: str) -> Iterator[_Open]:
 
 
 def _producers(client: BlockingClient, topic: str, partition: int) -> list[ProducerState]:
-    from trimaran.wire.client.answers import the_one
     from trimaran.wire.client.destinations import Leader
+    from trimaran.wire.client.response_checks import single_item
     from trimaran.wire.messages.describe_producers import DescribeProducersRequest, TopicRequest
 
     request = DescribeProducersRequest(
         topics=[TopicRequest(name=topic, partition_indexes=[partition])]
     )
     answer = client.call(Leader(topic, partition), request)
-    found = the_one(the_one(answer.topics, "topic").partitions, "partition")
+    found = single_item(single_item(answer.topics, "topic").partitions, "partition")
     check(found.error_code, f"{topic}-{partition}")
     producers: list[ProducerState] = found.active_producers
     return producers
@@ -275,8 +275,8 @@ def abort(
 def _write_abort(
     client: BlockingClient, topic: str, partition: int, producer: ProducerState
 ) -> None:
-    from trimaran.wire.client.answers import the_one
     from trimaran.wire.client.destinations import Leader
+    from trimaran.wire.client.response_checks import single_item
     from trimaran.wire.messages.write_txn_markers import (
         WritableTxnMarker,
         WritableTxnMarkerTopic,
@@ -291,5 +291,5 @@ def _write_abort(
         coordinator_epoch=max(0, producer.coordinator_epoch),
     )
     answer = client.call(Leader(topic, partition), WriteTxnMarkersRequest(markers=[marker]))
-    found = the_one(the_one(answer.markers, "marker").topics, "topic")
-    check(the_one(found.partitions, "partition").error_code, f"{topic}-{partition}")
+    found = single_item(single_item(answer.markers, "marker").topics, "topic")
+    check(single_item(found.partitions, "partition").error_code, f"{topic}-{partition}")

@@ -148,7 +148,7 @@ def remove(
 
 def _numbers(brokers: Brokers, name: str) -> set[int]:
     """The mechanisms by which a user may log in; none of who is no user."""
-    from trimaran.wire.client.answers import the_one
+    from trimaran.wire.client.response_checks import single_item
     from trimaran.wire.errors import ErrorCode
     from trimaran.wire.messages.describe_user_scram_credentials import (
         DescribeUserScramCredentialsRequest,
@@ -159,7 +159,7 @@ def _numbers(brokers: Brokers, name: str) -> set[int]:
     with brokers.connected() as client:
         answer = client.call(None, request)
         check(answer.error_code, answer.error_message)
-    found = the_one(answer.results, "user")
+    found = single_item(answer.results, "user")
     if found.error_code == ErrorCode.RESOURCE_NOT_FOUND:
         return set()
     check(found.error_code, found.error_message)
@@ -168,14 +168,14 @@ def _numbers(brokers: Brokers, name: str) -> set[int]:
 
 def _alter(brokers: Brokers, changes: Iterable[tuple[str, Any]]) -> None:
     """One request for each, `deletions` or `upsertions`: in one a user is altered only once."""
-    from trimaran.wire.client.answers import the_one
+    from trimaran.wire.client.response_checks import single_item
     from trimaran.wire.messages.alter_user_scram_credentials import AlterUserScramCredentialsRequest
 
     with brokers.connected() as client:
         for kind, change in changes:
             fields = {"deletions": [], "upsertions": [], kind: [change]}
             request = AlterUserScramCredentialsRequest(**fields)
-            result = the_one(client.call(None, request).results, "user")
+            result = single_item(client.call(None, request).results, "user")
             check(result.error_code, result.error_message)
 
 

@@ -189,8 +189,8 @@ def _shares(records: int, batch_records: int) -> Iterator[int]:
 
 
 def _send(client: BlockingClient, producing: Producing, partition: int, batch: bytes) -> None:
-    from trimaran.wire.client.answers import the_one
     from trimaran.wire.client.destinations import Leader
+    from trimaran.wire.client.response_checks import single_item
     from trimaran.wire.messages.produce import (
         PartitionProduceData,
         ProduceRequest,
@@ -204,7 +204,7 @@ def _send(client: BlockingClient, producing: Producing, partition: int, batch: b
         topic_data=[TopicProduceData(name=producing.topic, partition_data=[produced])],
     )
     answer = client.call(Leader(producing.topic, partition), request, version=9)
-    result = the_one(the_one(answer.responses, "topic").partition_responses, "partition")
+    result = single_item(single_item(answer.responses, "topic").partition_responses, "partition")
     check(result.error_code, result.error_message)
 
 

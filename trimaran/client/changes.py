@@ -31,7 +31,7 @@ def create_topic(
     timeout_ms: int = TIMEOUT_MS,
 ) -> Any:
     """-1: as the brokers are set. Returns what became of it. Raises KafkaError."""
-    from trimaran.wire.client.answers import the_one
+    from trimaran.wire.client.response_checks import single_item
     from trimaran.wire.messages.create_topics import (
         CreatableTopic,
         CreatableTopicConfig,
@@ -48,7 +48,7 @@ def create_topic(
     request = CreateTopicsRequest(
         topics=[topic], timeout_ms=timeout_ms, validate_only=validate_only
     )
-    result = the_one(client.call(None, request, retry_unknown=False).topics, "topic")
+    result = single_item(client.call(None, request, retry_unknown=False).topics, "topic")
     check(result.error_code, result.error_message)
     return result
 
@@ -56,13 +56,13 @@ def create_topic(
 def delete_topic(client: BlockingClient, name: str, *, timeout_ms: int = TIMEOUT_MS) -> None:
     """With all its records. Raises KafkaError, and UserError if there is none."""
     from trimaran.wire.buffers.primitives import NIL_UUID
-    from trimaran.wire.client.answers import the_one
+    from trimaran.wire.client.response_checks import single_item
     from trimaran.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 
     request = DeleteTopicsRequest(
         topics=[DeleteTopicState(name=name, topic_id=NIL_UUID)], timeout_ms=timeout_ms
     )
-    result = the_one(client.call(None, request, retry_unknown=False).responses, "topic")
+    result = single_item(client.call(None, request, retry_unknown=False).responses, "topic")
     check_topic(name, result.error_code, result.error_message)
 
 
@@ -81,7 +81,7 @@ def alter_configs(
         KafkaError: it is refused.
         UserError: there is no such topic.
     """
-    from trimaran.wire.client.answers import the_one
+    from trimaran.wire.client.response_checks import single_item
     from trimaran.wire.messages.incremental_alter_configs import (
         AlterableConfig,
         AlterConfigsResource,
@@ -97,7 +97,7 @@ def alter_configs(
         ],
     )
     request = IncrementalAlterConfigsRequest(resources=[asked], validate_only=validate_only)
-    result = the_one(client.call(node, request).responses, "resource")
+    result = single_item(client.call(node, request).responses, "resource")
     check_resource(resource_type, name, result.error_code, result.error_message)
 
 

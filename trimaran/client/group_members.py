@@ -52,13 +52,13 @@ def owners_of(described: Mapping[str, Any]) -> dict[tuple[str, int], Mapping[str
 
 def _classic(client: BlockingClient, group: str) -> dict[str, Any] | None:
     """A classic group; that of a dead one, which Kafka describes in place of none, is none."""
-    from trimaran.wire.client.answers import the_one
     from trimaran.wire.client.destinations import Coordinator
+    from trimaran.wire.client.response_checks import single_item
     from trimaran.wire.errors import ErrorCode
     from trimaran.wire.messages.describe_groups import DescribeGroupsRequest
 
     answer = client.call(Coordinator(group), DescribeGroupsRequest(groups=[group]))
-    found = the_one(answer.groups, "group")
+    found = single_item(answer.groups, "group")
     if found.error_code == ErrorCode.GROUP_ID_NOT_FOUND or found.group_state == "Dead":
         return None
     check(found.error_code, found.error_message)
@@ -98,14 +98,14 @@ def _modern(client: BlockingClient, group: str, request: type[Message]) -> dict[
     """The group as one of the describing requests tells it; None: there is none of that kind, or the brokers know no
     such kind.
     """
-    from trimaran.wire.client.answers import the_one
     from trimaran.wire.client.destinations import Coordinator
     from trimaran.wire.client.errors import VersionMismatch
+    from trimaran.wire.client.response_checks import single_item
     from trimaran.wire.errors import ErrorCode
 
     asked = request(group_ids=[group], include_authorized_operations=False)
     try:
-        found = the_one(client.call(Coordinator(group), asked).groups, "group")
+        found = single_item(client.call(Coordinator(group), asked).groups, "group")
     except VersionMismatch:
         return None
     if found.error_code in (ErrorCode.GROUP_ID_NOT_FOUND, ErrorCode.UNSUPPORTED_VERSION):

@@ -40,10 +40,10 @@ def group_rows(client: BlockingClient) -> list[dict[str, Any]]:
 def _of_coordinator(
     client: BlockingClient, group: str, request: Message, version: int | None = None
 ) -> Any:
-    from trimaran.wire.client.answers import the_one
     from trimaran.wire.client.destinations import Coordinator
+    from trimaran.wire.client.response_checks import single_item
 
-    return the_one(client.call(Coordinator(group), request, version=version).groups, "group")
+    return single_item(client.call(Coordinator(group), request, version=version).groups, "group")
 
 
 def committed_offsets(client: BlockingClient, group: str) -> dict[tuple[str, int], int]:

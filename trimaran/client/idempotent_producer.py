@@ -47,8 +47,8 @@ class IdempotentProducer:
     def send(self, partition: int, lines: Lines) -> None:
         """Returns when all replicas in sync have them. Raises KafkaError, RequestTimedOut."""
         from trimaran.log.batches.records import NewRecord, build_batch
-        from trimaran.wire.client.answers import the_one
         from trimaran.wire.client.destinations import Leader
+        from trimaran.wire.client.response_checks import single_item
         from trimaran.wire.errors import ErrorCode
         from trimaran.wire.messages.produce import (
             PartitionProduceData,
@@ -74,7 +74,9 @@ class IdempotentProducer:
             topic_data=[TopicProduceData(name=self._topic, partition_data=[produced])],
         )
         answer = self._client.call(Leader(self._topic, partition), request, version=9)
-        result = the_one(the_one(answer.responses, "topic").partition_responses, "partition")
+        result = single_item(
+            single_item(answer.responses, "topic").partition_responses, "partition"
+        )
         if result.error_code != ErrorCode.DUPLICATE_SEQUENCE_NUMBER:  # it is there
             check(result.error_code, result.error_message)
         self._sequences[partition] = sequence + len(lines) & SEQUENCE_MASK

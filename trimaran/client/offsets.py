@@ -27,8 +27,8 @@ def end_offset(
     """The high watermark of a partition (with `isolation` 1 the last stable offset), or what ListOffsets says for
     another special timestamp.
     """
-    from trimaran.wire.client.answers import the_one
     from trimaran.wire.client.destinations import Leader
+    from trimaran.wire.client.response_checks import single_item
     from trimaran.wire.messages.list_offsets import (
         ListOffsetsPartition,
         ListOffsetsRequest,
@@ -42,7 +42,7 @@ def end_offset(
         topics=[ListOffsetsTopic(name=topic, partitions=[wanted])],
     )
     topics = client.call(Leader(topic, partition), request).topics
-    answer = the_one(the_one(topics, "topic").partitions, "partition")
+    answer = single_item(single_item(topics, "topic").partitions, "partition")
     check(answer.error_code, None)
     return int(answer.offset)
 

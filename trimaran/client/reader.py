@@ -78,8 +78,8 @@ class Reader:
         )
 
     def fetch(self, partition: int, offset: int, *, wait: bool) -> list[FetchedBatch]:
-        from trimaran.wire.client.answers import the_one
         from trimaran.wire.client.destinations import Leader
+        from trimaran.wire.client.response_checks import single_item
         from trimaran.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 
         wanted = FetchPartition(
@@ -96,7 +96,7 @@ class Reader:
         answer = self._client.call(leader, request, version=12).responses
         if not answer:
             return []
-        found = the_one(the_one(answer, "topic").partitions, "partition")
+        found = single_item(single_item(answer, "topic").partitions, "partition")
         check(found.error_code, f"{self._topic}-{partition} at offset {offset}")
         return fetched_batches(found)
 

@@ -25,7 +25,7 @@ def leaders_of(client: BlockingClient, topic: str, *, create: bool = False) -> l
         UserError: there is no such topic.
         KafkaError: the topic is refused for another reason.
     """
-    from trimaran.wire.client.answers import the_one
+    from trimaran.wire.client.response_checks import single_item
     from trimaran.wire.errors import ErrorCode
     from trimaran.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
 
@@ -35,7 +35,7 @@ def leaders_of(client: BlockingClient, topic: str, *, create: bool = False) -> l
     unready = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.LEADER_NOT_AVAILABLE)
     deadline = time.monotonic() + (AUTO_CREATE_SECONDS_MAX if create else 0.0)
     while True:
-        found = the_one(client.call(None, request).topics, "topic")
+        found = single_item(client.call(None, request).topics, "topic")
         if found.error_code not in unready or time.monotonic() > deadline:
             break
         time.sleep(POLL_SECONDS)

@@ -92,8 +92,8 @@ def _described(client: BlockingClient, name: str) -> tuple[Any, list[Any]]:
     """The topic, an error in it, and its partitions; without eligible leaders where brokers cannot tell them (Apache
     Kafka before 3.7).
     """
-    from trimaran.wire.client.answers import the_one
     from trimaran.wire.client.errors import VersionMismatch
+    from trimaran.wire.client.response_checks import single_item
     from trimaran.wire.messages.describe_topic_partitions import (
         DescribeTopicPartitionsRequest,
         TopicRequest,
@@ -104,13 +104,13 @@ def _described(client: BlockingClient, name: str) -> tuple[Any, list[Any]]:
     try:
         while True:
             page = client.call(None, request)
-            topic = the_one(page.topics, "topic")
+            topic = single_item(page.topics, "topic")
             partitions += topic.partitions
             if page.next_cursor is None:
                 return topic, partitions
             request.cursor = page.next_cursor
     except VersionMismatch:
-        topic = the_one(topics_of(client, [name]), "topic")
+        topic = single_item(topics_of(client, [name]), "topic")
         return topic, list(topic.partitions)
 
 

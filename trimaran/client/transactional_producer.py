@@ -35,7 +35,7 @@ class TransactionalProducer(IdempotentProducer):
         super().send(partition, lines)
 
     def _add(self, identity: Identity, partition: int) -> None:
-        from trimaran.wire.client.answers import the_one
+        from trimaran.wire.client.response_checks import single_item
         from trimaran.wire.messages.add_partitions_to_txn import (
             AddPartitionsToTxnRequest,
             AddPartitionsToTxnTopic,
@@ -49,8 +49,8 @@ class TransactionalProducer(IdempotentProducer):
             v3_and_below_topics=[topic],
         )
         answer = self._ask(request, version=3)
-        found = the_one(answer.results_by_topic_v3_and_below, "topic").results_by_partition
-        check(the_one(found, "partition").partition_error_code, self._what)
+        found = single_item(answer.results_by_topic_v3_and_below, "topic").results_by_partition
+        check(single_item(found, "partition").partition_error_code, self._what)
 
     def end(self, *, is_commit: bool) -> None:
         """Does nothing if nothing was sent. Raises KafkaError, RequestTimedOut: it may have been done."""

@@ -84,11 +84,6 @@ def write_varlong(out: bytearray, value: int) -> None:
         write_uvarint(out, ((value << 1) ^ (value >> 63)) & 0xFFFFFFFFFFFFFFFF)
 
 
-def uvarint_size(value: int) -> int:
-    """How many bytes `write_uvarint` appends."""
-    return max(1, (value.bit_length() + 6) // 7)
-
-
 def uuid_to_text(uuid: bytes) -> str:
     """Kafka's text of a UUID: url-safe base64 of its 16 bytes, without padding."""
     return base64.urlsafe_b64encode(uuid)[:22].decode()

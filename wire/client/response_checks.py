@@ -13,7 +13,7 @@ from trimaran.wire.errors import RemoteProtocolError
 T = TypeVar("T")
 
 
-def the_one(listed: Sequence[T] | None, what: str) -> T:
+def single_item(listed: Sequence[T] | None, what: str) -> T:
     """The single entry of a list in an answer; `what` names it, in the singular.
 
     Raises:

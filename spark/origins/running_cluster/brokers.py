@@ -19,8 +19,8 @@ from trimaran.log.producers.marker import read_end_marker
 from trimaran.spark.origins.damage import lose
 from trimaran.spark.origins.origin import Bounds, DataUnreadable, Located, Reading, TopicPartition
 from trimaran.spark.origins.running_cluster.connection import ClusterSettings
-from trimaran.wire.client.answers import the_one
 from trimaran.wire.client.destinations import Leader, Node
+from trimaran.wire.client.response_checks import single_item
 from trimaran.wire.errors import ErrorCode, KafkaError, RemoteProtocolError
 from trimaran.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from trimaran.wire.messages.list_offsets import (
@@ -106,8 +106,8 @@ class BrokerOrigin:
                 found.update(_answered(answer, some))
         for key in timestamps.keys() - found.keys():
             answer = client.call(Leader(*key), self._request({key: timestamps[key]}))
-            topic = the_one(answer.topics, "topic")
-            partition = the_one(topic.partitions, "partition")
+            topic = single_item(answer.topics, "topic")
+            partition = single_item(topic.partitions, "partition")
             _ensure_of(key, topic.name, partition.partition_index)
             if partition.error_code:
                 raise KafkaError(
@@ -280,8 +280,8 @@ class _PartitionReader:
         answer = self._client.call(Leader(wanted.topic, wanted.partition), request, version=version)
         if answer.error_code:
             raise KafkaError(ErrorCode.of(answer.error_code), f"to a read of {wanted.name}")
-        topic = the_one(answer.responses, "topic")
-        partition = the_one(topic.partitions, "partition")
+        topic = single_item(answer.responses, "topic")
+        partition = single_item(topic.partitions, "partition")
         is_same = any(topic.topic_id) and topic.topic_id == wanted.topic_id
         name = wanted.topic if is_same else topic.topic
         _ensure_of((wanted.topic, wanted.partition), name, partition.partition_index)

@@ -9,7 +9,6 @@ from trimaran.wire.buffers.primitives import (
     read_varlong,
     uuid_from_text,
     uuid_to_text,
-    uvarint_size,
     write_uvarint,
     write_varint,
     write_varlong,
@@ -71,13 +70,6 @@ def test_too_long(read, groups):
 
 def test_uvarint_drops_bits_beyond_32():
     assert read_uvarint(b"\xff\xff\xff\xff\x7f", 0) == (2**32 - 1, 5)
-
-
-@given(st.integers(0, 2**64 - 1))
-def test_uvarint_size(value):
-    out = bytearray()
-    write_uvarint(out, value)
-    assert uvarint_size(value) == len(out)
 
 
 @given(st.binary(min_size=16, max_size=16))

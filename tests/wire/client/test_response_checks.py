@@ -2,15 +2,15 @@
 
 import pytest
 
-from trimaran.wire.client.answers import the_one
+from trimaran.wire.client.response_checks import single_item
 from trimaran.wire.errors import RemoteProtocolError
 
 
 def test_single_item_is_returned():
-    assert the_one(["a"], "topic") == "a"
+    assert single_item(["a"], "topic") == "a"
 
 
 @pytest.mark.parametrize(("listed", "count"), [(None, "none"), ([], "none"), (["a", "b"], "2")])
 def test_none_and_many_are_the_nodes_mistake(listed, count):
     with pytest.raises(RemoteProtocolError, match=f"must have one topic, it has {count}"):
-        the_one(listed, "topic")
+        single_item(listed, "topic")

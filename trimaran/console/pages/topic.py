@@ -47,10 +47,10 @@ def view(question: Question) -> dict[str, Any]:
 
 def described(client: BlockingClient, name: str) -> Any:
     """The topic. Raises NotHere."""
-    from trimaran.wire.client.answers import the_one
+    from trimaran.wire.client.response_checks import single_item
     from trimaran.wire.errors import ErrorCode
 
-    topic = the_one(topics_of(client, [name]), "topic")
+    topic = single_item(topics_of(client, [name]), "topic")
     if topic.error_code:
         raise NotHere(
             f"there is no topic {name[:249]}",

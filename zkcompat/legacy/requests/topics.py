@@ -33,7 +33,7 @@ from trimaran.zkcompat.legacy.requests.admin_requests import (
 )
 from trimaran.zkcompat.znodes.entity_config import EntityConfig
 from trimaran.zkcompat.znodes.json_form import decode_json, decode_or_none, ids, member
-from trimaran.zkcompat.znodes.topic_assignment import BROKER_TOPICS, TopicAssignment
+from trimaran.zkcompat.znodes.topic_assignment import TopicAssignment
 
 BY_ASSIGNMENT = -1
 
@@ -152,10 +152,3 @@ def _more_partitions(known: TopicImage, assignment: Assignment) -> AdminRequest 
         quorum_requests=[QuorumRequest(request, refusals)],
         entities=entities,
     )
-
-
-def topic_of(path: str) -> str | None:
-    """Returns the topic of a path at or below its znode."""
-    if not path.startswith(f"{BROKER_TOPICS}/"):
-        return None
-    return path.split("/")[3]

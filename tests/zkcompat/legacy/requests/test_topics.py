@@ -4,7 +4,7 @@ from tests.zkcompat import build
 from trimaran.wire.errors import ErrorCode
 from trimaran.wire.messages.create_topics import CreatableTopicResult, CreateTopicsResponse
 from trimaran.zkcompat.legacy.requests.admin_requests import RequestKind
-from trimaran.zkcompat.legacy.requests.topics import decide, topic_of
+from trimaran.zkcompat.legacy.requests.topics import decide
 
 EMPTY = build.image_of()
 IMAGE = build.image_of(
@@ -103,9 +103,3 @@ def test_partitions_with_gaps_are_refused(data):
     request = decide("t", data, None, IMAGE)
     assert not request.quorum_requests
     assert request.refused
-
-
-def test_paths():
-    assert topic_of("/brokers/topics/t") == topic_of("/brokers/topics/t/partitions/0/state") == "t"
-    assert topic_of("/brokers/topics") is None
-    assert topic_of("/brokers/ids/1") is None
