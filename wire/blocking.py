@@ -1,6 +1,7 @@
 """The client with plain blocking sockets, for command lines, Spark executors and scripts: no trio, quick to import.
 
-One request at a time; not for use by several threads. The shell of `trimaran.wire.client.calls`. Left out: pipelining.
+One request at a time; not for use by several threads. The shell of `trimaran.wire.client.calls`. Not implemented:
+pipelining.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ if TYPE_CHECKING:
 
 TIMEOUT_SECONDS = 30.0
 CONNECT_SECONDS = 5.0
-# One node may take so long before another is asked: a process that is stopped accepts connections all the same.
+# The time for one node before the next is tried: a stopped process still accepts connections.
 ATTEMPT_SECONDS = 10.0
 # Part of a login's life after which we log in again, as Kafka's clients do (they: 85 to 95 %).
 _RENEWED_AFTER = 0.85
@@ -79,7 +80,7 @@ class BlockingConnection:
 
     @property
     def negotiated(self) -> Negotiated:
-        """What the node said about itself."""
+        """The capabilities that the node reported."""
         assert self._conversation.negotiated is not None
         return self._conversation.negotiated
 
@@ -183,7 +184,8 @@ class BlockingClient:
         waiting: Callable[[str], AbstractContextManager[object]] = nullcontext,
     ) -> None:
         """`of_controllers`: the addresses are of controllers; `timeout`: seconds that a call may take if it does not
-        say; `security`: TLS and SASL, for every node; `waiting`: entered with a request's name while it is asked.
+        say; `security`: TLS and SASL, for every node; `waiting`: a context entered with a request's name while it is in
+        flight.
 
         Raises:
             ValueError: `bootstrap` is not a list of addresses.
@@ -311,7 +313,7 @@ def _connect(address: Address, timeout: float) -> socket.socket:
         kind = ConnectRefused if refused else ConnectionLost
         reason = group.exceptions[-1]
         raise kind(f"cannot connect to {_text(address)}: {reason}") from reason
-    except (OSError, UnicodeError) as error:  # what cannot be a name is met before it is asked for
+    except (OSError, UnicodeError) as error:  # An invalid host name raises before any look-up.
         raise ConnectionLost(f"cannot connect to {_text(address)}: {error}") from error
     sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     return sock

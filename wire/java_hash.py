@@ -1,5 +1,5 @@
 # cython: language_level=3, boundscheck=True, wraparound=False
-"""The hash code that Java gives a text: C where the package was built with a compiler.
+"""Java's hash code of a text: in C, if the package was built with a compiler.
 
 Ids of groups and transactions have up to 32,767 bytes, and each request finds by the hash which partition has one: C
 takes 0.03 ms for the longest, Python 2 ms. Cython compiles this very file; the types for callers are in

@@ -21,7 +21,9 @@ from trimaran.wire.errors import LocalProtocolError, RemoteProtocolError
 
 
 class DecodeBudget(NamedTuple):
-    """What one message may make us do; more is the peer's fault. Nesting needs no bound: no schema is recursive."""
+    """The work that one message may cause; exceeding it is the peer's fault. Nesting needs no bound: no schema is
+    recursive.
+    """
 
     bytes_max: int
     """Of the message's body."""
@@ -40,7 +42,7 @@ DECODE_BUDGET = DecodeBudget(bytes_max=0x7FFFFFFF, elements_max=1_000_000, tags_
 # (`sasl.server.max.receive.size`).
 DECODE_BUDGET_BEFORE_AUTHENTICATION = DecodeBudget(bytes_max=524_288, elements_max=64, tags_max=16)
 
-# What generated writers raise on values that are not of their fields' types.
+# Exceptions of generated writers about values that are not of their fields' types.
 _NOT_WRITABLE = (struct.error, UnicodeEncodeError, AttributeError, TypeError, OverflowError)
 
 
@@ -86,7 +88,7 @@ class Message(DeclaredMessage):
         return bytes(out)
 
     def encode_into(self, out: Outgoing, version: int) -> None:
-        """Appends the body; after an error `out` holds rubbish. Raises as `encode` does."""
+        """Appends the body; after an error the content of `out` is undefined. Raises as `encode` does."""
         write = self.writers.get(version) or self._make_writer(version)
         try:
             write(self, out)
@@ -100,10 +102,10 @@ class Message(DeclaredMessage):
         version: int,
         budget: DecodeBudget = DECODE_BUDGET,
     ) -> Self:
-        """The message that is exactly `buf`; record fields are views of it, all else is copied.
+        """Returns the message that is exactly `buf`; record fields are views of it, all else is copied.
 
         Raises:
-            RemoteProtocolError: whatever is wrong with the bytes, more than `budget`, or no such version.
+            RemoteProtocolError: the bytes are malformed, exceed `budget`, or there is no such version.
         """
         found, pos, _ = cls.decode_counted(buf, version, budget)
         if pos != len(buf):
@@ -112,7 +114,7 @@ class Message(DeclaredMessage):
 
     @classmethod
     def decoder(cls, version: int) -> Callable[[bytes | memoryview], Self]:
-        """`decode` of one version, for who decodes many small ones: it costs half as much. Raises as `decode`."""
+        """Returns the `decode` of one version, for many small messages: it costs half as much. Raises as `decode`."""
         read = cls.readers.get(version) or cls._make_reader(version)
         _, elements_max, tags_max = DECODE_BUDGET
 
@@ -129,9 +131,11 @@ class Message(DeclaredMessage):
 
     @classmethod
     def bulk_decoder(cls, version: int) -> Callable[[Iterable[bytes], bytes], list[Self] | None]:
-        """Decodes many small ones, each behind the same prefix, at a third of the cost of `decoder`.
+        """Returns a function that decodes many small messages, each behind the same prefix, at a third of the cost of
+        `decoder`.
 
-        What it gives is None if one of them is refused, or no decoder was compiled: one by one they tell which and why.
+        The function returns None if one of them is refused, or if no decoder was compiled: decode them one by one to
+        find which and why.
 
         Raises:
             RemoteProtocolError: there is no such version.
@@ -214,8 +218,8 @@ def _element_writer(struct_: type[Struct], of: type[Message], version: int) -> W
     return build_element_writer(struct_, of, version)
 
 
-# What generated readers raise on bad bytes: short buffers (IndexError, struct.error), text that is
-# not UTF-8 (a ValueError), and sizes beyond what the interpreter can hold.
+# Exceptions of generated readers about bad bytes: short buffers (IndexError, struct.error), text that is not UTF-8 (a
+# ValueError), and sizes beyond the interpreter's limits.
 _BAD_BYTES = (IndexError, struct.error, ValueError, OverflowError, MemoryError, RecursionError)
 
 M = TypeVar("M", bound=Message)
@@ -238,7 +242,7 @@ def message(
 
 
 def response(*, key: int, versions: str, flexible: str = "none") -> Callable[[type[M]], type[M]]:
-    """The same for a response, whose encoder refuses to write more than a response may have
+    """Class decorator of a response: its encoder refuses to write more than a response may have
     (`trimaran.wire.buffers.response_size`).
     """
     declare = message(key=key, versions=versions, flexible=flexible)

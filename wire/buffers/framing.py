@@ -1,11 +1,11 @@
-"""Cuts a byte stream into frames (int32 size, then so many bytes) without copying and without trusting the size.
+"""Cuts a byte stream into frames (int32 size, then that number of bytes) without copying and without trusting the size.
 
-Used by the server, and by both clients for answers. Left out: reading the socket; a shell fills `room()`.
+Used by the server, and by both clients for responses. It does not read the socket: its user fills `room()`.
 
-Ownership: a frame is a `memoryview` of the receive buffer, and it stays what it was for as long as anybody holds it or
-a slice of it: before bytes are overwritten the buffer is asked whether a view of it is alive, and if so it is left to
-the holder and a fresh one taken. So no late reader ever sees another request's bytes (the mistake of CVE-2026-35554);
-who lets go in time costs nothing, who holds a view pins its buffer (at most twice the largest frame).
+Ownership: a frame is a `memoryview` of the receive buffer. It stays unchanged as long as it or a slice of it is alive:
+before bytes are overwritten, the buffer checks for live views; if there is one, the buffer is left to its holder and
+replaced by a new one. So no late reader ever sees another request's bytes (the mistake of CVE-2026-35554). A view that
+is released in time costs nothing; one that is held pins its buffer (at most twice the largest frame).
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from trimaran.wire.errors import RemoteProtocolError
 
 SIZE_BYTES = 4
 
-# A connection that sends little has little, and nothing while it waits: ten thousand idle ones would have 40 MiB.
+# The buffer of a connection that sends little; while it waits it has none: ten thousand idle ones would have 40 MiB.
 _BUFFER_BYTES_MIN = 4096
 # Reading on past a large frame would put the head of the next one where it must be moved: read ahead no further.
 _READ_AHEAD_BYTES = 65536
@@ -50,7 +50,7 @@ class BadFrame(RemoteProtocolError):
 
 
 def guess_protocol(head: bytes) -> str | None:
-    """What the first four bytes of a stream that is not Kafka's look like."""
+    """Returns the likely protocol of a stream that is not Kafka's, by its first four bytes."""
     return next((name for start, name in _BANNERS if head.startswith(start)), None)
 
 
@@ -70,13 +70,13 @@ class FrameBuffer:
         self._end = 0
 
     def allow(self, frame_bytes_max: int) -> None:
-        """Takes frames of so many bytes from now on; where they are small, no more than one is read ahead."""
+        """Sets the largest frame from now on; if it is small, no more than one is read ahead."""
         self.frame_bytes_max = frame_bytes_max
         self._read_ahead = min(SIZE_BYTES + frame_bytes_max, _READ_AHEAD_BYTES)
 
     @property
     def unread(self) -> int:
-        """Bytes received and not yet given out as frames."""
+        """The received bytes not yet returned as frames."""
         return self._end - self._start
 
     @property
@@ -109,7 +109,7 @@ class FrameBuffer:
         return memoryview(self._buffer)[start : start + size]
 
     def room(self) -> memoryview:
-        """Where to receive the next bytes; never empty. Let go of it before the next call."""
+        """Returns the space for the next bytes; never empty. Release it before the next call."""
         unread = self._end - self._start
         if unread == 0:
             self._start_over()
@@ -119,7 +119,7 @@ class FrameBuffer:
         return memoryview(self._buffer)[self._end : limit]
 
     def _wanted(self, unread: int) -> int:
-        """How many bytes, those unread included, the buffer should hold before frames are looked for again."""
+        """Returns the bytes, unread ones included, that the buffer should hold before the next search for frames."""
         if unread < SIZE_BYTES:
             return self._read_ahead
         size = int.from_bytes(
@@ -140,7 +140,7 @@ class FrameBuffer:
         return min(self._start + wanted, len(self._buffer))
 
     def _move(self, size: int) -> None:
-        """Puts the unread bytes at the start of a buffer of `size` bytes: the same one, if nobody looks at it."""
+        """Moves the unread bytes to the start of a buffer of `size` bytes: the same one, if it has no views."""
         unread = self._end - self._start
         if size == len(self._buffer) and not _is_viewed(self._buffer):
             self._buffer[:unread] = self._buffer[self._start : self._end]
@@ -151,7 +151,7 @@ class FrameBuffer:
         self._start, self._end = 0, unread
 
     def rest(self) -> None:
-        """Nobody knows when more comes: an empty buffer that is small is given back until then."""
+        """Frees an empty, small buffer until more bytes come."""
         if self._start == self._end and len(self._buffer) <= _BUFFER_BYTES_MIN:
             self.drop()
 
@@ -166,16 +166,16 @@ class FrameBuffer:
         self._start = self._end = 0
 
     def received(self, count: int) -> None:
-        """Says that the first `count` bytes of the last `room()` are filled."""
+        """Records that the first `count` bytes of the last `room()` are filled."""
         self._end += count
 
     def drop(self) -> None:
-        """Gives all memory back, and what is unread is gone."""
+        """Frees all memory and drops unread bytes."""
         self._buffer = bytearray()
         self._start = self._end = 0
 
     def shrink(self) -> None:
-        """Gives memory back while no large frame arrives."""
+        """Frees memory while no large frame arrives."""
         if self.unread <= BUFFER_BYTES_KEPT < len(self._buffer):
             self._move(max(_BUFFER_BYTES_MIN, self.unread))
 

@@ -1,4 +1,4 @@
-"""What a message is encoded into: bytes, and pieces of files that the transport sends itself.
+"""The buffer of an encoded message: bytes, and pieces of files that the transport sends itself.
 
 Record batches travel from log segments to sockets without passing through Python (`sendfile`), so
 an encoded message is bytes with marked places where a piece of a file belongs.
@@ -44,7 +44,7 @@ class Outgoing(bytearray):
 
 
 def records_view(value: Records | None) -> memoryview:
-    """The decoded record bytes of a message as one view; an absent (null) value is empty.
+    """Returns the decoded record bytes of a message as one view; an absent (null) value is empty.
 
     Raises:
         LocalProtocolError: the value is made of splices or pieces, as only we build them.

@@ -1,7 +1,7 @@
-"""A call to whoever is responsible, with finding out who that is and trying again: a generator that does no I/O.
+"""A call to the responsible node, including finding that node and retrying: a generator that does no I/O.
 
-The generator yields what its shell should do and is sent what came of it; the trio client and the blocking client drive
-the same one. Left out: the deadline; the shell stops asking the generator when it has passed.
+The generator yields actions for its shell and receives their results; the trio client and the blocking client drive the
+same generator. Deadlines belong to the shell: it stops driving the generator when one has passed.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Ask:
 
 @dataclass(frozen=True, slots=True)
 class Pause:
-    """Wait; `because` is what went wrong."""
+    """Wait; `because` is the error."""
 
     seconds: float
     because: Exception
@@ -41,7 +41,7 @@ class Pause:
 Step = Ask | Pause
 Steps = Generator[Step, Any, Any]
 
-# Errors that say that we asked the wrong node, or the right one too early. Others are for the caller to judge.
+# Errors of a request that went to the wrong node, or to the right one too early. The caller handles others.
 RETRIED: frozenset[int] = frozenset(
     {
         ErrorCode.LEADER_NOT_AVAILABLE,
@@ -59,10 +59,10 @@ RETRIED: frozenset[int] = frozenset(
     }
 )
 
-# Their answers describe what is wrong: partitions without a leader, log directories that are offline.
+# Their responses describe faults: partitions without a leader, log directories that are offline.
 _DESCRIBING = frozenset({ApiKey.METADATA, ApiKey.DESCRIBE_LOG_DIRS})
 
-# Highest version of FindCoordinator with one key in a request, which is all that is asked for here.
+# The highest version of FindCoordinator with one key in a request; more is not needed here.
 _ONE_COORDINATOR_VERSION = 3
 
 
@@ -76,13 +76,13 @@ def routed_call(
     retry_unknown: bool = True,
     retried: frozenset[int] = RETRIED,
 ) -> Steps:
-    """Asks until there is an answer without an error of `retried`, and returns it.
+    """Sends the request until there is a response without an error of `retried`, and returns it.
 
-    With `retry_unknown` it asks again also when a connection broke after the request was sent, though it may have been
-    done; that is wrong for what must not happen twice.
+    With `retry_unknown` it also retries when a connection broke after the request was sent, though it may have been
+    carried out; that is wrong for a request that must not happen twice.
 
     Raises:
-        KafkaError: who is responsible is not told, whoever is asked.
+        KafkaError: no node names the responsible one.
     """
     while True:
         address = yield from _find(routing, destination, backoff)
@@ -103,7 +103,7 @@ def routed_call(
 
 
 def refresh(routing: Routing, topics: list[str] | None, backoff: ExponentialBackoff) -> Steps:
-    """Asks one node for nodes, controller and (on brokers) `topics`; None asks for all. Returns its answer."""
+    """Requests nodes, controller and (on brokers) `topics` from one node; None requests all. Returns the response."""
     while True:
         address = routing.bootstrap.current
         try:
@@ -114,7 +114,7 @@ def refresh(routing: Routing, topics: list[str] | None, backoff: ExponentialBack
 
 
 def _find(routing: Routing, destination: Destination, backoff: ExponentialBackoff) -> Steps:
-    """The address of `destination`, asked for if it is not known."""
+    """Returns the address of `destination`, requesting it if it is not known."""
     while (address := routing.locate(destination)) is None:
         failure: Exception = KafkaError(
             ErrorCode.LEADER_NOT_AVAILABLE, f"{destination} is not known"
@@ -153,7 +153,7 @@ def _refresh_once(routing: Routing, address: Address, topics: list[str] | None) 
 
 
 def _ask_coordinator(routing: Routing, address: Address, wanted: Coordinator) -> Steps:
-    """Raises KafkaError: no repetition makes it known, as where an ACL is missing."""
+    """Raises KafkaError: retries cannot help, as if an ACL is missing."""
     from trimaran.wire.messages.find_coordinator import FindCoordinatorRequest
 
     request = FindCoordinatorRequest(key=wanted.key, key_type=wanted.key_type)
@@ -179,7 +179,7 @@ def _retried_error(
 
 
 def error_codes(message: Struct) -> Iterator[int]:
-    """Every `error_code` (or `partition_error_code`) in a message, however deep, zeros left out."""
+    """Yields every `error_code` (or `partition_error_code`) other than zero in a message, at any depth."""
     for name in message.__slots__:
         value = getattr(message, name)
         if name.endswith("error_code"):

@@ -1,7 +1,8 @@
-"""One connection of a client without its socket: what to send, and which request a frame answers.
+"""One connection of a client without its socket: the bytes to send, and the request of each response.
 
-A node answers the requests of a connection in order, so an answer belongs to the oldest request that has none; its
-correlation id must say so too, else the peer cannot be trusted with the rest. Left out: time, waiting, sockets.
+A node responds to the requests of a connection in order, so a response belongs to the oldest unanswered request. Its
+correlation id must match, else the rest of the connection cannot be trusted. Time, waiting and sockets belong to the
+shell.
 """
 
 from __future__ import annotations
@@ -22,10 +23,10 @@ from trimaran.wire.schema import Message
 
 T = TypeVar("T")
 
-# Of frames that come as answers; a Fetch answer is at most about fetch.max.bytes plus one batch.
+# The largest frame of a response; a Fetch response has at most about fetch.max.bytes plus one batch.
 ANSWER_BYTES_MAX = 256 << 20
 
-# Answers with record bytes, which are views of the frame unless it is copied.
+# Responses with record bytes, which are views of the frame unless copied.
 _WITH_RECORDS = frozenset({ApiKey.FETCH, ApiKey.FETCH_SNAPSHOT})
 
 SOFTWARE_NAME = "trimaran"
@@ -41,9 +42,9 @@ class _Sent(Generic[T]):
 
 
 class Conversation(Generic[T]):
-    """`T` is what the shell finds its waiter by.
+    """`T` is the token by which the shell finds its waiter.
 
-    `copy_records`: answers own their record bytes; else those are views that pin the receive buffer while held (see
+    `copy_records`: responses own their record bytes; else these are views that pin the receive buffer while held (see
     `trimaran.wire.buffers.framing`), never overwritten, never invalid.
     """
 
@@ -59,18 +60,18 @@ class Conversation(Generic[T]):
         return len(self._unanswered)
 
     def unanswered(self) -> Sequence[T]:
-        """Tokens of the requests that wait for an answer, oldest first."""
+        """Returns the tokens of the requests that wait for a response, oldest first."""
         return [sent.token for sent in self._unanswered]
 
     def hello(self, token: T, version: int = ApiVersionsRequest.VERSIONS.high) -> Outgoing:
-        """The ApiVersions request that opens a connection."""
+        """Returns the ApiVersions request that opens a connection."""
         request = ApiVersionsRequest(
             client_software_name=SOFTWARE_NAME, client_software_version=SOFTWARE_VERSION
         )
         return self._send(request, version, token)
 
     def negotiate(self, response: ApiVersionsResponse) -> int | None:
-        """Takes the answer to `hello`; returns the version to say it again in, or None when it is settled.
+        """Takes the response to `hello`; returns the version in which to repeat it, or None when it is settled.
 
         Raises:
             VersionMismatch: the node refuses, or serves no version of ApiVersions that we speak.
@@ -88,18 +89,18 @@ class Conversation(Generic[T]):
         return None
 
     def request(self, request: Message, version: int | None, token: T | None) -> Outgoing:
-        """The frame (without its size) of a request; `version` None takes the best common one.
+        """Returns the frame (without its size) of a request; `version` None takes the best common one.
 
-        `token` None says that no answer will come (Produce with acks=0).
+        `token` None: no response will come (Produce with acks=0).
 
         Raises:
             VersionMismatch: the node does not serve it, or not in that version.
-            LocalProtocolError: that version cannot say this.
+            LocalProtocolError: that version cannot express this.
         """
         return self._send(request, self.version_of(request, version), token)
 
     def version_of(self, request: Message, version: int | None) -> int:
-        """The version in which `request` would be sent. Raises VersionMismatch as it would."""
+        """Returns the version in which `request` would be sent. Raises VersionMismatch as it would."""
         assert self.negotiated is not None, "hello first"
         if version is None:
             return self.negotiated.best(type(request))
@@ -118,10 +119,10 @@ class Conversation(Generic[T]):
         return frame
 
     def answer(self, frame: memoryview) -> tuple[T, Any]:
-        """The token of the request that `frame` answers, and the response.
+        """Returns the token of the request that `frame` answers, and the response.
 
         Raises:
-            RemoteProtocolError: drop the connection, nothing after this can be trusted.
+            RemoteProtocolError: drop the connection: nothing after this can be trusted.
         """
         if not self._unanswered:
             raise RemoteProtocolError("an answer to no request")
@@ -132,7 +133,7 @@ class Conversation(Generic[T]):
                 f"an answer to request {correlation_id} where {sent.correlation_id} is the next"
             )
         response = self._decode(sent, frame[body:])
-        # Only now: one that is answered with rubbish is still unanswered, and its waiter is to be told.
+        # Only now: a request with a malformed response is still unanswered, and its waiter must get the error.
         self._unanswered.popleft()
         return sent.token, response
 
@@ -144,7 +145,7 @@ class Conversation(Generic[T]):
 
 
 def _decode_api_versions(body: memoryview, version: int) -> ApiVersionsResponse:
-    """A node that does not know `version` answers in version 0 (KIP-511)."""
+    """Decodes the response; a node that does not know `version` responds in version 0 (KIP-511)."""
     if int.from_bytes(body[:2], "big") == ErrorCode.UNSUPPORTED_VERSION:
         version = 0
     return ApiVersionsResponse.decode(body, version)

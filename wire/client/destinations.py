@@ -1,4 +1,4 @@
-"""Who a request is meant for."""
+"""Destinations of requests."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class AnyNode:
-    """Whoever answers."""
+    """Any node that responds."""
 
     def __str__(self) -> str:
         return "a node"

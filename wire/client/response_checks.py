@@ -1,6 +1,6 @@
-"""What an answer must have to be one: whoever asked about one thing is told about one.
+"""Checks of responses: a request for one item gets one item.
 
-A node may answer anything that its schema allows, nothing among it.
+A node may send any response that its schema allows, also an empty one.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ T = TypeVar("T")
 
 
 def single_item(listed: Sequence[T] | None, what: str) -> T:
-    """The single entry of a list in an answer; `what` names it, in the singular.
+    """Returns the single entry of a list in a response; `what` names it, in the singular.
 
     Raises:
-        RemoteProtocolError: there is none, or more than was asked for.
+        RemoteProtocolError: there is none, or more than one.
     """
     if listed is None or len(listed) != 1:
         count = "none" if not listed else str(len(listed))

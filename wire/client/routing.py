@@ -1,8 +1,8 @@
-"""What a client believes about who is where: nodes, leaders of partitions, coordinators, the controller.
+"""The routes that a client knows: nodes, leaders of partitions, coordinators, the controller.
 
-Everything here may be out of date; an answer that says so makes the client forget it and ask again. Leaders only move
-to newer epochs (KIP-320): an answer of a node that lags behind does not bring an old one back. Left out: asking
-(`trimaran.wire.client.calls`).
+Everything here may be out of date; an error that shows it makes the client forget the route and request it again.
+Leaders only move to newer epochs (KIP-320): a response of a node that lags behind does not restore an old leader.
+Requests: see `trimaran.wire.client.calls`.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from trimaran.wire.messages.describe_cluster import DescribeClusterResponse
 from trimaran.wire.messages.find_coordinator import FindCoordinatorResponse
 from trimaran.wire.messages.metadata import MetadataResponse, MetadataResponseTopic
 
-# Topics and coordinators remembered; beyond it the oldest are forgotten and asked for again.
+# The most topics and coordinators remembered; beyond it the oldest are forgotten and requested again.
 _REMEMBERED_MAX = 10_000
 
 
 @dataclass(frozen=True, slots=True)
 class LeaderOf:
-    """`leader_id` is -1 while nobody leads."""
+    """A partition's leader; `leader_id` is -1 if there is none."""
 
     leader_id: int
     leader_epoch: int
@@ -48,7 +48,7 @@ class Routing:
         self._coordinators: dict[Coordinator, int] = {}
 
     def locate(self, destination: Destination) -> Address | None:
-        """Where to send, as far as is known; None: ask first."""
+        """Returns the address of a destination; None if it must be requested first."""
         match destination:
             case AnyNode():
                 return self.bootstrap.current
@@ -72,7 +72,7 @@ class Routing:
         return known[0] if known else None
 
     def forget(self, destination: Destination) -> None:
-        """What was believed about `destination` proved wrong."""
+        """Forgets the route to `destination`, which proved wrong."""
         match destination:
             case Controller():
                 self.controller_id = -1

@@ -13,8 +13,9 @@ from trimaran.wire.messages.api_versions import ApiVersionsResponse
 from trimaran.wire.messages.registry import ApiKey
 from trimaran.wire.schema import Message
 
-# What our clients mean needs these: below, records are of older formats and topics, epochs or filters cannot be named.
-# They are the lowest that Kafka 4.0 serves; older ones are declared for captures and old peers that speak to us.
+# The lowest versions that our clients can use: below, records have older formats, and topics, epochs or filters cannot
+# be named. They are the lowest that Kafka 4.0 serves; older ones are declared for captures and old peers that speak to
+# us.
 _LOWEST: Mapping[int, int] = {
     ApiKey.PRODUCE: 3,
     ApiKey.FETCH: 4,
@@ -41,7 +42,7 @@ _LOWEST: Mapping[int, int] = {
 
 @dataclass(frozen=True, slots=True)
 class Negotiated:
-    """What a node told about itself: versions by api key, features by name."""
+    """The capabilities that a node reported: versions by api key, features by name."""
 
     versions: Mapping[int, Versions]
     supported_features: Mapping[str, Versions]

@@ -1,5 +1,5 @@
-"""The entrances of codecs, called on the first use of a message in a version: who reads and writes it is decided here
-alone.
+"""The entrances of codecs, called on the first use of a message in a version. Only this module chooses between
+generated and compiled code.
 """
 
 from collections.abc import Callable
@@ -18,7 +18,7 @@ BuildDecoder = Callable[[type[DeclaredMessage], int, Reader], "Decoder"]
 build_decoder: BuildDecoder | None
 try:
     from trimaran.wire.codec import program
-except ImportError:  # it was not compiled
+except ImportError:  # It was not compiled.
     build_decoder = None
 else:
     build_decoder = program.build_decoder
@@ -29,19 +29,21 @@ def build_writer(cls: type[DeclaredMessage], version: int) -> Writer:
 
 
 def build_element_writer(struct: type[Struct], of: type[DeclaredMessage], version: int) -> Writer:
-    """Writes a struct as it stands in an array of the message `of`."""
+    """Returns the writer of a struct as an element of an array in the message `of`."""
     return WriterGenerator(version, version in of.FLEXIBLE).build(struct)
 
 
 def build_reader(cls: type[DeclaredMessage], version: int) -> Reader:
-    """The compiled decoder, if there is one; generated code then says what is wrong with bytes that it refused."""
+    """Returns the compiled decoder, if there is one; generated code then names the fault of refused bytes."""
     if build_decoder is None:
         return generated_reader(cls, version)
     return _decoder(build_decoder, cls, version).read
 
 
 def build_bulk_reader(cls: type[DeclaredMessage], version: int) -> BulkReader:
-    """Without the compiled decoder it reads none: whoever asks must know what to do with bytes that it refused."""
+    """Returns a reader of many messages. Without the compiled decoder it reads none: the caller must handle refused
+    bytes.
+    """
     if build_decoder is None:
         return lambda _bufs, _prefix, _elements_max, _tags_max: None
     return _decoder(build_decoder, cls, version).read_all

@@ -1,9 +1,9 @@
-"""What a Kafka message is made of: wire types, versions, fields and structs, as their classes declare them.
+"""The parts of a Kafka message: wire types, versions, fields and structs, as their classes declare them.
 
 The words are those of Kafka's message JSON (versions, nullable, tag, ignorable). Classes are slotted and keyword-only
-like dataclasses, but made without `dataclass()`: hundreds of declarations must not cost a process start-up time and
-memory for methods nobody calls. Left out: messages that encode and decode themselves (`trimaran.wire.schema`), which
-are built on the codec; the codec reads only what is here.
+like dataclasses, but created without `dataclass()`: hundreds of declarations must not cost a process start-up time and
+memory for unused methods. Messages that encode and decode themselves are in `trimaran.wire.schema`, which uses the
+codec; the codec reads only the declarations here.
 """
 
 from collections.abc import Callable, Iterable
@@ -24,7 +24,7 @@ VERSION_END = 0x7FFF
 
 
 class Wire(NamedTuple):
-    """The wire type an annotation stands for; `fmt` is the `struct` format code of a fixed-size one."""
+    """The wire type of an annotation; `fmt` is the `struct` format code of a fixed-size one."""
 
     name: str
     fmt: str
@@ -97,12 +97,12 @@ class Field(NamedTuple):
         return self.default is MISSING and self.factory is None
 
     def value_default(self) -> Any:
-        """The default where it can be shared: every one but a list."""
+        """Returns the default if it can be shared: every one except a list."""
         return self.default if self.factory is None else default_struct(self.factory)
 
 
 class _Declared(NamedTuple):
-    """What `field(...)` answers while a class body runs: the arguments of `Field` but the name."""
+    """The result of `field(...)` while a class body runs: the arguments of `Field` except the name."""
 
     versions: str
     nullable: str | None
@@ -127,10 +127,10 @@ def field(
     """Declares a field.
 
     Args:
-        versions: where the field exists; elsewhere it has its default.
-        default: its value where absent or not given; Kafka's, as it decides whether a tag is sent.
+        versions: versions with the field; in others it has its default.
+        default: its value if absent or not given; Kafka's, as it decides whether a tag is sent.
         factory: `list`, or the struct whose default (one frozen instance) is the default here.
-        nullable: where null may be written, when not in all `versions` of an optional annotation.
+        nullable: versions that may contain null, if not all `versions` of an optional annotation.
         tag: number of a tagged field (flexible versions only).
         ignorable: a value other than the default may be dropped in versions without the field.
     """
@@ -221,14 +221,14 @@ class Struct(metaclass=StructMeta):
 
 @cache
 def default_struct(cls: type[Struct]) -> Struct:
-    """The instance that stands wherever a message leaves a field of this struct at its default.
+    """Returns the instance that is used if a message leaves a field of this struct at its default.
 
     All messages share it, so it refuses assignment, and its lists refuse to grow: give the field a struct of its own.
     (One made for each message costs more than the rest of a partition of a Fetch response.)
     """
     body: dict[str, Any] = {
         "__slots__": (),
-        "__class__": cls,  # to all who ask it is a plain `cls`
+        "__class__": cls,  # it appears as a plain `cls`
         "__setattr__": _refuse_assignment,
         "__reduce__": lambda _self: (default_struct, (cls,)),
     }
@@ -251,14 +251,14 @@ class _SharedList(list[Any]):
 
 
 Writer = Callable[[Any, bytearray], None]
-# The message, where it ends, and what is left of the elements that it may have.
+# It returns the message, its end, and the number of elements that are left.
 Reader = Callable[[Any, int, int], tuple[Any, int, int]]
-# Of bytes that begin with a prefix; None if one of them is refused.
+# It reads bytes behind a prefix, and returns None if one of them is refused.
 BulkReader = Callable[[Iterable[bytes], bytes, int, int], list[Any] | None]
 
 
 class DeclaredMessage(Struct):
-    """What the codec knows of a structure that travels on its own: its key and its versions."""
+    """A structure that travels on its own, as the codec knows it: its key and its versions."""
 
     __slots__ = ()
     KEY: ClassVar[int] = -1
@@ -268,10 +268,10 @@ class DeclaredMessage(Struct):
 
 
 class EncodedArray(list[Any]):
-    """An array of structs whose elements are their encodings (`encode_element`), for those that many answers have in
-    common.
+    """An array of structs whose elements are their encodings (`encode_element`), for elements that many responses
+    share.
 
-    It takes the place of the list in a message that is encoded in the same version; nobody else can read it.
+    It takes the place of the list in a message that is encoded in the same version; nothing else can read it.
     """
 
     __slots__ = ()

@@ -15,9 +15,9 @@ op      = letter, slot and tag of the field, whether it is nullable, and
     "[" item, least bytes   an array: count and items, which are ops without a slot
 ```
 
-It makes of bytes what the generated readers make (`trimaran.wire.codec.reader`), and refuses the same. What it refuses
-is given to one of those, which says why: the sentences are in one place. Where this was not compiled they read
-everything, and to import it is an ImportError.
+It decodes as the generated readers do (`trimaran.wire.codec.reader`), and refuses the same bytes. Refused bytes are
+passed to a generated reader, which names the fault: so the error texts are in one place. If this module was not
+compiled, the generated readers read everything, and its import is an ImportError.
 
 Only `take` reaches for bytes, and it compares with the buffer's end. All state is in a `Cursor` of the call, because a
 finalizer or another thread may enter the same program. The types for callers are in `native.pyi`.
@@ -47,19 +47,19 @@ _STRING_BYTES_MAX = cython.declare(cython.Py_ssize_t, 0x7FFF)
 # Above it the garbage collector waits until the message is made, as it does in any C from Python 3.12 on: there is no
 # garbage in a message, and to look for it among ten thousand partitions took two fifths of the time.
 _COLLECTED_BYTES_MAX = cython.declare(cython.Py_ssize_t, 2048)
-# Between two of so many items other threads get their turn, if one has waited for long: some 2 ms.
+# After this many items other threads may run, if one has waited long: some 2 ms.
 _ITEMS_PER_TURN = cython.declare(cython.Py_ssize_t, 4096)
 _unpack_float64 = struct.Struct(">d").unpack
 
 
 class Refused(Exception):
-    """These bytes are no such message, or more than was allowed."""
+    """These bytes are no such message, or exceed the budget."""
 
 
 @cython.final
 @cython.cclass
 class Op:
-    """How one field is read, or each item of an array."""
+    """The reading of one field, or of each item of an array."""
 
     format_code: cython.Py_UCS4
     slot: object  # the member descriptor of the class
@@ -98,7 +98,7 @@ class Op:
 @cython.final
 @cython.cclass
 class Program:
-    """How a struct is read: what fills its slots, in the order of the wire, and what tags may follow."""
+    """The reading of a struct: the ops for its slots, in wire order, and the tags that may follow."""
 
     struct: object
     ops: list
@@ -139,7 +139,9 @@ class Decoder:
             return self.refused(buf, elements_max, tags_max)
 
     def read_all(self, bufs, prefix, elements_max, tags_max):
-        """The messages that are these bytes behind `prefix`; None if one is not: who reads them singly finds which."""
+        """Returns the messages of these bytes behind `prefix`; None if one is refused: reading them one by one finds
+        which.
+        """
         cursor: Cursor = Cursor.__new__(Cursor)
         cursor.flexible = self.flexible
         cursor.tags_max = tags_max
@@ -184,7 +186,7 @@ class Decoder:
 @cython.freelist(4)
 @cython.cclass
 class Cursor:
-    """A place in the bytes of one message, and what of its budget is left."""
+    """A place in the bytes of one message, and the rest of its budget."""
 
     source: object
     view: object  # of all bytes, made for the first record batches
@@ -341,7 +343,7 @@ class Cursor:
     @cython.inline
     @cython.exceptval(-1)
     def take(self, size: cython.Py_ssize_t) -> cython.Py_ssize_t:
-        """Where the next `size` bytes lie; they are there."""
+        """Returns the place of the next `size` bytes, which exist."""
         at: cython.Py_ssize_t = self.pos
         if size > self.end - at:
             raise Refused

@@ -1,4 +1,4 @@
-"""What one version of a struct looks like on the wire, worked out from its declaration.
+"""The wire layout of one version of a struct, derived from its declaration.
 
 Source: the rules of Kafka's message generator (`MessageDataGenerator`, `FieldSpec`).
 """

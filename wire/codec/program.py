@@ -10,7 +10,7 @@ _FORMAT_CODES = {"16s": "u", "string": "s", "bytes": "y", "records": "r"}
 
 
 def build_decoder(cls: type[DeclaredMessage], version: int, refused: Reader) -> Decoder:
-    """What reads `version`; bytes that it does not like are given to `refused`."""
+    """Returns the decoder of `version`; bytes that it refuses are passed to `refused`."""
     flexible = version in cls.FLEXIBLE
     return Decoder(ProgramWriter(version, flexible).program(cls), flexible, refused)
 

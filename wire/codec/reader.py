@@ -1,12 +1,12 @@
 """Generates the decoder of one message class in one version.
 
-Every size is checked against the bytes that are there before anything is made from it, so a
-decoder needs no more memory than a multiple of its input (`trimaran.wire.schema.DecodeBudget`). What slips
-through to `struct`, indexing or UTF-8 raises there, and `Message.decode` maps it.
+Every size is checked against the bytes that are there before anything is made from it, so a decoder needs no more
+memory than a multiple of its input (`trimaran.wire.schema.DecodeBudget`). Bad bytes that reach `struct`, indexing or
+UTF-8 raise there, and `Message.decode` maps the errors.
 
-Where the time goes: a `struct` call costs little more for ten fields than for one. So fixed-size
-fields, the first byte of the size behind them and the byte that counts tags are one call (a run);
-short arrays of numbers head the run behind them; an array of fixed-size structs is one `iter_unpack`.
+Performance: a `struct` call costs little more for ten fields than for one. So fixed-size fields, the first byte of the
+size behind them and the byte that counts tags are one call (a run); short arrays of numbers head the run behind them;
+an array of fixed-size structs is one `iter_unpack`.
 """
 
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""What generated decoders call: errors, and the uncommon ways."""
+"""Functions that generated decoders call: errors and uncommon cases."""
 
 import struct
 from collections.abc import Callable
@@ -24,12 +24,12 @@ def bad_tag(name: str, tag: int) -> NoReturn:
 
 
 def array_format(item: str, count: int) -> str:
-    """The `struct` format codes of so many numbers or UUIDs."""
+    """Returns the `struct` format codes of `count` numbers or UUIDs."""
     return f"{count}{item}" if len(item) == 1 else item * count
 
 
 class ArrayUnpackers(dict[int, Callable[..., tuple[Any, ...]]]):
-    """By count: what reads so many numbers and the fixed-size fields behind them. Filled on demand up to
+    """By count: the reader of that many numbers and the fixed-size fields behind them. Filled on demand up to
     `SHORT_ARRAY_MAX`.
     """
 
@@ -45,7 +45,7 @@ class ArrayUnpackers(dict[int, Callable[..., tuple[Any, ...]]]):
 
 
 def read_long_array(name: str, item: str, count: int, buf: Bytes, pos: int, end: int) -> list[Any]:
-    """An array of numbers or UUIDs of any size; the caller has seen to the budget of elements."""
+    """Reads an array of numbers or UUIDs of any size; the caller has checked the budget of elements."""
     size = struct.calcsize(">" + item)
     if count < 0 or count * size > end - pos:
         bad_size(name, count)
@@ -71,7 +71,7 @@ def read_tag(
 def skip_tags(
     name: str, refused: tuple[int, ...], buf: Bytes, pos: int, end: int, count_max: int
 ) -> tuple[int, int]:
-    """Skips a section of tagged fields none of which is known; the place behind it, and how many they were."""
+    """Skips a section of unknown tagged fields; returns the place behind it, and their number."""
     count, pos = read_uvarint(buf, pos)
     if count > count_max:
         bad_size(f"{name} tags", count)

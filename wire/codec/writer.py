@@ -1,13 +1,11 @@
 """Generates the encoder of one message class in one version.
 
-The whole message becomes one function: nested structs are inlined into the loops of their arrays.
-What is written is byte for byte what Kafka's generated classes write: tags only for values other
-than the default, in ascending order.
+The whole message becomes one function: nested structs are inlined into the loops of their arrays. The bytes equal those
+of Kafka's generated classes: tags only for values other than the default, in ascending order.
 
-Where the time goes: a `struct` call costs little more for ten fields than for one. So fixed-size
-fields, arrays of numbers, the sizes among them and the byte that says "no tags" are one call (a
-run). A compact size fits into its byte of a run below 128; where it does not, the run is written
-piece by piece.
+Performance: a `struct` call costs little more for ten fields than for one. So fixed-size fields, arrays of numbers, the
+sizes among them and the byte that says "no tags" are one call (a run). A compact size below 128 fits into its byte of a
+run; otherwise the run is written piece by piece.
 """
 
 from collections.abc import Callable, Sequence
@@ -41,8 +39,8 @@ class Piece(NamedTuple):
 
 
 class WriterGenerator:
-    """Emits the code that writes values of one version; `out` names the buffer written to. What is `bounded` raises
-    behind the array element with which it has more bytes than a response may have.
+    """Emits the code that writes values of one version; `out` names the buffer written to. A `bounded` one raises
+    behind the array element with which a response has too many bytes.
     """
 
     def __init__(self, version: int, flexible: bool, bounded: bool = False) -> None:
@@ -156,7 +154,7 @@ class WriterGenerator:
         self.write_value(p.shape, local, out, nullable=p.nullable)
 
     def write_value(self, shape: Shape, value: str, out: str, *, nullable: bool) -> None:
-        """Writes what the local name `value` stands for; the name may be rebound."""
+        """Writes the value of the local name `value`; the name may be rebound."""
         emit = self.source.emit
         if shape.struct is not None:
             self.write_nested(shape.struct, value, out, nullable=nullable)

@@ -1,4 +1,4 @@
-"""What generated encoders call: errors, and the uncommon ways."""
+"""Functions that generated encoders call: errors and uncommon cases."""
 
 import struct
 from collections.abc import Callable
@@ -32,7 +32,7 @@ def write_string_size(out: bytearray, size_plus_1: int) -> None:
 
 
 class RunPackers(dict[tuple[int, ...], Callable[..., bytes]]):
-    """By counts of the arrays in a run: what packs all of it. Filled on demand with what is common.
+    """By counts of the arrays in a run: the packer of all of it. Filled on demand with what is common.
 
     `template` is a `struct` format with `{}` in the place of each array, `format_codes` those of their elements.
     """

@@ -1,4 +1,4 @@
-"""What consumers put into JoinGroup and SyncGroup: subscription and assignment.
+"""The data of consumers in JoinGroup and SyncGroup: subscription and assignment.
 
 Both travel with their int16 version before them; a classic group's coordinator does not look
 inside.
@@ -43,7 +43,7 @@ _VERSION = struct.Struct(">h")
 
 
 def encode_subscription(subscription: ConsumerProtocolSubscription, version: int) -> bytes:
-    """The metadata a consumer joins with.
+    """Returns the metadata with which a consumer joins.
 
     Raises:
         LocalProtocolError: as `Message.encode` does.
@@ -52,7 +52,7 @@ def encode_subscription(subscription: ConsumerProtocolSubscription, version: int
 
 
 def decode_subscription(view: bytes | memoryview) -> ConsumerProtocolSubscription:
-    """The metadata a consumer joined with.
+    """Returns the metadata with which a consumer joined.
 
     Raises:
         RemoteProtocolError: the bytes are malformed.
@@ -62,7 +62,7 @@ def decode_subscription(view: bytes | memoryview) -> ConsumerProtocolSubscriptio
 
 
 def encode_assignment(assignment: ConsumerProtocolAssignment, version: int) -> bytes:
-    """What the leader of a group sends for one member.
+    """Returns the bytes that the leader of a group sends for one member.
 
     Raises:
         LocalProtocolError: as `Message.encode` does.
@@ -71,7 +71,7 @@ def encode_assignment(assignment: ConsumerProtocolAssignment, version: int) -> b
 
 
 def decode_assignment(view: bytes | memoryview) -> ConsumerProtocolAssignment:
-    """What the leader of a group sent for one member.
+    """Returns the assignment that the leader of a group sent for one member.
 
     Raises:
         RemoteProtocolError: the bytes are malformed.

@@ -1,7 +1,7 @@
-"""Control records: what the log says about itself (transaction ends, Raft leaders, snapshots).
+"""Control records: the log's own state (transaction ends, Raft leaders, snapshots).
 
-A control record's key is int16 version and int16 type; its value is one of the messages below,
-whose own version comes first as an ordinary field. An EndTxnMarker has its int16 version before it.
+A control record's key is int16 version and int16 type. Its value is one of the messages below, with its version first,
+as an ordinary field. An EndTxnMarker has its int16 version before it.
 """
 
 import struct
@@ -147,7 +147,7 @@ _VERSION = struct.Struct(">h")
 
 
 def encode_control_value(value: ControlValue, version: int) -> bytes:
-    """The value of a control record; `value.version`, where there is one, is the caller's to set.
+    """Returns the value of a control record; the caller sets `value.version`, if there is one.
 
     Raises:
         LocalProtocolError: as `Message.encode` does.

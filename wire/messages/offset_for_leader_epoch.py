@@ -1,4 +1,4 @@
-"""OffsetForLeaderEpoch (23): where a leader epoch ended, so that logs can be cut to agree.
+"""OffsetForLeaderEpoch (23): the end offset of a leader epoch, so that logs can be truncated to agree.
 
 Versions: 1 answers the epoch found; 2 the caller's leader epoch (KIP-320); 3 its replica id; 4 flexible.
 """

@@ -39,9 +39,9 @@ _LEVELS: dict[type[Message], tuple[tuple[int, int], ...]] = {
 
 
 class UnknownRecord(NamedTuple):
-    """A record of the metadata log whose type, or whose version of a known type, belongs to a later Kafka.
+    """A record of the metadata log with a type, or a version of a known type, of a later Kafka.
 
-    `offset` is -1 where a single value was read.
+    `offset` is -1 if a single value was read.
     """
 
     type: int
@@ -50,7 +50,7 @@ class UnknownRecord(NamedTuple):
 
     @property
     def name(self) -> str:
-        """What stands in the place of a class's name, `UNKNOWN_29`."""
+        """The replacement for a class's name, `UNKNOWN_29`."""
         return f"UNKNOWN_{self.type}"
 
     def __str__(self) -> str:
@@ -81,7 +81,7 @@ def encode_metadata_record(record: Message, version: int) -> bytes:
 
 @cache
 def _frame(key: int, version: int) -> bytes:
-    """What stands before the body; there are few."""
+    """Returns the bytes before the body; there are few variants."""
     out = bytearray()
     for number in (FRAME_VERSION, key, version):
         write_uvarint(out, number)
@@ -113,7 +113,8 @@ def read_metadata_record(view: bytes | memoryview, offset: int = -1) -> Message 
 
 
 def unknown_record(view: bytes | memoryview, offset: int = -1) -> UnknownRecord | None:
-    """What `read_metadata_record` gives for a record of a later Kafka, None for others; the body is not read.
+    """Returns the result of `read_metadata_record` for a record of a later Kafka, None for others; the body is not
+    read.
 
     Raises:
         RemoteProtocolError: unknown frame version, or a malformed frame.
@@ -126,7 +127,9 @@ def unknown_record(view: bytes | memoryview, offset: int = -1) -> UnknownRecord 
 
 @cache
 def metadata_decoder(key: int, version: int) -> Callable[[bytes | memoryview], Message]:
-    """What reads the bodies of a type and version, for who looks at frames itself. Raises RemoteProtocolError."""
+    """Returns the decoder of bodies of a type and version, for callers that read frames themselves. Raises
+    RemoteProtocolError.
+    """
     # There are few, and what raises is not kept.
     cls = METADATA_RECORDS.get(key)
     if cls is None:

@@ -1,6 +1,8 @@
-"""Which configs are secrets: passwords, and whatever nothing declares, which a plug-in may have for a secret.
+"""The secret configs: passwords, and all undeclared ones, which may hold a plug-in's secret.
 
-The one rule of all that shows configs: DescribeConfigs, the mirror's znodes, JSON of records, events, tables of Spark.
+This is the one rule for all views of configs: DescribeConfigs, the mirror's znodes, JSON of records, events, tables of
+Spark.
+
 Source: `KafkaConfig.maybeSensitive` and `KafkaConfigSchema.isSensitive` of Kafka.
 """
 
@@ -32,7 +34,7 @@ _OF_MECHANISMS = (
 
 
 def is_sensitive(name: str, resource_type: int | None = None) -> bool:
-    """Whether the value stays hidden; None is a resource of any kind, where a message does not tell which."""
+    """True if the value stays hidden; None is a resource of unknown kind."""
     if resource_type in (_BROKER_LOGGER, _CLIENT_METRICS):
         return False
     told = _TOLD_OF_ANY if resource_type is None else _TOLD.get(resource_type, frozenset())

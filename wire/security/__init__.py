@@ -1,1 +1,1 @@
-"""Who the peer is and who may listen: TLS contexts, SASL exchanges, principals. No sockets, no trio."""
+"""Identity and security of connections: TLS contexts, SASL exchanges, principals. No sockets, no trio."""

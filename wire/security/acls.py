@@ -1,7 +1,7 @@
-"""What the numbers of ACLs mean on the wire and in the metadata log: resources, patterns, operations, permissions.
+"""The numbers of ACLs on the wire and in the metadata log: resources, patterns, operations, permissions.
 
-Source: Kafka's `ResourceType`, `PatternType`, `AclOperation`, `AclPermissionType`.
-Left out: ACLs themselves (`trimaran.quorum.metadata.acls`).
+Source: Kafka's `ResourceType`, `PatternType`, `AclOperation`, `AclPermissionType`. ACLs themselves: see
+`trimaran.quorum.metadata.acls`.
 """
 
 from __future__ import annotations

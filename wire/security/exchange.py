@@ -1,4 +1,5 @@
-"""One authentication by one SASL mechanism, seen from either side: tokens in, tokens out, nothing of Kafka's requests.
+"""One authentication by one SASL mechanism, seen from either side: tokens in, tokens out, independent of Kafka's
+requests.
 
 Source: RFC 4422; `SaslServer` and `SaslClient` of Java, as Kafka uses them.
 """
@@ -13,7 +14,7 @@ from trimaran.wire.security.principal import Principal
 
 
 class AuthenticationFailed(Exception):
-    """The peer is not who it says; the text is told to it and holds nothing that it does not know."""
+    """The peer did not prove its identity. The text is sent to it and reveals nothing that it does not know."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +52,7 @@ Tokens = Generator[bytes, bytes, None]
 
 
 class ClientMechanism(Protocol):
-    """How a client logs in, for any number of connections."""
+    """A client's mechanism, for any number of connections."""
 
     @property
     def mechanism(self) -> str:

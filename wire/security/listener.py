@@ -1,4 +1,4 @@
-"""What a listener asks of its peers, and what a client brings along."""
+"""The security of a listener, and that of a client."""
 
 from __future__ import annotations
 

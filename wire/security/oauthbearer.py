@@ -31,12 +31,12 @@ _AUTH = re.compile(r"[Bb][Ee][Aa][Rr][Ee][Rr] +(?P<token>[-_~+/.A-Za-z0-9]+=*)")
 
 
 class TokenRefused(Exception):
-    """A token is not taken; why is for our log, the client is told only that."""
+    """A token is refused. The reason is for our log; the client only learns the refusal."""
 
 
 @dataclass(frozen=True, slots=True)
 class BearerToken:
-    """What a valid token says: whose it is, and what is left of its life."""
+    """A valid token: its principal, and the rest of its lifetime."""
 
     subject: str
     lifetime_ms: int

@@ -35,12 +35,12 @@ class PlainCredentials:
         yield b"\0".join((b"", self.username.encode(), self.password.encode()))
 
 
-# Somebody else's check of name and password; may block. Anything but True is no.
+# A custom check of name and password; it may block. Any result except True is a refusal.
 AskForPassword = Callable[[str, str], object]
 
 
 class PlainExchange:
-    """One authentication: one token, no challenge. `passwords` by user name; of others `ask` is asked, if given."""
+    """One authentication: one token, no challenge. `passwords` by user name; `ask`, if given, checks other users."""
 
     def __init__(self, passwords: Mapping[str, str], ask: AskForPassword | None = None) -> None:
         self._passwords = passwords

@@ -1,4 +1,4 @@
-"""Who a connection belongs to. Source: `KafkaPrincipal`, `DefaultKafkaPrincipalBuilder`; RFC 2253 for names of
+"""The principal of a connection. Source: `KafkaPrincipal`, `DefaultKafkaPrincipalBuilder`; RFC 2253 for names of
 certificates.
 """
 
@@ -23,7 +23,7 @@ class Principal(NamedTuple):
 
 ANONYMOUS = Principal("ANONYMOUS")
 
-# Of RFC 2253 and those that Java adds; everything else is written with its object id.
+# The keywords of RFC 2253 and of Java; all other attributes are written with their object id.
 _SHORT = {
     "commonName": "CN",
     "countryName": "C",
@@ -44,7 +44,8 @@ _Rdn = Sequence[tuple[str, str]]
 def principal_of_certificate(
     certificate: Mapping[str, Any] | None, mapping: PrincipalMapping = AS_THEY_ARE
 ) -> Principal:
-    """The subject of a verified peer certificate, as `SSLSocket.getpeercert()` gives it; nobody if there is none.
+    """Returns the principal of a verified peer certificate, in the form of `SSLSocket.getpeercert()`; ANONYMOUS if
+    there is none.
 
     Raises:
         NoMatchingRule: the mapping has no rule for it, or it holds a NUL, behind which some readers see nothing.

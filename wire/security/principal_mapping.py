@@ -4,8 +4,8 @@ r"""`ssl.principal.mapping.rules`: names of principals made of the distinguished
     rule   := "DEFAULT" | "RULE:" pattern "/" replacement "/" ["L" | "U"]
 
 The first rule whose pattern matches the whole name counts; `$1` is its first group, `L` and `U` make it lower or upper
-case. Where none does, nobody is let in. Patterns are matched in linear time, whatever a certificate says (RE2, which
-knows no look-ahead and no back-references in patterns). Source: `SslPrincipalMapper` of Kafka, KIP-371.
+case. If none does, the connection is refused. Patterns are matched in linear time, whatever a certificate says (RE2,
+which knows no look-ahead and no back-references in patterns). Source: `SslPrincipalMapper` of Kafka, KIP-371.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What happens on a connection before it is open for other requests: SASL, without sockets and time.
+"""The state of a connection before it is open for other requests: SASL, without sockets and time.
 
     hello      -> ApiVersions: answered; SaslHandshake v0: raw; v1: wrapped; anything else: refused
     wrapped    -> SaslAuthenticate: one round of the mechanism; anything else: ILLEGAL_SASL_STATE
@@ -40,10 +40,10 @@ M = TypeVar("M", bound=Message)
 
 @dataclass(frozen=True, slots=True)
 class SaslSettings:
-    """Of one listener: mechanism name → what begins an exchange.
+    """The settings of one listener: mechanism name → factory of exchanges.
 
     `session_ms_max`: `connections.max.reauth.ms` by mechanism; without one a session lasts as long as its credential.
-    `blocks`: an exchange may wait for somebody, and so belongs into a thread.
+    `blocks`: an exchange may block, and so belongs into a thread.
     """
 
     mechanisms: Mapping[str, Callable[[], Exchange]]
@@ -61,7 +61,7 @@ class SaslSettings:
 
 @dataclass(frozen=True, slots=True)
 class Login:
-    """Who somebody has proved to be, and how; `session_ms`: what it is good for, None for ever."""
+    """A proven principal, and its mechanism; `session_ms` is the login's lifetime, None for ever."""
 
     principal: Principal
     mechanism: str
@@ -70,14 +70,14 @@ class Login:
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """What to do with a frame. `answer` None: nothing is sent.
+    """The action for a frame. `answer` None: nothing is sent.
 
     Args:
-        refused: the request is not looked into; it is answered with this code, if its response can carry one.
-        passes: the request is ApiVersions; it is answered as on an open connection.
-        login: who the peer is, from now on; the connection is open.
-        closes: why the connection closes behind the answer.
-        delayed: the answer tells of a failure, and leaves late, so that guessing is slow.
+        refused: the request is not handled; its response has this code, if it can carry one.
+        passes: the request is ApiVersions; it is handled as on an open connection.
+        login: the peer's identity from now on; the connection is open.
+        closes: the reason to close the connection behind the response.
+        delayed: the response reports a failure and leaves late, so that guessing is slow.
     """
 
     answer: Outgoing | None = None

@@ -1,7 +1,7 @@
 """SCRAM-SHA-256 and SCRAM-SHA-512: keys, messages, and the server's side. Left out: the client's (`scram_client`).
 
-Of a password a server has two keys, of which the password cannot be had, and never sees it. An unknown user is
-answered like a known one, with a salt made up, and fails where a wrong password does, after the same work.
+A server has two keys that do not reveal the password, and never sees the password itself. An unknown user gets the same
+responses as a known one, with a made-up salt, and fails at the same step as a wrong password, after the same work.
 Source: RFC 5802, RFC 7677; `ScramSaslServer`, `ScramMessages`, `ScramFormatter` of Kafka, KIP-84. Stricter than those:
 the nonce must be the very same, and the channel binding what was said first (`docs/security.md`).
 """
@@ -46,7 +46,7 @@ _CLIENT_FINAL = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class ScramCredential:
-    """What a server knows of a password."""
+    """A server's keys for a password."""
 
     salt: bytes
     stored_key: bytes
@@ -56,7 +56,7 @@ class ScramCredential:
 
 @dataclass(frozen=True, slots=True)
 class ScramAccount:
-    """Who logs in with a credential. `principal` None: nobody, the credential is made up and no proof will do."""
+    """The account of a credential. `principal` None: the credential is made up, and no proof is accepted."""
 
     credential: ScramCredential
     principal: Principal | None
@@ -75,7 +75,7 @@ def salted_password(digest: str, password: str, salt: bytes, iterations: int) ->
 def credential_of_salted(
     digest: str, salted: bytes, salt: bytes, iterations: int
 ) -> ScramCredential:
-    """What is stored of a salted password (RFC 5802, section 3)."""
+    """Returns the stored keys of a salted password (RFC 5802, section 3)."""
     client_key = hmac.digest(salted, b"Client Key", digest)
     stored_key = hashlib.new(digest, client_key).digest()
     server_key = hmac.digest(salted, b"Server Key", digest)
@@ -83,7 +83,7 @@ def credential_of_salted(
 
 
 def credential_of(digest: str, password: str, salt: bytes, iterations: int) -> ScramCredential:
-    """What is stored of a password."""
+    """Returns the stored keys of a password."""
     salted = salted_password(digest, password, salt, iterations)
     return credential_of_salted(digest, salted, salt, iterations)
 
@@ -91,9 +91,9 @@ def credential_of(digest: str, password: str, salt: bytes, iterations: int) -> S
 def made_up_credential(
     digest: str, secret: bytes, name: str, like: ScramCredential
 ) -> ScramCredential:
-    """For a name that nobody has: the same each time, with a salt and iterations as `like` has them.
+    """Returns a credential for an unknown name: the same each time, with a salt and iterations like those of `like`.
 
-    `secret` is known to all nodes and nobody else, so that no two answers tell a made-up salt from another.
+    Only the nodes know `secret`, and all use the same, so that responses do not reveal a made-up salt.
     """
     noise = hmac.digest(secret, name.encode(), "sha512")
     salt = (noise * (1 + len(like.salt) // len(noise)))[: len(like.salt)]
@@ -125,7 +125,7 @@ def text_of(message: bytes) -> str | None:
 
 
 def bytes_of(encoded: str) -> bytes | None:
-    """What base64 stands for, written in the one way that is right."""
+    """Returns the bytes of base64 text, which must be in canonical form."""
     try:
         return base64.b64decode(encoded, validate=True)
     except binascii.Error:
@@ -133,18 +133,18 @@ def bytes_of(encoded: str) -> bytes | None:
 
 
 def xor(one: bytes, other: bytes) -> bytes:
-    """Of byte strings as long as each other."""
+    """Returns the exclusive or of byte strings of equal length."""
     return bytes(a ^ b for a, b in zip(one, other, strict=True))
 
 
 def new_nonce() -> str:
-    """Printable, and nobody guesses it."""
+    """Returns a printable, unpredictable nonce."""
     return secrets.token_urlsafe(_NONCE_BYTES)
 
 
 @dataclass(frozen=True, slots=True)
 class _Begun:
-    """What the second step needs of the first."""
+    """The state between the first and the second step."""
 
     account: ScramAccount
     gs2_header: bytes

@@ -49,9 +49,9 @@ class TlsSettings:
     """One side's settings; each is Kafka's key `ssl.…` of nearly the same name.
 
     Args:
-        keystore_location: a file with private key and certificate chain; needed by who listens.
+        keystore_location: a file with private key and certificate chain; needed by listeners.
         keystore_key, keystore_chain: the same as PEM text, instead of the file.
-        truststore_location, truststore_certificates: whom to trust; neither: the machine's authorities.
+        truststore_location, truststore_certificates: trusted authorities; neither: those of the machine.
         crl_location: a PEM file with revocation lists; a peer whose issuer has none in it, or an old one, is refused.
         check_hostname: a client compares the server's name (`ssl.endpoint.identification.algorithm=https`).
     """
@@ -74,7 +74,7 @@ class TlsSettings:
 
 
 def server_context(settings: TlsSettings) -> ssl.SSLContext:
-    """What a listener speaks.
+    """Returns the context of a listener.
 
     Raises:
         TlsError: a setting is wrong, or a file cannot be used.
@@ -95,7 +95,7 @@ def server_context(settings: TlsSettings) -> ssl.SSLContext:
 
 
 def client_context(settings: TlsSettings) -> ssl.SSLContext:
-    """What a client speaks; with a certificate of its own if there is a keystore.
+    """Returns the context of a client; with a certificate of its own if there is a keystore.
 
     Raises:
         TlsError: a setting is wrong, or a file cannot be used.
@@ -218,7 +218,9 @@ def _load_trust(context: ssl.SSLContext, settings: TlsSettings) -> None:
 
 
 def _load_revoked(context: ssl.SSLContext, settings: TlsSettings) -> None:
-    """Of the peer's own certificate, not of its issuers: few authorities above the last publish lists."""
+    """Loads revocation lists for the peer's own certificate, not for its issuers: few higher authorities publish
+    lists.
+    """
     if not settings.crl_location:
         return
     pem = _read_store("trimaran.ssl.crl", "PEM", settings.crl_location, None)
@@ -311,7 +313,9 @@ def _pem_of_pkcs12(prefix: str, data: bytes, location: str, password: str | None
 
 @contextmanager
 def _as_file(pem: str) -> Iterator[str]:
-    """OpenSSL reads keys from files only; where the system can, from one that never touches a disk."""
+    """Yields a file with the key, since OpenSSL reads keys from files only; if the system can, it never touches a
+    disk.
+    """
     if hasattr(os, "memfd_create"):
         fd = os.memfd_create("pem")
         try:

@@ -1,4 +1,4 @@
-"""What of a certificate is too weak for OpenSSL, in words: it refuses such a chain by a code alone.
+"""Names the weaknesses for which OpenSSL refuses a certificate: OpenSSL itself only returns a code.
 
 Java takes SHA-1 under authorities of one's own, and RSA keys of 1,024 bits. OpenSSL at its level 2 takes neither, nor
 does a peer that uses it. Reads as much of X.509 (RFC 5280) as that needs. As in OpenSSL a signature on itself is not

@@ -37,7 +37,7 @@ ShowRecords = Callable[[bytes], Any]
 
 
 def base64_text(data: bytes) -> str:
-    """As JSON shows bytes everywhere here."""
+    """Returns bytes as base64, as all JSON here shows them."""
     return base64.b64encode(data).decode()
 
 
@@ -71,7 +71,7 @@ def _fields_of(cls: type[Struct]) -> tuple[tuple[Field, Shape], ...]:
 
 
 def _hidden_in(message: Struct) -> frozenset[str]:
-    """The value of a config that is a secret is one, whatever message carries it."""
+    """Hides the value of a secret config in any message."""
     hidden = SECRET_FIELDS.get(type(message).__name__, frozenset())
     names = type(message).__slots__
     if "name" in names and "value" in names:

@@ -1,4 +1,4 @@
-"""Frames that somebody captured, as lines of JSON: read, decoded, and encoded again.
+"""Captured frames as lines of JSON: read, decoded, and encoded again.
 
 A line is an object with `api_key`, `api_version`, `direction` ("request" or "response") and `frame`: header and body in
 base64, without the four bytes of length. Other members (where it was seen, when, by whom) are left alone.
@@ -105,7 +105,7 @@ def decode(captured: CapturedFrame) -> Decoded:
 
 
 def encode_again(captured: CapturedFrame, decoded: Decoded) -> bytes:
-    """The frame that we would have sent; tagged fields that nobody has declared are lost on the way."""
+    """Returns the frame that we would have sent; undeclared tagged fields are lost."""
     version, correlation_id = captured.api_version, decoded.correlation_id
     if captured.direction == "request":
         out = encode_request(decoded.message, version, correlation_id, decoded.client_id)

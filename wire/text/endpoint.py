@@ -1,4 +1,4 @@
-"""Where a node listens: an advertised listener and the numbers of security protocols. Source: Kafka's `Endpoint`,
+"""An advertised listener of a node, and the numbers of security protocols. Source: Kafka's `Endpoint`,
 `SecurityProtocol`.
 """
 
@@ -20,15 +20,15 @@ class Endpoint(NamedTuple):
     security_protocol: int = 0
 
 
-# What is told is written into the log and every snapshot of it, and is dialled for ever: no name of DNS is longer, and
-# no node listens so often.
+# Endpoints are written into the log and every snapshot of it, and are dialled for ever: no DNS name is longer, and no
+# node has more listeners.
 HOST_CHARS_MAX = 255
 LISTENERS_MAX = 32
 _PORT_MAX = 65535
 
 
 class Address(Protocol):
-    """What every message has of an endpoint."""
+    """An endpoint as every message has it."""
 
     @property
     def name(self) -> str: ...
@@ -39,7 +39,7 @@ class Address(Protocol):
 
 
 def endpoints_problem(endpoints: Sequence[Address]) -> str | None:
-    """Why nobody can listen so, or None. The names of listeners are those of a node, whatever their case."""
+    """Returns the fault of these listeners, or None. Names of listeners are compared without case."""
     names = [one.name.upper() for one in endpoints]
     if len(endpoints) > LISTENERS_MAX:
         return f"there are {len(endpoints)} listeners, and {LISTENERS_MAX} are allowed"

@@ -15,7 +15,7 @@ _FIELD = re.compile(r"%\((\w+)\)")
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """`text` has its fields as `%(name)s`; `meaning` is for who reads the manual."""
+    """A named log line. `text` has its fields as `%(name)s`; `meaning` is printed in the manual."""
 
     name: str
     level: int
@@ -46,11 +46,11 @@ class Event:
 
 
 def event_of(record: logging.LogRecord) -> Event | None:
-    """What was logged by `Event.log`."""
+    """Returns the event of a record that `Event.log` wrote."""
     return getattr(record, "named_event", None)
 
 
-# What connections say, and the few lines of logs on disk. Each room above has an `events.py` of its own.
+# The events of connections and of logs on disk. Each package above has its own `events.py`.
 _W, _E = logging.WARNING, logging.ERROR
 ADDRESS_FULL = Event(
     "address.full",

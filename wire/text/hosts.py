@@ -27,7 +27,7 @@ def address_in(text: str) -> str | None:
 
 @lru_cache(_KEPT_MAX)
 def is_host(told: str, host: str) -> bool:
-    """Whether `told`, as somebody has written it, is the address `host`. Without a zone it is that of any zone."""
+    """True if `told`, in any notation, is the address `host`. Without a zone it matches any zone."""
     if told == host:
         return True
     mine, theirs = address_in(told), address_in(host)
@@ -37,7 +37,7 @@ def is_host(told: str, host: str) -> bool:
 
 
 def java_text(host: str) -> str:
-    """What Java says for an address; other texts as they are."""
+    """Returns Java's text of an address; other texts unchanged."""
     if ":" not in host:
         return host
     address, percent, zone = host.partition("%")

@@ -11,10 +11,10 @@ _WORD = 0xFFFFFFFF
 
 
 def java_hash_order(names: Sequence[str], least_buckets: int = _LEAST_BUCKETS) -> list[str]:
-    """As `java.util.HashMap` iterates after these, all different, were put in one by one: by bucket, and in it by age.
+    """Returns the keys in the order of a `java.util.HashMap` into which these, all different, were put one by one: by
+    bucket, and in it by age.
 
-    The map has `least_buckets` at first, a power of two. It doubles them whenever they are more than three quarters
-    full. Of fewer than eight keys in a bucket, as always with tens of names: more would be a tree.
+    A bucket has fewer than eight keys, as always with tens of names: a larger one would be a tree.
     """
     buckets = least_buckets
     while len(names) > buckets * 3 // 4:

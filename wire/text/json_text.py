@@ -1,7 +1,7 @@
-"""Messages straight to JSON text: what `json.dumps(as_json(message))` gives, many times faster.
+"""Messages directly as JSON text: the same as `json.dumps(as_json(message))`, many times faster.
 
-For tables with millions of records. The writer of a class is generated once, as one f-string. Tests compare it with
-`trimaran.wire.text.as_json`, which also states which values are hidden.
+Used for tables with millions of records. The writer of a class is generated once, as one f-string. Tests compare it
+with `trimaran.wire.text.as_json`, which also states which values are hidden.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def json_text(message: Struct) -> str:
 
 @cache
 def json_writer(cls: type[Struct]) -> Writer:
-    """`json_text` of one class, for who writes many of it."""
+    """Returns the `json_text` of one class, for many messages of it."""
     hidden = SECRET_FIELDS.get(cls.__name__, frozenset())
     names = {field.name for field in cls.__fields__}
     write = _generated(cls, hidden)
@@ -68,7 +68,7 @@ def _generated(cls: type[Struct], hidden: frozenset[str]) -> Writer:
 
 
 def _expression(shape: Shape, value: str, source: Source) -> str:
-    """What is formatted for a value that is there."""
+    """Returns the expression that formats a value that is not null."""
     if shape.item is None and _is_number(shape):
         return value
     return f"{source.bind('write', _value_writer(shape))}({value})"
