@@ -73,7 +73,7 @@ def table(registry: Registry) -> list[str]:
     return lines
 
 
-def test_the_page_says_what_is_declared():
+def test_page_matches_declarations():
     tables = [f"\n## {title}\n\n" + "\n".join(table(one)) for title, one in REGISTRIES.items()]
     page = HEAD + "\n".join(tables) + "\n"
     if datadriven.REWRITE:

@@ -29,7 +29,7 @@ def test_only_function_calls_in_block_are_counted():
     assert calls.take().calls == 0
 
 
-def test_calls_before_the_mark_are_told_apart():
+def test_calls_before_mark_are_separate():
     calls = Calls()
     with calls.counting(lambda function: function is divmod and calls.mark()):
         called()

@@ -3,7 +3,7 @@ import pytest
 from tests.checks import assert_only_raises, check_each
 
 
-def test_every_failure_is_told_with_its_thing():
+def test_every_failure_names_its_thing():
     def check(number):
         assert number % 2
 

@@ -8,7 +8,7 @@ from tests.interop.suites.gaps import GAPS, ON_KAFKA
 from tests.interop.suites.variants import VARIANTS
 
 
-def test_the_page_says_what_the_runs_said():
+def test_page_matches_the_results():
     before, _, _ = page.PAGE.read_text().partition(page.HEADING)
     if datadriven.REWRITE:
         page.PAGE.write_text(before + page.section())

@@ -555,7 +555,7 @@ def page() -> str:
     return "\n".join([*parts, NAMED_TWICE, *rows]) + "\n"
 
 
-def test_the_page_says_what_the_code_does():
+def test_page_matches_the_code():
     if datadriven.REWRITE:
         PAGE.write_text(page())
     assert PAGE.read_text() == page()

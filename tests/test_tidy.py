@@ -54,7 +54,7 @@ def test_files_hold_one_idea(folder):
 
 
 @pytest.mark.parametrize("folder", PACKAGES)
-def test_every_module_says_what_it_is_for(folder):
+def test_every_module_has_a_docstring(folder):
     said = {p: ast.get_docstring(ast.parse(p.read_text())) for p in sources(folder)}
     assert [p for p, text in said.items() if not text or text.startswith("TODO")] == []
 

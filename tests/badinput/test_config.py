@@ -128,7 +128,7 @@ def test_5_more_replicas_than_brokers(cluster):
     assert_explained(done, Exit.REFUSED, "INVALID_REPLICATION_FACTOR", "brokers list")
 
 
-def test_6_advertised_for_everybody(properties):
+def test_6_unreachable_advertised_address(properties):
     file = properties(listeners="PLAINTEXT://0.0.0.0:0")
     assert_explained(start(file), Exit.USAGE, "0.0.0.0", "advertise", f"{file}:")
 

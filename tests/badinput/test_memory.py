@@ -130,7 +130,7 @@ async def test_b1_frames_that_never_end(own, role):
     node.assert_serves()
 
 
-async def test_b1_answers_that_nobody_takes(own):
+async def test_b1_unread_answers_take_bounded_memory(own):
     """Also mF7: of large answers. Fetch v3 has its messages converted, in memory."""
     records = bytes(900_000)
     for _ in range(20):

@@ -153,7 +153,7 @@ def test_ma14_pre_votes_of_last_epoch_change_nothing(same_epoch):
     assert not partition.vote_granted
 
 
-def test_ma14_a_leader_that_we_do_not_have(same_epoch):
+def test_ma14_unknown_leader_is_refused(same_epoch):
     asked = begin(leader_id=77, leader_epoch=0)
     assert codes(ask(same_epoch.address, asked, 1)) & {"FENCED_LEADER_EPOCH", "INVALID_REQUEST"}
     asked = end(leader_id=77, leader_epoch=0)
@@ -227,12 +227,12 @@ EMPTY = {
 
 
 @pytest.mark.parametrize(("request_", "version"), EMPTY.values(), ids=EMPTY)
-def test_me10_nothing_asked_for(same_epoch, request_, version):
+def test_me10_empty_quorum_requests_are_refused(same_epoch, request_, version):
     """CVE-2026-83525: an empty FetchSnapshot ends Apache Kafka's controller."""
     assert codes(ask(same_epoch.address, request_, version)) == {"INVALID_REQUEST"}
 
 
-def test_me10_nothing_asked_for_in_any_api(same_epoch):
+def test_me10_empty_requests_in_any_quorum_api(same_epoch):
     for key, version in served(same_epoch):
         if REQUESTS[key].__name__ == "UnregisterBrokerRequest":
             continue

@@ -200,7 +200,7 @@ def test_me9_the_same_partition_many_times(broker):
     assert codes(response) == {"INVALID_REQUEST"}
 
 
-def test_me10_nothing_asked_for(broker):
+def test_me10_empty_requests_are_harmless(broker):
     """Empty arrays in every API that has one: an answer or the end, and no mistake of ours."""
     from tests.badinput.test_decoding import served
     from trimaran.wire.messages.registry import REQUESTS

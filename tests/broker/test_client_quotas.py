@@ -64,7 +64,7 @@ async def fetched(one, *args):
         return await consumer.call(fetch_request(*args), version=12, timeout=SECONDS)
 
 
-async def test_a_producer_is_answered_and_told_to_wait(tmp_path):
+async def test_producer_is_answered_with_throttle_time(tmp_path):
     async with asked(tmp_path) as one:
         await one.create("t")
         assert (await one.call(produce_request(), 9)).throttle_time_ms == 0
@@ -95,7 +95,7 @@ async def test_a_consumer_gets_nothing_that_is_too_much(tmp_path, session_epoch)
         assert len(answer.responses[0].partitions[0].records) > BYTES
 
 
-async def test_a_session_keeps_what_it_was_not_given(tmp_path):
+async def test_throttled_session_keeps_its_records(tmp_path):
     """The next request of the session, on another connection, gets what this one did not."""
     async with asked(tmp_path) as one:
         await one.create("t")

@@ -91,7 +91,7 @@ async def test_unauthorized_client_gets_nothing(contexts):
     assert not [(*one[:3], one[4]) for one in wrong]
 
 
-async def test_before_all_acls_are_known_nobody_is_judged(contexts):
+async def test_requests_fail_before_acls_are_loaded(contexts):
     """Nor is anything told: the answer is an error, for every API that is judged at once."""
     contexts, ids = contexts
     context = contexts["CLIENTS"]

@@ -61,7 +61,7 @@ def consume(bootstrap, topic, count=VALUE_COUNT):
     return found
 
 
-async def test_confluent_kafka_reads_what_it_wrote(tmp_path):
+async def test_confluent_kafka_reads_its_own_records(tmp_path):
     async with cluster(tmp_path, num_partitions="3") as running:
         bootstrap = running.bootstrap
         written = await in_thread(produce, bootstrap, "t")
@@ -118,7 +118,7 @@ def kafka_python(bootstrap):
     return written, found
 
 
-async def test_kafka_python_reads_what_it_wrote(tmp_path):
+async def test_kafka_python_reads_its_own_records(tmp_path):
     async with cluster(tmp_path, num_partitions="3") as running:
         written, found = await in_thread(kafka_python, running.bootstrap)
         assert found == written
@@ -148,7 +148,7 @@ async def aiokafka(bootstrap):
     return {value: (p.partition, p.offset) for value, p in written.items()}, found
 
 
-async def test_aiokafka_reads_what_it_wrote(tmp_path):
+async def test_aiokafka_reads_its_own_records(tmp_path):
     async with cluster(tmp_path, num_partitions="3") as running:
         bootstrap = running.bootstrap
         written, found = await in_thread(lambda: asyncio.run(aiokafka(bootstrap)))

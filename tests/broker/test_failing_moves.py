@@ -72,7 +72,7 @@ def read(bootstrap, count=RECORDS):
         ("source", DELETE_SUFFIX, errno.EACCES),
     ],
 )
-async def test_a_move_whose_last_step_fails_loses_nothing(tmp_path, of, suffix, error):
+async def test_move_failing_at_end_loses_nothing(tmp_path, of, suffix, error):
     """RF 3, min ISR 2: the leader's replica moves, and one rename of the swap fails."""
     settings = {
         "num_partitions": "1",

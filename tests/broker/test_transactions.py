@@ -142,7 +142,7 @@ async def test_aborted_transactions_come_with_the_records_they_touch(harness):
     assert (offsets(first), (1, 0) in aborted(first)) == ([0], True)
 
 
-async def test_a_waiting_reader_hears_of_aborts_too(harness):
+async def test_waiting_reader_learns_of_aborts(harness):
     """KAFKA-5376."""
     write(harness, 1)
     harness.flush()

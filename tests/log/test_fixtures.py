@@ -79,7 +79,7 @@ def served(log, upto=None):
     return found
 
 
-def test_there_are_two_of_each_version():
+def test_each_version_has_two_fixtures():
     assert [f"{version}-{kind}" for version in VERSIONS for kind in ("clean", "killed")] == NAMES
 
 
@@ -153,7 +153,7 @@ def test_every_offset_and_timestamp_is_found(name, tmp_path):
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_indexes_hold_what_kafka_prints_of_them(name, unpacked):
+def test_indexes_match_kafkas_dump(name, unpacked):
     kinds = {".index": ("offset", "position"), ".timeindex": ("timestamp", "offset")}
     seen = 0
     for suffix, columns in kinds.items():
@@ -212,7 +212,7 @@ def test_producers_and_aborted_transactions_are_kafkas(name, unpacked, tmp_path)
 
 
 @pytest.mark.parametrize("name", NEW)
-def test_read_committed_is_what_kafkas_console_consumer_reads(name, tmp_path):
+def test_read_committed_matches_kafkas_console_consumer(name, tmp_path):
     with opened(name, tmp_path) as directory:
         log = directory.open_log("transactions", 0, CONFIG)
         stable = log.last_stable_offset(log.log_end_offset)

@@ -20,7 +20,7 @@ def cluster(tmp_path_factory):
         yield cluster
 
 
-def test_up_and_ps_print_what_scripts_need(cluster):
+def test_up_and_ps_print_data_for_scripts(cluster):
     shown = cluster.json("ps")
     for found in (cluster.started, shown):
         assert {"bootstrap", "controller_bootstrap", "zookeeper", "nodes"} <= found.keys()
@@ -336,7 +336,7 @@ def test_voters_and_brokers_are_fixed_at_first_start(cluster):
     assert "num.partitions=many" in wrong.stderr
 
 
-def test_a_listener_of_the_other_kind_is_told(cluster):
+def test_listener_of_other_kind_is_reported(cluster):
     cluster.run("up", "-d")
     brokers, controllers = cluster.state.bootstrap, cluster.state.controller_bootstrap
     for words in (("quorum", "status", "-B", brokers), ("metadata", "ls", "-B", brokers)):

@@ -146,7 +146,7 @@ def test_peer_with_another_protocol_is_reported():
     assert "does not speak Kafka's protocol" in done.stderr
 
 
-def test_a_lost_majority_is_told_by_every_command(tmp_path):
+def test_every_command_reports_lost_majority(tmp_path):
     with LocalCluster(tmp_path, "--brokers", "1") as cluster:
         cluster.run("topics", "create", "t")
         gone = [cluster.node(number).address for number in (1, 2)]

@@ -121,7 +121,7 @@ def test_authorized_user_sees_cluster_and_access_rights(secured):
         assert page(f"{url}/access?{asked}")[1]["answer"]["allowed"] is False
 
 
-def test_a_user_without_rights_is_told_so(secured):
+def test_user_without_rights_is_refused(secured):
     with console_of(secured, "bob") as url:
         status, told = page(f"{url}/access")
         assert status == 403
@@ -129,7 +129,7 @@ def test_a_user_without_rights_is_told_so(secured):
         assert page(f"{url}/brokers")[0] == 200  # public in Kafka
 
 
-def test_a_wrong_password_of_the_cluster_is_told(secured):
+def test_wrong_cluster_password_is_reported(secured):
     with console_of(secured, "mallory") as url:
         status, told = page(f"{url}/topics")
         assert status in (400, 403)

@@ -102,7 +102,7 @@ def topics(cluster):
     return cluster.run("topics", "list").stdout.split()
 
 
-def test_everything_is_compared_when_that_is_asked_for(mirrored):
+def test_everything_is_compared_on_request(mirrored):
     cluster, connect = mirrored
     assert cluster.run("zk", "resync", "-z", connect).returncode == 0
     done = cluster.run("zk", "resync", "--dry-run", "-z", connect)

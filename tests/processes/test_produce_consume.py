@@ -81,7 +81,7 @@ def test_lines_before_an_interrupt_are_delivered_and_counted(cluster, number):
     assert found == 3 or "unfinished" not in said  # the signal may come before the lines are read
 
 
-def test_keys_go_where_javas_clients_look_for_them(cluster):
+def test_keys_use_javas_partitions(cluster):
     keys = [f"key-{i}" for i in range(40)]
     cluster.run("produce", "keyed", "-k", ":", stdin="".join(f"{k}:{k}\n" for k in keys))
     for partition in range(5):
@@ -116,7 +116,7 @@ def test_reading_a_mistyped_topic_creates_none(cluster, options):
     assert "typo" not in [row["topic"] for row in cluster.json("topics", "list")]
 
 
-def test_writing_creates_a_topic_where_brokers_do_so(cluster):
+def test_writing_creates_topic_if_brokers_do(cluster):
     cluster.run("produce", "made", stdin="x\n")
     assert consumed(cluster, "made") == ["x"]
 

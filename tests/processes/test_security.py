@@ -227,7 +227,7 @@ def test_commands_speak_as_their_file_says(cluster):
     assert "by command" in cli(cluster, "consume", "commands", "-n", "1").stdout
 
 
-def test_wrong_passwords_and_strange_authorities_are_told(cluster):
+def test_wrong_passwords_and_authorities_are_reported(cluster):
     done = cli(cluster, "topics", "list", file=cluster.client_file("wrong"), check=False)
     assert done.returncode == Exit.REFUSED
     assert "invalid credentials" in done.stderr
@@ -241,7 +241,7 @@ def test_wrong_passwords_and_strange_authorities_are_told(cluster):
         producer.list_topics(timeout=1)
 
 
-def test_a_store_of_another_type_is_told_so(cluster):
+def test_store_of_another_type_is_reported(cluster):
     done = trimaran(
         "server", "start", "-c", cluster.dir / "2.properties", "--override", "ssl.keystore.type=JKS",
         check=False,

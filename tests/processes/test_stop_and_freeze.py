@@ -66,7 +66,7 @@ def test_stopping_broker_hands_leaderships_over_first(cluster):
     assert lost(cluster.bootstrap, TOPIC, PARTITIONS, load.acked) == {}
 
 
-def test_a_controller_told_to_stop_hands_over(cluster):
+def test_stopping_controller_hands_over(cluster):
     epoch, leader = epoch_and_leader(cluster)
     os.kill(cluster.node(leader).pid, signal.SIGTERM)
     until(lambda: cluster.node(leader).pid is None, "the controller has ended")

@@ -186,7 +186,7 @@ def test_signals_stop_all_nodes(cluster, number):
     assert [node.state for node in cluster.state.nodes] == ["stopped"] * 2
 
 
-def test_down_during_up_stops_what_was_begun(tmp_path):
+def test_down_stops_a_starting_cluster(tmp_path):
     with begin(tmp_path, "-d") as starting:
         assert trimaran("down", "--data", tmp_path).stderr == "stopped\n"
         _, said = starting.communicate(timeout=30)

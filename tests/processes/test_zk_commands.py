@@ -69,7 +69,7 @@ def test_zookeeper_ends_with_its_command(tmp_path, number):
         until(lambda: listener_on(port) is None, "the port is free")
 
 
-def test_a_taken_port_is_told(tmp_path):
+def test_taken_port_is_reported(tmp_path):
     needs_zookeeper()
     with socket.create_server((HOST, 0)) as taken:
         port = taken.getsockname()[1]

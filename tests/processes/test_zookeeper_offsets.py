@@ -75,13 +75,13 @@ def test_a_group_of_old_consumers_moves_to_kafka(cluster):
     assert {row["partition"]: row["committed"] for row in offsets} == {0: 40, 1: 42}
 
 
-def test_a_group_without_offsets_is_told(cluster):
+def test_group_without_offsets_is_reported(cluster):
     done = cluster.run("groups", "migrate-offsets", "nobody", check=False)
     assert done.returncode == Exit.NO
     assert "/consumers/nobody/offsets" in done.stderr
 
 
-def test_only_what_needs_zookeeper_waits_for_it(cluster):
+def test_only_zookeeper_requests_wait_for_it(cluster):
     one = cluster.node(11)
     until(lambda: commit(one, "waiting", {0: 1}) == {0: 0}, "connected")
     cluster.kill("zookeeper")

@@ -92,7 +92,7 @@ async def test_requests_during_a_decision_are_decided_afterwards(tmp_path):
             assert "t" not in active_controller.image.topics.by_name
 
 
-async def test_the_quorum_and_who_reads_do_not_wait(tmp_path):
+async def test_quorum_and_readers_do_not_wait(tmp_path):
     async with cluster(tmp_path, brokers=0) as nodes:
         active = await nodes.active()
         async with connected_to(active) as connection, connected_to(active) as another:

@@ -339,7 +339,7 @@ def test_batch_unreadable_on_restart_is_refused(stamped: dict[str, int]) -> None
         validate_fetched(batch_of(**stamped), 0, 3, 2)
 
 
-def test_a_snapshot_says_once_who_votes() -> None:
+def test_snapshot_names_voters_once() -> None:
     """With two sets none is the one at the snapshot's end."""
     voters = VoterSet.static([Peer(1)])
     whole = list(

@@ -183,7 +183,7 @@ def test_a_transaction_that_keeps_the_rules_is_taken(history: History) -> None:
 # --- transactions
 
 
-def test_a_marker_that_nobody_has_decided(history: History) -> None:
+def test_marker_without_decision_is_found(history: History) -> None:
     history.open()
     with pytest.raises(Violation, match="T6 "):
         history.mark(1, is_commit=True)
@@ -259,7 +259,7 @@ def test_another_end_than_was_answered(history: History) -> None:
         history.outcomes.ended(b"0:0/a", is_commit=False)
 
 
-def test_committed_without_what_was_acknowledged(history: History) -> None:
+def test_commit_without_acknowledged_is_found(history: History) -> None:
     history.outcomes.acked(b"0:0/a")
     history.outcomes.told("a", is_commit=True)
     with pytest.raises(Violation, match="T1 "):
@@ -318,7 +318,7 @@ def test_epochs_that_restart_in_group_with_members(history: History) -> None:
         history.upgrade(1)
 
 
-def test_epochs_begin_anew_after_an_empty_generation(history: History) -> None:
+def test_epochs_restart_after_empty_generation(history: History) -> None:
     history.stable(7)
     history.generation(8)
     history.upgrade(1)
@@ -430,7 +430,7 @@ def test_marker_expires_when_its_transaction_is_gone() -> None:
             made.check("b", [Left(data, left), Left(marker, None)], now_ms)
 
 
-def test_a_batch_that_is_not_what_was_written() -> None:
+def test_altered_batch_is_found() -> None:
     batch, later = written(0, b"a", b"b"), written(2, b"c")
     made = compacted(batch, later)
     made.check("b", [Left(batch, batch._replace(records=batch.records[1:]))], 0)

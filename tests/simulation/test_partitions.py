@@ -69,7 +69,7 @@ def named(name: str) -> Mutant:
     return next(one for one in MUTANTS if one.name == name)
 
 
-def test_there_are_enough_mutants() -> None:
+def test_enough_mutants_exist() -> None:
     names = {mutant.name for mutant in MUTANTS}
     assert len(names) == len(MUTANTS) >= 100
     assert ELSEWHERE.keys() <= names
@@ -90,7 +90,7 @@ def told(world: World) -> list[str]:
     return world.trace
 
 
-def test_a_failing_seed_is_told_and_replayed(capsys: pytest.CaptureFixture[str]) -> None:
+def test_failing_seed_is_reported_and_replayed(capsys: pytest.CaptureFixture[str]) -> None:
     """The transcript ends with what went wrong; the note says how to have it again."""
     mutant = named("waits for nobody")
     found = hunt(mutant, QUICK_SEEDS)
@@ -171,7 +171,7 @@ def test_failed_flush_stays_undurable() -> None:
     assert file.node.durable == b""
 
 
-def test_names_whose_fsync_failed_stay_undurable() -> None:
+def test_names_with_failed_fsync_stay_undurable() -> None:
     disk = disk_with(b"abc", flush=True, flush_name=False)
 
     def fail(name: str, *_paths: object) -> None:
@@ -258,7 +258,7 @@ def test_damaged_file_is_restored_unless_written_since(name: str) -> None:
             assert not repair(disk, damaged)
 
 
-def test_nobody_writes_to_a_disk_after_the_crash() -> None:
+def test_crashed_disk_ignores_later_writes() -> None:
     disk = disk_with(b"abc", flush=True, flush_name=True)
     file = disk.open(Path("/d/f"))
     after = disk.after_crash(random.Random(1), power_cut=False)

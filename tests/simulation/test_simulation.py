@@ -62,7 +62,7 @@ def told(world: World) -> list[str]:
     return world.trace
 
 
-def test_a_failing_seed_is_told_and_replayed(capsys: pytest.CaptureFixture[str]) -> None:
+def test_failing_seed_is_reported_and_replayed(capsys: pytest.CaptureFixture[str]) -> None:
     """The transcript ends with what went wrong; the note says how to have it again, and that is the same to the
     letter.
     """
@@ -142,6 +142,6 @@ def test_mutant_is_found(mutant: Mutant) -> None:
     assert found_of(mutant.name).found in mutant.expected
 
 
-def test_there_are_enough_mutants() -> None:
+def test_enough_mutants_exist() -> None:
     assert len(MUTANTS) >= 40
     assert len({mutant.name for mutant in MUTANTS}) == len(MUTANTS)

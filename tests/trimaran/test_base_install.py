@@ -43,5 +43,5 @@ def test_a_node_serves():
 
 
 @pytest.mark.slow
-def test_a_mirror_says_what_it_needs():
+def test_mirror_names_missing_package():
     assert "kazoo is not installed" in run(MIRRORS).stderr

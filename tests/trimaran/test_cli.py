@@ -28,7 +28,7 @@ def function_of(where):
     return getattr(importlib.import_module(module), function)
 
 
-def test_every_command_exists_and_says_what_it_does():
+def test_every_command_exists_with_documentation():
     assert [where for _, where, *_ in COMMANDS if not function_of(where).__doc__] == []
 
 
@@ -160,7 +160,7 @@ def test_cluster_query_imports_only_what_it_needs():
 
 
 @pytest.mark.slow
-def test_ps_imports_nothing_of_what_starts_a_cluster():
+def test_ps_does_not_import_cluster_start():
     probe = "import sys, trimaran.cli.nodes, trimaran.local.readiness; print(sorted(sys.modules))"
     done = subprocess.run([sys.executable, "-c", probe], capture_output=True, text=True, check=True)
     for heavy in (

@@ -52,7 +52,7 @@ def checked(told, file):
     return code, [(row["level"], row["key"], row["origin"].rpartition(":")[2]) for row in rows]
 
 
-def test_all_that_is_wrong_is_told_at_once(told, write):
+def test_all_errors_are_reported_at_once(told, write):
     also = {"num.netwrk.threads": "2", "num.partitions": "0", "log.preallocate": "perhaps"}
     code, rows = told(config_files.check, config=write(also=also))
     assert code == Exit.NO

@@ -86,7 +86,7 @@ def test_node_with_remote_quorum_founds_none(tmp_path):
 
 @pytest.mark.cluster
 @pytest.mark.slow
-def test_it_serves_and_ends_by_sigterm(tmp_path):
+def test_container_serves_and_ends_by_sigterm(tmp_path):
     with reserve() as one, reserve() as two, reserve() as three:
         client, controller, metrics = (f"{HOST}:{port_of(held)}" for held in (one, two, three))
     environ = {

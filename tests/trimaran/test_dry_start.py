@@ -17,14 +17,14 @@ def started(found):
     return [node.name for node in found.started]
 
 
-def test_a_new_cluster_is_told_and_not_made(tmp_path):
+def test_new_cluster_is_shown_but_not_created(tmp_path):
     found = dry_start(tmp_path / "new", replace(WANTED, console=True))
     assert started(found) == ["controller-1", "controller-2", "broker-11", "console"]
     assert found.new == found.started
     assert names(tmp_path) == []
 
 
-def test_a_stopped_cluster_starts_with_what_it_gets(tmp_path):
+def test_stopped_cluster_accepts_same_options(tmp_path):
     made(tmp_path)
     before = contents(tmp_path)
     found = dry_start(tmp_path, replace(WANTED, brokers=2, overrides=["num.partitions=7"]))
@@ -89,7 +89,7 @@ def test_comma_in_path_is_refused(tmp_path):
     assert names(data) == []
 
 
-def test_a_port_that_is_taken_is_told(tmp_path):
+def test_taken_port_is_reported(tmp_path):
     plan = made(tmp_path)
     with socket.create_server(("127.0.0.1", plan.nodes[0].port)):
         with pytest.raises(UserError, match="cannot listen on"):

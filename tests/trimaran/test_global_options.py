@@ -24,7 +24,7 @@ from trimaran.errors.user_error import Exit, UserError
         ("topics list -- --watch", "topics list -- --watch", None),
     ],
 )
-def test_watch_stands_anywhere(line, rest, watch):
+def test_watch_option_is_accepted_anywhere(line, rest, watch):
     found = take(line.split())
     assert (found.rest, found.watch) == (rest.split(), watch)
 

@@ -78,7 +78,7 @@ def test_history_covers_every_topic_of_name(told, directory):
     assert all(row["time"] for row in rows)
 
 
-def test_configs_with_what_they_were_before(told, directory):
+def test_configs_are_listed_with_previous_values(told, directory):
     rows = told(history.configs, "topic/orders", directory)
     assert [(row["offset"], row["key"], row["value"], row["before"]) for row in rows] == [
         (3, "retention.ms", "1", None),
@@ -131,19 +131,19 @@ def test_history_begins_with_oldest_usable_snapshot(told, tmp_path):
         ("nope/0", Exit.REFUSED),
     ],
 )
-def test_no_such_partition(directory, partition, code):
+def test_missing_partition_is_reported(directory, partition, code):
     with pytest.raises(UserError) as error:
         history.partitions(partition, directory)
     assert error.value.exit_code == code
 
 
-def test_configs_of_what_there_is_not(directory):
+def test_configs_of_missing_resource_are_refused(directory):
     with pytest.raises(UserError, match="there is no topic nope") as error:
         history.configs("topic/nope", directory)
     assert error.value.exit_code == Exit.REFUSED
 
 
-def test_configs_that_nobody_set(told, tmp_path, capsys):
+def test_unset_configs_are_reported(told, tmp_path, capsys):
     node = make_node(tmp_path, 1)
     created = metadata_batch(1, 1, created_topic(FIRST), 2000)
     write_partition(node, "__cluster_metadata", 0, [BATCHES[0], created])

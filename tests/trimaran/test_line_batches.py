@@ -61,7 +61,7 @@ def test_the_second_interrupt_is_the_old_one():
     assert signal.getsignal(signal.SIGINT) is before
 
 
-def test_batches_are_such_as_a_broker_takes():
+def test_batches_fit_a_brokers_limit():
     line = b"x" * (BATCH_BYTES_MAX // 3)
     with batches_of_pipe() as (pipe, lines, batches):
         sender = threading.Thread(

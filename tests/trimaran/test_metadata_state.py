@@ -170,7 +170,7 @@ def test_logs_that_match_are_verified(tmp_path, told):
     assert result["problems"] == []
 
 
-def test_logs_that_differ_are_told(tmp_path, told):
+def test_differing_logs_are_reported(tmp_path, told):
     other = [*BATCHES[:2], metadata_batch(3, 1, [NoOpRecord()], 3000)]
     assert commands.verify(node(tmp_path, 1), node(tmp_path, 2, other), output="json") == 1
     (problem,) = told()["problems"]
@@ -178,7 +178,7 @@ def test_logs_that_differ_are_told(tmp_path, told):
     assert "offset 3, epoch 1" in problem["where"]
 
 
-def test_damage_before_the_end_is_told(tmp_path, told):
+def test_damage_before_end_is_reported(tmp_path, told):
     directory = node(tmp_path, 1, segment_bytes=100)
     segment = min((directory / "__cluster_metadata-0").glob("*.log"))
     data = bytearray(segment.read_bytes())
@@ -188,7 +188,7 @@ def test_damage_before_the_end_is_told(tmp_path, told):
     assert "damage" in {problem["problem"] for problem in told()["problems"]}
 
 
-def test_a_snapshot_of_other_contents_is_told(tmp_path, told):
+def test_snapshot_with_other_content_is_reported(tmp_path, told):
     one = node(tmp_path, 1)
     folder = one / "__cluster_metadata-0"
     donor = tmp_path / "donor"

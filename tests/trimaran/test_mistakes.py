@@ -10,7 +10,7 @@ assert_told = told_of_mistakes
 
 
 @pytest.mark.slow
-def test_every_mistake_is_told(assert_told):
+def test_every_mistake_is_reported(assert_told):
     with EmbeddedKafka() as kafka:
         kafka.create_topic("t", partitions=2)
         assert_told(kafka.bootstrap, kafka.controller_bootstrap)

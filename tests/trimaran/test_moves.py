@@ -52,11 +52,11 @@ TOPIC = MetadataResponseTopic(
         ([is_offline, is_not_preferred], [1, 2]),
     ],
 )
-def test_partitions_that_need_a_look(wanted, expected):
+def test_problematic_partitions_are_selected(wanted, expected):
     assert [row["partition"] for row in rows_of([TOPIC], wanted)] == expected
 
 
-def test_a_plan_is_what_kafkas_tool_reads(tmp_path):
+def test_plan_is_readable_by_kafkas_tool(tmp_path):
     path = tmp_path / "plan.json"
     path.write_text(
         '{"version":1,"partitions":[{"topic":"t","partition":0,"replicas":[1,2],"log_dirs":["any","any"]}]}'

@@ -38,7 +38,7 @@ def test_messages_escape_control_characters_but_keep_lines(capsys, show):
     assert shown.out + shown.err == "first\n\tsecond \\x1b[2Jgroup \\x9b31m \\u202e\n"
 
 
-def test_error_escapes_what_clients_have_chosen():
+def test_error_escapes_text_chosen_by_clients():
     assert str(UserError("group \x1b[2J", "why\n \x07", "fix")) == (
         "error: group \\x1b[2J\n  why: why \\x07\n  fix: fix"
     )

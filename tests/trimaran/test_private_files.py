@@ -86,7 +86,7 @@ def test_foreign_users_cluster_above_is_skipped(data, give_away):
     assert state_file.nearest(below / data.name) == below / data.name
 
 
-def test_user_who_became_root_by_sudo_is_trusted(monkeypatch):
+def test_sudo_user_is_trusted(monkeypatch):
     monkeypatch.setattr(os, "geteuid", lambda: 0)
     assert not private_files.is_trusted(FOREIGN_UID)
     monkeypatch.setenv("SUDO_UID", str(FOREIGN_UID))
@@ -197,7 +197,7 @@ def test_only_this_user_may_connect_to_the_supervisor(tmp_path):
     assert os.umask(os.umask(0o022)) != 0o177
 
 
-def test_supervisor_of_another_user_is_told_nothing(tmp_path, monkeypatch):
+def test_other_users_supervisor_receives_nothing(tmp_path, monkeypatch):
     path = tmp_path / control.SOCKET_NAME
     received = []
 

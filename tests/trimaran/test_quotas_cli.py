@@ -52,7 +52,7 @@ def test_values():
         (quotas.delete, ["producer_byte_rate"]),
     ],
 )
-def test_nobody_is_asked_what_makes_no_sense(command, words):
+def test_meaningless_quota_is_refused_before_request(command, words):
     with pytest.raises(UserError) as caught:
         command(*words, brokers=Brokers(bootstrap="127.0.0.1:1"))
     assert caught.value.exit_code is Exit.USAGE

@@ -120,7 +120,7 @@ def test_a_stopped_cluster_gets_brokers_and_a_zookeeper(tmp_path):
 
 
 @pytest.mark.parametrize("brokers", [0, 101])
-def test_a_cluster_neither_shrinks_nor_grows_without_end(tmp_path, brokers):
+def test_cluster_cannot_shrink_or_grow_unboundedly(tmp_path, brokers):
     made(tmp_path)
     with pytest.raises(UserError) as refused:
         made(tmp_path, replace(WANTED, brokers=brokers))

@@ -75,7 +75,7 @@ def test_plan_of_started_cluster_is_recovered(tmp_path):
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", "3", '{"nodes": [{}]}', '{"nodes": []}'])
-def test_a_file_of_somebody_else_is_told(tmp_path, text):
+def test_foreign_users_file_is_reported(tmp_path, text):
     (tmp_path / state_file.FILE_NAME).write_text(text)
     with pytest.raises(UserError, match="is not what trimaran up wrote"):
         state_file.read(tmp_path)

@@ -47,7 +47,7 @@ def test_a_release_is_chosen_once(config):
     assert "metadata.version 4.2-IV1" in done.stderr
 
 
-def test_a_dry_run_says_what_would_be_asked(config):
+def test_dry_run_shows_the_plan(config):
     run("storage", "format", "-t", ID, "-c", config, "--standalone")
     done = run("quorum", "voters", "add", "-c", config, "-B", "127.0.0.1:1", "--dry-run")
     assert done.returncode == 0, done.stderr

@@ -8,7 +8,7 @@ from trimaran.errors.user_error import Exit
 from trimaran.zkcompat.commands.tree_views import ZooKeeperStatus
 
 
-def test_keys_without_effect_are_told_once(tmp_path, capsys):
+def test_ineffective_keys_are_reported_once(tmp_path, capsys):
     file = tmp_path / "server.properties"
     file.write_text(
         "node.id=1\nzookeeper.connect=h:1\nzookeeper.metadata.migration.enable=true\n"

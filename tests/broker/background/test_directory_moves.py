@@ -210,7 +210,7 @@ async def test_copy_of_recreated_topic_is_discarded(tmp_path, monkeypatch, given
     assert setup.b.topic_id("t", 0) == b"anew" * 4
 
 
-async def test_an_earlier_process_left_copies_that_nobody_wants(tmp_path):
+async def test_unwanted_copies_of_earlier_process_are_removed(tmp_path):
     """Copies of another topic of that name, or of a replica that is no longer here."""
     setup = Moves(tmp_path)
     for index, topic_id in ((0, b"else" * 4), (7, setup.harness.partitions.find("t", 0).topic_id)):
@@ -371,7 +371,7 @@ def twins_of(setup):
     return LogDirectories([LogDirectory(one.path) for one in (setup.a, setup.b)])
 
 
-async def test_twins_are_looked_at_in_a_thread(tmp_path, monkeypatch):
+async def test_twins_are_compared_in_thread(tmp_path, monkeypatch):
     setup = Moves(tmp_path)
     directories = twins_of(setup)
     opened = []

@@ -148,7 +148,7 @@ async def test_second_copy_of_replica_is_removed(tmp_path):
     assert not futures_of(c)
 
 
-async def test_a_copy_beside_its_replica_goes(tmp_path):
+async def test_copy_in_directory_of_replica_is_removed(tmp_path):
     setup = Moves(tmp_path)
     leave_copy(setup.a, setup.harness.partitions.find("t", 0))
     await setup.run(and_until=lambda: not list(setup.a.futures))

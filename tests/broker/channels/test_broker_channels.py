@@ -139,7 +139,7 @@ async def test_moved_broker_is_reached_at_new_address():
     assert (old.begun, new.begun) == (["a"], ["b"])
 
 
-async def test_nobody_there_means_that_nothing_was_sent():
+async def test_missing_broker_means_nothing_was_sent():
     with trio.socket.socket() as free:
         await free.bind(("127.0.0.1", 0))
         async with open_channels({1: free.getsockname()}) as channels:
@@ -287,7 +287,7 @@ async def test_malformed_answer_leaves_outcome_unknown():
             await channels.call(1, beat("a"), timeout=SECONDS)
 
 
-async def test_at_the_end_everybody_hears_what_is_known():
+async def test_waiting_callers_learn_outcome_at_end():
     toy, outcomes = Toy(), {}
     toy.defer("sent")
     async with open_server(heartbeat, context=toy) as server, trio.open_nursery() as nursery:

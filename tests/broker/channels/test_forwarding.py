@@ -93,7 +93,7 @@ async def test_the_answer_is_passed_on_byte_by_byte() -> None:
 
 
 @pytest.mark.parametrize(("version", "throttle_ms"), [(1, 0), (2, 1500), (7, 1500)])
-async def test_whom_the_controller_throttles_is_muted_here(version: int, throttle_ms: int) -> None:
+async def test_throttled_clients_connection_is_muted(version: int, throttle_ms: int) -> None:
     """Versions without a throttle time have none to tell it by."""
     at = call(asked("a"), version)
     controller = Controller(created("a").replace(throttle_time_ms=1500))
@@ -163,7 +163,7 @@ async def test_answer_waits_until_broker_knows_the_result(
     assert trio.current_time() - began == pytest.approx(seconds)
 
 
-async def test_a_large_answer_is_not_looked_at(autojump_clock) -> None:
+async def test_large_answer_is_not_parsed(autojump_clock) -> None:
     """The client waits in vain for the refused change, and not for long."""
     names = [f"topic-{number}" for number in range(40)]
     request, response = asked(*names), created(*names[1:], refused=("topic-0",), text="v" * 32_000)

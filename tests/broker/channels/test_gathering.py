@@ -76,7 +76,7 @@ async def test_request_never_holds_one_key_twice(broker, gathered, nursery):
     assert sorted(answers) == [0, 1, 2, 3, 10, 11, 12]
 
 
-async def test_a_request_has_so_many_items_at_most(broker, gathered, nursery, monkeypatch):
+async def test_request_has_bounded_number_of_items(broker, gathered, nursery, monkeypatch):
     monkeypatch.setattr(gathering, "ITEMS_MAX", 2)
     items = [(f"k{number}", number) for number in range(IN_FLIGHT_MAX + 3)]
     await begin(nursery, gathered, [], *items)

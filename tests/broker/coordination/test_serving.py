@@ -456,7 +456,7 @@ async def test_empty_write_is_committed_with_earlier_ones(tmp_path):
         assert len(rig.batches()) == 1
 
 
-async def test_a_shard_hears_when_its_own_write_fails(tmp_path):
+async def test_shard_learns_when_its_write_fails(tmp_path):
     async with open_rig(tmp_path) as rig:
         leader, shard = await rig.serve()
         rig.add("a")

@@ -88,7 +88,7 @@ async def test_marker_ends_only_its_producers_transaction(tmp_path):
         assert shard.counts == {"a": 1}
 
 
-async def test_a_marker_completes_what_an_earlier_epoch_wrote(tmp_path):
+async def test_marker_completes_writes_of_earlier_epoch(tmp_path):
     async with open_rig(tmp_path) as rig:
         await rig.serve()
         rig.add("a", producer=PRODUCER)

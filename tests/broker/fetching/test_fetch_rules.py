@@ -47,14 +47,14 @@ def looks_of(monkeypatch):
 # -- how much
 
 
-async def test_no_more_than_asked_for_of_a_partition(harness):
+async def test_records_of_partition_are_limited_to_request(harness):
     size = fill(harness, 0, values=(b"a", b"b", b"c"))
     for count in (1, 2, 3):
         assert (await ask_one(harness, wanted(max_bytes=count * size))).records.size == count * size
     assert (await ask_one(harness, wanted(max_bytes=3 * size - 1))).records.size == 2 * size
 
 
-async def test_no_more_than_asked_for_in_all(harness):
+async def test_records_of_answer_are_limited_to_request(harness):
     size = fill(harness, 0, 1, 2, values=(b"a", b"b"))
     partitions = [wanted(index) for index in range(3)]
     for allowed, given in (
@@ -130,7 +130,7 @@ async def test_unreached_partition_comes_first_next_time(harness):
 # -- when it is enough
 
 
-async def test_enough_is_what_was_asked_for_at_least(harness):
+async def test_answer_waits_for_min_bytes(harness):
     size = fill(harness, 0)
     assert not isinstance(
         start(harness, request(wanted(), max_wait_ms=9, min_bytes=size)), DeferredResponse
@@ -165,7 +165,7 @@ async def test_records_examined_twice_are_counted_once(harness, autojump_clock):
         assert sizes(answers[0]) == {0: 3 * size}
 
 
-async def test_an_error_is_told_at_once(harness):
+async def test_error_is_returned_at_once(harness):
     """However little there is of the others."""
     for message in (
         request(wanted(0), wanted(9), max_wait_ms=60_000),
@@ -297,7 +297,7 @@ async def test_an_idle_partition_of_a_session_costs_nothing(harness, monkeypatch
     ("code", "noted"),
     [(ErrorCode.KAFKA_STORAGE_ERROR, True), (ErrorCode.OFFSET_OUT_OF_RANGE, False)],
 )
-async def test_records_that_cannot_be_read_are_looked_at(harness, monkeypatch, code, noted):
+async def test_unreadable_records_are_examined(harness, monkeypatch, code, noted):
     """P17: this replica may have to make room for another."""
     fill(harness, 0)
     held = harness.partitions.find("t", 0)

@@ -52,7 +52,7 @@ async def test_consumer_reads_from_follower_are_counted(harness):
 
 @pytest.mark.parametrize("version", [BY_NAME, BY_ID])
 @pytest.mark.parametrize("asked", [wanted(0, 77), wanted(9), wanted(0, current_leader_epoch=9)])
-async def test_a_fetch_that_fails_is_counted_as_such(harness, version, asked):
+async def test_failed_fetch_is_counted_as_failure(harness, version, asked):
     await ask(harness, request(asked), version)
     assert counted(harness) == {"fetches": 1, "failed_fetches": 1}
 

@@ -119,7 +119,7 @@ async def test_redirected_reader_is_informed_at_once_and_repeatedly(harness):
         first = FetchResponse(session_id=first.session_id, responses=answer.responses)
 
 
-async def test_a_follower_sends_nobody_elsewhere(harness):
+async def test_follower_redirects_no_clients(harness):
     """A follower redirects no client, not even to its leader in the client's rack."""
     follow(harness)
     data = await ask_one(harness, wanted(0), rack_id="b")

@@ -134,7 +134,7 @@ def test_full_cache_evicts_by_kafkas_rules(
     assert len(sessions) == 1
 
 
-def test_there_is_room_up_to_the_bound():
+def test_sessions_are_admitted_up_to_bound():
     sessions = FetchSessions(2)
     first, second = opened(sessions, 1), opened(sessions, 1)
     assert cached(sessions, first)
@@ -187,7 +187,7 @@ def test_session_update_takes_steps_and_ends_cleanly():
     assert (len(session.slots), len(session.reader.changed)) == (0, 0)
 
 
-def test_ids_are_positive_and_nobody_else_s(monkeypatch):
+def test_ids_are_positive_and_unique(monkeypatch):
     """Session ids are any positive numbers of 32 bits."""
     drawn = {(1 << 31) - 1: [0, 0, EPOCH_MAX - 1]}
     monkeypatch.setattr(secrets, "randbelow", lambda bound: drawn[bound].pop(0))

@@ -131,7 +131,7 @@ async def test_errors_are_repeated_until_they_pass(harness):
         (5, False, ErrorCode.INVALID_FETCH_SESSION_EPOCH),
     ],
 )
-async def test_wrong_ids_and_epochs_are_told(harness, epoch, wrong_id, code):
+async def test_wrong_ids_and_epochs_are_refused(harness, epoch, wrong_id, code):
     first = await ask(harness, request(wanted(), epoch=0))
     session_id = first.session_id ^ 1 if wrong_id else first.session_id
     answer = await ask(harness, request(session_id=session_id, epoch=epoch))
@@ -213,7 +213,7 @@ def test_full_cache_admits_larger_or_follower_sessions():
     assert follower.slots, "used later than the others' last use"
 
 
-def test_sessions_have_only_so_many_partitions_together():
+def test_partitions_of_all_sessions_are_bounded():
     sessions = FetchSessions(10, partitions_max=10)
     small, large = open_with(sessions, 2), open_with(sessions, 6)
     assert open_with(sessions, 11) is None
@@ -305,7 +305,7 @@ def test_no_cache_means_no_sessions():
         max_size=25,
     )
 )
-def test_a_session_gives_what_full_fetches_would(steps):
+def test_session_returns_same_records_as_full_fetches(steps):
     """Twin: a client with a session ends up with exactly the records of each partition, in order."""
     path = Path(tempfile.mkdtemp())
     try:

@@ -136,7 +136,7 @@ async def test_groups_are_served_only_between_load_and_end(tmp_path):
         assert [*chain.from_iterable(rig.groups.list_groups((), ()))] == []
 
 
-async def test_another_epoch_finds_what_was_written(tmp_path):
+async def test_another_epoch_loads_written_offsets(tmp_path):
     async with open_rig(tmp_path) as rig:
         index = rig.index_of("g")
         rig.lead(index)

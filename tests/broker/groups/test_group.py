@@ -30,7 +30,7 @@ def group():
     return ClassicGroup("g", 0)
 
 
-def test_bytes_are_what_the_members_say(group):
+def test_group_size_counts_member_metadata(group):
     assert size_of((("range", b"123"), ("sticky", b""))) == 8 + 6
     assert group.bytes == 0
     group.add(member("a"))
@@ -84,7 +84,7 @@ def test_new_generation_waits_for_no_old_member(group):
     ("tokens", "pending", "all_joined"),
     [((), (), True), ((1, 2), (), True), ((1, None), (), False), ((1, 2), ("x",), False)],
 )
-def test_all_have_joined_when_nobody_is_waited_for(group, tokens, pending, all_joined):
+def test_all_have_joined_without_awaited_members(group, tokens, pending, all_joined):
     for number, token in enumerate(tokens):
         group.add(member(f"m{number}", token=token))
     group.pending.update(pending)
@@ -92,7 +92,7 @@ def test_all_have_joined_when_nobody_is_waited_for(group, tokens, pending, all_j
     assert group.joining_count() == sum(token is not None for token in tokens)
 
 
-def test_the_leader_is_somebody_who_has_joined(group):
+def test_leader_is_a_joined_member(group):
     assert not group.elect_joined_leader()
     group.add(member("a"))
     assert not group.elect_joined_leader()

@@ -66,7 +66,7 @@ def test_a_group_of_kafka_with_members():
     )
 
 
-def test_a_group_of_kafka_whose_members_have_died():
+def test_kafka_group_with_dead_members_is_loaded():
     store = load(PAIR)
     group = restore_group("pair", store.groups["pair"])
     assert (group.state, group.generation, group.members) == (GroupState.EMPTY, 2, {})
@@ -125,7 +125,7 @@ def test_compressed_batches_among_plain_ones_keep_their_places(last):
     assert load(*log[:last]).offsets["g"]["t"][0].offset == last
 
 
-def test_a_plain_commit_after_a_transactional_one_stands():
+def test_plain_commit_after_transactional_one_wins():
     log = [
         in_transaction(commit(1), 0),
         build_batch([commit(2)], base_offset=1),

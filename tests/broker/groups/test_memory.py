@@ -335,7 +335,7 @@ def test_oversized_subscription_is_refused_member_stays(driver):
     driver.check_account()
 
 
-def test_partitions_and_what_patterns_match_count(driver):
+def test_partitions_and_pattern_matches_count(driver):
     before = driver.shard.account.bytes
     driver.topics.set("u", 100)
     driver.consumer_heartbeat("a", topics=["u"])
@@ -596,7 +596,7 @@ def test_member_belongs_to_its_latest_connection():
     assert arrivals.closed(2) == []
 
 
-def test_nobody_arrives_in_a_group_that_is_gone(driver):
+def test_removed_group_has_no_arriving_members(driver):
     assert not is_arriving(driver.shard.groups, ("g", "m"))
     join_from(driver, "a", 1)
     driver.shard.groups.clear()

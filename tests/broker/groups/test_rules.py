@@ -215,7 +215,7 @@ def test_departure_of_last_awaited_member_ends_rebalance(driver):
     assert code_of(driver, "a again") is code_of(driver, "b again") is E.NONE
 
 
-def test_when_all_have_synced_nobody_is_waited_for(driver):
+def test_synced_group_awaits_no_member(driver):
     stable(driver, "a", "b")
     assert TimerKey(Timer.SYNC, "g") not in driver.shard._timers
 

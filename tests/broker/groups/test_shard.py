@@ -238,7 +238,7 @@ def test_commit_waiter_learns_once_that_coordinator_moved(driver):
     driver.close()
 
 
-def test_writes_that_nobody_awaits_are_not_kept(driver):
+def test_unawaited_writes_are_not_remembered(driver):
     driver.shard._write(ConsumerGroupWrite("g", (), token=None))
     driver.shard._effects.writes.append(ConsumerGroupWrite("g", ()))
     driver.shard.take()
@@ -253,7 +253,7 @@ def test_deleted_consumer_group_has_no_more_work(driver):
     assert "g" not in driver.shard.consumers._works
 
 
-def test_a_deleted_classic_group_answers_whoever_waits(driver):
+def test_deleted_classic_group_answers_its_waiters(driver):
     driver.join("a", version=3)
     driver.append([group_record("g", None)])
     driver.settle()

@@ -105,7 +105,7 @@ async def open_broker(tmp_path):
 
 
 @pytest.mark.parametrize("is_commit", [True, False], ids=["commit", "abort"])
-async def test_offsets_count_when_a_marker_says_so(tmp_path, is_commit):
+async def test_offsets_count_after_commit_marker(tmp_path, is_commit):
     async with open_broker(tmp_path) as (broker, nursery):
         await broker.serve(nursery)
         assert broker.offsets() == {}

@@ -111,7 +111,7 @@ async def test_missing_group_is_one_error_without_topics(
     assert (answer.error_code, answer.topics) == (ErrorCode.NOT_COORDINATOR, [])
 
 
-async def test_many_transactions_are_asked_about_by_brokers(tmp_path: Path) -> None:
+async def test_brokers_verify_many_transactions(tmp_path: Path) -> None:
     question = AddPartitionsToTxnTransaction(
         transactional_id="x", producer_id=5, producer_epoch=0, verify_only=True, topics=[]
     )

@@ -34,7 +34,7 @@ async def test_an_unknown_quota_is_refused(tmp_path):
         assert entry.error_code == ErrorCode.INVALID_REQUEST
 
 
-async def test_a_refusal_is_told_for_every_entity(tmp_path):
+async def test_refusal_is_returned_for_every_entity(tmp_path):
     (entry,) = (await refused(tmp_path, alteration(), 1)).entries
     assert entry.error_code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED
     assert entry.entity[0].entity_name == "alice"

@@ -29,7 +29,7 @@ async def test_a_value_that_cannot_be(tmp_path):
         assert [r.error_code for r in answer.responses] == [ErrorCode.INVALID_CONFIG]
 
 
-async def test_a_refusal_is_told_for_every_resource(tmp_path):
+async def test_refusal_is_returned_for_every_resource(tmp_path):
     answer = await refused(tmp_path, replacing((TOPIC, "t", {})), 2)
     found = [(r.resource_name, r.error_code) for r in answer.responses]
     assert found == [("t", ErrorCode.CLUSTER_AUTHORIZATION_FAILED)]

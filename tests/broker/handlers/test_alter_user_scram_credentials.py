@@ -36,7 +36,7 @@ async def test_too_few_iterations_are_refused(tmp_path):
         assert not one.image.scram
 
 
-async def test_a_refusal_is_told_for_every_user(tmp_path):
+async def test_refusal_is_returned_for_every_user(tmp_path):
     answer = await refused(tmp_path, upsertion(), 0)
     found = [(r.user, r.error_code) for r in answer.results]
     assert found == [("alice", ErrorCode.CLUSTER_AUTHORIZATION_FAILED)]

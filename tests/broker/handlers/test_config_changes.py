@@ -165,7 +165,7 @@ class Forwarder:
 
 
 @pytest.mark.parametrize("make", [incremental, replacing])
-async def test_the_controller_answers_what_is_not_refused_here(harness, make):
+async def test_controller_answers_remaining_resources(harness, make):
     handler = incremental_alter_configs if make is incremental else alter_configs
     unknown = {"listener.name.nowhere.ssl.keystore.location": "/no/file"}
     message = make(

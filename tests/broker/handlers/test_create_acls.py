@@ -28,6 +28,6 @@ async def test_a_principal_without_a_type_is_refused(tmp_path):
         assert not one.image.acls
 
 
-async def test_a_refusal_is_told_for_every_acl(tmp_path):
+async def test_refusal_is_returned_for_every_acl(tmp_path):
     answer = await refused(tmp_path, acls.creation(), 3)
     assert [r.error_code for r in answer.results] == [ErrorCode.CLUSTER_AUTHORIZATION_FAILED]

@@ -12,7 +12,7 @@ async def test_authenticated_client_gets_a_token(tmp_path):
         assert len(token.hmac) == 64
 
 
-async def test_nobody_gets_one_on_plain_text(tmp_path):
+async def test_plaintext_client_gets_no_token(tmp_path):
     async with asked_by(tmp_path, None) as one:
         answer = await one.call(CREATION)
         assert answer.error_code == ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED

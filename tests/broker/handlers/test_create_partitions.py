@@ -31,6 +31,6 @@ async def test_topic_cannot_shrink_or_appear(tmp_path):
         ]
 
 
-async def test_a_refusal_is_told_for_every_topic(tmp_path):
+async def test_refusal_is_returned_for_every_topic(tmp_path):
     (result,) = (await refused(tmp_path, growth(), 3)).results
     assert (result.name, result.error_code) == ("t", ErrorCode.CLUSTER_AUTHORIZATION_FAILED)

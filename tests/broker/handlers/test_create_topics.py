@@ -29,7 +29,7 @@ async def test_created_topic_is_known_at_once(tmp_path, version):
         assert len((await one.call(request)).topics[0].partitions) == 3
 
 
-async def test_it_is_only_said_what_would_be(tmp_path):
+async def test_validate_only_creates_nothing(tmp_path):
     async with asked(tmp_path) as one:
         (topic,) = (await one.call(creation(validate_only=True))).topics
         assert (topic.error_code, topic.num_partitions) == (0, 1)
@@ -50,7 +50,7 @@ async def test_impossible_topics_are_refused(tmp_path):
         ]
 
 
-async def test_a_refusal_is_told_for_every_topic(tmp_path):
+async def test_refusal_is_returned_for_every_topic(tmp_path):
     (topic,) = (await refused(tmp_path, creation(), 7)).topics
     found = (topic.name, topic.error_code)
     assert found == ("t", ErrorCode.CLUSTER_AUTHORIZATION_FAILED)

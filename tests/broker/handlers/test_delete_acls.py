@@ -25,7 +25,7 @@ async def test_without_an_authorizer_there_are_no_acls(tmp_path):
         )
 
 
-async def test_a_refusal_is_told_for_every_filter(tmp_path):
+async def test_refusal_is_returned_for_every_filter(tmp_path):
     answer = await refused(tmp_path, acls.deletion(), 3)
     codes = [result.error_code for result in answer.filter_results]
     assert codes == [ErrorCode.CLUSTER_AUTHORIZATION_FAILED]

@@ -61,7 +61,7 @@ async def test_up_to_where(tmp_path, offset, answer):
         ("", ErrorCode.NONE),
     ],
 )
-async def test_by_what_becomes_of_old_segments(tmp_path, policy, code):
+async def test_deletion_depends_on_cleanup_policy(tmp_path, policy, code):
     harness = with_records(tmp_path, cleanup_policy=policy)
     assert (await ask(harness, "t", 1))[0] is code
 

@@ -5,7 +5,7 @@ from tests.broker.handlers.asking import AUTHORIZER, asked
 from trimaran.wire.errors import ErrorCode
 
 
-async def test_acls_are_told_by_resource(tmp_path):
+async def test_acls_are_listed_by_resource(tmp_path):
     async with asked(tmp_path, **AUTHORIZER) as one:
         await one.call(acls.creation("orders"))
         await one.call(acls.creation("bills"))

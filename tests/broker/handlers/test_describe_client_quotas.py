@@ -16,7 +16,7 @@ def described(*components):
     )
 
 
-async def test_quotas_that_the_filter_matches_are_told(tmp_path):
+async def test_quotas_matching_filter_are_described(tmp_path):
     async with asked(tmp_path) as one:
         await one.call(alteration(7.0))
         await one.seen(lambda image: len(image.quotas) == 1)

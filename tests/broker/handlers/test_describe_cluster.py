@@ -26,13 +26,13 @@ def described(harness, version=2, **fields):
 
 
 @pytest.mark.parametrize("version", [0, 1, 2])
-def test_brokers_that_serve_are_told(harness, version):
+def test_serving_brokers_are_described(harness, version):
     answer = described(harness, version)
     assert [(one.broker_id, one.port) for one in answer.brokers] == [(11, 9111), (12, 9112)]
     assert (answer.cluster_id, answer.controller_id) == (CLUSTER_ID, 11)
 
 
-def test_fenced_brokers_are_told_when_asked_for(harness):
+def test_fenced_brokers_are_described_on_request(harness):
     answer = described(harness, include_fenced_brokers=True)
     assert [(one.broker_id, one.is_fenced) for one in answer.brokers] == [
         (11, False),

@@ -42,7 +42,7 @@ async def test_every_config_has_its_source(tmp_path):
         assert group["consumer.heartbeat.interval.ms"].value == "5000"
 
 
-async def test_a_secret_is_never_told_again(tmp_path):
+async def test_secret_value_is_never_returned(tmp_path):
     """mA11."""
     key = "listener.name.plaintext.ssl.keystore.password"
     async with asked(tmp_path) as one:
@@ -54,7 +54,7 @@ async def test_a_secret_is_never_told_again(tmp_path):
 
 
 @pytest.mark.parametrize("changed", [False, True])
-async def test_version_0_says_only_what_is_default(tmp_path, changed):
+async def test_version_0_reports_only_is_default(tmp_path, changed):
     async with asked(tmp_path) as one:
         await one.create("t")
         if changed:

@@ -19,7 +19,7 @@ def of(name):
     return DescribeDelegationTokenRequest(owners=[owner])
 
 
-async def test_tokens_are_told_by_owner(tmp_path):
+async def test_tokens_are_listed_by_owner(tmp_path):
     async with asked_by(tmp_path, "alice") as one:
         token = await token_of(one)
         for request, found in ((ALL, [token.hmac]), (of("alice"), [token.hmac]), (of("bob"), [])):
@@ -35,7 +35,7 @@ async def test_with_an_authorizer_others_see_nothing_of_it(tmp_path):
             assert (await bob.call(ALL, timeout=5)).tokens == []
 
 
-async def test_nobody_is_told_on_plain_text(tmp_path):
+async def test_plaintext_client_sees_no_tokens(tmp_path):
     async with asked_by(tmp_path, None) as one:
         answer = await one.call(ALL)
         assert answer.error_code == ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED

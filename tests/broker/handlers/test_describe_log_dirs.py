@@ -61,7 +61,7 @@ async def test_unopened_log_is_measured_by_its_files(harness, tmp_path):
     again.directory.close(broker_epoch=None)
 
 
-async def test_only_what_was_asked_for_is_told(harness):
+async def test_only_requested_partitions_are_described(harness):
     (result,) = (await described(harness, ("t", [1, 9]), ("nowhere", [0]))).results
     assert set(sizes(result)) == {("t", 1)}
 
@@ -81,7 +81,7 @@ async def test_failed_directory_is_listed_with_error(tmp_path):
     }
 
 
-async def test_all_that_failed_are_told_too(harness, tmp_path):
+async def test_all_failed_directories_are_described(harness, tmp_path):
     """As in the moment before the broker ends for it."""
     harness.directory.offline = "the disk is gone"
     (result,) = (await described(harness)).results

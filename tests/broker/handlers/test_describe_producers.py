@@ -29,7 +29,7 @@ async def producers(harness, topic="t", index=0):
     return through_wire(answer, 0).topics[0].partitions[0]
 
 
-async def test_producers_and_their_open_transactions_are_told(harness):
+async def test_producers_and_open_transactions_are_described(harness):
     assert (await producers(harness)).active_producers == []
     write(harness, 7, values=(b"a", b"b"))
     write(harness, 8, epoch=3)
@@ -48,14 +48,14 @@ async def test_producers_and_their_open_transactions_are_told(harness):
     assert found[8].last_timestamp > 0
 
 
-async def test_no_log_is_made_for_who_only_asks(harness):
+async def test_description_creates_no_log(harness):
     found = await producers(harness)
     assert (found.error_code, found.active_producers) == (0, [])
     assert harness.partitions.find("t", 0).open_log is None
     assert not [one for one in harness.directory.path.iterdir() if one.is_dir()]
 
 
-async def test_very_many_are_told_some_at_a_time(harness, monkeypatch):
+async def test_many_producers_are_described_in_steps(harness, monkeypatch):
     monkeypatch.setattr(room, "STEP_BYTES", 5 * room.ITEM_BYTES)
     monkeypatch.setattr(room, "FIRST_STEP_BYTES", 5 * room.ITEM_BYTES)
     for producer_id in range(23):
@@ -81,7 +81,7 @@ async def test_a_follower_tells_its_producers_too(harness):
         ("elsewhere", 0, ErrorCode.NOT_LEADER_OR_FOLLOWER),
     ],
 )
-async def test_producers_of_what_is_not_here(harness, name, index, code):
+async def test_producers_of_missing_partitions_are_refused(harness, name, index, code):
     harness.set_image(topic("t", partition()), topic("elsewhere", partition((12,))))
     found = await producers(harness, name, index)
     assert (found.error_code, found.active_producers) == (code, [])

@@ -15,6 +15,6 @@ async def test_leader_describes_voters_and_observer_broker(tmp_path):
         assert [node.node_id for node in answer.nodes] == [1]
 
 
-async def test_a_refusal_is_told_at_the_top(tmp_path):
+async def test_refusal_is_returned_at_top(tmp_path):
     answer = await refused(tmp_path, describe_quorum_request(), 2)
     assert answer.error_code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED

@@ -106,7 +106,7 @@ async def test_cursor_must_name_a_requested_topics_partition(harness, cursor):
     assert [one.error_code for one in answer.topics] == [ErrorCode.INVALID_REQUEST] * 2
 
 
-async def test_a_cursor_may_name_what_is_gone(harness):
+async def test_cursor_may_name_deleted_topic(harness):
     assert shown(await ask(harness, cursor=("bb", 4)))[0] == ("c", 0)
     assert shown(await ask(harness, "b", "c", cursor=("b", 100))) == [("c", 0), ("c", 1)]
 

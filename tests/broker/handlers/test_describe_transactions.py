@@ -31,7 +31,7 @@ async def test_transaction_is_described_completely(tmp_path):
         assert empty.error_code == E.INVALID_REQUEST
 
 
-async def test_without_the_topic_nobody_coordinates(tmp_path):
+async def test_missing_topic_means_no_coordinator(tmp_path):
     async with asked(tmp_path, **SETTINGS) as one:
         (found,) = await described(one, "x")
         assert (found.transactional_id, found.error_code) == ("x", E.NOT_COORDINATOR)

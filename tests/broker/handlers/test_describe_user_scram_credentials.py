@@ -14,7 +14,7 @@ def described(*names):
     return DescribeUserScramCredentialsRequest(users=users)
 
 
-async def test_all_users_or_those_named_are_told(tmp_path):
+async def test_all_or_named_users_are_described(tmp_path):
     async with asked(tmp_path) as one:
         await one.call(upsertion("alice"))
         await one.call(upsertion("bob", 8192))

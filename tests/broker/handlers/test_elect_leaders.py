@@ -39,7 +39,7 @@ async def test_the_preferred_replica_leads_again(tmp_path):
         await one.seen(lambda image: image.topics.by_name["t"].partitions[0].leader == 12)
 
 
-async def test_a_refusal_is_told_for_every_partition(tmp_path):
+async def test_refusal_is_returned_for_every_partition(tmp_path):
     answer = await refused(tmp_path, election(0, 5), 2)
     code = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
     assert codes_of(answer) == {("t", 0): code, ("t", 5): code}

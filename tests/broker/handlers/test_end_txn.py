@@ -138,7 +138,7 @@ async def test_simultaneous_requests_are_decided_in_order(tmp_path, monkeypatch)
         assert await state_of(one, producer) in ("PrepareCommit", "CompleteCommit")
 
 
-async def test_a_transaction_that_nobody_knows(tmp_path):
+async def test_unknown_transaction_is_refused(tmp_path):
     async with asked(tmp_path, **SETTINGS) as one:
         await WireProducer(one, "other").begin()
         producer = WireProducer(one)

@@ -11,7 +11,7 @@ def expiry(hmac=b"h", period_ms=AT_ONCE):
     return ExpireDelegationTokenRequest(hmac=hmac, expiry_time_period_ms=period_ms)
 
 
-async def test_a_token_ends_when_its_owner_says_so(tmp_path):
+async def test_owner_expires_its_token(tmp_path):
     async with asked_by(tmp_path, "alice") as one:
         token = await token_of(one)
         async with connected_as(one.broker, "bob") as bob:
@@ -23,7 +23,7 @@ async def test_a_token_ends_when_its_owner_says_so(tmp_path):
         assert again.error_code == ErrorCode.DELEGATION_TOKEN_NOT_FOUND
 
 
-async def test_nobody_ends_one_on_plain_text(tmp_path):
+async def test_plaintext_client_expires_no_token(tmp_path):
     async with asked_by(tmp_path, None) as one:
         answer = await one.call(expiry())
         assert answer.error_code == ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED

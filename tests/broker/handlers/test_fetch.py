@@ -170,7 +170,7 @@ async def test_false_follower_moves_nothing(harness, replica_id, epoch, code):
     assert not harness.isr_changes.submitted
 
 
-async def test_a_follower_is_told_where_it_diverges(harness):
+async def test_follower_learns_where_it_diverges(harness):
     harness.set_image(topic("t", partition((11, 12))), brokers=(registration(11), registration(12)))
     append(harness, b"a")
     harness.set_image(topic("t", partition((11, 12), leader_epoch=3, partition_epoch=1)))
@@ -212,7 +212,7 @@ async def test_new_leader_reports_no_watermark_too_early(harness):
     assert answer.records.size > 0
 
 
-async def test_followers_read_what_a_new_leader_has(harness):
+async def test_followers_read_new_leaders_records(harness):
     lead_again(harness)
     answer = await read(harness, 0, replica_id=12, replica_epoch=112)
     assert answer.error_code == 0

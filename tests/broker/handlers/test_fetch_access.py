@@ -156,7 +156,7 @@ async def listed(harness, version, *names, create=False, **fields):
 
 
 @pytest.mark.parametrize("version", [1, 9, 13])
-async def test_metadata_leaves_out_what_may_not_be_seen(harness, acls, version):
+async def test_metadata_omits_invisible_topics(harness, acls, version):
     acls.allow(1, "t")
     assert await listed(harness, version) == {"t": E.NONE}
     found = await listed(harness, version, "t", "secret", "none")
@@ -184,7 +184,7 @@ class Creation:
         return dict.fromkeys(names, E.NONE)
 
 
-async def test_metadata_creates_for_who_may_create(harness, acls):
+async def test_metadata_creates_only_with_right_to_create(harness, acls):
     creation = Creation()
     harness.context = replace(harness.context, topic_creation=creation)
     for number, name in enumerate(("new", "seen", "bad name")):
@@ -228,9 +228,7 @@ async def test_follower_needs_no_topic_rights(tmp_path, acls, broker_id):
 
 
 @pytest.mark.parametrize(("asked_ms", "seconds"), [(1500, 1.5), (299_999, 299.999), (10**9, 300)])
-async def test_nobody_waits_for_longer_than_five_minutes(
-    harness, acls, autojump_clock, asked_ms, seconds
-):
+async def test_wait_is_limited_to_five_minutes(harness, acls, autojump_clock, asked_ms, seconds):
     acls.allow(1, "t")
     began = trio.current_time()
     await told(harness, request("t", max_wait_ms=asked_ms, min_bytes=1000))

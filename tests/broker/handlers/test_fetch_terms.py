@@ -90,7 +90,7 @@ def test_terms_of_consumers_go_by_version(harness):
 
 
 @pytest.mark.parametrize("debugging", [-2, -3])
-def test_whoever_is_no_follower_is_a_consumer(harness, debugging):
+def test_reader_without_follower_id_is_consumer(harness, debugging):
     """Kafka's tools have said -2 to read without a watermark."""
     assert terms(harness.context, request(old_id=debugging), 12) == (
         replace(CONSUMERS, names_leaders=False),

@@ -98,7 +98,7 @@ def absent(message: Any, version: int) -> set[str]:
 @ALL
 @examples(0.4)
 @given(data=st.data())
-def test_a_refusal_is_told(row: Row, data: st.DataObject) -> None:
+def test_refusal_is_returned(row: Row, data: st.DataObject) -> None:
     version = data.draw(versions(row))
     request = data.draw(messages(row.request, version, tame=True))
     frame = bytes(encode_request(request, version, 7, "test")) + BEHIND

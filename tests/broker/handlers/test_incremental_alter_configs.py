@@ -62,7 +62,7 @@ async def test_log_levels_are_configs_of_this_process(tmp_path):
     logger.setLevel(logging.NOTSET)
 
 
-async def test_a_refusal_is_told_for_every_resource(tmp_path):
+async def test_refusal_is_returned_for_every_resource(tmp_path):
     request = altered((TOPIC, "t", {}), (TOPIC, "u", {}))
     answer = await refused(tmp_path, request, 1)
     code = ErrorCode.CLUSTER_AUTHORIZATION_FAILED

@@ -180,7 +180,7 @@ async def test_acks_1_records_are_found_after_flush(harness, timestamp, expected
     assert told(await answer.finish()) == expected
 
 
-async def test_a_steady_producer_holds_nobody_up(harness):
+async def test_steady_producer_does_not_delay_list_offsets(harness):
     append_at(harness, 10)
     answer = begin(harness, -1)
     harness.flush()

@@ -343,7 +343,7 @@ async def test_heavy_request_is_answered_like_light_one(harness):
 
 
 @pytest.mark.parametrize(("count", "is_later"), [(100, False), (101, True)])
-async def test_a_hundred_partitions_are_looked_up_at_once(harness, count, is_later):
+async def test_hundred_partitions_are_looked_up_at_once(harness, count, is_later):
     message = request(("t", *(wanted(index, -2) for index in range(count))))
     asked = through_wire(message, 11)
     response = list_offsets(asked, harness.context, call(asked, 11))

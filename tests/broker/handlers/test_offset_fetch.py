@@ -139,7 +139,7 @@ async def test_uncommitted_offset_is_waited_for(tmp_path, autojump_clock):
 
 @pytest.mark.parametrize("version", range(1, 11))
 @pytest.mark.parametrize("partitions", [(0, 1), None], ids=["asked", "all"])
-async def test_a_topic_that_was_made_anew(tmp_path, version, partitions):
+async def test_offsets_of_recreated_topic_are_absent(tmp_path, version, partitions):
     """Also while the tombstones of its predecessor's offsets cannot be written."""
     if partitions is None and version == 1:
         return  # null topics came with version 2

@@ -247,7 +247,7 @@ async def test_heavy_request_is_answered_like_light_one(tmp_path, version):
 
 
 @pytest.mark.parametrize(("count", "is_later"), [(500, False), (501, True)])
-async def test_five_hundred_offsets_are_told_at_once(tmp_path, count, is_later):
+async def test_five_hundred_offsets_are_answered_at_once(tmp_path, count, is_later):
     async with open_rig(tmp_path) as rig:
         await prepared(rig)
         for version in (7, 9):

@@ -178,7 +178,7 @@ async def test_reading_on_inside_a_batch(harness):
 
 
 @pytest.mark.parametrize("version", FETCH_VERSIONS)
-async def test_a_first_batch_larger_than_asked_for(harness, version):
+async def test_oversized_first_batch_is_returned(harness, version):
     append(harness, bytes(1000))
     append(harness, b"b")
     harness.flush()
@@ -190,7 +190,7 @@ async def test_a_first_batch_larger_than_asked_for(harness, version):
     assert [o for o, _, _ in await read(harness, version, 1, max_bytes=500)] == [1]
 
 
-async def test_errors_and_what_cannot_be_said(harness):
+async def test_errors_unknown_to_old_versions_are_translated(harness):
     data = batch(b"v", compression=Compression.ZSTD)
     harness.leader().append(data, list(iter_batches(data)))
     harness.flush()

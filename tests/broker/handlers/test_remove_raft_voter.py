@@ -20,6 +20,6 @@ async def test_a_voter_of_another_cluster_is_refused(tmp_path):
         assert answer.error_code == ErrorCode.INCONSISTENT_CLUSTER_ID
 
 
-async def test_a_refusal_is_told(tmp_path):
+async def test_refusal_is_returned(tmp_path):
     answer = await refused(tmp_path, REMOVAL, 0)
     assert answer.error_code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED

@@ -9,7 +9,7 @@ def renewal(hmac=b"h", period_ms=1_000):
     return RenewDelegationTokenRequest(hmac=hmac, renew_period_ms=period_ms)
 
 
-async def test_the_owner_renews_and_nobody_else(tmp_path):
+async def test_only_owner_renews_token(tmp_path):
     async with asked_by(tmp_path, "alice") as one:
         token = await token_of(one)
         answer = await one.call(renewal(token.hmac))
@@ -26,7 +26,7 @@ async def test_a_token_that_is_none(tmp_path):
         assert answer.error_code == ErrorCode.DELEGATION_TOKEN_NOT_FOUND
 
 
-async def test_nobody_renews_on_plain_text(tmp_path):
+async def test_plaintext_client_renews_no_token(tmp_path):
     async with asked_by(tmp_path, None) as one:
         answer = await one.call(renewal())
         assert answer.error_code == ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED

@@ -13,12 +13,12 @@ async def test_a_broker_that_is_gone_is_forgotten(tmp_path):
         await one.seen(lambda image: set(image.cluster.brokers) == {11})
 
 
-async def test_a_broker_that_nobody_knows(tmp_path):
+async def test_unknown_broker_is_refused(tmp_path):
     async with asked(tmp_path) as one:
         answer = await one.call(UnregisterBrokerRequest(broker_id=77))
         assert answer.error_code == ErrorCode.BROKER_ID_NOT_REGISTERED
 
 
-async def test_a_refusal_is_told(tmp_path):
+async def test_refusal_is_returned(tmp_path):
     answer = await refused(tmp_path, UnregisterBrokerRequest(broker_id=12), 0)
     assert answer.error_code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED

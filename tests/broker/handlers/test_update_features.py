@@ -27,6 +27,6 @@ async def test_a_level_is_moved(tmp_path):
             await one.seen(lambda image, level=level: image.features.levels.get(name, 0) == level)
 
 
-async def test_a_refusal_is_told_at_the_top(tmp_path):
+async def test_refusal_is_returned_at_top(tmp_path):
     answer = await refused(tmp_path, update(30), 1)
     assert answer.error_code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED

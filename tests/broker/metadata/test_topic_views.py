@@ -78,7 +78,7 @@ async def ask(harness, version=VERSION, listener="PLAINTEXT"):
     return through_wire(await finished(metadata(request, harness.context, asked)), version)
 
 
-async def test_the_next_one_who_asks_costs_no_encoding(harness, encodings):
+async def test_repeated_request_costs_no_encoding(harness, encodings):
     first = await ask(harness)
     assert encodings.taken() == (21, len(LARGE.partitions) + 60)
     assert await ask(harness) == first

@@ -130,7 +130,7 @@ async def quiet() -> None:
     await trio.sleep(10)
 
 
-async def test_the_controller_is_told_who_asks_for_what(autojump_clock):
+async def test_request_names_brokers_and_members(autojump_clock):
     controller = Controller(agree)
     async with running(controller) as changes:
         changes.submit(Owner(), change(leader_recovery_state=1))

@@ -125,7 +125,7 @@ def test_ended_epoch_ignores_its_flush(harness):
     assert heard == []
 
 
-def test_the_epoch_read_last_is_told(harness):
+def test_fetch_names_last_read_epoch(harness):
     assert where(follow_with(harness, 0, 0, 4).open_follower()) == (3, 4, 0)
 
 
@@ -330,7 +330,7 @@ def test_empty_epoch_is_removed_though_leader_continues(harness):
 
 
 @pytest.mark.parametrize(("offset", "watermark"), [(1, 1), (2, 2), (3, 2)])
-def test_the_watermark_goes_with_what_is_cut(harness, offset, watermark):
+def test_truncation_lowers_the_watermark(harness, offset, watermark):
     held = follow_with(harness, 0, 0, 0)
     held.open_follower().take_watermark(2, 0)
     held.open_follower().truncate_to(offset)

@@ -260,7 +260,7 @@ def test_follower_of_another_history_joins_after_truncation(harness, followers):
     assert proposals(harness) == [(11, 12)]
 
 
-def test_a_replica_whose_directory_failed_does_not_join(harness, followers):
+def test_replica_with_failed_directory_does_not_join(harness, followers):
     """KIP-858: what it had is not there any more."""
     elsewhere = registration(12, directories=(bytes(15) + b"\x09",))
     state = topic("t", partition((11, 12), isr=(11,)))

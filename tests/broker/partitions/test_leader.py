@@ -428,7 +428,7 @@ def test_reopened_leader_skips_a_settled_change(harness):
     assert len(harness.isr_changes.submitted) == 1
 
 
-def test_opened_anew_its_epoch_began_where_it_began(harness):
+def test_reopened_leader_keeps_epoch_start(harness):
     """The commits before the epoch are known already, although too few replicas have later records."""
     leader = lead(harness, isr=(11,))
     append(harness, b"a")

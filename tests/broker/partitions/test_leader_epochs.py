@@ -82,7 +82,7 @@ async def test_leader_epoch_begins_in_empty_log(tmp_path):
     assert harness.leader().log.epochs.entries() == [(5, 0)]
 
 
-def test_a_partition_that_nobody_asks_for_records_nothing(tmp_path):
+def test_unused_partition_records_no_epoch(tmp_path):
     harness = open_harness(tmp_path)
     harness.set_image(state(11, 3))
     assert harness.partitions.find("t", 0).open_log is None

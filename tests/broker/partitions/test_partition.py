@@ -69,7 +69,7 @@ def test_removed_listener_is_not_called(harness):
         assert reader.heard == []
 
 
-def test_all_hear_of_the_end_of_an_epoch(harness):
+def test_epoch_end_wakes_all_listeners(harness):
     held = assign(harness)
     harness.leader()
     readers = [watch(held, upto_end=upto_end) for upto_end in (True, False)]
@@ -77,7 +77,7 @@ def test_all_hear_of_the_end_of_an_epoch(harness):
     assert [reader.taken() for reader in readers] == [["data"], ["data"]]
 
 
-def test_all_hear_when_the_replica_is_gone(harness):
+def test_removal_of_replica_wakes_all_listeners(harness):
     held = assign(harness)
     harness.leader()
     readers = [watch(held, upto_end=upto_end) for upto_end in (True, False)]
@@ -103,7 +103,7 @@ def test_departed_follower_of_unused_partition_wakes_leader(harness):
     assert reader.taken() == []
 
 
-def test_all_hear_of_records_that_were_deleted(harness):
+def test_deletion_of_records_wakes_all_listeners(harness):
     held = assign(harness, (11,))
     append(harness, b"a")
     harness.flush()
@@ -267,7 +267,7 @@ def test_only_changed_leader_begins_another_epoch(harness):
     assert held.open_leader() is not leader
 
 
-def test_nobody_leads_where_there_is_no_leader(harness):
+def test_leaderless_partition_has_no_leader_epoch(harness):
     held = assign(harness, leader=-1)
     assert (held.leads, held.follows) == (False, False)
     assert held.open_follower() is None
@@ -312,7 +312,7 @@ def test_a_closed_partition_is_gone_for_good(harness):
     assert refused(held.open_leader) is ErrorCode.NOT_LEADER_OR_FOLLOWER
 
 
-def test_flushes_reach_whoever_follows(harness):
+def test_flushes_reach_the_follower(harness):
     held = assign(harness, leader=12)
     heard = []
     held.open_follower().on_ready = heard.append

@@ -19,7 +19,7 @@ from trimaran.quorum.metadata.image import UNASSIGNED_DIRECTORY
 from trimaran.wire.errors import ErrorCode, KafkaError
 
 
-def test_a_partition_that_nobody_uses_is_no_directory(harness):
+def test_unused_partition_has_no_directory(harness):
     """Idea 12: cost follows use."""
     harness.set_image(topic("t", *[partition() for _ in range(100)]))
     assert harness.directory.partitions() == set()
@@ -56,7 +56,7 @@ def test_missing_partitions_have_specific_codes(harness):
     assert code_of(harness.partitions.leader_of, "t", 1, 4) is ErrorCode.UNKNOWN_LEADER_EPOCH
 
 
-def test_a_listener_hears_every_epoch_in_order(harness):
+def test_listener_receives_every_epoch_in_order(harness):
     listener = Listener()
     harness.partitions.listen("t", listener)
     harness.set_image(topic("t", partition((11, 12))), topic("u", partition()))
@@ -177,7 +177,7 @@ def test_follower_reports_replaced_disk_before_records(tmp_path):
     assert told == [("t", 0, topic_id("t"), UNASSIGNED_DIRECTORY)]
 
 
-def test_a_replica_is_made_anew_once(harness):
+def test_replica_is_created_only_once(harness):
     """Its log once made is no new one any more, whatever became of it."""
     harness.set_image(topic("t", partition()))
     held = harness.partitions.find("t", 0)

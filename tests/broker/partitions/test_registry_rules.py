@@ -47,12 +47,12 @@ def test_a_follower_is_found_and_does_not_lead(harness):
     assert code_of(harness.partitions.leader_of, "t", 0) is ErrorCode.NOT_LEADER_OR_FOLLOWER
 
 
-def test_a_topic_id_that_nobody_knows(harness):
+def test_unknown_topic_id_is_refused(harness):
     unknown = b"?" * 16
     assert code_of(harness.partitions.topic_name, unknown) is ErrorCode.UNKNOWN_TOPIC_ID
 
 
-def test_the_image_is_asked_for_partitions_of_others(harness):
+def test_image_provides_state_of_remote_partitions(harness):
     elsewhere = partition((12,))
     harness.set_image(topic("t", elsewhere))
     assert harness.partitions.state_of("t", 0) == elsewhere
@@ -214,7 +214,7 @@ def test_reopening_ends_epochs_before_the_move(harness):
     assert harness.follows.followed == ["-f-0", "move", "+f-0@0"]
 
 
-def test_opened_anew_even_if_the_move_fails(harness):
+def test_failed_move_reopens_partition_too(harness):
     harness.set_image(topic("t", partition()))
     append(harness, b"a")
 
@@ -229,7 +229,7 @@ def test_opened_anew_even_if_the_move_fails(harness):
 # -- what concerns many
 
 
-def test_all_leaders_look_at_their_followers_at_times(harness):
+def test_leaders_check_their_followers_periodically(harness):
     brokers = tuple(registration(node_id) for node_id in (11, 12))
     harness.set_image(
         topic("t", partition((11, 12)), partition((11, 12)), partition()), brokers=brokers

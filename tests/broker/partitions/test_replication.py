@@ -15,7 +15,7 @@ from trimaran.node.runtime.clock import now_ms
 pytestmark = pytest.mark.slow
 
 
-async def test_a_follower_copies_what_the_leader_appends(tmp_path):
+async def test_follower_copies_leaders_appends(tmp_path):
     async with brokers(tmp_path, 11, 12) as cluster:
         cluster.assign(topic("t", partition((11, 12))))
         first = append(cluster[11], b"a", b"b")

@@ -172,7 +172,7 @@ async def test_missing_records_are_not_damaged(harness):
     assert not await look(harness, offset=77)
 
 
-async def test_an_epoch_that_ended_meanwhile_accuses_nobody(harness, monkeypatch, caplog):
+async def test_epoch_ended_meanwhile_is_not_suspected(harness, monkeypatch, caplog):
     """The log may be another one, or have been cut."""
     flip(harness, 65)
     meanwhile(monkeypatch, lambda: harness.set_image(state(epoch=1)))

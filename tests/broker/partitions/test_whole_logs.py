@@ -129,7 +129,7 @@ def test_a_crash_takes_nothing_that_was_committed(tmp_path):
     assert LOST in told
 
 
-def test_a_crash_may_take_what_was_never_flushed(tmp_path):
+def test_crash_may_lose_unflushed_records(tmp_path):
     """`trimaran.log.fsync=none`, as Kafka; but a clean end flushes all."""
     settings = {"trimaran_log_fsync": "none"}
     harness, _ = restarted(tmp_path / "crash", clean=False, **settings)

@@ -35,7 +35,7 @@ def test_equal_or_unset_values_are_not_reported():
     assert lines({"log.cleanup.policy": "compact,"}, log_cleanup_policy="compact") == []
 
 
-def test_secrets_are_not_told():
+def test_secrets_are_not_logged():
     keys = {"ssl_keystore_password": "mine"}
     (line,) = lines({}, {"ssl.keystore.password": "hidden"}, **keys)
     assert "hidden" not in line

@@ -97,7 +97,7 @@ def test_request_part_begins_empty_and_keeps_error():
     )
 
 
-def test_an_error_that_was_told_holds_no_frames():
+def test_returned_error_holds_no_frames():
     """They hold what was decompressed."""
     try:
         try:

@@ -177,7 +177,7 @@ def test_an_answer_outstanding_is_followed_only_by_news():
     assert [one.partition for topic in request.topics for one in topic.partitions] == [1]
 
 
-def test_registered_anew_it_tells_all_positions_again():
+def test_new_registration_resends_all_positions():
     """KIP-903: what the leader knows it knows of the old broker epoch."""
     broker_epoch = 112
     client = FetchClient(FetchSettings(12, lambda: broker_epoch, 500, 1, 1 << 20, 10 << 20))

@@ -76,7 +76,7 @@ def forgotten(request):
     ]
 
 
-def test_a_request_says_who_asks_for_what(client):
+def test_request_contains_broker_and_positions(client):
     client.add(key(5), Follower(offset=9))
     request = client.next_request(0.0, in_flight=False)
     state = request.replica_state
@@ -146,7 +146,7 @@ def test_unmarked_partition_is_not_examined(client):
     assert named(ask(client)) == [(b"t", 0, 5)]
 
 
-def test_nothing_is_asked_for_where_nothing_is_followed(client):
+def test_no_request_without_followed_partitions(client):
     assert ask(client) is None
     client.add(key(), Follower())
     client.remove(key())
@@ -282,7 +282,7 @@ def test_departure_waits_for_outstanding_answer(client):
     assert (named(request), forgotten(request)) == ([(b"t", 2, 0)], [(b"t", 0)])
 
 
-def test_an_answer_is_for_whom_its_request_asked(client):
+def test_answer_belongs_to_epoch_of_its_request(client):
     """KAFKA-18723: not for the next epoch of the same partition."""
     client.add(key(0), Follower())
     client.add(key(1), Follower())

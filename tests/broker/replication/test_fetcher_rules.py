@@ -268,7 +268,7 @@ async def test_fetcher_ends_with_its_last_partition(tmp_path):
         await until(lambda: not harness.follows._fetchers)
 
 
-async def test_records_taken_over_begin_the_pauses_anew(tmp_path, held_back):
+async def test_appended_records_reset_the_pauses(tmp_path, held_back):
     async with followed(tmp_path) as (harness, leader):
         refused = answered(data(error_code=ErrorCode.NOT_LEADER_OR_FOLLOWER))
         leader.answer = once(refused, refused, answered(data(records=record(1))), refused)
@@ -277,7 +277,7 @@ async def test_records_taken_over_begin_the_pauses_anew(tmp_path, held_back):
     assert held_back == [0.02, 0.04, 0.02]
 
 
-async def test_a_session_that_the_leader_ends_begins_anew(tmp_path, caplog):
+async def test_session_ended_by_leader_restarts(tmp_path, caplog):
     caplog.set_level(logging.INFO)
     async with followed(tmp_path) as (harness, leader):
         ended = answered(error_code=ErrorCode.FETCH_SESSION_ID_NOT_FOUND, session_id=0)

@@ -268,7 +268,7 @@ class LostConnections:
 
 
 @pytest.mark.parametrize(("lasting", "pause"), [(0.5, 0.16), (1.5, BACKOFF_SECONDS)])
-async def test_a_connection_that_lasted_begins_the_pauses_anew(autojump_clock, lasting, pause):
+async def test_lasting_connection_resets_the_pauses(autojump_clock, lasting, pause):
     """Longer than the longest pause, that is: else one that is lost again and again is none."""
     connector = LostConnections(3, lasting)
     settings = FetchSettings(12, lambda: 112, 500, 1, 1 << 20, 10 << 20, backoff_seconds_max=1.0)

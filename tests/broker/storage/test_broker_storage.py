@@ -99,7 +99,7 @@ async def test_records_are_as_durable_as_the_configuration_asks(formatted, fsync
     await closed(storage)
 
 
-async def test_a_disk_whose_flush_fails_is_told_of(formatted, monkeypatch):
+async def test_failed_flush_reports_the_disk(formatted, monkeypatch):
     storage = open_storage(settings(formatted), None)
     told = []
     monkeypatch.setattr(storage.directories, "storage_failed", lambda: told.append("look"))

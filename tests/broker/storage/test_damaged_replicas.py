@@ -84,7 +84,7 @@ async def test_as_a_follower_it_is_lost_too(directories):
     ]
 
 
-async def test_it_is_not_deleted_with_its_topic(directories):
+async def test_damaged_replica_survives_topic_deletion(directories):
     before = files_of(directories)
     directories.delete_log("t", 0, TOPIC_ID)
     await directories.purge()
@@ -95,7 +95,7 @@ async def test_it_is_not_deleted_with_its_topic(directories):
 
 
 @pytest.mark.parametrize("directories", [flip, cut, hide], indirect=True)
-async def test_it_is_no_stray(directories):
+async def test_damaged_replica_is_no_stray(directories):
     await directories.drop_strays(())
     names = {name for name in files_of(directories) if "/" not in name}
     assert "t-0" in names

@@ -271,7 +271,7 @@ def test_previous_epoch_needs_agreement_of_all_directories(disks):
     assert directories.previous_broker_epoch == -1
 
 
-def test_cordoned_directories_are_told_by_their_ids(disks):
+def test_cordoned_directories_are_reported_by_id(disks):
     directories = disks.start()
     assert directories.cordoned_ids() == []
     directories.cordoned = lambda: [disks.path / "c", disks.path / "elsewhere"]

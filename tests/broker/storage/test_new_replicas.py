@@ -173,7 +173,7 @@ def test_dispensable_replica_is_created_as_assigned(disks, assigned):
 
 @pytest.mark.parametrize("names", ["ab", "abc"])
 @pytest.mark.parametrize("assigned", [id_of("b"), id_of("c"), UNASSIGNED_DIRECTORY])
-def test_a_new_replica_is_made_whatever_is_offline(disks, names, assigned):
+def test_new_replica_is_created_despite_offline_directories(disks, names, assigned):
     disks.write("b", 10)
     disks.rename("b", DELETE_SUFFIX)
     directories = disks.start(names)
@@ -250,7 +250,7 @@ STATE = PartitionImage(replicas=(11, 12), directories=(), isr=(12,), leader=12)
         ({"leader": 11, "isr": (11,), "elr": (12,)}, Standing.HELD),
     ],
 )
-def test_the_metadata_say_what_a_replica_is_worth(changes, standing):
+def test_standing_follows_from_metadata(changes, standing):
     assert Standing.of(STATE._replace(**changes), 11) is standing
 
 

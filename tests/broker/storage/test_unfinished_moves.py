@@ -109,7 +109,7 @@ async def test_partial_copy_is_used_with_other_replicas(disks):
 @pytest.mark.parametrize(
     "topics", [image(topic_id=OTHER_ID), TopicsImage(), image(isr=(12,), replicas=(12,))]
 )
-async def test_a_copy_that_nobody_wants_takes_no_name(disks, topics):
+async def test_unwanted_copy_takes_no_name(disks, topics):
     disks.write("b", 10)
     disks.rename("b", FUTURE_SUFFIX)
     directories = await start(disks, topics)

@@ -86,7 +86,7 @@ def test_early_request_or_push_is_throttled(metrics, clock):
     assert metrics.counts.throttled == 3
 
 
-def test_a_changed_subscription_is_told_at_once(metrics, clock):
+def test_changed_subscription_is_returned_at_once(metrics, clock):
     client = metrics.asked(ONE, call())
     push(metrics, client)
     subscribe(metrics, all={"metrics": "org.", "interval_ms": "500"})

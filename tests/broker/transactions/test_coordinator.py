@@ -130,7 +130,7 @@ async def test_a_wait_ends_with_the_leadership(rig, nursery, mock_clock):
     assert await outcome(rig.init) == (E.NOT_COORDINATOR, 70)
 
 
-async def test_other_refusals_are_told_at_once(rig, mock_clock):
+async def test_other_refusals_are_returned_at_once(rig, mock_clock):
     first = await rig.begin()
     other = first._replace(epoch=7)
     assert await outcome(rig.add, other, 0) == (E.PRODUCER_FENCED, 0)
@@ -181,7 +181,7 @@ async def test_immediate_decisions_equal_deferred_ones(rig, mock_clock):
     assert rig.state.client_version == 2
 
 
-async def test_only_what_is_committed_is_known_for_certain(rig, mock_clock):
+async def test_only_committed_partitions_are_verified_locally(rig, mock_clock):
     producer = await rig.init()
     knows, adds = rig.coordinator.knows, rig.coordinator.adds
     assert not knows(NAME, producer, [T0])
@@ -219,7 +219,7 @@ async def test_uncommitted_decision_times_out(tmp_path, mock_clock):
         assert await outcome(rig.init) == (E.COORDINATOR_NOT_AVAILABLE, 70)
 
 
-async def test_a_disk_that_fails_is_told_of(rig, mock_clock):
+async def test_failing_disk_is_reported(rig, mock_clock):
     rig.leader.failing = E.NOT_ENOUGH_REPLICAS
     assert await outcome(rig.init) == (E.COORDINATOR_NOT_AVAILABLE, 0)
     assert rig.storage_failures == 0

@@ -66,7 +66,7 @@ DURATIONS = (-1, 0, 499, 500, 501, 29_999, 30_000, NOW_MS, NOW_MS + 1)
 PATTERNS = (None, "", "orders-.*", "ord", ".*empty|.*ongoing", "nothing")
 
 
-async def test_every_filter_leaves_what_a_plain_twin_leaves(rig):
+async def test_every_filter_matches_plain_twin(rig):
     for states, ids, duration, pattern in product(STATES, IDS, DURATIONS, PATTERNS):
         expected = [
             (name, one.producer_id, one.state.shown)

@@ -290,7 +290,7 @@ async def test_unwritten_end_is_retried_with_markers(brokers, autojump_clock):
     assert epoch.transactions == {}
 
 
-async def test_a_shard_whose_epoch_is_over_ends_nothing(brokers, autojump_clock):
+async def test_shard_of_ended_epoch_completes_nothing(brokers, autojump_clock):
     epoch = Epoch(x=decided(("t", 1)))
     epoch.state = ShardState.CLOSED
     await brokers.writer.finish(epoch, "x")

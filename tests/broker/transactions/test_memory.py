@@ -53,7 +53,7 @@ def test_long_ids_count_and_new_ones_are_refused():
     assert isinstance(init(driver, f"{LONG}4"), Producer)
 
 
-def test_short_ids_count_with_what_each_costs():
+def test_short_ids_count_with_overhead():
     driver = Driver()
     for number in range(1_000):
         if init(driver, f"id {number}") is ErrorCode.POLICY_VIOLATION:

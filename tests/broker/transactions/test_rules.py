@@ -208,7 +208,7 @@ def test_first_partitions_begin_transaction_others_join():
     assert rules.add_partitions(at_rest, me, OURS, 2, NOW_MS).state is S.ONGOING
 
 
-def test_only_what_an_open_transaction_has_is_verified():
+def test_only_partitions_of_open_transaction_are_verified():
     me, asked = Producer(ID, EPOCH), [("a", 1), ("b", 0), ("a", 0), ("c", 1)]
     found = rules.verify_partitions(known(S.ONGOING), me, asked)
     aborts = E.TRANSACTION_ABORTABLE

@@ -67,7 +67,7 @@ def test_waiters_learn_end_of_own_transaction_once(shard):
         assert told(shard) == ["other"]
 
 
-def test_whoever_waits_no_more_is_not_told(shard):
+def test_departed_waiter_is_not_notified(shard):
     become(shard, "x", S.PREPARE_COMMIT)
     for token in ("first", "second"):
         shard.await_end("x", token)

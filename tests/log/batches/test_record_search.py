@@ -43,7 +43,7 @@ def naive(batch, timestamp_ms, start_offset):
     st.sampled_from([25, 64, 1 << 20]),
     st.sampled_from([1, 3, 10_000]),
 )
-def test_the_search_finds_what_the_decoder_finds(
+def test_search_matches_the_decoder(
     records, compression, timestamp_type, timestamp_ms, start_offset, piece_bytes, records_max
 ):
     batch = view_of(
@@ -94,7 +94,7 @@ def test_data_behind_limit_is_not_read():
 
 @pytest.mark.parametrize("piece_bytes", [30, 1 << 20])
 @pytest.mark.parametrize("change", [-1, 1])
-def test_a_count_that_does_not_fit_is_told(monkeypatch, change, piece_bytes):
+def test_impossible_count_is_reported(monkeypatch, change, piece_bytes):
     monkeypatch.setattr(record_search, "PIECE_BYTES", piece_bytes)
     batch = view_of(build_batch([NewRecord(None, bytes(50), time) for time in range(5)]))
     batch.count += change

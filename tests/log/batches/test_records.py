@@ -109,7 +109,7 @@ def test_decode_is_the_inverse_of_build(records, compression, base_offset, leade
 
 
 @pytest.mark.parametrize("name", [n for n in FROM_KAFKA if n.startswith("r-")])
-def test_reads_what_librdkafka_wrote(name):
+def test_librdkafka_batch_is_read(name):
     view = view_of(bytes.fromhex(FROM_KAFKA[name]))
     check_batch(view)
     first, second = decode_records(view)
@@ -125,7 +125,7 @@ def test_reads_what_librdkafka_wrote(name):
 
 
 @pytest.mark.parametrize("name", ["j-gzip", "j-snappy", "j-lz4", "j-zstd"])
-def test_reads_what_the_java_producer_wrote(name):
+def test_java_producer_batch_is_read(name):
     view = view_of(bytes.fromhex(FROM_KAFKA[name]))
     check_batch(view)
     assert [r.value for r in decode_records(view)] == [

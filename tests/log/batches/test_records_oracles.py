@@ -39,7 +39,7 @@ def plain(record, headers):
 @OTHERS
 @CODECS
 @given(new=RECORDS, offset=st.integers(0, 1 << 40))
-def test_others_read_what_we_build(theirs, codec, new, offset):
+def test_other_clients_read_our_batches(theirs, codec, new, offset):
     built = build_batch(new, base_offset=offset, compression=codec)
     batch = theirs.DefaultRecordBatch(built)
     assert batch.validate_crc()
@@ -53,7 +53,7 @@ def test_others_read_what_we_build(theirs, codec, new, offset):
 @OTHERS
 @CODECS
 @given(new=RECORDS)
-def test_we_read_what_others_build(theirs, codec, new):
+def test_batches_of_other_clients_are_read(theirs, codec, new):
     builder = theirs.DefaultRecordBatchBuilder(2, int(codec), False, -1, -1, -1, 1 << 20)
     for offset, one in enumerate(new):
         builder.append(offset, one.timestamp_ms, one.key, one.value, list(one.headers))

@@ -85,7 +85,7 @@ def test_bytes_after_the_end_are_noticed(kind):
 
 @pytest.mark.parametrize("kind", [Compression.GZIP, Compression.LZ4])
 @pytest.mark.parametrize("garbage", [b"\0", b"garbage", b"\x1f\x8b" * 40])
-def test_readers_pass_over_what_java_passes_over(kind, garbage):
+def test_data_skipped_by_java_is_skipped(kind, garbage):
     packed = compress(kind, TEXT[:3000]) + garbage
     assert decompress(kind, packed, 3000, may_be_followed=True) == TEXT[:3000]
     with pytest.raises(OutputTooLarge):

@@ -61,7 +61,7 @@ def test_records_are_examined_in_bounded_runs(monkeypatch):
     check_each(AT_ONCE, is_so)
 
 
-def test_a_hundred_thousand_records_are_looked_at_together():
+def test_hundred_thousand_records_are_examined_together():
     assert module.RECORDS_AT_ONCE == 100_000
 
 

@@ -108,7 +108,7 @@ def test_marker_stays_while_its_transaction_has_batches(commit, horizon):
     assert transactions.kept_aborts == kept
 
 
-def test_a_marker_whose_record_is_gone_ends_nothing():
+def test_marker_without_record_ends_nothing():
     empty: BatchView = marker(3, 7, commit=True, horizon=NOW)
     empty.count = 0
     assert retention().verdict(empty, aborts()).fate is NONE

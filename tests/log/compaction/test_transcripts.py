@@ -11,9 +11,9 @@ TRANSCRIPTS = sorted((Path(__file__).parent / "testdata").glob("*.txt"))
 
 
 @pytest.mark.parametrize("path", TRANSCRIPTS, ids=lambda path: path.stem)
-def test_compaction_does_what_the_transcript_says(tmp_path, path):
+def test_compaction_matches_its_transcript(tmp_path, path):
     check_transcript(path, Interaction(tmp_path).answer)
 
 
-def test_there_are_transcripts():
+def test_transcripts_exist():
     assert len(TRANSCRIPTS) >= 3

@@ -156,7 +156,7 @@ async def test_write_behind_acks_at_once(tmp_path):
 
 
 @pytest.mark.parametrize("why", ["a segment was rolled", "flush.messages"])
-async def test_write_behind_syncs_what_is_enough(tmp_path, why):
+async def test_write_behind_syncs_enough(tmp_path, why):
     files, health = FaultyFiles(), DirectoryHealth()
     [log, *_] = make_logs(tmp_path, files, health)
     log.config = replace(CONFIG, flush_messages=4)

@@ -106,7 +106,7 @@ def test_damaged_meta_properties_are_refused_and_named(path, text):
 
 
 @pytest.mark.parametrize("text", ["", "\n"])
-def test_empty_meta_properties_are_told_as_empty(path, text):
+def test_empty_meta_properties_are_reported(path, text):
     (path / "meta.properties").write_text(text)
     with pytest.raises(MetaPropertiesError, match=r"meta\.properties is damaged: it is empty"):
         LogDirectory(path)
@@ -156,7 +156,7 @@ def test_a_restart_touches_no_partition(path):
     assert read_offsets(path / RECOVERY_POINTS) == {("t", index): 1 for index in range(20)}
 
 
-def test_a_partition_that_nobody_opened_survives_two_crashes(path):
+def test_unopened_partition_survives_two_crashes(path):
     directory = LogDirectory(path)
     batches = read_all(fill(directory.create_log("t", 0, TOPIC_ID, SMALL), 10))
     directory.close(broker_epoch=1)
@@ -766,7 +766,7 @@ def test_logs_only_read_close_without_a_write(path):
     assert files.calls == before
 
 
-def test_clean_marker_holds_broker_epoch_whoever_closes(path):
+def test_clean_marker_holds_broker_epoch(path):
     directory = LogDirectory(path)
     directory.broker_epoch = 77
     directory.close(broker_epoch=-1)

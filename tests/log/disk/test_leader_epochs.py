@@ -46,7 +46,7 @@ def test_same_answers(seed):
         assert LeaderEpochs.parse(Path("x"), cache.format()).entries() == cache.entries()
 
 
-def test_a_contradiction_removes_what_was_known():
+def test_contradiction_removes_older_entries():
     cache = LeaderEpochs([(0, 0), (3, 10), (5, 20)])
     cache.assign(4, 15)
     assert cache.entries() == [(0, 0), (3, 10), (4, 15)]

@@ -104,7 +104,7 @@ def test_descriptor_shortage_closes_files_and_keeps_disk_online(tmp_path):
 
 
 @by_itself
-def test_without_files_to_close_the_lack_is_told(tmp_path):
+def test_shortage_without_closable_files_is_reported(tmp_path):
     path = tmp_path / "file"
     path.touch()
     with few_descriptors(0), pytest.raises(OSError, match="Too many open files"):

@@ -173,7 +173,7 @@ async def test_unawaited_append_is_delayed_boundedly(commits, autojump_clock):
 
 
 @pytest.mark.parametrize("who", ["hasten", "flush_soon", "wait_flushed"])
-async def test_whoever_waits_hastens_what_nobody_waited_for(commits, who):
+async def test_waiter_expedites_a_postponed_flush(commits, who):
     log = KernelLog(7)
     commits.append(log, is_awaited=False)
     if who == "wait_flushed":
@@ -298,7 +298,7 @@ async def test_forgotten_log_gets_no_callback(commits):
     assert commits.commit.unflushed_bytes == 0
 
 
-async def test_a_writer_waits_for_what_has_begun(commits):
+async def test_writer_waits_for_begun_flush(commits):
     log, ended = KernelLog(7), []
     commits.append(log)
 
@@ -314,7 +314,7 @@ async def test_a_writer_waits_for_what_has_begun(commits):
     assert ended == [1]
 
 
-async def test_cancelling_waits_for_what_has_begun():
+async def test_cancellation_waits_for_begun_flush():
     kernel, log = held(), KernelLog(7)
     commit = GroupCommit(DirectoryHealth())
     async with trio.open_nursery() as nursery:

@@ -449,7 +449,7 @@ async def test_worker_is_idle_after_its_flush(nursery):
     assert (told, commit.flushes) == ([1, 2], 2)
 
 
-async def test_a_worker_whose_flush_fails_takes_nothing_more(autojump_clock):
+async def test_worker_stops_after_failed_flush(autojump_clock):
     class Failing(PlainLog):
         def prepare_flush(self):
             raise OSError("no disk")

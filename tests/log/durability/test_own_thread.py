@@ -13,7 +13,7 @@ async def test_function_runs_in_another_thread() -> None:
     assert await run_in_own_thread(threading.get_ident, int) != threading.get_ident()
 
 
-async def test_it_raises_what_the_function_does() -> None:
+async def test_error_of_function_is_raised() -> None:
     def fail() -> None:
         raise OSError("no disk")
 
@@ -33,7 +33,7 @@ async def test_callback_runs_before_the_caller_continues() -> None:
     assert steps == [True]
 
 
-async def test_it_raises_what_the_following_does() -> None:
+async def test_error_of_callback_is_raised() -> None:
     def fail(_: int) -> None:
         raise ValueError("no room")
 

@@ -59,7 +59,7 @@ def test_produced_set_becomes_one_batch_with_same_records(new, codec, magic):
     assert (view.compression, view.base_offset, view.producer_id) == (codec, 0, -1)
 
 
-def test_offsets_of_producers_are_numbered_anew():
+def test_producer_offsets_are_renumbered():
     inner = message(9, 1, 0, None, b"a", NOW_MS) + message(4, 1, 0, None, b"b", NOW_MS)
     for data in (inner, message(4, 1, 1, None, compress(Compression.GZIP, inner), NOW_MS)):
         assert [(r.offset, r.value) for r in decode_records(BatchView(up(data)))] == [
@@ -231,7 +231,7 @@ def test_an_old_consumer_sees_the_same_records(batches, magic, data):
 
 
 @given(NEW_RECORDS, st.sampled_from(CODECS))
-def test_there_and_back_keeps_the_records(new, codec):
+def test_round_trip_keeps_the_records(new, codec):
     stored = build_batch(new, compression=codec)
     back = BatchView(up(down_convert(stored, 1, 0)))
     without_headers = [r._replace(headers=()) for r in decode_records(BatchView(stored))]
@@ -240,7 +240,7 @@ def test_there_and_back_keeps_the_records(new, codec):
 
 
 @pytest.mark.parametrize("codec", CODECS)
-def test_log_append_time_is_told(codec):
+def test_log_append_time_is_marked(codec):
     new = [NewRecord(None, b"v", NOW_MS - 5), NewRecord(None, b"w", NOW_MS)]
     for time in TimestampType:
         stored = build_batch(new, compression=codec, timestamp_type=time)
@@ -302,5 +302,5 @@ def test_stored_record_with_impossible_time_is_corrupt():
     assert caught.value.code is ErrorCode.CORRUPT_MESSAGE
 
 
-def test_nothing_of_nothing():
+def test_empty_data_converts_to_empty():
     assert down_convert(b"", 0, 0) == b""

@@ -71,7 +71,7 @@ def test_built_message_set_is_read_back(magic, codec, data):
 @pytest.mark.parametrize(("magic", "codec"), SPOKEN_BY_OTHERS)
 @pytest.mark.parametrize("theirs", [kafka_python, aiokafka], ids=["kafka-python", "aiokafka"])
 @given(data=st.data())
-def test_others_read_what_we_build(theirs, magic, codec, data):
+def test_other_clients_read_our_message_sets(theirs, magic, codec, data):
     records = data.draw(records_of(magic))
     built = build_message_set(records, magic=magic, compression=codec)
     found = []
@@ -95,7 +95,7 @@ def _bytes(part):
 @pytest.mark.parametrize(("magic", "codec"), SPOKEN_BY_OTHERS)
 @pytest.mark.parametrize("theirs", [kafka_python, aiokafka], ids=["kafka-python", "aiokafka"])
 @given(data=st.data())
-def test_we_read_what_others_build(theirs, magic, codec, data):
+def test_message_sets_of_other_clients_are_read(theirs, magic, codec, data):
     records = data.draw(records_of(magic, 0))
     builder = theirs.LegacyRecordBatchBuilder(magic, int(codec), 1 << 20)
     for offset, record in enumerate(records):  # producers number from 0 without gaps

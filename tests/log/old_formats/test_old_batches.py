@@ -174,7 +174,7 @@ def test_recovery_cuts_a_torn_end_at_every_byte(tmp_path, magic):
             log.close(clean=False)
 
 
-def test_damage_below_the_recovery_point_is_told(tmp_path):
+def test_damage_below_recovery_point_is_reported(tmp_path):
     sets, _ = stored_sets(9)
     log = write_old_log(tmp_path / "t-0", sets, LogConfig())
     log.close()

@@ -35,7 +35,7 @@ def test_by_time_and_never_above_the_high_watermark(tmp_path):
     assert log.apply_retention(1 << 40, bases[4] - 1) == 0
 
 
-def test_by_time_only_what_is_old(tmp_path):
+def test_time_retention_removes_only_old_segments(tmp_path):
     log = filled(tmp_path / "t-0", retention_ms=100)  # timestamps are 1000 + offset
     bases = log.segment_base_offsets
     assert log.apply_retention(1000 + bases[2] - 1 + 2 + 101, log.log_end_offset) == 2
@@ -78,7 +78,7 @@ def test_without_timestamps_the_files_age_counts(tmp_path):
     assert log.apply_retention(6001, log.log_end_offset) > 0
 
 
-def test_readers_keep_what_they_have(tmp_path):
+def test_readers_keep_their_data(tmp_path):
     log = filled(tmp_path / "t-0", retention_ms=100)
     pieces = [
         log.read(base, 10_000, upto_offset=log.log_end_offset, min_one=True)

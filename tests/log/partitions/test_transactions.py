@@ -219,7 +219,7 @@ def test_no_batch_outside_of_an_open_transaction():
     assert raised.value.code is ErrorCode.INVALID_TXN_STATE
 
 
-def test_ended_transactions_are_bounded_while_the_watermark_stands(tmp_path):
+def test_ended_transactions_are_bounded_below_fixed_watermark(tmp_path):
     state = ProducerState()
     offset = 0
     for producer in range(ENDED_MAX + 50):

@@ -28,7 +28,7 @@ def test_lowest_sequence_of_newest_epoch_comes_first():
     assert state.validate(batch(5, epoch=1)) is None
 
 
-def test_others_are_not_concerned():
+def test_other_producers_are_not_affected():
     state = state_asked(batch(0), has_own_epoch=True)
     assert state.validate(batch(9, producer=8)) is None
 

@@ -132,7 +132,7 @@ def test_entries_set_aside_stay_until_next_write(tmp_path):
 
 
 @pytest.mark.parametrize("suffix", ["index", "timeindex"])
-def test_damage_in_the_middle_misleads_nobody(tmp_path, suffix):
+def test_damage_in_middle_causes_no_error(tmp_path, suffix):
     log = fill(open_log(tmp_path / "t-0", clean=True), 24)
     log.close()
     expected = found_in(log)

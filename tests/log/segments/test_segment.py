@@ -177,7 +177,7 @@ def test_slice_of_large_batches_takes_four_reads(tmp_path, value_bytes, reads_ma
 
 
 @pytest.mark.parametrize("cut", [0, 3, 40, 100])
-def test_hints_of_what_was_cut_are_forgotten(tmp_path, cut):
+def test_hints_above_cut_are_forgotten(tmp_path, cut):
     """A reader that went on at a boundary is not sent there after a truncation: other batches stand there now."""
     config = LogConfig(segment_bytes=1 << 20)
     log = fill(open_log(tmp_path / "t-0", config), TAIL_BATCHES_MAX, count=1)

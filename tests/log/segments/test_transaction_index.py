@@ -41,7 +41,7 @@ RANGES = st.lists(st.tuples(OFFSETS, OFFSETS), min_size=5)  # few examples are t
 
 
 @given(histories(), RANGES, st.integers(0, 5), OFFSETS)
-def test_a_search_finds_what_a_walk_finds(tmp_path_factory, history, ranges, later, cut):
+def test_search_matches_a_walk(tmp_path_factory, history, ranges, later, cut):
     path = tmp_path_factory.mktemp("index") / "0.txnindex"
     with mock.patch.multiple(transaction_index, GROUP_ENTRIES=3, BLOCK_ENTRIES=6):
         index = TransactionIndex(path, REAL_FILES)

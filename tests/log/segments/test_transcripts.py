@@ -15,5 +15,5 @@ def test_segment_matches_its_transcript(tmp_path, path):
     check_transcript(path, Interaction(tmp_path).handle)
 
 
-def test_there_are_transcripts():
+def test_transcripts_exist():
     assert len(TRANSCRIPTS) >= 6

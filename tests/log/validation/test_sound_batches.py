@@ -117,7 +117,7 @@ tails = st.sampled_from([b""] * 8 + [b"x", bytes(70)])
 
 @both
 @given(built, changes, tails, st.booleans(), st.sampled_from(RULES))
-def test_one_step_says_what_all_steps_say(walk, data, changed, tail, repairs, rules):
+def test_one_step_equals_all_steps(walk, data, changed, tail, repairs, rules):
     data += tail
     for position, value in changed:
         data[position % len(data)] = value
@@ -222,7 +222,7 @@ def test_decompression_limit_ignores_uncompressed_batches(max_timestamp):
     assert batch.max_timestamp == NOW
 
 
-def test_a_batch_is_charged_for_what_is_walked():
+def test_batch_is_charged_for_decoded_bytes():
     data = batch_bytes(3, timestamp_ms=NOW)
     budget = Budget(len(data))
     validate_produced(memoryview(data), RULES[0], now_ms=NOW, budget=budget)

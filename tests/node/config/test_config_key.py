@@ -93,7 +93,7 @@ def checks():
     ]
 
 
-def test_bounds_belong_to_what_is_taken():
+def test_bounds_apply_to_accepted_values():
     def is_so(row):
         check, right, wrong = row
         assert all(check(value) is None for value in right), row
@@ -259,7 +259,7 @@ def test_values_are_written_as_kafka_writes_them():
     assert key("boolean", False).default_text == "false"
 
 
-def test_documentation_says_what_the_key_does_not_do():
+def test_documentation_names_missing_effects():
     assert key("int", no_effect="so").documentation == "A key. It has no effect here: so."
     assert key("int", only_default="so").documentation == (
         "A key. Only the default is accepted: so."

@@ -54,7 +54,7 @@ def text():
     return "\n".join(parts[:1]) + "\n" + "".join(parts[1:])
 
 
-def test_the_file_says_what_the_tables_do():
+def test_file_matches_the_tables():
     if datadriven.REWRITE:
         FILE.write_text(text())
     assert FILE.read_text() == text()

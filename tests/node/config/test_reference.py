@@ -140,13 +140,13 @@ def page():
     return "\n".join(line.rstrip() for line in "\n".join(parts).splitlines()) + "\n"
 
 
-def test_the_page_says_what_the_tables_do():
+def test_page_matches_the_tables():
     if datadriven.REWRITE:
         PAGE.write_text(page())
     assert PAGE.read_text() == page()
 
 
-def test_every_key_says_what_it_is():
+def test_every_key_is_documented():
     tables = (SERVER_CONFIGS, TOPIC_CONFIGS, GROUP_CONFIGS, CLIENT_METRICS_CONFIGS, DYNAMIC_ONLY)
     keys = [key for table in tables for key in table.values()]
     assert [key.name for key in keys if not key.doc.endswith(".")] == []

@@ -90,7 +90,7 @@ def test_wrong_value_names_key_place_and_fix(key, text):
         assert part in str(error)
 
 
-def test_unknown_keys_are_told_and_do_not_fail():
+def test_unknown_keys_warn_without_failing():
     config = parsed(
         CONTROLLER,
         num_partition="3",
@@ -145,7 +145,7 @@ def test_reported_types_of_lists_are_kafkas():
     assert parsed(CONTROLLER, log_dir="/a,/b").log_directories == [Path("/a"), Path("/b")]
 
 
-def test_controllers_speak_plaintext_when_nothing_is_said():
+def test_controllers_default_to_plaintext():
     config = parsed(CONTROLLER, listener_security_protocol_map=None)
     assert config.controller_listeners == [Endpoint("CONTROLLER", "127.0.0.1", 0, 0)]
     assert "CONTROLLER" in str(

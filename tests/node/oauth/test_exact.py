@@ -305,7 +305,7 @@ URLS = [
 ]
 
 
-def test_only_safe_urls_are_asked():
+def test_only_safe_urls_are_requested():
     def is_so(row):
         url, why = row
         if why is None:
@@ -401,7 +401,7 @@ ANSWERS = [
 
 
 @pytest.mark.parametrize("scope", [None, "a b"])
-def test_a_token_is_asked_for_as_a_client(scope):
+def test_token_request_authenticates_the_client(scope):
     def is_so(row):
         answer, expected = row
         asked = []

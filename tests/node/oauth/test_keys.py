@@ -141,7 +141,7 @@ def test_unknown_key_refreshes_but_not_each_time(tmp_path, monkeypatch):
         "data:,{}",
     ],
 )
-def test_addresses_that_are_not_asked(url):
+def test_unsafe_addresses_are_refused(url):
     with pytest.raises(KeySetError):
         check_keys_url(url)
 
@@ -157,6 +157,6 @@ def test_addresses_that_are_not_asked(url):
         "file:///etc/jwks",
     ],
 )
-def test_addresses_that_are_asked(url):
+def test_safe_addresses_are_accepted(url):
     check_keys_url(url)
     assert isinstance(KeySet(url, Web()), KeySet)

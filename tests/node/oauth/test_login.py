@@ -90,7 +90,7 @@ def test_credentials_show_no_token():
 
 
 @pytest.mark.parametrize("scope", [None, "", "read write"])
-def test_a_provider_is_asked_as_rfc_6749_says(scope):
+def test_token_request_follows_rfc_6749(scope):
     with provider() as idp:
         idp.answers["/token"] = json.dumps({"access_token": "abc", "expires_in": 300}).encode()
         found = by_client_credentials(Web(), f"{idp.url}/token", "me:x", "ge=h", scope)()

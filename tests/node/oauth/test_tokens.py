@@ -161,7 +161,7 @@ UNSECURED_WRONG = {
 }
 
 
-def test_unsecured_tokens_say_who_anybody_is():
+def test_unsecured_tokens_accept_any_claim():
     assert UnsecuredTokens(RULES).validate(unsigned({"alg": "none"}, claims())).subject == "alice"
 
 

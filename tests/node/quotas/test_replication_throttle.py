@@ -44,7 +44,7 @@ def test_new_throttle_does_not_burst(throttle):
     assert throttle.rate(4.0) == 50
 
 
-def test_a_bound_of_nothing_stops_whoever_had_something(throttle):
+def test_zero_bound_stops_everything(throttle):
     throttle.bound = 0
     assert throttle.delay(0.0) == 0
     throttle.record(1000, 0.0)

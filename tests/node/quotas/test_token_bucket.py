@@ -17,7 +17,7 @@ def test_overdraft_is_missing_until_refilled():
     assert bucket.delay(5.0, 22.0) == 0
 
 
-def test_it_is_never_fuller_than_the_burst():
+def test_bucket_never_exceeds_burst():
     bucket = TokenBucket(BURST_SECONDS)
     bucket.take(1, 5.0, 0.0)
     assert bucket.tokens(5.0, 1e6) == 500

@@ -73,7 +73,7 @@ async def test_long_operation_yields_to_the_loop():
     assert max(map(len, parts)) == STEP
 
 
-async def test_others_wait_for_their_turn_in_order():
+async def test_operations_wait_in_order():
     operations, diary = queue(), Diary()
     operation = [
         operations.submit(diary.decide(name, steps))
@@ -98,7 +98,7 @@ async def test_a_step_says_how_much_it_was():
         assert await operation.wait() == "made"
 
 
-async def test_an_error_is_for_who_asked():
+async def test_error_reaches_only_its_caller():
     operations, diary = queue(), Diary()
     with pytest.raises(ValueError, match="broken"):
         _ = operations.submit(diary.fail()).response
@@ -129,7 +129,7 @@ async def test_epoch_end_cancels_running_and_waiting_operations():
         operations.submit(diary.decide("c", 1))
 
 
-async def test_those_who_wait_are_bounded(monkeypatch):
+async def test_waiting_operations_are_bounded(monkeypatch):
     monkeypatch.setattr(module, "WAITING_MAX", 2)
     operations, diary = queue(), Diary()
     for name in ("a", "b"):

@@ -20,7 +20,7 @@ async def test_shutdown_is_announced_and_remaining_work_done(autojump_clock):
     assert done == [6]
 
 
-async def test_its_failure_comes_out_at_once():
+async def test_failure_is_raised_at_once():
     async def run(_stop):
         raise KeyError("x")
 

@@ -6,7 +6,7 @@ from trimaran.node.runtime.ports import HOST, port_of, reserve
 from trimaran.wire.transport.server.server import Listener
 
 
-def test_a_reserved_port_is_given_to_nobody_else():
+def test_reserved_port_is_given_only_once():
     with reserve() as held:
         with pytest.raises(OSError, match="in use"):
             reserve(port_of(held))

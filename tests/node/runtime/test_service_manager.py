@@ -19,7 +19,7 @@ def test_a_state_arrives(kind, tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("where", ["", "vsock:2:1", "/there/is/nobody"])
-def test_nobody_to_tell_is_no_error(where, monkeypatch):
+def test_missing_manager_is_no_error(where, monkeypatch):
     monkeypatch.setenv(VARIABLE, where)
     assert notify(READY) is False
 

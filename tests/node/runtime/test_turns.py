@@ -13,9 +13,7 @@ from trimaran.node.runtime.turns import in_turns, piece_by_piece, with_checkpoin
     ("count", "pieces", "done_at_turns"),
     [(0, [], []), (2, [2], []), (3, [3], [1]), (5, [3, 2], [1]), (6, [3, 3], [1, 2])],
 )
-async def test_others_have_their_turn_behind_each_whole_piece(
-    monkeypatch, count, pieces, done_at_turns
-):
+async def test_loop_yields_after_each_whole_piece(monkeypatch, count, pieces, done_at_turns):
     done, had = [], []
 
     async def others():
@@ -40,7 +38,7 @@ def yielded(monkeypatch):
 
 
 @pytest.mark.parametrize(("count", "had"), [(0, 0), (2, 0), (3, 1), (5, 1), (6, 2)])
-async def test_others_have_their_turn_after_so_many_items(yielded, count, had):
+async def test_loop_yields_after_given_item_count(yielded, count, had):
     seen = []
 
     def items():
@@ -70,7 +68,7 @@ async def test_loop_yields_after_each_share_of_work(yielded):
     ("count", "expected"),
     [(0, []), (1, [[0]]), (3, [[0, 1, 2]]), (4, [[0, 1, 2], [3]]), (6, [[0, 1, 2], [3, 4, 5]])],
 )
-def test_items_come_in_pieces_of_so_many(count, expected):
+def test_items_come_in_pieces_of_given_size(count, expected):
     assert list(pieces(iter(range(count)), 3)) == expected
 
 

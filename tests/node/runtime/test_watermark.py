@@ -8,7 +8,7 @@ from trimaran.node.runtime.errors import NotLeaderError
 from trimaran.node.runtime.watermark import Watermark, wait_any_reached
 
 
-async def test_a_wait_for_what_is_reached_only_checkpoints():
+async def test_reached_wait_only_checkpoints():
     mark = Watermark(10)
     with trio.testing.assert_checkpoints():
         await mark.wait_reached(10)
@@ -16,7 +16,7 @@ async def test_a_wait_for_what_is_reached_only_checkpoints():
     assert not mark.reached(11)
 
 
-async def test_those_are_woken_whose_offset_is_reached():
+async def test_waiters_below_mark_are_woken():
     mark = Watermark()
     done = []
 

@@ -159,7 +159,7 @@ def of_client(**values):
     return client_security({k.replace("_", "."): Given(v, "client") for k, v in values.items()})
 
 
-def test_a_command_speaks_what_its_file_says(certificates):
+def test_command_uses_protocol_of_its_file(certificates):
     assert of_client().tls is None
     found = of_client(
         security_protocol="SASL_SSL",

@@ -19,7 +19,7 @@ from trimaran.node.text.wording import counted, entity_text, plural_of
         (1_234_567, "partition", "1,234,567 partitions"),
     ],
 )
-def test_they_agree(number, noun, text):
+def test_number_and_noun_agree(number, noun, text):
     assert counted(number, noun) == text
 
 

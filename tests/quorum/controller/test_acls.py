@@ -346,7 +346,7 @@ def test_acl_allows_only_matching_requests(acl, operation, name, allowed):
     assert not judge(denied, "User:alice", "h", action).allowed
 
 
-def test_a_denied_read_does_not_deny_to_look():
+def test_denied_read_does_not_deny_describe():
     index = AclIndex.of([ALICE._replace(permission=2), ALICE._replace(operation=8)])
     look = Action(Operation.DESCRIBE, ResourceType.TOPIC, "orders")
     assert judge(index, "User:alice", "h", look).allowed

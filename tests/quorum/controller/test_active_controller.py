@@ -69,7 +69,7 @@ def test_all_of_a_decision_is_one_batch(active_controller, log):
     assert is_whole(active_controller)
 
 
-def test_nobody_sees_half_of_it(active_controller, log, monkeypatch):
+def test_decision_becomes_visible_as_whole(active_controller, log, monkeypatch):
     """The image and the end of the log go on at once; a step is one record's work where each is one."""
     monkeypatch.setattr(state_machine, "RECORDS_PER_STEP", 1)
     changed = [PartitionChangeRecord(topic_id=uid(1), partition_id=0, isr=[1])]

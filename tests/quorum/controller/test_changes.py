@@ -209,7 +209,7 @@ def test_an_eligible_replica_goes_before_an_unclean_one():
     assert (record.leader, record.leader_recovery_state) == (2, -1)
 
 
-def test_an_unclean_election_forgets_who_was_eligible():
+def test_unclean_election_clears_eligible_replicas():
     image = cluster(
         UNCLEAN,
         *fenced(1, 2),
@@ -279,7 +279,7 @@ def test_reassignment_ends_when_added_replicas_are_in_sync():
     assert (found.leader, found.leader_epoch, len(found.directories)) == (4, 1, 2)
 
 
-def test_it_does_not_end_before():
+def test_reassignment_does_not_end_early():
     moving = partition(1, 0, [4, 5, 1], isr=[1], leader=1, adding=[4, 5], removing=[1])
     record, found = complete(moving, [1, 4])
     assert record == change(1, 0, isr=[1, 4])

@@ -398,7 +398,7 @@ def told(*asked, image=IMAGE):
         ),
     ],
 )
-def test_errors_are_told_in_kafkas_words(asked, message):
+def test_errors_have_kafkas_wording(asked, message):
     assert told(asked) == message
 
 

@@ -185,7 +185,7 @@ def test_renewers_are_users():
     assert code is ErrorCode.INVALID_PRINCIPAL_TYPE
 
 
-def test_tokens_are_told_to_those_whom_they_concern():
+def test_tokens_are_visible_to_owner_and_renewers():
     image, _ = create(requester=ALICE, renewers=["bob"])
     image, _ = create(image, requester=CARL, renewers=[])
 

@@ -215,7 +215,7 @@ def test_directory_failed_before_unfencing_gets_no_leaderships():
     assert second.records == [changed_broker(1, fenced=-1), change(1, 1, leader=1)]
 
 
-def test_a_directory_that_failed_keeps_nobody_from_going():
+def test_failed_directory_does_not_delay_shutdown():
     image = image_of(features(), broker(1, fenced=True, log_dirs=[uid(501), uid(601)]))
     result = beat(image, offline_log_dirs=[uid(601)], want_shut_down=True)
     assert result.response.should_shut_down

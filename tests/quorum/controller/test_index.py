@@ -83,7 +83,7 @@ AB = ("create", "a.b", [[1]])
 @example([AB], [("remove", "a.b"), AB], [])  # the same name with another id
 @example([AB], [("add", "a.b", [2])], [])
 @given(steps, steps, steps)
-def test_it_follows_from_any_image_to_any_other(common, one, other):
+def test_index_follows_between_any_two_images(common, one, other):
     """Two images that went apart, as that of an epoch and the committed one do, and nothing at all."""
     base = grown(EMPTY, common, 0)
     images = [base, grown(base, one, 100), grown(base, other, 200), EMPTY]
@@ -95,7 +95,7 @@ def test_it_follows_from_any_image_to_any_other(common, one, other):
 
 @example([AB, ("create", "a_b", [[1]]), ("remove", "a.b"), ("create", "a.b", [[2]])])
 @given(steps)
-def test_it_goes_along_with_every_delta(branch):
+def test_index_follows_every_delta(branch):
     image, index = EMPTY, PartitionIndex()
     for number, step in enumerate(branch):
         delta = replay(records_of(image, step, number), image)

@@ -25,7 +25,7 @@ def test_a_heartbeat_extends_the_lease():
     assert not leases.is_valid(IMAGE.cluster.brokers[1], 114.0)
 
 
-def test_time_in_which_nobody_listened_does_not_count():
+def test_blocked_time_does_not_count():
     leases = Leases(9.0)
     leases.begin(IMAGE, now=100.0)
     leases.extend_all(30.0)

@@ -89,7 +89,7 @@ async def test_endpoint_refuses_when_all_its_addresses_do(network, monkeypatch):
     assert look.refused == {("10.0.0.1", 7), ("fd00::1", 7)}
 
 
-async def test_a_name_that_stands_for_nothing_refuses_nowhere(network):
+async def test_unresolvable_name_refuses_nothing(network):
     known, _ = network
     known[7] = [REFUSED]
     look = await look_at([Endpoint("L", "\udcff", 7, 0)])

@@ -282,7 +282,7 @@ def live(seed):
     assert life.index == PartitionIndex()
 
 
-def test_whatever_happens_to_brokers():
+def test_cluster_invariants_hold_through_random_lives():
     """A run without events proves nothing, so examined cases are counted."""
     for seed in range(LIVES):
         live(seed)

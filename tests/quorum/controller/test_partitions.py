@@ -66,7 +66,7 @@ def test_last_isr_member_stays_without_a_leader():
     assert after(image, [record])[0].isr == (1,)
 
 
-def test_nobody_out_of_sync_is_elected():
+def test_out_of_sync_replica_is_not_elected():
     """Clean elections only, P5: 2 and 3 live, and lack what 1 has."""
     image = image_of(changed_broker(1, fenced=1), base=cluster(partition(1, 0, [1, 2, 3], isr=[1])))
     (record,) = changes_without(state_of(image), 1)
@@ -283,7 +283,7 @@ def test_proposals_of_many_partitions_may_span_batches():
     assert not result.atomic
 
 
-def test_without_epochs_only_the_state_is_looked_at():
+def test_versions_without_epochs_check_only_state():
     image = image_of(broker(2, epoch=777), base=cluster(partition(1, 0, [1, 2], isr=[1])))
     assert at_once(alter_partition(proposal([1, 2], epochs=False), state_of(image))).records
 
@@ -342,7 +342,7 @@ def test_an_operator_has_an_unclean_election_held():
     assert ask(image, kind=1, partitions=[0]) == ([elected], {0: ErrorCode.NONE})
 
 
-def test_nobody_is_there_for_an_unclean_election():
+def test_unclean_election_needs_a_live_replica():
     image = cluster(changed_broker(1, fenced=1), partition(1, 0, [1], isr=[1], leader=-1))
     assert ask(image, kind=1, partitions=[0]) == ([], {0: ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE})
 

@@ -126,7 +126,7 @@ def test_broker_without_named_directories_has_none_cordoned():
     assert place(brokers(broker(1, log_dirs=[])), 1, 1) == [(1,)]
 
 
-def test_nobody_is_there():
+def test_placement_without_brokers_is_refused():
     with pytest.raises(KafkaError) as caught:
         place([], 1, 1)
     assert caught.value.code is ErrorCode.INVALID_REPLICATION_FACTOR
@@ -171,7 +171,7 @@ def test_impossible_factors(factor):
     assert caught.value.code is ErrorCode.INVALID_REPLICATION_FACTOR
 
 
-def test_nobody_is_up():
+def test_placement_without_active_brokers_is_refused():
     with pytest.raises(KafkaError):
         place(brokers(broker(1, fenced=True)), 1, 1)
 

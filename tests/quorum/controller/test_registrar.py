@@ -83,7 +83,7 @@ async def running(quorum, incarnation=1):
         nursery.cancel_scope.cancel()
 
 
-async def test_it_says_what_it_is_and_once(quorum, autojump_clock):
+async def test_registration_describes_node_once(quorum, autojump_clock):
     async with running(quorum) as one:
         await one.publish(image_of(features()))
         ((address, request),) = quorum.requests

@@ -176,6 +176,6 @@ def test_keys_derived_elsewhere_are_stored_unchanged():
         ({"server_key": b"k" * 33}, "Keys are not those"),
     ],
 )
-def test_keys_are_held_to_what_a_request_is(changes, said):
+def test_request_bounds_apply_to_keys(changes, said):
     with pytest.raises(KafkaError, match=said):
         store_scram_credential(stored(**changes), IMAGE)

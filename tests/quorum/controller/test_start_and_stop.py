@@ -50,7 +50,7 @@ async def test_start_and_clean_end_are_recorded(tmp_path, caplog):
     directory.close(broker_epoch=None)
 
 
-async def test_it_registers_with_the_active_controller(tmp_path):
+async def test_broker_registers_with_active_controller(tmp_path):
     async with cluster(tmp_path, brokers=0) as nodes:
         images = Images(await nodes.active())
         image = await images.wait_for(lambda image: 1 in image.cluster.controllers)
@@ -95,7 +95,7 @@ async def test_stopping_controller_hands_over_and_drains(tmp_path, monkeypatch, 
     assert asked[:2] == [("stop", waits), ("drain", server.DRAIN_SECONDS)]
 
 
-async def test_nobody_listens_where_it_could_not_start(tmp_path):
+async def test_failed_start_closes_its_listener(tmp_path):
     """Its file of votes is damaged, which is found when it listens already."""
     listening = reserve()
     listening.listen()

@@ -110,7 +110,7 @@ def test_a_topic_is_made_with_configs_before_partitions():
     assert sorted(found.leader for found in made.partitions.values()) == [1, 2, 3]
 
 
-def test_the_answer_tells_what_was_made():
+def test_answer_describes_created_topic():
     result, _ = create(wanted(configs=[("retention.ms", "5")]), log_segment_bytes=2 << 20)
     (answer,) = result.response.topics
     assert (answer.topic_id, answer.num_partitions, answer.replication_factor) == (uid(50), 3, 2)
@@ -219,7 +219,7 @@ def test_fenced_replicas_are_not_in_sync():
     )
 
 
-def test_nobody_there_to_lead():
+def test_assignment_without_live_leader_is_refused():
     image = image_of(*(changed_broker(i, fenced=1) for i in (1, 2, 3)), base=IMAGE)
     assert create(wanted(), image=image)[1] == {"t": ErrorCode.INVALID_REPLICATION_FACTOR}
     by_hand = wanted(partitions=-1, factor=-1, assignments=[(0, [2, 3])])

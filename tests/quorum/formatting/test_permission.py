@@ -31,7 +31,7 @@ def test_dangling_link_in_path_is_reported(tmp_path):
 
 
 @needs_a_user
-def test_a_directory_of_somebody_else_is_refused(tmp_path):
+def test_foreign_users_directory_is_refused(tmp_path):
     tmp_path.chmod(0o500)
     with pytest.raises(PermissionError):
         ensure_can_be_made(tmp_path / "a")

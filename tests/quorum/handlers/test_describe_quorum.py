@@ -31,7 +31,7 @@ def test_quorums_of_other_topics_are_unknown():
 
 
 @pytest.mark.parametrize("version", [0, 1, 2])
-async def test_the_leader_tells_how_far_everybody_is(tmp_path, version):
+async def test_leader_describes_progress_of_all(tmp_path, version):
     async with asked_leader(tmp_path) as one:
         answer = await one.call(describe_quorum_request(), version)
         (found,) = answer.topics[0].partitions

@@ -48,7 +48,7 @@ async def test_fetch_with_other_epoch_gets_the_leader(tmp_path):
         assert found.error_code == ErrorCode.UNKNOWN_LEADER_EPOCH
 
 
-async def test_a_log_that_parted_is_told_where(tmp_path):
+async def test_diverged_log_gets_divergence_point(tmp_path):
     async with asked_leader(tmp_path) as one:
         (found,) = (await one.call(wanted(offset=50, last_epoch=1))).responses[0].partitions
         assert (found.error_code, found.diverging_epoch.end_offset) == (0, 2)

@@ -46,7 +46,7 @@ def test_a_vote_about_nothing_is_invalid(wrong):
     assert (answer.error_code, answer.topics) == (ErrorCode.INVALID_REQUEST, [])
 
 
-def test_a_node_that_does_not_run_says_so():
+def test_stopped_node_refuses_votes():
     stopped = SimpleNamespace(_driver=None)
     context = SimpleNamespace(
         node=SimpleNamespace(handle=lambda request: QuorumNode.handle(stopped, request))
@@ -63,7 +63,7 @@ def test_vote_is_deferred_until_core_has_it():
     assert isinstance(answer, DeferredResponse)
 
 
-async def test_a_leader_votes_for_nobody_of_its_epoch(tmp_path):
+async def test_leader_grants_no_vote_in_its_epoch(tmp_path):
     async with asked_leader(tmp_path) as one:
         request = VoteRequest(
             cluster_id=CLUSTER_ID, voter_id=LEADER, topics=topics(TOPIC, epoch=one.epoch)

@@ -145,7 +145,7 @@ def test_deleting_a_topic_that_was_changed_before():
     assert delta.topics.deleted[uid(1)] is image.topics.by_id[uid(1)]
 
 
-def test_a_delta_tells_what_was_and_what_is():
+def test_delta_holds_old_and_new_state():
     image = image_of(topic("t", 1), partition(1, 0, [1, 2]), partition(1, 1, [2, 1]))
     delta = replay([change(1, 1, leader=1)], image)
     (found,) = delta.topics.changed.values()
@@ -341,7 +341,7 @@ def test_an_image_is_not_changed_by_its_deltas():
     assert dict(image.configs.of(2, "t")) == {"a": "1"}
 
 
-def test_partitions_share_what_they_have_in_common() -> None:
+def test_equal_partition_parts_are_shared() -> None:
     """Equal by value anyway; a large image is small because these are the same objects."""
     image = image_of(
         topic("t", 1), *(partition(1, i, [1, 2, 3], directories=[uid(i) for i in (7, 8, 9)]) for i in (0, 1)),

@@ -91,7 +91,7 @@ def test_a_snapshot_replaces_everything_and_tells_the_difference():
     assert manifest.provenance == (49, 7, 9000)
 
 
-def test_a_late_publisher_is_told_everything():
+def test_late_publisher_gets_everything():
     loader = MetadataLoader()
     loader.apply_committed(batch(0, topic("t", 1), partition(1, 0, [1])))
     told, another = Told(), Told()

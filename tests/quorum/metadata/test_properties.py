@@ -133,7 +133,7 @@ def test_delta_from_nothing_equals_a_snapshot(records):
 
 
 @given(histories(), st.data())
-def test_a_snapshot_says_what_the_log_says(records, data):
+def test_snapshot_has_content_of_log(records, data):
     cut = data.draw(st.integers(0, len(records)))
     base = image_of(*records[:cut])
     by_log = replay(records[cut:], base)

@@ -218,7 +218,7 @@ def test_unconfirmed_change_times_out_and_stays():
         (None, ErrorCode.REQUEST_TIMED_OUT),
     ],
 )
-def test_a_new_voter_is_asked_for_its_versions(answer, code):
+def test_new_voter_is_queried_for_versions(answer, code):
     talk = leader_of(1, 2, 3)
     talk.ask(fetched(4, talk))
     assert talk.ask(add(4)) is None

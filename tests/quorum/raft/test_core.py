@@ -289,7 +289,7 @@ def test_waiting_observers_are_bounded_voters_are_not(monkeypatch):
     assert none.error == 0, "and who does not wait takes no place"
 
 
-def test_so_many_fetches_wait_and_no_more(monkeypatch):
+def test_waiting_fetches_are_bounded(monkeypatch):
     monkeypatch.setattr(leading, "DEFERRED_MAX", 1)
     monkeypatch.setattr(leading, "DEFERRED_BY_VOTERS_MAX", 1)
     talk = Talk().lead()
@@ -481,7 +481,7 @@ def test_a_second_leader_of_an_epoch_is_refused(request_):
     ids=str,
 )
 @pytest.mark.parametrize("me", [ME, Identity(7, bytes([7]) * 16, "ours", VOTERS)], ids=str)
-def test_answers_that_contradict_what_is_committed_change_nothing(me, answer):
+def test_contradicting_answers_change_nothing_committed(me, answer):
     """The first half of four records in two batches is committed."""
     talk = follower_of_2(log_of((2, 1), (2, 1)), me, high_watermark=2)
     assert talk.raft.high_watermark == 2
@@ -631,7 +631,7 @@ def test_an_epoch_has_one_leader():
 
 
 @pytest.mark.parametrize("size", range(1, 6))
-def test_the_majority_offset_is_what_a_majority_has(size):
+def test_majority_offset_is_held_by_majority(size):
     for ends in product(range(-1, 3), repeat=size):
         offset = majority_offset(sorted(ends, reverse=True))
         obvious = max(o for o in ends if sum(e >= o for e in ends) >= size // 2 + 1)

@@ -207,7 +207,7 @@ def test_leader_without_address_is_not_followed(claim):
     assert (talk.raft.leader_id, talk.raft.leader_peer) == (8, None)
 
 
-def test_an_observer_succeeds_nobody():
+def test_observer_ignores_succession():
     talk = follower_of_2(me=OBSERVER)
     before = talk.raft.role
     assert before.deadline == inf

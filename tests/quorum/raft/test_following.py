@@ -108,7 +108,7 @@ def test_snapshot_comes_in_pieces_and_replaces_log():
     assert (onward.fetch_offset, onward.last_fetched_epoch) == SNAPSHOT
 
 
-def test_nothing_is_asked_before_a_piece_is_written():
+def test_next_piece_is_requested_after_write():
     talk = fetching_snapshot()
     talk.raft.receive(talk.tokens[-1], piece(0, DATA[:4]), talk.now)
     ready = talk.raft.ready()
@@ -301,7 +301,7 @@ def test_complete_flush_restarts_the_leaders_timeout():
     assert talk.raft.role.deadline == talk.now + TIMES.fetch
 
 
-def test_a_flush_of_ours_brings_no_leader_back():
+def test_own_flush_does_not_revive_leader():
     talk = follower_of_2()
     bring(talk)
     talk.gone(2)
@@ -311,7 +311,7 @@ def test_a_flush_of_ours_brings_no_leader_back():
     assert talk.raft.role.deadline == deadline
 
 
-def test_an_observer_minds_no_leader_whatever_it_flushes():
+def test_flushing_observer_has_no_leader_deadline():
     talk = follower_of_2(me=OBSERVER)
     bring(talk)
     talk.flush()

@@ -187,7 +187,7 @@ class Surrounded:
 @settings(max_examples=100, deadline=None)
 @given(seed=st.integers(0, 1 << 32), steps=st.integers(1, STEPS))
 @example(seed=2347, steps=46)  # a new leader answers what another has answered already
-def test_nothing_said_breaks_a_rule(cast: Cast, me: int, seed: int, steps: int) -> None:
+def test_arbitrary_messages_break_no_rule(cast: Cast, me: int, seed: int, steps: int) -> None:
     node = Surrounded(random.Random(seed), cast, me)
     for _ in range(steps):
         node.step()  # raises where a rule is broken

@@ -131,7 +131,7 @@ def test_update_answer_keeps_succession_delays():
     assert talk.raft.role.deadline == pytest.approx(talk.now + TIMES.fetch + TIMES.succession_step)
 
 
-def test_nobody_joins_a_static_quorum():
+def test_static_quorum_accepts_no_joiner():
     talk = follower_of_2(me=replace(STRANGER, voters=VOTERS))
     look(talk)
     assert isinstance(talk.sends[-1], core.FetchRequest)

@@ -80,7 +80,7 @@ def test_repeated_begin_quorum_epoch_is_harmless():
         assert isinstance(talk.raft.role, Follower)
 
 
-def test_the_first_preferred_successor_stands_at_once():
+def test_first_preferred_successor_becomes_candidate_at_once():
     talk = Talk(election=Election(5, 2))
     talk.ask(end(1, 3))
     assert isinstance(talk.raft.role, Prospective)

@@ -46,7 +46,7 @@ def leader_state(voters: VoterSet = SET) -> LeaderState:
 # --- fetches
 
 
-def test_a_fetch_waits_no_longer_than_anybody_may():
+def test_wait_of_fetch_is_bounded():
     talk = Talk().lead()
     talk.ask(fetch(fetch_offset=1, last_fetched_epoch=1, high_watermark=1, max_wait=1e6))
     (waiting,) = talk.raft.role.leader_state.deferred.values()

@@ -95,7 +95,7 @@ def test_a_largest_batch_of_them_does_not_wait():
     assert leading.raft.deadline() == inf
 
 
-def test_a_control_record_goes_behind_what_lingers():
+def test_control_record_follows_lingering_ones():
     leading = Leading(LINGER)
     leading.propose(2)
     leading.raft.flushed(leading.log.end_offset, leading.now)
@@ -139,7 +139,7 @@ def test_every_promised_offset_is_kept(steps: list[tuple[int, int, int]]) -> Non
     assert promised == expected
 
 
-def test_nobody_waits_in_an_empty_linger():
+def test_empty_linger_has_no_deadline():
     linger = Linger(LINGER, 10)
     assert not linger.has_ended(1e9)
     linger.add(Proposal(b"x", 4))

@@ -17,13 +17,13 @@ ME = Identity(1, bytes([1]) * 16, "ours", VOTERS)
 BEGIN = core.BeginQuorumEpochRequest(cluster_id="ours", epoch=3, leader_id=0, voter=None)
 
 
-def test_it_is_voted_for():
+def test_node_zero_gets_votes():
     answer = Talk(me=ME).ask(vote(candidate=ReplicaKey(0)))
     assert isinstance(answer, core.VoteResponse)
     assert answer.granted
 
 
-def test_it_is_followed():
+def test_node_zero_is_followed():
     talk = Talk(me=ME)
     assert talk.ask(BEGIN).error == 0
     assert (talk.raft.leader_id, type(talk.raft.role)) == (0, Follower)
@@ -44,7 +44,7 @@ def test_second_leader_of_epoch_is_refused(first, second):
     assert talk.raft.leader_id == first
 
 
-def test_its_fetches_count():
+def test_fetches_of_node_zero_count():
     talk = stand(Talk(me=ME))
     for _ in range(2):
         talk.answer(core.VoteResponse(epoch=talk.raft.epoch, granted=True))
@@ -53,11 +53,11 @@ def test_its_fetches_count():
     assert talk.raft.high_watermark == 1
 
 
-def test_it_may_become_a_voter():
+def test_node_zero_may_become_voter():
     talk = leader_of(1, 2, 3)
     assert talk.ask(add(4, voter=key(0, 9))) is None, "it is asked for its versions"
 
 
-def test_it_is_named():
+def test_node_zero_is_named():
     assert str(core.FetchResponse(epoch=3, leader_id=0)).endswith("leader=0 hw=-1")
     assert describe(Unattached(3, leader_id=0)) == "Unattached epoch=3 leader=0"

@@ -70,7 +70,7 @@ def test_a_vote_that_is_noted_is_handed_over():
     assert ready.election == Election(5, -1, ReplicaKey(3))
 
 
-def test_nobody_follows_itself():
+def test_node_does_not_follow_itself():
     with pytest.raises(InvariantViolated, match="R1"):
         Talk().raft._state.become_follower(3, Peer(1, "h", 1), 0.0)
 
@@ -116,7 +116,7 @@ def test_any_snapshot_is_accepted_before_first_commit():
 
 
 @pytest.mark.parametrize(("me", "must_flush"), [(ME, True), (OBSERVER, False)], ids=str)
-def test_a_voter_flushes_what_it_appends(me, must_flush):
+def test_voter_flushes_its_appends(me, must_flush):
     """An observer promises nothing by it."""
     talk = follower_of_2(me=me)
     talk.raft.receive(talk.tokens[-1], fetched(records=b"x"), talk.now)

@@ -17,5 +17,5 @@ def test_transcript(path: Path) -> None:
     check_transcript(path, Interaction().handle)
 
 
-def test_there_are_transcripts() -> None:
+def test_transcripts_exist() -> None:
     assert len(TRANSCRIPTS) >= 6

@@ -125,7 +125,7 @@ def test_dynamic_quorum_needs_level_and_voter_set():
     assert (history.kraft_version, history.is_dynamic) == (0, False)
 
 
-def test_a_log_that_begins_anew_has_said_nothing():
+def test_emptied_log_has_no_voters():
     static = VoterSet.static([Peer(1)])
     history = QuorumHistory(static)
     history.set_kraft_version(3, 1)

@@ -115,7 +115,7 @@ def test_damage_beyond_crash_effects_is_fetched_again(
 
 @pytest.mark.parametrize("number", [0, 5, BATCHES - 1])
 @pytest.mark.parametrize("byte", [-1, 11, 16])
-def test_the_only_voter_says_so_and_changes_nothing(
+def test_sole_voter_reports_damage_without_changes(
     tmp_path: Path, value: bytes, number: int, byte: int
 ) -> None:
     directory, _ = begin(tmp_path / "running", value)
@@ -170,7 +170,7 @@ def test_torn_end_is_cut_without_fetching(tmp_path: Path) -> None:
         assert (again.end_offset, again.refetch_upto) == (BATCHES, None), number
 
 
-def test_zeros_in_what_was_flushed_are_damage(tmp_path: Path) -> None:
+def test_zeros_in_flushed_part_are_damage(tmp_path: Path) -> None:
     directory, log = begin(tmp_path / "running", VALUE)
     save(log)
     left = crash(tmp_path, directory)

@@ -87,7 +87,7 @@ async def test_unrequested_snapshot_piece_is_ignored(
             assert (understood is not None) == ((snapshot_id, position) == (ASKED, 10))
 
 
-async def test_a_node_that_has_stopped_keeps_nobody_waiting(tmp_path: Path) -> None:
+async def test_stopped_node_leaves_no_waiter(tmp_path: Path) -> None:
     with trio.fail_after(20):
         async with quorum_nodes(tmp_path, 1) as cluster:
             driver, raft = await leading(cluster)

@@ -131,7 +131,7 @@ def test_token_login_lasts_as_long_as_token():
         (accounts_of(user("t", password_of("t"))), True),
     ],
 )
-def test_tokens_that_log_nobody_in(accounts, by_token):
+def test_invalid_tokens_do_not_log_in(accounts, by_token):
     with pytest.raises(AuthenticationFailed, match="invalid credentials"):
         log_in(accounts, "t", password_of("t"), by_token=by_token)
 
@@ -193,7 +193,7 @@ def test_users_and_tokens_follow_newest_image():
     assert shown(accounts) == (20, 6000)
 
 
-def test_tokens_known_or_not_look_alike():
+def test_known_and_unknown_tokens_look_alike():
     accounts = accounts_of(token("t"), user("amy", iterations=9000))
     for name in ("t", "nobody"):
         assert shown(accounts, name, by_token=True) == (24, 4096)

@@ -22,11 +22,11 @@ def lines(caplog, monkeypatch):
     return lambda: [(one.levelname, one.getMessage()) for one in caplog.records]
 
 
-def test_its_logger_has_kafkas_name():
+def test_audit_logger_has_kafkas_name():
     assert audit.log.name == "kafka.authorizer.logger"
 
 
-def test_a_refusal_tells_who_what_and_why(lines):
+def test_refusal_log_names_client_action_reason(lines):
     denying = Acl(ResourceType.GROUP, "g\n", 4, "User:*", "*", Operation.ALL, 2)
     audit.note(CALL, READ._replace(resource_name="g\nfake"), Verdict(False, denying))
     assert lines() == [

@@ -13,7 +13,7 @@ NOBODY = {
 }
 
 
-def test_there_is_one_authorizer():
+def test_only_one_authorizer_is_accepted():
     assert authorizer_of(config_of()) is None
     assert authorizer_of(config_of(**NOBODY)) is not None
     with pytest.raises(ConfigError):

@@ -179,7 +179,7 @@ async def test_synonyms_are_listed_by_precedence():
     check_each(SYNONYMS.items(), check)
 
 
-async def test_a_secret_is_told_nowhere():
+async def test_secret_is_never_described():
     key = "ssl.keystore.password"
     found = await one_of(BROKER, NODE_ID, key, include_synonyms=True)
     assert (found.value, found.is_sensitive) == (None, True)

@@ -23,7 +23,7 @@ def told(caplog):
     return publish
 
 
-def test_a_name_that_nothing_declares_is_told_once(told):
+def test_undeclared_name_is_reported_once(told):
     mistyped = config("log.retention.msec", "5", BROKER)
     (line,) = told(mistyped)
     assert "log.retention.msec" in line

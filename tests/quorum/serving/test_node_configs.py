@@ -35,7 +35,7 @@ class Node:
         self.image = image_of(*records).configs
 
 
-def test_the_nearest_of_what_is_set_holds():
+def test_most_specific_setting_applies():
     node = Node(num_io_threads=str(IN_FILE))
     assert node.configs.now(KEY) == IN_FILE
     assert Node().configs.now(KEY) == DEFAULT

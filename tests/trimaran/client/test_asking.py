@@ -43,7 +43,7 @@ from trimaran.wire.messages import elect_leaders as elections
 NOT_THERE = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
-def test_leaders_are_told_in_the_order_of_partitions():
+def test_leaders_follow_order_of_partitions():
     client = Client(told(T))
     assert leaders_of(client, "t") == [1, -1]
     assert [one.name for one in client.request.topics] == ["t"]
@@ -67,7 +67,7 @@ def test_missing_topic_is_awaited_only_if_creatable(create, monkeypatch):
             leaders_of(client, "t")
 
 
-def test_a_refused_topic_is_not_asked_for_again():
+def test_refused_topic_is_not_requested_again():
     client = Client(told(topic("t", code=ErrorCode.TOPIC_AUTHORIZATION_FAILED)))
     with pytest.raises(KafkaError, match="topic t") as refused:
         leaders_of(client, "t", create=True)
@@ -146,7 +146,7 @@ def listed(*offsets):
     )
 
 
-def test_an_offset_is_asked_of_the_leader():
+def test_offset_is_requested_from_leader():
     client = Client(listed(("t", 3, 42, 0)))
     assert end_offset(client, "t", 3, -2, isolation=1) == 42
     destination, request = client.asked[0]

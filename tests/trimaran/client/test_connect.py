@@ -270,7 +270,7 @@ CASES = {
 
 
 @pytest.mark.usefixtures("hasty")
-def test_failures_are_told_as_written(monkeypatch):
+def test_failures_match_their_texts(monkeypatch):
     seen = []
 
     def told(addresses, of_controllers, body):
@@ -319,7 +319,7 @@ TLS = {
 }
 
 
-def test_failures_of_tls_are_told_as_written(hasty, monkeypatch, certificates):
+def test_tls_failures_match_their_texts(hasty, monkeypatch, certificates):
     context = certificates.server_context()
     strict = certificates.server_context(client_auth="required")
     old = certificates.server_context(client_auth="required")

@@ -257,7 +257,7 @@ def test_moves_are_keyed_by_partition_unless_unauthorized():
     assert moves_of(Client(refused), topic) == {}
 
 
-def test_a_refused_change_of_configs_is_told():
+def test_refused_change_of_configs_is_reported():
     for code, error in ((NOT_THERE, UserError), (ErrorCode.INVALID_CONFIG, KafkaError)):
         result = incremental_alter_configs.AlterConfigsResourceResponse(
             error_code=code, error_message="no", resource_type=2, resource_name="t"

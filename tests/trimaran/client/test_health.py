@@ -126,7 +126,7 @@ def test_more_than_tenth_unpreferred_leaders_is_reported(partitions, not_preferr
     assert bool(judge(VOTERS, BROKERS, counts).reasons) is is_told
 
 
-def test_reasons_are_told_in_words_the_worst_first():
+def test_reasons_are_described_worst_first():
     rows = [voter(1, "leader"), voter(2, ago=9000), voter(3), voter(4), voter(5, ago=9000)]
     brokers = [broker(11, "fenced"), broker(12), broker(13, "fenced")]
     counts = Counts(2, 10, offline=1, under_replicated=2, not_preferred=3)

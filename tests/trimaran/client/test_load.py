@@ -197,7 +197,7 @@ def test_a_percentile_counts_up_from_the_least():
     ]
 
 
-def test_latencies_are_told_in_microseconds_exactly():
+def test_latencies_are_exact_to_the_microsecond():
     latencies = Latencies()
     for seconds in (0.00000123, 0.00000456, 0.5):
         latencies.add(seconds)
@@ -284,7 +284,7 @@ def test_pause_lasts_until_its_time_or_end(monkeypatch):
     assert waited == [2.5, 0.0, 0.0]
 
 
-def test_the_first_of_two_failures_is_told():
+def test_first_of_two_failures_is_raised():
     first, second = ValueError("first"), ValueError("second")
     load = Load()
     load._run(lambda _: (_ for _ in ()).throw(first))

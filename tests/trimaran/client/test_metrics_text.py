@@ -23,7 +23,7 @@ def served():
         yield f"{host}:{port}", asked
 
 
-def test_metrics_are_asked_for_all_or_by_name(served):
+def test_metrics_are_requested_all_or_by_name(served):
     address, asked = served
     assert text_of(address) == "up 1\n# ü\n"
     assert text_of(address, names=["a_total", "b"]) == "up 1\n# ü\n"
@@ -33,7 +33,7 @@ def test_metrics_are_asked_for_all_or_by_name(served):
     ]
 
 
-def test_so_long_and_so_much_is_waited_for(served, monkeypatch):
+def test_wait_and_size_are_bounded(served, monkeypatch):
     address, _ = served
     timeouts, sizes = [], []
     real = urllib.request.urlopen

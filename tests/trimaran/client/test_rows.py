@@ -101,7 +101,7 @@ def config(name, value, **changes):
     return describe_configs.DescribeConfigsResourceResult(name=name, value=value, **values)
 
 
-def test_minimums_are_asked_for_only_where_they_count():
+def test_minimums_are_requested_only_if_relevant():
     client = Client(described_configs(t="2", s="3"), described_configs(t="5", s="1"))
     assert [row["topic"] for row in partitions_of(client, [T, S], [is_at_min_isr])] == ["s", "t"]
     assert [one.resource_name for one in client.request.resources] == ["t", "s"]
@@ -112,7 +112,7 @@ def test_minimums_are_asked_for_only_where_they_count():
         partitions_of(client, [topic("x", code=NOT_THERE)], [])
 
 
-def test_brokers_count_what_they_lead_and_hold():
+def test_brokers_count_leaderships_and_replicas():
     answer = describe_cluster.DescribeClusterResponse(
         cluster_id="c",
         controller_id=1,

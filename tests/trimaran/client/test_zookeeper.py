@@ -26,7 +26,7 @@ FAILURES = {
 }
 
 
-def test_failures_are_told_as_written():
+def test_failures_match_their_texts():
     seen = []
 
     def run(step):
@@ -39,7 +39,7 @@ def test_failures_are_told_as_written():
     assert sorted(seen) == sorted(FAILURES)
 
 
-def test_a_mistake_of_ours_stays_what_it_is():
+def test_internal_error_stays_unchanged():
     with pytest.raises(KeyError), explained():
         raise KeyError("x")
 

@@ -59,7 +59,7 @@ def test_plotly_is_public_reports_need_login(kafka, tmp_path):
         assert asking.get("/analyses/report/consumer_lag").status == 303
 
 
-def test_forms_start_only_what_there_is(local, browser):
+def test_forms_start_only_existing_analyses(local, browser):
     def start(of, name, token):
         body = urlencode({"token": token})
         return of.get(f"/analyses/{name}", method="POST", body=body, Content_Type=FORM)
@@ -75,13 +75,13 @@ def test_forms_start_only_what_there_is(local, browser):
     assert "<button" not in browser.get("/analyses").body.partition("<main")[2]
 
 
-def test_without_spark_it_says_what_to_install(monkeypatch, kafka, tmp_path):
+def test_missing_spark_names_the_package(monkeypatch, kafka, tmp_path):
     monkeypatch.setattr(analyses_module, "is_installed", lambda: False)
     with console_before(Cluster(kafka.bootstrap, data=tmp_path)) as asking:
         assert asking.json("/analyses")["missing"]["fix"] == "pip install 'trimaran[spark]'"
 
 
-def test_the_command_is_ours(tmp_path):
+def test_analysis_runs_trimarans_command(tmp_path):
     assert command_of(tmp_path, "consumer_lag")[1:4] == ("-m", "trimaran", "analyze")
 
 
@@ -97,7 +97,7 @@ def python(code):
         ("raise SystemExit(3)", "exit code 3"),
     ],
 )
-async def test_how_it_ended_is_told(tmp_path, code, failed):
+async def test_outcome_of_analysis_is_shown(tmp_path, code, failed):
     analyses = Analyses(tmp_path, python(code))
     assert analyses.last() is None
     async with trio.open_nursery() as nursery:

@@ -132,6 +132,6 @@ def test_metrics_of_node_are_drawn(kafka, monkeypatch):
         exporter.shutdown()
 
 
-def test_without_addresses_it_says_what_to_do(browser):
+def test_missing_addresses_name_the_option(browser):
     assert browser.json("/charts")["charts"] == []
     assert "--metrics HOST:PORT" in browser.get("/charts").body

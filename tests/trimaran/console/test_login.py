@@ -156,11 +156,11 @@ async def test_sessions_of_browsers_are_bounded_and_end(clock, monkeypatch):
         ("", "/"),
     ],
 )
-def test_nobody_is_sent_elsewhere(wanted, page):
+def test_login_redirects_only_to_own_pages(wanted, page):
     assert way_back(wanted) == page
 
 
-def test_it_serves_tls(cluster, tmp_path):
+def test_console_serves_tls(cluster, tmp_path):
     certificates = Certificates()
     pem = tmp_path / "console.pem"
     pem.write_text("".join(certificates.server))

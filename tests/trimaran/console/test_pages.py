@@ -177,7 +177,7 @@ def test_unreachable_cluster_is_shown_as_page():
         assert asking.get("/").status == 503
 
 
-def test_the_metadata_log_is_read_before_anybody_looks(kafka):
+def test_metadata_log_is_read_ahead(kafka):
     cluster = Cluster(kafka.bootstrap, kafka.controller_bootstrap)
     with console_before(cluster):
         until(lambda: cluster.log._last_change > 0, "it has been read", 30)
@@ -214,7 +214,7 @@ def test_aborted_messages_are_shown_only_on_request(browser, kafka):
     assert values("read_uncommitted") == ["0", "1"]
 
 
-def test_messages_are_shown_as_what_they_are():
+def test_messages_are_shown_by_format():
     assert shown(b'{"b":1,"a":[]}', "json") == '{\n  "b": 1,\n  "a": []\n}'
     assert shown(b"{", "json") == "{"
     assert shown(b"[" * 3000, "json") == "[" * 3000
@@ -250,11 +250,11 @@ def test_events_are_one_feed(browser, orders):
     assert created["text"] == "was created with 2 partitions"
 
 
-def test_without_an_authorizer_everybody_may_do_everything(browser):
+def test_everything_is_allowed_without_authorizer(browser):
     assert browser.json("/access")["is_guarded"] is False
 
 
-def test_a_change_of_metadata_is_told_at_once(browser, kafka):
+def test_metadata_change_is_pushed_at_once(browser, kafka):
     connection = http.client.HTTPConnection(*browser.base, timeout=30)
     try:
         connection.request("GET", "/stream")

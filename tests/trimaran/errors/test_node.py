@@ -38,7 +38,7 @@ def test_causes_that_a_user_can_mend(cause, word, exit_code):
     assert len(str(told).splitlines()) == 3
 
 
-def test_a_mistake_of_ours_is_not_explained():
+def test_internal_error_is_not_explained():
     assert explain(ExceptionGroup("", [KeyError("x")])) is None
 
 
@@ -78,7 +78,7 @@ def test_a_full_disk_is_called_one():
         (ErrorCode.COORDINATOR_NOT_AVAILABLE, "quorum status"),
     ],
 )
-def test_a_refusal_says_what_helps(code, hint):
+def test_refusal_has_a_fix(code, hint):
     told = refused(KafkaError(code, code.name))
     assert told.why == code.name
     assert hint in told.fix

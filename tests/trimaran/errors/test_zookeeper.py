@@ -47,7 +47,7 @@ def test_another_protocol(answer, tmp_path):
         tree(zookeeper=where, data=tmp_path)
 
 
-def test_nobody():
+def test_refused_connection_is_explained():
     assert f"nothing listens at {HOST}:1" in str(why_no_zookeeper(f"{HOST}:1"))
 
 

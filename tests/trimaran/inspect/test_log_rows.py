@@ -83,7 +83,7 @@ def test_columns_are_those_of_kafka_log(unpacked):
 
 
 @pytest.mark.parametrize("name", NEW)
-def test_read_committed_is_what_kafkas_consumer_reads(name, unpacked, capsys):
+def test_read_committed_matches_kafkas_consumer(name, unpacked, capsys):
     path = unpacked[name] / "transactions-0"
     _, rows = lines_of(capsys, path, isolation="read_committed")
     wanted = fixtures.rows(name, "consumed", topic="transactions", isolation="read_committed")
@@ -135,7 +135,7 @@ DAMAGE = {
 
 
 @pytest.mark.parametrize("pattern", DAMAGE)
-def test_damage_of_every_kind_of_file_is_told(pattern, unpacked, tmp_path, capsys):
+def test_damage_in_every_file_kind_is_reported(pattern, unpacked, tmp_path, capsys):
     directory = tmp_path / "copy"
     shutil.copytree(unpacked["3.9.1-clean"], directory)
     path = next(p for p in sorted(directory.glob(pattern)) if p.stat().st_size)
@@ -151,7 +151,7 @@ def test_damage_of_every_kind_of_file_is_told(pattern, unpacked, tmp_path, capsy
     assert any(DAMAGE[pattern] in row["problem"] for row in rows), rows
 
 
-def test_offsets_and_epochs_that_fall_are_told(tmp_path):
+def test_decreasing_offsets_and_epochs_are_reported(tmp_path):
     log = fill(open_log(tmp_path / "t-0"), 4)
     log.flush()
     path = tmp_path / "t-0" / "00000000000000000000.log"

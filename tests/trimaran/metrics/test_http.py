@@ -41,7 +41,7 @@ async def test_requests_on_one_connection_are_answered_in_turn():
     assert found.index(b"/a text\n") < found.index(b"/b None\n")
 
 
-async def test_head_is_told_the_length_without_the_body():
+async def test_head_returns_length_without_body():
     async with serving() as port:
         found = await _ask(port, b"HEAD /a HTTP/1.1\r\nHost: a\r\n\r\n")
     assert b"Content-Length: 8" in found

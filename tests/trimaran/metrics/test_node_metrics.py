@@ -70,7 +70,7 @@ def _grouping_cluster(path):
     )
 
 
-async def test_a_broker_and_its_controller_tell_what_happened(tmp_path):
+async def test_node_exposes_every_queried_metric(tmp_path):
     async with _grouping_cluster(tmp_path) as running:
         state = NodeMonitor(running.config(11, **{"process.roles": "broker"}))
         state.started(running.brokers[11])

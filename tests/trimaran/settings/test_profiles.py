@@ -43,7 +43,7 @@ def test_x_without_effect_is_refused(word):
 
 
 @pytest.mark.parametrize("name", ["nobody", "../secret", ""])
-def test_only_what_is_there_is_a_profile(name):
+def test_only_existing_profiles_are_accepted(name):
     with pytest.raises(UserError, match="there is no profile"):
         profiles.load(name)
 

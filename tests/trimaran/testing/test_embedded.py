@@ -63,7 +63,7 @@ def test_aborted_records_are_not_consumed(kafka):
     assert [one.value for one in kafka.records(topic, committed=False)] == [b"no", b"yes"]
 
 
-def test_settings_act_and_refusals_are_told(kafka):
+def test_settings_apply_and_refusals_are_raised(kafka):
     with pytest.raises(KafkaError, match="already exists"):
         kafka.create_topic(kafka.create_topic("twice"))
     kafka.delete_topic("twice")

@@ -29,7 +29,7 @@ def test_more_topics(embedded_kafka, kafka_topics):
 """
 
 
-def test_a_run_of_somebody_who_has_installed_us(pytester):
+def test_plugin_works_in_an_installation(pytester):
     pytester.makepyfile(TESTS)
     result = pytester.runpytest_subprocess("-p", "no:cacheprovider")
     result.assert_outcomes(passed=3)

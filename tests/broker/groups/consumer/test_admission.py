@@ -145,7 +145,7 @@ def test_absent_member_must_join_to_return(driver):
     assert back is ErrorCode.FENCED_MEMBER_EPOCH
 
 
-def test_an_old_incarnation_is_fenced_whatever_its_epoch(driver):
+def test_old_incarnation_is_fenced_with_any_epoch(driver):
     driver.consumer_heartbeat("a", instance="i")
     driver.consumer_heartbeat("a", -2, instance="i")
     epoch = driver.consumer_heartbeat("b", instance="i").member_epoch

@@ -60,7 +60,7 @@ def owning(topic: str, partitions: list[int], *, subscribed: str | None = None) 
 # -- who they are
 
 
-def test_a_new_member_is_told_its_id_first(driver):
+def test_new_member_gets_its_id_first(driver):
     answer = join(driver, client="c")
     assert answer.error_code == E.MEMBER_ID_REQUIRED
     assert answer.member_id.startswith("c-")
@@ -77,7 +77,7 @@ def test_a_new_member_of_old_joins_at_once(driver):
 
 
 @pytest.mark.parametrize(("version", "code"), [(3, E.NONE), (4, E.MEMBER_ID_REQUIRED)])
-def test_ids_are_asked_for_from_version_4_on(driver, version, code):
+def test_ids_are_required_from_version_4_on(driver, version, code):
     assert join(driver, version=version).error_code == code
 
 
@@ -255,7 +255,7 @@ def test_waiting_member_is_undisturbed_until_partitions_free(driver):
     assert driver.heartbeat("a", epoch) == E.REBALANCE_IN_PROGRESS
 
 
-def test_a_session_begins_anew_with_each_word(driver):
+def test_each_request_restarts_the_session(driver):
     epoch = join(driver, "a", session_ms=10_000).generation_id
     for say in (lambda: driver.heartbeat("a", epoch), lambda: sync(driver, "a", epoch)) * 2:
         driver.advance(6)
@@ -292,7 +292,7 @@ def test_static_member_is_fenced_by_next_incarnation(driver):
 # -- LeaveGroup
 
 
-def test_each_who_leaves_is_answered(driver):
+def test_each_leaving_member_is_answered(driver):
     join(driver, "a")
     static = join(driver, instance="i")
     before = driver.shard.store.consumer_groups["g"].epoch
@@ -307,7 +307,7 @@ def test_each_who_leaves_is_answered(driver):
     assert static.member_id not in group.members
 
 
-def test_nobody_left_where_nobody_is_known(driver):
+def test_leaving_unknown_group_writes_nothing(driver):
     before = len(driver.log)
     assert driver.leave(("x", None)) == [E.UNKNOWN_MEMBER_ID]
     assert len(driver.log) == before

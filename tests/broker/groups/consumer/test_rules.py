@@ -103,7 +103,7 @@ def test_answer_without_failure_variant_is_always_given(driver):
     ],
     ids=str,
 )
-def test_a_request_that_is_wrong_whatever_the_group(driver, wrong):
+def test_request_invalid_for_any_group_is_refused(driver, wrong):
     asked = {"member_id": "a"} | wrong
     assert driver.consumer_heartbeat(**asked) is ErrorCode.INVALID_REQUEST
     assert not driver.log

@@ -261,5 +261,5 @@ def test_transcript(path):
     check_transcript(path, Interpreter().handle)
 
 
-def test_there_are_transcripts():
+def test_transcripts_exist():
     assert len(list(TESTDATA.glob("*.txt"))) >= 5

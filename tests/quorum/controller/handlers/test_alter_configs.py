@@ -15,7 +15,7 @@ async def test_unnamed_configs_return_to_their_defaults(tmp_path):
         assert dict(one.image.configs.of(TOPIC, "t")) == {"segment.ms": "7"}
 
 
-async def test_it_is_only_said_what_would_be(tmp_path):
+async def test_validate_only_alters_nothing(tmp_path):
     async with asked(tmp_path) as one:
         await one.join(1)
         await one.create("t", [1])

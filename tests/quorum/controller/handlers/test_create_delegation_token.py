@@ -24,7 +24,7 @@ async def test_forwarded_token_belongs_to_client_and_expires(tmp_path):
         await one.images.wait_for(lambda image: not image.tokens)
 
 
-async def test_nobody_gets_one_on_plain_text(tmp_path):
+async def test_plaintext_client_gets_no_token(tmp_path):
     async with asked(tmp_path, **SECRET) as one:
         answer = await one.call(CREATION)
         assert answer.error_code == ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED

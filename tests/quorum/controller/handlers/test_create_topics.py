@@ -60,7 +60,7 @@ def authorizer(*operations):
 
 @pytest.mark.parametrize("version", [5, 6, 7])
 @pytest.mark.parametrize("sees", [True, False])
-async def test_configs_are_told_to_who_may_see_them(mock_clock, caplog, version, sees):
+async def test_configs_are_returned_only_to_authorized_clients(mock_clock, caplog, version, sees):
     """KIP-525; a client with only CREATE gets an error code for them, and no counts. They were not requested, so it is
     logged as no denial.
     """

@@ -5,7 +5,7 @@ from tests.quorum.controller.handlers.asking import NOBODY, SUPER_USER, asked
 from trimaran.wire.errors import ErrorCode
 
 
-async def test_acls_are_told_by_resource(tmp_path):
+async def test_acls_are_listed_by_resource(tmp_path):
     async with asked(tmp_path, **SUPER_USER) as one:
         await one.call(acls.creation("orders"))
         answer = await one.call(acls.description())

@@ -18,7 +18,7 @@ def described(kind):
     return DescribeClusterRequest(include_cluster_authorized_operations=False, endpoint_type=kind)
 
 
-async def test_controllers_are_told(tmp_path):
+async def test_controllers_are_described(tmp_path):
     async with asked(tmp_path) as one:
         await one.images.wait_for(lambda image: 1 in image.cluster.controllers)
         answer = await one.call(described(2))
@@ -32,7 +32,7 @@ async def test_controllers_are_told(tmp_path):
     ("kind", "code"),
     [(1, ErrorCode.MISMATCHED_ENDPOINT_TYPE), (7, ErrorCode.UNSUPPORTED_ENDPOINT_TYPE)],
 )
-async def test_brokers_are_told_by_brokers(tmp_path, kind, code):
+async def test_controller_describes_no_brokers(tmp_path, kind, code):
     async with asked(tmp_path) as one:
         answer = await one.call(described(kind))
         assert (answer.error_code, answer.brokers) == (code, [])
@@ -68,7 +68,7 @@ async def test_controllers_are_described_by_request_listener(mock_clock, leader,
         assert answer.controller_id == told
 
 
-async def test_operations_are_told_to_who_asks_for_them(mock_clock):
+async def test_operations_are_returned_on_request(mock_clock):
     async with solo(features()) as one:
         one.log.leader = Latest(LeaderAndEpoch(1, 5))
         for asked_for in (False, True):

@@ -144,7 +144,7 @@ async def test_inner_request_has_clients_principal_and_host(mock_clock, monkeypa
         envelope(creation(), 7).replace(request_principal=b"\1\0" + principal()[2:]),
     ],
 )
-async def test_a_principal_of_another_version_is_nobody(mock_clock, wrong):
+async def test_principal_of_another_version_is_refused(mock_clock, wrong):
     async with solo(features()) as one:
         with pytest.raises(KafkaError) as refused:
             await one.call(handler, wrong)

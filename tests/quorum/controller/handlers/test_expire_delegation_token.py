@@ -6,7 +6,7 @@ from tests.quorum.controller.handlers.test_create_delegation_token import CREATI
 from trimaran.wire.errors import ErrorCode
 
 
-async def test_a_token_ends_when_its_owner_says_so(tmp_path):
+async def test_owner_expires_its_token(tmp_path):
     async with asked(tmp_path, **SECRET) as one:
         token = await one.forwarded(CREATION, 3, "alice")
         answer = await one.forwarded(expiry(token.hmac), 2, "bob")

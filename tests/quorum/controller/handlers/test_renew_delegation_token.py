@@ -6,7 +6,7 @@ from tests.quorum.controller.handlers.test_create_delegation_token import CREATI
 from trimaran.wire.errors import ErrorCode
 
 
-async def test_the_owner_renews_and_nobody_else(tmp_path):
+async def test_only_owner_renews_token(tmp_path):
     async with asked(tmp_path, **SECRET) as one:
         token = await one.forwarded(CREATION, 3, "alice")
         answer = await one.forwarded(renewal(token.hmac), 2, "alice")

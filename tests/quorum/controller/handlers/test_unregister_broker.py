@@ -21,7 +21,7 @@ async def test_a_broker_is_forgotten_and_may_come_back(tmp_path):
         assert await back.register() == 0
 
 
-async def test_a_broker_that_nobody_knows(tmp_path):
+async def test_unknown_broker_is_refused(tmp_path):
     async with asked(tmp_path) as one:
         answer = await one.call(UnregisterBrokerRequest(broker_id=7))
         assert answer.error_code == ErrorCode.BROKER_ID_NOT_REGISTERED

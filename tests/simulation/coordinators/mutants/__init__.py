@@ -52,14 +52,14 @@ ELSEWHERE = {
     "late ends end the next": f"{_TRANSCRIPTS}::test_transcript[version_2]",
     "what was verified stays so": f"{_STAGES}::test_marker_before_append_voids_verification",
     "committed records are not loaded": f"{_LOADED}::test_a_marker_completes_the_transaction",
-    "open transactions are not loaded": f"{_LOADED}::test_a_marker_completes_what_an_earlier_epoch_wrote",
+    "open transactions are not loaded": f"{_LOADED}::test_marker_completes_writes_of_earlier_epoch",
     "old generations commit": f"{_OFFSETS}::test_generations_and_members",
     "syncs of old generations": f"{_SYNCS}::test_refusals",
     "cuts to the watermark": (
         f"{_REGISTRY}::test_leader_change_keeps_records_above_known_watermark"
     ),
     "duplicates are appended": f"{_PRODUCERS}::test_the_last_five_batches_are_recognised",
-    "anybody is elected": f"{_ELECTIONS}::test_nobody_out_of_sync_is_elected",
+    "anybody is elected": f"{_ELECTIONS}::test_out_of_sync_replica_is_not_elected",
     "epochs survive a truncation": f"{_EPOCHS}::test_same_answers",
 }
 

@@ -215,7 +215,7 @@ ELSEWHERE = {
     "refused is committed": f"{_LEADER}::test_a_refusal_that_changed_nothing_restores_the_isr",
     "keeps the watermark when it cuts": f"{_FOLLOWER}::test_watermark_follows_leader_up_to_own_end",
     "start keeps the watermark": f"{_FOLLOWER}::test_discarded_log_begins_at_leaders_start",
-    "takes answers of ended epochs": f"{_FETCH_CLIENT}::test_an_answer_is_for_whom_its_request_asked",
+    "takes answers of ended epochs": f"{_FETCH_CLIENT}::test_answer_belongs_to_epoch_of_its_request",
     "ends while it checks": f"{_FETCHER}::test_fetcher_survives_check_of_only_log",
     "out of range begins anew": (
         f"{_FETCHER}::test_follower_above_leaders_end_truncates_and_reports"

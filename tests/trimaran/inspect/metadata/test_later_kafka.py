@@ -71,7 +71,7 @@ def test_a_dump_names_it_by_number(node, capsys):
     assert rows[-1]["offset"] == 6, "it goes on"
 
 
-def test_an_image_counts_it_and_says_so(node, capsys):
+def test_image_reports_unknown_records(node, capsys):
     metadata_state.image(node)
     told = capsys.readouterr()
     found = json.loads(told.out)
@@ -92,12 +92,12 @@ def test_difference_names_the_possibly_stale_state(node, capsys):
     assert told.err.strip() == SAID.replace("this", "the state 6")
 
 
-def test_a_history_says_so(node, capsys):
+def test_history_reports_unknown_records(node, capsys):
     history.partitions("orders/0", node)
     assert SAID in capsys.readouterr().err
 
 
-def test_verify_goes_on_and_says_so(node, capsys):
+def test_verify_reports_unknown_records_and_continues(node, capsys):
     assert metadata_state.verify(node) == 0
     assert SAID in capsys.readouterr().err
 
@@ -109,7 +109,7 @@ def test_dump_names_unknown_record_by_number():
     assert all("error" not in row for row in rows)
 
 
-def test_it_is_an_event():
+def test_unknown_record_is_an_event():
     (batch,) = iter_batches(memoryview(later(4)))
     image = Replay().state.image
     first, _ = what_happened(batch, image, image).events

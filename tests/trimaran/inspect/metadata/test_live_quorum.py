@@ -116,7 +116,7 @@ def test_leader_is_looked_up_once_per_epoch():
     assert quorum.asked == ["Fetch", "DescribeQuorum", "Fetch"]
 
 
-def test_another_error_is_told():
+def test_other_error_is_raised():
     quorum = Quorum()
     quorum.error = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
     with pytest.raises(KafkaError, match="while reading the metadata log"):

@@ -53,7 +53,7 @@ def test_patterns_find_more_than_one(session):
     assert answers(session, "cat '/image/configs/TOPIC:*/retention.ms'  # of all") == ["1"]
 
 
-def test_a_tree_is_shown_so_many_levels_deep(session):
+def test_tree_depth_is_limited(session):
     assert answers(session, "tree /image/topics/byName 2") == [
         "/image/topics/byName/",
         "  orders/",
