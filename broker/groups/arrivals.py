@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Mapping
 
-from trimaran.broker.groups.group import ClassicGroup
+from trimaran.broker.groups.classic.group import ClassicGroup
 from trimaran.broker.groups.memory import MemberKey
 from trimaran.node.text.memory import text_bytes
 

@@ -20,6 +20,7 @@ from trimaran.broker.coordination.runtime import CoordinatorRuntime, partition_f
 from trimaran.broker.coordination.shard import CoordinatorSpec
 from trimaran.broker.coordination.shard_epoch import ShardEpoch, ShardState
 from trimaran.broker.coordination.timers import Instant
+from trimaran.broker.groups.classic.joining import Join
 from trimaran.broker.groups.consumer import describe as consumer_describe
 from trimaran.broker.groups.consumer.groups import ConsumerHeartbeat, Surroundings
 from trimaran.broker.groups.consumer.settings import ConsumerGroupSettings
@@ -29,7 +30,6 @@ from trimaran.broker.groups.describe import (
     list_groups,
 )
 from trimaran.broker.groups.image_topics import newest_topics
-from trimaran.broker.groups.joining import Join
 from trimaran.broker.groups.limits import GroupLimits
 from trimaran.broker.groups.loaded_rows import LoadedRows
 from trimaran.broker.groups.memory import GroupMemory

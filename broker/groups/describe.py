@@ -8,10 +8,10 @@ from __future__ import annotations
 import itertools
 from collections.abc import Collection, Iterable, Iterator
 
+from trimaran.broker.groups.classic.group import ClassicGroup, GroupState
+from trimaran.broker.groups.classic.member import Member
 from trimaran.broker.groups.consumer import describe as consumer_describe
 from trimaran.broker.groups.consumer.group import ConsumerGroup
-from trimaran.broker.groups.group import ClassicGroup, GroupState
-from trimaran.broker.groups.member import Member
 from trimaran.broker.groups.shard import GroupCoordinatorShard
 from trimaran.wire.errors import ErrorCode, KafkaError, cut_message
 from trimaran.wire.messages.describe_groups import DescribedGroup, DescribedGroupMember

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from trimaran.broker.groups.group import ClassicGroup
+from trimaran.broker.groups.classic.group import ClassicGroup
 from trimaran.log.batches.records import NewRecord
 from trimaran.wire.records.consumer_groups import (
     ConsumerGroupKey,

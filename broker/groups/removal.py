@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
 
+from trimaran.broker.groups.classic.group import ClassicGroup, GroupState
 from trimaran.broker.groups.consumer.group import ConsumerGroup
-from trimaran.broker.groups.group import ClassicGroup, GroupState
 from trimaran.broker.groups.limits import GroupLimits
 from trimaran.broker.groups.ports import KnowsTopic
 from trimaran.broker.groups.records import GroupRecord, offset_tombstone

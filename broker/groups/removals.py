@@ -11,9 +11,9 @@ from itertools import islice
 
 from trimaran.broker.coordination.timers import Instant
 from trimaran.broker.groups import removal
+from trimaran.broker.groups.classic.group import ClassicGroup, GroupState
 from trimaran.broker.groups.consumer.group import ConsumerGroup
 from trimaran.broker.groups.consumer.records import group_tombstones
-from trimaran.broker.groups.group import ClassicGroup, GroupState
 from trimaran.broker.groups.limits import GroupLimits
 from trimaran.broker.groups.ports import KnowsTopic
 from trimaran.broker.groups.records import GroupRecord, group_record

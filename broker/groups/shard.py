@@ -13,32 +13,32 @@ from typing import Any
 from trimaran.broker import events
 from trimaran.broker.coordination.shard import Effects, Write
 from trimaran.broker.coordination.timers import Instant, Timers
-from trimaran.broker.groups import joining, offsets, rebalance, syncing
+from trimaran.broker.groups import offsets
 from trimaran.broker.groups.arrivals import ABANDONED_SECONDS, Arrivals, is_arriving
-from trimaran.broker.groups.consumer import offsets as consumer_offsets
-from trimaran.broker.groups.consumer.group import ConsumerGroup
-from trimaran.broker.groups.consumer.groups import ConsumerGroups, ConsumerHeartbeat, Surroundings
-from trimaran.broker.groups.consumer.operation import ConsumerGroupWrite
-from trimaran.broker.groups.group import ClassicGroup, GroupState
-from trimaran.broker.groups.joining import Join
-from trimaran.broker.groups.limits import GroupLimits
-from trimaran.broker.groups.loaded import restore_group
-from trimaran.broker.groups.memory import Account, ByGroup, GroupMemory
-from trimaran.broker.groups.operation import (
+from trimaran.broker.groups.classic import joining, rebalance, syncing
+from trimaran.broker.groups.classic.group import ClassicGroup, GroupState
+from trimaran.broker.groups.classic.joining import Join
+from trimaran.broker.groups.classic.loaded import restore_group
+from trimaran.broker.groups.classic.operation import (
     Answer,
     GroupOperation,
     GroupWrite,
     Succession,
-    Timer,
-    TimerKey,
     join_error,
     leave_response,
     sync_error,
 )
+from trimaran.broker.groups.consumer import offsets as consumer_offsets
+from trimaran.broker.groups.consumer.group import ConsumerGroup
+from trimaran.broker.groups.consumer.groups import ConsumerGroups, ConsumerHeartbeat, Surroundings
+from trimaran.broker.groups.consumer.operation import ConsumerGroupWrite
+from trimaran.broker.groups.limits import GroupLimits
+from trimaran.broker.groups.memory import Account, ByGroup, GroupMemory
 from trimaran.broker.groups.ports import KnowsTopic
 from trimaran.broker.groups.records import GroupRecord, Tombstones, offset_tombstone
 from trimaran.broker.groups.removals import Removals
 from trimaran.broker.groups.store import GroupStore, OffsetsRoom
+from trimaran.broker.groups.timer_keys import Timer, TimerKey
 from trimaran.broker.groups.walks import Walk, Walks
 from trimaran.node.replicated.pending import PendingResponse
 from trimaran.node.replicated.state_machine import Producer, Result

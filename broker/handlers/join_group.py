@@ -5,8 +5,8 @@ Versions: 4 members come with an id (KIP-394), 5 static members (KIP-345), 9 lea
 
 from __future__ import annotations
 
+from trimaran.broker.groups.classic.operation import join_error
 from trimaran.broker.groups.limits import MEMBER_BYTES_MAX
-from trimaran.broker.groups.operation import join_error
 from trimaran.broker.handlers.context import Context
 from trimaran.broker.handlers.loaded_groups import when_loaded
 from trimaran.node.replicated.pending import respond

@@ -5,7 +5,7 @@ Versions: 3 static members (KIP-345), 5 protocol type and name, which must then 
 
 from __future__ import annotations
 
-from trimaran.broker.groups.operation import sync_error
+from trimaran.broker.groups.classic.operation import sync_error
 from trimaran.broker.handlers.context import Context
 from trimaran.broker.handlers.loaded_groups import when_loaded
 from trimaran.node.replicated.pending import respond

@@ -19,7 +19,7 @@ from trimaran.broker.groups.consumer.operation import FIRST_EPOCH, ConsumerOpera
 from trimaran.broker.groups.consumer.records import assignment_epoch_record, target_record
 from trimaran.broker.groups.consumer.target import compute_target, size_of
 from trimaran.broker.groups.consumer.work import TargetWork
-from trimaran.broker.groups.operation import Timer
+from trimaran.broker.groups.timer_keys import Timer
 
 log = logging.getLogger(__name__)
 

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from trimaran.broker.groups.classic.subscription import CONSUMER_PROTOCOL
 from trimaran.broker.groups.consumer.group import ConsumerGroup
 from trimaran.broker.groups.consumer.member import ConsumerMember, Partitions
 from trimaran.broker.groups.consumer.target import preferred_assignor
 from trimaran.broker.groups.consumer.topics import Topics
-from trimaran.broker.groups.subscription import CONSUMER_PROTOCOL
 from trimaran.wire.errors import ErrorCode
 from trimaran.wire.messages.consumer_group_describe import (
     Assignment,

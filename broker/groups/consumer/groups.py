@@ -12,6 +12,8 @@ from functools import partial
 from typing import cast
 
 from trimaran.broker.coordination.timers import Instant, Timers
+from trimaran.broker.groups.classic.group import ClassicGroup
+from trimaran.broker.groups.classic.joining import Join
 from trimaran.broker.groups.consumer import (
     assigning,
     classic_members,
@@ -27,11 +29,9 @@ from trimaran.broker.groups.consumer.records import group_tombstones
 from trimaran.broker.groups.consumer.settings import ConsumerGroupSettings
 from trimaran.broker.groups.consumer.topics import Topics
 from trimaran.broker.groups.consumer.work import GroupWork
-from trimaran.broker.groups.group import ClassicGroup
-from trimaran.broker.groups.joining import Join
 from trimaran.broker.groups.memory import Account
-from trimaran.broker.groups.operation import Timer, TimerKey
 from trimaran.broker.groups.records import GroupRecord
+from trimaran.broker.groups.timer_keys import Timer, TimerKey
 from trimaran.node.replicated.state_machine import Result
 from trimaran.wire.errors import ErrorCode, KafkaError
 from trimaran.wire.messages.consumer_group_heartbeat import (

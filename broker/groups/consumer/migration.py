@@ -11,6 +11,9 @@ import logging
 from collections.abc import Iterator, Mapping
 
 from trimaran.broker import events
+from trimaran.broker.groups.classic.group import ClassicGroup, GroupState
+from trimaran.broker.groups.classic.member import Member
+from trimaran.broker.groups.classic.subscription import CONSUMER_PROTOCOL
 from trimaran.broker.groups.consumer.group import ConsumerGroup
 from trimaran.broker.groups.consumer.member import ConsumerMember, Owned, Partitions
 from trimaran.broker.groups.consumer.operation import ConsumerOperation
@@ -24,11 +27,8 @@ from trimaran.broker.groups.consumer.records import (
 )
 from trimaran.broker.groups.consumer.settings import ConsumerGroupSettings
 from trimaran.broker.groups.consumer.topics import Topics
-from trimaran.broker.groups.group import ClassicGroup, GroupState
-from trimaran.broker.groups.member import Member
-from trimaran.broker.groups.operation import Timer
 from trimaran.broker.groups.records import GroupRecord, group_record, group_value
-from trimaran.broker.groups.subscription import CONSUMER_PROTOCOL
+from trimaran.broker.groups.timer_keys import Timer
 from trimaran.wire.errors import ErrorCode, KafkaError, RemoteProtocolError
 from trimaran.wire.messages.consumer_protocol import (
     ConsumerProtocolAssignment,

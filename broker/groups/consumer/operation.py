@@ -22,8 +22,8 @@ from trimaran.broker.groups.consumer.records import (
 from trimaran.broker.groups.consumer.settings import ConsumerGroupSettings
 from trimaran.broker.groups.consumer.topics import Topics, metadata_hash
 from trimaran.broker.groups.consumer.work import GroupWork
-from trimaran.broker.groups.operation import Timer, TimerKey
 from trimaran.broker.groups.records import GroupRecord
+from trimaran.broker.groups.timer_keys import Timer, TimerKey
 from trimaran.node.replicated.pending import PendingResponse
 from trimaran.wire.errors import ErrorCode
 from trimaran.wire.records.consumer_groups import ConsumerGroupKey, ConsumerGroupValue

@@ -7,11 +7,12 @@ from typing import Any
 
 from trimaran.broker.coordination.effects import UncommittedWrites
 from trimaran.broker.coordination.timers import Instant
+from trimaran.broker.groups.classic.group import pending_bytes
+from trimaran.broker.groups.classic.joining import Join
+from trimaran.broker.groups.classic.operation import GroupWrite
 from trimaran.broker.groups.consumer.groups import ConsumerHeartbeat, Surroundings
 from trimaran.broker.groups.consumer.settings import ConsumerGroupSettings
 from trimaran.broker.groups.consumer.topics import Topic
-from trimaran.broker.groups.group import pending_bytes
-from trimaran.broker.groups.joining import Join
 from trimaran.broker.groups.limits import GroupLimits
 from trimaran.broker.groups.memory import (
     NAME_BYTES,
@@ -21,7 +22,6 @@ from trimaran.broker.groups.memory import (
     group_bytes,
     topic_bytes,
 )
-from trimaran.broker.groups.operation import GroupWrite
 from trimaran.broker.groups.records import GroupRecord
 from trimaran.broker.groups.shard import GroupCoordinatorShard
 from trimaran.broker.groups.store import GroupStore

@@ -14,8 +14,8 @@ from trimaran.broker.groups.arrivals import (
     Arrivals,
     is_arriving,
 )
+from trimaran.broker.groups.classic.group import ClassicGroup
 from trimaran.broker.groups.consumer.group import ResolvedRegex, _regex_bytes
-from trimaran.broker.groups.group import ClassicGroup
 from trimaran.broker.groups.limits import NEW_MEMBER_JOIN_TIMEOUT_MS
 from trimaran.broker.groups.memory import MEMBER_BYTES, Account, GroupMemory
 from trimaran.broker.groups.records import GroupRecord

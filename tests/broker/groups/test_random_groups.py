@@ -12,10 +12,10 @@ from dataclasses import dataclass, field
 import pytest
 
 from tests.broker.groups.driver import Driver, subscription
-from trimaran.broker.groups.group import GroupState
+from trimaran.broker.groups.classic.group import GroupState
+from trimaran.broker.groups.classic.loaded import restore_group
 from trimaran.broker.groups.limits import GroupLimits
-from trimaran.broker.groups.loaded import restore_group
-from trimaran.broker.groups.operation import Timer, TimerKey
+from trimaran.broker.groups.timer_keys import Timer, TimerKey
 from trimaran.wire.errors import ErrorCode
 from trimaran.wire.messages.join_group import JoinGroupResponse
 from trimaran.wire.messages.sync_group import SyncGroupResponse

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from trimaran.broker.groups import removal
-from trimaran.broker.groups.group import ClassicGroup, GroupState
+from trimaran.broker.groups.classic.group import ClassicGroup, GroupState
 from trimaran.broker.groups.limits import GroupLimits
 from trimaran.broker.groups.records import GroupRecord
 from trimaran.broker.groups.store import GroupStore

@@ -41,7 +41,7 @@ from tests.simulation.world import Result
 from trimaran.broker import events
 from trimaran.broker.coordination import effects, serving, shard_epoch, writing
 from trimaran.broker.groups import coordinator
-from trimaran.broker.groups.group import ClassicGroup, GroupState
+from trimaran.broker.groups.classic.group import ClassicGroup, GroupState
 from trimaran.broker.handlers import consumer_group_heartbeat
 from trimaran.broker.metadata.internal_topics import CONSUMER_OFFSETS, TRANSACTION_STATE
 from trimaran.broker.transactions import rules as transaction_rules

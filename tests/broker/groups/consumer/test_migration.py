@@ -8,10 +8,10 @@ import pytest
 
 from tests.broker.groups.consumer.test_rules import assignment
 from tests.broker.groups.driver import Driver, FakeTopics, subscription, topic_id
+from trimaran.broker.groups.classic.group import GroupState
 from trimaran.broker.groups.consumer.member import ConsumerMember
 from trimaran.broker.groups.consumer.migration import classic_assignment, classic_metadata
-from trimaran.broker.groups.group import GroupState
-from trimaran.broker.groups.operation import Timer, TimerKey
+from trimaran.broker.groups.timer_keys import Timer, TimerKey
 from trimaran.wire.errors import ErrorCode
 from trimaran.wire.messages.consumer_protocol import (
     ConsumerProtocolAssignment,

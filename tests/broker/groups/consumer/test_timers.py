@@ -9,7 +9,7 @@ import pytest
 from tests.broker.groups.driver import Driver
 from trimaran.broker.groups import memory
 from trimaran.broker.groups.consumer import assigning, target
-from trimaran.broker.groups.operation import Timer, TimerKey
+from trimaran.broker.groups.timer_keys import Timer, TimerKey
 from trimaran.wire.errors import ErrorCode
 from trimaran.wire.records.consumer_groups import ConsumerGroupTargetAssignmentMemberKey
 

@@ -9,11 +9,12 @@ from itertools import islice
 from typing import Any
 from unittest import mock
 
-from trimaran.broker.groups import offsets, rebalance, syncing
+from trimaran.broker.groups import offsets
+from trimaran.broker.groups.classic import rebalance, syncing
+from trimaran.broker.groups.classic.group import ClassicGroup
+from trimaran.broker.groups.classic.operation import GroupOperation
 from trimaran.broker.groups.consumer import migration, reconciliation
 from trimaran.broker.groups.consumer import offsets as consumer_offsets
-from trimaran.broker.groups.group import ClassicGroup
-from trimaran.broker.groups.operation import GroupOperation
 from trimaran.broker.groups.shard import GroupCoordinatorShard
 from trimaran.broker.groups.store import GroupStore
 from trimaran.broker.partitions.end_markers import append_end_marker

@@ -9,14 +9,15 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Any, NamedTuple
+from typing import Any
 
 from trimaran.broker.coordination.shard import Effects
 from trimaran.broker.coordination.timers import Instant, Timers
-from trimaran.broker.groups.group import ClassicGroup
+from trimaran.broker.groups.classic.group import ClassicGroup
+from trimaran.broker.groups.classic.member import Member, Protocols
 from trimaran.broker.groups.limits import GroupLimits
-from trimaran.broker.groups.member import Member, Protocols
 from trimaran.broker.groups.records import GroupRecord, group_record
+from trimaran.broker.groups.timer_keys import Timer, TimerKey
 from trimaran.node.replicated.pending import PendingResponse
 from trimaran.wire.errors import ErrorCode
 from trimaran.wire.messages.join_group import JoinGroupResponse, JoinGroupResponseMember
@@ -24,30 +25,6 @@ from trimaran.wire.messages.leave_group import MemberIdentity, MemberResponse
 from trimaran.wire.messages.sync_group import SyncGroupResponse
 from trimaran.wire.records.groups import GroupMetadataValue
 from trimaran.wire.schema import Message
-
-
-class Timer(Enum):
-    """What a deadline is for."""
-
-    SESSION = "session"  # of a member or a pending member
-    JOIN = "join"  # the join phase ends
-    SYNC = "sync"  # who has not synced by now is removed
-    EXPIRY = "expiry"  # of the shard: look for expired offsets
-    WALK = "walk"  # of the shard: the next piece of what takes long
-    # Of consumer groups.
-    REVOCATION = "revocation"  # who still owns what it must give up is removed
-    CLASSIC_JOIN = "classic join"  # a member of the classic protocol must have joined again
-    CLASSIC_SYNC = "classic sync"  # and then have synced
-    TARGET = "target"  # the group's target, or a piece of it, is due
-    DOWNGRADE = "downgrade"  # the group has become a classic one, which must rebalance
-
-
-class TimerKey(NamedTuple):
-    """One timer of a shard: of a group, or of one of its members; expiry is of the whole shard."""
-
-    kind: Timer
-    group_id: str = ""
-    member_id: str = ""
 
 
 class Purpose(Enum):

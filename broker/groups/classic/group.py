@@ -1,7 +1,7 @@
 """A classic group: its state, its members and what they vote for; no time, no answers, no records.
 
 Source: Kafka's `ClassicGroup` and `ClassicGroupState` (KIP-62, KIP-345). The rules of who moves a group from state to
-state are in `trimaran.broker.groups.rebalance`. Left out: conversion to and from KIP-848 groups.
+state are in `trimaran.broker.groups.classic.rebalance`. Left out: conversion to and from KIP-848 groups.
 """
 
 from __future__ import annotations
@@ -10,9 +10,9 @@ from collections import Counter
 from collections.abc import Iterable
 from enum import Enum
 
-from trimaran.broker.groups.member import Member, Protocols, size_of
+from trimaran.broker.groups.classic.member import Member, Protocols, size_of
+from trimaran.broker.groups.classic.subscription import CONSUMER_PROTOCOL, subscribed_topics
 from trimaran.broker.groups.memory import PENDING_BYTES, Account
-from trimaran.broker.groups.subscription import CONSUMER_PROTOCOL, subscribed_topics
 from trimaran.node.text.memory import text_bytes
 from trimaran.wire.errors import ErrorCode, KafkaError
 

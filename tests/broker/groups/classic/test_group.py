@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from trimaran.broker.groups.group import ClassicGroup, GroupState
-from trimaran.broker.groups.member import Member, size_of
+from trimaran.broker.groups.classic.group import ClassicGroup, GroupState
+from trimaran.broker.groups.classic.member import Member, size_of
 
 S = GroupState
 

@@ -5,8 +5,8 @@ Source: `GroupMetadataManager.replay(GroupMetadataKey, GroupMetadataValue)`.
 
 from __future__ import annotations
 
-from trimaran.broker.groups.group import ClassicGroup, GroupState
-from trimaran.broker.groups.member import Member
+from trimaran.broker.groups.classic.group import ClassicGroup, GroupState
+from trimaran.broker.groups.classic.member import Member
 from trimaran.broker.groups.memory import Account
 from trimaran.wire.records.groups import GroupMetadataValue
 

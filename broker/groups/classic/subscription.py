@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from trimaran.broker.groups.member import Member
+from trimaran.broker.groups.classic.member import Member
 from trimaran.wire.errors import RemoteProtocolError
 
 CONSUMER_PROTOCOL = "consumer"

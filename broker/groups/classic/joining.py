@@ -10,32 +10,32 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from trimaran.broker.groups.group import ClassicGroup, GroupState
-from trimaran.broker.groups.limits import (
-    GROUP_BYTES_MAX,
-    MEMBER_NAME_CHARACTERS_MAX,
-    NEW_MEMBER_JOIN_TIMEOUT_MS,
-    PENDING_MEMBERS_MAX,
-)
-from trimaran.broker.groups.member import Member, Protocols, size_of
-from trimaran.broker.groups.memory import MEMBER_BYTES
-from trimaran.broker.groups.operation import (
+from trimaran.broker.groups.classic.group import ClassicGroup, GroupState
+from trimaran.broker.groups.classic.member import Member, Protocols, size_of
+from trimaran.broker.groups.classic.operation import (
     GroupOperation,
     GroupWrite,
     Purpose,
     StaticReplacement,
-    Timer,
     join_error,
     sync_error,
 )
-from trimaran.broker.groups.rebalance import (
+from trimaran.broker.groups.classic.rebalance import (
     complete_if_all_joined,
     delay_initial_rebalance,
     drop,
     prepare,
     rebalance_or_complete,
 )
+from trimaran.broker.groups.limits import (
+    GROUP_BYTES_MAX,
+    MEMBER_NAME_CHARACTERS_MAX,
+    NEW_MEMBER_JOIN_TIMEOUT_MS,
+    PENDING_MEMBERS_MAX,
+)
+from trimaran.broker.groups.memory import MEMBER_BYTES
 from trimaran.broker.groups.records import group_value
+from trimaran.broker.groups.timer_keys import Timer
 from trimaran.node.replicated.pending import PendingResponse
 from trimaran.wire.errors import ErrorCode, KafkaError
 from trimaran.wire.messages.join_group import JoinGroupRequest, JoinGroupResponse

@@ -10,18 +10,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from trimaran.broker.groups.group import ClassicGroup, GroupState
-from trimaran.broker.groups.member import Member
-from trimaran.broker.groups.operation import (
+from trimaran.broker.groups.classic.group import ClassicGroup, GroupState
+from trimaran.broker.groups.classic.member import Member
+from trimaran.broker.groups.classic.operation import (
     GroupOperation,
     GroupWrite,
     Purpose,
-    Timer,
     leave_response,
     sync_error,
 )
-from trimaran.broker.groups.rebalance import complete_if_all_joined, drop, prepare, synced
+from trimaran.broker.groups.classic.rebalance import complete_if_all_joined, drop, prepare, synced
 from trimaran.broker.groups.records import group_value
+from trimaran.broker.groups.timer_keys import Timer
 from trimaran.node.replicated.pending import PendingResponse
 from trimaran.wire.errors import ErrorCode, KafkaError
 from trimaran.wire.messages.heartbeat import HeartbeatRequest

@@ -11,20 +11,19 @@ from __future__ import annotations
 import logging
 
 from trimaran.broker import events
-from trimaran.broker.groups.group import ClassicGroup, GroupState
-from trimaran.broker.groups.limits import JOIN_PHASE_MS_MIN
-from trimaran.broker.groups.loaded import is_to_rebalance
-from trimaran.broker.groups.member import Member
-from trimaran.broker.groups.operation import (
+from trimaran.broker.groups.classic.group import ClassicGroup, GroupState
+from trimaran.broker.groups.classic.loaded import is_to_rebalance
+from trimaran.broker.groups.classic.member import Member
+from trimaran.broker.groups.classic.operation import (
     GroupOperation,
     GroupWrite,
     Purpose,
-    Timer,
-    TimerKey,
     join_error,
     sync_error,
 )
+from trimaran.broker.groups.limits import JOIN_PHASE_MS_MIN
 from trimaran.broker.groups.records import group_value
+from trimaran.broker.groups.timer_keys import Timer, TimerKey
 from trimaran.wire.errors import ErrorCode
 from trimaran.wire.messages.sync_group import SyncGroupResponse
 from trimaran.wire.records.groups import GroupMetadataValue
