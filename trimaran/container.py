@@ -21,7 +21,13 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from trimaran.errors.node import explain
 from trimaran.errors.user_error import Exit, UserError
+from trimaran.log.directories.meta_properties import new_directory_id
+from trimaran.quorum.formatting.initial_voters import standalone_voter
+from trimaran.quorum.formatting.storage import format_directories, inspect_directories, random_uuid
+from trimaran.running.node_process import say_started, serve
+from trimaran.settings.node_config import parse_config
 from trimaran.settings.properties import Setting, from_environment, read_file
 
 if TYPE_CHECKING:
@@ -70,8 +76,6 @@ def cluster_id_of(config: ServerConfig, environ: Mapping[str, str]) -> str:
     Raises:
         UserError: there is none, and other nodes would choose another one.
     """
-    from trimaran.quorum.formatting.storage import random_uuid
-
     if given := environ.get("CLUSTER_ID"):
         return given
     if config.is_broker and _is_alone(config):
@@ -90,8 +94,6 @@ def format_new(config: ServerConfig, environ: Mapping[str, str]) -> None:
     Raises:
         UserError, FormatError: it cannot be; OSError: the disk refuses.
     """
-    from trimaran.quorum.formatting.storage import format_directories, inspect_directories
-
     ids = {one.cluster_id for one in inspect_directories(config).identities.values()}
     if environ.get("CLUSTER_ID") or not ids:
         cluster_id = cluster_id_of(config, environ)
@@ -103,9 +105,6 @@ def format_new(config: ServerConfig, environ: Mapping[str, str]) -> None:
 
 def _first_voters(config: ServerConfig) -> VoterSet | None:
     """A lone controller votes for itself; the voters of others are named by their files, or found there."""
-    from trimaran.log.directories.meta_properties import new_directory_id
-    from trimaran.quorum.formatting.initial_voters import standalone_voter
-
     if config.voters or not _is_alone(config):
         return None
     return standalone_voter(config, new_directory_id())
@@ -121,8 +120,6 @@ def _is_alone(config: ServerConfig) -> bool:
 
 def run() -> None:
     """Formats and serves until SIGTERM. Raises UserError."""
-    from trimaran.running.node_process import parse_config, say_started, serve
-
     config = parse_config(settings_of(os.environ), to_serve=True)
     format_new(config, os.environ)
     serve(config, lambda: say_started(config))
@@ -143,8 +140,6 @@ def is_healthy(settings: Mapping[str, Setting]) -> bool:
 
 def main(arguments: list[str]) -> int:
     """The exit code; an error is told in three lines."""
-    from trimaran.errors.node import explain
-
     # The first process of a container has no default handlers: it would not end while it formats.
     signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
     try:

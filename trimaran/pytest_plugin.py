@@ -41,7 +41,7 @@ def kafka_settings() -> dict[str, str]:
 @pytest.fixture(scope="session")
 def embedded_kafka(kafka_settings: dict[str, str]) -> Iterator[EmbeddedKafka]:
     """One node in this process."""
-    from trimaran.testing import EmbeddedKafka
+    from trimaran.testing import EmbeddedKafka  # noqa: PLC0415 - most runs of pytest need none
 
     with EmbeddedKafka(kafka_settings) as running:
         yield running
@@ -52,7 +52,7 @@ def kafka_cluster(
     pytestconfig: pytest.Config, kafka_settings: dict[str, str]
 ) -> Iterator[KafkaCluster]:
     """Controllers and brokers in processes of their own."""
-    from trimaran.testing import KafkaCluster
+    from trimaran.testing import KafkaCluster  # noqa: PLC0415 - most runs of pytest need none
 
     brokers, controllers = (
         int(pytestconfig.getini(name)) for name in ("kafka_brokers", "kafka_controllers")

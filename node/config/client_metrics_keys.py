@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 
+import re2
+
 from trimaran.node.config.config_def import ConfigDef, ConfigError, ConfigKey
 from trimaran.wire.errors import ErrorCode, KafkaError
 
@@ -83,7 +85,6 @@ def client_patterns(listed: Iterable[str]) -> dict[str, Matches]:
 
 
 def _compiled(pattern: str, text: str) -> Matches:
-    import re2  # most processes read no subscription
 
     options = re2.Options()
     options.max_mem = PATTERN_MEMORY_BYTES_MAX

@@ -5,6 +5,7 @@ Only https, and http to this machine; nothing is followed elsewhere, no file is 
 
 from __future__ import annotations
 
+import http.client
 import ipaddress
 import socket
 import ssl
@@ -45,7 +46,6 @@ class Web:
         return self._ask("POST", url, headers, body)
 
     def _ask(self, method: str, url: str, headers: Mapping[str, str], body: bytes | None) -> bytes:
-        import http.client  # two megabytes, for the few nodes that ask anybody
 
         deadline = _Deadline(self.seconds_max)
         connection, path = self._connection(url)
@@ -72,7 +72,6 @@ class Web:
         return f"the answer takes longer than {self.seconds_max:g} s"
 
     def _connection(self, url: str) -> tuple[http.client.HTTPConnection, str]:
-        import http.client
 
         check_url(url)
         parts = urlsplit(url)

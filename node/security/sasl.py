@@ -200,7 +200,7 @@ def _validation(get: Get, logins: Logins, web: Web) -> Validate:
     if not url:
         return UnsecuredTokens(rules).validate
     try:
-        import jwt  # noqa: F401
+        import jwt  # noqa: F401, PLC0415 - an extra
 
         check_keys_url(url)
     except ImportError:

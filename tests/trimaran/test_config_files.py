@@ -9,7 +9,7 @@ from tests.certificates import Certificates
 from trimaran.cli import config_files
 from trimaran.errors.user_error import Exit, UserError
 from trimaran.node.config.server_keys import SERVER_CONFIGS
-from trimaran.running.node_process import parse_config
+from trimaran.settings.node_config import parse_config
 from trimaran.settings.properties import read_file
 
 NODE = {

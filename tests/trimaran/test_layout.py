@@ -7,7 +7,7 @@ from trimaran.local.formatting import format_cluster
 from trimaran.local.layout import FREE_PORTS, FreePorts, escaped, plan_cluster, properties_of
 from trimaran.quorum.formatting.storage import inspect_directories
 from trimaran.quorum.raft.types import ReplicaKey
-from trimaran.running.node_process import parse_config
+from trimaran.settings.node_config import parse_config
 from trimaran.settings.properties import Setting, read_file
 
 

@@ -1,5 +1,7 @@
 """What `trimaran zk mirror` says of its file before it begins."""
 
+import logging
+
 import pytest
 
 from trimaran.cli import zk
@@ -8,6 +10,18 @@ from trimaran.errors.user_error import Exit
 from trimaran.zkcompat.commands.tree_views import ZooKeeperStatus
 
 
+@pytest.fixture
+def own_handlers(monkeypatch):
+    """Takes back the log of the mirror, which is that of the whole process."""
+    root = logging.getLogger()
+    level, room = root.level, logging.getLogger("trimaran.zkcompat")
+    monkeypatch.setattr(root, "handlers", [])
+    yield
+    root.setLevel(level)
+    room.setLevel(logging.NOTSET)
+
+
+@pytest.mark.usefixtures("own_handlers")
 def test_ineffective_keys_are_reported_once(tmp_path, capsys):
     file = tmp_path / "server.properties"
     file.write_text(

@@ -11,10 +11,10 @@ YOUNG_OBJECTS_MAX = 50_000
 def main() -> None:
     """Entry point of the `trimaran` script."""
     if sys.argv[1:2] == ["complete-names"]:
-        from trimaran.cli.live_names import complete_names
+        from trimaran.cli.live_names import complete_names  # noqa: PLC0415 - completion needs no command
 
         complete_names(sys.argv[2:])
     gc.set_threshold(YOUNG_OBJECTS_MAX)
-    from trimaran.cli.app import run
+    from trimaran.cli.app import run  # noqa: PLC0415 - completion needs no command
 
     run()

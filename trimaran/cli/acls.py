@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
+from trimaran.cli import kafka_text
 from trimaran.cli.connect import BROKERS, Brokers, DryRun
 from trimaran.cli.output import Format, KafkaFormat, say, show_fields, show_rows
 from trimaran.client.acls import (
@@ -16,13 +17,17 @@ from trimaran.client.acls import (
     sets_more_rules,
     verdict_of,
 )
-from trimaran.client.connect import check
+from trimaran.errors.refused import check
 from trimaran.errors.user_error import Exit, UserError
 from trimaran.node.text.wording import counted
+from trimaran.quorum.metadata.acls import Acl, known
+from trimaran.quorum.metadata.authorizer import Action
+from trimaran.wire.messages.create_acls import AclCreation, CreateAclsRequest
+from trimaran.wire.messages.delete_acls import DeleteAclsFilter, DeleteAclsRequest
+from trimaran.wire.security.acls import Operation, PatternType, Permission, ResourceType
 
 if TYPE_CHECKING:
     from trimaran.client.acls import Pattern
-    from trimaran.quorum.metadata.acls import Acl
 
 Principal = Annotated[str, Parameter(help="A principal, as User:alice; User:* is everybody.")]
 Operations = Annotated[
@@ -53,8 +58,6 @@ def list_acls(
     output: KafkaFormat = "table",
 ) -> int:
     """Lists ACLs: all, or those that apply to a resource by its name, by a prefix of it, or by *."""
-    from trimaran.cli import kafka_text
-
     pattern = None if resource is None else parse_pattern(resource)
     with brokers.connected() as client:
         found = acls_of(client, pattern, principal)
@@ -84,8 +87,6 @@ def add(
     Args:
         deny: Forbid the operations, whatever other ACLs allow.
     """
-    from trimaran.wire.messages.create_acls import AclCreation, CreateAclsRequest
-
     pattern = parse_pattern(resource)
     wanted = _wanted(pattern, principal, host, operations, deny=deny)
     creations = [
@@ -127,8 +128,6 @@ def remove(
     Args:
         deny: Remove ACLs that forbid.
     """
-    from trimaran.wire.messages.delete_acls import DeleteAclsFilter, DeleteAclsRequest
-
     pattern = parse_pattern(resource)
     wanted = _wanted(pattern, principal, host, operations, deny=deny)
     filters = [
@@ -177,9 +176,7 @@ def explain(
     output: Format = "table",
 ) -> int:
     """Says whether a principal may do something, and which ACL decides. Exit code 1 if it may not."""
-    from trimaran.quorum.metadata.authorizer import Action
-    from trimaran.quorum.serving.audit import why
-    from trimaran.wire.security.acls import PatternType, ResourceType
+    from trimaran.quorum.serving.audit import why  # noqa: PLC0415 - slow, and most calls do without
 
     pattern, (wanted, *others) = parse_pattern(resource), parse_operations(operation)
     if others or pattern.pattern_type == PatternType.PREFIXED:
@@ -205,9 +202,6 @@ def explain(
 def _wanted(
     pattern: Pattern, principal: str, host: str, operations: str, *, deny: bool
 ) -> list[Acl]:
-    from trimaran.quorum.metadata.acls import Acl
-    from trimaran.wire.security.acls import Permission
-
     permission = Permission.DENY if deny else Permission.ALLOW
     return [
         Acl(
@@ -220,9 +214,6 @@ def _wanted(
 
 def _kafka_row(acl: Acl) -> dict[str, str]:
     """With Kafka's names."""
-    from trimaran.quorum.metadata.acls import known
-    from trimaran.wire.security.acls import Operation, PatternType, Permission, ResourceType
-
     return {
         "resource_type": known(ResourceType, acl.resource_type).name,
         "name": acl.resource_name,

@@ -44,7 +44,7 @@ def analyze(
     data = state_file.nearest(data)
     target = html or (None if json else report_of(data))
     with explained(data):
-        from trimaran.spark.analyses.report import analyse, plan_report, write_pages
+        from trimaran.spark.analyses.report import analyse, plan_report, write_pages  # noqa: PLC0415 - Spark is an extra
 
         job = plan_report(data, list(names) or None, since_ms)
         with Progress(len(job.analyses)) as progress:

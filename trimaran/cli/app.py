@@ -7,12 +7,14 @@ import os
 import signal
 import sys
 import traceback
+from importlib.metadata import version
 
 from cyclopts import App, CycloptsError, Parameter
 
 from trimaran.cli import global_options
 from trimaran.cli.commands import COMMANDS, NOUNS
 from trimaran.cli.output import be_quiet, complain
+from trimaran.errors.command_line import of_command_line
 from trimaran.errors.user_error import Exit, UserError
 
 # A path on the command line is mistyped, or somebody else's.
@@ -58,8 +60,6 @@ def _default_in_words(value: object) -> str | None:
 
 
 def _version() -> str:
-    from importlib.metadata import version
-
     return version("trimaran")
 
 
@@ -110,14 +110,12 @@ def _call(arguments: list[str]) -> object:
 
 
 def _of_command_line(error: CycloptsError) -> UserError:
-    from trimaran.errors.command_line import of_command_line
-
     return of_command_line(error)
 
 
 def _unforeseen(error: Exception) -> UserError:
     """What no command has an error of its own for: the machine's refusals, and our mistakes."""
-    from trimaran.errors.node import explain
+    from trimaran.errors.node import explain  # noqa: PLC0415 - slow, and most calls do without
 
     if isinstance(error, OSError) and error.errno in _WRONG_PATH and error.filename is not None:
         return UserError(

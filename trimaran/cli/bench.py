@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Any, Literal
 
 from cyclopts import Parameter, validators
 
+from trimaran.cli.app import INTERRUPTED
 from trimaran.cli.connect import BROKERS, Brokers
 from trimaran.cli.output import Format, say, show_data, show_fields
+from trimaran.client import bench
+from trimaran.client.bench import Load
+from trimaran.client.offsets import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, end_offset
+from trimaran.client.topic_partitions import leaders_of
 from trimaran.errors.user_error import Exit, UserError
+from trimaran.log.codecs.compression import Compression
 from trimaran.node.text.wording import counted
-
-if TYPE_CHECKING:
-    from trimaran.client.bench import Load
 
 REPORT_SECONDS = 1.0
 POSITIVE = validators.Number(gte=1)
@@ -57,10 +60,6 @@ def produce(
         compression: Compression of the batches.
         rate: The most records per second; by default as many as the cluster takes.
     """
-    from trimaran.client import bench
-    from trimaran.client.topic_partitions import leaders_of
-    from trimaran.log.codecs.compression import Compression
-
     with brokers.connected() as client:
         partitions = list(range(len(leaders_of(client, topic, create=True))))
     batch_records = max(1, batch_bytes // (size + RECORD_OVERHEAD_BYTES))
@@ -97,10 +96,6 @@ def consume(
         topic: The topic to consume; no offsets are committed.
         records: Stop after this many records; by default at the end of the topic.
     """
-    from trimaran.client import bench
-    from trimaran.client.offsets import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, end_offset
-    from trimaran.client.topic_partitions import leaders_of
-
     with brokers.connected() as client:
         ranges = {
             partition: (
@@ -124,9 +119,6 @@ def consume(
 
 
 def _run(jobs: list[Any], output: str, about: dict[str, Any]) -> int:
-    from trimaran.cli.app import INTERRUPTED
-    from trimaran.client.bench import Load
-
     load = Load()
     code = int(Exit.OK)
     load.begin(jobs)

@@ -9,10 +9,14 @@ from trimaran.cli.connect import BROKERS, DEFAULT_DATA, Brokers, Data, DryRun, r
 from trimaran.cli.output import Format, put, say, show_data, show_fields, show_rows
 from trimaran.cli.progress import progress
 from trimaran.client.brokers import broker_rows
+from trimaran.client.configs import config_rows
 from trimaran.client.log_dirs import log_dirs_of
 from trimaran.client.partitions import topics_of
 from trimaran.errors.user_error import Exit, UserError
+from trimaran.local import state_file
+from trimaran.local.layout import FIRST_BROKER_ID
 from trimaran.node.text.wording import counted
+from trimaran.quorum.metadata.image import BROKER_RESOURCE
 
 if TYPE_CHECKING:
     from trimaran.wire.blocking import BlockingClient
@@ -69,10 +73,8 @@ def add(
     Args:
         count: Number of brokers to add.
     """
-    from trimaran.local import state_file
-    from trimaran.local.grow_running import grow_running
-    from trimaran.local.growing import Growth, ensure_brokers_grow
-    from trimaran.local.layout import FIRST_BROKER_ID
+    from trimaran.local.grow_running import grow_running  # noqa: PLC0415 - slow, and most calls do without
+    from trimaran.local.growing import Growth, ensure_brokers_grow  # noqa: PLC0415 - slow, and most calls do without
 
     path = state_file.nearest(data)
     state = state_file.read(path)
@@ -127,9 +129,6 @@ def _described(client: BlockingClient, broker: int) -> dict[str, Any]:
 
 def _configs(client: BlockingClient, broker: int) -> dict[str, Any]:
     """What was set while it ran, for it or for all; its file's are its own."""
-    from trimaran.client.configs import config_rows
-    from trimaran.quorum.metadata.image import BROKER_RESOURCE
-
     rows = config_rows(client, BROKER_RESOURCE, str(broker), broker)
     return {row["name"]: row["value"] for row in rows if row["config_source"].startswith("DYNAMIC")}
 

@@ -21,9 +21,11 @@ from trimaran.cli.console import ensure_installed, run_local
 from trimaran.cli.nodes import console_url, show_nodes
 from trimaran.cli.output import Format, say
 from trimaran.cli.progress import progress
+from trimaran.errors.node import explain
 from trimaran.errors.user_error import Exit, UserError
 from trimaran.local import control, state_file
 from trimaran.local.children import redirect_output
+from trimaran.local.dry_start import dry_start
 from trimaran.local.grow_running import grow_running
 from trimaran.local.layout import SUPERVISOR_LOG, ClusterPlan, FreePorts
 from trimaran.local.orphans import orphans_of, stop_orphans
@@ -38,6 +40,7 @@ from trimaran.local.starting import (
     starting,
 )
 from trimaran.local.state_file import ClusterState
+from trimaran.local.supervisor import supervise
 from trimaran.node.text.wording import counted
 from trimaran.settings import profiles
 
@@ -106,8 +109,6 @@ def up(
 
 
 def _say_started(data: Path, wanted: Wanted, where: str) -> None:
-    from trimaran.local.dry_start import dry_start
-
     found = dry_start(data, wanted)
     for node in found.started:
         verb = "format and start" if node in found.new and node.id is not None else "start"
@@ -166,8 +167,6 @@ def _supervise_here(
 
 
 def _supervisor() -> Callable[..., bool]:
-    from trimaran.local.supervisor import supervise
-
     return supervise
 
 
@@ -224,8 +223,6 @@ def _become_supervisor(plan: ClusterPlan, report_fd: int, private_fds: list[int]
             _report(report_fd, STOPPED)
         code = 0
     except BaseException as error:  # noqa: BLE001 - the last thing this process does is to say why it ends
-        from trimaran.errors.node import explain
-
         told = explain(error)
         if told is not None:
             lines = (told.what, told.why, told.fix, str(int(told.exit_code)))

@@ -45,17 +45,17 @@ COMMANDS = (
     ),
     (
         ("storage", "format"),
-        "trimaran.cli.server:storage_format",
+        "trimaran.cli.storage:storage_format",
         "Format the log directories of a node.",
     ),
     (
         ("storage", "info"),
-        "trimaran.cli.server:storage_info",
+        "trimaran.cli.storage:storage_info",
         "Show the cluster id, node id and directory ids of a node.",
     ),
     (
         ("storage", "random-uuid"),
-        "trimaran.cli.server:storage_random_uuid",
+        "trimaran.cli.storage:storage_random_uuid",
         "Print a new cluster id.",
     ),
     (

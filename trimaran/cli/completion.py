@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Literal
 
+from trimaran.cli.app import build
 from trimaran.cli.commands import COMMANDS
 
 Shell = Literal["bash", "zsh", "fish"]
@@ -55,8 +56,6 @@ def _words() -> dict[str, list[str]]:
 
 def options_of_commands() -> Iterator[tuple[str, list[str]]]:
     """The long options of each command."""
-    from trimaran.cli.app import build
-
     app = build()
     for words, _, _ in COMMANDS:
         command = app

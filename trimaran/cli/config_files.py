@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import os
 import sys
 from collections.abc import Iterable, Iterator, Mapping
@@ -10,14 +11,34 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
 
+from trimaran.cli.node_file import ConfigFile, Overrides
 from trimaran.cli.output import Format, put, say, show_data, show_fields, show_rows
-from trimaran.cli.server import ConfigFile, Overrides
+from trimaran.deployment.properties_file import properties_file
 from trimaran.errors.user_error import Exit, UserError
+from trimaran.node.config.client_metrics_keys import CLIENT_METRICS_CONFIGS
+from trimaran.node.config.config_def import ConfigError
+from trimaran.node.config.dynamic_keys import dynamic_key
+from trimaran.node.config.group_keys import GROUP_CONFIGS
+from trimaran.node.config.key_warnings import base_key, warning_of
+from trimaran.node.config.server import LISTENER_PREFIX, parse, value_of
+from trimaran.node.config.server_keys import (
+    DEV_MODE,
+    DYNAMIC_ONLY,
+    LISTENER_CONFIGS,
+    SERVER_CONFIGS,
+)
+from trimaran.node.config.topic_keys import SERVER_SYNONYMS, TOPIC_CONFIGS
+from trimaran.node.security.listener_security import (
+    controller_security,
+    inter_broker_security,
+    listener_security,
+)
 from trimaran.node.text.wording import counted
+from trimaran.settings.node_config import parse_config
 from trimaran.settings.properties import load, read_file, resolved, variable_of_key
 
 if TYPE_CHECKING:
-    from trimaran.node.config.config_def import ConfigError, ConfigKey
+    from trimaran.node.config.config_def import ConfigKey
     from trimaran.node.config.server import ServerConfig
     from trimaran.settings.properties import Setting
 
@@ -52,10 +73,6 @@ def check(*, config: ConfigFile, override: Overrides = None, output: Format = "t
 
 def _findings(settings: Mapping[str, Setting]) -> Iterator[dict[str, str]]:
     """Warnings, then errors: of each key by itself, and only if there are none, of all together."""
-    from trimaran.node.config.config_def import ConfigError
-    from trimaran.node.config.key_warnings import warning_of
-    from trimaran.node.config.server import parse, value_of
-
     for key, setting in settings.items():
         if (warning := warning_of(key)) is not None:
             yield _finding(WARNING, key, setting.origin, warning, "leave it out, or correct it")
@@ -85,14 +102,9 @@ def _finding(level: str, key: str, origin: str, why: str, fix: str) -> dict[str,
 
 def _try_out(config: ServerConfig) -> None:
     """What a node makes of its configuration before it serves. Raises ConfigError."""
-    from trimaran.metrics.serving import address_of
-    from trimaran.node.security.listener_security import (
-        controller_security,
-        inter_broker_security,
-        listener_security,
-    )
-    from trimaran.quorum.serving.authorization import authorizer_of
-    from trimaran.running.controller_role import has_mirror
+    from trimaran.metrics.serving import address_of  # noqa: PLC0415 - slow, and most calls do without
+    from trimaran.quorum.serving.authorization import authorizer_of  # noqa: PLC0415 - slow, and most calls do without
+    from trimaran.running.controller_role import has_mirror  # noqa: PLC0415 - slow, and most calls do without
 
     own = config.broker_listeners if config.is_broker else []
     for endpoint in [*own, *(config.controller_listeners if config.is_controller else [])]:
@@ -128,11 +140,6 @@ def explain(
 
 def _tables() -> dict[str, Mapping[str, ConfigKey]]:
     """All keys, by whose they are."""
-    from trimaran.node.config.client_metrics_keys import CLIENT_METRICS_CONFIGS
-    from trimaran.node.config.group_keys import GROUP_CONFIGS
-    from trimaran.node.config.server_keys import DYNAMIC_ONLY, LISTENER_CONFIGS, SERVER_CONFIGS
-    from trimaran.node.config.topic_keys import TOPIC_CONFIGS
-
     return {
         "node": SERVER_CONFIGS,
         "broker": DYNAMIC_ONLY,
@@ -144,8 +151,6 @@ def _tables() -> dict[str, Mapping[str, ConfigKey]]:
 
 
 def _keys_named(key: str) -> Iterator[tuple[str, ConfigKey]]:
-    from trimaran.node.config.key_warnings import base_key
-
     for of, table in _tables().items():
         if (found := table.get(key)) is not None:
             yield of, found
@@ -154,19 +159,11 @@ def _keys_named(key: str) -> Iterator[tuple[str, ConfigKey]]:
 
 
 def _listener_key(key: str) -> ConfigKey | None:
-    from trimaran.node.config.server import LISTENER_PREFIX
-    from trimaran.node.config.server_keys import LISTENER_CONFIGS
-
     name = key.removeprefix(LISTENER_PREFIX).partition(".")[2]
     return LISTENER_CONFIGS.get(name) if key.startswith(LISTENER_PREFIX) else None
 
 
 def _explained(of: str, key: ConfigKey) -> dict[str, Any]:
-    from trimaran.node.config.dynamic_keys import dynamic_key
-    from trimaran.node.config.server import LISTENER_PREFIX
-    from trimaran.node.config.server_keys import DEV_MODE, LISTENER_CONFIGS
-    from trimaran.node.config.topic_keys import SERVER_SYNONYMS
-
     is_node, is_listener = of == "node", of == "listener"
     when = f"at any time: trimaran configs set {of}/NAME"
     if is_listener:
@@ -196,8 +193,6 @@ def _explained(of: str, key: ConfigKey) -> dict[str, Any]:
 
 
 def _unknown(key: str) -> UserError:
-    import difflib
-
     names = sorted({name for table in _tables().values() for name in table})
     close = difflib.get_close_matches(key, names, 3, cutoff=0.6)
     return UserError(
@@ -223,8 +218,6 @@ def effective(
         config: The properties file of the node.
         every: Also show configs that have their default.
     """
-    from trimaran.running.node_process import parse_config
-
     settings = load(config, override or [], os.environ)
     parsed = parse_config(settings)
     rows = list(_effective(settings, parsed))
@@ -237,8 +230,6 @@ def effective(
 
 def _effective(settings: Mapping[str, Setting], parsed: ServerConfig) -> Iterator[dict[str, Any]]:
     """Variables stay as they are written: what one stands for may be a secret."""
-    from trimaran.node.config.server_keys import SERVER_CONFIGS
-
     for key, setting in settings.items():
         yield _row(key, setting.value.strip(), setting.origin)
     for key, value in parsed.explicit.items():
@@ -258,9 +249,6 @@ def _row(key: str, value: str | None, origin: str) -> dict[str, Any]:
 
 
 def _known(key: str) -> ConfigKey | None:
-    from trimaran.node.config.key_warnings import base_key
-    from trimaran.node.config.server_keys import SERVER_CONFIGS
-
     return SERVER_CONFIGS.get(key) or _listener_key(key) or base_key(key)
 
 
@@ -301,8 +289,6 @@ def _told(key: str, settings: Mapping[str, Setting]) -> str | None:
 
 def _meaning(key: str, settings: Mapping[str, Setting]) -> object:
     """What the value means; where it means nothing, its text."""
-    from trimaran.node.config.config_def import ConfigError
-
     known = _known(key)
     setting = settings.get(key)
     if setting is None:
@@ -334,8 +320,6 @@ def init(
         log_dirs: Directories for its data; by default /var/lib/kafka/ROLES-ID.
         every: Show all keys that have an effect, not only the important ones.
     """
-    from trimaran.deployment.properties_file import properties_file
-
     keys = [key for key in _tables()["node"].values() if not (key.no_effect or key.only_default)]
     chosen: Iterable[ConfigKey] = [
         key for key in keys if not key.internal and (every or key.importance == "high")

@@ -9,12 +9,14 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 from cyclopts import Parameter
 
+from trimaran.cli import kafka_text
 from trimaran.cli.connect import BROKERS, Brokers, DryRun
 from trimaran.cli.output import KafkaFormat, say, show_rows
 from trimaran.client.changes import APPEND, DELETE, SET, SUBTRACT, Change, alter_configs
 from trimaran.client.configs import config_rows
-from trimaran.errors.not_found import ensure_brokers_run
+from trimaran.errors.refused import ensure_brokers_run
 from trimaran.errors.user_error import Exit, UserError
+from trimaran.quorum.metadata.image import BROKER_LOGGER_RESOURCE, BROKER_RESOURCE, RESOURCE_TYPES
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -35,8 +37,6 @@ class Resource(NamedTuple):
     @property
     def kind(self) -> str:
         """`topic`, as it is written."""
-        from trimaran.quorum.metadata.image import RESOURCE_TYPES
-
         return RESOURCE_TYPES[self.type].lower().replace("_", "-")
 
 
@@ -46,12 +46,6 @@ def parse_resource(text: str) -> Resource:
     Raises:
         UserError: there is no such type, or the name does not fit it.
     """
-    from trimaran.quorum.metadata.image import (
-        BROKER_LOGGER_RESOURCE,
-        BROKER_RESOURCE,
-        RESOURCE_TYPES,
-    )
-
     types = {name.lower().replace("_", "-"): number for number, name in RESOURCE_TYPES.items()}
     word, _, name = text.partition("/")
     number = types.get(word.lower())
@@ -83,8 +77,6 @@ def get(
         names: Only these configs.
         every: Also show configs that have their default.
     """
-    from trimaran.cli import kafka_text
-
     wanted = parse_resource(resource)
     with brokers.connected() as client:
         _learn_node(client, wanted)
@@ -184,8 +176,7 @@ def _alter(brokers: Brokers, resource: str, changes: Sequence[Change], dry_run: 
 
 def _say_what_is_not_declared(wanted: Resource, changes: Sequence[Change]) -> None:
     """Brokers keep whatever they are told: a mistyped name would seem to act."""
-    from trimaran.node.config.dynamic_keys import declared_key
-    from trimaran.quorum.metadata.image import BROKER_RESOURCE
+    from trimaran.node.config.dynamic_keys import declared_key  # noqa: PLC0415 - slow, and most calls do without
 
     unknown = [name for name, operation, _ in changes if operation == SET]
     unknown = [name for name in unknown if declared_key(name) is None]

@@ -18,9 +18,9 @@ from trimaran.client.connect import TIMEOUT_SECONDS, connected
 from trimaran.errors.user_error import Exit, UserError
 from trimaran.local import state_file
 from trimaran.settings import profiles
+from trimaran.settings.properties import Setting, read_file
 
 if TYPE_CHECKING:
-    from trimaran.settings.properties import Setting
     from trimaran.wire.blocking import BlockingClient
 
 ENVIRONMENTS = ("TRIMARAN_BOOTSTRAP", "KAFKA_BOOTSTRAP_SERVERS")
@@ -131,8 +131,6 @@ class _Target:
         """Client keys of the profile, the file and `-X`; a later one counts more. Raises UserError."""
         found = dict(_profile(self.profile))
         if self.command_config is not None and self.command_config.name:
-            from trimaran.settings.properties import read_file
-
             found |= read_file(self.command_config)
         return {key: one for key, one in found.items() if key not in profiles.ADDRESSES} | _extras(
             self.extra
@@ -146,7 +144,6 @@ def _profile(name: str | None) -> Mapping[str, Setting]:
 def _extras(words: tuple[str, ...]) -> dict[str, Setting]:
     if not words:  # what reads properties files takes a fifth of a start
         return {}
-    from trimaran.settings.properties import Setting
 
     found = {}
     for word in words:
@@ -163,7 +160,7 @@ def _extras(words: tuple[str, ...]) -> dict[str, Setting]:
 
 
 def _is_client_key(key: str) -> bool:
-    from trimaran.node.security.listener_security import is_client_key
+    from trimaran.node.security.listener_security import is_client_key  # noqa: PLC0415 - slow, and most calls do without
 
     return is_client_key(key)
 

@@ -20,9 +20,11 @@ from trimaran.cli.connect import (
     zookeeper_of,
 )
 from trimaran.cli.output import say
+from trimaran.console.guards import LOCAL_NAMES
 from trimaran.errors.user_error import Exit, UserError
 from trimaran.local import state_file
 from trimaran.node.runtime.ports import HOST
+from trimaran.wire.client.bootstrap import parse_bootstrap
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -73,9 +75,8 @@ def console(
     """
     address = _address(listen)
     ensure_installed()
-    from trimaran.console.guards import LOCAL_NAMES
-    from trimaran.console.start import checked_tls, listen_on, serve_console, text_of
-    from trimaran.running.log_lines import set_up_console
+    from trimaran.console.start import checked_tls, listen_on, serve_console, text_of  # noqa: PLC0415 - an extra
+    from trimaran.running.log_lines import set_up_console  # noqa: PLC0415 - an extra
 
     set_up_console()
     tls = checked_tls(tls_cert, tls_key) if tls_cert is not None else None
@@ -99,14 +100,14 @@ def console(
 
 def _login(password: str, port: int, *, is_secure: bool) -> Login:
     """Cookies are of a host and not of a port: with its port in the name one console leaves another's alone."""
-    from trimaran.console.login import Login
+    from trimaran.console.login import Login  # noqa: PLC0415 - an extra
 
     return Login(password, f"trimaran-console-{port}", is_secure)
 
 
 def _password(file: Path | None) -> str:
     """Empty where none is wanted. Raises UserError."""
-    from trimaran.console.login import checked_password
+    from trimaran.console.login import checked_password  # noqa: PLC0415 - an extra
 
     if file is None:
         found = os.environ.get(PASSWORD_VARIABLE, "")
@@ -150,10 +151,9 @@ def _is_of_this_machine(host: str) -> bool:
 
 def run_local(plan: ClusterPlan, node: NodePlan, on_ready: Callable[[], None]) -> None:
     """Serves the console of a local cluster, as a node of it."""
-    from trimaran.console.cluster import Cluster
-    from trimaran.console.guards import LOCAL_NAMES
-    from trimaran.console.start import listen_on, serve_console
-    from trimaran.running.log_lines import set_up_console
+    from trimaran.console.cluster import Cluster  # noqa: PLC0415 - an extra
+    from trimaran.console.start import listen_on, serve_console  # noqa: PLC0415 - an extra
+    from trimaran.running.log_lines import set_up_console  # noqa: PLC0415 - an extra
 
     set_up_console()
     cluster = Cluster(
@@ -171,9 +171,9 @@ def run_local(plan: ClusterPlan, node: NodePlan, on_ready: Callable[[], None]) -
 def ensure_installed() -> None:
     """Raises UserError where the extra `console` is not installed."""
     try:
-        import hypercorn
-        import jinja2
-        import starlette
+        import hypercorn  # noqa: PLC0415 - an extra
+        import jinja2  # noqa: PLC0415 - an extra
+        import starlette  # noqa: PLC0415 - an extra
     except ImportError as error:
         raise UserError(
             "the console is not installed",
@@ -188,7 +188,7 @@ def _cluster(
     brokers: Brokers, controllers: str | None, zookeeper: str | None, metrics: list[str] | None
 ) -> Cluster:
     """Of a cluster that was named itself nothing of the local one is taken."""
-    from trimaran.console.cluster import Cluster
+    from trimaran.console.cluster import Cluster  # noqa: PLC0415 - an extra
 
     is_named = brokers.bootstrap or brokers.profile or any(map(os.environ.get, ENVIRONMENTS))
     bootstrap = brokers.addresses
@@ -244,8 +244,6 @@ def _address(text: str) -> tuple[str, int]:
 
 def _ensure_addresses(text: str, option: str) -> None:
     """What can never be asked is told before a page is."""
-    from trimaran.wire.client.bootstrap import parse_bootstrap
-
     try:
         parse_bootstrap(text)
     except ValueError as error:

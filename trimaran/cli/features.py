@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from trimaran.cli.connect import BROKERS, Brokers, DryRun
 from trimaran.cli.output import Format, say, show_rows
-from trimaran.client.connect import check
+from trimaran.errors.refused import check
 from trimaran.errors.user_error import Exit, UserError
+from trimaran.quorum.metadata.versions import METADATA_VERSION, feature_level, release_name
+from trimaran.wire.messages.api_versions import ApiVersionsRequest
+from trimaran.wire.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest
 
 UPGRADE, SAFE_DOWNGRADE, UNSAFE_DOWNGRADE = 1, 2, 3  # Kafka's FeatureUpdate.UpgradeType
 COLUMNS = ("feature", "level", "release", "supported_min", "supported_max")
@@ -13,9 +16,6 @@ COLUMNS = ("feature", "level", "release", "supported_min", "supported_max")
 
 def list_features(*, brokers: Brokers = BROKERS, output: Format = "table") -> None:
     """Shows the level of each feature, and the levels that brokers support; 0 is off."""
-    from trimaran.quorum.metadata.versions import METADATA_VERSION, release_name
-    from trimaran.wire.messages.api_versions import ApiVersionsRequest
-
     request = ApiVersionsRequest(client_software_name="trimaran", client_software_version="0")
     with brokers.connected() as client:
         answer = client.call(None, request)
@@ -57,8 +57,6 @@ def downgrade(
 
 def parse_level(text: str) -> tuple[str, int]:
     """See `feature_level`. Raises UserError."""
-    from trimaran.quorum.metadata.versions import feature_level
-
     try:
         return feature_level(text)
     except ValueError as error:
@@ -71,8 +69,6 @@ def parse_level(text: str) -> tuple[str, int]:
 
 
 def _update(brokers: Brokers, levels: tuple[str, ...], upgrade_type: int, dry_run: bool) -> None:
-    from trimaran.wire.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest
-
     wanted = [parse_level(text) for text in levels]
     if not wanted:
         raise UserError(

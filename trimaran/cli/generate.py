@@ -14,6 +14,14 @@ from cyclopts.types import PositiveInt
 
 from trimaran.cli.connect import DEFAULT_DATA, Data
 from trimaran.cli.metrics import Addresses, sources_of
+from trimaran.deployment.compose import compose_file
+from trimaran.deployment.kubernetes import manifest
+from trimaran.deployment.systemd import unit
+from trimaran.metrics.alerts import alert_rules
+from trimaran.metrics.dashboard import dashboard
+from trimaran.metrics.jmx_rules import jmx_rules
+from trimaran.metrics.scrape_config import scrape_config
+from trimaran.settings.properties import load
 
 ClusterId = Annotated[str | None, Parameter(name=["-t", "--cluster-id"])]
 
@@ -34,16 +42,12 @@ def prometheus(
         namespace: The namespace label, by which Strimzi's dashboards select.
         rules: A file of rules to load, as generate alerts prints it. May be repeated.
     """
-    from trimaran.metrics.scrape_config import scrape_config
-
     nodes = sources_of(address, data)
     sys.stdout.write(scrape_config(nodes, cluster, namespace, rules or []))
 
 
 def alerts() -> None:
     """Prints alerting rules, a rule file for Prometheus."""
-    from trimaran.metrics.alerts import alert_rules
-
     sys.stdout.write(alert_rules())
 
 
@@ -53,8 +57,6 @@ def grafana(*, title: str = "Kafka by trimaran") -> None:
     Args:
         title: The title of the dashboard.
     """
-    from trimaran.metrics.dashboard import dashboard
-
     sys.stdout.write(dashboard(title))
 
 
@@ -63,8 +65,6 @@ def jmx_exporter() -> None:
 
     Then the console's charts, trimaran metrics, and the alerts and dashboard that generate prints work with it.
     """
-    from trimaran.metrics.jmx_rules import jmx_rules
-
     sys.stdout.write(jmx_rules())
 
 
@@ -81,9 +81,7 @@ def systemd(
         user: The user that the node runs as.
         program: The executable to run; by default this trimaran.
     """
-    from trimaran.deployment.systemd import unit
-    from trimaran.running.node_process import parse_config
-    from trimaran.settings.properties import load
+    from trimaran.settings.node_config import parse_config  # noqa: PLC0415 - slow, and most calls do without
 
     settings = parse_config(load(config, [], {}))
     own = Path(sys.argv[0]) if Path(sys.argv[0]).name == "trimaran" else _script()
@@ -113,8 +111,7 @@ def compose(
         brokers: Number of brokers; they listen on localhost:19092 and above.
         cluster_id: The cluster id; by default a new one.
     """
-    from trimaran.deployment.compose import compose_file
-    from trimaran.quorum.formatting.storage import random_uuid
+    from trimaran.quorum.formatting.storage import random_uuid  # noqa: PLC0415 - slow, and most calls do without
 
     sys.stdout.write(compose_file(image, cluster_id or random_uuid(), controllers, brokers))
 
@@ -138,8 +135,7 @@ def k8s(
         storage: Size of the volume of each node.
         cluster_id: The cluster id; by default a new one.
     """
-    from trimaran.deployment.kubernetes import manifest
-    from trimaran.quorum.formatting.storage import random_uuid
+    from trimaran.quorum.formatting.storage import random_uuid  # noqa: PLC0415 - slow, and most calls do without
 
     chosen = cluster_id or random_uuid()
     sys.stdout.write(manifest(name, image, chosen, controllers, brokers, storage))

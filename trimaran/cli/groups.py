@@ -6,11 +6,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
 
+from trimaran.cli import kafka_text
 from trimaran.cli.connect import BROKERS, Brokers
 from trimaran.cli.output import Format, KafkaFormat, put, say, show_data, show_rows
 from trimaran.cli.progress import progress
+from trimaran.client.group_members import group_described, owners_of
 from trimaran.client.groups import group_rows, lag_in_records, lag_rows, total_lag
-from trimaran.errors.not_found import no_group
+from trimaran.errors.refused import no_group
 from trimaran.errors.user_error import Exit, UserError
 from trimaran.node.text.wording import counted
 
@@ -28,8 +30,6 @@ LAG_COLUMNS = ("group", "type", "state", "partitions", "lag", "lag_seconds")
 
 def list_groups(*, brokers: Brokers = BROKERS, output: KafkaFormat = "table") -> None:
     """Lists the groups of every coordinator: classic, consumer, share and streams."""
-    from trimaran.cli import kafka_text
-
     with brokers.connected() as client:
         rows = group_rows(client)
     show_rows(
@@ -63,7 +63,6 @@ def describe(
             "use one after the other, or -o json for everything",
             exit_code=Exit.USAGE,
         )
-    from trimaran.client.group_members import group_described
 
     with brokers.connected() as client:
         found = group_described(client, group)
@@ -106,8 +105,6 @@ def _lag(client: BlockingClient, group: Mapping[str, Any]) -> dict[str, Any]:
 
 def _offsets(client: BlockingClient, found: Mapping[str, Any]) -> list[dict[str, Any]]:
     """What is committed or assigned, in order, each with the member that has it."""
-    from trimaran.client.group_members import owners_of
-
     owners = owners_of(found)
     rows = {
         (row["topic"], row["partition"]): row
@@ -131,8 +128,6 @@ def _offsets(client: BlockingClient, found: Mapping[str, Any]) -> list[dict[str,
 
 
 def _show_offsets(found: Mapping[str, Any], offsets: Sequence[dict[str, Any]], output: str) -> None:
-    from trimaran.cli import kafka_text
-
     group, members = str(found["group"]), found["members"]
     if output == "kafka":
         _tell_state(found)
@@ -146,8 +141,6 @@ def _show_offsets(found: Mapping[str, Any], offsets: Sequence[dict[str, Any]], o
 
 
 def _show_members(found: Mapping[str, Any], output: str) -> None:
-    from trimaran.cli import kafka_text
-
     if output == "kafka":
         _tell_state(found)
         put(kafka_text.group_members(str(found["group"]), found["members"]))
@@ -174,8 +167,6 @@ def _assigned(assignment: Mapping[str, Sequence[int]]) -> list[str]:
 
 
 def _show_state(found: Mapping[str, Any], output: str) -> None:
-    from trimaran.cli import kafka_text
-
     if output == "kafka":
         _tell_state(found)
         put(kafka_text.group_state(found))

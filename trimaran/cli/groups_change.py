@@ -10,14 +10,22 @@ from cyclopts import Parameter
 from trimaran.cli.connect import BROKERS, Brokers, DryRun
 from trimaran.cli.output import Format, say, show_rows
 from trimaran.client.changes import check_idle, commit_offsets, within_log
-from trimaran.client.connect import check
 from trimaran.client.group_members import group_described
 from trimaran.client.groups import committed_offsets, offset_rows
 from trimaran.client.positions import parse_position
 from trimaran.client.topic_partitions import leaders_of
-from trimaran.errors.not_found import check_group
+from trimaran.errors.refused import check, check_group
 from trimaran.errors.user_error import Exit, UserError
 from trimaran.node.text.wording import counted
+from trimaran.wire.client.destinations import Coordinator
+from trimaran.wire.client.response_checks import single_item
+from trimaran.wire.errors import ErrorCode
+from trimaran.wire.messages.delete_groups import DeleteGroupsRequest
+from trimaran.wire.messages.offset_delete import (
+    OffsetDeleteRequest,
+    OffsetDeleteRequestPartition,
+    OffsetDeleteRequestTopic,
+)
 
 if TYPE_CHECKING:
     from trimaran.wire.blocking import BlockingClient
@@ -136,10 +144,6 @@ def delete(
     Args:
         groups: The groups to delete.
     """
-    from trimaran.wire.client.destinations import Coordinator
-    from trimaran.wire.client.response_checks import single_item
-    from trimaran.wire.messages.delete_groups import DeleteGroupsRequest
-
     if not groups:
         raise UserError(
             "no group was named",
@@ -162,8 +166,6 @@ def delete(
 
 def _tell_deletion(client: BlockingClient, group: str) -> None:
     """Refuses as the coordinator would: a group that there is not, or that has members."""
-    from trimaran.wire.errors import ErrorCode
-
     found = group_described(client, group)
     check_idle(group, ErrorCode.NON_EMPTY_GROUP if found["members"] else ErrorCode.NONE)
     offsets = offset_rows(client, group, found["type"])
@@ -178,13 +180,6 @@ def delete_offsets(
     Args:
         group: The group.
     """
-    from trimaran.wire.client.destinations import Coordinator
-    from trimaran.wire.messages.offset_delete import (
-        OffsetDeleteRequest,
-        OffsetDeleteRequestPartition,
-        OffsetDeleteRequestTopic,
-    )
-
     if not topic:
         raise UserError(
             "no topic was named",

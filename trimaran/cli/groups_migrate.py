@@ -19,9 +19,11 @@ from trimaran.cli.progress import progress
 from trimaran.cli.zk import READING, zookeeper_to_ask
 from trimaran.client.changes import commit_offsets
 from trimaran.client.groups import committed_offsets
+from trimaran.client.partitions import topics_of
 from trimaran.client.zookeeper import explained
 from trimaran.errors.user_error import Exit, UserError
 from trimaran.node.text.wording import counted
+from trimaran.wire.errors import KafkaError
 
 if TYPE_CHECKING:
     from trimaran.wire.blocking import BlockingClient
@@ -132,9 +134,8 @@ def plan(
 
 
 def _in_zookeeper(group: str, given: str | None, brokers: Brokers) -> InZooKeeper:
-    from trimaran.wire.errors import KafkaError
-    from trimaran.zkcompat.commands import tree_views
-    from trimaran.zkcompat.legacy.consumer_offsets import check_group, decode_offset
+    from trimaran.zkcompat.commands import tree_views  # noqa: PLC0415 - kazoo is an extra
+    from trimaran.zkcompat.legacy.consumer_offsets import check_group, decode_offset  # noqa: PLC0415 - kazoo is an extra
 
     try:
         check_group(group)
@@ -169,8 +170,6 @@ def _in_zookeeper(group: str, given: str | None, brokers: Brokers) -> InZooKeepe
 
 
 def _existing(client: BlockingClient, found: InZooKeeper) -> set[TopicPartition]:
-    from trimaran.client.partitions import topics_of
-
     names = sorted({topic for topic, _ in found.offsets})
     return {
         (topic.name or "", partition.partition_index)

@@ -14,6 +14,7 @@ from trimaran.client.health import WARNING, Reason, count_partitions, judge
 from trimaran.client.partitions import is_under_min_isr, partitions_of, topics_of
 from trimaran.client.quorum import ask_quorum
 from trimaran.errors.user_error import Exit
+from trimaran.local import state_file
 
 if TYPE_CHECKING:
     from trimaran.wire.blocking import BlockingClient
@@ -81,7 +82,7 @@ def _judged(client: BlockingClient, leader_seconds: float, beside: list[Reason])
 
 def _of_mirror(brokers: Brokers) -> list[Reason]:
     """Of the local cluster's, where that is the one that is asked."""
-    from trimaran.local import state_file
+    from trimaran.zkcompat.commands import tree_views  # noqa: PLC0415 - kazoo is an extra
 
     path = state_file.nearest(brokers.data)
     if not (path / state_file.FILE_NAME).exists():
@@ -89,7 +90,6 @@ def _of_mirror(brokers: Brokers) -> list[Reason]:
     state = state_file.read(path)
     if not state.zookeeper or state.bootstrap != brokers.addresses:
         return []
-    from trimaran.zkcompat.commands import tree_views
 
     try:
         found = tree_views.status(state.zookeeper, {})

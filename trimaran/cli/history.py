@@ -7,13 +7,16 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
+from trimaran.cli.configs import parse_resource
 from trimaran.cli.connect import CONTROLLERS, Controllers
 from trimaran.cli.output import Format, clock, say, say_unknown, show_rows
-from trimaran.errors.not_found import no_topic
+from trimaran.errors.refused import no_topic
 from trimaran.errors.user_error import Exit, UserError
+from trimaran.inspect.metadata.history import History
+from trimaran.quorum.metadata.image import TOPIC_RESOURCE
+from trimaran.wire.buffers.primitives import uuid_to_text
 
 if TYPE_CHECKING:
-    from trimaran.inspect.metadata.history import History
     from trimaran.inspect.metadata.source import MetadataSource
 
 LogPath = Annotated[
@@ -38,10 +41,7 @@ def partitions(
 
     The log reaches back to the oldest snapshot that is kept; what was already so in that snapshot has no time.
     """
-    from trimaran.cli.metadata_source import open_source
-    from trimaran.inspect.metadata.history import History
-    from trimaran.quorum.metadata.image import TOPIC_RESOURCE
-    from trimaran.wire.buffers.primitives import uuid_to_text
+    from trimaran.cli.metadata_source import open_source  # noqa: PLC0415 - slow, and most calls do without
 
     topic, index = _partition(partition)
     with open_source(path, controllers) as source:
@@ -100,9 +100,7 @@ def configs(
     The log reaches back to the oldest snapshot that is kept; what was already so in that snapshot has no time. Secrets
     are hidden.
     """
-    from trimaran.cli.configs import parse_resource
-    from trimaran.cli.metadata_source import open_source
-    from trimaran.inspect.metadata.history import History
+    from trimaran.cli.metadata_source import open_source  # noqa: PLC0415 - slow, and most calls do without
 
     wanted = None if resource is None else parse_resource(resource)[:2]
     with open_source(path, controllers) as source:
@@ -130,8 +128,6 @@ def _ensure_topic_known(
     history: History, source: MetadataSource, resource: tuple[int, str]
 ) -> None:
     """Of other resources configs may be set before they are there."""
-    from trimaran.quorum.metadata.image import TOPIC_RESOURCE
-
     kind, name = resource
     if kind == TOPIC_RESOURCE and not history.knows(name):
         raise no_topic(name, f"{source.name} has no record of it, as far back as it reaches")

@@ -11,10 +11,13 @@ import os
 import signal
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, NoReturn
+from typing import NoReturn
 
-if TYPE_CHECKING:
-    from trimaran.wire.blocking import BlockingClient
+from trimaran.client.groups import group_rows
+from trimaran.local import state_file
+from trimaran.settings import profiles
+from trimaran.wire.blocking import BlockingClient
+from trimaran.wire.messages.metadata import MetadataRequest
 
 # With the start of the interpreter that stays below 150 ms.
 SECONDS_MAX = 0.12
@@ -34,22 +37,16 @@ def complete_names(arguments: Sequence[str]) -> NoReturn:
 
 
 def _names(kind: str, words: Sequence[str]) -> list[str]:
-    from trimaran.wire.blocking import BlockingClient
-
     with BlockingClient(_bootstrap(words), timeout=SECONDS_MAX) as client:
         return _KINDS[kind](client)
 
 
 def _topics(client: BlockingClient) -> list[str]:
-    from trimaran.wire.messages.metadata import MetadataRequest
-
     answer = client.call(None, MetadataRequest(topics=None, allow_auto_topic_creation=False))
     return sorted(topic.name for topic in answer.topics)
 
 
 def _groups(client: BlockingClient) -> list[str]:
-    from trimaran.client.groups import group_rows
-
     return [str(row["group"]) for row in group_rows(client)]
 
 
@@ -63,9 +60,6 @@ _KINDS = {"topics": _topics, "groups": _groups, "brokers": _brokers}
 
 def _bootstrap(words: Sequence[str]) -> str:
     """As `trimaran.cli.connect` finds it, from the words of the line."""
-    from trimaran.local import state_file
-    from trimaran.settings import profiles
-
     given = _option(words, "-b", "--bootstrap-server")
     profile = _option(words, "--profile") or os.environ.get("TRIMARAN_PROFILE")
     if given or profile:

@@ -6,10 +6,11 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
+from trimaran.cli import kafka_text
 from trimaran.cli.connect import BROKERS, Brokers
 from trimaran.cli.output import KafkaFormat, show_rows
 from trimaran.client.log_dirs import log_dirs_of
-from trimaran.errors.not_found import ensure_brokers_run
+from trimaran.errors.refused import ensure_brokers_run
 from trimaran.errors.user_error import Exit
 
 COLUMNS = ("broker", "dir", "state", "replicas", "bytes", "usable", "total")
@@ -30,8 +31,6 @@ def log_dirs(
         broker: Only this broker; by default all. May be repeated.
         topic: Only replicas of this topic; by default of all. May be repeated.
     """
-    from trimaran.cli import kafka_text
-
     with brokers.connected() as client:
         client.refresh()
         known = sorted(client.routing.nodes)

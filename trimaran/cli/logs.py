@@ -17,7 +17,20 @@ from cyclopts import Parameter
 from trimaran.cli.output import Format, put, say, show_item
 from trimaran.cli.progress import Bar, progress
 from trimaran.errors.user_error import Exit, UserError
+from trimaran.inspect.log_rows import (
+    NO_LOG,
+    batch_rows,
+    batches_of,
+    control_type_of,
+    find_sources,
+    record_rows,
+    rows_of_batch,
+    transactions_of,
+)
+from trimaran.log.inspection.reader import list_segments
+from trimaran.log.inspection.verify import verify
 from trimaran.node.text.wording import counted
+from trimaran.wire.text.as_json import HIDDEN
 
 if TYPE_CHECKING:
     from trimaran.inspect.log_rows import Row, Source, Transactions
@@ -55,8 +68,6 @@ def dump(
             and leader epochs that do not fit the batches.
         whole_segments: Also show records before the log start offset, which were deleted but are still in the files.
     """
-    from trimaran.inspect.log_rows import NO_LOG, find_sources
-
     sources, empty = find_sources(paths)
     for path in empty:
         say(f"no log in {path}: {NO_LOG}")
@@ -79,8 +90,6 @@ def dump(
 
 
 def _print(source: Source, output: str, level: str, isolation: str, *, decode: bool) -> None:
-    from trimaran.inspect.log_rows import transactions_of
-
     if source.segments[0].base_offset < source.log_start_offset:
         say(
             f"{source.directory} starts at offset {source.log_start_offset}; what was deleted before it is left out"
@@ -96,8 +105,6 @@ def _print(source: Source, output: str, level: str, isolation: str, *, decode: b
 def _print_rows(
     source: Source, transactions: Transactions | None, level: str, output: str, *, decode: bool
 ) -> None:
-    from trimaran.inspect.log_rows import batch_rows, record_rows
-
     if level == "batches":
         rows = batch_rows(source, transactions)
     else:
@@ -109,8 +116,6 @@ def _print_rows(
 def _print_table(
     source: Source, transactions: Transactions | None, level: str, *, decode: bool
 ) -> None:
-    from trimaran.inspect.log_rows import batches_of, rows_of_batch
-
     located = batches_of(source, transactions)
     for segment, batches in groupby(located, key=lambda found: found[0]):
         put(segment.path)
@@ -122,8 +127,6 @@ def _print_table(
 
 
 def _batch_line(position: int, batch: BatchView) -> str:
-    from trimaran.inspect.log_rows import control_type_of
-
     parts = [
         f"batch {batch.base_offset} to {batch.last_offset} at {position}: {counted(batch.count, 'record')}",
         f"{batch.size} bytes",
@@ -144,8 +147,6 @@ def _batch_line(position: int, batch: BatchView) -> str:
 
 def _record_line(row: Row) -> str:
     """Offset, time, headers, then key and value, or what they are."""
-    from trimaran.wire.text.as_json import HIDDEN
-
     head = f"{row['offset']:>8}  {_when(row['timestamp'])}"
     if "control_type" in row:
         return f"{head}  control {row['control_type']}{_fields_text(row['control'])}"
@@ -199,9 +200,6 @@ def _verify(sources: list[Source], output: str) -> int:
 
 
 def _problems(sources: list[Source], bar: Bar) -> Iterator[tuple[str, int | None, str]]:
-    from trimaran.log.inspection.reader import list_segments
-    from trimaran.log.inspection.verify import verify
-
     for number, source in enumerate(sources):
         bar.at(number, source.directory.name)
         is_part = len(source.segments) < len(list_segments(source.directory))

@@ -15,6 +15,11 @@ from trimaran.cli.progress import progress
 from trimaran.client.offsets import LATEST_TIMESTAMP
 from trimaran.client.positions import Position, parse_position
 from trimaran.errors.user_error import Exit, UserError
+from trimaran.inspect.metadata.live_quorum import LiveQuorum
+from trimaran.inspect.metadata.records import record_rows
+from trimaran.local import state_file
+from trimaran.log.inspection.reader import scan_batches
+from trimaran.quorum.raft_log.partition import DIRECTORY_NAME
 
 if TYPE_CHECKING:
     from trimaran.wire.blocking import BlockingClient
@@ -42,8 +47,6 @@ def dump(
 
 
 def _first_controller(data: Path) -> Path:
-    from trimaran.local import state_file
-
     state = state_file.read(data)
     return Path(next(n.dir for n in state.nodes if n.role == "controller"))
 
@@ -52,7 +55,6 @@ def _files(path: Path) -> list[Path]:
     """Segments in order of their offsets; a single file stands for itself."""
     if path.suffix in (".log", ".checkpoint") and path.is_file():
         return [path]
-    from trimaran.quorum.raft_log.partition import DIRECTORY_NAME
 
     folder = path / DIRECTORY_NAME if (path / DIRECTORY_NAME).is_dir() else path
     files = sorted(folder.glob("*.log"))
@@ -69,9 +71,6 @@ def _files(path: Path) -> list[Path]:
 
 
 def _records_of_file(file: Path) -> Iterator[dict[str, Any]]:
-    from trimaran.inspect.metadata.records import record_rows
-    from trimaran.log.inspection.reader import scan_batches
-
     for _, batch in scan_batches(file):
         yield from record_rows(batch)
 
@@ -121,9 +120,6 @@ def tail(
 def _committed(
     client: BlockingClient, start: Position, *, follow: bool
 ) -> Iterator[dict[str, Any]]:
-    from trimaran.inspect.metadata.live_quorum import LiveQuorum
-    from trimaran.inspect.metadata.records import record_rows
-
     quorum = LiveQuorum(client, "the quorum")
     offset, since_ms = start.offset or 0, start.timestamp_ms or 0
     if start.before_end is not None or since_ms == LATEST_TIMESTAMP:

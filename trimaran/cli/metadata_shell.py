@@ -14,9 +14,10 @@ from trimaran.cli.connect import CONTROLLERS, Controllers
 from trimaran.cli.metadata_state import AsOf, At, From, load_state, load_tree
 from trimaran.cli.output import complain, put, say
 from trimaran.errors.user_error import Exit, UserError
+from trimaran.inspect.metadata.shell import END, Leave, MetadataShell, ShellError, tree_lines
+from trimaran.inspect.metadata.tree import lookup
 
 if TYPE_CHECKING:
-    from trimaran.inspect.metadata.shell import MetadataShell
     from trimaran.quorum.metadata.replay import MetadataState
 
 
@@ -37,9 +38,6 @@ def tree(
         path: A directory with a metadata log; by default the running quorum is asked.
         at: Show the state after the record at this offset; by default the newest.
     """
-    from trimaran.inspect.metadata.shell import tree_lines
-    from trimaran.inspect.metadata.tree import lookup
-
     found = lookup(load_tree(path, controllers, at, as_of), name)
     for where, node in found:
         for line in tree_lines(where, node, levels):
@@ -67,7 +65,6 @@ def shell(
         path: A directory with a metadata log, or a snapshot; by default the running quorum is asked.
         at: Begin with the state after the record at this offset; by default the newest.
     """
-    from trimaran.inspect.metadata.shell import END, MetadataShell
 
     def load(where: str) -> MetadataState:
         offset, time = _place(where)
@@ -87,8 +84,6 @@ def shell(
 
 def _place(where: str) -> tuple[int | None, str | None]:
     """What `at` was given: an offset, or a time."""
-    from trimaran.inspect.metadata.shell import END, ShellError
-
     if where == END:
         return None, None
     if where.startswith("@"):
@@ -100,8 +95,6 @@ def _place(where: str) -> tuple[int | None, str | None]:
 
 def _all(session: MetadataShell, lines: Iterator[str] | list[str]) -> int:
     """Goes on after a command that fails, as Kafka's does."""
-    from trimaran.inspect.metadata.shell import Leave
-
     code = Exit.OK
     with contextlib.suppress(Leave):
         for line in lines:
@@ -111,8 +104,6 @@ def _all(session: MetadataShell, lines: Iterator[str] | list[str]) -> int:
 
 
 def _done(session: MetadataShell, line: str) -> bool:
-    from trimaran.inspect.metadata.shell import ShellError
-
     try:
         for text in session.run(line):
             put(text)
@@ -126,8 +117,6 @@ def _done(session: MetadataShell, line: str) -> bool:
 
 
 def _talk(session: MetadataShell) -> None:
-    from trimaran.inspect.metadata.shell import Leave
-
     _complete_with(session)
     say("help lists the commands, Tab completes, Ctrl-D exits")
     with contextlib.suppress(EOFError, Leave):
@@ -142,7 +131,7 @@ def _talk(session: MetadataShell) -> None:
 def _complete_with(session: MetadataShell) -> None:
     """Where Python was built without readline the shell works all the same."""
     with contextlib.suppress(ImportError):
-        import readline
+        import readline  # noqa: PLC0415 - changes the terminal
 
         found: list[str] = []
 

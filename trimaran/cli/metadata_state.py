@@ -13,12 +13,18 @@ from cyclopts import Parameter
 from trimaran.cli.connect import CONTROLLERS, Controllers
 from trimaran.cli.output import Format, put, say, say_unknown, show_data, show_fields, show_rows
 from trimaran.cli.progress import progress
+from trimaran.client.positions import parse_time_ms
 from trimaran.errors.user_error import Exit, UserError
+from trimaran.inspect.metadata.diff import state_differences
+from trimaran.inspect.metadata.source import offset_as_of, replay
+from trimaran.inspect.metadata.tree import Directory, image_tree, lookup, walk
+from trimaran.inspect.metadata.verify import verify_directories
 from trimaran.node.text.wording import counted
+from trimaran.quorum.metadata.as_json import state_as_json
+from trimaran.wire.errors import RemoteProtocolError
 
 if TYPE_CHECKING:
     from trimaran.inspect.metadata.source import MetadataSource
-    from trimaran.inspect.metadata.tree import Directory
     from trimaran.quorum.metadata.replay import MetadataState
 
 At = Annotated[int | None, Parameter(name="--at")]
@@ -51,8 +57,6 @@ def image(
             running quorum is asked.
         at: Show the state after the record at this offset; by default the newest.
     """
-    from trimaran.quorum.metadata.as_json import state_as_json
-
     state = load_state(path, controllers, at, as_of)
     if show_data(state_as_json(state), output):
         return
@@ -87,7 +91,6 @@ def diff(
         after: The same for the second state.
         path: The directory whose offsets are meant; by default the running quorum is asked.
     """
-    from trimaran.inspect.metadata.diff import state_differences
 
     def state_of(side: str) -> MetadataState:
         where, at = _side(side, path)
@@ -136,8 +139,6 @@ def cat(
         path: A directory with a metadata log; by default the running quorum is asked.
         at: Show the state after the record at this offset; by default the newest.
     """
-    from trimaran.inspect.metadata.tree import Directory, lookup
-
     found = lookup(load_tree(path, controllers, at, as_of), name)
     files = {where: node for where, node in found if not isinstance(node, Directory)}
     if not show_data(files, output):
@@ -167,8 +168,6 @@ def ls(
         path: A directory with a metadata log; by default the running quorum is asked.
         at: Show the state after the record at this offset; by default the newest.
     """
-    from trimaran.inspect.metadata.tree import Directory, lookup
-
     found = lookup(load_tree(path, controllers, at, as_of), name)
     listed = {
         where: sorted(node.children) if isinstance(node, Directory) else [where.rsplit("/", 1)[-1]]
@@ -200,8 +199,6 @@ def find(
         path: A directory with a metadata log; by default the running quorum is asked.
         at: Show the state after the record at this offset; by default the newest.
     """
-    from trimaran.inspect.metadata.tree import lookup, walk
-
     found = lookup(load_tree(path, controllers, at, as_of), name)
     for where, node in found:
         for below, _ in walk(where, node):
@@ -223,9 +220,7 @@ def load_state(
 
     `what` is stale if records of a later Kafka were left out.
     """
-    from trimaran.cli.metadata_source import open_source
-    from trimaran.client.positions import parse_time_ms
-    from trimaran.inspect.metadata.source import offset_as_of, replay
+    from trimaran.cli.metadata_source import open_source  # noqa: PLC0415 - slow, and most calls do without
 
     if at is not None and as_of is not None:
         raise UserError(
@@ -245,8 +240,6 @@ def load_state(
 
 @contextmanager
 def _damage_of(source: MetadataSource) -> Iterator[None]:
-    from trimaran.wire.errors import RemoteProtocolError
-
     try:
         yield
     except RemoteProtocolError as error:
@@ -261,8 +254,6 @@ def load_tree(
     path: Path | None, controllers: Controllers, at: int | None, as_of: str | None
 ) -> Directory:
     """The same as a tree."""
-    from trimaran.inspect.metadata.tree import image_tree
-
     return image_tree(load_state(path, controllers, at, as_of).image)
 
 
@@ -276,8 +267,6 @@ def verify(*directories: Path, output: Format = "table") -> int:
     Args:
         directories: Directories of controllers (or brokers), ours or Apache Kafka's.
     """
-    from trimaran.inspect.metadata.verify import verify_directories
-
     if not directories:
         raise UserError(
             "nothing to verify",

@@ -82,7 +82,7 @@ def sources_of(
 
 
 def _samples(address: str, only: str) -> dict[Key, float]:
-    from prometheus_client.parser import text_string_to_metric_families
+    from prometheus_client.parser import text_string_to_metric_families  # noqa: PLC0415 - slow, and most calls do without
 
     found = {}
     for family in text_string_to_metric_families(text_of(address)):

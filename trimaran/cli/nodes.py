@@ -10,14 +10,13 @@ from trimaran.cli.output import Format, say, show_data, show_rows
 from trimaran.errors.user_error import Exit
 from trimaran.local import state_file
 from trimaran.local.orphans import orphans_of
+from trimaran.local.readiness import roles_now
 from trimaran.local.start_failure import error_at_its_end
 from trimaran.local.state_file import ClusterState
 
 
 def ps(*, data: Data = DEFAULT_DATA, output: Format = "table") -> int:
     """Shows the nodes of the local cluster. Exit code 1 if one of them is not running."""
-    from trimaran.local.readiness import roles_now
-
     path = state_file.nearest(data)
     state = roles_now(state_file.read(path))
     show_nodes(state, output)

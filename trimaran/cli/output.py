@@ -114,7 +114,7 @@ def show_json_line(value: Any) -> None:
 
 
 def _yaml(value: Any) -> str:
-    import yaml
+    import yaml  # noqa: PLC0415 - slow, and most calls do without
 
     # What JSON has no type for is text, as in the other formats.
     plain = json.loads(json.dumps(value, default=str))

@@ -18,15 +18,16 @@ from trimaran.client.partitions import (
     partitions_of,
     topics_of,
 )
-from trimaran.errors.not_found import check_topic
+from trimaran.errors.refused import check_topic
 from trimaran.errors.user_error import Exit
 from trimaran.node.text.wording import counted
+from trimaran.wire.client.response_checks import single_item
+from trimaran.wire.messages.elect_leaders import TopicPartitions
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from trimaran.wire.blocking import BlockingClient
-    from trimaran.wire.messages.elect_leaders import TopicPartitions
 
 COLUMNS = ("topic", "partition", "leader", "replicas", "isr")
 
@@ -81,9 +82,6 @@ def elect_leader(
         partition: Only this partition of the topic. May be repeated.
         unclean: Where there is no leader, elect any live replica; records that it does not have are lost.
     """
-    from trimaran.wire.client.response_checks import single_item
-    from trimaran.wire.messages.elect_leaders import TopicPartitions
-
     asked = None
     with brokers.connected() as client:
         if topic is not None:

@@ -93,8 +93,8 @@ def _show(bar: Bar, is_over: threading.Event) -> None:
 
 
 def _drawn(bar: Bar) -> Progress:
-    from rich.console import Console
-    from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
+    from rich.console import Console  # noqa: PLC0415 - slow, and most calls do without
+    from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn  # noqa: PLC0415 - slow, and most calls do without
 
     class Drawn(Progress):
         """Asks the bar each time that it is drawn, ten times a second."""

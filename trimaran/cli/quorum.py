@@ -6,15 +6,20 @@ from __future__ import annotations
 
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
+from trimaran.cli import kafka_text
 from trimaran.cli.connect import CONTROLLERS, Controllers
 from trimaran.cli.output import Format, KafkaFormat, clock, put, show_data, show_fields, show_rows
 from trimaran.client.quorum import quorum_fields, replica_rows
+from trimaran.errors.connecting import no_quorum
 from trimaran.errors.user_error import Exit, UserError
-
-if TYPE_CHECKING:
-    from trimaran.wire.messages.describe_cluster import DescribeClusterRequest
+from trimaran.quorum.metadata.epochs import epochs_of
+from trimaran.quorum.observing.live_quorum import describe_quorum_and_nodes
+from trimaran.wire.blocking import BlockingConnection
+from trimaran.wire.client.bootstrap import parse_bootstrap
+from trimaran.wire.client.errors import ConnectionLost, RequestTimedOut
+from trimaran.wire.messages.describe_cluster import DescribeClusterRequest
 
 COLUMNS = ("id", "role", "log_end_offset", "lag", "last_fetch_ms_ago", "last_caught_up_ms_ago")
 REPLICATION_COLUMNS = ("id", "role", "directory_id", *COLUMNS[2:])
@@ -22,8 +27,6 @@ REPLICATION_COLUMNS = ("id", "role", "directory_id", *COLUMNS[2:])
 
 def status(*, controllers: Controllers = CONTROLLERS, output: KafkaFormat = "table") -> None:
     """Shows the quorum as its leader sees it: leader, epoch, high watermark, and the lag of each replica."""
-    from trimaran.cli import kafka_text
-
     found = _described(controllers)
     if output == "kafka":
         put(kafka_text.quorum_status(found.cluster_id, found.fields, found.rows))
@@ -36,8 +39,6 @@ def status(*, controllers: Controllers = CONTROLLERS, output: KafkaFormat = "tab
 
 def replication(*, controllers: Controllers = CONTROLLERS, output: KafkaFormat = "table") -> None:
     """Shows how far each voter and observer is, with its directory id."""
-    from trimaran.cli import kafka_text
-
     rows = _described(controllers).rows
     show_rows(
         rows,
@@ -55,8 +56,6 @@ class _Quorum(NamedTuple):
 
 def _described(controllers: Controllers) -> _Quorum:
     """Raises UserError: nobody leads."""
-    from trimaran.quorum.observing.live_quorum import describe_quorum_and_nodes
-
     try:
         with controllers.connected() as client:
             partition, nodes = describe_quorum_and_nodes(client, timeout=controllers.leader_seconds)
@@ -78,8 +77,6 @@ def _described(controllers: Controllers) -> _Quorum:
 
 
 def _about_controllers() -> DescribeClusterRequest:
-    from trimaran.wire.messages.describe_cluster import DescribeClusterRequest
-
     return DescribeClusterRequest(include_cluster_authorized_operations=False, endpoint_type=2)
 
 
@@ -94,8 +91,7 @@ def history(
     Args:
         path: A directory with a metadata log, ours or Apache Kafka's; by default the running quorum is asked.
     """
-    from trimaran.cli.metadata_source import open_source
-    from trimaran.quorum.metadata.epochs import epochs_of
+    from trimaran.cli.metadata_source import open_source  # noqa: PLC0415 - slow, and most calls do without
 
     with open_source(path, controllers) as source:
         base = source.base(None) if path is None else None
@@ -122,11 +118,6 @@ def history(
 
 def _no_majority(bootstrap: str) -> UserError | None:
     """Nobody leads: which of the controllers answer at all; None if none does."""
-    from trimaran.errors.connecting import no_quorum
-    from trimaran.wire.blocking import BlockingConnection
-    from trimaran.wire.client.bootstrap import parse_bootstrap
-    from trimaran.wire.client.errors import ConnectionLost, RequestTimedOut
-
     try:
         addresses = parse_bootstrap(bootstrap)
     except ValueError:

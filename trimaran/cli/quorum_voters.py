@@ -8,11 +8,17 @@ import os
 from typing import TYPE_CHECKING, Any
 
 from trimaran.cli.connect import CONTROLLERS, Controllers, DryRun
+from trimaran.cli.node_file import ConfigFile
 from trimaran.cli.output import say
-from trimaran.cli.server import ConfigFile
-from trimaran.client.connect import check
+from trimaran.errors.refused import check
 from trimaran.errors.user_error import Exit, UserError
+from trimaran.quorum.observing.live_quorum import describe_quorum
+from trimaran.settings.node_config import parse_config
+from trimaran.settings.properties import load
 from trimaran.wire.buffers.primitives import uuid_from_text, uuid_to_text
+from trimaran.wire.client.destinations import Controller
+from trimaran.wire.messages.add_raft_voter import AddRaftVoterRequest, Listener
+from trimaran.wire.messages.remove_raft_voter import RemoveRaftVoterRequest
 
 if TYPE_CHECKING:
     from trimaran.wire.schema import Message
@@ -32,10 +38,7 @@ def add(
     Args:
         config: The properties file of that controller; its log directory must be on this machine.
     """
-    from trimaran.log.directories.meta_properties import MetaProperties
-    from trimaran.running.node_process import parse_config
-    from trimaran.settings.properties import load
-    from trimaran.wire.messages.add_raft_voter import AddRaftVoterRequest, Listener
+    from trimaran.log.directories.meta_properties import MetaProperties  # noqa: PLC0415 - slow, and most calls do without
 
     settings = parse_config(load(config, [], os.environ))
     if not settings.is_controller:
@@ -76,8 +79,6 @@ def remove(
         node_id: The node id of the voter.
         directory_id: The directory id of the voter; by default that of the voter with this node id.
     """
-    from trimaran.wire.messages.remove_raft_voter import RemoveRaftVoterRequest
-
     directory = _directory_of(controllers, node_id) if directory_id is None else _uuid(directory_id)
     request = RemoveRaftVoterRequest(
         cluster_id=None, voter_id=node_id, voter_directory_id=directory
@@ -87,8 +88,6 @@ def remove(
 
 
 def _ask(controllers: Controllers, request: Message, dry_run: bool, what: str) -> None:
-    from trimaran.wire.client.destinations import Controller
-
     if dry_run:
         say(f"would {what}")
         return
@@ -99,8 +98,6 @@ def _ask(controllers: Controllers, request: Message, dry_run: bool, what: str) -
 
 
 def _directory_of(controllers: Controllers, node_id: int) -> bytes:
-    from trimaran.quorum.observing.live_quorum import describe_quorum
-
     with controllers.connected() as client:
         voters = describe_quorum(client, timeout=controllers.leader_seconds).current_voters
     for voter in voters:

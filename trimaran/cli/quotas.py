@@ -12,9 +12,18 @@ from cyclopts import Parameter
 
 from trimaran.cli.connect import BROKERS, Brokers, DryRun
 from trimaran.cli.output import Format, say, show_rows
-from trimaran.client.connect import check
+from trimaran.errors.refused import check
 from trimaran.errors.user_error import Exit, UserError
 from trimaran.node.text.wording import entity_text
+from trimaran.quorum.metadata.client_quotas import DEFAULT, EXACT
+from trimaran.wire.client.response_checks import single_item
+from trimaran.wire.messages.alter_client_quotas import (
+    AlterClientQuotasRequest,
+    AlterClientQuotasRequestEntryData,
+    EntityData,
+    OpData,
+)
+from trimaran.wire.messages.describe_client_quotas import ComponentData, DescribeClientQuotasRequest
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -121,14 +130,6 @@ def _alter(
     *,
     dry_run: bool,
 ) -> None:
-    from trimaran.wire.client.response_checks import single_item
-    from trimaran.wire.messages.alter_client_quotas import (
-        AlterClientQuotasRequest,
-        AlterClientQuotasRequestEntryData,
-        EntityData,
-        OpData,
-    )
-
     entry = AlterClientQuotasRequestEntryData(
         entity=[EntityData(entity_type=kind, entity_name=name) for kind, name in entity.items()],
         ops=[OpData(key=key, value=value, remove=remove) for key, value, remove in changes],
@@ -142,12 +143,6 @@ def _described(
     client: BlockingClient, entity: Entity, *, strict: bool
 ) -> list[tuple[dict[str, Any], dict[str, float]]]:
     """Entities with their quotas; `strict`: just this one."""
-    from trimaran.quorum.metadata.client_quotas import DEFAULT, EXACT
-    from trimaran.wire.messages.describe_client_quotas import (
-        ComponentData,
-        DescribeClientQuotasRequest,
-    )
-
     components = [
         ComponentData(entity_type=kind, match_type=DEFAULT if name is None else EXACT, match=name)
         for kind, name in entity.items()

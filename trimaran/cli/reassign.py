@@ -12,12 +12,20 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
 
+from trimaran.cli import kafka_text
 from trimaran.cli.connect import BROKERS, Brokers, DryRun
 from trimaran.cli.output import Format, KafkaFormat, say, show_rows
-from trimaran.client.connect import check
 from trimaran.client.partitions import topics_of
+from trimaran.errors.refused import check
 from trimaran.errors.user_error import Exit, UserError
 from trimaran.node.text.wording import counted
+from trimaran.wire.errors import ErrorCode
+from trimaran.wire.messages.alter_partition_reassignments import (
+    AlterPartitionReassignmentsRequest,
+    ReassignablePartition,
+    ReassignableTopic,
+)
+from trimaran.wire.messages.list_partition_reassignments import ListPartitionReassignmentsRequest
 
 if TYPE_CHECKING:
     from trimaran.wire.blocking import BlockingClient
@@ -137,8 +145,6 @@ def verify(plan: PlanFile, *, brokers: Brokers = BROKERS, output: KafkaFormat = 
 
     Nothing is changed: throttles, which Kafka's tool would remove, stay.
     """
-    from trimaran.cli import kafka_text
-
     wishes = read_plan(plan)
     names = list(dict.fromkeys(one[0] for one in wishes))
     with brokers.connected() as client:
@@ -175,10 +181,6 @@ def state_of_move(present: list[int] | None, wanted: list[int], moving: bool) ->
 
 
 def _moves(client: BlockingClient) -> list[dict[str, Any]]:
-    from trimaran.wire.messages.list_partition_reassignments import (
-        ListPartitionReassignmentsRequest,
-    )
-
     answer = client.call(None, ListPartitionReassignmentsRequest(timeout_ms=TIMEOUT_MS))
     check(answer.error_code, answer.error_message)
     return [
@@ -195,13 +197,6 @@ def _moves(client: BlockingClient) -> list[dict[str, Any]]:
 
 
 def _alter(client: BlockingClient, wishes: Sequence[tuple[str, int, list[int] | None]]) -> int:
-    from trimaran.wire.errors import ErrorCode
-    from trimaran.wire.messages.alter_partition_reassignments import (
-        AlterPartitionReassignmentsRequest,
-        ReassignablePartition,
-        ReassignableTopic,
-    )
-
     topics: dict[str, list[ReassignablePartition]] = {}
     for name, index, replicas in wishes:
         asked = ReassignablePartition(partition_index=index, replicas=replicas)

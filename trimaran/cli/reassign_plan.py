@@ -17,8 +17,11 @@ from cyclopts import Parameter
 from trimaran.cli.connect import BROKERS, Brokers
 from trimaran.cli.output import put, say
 from trimaran.client.partitions import topics_of
-from trimaran.errors.not_found import check_topic, ensure_brokers_run
+from trimaran.errors.refused import check_topic, ensure_brokers_run
 from trimaran.errors.user_error import Exit, UserError
+from trimaran.quorum.controller.placement import place_replicas
+from trimaran.quorum.metadata.image import BrokerRegistration
+from trimaran.wire.messages.describe_cluster import DescribeClusterRequest
 
 if TYPE_CHECKING:
     from trimaran.quorum.controller.placement import Prng
@@ -42,8 +45,6 @@ def plan(
         ignore_racks: Do not spread the replicas of a partition over racks.
         save_current: Write the current assignment to this file, as a plan to go back.
     """
-    from trimaran.wire.messages.describe_cluster import DescribeClusterRequest
-
     with brokers.connected() as client:
         found = topics_of(client, topics or None)
         cluster = client.call(
@@ -78,9 +79,6 @@ def propose(current: Assignment, racks: Mapping[int, str | None], prng: Prng) ->
         UserError: some brokers have a rack and some have none.
         KafkaError: INVALID_REPLICATION_FACTOR, there are too few brokers.
     """
-    from trimaran.quorum.controller.placement import place_replicas
-    from trimaran.quorum.metadata.image import BrokerRegistration
-
     without = sorted(i for i, rack in racks.items() if rack is None)
     if 0 < len(without) < len(racks):
         raise UserError(

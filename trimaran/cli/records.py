@@ -12,6 +12,7 @@ from cyclopts import Parameter, validators
 from trimaran.cli.connect import BROKERS, Brokers
 from trimaran.cli.output import Format, show_item
 from trimaran.cli.progress import progress
+from trimaran.cli.record_format import compiled
 from trimaran.client.positions import parse_position
 from trimaran.client.reader import Reader
 from trimaran.client.topic_partitions import ensure_partitions_exist, leaders_of
@@ -77,8 +78,6 @@ def consume(
 
 def _formatted(form: str | None, key_separator: str | None) -> Callable[[str, int, Record], bytes]:
     """What a record looks like; without a format the value and a line break."""
-    from trimaran.cli.record_format import compiled
-
     if form is not None:
         if key_separator is not None:
             raise UserError(

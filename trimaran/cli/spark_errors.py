@@ -7,6 +7,11 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from trimaran.errors.user_error import Exit, UserError
+from trimaran.spark.analyses.catalogue import UnknownAnalysis
+from trimaran.spark.data_source.tracebacks import silence_query_loggers
+from trimaran.spark.options import OptionError
+from trimaran.spark.origins.origin import DataUnreadable
+from trimaran.spark.sessions.java import JavaNotFound
 
 WRITTEN = "trimaran doctor checks the machine; a directory that is being written to can be read again in a moment"
 ELSEWHERE = "start a cluster with trimaran up, or name the directory of the nodes' logs with --data"
@@ -15,12 +20,6 @@ ELSEWHERE = "start a cluster with trimaran up, or name the directory of the node
 @contextmanager
 def explained(data: Path) -> Iterator[None]:
     """Raises UserError for what is not there: Spark, Java, an analysis, data that can be read."""
-    from trimaran.spark.analyses.catalogue import UnknownAnalysis
-    from trimaran.spark.data_source.tracebacks import silence_query_loggers
-    from trimaran.spark.options import OptionError
-    from trimaran.spark.origins.origin import DataUnreadable
-    from trimaran.spark.sessions.java import JavaNotFound
-
     try:
         silence_query_loggers()
         yield

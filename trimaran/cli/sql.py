@@ -14,6 +14,9 @@ from trimaran.cli.progress import progress
 from trimaran.cli.spark_errors import ELSEWHERE, explained, is_nothing
 from trimaran.errors.user_error import Exit, UserError
 from trimaran.local import state_file
+from trimaran.spark.data_source.tracebacks import captured, cause_of
+from trimaran.spark.sessions.session import session
+from trimaran.spark.sources import VIEWS, view
 
 ROWS_MAX = 1_000  # of a table in a terminal; LIMIT in the statement asks for more
 
@@ -34,8 +37,7 @@ def sql(
     """
     data = state_file.nearest(data)
     with explained(data):
-        from trimaran.spark.documentation import view_docs
-        from trimaran.spark.sources import VIEWS
+        from trimaran.spark.documentation import view_docs  # noqa: PLC0415 - Spark is an extra
 
         if not statement.strip():
             show_rows(view_docs(), output)
@@ -50,11 +52,7 @@ def sql(
 
 
 def _run(statement: str, views: list[str], data: Path, rows: int) -> list[dict[str, object]]:
-    from pyspark.errors import PySparkException
-
-    from trimaran.spark.data_source.tracebacks import captured, cause_of
-    from trimaran.spark.sessions.session import session
-    from trimaran.spark.sources import VIEWS, view
+    from pyspark.errors import PySparkException  # noqa: PLC0415 - Spark is an extra
 
     spark = session(app_name="trimaran sql")
     try:

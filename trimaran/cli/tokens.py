@@ -10,8 +10,15 @@ from cyclopts import Parameter
 
 from trimaran.cli.connect import BROKERS, Brokers, DryRun
 from trimaran.cli.output import Format, say, show_fields, show_rows
-from trimaran.client.connect import check
+from trimaran.errors.refused import check
 from trimaran.errors.user_error import Exit, UserError
+from trimaran.wire.messages.create_delegation_token import (
+    CreatableRenewers,
+    CreateDelegationTokenRequest,
+)
+from trimaran.wire.messages.describe_delegation_token import DescribeDelegationTokenRequest
+from trimaran.wire.messages.expire_delegation_token import ExpireDelegationTokenRequest
+from trimaran.wire.messages.renew_delegation_token import RenewDelegationTokenRequest
 
 Hmac = Annotated[str, Parameter(help="The HMAC of the token, as trimaran tokens create prints it.")]
 _DAY_MS = 24 * 3600 * 1000
@@ -56,11 +63,6 @@ def create(
         owner: The owner, as User:alice; by default yourself.
         days: The most days it can live; by default as long as the cluster allows.
     """
-    from trimaran.wire.messages.create_delegation_token import (
-        CreatableRenewers,
-        CreateDelegationTokenRequest,
-    )
-
     kind, name = _principal(owner) if owner else ("", "")
     request = CreateDelegationTokenRequest(
         owner_principal_type=kind,
@@ -103,8 +105,6 @@ def renew(
     Args:
         days: Days from now; by default as long as the cluster allows.
     """
-    from trimaran.wire.messages.renew_delegation_token import RenewDelegationTokenRequest
-
     period = -1 if days is None else round(days * _DAY_MS)
     request = RenewDelegationTokenRequest(hmac=_bytes(hmac), renew_period_ms=period)
     if dry_run:
@@ -126,8 +126,6 @@ def expire(
     Args:
         days: Days from now; by default it expires at once.
     """
-    from trimaran.wire.messages.expire_delegation_token import ExpireDelegationTokenRequest
-
     period = -1 if days is None else round(days * _DAY_MS)
     request = ExpireDelegationTokenRequest(hmac=_bytes(hmac), expiry_time_period_ms=period)
     if dry_run:
@@ -138,8 +136,6 @@ def expire(
 
 def _tokens(brokers: Brokers) -> list[Any]:
     """Those that one may see."""
-    from trimaran.wire.messages.describe_delegation_token import DescribeDelegationTokenRequest
-
     with brokers.connected() as client:
         answer = client.call(None, DescribeDelegationTokenRequest(owners=None))
         check(answer.error_code, "")

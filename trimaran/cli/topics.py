@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 from cyclopts import Parameter
 
+from trimaran.cli import kafka_text
 from trimaran.cli.connect import BROKERS, Brokers, DryRun
 from trimaran.cli.output import KafkaFormat, put, say, show_data, show_fields, show_rows
 from trimaran.client.changes import TIMEOUT_MS, create_topic, delete_topic
@@ -19,9 +20,11 @@ from trimaran.client.partitions import (
     topics_of,
 )
 from trimaran.client.topics import moves_of, topic_described, topic_rows
-from trimaran.errors.not_found import check_topic
+from trimaran.errors.refused import check_topic
 from trimaran.errors.user_error import Exit
 from trimaran.node.text.wording import counted
+from trimaran.wire.client.response_checks import single_item
+from trimaran.wire.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
 
 DEFAULT_OF_BROKERS = -1  # num.partitions, default.replication.factor
 PARTITION_COLUMNS = (
@@ -60,8 +63,6 @@ def list_topics(
             acks=all.
         unavailable: Only topics with a partition without a leader.
     """
-    from trimaran.cli import kafka_text
-
     tests = (
         (under_replicated, is_under_replicated),
         (at_min_isr, is_at_min_isr),
@@ -135,12 +136,6 @@ def alter(
         name: The topic.
         partitions: The new number of partitions.
     """
-    from trimaran.wire.client.response_checks import single_item
-    from trimaran.wire.messages.create_partitions import (
-        CreatePartitionsRequest,
-        CreatePartitionsTopic,
-    )
-
     topic = CreatePartitionsTopic(name=name, count=partitions, assignments=None)
     request = CreatePartitionsRequest(topics=[topic], timeout_ms=TIMEOUT_MS, validate_only=dry_run)
     with brokers.connected() as client:
@@ -155,8 +150,6 @@ def delete(name: str, *, dry_run: DryRun = False, brokers: Brokers = BROKERS) ->
     Args:
         name: The topic.
     """
-    from trimaran.wire.client.response_checks import single_item
-
     with brokers.connected() as client:
         if dry_run:
             found = single_item(topics_of(client, [name]), "topic")
@@ -176,8 +169,6 @@ def describe(name: str, *, brokers: Brokers = BROKERS, output: KafkaFormat = "ta
     Args:
         name: The topic.
     """
-    from trimaran.cli import kafka_text
-
     with brokers.connected() as client:
         topic = topic_described(client, name)
         moves = moves_of(client, topic) if output == "kafka" else {}

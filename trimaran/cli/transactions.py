@@ -7,13 +7,23 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 from cyclopts import Parameter, validators
 
+from trimaran.cli import kafka_text
 from trimaran.cli.connect import BROKERS, Brokers, DryRun
 from trimaran.cli.output import Format, KafkaFormat, put, say, show_fields, show_rows
-from trimaran.client.connect import check
 from trimaran.client.topic_partitions import ensure_partitions_exist, leaders_of
-from trimaran.errors.not_found import check_transactional_id
+from trimaran.errors.refused import check, check_transactional_id
 from trimaran.errors.user_error import Exit, UserError
 from trimaran.node.runtime.clock import now_ms
+from trimaran.wire.client.destinations import Coordinator, Leader
+from trimaran.wire.client.response_checks import single_item
+from trimaran.wire.messages.describe_producers import DescribeProducersRequest, TopicRequest
+from trimaran.wire.messages.describe_transactions import DescribeTransactionsRequest
+from trimaran.wire.messages.list_transactions import ListTransactionsRequest
+from trimaran.wire.messages.write_txn_markers import (
+    WritableTxnMarker,
+    WritableTxnMarkerTopic,
+    WriteTxnMarkersRequest,
+)
 
 if TYPE_CHECKING:
     from trimaran.wire.blocking import BlockingClient
@@ -46,9 +56,6 @@ def list_transactions(
             none.
         pattern: Only ids that match this regular expression as a whole (RE2).
     """
-    from trimaran.cli import kafka_text
-    from trimaran.wire.messages.list_transactions import ListTransactionsRequest
-
     request = ListTransactionsRequest(
         state_filters=state or [],
         producer_id_filters=producer_id or [],
@@ -102,9 +109,6 @@ def describe(
     Args:
         transactional_id: The transactional id.
     """
-    from trimaran.cli import kafka_text
-    from trimaran.wire.client.destinations import Coordinator
-
     with brokers.connected() as client:
         found = _described(client, transactional_id)
         where = client.routing.locate(Coordinator(transactional_id, key_type=1))
@@ -130,10 +134,6 @@ def describe(
 
 
 def _described(client: BlockingClient, transactional_id: str) -> Any:
-    from trimaran.wire.client.destinations import Coordinator
-    from trimaran.wire.client.response_checks import single_item
-    from trimaran.wire.messages.describe_transactions import DescribeTransactionsRequest
-
     request = DescribeTransactionsRequest(transactional_ids=[transactional_id])
     answer = client.call(Coordinator(transactional_id, key_type=1), request)
     return single_item(answer.transaction_states, "transaction")
@@ -189,10 +189,6 @@ def _open_in(client: BlockingClient, topic: str) -> Iterator[_Open]:
 
 
 def _producers(client: BlockingClient, topic: str, partition: int) -> list[ProducerState]:
-    from trimaran.wire.client.destinations import Leader
-    from trimaran.wire.client.response_checks import single_item
-    from trimaran.wire.messages.describe_producers import DescribeProducersRequest, TopicRequest
-
     request = DescribeProducersRequest(
         topics=[TopicRequest(name=topic, partition_indexes=[partition])]
     )
@@ -205,8 +201,6 @@ def _producers(client: BlockingClient, topic: str, partition: int) -> list[Produ
 
 def _owners(client: BlockingClient, producer_ids: set[int]) -> dict[int, str]:
     """Transactional ids by their present producer."""
-    from trimaran.wire.messages.list_transactions import ListTransactionsRequest
-
     if not producer_ids:
         return {}
     request = ListTransactionsRequest(state_filters=[], producer_id_filters=sorted(producer_ids))
@@ -275,14 +269,6 @@ def abort(
 def _write_abort(
     client: BlockingClient, topic: str, partition: int, producer: ProducerState
 ) -> None:
-    from trimaran.wire.client.destinations import Leader
-    from trimaran.wire.client.response_checks import single_item
-    from trimaran.wire.messages.write_txn_markers import (
-        WritableTxnMarker,
-        WritableTxnMarkerTopic,
-        WriteTxnMarkersRequest,
-    )
-
     marker = WritableTxnMarker(
         producer_id=producer.producer_id,
         producer_epoch=producer.producer_epoch,

@@ -16,8 +16,20 @@ from cyclopts import Parameter
 
 from trimaran.cli.connect import BROKERS, Brokers, DryRun
 from trimaran.cli.output import Format, say, show_rows
-from trimaran.client.connect import check
+from trimaran.errors.refused import check
 from trimaran.errors.user_error import Exit, UserError
+from trimaran.wire.client.response_checks import single_item
+from trimaran.wire.errors import ErrorCode
+from trimaran.wire.messages.alter_user_scram_credentials import (
+    AlterUserScramCredentialsRequest,
+    ScramCredentialDeletion,
+    ScramCredentialUpsertion,
+)
+from trimaran.wire.messages.describe_user_scram_credentials import (
+    DescribeUserScramCredentialsRequest,
+    UserName,
+)
+from trimaran.wire.security.scram import MECHANISMS, salted_password
 
 Mechanism = Literal["SCRAM-SHA-256", "SCRAM-SHA-512"]
 Mechanisms = Annotated[list[Mechanism] | None, Parameter(name=["-m", "--mechanism"])]
@@ -39,11 +51,6 @@ def list_users(
     Args:
         names: Users to list; by default all.
     """
-    from trimaran.wire.messages.describe_user_scram_credentials import (
-        DescribeUserScramCredentialsRequest,
-        UserName,
-    )
-
     wanted = [UserName(name=name) for name in names] if names else None
     with brokers.connected() as client:
         answer = client.call(None, DescribeUserScramCredentialsRequest(users=wanted))
@@ -85,9 +92,6 @@ def add(
         password_file: A file with the password in its first line.
         password_variable: The name of an environment variable with the password.
     """
-    from trimaran.wire.messages.alter_user_scram_credentials import ScramCredentialUpsertion
-    from trimaran.wire.security.scram import MECHANISMS, salted_password
-
     password = _password(password_file, password_variable)
     if dry_run:
         changes = {_BOTH.index(one) + 1 for one in mechanism or _BOTH} & _numbers(brokers, name)
@@ -124,8 +128,6 @@ def remove(
         name: The user name.
         mechanism: Only the password of this mechanism; by default all. May be repeated.
     """
-    from trimaran.wire.messages.alter_user_scram_credentials import ScramCredentialDeletion
-
     there = _numbers(brokers, name)
     numbers = [_BOTH.index(one) + 1 for one in mechanism or ()] or sorted(there)
     if not there.issuperset(numbers) or not there:
@@ -148,13 +150,6 @@ def remove(
 
 def _numbers(brokers: Brokers, name: str) -> set[int]:
     """The mechanisms by which a user may log in; none of who is no user."""
-    from trimaran.wire.client.response_checks import single_item
-    from trimaran.wire.errors import ErrorCode
-    from trimaran.wire.messages.describe_user_scram_credentials import (
-        DescribeUserScramCredentialsRequest,
-        UserName,
-    )
-
     request = DescribeUserScramCredentialsRequest(users=[UserName(name=name)])
     with brokers.connected() as client:
         answer = client.call(None, request)
@@ -168,9 +163,6 @@ def _numbers(brokers: Brokers, name: str) -> set[int]:
 
 def _alter(brokers: Brokers, changes: Iterable[tuple[str, Any]]) -> None:
     """One request for each, `deletions` or `upsertions`: in one a user is altered only once."""
-    from trimaran.wire.client.response_checks import single_item
-    from trimaran.wire.messages.alter_user_scram_credentials import AlterUserScramCredentialsRequest
-
     with brokers.connected() as client:
         for kind, change in changes:
             fields = {"deletions": [], "upsertions": [], kind: [change]}

@@ -12,7 +12,12 @@ from cyclopts import Parameter
 
 from trimaran.cli.output import say, show_json_line
 from trimaran.errors.user_error import Exit
+from trimaran.log.batches.batch import iter_batches
 from trimaran.node.text.wording import counted
+from trimaran.wire.errors import LocalProtocolError, RemoteProtocolError
+from trimaran.wire.text.as_json import as_json, base64_text
+from trimaran.wire.text.captured import decode as decode_frame
+from trimaran.wire.text.captured import encode_again, first_difference, parse_line
 
 if TYPE_CHECKING:
     from trimaran.wire.text.captured import CapturedFrame, Decoded
@@ -59,10 +64,6 @@ def _opened(file: Path) -> Iterator[TextIO]:
 
 
 def _decoded(line: str, check: bool) -> dict[str, Any]:
-    from trimaran.wire.errors import RemoteProtocolError
-    from trimaran.wire.text.captured import decode as decode_frame
-    from trimaran.wire.text.captured import parse_line
-
     shown: dict[str, Any] = {}
     try:
         captured = parse_line(line)
@@ -78,8 +79,6 @@ def _decoded(line: str, check: bool) -> dict[str, Any]:
 
 
 def _shown(captured: CapturedFrame, decoded: Decoded) -> dict[str, Any]:
-    from trimaran.wire.text.as_json import as_json
-
     header: dict[str, Any] = {"correlation_id": decoded.correlation_id}
     if captured.direction == "request":
         header["client_id"] = decoded.client_id
@@ -91,9 +90,6 @@ def _shown(captured: CapturedFrame, decoded: Decoded) -> dict[str, Any]:
 
 
 def _checked(captured: CapturedFrame, decoded: Decoded) -> dict[str, Any]:
-    from trimaran.wire.errors import LocalProtocolError
-    from trimaran.wire.text.captured import encode_again, first_difference
-
     try:
         again = encode_again(captured, decoded)
     except LocalProtocolError as error:
@@ -106,10 +102,7 @@ def _checked(captured: CapturedFrame, decoded: Decoded) -> dict[str, Any]:
 
 def _batches(records: bytes) -> Any:
     """Each batch by its header; what is no batch of format 2 stays base64."""
-    from trimaran.inspect.log_rows import batch_row
-    from trimaran.log.batches.batch import iter_batches
-    from trimaran.wire.errors import RemoteProtocolError
-    from trimaran.wire.text.as_json import base64_text
+    from trimaran.inspect.log_rows import batch_row  # noqa: PLC0415 - slow, and most calls do without
 
     try:
         return [batch_row(batch) for batch in iter_batches(memoryview(records))]

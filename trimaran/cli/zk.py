@@ -22,10 +22,13 @@ from trimaran.cli.connect import (
 from trimaran.cli.output import Format, put, say, show_data, show_fields
 from trimaran.cli.progress import progress
 from trimaran.client.zookeeper import explained, properties_of
+from trimaran.errors.ports import ensure_nobody_listens
 from trimaran.errors.user_error import Exit, UserError
 from trimaran.errors.zookeeper import why_no_zookeeper
 from trimaran.node.text.escaping import one_line
 from trimaran.node.text.wording import counted
+from trimaran.settings.properties import read_file, resolved
+from trimaran.zkcompat.zookeeper.server_process import start_zookeeper
 
 if TYPE_CHECKING:
     from trimaran.settings.properties import Setting
@@ -67,9 +70,6 @@ def start(
         port: The port it listens on, at 127.0.0.1; 0 takes a free port.
         data: The directory for its data.
     """
-    from trimaran.errors.ports import ensure_nobody_listens
-    from trimaran.zkcompat.zookeeper.server_process import start_zookeeper
-
     ensure_nobody_listens(port)
     with explained():
         server = start_zookeeper(
@@ -99,9 +99,8 @@ def mirror(
     Args:
         state: The directory where the mirror keeps its ZooKeeper session between restarts; by default DATA/mirror.
     """
-    from trimaran.running.log_lines import set_up_mirror
-    from trimaran.settings.properties import read_file, resolved
-    from trimaran.zkcompat.commands.mirror_process import run_mirror
+    from trimaran.running.log_lines import set_up_mirror  # noqa: PLC0415 - slow, and most calls do without
+    from trimaran.zkcompat.commands.mirror_process import run_mirror  # noqa: PLC0415 - kazoo is an extra
 
     settings = resolved(read_file(config), os.environ) if config else {}
     _warn_without_effect(settings)
@@ -118,13 +117,13 @@ def mirror(
 
 def _metrics_of(properties: Mapping[str, str]) -> Beside:
     """Serves the mirror's metrics, where its file says so."""
-    from trimaran.zkcompat.commands.mirror_process import nothing_beside
+    from trimaran.zkcompat.commands.mirror_process import nothing_beside  # noqa: PLC0415 - kazoo is an extra
 
     text = properties.get("trimaran.metrics.listener", "").strip()
     if not text:
         return nothing_beside
-    from trimaran.metrics.server import mirror_with_metrics
-    from trimaran.metrics.serving import address_of
+    from trimaran.metrics.server import mirror_with_metrics  # noqa: PLC0415 - slow, and most calls do without
+    from trimaran.metrics.serving import address_of  # noqa: PLC0415 - slow, and most calls do without
 
     address = address_of(text)
     assert address is not None
@@ -133,7 +132,7 @@ def _metrics_of(properties: Mapping[str, str]) -> Beside:
 
 def _warn_without_effect(settings: Mapping[str, Setting]) -> None:
     """Of the keys that are the mirror's; its file may be that of a broker."""
-    from trimaran.node.config.key_warnings import warning_of
+    from trimaran.node.config.key_warnings import warning_of  # noqa: PLC0415 - slow, and most calls do without
 
     for key, setting in settings.items():
         is_own = key.startswith("zookeeper.") and not key.endswith(".migration.enable")
@@ -152,7 +151,7 @@ def status(
 
     Exit code 1 if no mirror is alive, or if it has no contact with the quorum.
     """
-    from trimaran.zkcompat.commands import tree_views
+    from trimaran.zkcompat.commands import tree_views  # noqa: PLC0415 - kazoo is an extra
 
     with explained():
         properties = properties_of(config)
@@ -246,7 +245,7 @@ def tree(
     Args:
         path: The znode to begin at, as /brokers.
     """
-    from trimaran.zkcompat.commands import tree_views
+    from trimaran.zkcompat.commands import tree_views  # noqa: PLC0415 - kazoo is an extra
 
     with explained():
         _check_path(path)
@@ -279,7 +278,7 @@ def get(
     Args:
         path: The znode, as /controller.
     """
-    from trimaran.zkcompat.commands import tree_views
+    from trimaran.zkcompat.commands import tree_views  # noqa: PLC0415 - kazoo is an extra
 
     with explained():
         _check_path(path)

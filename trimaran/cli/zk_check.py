@@ -48,7 +48,7 @@ def verify(
     Args:
         watch: Compare again this many seconds after each report, until Ctrl-C; JSON is then one report per line.
     """
-    from trimaran.zkcompat.commands import checks
+    from trimaran.zkcompat.commands import checks  # noqa: PLC0415 - kazoo is an extra
 
     with explained():
         target = _target(controllers, zookeeper, data, config)
@@ -78,7 +78,7 @@ def diff(
     Args:
         at: The offset in the metadata log.
     """
-    from trimaran.zkcompat.commands import checks
+    from trimaran.zkcompat.commands import checks  # noqa: PLC0415 - kazoo is an extra
 
     with explained():
         target = _target(controllers, zookeeper, data, config)
@@ -114,7 +114,7 @@ def resync(
 
     With --dry-run it prints what would be written. Exit code 1 if that is something.
     """
-    from trimaran.zkcompat.commands import checks
+    from trimaran.zkcompat.commands import checks  # noqa: PLC0415 - kazoo is an extra
 
     with explained():
         target = _target(controllers, zookeeper, data, config)
@@ -138,7 +138,7 @@ def resync(
 def _target(
     controllers: str | None, zookeeper: str | None, data: Path, config: Path | None
 ) -> Target:
-    from trimaran.zkcompat.commands.checks import Target
+    from trimaran.zkcompat.commands.checks import Target  # noqa: PLC0415 - kazoo is an extra
 
     properties = properties_of(config)
     connect = zookeeper_to_ask(zookeeper, data, properties)

@@ -9,14 +9,24 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from trimaran.client.configs import told_configs
-from trimaran.client.connect import check
+from trimaran.errors.refused import check
 from trimaran.errors.user_error import Exit, UserError
+from trimaran.quorum.metadata.acls import Acl, known
+from trimaran.quorum.metadata.authorizer import AclIndex, judge
+from trimaran.quorum.metadata.image import BROKER_RESOURCE
+from trimaran.wire.errors import KafkaError
+from trimaran.wire.messages.describe_acls import DescribeAclsRequest
+from trimaran.wire.security.acls import (
+    CLUSTER_NAME,
+    Operation,
+    PatternType,
+    Permission,
+    ResourceType,
+)
 
 if TYPE_CHECKING:
-    from trimaran.quorum.metadata.acls import Acl
     from trimaran.quorum.metadata.authorizer import Verdict
     from trimaran.wire.blocking import BlockingClient
-    from trimaran.wire.security.acls import Operation
 
 _ANY = 1  # of every kind of number in a filter
 _RULES = ("super.users", "allow.everyone.if.no.acl.found")
@@ -36,8 +46,6 @@ def parse_pattern(text: str) -> Pattern:
     Raises:
         UserError: there is no such type, or no name.
     """
-    from trimaran.wire.security.acls import CLUSTER_NAME, PatternType, ResourceType
-
     types = {one.name.lower().replace("_", "-"): one for one in ResourceType if one > _ANY}
     word, slash, name = text.partition("/")
     kind = types.get(word.lower())
@@ -61,8 +69,6 @@ def parse_operations(text: str) -> list[Operation]:
     Raises:
         UserError: there is no such operation.
     """
-    from trimaran.wire.security.acls import Operation
-
     known = {one.name.lower().replace("_", "-"): one for one in Operation if one > _ANY}
     found = [known.get(word.strip().lower().replace("_", "-")) for word in text.split(",")]
     operations = [one for one in found if one is not None]
@@ -78,8 +84,6 @@ def parse_operations(text: str) -> list[Operation]:
 
 def verdict_of(acls: list[Acl], principal: str, host: str, action: Any) -> Verdict:
     """As the nodes judge by the ACLs alone."""
-    from trimaran.quorum.metadata.authorizer import AclIndex, judge
-
     return judge(AclIndex.of(acls), principal, host, action, allow_if_no_acl=False)
 
 
@@ -87,9 +91,6 @@ def sets_more_rules(client: BlockingClient) -> bool:
     """Whether a broker's file may allow what no ACL does: `super.users` and `allow.everyone.if.no.acl.found` are never
     shown, only that they are set. True, too, where this client may not ask.
     """
-    from trimaran.quorum.metadata.image import BROKER_RESOURCE
-    from trimaran.wire.errors import KafkaError
-
     client.refresh()
     node = min(client.routing.nodes)
     try:
@@ -100,10 +101,6 @@ def sets_more_rules(client: BlockingClient) -> bool:
 
 
 def acls_of(client: BlockingClient, pattern: Pattern | None, principal: str | None) -> list[Acl]:
-    from trimaran.quorum.metadata.acls import Acl
-    from trimaran.wire.messages.describe_acls import DescribeAclsRequest
-    from trimaran.wire.security.acls import PatternType
-
     request = DescribeAclsRequest(
         resource_type_filter=_ANY if pattern is None else pattern.resource_type,
         resource_name_filter=None if pattern is None else pattern.name,
@@ -131,9 +128,6 @@ def acls_of(client: BlockingClient, pattern: Pattern | None, principal: str | No
 
 
 def acl_row(acl: Acl) -> dict[str, Any]:
-    from trimaran.quorum.metadata.acls import known
-    from trimaran.wire.security.acls import Operation, PatternType, Permission, ResourceType
-
     prefix = "*" if acl.pattern_type == PatternType.PREFIXED else ""
     kind = _word(known(ResourceType, acl.resource_type).name)
     return {

@@ -17,8 +17,12 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from trimaran.client.connect import check
 from trimaran.client.reader import Reader
+from trimaran.errors.refused import check
+from trimaran.log.batches.records import NewRecord, build_batch
+from trimaran.wire.client.destinations import Leader
+from trimaran.wire.client.response_checks import single_item
+from trimaran.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 
 if TYPE_CHECKING:
     from trimaran.log.codecs.compression import Compression
@@ -149,8 +153,6 @@ class Producing:
     timeout_ms: int
 
     def batch(self, records: int) -> bytes:
-        from trimaran.log.batches.records import NewRecord, build_batch
-
         now_ms = time.time_ns() // 1_000_000
         made = (NewRecord(None, os.urandom(self.size), now_ms) for _ in range(records))
         return build_batch(made, compression=self.compression)
@@ -189,14 +191,6 @@ def _shares(records: int, batch_records: int) -> Iterator[int]:
 
 
 def _send(client: BlockingClient, producing: Producing, partition: int, batch: bytes) -> None:
-    from trimaran.wire.client.destinations import Leader
-    from trimaran.wire.client.response_checks import single_item
-    from trimaran.wire.messages.produce import (
-        PartitionProduceData,
-        ProduceRequest,
-        TopicProduceData,
-    )
-
     produced = PartitionProduceData(index=partition, records=batch)
     request = ProduceRequest(
         acks=producing.acks,

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
-from trimaran.client.connect import check
+from trimaran.errors.refused import check
+from trimaran.wire.messages.describe_cluster import DescribeClusterRequest
 
 if TYPE_CHECKING:
     from trimaran.wire.blocking import BlockingClient
@@ -16,8 +17,6 @@ def broker_rows(
     client: BlockingClient, topics: Iterable[MetadataResponseTopic]
 ) -> list[dict[str, Any]]:
     """A row of each broker that is registered, fenced ones too; it counts what it leads of `topics`."""
-    from trimaran.wire.messages.describe_cluster import DescribeClusterRequest
-
     request = DescribeClusterRequest(
         include_cluster_authorized_operations=False, include_fenced_brokers=True
     )

@@ -5,10 +5,30 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from trimaran.client.connect import check
 from trimaran.client.offsets import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, end_offset
-from trimaran.errors.not_found import check_resource, check_topic
+from trimaran.errors.refused import check, check_resource, check_topic
 from trimaran.errors.user_error import Exit, UserError
+from trimaran.wire.buffers.primitives import NIL_UUID
+from trimaran.wire.client.destinations import Coordinator
+from trimaran.wire.client.response_checks import single_item
+from trimaran.wire.errors import ErrorCode
+from trimaran.wire.messages.create_topics import (
+    CreatableTopic,
+    CreatableTopicConfig,
+    CreateTopicsRequest,
+)
+from trimaran.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
+from trimaran.wire.messages.elect_leaders import ElectLeadersRequest
+from trimaran.wire.messages.incremental_alter_configs import (
+    AlterableConfig,
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+)
+from trimaran.wire.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
 
 if TYPE_CHECKING:
     from trimaran.wire.blocking import BlockingClient
@@ -31,13 +51,6 @@ def create_topic(
     timeout_ms: int = TIMEOUT_MS,
 ) -> Any:
     """-1: as the brokers are set. Returns what became of it. Raises KafkaError."""
-    from trimaran.wire.client.response_checks import single_item
-    from trimaran.wire.messages.create_topics import (
-        CreatableTopic,
-        CreatableTopicConfig,
-        CreateTopicsRequest,
-    )
-
     topic = CreatableTopic(
         name=name,
         num_partitions=partitions,
@@ -55,10 +68,6 @@ def create_topic(
 
 def delete_topic(client: BlockingClient, name: str, *, timeout_ms: int = TIMEOUT_MS) -> None:
     """With all its records. Raises KafkaError, and UserError if there is none."""
-    from trimaran.wire.buffers.primitives import NIL_UUID
-    from trimaran.wire.client.response_checks import single_item
-    from trimaran.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
-
     request = DeleteTopicsRequest(
         topics=[DeleteTopicState(name=name, topic_id=NIL_UUID)], timeout_ms=timeout_ms
     )
@@ -81,13 +90,6 @@ def alter_configs(
         KafkaError: it is refused.
         UserError: there is no such topic.
     """
-    from trimaran.wire.client.response_checks import single_item
-    from trimaran.wire.messages.incremental_alter_configs import (
-        AlterableConfig,
-        AlterConfigsResource,
-        IncrementalAlterConfigsRequest,
-    )
-
     asked = AlterConfigsResource(
         resource_type=resource_type,
         resource_name=name,
@@ -108,9 +110,6 @@ def elect_leaders(
 
     Partitions where an election was needed: None where it was held, else why not. Raises KafkaError.
     """
-    from trimaran.wire.errors import ErrorCode
-    from trimaran.wire.messages.elect_leaders import ElectLeadersRequest
-
     request = ElectLeadersRequest(
         election_type=int(unclean), topic_partitions=asked, timeout_ms=TIMEOUT_MS
     )
@@ -138,13 +137,6 @@ def commit_offsets(
     client: BlockingClient, group: str, wanted: Mapping[TopicPartition, int]
 ) -> None:
     """As somebody who is no member: the coordinator refuses while there are members."""
-    from trimaran.wire.client.destinations import Coordinator
-    from trimaran.wire.messages.offset_commit import (
-        OffsetCommitRequest,
-        OffsetCommitRequestPartition,
-        OffsetCommitRequestTopic,
-    )
-
     if not wanted:
         return
     by_topic: dict[str, list[OffsetCommitRequestPartition]] = {}
@@ -165,8 +157,6 @@ def commit_offsets(
 
 
 def check_idle(group: str, code: int) -> None:
-    from trimaran.wire.errors import ErrorCode
-
     busy = {ErrorCode.NON_EMPTY_GROUP, ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.REBALANCE_IN_PROGRESS}
     if code in busy:
         raise UserError(

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from trimaran.errors.not_found import check_resource
+from trimaran.errors.refused import check_resource
+from trimaran.wire.errors import RemoteProtocolError
+from trimaran.wire.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
 
 if TYPE_CHECKING:
     from trimaran.wire.blocking import BlockingClient
@@ -51,12 +53,6 @@ def told_configs(
         UserError: there is no such topic.
         RemoteProtocolError: it tells of others than were asked for.
     """
-    from trimaran.wire.errors import RemoteProtocolError
-    from trimaran.wire.messages.describe_configs import (
-        DescribeConfigsRequest,
-        DescribeConfigsResource,
-    )
-
     asked = [
         DescribeConfigsResource(
             resource_type=resource_type, resource_name=name, configuration_keys=keys
@@ -75,7 +71,7 @@ def told_configs(
 
 
 def _row(config: Any) -> dict[str, Any]:
-    from trimaran.quorum.serving.config_sources import Source
+    from trimaran.quorum.serving.config_sources import Source  # noqa: PLC0415 - slow, and most calls do without
 
     sources = {source.value: source.name.lower() for source in Source}
     return {

@@ -9,13 +9,29 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
+from trimaran.errors import connecting
+from trimaran.errors.config import of_config
+from trimaran.errors.connecting import mechanisms_wanted, no_conversation, text_of, wants_login
+from trimaran.errors.refused import refused
 from trimaran.errors.user_error import Exit, UserError
+from trimaran.node.config.config_def import ConfigError
+from trimaran.settings.properties import read_file, resolved
+from trimaran.wire.blocking import BlockingClient
+from trimaran.wire.client.bootstrap import parse_bootstrap
+from trimaran.wire.client.errors import (
+    AuthenticationRefused,
+    ConnectionLost,
+    ConnectRefused,
+    RequestTimedOut,
+    VersionMismatch,
+)
+from trimaran.wire.errors import ErrorCode, KafkaError, RemoteProtocolError
+from trimaran.wire.messages.describe_cluster import DescribeClusterRequest
+from trimaran.wire.messages.metadata import MetadataRequest
 
 if TYPE_CHECKING:
     from trimaran.settings.properties import Setting
-    from trimaran.wire.blocking import BlockingClient
     from trimaran.wire.client.bootstrap import Address
-    from trimaran.wire.errors import KafkaError
     from trimaran.wire.security.listener import ClientSecurity
 
 TIMEOUT_SECONDS = 20.0
@@ -32,10 +48,7 @@ def _security(
         if not settings:
             return None
         command_config = None
-    from trimaran.errors.node import of_config
-    from trimaran.node.config.config_def import ConfigError
-    from trimaran.node.security.listener_security import client_security
-    from trimaran.settings.properties import read_file, resolved
+    from trimaran.node.security.listener_security import client_security  # noqa: PLC0415 - slow, and most calls do without
 
     try:
         of_file = {} if command_config is None else read_file(command_config)
@@ -45,8 +58,6 @@ def _security(
 
 
 def _addresses(bootstrap: str, *, of_controllers: bool) -> list[Address]:
-    from trimaran.wire.client.bootstrap import parse_bootstrap
-
     try:
         return parse_bootstrap(bootstrap)
     except ValueError as error:
@@ -79,16 +90,6 @@ def connected(
         timeout: seconds that a request may take, with all its repetitions.
         waiting: entered with the name of each request while it is asked.
     """
-    from trimaran.errors import connecting
-    from trimaran.wire.blocking import BlockingClient
-    from trimaran.wire.client.errors import (
-        AuthenticationRefused,
-        ConnectionLost,
-        RequestTimedOut,
-        VersionMismatch,
-    )
-    from trimaran.wire.errors import KafkaError, RemoteProtocolError
-
     security = _security(command_config, settings)
     addresses = _addresses(bootstrap, of_controllers=of_controllers)
     try:
@@ -138,10 +139,6 @@ def _ensure_the_right_kind_listens(
 
     A node that is frozen accepts connections and says nothing: it is passed over, as long as another one answers.
     """
-    from trimaran.errors.connecting import no_conversation, text_of
-    from trimaran.wire.client.errors import ConnectionLost, ConnectRefused, RequestTimedOut
-    from trimaran.wire.messages.metadata import MetadataRequest
-
     lost: list[tuple[Address, ConnectionLost]] = []
     for address in addresses:
         try:
@@ -175,12 +172,6 @@ def _ensure_no_login_is_wanted(
     """Everybody may ask for the versions; a listener with SASL refuses the next request, and Apache
     Kafka's breaks off.
     """
-    from trimaran.errors.connecting import mechanisms_wanted, wants_login
-    from trimaran.wire.client.errors import ConnectionLost, RequestTimedOut, VersionMismatch
-    from trimaran.wire.errors import ErrorCode
-    from trimaran.wire.messages.describe_cluster import DescribeClusterRequest
-    from trimaran.wire.messages.metadata import MetadataRequest
-
     request = (
         DescribeClusterRequest(include_cluster_authorized_operations=False, endpoint_type=2)
         if of_controllers
@@ -212,47 +203,3 @@ def _wrong_kind(address: str, *, is_broker: bool) -> UserError:
         "name a broker's address with -b; a node in both roles has another port for it",
         exit_code=Exit.USAGE,
     )
-
-
-def refused(error: KafkaError) -> UserError:
-    """The cluster answered with an error code."""
-    name = error.code.name
-    said = "" if error.is_bare else f": {error.message}"
-    return UserError("the cluster refused", f"{name}{said}", _fix_of(name), exit_code=Exit.REFUSED)
-
-
-def _fix_of(name: str) -> str:
-    if name in FIXES:
-        return FIXES[name]
-    return next((fix for part, fix in FIXES_BY_PART.items() if part in name), DEFAULT_FIX)
-
-
-def check(code: int, message: str | None) -> None:
-    """Raises the KafkaError that an answer carries, if it carries one."""
-    from trimaran.wire.errors import ErrorCode, KafkaError
-
-    if code:
-        raise KafkaError(ErrorCode.of(code), message or "")
-
-
-DEFAULT_FIX = "trimaran quorum status and trimaran partitions list show the state of the cluster"
-# By a part of the error's name, the first that fits.
-FIXES_BY_PART = {
-    "AUTHORIZATION": "add an ACL that allows it, or log in as another user with --command-config",
-    "UPDATE_VERSION": "trimaran features list shows the supported levels",
-    "TOKEN": "to create and renew tokens, log in over SASL or TLS, and set delegation.token.secret.key on all "
-    "nodes",
-    "INVALID": "correct what is named above, then try again",
-    "UNSUPPORTED": "trimaran features list shows what this cluster can do",
-}
-FIXES = {
-    "UNKNOWN_TOPIC_OR_PARTITION": "trimaran topics list shows all topics",
-    "TOPIC_ALREADY_EXISTS": "choose another name, or trimaran topics delete it first",
-    "INVALID_REPLICATION_FACTOR": "use at most as many replicas as there are live brokers: trimaran brokers list",
-    "OFFSET_OUT_OF_RANGE": "leave --offset out to begin with the oldest record",
-    "MESSAGE_TOO_LARGE": "raise the topic's max.message.bytes (trimaran configs set topic/NAME …),"
-    " or send smaller records",
-    "UNKNOWN_MEMBER_ID": "the group has members: stop its consumers, then try again",
-    "SECURITY_DISABLED": "to use ACLs, set authorizer.class.name in the file of every node",
-    "GROUP_ID_NOT_FOUND": "trimaran groups list shows all groups",
-}

@@ -8,8 +8,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from trimaran.client.connect import check
-from trimaran.errors.not_found import no_group
+from trimaran.errors.refused import check, no_group
+from trimaran.wire.client.destinations import Coordinator
+from trimaran.wire.client.errors import VersionMismatch
+from trimaran.wire.client.response_checks import single_item
+from trimaran.wire.errors import ErrorCode, RemoteProtocolError
+from trimaran.wire.messages.consumer_group_describe import ConsumerGroupDescribeRequest
+from trimaran.wire.messages.consumer_protocol import decode_assignment
+from trimaran.wire.messages.describe_groups import DescribeGroupsRequest
+from trimaran.wire.messages.share_group_describe import ShareGroupDescribeRequest
+from trimaran.wire.messages.streams_group_describe import StreamsGroupDescribeRequest
 
 if TYPE_CHECKING:
     from trimaran.wire.blocking import BlockingClient
@@ -21,8 +29,6 @@ def group_described(client: BlockingClient, group: str) -> dict[str, Any]:
 
     Each member has its `assignment`, partitions by topic (of Streams: tasks by subtopology).
     """
-    from trimaran.wire.client.destinations import Coordinator
-
     for kind, describe in _KINDS.items():
         found = describe(client, group)
         if found is not None:
@@ -52,11 +58,6 @@ def owners_of(described: Mapping[str, Any]) -> dict[tuple[str, int], Mapping[str
 
 def _classic(client: BlockingClient, group: str) -> dict[str, Any] | None:
     """A classic group; that of a dead one, which Kafka describes in place of none, is none."""
-    from trimaran.wire.client.destinations import Coordinator
-    from trimaran.wire.client.response_checks import single_item
-    from trimaran.wire.errors import ErrorCode
-    from trimaran.wire.messages.describe_groups import DescribeGroupsRequest
-
     answer = client.call(Coordinator(group), DescribeGroupsRequest(groups=[group]))
     found = single_item(answer.groups, "group")
     if found.error_code == ErrorCode.GROUP_ID_NOT_FOUND or found.group_state == "Dead":
@@ -82,9 +83,6 @@ def _classic(client: BlockingClient, group: str) -> dict[str, Any] | None:
 
 def _classic_assignment(protocol_type: str, data: bytes) -> dict[str, list[int]]:
     """Of a consumer; other protocols keep what they like in these bytes."""
-    from trimaran.wire.errors import RemoteProtocolError
-    from trimaran.wire.messages.consumer_protocol import decode_assignment
-
     if protocol_type != "consumer" or not data:
         return {}
     try:
@@ -98,11 +96,6 @@ def _modern(client: BlockingClient, group: str, request: type[Message]) -> dict[
     """The group as one of the describing requests tells it; None: there is none of that kind, or the brokers know no
     such kind.
     """
-    from trimaran.wire.client.destinations import Coordinator
-    from trimaran.wire.client.errors import VersionMismatch
-    from trimaran.wire.client.response_checks import single_item
-    from trimaran.wire.errors import ErrorCode
-
     asked = request(group_ids=[group], include_authorized_operations=False)
     try:
         found = single_item(client.call(Coordinator(group), asked).groups, "group")
@@ -137,20 +130,14 @@ def _assignment(given: Any) -> dict[str, list[int]]:
 
 
 def _consumer(client: BlockingClient, group: str) -> dict[str, Any] | None:
-    from trimaran.wire.messages.consumer_group_describe import ConsumerGroupDescribeRequest
-
     return _modern(client, group, ConsumerGroupDescribeRequest)
 
 
 def _share(client: BlockingClient, group: str) -> dict[str, Any] | None:
-    from trimaran.wire.messages.share_group_describe import ShareGroupDescribeRequest
-
     return _modern(client, group, ShareGroupDescribeRequest)
 
 
 def _streams(client: BlockingClient, group: str) -> dict[str, Any] | None:
-    from trimaran.wire.messages.streams_group_describe import StreamsGroupDescribeRequest
-
     return _modern(client, group, StreamsGroupDescribeRequest)
 
 

@@ -5,9 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
-from trimaran.client.connect import check
 from trimaran.client.offsets import end_offsets
+from trimaran.client.reader import Reader
+from trimaran.errors.refused import check
 from trimaran.node.runtime.clock import now_ms
+from trimaran.wire.client.destinations import Coordinator
+from trimaran.wire.client.response_checks import single_item
+from trimaran.wire.messages.describe_share_group_offsets import (
+    DescribeShareGroupOffsetsRequest,
+    DescribeShareGroupOffsetsRequestGroup,
+)
+from trimaran.wire.messages.list_groups import ListGroupsRequest
+from trimaran.wire.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
 
 if TYPE_CHECKING:
     from trimaran.wire.blocking import BlockingClient
@@ -18,8 +27,6 @@ SHARE = "share"
 
 def group_rows(client: BlockingClient) -> list[dict[str, Any]]:
     """A row of each group of every coordinator, by name."""
-    from trimaran.wire.messages.list_groups import ListGroupsRequest
-
     client.refresh()
     rows = []
     for node_id in sorted(client.routing.nodes):
@@ -40,9 +47,6 @@ def group_rows(client: BlockingClient) -> list[dict[str, Any]]:
 def _of_coordinator(
     client: BlockingClient, group: str, request: Message, version: int | None = None
 ) -> Any:
-    from trimaran.wire.client.destinations import Coordinator
-    from trimaran.wire.client.response_checks import single_item
-
     return single_item(client.call(Coordinator(group), request, version=version).groups, "group")
 
 
@@ -50,8 +54,6 @@ def committed_offsets(client: BlockingClient, group: str) -> dict[tuple[str, int
     """What a group has committed, by topic and partition; nothing for a group that there is not. A negative offset is
     none, as for Kafka's tools: some clients commit -2 for "the earliest".
     """
-    from trimaran.wire.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
-
     request = OffsetFetchRequest(groups=[OffsetFetchRequestGroup(group_id=group, topics=None)])
     answer = _of_coordinator(client, group, request, version=8)
     check(answer.error_code, None)
@@ -84,11 +86,6 @@ def offset_rows(client: BlockingClient, group: str, kind: str) -> list[dict[str,
 
 def _share_offsets(client: BlockingClient, group: str) -> dict[tuple[str, int], Any]:
     """Returns where a share group starts in its partitions (KIP-932)."""
-    from trimaran.wire.messages.describe_share_group_offsets import (
-        DescribeShareGroupOffsetsRequest,
-        DescribeShareGroupOffsetsRequestGroup,
-    )
-
     asked = DescribeShareGroupOffsetsRequestGroup(group_id=group, topics=None)
     answer = _of_coordinator(client, group, DescribeShareGroupOffsetsRequest(groups=[asked]))
     check(answer.error_code, answer.error_message)
@@ -138,8 +135,6 @@ def total_lag(rows: Iterable[dict[str, Any]]) -> int:
 
 def age_seconds(client: BlockingClient, topic: str, partition: int, offset: int) -> float | None:
     """Seconds since the timestamp of the record at `offset`, or of the next one; None where there is none."""
-    from trimaran.client.reader import Reader
-
     reader = Reader(client, topic, [partition], is_committed=False)
     timestamp_ms = reader.timestamp_at(partition, max(0, offset))
     return None if timestamp_ms is None else max(0, now_ms() - timestamp_ms) / 1000

@@ -9,7 +9,13 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, NamedTuple
 
-from trimaran.client.connect import check
+from trimaran.errors.refused import check
+from trimaran.log.batches.records import NewRecord, build_batch
+from trimaran.wire.client.destinations import Leader
+from trimaran.wire.client.response_checks import single_item
+from trimaran.wire.errors import ErrorCode
+from trimaran.wire.messages.init_producer_id import InitProducerIdRequest
+from trimaran.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 
 if TYPE_CHECKING:
     from trimaran.wire.blocking import BlockingClient
@@ -46,16 +52,6 @@ class IdempotentProducer:
 
     def send(self, partition: int, lines: Lines) -> None:
         """Returns when all replicas in sync have them. Raises KafkaError, RequestTimedOut."""
-        from trimaran.log.batches.records import NewRecord, build_batch
-        from trimaran.wire.client.destinations import Leader
-        from trimaran.wire.client.response_checks import single_item
-        from trimaran.wire.errors import ErrorCode
-        from trimaran.wire.messages.produce import (
-            PartitionProduceData,
-            ProduceRequest,
-            TopicProduceData,
-        )
-
         identity = self.identity
         now_ms = time.time_ns() // 1_000_000
         sequence = self._sequences.get(partition, 0)
@@ -82,8 +78,6 @@ class IdempotentProducer:
         self._sequences[partition] = sequence + len(lines) & SEQUENCE_MASK
 
     def _new_identity(self) -> Identity:
-        from trimaran.wire.messages.init_producer_id import InitProducerIdRequest
-
         request = InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=TIMEOUT_MS)
         answer = self._client.call(None, request)
         check(answer.error_code, "a producer id")

@@ -5,8 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from trimaran.client.connect import check
 from trimaran.client.offsets import ASIDE_SECONDS
+from trimaran.errors.refused import check
+from trimaran.wire.client.errors import ConnectionLost, RequestTimedOut
+from trimaran.wire.errors import ErrorCode, KafkaError
+from trimaran.wire.messages.describe_log_dirs import DescribableLogDirTopic, DescribeLogDirsRequest
 
 if TYPE_CHECKING:
     from trimaran.wire.blocking import BlockingClient
@@ -22,12 +25,6 @@ def log_dirs_of(
     """A row of each directory of a broker, with its replicas; None: of all topics. Sizes in bytes, -1 where the broker
     cannot tell one.
     """
-    from trimaran.wire.errors import ErrorCode
-    from trimaran.wire.messages.describe_log_dirs import (
-        DescribableLogDirTopic,
-        DescribeLogDirsRequest,
-    )
-
     named = None
     if topics is not None:
         counts = {
@@ -68,9 +65,6 @@ def replica_sizes(
     """Bytes by broker and partition. What a broker does not tell within `ASIDE_SECONDS` is left out: sizes are no
     reason to fail.
     """
-    from trimaran.wire.client.errors import ConnectionLost, RequestTimedOut
-    from trimaran.wire.errors import KafkaError
-
     sizes = {}
     for broker in sorted(brokers):
         try:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from urllib.parse import urlencode
 
 from trimaran.errors.user_error import Exit, UserError
 
@@ -17,9 +18,8 @@ def text_of(address: str, timeout: float = TIMEOUT_SECONDS, names: Iterable[str]
     Raises:
         UserError: nobody answers at HOST:PORT, or something else does.
     """
-    import http.client
-    import urllib.request
-    from urllib.parse import urlencode
+    import http.client  # noqa: PLC0415 - slow, and most calls do without
+    import urllib.request  # noqa: PLC0415 - slow, and most calls do without
 
     query = urlencode([("name[]", name) for name in names])
     url = f"http://{address}/metrics" + (f"?{query}" if query else "")

@@ -5,7 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from trimaran.client.connect import check
+from trimaran.errors.refused import check
+from trimaran.wire.client.destinations import Leader
+from trimaran.wire.client.errors import ConnectionLost, RequestTimedOut
+from trimaran.wire.client.response_checks import single_item
+from trimaran.wire.messages.list_offsets import (
+    ListOffsetsPartition,
+    ListOffsetsRequest,
+    ListOffsetsTopic,
+)
 
 if TYPE_CHECKING:
     from trimaran.wire.blocking import BlockingClient
@@ -27,14 +35,6 @@ def end_offset(
     """The high watermark of a partition (with `isolation` 1 the last stable offset), or what ListOffsets says for
     another special timestamp.
     """
-    from trimaran.wire.client.destinations import Leader
-    from trimaran.wire.client.response_checks import single_item
-    from trimaran.wire.messages.list_offsets import (
-        ListOffsetsPartition,
-        ListOffsetsRequest,
-        ListOffsetsTopic,
-    )
-
     wanted = ListOffsetsPartition(partition_index=partition, timestamp=timestamp)
     request = ListOffsetsRequest(
         replica_id=-1,
@@ -55,13 +55,6 @@ def end_offsets(
     """`end_offset` of many partitions, one request a leader; those whose leader does not say within `ASIDE_SECONDS` are
     left out.
     """
-    from trimaran.wire.client.errors import ConnectionLost, RequestTimedOut
-    from trimaran.wire.messages.list_offsets import (
-        ListOffsetsPartition,
-        ListOffsetsRequest,
-        ListOffsetsTopic,
-    )
-
     wanted = sorted(partitions)
     if not wanted:
         return {}

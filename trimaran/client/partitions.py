@@ -6,7 +6,9 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from trimaran.client.configs import told_configs
-from trimaran.errors.not_found import check_topic
+from trimaran.errors.refused import check_topic
+from trimaran.quorum.metadata.image import TOPIC_RESOURCE
+from trimaran.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
 
 if TYPE_CHECKING:
     from trimaran.wire.blocking import BlockingClient
@@ -20,8 +22,6 @@ def topics_of(
     client: BlockingClient, names: Sequence[str] | None
 ) -> Sequence[MetadataResponseTopic]:
     """What the brokers know of the topics named, None: of all; errors are in it."""
-    from trimaran.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
-
     named = None if names is None else [MetadataRequestTopic(name=name) for name in names]
     answer = client.call(None, MetadataRequest(topics=named, allow_auto_topic_creation=False))
     topics: Sequence[MetadataResponseTopic] = answer.topics
@@ -41,8 +41,6 @@ def partitions_of(
 
 
 def _min_insync_replicas(client: BlockingClient, topics: Sequence[str]) -> dict[str, int]:
-    from trimaran.quorum.metadata.image import TOPIC_RESOURCE
-
     if not topics:
         return {}
     told = told_configs(client, TOPIC_RESOURCE, topics, keys=["min.insync.replicas"])

@@ -7,6 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 from trimaran.client.health import BAD, WARNING, Reason
 from trimaran.node.runtime.clock import now_ms
+from trimaran.wire.buffers.primitives import NIL_UUID, uuid_to_text
+from trimaran.wire.client.errors import RequestTimedOut, VersionMismatch
+from trimaran.wire.errors import KafkaError
 
 if TYPE_CHECKING:
     from trimaran.wire.blocking import BlockingClient
@@ -17,9 +20,7 @@ def ask_quorum(
     client: BlockingClient, timeout: float
 ) -> tuple[dict[str, Any] | None, list[dict[str, Any]], list[Reason]]:
     """Fields and rows of the voters, as the active controller tells a broker; where it does not, why not."""
-    from trimaran.quorum.observing.live_quorum import describe_quorum_and_nodes
-    from trimaran.wire.client.errors import RequestTimedOut, VersionMismatch
-    from trimaran.wire.errors import KafkaError
+    from trimaran.quorum.observing.live_quorum import describe_quorum_and_nodes  # noqa: PLC0415 - slow, and most calls do without
 
     try:
         partition, nodes = describe_quorum_and_nodes(client, timeout=timeout)
@@ -64,8 +65,6 @@ def replica_rows(
 
 
 def _row(replica: Any, role: str, end: int) -> dict[str, Any]:
-    from trimaran.wire.buffers.primitives import NIL_UUID, uuid_to_text
-
     directory = replica.replica_directory_id
     return {
         "id": replica.replica_id,

@@ -5,9 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from trimaran.client.connect import check
 from trimaran.client.offsets import LATEST_TIMESTAMP, end_offset
 from trimaran.client.positions import Position
+from trimaran.errors.refused import check
+from trimaran.log.batches.batch import iter_batches
+from trimaran.log.batches.records import iter_records
+from trimaran.wire.client.destinations import Leader
+from trimaran.wire.client.response_checks import single_item
+from trimaran.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 
 if TYPE_CHECKING:
     from trimaran.log.batches.batch import BatchView
@@ -78,10 +83,6 @@ class Reader:
         )
 
     def fetch(self, partition: int, offset: int, *, wait: bool) -> list[FetchedBatch]:
-        from trimaran.wire.client.destinations import Leader
-        from trimaran.wire.client.response_checks import single_item
-        from trimaran.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
-
         wanted = FetchPartition(
             partition=partition, fetch_offset=offset, partition_max_bytes=FETCH_BYTES_MAX
         )
@@ -119,8 +120,6 @@ class FetchedBatch(NamedTuple):
         """Yields the records one by one, since a batch of some kilobytes may have millions, and of each up to
         `HEADERS_READ` headers.
         """
-        from trimaran.log.batches.records import iter_records
-
         if self.is_seen:
             for record, _ in iter_records(self.batch, headers_max=HEADERS_READ):
                 yield record
@@ -128,8 +127,6 @@ class FetchedBatch(NamedTuple):
 
 def fetched_batches(found: Any) -> list[FetchedBatch]:
     """In order; an aborted transaction goes from its first offset to its producer's next marker."""
-    from trimaran.log.batches.batch import iter_batches
-
     begins = sorted(
         (aborted.first_offset, aborted.producer_id) for aborted in found.aborted_transactions or ()
     )

@@ -6,9 +6,11 @@ import time
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from trimaran.client.connect import check
-from trimaran.errors.not_found import no_topic
+from trimaran.errors.refused import check, no_topic
 from trimaran.errors.user_error import Exit, UserError
+from trimaran.wire.client.response_checks import single_item
+from trimaran.wire.errors import ErrorCode
+from trimaran.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
 
 if TYPE_CHECKING:
     from trimaran.wire.blocking import BlockingClient
@@ -25,10 +27,6 @@ def leaders_of(client: BlockingClient, topic: str, *, create: bool = False) -> l
         UserError: there is no such topic.
         KafkaError: the topic is refused for another reason.
     """
-    from trimaran.wire.client.response_checks import single_item
-    from trimaran.wire.errors import ErrorCode
-    from trimaran.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
-
     request = MetadataRequest(
         topics=[MetadataRequestTopic(name=topic)], allow_auto_topic_creation=create
     )

@@ -6,10 +6,23 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from trimaran.client.configs import told_configs
-from trimaran.client.connect import check
+from trimaran.client.log_dirs import replica_sizes
 from trimaran.client.offsets import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, end_offsets
 from trimaran.client.partitions import topics_of
-from trimaran.errors.not_found import check_topic
+from trimaran.errors.refused import check, check_topic
+from trimaran.quorum.metadata.image import TOPIC_RESOURCE
+from trimaran.wire.buffers.primitives import uuid_to_text
+from trimaran.wire.client.errors import VersionMismatch
+from trimaran.wire.client.response_checks import single_item
+from trimaran.wire.errors import KafkaError
+from trimaran.wire.messages.describe_topic_partitions import (
+    DescribeTopicPartitionsRequest,
+    TopicRequest,
+)
+from trimaran.wire.messages.list_partition_reassignments import (
+    ListPartitionReassignmentsRequest,
+    ListPartitionReassignmentsTopics,
+)
 from trimaran.wire.text.java_order import java_hash_order
 
 if TYPE_CHECKING:
@@ -37,8 +50,6 @@ def topic_described(client: BlockingClient, name: str) -> dict[str, Any]:
     Raises:
         UserError: there is no such topic.
     """
-    from trimaran.wire.buffers.primitives import uuid_to_text
-
     topic, partitions = _described(client, name)
     check_topic(name, topic.error_code)
     rows = [_partition_row(p) for p in sorted(partitions, key=lambda p: p.partition_index)]
@@ -57,8 +68,7 @@ def set_configs_of(client: BlockingClient, topic: str) -> dict[str, str | None]:
     """What somebody set, on the topic or for all brokers: what Kafka's tool shows, in its order (`Config` of its admin
     client is a hash table of all that the broker tells).
     """
-    from trimaran.quorum.metadata.image import TOPIC_RESOURCE
-    from trimaran.quorum.serving.config_sources import Source
+    from trimaran.quorum.serving.config_sources import Source  # noqa: PLC0415 - slow, and most calls do without
 
     (configs,) = told_configs(client, TOPIC_RESOURCE, [topic]).values()
     told = {one.name: one for one in configs}
@@ -74,8 +84,6 @@ TIMEOUT_MS = 30_000
 
 def add_offsets(client: BlockingClient, topic: str, rows: list[dict[str, Any]]) -> None:
     """`begin`, `end` and `size` of what has a leader that tells them; None elsewhere."""
-    from trimaran.client.log_dirs import replica_sizes
-
     led = [(topic, row["partition"]) for row in rows if row["leader"] >= 0]
     begins = end_offsets(client, led, EARLIEST_TIMESTAMP)
     # Who did not answer is not waited for again.
@@ -92,13 +100,6 @@ def _described(client: BlockingClient, name: str) -> tuple[Any, list[Any]]:
     """The topic, an error in it, and its partitions; without eligible leaders where brokers cannot tell them (Apache
     Kafka before 3.7).
     """
-    from trimaran.wire.client.errors import VersionMismatch
-    from trimaran.wire.client.response_checks import single_item
-    from trimaran.wire.messages.describe_topic_partitions import (
-        DescribeTopicPartitionsRequest,
-        TopicRequest,
-    )
-
     partitions: list[Any] = []
     request = DescribeTopicPartitionsRequest(topics=[TopicRequest(name=name)])
     try:
@@ -129,12 +130,6 @@ def _partition_row(partition: Any) -> dict[str, Any]:
 
 def moves_of(client: BlockingClient, topic: dict[str, Any]) -> dict[int, dict[str, list[int]]]:
     """Reassignments in progress, by partition; none where one may not ask for them."""
-    from trimaran.wire.errors import KafkaError
-    from trimaran.wire.messages.list_partition_reassignments import (
-        ListPartitionReassignmentsRequest,
-        ListPartitionReassignmentsTopics,
-    )
-
     asked = ListPartitionReassignmentsTopics(
         name=topic["topic"], partition_indexes=[row["partition"] for row in topic["partitions"]]
     )

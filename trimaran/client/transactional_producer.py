@@ -8,8 +8,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from trimaran.client.connect import check
 from trimaran.client.idempotent_producer import IdempotentProducer, Identity, Lines
+from trimaran.errors.refused import check
+from trimaran.wire.client.calls import RETRIED
+from trimaran.wire.client.destinations import Coordinator
+from trimaran.wire.client.response_checks import single_item
+from trimaran.wire.errors import ErrorCode
+from trimaran.wire.messages.add_partitions_to_txn import (
+    AddPartitionsToTxnRequest,
+    AddPartitionsToTxnTopic,
+)
+from trimaran.wire.messages.end_txn import EndTxnRequest
+from trimaran.wire.messages.init_producer_id import InitProducerIdRequest
 
 if TYPE_CHECKING:
     from trimaran.wire.blocking import BlockingClient
@@ -35,12 +45,6 @@ class TransactionalProducer(IdempotentProducer):
         super().send(partition, lines)
 
     def _add(self, identity: Identity, partition: int) -> None:
-        from trimaran.wire.client.response_checks import single_item
-        from trimaran.wire.messages.add_partitions_to_txn import (
-            AddPartitionsToTxnRequest,
-            AddPartitionsToTxnTopic,
-        )
-
         topic = AddPartitionsToTxnTopic(name=self._topic, partitions=[partition])
         request = AddPartitionsToTxnRequest(
             v3_and_below_transactional_id=self._id,
@@ -54,8 +58,6 @@ class TransactionalProducer(IdempotentProducer):
 
     def end(self, *, is_commit: bool) -> None:
         """Does nothing if nothing was sent. Raises KafkaError, RequestTimedOut: it may have been done."""
-        from trimaran.wire.messages.end_txn import EndTxnRequest
-
         if not self._added:
             return
         request = EndTxnRequest(
@@ -67,8 +69,6 @@ class TransactionalProducer(IdempotentProducer):
         check(self._ask(request, version=3).error_code, self._what)
 
     def _new_identity(self) -> Identity:
-        from trimaran.wire.messages.init_producer_id import InitProducerIdRequest
-
         request = InitProducerIdRequest(
             transactional_id=self._id, transaction_timeout_ms=TRANSACTION_TIMEOUT_MS
         )
@@ -81,10 +81,6 @@ class TransactionalProducer(IdempotentProducer):
         return f"transactional id {self._id}"
 
     def _ask(self, request: Message, version: int | None = None) -> Any:
-        from trimaran.wire.client.calls import RETRIED
-        from trimaran.wire.client.destinations import Coordinator
-        from trimaran.wire.errors import ErrorCode
-
         to = Coordinator(self._id, key_type=1)
         retried = RETRIED | {ErrorCode.CONCURRENT_TRANSACTIONS}
         return self._client.call(to, request, version=version, retried=retried)

@@ -8,6 +8,9 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from trimaran.errors.user_error import Exit, UserError
+from trimaran.settings.properties import read_file, resolved
+from trimaran.wire.client.errors import AuthenticationRefused
+from trimaran.zkcompat.zookeeper.server_process import ZooKeeperUnavailableError
 
 _OF_SASL = "correct sasl.mechanism, and user and password of sasl.jaas.config, in the file of -c"
 _OF_TLS = (
@@ -23,9 +26,7 @@ _WHERE_IT_BREAKS = (
 @contextmanager
 def explained() -> Iterator[None]:
     """Failures of the mirror's room as errors for people."""
-    from trimaran.wire.client.errors import AuthenticationRefused
-    from trimaran.zkcompat.commands import errors
-    from trimaran.zkcompat.zookeeper.server_process import ZooKeeperUnavailableError
+    from trimaran.zkcompat.commands import errors  # noqa: PLC0415 - kazoo is an extra
 
     try:
         yield
@@ -93,8 +94,6 @@ def explained() -> Iterator[None]:
 
 def properties_of(config: Path | None) -> dict[str, str]:
     """The file's settings. Raises UserError."""
-    from trimaran.settings.properties import read_file, resolved
-
     if config is None:
         return {}
     return {key: one.value for key, one in resolved(read_file(config), os.environ).items()}

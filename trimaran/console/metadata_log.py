@@ -24,12 +24,18 @@ from trimaran.inspect.metadata.events import (
     what_happened,
 )
 from trimaran.inspect.metadata.history import configs_of
+from trimaran.inspect.metadata.live_quorum import LiveQuorum
+from trimaran.inspect.metadata.records import record_row
+from trimaran.log.batches.batch import iter_batches
+from trimaran.log.batches.records import decode_records
 from trimaran.node.runtime.long_lived import LongLived
+from trimaran.quorum.metadata.epochs import epochs_of
+from trimaran.quorum.metadata.replay import Replay
 
 if TYPE_CHECKING:
     from trimaran.log.batches.batch import BatchView
     from trimaran.quorum.metadata.epochs import Epoch
-    from trimaran.quorum.metadata.replay import MetadataState, Replay
+    from trimaran.quorum.metadata.replay import MetadataState
     from trimaran.wire.blocking import BlockingClient
 
 FRESH_SECONDS = 1.0
@@ -66,8 +72,6 @@ class KeptBatch:
     is_idle: bool
 
     def view(self) -> BatchView:
-        from trimaran.log.batches.batch import iter_batches
-
         return next(iter_batches(self.data))
 
 
@@ -85,8 +89,6 @@ class MetadataLog:
         self._reset()
 
     def _reset(self) -> None:
-        from trimaran.quorum.metadata.replay import Replay
-
         self._replay = Replay()
         self._batches: deque[KeptBatch] = deque()
         self._bytes = 0
@@ -193,9 +195,6 @@ class MetadataLog:
 
     def records_before(self, offset: int, count: int) -> list[dict[str, Any]]:
         """The last `count` records at or below `offset` that are not idle, the newest first."""
-        from trimaran.inspect.metadata.records import record_row
-        from trimaran.log.batches.records import decode_records
-
         with self._lock:
             self._catch_up()
             wanted: list[KeptBatch] = []
@@ -225,8 +224,6 @@ class MetadataLog:
         return max(0, self._states[0][0] - 1) if self._states else 0
 
     def _catch_up(self) -> None:
-        from trimaran.inspect.metadata.live_quorum import LiveQuorum
-
         if time.monotonic() - self._read_at <= FRESH_SECONDS:
             return
         with self._open_client() as client:
@@ -282,8 +279,6 @@ class MetadataLog:
         self._forget_old()
 
     def _follow_epochs(self, batch: BatchView) -> None:
-        from trimaran.quorum.metadata.epochs import epochs_of
-
         for epoch in epochs_of([batch]):
             if not self._epochs or self._epochs[-1].epoch != epoch.epoch:
                 if self._epochs:

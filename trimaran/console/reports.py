@@ -14,6 +14,7 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 from trimaran.console.analyses import Analyses, is_installed, report_of
 from trimaran.console.writes import form_of
 from trimaran.errors.user_error import Exit, UserError
+from trimaran.spark.analyses.catalogue import ANALYSES
 
 if TYPE_CHECKING:
     from starlette.requests import Request
@@ -41,8 +42,6 @@ async def show(data: Path | None, request: Request) -> Response:
 
 
 def _is_name(name: str) -> bool:
-    from trimaran.spark.analyses.catalogue import ANALYSES
-
     return not name or name in ANALYSES
 
 
@@ -50,7 +49,7 @@ async def plotly(_: Request) -> Response:
     """The library that draws a report."""
     if not is_installed():
         raise HTTPException(404)
-    from plotly.offline import get_plotlyjs
+    from plotly.offline import get_plotlyjs  # noqa: PLC0415 - an extra
 
     headers = {"cross-origin-resource-policy": "cross-origin", "cache-control": "max-age=86400"}
     return Response(get_plotlyjs(), media_type="text/javascript", headers=headers)

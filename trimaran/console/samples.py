@@ -154,7 +154,7 @@ def _points(samples: list[_Sample], node: str, series: Series) -> Iterable[Point
 
 def values_of(text: str) -> Values:
     """The numbers of `SERIES` in a text of metrics. Raises UserError: it is none."""
-    from prometheus_client.parser import text_string_to_metric_families
+    from prometheus_client.parser import text_string_to_metric_families  # noqa: PLC0415 - slow, and most calls do without
 
     wanted = tuple(one.metric for one in SERIES)
     lines = "\n".join(

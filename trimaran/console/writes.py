@@ -33,6 +33,7 @@ from trimaran.console.cluster import Cluster
 from trimaran.console.page import Question
 from trimaran.console.pages.topic import TOPIC_RESOURCE, described
 from trimaran.errors.user_error import Exit, UserError
+from trimaran.wire.messages.elect_leaders import TopicPartitions
 
 audit = logging.getLogger("trimaran.console.audit")
 
@@ -183,8 +184,6 @@ def _alter_config(cluster: Cluster, fields: Mapping[str, str], question: Questio
 
 
 def _elect_leaders(cluster: Cluster, _: Mapping[str, str], question: Question) -> str:
-    from trimaran.wire.messages.elect_leaders import TopicPartitions
-
     name = question.path["topic"]
     with cluster.client() as client:
         indexes = [one.partition_index for one in described(client, name).partitions]

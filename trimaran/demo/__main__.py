@@ -14,6 +14,10 @@ from itertools import cycle
 from pathlib import Path
 from typing import Any
 
+from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic
+
 from trimaran.demo.workload import (
     Ledger,
     SteadyProducer,
@@ -85,10 +89,6 @@ def start_cluster(story: Story) -> None:
 def create_topic(
     story: Story, name: str = TOPIC, partitions: int = PARTITIONS, seconds_max: float = 10
 ) -> None:
-    from confluent_kafka import KafkaError, KafkaException
-    from confluent_kafka.admin import AdminClient
-    from confluent_kafka.cimpl import NewTopic
-
     admin = AdminClient({"bootstrap.servers": story.bootstrap, "log_level": 2})
     futures = admin.create_topics(
         [NewTopic(name, partitions, REPLICATION)], request_timeout=seconds_max

@@ -10,6 +10,7 @@ from contextlib import closing
 from typing import TYPE_CHECKING
 
 from trimaran.errors.user_error import Exit, UserError
+from trimaran.wire.blocking import BlockingConnection
 from trimaran.wire.client.errors import (
     AuthenticationRefused,
     ConnectionLost,
@@ -17,6 +18,8 @@ from trimaran.wire.client.errors import (
     RequestTimedOut,
     VersionMismatch,
 )
+from trimaran.wire.errors import ErrorCode
+from trimaran.wire.messages.sasl_handshake import SaslHandshakeRequest
 
 if TYPE_CHECKING:
     from trimaran.wire.client.bootstrap import Address
@@ -218,7 +221,7 @@ def _answer(address: Address, question: bytes) -> bytes:
 
 
 def _speaks_tls(address: Address) -> bool:
-    import ssl
+    import ssl  # noqa: PLC0415 - slow, and most calls do without
 
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
@@ -238,10 +241,6 @@ def _speaks_plain_kafka(address: Address) -> bool:
 
 def mechanisms_wanted(address: Address, security: ClientSecurity | None) -> list[str]:
     """What a SASL listener offers; none of another listener."""
-    from trimaran.wire.blocking import BlockingConnection
-    from trimaran.wire.errors import ErrorCode
-    from trimaran.wire.messages.sasl_handshake import SaslHandshakeRequest
-
     try:
         with closing(
             BlockingConnection(address, timeout=PROBE_SECONDS, security=security)
@@ -254,8 +253,6 @@ def mechanisms_wanted(address: Address, security: ClientSecurity | None) -> list
 
 
 def _speaks_kafka(address: Address, security: ClientSecurity | None) -> bool:
-    from trimaran.wire.blocking import BlockingConnection
-
     try:
         BlockingConnection(address, timeout=PROBE_SECONDS, security=security).close()
     except (ConnectionLost, RequestTimedOut, VersionMismatch):

@@ -8,6 +8,7 @@ from __future__ import annotations
 import errno
 from collections.abc import Callable, Iterator
 
+from trimaran.errors.config import of_config
 from trimaran.errors.ports import listener_on
 from trimaran.errors.user_error import Exit, UserError
 from trimaran.log.directories.directory_lock import DirectoryLocked
@@ -43,17 +44,6 @@ def _leaves(error: BaseException) -> Iterator[BaseException]:
             yield from _leaves(one)
     else:
         yield error
-
-
-def of_config(error: ConfigError) -> UserError:
-    """A wrong value: which, where it was written, and what would be right."""
-    where = f" ({error.origin})" if error.origin else ""
-    return UserError(
-        f"the configuration is wrong: {error.key}={error.value}{where}",
-        error.why,
-        error.fix or "correct the value",
-        exit_code=Exit.USAGE,
-    )
 
 
 def _of_user(error: UserError) -> UserError:

@@ -24,6 +24,10 @@ from trimaran.local.layout import ClusterPlan, NodePlan
 from trimaran.local.state_file import NodeState, start_time
 from trimaran.node.runtime.parent_death import end_with_parent
 from trimaran.node.runtime.ports import HOST
+from trimaran.running import node_process
+from trimaran.running.log_lines import set_up_mirror
+from trimaran.settings.node_config import parse_config
+from trimaran.settings.properties import read_file
 
 if TYPE_CHECKING:
     from trimaran.zkcompat.mirroring.mirror import Mirror
@@ -205,28 +209,24 @@ def main_of(
 
 
 def _run_server(node: NodePlan, on_ready: Callable[[], None]) -> None:
-    from trimaran.running import node_process as process
-    from trimaran.settings.properties import read_file
-
-    config = process.parse_config(read_file(node.properties_file), to_serve=True)
+    config = parse_config(read_file(node.properties_file), to_serve=True)
 
     def ready() -> None:
-        process.say_started(config)
+        node_process.say_started(config)
         on_ready()
 
-    process.serve(config, ready)
+    node_process.serve(config, ready)
 
 
 def _run_mirror(plan: ClusterPlan, node: NodePlan, on_ready: Callable[[], None]) -> None:
-    from trimaran.running.log_lines import set_up_mirror
-    from trimaran.zkcompat.commands.mirror_process import run_mirror
+    from trimaran.zkcompat.commands.mirror_process import run_mirror  # noqa: PLC0415 - kazoo is an extra
 
     @asynccontextmanager
     async def beside() -> AsyncIterator[Callable[[Mirror], None]]:
         if node.metrics_port is None:
             yield lambda _: on_ready()
             return
-        from trimaran.metrics.server import mirror_with_metrics
+        from trimaran.metrics.server import mirror_with_metrics  # noqa: PLC0415 - slow, and most calls do without
 
         async with mirror_with_metrics((HOST, node.metrics_port)) as monitor:
 

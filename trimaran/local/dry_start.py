@@ -20,6 +20,7 @@ from trimaran.local.starting import (
     refuse_if_running,
 )
 from trimaran.quorum.formatting.permission import ensure_can_be_made
+from trimaran.zkcompat.zookeeper.server_process import missing_parts
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,8 +65,5 @@ def _ensure_can_run(node: NodePlan) -> None:
     for port in (node.port, node.metrics_port):
         if port is not None:
             ensure_nobody_listens(port)
-    if node.role == "zookeeper":
-        from trimaran.zkcompat.zookeeper.server_process import missing_parts
-
-        if (why := missing_parts()) is not None:
-            raise no_zookeeper(why)
+    if node.role == "zookeeper" and (why := missing_parts()) is not None:
+        raise no_zookeeper(why)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from trimaran.errors.node import of_config
+from trimaran.errors.config import of_config
 from trimaran.local.layout import (
     CONTROLLER_LISTENER,
     ClusterPlan,
@@ -17,7 +17,7 @@ from trimaran.node.config.server import ServerConfig, parse
 from trimaran.quorum.formatting.initial_voters import parse_initial_voters
 from trimaran.quorum.formatting.storage import format_directories, random_uuid
 from trimaran.quorum.raft.voters import VoterSet
-from trimaran.running.node_process import parse_config
+from trimaran.settings.node_config import parse_config
 from trimaran.settings.properties import Setting, read_file
 
 

@@ -18,6 +18,7 @@ from trimaran.metrics.readiness import lacking_to_broker, lacking_to_controller
 from trimaran.metrics.replicas import replica_metrics
 from trimaran.metrics.requests import connection_metrics, request_metrics
 from trimaran.metrics.topics import topic_metrics
+from trimaran.quorum.controller.server import RunningController
 from trimaran.wire.transport.metrics.cumulative_histogram import CumulativeHistogram
 from trimaran.wire.transport.scheduling.loop_turns import loop_turns
 
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
     from trimaran.broker.process.server import RunningBroker
     from trimaran.log.durability.group_commit import GroupCommit
     from trimaran.node.config.server import ServerConfig
-    from trimaran.quorum.controller.server import RunningController
     from trimaran.zkcompat.mirroring.mirror import Mirror
 
 
@@ -43,8 +43,6 @@ class NodeMonitor:
 
     def started(self, role: RunningController | RunningBroker) -> None:
         """A role serves; a broker names the controller that runs beside it."""
-        from trimaran.quorum.controller.server import RunningController
-
         if isinstance(role, RunningController):
             self._controller = role
         else:

@@ -30,7 +30,7 @@ async def node_with_metrics(config: ServerConfig) -> AsyncIterator[NodeMonitor]:
 
     Raises ConfigError and OSError for `trimaran.metrics.listener`.
     """
-    from trimaran.metrics.node_monitor import NodeMonitor
+    from trimaran.metrics.node_monitor import NodeMonitor  # noqa: PLC0415 - slow, and most calls do without
 
     address = address_of(config["trimaran.metrics.listener"])
     assert address is not None, "somebody asked for metrics"

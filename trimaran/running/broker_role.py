@@ -11,6 +11,7 @@ import trio
 from trimaran.broker.process.server import RunningBroker, run_broker
 from trimaran.node.config.server import ServerConfig
 from trimaran.quorum.controller.server import RunningController
+from trimaran.running.controller_role import texts_of
 
 if TYPE_CHECKING:
     from trimaran.broker.groups.zookeeper_offsets import ZooKeeperOffsets
@@ -36,19 +37,8 @@ async def _zookeeper_offsets(config: ServerConfig) -> AsyncIterator[ZooKeeperOff
     if not connect:
         yield None
         return
-    from trimaran.zkcompat.legacy.consumer_offsets import open_consumer_offsets
-    from trimaran.zkcompat.settings import keeper_config
+    from trimaran.zkcompat.legacy.consumer_offsets import open_consumer_offsets  # noqa: PLC0415 - kazoo is an extra
+    from trimaran.zkcompat.settings import keeper_config  # noqa: PLC0415 - kazoo is an extra
 
     async with open_consumer_offsets(keeper_config(connect, texts_of(config))) as offsets:
         yield offsets
-
-
-def texts_of(config: ServerConfig) -> dict[str, str]:
-    """What was set, as it would stand in a file of properties."""
-    return {key: _text(value) for key, value in config.explicit.items() if value is not None}
-
-
-def _text(value: object) -> str:
-    if isinstance(value, list):
-        return ",".join(map(str, value))
-    return str(value).lower() if isinstance(value, bool) else str(value)

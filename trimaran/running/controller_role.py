@@ -10,7 +10,6 @@ import trio
 from trimaran.node.config.config_def import ConfigError
 from trimaran.node.config.server import ServerConfig
 from trimaran.quorum.controller.server import RunningController, run_controller
-from trimaran.running.broker_role import texts_of
 
 if TYPE_CHECKING:
     from trimaran.zkcompat.mirroring.mirror import Mirror
@@ -53,7 +52,7 @@ def has_mirror(config: ServerConfig) -> bool:
     if not is_mirror_enabled(config):
         return False
     try:
-        from trimaran.zkcompat.settings import keeper_config, mirror_config, obeyed_kinds
+        from trimaran.zkcompat.settings import keeper_config, mirror_config, obeyed_kinds  # noqa: PLC0415 - kazoo is an extra
     except ModuleNotFoundError as error:
         why, fix = f"{error.name} is not installed", "pip install 'trimaran[zk]'"
         raise ConfigError(_KEY, "true", why, fix=fix) from error
@@ -70,7 +69,7 @@ def has_mirror(config: ServerConfig) -> bool:
 
 
 async def _mirror(config: ServerConfig, running: RunningController, on_mirror: OnMirror) -> None:
-    from trimaran.zkcompat.in_controller import HostController, mirror_in_controller
+    from trimaran.zkcompat.in_controller import HostController, mirror_in_controller  # noqa: PLC0415 - kazoo is an extra
 
     controller = HostController(
         node_id=running.node_id,
@@ -81,3 +80,14 @@ async def _mirror(config: ServerConfig, running: RunningController, on_mirror: O
         quorum=running.context.controller,
     )
     await mirror_in_controller(controller, config["zookeeper.connect"], texts_of(config), on_mirror)
+
+
+def texts_of(config: ServerConfig) -> dict[str, str]:
+    """What was set, as it would stand in a file of properties."""
+    return {key: _text(value) for key, value in config.explicit.items() if value is not None}
+
+
+def _text(value: object) -> str:
+    if isinstance(value, list):
+        return ",".join(map(str, value))
+    return str(value).lower() if isinstance(value, bool) else str(value)

@@ -8,25 +8,24 @@ from __future__ import annotations
 
 import contextlib
 import logging
-import os
 import resource
 import signal
 import sys
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 from functools import partial
+from pkgutil import resolve_name
 from typing import Any
 
 import trio
 
-from trimaran.errors.node import explain, of_config
+from trimaran.errors.node import explain
 from trimaran.errors.user_error import UserError
-from trimaran.node.config.config_def import ConfigError
-from trimaran.node.config.server import ServerConfig, parse
+from trimaran.metrics.server import node_with_metrics
+from trimaran.node.config.server import ServerConfig
 from trimaran.node.runtime.service_manager import READY, STOPPING, notify
 from trimaran.node.runtime.slow_steps import logging_slow_steps
 from trimaran.running import events
 from trimaran.running.log_lines import set_up, writes_json
-from trimaran.settings.properties import Setting, resolved
 
 log = logging.getLogger(__name__)
 
@@ -38,41 +37,25 @@ SWITCH_SECONDS = 0.00005
 Role = Callable[..., Awaitable[None]]
 
 
-def parse_config(settings: Mapping[str, Setting], *, to_serve: bool = False) -> ServerConfig:
-    """Checks all settings; a wrong value is a `UserError` that names its origin.
-
-    Keys without effect warn on stderr; with `to_serve` it is `serve` that warns of them, in the node's log.
-    """
-    settings = resolved(settings, os.environ)
-    try:
-        config = parse(settings)
-    except ConfigError as error:
-        raise of_config(error) from error
-    for warning in () if to_serve else config.warnings.values():
-        print(f"warning: {warning}", file=sys.stderr)  # noqa: T201
-    return config
+# By `process.roles`. A role is imported when it is run: a controller does not load the broker.
+ROLES = {
+    frozenset({"broker"}): "trimaran.running.broker_role:run_broker_role",
+    frozenset({"controller"}): "trimaran.running.controller_role:run_controller_role",
+    frozenset({"broker", "controller"}): "trimaran.running.combined:run_combined",
+}
 
 
 def roles_of(
     config: ServerConfig, on_mirror: Callable[[Any], object] = lambda _: None
 ) -> list[Role]:
-    """The role functions that `process.roles` names; imported on demand, a controller needs no broker. `on_mirror` gets
-    the mirror of a controller that has one.
+    """Returns the functions that run the roles of `process.roles`. `on_mirror` gets the mirror of a controller that has
+    one.
     """
-    if config.is_controller and config.is_broker:
-        from trimaran.running.combined import run_combined
-
-        return [partial(run_combined, on_mirror=on_mirror)]
-    roles: list[Role] = []
-    if "controller" in config["process.roles"]:
-        from trimaran.running.controller_role import run_controller_role
-
-        roles.append(partial(run_controller_role, on_mirror=on_mirror))
-    if "broker" in config["process.roles"]:
-        from trimaran.running.broker_role import run_broker_role
-
-        roles.append(run_broker_role)
-    return roles
+    name = ROLES.get(frozenset(config["process.roles"]))
+    if name is None:
+        return []
+    role: Role = resolve_name(name)
+    return [partial(role, on_mirror=on_mirror) if config.is_controller else role]
 
 
 async def run_roles(
@@ -158,8 +141,6 @@ async def _run_alone(config: ServerConfig, on_ready: Callable[[], object]) -> No
 
 async def _run_with_metrics(config: ServerConfig, on_ready: Callable[[], object]) -> None:
     """Serves metrics beside the roles, where somebody asked for them: nothing of it is imported else."""
-    from trimaran.metrics.server import node_with_metrics
-
     async with node_with_metrics(config) as monitor:
         roles = roles_of(config, monitor.mirrors)
         await run_roles(roles, config, on_ready, monitor.started)

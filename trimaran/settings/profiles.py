@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from trimaran.errors.user_error import Exit, UserError
+from trimaran.settings.properties import read_file
 
 if TYPE_CHECKING:
     from trimaran.settings.properties import Setting
@@ -34,8 +35,6 @@ def names() -> list[str]:
 
 def load(name: str) -> dict[str, Setting]:
     """Its settings. Raises UserError: there is none of this name."""
-    from trimaran.settings.properties import read_file
-
     path = folder() / f"{name}{SUFFIX}"
     if Path(name).name != name or not path.is_file():
         known = ", ".join(names())
@@ -61,8 +60,6 @@ def write(name: str, addresses: Mapping[str, str | None]) -> None:
 
 def remove(name: str, brokers: str) -> None:
     """Removes a profile if it still is of these brokers."""
-    from trimaran.settings.properties import read_file
-
     path = folder() / f"{name}{SUFFIX}"
     with contextlib.suppress(OSError, UserError):
         found = read_file(path).get(BROKERS)

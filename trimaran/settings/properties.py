@@ -10,9 +10,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-import javaproperties
-
+from trimaran.errors.config import of_config
 from trimaran.errors.user_error import Exit, UserError
+from trimaran.node.config.config_def import ConfigError
 
 ENVIRONMENT_PREFIX = "KAFKA_"
 # Variables of Kafka's own scripts that carry the prefix and are no configuration keys.
@@ -52,6 +52,8 @@ def read_file(path: Path) -> dict[str, Setting]:
 
 def _parse(path: Path, text: str) -> dict[str, Setting]:
     """Raises ValueError where the text is no properties file (javaproperties' errors are such)."""
+    import javaproperties  # noqa: PLC0415 - slow, and most calls do without
+
     settings, line = {}, 1
     for element in javaproperties.parse(text):
         if isinstance(element, javaproperties.KeyValue):
@@ -112,12 +114,9 @@ def load(path: Path, overrides: Sequence[str], environ: Mapping[str, str]) -> di
 
 def resolved(settings: Mapping[str, Setting], environ: Mapping[str, str]) -> dict[str, Setting]:
     """With secrets that stand elsewhere in their places (`trimaran.node.config.providers`). Raises UserError."""
-    from trimaran.node.config.config_def import ConfigError
-    from trimaran.node.config.providers import resolve
+    from trimaran.node.config.providers import resolve  # noqa: PLC0415 - slow, and most calls do without
 
     try:
         return resolve(settings, lambda one, value: replace(one, value=value), environ)
     except ConfigError as error:
-        from trimaran.errors.node import of_config
-
         raise of_config(error) from error

@@ -18,6 +18,9 @@ from typing import TYPE_CHECKING, Self
 
 import trio
 
+from trimaran.node.config.server import parse
+from trimaran.node.runtime.ports import port_of, reserve
+from trimaran.settings.properties import Setting
 from trimaran.testing.kafka import Kafka
 
 if TYPE_CHECKING:
@@ -59,8 +62,6 @@ class EmbeddedKafka(Kafka):
         Raises:
             ConfigError: a setting is wrong.
         """
-        from trimaran.node.runtime.ports import port_of, reserve
-
         assert self._node is None, "it runs already"
         if self._directory is None:
             self._directory = Path(tempfile.mkdtemp(prefix="trimaran-"))
@@ -97,9 +98,7 @@ class EmbeddedKafka(Kafka):
             node.stop()
 
     def _config(self, client_port: int, controller_port: int) -> ServerConfig:
-        from trimaran.node.config.server import parse
-        from trimaran.quorum.formatting.storage import format_directories, random_uuid
-        from trimaran.settings.properties import Setting
+        from trimaran.quorum.formatting.storage import format_directories, random_uuid  # noqa: PLC0415 - slow, and most calls do without
 
         texts = SETTINGS | {
             "listeners": f"PLAINTEXT://127.0.0.1:{client_port},CONTROLLER://127.0.0.1:{controller_port}",
@@ -146,7 +145,7 @@ class _Node:
             self._ended.set_result(None)
 
     async def _run(self, config: ServerConfig) -> None:
-        from trimaran.running.combined import run_combined
+        from trimaran.running.combined import run_combined  # noqa: PLC0415 - slow, and most calls do without
 
         self._token = trio.lowlevel.current_trio_token()
         with self._scope:

@@ -7,10 +7,14 @@ from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from types import TracebackType
-from typing import TYPE_CHECKING, NamedTuple, Self
+from typing import NamedTuple, Self
 
-if TYPE_CHECKING:
-    from trimaran.wire.blocking import BlockingClient
+from trimaran.client import changes
+from trimaran.client.positions import parse_position
+from trimaran.client.reader import Reader
+from trimaran.client.topic_partitions import leaders_of
+from trimaran.wire.blocking import BlockingClient
+from trimaran.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
 
 TIMEOUT_SECONDS = 10.0
 _POLL_SECONDS = 0.02
@@ -65,8 +69,6 @@ class Kafka(ABC):
         Raises:
             KafkaError: the cluster refused it, and why.
         """
-        from trimaran.client import changes
-
         texts = {key: str(value) for key, value in (configs or {}).items()}
         with self._client() as client:
             answer = changes.create_topic(
@@ -77,8 +79,6 @@ class Kafka(ABC):
 
     def delete_topic(self, name: str) -> None:
         """Raises KafkaError: the cluster refused it, and why."""
-        from trimaran.client import changes
-
         with self._client() as client:
             changes.delete_topic(client, name, timeout_ms=_CREATE_TIMEOUT_MS)
 
@@ -86,10 +86,6 @@ class Kafka(ABC):
         """All that is in a topic now, partition by partition; without the records of transactions that are open or
         were aborted, unless `committed` is false.
         """
-        from trimaran.client.positions import parse_position
-        from trimaran.client.reader import Reader
-        from trimaran.client.topic_partitions import leaders_of
-
         with self._client() as client:
             start = parse_position("start")
             partitions = list(range(len(leaders_of(client, topic))))
@@ -137,14 +133,10 @@ class Kafka(ABC):
             time.sleep(_POLL_SECONDS)
 
     def _client(self) -> BlockingClient:
-        from trimaran.wire.blocking import BlockingClient
-
         return BlockingClient(self.bootstrap, client_id="trimaran-testing")
 
     def _wait_for_leaders(self, client: BlockingClient, name: str, partitions: int) -> None:
         """A broker that has not heard of the topic yet would tell a client that there is none."""
-        from trimaran.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
-
         request = MetadataRequest(
             topics=[MetadataRequestTopic(name=name)], allow_auto_topic_creation=False
         )

@@ -18,7 +18,7 @@ from trimaran.client.changes import (
 from trimaran.client.offsets import ASIDE_SECONDS, end_offset, end_offsets
 from trimaran.client.positions import Position
 from trimaran.client.topic_partitions import ensure_partitions_exist, leaders_of
-from trimaran.errors.not_found import (
+from trimaran.errors.refused import (
     check_group,
     check_resource,
     check_topic,

@@ -4,9 +4,9 @@ import socket
 
 import pytest
 
-from trimaran.client.connect import refused
 from trimaran.errors.node import explain
 from trimaran.errors.ports import listener_on
+from trimaran.errors.refused import refused
 from trimaran.errors.user_error import Exit, UserError
 from trimaran.log.directories.directory_lock import DirectoryLocked
 from trimaran.log.directories.meta_properties import MetaPropertiesError

@@ -15,6 +15,12 @@ from trimaran.client.acls import (
 )
 from trimaran.console.page import Page, Question, table
 from trimaran.errors.user_error import Exit, UserError
+from trimaran.quorum.metadata.as_json import state_as_json
+from trimaran.quorum.metadata.authorizer import Action
+from trimaran.quorum.metadata.image import EMPTY
+from trimaran.quorum.serving.audit import why
+from trimaran.wire.errors import ErrorCode, KafkaError
+from trimaran.wire.security.acls import PatternType, ResourceType
 
 if TYPE_CHECKING:
     from trimaran.wire.blocking import BlockingClient
@@ -38,8 +44,6 @@ def view(question: Question) -> dict[str, Any]:
 
 def _acls(client: BlockingClient) -> list[dict[str, Any]] | None:
     """None where no authorizer is configured: everybody may do everything."""
-    from trimaran.wire.errors import ErrorCode, KafkaError
-
     try:
         return [acl_row(acl) for acl in acls_of(client, None, None)]
     except KafkaError as error:
@@ -50,10 +54,6 @@ def _acls(client: BlockingClient) -> list[dict[str, Any]] | None:
 
 def _explained(question: Question, client: BlockingClient) -> dict[str, Any] | None:
     """The answer to the three words of the form; None where they were not all given."""
-    from trimaran.quorum.metadata.authorizer import Action
-    from trimaran.quorum.serving.audit import why
-    from trimaran.wire.security.acls import PatternType, ResourceType
-
     who, what = question.text("principal").strip(), question.text("operation").strip()
     where = question.text("resource").strip()
     if not (who and what and where):
@@ -74,9 +74,6 @@ def _explained(question: Question, client: BlockingClient) -> dict[str, Any] | N
 
 def _users(question: Question) -> dict[str, Any]:
     """Users with passwords, and quotas, which the metadata log tells; None where it cannot be read."""
-    from trimaran.quorum.metadata.as_json import state_as_json
-    from trimaran.quorum.metadata.image import EMPTY
-
     if question.cluster.controllers is None:
         return {"users": None, "quotas": None}
     try:

@@ -8,11 +8,10 @@ from typing import Any
 
 from trimaran.console.analyses import report_of, why_not
 from trimaran.console.page import Page, Question, table
+from trimaran.spark.analyses.catalogue import ANALYSES
 
 
 def view(question: Question) -> dict[str, Any]:
-    from trimaran.spark.analyses.catalogue import ANALYSES
-
     data = question.cluster.data
     rows = [
         {

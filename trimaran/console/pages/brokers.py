@@ -9,6 +9,8 @@ from trimaran.client.configs import config_rows
 from trimaran.client.log_dirs import log_dirs_of
 from trimaran.console.page import NotHere, Page, Question, Row, table
 from trimaran.errors.user_error import UserError
+from trimaran.wire.buffers.primitives import uuid_to_text
+from trimaran.wire.errors import KafkaError
 
 if TYPE_CHECKING:
     from trimaran.wire.blocking import BlockingClient
@@ -56,8 +58,6 @@ def view_one(question: Question) -> dict[str, Any]:
 
 def _directories(client: BlockingClient, row: Row) -> list[dict[str, Any]] | None:
     """Of a broker, with the bytes of its replicas if they are not too many; None where we may not ask."""
-    from trimaran.wire.errors import KafkaError
-
     with_sizes = row["replicas"] <= SIZED_REPLICAS_MAX
     try:
         found = log_dirs_of(client, row["id"], None if with_sizes else [])
@@ -72,8 +72,6 @@ def _directories(client: BlockingClient, row: Row) -> list[dict[str, Any]] | Non
 
 def _registration(question: Question) -> dict[str, Any]:
     """What only the metadata log says of a broker; nothing where it cannot be read."""
-    from trimaran.wire.buffers.primitives import uuid_to_text
-
     if question.cluster.controllers is None:
         return {"registration": None}
     try:

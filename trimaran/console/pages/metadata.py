@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from trimaran.client.positions import parse_time_ms
 from trimaran.console.page import NotHere, Page, Question, table
 from trimaran.inspect.metadata.diff import state_differences
+from trimaran.inspect.metadata.tree import Directory, image_tree
 from trimaran.quorum.metadata.as_json import topic_as_json
 from trimaran.quorum.metadata.image import TopicImage
 from trimaran.quorum.raft_log.partition import DIRECTORY_NAME
@@ -110,8 +111,6 @@ def _brokers(image: MetadataImage) -> list[dict[str, Any]]:
 
 def _tree(question: Question, image: MetadataImage) -> dict[str, Any]:
     """A directory of the state with Kafka's paths: names in it, or the text of a file."""
-    from trimaran.inspect.metadata.tree import Directory, image_tree
-
     path = question.text("path", "/image").rstrip("/") or "/"
     node: Any = image_tree(image)
     for name in (part for part in path.split("/") if part):

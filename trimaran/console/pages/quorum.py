@@ -9,13 +9,12 @@ from trimaran.client.quorum import quorum_fields, replica_rows
 from trimaran.console.charts import Span, bands
 from trimaran.console.page import Page, Question
 from trimaran.errors.user_error import Exit, UserError
+from trimaran.quorum.observing.live_quorum import describe_quorum_and_nodes
 
 EPOCHS_SHOWN = 50
 
 
 def view(question: Question) -> dict[str, Any]:
-    from trimaran.quorum.observing.live_quorum import describe_quorum_and_nodes
-
     cluster = question.cluster
     with cluster.client() as client:
         partition, nodes = describe_quorum_and_nodes(client)

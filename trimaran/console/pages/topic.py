@@ -10,7 +10,10 @@ from trimaran.client.topics import add_offsets
 from trimaran.console.charts import Span, bands
 from trimaran.console.page import NotHere, Page, Question, table
 from trimaran.errors.user_error import UserError
+from trimaran.node.runtime.clock import now_ms
 from trimaran.wire.buffers.primitives import uuid_to_text
+from trimaran.wire.client.response_checks import single_item
+from trimaran.wire.errors import ErrorCode
 
 if TYPE_CHECKING:
     from trimaran.wire.blocking import BlockingClient
@@ -47,9 +50,6 @@ def view(question: Question) -> dict[str, Any]:
 
 def described(client: BlockingClient, name: str) -> Any:
     """The topic. Raises NotHere."""
-    from trimaran.wire.client.response_checks import single_item
-    from trimaran.wire.errors import ErrorCode
-
     topic = single_item(topics_of(client, [name]), "topic")
     if topic.error_code:
         raise NotHere(
@@ -84,8 +84,6 @@ def view_partition(question: Question) -> dict[str, Any]:
 
 def _history(question: Question, topic_id: bytes, partition: int) -> dict[str, Any]:
     """Rows of what the partition became, the newest first, and bands of leaders and in-sync replicas."""
-    from trimaran.node.runtime.clock import now_ms
-
     nothing = {"rows": None, "leaders": None, "in_sync": None}
     if question.cluster.controllers is None:
         return nothing

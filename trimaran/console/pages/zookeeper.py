@@ -20,7 +20,7 @@ COMPARE = ("", "now")
 
 
 def view(question: Question) -> dict[str, Any]:
-    from trimaran.zkcompat.commands import tree_views
+    from trimaran.zkcompat.commands import tree_views  # noqa: PLC0415 - kazoo is an extra
 
     connect = question.cluster.zookeeper
     if connect is None:
@@ -58,7 +58,7 @@ def _lag(found: ZooKeeperStatus, report: VerifyReport | None) -> dict[str, int |
 
 
 def _compared(question: Question, connect: str, properties: dict[str, str]) -> Any:
-    from trimaran.zkcompat.commands import checks
+    from trimaran.zkcompat.commands import checks  # noqa: PLC0415 - kazoo is an extra
 
     if question.cluster.controllers is None:
         raise no_controllers()

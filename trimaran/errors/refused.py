@@ -1,11 +1,12 @@
-"""What a command names and the cluster does not have: told alike by all, not in the words of an error code."""
+"""Refusals of the cluster as errors for people: error codes of its responses, and names that it does not know."""
 
 from __future__ import annotations
 
 from collections.abc import Collection
 
-from trimaran.client.connect import check
 from trimaran.errors.user_error import Exit, UserError
+from trimaran.quorum.metadata.image import TOPIC_RESOURCE
+from trimaran.wire.errors import ErrorCode, KafkaError
 
 
 def no_topic(name: str, why: str = "no broker knows it") -> UserError:
@@ -41,8 +42,6 @@ def ensure_brokers_run(wanted: Collection[int], running: Collection[int]) -> Non
 
 def check_topic(name: str, code: int, message: str | None = None) -> None:
     """Raises what an answer about this topic carries: UserError if there is none, else KafkaError."""
-    from trimaran.wire.errors import ErrorCode
-
     if code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
         raise no_topic(name)
     check(code, message or f"topic {name}")
@@ -50,8 +49,6 @@ def check_topic(name: str, code: int, message: str | None = None) -> None:
 
 def check_resource(resource_type: int, name: str, code: int, message: str | None) -> None:
     """As `check_topic` where the resource is one, of configs."""
-    from trimaran.quorum.metadata.image import TOPIC_RESOURCE
-
     if resource_type == TOPIC_RESOURCE:
         check_topic(name, code, message)
     else:
@@ -60,8 +57,6 @@ def check_resource(resource_type: int, name: str, code: int, message: str | None
 
 def check_transactional_id(name: str, code: int) -> None:
     """As `check_topic`, of a transactional id."""
-    from trimaran.wire.errors import ErrorCode
-
     if code == ErrorCode.TRANSACTIONAL_ID_NOT_FOUND:
         raise UserError(
             f"there is no transactional id {name}",
@@ -74,8 +69,48 @@ def check_transactional_id(name: str, code: int) -> None:
 
 def check_group(name: str, code: int) -> None:
     """As `check_topic`, of a group."""
-    from trimaran.wire.errors import ErrorCode
-
     if code == ErrorCode.GROUP_ID_NOT_FOUND:
         raise no_group(name)
     check(code, f"group {name}")
+
+
+def refused(error: KafkaError) -> UserError:
+    """The cluster answered with an error code."""
+    name = error.code.name
+    said = "" if error.is_bare else f": {error.message}"
+    return UserError("the cluster refused", f"{name}{said}", _fix_of(name), exit_code=Exit.REFUSED)
+
+
+def _fix_of(name: str) -> str:
+    if name in FIXES:
+        return FIXES[name]
+    return next((fix for part, fix in FIXES_BY_PART.items() if part in name), DEFAULT_FIX)
+
+
+def check(code: int, message: str | None) -> None:
+    """Raises the KafkaError that an answer carries, if it carries one."""
+    if code:
+        raise KafkaError(ErrorCode.of(code), message or "")
+
+
+DEFAULT_FIX = "trimaran quorum status and trimaran partitions list show the state of the cluster"
+# By a part of the error's name, the first that fits.
+FIXES_BY_PART = {
+    "AUTHORIZATION": "add an ACL that allows it, or log in as another user with --command-config",
+    "UPDATE_VERSION": "trimaran features list shows the supported levels",
+    "TOKEN": "to create and renew tokens, log in over SASL or TLS, and set delegation.token.secret.key on all "
+    "nodes",
+    "INVALID": "correct what is named above, then try again",
+    "UNSUPPORTED": "trimaran features list shows what this cluster can do",
+}
+FIXES = {
+    "UNKNOWN_TOPIC_OR_PARTITION": "trimaran topics list shows all topics",
+    "TOPIC_ALREADY_EXISTS": "choose another name, or trimaran topics delete it first",
+    "INVALID_REPLICATION_FACTOR": "use at most as many replicas as there are live brokers: trimaran brokers list",
+    "OFFSET_OUT_OF_RANGE": "leave --offset out to begin with the oldest record",
+    "MESSAGE_TOO_LARGE": "raise the topic's max.message.bytes (trimaran configs set topic/NAME …),"
+    " or send smaller records",
+    "UNKNOWN_MEMBER_ID": "the group has members: stop its consumers, then try again",
+    "SECURITY_DISABLED": "to use ACLs, set authorizer.class.name in the file of every node",
+    "GROUP_ID_NOT_FOUND": "trimaran groups list shows all groups",
+}
