@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from tests import prose
+
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGES = ("wire", "log", "node", "quorum", "broker", "zkcompat", "spark", "trimaran", "bench")
 BODY_LINES_MAX = 70
@@ -19,6 +21,20 @@ GRANDFATHERED: dict[str, int] = {}
 # shrink.
 WITHOUT_CIRCLES = ("broker", "log", "node", "quorum", "spark", "trimaran", "wire", "zkcompat")
 CHECK = re.compile(r"(check|assert)(_|$)|(raises|RaisesGroup|fail|until)$")
+# Folders with sentences or test names that `tests/prose.py` refuses. Remove a folder as soon as it is clean.
+NOT_YET_PLAIN = (
+    "bench",
+    "broker",
+    "log",
+    "node",
+    "quorum",
+    "spark",
+    "trimaran",
+    "wire/transport",
+    "tests/interop",
+    "tests/spark",
+    "tests/wire/transport",
+)
 MACHINE_PATH = re.compile(r"/(?:work|home|root)/\w+")
 
 
@@ -128,7 +144,7 @@ def test_no_modules_import_each_other_in_a_circle(package):
     assert circles(found) == []
 
 
-def test_a_circle_is_seen_wherever_the_imports_stand(tmp_path):
+def test_circle_is_found_for_imports_at_any_place(tmp_path):
     sources = {
         "p/__init__.py": "",
         "p/a.py": "from p.q import b",
@@ -143,7 +159,7 @@ def test_a_circle_is_seen_wherever_the_imports_stand(tmp_path):
     assert circles(imports(tmp_path, "p")) == [["p.a", "p.c", "p.q.b"]]
 
 
-def test_a_circle_through_a_stub_is_seen(tmp_path):
+def test_circle_through_a_stub_is_found(tmp_path):
     (tmp_path / "p").mkdir()
     for name, source in {"a.py": "import p.b", "b.py": "", "b.pyi": "from p.a import X"}.items():
         (tmp_path / "p" / name).write_text(source)
@@ -216,3 +232,57 @@ def test_package_inits_import_nothing():
         and any(isinstance(n, ast.Import | ast.ImportFrom) for n in ast.parse(p.read_text()).body)
     ]
     assert heavy == []
+
+
+def is_within(path: Path, folders: tuple[str, ...]) -> bool:
+    return any(path.is_relative_to(ROOT / folder) for folder in folders)
+
+
+def test_prose_is_plain_english():
+    faults = {
+        str(path.relative_to(ROOT)): found
+        for path in sources(*PACKAGES, "tests")
+        if not is_within(path, NOT_YET_PLAIN) and (found := prose.check(path))
+    }
+    assert faults == {}
+
+
+@pytest.mark.parametrize("folder", NOT_YET_PLAIN)
+def test_folders_that_became_plain_are_enforced(folder):
+    assert any(map(prose.check, sources(folder))), "it is clean: take it off NOT_YET_PLAIN"
+
+
+@pytest.mark.parametrize(
+    "sentence",
+    [
+        "Who leads decides.",
+        "Asks, and whoever answers is right.",
+        "What is refused stays.",
+        "Of a broker.",
+        "Nobody waits.",
+        "Raises, where the log ends, an error.",
+        "Holds so many items.",
+        "The client is told.",
+        "It stands for zero.",
+        "Begins anew.",
+        "Reads. Left out: writing.",
+        "Until the end of it.",
+    ],
+)
+def test_dialect_is_found_in_docstring_and_comment(sentence):
+    assert list(prose.faults(f'"""{sentence}"""'))
+    assert list(prose.faults(f"x = 1  # {sentence}"))
+
+
+def test_plain_sentences_and_code_are_no_faults():
+    text = "Returns the leader of a partition; `nobody` and `Of x` are names."
+    assert list(prose.faults(f'"""{text}"""')) == []
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["test_who_leads", "test_of_many", "test_a_b_c_d_e_f_g_h_i"],
+)
+def test_long_or_interrogative_test_names_are_found(name):
+    assert list(prose.bad_test_names(f"def {name}(): ...")) == [name]
+    assert list(prose.bad_test_names("def test_subject_with_condition_has_outcome(): ...")) == []

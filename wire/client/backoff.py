@@ -1,5 +1,5 @@
-"""How long to wait before the next try: KIP-580's `ExponentialBackoff`, for clients, nodes and the Raft core. Left out:
-waiting.
+"""The pause before the next attempt: KIP-580's `ExponentialBackoff`, for clients, nodes and the Raft core. It does not
+wait itself.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The addresses a client begins with, tried in turn. Left out: looking names up; that blocks and is the shells'."""
+"""The addresses a client begins with, tried in turn. Name resolution, which blocks, is the shells'."""
 
 from __future__ import annotations
 

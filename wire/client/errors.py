@@ -1,4 +1,4 @@
-"""How a call to a node can fail. Left out: errors that the node answered; they are `KafkaError` or in the response."""
+"""Errors of a call to a node. Error codes of a node are not among them: they are `KafkaError` or in the response."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 
 Our own reader, as the format is small and closed, and the one package for it has had no release since 2020 and brings
 ciphers that need a compiler. It has no secrets worth the name: SHA-1 over the password, once. PKCS12 is better.
-Source: `sun.security.provider.JavaKeyStore` and `KeyProtector` of OpenJDK. Left out: JCEKS, writing.
+Source: `sun.security.provider.JavaKeyStore` and `KeyProtector` of OpenJDK. Not implemented: JCEKS, writing.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-r"""SASL OAUTHBEARER: its messages, from both sides. Left out: what a token must be (`trimaran.node.oauth`).
+r"""SASL OAUTHBEARER: its messages, from both sides. For the checks of tokens, see `trimaran.node.oauth`.
 
     client   n,[a=NAME],^A auth=Bearer TOKEN^A [KEY=VALUE^A …] ^A
     server   nothing, or {"status":"invalid_token"}; then the client says ^A, and fails

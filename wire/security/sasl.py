@@ -7,7 +7,8 @@
 
 Whatever is refused also closes the connection. An open connection may do the same again, as the same principal by the
 same mechanism, if its session ends some time (KIP-368). Source: `SaslServerAuthenticator` of Kafka, KIP-43, KIP-152.
-Left out: when a session ends (`trimaran.wire.transport.connection.session`), GSSAPI tokens without a handshake.
+Not implemented: GSSAPI tokens without a handshake. For the end of a session, see
+`trimaran.wire.transport.connection.session`.
 """
 
 from __future__ import annotations

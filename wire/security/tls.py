@@ -1,8 +1,8 @@
 """TLS contexts from Kafka's `ssl.*` settings: PEM in files or in the settings themselves, PKCS12 and JKS files.
 
 Source: `DefaultSslEngineFactory` of Kafka (KIP-651 for PEM), `SslConfigs`. As in Java a store that is called JKS may be
-PKCS12, and the other way round. Left out: certificates that change while a node runs
-(`trimaran.quorum.serving.altered_security`).
+PKCS12, and the other way round. For certificates that change while a node runs, see
+`trimaran.quorum.serving.altered_security`.
 """
 
 from __future__ import annotations

@@ -98,7 +98,7 @@ async def test_damaged_records_take_the_replica_out_of_service(harness):
     "position",
     [
         BATCH_BYTES + 7,  # offset 1 becomes 0, that of the batch before it
-        2 * BATCH_BYTES + 7,  # offset 2 becomes 3, where the log ends
+        2 * BATCH_BYTES + 7,  # offset 2 becomes 3, the end of the log
     ],
 )
 async def test_impossible_offsets_take_replica_out_of_service(harness, position):

@@ -45,7 +45,7 @@ def test_waiter_wakes_when_nothing_is_ending(shard):
         shard.take()
 
 
-def test_no_client_waits_for_the_record_of_a_complete_transaction(shard):
+def test_no_client_awaits_the_completion_record(shard):
     become(shard, "x", S.PREPARE_COMMIT)
     ended = shard.complete("x", shard.decided("x"), AT)
     assert (len(ended.records), ended.is_awaited) == (1, False)

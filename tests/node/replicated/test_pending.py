@@ -45,7 +45,7 @@ async def test_committed_response_is_told_after_the_epoch(autojump_clock):
     assert await outcome(pending) == ("told", 0)
 
 
-async def test_response_waits_for_the_commit_of_all_of_it(autojump_clock, nursery):
+async def test_response_waits_for_all_its_commits(autojump_clock, nursery):
     watermark = Watermark(3)
     pending = committed(watermark)
     assert not pending.ready()
@@ -59,7 +59,7 @@ async def test_response_waits_for_the_commit_of_all_of_it(autojump_clock, nurser
     assert await outcome(pending) == ("told", 4)
 
 
-async def test_response_waits_for_what_was_replayed_when_it_was_decided(autojump_clock):
+async def test_response_waits_for_records_replayed_before_it(autojump_clock):
     progress = Progress(Watermark(4), 4, ended=E.NOT_CONTROLLER)
     early, late = PendingResponse(progress), PendingResponse(progress)
     early.complete("early")
@@ -75,7 +75,7 @@ async def test_late_commit_is_refused_in_time(autojump_clock):
     assert await outcome(committed(Watermark(4))) == (E.COORDINATOR_NOT_AVAILABLE, 10)
 
 
-async def test_without_a_bound_a_commit_is_awaited_for_ever(autojump_clock):
+async def test_unbounded_commit_is_awaited_for_ever(autojump_clock):
     pending = committed(Watermark(4), seconds=float("inf"))
     with trio.move_on_after(1_000_000) as scope:
         await pending.wait()
@@ -143,7 +143,7 @@ async def test_error_is_raised_without_waiting_for_a_commit(autojump_clock):
     assert await outcome(pending) == (E.INVALID_REQUEST, 0)
 
 
-async def test_decided_response_is_known_before_its_commit_after_a_checkpoint():
+async def test_decided_response_is_known_before_its_commit():
     """A task that makes many decisions lets others run between two of them."""
     with trio.testing.assert_checkpoints():
         assert await committed(Watermark(4)).decided() == "told"

@@ -121,7 +121,7 @@ def test_result_without_records_appends_nothing():
     assert counter.appended == []
 
 
-def test_records_are_replayed_at_their_offsets_after_a_gap():
+def test_records_after_gap_keep_their_offsets():
     """The log may have records of its own, e.g. of the leader's change."""
     counter = Counter(next_offset=100)
     counter.log.append("of the log itself")

@@ -100,7 +100,7 @@ class ReplicaLog:
         self.end = 0
         self.durable_end = 0
         self.opened_end = 0  # of the log when this process opened it
-        # Where the log began when its producers were last read from it: of batches below they may be unknown.
+        # The start of the log when its producers were last read from it: of batches below they may be unknown.
         self.unknown_below = 0
         self.log: Any = None
         self.leader: PartitionLeader | None = None

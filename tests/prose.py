@@ -1,0 +1,90 @@
+"""The project's English: patterns that stay out of docstrings, comments and names of tests."""
+
+from __future__ import annotations
+
+import ast
+import io
+import re
+import tokenize
+from collections.abc import Iterator
+from pathlib import Path
+
+TEST_NAME_WORDS_MAX = 8
+# Each advice with the pattern of its fault, within one sentence.
+FAULTS = {
+    "name the subject, instead of a free who or whoever": re.compile(
+        r"(^|[.;:,(] )((but|and|so|or|for|to|of|by|from|than) )?[Ww]ho(ever|m|se)? \w"
+    ),
+    "begin with a verb or with the subject": re.compile(r"(^|[.;:] )(What|Whose|Of) \w"),
+    "name the client, the caller, the operator …": re.compile(
+        r"\b(some|no|any|every)body\b", re.IGNORECASE
+    ),
+    "a condition begins with if": re.compile(
+        r"(^|[.;:,] )[Ww]here (it|there|this|that|an?|the|no|any|one|they|all)\b"
+    ),
+    "say this many, this long, this much": re.compile(r"\bso (many|long|much) (?!as|that)\w"),
+    "a program receives, returns, reports or refuses": re.compile(
+        r"\b(is|are|was|were) (told|asked|heard|looked at)\b"
+    ),
+    "use the literal verb": re.compile(r"\b(stands (in|for|at|on|as)|hangs? on|goes by)\b"),
+    "use the current word: again, up to, newest, earlier, except": re.compile(
+        r"\b(anew|upto|of now|of before|ever more|but for|nothing but)\b"
+    ),
+    "write Not implemented, or See": re.compile(r"\bLeft out:"),
+    "write a whole sentence": re.compile(
+        r"^(Of|For|Until|While|Where) (?!.*\bsee\b)[^.,]{3,60}\.$"
+    ),
+}
+_SENTENCE_END = re.compile(r"(?<=[.;:!?])\s+")
+_CODE = re.compile(r"`[^`]*`")
+_NO_PROSE = ("#!", "# type", "# noqa", "# cython", "# fmt")
+_QUESTION = re.compile(r"test_(who|what|whose|where|of)_")
+
+
+def _texts(source: str) -> Iterator[tuple[int, str]]:
+    """Yields the docstrings of a file, and its comments, each with its first line."""
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+            text = ast.get_docstring(node)
+            if text:
+                yield node.body[0].lineno, text
+    first, last, words = 0, 0, ""
+    for token in tokenize.generate_tokens(io.StringIO(source).readline):
+        if token.type != tokenize.COMMENT or token.string.startswith(_NO_PROSE):
+            continue
+        alone = token.line.lstrip().startswith("#")
+        if words and alone and token.start[0] == last + 1:
+            words += f" {token.string.lstrip('# ')}"
+        else:
+            if words:
+                yield first, words
+            first, words = token.start[0], token.string.lstrip("# ")
+        last = token.start[0] if alone else 0
+    if words:
+        yield first, words
+
+
+def faults(source: str) -> Iterator[str]:
+    """Yields `line: advice: sentence` for each sentence of a Python file with a fault."""
+    for line, text in _texts(source):
+        for sentence in _SENTENCE_END.split(_CODE.sub("`…`", " ".join(text.split()))):
+            for advice, pattern in FAULTS.items():
+                if pattern.search(sentence):
+                    yield f"{line}: {advice}: {sentence}"
+
+
+def bad_test_names(source: str) -> Iterator[str]:
+    """Yields names of tests that are questions, or too long: they say subject, condition and outcome."""
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            words = node.name.split("_")
+            if words[0] == "test" and (
+                len(words) - 1 > TEST_NAME_WORDS_MAX or _QUESTION.match(node.name)
+            ):
+                yield node.name
+
+
+def check(path: Path) -> list[str]:
+    """Returns the faults of one file."""
+    source = path.read_text()
+    return [*faults(source), *(bad_test_names(source) if path.name.startswith("test_") else ())]
