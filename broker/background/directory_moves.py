@@ -95,7 +95,6 @@ class DirectoryMoves:
             if current is not target:
                 self._begin(partition, target)
         except KafkaError as error:
-            directories.storage_failed()
             return error.code
         return ErrorCode.NONE
 
@@ -153,7 +152,7 @@ class DirectoryMoves:
                         directory.futures.drop(*key)
                         continue
                 except KafkaError as error:
-                    self._failed(f"{key[0]}-{key[1]}", error)
+                    events.REPLICA_MOVE_FAILED.log(log, partition=f"{key[0]}-{key[1]}", error=error)
                     if directory.offline is not None:
                         break
                     continue
@@ -189,7 +188,7 @@ class DirectoryMoves:
                 if move is not None:  # of a topic that has taken that name meanwhile
                     move.copy = _open(move.partition, directory)
             except KafkaError as error:
-                self._failed(partition.name, error)
+                events.REPLICA_MOVE_FAILED.log(log, partition=partition.name, error=error)
                 if self._unchecked_move(directory, key) is not None:
                     del self._moves[key]
             finally:
@@ -199,10 +198,6 @@ class DirectoryMoves:
         """What waits for the copy in `directory`: nothing any more, if the replica is to stay or to go elsewhere."""
         move = self._moves.get(key)
         return move if move is not None and move.target is directory else None
-
-    def _failed(self, name: str, error: KafkaError) -> None:
-        events.REPLICA_MOVE_FAILED.log(log, partition=name, error=error)
-        self._directories.storage_failed()
 
     async def _step_or_give_up(self, move: Move) -> bool:
         if move.copy is None:

@@ -144,7 +144,6 @@ class LogCleaner:
         except KafkaError as error:
             events.COMPACTION_STOPPED.log(log, partition=partition.name, error=error)
             self._uncleanable.add(partition_log)
-            self._directories.storage_failed()
         return True
 
     async def _choose(self) -> tuple[Partition, PartitionLog, Dirt] | None:
@@ -178,7 +177,6 @@ class LogCleaner:
             )
         except KafkaError as error:
             events.COMPACTION_FAILED.log(log, partition=partition.name, error=error)
-            self._directories.storage_failed()
             return None
         return dirt if dirt.is_due(partition_log.config) else None
 

@@ -93,7 +93,6 @@ class Maintenance:
                 await self._directories.save_checkpoints(self._partitions.watermarks())
             except KafkaError as error:
                 events.MAINTENANCE_CHECKPOINTS_FAILED.log(log, error=error)
-            self._directories.storage_failed()  # in case that whoever met the failure did not say so
 
     async def _retain(self) -> None:
         await trio.sleep(min(FIRST_RETENTION_SECONDS, self._times.retention))
@@ -113,8 +112,6 @@ class Maintenance:
                 count += await self._shorten(partition_log, partition)
             except KafkaError as error:
                 events.MAINTENANCE_RETENTION_FAILED.log(log, partition=partition.name, error=error)
-                if error.code is ErrorCode.KAFKA_STORAGE_ERROR:
-                    self._directories.storage_failed()
             if number % PARTITIONS_PER_TURN == PARTITIONS_PER_TURN - 1:
                 await yield_to_loop()
         return count

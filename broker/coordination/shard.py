@@ -129,7 +129,5 @@ class CoordinatorSpec(Generic[S, R]):
     compacted: bool = True
     # What gives an empty shard the rows of its log more cheaply than by decoding and replaying each.
     taking_rows: Callable[[S], TakeRows] | None = None
-    # Called when an append has met KAFKA_STORAGE_ERROR.
-    storage_failed: Callable[[], object] = lambda: None
     # Does a follow-up that a shard has named: a task of the `ShardEpoch` that it gets, and ends with.
     follow_up: Callable[[Any, str], Awaitable[None]] = _no_follow_up

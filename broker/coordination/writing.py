@@ -57,8 +57,6 @@ class PartitionWriter(Generic[R]):
             views = [BatchView(batch)]
             return self._leader.append(batch, views, is_awaited=result.is_awaited).last_offset
         except KafkaError as error:
-            if error.code is ErrorCode.KAFKA_STORAGE_ERROR:
-                self._spec.storage_failed()
             raise KafkaError(response_code(error.code), error.message) from error
 
     def _encode(self, records: Sequence[R], producer: Producer | None) -> bytearray:

@@ -82,12 +82,9 @@ class GroupCoordinator:
         self,
         limits: GroupLimits,
         metadata: Metadata,
-        storage_failed: Callable[[], object] = lambda: None,
         settings: Callable[[str], ConsumerGroupSettings] = lambda _group_id: DEFAULTS,
     ) -> None:
-        """`storage_failed` is called when an append has met KAFKA_STORAGE_ERROR; `settings` are those of a consumer
-        group.
-        """
+        """`settings` returns those of a consumer group, by its id."""
         self.limits = limits
         self._metadata = metadata
         around = Surroundings(settings, newest_topics(lambda: metadata.image))
@@ -105,7 +102,6 @@ class GroupCoordinator:
                 taking_rows=lambda shard: LoadedRows(serde, shard).take,
                 commit_timeout_ms=limits.commit_timeout_ms,
                 load_buffer_bytes=limits.load_buffer_bytes,
-                storage_failed=storage_failed,
                 follow_up=self._resolve_patterns,
             )
         )

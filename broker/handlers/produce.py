@@ -102,7 +102,7 @@ def produce(request: ProduceRequest, ctx: Context, call: Call) -> Answer:
     if call.connection not in ctx.offloaded and _takes_one_turn(work):
         over_budget = not _validated(work)
         if not over_budget and _is_verified(work):
-            append(appends, acks, ctx.directories.storage_failed)
+            append(appends, acks)
             count(appends, ctx.partitions.traffic)
             return _answer(work)
     for one in appends:
@@ -133,7 +133,7 @@ async def _produce_later(work: _Produce, *, over_budget: bool) -> ProduceRespons
         await open_leaders(_unopened(work))
         await _validate(work, over_budget=over_budget)
         await _verify(work)
-        await append_in_turns(appends, work.acks, ctx.directories.storage_failed)
+        await append_in_turns(appends, work.acks)
         count(appends, ctx.partitions.traffic)
         answer = _answer(work)
     finally:

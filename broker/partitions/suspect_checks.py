@@ -49,9 +49,8 @@ async def _look_at(suspect: Suspect, partitions: Partitions) -> None:
     if reason is None and opened.log_end_offset < partition.known_end:
         reason = why_a_part(partition, opened.log_end_offset)
     is_same = partition.open_log is opened and opened.truncations == truncations
-    if opened.health.offline is not None:
-        partition.services.directories.storage_failed()
-    elif reason is not None and is_same and not leader.ended:
+    is_online = opened.health.offline is None
+    if reason is not None and is_online and is_same and not leader.ended:
         if len(leader.isr.isr) > 1:
             partitions.take_out(partition, reason)
         else:

@@ -147,10 +147,10 @@ def _composed(
     throttles = ReplicationThrottles.of(config, configs)
     fetchers = _fetchers(config, metadata, lifecycle, to_brokers, throttles.follower)
     partitions = Partitions(services, fetchers, directories.high_watermark)
-    groups = _groups(config, metadata, directories, partitions)
+    groups = _groups(config, metadata, partitions)
     producer_ids = ProducerIds(channel, node_id, lambda: lifecycle.epoch)
     marks = Marking(partitions, groups.complete_transaction, now_ms)
-    transacting = _transactions(config, configs, metadata, marks, producer_ids, storage, to_brokers)
+    transacting = _transactions(config, configs, metadata, marks, producer_ids, to_brokers)
     publisher = BrokerPublisher(metadata, partitions, settings, directories, lifecycle.report)
     altered = _altered(config, listeners, to_brokers, to_controllers, gate.logins)
     tracker, quotas = RegistrationTracker(node_id, lifecycle.register_again), _client_quotas(config)
@@ -215,13 +215,11 @@ def _cordons(
 def _groups(
     config: ServerConfig,
     metadata: BrokerMetadata,
-    directories: LogDirectories,
     partitions: Partitions,
 ) -> GroupCoordinator:
     groups = GroupCoordinator(
         GroupLimits.of(config),
         metadata,
-        directories.storage_failed,
         ConfiguredGroups(config, lambda: metadata.image.configs).of,
     )
     partitions.listen(CONSUMER_OFFSETS, groups.runtime)
@@ -394,7 +392,6 @@ def _transactions(
     metadata: BrokerMetadata,
     marking: Marking,
     producer_ids: ProducerIds,
-    storage: Storage,
     security: ClientSecurity,
 ) -> Transactions:
     parts = transactions(
@@ -402,7 +399,6 @@ def _transactions(
         metadata,
         marking,
         producer_ids,
-        storage.directories.storage_failed,
         lambda purpose: _channels(config, metadata, security, purpose),
         lambda: bool(configs.now("transaction.partition.verification.enable")),
     )

@@ -219,7 +219,6 @@ async def _recover_directory(ctx: Context, directory: LogDirectory) -> None:
             if directory.offline is not None:
                 events.LOG_DIRECTORY_RECOVERY_FAILED.log(log, directory=directory.path, error=error)
                 break
-    ctx.directories.storage_failed()
 
 
 # -- ending

@@ -43,7 +43,6 @@ def transactions(
     metadata: BrokerMetadata,
     marking: Marking,
     producer_ids: ProducerIds,
-    storage_failed: Callable[[], object],
     open_channels: Callable[[str], BrokerChannels],
     verifies: Callable[[], bool],
 ) -> Transactions:
@@ -54,7 +53,7 @@ def transactions(
     marker_channels, verifier_channels = open_channels("markers"), open_channels("transactions")
     markers = MarkerWriter(config.node_id, marking, marker_channels, metadata, seconds)
     limits = TransactionLimits.of(config)
-    coordinator = TransactionCoordinator(limits, metadata, producer_ids, markers, storage_failed)
+    coordinator = TransactionCoordinator(limits, metadata, producer_ids, markers)
     verifier = TransactionVerifier(
         config.node_id, coordinator, verifier_channels, metadata, seconds, verifies
     )

@@ -330,7 +330,7 @@ class Fetcher:
                 follower.take_watermark(data.high_watermark, data.log_start_offset)
                 followed.lags = follower.reached.offset < data.high_watermark
         except (KafkaError, RemoteProtocolError) as error:
-            self._on_append_error(followed, error)
+            self._delay(followed, str(error))
         self._after_change(followed)
         return False
 
@@ -367,11 +367,6 @@ class Fetcher:
             self._client.delay(followed, trio.current_time())
         else:
             self._delay(followed, f"the leader answers {code.name}")
-
-    def _on_append_error(self, followed: PartitionFetchState, error: Exception) -> None:
-        """What the leader sent makes no sense, or our disk does not take it."""
-        followed.follower.replica.services.directories.storage_failed()
-        self._delay(followed, str(error))
 
     def _delay(self, followed: PartitionFetchState, why: str) -> None:
         """What is wrong is logged once; it is tried again, less and less often."""
@@ -417,7 +412,7 @@ class Fetcher:
         except _LeaderError as refusal:
             self._on_leader_error(followed, refusal.code)
         except (KafkaError, RemoteProtocolError) as error:
-            self._on_append_error(followed, error)
+            self._delay(followed, str(error))
         self._after_change(followed)
 
     async def _leader_offset(

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -45,10 +46,8 @@ class Storage:
 
     async def commit(self, directory: LogDirectory) -> None:
         """Runs the group commit of one directory, until that fails; the others go on."""
-        try:
+        with suppress(StorageFailure):
             await self.commits[directory].run()
-        except StorageFailure:
-            self.directories.storage_failed()
 
     async def close(self, broker_epoch: int | None, high_watermarks: Mapping[Key, int]) -> None:
         """Flushes and closes all that is the broker's own. Of a controller's directory the checkpoints are written

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Collection, Container, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import trio
@@ -70,6 +70,9 @@ class LogDirectories:
         self._checks: dict[Key, trio.Event] = {}
         self._deleted_in_check: dict[Key, LogDirectory] = {}
         self._news = AutoResetEvent()
+        self._loop: trio.lowlevel.TrioToken | None = None  # that of `wait_failed`
+        for directory in [*self.all, self.metadata]:
+            directory.health.watch(self._on_failure)
 
     # -- standing
 
@@ -107,12 +110,9 @@ class LogDirectories:
         cordoned = self.cordoned()
         return [one.directory_id for one in self.all if one.path in cordoned]
 
-    def storage_failed(self) -> None:
-        """Somebody met KAFKA_STORAGE_ERROR: who waits for failures looks whether a directory is offline."""
-        self._news.set()
-
     async def wait_failed(self) -> list[LogDirectory]:
-        """Those that went offline since the last call, once there are any. One task calls this."""
+        """Waits until directories go offline, and returns those that did since the last call. One task calls this."""
+        self._loop = trio.lowlevel.current_trio_token()
         while True:
             failed = [
                 one
@@ -123,6 +123,12 @@ class LogDirectories:
             if failed:
                 return failed
             await self._news.wait()
+
+    def _on_failure(self) -> None:
+        """Wakes `wait_failed` from whichever thread met the failure."""
+        if self._loop is not None:
+            with suppress(trio.RunFinishedError):
+                self._loop.run_sync_soon(self._news.set, idempotent=True)
 
     # -- finding
 
@@ -284,7 +290,6 @@ class LogDirectories:
         hears of the latter two, and takes it out of ISR and leadership. It does not hear of a missing replica that is
         the last: that may never have had a log, which no later start could tell from a lost one.
         """
-        self.storage_failed()
         key, found = (topic, index), self.holding(topic, index)
         if found is not None and found.offline is not None:
             return
@@ -429,34 +434,25 @@ class LogDirectories:
 
     @contextmanager
     def noting_failure(self, what: str) -> Iterator[None]:
-        """Of a disk: who waits for that takes the directory out of service."""
+        """Logs an error of a disk and goes on: `wait_failed` finds a directory that is offline by now."""
         try:
             yield
         except KafkaError as error:
             events.LOG_DIRECTORY_FAILED.log(log, what=what, error=error)
-            self.storage_failed()
 
     # -- upkeep
 
     async def purge(self, delay_ms: int | None = None) -> None:
         """Removes the files of deleted segments and partitions, in a thread; see `LogDirectory.purge`."""
         for directory in self.online:
-            try:
-                await run_blocking(directory.purge, delay_ms)
-            except KafkaError:
-                self.storage_failed()
-                raise
+            await run_blocking(directory.purge, delay_ms)
 
     async def save_checkpoints(self, high_watermarks: Mapping[Key, int]) -> None:
         """Writes recovery points, log starts and high watermarks, in a thread."""
         for directory in self.online:
             held = _held(directory, high_watermarks, alone=len(self.all) == 1)
             collected = await with_checkpoints(directory.collecting(held), NOTED_PER_TURN)
-            try:
-                await run_blocking(directory.write_checkpoints, collected)
-            except KafkaError:
-                self.storage_failed()
-                raise
+            await run_blocking(directory.write_checkpoints, collected)
 
     async def lower_recovery_points(self, points: Mapping[Key, int]) -> None:
         """Notes what replicas will count as flushed, in a thread: whoever cuts their logs then writes no checkpoint."""
@@ -465,12 +461,10 @@ class LogDirectories:
             lowered = directory.offsets.begin_lowering(held)
             if lowered is None:
                 continue
-            try:
+            with suppress(KafkaError):  # cutting the log meets it again
                 while not await run_blocking(directory.offsets.write, lowered):
                     lowered = directory.offsets.collect_lowered()
                 directory.offsets.end_lowering(held)
-            except KafkaError:  # who cuts meets it again
-                self.storage_failed()
 
     def close(
         self,

@@ -59,9 +59,7 @@ class TransactionCoordinator:
         metadata: Metadata,
         producer_ids: ProducerIds,
         markers: MarkerWriter,
-        storage_failed: Callable[[], object] = lambda: None,
     ) -> None:
-        """`storage_failed` is called when an append has met KAFKA_STORAGE_ERROR."""
         self.limits = limits
         self.markers = markers
         self.memory = TransactionMemory()
@@ -74,7 +72,6 @@ class TransactionCoordinator:
                 serde=TransactionRecordSerde(self.transaction_version),
                 commit_timeout_ms=limits.commit_timeout_ms,
                 load_buffer_bytes=limits.load_buffer_bytes,
-                storage_failed=storage_failed,
                 follow_up=markers.finish,
             )
         )

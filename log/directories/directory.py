@@ -121,12 +121,8 @@ class LogDirectory:
 
     @property
     def offline(self) -> str | None:
-        """Why the directory may not be used any more; set by the first OSError, for good."""
+        """The reason for which the directory must not be used any more, as in `DirectoryHealth`."""
         return self.health.offline
-
-    @offline.setter
-    def offline(self, reason: str) -> None:
-        self.health.fail(reason)
 
     @property
     def clean_shutdown(self) -> bool:

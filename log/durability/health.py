@@ -6,7 +6,7 @@ nothing in the directory is written again, and no fsync is retried (its pages ma
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from errno import EIO
 
@@ -19,17 +19,24 @@ class StorageFailure(Exception):
 
 
 class DirectoryHealth:
-    """`offline` is None or the reason, set once by the first failure and never cleared."""
+    """`offline` is None or the reason of the first failure, which only `fail` sets, and which stays."""
 
-    __slots__ = ("offline",)
+    __slots__ = ("_watchers", "offline")
 
     def __init__(self) -> None:
         self.offline: str | None = None
+        self._watchers: list[Callable[[], object]] = []
+
+    def watch(self, on_failure: Callable[[], object]) -> None:
+        """Has `on_failure` called once, when the directory goes offline, in the thread that meets the failure."""
+        self._watchers.append(on_failure)
 
     def fail(self, reason: str) -> KafkaError:
-        """Takes the directory offline; gives the error to raise."""
+        """Takes the directory offline; returns the error to raise."""
         if self.offline is None:
             self.offline = reason
+            for on_failure in self._watchers:
+                on_failure()
         return KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, reason)
 
     def check(self) -> None:

@@ -83,15 +83,14 @@ async def delete(running: Cluster) -> None:
 async def test_topic_is_recreated_while_namesakes_directory_offline(tmp_path, caplog, opened):
     """A6: it is served from a good one, at once; and when the failed one is back, topic ids decide."""
     async with cluster(tmp_path, brokers=0, **ONE) as running:
-        broker = await running.start_broker(11, **settings(tmp_path))
+        await running.start_broker(11, **settings(tmp_path))
         await in_thread(write, running.bootstrap, 0, RECORDS)
         await placed(running)
         if not opened:
             await running.stop(11)
-            broker = await running.start_broker(11, **settings(tmp_path))
+            await running.start_broker(11, **settings(tmp_path))
         failed = holding(running)
         failed.health.fail("the cable was pulled")
-        broker.context.directories.storage_failed()
         await running.seen(lambda image: state(running).leader == -1)
         await delete(running)
         caplog.clear()

@@ -168,7 +168,6 @@ async def test_one_directory_fails_and_the_others_go_on(tmp_path):
         lost = [index for topic, index in data.partitions() if topic == "t"]
         assert lost
         data.health.fail("the cable was pulled")
-        directories.storage_failed()
         await running.seen(
             lambda image: all(
                 image.topics.by_name["t"].partitions[index].leader == 12
@@ -202,7 +201,6 @@ async def test_unplaced_replica_in_failing_directory_returns(
         data = next(one for one in directories.all if one is not directories.metadata)
         lost = {index for topic, index in data.partitions() if topic == "t"}
         data.health.fail("the cable was pulled")
-        directories.storage_failed()
         await running.seen(
             lambda image: (
                 {
@@ -372,7 +370,6 @@ async def test_broker_ends_without_usable_or_metadata_directory(tmp_path, which)
         directories = broker.context.directories
         for one in directories.all if which == "all" else [directories.metadata]:
             one.health.fail("gone")
-        directories.storage_failed()
         with trio.fail_after(DEADLINE_SECONDS):
             await running.ended[11].wait()
         failure = running.failures[11]
@@ -493,7 +490,7 @@ async def test_moves_that_cannot_be(tmp_path):
         assert moves.request("t", 0, other) is ErrorCode.NONE
         assert moves.request("t", 0, a if here == "a" else b) is ErrorCode.NONE
         assert moves.of(broker.context.partitions.find("t", 0)) is None, "called back"
-        broker.context.directories.at(other).health.offline = "gone"
+        broker.context.directories.at(other).health.fail("gone")
         assert moves.request("t", 0, other) is ErrorCode.KAFKA_STORAGE_ERROR
         broker.context.directories.at(other).health.offline = None
 

@@ -241,7 +241,6 @@ def open_harness(
         metadata,
         Marking(partitions, groups.complete_transaction, now_ms),
         absent,
-        lambda: None,
         lambda _purpose: channels,
         lambda: True,
     )

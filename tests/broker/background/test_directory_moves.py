@@ -241,7 +241,7 @@ async def test_replica_that_cannot_be_copied_leaves_nothing(tmp_path, caplog, da
 async def test_copy_stays_when_its_source_disk_fails(tmp_path):
     setup = Moves(tmp_path)
     setup.request(0, setup.b)
-    setup.a.offline = "the disk is gone"
+    setup.a.health.fail("the disk is gone")
     await setup.run()
     assert len(futures_of(setup.b)) == 1
 
@@ -250,7 +250,7 @@ async def test_copy_of_failed_move_goes_with_its_topic(tmp_path):
     setup = Moves(tmp_path, partitions=2)
     for index in (0, 1):
         setup.request(index, setup.b)
-    setup.a.offline = "the disk is gone"
+    setup.a.health.fail("the disk is gone")
     await setup.run()
     assert len(futures_of(setup.b)) == 2
     setup.harness.set_image(topic("t", partition_image()))
@@ -264,7 +264,7 @@ async def test_namesakes_copy_survives_deletion_of_topic(tmp_path):
     """It belongs to the topic that has the name now; the old one is found out late."""
     setup = Moves(tmp_path)
     setup.request(0, setup.b)
-    setup.a.offline = "the disk is gone"
+    setup.a.health.fail("the disk is gone")
     await setup.run()
     setup.harness.directories.delete_log("t", 0, b"another topic's ")
     assert list(setup.b.futures) == [("t", 0)]
@@ -423,7 +423,7 @@ async def test_replica_possibly_in_failed_directory_does_not_move(tmp_path):
     topics = topic("t", partition_image(), partition_image())
     setup.harness.partitions.begin_with(topics_image(topics))
     setup.harness.set_image(topics)
-    setup.a.offline = "the disk is gone"
+    setup.a.health.fail("the disk is gone")
     code = setup.moves.request("t", 1, str(setup.b.path))
     assert code is ErrorCode.KAFKA_STORAGE_ERROR
     assert setup.harness.directories.preferred == {}

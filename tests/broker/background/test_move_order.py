@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.broker.background.test_directory_moves import Moves, futures_of, other_directory
-from tests.broker.background.test_move_requests import ask, at_once, told_of
+from tests.broker.background.test_move_requests import ask, at_once
 from tests.cluster.data_side import partition as partition_image
 from tests.cluster.data_side import topic
 from tests.log.helpers import batch_bytes, view_of
@@ -113,7 +113,7 @@ async def test_abandoned_copy_is_closed_without_flush(tmp_path, in_loop):
             setup.moves.close()
         else:
             if close == "given up alone":
-                setup.a.offline = "the disk is gone"
+                setup.a.health.fail("the disk is gone")
             setup.moves._give_up(move)
         assert (move.copy.is_closed, move.copy.flushed_offset) == (True, 0), close
 
@@ -206,18 +206,17 @@ async def test_failed_disk_is_not_searched_for_further_copies(tmp_path, monkeypa
     setup = Moves(tmp_path, partitions=3)
     for partition in setup.harness.partitions:
         leave_copy(setup.b, partition)
-    told, asked = told_of(setup.harness.directories), []
+    asked = []
 
     def is_of(topic, index, _topic_id):
         asked.append((topic, index))
         if is_offline:
-            setup.b.offline = "the disk is gone"
+            setup.b.health.fail("the disk is gone")
         raise FAILS
 
     monkeypatch.setattr(setup.b.futures, "is_of", is_of)
     assert setup.moves._begun_before() == {setup.a: [], setup.b: []}
     assert asked == ([("t", 0)] if is_offline else [("t", 0), ("t", 1), ("t", 2)])
-    assert told == ["look"] * len(asked)
     assert len(futures_of(setup.b)) == 3
 
 
@@ -263,10 +262,9 @@ async def test_each_copy_is_checked_for_its_own_move(tmp_path, monkeypatch):
         return step(*arguments)
 
     monkeypatch.setattr(directory_moves, "run_blocking", run_blocking)
-    told = told_of(setup.harness.directories)
     begun = setup.moves._begun_before()
     await setup.moves._check_copies(setup.b, begun[setup.b])
-    assert (order, told, setup.moves._unchecked) == ([0, 1, 2], ["look"], set())
+    assert (order, setup.moves._unchecked) == ([0, 1, 2], set())
     moves = [setup.moves.of(partition) for partition in partitions]
     assert moves[1] is None
     assert [(one.partition, one.target) for one in (moves[0], moves[2])] == [

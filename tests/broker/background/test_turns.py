@@ -241,7 +241,7 @@ async def test_logs_in_offline_directories_are_not_examined(tmp_path, monkeypatc
     await upkeep._open_due()
     harness.directory.forget("t", 1)
     await upkeep._open_due()
-    harness.directory.offline = "the disk is gone"
+    harness.directory.health.fail("the disk is gone")
     await upkeep._open_due()
     assert looked == [(["t-0", "t-1"], NOW), (["t-0"], NOW), ([], NOW)]
 

@@ -34,15 +34,9 @@ class Rig:
     def __init__(self, directory: Path, **spec: Any) -> None:
         self.directory = directory
         self.leaders: dict[int, Leader] = {}
-        self.storage_failures = 0
         self.runtime = CoordinatorRuntime(
-            CoordinatorSpec(
-                TOPIC, CounterShard, CountSerde(), storage_failed=self._storage_failed, **spec
-            )
+            CoordinatorSpec(TOPIC, CounterShard, CountSerde(), **spec)
         )
-
-    def _storage_failed(self) -> None:
-        self.storage_failures += 1
 
     # -- leadership
 

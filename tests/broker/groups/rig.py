@@ -70,8 +70,7 @@ class Rig:
                 topic_image(OFFSETS_TOPIC, b"o" * 16, limits.partition_count),
             )
         )
-        self.storage_failures = 0
-        self.groups = GroupCoordinator(limits, self.metadata, self._storage_failed)
+        self.groups = GroupCoordinator(limits, self.metadata)
         self.leaders: dict[int, Leader] = {}
         self.context = SimpleNamespace(
             groups=self.groups,
@@ -81,9 +80,6 @@ class Rig:
             config={"group.coordinator.rebalance.protocols": ["classic", "consumer"]},
         )
         self._connection = ConnectionInfo(1, LISTENER, ("10.1.2.3", 4567), ("10.0.0.1", 9092))
-
-    def _storage_failed(self) -> None:
-        self.storage_failures += 1
 
     # -- leadership
 

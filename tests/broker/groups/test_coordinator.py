@@ -222,7 +222,6 @@ async def test_a_log_that_refuses(tmp_path, failure, answer):
         with pytest.raises(KafkaError) as caught:
             rig.groups.commit_offsets(commit_request(5), 9)
         assert code_of(caught) is answer
-        assert rig.storage_failures == (failure is E.KAFKA_STORAGE_ERROR)
         leader.failing = None
         assert offsets_in(fetch_all(rig).response) == {}
 

@@ -72,7 +72,7 @@ async def test_failed_directory_is_listed_with_error(tmp_path):
         broker = await running.start_broker(11, log_dirs=",".join(paths))
         async with connected_to(broker) as connection:
             failed = broker.context.directories.at(paths[1])
-            failed.health.offline = "the disk is gone"
+            failed.health.fail("the disk is gone")
             answer = await connection.call(DescribeLogDirsRequest(topics=None), timeout=5)
             failed.health.offline = None
     assert {result.log_dir: result.error_code for result in answer.results} == {
@@ -83,7 +83,7 @@ async def test_failed_directory_is_listed_with_error(tmp_path):
 
 async def test_all_failed_directories_are_described(harness, tmp_path):
     """As in the moment before the broker ends for it."""
-    harness.directory.offline = "the disk is gone"
+    harness.directory.health.fail("the disk is gone")
     (result,) = (await described(harness)).results
     assert (result.error_code, result.log_dir) == (ErrorCode.KAFKA_STORAGE_ERROR, str(tmp_path))
 
@@ -93,7 +93,7 @@ async def test_replica_of_failed_directory_is_listed_nowhere(tmp_path):
     harness = open_harness(tmp_path / "a")
     harness.directories.all.append(other_directory(tmp_path / "b"))
     harness.set_image(topic("t", partition()))
-    harness.directory.offline = "the disk is gone"
+    harness.directory.health.fail("the disk is gone")
     told = {one.log_dir: one for one in (await described(harness)).results}
     assert told[str(tmp_path / "b")].topics == []
 
@@ -111,7 +111,7 @@ async def test_copy_is_listed_while_target_is_online(tmp_path):
         False,
     )
     assert (of_b.partition_size, of_b.offset_lag, of_b.is_future_key) == (0, 3, True)
-    setup.b.offline = "the disk is gone"
+    setup.b.health.fail("the disk is gone")
     told = {one.log_dir: one for one in (await described(setup.harness)).results}
     assert told[str(setup.b.path)].error_code == ErrorCode.KAFKA_STORAGE_ERROR
     assert len(told[str(setup.a.path)].topics) == 1

@@ -207,7 +207,6 @@ class World:
             self.harness.metadata,
             Marking(self.harness.partitions, groups.complete_transaction, lambda: NOW_MS),
             ProducerIds(),  # type: ignore[arg-type]
-            lambda: None,
             lambda _purpose: absent,
             lambda: True,
         )

@@ -12,7 +12,6 @@ from tests.broker.batches import append
 from tests.cluster.data_side import open_harness, partition, topic
 from trimaran.broker.partitions import suspect_checks
 from trimaran.broker.partitions.suspect_checks import check_suspects
-from trimaran.broker.storage.directories import LogDirectories
 from trimaran.log.partitions.partition_log import PartitionLog
 from trimaran.wire.errors import ErrorCode, KafkaError
 
@@ -196,16 +195,12 @@ async def test_former_leader_is_not_examined(harness):
 
 
 async def test_unreadable_disk_is_reported(harness, monkeypatch):
-    told = []
-    monkeypatch.setattr(LogDirectories, "storage_failed", lambda _: told.append("failed"))
-
     def read(self, *_, **__):
         raise OSError("input/output error")
 
     monkeypatch.setattr(PartitionLog, "read", read)
     log = harness.leader().log
     await look(harness)
-    assert told
     assert "input/output error" in log.health.offline
 
 

@@ -208,10 +208,10 @@ async def test_authorization_and_appends_cover_all_in_turns(turns, monkeypatch):
     monkeypatch.setattr(
         append_stage,
         "append",
-        lambda some, acks, failed: seen.append(([one.index for one in some], acks, failed)),
+        lambda some, acks: seen.append(([one.index for one in some], acks)),
     )
-    await append_in_turns(appends, 1, print)
-    assert seen == [([0, 1, 2, 3], 1, print), ([4, 5, 6, 7], 1, print), ([8], 1, print)]
+    await append_in_turns(appends, 1)
+    assert seen == [([0, 1, 2, 3], 1), ([4, 5, 6, 7], 1), ([8], 1)]
     assert len(turns) == 2
 
 

@@ -56,7 +56,6 @@ def go_through(harness, appends, may_write=lambda _topic: True, transactional_id
     append(
         [one for one in appends if one not in asked],
         ACKS_LEADER,
-        harness.directories.storage_failed,
     )
     return asked
 
@@ -159,7 +158,7 @@ async def verified(harness, coordinator, *named, version=VERSION):
     response, appends = resolved(harness, *named)
     asked = go_through(harness, appends, transactional_id="x")
     await verify(asked, coordinator, "x", version)
-    append(asked, ACKS_LEADER, harness.directories.storage_failed)
+    append(asked, ACKS_LEADER)
     return outcomes(response)
 
 
@@ -182,7 +181,7 @@ def test_locally_coordinated_transaction_is_appended_at_once(harness):
     coordinator = Coordinator()
     assert is_verified_here(asked, coordinator, "x", VERSION)
     assert coordinator.asked == [("x", (7, 0), [("t", 0), ("t", 1)], VERSION)]
-    append(asked, ACKS_LEADER, harness.directories.storage_failed)
+    append(asked, ACKS_LEADER)
     assert outcomes(response) == [[(0, "NONE", 0), (1, "NONE", 0)]]
 
 
@@ -191,7 +190,7 @@ async def test_unknown_local_transaction_is_verified_remotely(harness):
     asked = go_through(harness, appends, transactional_id="x")
     assert not is_verified_here(asked, Coordinator(ErrorCode.INVALID_TXN_STATE), "x", VERSION)
     await verify(asked, Coordinator(), "x", VERSION)
-    append(asked, ACKS_LEADER, harness.directories.storage_failed)
+    append(asked, ACKS_LEADER)
     assert outcomes(response) == [[(0, "NONE", 0)]]
 
 

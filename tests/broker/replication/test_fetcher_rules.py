@@ -27,7 +27,6 @@ from trimaran.broker.partitions.replica import Replica
 from trimaran.broker.replication.fetch_client import FetchClient, FetchSettings
 from trimaran.broker.replication.fetcher import Fetcher
 from trimaran.broker.replication.fetchers import Fetchers
-from trimaran.broker.storage.directories import LogDirectories
 from trimaran.log.batches.batch import BatchView
 from trimaran.log.durability import group_commit, syncing
 from trimaran.wire.errors import ErrorCode
@@ -229,16 +228,6 @@ async def test_transient_errors_are_not_logged(tmp_path, held_back, caplog, code
         await until(lambda: len(held_back) == 3)
     assert held_back == [0.02, 0.04, 0.08]
     assert len(warnings(caplog)) == (0 if silent else 1)
-
-
-async def test_failed_append_examines_the_disk(tmp_path, monkeypatch):
-    """It may be the one that failed, not the leader."""
-    looked = []
-    monkeypatch.setattr(LogDirectories, "storage_failed", lambda _: looked.append("at"))
-    async with followed(tmp_path) as (harness, leader):
-        leader.answer = once(answered(data(records=record(1)[:-1] + b"?")))
-        follow(harness)
-        await until(lambda: looked)
 
 
 async def test_duplicate_records_are_tolerated_once(tmp_path, held_back):

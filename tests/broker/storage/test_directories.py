@@ -237,7 +237,7 @@ def test_broker_needs_metadata_log_and_one_directory(disks):
     directories.metadata = directories.all[1]
     directories.all[1].health.offline = None
     assert directories.offline is None
-    directories.all[1].health.offline = "gone too"
+    directories.all[1].health.fail("gone too")
     directories.metadata = Sound()
     told = directories.offline
     assert [f"{disks.path / name}: " in told for name in "abc"] == [True] * 3
@@ -289,17 +289,14 @@ async def test_each_failure_is_reported_once(disks, autojump_clock):
     async with trio.open_nursery() as nursery:
         nursery.start_soon(watch)
         await trio.sleep(1)
-        fail(directories, "b")
-        await trio.sleep(1)
         assert told == []
-        directories.storage_failed()
+        await trio.to_thread.run_sync(fail, directories, "b")
         await trio.sleep(1)
         assert told == [["b"]]
-        directories.storage_failed()
+        fail(directories, "b")
         await trio.sleep(1)
         fail(directories, "a")
         fail(directories, "c")
-        directories.storage_failed()
         await trio.sleep(1)
         assert told == [["b"], ["a", "c"]]
         nursery.cancel_scope.cancel()

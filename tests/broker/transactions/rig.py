@@ -79,14 +79,8 @@ class Rig:
         self.producer_ids = ProducerIds()
         self.markers = Markers()
         writer: Any = self.markers
-        self.storage_failures = 0
-        self.coordinator = TransactionCoordinator(
-            limits, self.metadata, self.producer_ids, writer, self._storage_failed
-        )
+        self.coordinator = TransactionCoordinator(limits, self.metadata, self.producer_ids, writer)
         self.leader = Leader(open_log(directory / f"{TRANSACTION_TOPIC}-0"), 0)
-
-    def _storage_failed(self) -> None:
-        self.storage_failures += 1
 
     def lead(self) -> None:
         self.coordinator.runtime.began(0, self.leader)

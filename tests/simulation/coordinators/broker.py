@@ -84,11 +84,9 @@ class CoordinatorBroker(SimBroker):
     def _compose(self) -> None:
         super()._compose()
         settings, metadata, life = self.config(), self.metadata, self.life
-        failed = self.directories.storage_failed
         self.groups = GroupCoordinator(
             GroupLimits.of(settings),
             metadata,
-            failed,
             ConfiguredGroups(settings, lambda: metadata.image.configs).of,
         )
         self.partitions.listen(CONSUMER_OFFSETS, self.groups.runtime)
@@ -100,7 +98,6 @@ class CoordinatorBroker(SimBroker):
             metadata,
             marking,
             producer_ids,
-            failed,
             lambda _purpose: channels,
             lambda: True,
         )

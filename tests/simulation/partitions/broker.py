@@ -333,7 +333,6 @@ class SimBroker:
         """The controller has: everything is closed in good order, when no flush is under way any more."""
         self._committing.cancel()
         await self._committed.wait()
-        self.directories.storage_failed()
         if self.directories.offline is not None:
             return
         self.world.say(self.id, "stops cleanly")
@@ -408,10 +407,8 @@ class SimBroker:
 
     async def _commit(self) -> None:
         try:
-            with self._committing:
+            with suppress(StorageFailure), self._committing:
                 await self.commit.run()
-        except StorageFailure:
-            self.directories.storage_failed()
         finally:
             self._committed.set()
 
@@ -428,7 +425,6 @@ class SimBroker:
             await trio.sleep(CHECKPOINT_SECONDS)
             with suppress(KafkaError):
                 await self.directories.save_checkpoints(self.partitions.watermarks())
-            self.directories.storage_failed()
 
     async def _retain(self) -> None:
         while True:

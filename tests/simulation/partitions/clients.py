@@ -387,7 +387,7 @@ async def produce(
         return response
     one.batches = list(iter_batches(one.records))
     with slice_of_requests():
-        append([one], acks, broker.directories.storage_failed)
+        append([one], acks)
     if acks == ALL and not one.failed:
         await await_replicas([one], trio.current_time() + REPLICATION_SECONDS)
         settle([one])

@@ -316,7 +316,6 @@ class StoringBroker(SimBroker):
             file = self.disk.open(self.metadata_path / "metadata.log", create=True)
             self.disk.pwrite(file, after.to_bytes(8, "big"), 0)
             self.disk.fdatasync(file)
-        self.directories.storage_failed()
 
     # --- a life
 

@@ -65,7 +65,7 @@ def _failures_are_not_noticed() -> Patch:
 
     return both(
         mock.patch.object(Storage, "commit", commit),
-        mock.patch.object(LogDirectories, "storage_failed", return_value=None),
+        mock.patch.object(LogDirectories, "_on_failure", return_value=None),
         mock.patch.object(LogDirectories, "offline_ids", return_value=[]),
     )
 
@@ -154,10 +154,7 @@ def _a_replica_that_lies_elsewhere_is_not_claimed() -> Patch:
 def _a_lost_replica_is_not_told() -> Patch:
     """The unopenable log is not reported."""
 
-    def refused(self: LogDirectories, *_args: Any) -> None:
-        self.storage_failed()
-
-    return mock.patch.object(LogDirectories, "refused", refused)
+    return mock.patch.object(LogDirectories, "refused", return_value=None)
 
 
 def _an_error_of_a_disk_is_taken_for_a_passing_one() -> Patch:
