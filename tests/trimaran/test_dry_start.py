@@ -24,7 +24,7 @@ def test_new_cluster_is_shown_but_not_created(tmp_path):
     assert names(tmp_path) == []
 
 
-def test_stopped_cluster_accepts_same_options(tmp_path):
+def test_stopped_cluster_may_gain_brokers_and_overrides(tmp_path):
     made(tmp_path)
     before = contents(tmp_path)
     found = dry_start(tmp_path, replace(WANTED, brokers=2, overrides=["num.partitions=7"]))

@@ -190,7 +190,7 @@ async def test_oversized_first_batch_is_returned(harness, version):
     assert [o for o, _, _ in await read(harness, version, 1, max_bytes=500)] == [1]
 
 
-async def test_errors_unknown_to_old_versions_are_translated(harness):
+async def test_old_versions_refuse_zstd_and_invalid_positions(harness):
     data = batch(b"v", compression=Compression.ZSTD)
     harness.leader().append(data, list(iter_batches(data)))
     harness.flush()

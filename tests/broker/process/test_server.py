@@ -179,7 +179,7 @@ async def test_broker_waits_for_late_controllers(tmp_path):
         assert running.brokers[11].context.metadata.image.cluster.brokers[11].fenced is False
 
 
-async def test_start_logs_listeners_and_levels(tmp_path):
+async def test_started_broker_serves_its_versions(tmp_path):
     async with cluster(tmp_path) as running:
         host, port = running.brokers[11].addresses["PLAINTEXT"]
         async with open_node_connection(host, port) as connection:

@@ -244,7 +244,7 @@ def test_new_cluster_gets_levels_of_its_metadata_version():
     assert default_level(Feature("f", {1: 22}, served=0), 30) == 0
 
 
-def test_downgrade_loses_records_of_skipped_levels():
+def test_metadata_loss_of_downgrade_matches_naive_twin():
     def naive(present, wanted):
         changed = {7, 8, 11, 13, 14, 15, 17, 23, 30}
         level = present

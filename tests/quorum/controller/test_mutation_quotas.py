@@ -139,7 +139,7 @@ async def test_validate_only_requests_count_too(tmp_path):
         {"user": "alice", "client_id": "client"},
     ],
 )
-async def test_quota_applies_to_named_principal(tmp_path, entity):
+async def test_quota_of_any_matching_entity_applies(tmp_path, entity):
     async with asked(tmp_path) as one:
         await one.join(1)
         await limit(one, RATE, **entity)

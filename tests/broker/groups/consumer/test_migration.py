@@ -201,7 +201,7 @@ def test_postponed_work_ends_with_group(driver):
 
 
 @pytest.mark.parametrize(("members_max", "becomes"), [(1, False), (2, True)])
-def test_upgrade_needs_group_within_size_limit(driver, members_max, becomes):
+def test_downgrade_needs_group_within_size_limit(driver, members_max, becomes):
     classic_group(driver, "a", "b")
     driver.consumer_heartbeat("n")
     driver.settings = replace(driver.settings, classic_members_max=members_max)
