@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 import pytest
 import trio
 
-from tests.broker.handlers.asking import AUTHORIZER, asked
+from tests.broker.handlers.broker_client import AUTHORIZER, broker_client
 from tests.broker.test_denied import REFUSALS, TITLES, answer, codes
 from tests.interop.authorization.answers import comparable
 from tests.interop.authorization.requests import (
@@ -372,7 +372,7 @@ def is_refused(told, listed: str) -> bool:
 @pytest.fixture
 async def contexts(tmp_path):
     """Contexts of a broker that coordinates a group with an offset and a transactional id, and of the controller."""
-    async with asked(tmp_path, **AUTHORIZER, **INTERNAL_TOPICS) as one:
+    async with broker_client(tmp_path, **AUTHORIZER, **INTERNAL_TOPICS) as one:
         await one.create("orders", "secret")
         ids = {name: topic.id for name, topic in one.image.topics.by_name.items()}
         for kind, key in ((0, "readers"), (1, "tx")):

@@ -4,7 +4,7 @@ import pytest
 import trio
 
 from tests.broker.batches import batch
-from tests.broker.handlers.asking import asked
+from tests.broker.handlers.broker_client import broker_client
 from tests.cluster.in_process import connected_to
 from trimaran.wire.errors import ErrorCode
 from trimaran.wire.messages.alter_client_quotas import (
@@ -65,7 +65,7 @@ async def fetched(one, *args):
 
 
 async def test_producer_is_answered_with_throttle_time(tmp_path):
-    async with asked(tmp_path) as one:
+    async with broker_client(tmp_path) as one:
         await one.create("t")
         assert (await one.call(produce_request(), 9)).throttle_time_ms == 0
         await alter(one, "producer_byte_rate")
@@ -81,7 +81,7 @@ async def test_producer_is_answered_with_throttle_time(tmp_path):
 
 @pytest.mark.parametrize("session_epoch", [-1, 0])
 async def test_a_consumer_gets_nothing_that_is_too_much(tmp_path, session_epoch):
-    async with asked(tmp_path) as one:
+    async with broker_client(tmp_path) as one:
         await one.create("t")
         await one.call(produce_request(), 9)
         await alter(one, "consumer_byte_rate")
@@ -97,7 +97,7 @@ async def test_a_consumer_gets_nothing_that_is_too_much(tmp_path, session_epoch)
 
 async def test_throttled_session_keeps_its_records(tmp_path):
     """The next request of the session, on another connection, gets what this one did not."""
-    async with asked(tmp_path) as one:
+    async with broker_client(tmp_path) as one:
         await one.create("t")
         async with connected_to(one.broker) as keeps:
             first = await keeps.call(fetch_request(0, 0), version=12, timeout=SECONDS)
@@ -129,7 +129,7 @@ def metadata_request():
     ids=["at once", "deferred", "groups"],
 )
 async def test_client_blocking_event_loop_is_throttled(tmp_path, request_):
-    async with asked(tmp_path) as one:
+    async with broker_client(tmp_path) as one:
         await one.create("t")
         await alter(one, "request_percentage", limit=HARDLY_ANY_PERCENT)
         version = 12 if isinstance(request_, FetchRequest) else None
@@ -141,13 +141,13 @@ async def test_client_blocking_event_loop_is_throttled(tmp_path, request_):
 
 
 async def test_client_within_its_share_is_not_throttled(tmp_path):
-    async with asked(tmp_path) as one:
+    async with broker_client(tmp_path) as one:
         await alter(one, "request_percentage", limit=1e6)
         assert (await one.call(metadata_request())).throttle_time_ms == 0
 
 
 async def test_followers_are_exempt(tmp_path):
-    async with asked(tmp_path, brokers=2) as one:
+    async with broker_client(tmp_path, brokers=2) as one:
         await alter(one, "request_percentage", limit=HARDLY_ANY_PERCENT)
         await one.create("t", replicas=2)
         leader = one.image.topics.by_name["t"].partitions[0].leader
@@ -172,7 +172,7 @@ async def test_followers_are_exempt(tmp_path):
 
 @pytest.mark.parametrize("ip", ["127.0.0.1", "::ffff:127.0.0.1", None])
 async def test_client_connecting_too_fast_is_not_served(tmp_path, ip):
-    async with asked(tmp_path) as one:
+    async with broker_client(tmp_path) as one:
         entry = AlterClientQuotasRequestEntryData(
             entity=[EntityData(entity_type="ip", entity_name=ip)],
             ops=[OpData(key="connection_creation_rate", value=1, remove=False)],
@@ -190,7 +190,7 @@ async def test_client_connecting_too_fast_is_not_served(tmp_path, ip):
 
 
 async def test_host_name_quota_applies_to_its_addresses(tmp_path):
-    async with asked(tmp_path) as one:
+    async with broker_client(tmp_path) as one:
         quota = one.broker.context.quotas.connections
         for name in ("localhost", "no.such.host.invalid"):
             entry = AlterClientQuotasRequestEntryData(
@@ -206,7 +206,7 @@ async def test_host_name_quota_applies_to_its_addresses(tmp_path):
 
 async def test_auto_created_topics_count_for_their_client(tmp_path):
     """Kafka does the same: a client that has used up its changes has to retry, and no topic is made."""
-    async with asked(tmp_path) as one:
+    async with broker_client(tmp_path) as one:
         await alter(one, "controller_mutation_rate", limit=0.01)
         await one.create("t", partitions=20)
         missing = MetadataRequest(topics=[MetadataRequestTopic(name="auto")])

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from tests.broker.calls import connection
-from tests.broker.handlers.asking import AUTHORIZER, asked
+from tests.broker.handlers.broker_client import AUTHORIZER, broker_client
 from tests.interop.authorization.answers import comparable
 from tests.interop.authorization.requests import BY_NAME, LISTENERS, World, request_of
 from tests.test_access import OPEN, REGISTRIES
@@ -63,7 +63,7 @@ async def answer(registry, context, request, version):
 
 @pytest.fixture
 async def contexts(tmp_path):
-    async with asked(tmp_path, **AUTHORIZER) as one:
+    async with broker_client(tmp_path, **AUTHORIZER) as one:
         await one.create("orders", "orders-eu", "secret")
         ids = {name: topic.id for name, topic in one.image.topics.by_name.items()}
         (controller,) = one.cluster.controllers.values()

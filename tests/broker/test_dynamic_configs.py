@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 import trio
 
-from tests.broker.handlers.asking import Asked
+from tests.broker.handlers.broker_client import BrokerClient
 from tests.broker.handlers.configs import BROKER, described, description, incremental
 from tests.broker.tls_broker import open_tls_broker
 from tests.certificates import Certificates
@@ -33,7 +33,7 @@ DYNAMIC_BROKER, DYNAMIC_DEFAULT = 2, 3
 TOPIC, LISTENER = "t", "CLIENTS"
 
 
-class Node(Asked):
+class Node(BrokerClient):
     """One broker, with a topic and its open log; its present behaviour."""
 
     certificates: Certificates

@@ -19,5 +19,6 @@ Tests that need less than a cluster use one part of it, with the rest given or a
 - `tests.cluster.quorum_nodes`: Raft nodes and their log over sockets, without a controller's state on it.
 - Nothing at all: a decision function of an image (`tests/quorum/controller/states.py`), the Raft core in a transcript.
 
-Requests to a node: `asking.py` beside the tests of its handlers. `tests/simulation` runs everything in simulated time.
+Requests to a node: `broker_client.py`, `controller_client.py` and `node_client.py` beside the tests of handlers.
+`tests/simulation` runs everything in simulated time.
 """

@@ -6,7 +6,7 @@ from functools import partial
 import pytest
 import trio
 
-from tests.broker.handlers.asking import AUTHORIZER, asked
+from tests.broker.handlers.broker_client import AUTHORIZER, broker_client
 from trimaran.cli import acls
 from trimaran.cli.connect import Brokers
 from trimaran.client.acls import parse_operations, parse_pattern
@@ -50,7 +50,7 @@ def test_operations():
 
 
 async def test_acls_come_are_explained_and_go(tmp_path, capsys):
-    async with asked(tmp_path, **AUTHORIZER) as one:
+    async with broker_client(tmp_path, **AUTHORIZER) as one:
         brokers = Brokers(bootstrap=one.cluster.bootstrap)
 
         async def tried(command, *words, **options):

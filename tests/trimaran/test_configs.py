@@ -5,7 +5,7 @@ from functools import partial
 import pytest
 import trio
 
-from tests.broker.handlers.asking import asked
+from tests.broker.handlers.broker_client import broker_client
 from trimaran.cli.configs import (
     APPEND,
     SET,
@@ -75,7 +75,7 @@ def test_a_level_is_a_number_or_a_release():
 
 
 async def test_unknown_broker_config_is_reported(tmp_path, capsys):
-    async with asked(tmp_path) as one:
+    async with broker_client(tmp_path) as one:
         brokers = Brokers(bootstrap=one.cluster.bootstrap)
         for pair, is_said in (("log.retention.msec=5", True), ("log.retention.ms=5", False)):
             await trio.to_thread.run_sync(partial(set_configs, "broker", pair, brokers=brokers))

@@ -6,7 +6,7 @@ from functools import partial
 import pytest
 import trio
 
-from tests.broker.handlers.asking import asked
+from tests.broker.handlers.broker_client import broker_client
 from trimaran.cli import quotas
 from trimaran.cli.connect import Brokers
 from trimaran.cli.quotas import parse_value, parse_words
@@ -59,7 +59,7 @@ def test_meaningless_quota_is_refused_before_request(command, words):
 
 
 async def test_quotas_come_are_listed_and_go(tmp_path, capsys):
-    async with asked(tmp_path) as one:
+    async with broker_client(tmp_path) as one:
         brokers = Brokers(bootstrap=one.cluster.bootstrap)
 
         async def run(command, *words, **options):

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.broker.fetching.asking import ask_one, fetch_of, wanted
+from tests.broker.fetching.fetch_requests import ask_one, fetch_of, wanted
 from tests.cluster.data_side import open_harness, partition, topic
 from tests.counted_work import Work
 from trimaran.broker.fetching import aborted as listing

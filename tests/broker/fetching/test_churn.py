@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.broker.batches import append
-from tests.broker.fetching.asking import ask, request, wanted
+from tests.broker.fetching.fetch_requests import ask, request, wanted
 from tests.cluster.data_side import open_harness, partition, registration, topic, topic_id
 from trimaran.broker.fetching.sessions import EPOCH_MAX, next_epoch
 from trimaran.log.batches.batch import iter_batches

@@ -8,8 +8,8 @@ import pytest
 import trio
 
 from tests.broker.batches import append
-from tests.broker.fetching import asking
-from tests.broker.fetching.asking import fill, wanted
+from tests.broker.fetching import fetch_requests
+from tests.broker.fetching.fetch_requests import fill, wanted
 from tests.cluster.data_side import open_harness, partition, topic
 from trimaran.broker.fetching import fetch as fetching
 from trimaran.node.runtime.steps import at_once
@@ -27,7 +27,7 @@ def harness(tmp_path, monkeypatch):
 
 
 def fetch_of(harness, count=COUNT, **terms):
-    return asking.fetch_of(harness, *map(wanted, range(count)), **terms)
+    return fetch_requests.fetch_of(harness, *map(wanted, range(count)), **terms)
 
 
 def told(answer):

@@ -9,7 +9,7 @@ import pytest
 
 from tests.broker.batches import append
 from tests.broker.calls import call, finished, through_wire
-from tests.broker.fetching.asking import BROKERS, VERSION, request, sizes, wanted
+from tests.broker.fetching.fetch_requests import BROKERS, VERSION, request, sizes, wanted
 from tests.cluster.data_side import open_harness, partition, topic
 from trimaran.broker.handlers.fetch import fetch
 from trimaran.wire.errors import ErrorCode

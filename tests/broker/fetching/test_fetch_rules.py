@@ -7,7 +7,7 @@ import trio
 import trio.testing
 
 from tests.broker.batches import append
-from tests.broker.fetching.asking import (
+from tests.broker.fetching.fetch_requests import (
     BROKERS,
     ask,
     ask_one,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.broker.batches import batch
-from tests.broker.fetching.asking import BROKERS, ask, fill, request, wanted
+from tests.broker.fetching.fetch_requests import BROKERS, ask, fill, request, wanted
 from tests.cluster.data_side import open_harness, partition, topic
 
 BY_ID, BY_NAME = 17, 12

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from tests.broker.batches import batch
-from tests.broker.fetching.asking import ask, ask_one, fill, request, start, wanted
+from tests.broker.fetching.fetch_requests import ask, ask_one, fill, request, start, wanted
 from tests.cluster.data_side import config, open_harness, partition, registration, topic
 from trimaran.broker.fetching.replica_selection import SELECTORS
 from trimaran.node.config.broker_keys import REPLICA_SELECTORS

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.broker.batches import append
-from tests.broker.fetching.asking import BROKERS, fetch_of, fill, wanted
+from tests.broker.fetching.fetch_requests import BROKERS, fetch_of, fill, wanted
 from tests.cluster.data_side import open_harness, partition, topic
 from trimaran.broker.fetching.fetch import FetchReader
 from trimaran.broker.fetching.slots import Slot

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.broker.fetching.asking import BROKERS, ask, fill, request, sizes, wanted
+from tests.broker.fetching.fetch_requests import BROKERS, ask, fill, request, sizes, wanted
 from tests.cluster.data_side import open_harness, partition, topic
 from trimaran.node.quotas.replication_throttle import ALL
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tests.broker.handlers.asking import Asked
+from tests.broker.handlers.broker_client import BrokerClient
 from trimaran.wire.messages import alter_configs, incremental_alter_configs
 from trimaran.wire.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
 
@@ -57,7 +57,7 @@ def description(kind: int, name: str, *keys: str) -> DescribeConfigsRequest:
     return DescribeConfigsRequest(resources=[resource])
 
 
-async def described(one: Asked, kind: int, name: str, *keys: str) -> dict[str, Any]:
+async def described(one: BrokerClient, kind: int, name: str, *keys: str) -> dict[str, Any]:
     (result,) = (await one.call(description(kind, name, *keys))).results
     assert not result.error_code, result.error_message
     return {config.name: config for config in result.configs}

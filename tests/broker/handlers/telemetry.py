@@ -2,7 +2,7 @@
 
 from contextlib import asynccontextmanager
 
-from tests.broker.handlers.asking import asked
+from tests.broker.handlers.broker_client import broker_client
 from tests.broker.handlers.configs import METRICS, incremental
 from trimaran.log.codecs.compression import Compression
 from trimaran.wire.buffers.primitives import NIL_UUID
@@ -14,7 +14,7 @@ LISTENER = {"trimaran_metrics_listener": "127.0.0.1:0"}
 
 @asynccontextmanager
 async def collecting(path, **settings):
-    async with asked(path, **LISTENER, **settings) as one:
+    async with broker_client(path, **LISTENER, **settings) as one:
         configs = {"metrics": "*", "interval.ms": "60000", "match": "client_source_address=127.*"}
         await one.call(incremental((METRICS, "all", configs)))
         await one.seen(lambda image: image.configs.of(METRICS, "all"))

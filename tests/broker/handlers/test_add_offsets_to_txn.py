@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.broker.handlers.asking import asked
+from tests.broker.handlers.broker_client import broker_client
 from tests.broker.transactions.wire_producer import SETTINGS, WireProducer, offset_of
 from trimaran.wire.errors import ErrorCode
 
@@ -13,7 +13,7 @@ E = ErrorCode
 
 async def test_the_group_is_in_the_transaction(tmp_path):
     """Its topic is created for the first that asks."""
-    async with asked(tmp_path, **SETTINGS) as one:
+    async with broker_client(tmp_path, **SETTINGS) as one:
         await one.create("t")
         producer = WireProducer(one)
         await producer.begin()
@@ -33,7 +33,7 @@ async def test_the_group_is_in_the_transaction(tmp_path):
     ("version", "code"), [(1, E.INVALID_PRODUCER_EPOCH), (2, E.PRODUCER_FENCED)]
 )
 async def test_unauthorized_or_invalid_requests_are_refused(tmp_path, version, code):
-    async with asked(tmp_path, **SETTINGS) as one:
+    async with broker_client(tmp_path, **SETTINGS) as one:
         old, new = WireProducer(one), WireProducer(one)
         await old.begin()
         await new.begin()

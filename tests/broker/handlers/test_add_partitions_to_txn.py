@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.broker.handlers.asking import asked
+from tests.broker.handlers.broker_client import broker_client
 from tests.broker.transactions.wire_producer import SETTINGS, WireProducer
 from trimaran.wire.errors import ErrorCode
 from trimaran.wire.messages.add_partitions_to_txn import (
@@ -17,7 +17,7 @@ E = ErrorCode
 
 
 async def test_all_are_added_or_none(tmp_path):
-    async with asked(tmp_path, **SETTINGS) as one:
+    async with broker_client(tmp_path, **SETTINGS) as one:
         await one.create("t", partitions=2)
         producer = WireProducer(one)
         await producer.begin()
@@ -34,7 +34,7 @@ async def test_all_are_added_or_none(tmp_path):
     ("version", "code"), [(1, E.INVALID_PRODUCER_EPOCH), (3, E.PRODUCER_FENCED)]
 )
 async def test_unauthorized_or_invalid_requests_are_refused(tmp_path, version, code):
-    async with asked(tmp_path, **SETTINGS) as one:
+    async with broker_client(tmp_path, **SETTINGS) as one:
         await one.create("t")
         old, new = WireProducer(one), WireProducer(one)
         await old.begin()
@@ -68,7 +68,7 @@ async def ask(one, version, *questions):
 
 
 async def test_brokers_ask_for_many(tmp_path):
-    async with asked(tmp_path, **SETTINGS) as one:
+    async with broker_client(tmp_path, **SETTINGS) as one:
         await one.create("t", partitions=3)
         first, second = WireProducer(one, "first"), WireProducer(one, "second")
         await first.begin()
@@ -92,7 +92,7 @@ async def test_brokers_ask_for_many(tmp_path):
 
 async def test_missing_partitions_fail_the_verification(tmp_path):
     """Kafka answers the same, for any client and any transaction."""
-    async with asked(tmp_path, **SETTINGS) as one:
+    async with broker_client(tmp_path, **SETTINGS) as one:
         await one.create("t", partitions=2)
         first = WireProducer(one, "first")
         await first.begin()
@@ -105,7 +105,7 @@ async def test_missing_partitions_fail_the_verification(tmp_path):
 
 
 async def test_coordinating_broker_verifies_locally(tmp_path):
-    async with asked(tmp_path, **SETTINGS) as one:
+    async with broker_client(tmp_path, **SETTINGS) as one:
         await one.create("t", partitions=2)
         producer = WireProducer(one)
         await producer.begin()

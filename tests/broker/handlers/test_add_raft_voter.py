@@ -1,6 +1,6 @@
 """AddRaftVoter through a broker; `tests/broker/test_quorum_changes.py` has a voter that comes back."""
 
-from tests.broker.handlers.asking import asked, refused
+from tests.broker.handlers.broker_client import broker_client, refusal_by_controller
 from tests.cluster.nodes import CLUSTER_ID
 from trimaran.wire.errors import ErrorCode
 from trimaran.wire.messages.add_raft_voter import AddRaftVoterRequest, Listener
@@ -15,17 +15,17 @@ ADDITION = AddRaftVoterRequest(
 
 
 async def test_a_quorum_of_fixed_voters_takes_none(tmp_path):
-    async with asked(tmp_path) as one:
+    async with broker_client(tmp_path) as one:
         answer = await one.call(ADDITION)
         assert answer.error_code == ErrorCode.UNSUPPORTED_VERSION
 
 
 async def test_a_voter_of_another_cluster_is_refused(tmp_path):
-    async with asked(tmp_path) as one:
+    async with broker_client(tmp_path) as one:
         answer = await one.call(ADDITION.replace(cluster_id="another"))
         assert answer.error_code == ErrorCode.INCONSISTENT_CLUSTER_ID
 
 
 async def test_refusal_is_returned(tmp_path):
-    answer = await refused(tmp_path, ADDITION, 1)
+    answer = await refusal_by_controller(tmp_path, ADDITION, 1)
     assert answer.error_code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED

@@ -1,6 +1,6 @@
 """AlterClientQuotas through a broker."""
 
-from tests.broker.handlers.asking import asked, refused
+from tests.broker.handlers.broker_client import broker_client, refusal_by_controller
 from trimaran.wire.errors import ErrorCode
 from trimaran.wire.messages.alter_client_quotas import (
     AlterClientQuotasRequest,
@@ -19,7 +19,7 @@ def alteration(value=7.0, *, key="producer_byte_rate", remove=False, validate_on
 
 
 async def test_a_quota_comes_and_goes(tmp_path):
-    async with asked(tmp_path) as one:
+    async with broker_client(tmp_path) as one:
         tried = await one.call(alteration(validate_only=True))
         assert (tried.entries[0].error_code, len(one.image.quotas)) == (0, 0)
         assert (await one.call(alteration())).entries[0].error_code == 0
@@ -29,12 +29,12 @@ async def test_a_quota_comes_and_goes(tmp_path):
 
 
 async def test_an_unknown_quota_is_refused(tmp_path):
-    async with asked(tmp_path) as one:
+    async with broker_client(tmp_path) as one:
         (entry,) = (await one.call(alteration(key="bytes_of_air"))).entries
         assert entry.error_code == ErrorCode.INVALID_REQUEST
 
 
 async def test_refusal_is_returned_for_every_entity(tmp_path):
-    (entry,) = (await refused(tmp_path, alteration(), 1)).entries
+    (entry,) = (await refusal_by_controller(tmp_path, alteration(), 1)).entries
     assert entry.error_code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED
     assert entry.entity[0].entity_name == "alice"

@@ -1,6 +1,6 @@
 """AlterPartitionReassignments through a broker."""
 
-from tests.broker.handlers.asking import asked
+from tests.broker.handlers.broker_client import broker_client
 from trimaran.wire.errors import ErrorCode
 from trimaran.wire.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
@@ -22,7 +22,7 @@ async def code_of(one, request):
 
 
 async def test_a_partition_moves_to_another_broker(tmp_path):
-    async with asked(tmp_path, brokers=2) as one:
+    async with broker_client(tmp_path, brokers=2) as one:
         await one.create_at("t", [11])
         assert await code_of(one, move([12])) == 0
         await one.seen(lambda image: image.topics.by_name["t"].partitions[0].replicas == (12,))
@@ -30,7 +30,7 @@ async def test_a_partition_moves_to_another_broker(tmp_path):
 
 
 async def test_moves_that_cannot_be(tmp_path):
-    async with asked(tmp_path) as one:
+    async with broker_client(tmp_path) as one:
         await one.create("t")
         codes = [
             await code_of(one, request)

@@ -3,7 +3,7 @@
 import pytest
 
 from tests.broker.batches import batch
-from tests.broker.handlers.asking import Asked
+from tests.broker.handlers.broker_client import BrokerClient
 from tests.cluster.in_process import cluster, connected_to
 from trimaran.log.batches.batch import iter_batches
 from trimaran.wire.errors import ErrorCode
@@ -41,7 +41,7 @@ async def test_a_replica_moves_to_the_other_directory(tmp_path, version):
     async with cluster(tmp_path, brokers=0) as running:
         broker = await running.start_broker(11, log_dirs=",".join(paths))
         async with connected_to(broker) as connection:
-            one = Asked(running, broker, connection)
+            one = BrokerClient(running, broker, connection)
             await one.create("t")
             directories = broker.context.directories
             leader = broker.context.partitions.leader_of("t", 0)
@@ -72,7 +72,7 @@ async def test_every_partition_has_its_refusal(tmp_path):
     async with cluster(tmp_path) as running:
         broker = running.brokers[11]
         async with connected_to(broker) as connection:
-            one = Asked(running, broker, connection)
+            one = BrokerClient(running, broker, connection)
             await one.create("t")
             here = str(broker.context.directories.all[0].path)
             request = moves(("/nowhere", "t", [0]), (here, "t", [1]), (here, "u", [0]))

@@ -1,6 +1,6 @@
 """AlterUserScramCredentials through a broker."""
 
-from tests.broker.handlers.asking import asked, refused
+from tests.broker.handlers.broker_client import broker_client, refusal_by_controller
 from trimaran.wire.errors import ErrorCode
 from trimaran.wire.messages.alter_user_scram_credentials import (
     AlterUserScramCredentialsRequest,
@@ -17,7 +17,7 @@ def upsertion(name="alice", iterations=4096):
 
 
 async def test_a_credential_comes_and_goes(tmp_path):
-    async with asked(tmp_path) as one:
+    async with broker_client(tmp_path) as one:
         answer = await one.call(upsertion())
         assert [(r.user, r.error_code) for r in answer.results] == [("alice", 0)]
         await one.seen(lambda image: len(image.scram) == 1)
@@ -30,13 +30,13 @@ async def test_a_credential_comes_and_goes(tmp_path):
 
 
 async def test_too_few_iterations_are_refused(tmp_path):
-    async with asked(tmp_path) as one:
+    async with broker_client(tmp_path) as one:
         (result,) = (await one.call(upsertion(iterations=4095))).results
         assert result.error_code == ErrorCode.UNACCEPTABLE_CREDENTIAL
         assert not one.image.scram
 
 
 async def test_refusal_is_returned_for_every_user(tmp_path):
-    answer = await refused(tmp_path, upsertion(), 0)
+    answer = await refusal_by_controller(tmp_path, upsertion(), 0)
     found = [(r.user, r.error_code) for r in answer.results]
     assert found == [("alice", ErrorCode.CLUSTER_AUTHORIZATION_FAILED)]

@@ -1,6 +1,6 @@
 """CreatePartitions through a broker."""
 
-from tests.broker.handlers.asking import asked, refused
+from tests.broker.handlers.broker_client import broker_client, refusal_by_controller
 from trimaran.wire.errors import ErrorCode
 from trimaran.wire.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
 
@@ -11,14 +11,14 @@ def growth(name="t", count=3):
 
 
 async def test_a_topic_grows(tmp_path):
-    async with asked(tmp_path) as one:
+    async with broker_client(tmp_path) as one:
         await one.create("t")
         assert [r.error_code for r in (await one.call(growth())).results] == [0]
         await one.seen(lambda image: len(image.topics.by_name["t"].partitions) == 3)
 
 
 async def test_topic_cannot_shrink_or_appear(tmp_path):
-    async with asked(tmp_path) as one:
+    async with broker_client(tmp_path) as one:
         await one.create("t", partitions=3)
         codes = [
             (await one.call(request)).results[0].error_code
@@ -32,5 +32,5 @@ async def test_topic_cannot_shrink_or_appear(tmp_path):
 
 
 async def test_refusal_is_returned_for_every_topic(tmp_path):
-    (result,) = (await refused(tmp_path, growth(), 3)).results
+    (result,) = (await refusal_by_controller(tmp_path, growth(), 3)).results
     assert (result.name, result.error_code) == ("t", ErrorCode.CLUSTER_AUTHORIZATION_FAILED)

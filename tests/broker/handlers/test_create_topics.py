@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.broker.handlers.asking import asked, refused
+from tests.broker.handlers.broker_client import broker_client, refusal_by_controller
 from trimaran.wire.errors import ErrorCode
 from trimaran.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from trimaran.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
@@ -21,7 +21,7 @@ def creation(name="t", partitions=1, replicas=1, **more):
 
 @pytest.mark.parametrize("version", [2, 7])
 async def test_created_topic_is_known_at_once(tmp_path, version):
-    async with asked(tmp_path) as one:
+    async with broker_client(tmp_path) as one:
         (created,) = (await one.call(creation(partitions=3), version)).topics
         assert created.error_code == 0
         assert len(one.image.topics.by_name["t"].partitions) == 3
@@ -30,14 +30,14 @@ async def test_created_topic_is_known_at_once(tmp_path, version):
 
 
 async def test_validate_only_creates_nothing(tmp_path):
-    async with asked(tmp_path) as one:
+    async with broker_client(tmp_path) as one:
         (topic,) = (await one.call(creation(validate_only=True))).topics
         assert (topic.error_code, topic.num_partitions) == (0, 1)
         assert "t" not in one.image.topics.by_name
 
 
 async def test_impossible_topics_are_refused(tmp_path):
-    async with asked(tmp_path) as one:
+    async with broker_client(tmp_path) as one:
         await one.create("t")
         codes = [
             (await one.call(request)).topics[0].error_code
@@ -51,6 +51,6 @@ async def test_impossible_topics_are_refused(tmp_path):
 
 
 async def test_refusal_is_returned_for_every_topic(tmp_path):
-    (topic,) = (await refused(tmp_path, creation(), 7)).topics
+    (topic,) = (await refusal_by_controller(tmp_path, creation(), 7)).topics
     found = (topic.name, topic.error_code)
     assert found == ("t", ErrorCode.CLUSTER_AUTHORIZATION_FAILED)

@@ -1,12 +1,12 @@
 """DeleteAcls through a broker: matches of a filter are deleted and returned."""
 
 from tests.broker.handlers import acls
-from tests.broker.handlers.asking import AUTHORIZER, asked, refused
+from tests.broker.handlers.broker_client import AUTHORIZER, broker_client, refusal_by_controller
 from trimaran.wire.errors import ErrorCode
 
 
 async def test_acls_matching_filter_are_deleted(tmp_path):
-    async with asked(tmp_path, **AUTHORIZER) as one:
+    async with broker_client(tmp_path, **AUTHORIZER) as one:
         await one.call(acls.creation("orders"))
         await one.call(acls.creation("bills"))
         wanted = acls.deletion()
@@ -17,7 +17,7 @@ async def test_acls_matching_filter_are_deleted(tmp_path):
 
 
 async def test_without_an_authorizer_there_are_no_acls(tmp_path):
-    async with asked(tmp_path) as one:
+    async with broker_client(tmp_path) as one:
         (result,) = (await one.call(acls.deletion())).filter_results
         assert (result.error_code, result.error_message) == (
             ErrorCode.SECURITY_DISABLED,
@@ -26,6 +26,6 @@ async def test_without_an_authorizer_there_are_no_acls(tmp_path):
 
 
 async def test_refusal_is_returned_for_every_filter(tmp_path):
-    answer = await refused(tmp_path, acls.deletion(), 3)
+    answer = await refusal_by_controller(tmp_path, acls.deletion(), 3)
     codes = [result.error_code for result in answer.filter_results]
     assert codes == [ErrorCode.CLUSTER_AUTHORIZATION_FAILED]

@@ -1,12 +1,12 @@
 """DescribeAcls: what this broker knows, without asking the controller."""
 
 from tests.broker.handlers import acls
-from tests.broker.handlers.asking import AUTHORIZER, asked
+from tests.broker.handlers.broker_client import AUTHORIZER, broker_client
 from trimaran.wire.errors import ErrorCode
 
 
 async def test_acls_are_listed_by_resource(tmp_path):
-    async with asked(tmp_path, **AUTHORIZER) as one:
+    async with broker_client(tmp_path, **AUTHORIZER) as one:
         await one.call(acls.creation("orders"))
         await one.call(acls.creation("bills"))
         await one.seen(lambda image: len(image.acls) == 2)
@@ -18,7 +18,7 @@ async def test_acls_are_listed_by_resource(tmp_path):
 
 
 async def test_without_an_authorizer_there_are_no_acls(tmp_path):
-    async with asked(tmp_path) as one:
+    async with broker_client(tmp_path) as one:
         answer = await one.call(acls.description())
         assert (answer.error_code, answer.error_message) == (
             ErrorCode.SECURITY_DISABLED,

@@ -1,6 +1,6 @@
 """DescribeClientQuotas: what this broker knows, by a filter."""
 
-from tests.broker.handlers.asking import asked
+from tests.broker.handlers.broker_client import broker_client
 from tests.broker.handlers.test_alter_client_quotas import alteration
 from trimaran.wire.errors import ErrorCode
 from trimaran.wire.messages.describe_client_quotas import ComponentData, DescribeClientQuotasRequest
@@ -17,7 +17,7 @@ def described(*components):
 
 
 async def test_quotas_matching_filter_are_described(tmp_path):
-    async with asked(tmp_path) as one:
+    async with broker_client(tmp_path) as one:
         await one.call(alteration(7.0))
         await one.seen(lambda image: len(image.quotas) == 1)
         for wanted, found in (
@@ -30,7 +30,7 @@ async def test_quotas_matching_filter_are_described(tmp_path):
 
 
 async def test_a_filter_that_makes_no_sense_is_refused(tmp_path):
-    async with asked(tmp_path) as one:
+    async with broker_client(tmp_path) as one:
         twice = await one.call(described(("user", 2, None), ("user", 2, None)))
         assert twice.error_code == ErrorCode.INVALID_REQUEST
         strange = await one.call(described(("planet", 2, None)))

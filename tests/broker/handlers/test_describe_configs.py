@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.broker.handlers.asking import asked
+from tests.broker.handlers.broker_client import broker_client
 from tests.broker.handlers.configs import (
     BROKER,
     GROUP,
@@ -18,7 +18,7 @@ OF_TOPIC, OF_CLUSTER, OF_METRICS, OF_GROUP = 1, 3, 7, 8
 
 
 async def test_every_config_has_its_source(tmp_path):
-    async with asked(tmp_path) as one:
+    async with broker_client(tmp_path) as one:
         await one.create("t")
         node = str(one.broker.node_id)
         await one.call(
@@ -45,7 +45,7 @@ async def test_every_config_has_its_source(tmp_path):
 async def test_secret_value_is_never_returned(tmp_path):
     """mA11."""
     key = "listener.name.plaintext.ssl.keystore.password"
-    async with asked(tmp_path) as one:
+    async with broker_client(tmp_path) as one:
         node = str(one.broker.node_id)
         await one.call(incremental((BROKER, node, {key: "secret"})))
         await one.seen(lambda image: image.configs.of(BROKER, node))
@@ -55,7 +55,7 @@ async def test_secret_value_is_never_returned(tmp_path):
 
 @pytest.mark.parametrize("changed", [False, True])
 async def test_version_0_reports_only_is_default(tmp_path, changed):
-    async with asked(tmp_path) as one:
+    async with broker_client(tmp_path) as one:
         await one.create("t")
         if changed:
             await one.call(incremental((TOPIC, "t", {"retention.ms": "5"})))
@@ -74,14 +74,14 @@ async def test_version_0_reports_only_is_default(tmp_path, changed):
     ],
 )
 async def test_resources_that_are_not_here(tmp_path, kind, name, code):
-    async with asked(tmp_path) as one:
+    async with broker_client(tmp_path) as one:
         (result,) = (await one.call(description(kind, name))).results
         assert (result.error_code, result.configs) == (code, [])
 
 
 async def test_undeclared_config_is_stored_but_hidden(tmp_path):
     """Case 03 of KafkaJS' suite: an interval of a reporter of its own, and a topic's key set for a broker."""
-    async with asked(tmp_path) as one:
+    async with broker_client(tmp_path) as one:
         node = str(one.broker.node_id)
         for name in ("my.reporter.interval.ms", "cleanup.policy"):
             answer = await one.call(incremental((BROKER, node, {name: "5"})))
@@ -92,7 +92,7 @@ async def test_undeclared_config_is_stored_but_hidden(tmp_path):
 
 
 async def test_a_node_names_itself_by_both_ids(tmp_path):
-    async with asked(tmp_path) as one:
+    async with broker_client(tmp_path) as one:
         node = str(one.broker.node_id)
         found = await described(one, BROKER, node, "broker.id", "node.id")
         assert {(of.value, of.config_source) for of in found.values()} == {(node, 4)}

@@ -1,6 +1,6 @@
 """DescribeDelegationToken: what this broker knows, and each his own where there is an authorizer."""
 
-from tests.broker.handlers.asking import AUTHORIZER
+from tests.broker.handlers.broker_client import AUTHORIZER
 from tests.broker.handlers.tokens import asked_by, connected_as, token_of
 from trimaran.quorum.metadata.acls import Acl
 from trimaran.quorum.metadata.authorizer import AclIndex

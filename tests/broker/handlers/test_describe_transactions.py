@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.broker.handlers.asking import asked
+from tests.broker.handlers.broker_client import broker_client
 from tests.broker.transactions.wire_producer import SETTINGS, WireProducer
 from trimaran.wire.errors import ErrorCode
 from trimaran.wire.messages.describe_transactions import DescribeTransactionsRequest
@@ -16,7 +16,7 @@ async def described(one, *names):
 
 
 async def test_transaction_is_described_completely(tmp_path):
-    async with asked(tmp_path, **SETTINGS) as one:
+    async with broker_client(tmp_path, **SETTINGS) as one:
         await one.create("t", partitions=2)
         producer = WireProducer(one)
         await producer.begin(timeout_ms=12_345)
@@ -32,6 +32,6 @@ async def test_transaction_is_described_completely(tmp_path):
 
 
 async def test_missing_topic_means_no_coordinator(tmp_path):
-    async with asked(tmp_path, **SETTINGS) as one:
+    async with broker_client(tmp_path, **SETTINGS) as one:
         (found,) = await described(one, "x")
         assert (found.transactional_id, found.error_code) == ("x", E.NOT_COORDINATOR)

@@ -1,6 +1,6 @@
 """DescribeUserScramCredentials: mechanisms and iterations, never a secret."""
 
-from tests.broker.handlers.asking import asked
+from tests.broker.handlers.broker_client import broker_client
 from tests.broker.handlers.test_alter_user_scram_credentials import upsertion
 from trimaran.wire.errors import ErrorCode
 from trimaran.wire.messages.describe_user_scram_credentials import (
@@ -15,7 +15,7 @@ def described(*names):
 
 
 async def test_all_or_named_users_are_described(tmp_path):
-    async with asked(tmp_path) as one:
+    async with broker_client(tmp_path) as one:
         await one.call(upsertion("alice"))
         await one.call(upsertion("bob", 8192))
         await one.seen(lambda image: len(image.scram) == 2)
@@ -29,7 +29,7 @@ async def test_all_or_named_users_are_described(tmp_path):
 
 
 async def test_users_that_are_not_there_or_named_twice(tmp_path):
-    async with asked(tmp_path) as one:
+    async with broker_client(tmp_path) as one:
         answer = await one.call(described("nobody", "twice", "twice"))
         assert {r.user: r.error_code for r in answer.results} == {
             "nobody": ErrorCode.RESOURCE_NOT_FOUND,

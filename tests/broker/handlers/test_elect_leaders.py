@@ -1,6 +1,6 @@
 """ElectLeaders through a broker."""
 
-from tests.broker.handlers.asking import asked, refused
+from tests.broker.handlers.broker_client import broker_client, refusal_by_controller
 from trimaran.wire.errors import ErrorCode
 from trimaran.wire.messages.elect_leaders import ElectLeadersRequest, TopicPartitions
 
@@ -19,7 +19,7 @@ def codes_of(answer):
 
 
 async def test_preferred_leader_needs_no_election(tmp_path):
-    async with asked(tmp_path) as one:
+    async with broker_client(tmp_path) as one:
         await one.create("t")
         answer = await one.call(election(0, 1))
         assert codes_of(answer) == {
@@ -29,7 +29,7 @@ async def test_preferred_leader_needs_no_election(tmp_path):
 
 
 async def test_the_preferred_replica_leads_again(tmp_path):
-    async with asked(tmp_path, brokers=2, auto_leader_rebalance_enable="false") as one:
+    async with broker_client(tmp_path, brokers=2, auto_leader_rebalance_enable="false") as one:
         await one.create_at("t", [12, 11])
         await one.cluster.stop(12)
         await one.seen(lambda image: image.topics.by_name["t"].partitions[0].leader == 11)
@@ -40,7 +40,7 @@ async def test_the_preferred_replica_leads_again(tmp_path):
 
 
 async def test_refusal_is_returned_for_every_partition(tmp_path):
-    answer = await refused(tmp_path, election(0, 5), 2)
+    answer = await refusal_by_controller(tmp_path, election(0, 5), 2)
     code = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
     assert codes_of(answer) == {("t", 0): code, ("t", 5): code}
 
@@ -51,11 +51,11 @@ async def test_election_of_all_is_refused_at_top(tmp_path):
     for version, code in ((2, ErrorCode.CLUSTER_AUTHORIZATION_FAILED), (0, ErrorCode.NONE)):
         path = tmp_path / str(version)
         path.mkdir()
-        answer = await refused(path, everywhere, version)
+        answer = await refusal_by_controller(path, everywhere, version)
         assert (answer.error_code, answer.replica_election_results) == (code, [])
 
 
 async def test_refusal_of_version_0_is_per_partition(tmp_path):
-    answer = await refused(tmp_path, election(0), 0)
+    answer = await refusal_by_controller(tmp_path, election(0), 0)
     assert answer.error_code == ErrorCode.NONE
     assert codes_of(answer) == {("t", 0): ErrorCode.CLUSTER_AUTHORIZATION_FAILED}

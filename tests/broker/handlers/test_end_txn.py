@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import trio
 
-from tests.broker.handlers.asking import asked
+from tests.broker.handlers.broker_client import broker_client
 from tests.broker.transactions.wire_producer import SETTINGS, WireProducer, read_committed
 from trimaran.wire.errors import ErrorCode
 from trimaran.wire.messages.add_partitions_to_txn import (
@@ -22,7 +22,7 @@ ADD_VERSION, END_VERSION = 3, 4
 
 @pytest.mark.parametrize("commit", [True, False])
 async def test_a_transaction_of_version_1(tmp_path, commit):
-    async with asked(tmp_path, **SETTINGS) as one:
+    async with broker_client(tmp_path, **SETTINGS) as one:
         await one.create("t")
         producer = WireProducer(one)
         await producer.begin()
@@ -38,7 +38,7 @@ async def test_a_transaction_of_version_1(tmp_path, commit):
 
 @pytest.mark.parametrize("commit", [True, False])
 async def test_version_2_transaction_adds_partitions_on_write(tmp_path, commit):
-    async with asked(tmp_path, **SETTINGS) as one:
+    async with broker_client(tmp_path, **SETTINGS) as one:
         await one.create("t")
         producer = WireProducer(one)
         await producer.begin()
@@ -62,7 +62,7 @@ async def test_version_2_transaction_adds_partitions_on_write(tmp_path, commit):
     ("version", "code"), [(1, E.INVALID_PRODUCER_EPOCH), (2, E.PRODUCER_FENCED)]
 )
 async def test_a_fenced_producer_ends_nothing(tmp_path, version, code):
-    async with asked(tmp_path, **SETTINGS) as one:
+    async with broker_client(tmp_path, **SETTINGS) as one:
         await one.create("t")
         old, new = WireProducer(one), WireProducer(one)
         await old.begin()
@@ -116,7 +116,7 @@ async def answers_to(stream, count):
 async def test_simultaneous_requests_are_decided_in_order(tmp_path, monkeypatch):
     """A transaction may begin a turn later than requested: its end must not be decided before that."""
     monkeypatch.setattr("trimaran.broker.handlers.add_partitions_to_txn.JUDGED_PER_TURN", 1)
-    async with asked(tmp_path, **SETTINGS) as one:
+    async with broker_client(tmp_path, **SETTINGS) as one:
         await one.create("t", partitions=2)
         producer = WireProducer(one)
         await producer.begin()
@@ -139,7 +139,7 @@ async def test_simultaneous_requests_are_decided_in_order(tmp_path, monkeypatch)
 
 
 async def test_unknown_transaction_is_refused(tmp_path):
-    async with asked(tmp_path, **SETTINGS) as one:
+    async with broker_client(tmp_path, **SETTINGS) as one:
         await WireProducer(one, "other").begin()
         producer = WireProducer(one)
         assert await producer.end() == E.INVALID_PRODUCER_ID_MAPPING
@@ -147,7 +147,7 @@ async def test_unknown_transaction_is_refused(tmp_path):
 
 
 async def test_coordinator_writes_local_markers_without_connection(tmp_path):
-    async with asked(tmp_path, **SETTINGS) as one:
+    async with broker_client(tmp_path, **SETTINGS) as one:
         await one.create("t")
         producer = WireProducer(one)
         await producer.begin()
@@ -159,7 +159,7 @@ async def test_coordinator_writes_local_markers_without_connection(tmp_path):
 
 
 async def test_a_deleted_topic_needs_no_marker(tmp_path):
-    async with asked(tmp_path, **SETTINGS) as one:
+    async with broker_client(tmp_path, **SETTINGS) as one:
         await one.create("t", "u")
         producer = WireProducer(one)
         await producer.begin()

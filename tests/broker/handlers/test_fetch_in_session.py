@@ -10,7 +10,7 @@ import trio.testing
 
 from tests.broker.batches import append
 from tests.broker.calls import call, connection, finished, through_wire
-from tests.broker.fetching.asking import BROKERS, VERSION, request, sizes, wanted
+from tests.broker.fetching.fetch_requests import BROKERS, VERSION, request, sizes, wanted
 from tests.cluster.data_side import open_harness, partition, topic
 from trimaran.broker.handlers import fetch as handler
 from trimaran.broker.handlers.fetch import fetch

@@ -7,7 +7,7 @@ import pytest
 
 from tests.broker.calls import call, connection, through_wire
 from tests.broker.groups.rig import NODE_ID, cluster_image, open_rig, topic_image
-from tests.broker.handlers.asking import asked
+from tests.broker.handlers.broker_client import broker_client
 from tests.broker.transactions.wire_producer import SETTINGS, WireProducer
 from tests.cluster.data_side import open_harness, partition, registration, topic
 from trimaran.broker.handlers.find_coordinator import _fail, find_coordinator
@@ -115,7 +115,7 @@ async def test_the_first_that_asks_has_the_topic_created(tmp_path, code, expecte
 
 async def test_the_coordinator_of_a_transaction(tmp_path):
     """Its topic is created for the first that asks, as configured."""
-    async with asked(tmp_path, transaction_state_log_min_isr="2", **SETTINGS) as one:
+    async with broker_client(tmp_path, transaction_state_log_min_isr="2", **SETTINGS) as one:
         found = await WireProducer(one).find()
         assert (found.error_code, found.node_id) == (E.NONE, one.broker.node_id)
         topic = one.image.topics.by_name["__transaction_state"]

@@ -1,6 +1,6 @@
 """The metrics that a client has to push."""
 
-from tests.broker.handlers.asking import asked
+from tests.broker.handlers.broker_client import broker_client
 from tests.broker.handlers.configs import METRICS, incremental
 from tests.broker.handlers.telemetry import collecting, subscription
 from trimaran.wire.buffers.primitives import NIL_UUID
@@ -31,6 +31,6 @@ async def test_early_request_needs_changed_subscriptions(tmp_path):
 
 
 async def test_telemetry_is_not_advertised_without_receiver(tmp_path):
-    async with asked(tmp_path) as one:
+    async with broker_client(tmp_path) as one:
         served = one.connection.negotiated
         assert GetTelemetrySubscriptionsRequest.KEY not in served.versions

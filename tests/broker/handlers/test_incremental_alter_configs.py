@@ -2,14 +2,14 @@
 
 import logging
 
-from tests.broker.handlers.asking import asked, refused
+from tests.broker.handlers.broker_client import broker_client, refusal_by_controller
 from tests.broker.handlers.configs import BROKER, GROUP, LOGGER, METRICS, TOPIC, described
 from tests.broker.handlers.configs import incremental as altered
 from trimaran.wire.errors import ErrorCode
 
 
 async def test_configs_of_every_kind_of_resource(tmp_path):
-    async with asked(tmp_path) as one:
+    async with broker_client(tmp_path) as one:
         await one.create("t")
         node = str(one.broker.node_id)
         answer = await one.call(
@@ -37,7 +37,7 @@ async def test_configs_of_every_kind_of_resource(tmp_path):
 
 
 async def test_the_other_configs_stay(tmp_path):
-    async with asked(tmp_path) as one:
+    async with broker_client(tmp_path) as one:
         await one.create("t")
         for key, value in (("retention.ms", "5"), ("segment.ms", "7")):
             answer = await one.call(altered((TOPIC, "t", {key: value})))
@@ -49,7 +49,7 @@ async def test_the_other_configs_stay(tmp_path):
 async def test_log_levels_are_configs_of_this_process(tmp_path):
     name = "tests.of.log.levels"
     logger = logging.getLogger(name)
-    async with asked(tmp_path) as one:
+    async with broker_client(tmp_path) as one:
         node = str(one.broker.node_id)
         answer = await one.call(altered((LOGGER, node, {name: "ERROR"}), validate_only=True))
         assert (answer.responses[0].error_code, logger.level) == (0, logging.NOTSET)
@@ -64,7 +64,7 @@ async def test_log_levels_are_configs_of_this_process(tmp_path):
 
 async def test_refusal_is_returned_for_every_resource(tmp_path):
     request = altered((TOPIC, "t", {}), (TOPIC, "u", {}))
-    answer = await refused(tmp_path, request, 1)
+    answer = await refusal_by_controller(tmp_path, request, 1)
     code = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
     found = [(r.resource_name, r.error_code) for r in answer.responses]
     assert found == [("t", code), ("u", code)]

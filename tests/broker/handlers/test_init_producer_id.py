@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.broker.handlers.asking import asked
+from tests.broker.handlers.broker_client import broker_client
 from tests.broker.transactions.wire_producer import SETTINGS, WireProducer, read_committed
 from trimaran.node.replicated.state_machine import Producer
 from trimaran.wire.errors import ErrorCode
@@ -19,7 +19,7 @@ def wanted(transactional_id=None, **fields):
 
 @pytest.mark.parametrize("version", [0, 2, 5])
 async def test_every_producer_gets_an_id_of_its_own(tmp_path, version):
-    async with asked(tmp_path) as one:
+    async with broker_client(tmp_path) as one:
         answers = [await one.call(wanted(), version) for _ in range(3)]
         assert {(one.error_code, one.producer_epoch) for one in answers} == {(0, 0)}
         ids = {one.producer_id for one in answers}
@@ -28,7 +28,7 @@ async def test_every_producer_gets_an_id_of_its_own(tmp_path, version):
 
 
 async def test_no_id_is_given_twice_after_a_restart(tmp_path):
-    async with asked(tmp_path, brokers=2) as one:
+    async with broker_client(tmp_path, brokers=2) as one:
         before = (await one.call(wanted())).producer_id
         await one.cluster.stop(12)
         other = await one.cluster.start_broker(12)
@@ -37,7 +37,7 @@ async def test_no_id_is_given_twice_after_a_restart(tmp_path):
 
 async def test_idempotent_producer_gets_new_id_on_repeat(tmp_path):
     """KIP-360: it tells the one that it has."""
-    async with asked(tmp_path) as one:
+    async with broker_client(tmp_path) as one:
         first = await one.call(wanted())
         again = await one.call(wanted(producer_id=first.producer_id, producer_epoch=0))
         assert (again.error_code, again.producer_epoch) == (0, 0)
@@ -46,7 +46,7 @@ async def test_idempotent_producer_gets_new_id_on_repeat(tmp_path):
 
 async def test_next_producer_aborts_open_transaction_of_id(tmp_path):
     """In one call: the markers are waited for."""
-    async with asked(tmp_path, **SETTINGS) as one:
+    async with broker_client(tmp_path, **SETTINGS) as one:
         await one.create("t")
         first, second = WireProducer(one), WireProducer(one)
         await first.begin()
@@ -61,7 +61,7 @@ async def test_next_producer_aborts_open_transaction_of_id(tmp_path):
     ("version", "code"), [(3, E.INVALID_PRODUCER_EPOCH), (4, E.PRODUCER_FENCED)]
 )
 async def test_a_fenced_producer_does_not_fence_back(tmp_path, version, code):
-    async with asked(tmp_path, **SETTINGS) as one:
+    async with broker_client(tmp_path, **SETTINGS) as one:
         first, second = WireProducer(one), WireProducer(one)
         await first.begin()
         await second.begin()
@@ -71,7 +71,7 @@ async def test_a_fenced_producer_does_not_fence_back(tmp_path, version, code):
 
 async def test_invalid_requests_are_refused(tmp_path):
     """mA8."""
-    async with asked(tmp_path, transaction_max_timeout_ms="5000", **SETTINGS) as one:
+    async with broker_client(tmp_path, transaction_max_timeout_ms="5000", **SETTINGS) as one:
         producer = WireProducer(one)
         await producer.find()
         for timeout_ms in (0, -1, 5001):
@@ -85,14 +85,14 @@ async def test_invalid_requests_are_refused(tmp_path):
 
 async def test_another_broker_coordinates(tmp_path):
     """Without the topic, no broker does yet."""
-    async with asked(tmp_path, **SETTINGS) as one:
+    async with broker_client(tmp_path, **SETTINGS) as one:
         answer = await WireProducer(one).init()
         assert (answer.error_code, answer.producer_id) == (E.NOT_COORDINATOR, -1)
 
 
 async def test_a_transaction_that_takes_too_long_is_aborted(tmp_path):
     interval = {"transaction_abort_timed_out_transaction_cleanup_interval_ms": "50"}
-    async with asked(tmp_path, **interval, **SETTINGS) as one:
+    async with broker_client(tmp_path, **interval, **SETTINGS) as one:
         await one.create("t")
         producer = WireProducer(one)
         await producer.begin(timeout_ms=100)

@@ -1,6 +1,6 @@
 """ListConfigResources: what configs can be asked of."""
 
-from tests.broker.handlers.asking import asked
+from tests.broker.handlers.broker_client import broker_client
 from tests.broker.handlers.configs import BROKER, GROUP, LOGGER, METRICS, TOPIC, incremental
 from trimaran.wire.errors import ErrorCode
 from trimaran.wire.messages.list_config_resources import ListConfigResourcesRequest
@@ -14,7 +14,7 @@ async def listed(one, *kinds, version=1):
 
 
 async def test_resources_are_listed_by_kind(tmp_path):
-    async with asked(tmp_path) as one:
+    async with broker_client(tmp_path) as one:
         await one.create("t")
         node = str(one.broker.node_id)
         await one.call(
@@ -35,7 +35,7 @@ async def test_resources_are_listed_by_kind(tmp_path):
 
 
 async def test_version_0_tells_of_client_metrics_only(tmp_path):
-    async with asked(tmp_path) as one:
+    async with broker_client(tmp_path) as one:
         await one.call(incremental((METRICS, "m", {"interval.ms": "60000"})))
         await one.seen(lambda image: image.configs.of(METRICS, "m"))
         request = ListConfigResourcesRequest(resource_types=[])
@@ -44,6 +44,6 @@ async def test_version_0_tells_of_client_metrics_only(tmp_path):
 
 
 async def test_a_kind_that_is_none_is_refused(tmp_path):
-    async with asked(tmp_path) as one:
+    async with broker_client(tmp_path) as one:
         answer = await one.call(ListConfigResourcesRequest(resource_types=[7]))
         assert answer.error_code == ErrorCode.UNSUPPORTED_VERSION

@@ -1,6 +1,6 @@
 """ListPartitionReassignments through a broker: what moves now, as the controller has it."""
 
-from tests.broker.handlers.asking import asked
+from tests.broker.handlers.broker_client import broker_client
 from tests.broker.handlers.test_alter_partition_reassignments import code_of, move
 from trimaran.wire.messages.list_partition_reassignments import (
     ListPartitionReassignmentsRequest,
@@ -9,7 +9,7 @@ from trimaran.wire.messages.list_partition_reassignments import (
 
 
 async def test_stuck_move_is_listed_until_cancelled(tmp_path):
-    async with asked(tmp_path, brokers=2) as one:
+    async with broker_client(tmp_path, brokers=2) as one:
         await one.create_at("t", [11])
         await one.create_at("u", [11])
         everything = ListPartitionReassignmentsRequest(topics=None)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 
-from tests.broker.handlers.asking import asked
+from tests.broker.handlers.broker_client import broker_client
 from tests.broker.transactions.wire_producer import SETTINGS, WireProducer
 from tests.counted_work import Work
 from trimaran.broker.transactions import listing
@@ -22,7 +22,7 @@ async def listed(one, version=2, **filters):
 
 
 async def test_filters(tmp_path):
-    async with asked(tmp_path, **SETTINGS) as one:
+    async with broker_client(tmp_path, **SETTINGS) as one:
         await one.create("t")
         orders, payments = WireProducer(one, "orders-1"), WireProducer(one, "payments-1")
         await orders.begin()
@@ -45,7 +45,7 @@ async def test_filters(tmp_path):
 
 
 async def test_invalid_pattern_is_refused(tmp_path):
-    async with asked(tmp_path, **SETTINGS) as one:
+    async with broker_client(tmp_path, **SETTINGS) as one:
         for pattern in ("(", r"(a)\1", "a" * 1001):
             assert await listed(one, transactional_id_pattern=pattern) == (
                 [],
@@ -56,7 +56,7 @@ async def test_invalid_pattern_is_refused(tmp_path):
 
 async def test_pattern_is_matched_in_thread_in_pieces(tmp_path, monkeypatch):
     monkeypatch.setattr(listing, "MATCHED_NAMES_MAX", 4)
-    async with asked(tmp_path, **SETTINGS) as one:
+    async with broker_client(tmp_path, **SETTINGS) as one:
         for number in range(10):
             await WireProducer(one, f"id-{number}").begin()
         matched = Work(monkeypatch, listing, "_filter")
@@ -66,7 +66,7 @@ async def test_pattern_is_matched_in_thread_in_pieces(tmp_path, monkeypatch):
 
 
 async def test_a_pattern_that_explodes_elsewhere(tmp_path):
-    async with asked(tmp_path, **SETTINGS) as one:
+    async with broker_client(tmp_path, **SETTINGS) as one:
         producer = WireProducer(one, "a" * 5000)
         await producer.begin()
         began = time.process_time()

@@ -1,6 +1,6 @@
 """RemoveRaftVoter through a broker; `tests/broker/test_quorum_changes.py` has a voter that goes."""
 
-from tests.broker.handlers.asking import asked, refused
+from tests.broker.handlers.broker_client import broker_client, refusal_by_controller
 from tests.cluster.nodes import CLUSTER_ID
 from trimaran.wire.errors import ErrorCode
 from trimaran.wire.messages.remove_raft_voter import RemoveRaftVoterRequest
@@ -9,17 +9,17 @@ REMOVAL = RemoveRaftVoterRequest(cluster_id=CLUSTER_ID, voter_id=1, voter_direct
 
 
 async def test_a_quorum_of_fixed_voters_lets_none_go(tmp_path):
-    async with asked(tmp_path) as one:
+    async with broker_client(tmp_path) as one:
         answer = await one.call(REMOVAL)
         assert answer.error_code == ErrorCode.UNSUPPORTED_VERSION
 
 
 async def test_a_voter_of_another_cluster_is_refused(tmp_path):
-    async with asked(tmp_path) as one:
+    async with broker_client(tmp_path) as one:
         answer = await one.call(REMOVAL.replace(cluster_id="another"))
         assert answer.error_code == ErrorCode.INCONSISTENT_CLUSTER_ID
 
 
 async def test_refusal_is_returned(tmp_path):
-    answer = await refused(tmp_path, REMOVAL, 0)
+    answer = await refusal_by_controller(tmp_path, REMOVAL, 0)
     assert answer.error_code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED

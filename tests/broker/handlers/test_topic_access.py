@@ -9,7 +9,7 @@ import pytest
 
 from tests.broker.calls import answered, call, finished
 from tests.broker.groups.rig import TOPIC_ID, Rig, cluster_image, open_rig, topic_image
-from tests.broker.handlers.asking import asked
+from tests.broker.handlers.broker_client import broker_client
 from tests.broker.handlers.test_zookeeper_offsets import Stored
 from tests.broker.transactions.wire_producer import SETTINGS, WireProducer
 from trimaran.broker.groups.ports import OFFSETS_TOPIC
@@ -130,7 +130,7 @@ async def test_offsets_in_zookeeper(tmp_path):
 
 
 async def test_transactions(tmp_path, monkeypatch):
-    async with asked(tmp_path, **SETTINGS) as one:
+    async with broker_client(tmp_path, **SETTINGS) as one:
         await one.create("t", "secret")
         producer = WireProducer(one)
         await producer.begin()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.broker.handlers.asking import asked
+from tests.broker.handlers.broker_client import broker_client
 from tests.broker.handlers.world import open_world
 from tests.broker.transactions.wire_producer import SETTINGS, WireProducer, offset_of
 from trimaran.wire.errors import ErrorCode, KafkaError
@@ -34,7 +34,7 @@ async def stable(one, **of):
 
 @pytest.mark.parametrize("commit", [True, False])
 async def test_offsets_count_with_their_transaction(tmp_path, commit):
-    async with asked(tmp_path, **SETTINGS) as one:
+    async with broker_client(tmp_path, **SETTINGS) as one:
         producer = await begun(one)
         assert await producer.commit_offset(5) == E.NONE
         assert await offset_of(one) == (-1, E.UNSTABLE_OFFSET_COMMIT)
@@ -44,7 +44,7 @@ async def test_offsets_count_with_their_transaction(tmp_path, commit):
 
 
 async def test_version_5_adds_the_group_itself(tmp_path):
-    async with asked(tmp_path, **SETTINGS) as one:
+    async with broker_client(tmp_path, **SETTINGS) as one:
         producer = await begun(one, adds=False)
         group = next(
             f"g{i}"
@@ -64,7 +64,7 @@ async def test_version_5_adds_the_group_itself(tmp_path):
 
 async def test_a_commit_after_the_abort_is_refused(tmp_path):
     """KAFKA-14402: it would begin a transaction without an end (T3)."""
-    async with asked(tmp_path, **SETTINGS) as one:
+    async with broker_client(tmp_path, **SETTINGS) as one:
         producer = await begun(one)
         assert await producer.commit_offset(5) == E.NONE
         assert await producer.end(commit=False) == E.NONE
@@ -77,7 +77,7 @@ async def test_a_commit_after_the_abort_is_refused(tmp_path):
 
 
 async def test_members_are_fenced(tmp_path):
-    async with asked(tmp_path, **SETTINGS) as one:
+    async with broker_client(tmp_path, **SETTINGS) as one:
         producer = await begun(one)
         code = await producer.commit_offset(5, member_id="m", generation_id=1)
         assert code == E.ILLEGAL_GENERATION
@@ -86,7 +86,7 @@ async def test_members_are_fenced(tmp_path):
 
 
 async def test_topic_deletion_drops_pending_offsets(tmp_path):
-    async with asked(tmp_path, **SETTINGS) as one:
+    async with broker_client(tmp_path, **SETTINGS) as one:
         producer = await begun(one)
         assert await producer.commit_offset(5) == E.NONE
         await one.delete("t")

@@ -1,12 +1,12 @@
 """UnregisterBroker through a broker."""
 
-from tests.broker.handlers.asking import asked, refused
+from tests.broker.handlers.broker_client import broker_client, refusal_by_controller
 from trimaran.wire.errors import ErrorCode
 from trimaran.wire.messages.unregister_broker import UnregisterBrokerRequest
 
 
 async def test_a_broker_that_is_gone_is_forgotten(tmp_path):
-    async with asked(tmp_path, brokers=2) as one:
+    async with broker_client(tmp_path, brokers=2) as one:
         await one.cluster.stop(12)
         assert 12 in one.image.cluster.brokers
         assert (await one.call(UnregisterBrokerRequest(broker_id=12))).error_code == 0
@@ -14,11 +14,11 @@ async def test_a_broker_that_is_gone_is_forgotten(tmp_path):
 
 
 async def test_unknown_broker_is_refused(tmp_path):
-    async with asked(tmp_path) as one:
+    async with broker_client(tmp_path) as one:
         answer = await one.call(UnregisterBrokerRequest(broker_id=77))
         assert answer.error_code == ErrorCode.BROKER_ID_NOT_REGISTERED
 
 
 async def test_refusal_is_returned(tmp_path):
-    answer = await refused(tmp_path, UnregisterBrokerRequest(broker_id=12), 0)
+    answer = await refusal_by_controller(tmp_path, UnregisterBrokerRequest(broker_id=12), 0)
     assert answer.error_code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED

@@ -1,6 +1,6 @@
 """UpdateFeatures through a broker."""
 
-from tests.broker.handlers.asking import asked, refused
+from tests.broker.handlers.broker_client import broker_client, refusal_by_controller
 from trimaran.wire.errors import ErrorCode
 from trimaran.wire.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest
 
@@ -11,7 +11,7 @@ def update(level, *, upgrade_type=1, validate_only=False, feature="metadata.vers
 
 
 async def test_a_level_that_may_not_be(tmp_path):
-    async with asked(tmp_path) as one:
+    async with broker_client(tmp_path) as one:
         down = await one.call(update(29, upgrade_type=2))
         assert down.error_code == ErrorCode.INVALID_UPDATE_VERSION
         same = await one.call(update(30, validate_only=True))
@@ -20,7 +20,7 @@ async def test_a_level_that_may_not_be(tmp_path):
 
 async def test_a_level_is_moved(tmp_path):
     name = "eligible.leader.replicas.version"
-    async with asked(tmp_path) as one:
+    async with broker_client(tmp_path) as one:
         for level, upgrade_type in ((0, 2), (1, 1)):
             answer = await one.call(update(level, feature=name, upgrade_type=upgrade_type))
             assert answer.error_code == 0, answer.error_message
@@ -28,5 +28,5 @@ async def test_a_level_is_moved(tmp_path):
 
 
 async def test_refusal_is_returned_at_top(tmp_path):
-    answer = await refused(tmp_path, update(30), 1)
+    answer = await refusal_by_controller(tmp_path, update(30), 1)
     assert answer.error_code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED

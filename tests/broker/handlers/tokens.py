@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-from tests.broker.handlers.asking import Asked
+from tests.broker.handlers.broker_client import BrokerClient
 from tests.cluster.in_process import cluster
 from trimaran.wire.messages.create_delegation_token import CreateDelegationTokenRequest
 from trimaran.wire.security.listener import PLAINTEXT, ClientSecurity
@@ -30,12 +30,12 @@ USERS = {
 
 
 @asynccontextmanager
-async def asked_by(path: Path, user: str | None, **settings: str) -> AsyncIterator[Asked]:
+async def asked_by(path: Path, user: str | None, **settings: str) -> AsyncIterator[BrokerClient]:
     """Asks as that user, or unauthenticated on plain text."""
     async with cluster(path, brokers=0, **(SECRET | settings)) as running:
         broker = await running.start_broker(11, **USERS)
         async with connected_as(broker, user) as connection:
-            yield Asked(running, broker, connection)
+            yield BrokerClient(running, broker, connection)
 
 
 @asynccontextmanager
@@ -46,7 +46,7 @@ async def connected_as(broker: Any, user: str | None) -> AsyncIterator[Any]:
         yield connection
 
 
-async def token_of(one: Asked) -> Any:
+async def token_of(one: BrokerClient) -> Any:
     """A new token, once the broker knows it."""
     token = await one.call(CREATION)
     assert token.error_code == 0

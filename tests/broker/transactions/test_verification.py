@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import trio
 
-from tests.broker.handlers.asking import asked
+from tests.broker.handlers.broker_client import broker_client
 from tests.broker.transactions.wire_producer import SETTINGS, WireProducer, read_committed
 from trimaran.broker.transactions.transaction import TransactionState
 from trimaran.wire.errors import ErrorCode
@@ -19,7 +19,7 @@ def state_of(one, producer):
 
 
 async def test_immediately_committed_addition_needs_no_wait(tmp_path):
-    async with asked(tmp_path, **SETTINGS, trimaran_log_fsync="none") as one:
+    async with broker_client(tmp_path, **SETTINGS, trimaran_log_fsync="none") as one:
         await one.create("t", partitions=2)
         producer = WireProducer(one)
         await producer.begin()
@@ -39,7 +39,7 @@ async def test_immediately_committed_addition_needs_no_wait(tmp_path):
 
 async def test_addition_waiting_for_flush_is_found(tmp_path):
     """It is then decided again, in its turn; that writes no second record."""
-    async with asked(tmp_path, **SETTINGS) as one:
+    async with broker_client(tmp_path, **SETTINGS) as one:
         await one.create("t")
         producer = WireProducer(one)
         await producer.begin()
@@ -61,7 +61,7 @@ async def test_addition_waiting_for_flush_is_found(tmp_path):
 async def test_transactions_end_shares_flush_with_next_begin(tmp_path, monkeypatch):
     """Else the next one waits for both."""
     monkeypatch.setattr("trimaran.log.durability.group_commit.LEFT_SECONDS_MAX", 3600.0)
-    async with asked(tmp_path, **SETTINGS) as one:
+    async with broker_client(tmp_path, **SETTINGS) as one:
         await one.create("t")
         producer = WireProducer(one)
         await producer.begin()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tests.broker.batches import batch
-from tests.broker.handlers.asking import Asked
+from tests.broker.handlers.broker_client import BrokerClient
 from trimaran.log.batches.batch import iter_batches
 from trimaran.log.batches.records import decode_records
 from trimaran.node.replicated.state_machine import Producer
@@ -40,7 +40,7 @@ SETTINGS = {
 class WireProducer:
     """A producer of transactional id `name`; version 1 of transactions by default, as clients before 4.0."""
 
-    def __init__(self, one: Asked, name: str = "x") -> None:
+    def __init__(self, one: BrokerClient, name: str = "x") -> None:
         self.one = one
         self.name = name
         self.producer = Producer(-1, -1)
@@ -163,7 +163,9 @@ class WireProducer:
         return ErrorCode.of(answer.error_code)
 
 
-async def read_committed(one: Asked, topic: str = "t", partition: int = 0, *, wait_ms: int = 0):
+async def read_committed(
+    one: BrokerClient, topic: str = "t", partition: int = 0, *, wait_ms: int = 0
+):
     """Values that a read_committed consumer sees from the beginning, and the last stable offset."""
     request = FetchRequest(
         max_wait_ms=wait_ms,
@@ -196,7 +198,7 @@ async def read_committed(one: Asked, topic: str = "t", partition: int = 0, *, wa
     return values, found.last_stable_offset
 
 
-async def offset_of(one: Asked, group: str = "g", topic: str = "t", *, stable: bool = True):
+async def offset_of(one: BrokerClient, group: str = "g", topic: str = "t", *, stable: bool = True):
     """(offset, code) that OffsetFetch tells of partition 0."""
     asked = OffsetFetchRequestTopics(name=topic, partition_indexes=[0])
     request = OffsetFetchRequest(

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.broker.handlers.test_create_topics import creation
-from tests.quorum.controller.handlers.asking import asked, envelope
+from tests.quorum.controller.handlers.controller_client import controller_client, envelope
 from trimaran.wire.buffers.primitives import NIL_UUID
 from trimaran.wire.errors import ErrorCode
 from trimaran.wire.messages.alter_client_quotas import (
@@ -77,7 +77,7 @@ REQUESTS = [
 
 @pytest.mark.parametrize(("request_", "version"), REQUESTS)
 async def test_principal_without_tokens_is_refused(tmp_path, request_, version):
-    async with asked(tmp_path) as one:
+    async with controller_client(tmp_path) as one:
         await exhausted(one)
         before = one.image.topics
         answer = await one.forwarded(request_, version, "alice")
@@ -93,7 +93,7 @@ async def test_principal_without_tokens_is_refused(tmp_path, request_, version):
     ("request_", "version"), [(creation("u"), 5), (more_partitions(4), 2), (deletion(4), 4)]
 )
 async def test_versions_without_throttling_error_are_let_through(tmp_path, request_, version):
-    async with asked(tmp_path) as one:
+    async with controller_client(tmp_path) as one:
         await exhausted(one)
         answer = await one.forwarded(request_, version, "alice")
         assert told(answer) == [0]
@@ -102,7 +102,7 @@ async def test_versions_without_throttling_error_are_let_through(tmp_path, reque
 
 
 async def test_topics_of_a_request_are_throttled_individually(tmp_path):
-    async with asked(tmp_path) as one:
+    async with controller_client(tmp_path) as one:
         await one.join(1)
         await limit(one, RATE, user="alice")
         request = creation("a").replace(topics=[*creation("a").topics, *creation("b").topics])
@@ -112,7 +112,7 @@ async def test_topics_of_a_request_are_throttled_individually(tmp_path):
 
 
 async def test_a_refusal_and_a_failure_cost_nothing(tmp_path):
-    async with asked(tmp_path) as one:
+    async with controller_client(tmp_path) as one:
         await one.join(1)
         await limit(one, RATE, user="alice")
         for _ in range(2):
@@ -123,7 +123,7 @@ async def test_a_refusal_and_a_failure_cost_nothing(tmp_path):
 
 async def test_validate_only_requests_count_too(tmp_path):
     """As in Kafka."""
-    async with asked(tmp_path) as one:
+    async with controller_client(tmp_path) as one:
         await one.join(1)
         await limit(one, RATE, user="alice")
         assert told(await one.forwarded(creation(validate_only=True), 7, "alice")) == [0]
@@ -140,7 +140,7 @@ async def test_validate_only_requests_count_too(tmp_path):
     ],
 )
 async def test_quota_of_any_matching_entity_applies(tmp_path, entity):
-    async with asked(tmp_path) as one:
+    async with controller_client(tmp_path) as one:
         await one.join(1)
         await limit(one, RATE, **entity)
         assert told(await one.forwarded(creation("a"), 7, "alice")) == [0]
@@ -151,7 +151,7 @@ async def test_quota_of_any_matching_entity_applies(tmp_path, entity):
 
 async def test_the_connection_of_the_broker_is_not_muted(tmp_path):
     """Others ask over the same one; the broker mutes the client's."""
-    async with asked(tmp_path) as one:
+    async with controller_client(tmp_path) as one:
         await exhausted(one)
         for _ in range(3):
             assert (await one.call(envelope(creation("u"), 7, "alice"))).error_code == 0

@@ -4,7 +4,7 @@ from importlib.metadata import EntryPoint
 
 import pytest
 
-from tests.broker.handlers.asking import asked
+from tests.broker.handlers.broker_client import broker_client
 from tests.quorum.config_of import config_of
 from trimaran.node.config.config_def import ConfigError
 from trimaran.quorum.controller import policies
@@ -50,7 +50,7 @@ async def test_policies_are_called(tmp_path, monkeypatch):
         "create_topic_policy_class_name": "rules",
         "alter_config_policy_class_name": "rules",
     }
-    async with asked(tmp_path, **settings) as one:
+    async with broker_client(tmp_path, **settings) as one:
         topics = [
             CreatableTopic(
                 name=f"t{count}",

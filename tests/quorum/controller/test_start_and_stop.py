@@ -11,7 +11,7 @@ import trio.testing
 from tests.cluster.in_process import Images, cluster
 from tests.cluster.nodes import CLUSTER_ID, SECONDS
 from tests.quorum.config_of import config_of
-from tests.quorum.controller.handlers.asking import SUPER_USER
+from tests.quorum.controller.handlers.controller_client import SUPER_USER
 from tests.quorum.metadata.build import config as altered
 from trimaran.log.directories.clean_shutdown import EPOCH_UNKNOWN
 from trimaran.log.directories.directory import LogDirectory

@@ -3,7 +3,7 @@
 import pytest
 
 from tests.cluster.nodes import CLUSTER_ID
-from tests.quorum.handlers.asking import asked_dynamic_leader
+from tests.quorum.handlers.node_client import dynamic_leader_client
 from trimaran.wire.errors import MESSAGE_CHARS_MAX, ErrorCode
 from trimaran.wire.messages.add_raft_voter import AddRaftVoterRequest, Listener
 
@@ -29,7 +29,7 @@ def addition(**changes):
     ],
 )
 async def test_voters_that_are_not_taken(tmp_path, changes, code):
-    async with asked_dynamic_leader(tmp_path) as one:
+    async with dynamic_leader_client(tmp_path) as one:
         answer = await one.call(addition(**changes))
         assert ErrorCode(answer.error_code) is code
         assert one.member.node.voters.ids == (1,)
@@ -40,7 +40,7 @@ async def test_refusal_with_long_name_is_truncated(tmp_path):
     listeners = [
         Listener(name=f"{n:02}".ljust(255, "n"), host="127.0.0.1", port=1) for n in range(32)
     ]
-    async with asked_dynamic_leader(tmp_path) as one:
+    async with dynamic_leader_client(tmp_path) as one:
         answer = await one.call(addition(listeners=listeners))
         assert answer.error_code == ErrorCode.INVALID_REQUEST
         assert len(answer.error_message) == MESSAGE_CHARS_MAX + 1

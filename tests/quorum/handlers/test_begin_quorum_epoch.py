@@ -3,7 +3,7 @@
 import pytest
 
 from tests.cluster.nodes import CLUSTER_ID
-from tests.quorum.handlers.asking import LEADER, answered, asked_leader
+from tests.quorum.handlers.node_client import LEADER, answered, leader_client
 from trimaran.quorum.handlers.begin_quorum_epoch import begin_quorum_epoch
 from trimaran.quorum.raft_log.partition import TOPIC
 from trimaran.wire.errors import ErrorCode
@@ -31,7 +31,7 @@ def test_one_about_nothing_is_invalid(topics):
 
 
 async def test_stale_epoch_is_fenced_with_current_leader(tmp_path):
-    async with asked_leader(tmp_path) as one:
+    async with leader_client(tmp_path) as one:
         (partition,) = (await one.call(beginning(one.epoch - 1))).topics[0].partitions
         assert partition.error_code == ErrorCode.FENCED_LEADER_EPOCH
         assert (partition.leader_id, partition.leader_epoch) == (LEADER, one.epoch)
@@ -39,7 +39,7 @@ async def test_stale_epoch_is_fenced_with_current_leader(tmp_path):
 
 
 async def test_request_of_another_cluster_is_refused(tmp_path):
-    async with asked_leader(tmp_path) as one:
+    async with leader_client(tmp_path) as one:
         answer = await one.call(beginning(one.epoch + 1, cluster_id="another"))
         assert answer.error_code == ErrorCode.INCONSISTENT_CLUSTER_ID
         assert one.member.node.is_leader

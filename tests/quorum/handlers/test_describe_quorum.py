@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.quorum.handlers.asking import answered, asked_leader
+from tests.quorum.handlers.node_client import answered, leader_client
 from trimaran.quorum.handlers.describe_quorum import describe_quorum
 from trimaran.quorum.raft_log.partition import TOPIC
 from trimaran.quorum.translate.describe_quorum import describe_quorum_request
@@ -32,7 +32,7 @@ def test_quorums_of_other_topics_are_unknown():
 
 @pytest.mark.parametrize("version", [0, 1, 2])
 async def test_leader_describes_progress_of_all(tmp_path, version):
-    async with asked_leader(tmp_path) as one:
+    async with leader_client(tmp_path) as one:
         answer = await one.call(describe_quorum_request(), version)
         (found,) = answer.topics[0].partitions
         assert (found.leader_id, found.leader_epoch, found.high_watermark) == (1, 1, 2)

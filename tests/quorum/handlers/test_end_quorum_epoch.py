@@ -3,7 +3,7 @@
 import pytest
 
 from tests.cluster.nodes import CLUSTER_ID
-from tests.quorum.handlers.asking import LEADER, answered, asked_leader
+from tests.quorum.handlers.node_client import LEADER, answered, leader_client
 from trimaran.quorum.handlers.end_quorum_epoch import end_quorum_epoch
 from trimaran.quorum.raft_log.partition import TOPIC
 from trimaran.wire.errors import ErrorCode
@@ -31,7 +31,7 @@ def test_one_about_nothing_is_invalid(topics):
 
 
 async def test_end_of_past_epoch_changes_nothing(tmp_path):
-    async with asked_leader(tmp_path) as one:
+    async with leader_client(tmp_path) as one:
         (partition,) = (await one.call(end(one.epoch - 1))).topics[0].partitions
         assert partition.error_code == ErrorCode.FENCED_LEADER_EPOCH
         assert (partition.leader_id, partition.leader_epoch) == (LEADER, one.epoch)
@@ -39,6 +39,6 @@ async def test_end_of_past_epoch_changes_nothing(tmp_path):
 
 
 async def test_request_of_another_cluster_is_refused(tmp_path):
-    async with asked_leader(tmp_path) as one:
+    async with leader_client(tmp_path) as one:
         answer = await one.call(end(one.epoch, cluster_id="another"))
         assert answer.error_code == ErrorCode.INCONSISTENT_CLUSTER_ID

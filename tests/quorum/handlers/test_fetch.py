@@ -3,7 +3,7 @@
 import pytest
 
 from tests.cluster.nodes import CLUSTER_ID
-from tests.quorum.handlers.asking import LEADER, answered, asked_leader
+from tests.quorum.handlers.node_client import LEADER, answered, leader_client
 from trimaran.quorum.handlers.fetch import fetch
 from trimaran.quorum.raft_log.partition import TOPIC, TOPIC_ID
 from trimaran.wire.errors import ErrorCode
@@ -31,7 +31,7 @@ def test_one_about_nothing_is_invalid(topics):
 
 @pytest.mark.parametrize("version", [12, 13, 18])
 async def test_log_is_returned_as_on_disk(tmp_path, version):
-    async with asked_leader(tmp_path) as one:
+    async with leader_client(tmp_path) as one:
         answer = await one.call(wanted(), version)
         (found,) = answer.responses[0].partitions
         assert (found.error_code, found.high_watermark) == (0, 2)
@@ -40,7 +40,7 @@ async def test_log_is_returned_as_on_disk(tmp_path, version):
 
 
 async def test_fetch_with_other_epoch_gets_the_leader(tmp_path):
-    async with asked_leader(tmp_path) as one:
+    async with leader_client(tmp_path) as one:
         (found,) = (await one.call(wanted(epoch=one.epoch - 1))).responses[0].partitions
         assert found.error_code == ErrorCode.FENCED_LEADER_EPOCH
         assert found.current_leader.leader_id == LEADER
@@ -49,13 +49,13 @@ async def test_fetch_with_other_epoch_gets_the_leader(tmp_path):
 
 
 async def test_diverged_log_gets_divergence_point(tmp_path):
-    async with asked_leader(tmp_path) as one:
+    async with leader_client(tmp_path) as one:
         (found,) = (await one.call(wanted(offset=50, last_epoch=1))).responses[0].partitions
         assert (found.error_code, found.diverging_epoch.end_offset) == (0, 2)
         assert not found.records
 
 
 async def test_request_of_another_cluster_is_refused(tmp_path):
-    async with asked_leader(tmp_path) as one:
+    async with leader_client(tmp_path) as one:
         answer = await one.call(wanted(cluster_id="another"))
         assert answer.error_code == ErrorCode.INCONSISTENT_CLUSTER_ID

@@ -3,7 +3,7 @@
 import pytest
 
 from tests.cluster.nodes import CLUSTER_ID
-from tests.quorum.handlers.asking import answered, asked_leader
+from tests.quorum.handlers.node_client import answered, leader_client
 from tests.quorum.test_dynamic_node import write_snapshot
 from trimaran.quorum.handlers.fetch_snapshot import fetch_snapshot
 from trimaran.quorum.raft_log.partition import TOPIC
@@ -37,7 +37,7 @@ def test_one_about_nothing_is_invalid(topics):
 
 
 async def test_pieces_make_the_file(tmp_path):
-    async with asked_leader(tmp_path) as one:
+    async with leader_client(tmp_path) as one:
         await write_snapshot(one.member)
         snapshot = one.member.node.log.latest_snapshot
         whole = b""
@@ -53,7 +53,7 @@ async def test_pieces_make_the_file(tmp_path):
 
 
 async def test_invalid_snapshot_positions_are_refused(tmp_path):
-    async with asked_leader(tmp_path) as one:
+    async with leader_client(tmp_path) as one:
         await write_snapshot(one.member)
         snapshot = one.member.node.log.latest_snapshot
         codes = []
@@ -72,6 +72,6 @@ async def test_invalid_snapshot_positions_are_refused(tmp_path):
 
 
 async def test_request_of_another_cluster_is_refused(tmp_path):
-    async with asked_leader(tmp_path) as one:
+    async with leader_client(tmp_path) as one:
         answer = await one.call(piece((2, 1), cluster_id="another"))
         assert answer.error_code == ErrorCode.INCONSISTENT_CLUSTER_ID

@@ -3,7 +3,7 @@
 import pytest
 
 from tests.cluster.nodes import CLUSTER_ID
-from tests.quorum.handlers.asking import asked_dynamic_leader
+from tests.quorum.handlers.node_client import dynamic_leader_client
 from trimaran.wire.errors import ErrorCode
 from trimaran.wire.messages.remove_raft_voter import RemoveRaftVoterRequest
 
@@ -17,7 +17,7 @@ from trimaran.wire.messages.remove_raft_voter import RemoveRaftVoterRequest
     ],
 )
 async def test_voters_that_are_none(tmp_path, changes, code):
-    async with asked_dynamic_leader(tmp_path) as one:
+    async with dynamic_leader_client(tmp_path) as one:
         request = RemoveRaftVoterRequest(
             cluster_id=CLUSTER_ID, voter_id=1, voter_directory_id=b"\1" * 16
         )

@@ -3,7 +3,7 @@
 import pytest
 
 from tests.cluster.nodes import CLUSTER_ID
-from tests.quorum.handlers.asking import LEADER, asked_dynamic_leader
+from tests.quorum.handlers.node_client import LEADER, dynamic_leader_client
 from trimaran.wire.errors import ErrorCode
 from trimaran.wire.messages.update_raft_voter import (
     KRaftVersionFeature,
@@ -36,7 +36,7 @@ def update(epoch, **changes):
     ],
 )
 async def test_updates_that_are_refused(tmp_path, changes, code):
-    async with asked_dynamic_leader(tmp_path) as one:
+    async with dynamic_leader_client(tmp_path) as one:
         answer = await one.call(update(one.epoch, **changes))
         assert ErrorCode(answer.error_code) is code
         if code is ErrorCode.FENCED_LEADER_EPOCH:

@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import pytest
 
 from tests.cluster.nodes import CLUSTER_ID
-from tests.quorum.handlers.asking import LEADER, answered, asked_leader
+from tests.quorum.handlers.node_client import LEADER, answered, leader_client
 from trimaran.quorum.handlers.vote import vote
 from trimaran.quorum.raft_log.partition import TOPIC
 from trimaran.quorum.replica.node import QuorumNode
@@ -64,7 +64,7 @@ def test_vote_is_deferred_until_core_has_it():
 
 
 async def test_leader_grants_no_vote_in_its_epoch(tmp_path):
-    async with asked_leader(tmp_path) as one:
+    async with leader_client(tmp_path) as one:
         request = VoteRequest(
             cluster_id=CLUSTER_ID, voter_id=LEADER, topics=topics(TOPIC, epoch=one.epoch)
         )
@@ -74,6 +74,6 @@ async def test_leader_grants_no_vote_in_its_epoch(tmp_path):
 
 
 async def test_request_of_another_cluster_is_refused(tmp_path):
-    async with asked_leader(tmp_path) as one:
+    async with leader_client(tmp_path) as one:
         answer = await one.call(VoteRequest(cluster_id="another", topics=topics(TOPIC)))
         assert answer.error_code == ErrorCode.INCONSISTENT_CLUSTER_ID

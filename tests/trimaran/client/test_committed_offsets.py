@@ -2,7 +2,7 @@
 
 import trio
 
-from tests.broker.handlers.asking import asked
+from tests.broker.handlers.broker_client import broker_client
 from trimaran.client.groups import committed_offsets
 from trimaran.wire.blocking import BlockingClient
 from trimaran.wire.client.destinations import Coordinator
@@ -14,7 +14,7 @@ from trimaran.wire.messages.offset_commit import (
 
 
 async def test_a_negative_offset_is_none(tmp_path):
-    async with asked(tmp_path, offsets_topic_replication_factor="1") as one:
+    async with broker_client(tmp_path, offsets_topic_replication_factor="1") as one:
         await one.create("t", partitions=2)
 
         def committed():

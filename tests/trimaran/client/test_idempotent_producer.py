@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import trio
 
-from tests.broker.handlers.asking import Asked
+from tests.broker.handlers.broker_client import BrokerClient
 from tests.cluster.in_process import cluster, connected_to
 from trimaran.client.idempotent_producer import IdempotentProducer
 from trimaran.wire.blocking import BlockingClient, BlockingConnection
@@ -31,7 +31,7 @@ async def test_batch_with_lost_answer_is_stored_once(tmp_path, monkeypatch, lost
     async with cluster(tmp_path) as running:
         broker = running.brokers[11]
         async with connected_to(broker) as connection:
-            await Asked(running, broker, connection).create("t")
+            await BrokerClient(running, broker, connection).create("t")
 
         def send() -> None:
             with BlockingClient(running.bootstrap) as client:

@@ -4,7 +4,7 @@ import itertools
 
 import pytest
 
-from tests.quorum.controller.handlers.asking import asked, asked_standby
+from tests.quorum.controller.handlers.controller_client import controller_client, standby_client
 from trimaran.wire.errors import ErrorCode
 from trimaran.wire.messages.allocate_producer_ids import AllocateProducerIdsRequest
 
@@ -16,7 +16,7 @@ def block(broker, epoch=None):
 
 
 async def test_every_block_begins_where_the_last_one_ended(tmp_path):
-    async with asked(tmp_path) as one:
+    async with controller_client(tmp_path) as one:
         first, second = await one.join(1, 2)
         blocks = [await one.call(block(broker)) for broker in (first, second, first)]
         assert [b.error_code for b in blocks] == [0] * 3
@@ -25,7 +25,7 @@ async def test_every_block_begins_where_the_last_one_ended(tmp_path):
 
 
 async def test_unknown_or_stale_broker_gets_no_producer_ids(tmp_path):
-    async with asked(tmp_path) as one:
+    async with controller_client(tmp_path) as one:
         (broker,) = await one.join(1)
         stale = await one.call(block(broker, broker.epoch - 1))
         assert stale.error_code == ErrorCode.STALE_BROKER_EPOCH
@@ -35,6 +35,6 @@ async def test_unknown_or_stale_broker_gets_no_producer_ids(tmp_path):
 
 @pytest.mark.slow
 async def test_inactive_controller_answers_not_controller(tmp_path):
-    async with asked_standby(tmp_path) as one:
+    async with standby_client(tmp_path) as one:
         answer = await one.call(AllocateProducerIdsRequest(broker_id=1))
         assert answer.error_code == ErrorCode.NOT_CONTROLLER

@@ -1,13 +1,13 @@
 """AlterClientQuotas on the controller."""
 
 from tests.broker.handlers.test_alter_client_quotas import alteration
-from tests.quorum.controller.handlers.asking import NOBODY, asked
+from tests.quorum.controller.handlers.controller_client import NOBODY, controller_client
 from trimaran.wire.errors import ErrorCode
 from trimaran.wire.messages.alter_client_quotas import AlterClientQuotasRequest
 
 
 async def test_a_quota_comes_and_goes(tmp_path):
-    async with asked(tmp_path) as one:
+    async with controller_client(tmp_path) as one:
         assert (await one.call(alteration())).entries[0].error_code == 0
         assert [(quota.key, quota.value) for quota in one.image.quotas.values()] == [
             ("producer_byte_rate", 7.0)
@@ -17,12 +17,12 @@ async def test_a_quota_comes_and_goes(tmp_path):
 
 
 async def test_nothing_to_do_is_no_error(tmp_path):
-    async with asked(tmp_path) as one:
+    async with controller_client(tmp_path) as one:
         answer = await one.call(AlterClientQuotasRequest(entries=[], validate_only=False))
         assert answer.entries == []
 
 
 async def test_unauthorized_client_is_refused_for_every_entity(tmp_path):
-    async with asked(tmp_path, **NOBODY) as one:
+    async with controller_client(tmp_path, **NOBODY) as one:
         (entry,) = (await one.call(alteration())).entries
         assert entry.error_code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED

@@ -1,12 +1,12 @@
 """AlterConfigs on the controller: the old way, which replaces all configs of a resource."""
 
 from tests.broker.handlers.configs import TOPIC, incremental, replacing
-from tests.quorum.controller.handlers.asking import NOBODY, asked
+from tests.quorum.controller.handlers.controller_client import NOBODY, controller_client
 from trimaran.wire.errors import ErrorCode
 
 
 async def test_unnamed_configs_return_to_their_defaults(tmp_path):
-    async with asked(tmp_path) as one:
+    async with controller_client(tmp_path) as one:
         await one.join(1)
         await one.create("t", [1])
         await one.call(incremental((TOPIC, "t", {"retention.ms": "5"})))
@@ -16,7 +16,7 @@ async def test_unnamed_configs_return_to_their_defaults(tmp_path):
 
 
 async def test_validate_only_alters_nothing(tmp_path):
-    async with asked(tmp_path) as one:
+    async with controller_client(tmp_path) as one:
         await one.join(1)
         await one.create("t", [1])
         request = replacing((TOPIC, "t", {"segment.ms": "7"}), validate_only=True)
@@ -25,7 +25,7 @@ async def test_validate_only_alters_nothing(tmp_path):
 
 
 async def test_unauthorized_client_alters_no_configs(tmp_path):
-    async with asked(tmp_path, **NOBODY) as one:
+    async with controller_client(tmp_path, **NOBODY) as one:
         answer = await one.call(replacing((TOPIC, "t", {"segment.ms": "7"})))
         code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
         assert [r.error_code for r in answer.responses] == [code]

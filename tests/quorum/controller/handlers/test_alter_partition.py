@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.quorum.controller.handlers.asking import asked, asked_standby
+from tests.quorum.controller.handlers.controller_client import controller_client, standby_client
 from trimaran.wire.errors import ErrorCode
 from trimaran.wire.messages.alter_partition import (
     AlterPartitionRequest,
@@ -25,7 +25,7 @@ def change(leader, topic_id, isr, *, leader_epoch=0, partition_epoch=0):
 
 
 async def test_a_replica_leaves_and_comes_back(tmp_path):
-    async with asked(tmp_path) as one:
+    async with controller_client(tmp_path) as one:
         first, second = await one.join(1, 2)
         topic = await one.create("t", [1, 2])
         for isr, epoch in (([first], 0), ([first, second], 1)):
@@ -37,7 +37,7 @@ async def test_a_replica_leaves_and_comes_back(tmp_path):
 
 
 async def test_changes_that_come_late_or_from_others(tmp_path):
-    async with asked(tmp_path) as one:
+    async with controller_client(tmp_path) as one:
         first, second = await one.join(1, 2)
         topic = await one.create("t", [1, 2])
         requests = (
@@ -58,7 +58,7 @@ async def test_changes_that_come_late_or_from_others(tmp_path):
 
 
 async def test_a_broker_of_an_old_epoch_changes_nothing(tmp_path):
-    async with asked(tmp_path) as one:
+    async with controller_client(tmp_path) as one:
         (first,) = await one.join(1)
         topic = await one.create("t", [1])
         request = change(first, topic.id, [first])
@@ -68,7 +68,7 @@ async def test_a_broker_of_an_old_epoch_changes_nothing(tmp_path):
 
 async def test_replica_of_stale_epoch_does_not_join_isr(tmp_path):
     """KIP-841: it would be counted though it has restarted since."""
-    async with asked(tmp_path) as one:
+    async with controller_client(tmp_path) as one:
         first, second = await one.join(1, 2)
         topic = await one.create("t", [1, 2])
         await one.call(change(first, topic.id, [first]))
@@ -81,6 +81,6 @@ async def test_replica_of_stale_epoch_does_not_join_isr(tmp_path):
 
 @pytest.mark.slow
 async def test_inactive_controller_answers_not_controller(tmp_path):
-    async with asked_standby(tmp_path) as one:
+    async with standby_client(tmp_path) as one:
         answer = await one.call(AlterPartitionRequest(broker_id=1, topics=[]))
         assert answer.error_code == ErrorCode.NOT_CONTROLLER

@@ -1,12 +1,12 @@
 """AlterPartitionReassignments on the controller."""
 
 from tests.broker.handlers.test_alter_partition_reassignments import code_of, move
-from tests.quorum.controller.handlers.asking import asked
+from tests.quorum.controller.handlers.controller_client import controller_client
 from trimaran.wire.errors import ErrorCode
 
 
 async def test_a_move_begins_and_is_called_back(tmp_path):
-    async with asked(tmp_path) as one:
+    async with controller_client(tmp_path) as one:
         await one.join(1, 2)
         await one.create("t", [1])
         assert await code_of(one, move([2])) == 0
@@ -17,7 +17,7 @@ async def test_a_move_begins_and_is_called_back(tmp_path):
 
 async def test_the_number_of_replicas_may_be_held(tmp_path):
     """KIP-860."""
-    async with asked(tmp_path) as one:
+    async with controller_client(tmp_path) as one:
         await one.join(1, 2)
         await one.create("t", [1])
         held = move([1, 2]).replace(allow_replication_factor_change=False)

@@ -1,6 +1,6 @@
 """AssignReplicasToDirs: a broker says in which of its directories its replicas are (KIP-858)."""
 
-from tests.quorum.controller.handlers.asking import asked
+from tests.quorum.controller.handlers.controller_client import controller_client
 from tests.quorum.metadata.build import uid
 from trimaran.wire.errors import ErrorCode
 from trimaran.wire.messages.assign_replicas_to_dirs import (
@@ -30,7 +30,7 @@ async def broker_of_two(one):
 
 
 async def test_a_replica_is_where_its_broker_says(tmp_path):
-    async with asked(tmp_path) as one:
+    async with controller_client(tmp_path) as one:
         broker = await broker_of_two(one)
         topic = await one.create("t", [1])
         for directory in (A, B):
@@ -41,7 +41,7 @@ async def test_a_replica_is_where_its_broker_says(tmp_path):
 
 
 async def test_unknown_topics_and_partitions_are_not_assigned(tmp_path):
-    async with asked(tmp_path) as one:
+    async with controller_client(tmp_path) as one:
         broker = await broker_of_two(one)
         topic = await one.create("t", [1])
         codes = []
@@ -52,7 +52,7 @@ async def test_unknown_topics_and_partitions_are_not_assigned(tmp_path):
 
 
 async def test_a_broker_of_an_old_epoch_assigns_nothing(tmp_path):
-    async with asked(tmp_path) as one:
+    async with controller_client(tmp_path) as one:
         broker = await broker_of_two(one)
         topic = await one.create("t", [1])
         broker.epoch -= 1

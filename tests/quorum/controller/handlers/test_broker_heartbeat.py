@@ -5,7 +5,7 @@ by it.
 import pytest
 import trio
 
-from tests.quorum.controller.handlers.asking import asked
+from tests.quorum.controller.handlers.controller_client import controller_client
 from tests.quorum.controller.solo import solo
 from tests.quorum.metadata.build import (
     broker,
@@ -26,7 +26,7 @@ SESSION = 9.0
 
 
 async def test_caught_up_broker_is_unfenced(tmp_path):
-    async with asked(tmp_path) as one:
+    async with controller_client(tmp_path) as one:
         broker = one.nodes.scripted_broker(one.connection, 1)
         await broker.register()
         behind = await broker.beat(offset=0)
@@ -37,7 +37,7 @@ async def test_caught_up_broker_is_unfenced(tmp_path):
 
 
 async def test_broker_that_wants_fencing_leads_nothing(tmp_path):
-    async with asked(tmp_path) as one:
+    async with controller_client(tmp_path) as one:
         first, _second = await one.join(1, 2)
         await one.create("t", [1, 2])
         assert (await first.beat(want_fence=True)).is_fenced
@@ -45,14 +45,14 @@ async def test_broker_that_wants_fencing_leads_nothing(tmp_path):
 
 
 async def test_broker_with_nothing_to_hand_over_may_stop(tmp_path):
-    async with asked(tmp_path) as one:
+    async with controller_client(tmp_path) as one:
         (broker,) = await one.join(1)
         answer = await broker.beat(want_shut_down=True)
         assert answer.should_shut_down
 
 
 async def test_unknown_or_stale_broker_gets_an_error(tmp_path):
-    async with asked(tmp_path) as one:
+    async with controller_client(tmp_path) as one:
         stranger = one.nodes.scripted_broker(one.connection, 7)
         assert (await stranger.beat()).error_code == ErrorCode.STALE_BROKER_EPOCH
         (broker,) = await one.join(1)

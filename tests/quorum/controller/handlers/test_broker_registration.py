@@ -3,7 +3,7 @@
 import pytest
 import trio
 
-from tests.quorum.controller.handlers.asking import asked, asked_standby
+from tests.quorum.controller.handlers.controller_client import controller_client, standby_client
 from tests.quorum.controller.solo import CLUSTER_ID, solo
 from tests.quorum.controller.test_brokers import registration
 from tests.quorum.metadata.build import broker, change, features, partition, topic, uid
@@ -18,7 +18,7 @@ from trimaran.wire.messages.broker_registration import Feature
 
 
 async def test_new_broker_is_fenced_and_has_epoch(tmp_path):
-    async with asked(tmp_path) as one:
+    async with controller_client(tmp_path) as one:
         broker = one.nodes.scripted_broker(one.connection, 1)
         assert await broker.register() == 0
         found = one.image.cluster.brokers[1]
@@ -26,14 +26,14 @@ async def test_new_broker_is_fenced_and_has_epoch(tmp_path):
 
 
 async def test_second_process_with_live_brokers_id_is_refused(tmp_path):
-    async with asked(tmp_path) as one:
+    async with controller_client(tmp_path) as one:
         await one.join(1)
         other = one.nodes.scripted_broker(one.connection, 1, incarnation=1)
         assert await other.register() == ErrorCode.DUPLICATE_BROKER_REGISTRATION
 
 
 async def test_registrations_that_are_refused(tmp_path):
-    async with asked(tmp_path) as one:
+    async with controller_client(tmp_path) as one:
         broker = one.nodes.scripted_broker(one.connection, 1)
         old = Feature(name="metadata.version", min_supported_version=1, max_supported_version=2)
         codes = [
@@ -46,7 +46,7 @@ async def test_registrations_that_are_refused(tmp_path):
 
 @pytest.mark.slow
 async def test_inactive_controller_answers_not_controller(tmp_path):
-    async with asked_standby(tmp_path) as one:
+    async with standby_client(tmp_path) as one:
         broker = one.nodes.scripted_broker(one.connection, 1)
         assert await broker.register() == ErrorCode.NOT_CONTROLLER
 

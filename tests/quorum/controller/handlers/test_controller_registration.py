@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.quorum.controller.handlers.asking import asked
+from tests.quorum.controller.handlers.controller_client import controller_client
 from trimaran.wire.errors import ErrorCode
 from trimaran.wire.messages.controller_registration import (
     ControllerRegistrationRequest,
@@ -26,7 +26,7 @@ def registration(*names):
 
 
 async def test_registration_of_controller_is_recorded(tmp_path):
-    async with asked(tmp_path) as one:
+    async with controller_client(tmp_path) as one:
         assert (await one.call(registration("CONTROLLER"))).error_code == 0
         found = one.image.cluster.controllers[7]
         assert [(e.name, e.host, e.port) for e in found.listeners] == [
@@ -35,7 +35,7 @@ async def test_registration_of_controller_is_recorded(tmp_path):
 
 
 async def test_unchanged_registration_is_not_recorded_again(tmp_path):
-    async with asked(tmp_path) as one:
+    async with controller_client(tmp_path) as one:
         await one.call(registration("CONTROLLER"))
         before = one.image.cluster.controllers[7]
         assert (await one.call(registration("CONTROLLER"))).error_code == 0
@@ -45,7 +45,7 @@ async def test_unchanged_registration_is_not_recorded_again(tmp_path):
 
 
 async def test_a_controller_has_an_id(tmp_path):
-    async with asked(tmp_path) as one:
+    async with controller_client(tmp_path) as one:
         request = registration("CONTROLLER")
         request.controller_id = -1
         assert (await one.call(request)).error_code == ErrorCode.INVALID_REGISTRATION
@@ -54,7 +54,7 @@ async def test_a_controller_has_an_id(tmp_path):
 
 @pytest.mark.parametrize("names", [("",), ("CONTROLLER", "CONTROLLER")])
 async def test_listeners_need_a_name_each(tmp_path, names):
-    async with asked(tmp_path) as one:
+    async with controller_client(tmp_path) as one:
         answer = await one.call(registration(*names))
         assert answer.error_code == ErrorCode.INVALID_REGISTRATION
         assert 7 not in one.image.cluster.controllers

@@ -1,6 +1,6 @@
 """CreateDelegationToken on the controller: for clients that asked through a broker."""
 
-from tests.quorum.controller.handlers.asking import SUPER_USER, asked
+from tests.quorum.controller.handlers.controller_client import SUPER_USER, controller_client
 from trimaran.wire.errors import ErrorCode
 from trimaran.wire.messages.create_delegation_token import (
     CreatableRenewers,
@@ -17,7 +17,7 @@ async def test_forwarded_token_belongs_to_client_and_expires(tmp_path):
         "delegation_token_max_lifetime_ms": 1,
         "delegation_token_expiry_check_interval_ms": 1,
     }
-    async with asked(tmp_path, **SECRET, **keys) as one:
+    async with controller_client(tmp_path, **SECRET, **keys) as one:
         token = await one.forwarded(CREATION, 3, "alice")
         assert (token.error_code, token.principal_name) == (0, "alice")
         assert len(token.hmac) == 64
@@ -25,13 +25,13 @@ async def test_forwarded_token_belongs_to_client_and_expires(tmp_path):
 
 
 async def test_plaintext_client_gets_no_token(tmp_path):
-    async with asked(tmp_path, **SECRET) as one:
+    async with controller_client(tmp_path, **SECRET) as one:
         answer = await one.call(CREATION)
         assert answer.error_code == ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED
 
 
 async def test_one_for_another_user_needs_leave(tmp_path):
-    async with asked(tmp_path, **SECRET, **SUPER_USER) as one:
+    async with controller_client(tmp_path, **SECRET, **SUPER_USER) as one:
         for_bob = CREATION.replace(owner_principal_type="User", owner_principal_name="bob")
         own = await one.forwarded(CREATION, 3, "alice")
         assert (own.error_code, own.principal_name) == (0, "alice")
@@ -43,7 +43,7 @@ async def test_one_for_another_user_needs_leave(tmp_path):
 
 async def test_token_too_large_for_record_leaves_leadership_intact(tmp_path):
     """A name of the longest size fits a request, and not with "User:" before it."""
-    async with asked(tmp_path, **SECRET) as one:
+    async with controller_client(tmp_path, **SECRET) as one:
         active_controller = one.running.context.controller.active()
         renewer = CreatableRenewers(principal_type="User", principal_name="n" * 0x7FFF)
         token = await one.forwarded(CREATION.replace(renewers=[renewer]), 3, "alice")

@@ -1,12 +1,12 @@
 """CreatePartitions on the controller."""
 
 from tests.broker.handlers.test_create_partitions import growth
-from tests.quorum.controller.handlers.asking import asked
+from tests.quorum.controller.handlers.controller_client import controller_client
 from trimaran.wire.errors import ErrorCode
 
 
 async def test_a_topic_grows_with_as_many_replicas(tmp_path):
-    async with asked(tmp_path) as one:
+    async with controller_client(tmp_path) as one:
         await one.join(1, 2)
         await one.create("t", [1, 2])
         tried = await one.call(growth().replace(validate_only=True))
@@ -20,7 +20,7 @@ async def test_a_topic_grows_with_as_many_replicas(tmp_path):
 
 
 async def test_growth_that_is_none(tmp_path):
-    async with asked(tmp_path) as one:
+    async with controller_client(tmp_path) as one:
         await one.join(1)
         await one.create("t", [1])
         codes = [

@@ -5,7 +5,11 @@ from dataclasses import replace
 import pytest
 
 from tests.broker.handlers.test_create_topics import creation
-from tests.quorum.controller.handlers.asking import SUPER_USER, asked, asked_standby
+from tests.quorum.controller.handlers.controller_client import (
+    SUPER_USER,
+    controller_client,
+    standby_client,
+)
 from tests.quorum.controller.solo import solo
 from tests.quorum.controller.test_acls import ALICE, record
 from tests.quorum.controller.test_acls import creation as acl_creation
@@ -21,7 +25,7 @@ from trimaran.wire.security.acls import Operation
 
 @pytest.mark.parametrize("version", [2, 5, 7])
 async def test_a_topic_is_made_of_brokers_that_serve(tmp_path, version):
-    async with asked(tmp_path) as one:
+    async with controller_client(tmp_path) as one:
         await one.join(1, 2)
         answer = await one.call(creation(partitions=3, replicas=2), version)
         (created,) = answer.topics
@@ -33,14 +37,14 @@ async def test_a_topic_is_made_of_brokers_that_serve(tmp_path, version):
 
 
 async def test_without_brokers_there_is_no_topic(tmp_path):
-    async with asked(tmp_path) as one:
+    async with controller_client(tmp_path) as one:
         (topic,) = (await one.call(creation())).topics
         assert topic.error_code == ErrorCode.INVALID_REPLICATION_FACTOR
 
 
 @pytest.mark.slow
 async def test_inactive_controller_refuses_every_topic(tmp_path):
-    async with asked_standby(tmp_path) as one:
+    async with standby_client(tmp_path) as one:
         assert [t.error_code for t in (await one.call(creation())).topics] == [
             ErrorCode.NOT_CONTROLLER
         ]
@@ -83,7 +87,7 @@ async def test_configs_are_returned_only_to_authorized_clients(mock_clock, caplo
 async def test_an_acl_counts_from_when_it_is_committed(tmp_path):
     """The active controller judges by the metadata that it writes itself."""
     acl = ALICE._replace(resource_name="*", operation=Operation.CREATE)
-    async with asked(tmp_path, **SUPER_USER) as one:
+    async with controller_client(tmp_path, **SUPER_USER) as one:
         codes = []
         for creations in ([], [acl_creation(acl)]):
             await one.call(CreateAclsRequest(creations=creations))

@@ -1,7 +1,7 @@
 """DeleteTopics on the controller."""
 
 from tests.broker.handlers.test_delete_topics import by_id
-from tests.quorum.controller.handlers.asking import asked
+from tests.quorum.controller.handlers.controller_client import controller_client
 from trimaran.wire.errors import ErrorCode
 from trimaran.wire.messages.delete_topics import DeleteTopicsRequest
 
@@ -9,7 +9,7 @@ BY_NAME = DeleteTopicsRequest(topic_names=["t"], timeout_ms=1000)
 
 
 async def test_a_topic_goes_by_name_and_by_id(tmp_path):
-    async with asked(tmp_path) as one:
+    async with controller_client(tmp_path) as one:
         await one.join(1)
         await one.create("t", [1])
         topic = await one.create("u", [1])
@@ -22,7 +22,7 @@ async def test_a_topic_goes_by_name_and_by_id(tmp_path):
 
 
 async def test_disabled_deletion_removes_nothing(tmp_path):
-    async with asked(tmp_path, delete_topic_enable="false") as one:
+    async with controller_client(tmp_path, delete_topic_enable="false") as one:
         await one.join(1)
         await one.create("t", [1])
         for version, code in (

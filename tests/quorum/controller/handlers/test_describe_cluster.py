@@ -3,7 +3,7 @@
 import pytest
 
 from tests.cluster.nodes import CLUSTER_ID
-from tests.quorum.controller.handlers.asking import asked
+from tests.quorum.controller.handlers.controller_client import controller_client
 from tests.quorum.controller.solo import solo
 from tests.quorum.metadata.build import features, uid
 from trimaran.node.runtime.latest import Latest
@@ -19,7 +19,7 @@ def described(kind):
 
 
 async def test_controllers_are_described(tmp_path):
-    async with asked(tmp_path) as one:
+    async with controller_client(tmp_path) as one:
         await one.images.wait_for(lambda image: 1 in image.cluster.controllers)
         answer = await one.call(described(2))
         assert (answer.error_code, answer.controller_id) == (0, 1)
@@ -33,7 +33,7 @@ async def test_controllers_are_described(tmp_path):
     [(1, ErrorCode.MISMATCHED_ENDPOINT_TYPE), (7, ErrorCode.UNSUPPORTED_ENDPOINT_TYPE)],
 )
 async def test_controller_describes_no_brokers(tmp_path, kind, code):
-    async with asked(tmp_path) as one:
+    async with controller_client(tmp_path) as one:
         answer = await one.call(described(kind))
         assert (answer.error_code, answer.brokers) == (code, [])
 

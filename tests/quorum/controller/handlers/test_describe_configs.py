@@ -3,12 +3,12 @@
 import pytest
 
 from tests.broker.handlers.configs import BROKER, LOGGER, TOPIC, description, incremental
-from tests.quorum.controller.handlers.asking import asked
+from tests.quorum.controller.handlers.controller_client import controller_client
 from trimaran.wire.errors import ErrorCode
 
 
 async def test_a_config_of_a_topic_has_its_source(tmp_path):
-    async with asked(tmp_path) as one:
+    async with controller_client(tmp_path) as one:
         await one.join(1)
         await one.create("t", [1])
         await one.call(incremental((TOPIC, "t", {"retention.ms": "5"})))
@@ -27,7 +27,7 @@ async def test_a_config_of_a_topic_has_its_source(tmp_path):
     ],
 )
 async def test_controller_describes_only_itself_and_its_loggers(tmp_path, kind, name, code):
-    async with asked(tmp_path) as one:
+    async with controller_client(tmp_path) as one:
         (result,) = (await one.call(description(kind, name))).results
         assert result.error_code == code
         assert bool(result.configs) == (code is ErrorCode.NONE)

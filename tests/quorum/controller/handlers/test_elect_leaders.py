@@ -1,14 +1,14 @@
 """ElectLeaders on the controller."""
 
 from tests.broker.handlers.test_elect_leaders import codes_of, election
-from tests.quorum.controller.handlers.asking import NOBODY, asked
+from tests.quorum.controller.handlers.controller_client import NOBODY, controller_client
 from trimaran.wire.errors import ErrorCode
 
 UNCLEAN = 1
 
 
 async def test_the_preferred_replica_leads_again(tmp_path):
-    async with asked(tmp_path, auto_leader_rebalance_enable="false") as one:
+    async with controller_client(tmp_path, auto_leader_rebalance_enable="false") as one:
         first, _second = await one.join(1, 2)
         await one.create("t", [1, 2])
         await first.beat(want_fence=True)
@@ -24,7 +24,7 @@ async def test_the_preferred_replica_leads_again(tmp_path):
 
 
 async def test_unclean_election_applies_only_to_leaderless_partitions(tmp_path):
-    async with asked(tmp_path) as one:
+    async with controller_client(tmp_path) as one:
         await one.join(1)
         await one.create("t", [1])
         answer = await one.call(election(0).replace(election_type=UNCLEAN))
@@ -32,7 +32,7 @@ async def test_unclean_election_applies_only_to_leaderless_partitions(tmp_path):
 
 
 async def test_unauthorized_election_error_is_placed_by_version(tmp_path):
-    async with asked(tmp_path, **NOBODY) as one:
+    async with controller_client(tmp_path, **NOBODY) as one:
         code = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
         for version, at_top in ((0, 0), (1, code), (2, code)):
             answer = await one.call(election(0), version)

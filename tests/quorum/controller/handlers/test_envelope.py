@@ -5,12 +5,12 @@ from dataclasses import replace
 import pytest
 
 from tests.broker.handlers.test_create_topics import creation
-from tests.quorum.controller.handlers.asking import (
+from tests.quorum.controller.handlers.controller_client import (
     NOBODY,
-    asked,
-    asked_standby,
+    controller_client,
     envelope,
     principal,
+    standby_client,
 )
 from tests.quorum.controller.handlers.test_create_topics import authorizer
 from tests.quorum.controller.solo import solo
@@ -34,7 +34,7 @@ FETCH = FetchRequest(max_wait_ms=0, min_bytes=0, topics=[])
 
 @pytest.mark.parametrize("version", [2, 7])
 async def test_a_forwarded_request_is_answered_inside(tmp_path, version):
-    async with asked(tmp_path) as one:
+    async with controller_client(tmp_path) as one:
         await one.join(1)
         answer = await one.call(envelope(creation(), version))
         assert answer.error_code == 0
@@ -70,14 +70,14 @@ async def test_a_forwarded_request_is_answered_inside(tmp_path, version):
     ],
 )
 async def test_envelopes_that_are_refused(tmp_path, wrong, code):
-    async with asked(tmp_path) as one:
+    async with controller_client(tmp_path) as one:
         answer = await one.call(wrong)
         assert (ErrorCode(answer.error_code), answer.response_data) == (code, None)
 
 
 async def test_with_an_authorizer_envelopes_are_for_brokers(tmp_path):
     """mA13: an envelope names its client, so only a broker may send one."""
-    async with asked(tmp_path, **NOBODY) as one:
+    async with controller_client(tmp_path, **NOBODY) as one:
         answer = await one.call(envelope(creation(), 7, "admin"))
         assert answer.error_code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED
 
@@ -87,7 +87,7 @@ async def test_token_user_gets_no_token_through_broker(tmp_path):
     request = CreateDelegationTokenRequest(renewers=[], max_lifetime_ms=-1)
     data = DefaultPrincipalData(type="User", name="alice", token_authenticated=True)
     forwarded = envelope(request, 3).replace(request_principal=b"\0\0" + data.encode(0))
-    async with asked(tmp_path, delegation_token_secret_key="k") as one:
+    async with controller_client(tmp_path, delegation_token_secret_key="k") as one:
         answer = await one.call(forwarded)
         _, body = decode_response_header(answer.response_data, request.KEY, 3)
         inside = CreateDelegationTokenResponse.decode(answer.response_data[body:], 3)
@@ -96,7 +96,7 @@ async def test_token_user_gets_no_token_through_broker(tmp_path):
 
 @pytest.mark.slow
 async def test_inactive_controller_refuses_envelope_at_top(tmp_path):
-    async with asked_standby(tmp_path) as one:
+    async with standby_client(tmp_path) as one:
         answer = await one.call(envelope(creation(), 7))
         assert answer.error_code == ErrorCode.NOT_CONTROLLER
 

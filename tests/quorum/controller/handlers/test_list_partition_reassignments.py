@@ -1,7 +1,7 @@
 """ListPartitionReassignments on the controller."""
 
 from tests.broker.handlers.test_alter_partition_reassignments import code_of, move
-from tests.quorum.controller.handlers.asking import asked
+from tests.quorum.controller.handlers.controller_client import controller_client
 from trimaran.wire.messages.list_partition_reassignments import (
     ListPartitionReassignmentsRequest,
     ListPartitionReassignmentsTopics,
@@ -9,7 +9,7 @@ from trimaran.wire.messages.list_partition_reassignments import (
 
 
 async def test_ongoing_reassignments_are_listed(tmp_path):
-    async with asked(tmp_path) as one:
+    async with controller_client(tmp_path) as one:
         await one.join(1, 2)
         await one.create("t", [1])
         await one.create("u", [1])

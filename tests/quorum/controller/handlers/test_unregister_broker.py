@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.quorum.controller.handlers.asking import asked, asked_standby
+from tests.quorum.controller.handlers.controller_client import controller_client, standby_client
 from tests.quorum.controller.solo import solo
 from tests.quorum.metadata.build import broker, features
 from trimaran.quorum.controller.handlers.unregister_broker import unregister_broker
@@ -11,7 +11,7 @@ from trimaran.wire.messages.unregister_broker import UnregisterBrokerRequest
 
 
 async def test_a_broker_is_forgotten_and_may_come_back(tmp_path):
-    async with asked(tmp_path) as one:
+    async with controller_client(tmp_path) as one:
         await one.join(1, 2)
         await one.create("t", [1, 2])
         assert (await one.call(UnregisterBrokerRequest(broker_id=1))).error_code == 0
@@ -22,14 +22,14 @@ async def test_a_broker_is_forgotten_and_may_come_back(tmp_path):
 
 
 async def test_unknown_broker_is_refused(tmp_path):
-    async with asked(tmp_path) as one:
+    async with controller_client(tmp_path) as one:
         answer = await one.call(UnregisterBrokerRequest(broker_id=7))
         assert answer.error_code == ErrorCode.BROKER_ID_NOT_REGISTERED
 
 
 @pytest.mark.slow
 async def test_inactive_controller_answers_not_controller(tmp_path):
-    async with asked_standby(tmp_path) as one:
+    async with standby_client(tmp_path) as one:
         answer = await one.call(UnregisterBrokerRequest(broker_id=1))
         assert answer.error_code == ErrorCode.NOT_CONTROLLER
 

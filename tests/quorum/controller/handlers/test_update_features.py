@@ -1,14 +1,14 @@
 """UpdateFeatures on the controller."""
 
 from tests.broker.handlers.test_update_features import update
-from tests.quorum.controller.handlers.asking import NOBODY, asked
+from tests.quorum.controller.handlers.controller_client import NOBODY, controller_client
 from trimaran.wire.errors import ErrorCode
 
 ELIGIBLE = "eligible.leader.replicas.version"
 
 
 async def test_a_level_is_written_down(tmp_path):
-    async with asked(tmp_path) as one:
+    async with controller_client(tmp_path) as one:
         for level, upgrade_type in ((0, 2), (1, 1)):
             answer = await one.call(update(level, feature=ELIGIBLE, upgrade_type=upgrade_type))
             assert answer.error_code == 0, answer.error_message
@@ -16,7 +16,7 @@ async def test_a_level_is_written_down(tmp_path):
 
 
 async def test_levels_that_may_not_be(tmp_path):
-    async with asked(tmp_path) as one:
+    async with controller_client(tmp_path) as one:
         for request in (update(29), update(99), update(1, feature="no.such.feature")):
             answer = await one.call(request, 1)
             assert ErrorCode.INVALID_UPDATE_VERSION in {
@@ -27,6 +27,6 @@ async def test_levels_that_may_not_be(tmp_path):
 
 
 async def test_unauthorized_client_updates_no_features(tmp_path):
-    async with asked(tmp_path, **NOBODY) as one:
+    async with controller_client(tmp_path, **NOBODY) as one:
         answer = await one.call(update(30))
         assert answer.error_code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED

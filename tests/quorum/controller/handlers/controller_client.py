@@ -47,7 +47,7 @@ def envelope(request: Message | bytes, version: int, user: str = "ANONYMOUS") ->
     )
 
 
-class Asked:
+class ControllerClient:
     """The active controller, and a connection to it."""
 
     def __init__(
@@ -100,19 +100,21 @@ class Asked:
 
 
 @asynccontextmanager
-async def asked(path: Path, size: int = 1, **keys: object) -> AsyncIterator[Asked]:
+async def controller_client(
+    path: Path, size: int = 1, **keys: object
+) -> AsyncIterator[ControllerClient]:
     """`keys` are the controllers' configuration, with underscores for dots."""
     async with cluster(path, controllers=size, brokers=0, **keys) as nodes:
         running = await nodes.active()
         async with connected_to(running) as connection:
-            yield Asked(nodes, running, connection)
+            yield ControllerClient(nodes, running, connection)
 
 
 @asynccontextmanager
-async def asked_standby(path: Path) -> AsyncIterator[Asked]:
+async def standby_client(path: Path) -> AsyncIterator[ControllerClient]:
     """One of three controllers, which is not active."""
     async with cluster(path, controllers=3, brokers=0) as nodes:
         active = await nodes.active()
         running = next(one for one in nodes.controllers.values() if one is not active)
         async with connected_to(running) as connection:
-            yield Asked(nodes, running, connection)
+            yield ControllerClient(nodes, running, connection)

@@ -29,7 +29,7 @@ def answered(handler: Any, request: Message, version: int = 2) -> Any:
     return handler(request, context, SimpleNamespace(header=SimpleNamespace(api_version=version)))
 
 
-class Asked:
+class NodeClient:
     """The only voter of a quorum, which leads it, and a connection to it."""
 
     def __init__(self, cluster: QuorumNodes, member: Member, connection: NodeConnection) -> None:
@@ -46,7 +46,7 @@ class Asked:
 
 
 @asynccontextmanager
-async def asked_leader(path: Path) -> AsyncIterator[Asked]:
+async def leader_client(path: Path) -> AsyncIterator[NodeClient]:
     """A quorum of fixed voters; one topic is committed."""
     async with quorum_nodes(path, 1) as cluster:
         async with _led(cluster) as one:
@@ -54,7 +54,7 @@ async def asked_leader(path: Path) -> AsyncIterator[Asked]:
 
 
 @asynccontextmanager
-async def asked_dynamic_leader(path: Path) -> AsyncIterator[Asked]:
+async def dynamic_leader_client(path: Path) -> AsyncIterator[NodeClient]:
     """A quorum whose voters may change (KIP-853)."""
     async with trio.open_nursery() as nursery:
         cluster = DynamicCluster(path, nursery, 1, PATIENT)
@@ -67,10 +67,10 @@ async def asked_dynamic_leader(path: Path) -> AsyncIterator[Asked]:
 
 
 @asynccontextmanager
-async def _led(cluster: QuorumNodes) -> AsyncIterator[Asked]:
+async def _led(cluster: QuorumNodes) -> AsyncIterator[NodeClient]:
     with trio.fail_after(SECONDS):
         member = await cluster.start(LEADER)
         await cluster.propose("a")
     peer = cluster.voters[LEADER]
     async with open_node_connection(peer.host, peer.port) as connection:
-        yield Asked(cluster, member, connection)
+        yield NodeClient(cluster, member, connection)

@@ -37,7 +37,7 @@ AUTHORIZER = {
 }
 
 
-class Asked:
+class BrokerClient:
     """One broker of a cluster, and a connection to it."""
 
     def __init__(self, cluster: Cluster, broker: RunningBroker, connection: NodeConnection) -> None:
@@ -92,12 +92,14 @@ class Asked:
 
 
 @asynccontextmanager
-async def asked(path: Path, *, brokers: int = 1, **settings: str) -> AsyncIterator[Asked]:
+async def broker_client(
+    path: Path, *, brokers: int = 1, **settings: str
+) -> AsyncIterator[BrokerClient]:
     """`settings` are those of all nodes, with underscores for dots."""
     async with cluster(path, brokers=brokers, **settings) as running:
         broker = running.brokers[min(running.brokers)]
         async with connected_to(broker) as connection:
-            yield Asked(running, broker, connection)
+            yield BrokerClient(running, broker, connection)
 
 
 class Refusing:
@@ -111,7 +113,7 @@ class Refusing:
         )
 
 
-async def refused(path: Path, request: Message, version: int) -> Any:
+async def refusal_by_controller(path: Path, request: Message, version: int) -> Any:
     """The answer on the wire when the controller refuses the envelope, by CLUSTER_AUTHORIZATION_FAILED."""
     harness = open_harness(path)
     channel: Any = Refusing()
