@@ -9,6 +9,7 @@ from dataclasses import replace
 
 from trimaran.node.config.config_def import ConfigKey, all_of, at_least, one_of
 from trimaran.node.config.oauthbearer_keys import OAUTHBEARER, OAUTHBEARER_CLIENT
+from trimaran.node.security.mechanisms import MECHANISMS
 from trimaran.wire.security.principal_mapping import PrincipalMapping
 from trimaran.wire.security.sasl import FAILURE_DELAY_SECONDS, TOKEN_BYTES_MAX
 from trimaran.wire.security.tls import STORE_TYPES, VERSIONS
@@ -111,7 +112,7 @@ SERVER_SECURITY = (
         "sasl.enabled.mechanisms",
         "list",
         ["GSSAPI"],
-        "SASL mechanisms offered: PLAIN, SCRAM-SHA-256, SCRAM-SHA-512, OAUTHBEARER.",
+        f"SASL mechanisms offered: {', '.join(MECHANISMS)}.",
     ),
     ConfigKey(
         "sasl.mechanism.inter.broker.protocol", "string", "GSSAPI", "Mechanism between brokers."
@@ -243,17 +244,16 @@ CLIENT_SECURITY = (
     ConfigKey("sasl.mechanism", "string", "GSSAPI", "SASL mechanism."),
     ConfigKey("sasl.jaas.config", "password", None, "User name and password."),
 )
-_MECHANISMS = ("plain", "scram-sha-256", "scram-sha-512", "oauthbearer")
 # Only ever set for one listener and one mechanism: `listener.name.L.plain.sasl.jaas.config`.
 LISTENER_JAAS = tuple(
     ConfigKey(
-        f"{mechanism}.sasl.jaas.config",
+        mechanism.jaas_key,
         "password",
         None,
         "Our own name on this listener, and of PLAIN all users.",
     )
-    for mechanism in _MECHANISMS
+    for mechanism in MECHANISMS.values()
 )
 LISTENER_REAUTH = tuple(
-    replace(REAUTH, name=f"{mechanism}.{REAUTH.name}") for mechanism in _MECHANISMS
+    replace(REAUTH, name=f"{name.lower()}.{REAUTH.name}") for name in MECHANISMS
 )

@@ -15,13 +15,8 @@ from trimaran.node.config.security_keys import CLIENT_SECURITY
 from trimaran.node.config.server import ServerConfig, Setting
 from trimaran.node.oauth.web import Web
 from trimaran.node.security.logins import Logins
-from trimaran.node.security.sasl import (
-    Get,
-    MechanismError,
-    client_mechanism,
-    own_mechanism,
-    sasl_settings,
-)
+from trimaran.node.security.mechanism import Get, MechanismError
+from trimaran.node.security.sasl import client_mechanism, own_mechanism, sasl_settings
 from trimaran.wire.security.listener import PLAINTEXT, ClientSecurity, ListenerSecurity
 from trimaran.wire.security.principal_mapping import PrincipalMapping
 from trimaran.wire.security.tls import TlsError, TlsSettings, client_context, server_context

@@ -17,9 +17,11 @@ from cryptography.x509 import load_pem_x509_certificates
 from tests.certificates import Certificates
 from tests.cluster.processes import ROOT, trimaran, until
 from tests.node.oauth.provider import AUDIENCE, ISSUER, key_set, token
+from trimaran.node.security.oauthbearer import OAUTHBEARER_MODULE
+from trimaran.node.security.plain import PLAIN_MODULE
+from trimaran.node.security.scram import SCRAM_MODULE
 from trimaran.wire.blocking import BlockingConnection
 from trimaran.wire.messages.create_delegation_token import CreateDelegationTokenRequest
-from trimaran.wire.security.jaas import OAUTHBEARER_MODULE, PLAIN_MODULE, SCRAM_MODULE
 from trimaran.wire.security.listener import ClientSecurity
 from trimaran.wire.security.scram_client import ScramCredentials
 

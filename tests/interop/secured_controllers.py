@@ -15,7 +15,9 @@ from tests.cluster.processes import until
 from tests.interop import apache_kafka
 from tests.interop.conftest import trimaran
 from tests.node.oauth.provider import AUDIENCE, ISSUER
-from trimaran.wire.security.jaas import OAUTHBEARER_MODULE, PLAIN_MODULE, SCRAM_MODULE
+from trimaran.node.security.oauthbearer import OAUTHBEARER_MODULE
+from trimaran.node.security.plain import PLAIN_MODULE
+from trimaran.node.security.scram import SCRAM_MODULE
 
 PROPERTIES = """
 node.id=1

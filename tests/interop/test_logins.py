@@ -21,7 +21,7 @@ from tests.cluster.processes import ROOT, trimaran, until
 from tests.interop import apache_kafka, franz_go, old_clients
 from tests.librdkafka import Consumer, Producer
 from trimaran.local.layout import FreePorts
-from trimaran.wire.security.jaas import SCRAM_MODULE
+from trimaran.node.security.scram import SCRAM_MODULE
 
 SECONDS = 30
 JAVA = ("4.3.0", "3.9.1", "2.8.2")

@@ -12,9 +12,6 @@ import re
 from dataclasses import dataclass
 from typing import NamedTuple
 
-PLAIN_MODULE = "org.apache.kafka.common.security.plain.PlainLoginModule"
-OAUTHBEARER_MODULE = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule"
-SCRAM_MODULE = "org.apache.kafka.common.security.scram.ScramLoginModule"
 _FLAGS = frozenset({"required", "requisite", "sufficient", "optional"})
 _TOKEN = re.compile(r'\s*(?:"((?:[^"\\]|\\.)*)"|([=;])|([^\s"=;]+))', re.DOTALL)
 _ESCAPED = re.compile(r"\\(.)", re.DOTALL)

@@ -13,7 +13,7 @@ from tests.certificates import Certificates
 from tests.chaos.mirror.quorums import SETTINGS, Quorum
 from tests.cluster.processes import ROOT, trimaran, until
 from trimaran.node.runtime.ports import port_of, reserve
-from trimaran.wire.security.jaas import PLAIN_MODULE
+from trimaran.node.security.plain import PLAIN_MODULE
 
 CONTROLLERS, BROKERS = (1, 2, 3), (11, 12)
 START_SECONDS, STOP_SECONDS = 180.0, 20.0

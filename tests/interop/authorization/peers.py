@@ -13,12 +13,12 @@ import time
 from tests.cluster.processes import ROOT, trimaran, until
 from tests.interop import apache_kafka
 from trimaran.local.layout import FreePorts
+from trimaran.node.security.plain import PLAIN_MODULE
 from trimaran.wire.messages.api_versions import ApiVersionsRequest
 from trimaran.wire.messages.header import decode_response_header, encode_request
 from trimaran.wire.messages.registry import RESPONSES
 from trimaran.wire.messages.sasl_authenticate import SaslAuthenticateRequest
 from trimaran.wire.messages.sasl_handshake import SaslHandshakeRequest
-from trimaran.wire.security.jaas import PLAIN_MODULE
 
 USERS = ("root", "alice", "bob", "carol")
 SECONDS, SECONDS_TO_START = 30, 120

@@ -10,7 +10,7 @@ from pathlib import Path
 from tests.interop.controllers import Controllers
 from tests.interop.suites.clusters import BROKERS, cluster
 from tests.interop.suites.go_tests import Package
-from trimaran.wire.security.jaas import PLAIN_MODULE
+from trimaran.node.security.plain import PLAIN_MODULE
 
 NAME = "confluent-kafka-go"
 VERSION = "2.11.1"

@@ -13,7 +13,8 @@ from pathlib import Path
 from tests.interop.apache_kafka import VERSION as KAFKA_VERSION
 from tests.interop.suites.clusters import cluster
 from tests.interop.suites.go_tests import Package
-from trimaran.wire.security.jaas import PLAIN_MODULE, SCRAM_MODULE
+from trimaran.node.security.plain import PLAIN_MODULE
+from trimaran.node.security.scram import SCRAM_MODULE
 
 NAME = "kafka-go"
 VERSION = "0.4.51"

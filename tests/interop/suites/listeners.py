@@ -11,7 +11,8 @@ from pathlib import Path
 
 from tests.certificates import Certificates
 from tests.interop.secured_controllers import pkcs8
-from trimaran.wire.security.jaas import PLAIN_MODULE, SCRAM_MODULE
+from trimaran.node.security.plain import PLAIN_MODULE
+from trimaran.node.security.scram import SCRAM_MODULE
 
 HOST = "127.0.0.1"
 # Brokers are nobody to each other, on B, and so are clients that do not log in; the first ACL of the cluster would shut

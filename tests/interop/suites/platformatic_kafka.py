@@ -17,7 +17,7 @@ from xml.etree import ElementTree as ET
 from tests.interop.apache_kafka import CACHE
 from tests.interop.suites import javascript, listeners, sources
 from tests.interop.suites.clusters import cluster
-from trimaran.wire.security.jaas import OAUTHBEARER_MODULE
+from trimaran.node.security.oauthbearer import OAUTHBEARER_MODULE
 
 NAME = "platformatic-kafka"
 VERSION = "2.9.0"

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from tests.interop.suites.clusters import BROKERS, cluster
 from tests.interop.suites.crate_tests import Crate
-from trimaran.wire.security.jaas import PLAIN_MODULE
+from trimaran.node.security.plain import PLAIN_MODULE
 
 NAME = "rskafka"
 VERSION = "0.6.0"

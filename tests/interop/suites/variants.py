@@ -12,7 +12,7 @@ from tests.certificates import Certificates
 from tests.interop.secured_controllers import pkcs8
 from tests.interop.suites import franz_go, kafka_javascript, librdkafka
 from tests.interop.suites.clusters import BROKERS, cluster
-from trimaran.wire.security.jaas import PLAIN_MODULE
+from trimaran.node.security.plain import PLAIN_MODULE
 
 USER, PASSWORD = "testuser", "testpass"
 SASL_CLIENT = """bootstrap.servers={bootstrap}

@@ -12,7 +12,9 @@ from trimaran.node.security.listener_security import (
     listener_security,
 )
 from trimaran.node.security.logins import Logins
-from trimaran.wire.security.jaas import OAUTHBEARER_MODULE, PLAIN_MODULE, SCRAM_MODULE
+from trimaran.node.security.oauthbearer import OAUTHBEARER_MODULE
+from trimaran.node.security.plain import PLAIN_MODULE
+from trimaran.node.security.scram import SCRAM_MODULE
 from trimaran.wire.security.oauthbearer import OAuthBearerExchange
 from trimaran.wire.security.plain import PlainExchange
 from trimaran.wire.security.scram import ScramExchange
@@ -211,7 +213,7 @@ CALLBACK = "trimaran.sasl.plain.callback"
 
 def test_a_package_may_check_passwords(monkeypatch):
     point = EntryPoint("ldap", "operator:eq", "trimaran.sasl.plain")
-    monkeypatch.setattr("trimaran.node.security.sasl.entry_points", lambda group: [point])
+    monkeypatch.setattr("trimaran.node.security.plain.entry_points", lambda group: [point])
     found = sasl_of({"sasl.enabled.mechanisms": "PLAIN", CALLBACK: "ldap"})
     assert found.blocks
     exchange = found.mechanisms["PLAIN"]()
@@ -222,7 +224,7 @@ def test_a_package_may_check_passwords(monkeypatch):
 @pytest.mark.parametrize("target", ["operator:nothing", "no_such_module:x", "sys:path", None])
 def test_missing_package_prevents_start(monkeypatch, target):
     points = [EntryPoint("ldap", target, "trimaran.sasl.plain")] if target else []
-    monkeypatch.setattr("trimaran.node.security.sasl.entry_points", lambda group: points)
+    monkeypatch.setattr("trimaran.node.security.plain.entry_points", lambda group: points)
     with pytest.raises(ConfigError) as raised:
         sasl_of({"sasl.enabled.mechanisms": "PLAIN", CALLBACK: "ldap"})
     assert raised.value.key.endswith(CALLBACK)

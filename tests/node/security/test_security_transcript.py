@@ -16,7 +16,7 @@ from trimaran.node.oauth.login import BearerCredentials
 from trimaran.node.oauth.tokens import UnsecuredTokens
 from trimaran.node.oauth.web import Web, WebError
 from trimaran.node.security import listener_security as security
-from trimaran.node.security import sasl
+from trimaran.node.security import plain
 from trimaran.node.security.listener_security import (
     _tls_settings,
     _web,
@@ -27,6 +27,7 @@ from trimaran.node.security.listener_security import (
     listener_security,
 )
 from trimaran.node.security.logins import Logins
+from trimaran.node.security.mechanism import MechanismError
 from trimaran.node.security.sasl import client_mechanism, own_mechanism, sasl_settings
 from trimaran.wire.client.errors import AuthenticationRefused
 from trimaran.wire.security.exchange import Done
@@ -132,7 +133,7 @@ def of_client(step):
     name, web = values.pop("mechanism"), RecordingWeb()
     try:
         return mechanism(client_mechanism(name, values.get, web=web), web)
-    except sasl.MechanismError as error:
+    except MechanismError as error:
         return f"refused\n  {error.key}\n  {error.why}\n  {error.fix}\n  {error}"
 
 
@@ -175,7 +176,7 @@ def test_login_settings_match_each_transcript(path, monkeypatch):
         EntryPoint("ldap", "operator:eq", "trimaran.sasl.plain"),
         EntryPoint("path", "sys:path", "trimaran.sasl.plain"),
     ]
-    monkeypatch.setattr("trimaran.node.security.sasl.entry_points", lambda group: points)
+    monkeypatch.setattr("trimaran.node.security.plain.entry_points", lambda group: points)
     check_transcript(
         path,
         lambda step: outcome(lambda: HANDLERS[step.command](step)),
@@ -188,9 +189,9 @@ def test_login_settings_match_each_transcript(path, monkeypatch):
 )
 def test_unusable_entry_point_is_refused_with_reason(monkeypatch, targets, said):
     points = [EntryPoint("ldap", target, "trimaran.sasl.plain") for target in targets]
-    monkeypatch.setattr("trimaran.node.security.sasl.entry_points", lambda group: points)
-    with pytest.raises(sasl.MechanismError, match=said) as refused:
-        sasl._plain_callback("ldap")
+    monkeypatch.setattr("trimaran.node.security.plain.entry_points", lambda group: points)
+    with pytest.raises(MechanismError, match=said) as refused:
+        plain._plain_callback("ldap")
     assert refused.value.fix == "install the package that has it, or correct the name"
 
 

@@ -4,7 +4,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from trimaran.wire.security.jaas import PLAIN_MODULE, parse_jaas
+from trimaran.node.security.plain import PLAIN_MODULE
+from trimaran.wire.security.jaas import parse_jaas
 
 
 def test_a_module_with_options():

@@ -1,0 +1,108 @@
+"""OAUTHBEARER from keys: the identity provider of tokens, and the keys that tokens are checked by.
+
+Source: `OAuthBearerLoginModule` of Kafka.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+from trimaran.node.oauth.keys import KeySetError, check_keys_url
+from trimaran.node.oauth.login import (
+    BearerCredentials,
+    Retrieve,
+    by_client_credentials,
+    from_file,
+    unsecured,
+)
+from trimaran.node.oauth.tokens import SignedTokens, TokenRules, UnsecuredTokens
+from trimaran.node.oauth.web import Web, WebError, check_url
+from trimaran.node.security.logins import Logins
+from trimaran.node.security.mechanism import Get, Mechanism, MechanismError, Options
+from trimaran.wire.security import oauthbearer
+from trimaran.wire.security.exchange import ClientMechanism, Exchange
+from trimaran.wire.security.oauthbearer import OAuthBearerExchange, Validate
+
+_KEYS_URL = "sasl.oauthbearer.jwks.endpoint.url"
+_TOKEN_URL = "sasl.oauthbearer.token.endpoint.url"
+_CLIENT_ID = "sasl.oauthbearer.client.credentials.client.id"
+_CLIENT_SECRET = "sasl.oauthbearer.client.credentials.client.secret"
+_UNSECURED = "trimaran.oauthbearer.unsecured.allowed"
+_SUBJECT = "unsecuredLoginStringClaim_sub"
+
+OAUTHBEARER_MODULE = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule"
+
+
+def _exchanges(_mechanism: Mechanism, get: Get, logins: Logins, web: Web) -> Callable[[], Exchange]:
+    return partial(OAuthBearerExchange, _validation(get, logins, web))
+
+
+def _client(mechanism: Mechanism, get: Get, key: str, web: Web) -> ClientMechanism:
+    options = mechanism.options(get(key), key, "") if get(key) else {}
+    return BearerCredentials(_retrieve(get, options, web))
+
+
+def _retrieve(get: Get, options: Options, web: Web) -> Retrieve:
+    """Returns the source of tokens. Raises MechanismError."""
+    url = get(_TOKEN_URL)
+    if not url:
+        if subject := options.get(_SUBJECT):
+            return unsecured(subject)
+        raise MechanismError(
+            _TOKEN_URL, "is not set", "set it to where the identity provider gives tokens"
+        )
+    if url.startswith("file:"):
+        return from_file(Path(unquote(urlsplit(url).path)))
+    try:
+        check_url(url)
+    except WebError as error:
+        raise MechanismError(_TOKEN_URL, str(error), "correct the URL") from None
+    client_id = get(_CLIENT_ID) or options.get("clientId")
+    secret = get(_CLIENT_SECRET) or options.get("clientSecret")
+    if not client_id or not secret:
+        raise MechanismError(
+            _CLIENT_ID,
+            "client id and secret are needed",
+            f"set {_CLIENT_ID} and {_CLIENT_SECRET}",
+        )
+    scope = get("sasl.oauthbearer.scope") or options.get("scope")
+    return by_client_credentials(web, url, client_id, secret, scope)
+
+
+def _validation(get: Get, logins: Logins, web: Web) -> Validate:
+    """Returns the check of tokens. No node starts without keys, unless its file allows unsecured tokens."""
+    rules = TokenRules(
+        issuer=get("sasl.oauthbearer.expected.issuer"),
+        audience=tuple(get("sasl.oauthbearer.expected.audience")),
+        skew_seconds=get("sasl.oauthbearer.clock.skew.seconds"),
+        subject_claim=get("sasl.oauthbearer.sub.claim.name"),
+    )
+    url = get(_KEYS_URL)
+    if bool(url) == get(_UNSECURED):
+        why = "contradicts " + _UNSECURED if url else "is not set, and tokens are checked by keys"
+        raise MechanismError(_KEYS_URL, why, "set it to where the identity provider tells its keys")
+    if not url:
+        return UnsecuredTokens(rules).validate
+    try:
+        import jwt  # noqa: F401, PLC0415 - an extra
+
+        check_keys_url(url)
+    except ImportError:
+        raise MechanismError(
+            _KEYS_URL, "checking tokens needs the package PyJWT", "pip install 'trimaran[oauth]'"
+        ) from None
+    except KeySetError as error:
+        raise MechanismError(_KEYS_URL, str(error), "correct the URL") from None
+    refresh = get("sasl.oauthbearer.jwks.endpoint.refresh.ms") / 1000
+    return SignedTokens(logins.key_set(url, web, refresh), rules).validate
+
+
+OAUTHBEARER = Mechanism(
+    oauthbearer.MECHANISM,
+    OAUTHBEARER_MODULE,
+    _exchanges,
+    _client,
+)
