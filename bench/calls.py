@@ -20,13 +20,14 @@ import tempfile
 import time
 import tracemalloc
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import trio
 
 from bench.counting import Calls, Counts
+from bench.mirror_calls import record_to_znode
 from tests.broker.calls import call, connection, through_wire
 from tests.cluster.data_side import Harness, open_harness, partition, topic, topic_id
 from tests.cluster.in_process import Cluster, cluster, connected_to
@@ -371,6 +372,18 @@ ONE_BROKER_FSYNCED = {"Produce, fsynced": Walk(_produce_to), "EndTxn, fsynced": 
 THREE_BROKERS = {"Produce at RF 3, fsynced": Walk(_produce_to)}
 
 
+def mirrored() -> tuple[Row, Counts]:
+    """A metadata record, from its commit to the transaction that kazoo receives."""
+    calls, peaks = Calls(), list[float]()
+    warm = [nullcontext() for _ in range(WARM)]
+    counting = [calls.counting() for _ in range(REPETITIONS)]
+    with no_collector():
+        taken = trio.run(
+            record_to_znode, calls, [*warm, *counting, *(tracing(peaks) for _ in range(3))]
+        )
+    return chosen(taken[WARM : WARM + REPETITIONS], min(peaks))
+
+
 def measure() -> Measured:
     with tempfile.TemporaryDirectory() as root:
         paths = [Path(root) / name for name in ("handlers", "one", "fsynced", "three")]
@@ -380,6 +393,7 @@ def measure() -> Measured:
             **trio.run(over_the_wire, paths[1], 1, ONE_BROKER, False),
             **trio.run(over_the_wire, paths[2], 1, ONE_BROKER_FSYNCED, True),
             **trio.run(over_the_wire, paths[3], 3, THREE_BROKERS, True),
+            "Metadata record to znode": mirrored(),
         }
 
 
