@@ -173,7 +173,7 @@ def fill(path: Path, topics: Mapping[str, bytes]) -> None:
     keys = [(topic, index) for topic in topics for index in range(PARTITIONS_OF_A_TOPIC)]
     first, *others = keys
     directory = LogDirectory(path)
-    log = directory.create_log(*first, topics[first[0]], LogConfig())
+    log = directory.create_log(first, topics[first[0]], LogConfig())
     batch = memoryview(bytearray(build_batch([NewRecord(None, b"value", 1000)])))
     log.append_as_leader(batch, list(iter_batches(batch)), leader_epoch=0, now_ms=1000)
     directory.close(broker_epoch=0, high_watermarks={first: 1})

@@ -14,6 +14,8 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
+from trimaran.wire.identity import TopicPartition
+
 log = logging.getLogger(__name__)
 T = TypeVar("T")
 
@@ -135,8 +137,10 @@ def positive(text: str) -> int:
     return number
 
 
-def _assignment(text: str) -> frozenset[tuple[str, int]]:
-    return frozenset((topic, int(p)) for topic, ps in json.loads(text).items() for p in ps)
+def _assignment(text: str) -> frozenset[TopicPartition]:
+    return frozenset(
+        TopicPartition(topic, int(p)) for topic, ps in json.loads(text).items() for p in ps
+    )
 
 
 _SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, "d": 86400.0, "us": 1e-6}
@@ -156,9 +160,9 @@ class TopicsWanted:
 
     names: tuple[str, ...] = ()
     pattern: str | None = None
-    assigned: frozenset[tuple[str, int]] | None = None
+    assigned: frozenset[TopicPartition] | None = None
 
-    def __contains__(self, topic_partition: tuple[str, int]) -> bool:
+    def __contains__(self, topic_partition: TopicPartition) -> bool:
         topic = topic_partition[0]
         if self.assigned is not None:
             return topic_partition in self.assigned

@@ -14,6 +14,7 @@ from trimaran.broker import events
 from trimaran.broker.channels.controller_channel import Controller
 from trimaran.wire.client.backoff import ExponentialBackoff
 from trimaran.wire.errors import ErrorCode, KafkaError
+from trimaran.wire.identity import TopicIdPartition
 from trimaran.wire.messages.assign_replicas_to_dirs import (
     AssignReplicasToDirsRequest,
     AssignReplicasToDirsRequestDirectoryData,
@@ -39,8 +40,6 @@ _OVER = frozenset(
     }
 )
 
-Replica = tuple[bytes, int]  # topic id, partition
-
 
 class DirectoryAssignments:
     """The queue; at most one assignment for each replica here."""
@@ -51,12 +50,12 @@ class DirectoryAssignments:
         self._controller = controller
         self._broker_id = broker_id
         self._broker_epoch = broker_epoch
-        self._waiting: dict[Replica, bytes] = {}
+        self._waiting: dict[TopicIdPartition, bytes] = {}
         self._wanted = AutoResetEvent()
 
-    def assign(self, topic_id: bytes, index: int, directory_id: bytes) -> None:
+    def assign(self, replica: TopicIdPartition, directory_id: bytes) -> None:
         """Says soon that the replica is in that directory."""
-        self._waiting[topic_id, index] = directory_id
+        self._waiting[replica] = directory_id
         self._wanted.set()
 
     async def run(self) -> None:
@@ -72,7 +71,7 @@ class DirectoryAssignments:
             if self._waiting:
                 self._wanted.set()
 
-    async def _send(self, batch: Mapping[Replica, bytes]) -> bool:
+    async def _send(self, batch: Mapping[TopicIdPartition, bytes]) -> bool:
         """Returns False if nothing could be said."""
         request = build_request(batch, self._broker_id, self._broker_epoch())
         try:
@@ -90,7 +89,7 @@ class DirectoryAssignments:
         for directory in response.directories:
             for topic in directory.topics:
                 for one in topic.partitions:
-                    key = (topic.topic_id, one.partition_index)
+                    key = TopicIdPartition(topic.topic_id, one.partition_index)
                     said = self._waiting.get(key) == directory.id
                     if said and ErrorCode.of(one.error_code) in _OVER:
                         del self._waiting[key]
@@ -98,7 +97,7 @@ class DirectoryAssignments:
 
 
 def build_request(
-    assignments: Mapping[Replica, bytes], broker_id: int, broker_epoch: int
+    assignments: Mapping[TopicIdPartition, bytes], broker_id: int, broker_epoch: int
 ) -> AssignReplicasToDirsRequest:
     """Pure: the same assignments make the same request."""
     by_directory: dict[bytes, dict[bytes, list[int]]] = {}

@@ -24,6 +24,7 @@ from trimaran.log.partitions.partition_log import PartitionLog
 from trimaran.node.quotas.replication_throttle import ReplicationThrottle
 from trimaran.node.runtime.threads import run_blocking
 from trimaran.wire.errors import ErrorCode, KafkaError, RemoteProtocolError
+from trimaran.wire.identity import TopicPartition
 from trimaran.wire.transport.scheduling.events import AutoResetEvent, yield_to_loop
 
 log = logging.getLogger(__name__)
@@ -31,8 +32,6 @@ log = logging.getLogger(__name__)
 # One step of one move: 2 ms of the loop for the copy, so that clients hardly notice.
 STEP_BYTES_MAX = 1 << 20
 PAUSE_SECONDS = 0.05
-
-Key = tuple[str, int]
 
 
 @dataclass(slots=True, eq=False)
@@ -55,18 +54,18 @@ class DirectoryMoves:
         self._throttle = throttle
         self._directories = directories
         self._partitions = partitions
-        self._moves: dict[Key, Move] = {}
+        self._moves: dict[TopicPartition, Move] = {}
         # Copies of an earlier process that a thread is at, or will be: nobody else touches them. At most those found at
         # the start.
-        self._unchecked: set[tuple[LogDirectory, Key]] = set()
+        self._unchecked: set[tuple[LogDirectory, TopicPartition]] = set()
         self._wanted = AutoResetEvent()
 
     def of(self, partition: Partition) -> Move | None:
         """None of a partition that was made anew: the move of the old one ends with its next step."""
-        move = self._moves.get((partition.topic, partition.index))
+        move = self._moves.get(partition.topic_partition)
         return move if move is not None and move.partition is partition else None
 
-    def request(self, topic: str, index: int, path: str) -> ErrorCode:
+    def request(self, key: TopicPartition, path: str) -> ErrorCode:
         """Begins to move a replica to the directory `path`; one that is not here yet will be made there."""
         directories = self._directories
         target = directories.at(path)
@@ -77,14 +76,14 @@ class DirectoryMoves:
             return ErrorCode.KAFKA_STORAGE_ERROR
         if target.path in directories.cordoned():
             return ErrorCode.INVALID_REPLICA_ASSIGNMENT
-        partition = self._partitions.find(topic, index)
-        current = directories.holding(topic, index)
+        partition = self._partitions.find(*key)
+        current = directories.holding(key)
         if partition is None:
-            directories.preferred[topic, index] = target
+            directories.preferred[key] = target
             return ErrorCode.REPLICA_NOT_AVAILABLE
         if current is not None and current.offline is not None:
             return ErrorCode.KAFKA_STORAGE_ERROR
-        known = self._moves.get((topic, index))
+        known = self._moves.get(key)
         if known is not None and known.target is target and known.partition is partition:
             return ErrorCode.NONE
         try:
@@ -99,7 +98,7 @@ class DirectoryMoves:
         return ErrorCode.NONE
 
     def _begin(self, partition: Partition, target: LogDirectory) -> None:
-        key = (partition.topic, partition.index)
+        key = partition.topic_partition
         is_unchecked = (target, key) in self._unchecked
         self._moves[key] = Move(
             partition, target, None if is_unchecked else _open(partition, target)
@@ -108,12 +107,12 @@ class DirectoryMoves:
         events.REPLICA_MOVE_STARTED.log(log, partition=partition.name, directory=target.path)
 
     def _give_up(self, move: Move) -> None:
-        key = (move.partition.topic, move.partition.index)
+        key = move.partition.topic_partition
         if self._moves.get(key) is move:
             del self._moves[key]
         if move.copy is None:  # whoever checks it does the rest
             return
-        source = self._directories.holding(*key)
+        source = self._directories.holding(key)
         is_alone = source is None or source.offline is not None
         if is_alone and not move.partition.deleted:
             move.copy.close(clean=False)  # it may be all that is left
@@ -149,10 +148,10 @@ class DirectoryMoves:
                     if partition is not None and self._is_last(partition, directory):
                         continue
                     if partition is None or not self._goes_on(partition, directory):
-                        directory.futures.drop(*key)
+                        directory.futures.drop(key)
                         continue
                 except KafkaError as error:
-                    events.REPLICA_MOVE_FAILED.log(log, partition=f"{key[0]}-{key[1]}", error=error)
+                    events.REPLICA_MOVE_FAILED.log(log, partition=str(key), error=error)
                     if directory.offline is not None:
                         break
                     continue
@@ -163,21 +162,21 @@ class DirectoryMoves:
 
     def _is_last(self, partition: Partition, directory: LogDirectory) -> bool:
         """Whether the source of the copy is missing, so that the copy may be the last one left."""
-        key = (partition.topic, partition.index)
-        return self._directories.holding(*key) is None and directory.futures.is_of(
-            *key, partition.topic_id
+        key = partition.topic_partition
+        return self._directories.holding(key) is None and directory.futures.is_of(
+            key, partition.topic_id
         )
 
     def _goes_on(self, partition: Partition, directory: LogDirectory) -> bool:
-        key = (partition.topic, partition.index)
-        is_there = self._directories.holding(*key) is directory
-        is_of_another = not directory.futures.is_of(*key, partition.topic_id)
+        key = partition.topic_partition
+        is_there = self._directories.holding(key) is directory
+        is_of_another = not directory.futures.is_of(key, partition.topic_id)
         return not (is_there or is_of_another or key in self._moves)
 
     async def _check_copies(self, directory: LogDirectory, begun: Sequence[Partition]) -> None:
         """One after another: one thread a directory, as when the replicas themselves are recovered."""
         for partition in begun:
-            key = (partition.topic, partition.index)
+            key = partition.topic_partition
             try:
                 copy = await run_blocking(_open, partition, directory)
                 move = self._unchecked_move(directory, key)
@@ -194,7 +193,7 @@ class DirectoryMoves:
             finally:
                 self._unchecked.discard((directory, key))
 
-    def _unchecked_move(self, directory: LogDirectory, key: Key) -> Move | None:
+    def _unchecked_move(self, directory: LogDirectory, key: TopicPartition) -> Move | None:
         """What waits for the copy in `directory`: nothing any more, if the replica is to stay or to go elsewhere."""
         move = self._moves.get(key)
         return move if move is not None and move.target is directory else None
@@ -253,22 +252,22 @@ class DirectoryMoves:
     def _finish(self, move: Move, source: PartitionLog, copy: PartitionLog) -> None:
         """The copy is the partition's log from here on; no record is appended in between."""
         partition, target = move.partition, move.target
-        key = (partition.topic, partition.index)
-        current = self._directories.holding(*key)
+        key = partition.topic_partition
+        current = self._directories.holding(key)
         assert current is not None
         start = source.log_start_offset
 
         def swap() -> None:
             copy.close()
-            target.promote_future(*key, end_offset=copy.flushed_offset, start_offset=start)
+            target.promote_future(key, end_offset=copy.flushed_offset, start_offset=start)
             with self._directories.noting_failure(f"{partition.name} stays in {current.path} too"):
-                current.hand_over(*key)
+                current.hand_over(key)
             if key in current:  # the next start does it
-                current.forget(*key)
+                current.forget(key)
 
         del self._moves[key]
         self._partitions.reopen([partition], swap)
-        self._directories.on_placed(*key, partition.topic_id, target.directory_id)
+        self._directories.on_placed(partition.topic_id_partition, target.directory_id)
         events.REPLICA_MOVED.log(log, partition=partition.name, directory=target.path)
 
     def close(self) -> None:
@@ -284,14 +283,14 @@ def _open(partition: Partition, target: LogDirectory) -> PartitionLog:
     KafkaError.
     """
     return target.futures.open(
-        partition.topic, partition.index, partition.topic_id, partition.settings.log
+        partition.topic_partition, partition.topic_id, partition.settings.log
     )
 
 
-def _drop(target: LogDirectory, key: Key, copy: PartitionLog) -> None:
+def _drop(target: LogDirectory, key: TopicPartition, copy: PartitionLog) -> None:
     copy.close(clean=False)
     if target.offline is None:
-        target.futures.drop(*key, copy.names)
+        target.futures.drop(key, copy.names)
 
 
 def align(source: PartitionLog, copy: PartitionLog) -> None:

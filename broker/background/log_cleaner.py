@@ -162,12 +162,12 @@ class LogCleaner:
 
     def _dirt(self, partition: Partition, partition_log: PartitionLog) -> Dirt | None:
         """None when the log is not to be cleaned now."""
-        directory = self._directories.holding(partition.topic, partition.index)
+        directory = self._directories.holding(partition.topic_partition)
         if directory is None or directory.offline is not None:
             return None
         if partition_log in self._uncleanable or partition_log in self._postponed:
             return None
-        key = (partition.topic, partition.index)
+        key = partition.topic_partition
         try:
             dirt = dirt_of(
                 partition_log,
@@ -233,7 +233,7 @@ class LogCleaner:
         """Compaction leaves gaps: to recovery they are a loss, unless they lie below the recovery point
         that it reads.
         """
-        directory = self._directories.holding(partition.topic, partition.index)
+        directory = self._directories.holding(partition.topic_partition)
         if directory is None:
             raise CleaningStopped("the replica is gone")
         if partition_log.flushed_offset < end_offset:
@@ -245,11 +245,11 @@ class LogCleaner:
         self, partition: Partition, end_offset: int, check_log: Callable[[], None]
     ) -> None:
         """A truncation while the file is written has it written again, if the log still is the one that was cleaned."""
-        key = (partition.topic, partition.index)
+        key = partition.topic_partition
         is_written = False
         while not is_written:
             check_log()
-            directory = self._directories.holding(*key)
+            directory = self._directories.holding(key)
             if directory is None:
                 return
             collected = directory.offsets.collect_cleaned({key: end_offset})

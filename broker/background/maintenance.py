@@ -193,7 +193,7 @@ class Maintenance:
         resting = []
         for partition in self._partitions:
             if partition.open_log is None:
-                directory = self._directories.holding(partition.topic, partition.index)
+                directory = self._directories.holding(partition.topic_partition)
                 if directory is not None and directory.offline is None:
                     resting.append((directory, partition, partition.settings.log))
         for partition in await run_blocking(_due, resting, self._now_ms()):
@@ -222,7 +222,7 @@ def _due(
     due = []
     for directory, partition, config in resting:
         try:
-            files = directory.segment_files(partition.topic, partition.index)
+            files = directory.segment_files(partition.topic_partition)
         except OSError:
             continue  # whoever opens it next finds out
         oldest_ms = min((file.modified_ms for file in files), default=now_ms)

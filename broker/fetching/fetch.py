@@ -321,7 +321,7 @@ class Fetch:
             held = slot.attached_to or self._named(slot)
             if error.code is ErrorCode.KAFKA_STORAGE_ERROR and held is not None:
                 self._partitions.suspects.add(
-                    (held.topic, held.index), slot.fetch_offset, slot.max_bytes
+                    held.topic_partition, slot.fetch_offset, slot.max_bytes
                 )
             return Found(self._error_data(slot, error.code), 0, urgent=True, again=True)
 
@@ -432,7 +432,7 @@ class Fetch:
     def _throttle_of(self, leader: PartitionLeader) -> ReplicationThrottle | None:
         """What counts the bytes that are given of this replica."""
         throttle, replica = self._terms.throttle, leader.replica
-        return throttle if throttle and throttle.holds(replica.topic, replica.index) else None
+        return throttle if throttle and throttle.holds(replica.topic_partition) else None
 
     def _readable_end(self, leader: Source) -> int:
         """Where a consumer stops."""

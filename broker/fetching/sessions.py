@@ -12,11 +12,12 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 from trimaran.broker.fetching.fetch import Fetch, FetchReader
-from trimaran.broker.fetching.slots import Slot, SlotKey
+from trimaran.broker.fetching.slots import Slot, key_of
 from trimaran.node.runtime.steps import Steps
 from trimaran.node.text.memory import text_bytes
 from trimaran.wire.buffers.primitives import NIL_UUID
 from trimaran.wire.errors import ErrorCode, KafkaError
+from trimaran.wire.identity import TopicIdPartition, TopicPartition
 from trimaran.wire.messages.fetch import FetchRequest, FetchTopic, ForgottenTopic
 
 NO_SESSION = 0
@@ -59,7 +60,7 @@ class FetchSession:
     used_at: float
     room: Room
     epoch: int = next_epoch(INITIAL_EPOCH)
-    slots: dict[SlotKey, Slot] = field(default_factory=dict)
+    slots: dict[TopicPartition | TopicIdPartition, Slot] = field(default_factory=dict)
     current_fetch: Fetch | None = None
     # Of the authorizer, when the partitions were last looked at as a whole.
     acl_epoch: int = 0
@@ -95,10 +96,9 @@ class FetchSession:
         for topic in topics:
             yield from self._update_topic(topic)
         for gone in forgotten:
-            name = gone.topic if gone.topic_id == NIL_UUID else gone.topic_id
             for index in gone.partitions:
                 yield 1
-                if slot := self.slots.pop((name, index), None):
+                if slot := self.slots.pop(key_of(gone.topic, gone.topic_id, index), None):
                     self.room.used -= 1
                     slot.detach()
                     self.reader.changed.pop(slot, None)
@@ -107,14 +107,14 @@ class FetchSession:
             self._release_reserved()
 
     def _update_topic(self, topic: FetchTopic) -> Steps[None]:
-        name = _name(topic)
         for wanted in topic.partitions:
             if self.closed:  # between two steps
                 return
-            slot = self.slots.get((name, wanted.partition))
+            key = key_of(topic.topic, topic.topic_id, wanted.partition)
+            slot = self.slots.get(key)
             if slot is None:
                 slot = Slot(self.reader, topic, wanted, upto_end=self.privileged)
-                self.slots[slot.key] = slot
+                self.slots[key] = slot
                 if self.reserved:
                     self.reserved -= 1
                 else:  # another request for this session has forgotten it since

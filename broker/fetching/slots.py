@@ -2,28 +2,36 @@
 
 from __future__ import annotations
 
-from typing import TypeAlias
-
 from trimaran.broker.partitions.partition import Partition
 from trimaran.broker.partitions.registry import Partitions
 from trimaran.broker.partitions.watchers import Interest, Reader
 from trimaran.wire.buffers.primitives import NIL_UUID
 from trimaran.wire.errors import ErrorCode, KafkaError
-from trimaran.wire.messages.fetch import FetchPartition, FetchTopic
+from trimaran.wire.identity import TopicIdPartition, TopicPartition
+from trimaran.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 
 NOTHING_SENT = -1
 
-SlotKey: TypeAlias = tuple[str | bytes, int]
-"""Topic name, or topic id from version 13 on, and partition index."""
+
+def key_of(topic: str, topic_id: bytes, partition: int) -> TopicPartition | TopicIdPartition:
+    """The partition as a request names it: by the id of its topic, or by the name in requests without ids."""
+    if topic_id == NIL_UUID:
+        return TopicPartition(topic, partition)
+    return TopicIdPartition(topic_id, partition)
 
 
 class Slot(Interest):
-    """One partition of one fetch or fetch session; standing in its place in the session, it is also the interest."""
+    """One partition of one fetch or fetch session; standing in its place in the session, it is also the interest.
+
+    `known` is the replica here that was found last.
+    """
 
     __slots__ = (
         "attached_to",
         "fetch_offset",
         "index",
+        "key",
+        "known",
         "last_fetched_epoch",
         "leader_epoch",
         "log_start_offset",
@@ -37,22 +45,26 @@ class Slot(Interest):
     )
 
     def __init__(
-        self, reader: Reader, topic: FetchTopic, wanted: FetchPartition, *, upto_end: bool
+        self,
+        reader: Reader,
+        topic: FetchTopic,
+        wanted: FetchPartition,
+        known: Partition | None = None,
+        *,
+        upto_end: bool,
     ) -> None:
-        super().__init__(reader)
+        self.reader = reader
         self.topic = topic.topic
         self.topic_id = topic.topic_id
         self.index = wanted.partition
+        self.key = key_of(topic.topic, topic.topic_id, wanted.partition)
+        self.known = known
         self.upto_end = upto_end
         self.attached_to: Partition | None = None
         self.sent_watermark = NOTHING_SENT
         self.sent_log_start = NOTHING_SENT
         self.seen_upto = NOTHING_SENT
         self.update(wanted)
-
-    @property
-    def key(self) -> SlotKey:
-        return (self.topic if self.topic_id == NIL_UUID else self.topic_id), self.index
 
     def update(self, wanted: FetchPartition) -> None:
         """Takes over what a request says."""
@@ -64,13 +76,17 @@ class Slot(Interest):
 
     def name_in(self, partitions: Partitions) -> str:
         """Raises KafkaError UNKNOWN_TOPIC_ID."""
+        if self.known is not None and not self.known.deleted:
+            return self.known.topic
         return self.topic if self.topic_id == NIL_UUID else partitions.topic_name(self.topic_id)
 
     def partition(self, partitions: Partitions) -> Partition:
         """The replica here, if its epoch is what the reader takes it for; raises the KafkaError to answer."""
-        partition = self.attached_to
+        partition = self.known
         if partition is None or partition.deleted:
-            return partitions.hosted(self.name_in(partitions), self.index, self.leader_epoch)
+            name = self.name_in(partitions)
+            partition = self.known = partitions.hosted(name, self.index, self.leader_epoch)
+            return partition
         if self.leader_epoch >= 0:
             epoch = partition.state.leader_epoch
             if self.leader_epoch < epoch:
@@ -90,3 +106,21 @@ class Slot(Interest):
         if self.attached_to is not None:
             self.attached_to.watchers.discard(self)
             self.attached_to = None
+
+
+def find_held(request: FetchRequest, partitions: Partitions) -> list[Partition | None]:
+    """The replicas here of the partitions in `request`, in its order; None for one that is not here."""
+    found: list[Partition | None] = []
+    for topic in request.topics:
+        _, held = partitions.named(topic.topic, topic.topic_id)
+        for wanted in topic.partitions:
+            found.append(held.get(wanted.partition))  # noqa: PERF401 - a comprehension is a call
+    return found
+
+
+def keys_of(request: FetchRequest) -> list[TopicPartition | TopicIdPartition]:
+    return [
+        key_of(topic.topic, topic.topic_id, one.partition)
+        for topic in request.topics
+        for one in topic.partitions
+    ]

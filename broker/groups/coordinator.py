@@ -46,6 +46,7 @@ from trimaran.quorum.metadata.image import MetadataImage
 from trimaran.quorum.metadata.loader import Manifest
 from trimaran.wire.buffers.primitives import NIL_UUID
 from trimaran.wire.errors import ErrorCode, KafkaError
+from trimaran.wire.identity import TopicPartition
 from trimaran.wire.messages.consumer_group_describe import DescribedGroup as DescribedConsumerGroup
 from trimaran.wire.messages.consumer_group_describe import Member as DescribedConsumerMember
 from trimaran.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatResponse
@@ -275,8 +276,8 @@ class GroupCoordinator:
         return epoch.submit(found)
 
     def delete_offsets(
-        self, group_id: str, partitions: Collection[tuple[str, int]]
-    ) -> PendingResponse[dict[tuple[str, int], ErrorCode]]:
+        self, group_id: str, partitions: Collection[TopicPartition]
+    ) -> PendingResponse[dict[TopicPartition, ErrorCode]]:
         """Deletes offsets of topics that no member reads; answers a code for each."""
         _check_group_id(group_id)
         epoch = self._epoch_of(group_id)

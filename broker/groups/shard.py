@@ -43,6 +43,7 @@ from trimaran.broker.groups.walks import Walk, Walks
 from trimaran.node.replicated.pending import PendingResponse
 from trimaran.node.replicated.state_machine import Producer, Result
 from trimaran.wire.errors import ErrorCode, KafkaError
+from trimaran.wire.identity import TopicPartition
 from trimaran.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatResponse
 from trimaran.wire.messages.heartbeat import HeartbeatRequest
 from trimaran.wire.messages.leave_group import LeaveGroupRequest, MemberIdentity, MemberResponse
@@ -332,21 +333,20 @@ class GroupCoordinatorShard:
             raise KafkaError(ErrorCode.NON_EMPTY_GROUP)
 
     def delete_offsets(
-        self, group_id: str, partitions: Collection[tuple[str, int]]
-    ) -> Result[GroupRecord, dict[tuple[str, int], ErrorCode]]:
+        self, group_id: str, partitions: Collection[TopicPartition]
+    ) -> Result[GroupRecord, dict[TopicPartition, ErrorCode]]:
         """Raises KafkaError as `check_offset_delete`; topics that members read are refused one by one."""
         self.check_offset_delete(group_id)
         group = self.groups.get(group_id) or self.consumer_group(group_id)
-        codes: dict[tuple[str, int], ErrorCode] = {}
+        codes = dict.fromkeys(partitions, ErrorCode.NONE)
         records = []
-        for topic, partition in partitions:
-            if group is not None and group.is_subscribed_to(topic):
-                codes[topic, partition] = ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC
+        for key in partitions:
+            if group is not None and group.is_subscribed_to(key.topic):
+                codes[key] = ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC
                 continue
-            codes[topic, partition] = ErrorCode.NONE
-            is_pending = self.store.is_pending(group_id, topic, partition)
-            if is_pending or self.store.offset(group_id, topic, partition) is not None:
-                records.append(offset_tombstone(group_id, topic, partition))
+            is_pending = self.store.is_pending(group_id, *key)
+            if is_pending or self.store.offset(group_id, *key) is not None:
+                records.append(offset_tombstone(group_id, *key))
         return Result(records, codes, atomic=False)
 
     def topics_deleted(self, topic_ids: Mapping[str, bytes], at: Instant) -> None:

@@ -11,8 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 from trimaran.wire.errors import ErrorCode
-
-TopicPartition = tuple[str, int]
+from trimaran.wire.identity import TopicPartition
 
 # Clients of that time ask again for this one, both after a commit and after a fetch; not for COORDINATOR_NOT_AVAILABLE.
 UNAVAILABLE = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS

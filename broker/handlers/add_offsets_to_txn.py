@@ -9,6 +9,7 @@ from trimaran.broker.handlers.context import Context
 from trimaran.broker.metadata.internal_topics import CONSUMER_OFFSETS
 from trimaran.node.replicated.state_machine import Producer
 from trimaran.wire.errors import ErrorCode, KafkaError
+from trimaran.wire.identity import TopicPartition
 from trimaran.wire.messages.add_offsets_to_txn import (
     AddOffsetsToTxnRequest,
     AddOffsetsToTxnResponse,
@@ -36,7 +37,7 @@ async def add_offsets_to_txn(
     try:
         if CONSUMER_OFFSETS not in ctx.metadata.image.topics.by_name:
             await ctx.topic_creation.create([CONSUMER_OFFSETS])
-        partition = (CONSUMER_OFFSETS, ctx.groups.partition_of(request.group_id))
+        partition = TopicPartition(CONSUMER_OFFSETS, ctx.groups.partition_of(request.group_id))
         await ctx.transactions.add_partitions(request.transactional_id, producer, [partition], 0)
     except KafkaError as error:
         code = error.code

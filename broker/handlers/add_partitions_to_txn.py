@@ -14,12 +14,13 @@ import trio
 
 from trimaran.broker.handlers.context import Context
 from trimaran.broker.metadata.internal_topics import INTERNAL_TOPICS
-from trimaran.broker.transactions.transaction import EPOCH_BUMP_VERSION, TopicPartition
+from trimaran.broker.transactions.transaction import EPOCH_BUMP_VERSION
 from trimaran.node.replicated.pending import respond
 from trimaran.node.replicated.state_machine import Producer
 from trimaran.quorum.metadata.authorizer import Action
 from trimaran.quorum.serving.authorization import check_cluster, may, may_with_topic
 from trimaran.wire.errors import ErrorCode, KafkaError
+from trimaran.wire.identity import TopicPartition
 from trimaran.wire.messages.add_partitions_to_txn import (
     AddPartitionsToTxnPartitionResult,
     AddPartitionsToTxnRequest,
@@ -254,7 +255,7 @@ def _unknown_of(
 
 
 def _partitions(topics: Sequence[AddPartitionsToTxnTopic]) -> list[TopicPartition]:
-    return [(topic.name, index) for topic in topics for index in topic.partitions]
+    return [TopicPartition(topic.name, index) for topic in topics for index in topic.partitions]
 
 
 def _results(
@@ -265,7 +266,8 @@ def _results(
             name=topic.name,
             results_by_partition=[
                 AddPartitionsToTxnPartitionResult(
-                    partition_index=index, partition_error_code=code_of((topic.name, index))
+                    partition_index=index,
+                    partition_error_code=code_of(TopicPartition(topic.name, index)),
                 )
                 for index in topic.partitions
             ],

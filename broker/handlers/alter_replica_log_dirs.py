@@ -14,6 +14,7 @@ from trimaran.broker.handlers.context import Context
 from trimaran.node.runtime.steps import Steps, at_once
 from trimaran.node.runtime.turns import with_checkpoints
 from trimaran.wire.errors import ErrorCode
+from trimaran.wire.identity import TopicPartition
 from trimaran.wire.messages.alter_replica_log_dirs import (
     AlterReplicaLogDirPartitionResult,
     AlterReplicaLogDirsRequest,
@@ -31,25 +32,25 @@ MOVES_PER_TURN = 500
 
 
 def _each(
-    request: AlterReplicaLogDirsRequest, code_of: Callable[[str, int, str], int]
+    request: AlterReplicaLogDirsRequest, code_of: Callable[[TopicPartition, str], int]
 ) -> Steps[AlterReplicaLogDirsResponse]:
-    """`code_of` gets topic, partition and path. In steps of a topic or partition."""
-    wanted: dict[tuple[str, int], str] = {}
+    """`code_of` gets a partition and a path. In steps of a topic or partition."""
+    wanted: dict[TopicPartition, str] = {}
     for directory in request.dirs:
         for topic in directory.topics:
             yield 1
             for index in topic.partitions:
-                wanted[topic.name, index] = (
-                    directory.path
-                )  # of two directories the last, as in Kafka
+                # Of two directories the last counts, as in Kafka.
+                wanted[TopicPartition(topic.name, index)] = directory.path
                 yield 1
     results: dict[str, AlterReplicaLogDirTopicResult] = {}
-    for (name, index), path in wanted.items():
+    for key, path in wanted.items():
+        name, index = key
         result = results.get(name)
         if result is None:
             result = AlterReplicaLogDirTopicResult(topic_name=name, partitions=[])
             results[name] = result
-        code = code_of(name, index, path)
+        code = code_of(key, path)
         result.partitions.append(
             AlterReplicaLogDirPartitionResult(partition_index=index, error_code=code)
         )
@@ -60,7 +61,7 @@ def _each(
 def _fail(
     request: AlterReplicaLogDirsRequest, code: ErrorCode, _message: str
 ) -> AlterReplicaLogDirsResponse:
-    return at_once(_each(request, lambda _topic, _index, _path: code))
+    return at_once(_each(request, lambda _key, _path: code))
 
 
 @handles(

@@ -19,6 +19,7 @@ from trimaran.broker.partitions.awaiting import (
 )
 from trimaran.broker.partitions.opening import open_leaders, unopened
 from trimaran.wire.errors import ErrorCode, KafkaError
+from trimaran.wire.identity import TopicPartition
 from trimaran.wire.messages.delete_records import (
     DeleteRecordsPartition,
     DeleteRecordsPartitionResult,
@@ -59,7 +60,9 @@ async def delete_records(
     request: DeleteRecordsRequest, ctx: Context, _call: Call
 ) -> DeleteRecordsResponse:
     keys = [
-        (topic.name, one.partition_index) for topic in request.topics for one in topic.partitions
+        TopicPartition(topic.name, one.partition_index)
+        for topic in request.topics
+        for one in topic.partitions
     ]
     await open_leaders(unopened(ctx.partitions, keys))
     late = await wait_for_flushes(await _flushes(request, ctx))
@@ -86,7 +89,7 @@ async def delete_records(
 async def _flushes(request: DeleteRecordsRequest, ctx: Context) -> list[PendingFlush]:
     """Of the partitions in which more is to be deleted than is below the watermark, or all that will be."""
     wanted = {
-        (topic.name, one.partition_index): one.offset
+        TopicPartition(topic.name, one.partition_index): one.offset
         for topic in request.topics
         if topic.name not in INTERNAL_TOPICS
         for one in topic.partitions

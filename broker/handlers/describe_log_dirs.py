@@ -67,7 +67,7 @@ async def describe_log_dirs(
         if partition is None:
             continue
         assigned = partition.state.directory_of(ctx.node_id)
-        directory = directories.where(partition.topic, partition.index, assigned)
+        directory = directories.where(partition.topic_partition, assigned)
         if directory in found:
             found[directory].replicas.append((partition, _open_size(partition)))
         move = ctx.moves.of(partition)
@@ -141,7 +141,7 @@ class _Found:
         return self._result(volume)
 
     def _size_of_files(self, partition: Partition) -> int:
-        files = self.directory.segment_files(partition.topic, partition.index)
+        files = self.directory.segment_files(partition.topic_partition)
         return sum(file.size for file in files)
 
     def _add(self, partition: Partition, size: int, lag: int, *, is_future: bool = False) -> None:

@@ -10,9 +10,11 @@ epoch (KIP-903), 16 who leads now (KIP-951), 18 the follower's high watermark, w
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Awaitable, Callable, Iterable, Iterator
 from dataclasses import replace
 from functools import partial
+from itertools import repeat
+from typing import TypeAlias
 
 import trio
 
@@ -38,17 +40,24 @@ from trimaran.broker.fetching.sessions import (
     FetchSession,
     has_long_names,
 )
-from trimaran.broker.fetching.slots import Slot, SlotKey
+from trimaran.broker.fetching.slots import Slot, find_held, keys_of
 from trimaran.broker.handlers.context import Context
 from trimaran.broker.metadata.endpoints import leader_endpoints
 from trimaran.broker.partitions.leader import PartitionLeader
-from trimaran.broker.partitions.opening import Key, open_leaders, opened_first, unopened_of_many
+from trimaran.broker.partitions.opening import (
+    not_begun,
+    open_leaders,
+    takes_one_turn,
+    unopened_of_many,
+)
+from trimaran.broker.partitions.partition import Partition
 from trimaran.node.runtime.steps import Steps, at_once
 from trimaran.node.runtime.turns import in_turns, with_checkpoints
 from trimaran.quorum.metadata.authorizer import Action
 from trimaran.quorum.serving.authorization import may
 from trimaran.wire.buffers.primitives import NIL_UUID
 from trimaran.wire.errors import ErrorCode, KafkaError
+from trimaran.wire.identity import TopicIdPartition, TopicPartition
 from trimaran.wire.messages.fetch import (
     FetchableTopicResponse,
     FetchRequest,
@@ -63,6 +72,8 @@ from trimaran.wire.transport.requests.elements import PARTITIONS_ELEMENTS_MAX
 from trimaran.wire.transport.requests.handles import handles
 from trimaran.wire.transport.scheduling.compute_thread import run_apart
 from trimaran.wire.transport.scheduling.events import AutoResetEvent
+
+Answer: TypeAlias = FetchResponse | DeferredResponse[FetchResponse]
 
 # A client may ask to wait for ever; the connection is looked at again after this (Kafka has no bound).
 MAX_WAIT_SECONDS = 300.0
@@ -88,44 +99,34 @@ VERSION_KNOWING_OFFSET_NOT_AVAILABLE = 11  # clients of older versions take it f
     ),
     elements_max=PARTITIONS_ELEMENTS_MAX,
 )
-def fetch(
-    request: FetchRequest, ctx: Context, call: Call
-) -> FetchResponse | DeferredResponse[FetchResponse]:
+def fetch(request: FetchRequest, ctx: Context, call: Call) -> Answer:
     in_session = request.session_epoch != FINAL_EPOCH
     follower_id = _replica(request)[0] if in_session else CONSUMER
     if call.heavy:
-        return _fetch_of_many(request, ctx, call, follower_id)
-    keys = _keys(request)
-    return opened_first(
-        ctx.partitions,
-        keys,
-        lambda: _fetch(request, ctx, call),
-        follower_id,
-        needs_producers=request.isolation_level == READ_COMMITTED,
-    )
+        open_all = partial(_open_all, request, ctx, follower_id)
+        return _opened_first(open_all, partial(_fetch, request, ctx, call, repeat(None)))
+    found = find_held(request, ctx.partitions)
+    needs_producers = request.isolation_level == READ_COMMITTED
+    waited_for = not_begun(found, for_writing=needs_producers, follower_id=follower_id)
+    if not waited_for or takes_one_turn(waited_for):
+        return _fetch(request, ctx, call, found)
+    answer = partial(_fetch, request, ctx, call, found)
+    return _opened_first(partial(open_leaders, waited_for), answer)
 
 
-def _keys(request: FetchRequest) -> list[Key]:
-    return [
-        (topic.topic if topic.topic_id == NIL_UUID else topic.topic_id, one.partition)
-        for topic in request.topics
-        for one in topic.partitions
-    ]
-
-
-def _fetch_of_many(
-    request: FetchRequest, ctx: Context, call: Call, follower_id: int
+def _opened_first(
+    open_logs: Callable[[], Awaitable[None]], answer: Callable[[], Answer]
 ) -> DeferredResponse[FetchResponse]:
     async def finish() -> FetchResponse:
-        await _open_all(request, ctx, follower_id)
-        response = _fetch(request, ctx, call)
+        await open_logs()
+        response = answer()
         return await response.finish() if isinstance(response, DeferredResponse) else response
 
     return DeferredResponse(finish)
 
 
 async def _open_all(request: FetchRequest, ctx: Context, follower_id: int) -> None:
-    keys = await run_apart(_keys, request)
+    keys = await run_apart(keys_of, request)
     needs_producers = request.isolation_level == READ_COMMITTED
     found = await unopened_of_many(
         ctx.partitions, keys, for_writing=needs_producers, follower_id=follower_id
@@ -134,14 +135,14 @@ async def _open_all(request: FetchRequest, ctx: Context, follower_id: int) -> No
 
 
 def _fetch(
-    request: FetchRequest, ctx: Context, call: Call
-) -> FetchResponse | DeferredResponse[FetchResponse]:
+    request: FetchRequest, ctx: Context, call: Call, found: Iterable[Partition | None]
+) -> Answer:
     version = call.header.api_version
     terms = _terms(request, ctx, call)
     if version < FIRST_FETCH_VERSION_OF_BATCHES:
-        return _down_converted(_full(request, ctx, call, terms), request, call)
+        return _down_converted(_full(request, ctx, call, terms, found), request, call)
     if request.session_epoch in (INITIAL_EPOCH, FINAL_EPOCH):
-        return _full(request, ctx, call, terms)
+        return _full(request, ctx, call, terms, found)
     try:
         session = ctx.fetch_sessions.find(request, trio.current_time())
     except KafkaError as error:
@@ -150,7 +151,7 @@ def _fetch(
 
 
 def _down_converted(
-    answer: FetchResponse | DeferredResponse[FetchResponse], request: FetchRequest, call: Call
+    answer: Answer, request: FetchRequest, call: Call
 ) -> DeferredResponse[FetchResponse]:
     version = call.header.api_version
 
@@ -244,25 +245,28 @@ def _refusal(replica_id: int, broker_epoch: int, ctx: Context, call: Call) -> Er
     if broker_epoch < broker.epoch:
         return ErrorCode.STALE_BROKER_EPOCH
     if broker_epoch > broker.epoch:
-        return (
-            ErrorCode.UNKNOWN_LEADER_EPOCH
-        )  # we have not heard of its registration yet: retriable
+        # Retriable: the registration has not arrived here yet.
+        return ErrorCode.UNKNOWN_LEADER_EPOCH
     return ErrorCode.NONE
 
 
 def _full(
-    request: FetchRequest, ctx: Context, call: Call, terms: FetchTerms
-) -> FetchResponse | DeferredResponse[FetchResponse]:
+    request: FetchRequest,
+    ctx: Context,
+    call: Call,
+    terms: FetchTerms,
+    found: Iterable[Partition | None],
+) -> Answer:
     """Every partition is named, and answered; perhaps the first of a session."""
     if request.session_id != NO_SESSION:
         ctx.fetch_sessions.close(request.session_id)
     session = None
     if request.session_epoch == INITIAL_EPOCH and request.topics:
         session = _open_session(request, ctx, call, terms)
-    slots: dict[SlotKey, Slot]
+    slots: dict[TopicPartition | TopicIdPartition, Slot]
     if session is None:
         reader, slots = FetchReader(), {}
-        prepare = _add_slots(request, reader, terms, slots)
+        prepare = _add_slots(request, reader, terms, slots, found)
     else:
         reader, slots = session.reader, session.slots
         prepare = session.update(request.topics, ())
@@ -280,7 +284,7 @@ def _full(
             session.finished(fetch)
         return _response(responses, ctx, call, NO_SESSION if session is None else session.id)
 
-    def proceed() -> FetchResponse | DeferredResponse[FetchResponse]:
+    def proceed() -> Answer:
         if fetch.look() or request.max_wait_ms <= 0 or not slots:
             return _answered(fetch, answer)
         return _defer(fetch, reader, slots.values(), ctx, request.max_wait_ms, answer)
@@ -291,9 +295,7 @@ def _full(
     return _forgetting(_prepared(prepare, call, fetch, reader, proceed), reader)
 
 
-def _forgetting(
-    response: FetchResponse | DeferredResponse[FetchResponse], reader: FetchReader
-) -> FetchResponse | DeferredResponse[FetchResponse]:
+def _forgetting(response: Answer, reader: FetchReader) -> Answer:
     """Returns the same response, whose end clears `reader.changed`. The reader refers to slots that it has not looked
     at, and slots refer to their reader: a frozen cycle (`FROZEN_ELEMENTS_MIN`) would never be freed.
     """
@@ -314,8 +316,8 @@ def _prepared(
     call: Call,
     fetch: Fetch,
     reader: FetchReader,
-    proceed: Callable[[], FetchResponse | DeferredResponse[FetchResponse]],
-) -> FetchResponse | DeferredResponse[FetchResponse]:
+    proceed: Callable[[], Answer],
+) -> Answer:
     """What `proceed` gives when the partitions asked for are noted: those of a large request some at a time. Where
     there are many to look at, looks at them before, a few at a time.
     """
@@ -335,9 +337,7 @@ def _prepared(
     return DeferredResponse(finish)
 
 
-def _answered(
-    fetch: Fetch, answer: Callable[[], Steps[FetchResponse]]
-) -> FetchResponse | DeferredResponse[FetchResponse]:
+def _answered(fetch: Fetch, answer: Callable[[], Steps[FetchResponse]]) -> Answer:
     return (
         at_once(answer())
         if fetch.is_small
@@ -366,12 +366,17 @@ def _open_session(
 
 
 def _add_slots(
-    request: FetchRequest, reader: FetchReader, terms: FetchTerms, slots: dict[SlotKey, Slot]
+    request: FetchRequest,
+    reader: FetchReader,
+    terms: FetchTerms,
+    slots: dict[TopicPartition | TopicIdPartition, Slot],
+    found: Iterable[Partition | None],
 ) -> Steps[None]:
     """One slot a partition; of one named twice the last counts, as in Kafka."""
+    known = iter(found)
     for topic in request.topics:
         for wanted in topic.partitions:
-            slot = Slot(reader, topic, wanted, upto_end=terms.is_follower)
+            slot = Slot(reader, topic, wanted, next(known), upto_end=terms.is_follower)
             if (replaced := slots.get(slot.key)) is not None:
                 del reader.changed[replaced]
             slots[slot.key] = slot
@@ -381,7 +386,7 @@ def _add_slots(
 
 def _incremental(
     request: FetchRequest, ctx: Context, call: Call, session: FetchSession, terms: FetchTerms
-) -> FetchResponse | DeferredResponse[FetchResponse]:
+) -> Answer:
     """Only changes are named and answered."""
     reader = session.reader
     reader.clock.tick(trio.current_time())
@@ -398,7 +403,7 @@ def _incremental(
         session.finished(fetch)
         return _response(responses, ctx, call, session.id)
 
-    def proceed() -> FetchResponse | DeferredResponse[FetchResponse]:
+    def proceed() -> Answer:
         if fetch.look() or request.max_wait_ms <= 0:
             return _answered(fetch, answer)
         return _defer(fetch, reader, (), ctx, request.max_wait_ms, answer)

@@ -16,7 +16,6 @@ from typing import NamedTuple
 from trimaran.broker.fetching.fetch import READ_COMMITTED
 from trimaran.broker.handlers.context import Context
 from trimaran.broker.partitions.awaiting import (
-    Key,
     pending_flushes,
     pending_flushes_in_turns,
     wait_for_flushes,
@@ -32,6 +31,7 @@ from trimaran.broker.partitions.opening import (
 from trimaran.log.steps import Steps, TakesLong, at_once
 from trimaran.node.runtime.turns import in_turns
 from trimaran.wire.errors import ErrorCode, KafkaError
+from trimaran.wire.identity import TopicPartition
 from trimaran.wire.messages.list_offsets import (
     ListOffsetsPartition,
     ListOffsetsPartitionResponse,
@@ -96,9 +96,9 @@ class Lookup(NamedTuple):
     ctx: Context
     version: int
     reader: Reader
-    named: Mapping[Key, int]
+    named: Mapping[TopicPartition, int]
     """How often each partition is."""
-    late: set[Key]
+    late: set[TopicPartition]
     """Whose flush was waited for in vain."""
     unfinished: list[Unfinished]
     whom: int
@@ -169,22 +169,22 @@ async def _of_many(
     return response
 
 
-def _keys(request: ListOffsetsRequest) -> tuple[list[Key], Counter[Key]]:
+def _keys(request: ListOffsetsRequest) -> tuple[list[TopicPartition], Counter[TopicPartition]]:
     """The partitions asked for, and how often each is named."""
     keys = [
-        (topic.name, wanted.partition_index)
+        TopicPartition(topic.name, wanted.partition_index)
         for topic in request.topics
         for wanted in topic.partitions
     ]
     return keys, Counter(keys)
 
 
-def _keys_near_the_end(request: ListOffsetsRequest, reader: Reader) -> list[Key]:
+def _keys_near_the_end(request: ListOffsetsRequest, reader: Reader) -> list[TopicPartition]:
     """Where a client asks for the end of its log, or for what may be near it."""
     if not reader.is_client:
         return []
     return [
-        (topic.name, wanted.partition_index)
+        TopicPartition(topic.name, wanted.partition_index)
         for topic in request.topics
         for wanted in topic.partitions
         if wanted.timestamp not in _WHATEVER_THE_END
@@ -200,7 +200,7 @@ def _answer(
         response.topics.append(answer)
         yield
         for wanted in topic.partitions:
-            is_once = lookup.named[topic.name, wanted.partition_index] == 1
+            is_once = lookup.named[TopicPartition(topic.name, wanted.partition_index)] == 1
             answer.partitions.append(
                 _offset(topic.name, wanted, lookup)
                 if is_once

@@ -8,6 +8,7 @@ from trimaran.broker.handlers.context import Context
 from trimaran.broker.handlers.loaded_groups import when_loaded
 from trimaran.node.replicated.pending import respond
 from trimaran.wire.errors import ErrorCode, KafkaError
+from trimaran.wire.identity import TopicPartition
 from trimaran.wire.messages.offset_delete import (
     OffsetDeleteRequest,
     OffsetDeleteResponse,
@@ -21,14 +22,14 @@ from trimaran.wire.transport.requests.elements import PARTITIONS_ELEMENTS_MAX
 from trimaran.wire.transport.requests.handles import handles
 from trimaran.wire.transport.requests.slices import Slices
 
-Codes = Mapping[tuple[str, int], ErrorCode]
+Codes = Mapping[TopicPartition, ErrorCode]
 
 
 def _fail(request: OffsetDeleteRequest, code: ErrorCode, _message: str) -> OffsetDeleteResponse:
     """Of topics it is told at each partition, else once for all."""
     if code is not ErrorCode.TOPIC_AUTHORIZATION_FAILED:
         return _refuse(code)
-    asked = [(t.name, p.partition_index) for t in request.topics for p in t.partitions]
+    asked = _asked(request)
     return OffsetDeleteResponse(topics=_topics(asked, dict.fromkeys(asked, code)))
 
 
@@ -48,8 +49,12 @@ def offset_delete(
     request: OffsetDeleteRequest, ctx: Context, _call: Call
 ) -> OffsetDeleteResponse | DeferredResponse[OffsetDeleteResponse]:
     topics = ctx.metadata.image.topics.by_name
-    asked = [(t.name, p.partition_index) for t in request.topics for p in t.partitions]
-    known = [one for one in asked if one[0] in topics and one[1] in topics[one[0]].partitions]
+    asked = _asked(request)
+    known = [
+        key
+        for key in asked
+        if key.topic in topics and key.partition in topics[key.topic].partitions
+    ]
 
     def to_response(codes: Codes) -> OffsetDeleteResponse:
         return OffsetDeleteResponse(topics=_topics(asked, codes))
@@ -65,11 +70,16 @@ def _refuse(code: ErrorCode) -> OffsetDeleteResponse:
     return OffsetDeleteResponse(error_code=code, topics=[])
 
 
-def _topics(asked: list[tuple[str, int]], codes: Codes) -> list[OffsetDeleteResponseTopic]:
+def _asked(request: OffsetDeleteRequest) -> list[TopicPartition]:
+    return [TopicPartition(t.name, p.partition_index) for t in request.topics for p in t.partitions]
+
+
+def _topics(asked: list[TopicPartition], codes: Codes) -> list[OffsetDeleteResponseTopic]:
     by_name: dict[str, OffsetDeleteResponseTopic] = {}
-    for name, index in asked:
+    for key in asked:
+        name, index = key
         topic = by_name.setdefault(name, OffsetDeleteResponseTopic(name=name, partitions=[]))
-        code = codes.get((name, index), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        code = codes.get(key, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         topic.partitions.append(
             OffsetDeleteResponsePartition(partition_index=index, error_code=code)
         )

@@ -9,6 +9,7 @@ from trimaran.broker.handlers.context import Context
 from trimaran.broker.partitions.opening import opening
 from trimaran.wire.codec.declarations import EncodedArray
 from trimaran.wire.errors import ErrorCode, KafkaError
+from trimaran.wire.identity import TopicPartition
 from trimaran.wire.messages.offset_for_leader_epoch import (
     EpochEndOffset,
     OffsetForLeaderEpochRequest,
@@ -56,7 +57,11 @@ def _fail(
 def offset_for_leader_epoch(
     request: OffsetForLeaderEpochRequest, ctx: Context, call: Call
 ) -> Handling[OffsetForLeaderEpochResponse]:
-    keys = [(topic.topic, one.partition) for topic in request.topics for one in topic.partitions]
+    keys = [
+        TopicPartition(topic.topic, one.partition)
+        for topic in request.topics
+        for one in topic.partitions
+    ]
     yield from opening(ctx.partitions, keys)
     room, results = call.room(), []
     for topic in request.topics:

@@ -20,7 +20,7 @@ import trio
 
 from trimaran.broker.handlers.context import Context
 from trimaran.broker.partitions.leader import ACKS_ALL
-from trimaran.broker.partitions.opening import open_leaders, takes_one_turn, unopened
+from trimaran.broker.partitions.opening import not_begun, open_leaders, takes_one_turn
 from trimaran.broker.partitions.partition import Partition
 from trimaran.broker.producing.append import APPENDS_PER_TURN, append, append_in_turns
 from trimaran.broker.producing.authorize import (
@@ -167,8 +167,7 @@ async def _verify(work: _Produce) -> None:
 
 
 def _unopened(work: _Produce) -> list[Partition]:
-    keys = [(one.topic, one.index) for one in work.appends if not one.failed]
-    return unopened(work.ctx.partitions, keys, for_writing=True)
+    return not_begun([one.partition for one in work.appends if not one.failed], for_writing=True)
 
 
 def _validated(work: _Produce) -> bool:
@@ -229,4 +228,4 @@ def _close_on_error(appends: list[PartitionAppend]) -> None:
     for one in appends:
         if one.failed:
             code = ErrorCode.of(one.response.error_code).name
-            raise CloseConnection(f"produce with acks=0 to {one.topic}-{one.index} failed: {code}")
+            raise CloseConnection(f"produce with acks=0 to {one.key} failed: {code}")

@@ -14,6 +14,7 @@ from trimaran.broker.handlers.context import Context
 from trimaran.broker.metadata.internal_topics import CONSUMER_OFFSETS
 from trimaran.node.replicated.state_machine import Producer
 from trimaran.wire.errors import ErrorCode, KafkaError
+from trimaran.wire.identity import TopicPartition
 from trimaran.wire.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
@@ -39,7 +40,7 @@ LOADING_VERSION = 2
 # From here on every transaction has an epoch of its own.
 BUMPING_VERSION = 5
 
-Codes = Mapping[tuple[str, int], int]
+Codes = Mapping[TopicPartition, int]
 
 
 def _fail(
@@ -77,7 +78,7 @@ async def txn_offset_commit(
             if code is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS and version < LOADING_VERSION:
                 code = ErrorCode.COORDINATOR_NOT_AVAILABLE
             codes = {
-                (topic.name, one.partition_index): code
+                TopicPartition(topic.name, one.partition_index): code
                 for topic in admitted
                 for one in topic.partitions
             }
@@ -111,7 +112,7 @@ async def _commit(
     producer = Producer(request.producer_id, request.producer_epoch)
     verified_from = ctx.groups.unverified_from(request.group_id, producer)
     if verified_from is not None:
-        partition = (CONSUMER_OFFSETS, ctx.groups.partition_of(request.group_id))
+        partition = TopicPartition(CONSUMER_OFFSETS, ctx.groups.partition_of(request.group_id))
         code = await ctx.verifier.check_offset_commit(
             request.transactional_id, producer, partition, version
         )
@@ -132,7 +133,7 @@ async def _commit(
 
 def _codes(response: OffsetCommitResponse) -> Codes:
     return {
-        (topic.name, one.partition_index): one.error_code
+        TopicPartition(topic.name, one.partition_index): one.error_code
         for topic in response.topics
         for one in topic.partitions
     }
@@ -148,7 +149,9 @@ def _respond(
                 partitions=[
                     TxnOffsetCommitResponsePartition(
                         partition_index=one.partition_index,
-                        error_code=codes.get((topic.name, one.partition_index), otherwise),
+                        error_code=codes.get(
+                            TopicPartition(topic.name, one.partition_index), otherwise
+                        ),
                     )
                     for one in topic.partitions
                 ],

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from trimaran.broker.groups.offsets import NO_OFFSET, check_partition
-from trimaran.broker.groups.zookeeper_offsets import TopicPartition
 from trimaran.broker.handlers.context import Context
 from trimaran.wire.errors import ErrorCode, KafkaError
+from trimaran.wire.identity import TopicPartition
 from trimaran.wire.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestTopic,
@@ -40,7 +40,7 @@ async def commit_to_zookeeper(
     offsets: dict[TopicPartition, int] = {}
     for topic in request.topics:
         for partition in topic.partitions:
-            key = (topic.name, partition.partition_index)
+            key = TopicPartition(topic.name, partition.partition_index)
             codes[key] = check_partition(partition, ctx.groups.limits)
             if codes[key] is ErrorCode.NONE:
                 offsets[key] = partition.committed_offset
@@ -60,7 +60,9 @@ def _committed(
     return OffsetCommitResponseTopic(
         name=topic.name,
         partitions=[
-            OffsetCommitResponsePartition(partition_index=i, error_code=codes[topic.name, i])
+            OffsetCommitResponsePartition(
+                partition_index=i, error_code=codes[TopicPartition(topic.name, i)]
+            )
             for i in indexes
         ],
     )
@@ -74,7 +76,7 @@ async def fetch_from_zookeeper(
     topics = ctx.metadata.image.topics.by_name
     asked = request.topics or ()
     known = [
-        (topic.name, index)
+        TopicPartition(topic.name, index)
         for topic in asked
         if topic.name in topics and may_see(topic.name)
         for index in topic.partition_indexes
@@ -89,7 +91,7 @@ async def fetch_from_zookeeper(
     for topic in asked:
         if not may_see(topic.name):
             for index in topic.partition_indexes:
-                codes[topic.name, index] = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+                codes[TopicPartition(topic.name, index)] = ErrorCode.TOPIC_AUTHORIZATION_FAILED
     for key in found:
         codes[key] = ErrorCode.UNKNOWN_SERVER_ERROR if found[key] is None else ErrorCode.NONE
     return OffsetFetchResponse(
@@ -97,7 +99,8 @@ async def fetch_from_zookeeper(
             OffsetFetchResponseTopic(
                 name=topic.name,
                 partitions=[
-                    _fetched((topic.name, i), i, found, codes) for i in topic.partition_indexes
+                    _fetched(TopicPartition(topic.name, i), found, codes)
+                    for i in topic.partition_indexes
                 ],
             )
             for topic in asked
@@ -107,13 +110,12 @@ async def fetch_from_zookeeper(
 
 def _fetched(
     key: TopicPartition,
-    index: int,
     found: Mapping[TopicPartition, int | None],
     codes: Mapping[TopicPartition, ErrorCode],
 ) -> OffsetFetchResponsePartition:
     offset = found.get(key)
     return OffsetFetchResponsePartition(
-        partition_index=index,
+        partition_index=key.partition,
         committed_offset=NO_OFFSET if offset is None else offset,
         metadata="",
         error_code=codes.get(key, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),

@@ -16,6 +16,7 @@ from trimaran.broker.channels.controller_channel import Controller
 from trimaran.broker.partitions.isr_change import IsrChange, IsrChangeOwner
 from trimaran.wire.client.backoff import ExponentialBackoff
 from trimaran.wire.errors import ErrorCode, KafkaError
+from trimaran.wire.identity import TopicIdPartition
 from trimaran.wire.messages.alter_partition import (
     AlterPartitionRequest,
     AlterPartitionRequestPartitionData,
@@ -32,7 +33,6 @@ log = logging.getLogger(__name__)
 RETRY_SECONDS = 0.05
 RETRY_SECONDS_MAX = 0.5
 
-Key: TypeAlias = tuple[bytes, int]
 Waiting: TypeAlias = tuple[IsrChangeOwner, IsrChange]
 
 
@@ -46,12 +46,12 @@ class AlterPartitions:
         self._broker_id = broker_id
         self._broker_epoch = broker_epoch
         # At most one a partition led here.
-        self._waiting: dict[Key, Waiting] = {}
+        self._waiting: dict[TopicIdPartition, Waiting] = {}
         self._wanted = AutoResetEvent()
 
     def submit(self, owner: IsrChangeOwner, change: IsrChange) -> None:
         """Sends `change` soon; `owner` hears what became of it unless a newer one takes its place."""
-        self._waiting[change.topic_id, change.partition_index] = (owner, change)
+        self._waiting[change.partition] = (owner, change)
         self._wanted.set()
 
     async def run(self) -> None:
@@ -65,7 +65,7 @@ class AlterPartitions:
             else:
                 await trio.sleep(backoff.failed())
 
-    async def _send(self, batch: Mapping[Key, Waiting]) -> bool:
+    async def _send(self, batch: Mapping[TopicIdPartition, Waiting]) -> bool:
         """Returns False if something is to be tried again."""
         request = build_request(
             [change for _, change in batch.values()], self._broker_id, self._broker_epoch()
@@ -83,7 +83,9 @@ class AlterPartitions:
         return self._try_again(batch, _deliver(batch, response))
 
     def _try_again(
-        self, batch: Mapping[Key, Waiting], keys: Sequence[Key] | Mapping[Key, Waiting]
+        self,
+        batch: Mapping[TopicIdPartition, Waiting],
+        keys: Sequence[TopicIdPartition] | Mapping[TopicIdPartition, Waiting],
     ) -> bool:
         for key in keys:
             self._waiting.setdefault(key, batch[key])
@@ -92,13 +94,15 @@ class AlterPartitions:
         return not keys
 
 
-def _deliver(batch: Mapping[Key, Waiting], response: AlterPartitionResponse) -> list[Key]:
+def _deliver(
+    batch: Mapping[TopicIdPartition, Waiting], response: AlterPartitionResponse
+) -> list[TopicIdPartition]:
     """Tells the owners; returns what must be sent again, partitions without an answer included."""
     unanswered = dict(batch)
-    again: list[Key] = []
+    again: list[TopicIdPartition] = []
     for topic in response.topics:
         for data in topic.partitions:
-            key = (topic.topic_id, data.partition_index)
+            key = TopicIdPartition(topic.topic_id, data.partition_index)
             waiting = unanswered.pop(key, None)
             if waiting is None:
                 continue
@@ -119,12 +123,12 @@ def build_request(
     topics: dict[bytes, AlterPartitionRequestTopicData] = {}
     for change in changes:
         topic = topics.setdefault(
-            change.topic_id,
-            AlterPartitionRequestTopicData(topic_id=change.topic_id, partitions=[]),
+            change.partition.topic_id,
+            AlterPartitionRequestTopicData(topic_id=change.partition.topic_id, partitions=[]),
         )
         topic.partitions.append(
             AlterPartitionRequestPartitionData(
-                partition_index=change.partition_index,
+                partition_index=change.partition.partition,
                 leader_epoch=change.leader_epoch,
                 new_isr_with_epochs=[
                     BrokerState(broker_id=member, broker_epoch=epoch)

@@ -17,14 +17,12 @@ from trimaran.node.runtime.errors import NotLeaderError
 from trimaran.node.runtime.turns import piece_by_piece
 from trimaran.node.runtime.watermark import Watermark
 from trimaran.wire.errors import ErrorCode, KafkaError
+from trimaran.wire.identity import TopicPartition
 
 # A flush takes milliseconds, a second on a disk that is hard pressed. Clients wait for an answer for 30 s.
 FLUSH_SECONDS_MAX = 10.0
 # Partitions between two checkpoints: 5 ms of work.
 LOOKED_AT_PER_TURN = 1_000
-
-Key = tuple[str, int]
-"""A topic's name and the partition's index."""
 
 
 class PartitionResult(Protocol):
@@ -62,12 +60,12 @@ async def wait_for_all(waits: Sequence[WatermarkWait], seconds: float) -> None:
 class PendingFlush(NamedTuple):
     """The flush that takes a partition's watermark to `offset`: nothing else keeps it from there."""
 
-    key: Key
+    key: TopicPartition
     watermark: Watermark
     offset: int
 
 
-def pending_flushes(partitions: Partitions, keys: Iterable[Key]) -> list[PendingFlush]:
+def pending_flushes(partitions: Partitions, keys: Iterable[TopicPartition]) -> list[PendingFlush]:
     """Of the partitions called `keys` that are led here and opened, those in which more is written than is on this
     broker's disk.
 
@@ -86,7 +84,7 @@ def pending_flushes(partitions: Partitions, keys: Iterable[Key]) -> list[Pending
 
 
 async def pending_flushes_in_turns(
-    partitions: Partitions, keys: Sequence[Key]
+    partitions: Partitions, keys: Sequence[TopicPartition]
 ) -> list[PendingFlush]:
     """As `pending_flushes`, some keys at a time."""
     found: list[PendingFlush] = []
@@ -98,7 +96,7 @@ async def pending_flushes_in_turns(
 
 async def wait_for_flushes(
     flushes: Collection[PendingFlush], seconds: float = FLUSH_SECONDS_MAX
-) -> set[Key]:
+) -> set[TopicPartition]:
     """Returns when all are done or their epochs ended, or after `seconds`: then with those that are late."""
     with trio.move_on_after(seconds):
         for one in flushes:

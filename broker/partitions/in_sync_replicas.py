@@ -143,8 +143,7 @@ class InSyncReplicas:
 
     def _propose(self, isr: tuple[int, ...]) -> IsrChange:
         change = self.change = IsrChange(
-            topic_id=self._replica.topic_id,
-            partition_index=self._replica.index,
+            partition=self._replica.topic_id_partition,
             leader_epoch=self._epoch,
             partition_epoch=self.isr.partition_epoch,
             leader_recovery_state=RECOVERED,

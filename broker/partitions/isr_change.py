@@ -9,6 +9,7 @@ from typing import NamedTuple, Protocol
 
 from trimaran.broker.partitions.isr import IsrState
 from trimaran.wire.errors import ErrorCode
+from trimaran.wire.identity import TopicIdPartition
 
 # The controller said that nothing was changed and our epochs are right: the committed ISR stands.
 NOT_APPLIED = frozenset({ErrorCode.OPERATION_NOT_ATTEMPTED, ErrorCode.INELIGIBLE_REPLICA})
@@ -30,8 +31,7 @@ AWAIT_METADATA = frozenset(
 class IsrChange:
     """`new_isr` pairs broker ids with the broker epochs that the leader saw in their fetches (-1: none yet)."""
 
-    topic_id: bytes
-    partition_index: int
+    partition: TopicIdPartition
     leader_epoch: int
     partition_epoch: int
     leader_recovery_state: int

@@ -221,7 +221,7 @@ class PartitionLeader:
             return
         replica.known_end = offset
         given_from = max(self._in_sync.followers[replica_id].given_from, self.log.log_start_offset)
-        self._services.suspects.add((replica.topic, replica.index), given_from, LOOK_BYTES_MAX)
+        self._services.suspects.add(replica.topic_partition, given_from, LOOK_BYTES_MAX)
         raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, why_a_part(replica, end))
 
     def record_fetch(
@@ -264,7 +264,7 @@ class PartitionLeader:
         """
         progress = self._in_sync.followers.get(replica_id)
         if progress is not None and progress.given(offset):
-            self._services.suspects.add((self.replica.topic, self.replica.index), offset, size)
+            self._services.suspects.add(self.replica.topic_partition, offset, size)
 
     def delete_records_before(self, offset: int) -> int:
         """Moves the log's start up to `offset` (-1: the high watermark), which is returned (KIP-107).

@@ -15,7 +15,9 @@ from trimaran.broker.partitions.partition import Partition
 from trimaran.broker.partitions.registry import Partitions
 from trimaran.node.runtime.steps import pieces
 from trimaran.node.runtime.turns import piece_by_piece
+from trimaran.wire.buffers.primitives import NIL_UUID
 from trimaran.wire.errors import KafkaError
+from trimaran.wire.identity import TopicIdPartition, TopicPartition
 from trimaran.wire.schema import Message
 from trimaran.wire.transport.requests.calls import DeferredResponse
 from trimaran.wire.transport.scheduling.effects import Blocking, Handling
@@ -30,13 +32,11 @@ KEYS_PER_PIECE = 100
 NOBODY = -1
 
 R = TypeVar("R", bound=Message)
-Key = tuple[str | bytes, int]
-"""Name or id of a topic, and the partition's index."""
 
 
 def unopened(
     partitions: Partitions,
-    keys: Iterable[Key],
+    keys: Iterable[TopicPartition | TopicIdPartition],
     *,
     for_writing: bool = False,
     follower_id: int = NOBODY,
@@ -46,12 +46,19 @@ def unopened(
     """
     found = []
     for topic, index in keys:
-        try:
-            name = topic if isinstance(topic, str) else partitions.topic_name(topic)
-        except KafkaError:
-            continue  # whoever asks for it is told
-        partition = partitions.find(name, index)
-        if partition is None:
+        names = (topic, NIL_UUID) if isinstance(topic, str) else ("", topic)
+        _, held = partitions.named(*names)
+        found.append(held.get(index))
+    return not_begun(found, for_writing=for_writing, follower_id=follower_id)
+
+
+def not_begun(
+    partitions: Iterable[Partition | None], *, for_writing: bool = False, follower_id: int = NOBODY
+) -> list[Partition]:
+    """As `unopened`, of partitions that were found already; None stands for one that is not here."""
+    found = []
+    for partition in partitions:
+        if partition is None or partition.deleted:
             continue
         leader = partition.leader_or_none
         if leader is not None and not (for_writing and not leader.log.knows_producers):
@@ -63,7 +70,7 @@ def unopened(
 
 async def unopened_of_many(
     partitions: Partitions,
-    keys: Sequence[Key],
+    keys: Sequence[TopicPartition | TopicIdPartition],
     *,
     for_writing: bool = False,
     follower_id: int = NOBODY,
@@ -71,7 +78,7 @@ async def unopened_of_many(
     """As `unopened`, some keys at a time."""
     found: list[Partition] = []
 
-    def look_at(some: Sequence[Key]) -> None:
+    def look_at(some: Sequence[TopicPartition | TopicIdPartition]) -> None:
         found.extend(unopened(partitions, some, for_writing=for_writing, follower_id=follower_id))
 
     await piece_by_piece(keys, KEYS_PER_TURN, look_at)
@@ -97,7 +104,7 @@ async def open_leaders(found: Sequence[Partition]) -> None:
 
 def opening(
     partitions: Partitions,
-    keys: Sequence[Key],
+    keys: Sequence[TopicPartition | TopicIdPartition],
     *,
     for_writing: bool = False,
     follower_id: int = NOBODY,
@@ -123,7 +130,7 @@ def opening(
 
 def opened_first(
     partitions: Partitions,
-    keys: Iterable[Key],
+    keys: Iterable[TopicPartition | TopicIdPartition],
     answer: Callable[[], R | DeferredResponse[R]],
     follower_id: int = NOBODY,
     *,

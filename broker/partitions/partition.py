@@ -16,6 +16,7 @@ from trimaran.broker.partitions.replica import Replica, why_a_part
 from trimaran.broker.partitions.services import Services
 from trimaran.quorum.metadata.image import PartitionImage
 from trimaran.wire.errors import ErrorCode, KafkaError
+from trimaran.wire.identity import TopicPartition
 
 
 class Partition(Replica):
@@ -29,15 +30,14 @@ class Partition(Replica):
     def __init__(
         self,
         services: Services,
-        topic: str,
-        index: int,
+        topic_partition: TopicPartition,
         topic_id: bytes,
         state: PartitionImage,
         saved_watermark: int = 0,
         *,
         is_new: bool = False,
     ) -> None:
-        super().__init__(services, topic, index, topic_id, state, saved_watermark, is_new=is_new)
+        super().__init__(services, topic_partition, topic_id, state, saved_watermark, is_new=is_new)
         self._epoch: ExitStack | None = None
         self._leader: PartitionLeader | None = None
         self._follower: PartitionFollower | None = None
@@ -86,7 +86,7 @@ class Partition(Replica):
         if end < self.known_end and not self.state.leader_recovery_state:
             reason = why_a_part(self, end)
             self.forget_log()
-            self.services.directories.take_out(self.topic, self.index, self.topic_id, reason)
+            self.services.directories.take_out(self.topic_partition, self.topic_id, reason)
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, reason)
         if self.known_end:
             self.go_on_as_it_is()

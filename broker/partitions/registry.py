@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from types import MappingProxyType
 from typing import Protocol
 
 from trimaran.broker import events
@@ -15,11 +16,14 @@ from trimaran.broker.partitions.leader import PartitionLeader
 from trimaran.broker.partitions.partition import Partition
 from trimaran.broker.partitions.services import Services
 from trimaran.quorum.metadata.image import PartitionImage, TopicImage, TopicsImage
+from trimaran.wire.buffers.primitives import NIL_UUID
 from trimaran.wire.errors import ErrorCode, KafkaError
+from trimaran.wire.identity import TopicPartition
 
 log = logging.getLogger(__name__)
 
 NO_EPOCH = -1
+_NO_PARTITIONS: Mapping[int, Partition] = MappingProxyType({})
 
 
 class LeadershipListener(Protocol):
@@ -49,7 +53,7 @@ class Partitions:
         self,
         services: Services,
         fetchers: FetcherManager,
-        saved_watermark: Callable[[str, int], int],
+        saved_watermark: Callable[[TopicPartition], int],
     ) -> None:
         """`saved_watermark` tells the checkpointed high watermark of a partition, 0 if there is none."""
         self._services = services
@@ -81,6 +85,17 @@ class Partitions:
     def find(self, topic: str, index: int) -> Partition | None:
         partitions = self._topics.get(topic)
         return None if partitions is None else partitions.get(index)
+
+    def named(self, topic: str, topic_id: bytes) -> tuple[str | None, Mapping[int, Partition]]:
+        """The name of the topic that a request names, None for an unknown id, and its partitions here. The id counts
+        unless it is `NIL_UUID`.
+        """
+        if topic_id == NIL_UUID:
+            return topic, self._topics.get(topic, _NO_PARTITIONS)
+        known = self._services.metadata.image.topics.by_id.get(topic_id)
+        if known is None:
+            return None, _NO_PARTITIONS
+        return known.name, self._topics.get(known.name, _NO_PARTITIONS)
 
     def topic_name(self, topic_id: bytes) -> str:
         """Raises KafkaError UNKNOWN_TOPIC_ID."""
@@ -166,14 +181,13 @@ class Partitions:
             self._remove(known)
 
     def _add(self, topic: TopicImage, index: int, state: PartitionImage) -> None:
-        saved = self._saved_watermark(topic.name, index)
+        key = TopicPartition(topic.name, index)
+        saved = self._saved_watermark(key)
         is_new = self._is_new(topic, index)
         if is_new:
             for directory in self._services.directories.all:
-                directory.offsets.expect((topic.name, index))
-        partition = Partition(
-            self._services, topic.name, index, topic.id, state, saved, is_new=is_new
-        )
+                directory.offsets.expect(key)
+        partition = Partition(self._services, key, topic.id, state, saved, is_new=is_new)
         self._topics.setdefault(topic.name, {})[index] = partition
         self._begin(partition)
 
@@ -192,7 +206,7 @@ class Partitions:
         if not of_topic:
             del self._topics[partition.topic]
             self.traffic.forget(partition.topic)
-        self._services.directories.delete_log(partition.topic, partition.index, partition.topic_id)
+        self._services.directories.delete_log(partition.topic_partition, partition.topic_id)
 
     def _begin(self, partition: Partition) -> None:
         if partition.follows:
@@ -241,7 +255,7 @@ class Partitions:
         self.reopen(
             [partition],
             lambda: self._services.directories.take_out(
-                partition.topic, partition.index, partition.topic_id, reason
+                partition.topic_partition, partition.topic_id, reason
             ),
         )
 
@@ -263,12 +277,12 @@ class Partitions:
             if (leader := partition.leader_or_none) is not None and leader.followers:
                 leader.drop_lagging()
 
-    def watermarks(self) -> dict[tuple[str, int], int]:
+    def watermarks(self) -> dict[TopicPartition, int]:
         """High watermarks for the checkpoint; those of partitions not used since the start as they were read, without
         those never used.
         """
         return {
-            (partition.topic, partition.index): partition.high_watermark
+            partition.topic_partition: partition.high_watermark
             for partition in self
             if partition.open_log is not None or partition.high_watermark or partition.known_end
         }

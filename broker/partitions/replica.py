@@ -17,6 +17,7 @@ from trimaran.log.segments.recovery import READ_AT_ONCE_BYTES
 from trimaran.node.runtime.turns import with_checkpoints
 from trimaran.quorum.metadata.image import NO_LEADER, PartitionImage
 from trimaran.wire.errors import ErrorCode, KafkaError
+from trimaran.wire.identity import TopicIdPartition, TopicPartition
 
 if TYPE_CHECKING:
     from trimaran.broker.metadata.topic_settings import TopicSettings
@@ -47,6 +48,7 @@ class Replica:
         "state",
         "topic",
         "topic_id",
+        "topic_partition",
         "traffic",
         "watchers",
     )
@@ -54,8 +56,7 @@ class Replica:
     def __init__(
         self,
         services: Services,
-        topic: str,
-        index: int,
+        topic_partition: TopicPartition,
         topic_id: bytes,
         state: PartitionImage,
         saved_watermark: int = 0,
@@ -64,8 +65,8 @@ class Replica:
     ) -> None:
         """`is_new`: the partition, or this replica of it, was made while this process ran."""
         self.services = services
-        self.topic = topic
-        self.index = index
+        self.topic_partition = topic_partition
+        self.topic, self.index = topic_partition
         self.topic_id = topic_id
         self.state = state
         self.saved_watermark = saved_watermark
@@ -73,12 +74,16 @@ class Replica:
         self.deleted = False
         self._is_new_here = is_new
         self.watchers = Watchers()
-        self.traffic = services.traffic.of(topic)
+        self.traffic = services.traffic.of(self.topic)
         self._log: PartitionLog | None = None
 
     @property
+    def topic_id_partition(self) -> TopicIdPartition:
+        return TopicIdPartition(self.topic_id, self.index)
+
+    @property
     def name(self) -> str:
-        return f"{self.topic}-{self.index}"
+        return str(self.topic_partition)
 
     def __repr__(self) -> str:
         return f"<partition {self.name} leader {self.state.leader} epoch {self.state.leader_epoch}>"
@@ -110,8 +115,7 @@ class Replica:
             if self.deleted:
                 raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
             self._log = self.services.directories.open_log(
-                self.topic,
-                self.index,
+                self.topic_partition,
                 self.topic_id,
                 self.settings.log,
                 self.state.directory_of(self.services.node_id),
@@ -122,9 +126,9 @@ class Replica:
         return self._log
 
     def _note_what_was_known(self, log: PartitionLog) -> None:
-        directory = self.services.directories.holding(self.topic, self.index)
+        directory = self.services.directories.holding(self.topic_partition)
         if directory is not None and self._keeps_what_was_committed(directory):
-            checkpointed = directory.high_watermark(self.topic, self.index)
+            checkpointed = directory.high_watermark(self.topic_partition)
             self.known_end = max(self.known_end, checkpointed)
         self._is_new_here = False
         # After a crash the log may end lower; and the checkpoint may be of a deleted topic of this name.
@@ -136,17 +140,17 @@ class Replica:
         """
         if directory.clean_shutdown:
             return True
-        key = (self.topic, self.index)
-        return directory.high_watermark(*key) <= directory.offsets.written_logs.get(key, 0)
+        key = self.topic_partition
+        return directory.high_watermark(key) <= directory.offsets.written_logs.get(key, 0)
 
     def go_on_as_it_is(self) -> None:
         """The loss of what is missing was accepted: then no checkpoint says any more, after a crash, that it was here.
         Blocks shortly. Raises KafkaError KAFKA_STORAGE_ERROR.
         """
-        directory = self.services.directories.holding(self.topic, self.index)
+        directory = self.services.directories.holding(self.topic_partition)
         if self._log is not None and directory is not None:
             end = self._log.log_end_offset
-            directory.offsets.lower_recovery_point((self.topic, self.index), end)
+            directory.offsets.lower_recovery_point(self.topic_partition, end)
         self.known_end = 0
 
     @property
@@ -161,7 +165,7 @@ class Replica:
         """
         log = self._log
         if log is None:
-            return self.services.directories.must_check(self.topic, self.index)
+            return self.services.directories.must_check(self.topic_partition)
         return not log.knows_producers and log.active_segment.size > READ_AT_ONCE_BYTES
 
     async def check(self) -> None:
@@ -170,7 +174,7 @@ class Replica:
             await with_checkpoints(self._log.load_producers(), HEADERS_PER_TURN)
             return
         await self.services.directories.check_log(
-            self.topic, self.index, self.topic_id, self.settings.log
+            self.topic_partition, self.topic_id, self.settings.log
         )
 
     def claim(self) -> None:
@@ -178,8 +182,7 @@ class Replica:
         node_id = self.services.node_id
         is_followed = self.state.leader not in (NO_LEADER, node_id)
         self.services.directories.claim(
-            self.topic,
-            self.index,
+            self.topic_partition,
             self.topic_id,
             self.state.directory_of(node_id),
             self.standing,
@@ -189,8 +192,7 @@ class Replica:
     def prefer(self, target: LogDirectory) -> bool:
         """See `LogDirectories.prefer`."""
         return self.services.directories.prefer(
-            self.topic,
-            self.index,
+            self.topic_partition,
             self.topic_id,
             self.state.directory_of(self.services.node_id),
             self.standing,
@@ -203,9 +205,8 @@ class Replica:
         if self._log is not None:
             return False
         directories = self.services.directories
-        return directories.knows_nothing_of(self.topic, self.index) or directories.is_untouched(
-            self.topic,
-            self.index,
+        return directories.knows_nothing_of(self.topic_partition) or directories.is_untouched(
+            self.topic_partition,
             self.topic_id,
             self.state.directory_of(self.services.node_id),
             self.standing,

@@ -6,19 +6,17 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from trimaran.wire.identity import TopicPartition
 from trimaran.wire.transport.scheduling.events import AutoResetEvent
 
 # Read at once for a look: as much as a Fetch answer holds.
 LOOK_BYTES_MAX = 16 << 20
 
-Key = tuple[str, int]
-"""A topic's name and the partition's index."""
-
 
 class Suspect(NamedTuple):
     """The records of a partition from `offset` on, up to `size` bytes."""
 
-    key: Key
+    key: TopicPartition
     offset: int
     size: int
 
@@ -27,10 +25,10 @@ class Suspects:
     """What is to be looked at: at most one place in each partition that is led here."""
 
     def __init__(self) -> None:
-        self._waiting: dict[Key, Suspect] = {}
+        self._waiting: dict[TopicPartition, Suspect] = {}
         self._wanted = AutoResetEvent()
 
-    def add(self, key: Key, offset: int, size: int) -> None:
+    def add(self, key: TopicPartition, offset: int, size: int) -> None:
         """Looks at them soon; at those with the lowest offset, if several wait."""
         waiting = self._waiting.get(key)
         if waiting is None or offset < waiting.offset:

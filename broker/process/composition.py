@@ -337,9 +337,7 @@ def _assignments(
     channel: ControllerChannel, directories: LogDirectories, lifecycle: Lifecycle, node_id: int
 ) -> DirectoryAssignments:
     assignments = DirectoryAssignments(channel, node_id, lambda: lifecycle.epoch)
-    directories.on_placed = lambda _topic, index, topic_id, directory_id: assignments.assign(
-        topic_id, index, directory_id
-    )
+    directories.on_placed = assignments.assign
     return assignments
 
 

@@ -168,12 +168,11 @@ async def _watch_directories(parts: Parts) -> None:
             if directories.offline is not None:
                 raise StorageFailure(f"{failed.path} is offline: {failed.offline}")
             lost = [
-                one for one in ctx.partitions if directories.holding(one.topic, one.index) is failed
+                one for one in ctx.partitions if directories.holding(one.topic_partition) is failed
             ]
             for partition in lost:
                 if partition.state.directory_of(ctx.node_id) != failed.directory_id:
-                    key = (partition.topic_id, partition.index)
-                    parts.assignments.assign(*key, failed.directory_id)
+                    parts.assignments.assign(partition.topic_id_partition, failed.directory_id)
             ctx.partitions.reopen(lost)
             parts.lifecycle.report()
 
@@ -207,15 +206,16 @@ async def _recover_logs(parts: Parts) -> None:
 
 async def _recover_directory(ctx: Context, directory: LogDirectory) -> None:
     topics = ctx.metadata.image.topics.by_name
-    for topic, index in directory.unsettled():
-        if topic not in topics:
+    for key in directory.unsettled():
+        topic = topics.get(key.topic)
+        if topic is None:
             continue
-        settings = ctx.partitions.settings_of(topic)
+        settings = ctx.partitions.settings_of(key.topic)
         try:
-            if directory.is_of(topic, index, topics[topic].id):
-                await run_blocking(directory.open_log, topic, index, settings.log)
+            if directory.is_of(key, topic.id):
+                await run_blocking(directory.open_log, key, settings.log)
         except KafkaError as error:
-            ctx.directories.refused(topic, index, topics[topic].id, error)
+            ctx.directories.refused(key, topic.id, error)
             if directory.offline is not None:
                 events.LOG_DIRECTORY_RECOVERY_FAILED.log(log, directory=directory.path, error=error)
                 break

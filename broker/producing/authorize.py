@@ -25,7 +25,7 @@ MayWrite = Callable[[str], bool]
 def authorize(appends: Iterable[PartitionAppend], may_write: MayWrite) -> None:
     """TOPIC_AUTHORIZATION_FAILED for partitions of topics that the client may not write to."""
     for one in appends:
-        if not one.failed and not may_write(one.topic):
+        if not one.failed and not may_write(one.key.topic):
             one.fail(KafkaError(ErrorCode.TOPIC_AUTHORIZATION_FAILED))
 
 

@@ -14,7 +14,7 @@ _TOO_LARGE = frozenset({ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_L
 def count(appends: Iterable[PartitionAppend], traffic: Traffic) -> None:
     """Duplicates count as received; topics without a replica here are not counted."""
     for one in appends:
-        topic = traffic.find(one.topic)
+        topic = one.partition.traffic if one.partition else traffic.find(one.key.topic)
         if topic is None:
             continue
         topic.produces += 1

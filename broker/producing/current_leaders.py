@@ -27,7 +27,7 @@ def name_current_leaders(
     named = []
     for one in appends:
         if one.response.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER:
-            state = partitions.state_of(one.topic, one.index)
+            state = partitions.state_of(*one.key)
             if state is not None:
                 one.response.current_leader = LeaderIdAndEpoch(
                     leader_id=state.leader, leader_epoch=state.leader_epoch

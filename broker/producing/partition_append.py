@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from trimaran.broker.partitions.leader import PartitionLeader
+from trimaran.broker.partitions.partition import Partition
 from trimaran.log.batches.batch import BatchView
 from trimaran.log.validation.rejected_records import RejectedRecords
 from trimaran.wire.errors import ErrorCode, KafkaError
+from trimaran.wire.identity import TopicPartition
 from trimaran.wire.messages.produce import BatchIndexAndErrorMessage, PartitionProduceResponse
 
 NO_OFFSET = -1
@@ -15,8 +17,8 @@ _NO_RECORDS = memoryview(b"")
 
 
 class PartitionAppend:
-    """`topic` is a name ("" where the request's id is unknown); `response` is the partition's part of the answer, which
-    stages fill in.
+    """`key` names the partition (topic "" if the request's id is unknown), `partition` is the replica here, None if
+    there is none; `response` is the partition's part of the answer, which stages fill in.
 
     Validated, it has a `leader` to append to and `batches` (none: a message set had no whole message); appended, the
     `required_offset` that the leader's high watermark must reach before acks=all may be answered, as in Kafka's
@@ -27,20 +29,24 @@ class PartitionAppend:
     __slots__ = (
         "batches",
         "failed",
-        "index",
+        "key",
         "leader",
+        "partition",
         "records",
         "required_offset",
         "response",
-        "topic",
         "verified_from",
     )
 
     def __init__(
-        self, topic: str, index: int, records: memoryview, response: PartitionProduceResponse
+        self,
+        key: TopicPartition,
+        partition: Partition | None,
+        records: memoryview,
+        response: PartitionProduceResponse,
     ) -> None:
-        self.topic = topic
-        self.index = index
+        self.key = key
+        self.partition = partition
         self.records = records
         self.response = response
         self.leader: PartitionLeader | None = None

@@ -7,8 +7,8 @@ from __future__ import annotations
 from trimaran.broker.partitions.registry import Partitions
 from trimaran.broker.producing.partition_append import NO_OFFSET, PartitionAppend
 from trimaran.wire.buffers.outgoing import records_view
-from trimaran.wire.buffers.primitives import NIL_UUID
-from trimaran.wire.errors import KafkaError
+from trimaran.wire.errors import ErrorCode, KafkaError
+from trimaran.wire.identity import TopicPartition
 from trimaran.wire.messages.produce import (
     LeaderIdAndEpoch,
     PartitionProduceData,
@@ -25,21 +25,23 @@ _NO_LEADER = LeaderIdAndEpoch()
 def resolve(
     request: ProduceRequest, partitions: Partitions
 ) -> tuple[ProduceResponse, list[PartitionAppend]]:
-    """The answer laid out as the request is, and what is to be appended, in its order; UNKNOWN_TOPIC_ID where an id
-    names nothing.
+    """Returns the response laid out as the request is, and the appends in the same order; an append with an unknown
+    topic id has failed with UNKNOWN_TOPIC_ID.
     """
     appends: list[PartitionAppend] = []
     topics = []
     for topic in request.topic_data:
-        name, error = _name_of(topic, partitions)
+        name, held = partitions.named(topic.name, topic.topic_id)
         answers = []
         for data in topic.partition_data:
             answer = _unanswered(data)
             answers.append(answer)
-            one = PartitionAppend(name, data.index, records_view(data.records), answer)
+            partition = held.get(data.index)
+            key = partition.topic_partition if partition else TopicPartition(name or "", data.index)
+            one = PartitionAppend(key, partition, records_view(data.records), answer)
             appends.append(one)
-            if error is not None:
-                one.fail(error)
+            if name is None:
+                one.fail(KafkaError(ErrorCode.UNKNOWN_TOPIC_ID))
         topics.append(_answer_of(topic, answers))
     return ProduceResponse(responses=topics), appends
 
@@ -53,15 +55,6 @@ def refusal(request: ProduceRequest, error: KafkaError) -> ProduceResponse:
             answer.error_code, answer.error_message = error.code, error.message
         topics.append(_answer_of(topic, answers))
     return ProduceResponse(responses=topics)
-
-
-def _name_of(topic: TopicProduceData, partitions: Partitions) -> tuple[str, KafkaError | None]:
-    if topic.topic_id == NIL_UUID:
-        return topic.name, None
-    try:
-        return partitions.topic_name(topic.topic_id), None
-    except KafkaError as error:
-        return "", error
 
 
 def _unanswered(data: PartitionProduceData) -> PartitionProduceResponse:

@@ -109,9 +109,12 @@ async def validate_in_thread(
 
 
 def _find_leader(one: PartitionAppend, partitions: Partitions) -> ProduceRules:
-    if one.topic in INTERNAL_TOPICS:
-        raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"{one.topic} is internal")
-    one.leader = leader = partitions.leader_of(one.topic, one.index)
+    if one.key.topic in INTERNAL_TOPICS:
+        raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"{one.key.topic} is internal")
+    partition = one.partition
+    if partition is None or partition.deleted:
+        partition = one.partition = partitions.hosted(*one.key)
+    one.leader = leader = partition.open_leader()
     return leader.replica.settings.rules
 
 

@@ -15,6 +15,7 @@ from typing import Protocol
 from trimaran.broker.producing.partition_append import PartitionAppend
 from trimaran.node.replicated.state_machine import Producer
 from trimaran.wire.errors import ErrorCode, KafkaError
+from trimaran.wire.identity import TopicPartition
 
 # From here on every transaction has an epoch of its own: a marker that ends this one fences the batch. One that comes
 # before the answer ends the transaction before, which the coordinator has waited for.
@@ -23,20 +24,25 @@ BUMPING_VERSION = 12
 NOT_IN_TRANSACTION = "the partition is not part of the transaction"
 ENDED_MEANWHILE = "the transaction was ended before the batch came"
 
-Key = tuple[str, int]
-"""A topic's name and the partition's index."""
-
 
 class Verifier(Protocol):
     """`trimaran.broker.transactions.verification.TransactionVerifier` is one."""
 
     def check_produce_now(
-        self, transactional_id: str, producer: Producer, partitions: Collection[Key], version: int
+        self,
+        transactional_id: str,
+        producer: Producer,
+        partitions: Collection[TopicPartition],
+        version: int,
     ) -> bool: ...
 
     async def check_produce(
-        self, transactional_id: str, producer: Producer, partitions: Collection[Key], version: int
-    ) -> Mapping[Key, ErrorCode]: ...
+        self,
+        transactional_id: str,
+        producer: Producer,
+        partitions: Collection[TopicPartition],
+        version: int,
+    ) -> Mapping[TopicPartition, ErrorCode]: ...
 
 
 def unverified(
@@ -92,7 +98,7 @@ async def verify(
     for producer, theirs in by_producer.items():
         codes = await verifier.check_produce(transactional_id, producer, _keys(theirs), version)
         for one in theirs:
-            code = codes[one.topic, one.index]
+            code = codes[one.key]
             if code:
                 one.fail(KafkaError(code, _why(code)))
 
@@ -110,8 +116,8 @@ def _begun(
     return by_producer
 
 
-def _keys(appends: Iterable[PartitionAppend]) -> set[Key]:
-    return {(one.topic, one.index) for one in appends}
+def _keys(appends: Iterable[PartitionAppend]) -> set[TopicPartition]:
+    return {one.key for one in appends}
 
 
 def _why(code: ErrorCode) -> str:

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TypeAlias
 
 from trimaran.broker.fetching.sessions import INITIAL_EPOCH, NO_SESSION, next_epoch
 from trimaran.broker.partitions.follower import FetchPosition, PartitionFollower
 from trimaran.node.quotas.replication_throttle import ReplicationThrottle
 from trimaran.wire.client.backoff import exponential_seconds
+from trimaran.wire.identity import TopicIdPartition
 from trimaran.wire.messages.fetch import (
     FetchPartition,
     FetchRequest,
@@ -29,7 +29,6 @@ BACKOFF_SECONDS = 0.02
 # Throttled partitions are looked at again so soon: the bound may be another one then.
 HELD_BACK_SECONDS_MAX = 1.0
 
-Key: TypeAlias = tuple[bytes, int]
 NEVER_SENT = (-1, FetchPosition(-1, -1, -1))
 
 
@@ -59,7 +58,7 @@ class PartitionFetchState:
     ones. `lags`: it has not all that is committed, as far as is known.
     """
 
-    key: Key
+    key: TopicIdPartition
     follower: PartitionFollower
     asked_first: int | None = None
     failures: int = 0
@@ -86,24 +85,24 @@ class FetchClient:
         self.session_id = NO_SESSION
         self.requests = 0  # of all sessions; the last one has this number
         self._epoch = INITIAL_EPOCH
-        self._followed: dict[Key, PartitionFetchState] = {}
+        self._followed: dict[TopicIdPartition, PartitionFetchState] = {}
         # Leader epoch and position as sent, all by the broker epoch `_sent_broker_epoch`.
-        self._known: dict[Key, tuple[int, FetchPosition]] = {}
+        self._known: dict[TopicIdPartition, tuple[int, FetchPosition]] = {}
         self._sent_broker_epoch = -1
-        self._changed: dict[Key, None] = {}
-        self._to_forget: dict[Key, None] = {}
-        self._delayed: dict[Key, float] = {}
+        self._changed: dict[TopicIdPartition, None] = {}
+        self._to_forget: dict[TopicIdPartition, None] = {}
+        self._delayed: dict[TopicIdPartition, float] = {}
         self._holding_back = False
 
     def __len__(self) -> int:
         return len(self._followed)
 
-    def find(self, key: Key) -> PartitionFetchState | None:
+    def find(self, key: TopicIdPartition) -> PartitionFetchState | None:
         """The partition, if it is followed and its epoch still lasts."""
         followed = self._followed.get(key)
         return None if followed is None or followed.follower.ended else followed
 
-    def find_asked(self, key: Key, request: int) -> PartitionFetchState | None:
+    def find_asked(self, key: TopicIdPartition, request: int) -> PartitionFetchState | None:
         """As `find`, None also if the request of this number did not ask for it: an answer to what was asked in an
         epoch that has ended may give what was cut since (KAFKA-18723).
         """
@@ -112,13 +111,13 @@ class FetchClient:
             return None
         return followed
 
-    def add(self, key: Key, follower: PartitionFollower) -> None:
+    def add(self, key: TopicIdPartition, follower: PartitionFollower) -> None:
         self._followed[key] = PartitionFetchState(key, follower)
         self._delayed.pop(key, None)
         self._to_forget.pop(key, None)
         self._changed[key] = None
 
-    def remove(self, key: Key) -> None:
+    def remove(self, key: TopicIdPartition) -> None:
         self._followed.pop(key, None)
         self._delayed.pop(key, None)
         self._forget_later(key)
@@ -140,7 +139,7 @@ class FetchClient:
         followed.failures += 1
         self._forget_later(followed.key)
 
-    def _forget_later(self, key: Key) -> None:
+    def _forget_later(self, key: TopicIdPartition) -> None:
         self._changed.pop(key, None)
         if key in self._known:
             self._to_forget[key] = None
@@ -213,7 +212,7 @@ class FetchClient:
     def received(self, followed: PartitionFetchState, size: int, now: float) -> None:
         """Counts bytes of records that came, if they are of a throttled partition."""
         throttle, replica = self.settings.throttle, followed.follower.replica
-        if throttle is not None and throttle.holds(replica.topic, replica.index):
+        if throttle is not None and throttle.holds(replica.topic_partition):
             throttle.record(size, now)
 
     def _hold_back(self, now: float) -> None:
@@ -234,7 +233,7 @@ class FetchClient:
             if followed is None or not followed.lags:
                 continue
             replica = followed.follower.replica
-            if throttle.holds(replica.topic, replica.index):
+            if throttle.holds(replica.topic_partition):
                 self._delayed[key] = due
                 self._forget_later(key)
 

@@ -27,7 +27,6 @@ from trimaran.broker.replication.fetch_client import (
     BACKOFF_SECONDS,
     FetchClient,
     FetchSettings,
-    Key,
     PartitionFetchState,
 )
 from trimaran.node.runtime.turns import in_turns
@@ -35,6 +34,7 @@ from trimaran.wire.buffers.outgoing import records_view
 from trimaran.wire.client.backoff import ExponentialBackoff
 from trimaran.wire.client.errors import ConnectionLost, RequestTimedOut, VersionMismatch
 from trimaran.wire.errors import ErrorCode, KafkaError, RemoteProtocolError
+from trimaran.wire.identity import TopicIdPartition, TopicPartition
 from trimaran.wire.messages.fetch import FetchRequest, FetchResponse, PartitionData
 from trimaran.wire.messages.list_offsets import (
     ListOffsetsPartition,
@@ -92,12 +92,12 @@ class Fetcher:
         self.leader_id = leader_id
         self._connector = connector
         self._client = FetchClient(settings)
-        self._new: dict[Key, Partition] = {}
+        self._new: dict[TopicIdPartition, Partition] = {}
         self._checking: Partition | None = (
             None  # neither new nor the client's yet; removed, it is None
         )
         self._start_new_at = -inf
-        self._flushing: dict[Key, None] = {}
+        self._flushing: dict[TopicIdPartition, None] = {}
         self._in_flight = 0
         self._last_answered = trio.Event()
         self._failure: Exception | None = None
@@ -270,11 +270,11 @@ class Fetcher:
         self._client.answered(response.session_id)
         self._last_error = ""
         await self._prepare_cuts(response, number)
-        lost: dict[Key, PartitionFetchState] = {}
+        lost: dict[TopicIdPartition, PartitionFetchState] = {}
         taken = 0
         for topic in response.responses:
             for data in topic.partitions:
-                key = (topic.topic_id, data.partition_index)
+                key = TopicIdPartition(topic.topic_id, data.partition_index)
                 followed = self._client.find_asked(key, number)
                 if followed is not None and await self._take(followed, data):
                     lost[followed.key] = followed
@@ -293,7 +293,9 @@ class Fetcher:
                 diverging = data.diverging_epoch
                 if diverging.end_offset < 0 or data.error_code:
                     continue
-                followed = self._client.find_asked((topic.topic_id, data.partition_index), number)
+                followed = self._client.find_asked(
+                    TopicIdPartition(topic.topic_id, data.partition_index), number
+                )
                 if followed is not None and followed.follower.replica.open_log is not None:
                     at = followed.follower.diverging_at(diverging.epoch, diverging.end_offset)
                     cut.append((followed.follower, at))
@@ -442,12 +444,12 @@ class Fetcher:
 
 async def _prepare_cuts(cuts: Sequence[tuple[PartitionFollower, int]]) -> None:
     """Notes what the logs, which are open, count as flushed once they are cut."""
-    points: dict[tuple[str, int], int] = {}
+    points: dict[TopicPartition, int] = {}
     for follower, offset in cuts:
         replica = follower.replica
         with suppress(KafkaError):  # a log that is damaged there tells when it is cut
             if (point := replica.log.recovery_point_after(offset)) is not None:
-                points[replica.topic, replica.index] = point
+                points[replica.topic_partition] = point
     if points:
         await cuts[0][0].replica.services.directories.lower_recovery_points(points)
 
@@ -462,7 +464,7 @@ def _offset_in(response: ListOffsetsResponse, replica: Replica) -> int:
     """Raises _LeaderError; RemoteProtocolError, it does not say an offset of `replica`."""
     for topic in response.topics:
         for answer in topic.partitions:
-            if (topic.name, answer.partition_index) == (replica.topic, replica.index):
+            if (topic.name, answer.partition_index) == replica.topic_partition:
                 if answer.error_code:
                     raise _LeaderError(ErrorCode.of(answer.error_code))
                 if answer.offset >= 0:
@@ -470,5 +472,5 @@ def _offset_in(response: ListOffsetsResponse, replica: Replica) -> int:
     raise RemoteProtocolError("the leader's answer to ListOffsets names no offset")
 
 
-def _key(replica: Replica) -> Key:
-    return replica.topic_id, replica.index
+def _key(replica: Replica) -> TopicIdPartition:
+    return replica.topic_id_partition

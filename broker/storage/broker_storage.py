@@ -24,10 +24,9 @@ from trimaran.node.runtime.clock import now_ms
 from trimaran.node.runtime.threads import run_blocking
 from trimaran.quorum.replica.configured import check_metadata
 from trimaran.wire.errors import ErrorCode, KafkaError
+from trimaran.wire.identity import TopicPartition
 
 log = logging.getLogger(__name__)
-
-Key = tuple[str, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +48,9 @@ class Storage:
         with suppress(StorageFailure):
             await self.commits[directory].run()
 
-    async def close(self, broker_epoch: int | None, high_watermarks: Mapping[Key, int]) -> None:
+    async def close(
+        self, broker_epoch: int | None, high_watermarks: Mapping[TopicPartition, int]
+    ) -> None:
         """Flushes and closes all that is the broker's own. Of a controller's directory the checkpoints are written
         only.
         """

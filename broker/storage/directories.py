@@ -27,6 +27,7 @@ from trimaran.node.runtime.threads import run_blocking
 from trimaran.node.runtime.turns import with_checkpoints
 from trimaran.quorum.metadata.image import LOST_DIRECTORY, MIGRATING_DIRECTORY, UNASSIGNED_DIRECTORY
 from trimaran.wire.errors import ErrorCode, KafkaError
+from trimaran.wire.identity import TopicIdPartition, TopicPartition
 from trimaran.wire.transport.scheduling.events import AutoResetEvent, yield_to_loop
 
 log = logging.getLogger(__name__)
@@ -36,9 +37,8 @@ NOTED_PER_TURN = 5_000
 # Microseconds, of a look for strays: at a name, for taking one away, and between two checkpoints.
 LOOK, RENAME, WORK_PER_TURN = 2, 120, 5_000
 
-Key = tuple[str, int]
-# (topic, partition, topic id, directory id): where a replica is now, which the controller does not know yet
-OnPlaced = Callable[[str, int, bytes, bytes], None]
+# The id of the directory in which a replica is now, which the controller does not know yet.
+OnPlaced = Callable[[TopicIdPartition, bytes], None]
 
 
 class LogDirectories:
@@ -61,14 +61,16 @@ class LogDirectories:
         self._assignable = {one.directory_id for one in self.all}
         self._assignable |= {UNASSIGNED_DIRECTORY, MIGRATING_DIRECTORY}
         self.failed_at_start = dict(failed_at_start or {})
-        self.preferred: dict[Key, LogDirectory] = {}  # at most one for each partition of an image
+        self.preferred: dict[
+            TopicPartition, LogDirectory
+        ] = {}  # at most one for each partition of an image
         self.on_placed: OnPlaced = lambda *_: None
         self.cordoned: Callable[[], Collection[Path]] = tuple
         self._known_failed: set[bytes] = set()
         self._out_of_service = OutOfService()
         # Replicas whose logs threads check, and those of them to be deleted as soon as that is done.
-        self._checks: dict[Key, trio.Event] = {}
-        self._deleted_in_check: dict[Key, LogDirectory] = {}
+        self._checks: dict[TopicPartition, trio.Event] = {}
+        self._deleted_in_check: dict[TopicPartition, LogDirectory] = {}
         self._news = AutoResetEvent()
         self._loop: trio.lowlevel.TrioToken | None = None  # that of `wait_failed`
         for directory in [*self.all, self.metadata]:
@@ -132,9 +134,8 @@ class LogDirectories:
 
     # -- finding
 
-    def holding(self, topic: str, index: int) -> LogDirectory | None:
+    def holding(self, key: TopicPartition) -> LogDirectory | None:
         """Where the replica is, also if that is offline now; None when it has no directory yet."""
-        key = (topic, index)
         offline = None
         for one in self.all:  # asked for every partition at a start
             if key in one:
@@ -144,34 +145,31 @@ class LogDirectories:
         return offline
 
     def is_untouched(
-        self, topic: str, index: int, topic_id: bytes, assigned: bytes, standing: Standing
+        self, key: TopicPartition, topic_id: bytes, assigned: bytes, standing: Standing
     ) -> bool:
         """The replica has no log, and one may be made: there is nothing in it yet."""
-        key = (topic, index)
         return not any(key in one for one in self.online) and (
             self._why_not_made(key, topic_id, assigned, standing) is None
         )
 
-    def knows_nothing_of(self, topic: str, index: int) -> bool:
+    def knows_nothing_of(self, key: TopicPartition) -> bool:
         """All directories are in service, and none has or had the replica: then it is untouched. Quick, as it is asked
         for every partition of a fetch.
         """
         if self.failed_at_start:
             return False
-        key = (topic, index)
         for one in self.all:
             if key in one or key in one.futures or key in one.aside:
                 return False
-            if one.health.offline is not None or one.high_watermark(topic, index):
+            if one.health.offline is not None or one.high_watermark(key):
                 return False
         return True
 
-    def where(self, topic: str, index: int, assigned: bytes) -> LogDirectory | None:
+    def where(self, key: TopicPartition, assigned: bytes) -> LogDirectory | None:
         """Where the replica is or will be made, as far as that is known; None: it may be in a directory that is
         offline.
         """
-        key = (topic, index)
-        found = self.holding(topic, index) or self.preferred.get(key)
+        found = self.holding(key) or self.preferred.get(key)
         online = self.online
         if found is not None or not online:
             return found
@@ -183,33 +181,31 @@ class LogDirectories:
 
     def prefer(
         self,
-        topic: str,
-        index: int,
+        key: TopicPartition,
         topic_id: bytes,
         assigned: bytes,
         standing: Standing,
         target: LogDirectory,
     ) -> bool:
         """Has a replica that does not exist yet made in `target`, after a restart too; False: it may exist already."""
-        if self._why_not_made((topic, index), topic_id, assigned, standing) is not None:
+        if self._why_not_made(key, topic_id, assigned, standing) is not None:
             return False
-        self.preferred[topic, index] = target
-        self.on_placed(topic, index, topic_id, target.directory_id)
+        self.preferred[key] = target
+        self.on_placed(TopicIdPartition(topic_id, key.partition), target.directory_id)
         return True
 
     def at(self, path: str) -> LogDirectory | None:
         """The directory that the configuration calls `path`."""
         return next((one for one in self.all if str(one.path) == path), None)
 
-    def high_watermark(self, topic: str, index: int) -> int:
+    def high_watermark(self, key: TopicPartition) -> int:
         """As checkpointed last, 0 if it was not."""
-        directory = self.holding(topic, index)
-        return 0 if directory is None else directory.high_watermark(topic, index)
+        directory = self.holding(key)
+        return 0 if directory is None else directory.high_watermark(key)
 
     def open_log(
         self,
-        topic: str,
-        index: int,
+        key: TopicPartition,
         topic_id: bytes,
         config: LogConfig,
         assigned: bytes = UNASSIGNED_DIRECTORY,
@@ -222,56 +218,55 @@ class LogDirectories:
             KafkaError: KAFKA_STORAGE_ERROR, the disk failed, or the replica may be somewhere else (`why_not_made`).
         """
         try:
-            self._finish_deletion((topic, index))
-            found = self._find((topic, index), topic_id)
+            self._finish_deletion(key)
+            found = self._find(key, topic_id)
             if found is not None:
-                opened = found.open_log(topic, index, config)
+                opened = found.open_log(key, config)
             else:
-                found = self._place((topic, index), topic_id, assigned, standing)
-                opened = found.create_log(topic, index, topic_id, config)
+                found = self._place(key, topic_id, assigned, standing)
+                opened = found.create_log(key, topic_id, config)
         except KafkaError as error:
-            self.refused(topic, index, topic_id, error, assigned, standing)
+            self.refused(key, topic_id, error, assigned, standing)
             raise
         if assigned != found.directory_id and (
             assigned != MIGRATING_DIRECTORY or len(self.all) > 1
         ):
-            self.on_placed(topic, index, topic_id, found.directory_id)
+            self.on_placed(TopicIdPartition(topic_id, key.partition), found.directory_id)
         return opened
 
-    def _find(self, key: Key, topic_id: bytes) -> LogDirectory | None:
+    def _find(self, key: TopicPartition, topic_id: bytes) -> LogDirectory | None:
         """The directory with the replica of that topic id; what another topic left under its name is put aside. Raises
         KafkaError.
         """
         found = None
         for one in [one for one in self.online if key in one]:
-            if one.is_of(*key, topic_id):
+            if one.is_of(key, topic_id):
                 found = found or one
             else:
                 events.REPLICA_OF_DELETED_TOPIC.log(log, topic=key[0], index=key[1])
-                one.put_aside(*key)
+                one.put_aside(key)
         return found
 
-    def must_check(self, topic: str, index: int) -> bool:
+    def must_check(self, key: TopicPartition) -> bool:
         """Whether `open_log` would check what a crash left, which may take long: `check_log` does it in a thread."""
-        found = self.holding(topic, index)
-        return found is not None and found.must_check(topic, index)
+        found = self.holding(key)
+        return found is not None and found.must_check(key)
 
-    async def check_log(self, topic: str, index: int, topic_id: bytes, config: LogConfig) -> None:
+    async def check_log(self, key: TopicPartition, topic_id: bytes, config: LogConfig) -> None:
         """One at a time: one under way may be of a deleted topic of this name. Raises KafkaError as `open_log`."""
-        key = (topic, index)
         while (checked := self._checks.get(key)) is not None:
             await checked.wait()
-        found = self.holding(topic, index)
+        found = self.holding(key)
         if found is None:
             return
         self._checks[key] = trio.Event()
         try:
-            if not found.is_of(topic, index, topic_id):
+            if not found.is_of(key, topic_id):
                 return
-            await run_blocking(found.check_log, topic, index, config)
+            await run_blocking(found.check_log, key, config)
         except KafkaError as error:
             if key not in self._deleted_in_check:
-                self.refused(topic, index, topic_id, error)
+                self.refused(key, topic_id, error)
             raise
         finally:
             self._checks.pop(key).set()
@@ -279,8 +274,7 @@ class LogDirectories:
 
     def refused(
         self,
-        topic: str,
-        index: int,
+        key: TopicPartition,
         topic_id: bytes,
         error: KafkaError,
         assigned: bytes = UNASSIGNED_DIRECTORY,
@@ -290,7 +284,7 @@ class LogDirectories:
         hears of the latter two, and takes it out of ISR and leadership. It does not hear of a missing replica that is
         the last: that may never have had a log, which no later start could tell from a lost one.
         """
-        key, found = (topic, index), self.holding(topic, index)
+        found = self.holding(key)
         if found is not None and found.offline is not None:
             return
         if found is None and assigned not in (*self.online_ids(), *NOWHERE_YET):
@@ -299,20 +293,19 @@ class LogDirectories:
         if found is None:
             self._out_of_service.note_before(key, assigned)
         if found is not None or standing is not Standing.LAST:
-            self.on_placed(topic, index, topic_id, LOST_DIRECTORY)
+            self.on_placed(TopicIdPartition(topic_id, key.partition), LOST_DIRECTORY)
 
-    def take_out(self, topic: str, index: int, topic_id: bytes, reason: str) -> None:
+    def take_out(self, key: TopicPartition, topic_id: bytes, reason: str) -> None:
         """An open log was found damaged; nobody uses it any more. Blocks shortly."""
-        found = self.holding(topic, index)
+        found = self.holding(key)
         assert found is not None
-        with self.noting_failure(f"{topic}-{index} is damaged"):
-            found.take_out(topic, index, reason)
-        self.refused(topic, index, topic_id, KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, reason))
+        with self.noting_failure(f"{key} is damaged"):
+            found.take_out(key, reason)
+        self.refused(key, topic_id, KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, reason))
 
     def claim(
         self,
-        topic: str,
-        index: int,
+        key: TopicPartition,
         topic_id: bytes,
         assigned: bytes,
         standing: Standing = Standing.HELD,
@@ -326,35 +319,34 @@ class LogDirectories:
         One that is not here is begun anew where there is a leader to follow, or nobody else may have its records. For
         one that was reported as lost and is the last by now, the controller gets its directory of before again.
         """
-        key = (topic, index)
         is_last = assigned == LOST_DIRECTORY and standing is Standing.LAST
         if is_last and (before := self._out_of_service.take_back(key)) is not None:
-            self.on_placed(topic, index, topic_id, before)
+            self.on_placed(TopicIdPartition(topic_id, key.partition), before)
         if assigned in self._assignable or key in self._out_of_service:
             return
-        found = self.holding(topic, index)
+        found = self.holding(key)
         try:
             if found is None:
                 if may_begin_anew and not self._may_be_elsewhere(key, topic_id, standing):
-                    self.on_placed(topic, index, topic_id, UNASSIGNED_DIRECTORY)
-            elif found.offline is None and found.is_of(topic, index, topic_id):
-                self.on_placed(topic, index, topic_id, found.directory_id)
+                    self.on_placed(TopicIdPartition(topic_id, key.partition), UNASSIGNED_DIRECTORY)
+            elif found.offline is None and found.is_of(key, topic_id):
+                self.on_placed(TopicIdPartition(topic_id, key.partition), found.directory_id)
         except KafkaError as error:
-            self.refused(topic, index, topic_id, error)
+            self.refused(key, topic_id, error)
 
-    def _may_be_elsewhere(self, key: Key, topic_id: bytes, standing: Standing) -> bool:
+    def _may_be_elsewhere(self, key: TopicPartition, topic_id: bytes, standing: Standing) -> bool:
         """Whether a replica that the controller has in no directory of this process may yet be somewhere."""
         if self.failed_at_start or len(self.online) < len(self.all):
             return True
         return self._why_not_made(key, topic_id, UNASSIGNED_DIRECTORY, standing) is not None
 
     def _why_not_made(
-        self, key: Key, topic_id: bytes, assigned: bytes, standing: Standing
+        self, key: TopicPartition, topic_id: bytes, assigned: bytes, standing: Standing
     ) -> str | None:
         return why_not_made(self.all, self.failed_at_start, key, topic_id, assigned, standing)
 
     def _place(
-        self, key: Key, topic_id: bytes, assigned: bytes, standing: Standing
+        self, key: TopicPartition, topic_id: bytes, assigned: bytes, standing: Standing
     ) -> LogDirectory:
         reason = self._why_not_made(key, topic_id, assigned, standing)
         online = self.online
@@ -374,38 +366,37 @@ class LogDirectories:
 
     # -- taking away
 
-    def delete_log(self, topic: str, index: int, topic_id: bytes) -> None:
+    def delete_log(self, key: TopicPartition, topic_id: bytes) -> None:
         """Takes the partition's directory away if it is of that topic id; the files go later (`purge`).
 
         While a thread checks the log, the directory has to keep its name: then that is done after the check. In a
         directory that is offline the name stays and counts for nothing: topic ids decide when it is back.
         """
-        key = (topic, index)
         self.preferred.pop(key, None)
         self._out_of_service.forget(key)
         for directory in self.all:
             if directory.offline is None:
-                with self.noting_failure(f"a copy of {topic}-{index} is not deleted"):
-                    directory.futures.drop_left(*key, topic_id)
+                with self.noting_failure(f"a copy of {key} is not deleted"):
+                    directory.futures.drop_left(key, topic_id)
             elif key in directory:
-                directory.forget(*key)
-        found = self.holding(topic, index)
-        with self.noting_failure(f"{topic}-{index} is not deleted"):
-            if found is not None and found.is_of(topic, index, topic_id):
+                directory.forget(key)
+        found = self.holding(key)
+        with self.noting_failure(f"{key} is not deleted"):
+            if found is not None and found.is_of(key, topic_id):
                 self._deleted_in_check[key] = found
                 if key not in self._checks:
                     self._finish_deletion(key)
 
-    def _finish_deletion(self, key: Key) -> None:
+    def _finish_deletion(self, key: TopicPartition) -> None:
         """Blocks until the check ends, if one is under way."""
         directory = self._deleted_in_check.pop(key, None)
         if directory is not None:
-            with self.noting_failure(f"{key[0]}-{key[1]} is not deleted"):
-                directory.delete_log(*key)
+            with self.noting_failure(f"{key} is not deleted"):
+                directory.delete_log(key)
             if key in directory:  # the disk has failed
-                directory.forget(*key)
+                directory.forget(key)
 
-    async def drop_strays(self, wanted: Container[Key]) -> None:
+    async def drop_strays(self, wanted: Container[TopicPartition]) -> None:
         """Puts aside every partition that is not `wanted` here, some at a time: `wanted` is asked anew for each.
 
         Only names are looked at: whether one is of the wanted topic id shows when it is opened, so that a start opens
@@ -417,11 +408,9 @@ class LogDirectories:
                 for key in directory.partitions():
                     work += LOOK
                     if key in directory and key not in wanted:
-                        with self.noting_failure(
-                            f"{key[0]}-{key[1]}, which is not assigned, stays"
-                        ):
-                            directory.topic_id(*key)
-                            directory.put_aside(*key)
+                        with self.noting_failure(f"{key}, which is not assigned, stays"):
+                            directory.topic_id(key)
+                            directory.put_aside(key)
                             events.REPLICA_NOT_ASSIGNED.log(log, topic=key[0], index=key[1])
                         self._out_of_service.forget(key)
                         work += RENAME
@@ -430,7 +419,7 @@ class LogDirectories:
                         await yield_to_loop()
                 for key in directory.futures:
                     if key not in wanted:
-                        directory.futures.drop(*key)
+                        directory.futures.drop(key)
 
     @contextmanager
     def noting_failure(self, what: str) -> Iterator[None]:
@@ -447,14 +436,14 @@ class LogDirectories:
         for directory in self.online:
             await run_blocking(directory.purge, delay_ms)
 
-    async def save_checkpoints(self, high_watermarks: Mapping[Key, int]) -> None:
+    async def save_checkpoints(self, high_watermarks: Mapping[TopicPartition, int]) -> None:
         """Writes recovery points, log starts and high watermarks, in a thread."""
         for directory in self.online:
             held = _held(directory, high_watermarks, alone=len(self.all) == 1)
             collected = await with_checkpoints(directory.collecting(held), NOTED_PER_TURN)
             await run_blocking(directory.write_checkpoints, collected)
 
-    async def lower_recovery_points(self, points: Mapping[Key, int]) -> None:
+    async def lower_recovery_points(self, points: Mapping[TopicPartition, int]) -> None:
         """Notes what replicas will count as flushed, in a thread: whoever cuts their logs then writes no checkpoint."""
         for directory in self.online:
             held = {key: offset for key, offset in points.items() if key in directory}
@@ -470,7 +459,7 @@ class LogDirectories:
         self,
         *,
         broker_epoch: int | None,
-        high_watermarks: Mapping[Key, int],
+        high_watermarks: Mapping[TopicPartition, int],
         but: LogDirectory | None = None,
     ) -> None:
         """Closes all directories, see `LogDirectory.close`; of the one that somebody else closes (`but`) checkpoints
@@ -487,7 +476,9 @@ class LogDirectories:
                 events.LOG_DIRECTORY_NOT_CLOSED.log(log, directory=directory.path, error=error)
 
 
-def _held(directory: LogDirectory, offsets: Mapping[Key, int], *, alone: bool) -> Mapping[Key, int]:
+def _held(
+    directory: LogDirectory, offsets: Mapping[TopicPartition, int], *, alone: bool
+) -> Mapping[TopicPartition, int]:
     """The offsets of the replicas in `directory`; with one directory those of replicas without a file yet too."""
     return (
         offsets if alone else {key: offset for key, offset in offsets.items() if key in directory}

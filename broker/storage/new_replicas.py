@@ -15,8 +15,7 @@ from pathlib import Path
 from trimaran.log.directories.directory import LogDirectory
 from trimaran.quorum.metadata.image import MIGRATING_DIRECTORY, UNASSIGNED_DIRECTORY, PartitionImage
 from trimaran.wire.errors import KafkaError
-
-Key = tuple[str, int]
+from trimaran.wire.identity import TopicPartition
 
 NOWHERE_YET = (UNASSIGNED_DIRECTORY, MIGRATING_DIRECTORY)
 
@@ -43,20 +42,22 @@ class Standing(Enum):
         return cls.HELD if electable - {node_id} else cls.LAST
 
 
-def _copy_of(directory: LogDirectory, key: Key, topic_id: bytes, standing: Standing) -> Path | None:
+def _copy_of(
+    directory: LogDirectory, key: TopicPartition, topic_id: bytes, standing: Standing
+) -> Path | None:
     """A directory without the partition's name that may hold records of the replica. Blocks shortly. Raises
     KafkaError.
     """
     futures = directory.futures
-    if key in futures and futures.has_records(*key) and _may_be_of(directory, key, topic_id):
-        return directory.futures.directory(*key)
+    if key in futures and futures.has_records(key) and _may_be_of(directory, key, topic_id):
+        return directory.futures.directory(key)
     # A replica that was given away and comes back finds its old directory, if a power cut undid what told it.
-    return None if standing is Standing.SPARE else directory.aside.copy_of(*key, topic_id)
+    return None if standing is Standing.SPARE else directory.aside.copy_of(key, topic_id)
 
 
-def _may_be_of(directory: LogDirectory, key: Key, topic_id: bytes) -> bool:
+def _may_be_of(directory: LogDirectory, key: TopicPartition, topic_id: bytes) -> bool:
     try:
-        return directory.futures.is_of(*key, topic_id)
+        return directory.futures.is_of(key, topic_id)
     except KafkaError:
         directory.health.check()
         return True  # its partition.metadata is damaged
@@ -65,7 +66,7 @@ def _may_be_of(directory: LogDirectory, key: Key, topic_id: bytes) -> bool:
 def why_not_made(
     directories: Collection[LogDirectory],
     unread: Collection[Path],
-    key: Key,
+    key: TopicPartition,
     topic_id: bytes,
     assigned: bytes,
     standing: Standing,
@@ -73,7 +74,7 @@ def why_not_made(
     """None if the log may be made. `unread` are the directories that could not be read at the start."""
     if standing is Standing.NEW:
         return None
-    name = f"{key[0]}-{key[1]}"
+    name = f"{key}"
     online = [one for one in directories if one.offline is None]
     offline = [one for one in directories if one.offline is not None]
     for one in online:
@@ -101,7 +102,7 @@ def why_not_made(
             f"it, or take it out of log.dirs, and start the broker again"
         )
     for one in online:
-        if one.clean_shutdown and (end := one.high_watermark(*key)) > 0:
+        if one.clean_shutdown and (end := one.high_watermark(key)) > 0:
             return (
                 f"{one.path / name} is missing, and records up to offset {end} were committed: put it back; to begin "
                 f"anew without them, while the broker is down take its line out of "

@@ -8,42 +8,41 @@ import logging
 from pathlib import Path
 
 from trimaran.broker import events
+from trimaran.wire.identity import TopicPartition
 
 log = logging.getLogger(__name__)
-
-Key = tuple[str, int]
 
 
 class OutOfService:
     """Has at most one entry for each replica of this broker."""
 
     def __init__(self) -> None:
-        self._reasons: dict[Key, str] = {}
+        self._reasons: dict[TopicPartition, str] = {}
         # By missing replica: the directory that the controller has for it, or had before LOST was reported.
-        self._were_in: dict[Key, bytes] = {}
+        self._were_in: dict[TopicPartition, bytes] = {}
 
-    def __contains__(self, key: Key) -> bool:
+    def __contains__(self, key: TopicPartition) -> bool:
         return key in self._reasons
 
-    def note(self, key: Key, reason: str, directory: Path | None) -> None:
+    def note(self, key: TopicPartition, reason: str, directory: Path | None) -> None:
         """Logs a reason that is new. `directory` is the log directory of the replica; None: it was not found."""
         if self._reasons.get(key) == reason:
             return
         self._reasons[key] = reason
-        name = f"{key[0]}-{key[1]}"
+        name = f"{key}"
         if directory is None:
             events.REPLICA_NOT_MADE.log(log, partition=name, error=reason)
         else:
             events.REPLICA_OFFLINE.log(log, partition=name, error=reason, folder=directory / name)
 
-    def note_before(self, key: Key, assigned: bytes) -> None:
+    def note_before(self, key: TopicPartition, assigned: bytes) -> None:
         """Notes that a replica was not found, and that the controller has it in the directory `assigned`."""
         self._were_in[key] = assigned
 
-    def take_back(self, key: Key) -> bytes | None:
+    def take_back(self, key: TopicPartition) -> bytes | None:
         """Returns the directory given to `note_before`, and forgets it."""
         return self._were_in.pop(key, None)
 
-    def forget(self, key: Key) -> None:
+    def forget(self, key: TopicPartition) -> None:
         self._reasons.pop(key, None)
         self._were_in.pop(key, None)

@@ -19,10 +19,9 @@ from trimaran.broker.storage.new_replicas import NOWHERE_YET, Standing
 from trimaran.log.directories.directory import LogDirectory
 from trimaran.node.runtime.threads import run_blocking
 from trimaran.quorum.metadata.image import PartitionImage, TopicImage, TopicsImage
+from trimaran.wire.identity import TopicPartition
 
 log = logging.getLogger(__name__)
-
-Key = tuple[str, int]
 
 
 async def finish_moves(directories: LogDirectories, topics: TopicsImage, node_id: int) -> None:
@@ -46,12 +45,12 @@ class _Moves:
             for key in one.partitions() & other.partitions()
         }
         for key in sorted(twins):
-            with self.directories.noting_failure(f"{key[0]}-{key[1]} is in two directories"):
+            with self.directories.noting_failure(f"{key} is in two directories"):
                 await self._settle_twins(key)
         for directory in online:
             for key in directory.futures:
-                if self.directories.holding(*key) is None:
-                    with self.directories.noting_failure(f"{key[0]}-{key[1]} does not move"):
+                if self.directories.holding(key) is None:
+                    with self.directories.noting_failure(f"{key} does not move"):
                         self._promote(directory, key)
         for directory in online:
             with self.directories.noting_failure(f"deletion in {directory.path}"):
@@ -63,40 +62,44 @@ class _Moves:
         state = None if topic is None else topic.partitions.get(index)
         return state if state is not None and self.node_id in state.replicas else None
 
-    async def _settle_twins(self, key: Key) -> None:
+    async def _settle_twins(self, key: TopicPartition) -> None:
         """Those of another topic id are put aside. Of one topic id the one that is ahead stays, the one that the
         controller knows if both are equal.
         """
-        topic, index = self.topics.by_name.get(key[0]), key[1]
-        state = self._placed(topic, index)
+        topic = self.topics.by_name.get(key.topic)
+        state = self._placed(topic, key.partition)
         if topic is None or state is None:
             return  # they are put aside as all that is not this broker's
         twins = []
         for one in [one for one in self.directories.online if key in one]:
-            if one.is_of(*key, topic.id):
+            if one.is_of(key, topic.id):
                 twins.append(one)
             else:
-                events.REPLICA_OF_DELETED_TOPIC.log(log, topic=key[0], index=index)
-                one.put_aside(*key)
+                events.REPLICA_OF_DELETED_TOPIC.log(log, topic=key.topic, index=key.partition)
+                one.put_aside(key)
         if len(twins) < 2:
             return
         assigned = state.directory_of(self.node_id)
         ranks = {
-            one: (await run_blocking(one.end_of, *key), one.directory_id == assigned)
+            one: (await run_blocking(one.end_of, key), one.directory_id == assigned)
             for one in twins
         }
         twins.sort(key=lambda one: ranks[one])
         for one in twins[:-1]:
             events.REPLICA_TWICE.log(
-                log, topic=key[0], index=index, directory=twins[-1].path, put_aside=one.path
+                log,
+                topic=key.topic,
+                index=key.partition,
+                directory=twins[-1].path,
+                put_aside=one.path,
             )
-            one.put_aside(*key)
+            one.put_aside(key)
 
-    def _promote(self, directory: LogDirectory, key: Key) -> None:
+    def _promote(self, directory: LogDirectory, key: TopicPartition) -> None:
         """A copy alone is complete where its source's name was there and is gone. Else it may be a part."""
-        topic = self.topics.by_name.get(key[0])
-        state = self._placed(topic, key[1])
-        if topic is None or state is None or not directory.futures.is_of(*key, topic.id):
+        topic = self.topics.by_name.get(key.topic)
+        state = self._placed(topic, key.partition)
+        if topic is None or state is None or not directory.futures.is_of(key, topic.id):
             return
         assigned = state.directory_of(self.node_id)
         all_are_read = not self.directories.failed_at_start
@@ -104,7 +107,7 @@ class _Moves:
             all_are_read and assigned in NOWHERE_YET
         )
         if is_known or Standing.of(state, self.node_id) is Standing.SPARE:
-            directory.promote_future(*key)
+            directory.promote_future(key)
 
     def _keep_if_last(
         self, directory: LogDirectory, index: int, topic_id: bytes, path: Path
@@ -114,5 +117,5 @@ class _Moves:
         state = self._placed(topic, index)
         if topic is None or state is None or Standing.of(state, self.node_id) is Standing.SPARE:
             return
-        if self.directories.holding(topic.name, index) is None:
+        if self.directories.holding(TopicPartition(topic.name, index)) is None:
             directory.aside.keep(path)

@@ -30,10 +30,11 @@ from trimaran.broker.transactions.ports import (
 )
 from trimaran.broker.transactions.records import TransactionRecord, TransactionRecordSerde
 from trimaran.broker.transactions.shard import TransactionCoordinatorShard
-from trimaran.broker.transactions.transaction import NO_PRODUCER_ID, TopicPartition, Transaction
+from trimaran.broker.transactions.transaction import NO_PRODUCER_ID, Transaction
 from trimaran.node.replicated.pending import PendingResponse
 from trimaran.node.replicated.state_machine import Producer, Result
 from trimaran.wire.errors import ErrorCode, KafkaError
+from trimaran.wire.identity import TopicPartition
 
 T = TypeVar("T")
 

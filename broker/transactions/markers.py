@@ -27,9 +27,10 @@ from trimaran.broker.transactions.marking import Marking, keys_of
 from trimaran.broker.transactions.ports import Metadata, has_partition
 from trimaran.broker.transactions.records import TransactionRecord, partitions_by_topic
 from trimaran.broker.transactions.shard import TransactionCoordinatorShard
-from trimaran.broker.transactions.transaction import TopicPartition, Transaction, TransactionState
+from trimaran.broker.transactions.transaction import Transaction, TransactionState
 from trimaran.wire.client.backoff import ExponentialBackoff
 from trimaran.wire.errors import ErrorCode, KafkaError
+from trimaran.wire.identity import TopicPartition
 from trimaran.wire.messages.write_txn_markers import (
     WritableTxnMarker,
     WritableTxnMarkerTopic,
@@ -168,7 +169,7 @@ class MarkerWriter:
             leader = image.topics.by_name[topic].partitions[index].leader
             broker = image.cluster.brokers.get(leader)
             if broker is not None and not broker.fenced:
-                found[leader].add((topic, index))
+                found[leader].add(TopicPartition(topic, index))
         return found
 
     async def _send(self, broker_id: int, markers: Sequence[_Marker]) -> list[Results]:
@@ -176,7 +177,9 @@ class MarkerWriter:
         response = await self._ask(broker_id, request)
         results: dict[int, Results] = {
             one.producer_id: {
-                (topic.name, partition.partition_index): ErrorCode.of(partition.error_code)
+                TopicPartition(topic.name, partition.partition_index): ErrorCode.of(
+                    partition.error_code
+                )
                 for topic in one.topics
                 for partition in topic.partitions
             }

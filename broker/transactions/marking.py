@@ -15,12 +15,13 @@ from trimaran.broker.metadata.internal_topics import CONSUMER_OFFSETS
 from trimaran.broker.partitions.awaiting import WatermarkWait, wait_for_all
 from trimaran.broker.partitions.end_markers import append_end_marker
 from trimaran.broker.partitions.leader import PartitionLeader
-from trimaran.broker.partitions.opening import Key, open_leaders, unopened_of_many
+from trimaran.broker.partitions.opening import open_leaders, unopened_of_many
 from trimaran.broker.partitions.registry import Partitions
 from trimaran.log.producers.marker import EndMarker
 from trimaran.node.replicated.state_machine import Producer
 from trimaran.node.runtime.turns import in_turns
 from trimaran.wire.errors import ErrorCode, KafkaError
+from trimaran.wire.identity import TopicPartition
 from trimaran.wire.messages.write_txn_markers import (
     WritableTxnMarker,
     WritableTxnMarkerPartitionResult,
@@ -35,10 +36,10 @@ MARKERS_PER_TURN = 100
 REPLICATION_SECONDS_MAX = 30.0  # Kafka's request.timeout.ms: the coordinator asks again
 
 
-def keys_of(request: WriteTxnMarkersRequest) -> list[Key]:
+def keys_of(request: WriteTxnMarkersRequest) -> list[TopicPartition]:
     """The partitions that markers are for."""
     return [
-        (topic.name, index)
+        TopicPartition(topic.name, index)
         for marker in request.markers
         for topic in marker.topics
         for index in topic.partition_indexes
@@ -75,7 +76,7 @@ class Marking:
     now_ms: Callable[[], int]
 
     async def write(
-        self, request: WriteTxnMarkersRequest, keys: Sequence[Key]
+        self, request: WriteTxnMarkersRequest, keys: Sequence[TopicPartition]
     ) -> WriteTxnMarkersResponse:
         """Returns when every marker is on the whole ISR, or will not be; `keys` are `keys_of` the request."""
         await open_leaders(await unopened_of_many(self.partitions, keys, for_writing=True))

@@ -14,12 +14,12 @@ from typing import NamedTuple
 
 from trimaran.broker.transactions.transaction import (
     FLEXIBLE_RECORDS_VERSION,
-    TopicPartition,
     Transaction,
     TransactionState,
 )
 from trimaran.log.batches.records import NewRecord
 from trimaran.wire.errors import RemoteProtocolError
+from trimaran.wire.identity import TopicPartition
 from trimaran.wire.records.transaction_log import (
     PartitionsSchema,
     TransactionLogKey,
@@ -112,7 +112,7 @@ def _transaction(value: TransactionLogValue) -> Transaction:
         timeout_ms=value.transaction_timeout_ms,
         state=TransactionState(value.transaction_status),
         partitions=frozenset(
-            (one.topic, index)
+            TopicPartition(one.topic, index)
             for one in value.transaction_partitions or ()
             for index in one.partition_ids
         ),

@@ -18,12 +18,12 @@ from trimaran.broker.transactions.transaction import (
     NO_PRODUCER_ID,
     NO_TIMESTAMP,
     PRODUCER_EPOCH_MAX,
-    TopicPartition,
     Transaction,
     TransactionState,
 )
 from trimaran.node.replicated.state_machine import Producer
 from trimaran.wire.errors import ErrorCode, KafkaError
+from trimaran.wire.identity import TopicPartition
 
 S = TransactionState
 

@@ -21,10 +21,11 @@ from trimaran.broker.transactions import rules
 from trimaran.broker.transactions.limits import TransactionLimits
 from trimaran.broker.transactions.memory import IdAccount, TransactionMemory, held_bytes
 from trimaran.broker.transactions.records import TransactionRecord, TransactionWrite
-from trimaran.broker.transactions.transaction import TopicPartition, Transaction, TransactionState
+from trimaran.broker.transactions.transaction import Transaction, TransactionState
 from trimaran.node.replicated.pending import PendingResponse
 from trimaran.node.replicated.state_machine import Producer, Result
 from trimaran.wire.errors import ErrorCode, KafkaError
+from trimaran.wire.identity import TopicPartition
 
 log = logging.getLogger(__name__)
 

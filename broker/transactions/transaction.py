@@ -11,6 +11,7 @@ from enum import IntEnum
 from typing import NamedTuple
 
 from trimaran.node.replicated.state_machine import Producer
+from trimaran.wire.identity import TopicPartition
 
 NO_PRODUCER_ID = -1
 NO_EPOCH = -1
@@ -23,7 +24,6 @@ PRODUCER_EPOCH_MAX = EPOCH_MAX - 1
 FLEXIBLE_RECORDS_VERSION = 1
 EPOCH_BUMP_VERSION = 2  # every end of a transaction bumps the epoch (KIP-890)
 
-TopicPartition = tuple[str, int]
 """A topic's name and the partition's index."""
 
 

@@ -20,10 +20,11 @@ from trimaran.broker.channels.gathering import Gathering
 from trimaran.broker.transactions.coordinator import TransactionCoordinator
 from trimaran.broker.transactions.ports import TRANSACTION_TOPIC, Metadata
 from trimaran.broker.transactions.records import partitions_by_topic
-from trimaran.broker.transactions.transaction import EPOCH_BUMP_VERSION, TopicPartition
+from trimaran.broker.transactions.transaction import EPOCH_BUMP_VERSION
 from trimaran.node.replicated.state_machine import Producer
 from trimaran.quorum.metadata.image import NO_LEADER
 from trimaran.wire.errors import ErrorCode, KafkaError
+from trimaran.wire.identity import TopicPartition
 from trimaran.wire.messages.add_partitions_to_txn import (
     AddPartitionsToTxnRequest,
     AddPartitionsToTxnResponse,

@@ -11,13 +11,13 @@ from __future__ import annotations
 from pathlib import Path
 
 from trimaran.log.directories.topic_ids import topic_id_in
-from trimaran.log.disk.checkpoints import TopicPartition
 from trimaran.log.disk.files import Files
 from trimaran.log.disk.partition_metadata import FILE_NAME
 from trimaran.log.durability.health import DirectoryHealth
 from trimaran.log.partitions.names import DELETE_SUFFIX, STRAY_SUFFIX, aside_topic, put_aside_from
 from trimaran.wire.buffers.primitives import NIL_UUID
 from trimaran.wire.errors import KafkaError
+from trimaran.wire.identity import TopicPartition
 
 # A topic's name that is as long is whole in each name of a directory (`aside_topic`).
 UNCUT_CHARS = 200
@@ -67,14 +67,15 @@ class AsideReplicas:
                     found.append((partition, topic_id, directory))
         return found
 
-    def copy_of(self, topic: str, partition: int, topic_id: bytes) -> Path | None:
+    def copy_of(self, key: TopicPartition, topic_id: bytes) -> Path | None:
         """The directory of a replica of that topic id, or of one whose `partition.metadata` does not tell. Blocks
         shortly. Raises KafkaError.
         """
-        if (topic, partition) not in self:
+        if key not in self:
             return None
         keys = {
-            (aside_topic(topic, partition, s), partition) for s in (DELETE_SUFFIX, STRAY_SUFFIX)
+            TopicPartition(aside_topic(key, s), key.partition)
+            for s in (DELETE_SUFFIX, STRAY_SUFFIX)
         }
         for key in keys:
             for directory in self._directories.get(key, ()):

@@ -10,10 +10,10 @@ from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 from time import monotonic
 
-from trimaran.log.disk.checkpoints import TopicPartition
 from trimaran.log.disk.files import Files
 from trimaran.log.durability.health import DirectoryHealth
 from trimaran.log.partitions.partition_log import PartitionLog
+from trimaran.wire.identity import TopicPartition
 from trimaran.wire.text import events
 
 log = logging.getLogger(__name__)

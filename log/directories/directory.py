@@ -25,7 +25,6 @@ from trimaran.log.directories.meta_properties import MetaProperties, MetaPropert
 from trimaran.log.directories.offset_checkpoints import CollectedCheckpoints, OffsetCheckpoints
 from trimaran.log.directories.removal import remove_deleted
 from trimaran.log.directories.topic_ids import TopicIds
-from trimaran.log.disk.checkpoints import TopicPartition
 from trimaran.log.disk.damage_note import note_damage, noted_damage
 from trimaran.log.disk.files import REAL_FILES, Files, FileStatus, Volume, is_of_name
 from trimaran.log.disk.partition_metadata import make_partition_directory
@@ -47,8 +46,9 @@ from trimaran.log.segments.segment import LOG_SUFFIX
 from trimaran.log.segments.segments import due
 from trimaran.log.steps import Steps, at_once
 from trimaran.wire.errors import ErrorCode, KafkaError
+from trimaran.wire.identity import TopicPartition
 
-CLUSTER_METADATA = ("__cluster_metadata", 0)
+CLUSTER_METADATA = TopicPartition("__cluster_metadata", 0)
 _Offsets = Mapping[TopicPartition, int]
 
 
@@ -140,23 +140,23 @@ class LogDirectory:
     def __contains__(self, partition: TopicPartition) -> bool:
         return partition in self._names
 
-    def topic_id(self, topic: str, partition: int) -> bytes | None:
+    def topic_id(self, key: TopicPartition) -> bytes | None:
         """From `partition.metadata`; None where it is missing. Raises KafkaError KAFKA_STORAGE_ERROR: it is damaged."""
-        return self._topic_ids.get((topic, partition))
+        return self._topic_ids.get(key)
 
-    def is_of(self, topic: str, partition: int, topic_id: bytes) -> bool:
+    def is_of(self, key: TopicPartition, topic_id: bytes) -> bool:
         """Whether the replica here is of the topic of that id. Raises KafkaError KAFKA_STORAGE_ERROR: nobody knows, as
         `partition.metadata` is damaged or lost.
         """
-        return self._topic_ids.is_of((topic, partition), topic_id)
+        return self._topic_ids.is_of(key, topic_id)
 
-    def high_watermark(self, topic: str, partition: int) -> int:
+    def high_watermark(self, key: TopicPartition) -> int:
         """As checkpointed last; 0 when unknown. It may be ahead of the log after a crash: the caller bounds it."""
-        return self.offsets.high_watermarks.get((topic, partition), 0)
+        return self.offsets.high_watermarks.get(key, 0)
 
-    def segment_files(self, topic: str, partition: int) -> list[FileStatus]:
+    def segment_files(self, key: TopicPartition) -> list[FileStatus]:
         """Sizes and times of a partition's `.log` files, none if it is not here. Blocks. Raises OSError."""
-        directory = self._directory((topic, partition))
+        directory = self._directory(key)
         try:
             names = self._files.list_directory(directory)
             return [
@@ -180,7 +180,7 @@ class LogDirectory:
 
     # Logs
 
-    def open_log(self, topic: str, partition: int, config: LogConfig) -> PartitionLog:
+    def open_log(self, key: TopicPartition, config: LogConfig) -> PartitionLog:
         """The log of an existing partition, opened (and recovered) when first asked for.
 
         After a crash this reads all that lies above the recovery point: checkpoint often, and it is little.
@@ -189,50 +189,44 @@ class LogDirectory:
             KafkaError: UNKNOWN_TOPIC_OR_PARTITION, there is no directory; KAFKA_STORAGE_ERROR, see `PartitionLog.open`.
         """
         self.health.check()
-        key = (topic, partition)
         log = self._logs.get(key)
         if log is not None:
             return log
         if key not in self._names:
-            raise KafkaError(
-                ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"{topic}-{partition} is not in {self.path}"
-            )
+            raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"{key} is not in {self.path}")
         with self._alone(key):
             log = self._checked.pop(key, None) or self._load(key, config)
         log.config = config
         return self._adopt(key, log)
 
-    def must_check(self, topic: str, partition: int) -> bool:
+    def must_check(self, key: TopicPartition) -> bool:
         """Whether to open the log and use it reads all that a crash may have left in it, or makes anew what is missing
         beside it: `check_log` does that in a thread.
         """
-        key = (topic, partition)
         is_known = key in self._logs or key in self._checked or key in self._unusable
         if is_known or key not in self._names:
             return False
         return not self.clean_shutdown or takes_long(self._directory(key), self._files)
 
-    def try_again(self, topic: str, partition: int) -> None:
+    def try_again(self, key: TopicPartition) -> None:
         """What made a log unusable was mended."""
-        self._unusable.pop((topic, partition), None)
+        self._unusable.pop(key, None)
 
-    def check_log(self, topic: str, partition: int, config: LogConfig) -> None:
+    def check_log(self, key: TopicPartition, config: LogConfig) -> None:
         """Opens a log, so that `open_log` finds it ready. For a thread; who opens or deletes the log meanwhile waits.
         Raises KafkaError, as `open_log` will again.
         """
-        key = (topic, partition)
         with self._alone(key):
-            if self.must_check(topic, partition):
+            if self.must_check(key):
                 log = self._checked[key] = self._load(key, config)
                 prepare(log)
 
-    def end_of(self, topic: str, partition: int) -> tuple[int, int]:
+    def end_of(self, key: TopicPartition) -> tuple[int, int]:
         """Latest leader epoch and end offset, (-1, -1) of a damaged log. Opens the log, which may take long; `open_log`
         finds it ready.
 
         For a thread. Raises KafkaError: the disk failed.
         """
-        key = (topic, partition)
         try:
             with self._alone(key):
                 log = self._checked[key] = self._load(key, LogConfig())
@@ -276,16 +270,15 @@ class LogDirectory:
             raise
 
     def _note_damage(self, key: TopicPartition, reason: str) -> None:
-        with self.health.guard_names(f"noting damage of {key[0]}-{key[1]}"):
+        with self.health.guard_names(f"noting damage of {key}"):
             note_damage(self._directory(key), reason, self._files)
 
-    def take_out(self, topic: str, partition: int, reason: str) -> None:
+    def take_out(self, key: TopicPartition, reason: str) -> None:
         """What lies in an open log is damaged: closes it and refuses it from now on, after a restart too. Blocks
         shortly.
 
         Raises KafkaError KAFKA_STORAGE_ERROR: it could not be noted; it is refused until the restart.
         """
-        key = (topic, partition)
         log = self._logs.pop(key)
         self._note_offsets(key, log)
         log.close(clean=False)
@@ -293,7 +286,7 @@ class LogDirectory:
         self._note_damage(key, reason)
 
     def create_log(
-        self, topic: str, partition: int, topic_id: bytes | None, config: LogConfig
+        self, key: TopicPartition, topic_id: bytes | None, config: LogConfig
     ) -> PartitionLog:
         """The log of a new partition: a directory and `partition.metadata`; segments come with the first append.
 
@@ -302,10 +295,9 @@ class LogDirectory:
         Raises:
             KafkaError: KAFKA_STORAGE_ERROR; INVALID_TOPIC_EXCEPTION, no name for a directory.
         """
-        key = (topic, partition)
         if key in self._names:
-            return self.open_log(topic, partition, config)
-        _check_name(topic, partition)
+            return self.open_log(key, config)
+        _check_name(key)
         self.offsets.begin(key)
         directory = self._directory(key)
         with self.health.guard(f"creating {directory}"):
@@ -323,38 +315,38 @@ class LogDirectory:
         )
         return self._adopt(key, log)
 
-    def delete_log(self, topic: str, partition: int) -> None:
+    def delete_log(self, key: TopicPartition) -> None:
         """Has `purge` remove the partition, as the controller ordered. Readers keep what is open. Raises KafkaError."""
-        if (topic, partition) in self._names:
-            directory = self._take_away((topic, partition), DELETE_SUFFIX)
+        if key in self._names:
+            directory = self._take_away(key, DELETE_SUFFIX)
             self._deleted[directory] = None
             with self.health.guard(f"deleting {directory}"):
                 forget_topic_id(directory, self._files)
 
-    def hand_over(self, topic: str, partition: int) -> None:
+    def hand_over(self, key: TopicPartition) -> None:
         """The replica lives in another log directory now: its name here goes, durably. Raises KafkaError."""
         try:
-            self._deleted[self._take_away((topic, partition), DELETE_SUFFIX)] = None
+            self._deleted[self._take_away(key, DELETE_SUFFIX)] = None
         except KafkaError as error:
             raise self.health.fail(error.message) from error
         with self.health.guard(f"fsync of {self.path}"):
             self._files.fsync_directory(self.path)
 
-    def forget(self, topic: str, partition: int) -> None:
+    def forget(self, key: TopicPartition) -> None:
         """As `delete_log` on a disk that failed: the directory keeps its name, which counts for nothing here."""
-        self._close_log((topic, partition))
-        self._forget((topic, partition))
+        self._close_log(key)
+        self._forget(key)
 
-    def put_aside(self, topic: str, partition: int) -> None:
+    def put_aside(self, key: TopicPartition) -> None:
         """Renames the directory of a partition that is not ours to `…-stray`, for a human. Raises KafkaError."""
-        if (topic, partition) in self._names:
-            self.aside.note(self._take_away((topic, partition), STRAY_SUFFIX).name)
+        if key in self._names:
+            self.aside.note(self._take_away(key, STRAY_SUFFIX).name)
 
     def _take_away(self, key: TopicPartition, suffix: str) -> Path:
         with self._alone(key):
             names = self._close_log(key)
-            target = self.path / aside_name(*key, suffix)
-            with self.health.guard_names(f"renaming {key[0]}-{key[1]}"), names.taken_away():
+            target = self.path / aside_name(key, suffix)
+            with self.health.guard_names(f"renaming {key}"), names.taken_away():
                 self._files.rename(self._directory(key), target)
         self._forget(key)
         return target
@@ -387,10 +379,9 @@ class LogDirectory:
                 self._deleted.pop(directory, None)  # what stays, the next process tries again
 
     def promote_future(
-        self, topic: str, partition: int, *, start_offset: int = 0, end_offset: int = 0
+        self, key: TopicPartition, *, start_offset: int = 0, end_offset: int = 0
     ) -> None:
         """The copy, closed and flushed up to `end_offset`, takes the partition's name, durably. Raises KafkaError."""
-        key = (topic, partition)
         self.offsets.begin(key)
         self.offsets.note_log_start(key, start_offset)
         self.futures.promote(key, self._directory(key))
@@ -472,7 +463,7 @@ class LogDirectory:
         self.offsets.log_starts[key] = log.log_start_offset
 
     def _directory(self, key: TopicPartition) -> Path:
-        return self.path / f"{key[0]}-{key[1]}"
+        return self.path / str(key)
 
     def _list_names(self) -> None:
         for name in self._files.list_directory(self.path):
@@ -491,6 +482,6 @@ class LogDirectory:
             return DirectoryLock(self.path, self._files)
 
 
-def _check_name(topic: str, partition: int) -> None:
-    if not is_partition_directory(f"{topic}-{partition}"):
-        raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"{topic!r} cannot be a directory")
+def _check_name(key: TopicPartition) -> None:
+    if not is_partition_directory(str(key)):
+        raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"{key.topic!r} cannot be a directory")

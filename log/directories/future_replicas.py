@@ -13,7 +13,6 @@ from pathlib import Path
 from trimaran.log.config import LogConfig
 from trimaran.log.directories.aside_replicas import forget_topic_id
 from trimaran.log.directories.topic_ids import belongs, has_records, topic_id_in
-from trimaran.log.disk.checkpoints import TopicPartition
 from trimaran.log.disk.files import Files
 from trimaran.log.disk.partition_metadata import make_partition_directory
 from trimaran.log.durability.flush import Names
@@ -26,6 +25,7 @@ from trimaran.log.partitions.names import (
 )
 from trimaran.log.partitions.partition_log import PartitionLog
 from trimaran.wire.errors import ErrorCode, KafkaError
+from trimaran.wire.identity import TopicPartition
 
 
 class FutureReplicas:
@@ -70,22 +70,21 @@ class FutureReplicas:
         else:
             self._directories[key] = self._path / name
 
-    def open(self, topic: str, partition: int, topic_id: bytes, config: LogConfig) -> PartitionLog:
+    def open(self, key: TopicPartition, topic_id: bytes, config: LogConfig) -> PartitionLog:
         """The log that a replica is copied into before it lives here; one that an earlier process began is checked and
         goes on.
 
         The caller keeps it and closes it. Raises KafkaError: KAFKA_STORAGE_ERROR; INVALID_TOPIC_EXCEPTION, the name is
         too long.
         """
-        key = (topic, partition)
         found = self._directories.get(key)
-        if found is not None and not self.is_of(topic, partition, topic_id):
-            self.drop(topic, partition)
+        if found is not None and not self.is_of(key, topic_id):
+            self.drop(key)
             found = None
         self._opened[key] = None
         try:
             log = PartitionLog.open(
-                found or self._make(topic, partition, topic_id),
+                found or self._make(key, topic_id),
                 config,
                 recovery_point=0,
                 clean_shutdown=found is None,
@@ -99,56 +98,55 @@ class FutureReplicas:
         self._opened[key] = log
         return log
 
-    def directory(self, topic: str, partition: int) -> Path:
+    def directory(self, key: TopicPartition) -> Path:
         """Where the copy is that is on its way here."""
-        return self._directories[topic, partition]
+        return self._directories[key]
 
-    def has_records(self, topic: str, partition: int) -> bool:
+    def has_records(self, key: TopicPartition) -> bool:
         """Whether something was copied so far. Raises KafkaError."""
-        directory = self._directories[topic, partition]
+        directory = self._directories[key]
         with self._health.guard_names(f"looking into {directory}"):
             return has_records(directory, self._files)
 
-    def is_of(self, topic: str, partition: int, topic_id: bytes) -> bool:
+    def is_of(self, key: TopicPartition, topic_id: bytes) -> bool:
         """Whether the copy that is here belongs to the topic of that id. Raises KafkaError, as `topic_id_in` and
         `belongs`: it may be all that is left, so it stays.
         """
-        directory = self._directories[topic, partition]
+        directory = self._directories[key]
         found = topic_id_in(directory, self._files, self._health)
         return belongs(directory, found, topic_id, self._files, self._health)
 
-    def _make(self, topic: str, partition: int, topic_id: bytes) -> Path:
+    def _make(self, key: TopicPartition, topic_id: bytes) -> Path:
         try:
-            directory = self._path / future_name(topic, partition)
+            directory = self._path / future_name(key)
         except ValueError as error:
             raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, str(error)) from None
         with self._health.guard(f"creating {directory}"):
             make_partition_directory(directory, topic_id, self._files)
-        self._directories[topic, partition] = directory
+        self._directories[key] = directory
         return directory
 
-    def drop(self, topic: str, partition: int, names: Names | None = None) -> None:
+    def drop(self, key: TopicPartition, names: Names | None = None) -> None:
         """Gives a move up; the caller has closed the log, whose `names` a flush may still be at. Raises KafkaError."""
-        directory = self._directories.get((topic, partition))
+        directory = self._directories.get(key)
         if directory is not None:
-            target = self._path / aside_name(topic, partition, DELETE_SUFFIX)
+            target = self._path / aside_name(key, DELETE_SUFFIX)
             names = names or Names()
             with self._health.guard_names(f"renaming {directory}"), names.taken_away():
                 self._files.rename(directory, target)
-                self._forget((topic, partition))
+                self._forget(key)
                 self._deleted[target] = None
                 forget_topic_id(target, self._files)
 
-    def drop_left(self, topic: str, partition: int, topic_id: bytes) -> None:
+    def drop_left(self, key: TopicPartition, topic_id: bytes) -> None:
         """As `drop`, of a copy of that topic id that no move has open: one that has failed left it, as it may have been
         the last. Raises KafkaError, as `is_of` too.
         """
-        key = (topic, partition)
         if key not in self:
             return
         is_open = key in self._opened and ((log := self._opened[key]) is None or not log.is_closed)
-        if not is_open and self.is_of(topic, partition, topic_id):
-            self.drop(topic, partition)
+        if not is_open and self.is_of(key, topic_id):
+            self.drop(key)
 
     def promote(self, partition: TopicPartition, target: Path) -> None:
         """The copy takes its partition's name, durably. Blocks shortly. Raises KafkaError."""

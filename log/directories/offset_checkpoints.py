@@ -39,12 +39,12 @@ from trimaran.log.disk.checkpoints import (
     RECOVERY_POINTS,
     WRITTEN_LOGS,
     CheckpointDamaged,
-    TopicPartition,
     format_offsets,
     read_offsets,
 )
 from trimaran.log.disk.files import Files, is_of_name
 from trimaran.log.durability.health import DirectoryHealth
+from trimaran.wire.identity import TopicPartition
 from trimaran.wire.text import events
 
 log = logging.getLogger(__name__)
@@ -110,15 +110,15 @@ class OffsetCheckpoints:
 
     def _restore_log_starts(self, partitions: Iterable[TopicPartition]) -> None:
         """Of all at once: the file is written anew before anybody takes what it does not say for 0."""
-        for topic, index in partitions:
+        for partition in partitions:
             try:
-                start = noted_start(self._directory / f"{topic}-{index}", self._files)
+                start = noted_start(self._directory / str(partition), self._files)
             except OSError as error:
                 if not is_of_name(error):
                     raise
                 continue  # such a log cannot be opened either
             if start > 0:
-                self.log_starts[topic, index] = start
+                self.log_starts[partition] = start
         self._save(LOG_START_OFFSETS, _text(LOG_START_OFFSETS, self.log_starts))
 
     def cleaned_to(self, key: TopicPartition) -> int:

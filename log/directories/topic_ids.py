@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from trimaran.log.disk.checkpoints import LEADER_EPOCHS, TopicPartition
+from trimaran.log.disk.checkpoints import LEADER_EPOCHS
 from trimaran.log.disk.files import Files
 from trimaran.log.disk.partition_metadata import (
     FILE_NAME,
@@ -23,6 +23,7 @@ from trimaran.log.segments.recovery import offsets_of
 from trimaran.log.segments.segment import LOG_SUFFIX, file_name
 from trimaran.wire.buffers.primitives import uuid_to_text
 from trimaran.wire.errors import ErrorCode, KafkaError
+from trimaran.wire.identity import TopicPartition
 
 # Ids are drawn at random: two that are so near are one, with a character that a bad disk has changed. Kafka's file has
 # no checksum.

@@ -28,6 +28,7 @@ import crc32c
 
 from trimaran.log.disk.files import REAL_FILES, Files
 from trimaran.log.disk.small_file import FileDamaged, read_small_file
+from trimaran.wire.identity import TopicPartition
 
 RECOVERY_POINTS = "recovery-point-offset-checkpoint"
 HIGH_WATERMARKS = "replication-offset-checkpoint"
@@ -36,7 +37,6 @@ CLEANER_OFFSETS = "cleaner-offset-checkpoint"
 WRITTEN_LOGS = "written-logs-checkpoint"
 LEADER_EPOCHS = "leader-epoch-checkpoint"
 
-TopicPartition = tuple[str, int]
 
 # A tab, then the checksum. After a blank a flipped bit (0x20, 0x30) could make it a digit of the offset.
 _CHECKSUM = re.compile(rb"\t([ \t]{32})\n\Z")
@@ -93,7 +93,8 @@ def read_offsets(
     entries = parse_checkpoint(path, text)
     try:
         offsets = {
-            (intern(topic), int(partition)): int(offset) for topic, partition, offset in entries
+            TopicPartition(intern(topic), int(partition)): int(offset)
+            for topic, partition, offset in entries
         }
     except ValueError as error:
         raise CheckpointDamaged(f"{path}: {error}") from None

@@ -19,6 +19,8 @@ import uuid
 from functools import lru_cache
 from sys import intern
 
+from trimaran.wire.identity import TopicPartition
+
 DELETE_SUFFIX = "-delete"
 STRAY_SUFFIX = "-stray"
 FUTURE_SUFFIX = "-future"
@@ -36,15 +38,13 @@ def is_partition_directory(name: str) -> bool:
     return partition_of(name) is not None
 
 
-def partition_of(name: str) -> tuple[str, int] | None:
-    """(topic, partition) of a directory such as `orders-3`; None for other names. Thousands are asked at a start, in
-    their order.
-    """
+def partition_of(name: str) -> TopicPartition | None:
+    """The partition of a directory such as `orders-3`; None for other names. A start asks for thousands, in order."""
     topic, _, number = name.rpartition("-")
     if not number.isdecimal() or not number.isascii() or len(number) > PARTITION_DIGITS_MAX:
         return None
     known = _legal_topic(topic)
-    return None if known is None else (known, int(number))
+    return None if known is None else TopicPartition(known, int(number))
 
 
 @lru_cache(maxsize=1)  # the partitions of a topic are asked one after another
@@ -53,8 +53,8 @@ def _legal_topic(topic: str) -> str | None:
     return intern(topic) if legal else None
 
 
-def parse_directory_name(name: str) -> tuple[str, int]:
-    """(topic, partition) of a directory such as `orders-3`, also of a future one; raises ValueError for other names."""
+def parse_directory_name(name: str) -> TopicPartition:
+    """The partition of a directory such as `orders-3`, also of a future one; raises ValueError for other names."""
     found = partition_of(_renamed_from(name, FUTURE_SUFFIX))
     if found is None:
         raise ValueError(f"{name!r} is not TOPIC-PARTITION")
@@ -68,8 +68,8 @@ def is_deleted_directory(name: str) -> bool:
     return partition_of(_renamed_from(name, DELETE_SUFFIX)) is not None
 
 
-def put_aside_from(name: str) -> tuple[str, int] | None:
-    """(topic, partition) of a `-delete` or `-stray` directory, the topic cut as there; None for other names."""
+def put_aside_from(name: str) -> TopicPartition | None:
+    """The partition of a `-delete` or `-stray` directory, its topic cut as there; None for other names."""
     for suffix in (DELETE_SUFFIX, STRAY_SUFFIX):
         if name.endswith(suffix):
             return partition_of(_renamed_from(name, suffix))
@@ -84,19 +84,19 @@ def _renamed_from(name: str, suffix: str) -> str:
     return name if unique is None else name[: unique.start()]
 
 
-def aside_name(topic: str, partition: int, suffix: str) -> str:
+def aside_name(key: TopicPartition, suffix: str) -> str:
     """A new name for a directory that is no partition's any more (`-delete`, `-stray`)."""
-    return f"{aside_topic(topic, partition, suffix)}-{partition}.{uuid.uuid4().hex}{suffix}"
+    return f"{aside_topic(key, suffix)}-{key.partition}.{uuid.uuid4().hex}{suffix}"
 
 
-def aside_topic(topic: str, partition: int, suffix: str) -> str:
+def aside_topic(key: TopicPartition, suffix: str) -> str:
     """As much of the topic's name as there is room for in an `aside_name`."""
-    return topic[: FILE_NAME_BYTES_MAX - len(f"-{partition}.{suffix}") - UNIQUE_CHARS]
+    return key.topic[: FILE_NAME_BYTES_MAX - len(f"-{key.partition}.{suffix}") - UNIQUE_CHARS]
 
 
-def future_name(topic: str, partition: int) -> str:
+def future_name(key: TopicPartition) -> str:
     """A new name for a replica that is copied here. Raises ValueError: the topic's name leaves no room for it."""
-    name = f"{topic}-{partition}.{uuid.uuid4().hex}{FUTURE_SUFFIX}"
+    name = f"{key}.{uuid.uuid4().hex}{FUTURE_SUFFIX}"
     if len(name) > FILE_NAME_BYTES_MAX:
         raise ValueError(f"{name} is longer than a file name can be")
     return name

@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from trimaran.node.config.config_def import LONG_MAX
+from trimaran.wire.identity import TopicPartition
 from trimaran.wire.transport.metrics.rate import SimpleRate, Windows
 
 # Of a topic all partitions, written `*`.
@@ -50,8 +51,9 @@ class ReplicationThrottle:
         else:
             self._replicas[topic] = chosen
 
-    def holds(self, topic: str, partition: int) -> bool:
+    def holds(self, replica: TopicPartition) -> bool:
         """Whether this replica is throttled."""
+        topic, partition = replica
         if (unread := self._unread.get(topic)) is not None:
             self.set_replicas(topic, replicas_here(*unread))
         if topic not in self._replicas:

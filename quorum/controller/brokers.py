@@ -16,7 +16,7 @@ from itertools import islice
 
 from trimaran.node.replicated.state_machine import Result
 from trimaran.node.runtime.steps import Steps
-from trimaran.quorum.controller.index import PARTITIONS_PER_STEP, Key
+from trimaran.quorum.controller.index import PARTITIONS_PER_STEP
 from trimaran.quorum.controller.leases import Lease
 from trimaran.quorum.controller.partitions import (
     changes_after_loss,
@@ -38,6 +38,7 @@ from trimaran.quorum.metadata.image import (
 )
 from trimaran.wire.buffers.primitives import uuid_to_text
 from trimaran.wire.errors import ErrorCode, KafkaError
+from trimaran.wire.identity import TopicIdPartition
 from trimaran.wire.messages.broker_heartbeat import BrokerHeartbeatRequest
 from trimaran.wire.messages.broker_registration import (
     BrokerRegistrationRequest,
@@ -68,21 +69,24 @@ class ProcessedPartitions:
     """
 
     def __init__(self) -> None:
-        self._left: dict[Key, PartitionImage] = {}  # at most the partitions of one broker
+        # At most the partitions of one broker.
+        self._left: dict[TopicIdPartition, PartitionImage] = {}
 
-    def note(self, state: ControllerState, keys: Iterable[Key]) -> None:
+    def note(self, state: ControllerState, keys: Iterable[TopicIdPartition]) -> None:
         """`state` is the one after the decision."""
         for ref in state.partition_refs(keys):
-            self._left[ref.topic.id, ref.partition_id] = ref.partition
+            self._left[ref.key] = ref.partition
 
-    def others(self, state: ControllerState, keys: Iterable[Key]) -> list[Key]:
+    def others(
+        self, state: ControllerState, keys: Iterable[TopicIdPartition]
+    ) -> list[TopicIdPartition]:
         """Those that were not decided on, or have changed since."""
         if not self._left:
             return list(keys)
         return [
-            (ref.topic.id, ref.partition_id)
+            ref.key
             for ref in state.partition_refs(keys)
-            if self._left.get((ref.topic.id, ref.partition_id)) is not ref.partition
+            if self._left.get(ref.key) is not ref.partition
         ]
 
 
@@ -133,7 +137,7 @@ def register_broker(
     state: ControllerState,
     *,
     broker_epoch: int,
-    keys: Iterable[Key] | None = None,
+    keys: Iterable[TopicIdPartition] | None = None,
 ) -> Result[Message, BrokerRegistrationResponse]:
     """Registers an incarnation that may; the same one keeps its epoch and state.
 
@@ -158,7 +162,7 @@ def _is_same(request: BrokerRegistrationRequest, known: BrokerRegistration | Non
 
 def partitions_of_old_incarnation(
     request: BrokerRegistrationRequest, state: ControllerState, decided: ProcessedPartitions
-) -> list[Key]:
+) -> list[TopicIdPartition]:
     """What `changes_of_new_incarnation` is about; nothing for the same incarnation."""
     known = state.image.cluster.brokers.get(request.broker_id)
     if _is_same(request, known):
@@ -170,7 +174,9 @@ def partitions_of_old_incarnation(
 
 
 def changes_of_new_incarnation(
-    request: BrokerRegistrationRequest, state: ControllerState, keys: Iterable[Key] | None = None
+    request: BrokerRegistrationRequest,
+    state: ControllerState,
+    keys: Iterable[TopicIdPartition] | None = None,
 ) -> list[Message]:
     """The old incarnation may have been the leader or in sync, with a disk that the new one lacks.
 
@@ -373,7 +379,9 @@ def _transition(
 
 
 def fence_broker(
-    state: ControllerState, broker: BrokerRegistration, keys: Iterable[Key] | None = None
+    state: ControllerState,
+    broker: BrokerRegistration,
+    keys: Iterable[TopicIdPartition] | None = None,
 ) -> Steps[list[Message]]:
     """Out of all ISRs first, or of those of `keys`, which are what is left, then fenced."""
     changes = yield from taken_out(state, broker.id, keys=keys)
@@ -384,7 +392,7 @@ def taken_out(
     state: ControllerState,
     broker_id: int,
     directory: bytes | None = None,
-    keys: Iterable[Key] | None = None,
+    keys: Iterable[TopicIdPartition] | None = None,
 ) -> Steps[list[Message]]:
     """`changes_without` in steps: of all that have the broker in their ISR, if no `keys` are named."""
     concerned = state.index.in_sync(broker_id) if keys is None else keys

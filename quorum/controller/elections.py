@@ -11,12 +11,12 @@ from collections.abc import Iterable, Iterator
 from trimaran.node.replicated.state_machine import Result
 from trimaran.node.runtime.steps import Steps
 from trimaran.quorum.controller.changes import Election, change_partition
-from trimaran.quorum.controller.index import Key
 from trimaran.quorum.controller.state import ControllerState, PartitionRef
 from trimaran.quorum.controller.topics import RECORDS_MAX, too_much
 from trimaran.quorum.metadata.image import NO_LEADER
 from trimaran.quorum.metadata.topic_names import quoted
 from trimaran.wire.errors import ErrorCode, KafkaError
+from trimaran.wire.identity import TopicIdPartition
 from trimaran.wire.messages.elect_leaders import (
     ElectLeadersRequest,
     ElectLeadersResponse,
@@ -114,22 +114,24 @@ def _elect_one(state: ControllerState, name: str, index: int, kind: int) -> Part
     return record
 
 
-def balance_leaders(state: ControllerState, keys: Iterable[Key]) -> list[Message]:
+def balance_leaders(state: ControllerState, keys: Iterable[TopicIdPartition]) -> list[Message]:
     """Moves leadership back to preferred replicas that can take it."""
     return _elect_all(state, keys, Election.PREFERRED)
 
 
-def elect_unclean(state: ControllerState, keys: Iterable[Key]) -> list[Message]:
+def elect_unclean(state: ControllerState, keys: Iterable[TopicIdPartition]) -> list[Message]:
     """Leaders for partitions that have had none and whose topics rather lose records than wait."""
     leaderless = (
-        (ref.topic.id, ref.partition_id)
+        ref.key
         for ref in state.partition_refs(keys)
         if ref.partition.leader == NO_LEADER and state.allows_unclean(ref.topic)
     )
     return _elect_all(state, leaderless, Election.UNCLEAN)
 
 
-def _elect_all(state: ControllerState, keys: Iterable[Key], election: Election) -> list[Message]:
+def _elect_all(
+    state: ControllerState, keys: Iterable[TopicIdPartition], election: Election
+) -> list[Message]:
     found = (
         change_partition(ref, state, state.may_lead(ref.partition), election=election)
         for ref in state.partition_refs(keys)

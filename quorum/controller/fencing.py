@@ -16,10 +16,11 @@ from trimaran.node.runtime.steps import Steps, pieces
 from trimaran.quorum import events
 from trimaran.quorum.controller.active_controller import ActiveController
 from trimaran.quorum.controller.brokers import ProcessedPartitions, fence_broker, taken_out
-from trimaran.quorum.controller.index import PARTITIONS_PER_STEP, Key
+from trimaran.quorum.controller.index import PARTITIONS_PER_STEP
 from trimaran.quorum.controller.turns import WRITE_AGAIN_SECONDS, list_partitions, perform
 from trimaran.quorum.metadata.image import BrokerRegistration, MetadataImage
 from trimaran.wire.errors import KafkaError
+from trimaran.wire.identity import TopicIdPartition
 
 log = logging.getLogger(__name__)
 
@@ -99,7 +100,7 @@ async def _fence_in_steps(active: ActiveController, broker: BrokerRegistration) 
     """A part of its partitions in each turn; what is left of them goes with the fencing."""
     decided = ProcessedPartitions()
 
-    def leave(keys: Sequence[Key]) -> Steps[None]:
+    def leave(keys: Sequence[TopicIdPartition]) -> Steps[None]:
         if _incarnation(active.image, broker.id, broker.epoch) is not None:
             records = yield from taken_out(active.state, broker.id, keys=keys)
             yield from active.write(Result(records, None, atomic=False))

@@ -14,11 +14,9 @@ from immutables import Map
 from trimaran.quorum.metadata.image import NO_LEADER, PartitionImage, TopicImage, TopicsImage
 from trimaran.quorum.metadata.topic_names import has_collision_characters, in_metrics
 from trimaran.quorum.metadata.topics_delta import TopicsDelta
+from trimaran.wire.identity import TopicIdPartition
 
-Key = tuple[bytes, int]
-"""Topic id and partition."""
-
-Keys = dict[Key, None]
+Keys = dict[TopicIdPartition, None]
 """A set that keeps its order."""
 
 _NONE: Keys = {}
@@ -27,6 +25,9 @@ _NO_PARTITIONS: Map[int, PartitionImage] = Map()
 # Partitions of one decision where not all need be decided together: others have their turn in between, and the first
 # are not kept waiting.
 PARTITIONS_PER_STEP = 500
+
+
+Key = TopicIdPartition
 
 
 class PartitionIndex:
@@ -121,7 +122,7 @@ class PartitionIndex:
         for topic_id, changed in delta.changed.items():
             before = changed.image.partitions
             for number, partition in changed.partitions.items():
-                self._change((topic_id, number), before.get(number), partition)
+                self._change(TopicIdPartition(topic_id, number), before.get(number), partition)
                 yield
         self.topics = topics
 
@@ -134,17 +135,17 @@ class PartitionIndex:
             was = before.get(number)
             kept += was is not None
             if was is not partition:
-                self._change((new.id, number), was, partition)
+                self._change(TopicIdPartition(new.id, number), was, partition)
             yield
         if kept < len(before):  # an epoch has added some, and ended before they were committed
             for number, was in before.items():
                 if number not in new.partitions:
-                    self._change((new.id, number), was, None)
+                    self._change(TopicIdPartition(new.id, number), was, None)
                 yield
 
     def _remove_partitions(self, topic: TopicImage) -> Iterator[None]:
         for number, partition in topic.partitions.items():
-            self._change((topic.id, number), partition, None)
+            self._change(TopicIdPartition(topic.id, number), partition, None)
             yield
 
     def _add_name(self, name: str) -> None:
@@ -158,7 +159,9 @@ class PartitionIndex:
             if not alike:
                 del self._named_alike[in_metrics(name)]
 
-    def _change(self, key: Key, old: PartitionImage | None, new: PartitionImage | None) -> None:
+    def _change(
+        self, key: TopicIdPartition, old: PartitionImage | None, new: PartitionImage | None
+    ) -> None:
         _move(self._in_sync, key, old.isr if old else (), new.isr if new else ())
         _move(self._eligible, key, old.elr if old else (), new.elr if new else ())
         _move(self._led, key, (old.leader,) if old else (), (new.leader,) if new else ())
@@ -166,7 +169,9 @@ class PartitionIndex:
         _mark(self.reassigning, key, marked=new is not None and bool(new.adding or new.removing))
 
 
-def _move(places: dict[int, Keys], key: Key, old: Iterable[int], new: Iterable[int]) -> None:
+def _move(
+    places: dict[int, Keys], key: TopicIdPartition, old: Iterable[int], new: Iterable[int]
+) -> None:
     if old == new:
         return
     for broker_id in old:
@@ -179,7 +184,7 @@ def _move(places: dict[int, Keys], key: Key, old: Iterable[int], new: Iterable[i
         places.setdefault(broker_id, {})[key] = None
 
 
-def _mark(keys: Keys, key: Key, *, marked: bool) -> None:
+def _mark(keys: Keys, key: TopicIdPartition, *, marked: bool) -> None:
     if marked:
         keys[key] = None
     else:

@@ -12,10 +12,10 @@ from collections.abc import Callable, Iterable, Sequence
 
 from trimaran.node.runtime.steps import Steps, pieces
 from trimaran.quorum.controller.changes import Election, change_partition
-from trimaran.quorum.controller.index import Key
 from trimaran.quorum.controller.state import ControllerState, MayLead, PartitionRef
 from trimaran.quorum.metadata.image import NO_LEADER, MetadataImage, PartitionImage
 from trimaran.wire.errors import ErrorCode, KafkaError
+from trimaran.wire.identity import TopicIdPartition
 from trimaran.wire.records.topics import PartitionChangeRecord
 from trimaran.wire.schema import Message
 
@@ -38,7 +38,7 @@ def changes_without(
     state: ControllerState,
     broker_id: int,
     directory: bytes | None = None,
-    keys: Iterable[Key] | None = None,
+    keys: Iterable[TopicIdPartition] | None = None,
 ) -> list[Message]:
     """Takes a broker out of all ISRs and leaderships, or only those of its replicas in one directory."""
     records: list[Message] = []
@@ -56,7 +56,7 @@ def changes_without(
 
 
 def changes_after_loss(
-    state: ControllerState, broker_id: int, keys: Iterable[Key] | None = None
+    state: ControllerState, broker_id: int, keys: Iterable[TopicIdPartition] | None = None
 ) -> list[Message]:
     """The same of a broker that may have lost what it had: it is not eligible either (KIP-966, P4)."""
     if keys is None:
@@ -79,7 +79,8 @@ def changes_when_unregistered(state: ControllerState, broker_id: int) -> Steps[l
 
 
 def in_steps(
-    keys: Iterable[Key], decide: Callable[[Sequence[Key]], Sequence[Message]]
+    keys: Iterable[TopicIdPartition],
+    decide: Callable[[Sequence[TopicIdPartition]], Sequence[Message]],
 ) -> Steps[list[Message]]:
     """What `decide` makes of all the keys, of however many, some at a time."""
     records: list[Message] = []
@@ -118,7 +119,9 @@ def election_of(state: ControllerState, ref: PartitionRef) -> Election:
 
 
 def changes_with(
-    state: ControllerState, returning: int | None = None, keys: Iterable[Key] | None = None
+    state: ControllerState,
+    returning: int | None = None,
+    keys: Iterable[TopicIdPartition] | None = None,
 ) -> list[Message]:
     """Leaders for partitions without one, now that the broker `returning` is about to be unfenced, or of those that are
     there.

@@ -15,7 +15,6 @@ from collections.abc import Iterable, Sequence
 from trimaran.node.replicated.state_machine import Result
 from trimaran.node.runtime.steps import Steps
 from trimaran.quorum.controller.changes import Election, change_partition
-from trimaran.quorum.controller.index import Key
 from trimaran.quorum.controller.new_partitions import check_assignment, default_directory
 from trimaran.quorum.controller.partitions import election_of
 from trimaran.quorum.controller.state import ControllerState, PartitionRef
@@ -23,6 +22,7 @@ from trimaran.quorum.controller.topics import RECORDS_MAX, text_of, too_much
 from trimaran.quorum.metadata.image import PartitionImage
 from trimaran.quorum.metadata.topic_names import quoted
 from trimaran.wire.errors import ErrorCode, KafkaError
+from trimaran.wire.identity import TopicIdPartition, TopicPartition
 from trimaran.wire.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
     AlterPartitionReassignmentsResponse,
@@ -51,7 +51,7 @@ def alter_reassignments(
     """
     if sum(len(topic.partitions) for topic in request.topics) > RECORDS_MAX:
         raise too_much()
-    records: dict[tuple[str, int], Message] = {}
+    records: dict[TopicPartition, Message] = {}
     responses = []
     for topic in request.topics:
         yield 1
@@ -59,7 +59,7 @@ def alter_reassignments(
         for asked in topic.partitions:
             code, message = ErrorCode.NONE, None
             try:
-                key = (topic.name, asked.partition_index)
+                key = TopicPartition(topic.name, asked.partition_index)
                 if key in records:
                     raise KafkaError(ErrorCode.INVALID_REQUEST, "Duplicate partition.")
                 record = _alter(
@@ -201,12 +201,14 @@ def list_reassignments(
     return Result((), ListPartitionReassignmentsResponse(topics=list(topics.values())))
 
 
-def _asked(request: ListPartitionReassignmentsRequest, state: ControllerState) -> Iterable[Key]:
+def _asked(
+    request: ListPartitionReassignmentsRequest, state: ControllerState
+) -> Iterable[TopicIdPartition]:
     if request.topics is None:
         return list(state.index.reassigning)
     named = state.image.topics.by_name
     return dict.fromkeys(
-        (topic.id, index)
+        TopicIdPartition(topic.id, index)
         for asked in request.topics
         if (topic := named.get(asked.name)) is not None
         for index in asked.partition_indexes

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from trimaran.node.config.server import ServerConfig
-from trimaran.quorum.controller.index import Key, PartitionIndex
+from trimaran.quorum.controller.index import PartitionIndex
 from trimaran.quorum.metadata.image import (
     BROKER_RESOURCE,
     TOPIC_RESOURCE,
@@ -18,6 +18,7 @@ from trimaran.quorum.metadata.image import (
     PartitionImage,
     TopicImage,
 )
+from trimaran.wire.identity import TopicIdPartition
 
 MIN_IN_SYNC_REPLICAS = "min.insync.replicas"
 UNCLEAN_LEADER_ELECTION = "unclean.leader.election.enable"
@@ -31,6 +32,10 @@ class PartitionRef(NamedTuple):
     topic: TopicImage
     partition_id: int
     partition: PartitionImage
+
+    @property
+    def key(self) -> TopicIdPartition:
+        return TopicIdPartition(self.topic.id, self.partition_id)
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +84,7 @@ class ControllerState:
                 return value
         return str(self.config[key])
 
-    def partition_refs(self, keys: Iterable[Key]) -> Iterator[PartitionRef]:
+    def partition_refs(self, keys: Iterable[TopicIdPartition]) -> Iterator[PartitionRef]:
         """The partitions of `keys` that are still there."""
         for topic_id, number in keys:
             topic = self.image.topics.by_id.get(topic_id)

@@ -19,11 +19,11 @@ from trimaran.quorum import events
 from trimaran.quorum.controller.active_controller import ActiveController
 from trimaran.quorum.controller.delegation_tokens import EXPIRED_MAX, expired_tokens
 from trimaran.quorum.controller.elections import balance_leaders, elect_unclean
-from trimaran.quorum.controller.index import Key
 from trimaran.quorum.controller.leases import Lease
 from trimaran.quorum.controller.partitions import changes_with, changes_without
 from trimaran.quorum.controller.state import ControllerState
 from trimaran.quorum.controller.turns import perform, process_partitions, try_to_write
+from trimaran.wire.identity import TopicIdPartition
 from trimaran.wire.records.misc import NoOpRecord
 from trimaran.wire.schema import Message
 
@@ -95,7 +95,7 @@ async def drain_leaving_brokers(active: ActiveController) -> None:
 
 
 async def _drain(active: ActiveController, lease: Lease) -> None:
-    def decide(state: ControllerState, keys: Sequence[Key]) -> Sequence[Message]:
+    def decide(state: ControllerState, keys: Sequence[TopicIdPartition]) -> Sequence[Message]:
         if not lease.draining or active.leases.of(lease.broker_id) is not lease:
             return ()
         return changes_without(state, lease.broker_id, keys=keys)
@@ -105,5 +105,7 @@ async def _drain(active: ActiveController, lease: Lease) -> None:
         lease.shutdown_offset, lease.draining = active.next_offset - 1, False
 
 
-def _changes_with_active(state: ControllerState, keys: Sequence[Key]) -> Sequence[Message]:
+def _changes_with_active(
+    state: ControllerState, keys: Sequence[TopicIdPartition]
+) -> Sequence[Message]:
     return changes_with(state, keys=keys)

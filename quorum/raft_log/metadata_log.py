@@ -16,7 +16,7 @@ from trimaran.log.batches.columns import check_records
 from trimaran.log.batches.control_records import read_control_records
 from trimaran.log.batches.records import records_bytes
 from trimaran.log.config import LogConfig
-from trimaran.log.directories.directory import LogDirectory
+from trimaran.log.directories.directory import CLUSTER_METADATA, LogDirectory
 from trimaran.log.partitions.partition_log import PartitionLog
 from trimaran.quorum import events
 from trimaran.quorum.raft.ready import ControlBatch, LeaderAppend, Proposal
@@ -30,7 +30,7 @@ from trimaran.quorum.raft_log.damage import (
     refuse,
     still_lacking,
 )
-from trimaran.quorum.raft_log.partition import DIRECTORY_NAME, PARTITION, TOPIC
+from trimaran.quorum.raft_log.partition import DIRECTORY_NAME
 from trimaran.quorum.raft_log.recovery_point import RecoveryPoint
 from trimaran.quorum.raft_log.refetch import RefetchMark
 from trimaran.quorum.raft_log.snapshot_files import SnapshotFiles
@@ -371,12 +371,12 @@ def open_metadata_log(
     path = directory.path / DIRECTORY_NAME
     with directory.health.guard("reading the recovery point"):
         point = RecoveryPoint(path)
-    if (TOPIC, PARTITION) in directory:
+    if CLUSTER_METADATA in directory:
         partition = _open(directory, path, config, point, can_refetch)
     else:
         with directory.health.guard("saving the recovery point"):
             point.lower(0)  # of an earlier log
-        partition = directory.create_log(TOPIC, PARTITION, None, config)
+        partition = directory.create_log(CLUSTER_METADATA, None, config)
     return MetadataLog(partition, SnapshotFiles(path), can_refetch, point)
 
 
@@ -390,15 +390,15 @@ def _open(
     """After a crash the log is looked through before the opening takes a damaged batch for a torn end."""
     if not directory.clean_shutdown:
         points = directory.offsets.recovery_points
-        flushed_offset = max(point.offset, points.get((TOPIC, PARTITION), 0))
+        flushed_offset = max(point.offset, points.get(CLUSTER_METADATA, 0))
         mend(directory, path, point, can_refetch, flushed_offset)
         if has_segments(path):
-            points[(TOPIC, PARTITION)] = max(point.offset, points.get((TOPIC, PARTITION), 0))
-        return directory.open_log(TOPIC, PARTITION, config)
+            points[CLUSTER_METADATA] = max(point.offset, points.get(CLUSTER_METADATA, 0))
+        return directory.open_log(CLUSTER_METADATA, config)
     try:
-        return directory.open_log(TOPIC, PARTITION, config)
+        return directory.open_log(CLUSTER_METADATA, config)
     except KafkaError:
         if not mend(directory, path, point, can_refetch, None):
             raise
-        directory.try_again(TOPIC, PARTITION)
-        return directory.open_log(TOPIC, PARTITION, config)
+        directory.try_again(CLUSTER_METADATA)
+        return directory.open_log(CLUSTER_METADATA, config)

@@ -19,7 +19,8 @@ from trimaran.spark.options import (
     positive,
 )
 from trimaran.spark.origins.damage import lose
-from trimaran.spark.origins.origin import Bounds, TopicPartition
+from trimaran.spark.origins.origin import Bounds
+from trimaran.wire.identity import TopicPartition
 
 ByPartition = Mapping[TopicPartition, int]
 OffsetsAt = Callable[[ByPartition], Mapping[TopicPartition, int | None]]  # as `Origin.offsets_at`
@@ -116,7 +117,7 @@ def by_partition(text: str) -> ByPartition:
         for partition, number in partitions.items():
             if not isinstance(number, int) or isinstance(number, bool):
                 raise ValueError(text)
-            found[topic, int(partition)] = number
+            found[TopicPartition(topic, int(partition))] = number
     return found
 
 
@@ -131,7 +132,9 @@ def as_json(offsets: ByPartition) -> dict[str, dict[str, int]]:
 def from_json(written: Mapping[str, Mapping[str, int]]) -> dict[TopicPartition, int]:
     """The other way round."""
     return {
-        (t, int(p)): offset for t, by_number in written.items() for p, offset in by_number.items()
+        TopicPartition(t, int(p)): offset
+        for t, by_number in written.items()
+        for p, offset in by_number.items()
     }
 
 

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
-from trimaran.spark.origins.origin import TopicPartition
+from trimaran.wire.identity import TopicPartition
 
 Value = object
 

@@ -24,7 +24,8 @@ from pyspark.sql.streaming.datasource import (
 from trimaran.spark.data_source.limits import StreamLimits, as_json, from_json
 from trimaran.spark.data_source.tracebacks import without_frames
 from trimaran.spark.origins.damage import lose
-from trimaran.spark.origins.origin import Bounds, TopicPartition
+from trimaran.spark.origins.origin import Bounds
+from trimaran.wire.identity import TopicPartition
 
 Written = dict[str, dict[str, int]]  # offsets as JSON has them
 Offsets = Mapping[TopicPartition, int]

@@ -11,8 +11,9 @@ from trimaran.spark.kafka_log.options import LogOptions
 from trimaran.spark.kafka_log.segments import SegmentTask, segment_tasks
 from trimaran.spark.options import TopicsWanted
 from trimaran.spark.origins.directories.directory_origin import SHARE_BYTES_MIN, DirectoryOrigin
-from trimaran.spark.origins.origin import Bounds, DataUnreadable, Origin, Range, TopicPartition
+from trimaran.spark.origins.origin import Bounds, DataUnreadable, Origin, Range
 from trimaran.spark.origins.running_cluster.brokers import BrokerOrigin
+from trimaran.wire.identity import TopicPartition
 
 Task = tuple[Range, ...]
 FOUND_LETTERS_MAX = 300  # of the names of topics that an error tells

@@ -72,7 +72,8 @@ from trimaran.spark.kafka_log.plan import (
 from trimaran.spark.kafka_log.records import ALL_COLUMNS, RECORD_SCHEMA, read_records
 from trimaran.spark.kafka_log.segments import SEGMENT_SCHEMA, read_segments
 from trimaran.spark.options import OptionError
-from trimaran.spark.origins.origin import Bounds, Origin, Reading, TopicPartition
+from trimaran.spark.origins.origin import Bounds, Origin, Reading
+from trimaran.wire.identity import TopicPartition
 
 # The function by which an executor reads a task, for each level.
 Read = Callable[[Any, ReadRequest], Iterator[pa.RecordBatch]]

@@ -11,9 +11,10 @@ from trimaran.spark.kafka_metadata.options import MetadataOptions
 from trimaran.spark.origins.directories.directory_origin import batches_from, offset_among
 from trimaran.spark.origins.directories.discovery import METADATA_TOPIC
 from trimaran.spark.origins.directories.replicas import StoredReplica
-from trimaran.spark.origins.origin import Bounds, TopicPartition
+from trimaran.spark.origins.origin import Bounds
+from trimaran.wire.identity import TopicPartition
 
-KEY: TopicPartition = (METADATA_TOPIC, 0)
+KEY = TopicPartition(METADATA_TOPIC, 0)
 
 
 def span(options: MetadataOptions, bounds: Bounds, offsets_at: OffsetsAt) -> tuple[int, int]:

@@ -64,7 +64,8 @@ from trimaran.spark.kafka_metadata.plan import (
 from trimaran.spark.kafka_metadata.registry import TABLES
 from trimaran.spark.kafka_metadata.table import Table
 from trimaran.spark.options import EARLIEST, OptionError
-from trimaran.spark.origins.origin import Bounds, TopicPartition
+from trimaran.spark.origins.origin import Bounds
+from trimaran.wire.identity import TopicPartition
 
 EARLIEST_LIMIT = Limit("startingOffsets", EARLIEST)
 OPTIONS_OF = {table.name: table.options for table in TABLES.values()}

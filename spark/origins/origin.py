@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
 from trimaran.log.batches.batch import BatchView
+from trimaran.wire.identity import TopicPartition
 
-TopicPartition = tuple[str, int]
 # Of a batch as it is stored, and of a record: so much is held at once, besides some pieces of 24 MB, of a worker's 400.
 BATCH_BYTES_MAX = 128 << 20
 

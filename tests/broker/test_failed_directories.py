@@ -18,6 +18,7 @@ from trimaran.log.partitions.names import DELETE_SUFFIX, FUTURE_SUFFIX
 from trimaran.quorum.metadata.image import LOST_DIRECTORY
 from trimaran.wire.buffers.primitives import NIL_UUID
 from trimaran.wire.errors import ErrorCode, KafkaError
+from trimaran.wire.identity import TopicPartition
 from trimaran.wire.messages.create_topics import (
     CreatableReplicaAssignment,
     CreatableTopic,
@@ -44,7 +45,7 @@ def state(running: Cluster, name: str = "t"):
 
 
 def holding(running: Cluster):
-    return running.brokers[11].context.directories.holding("t", 0)
+    return running.brokers[11].context.directories.holding(TopicPartition("t", 0))
 
 
 async def placed(running: Cluster) -> None:

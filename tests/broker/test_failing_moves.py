@@ -14,6 +14,7 @@ from tests.cluster.in_process import cluster
 from trimaran.log.disk.files import Files
 from trimaran.log.partitions.names import DELETE_SUFFIX, FUTURE_SUFFIX
 from trimaran.wire.errors import ErrorCode
+from trimaran.wire.identity import TopicPartition
 
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore")]
 
@@ -48,14 +49,14 @@ def write(bootstrap, first=0, count=RECORDS):
 
 
 def read(bootstrap, count=RECORDS):
-    from confluent_kafka import TopicPartition
+    from confluent_kafka import TopicPartition as Assigned
 
     from tests.librdkafka import Consumer
 
     consumer = Consumer(
         {"bootstrap.servers": bootstrap, "group.id": "g", "enable.auto.commit": False}
     )
-    consumer.assign([TopicPartition("t", 0, 0)])
+    consumer.assign([Assigned("t", 0, 0)])
     found = []
     while len(found) < count:
         for message in consumer.consume(count, 0.2):
@@ -88,18 +89,18 @@ async def test_move_failing_at_end_loses_nothing(tmp_path, of, suffix, error):
         state = image.topics.by_name["t"].partitions[0]
         ctx = running.brokers[state.leader].context
         partition = ctx.partitions.find("t", 0)
-        source = ctx.directories.holding("t", 0)
+        source = ctx.directories.holding(TopicPartition("t", 0))
         target = next(one for one in ctx.directories.all if one is not source)
         failing = FailingRename(suffix, error)
         failed, kept = (target, source) if of == "target" else (source, target)
         failed._files = failed.futures._files = failing
-        assert ctx.moves.request("t", 0, str(target.path)) is ErrorCode.NONE
+        assert ctx.moves.request(TopicPartition("t", 0), str(target.path)) is ErrorCode.NONE
         with trio.fail_after(20):
             await failing.has_failed.wait()
             while ctx.moves.of(partition) is not None:
                 await trio.lowlevel.checkpoint()
         assert failed.offline
-        assert ctx.directories.holding("t", 0) is kept
+        assert ctx.directories.holding(TopicPartition("t", 0)) is kept
         assert partition.log.log_end_offset == RECORDS
         assert await in_thread(read, running.bootstrap) == list(range(RECORDS))
         await running.seen(

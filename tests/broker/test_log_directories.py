@@ -23,6 +23,7 @@ from trimaran.node.runtime.clock import now_ms
 from trimaran.quorum.metadata.image import LOST_DIRECTORY
 from trimaran.wire.buffers.primitives import NIL_UUID
 from trimaran.wire.errors import ErrorCode, KafkaError
+from trimaran.wire.identity import TopicPartition
 from trimaran.wire.messages.alter_replica_log_dirs import (
     AlterReplicaLogDir,
     AlterReplicaLogDirsRequest,
@@ -59,9 +60,9 @@ def states(running: Cluster, topic: str = "t", node_id: int = 11):
 def where(running: Cluster, node_id: int = 11) -> dict[int, str]:
     directories = running.brokers[node_id].context.directories
     return {
-        index: directories.holding("t", index).path.name[-1]
+        index: directories.holding(TopicPartition("t", index)).path.name[-1]
         for index in range(PARTITIONS)
-        if directories.holding("t", index)
+        if directories.holding(TopicPartition("t", index))
     }
 
 
@@ -131,7 +132,10 @@ async def test_a_cordoned_directory_takes_no_new_replicas(tmp_path):
         broker = await running.start_broker(11, **two(tmp_path), cordoned_log_dirs=a)
         written = await in_thread(produce, running.bootstrap, "t")
         assert set(where(running).values()) == {"b"}
-        assert broker.context.moves.request("t", 0, a) is ErrorCode.INVALID_REPLICA_ASSIGNMENT
+        assert (
+            broker.context.moves.request(TopicPartition("t", 0), a)
+            is ErrorCode.INVALID_REPLICA_ASSIGNMENT
+        )
         answer = await ask(running, DescribeLogDirsRequest(topics=None))
         assert {one.log_dir: one.is_cordoned for one in answer.results} == {a: True, b: False}
         code, message = await cordon(running, f"{a},/elsewhere")
@@ -454,7 +458,7 @@ async def test_replica_moves_while_read_and_written(tmp_path):
                 for index, state in image.topics.by_name["t"].partitions.items()
             ),
         )
-        assert {i: directories.holding("t", i) for i in targets} == targets
+        assert {i: directories.holding(TopicPartition("t", i)) for i in targets} == targets
         await directories.purge()
         assert not [path for path in tmp_path.glob("11-*/t-*") if "." in path.name]
         found = await in_thread(consume, running.bootstrap, "t", 600)
@@ -482,16 +486,16 @@ async def test_moves_that_cannot_be(tmp_path):
         here = where(running)[0]
         a, b = (str(tmp_path / f"11-{one}") for one in "ab")
         other = b if here == "a" else a
-        assert moves.request("t", 0, "/nowhere") is ErrorCode.LOG_DIR_NOT_FOUND
-        assert moves.request("new", 0, b) is ErrorCode.REPLICA_NOT_AVAILABLE
-        assert moves.request("t", 0, a if here == "a" else b) is ErrorCode.NONE
+        assert moves.request(TopicPartition("t", 0), "/nowhere") is ErrorCode.LOG_DIR_NOT_FOUND
+        assert moves.request(TopicPartition("new", 0), b) is ErrorCode.REPLICA_NOT_AVAILABLE
+        assert moves.request(TopicPartition("t", 0), a if here == "a" else b) is ErrorCode.NONE
         assert moves.of(broker.context.partitions.find("t", 0)) is None, "it is there already"
-        assert moves.request("t", 0, other) is ErrorCode.NONE
-        assert moves.request("t", 0, other) is ErrorCode.NONE
-        assert moves.request("t", 0, a if here == "a" else b) is ErrorCode.NONE
+        assert moves.request(TopicPartition("t", 0), other) is ErrorCode.NONE
+        assert moves.request(TopicPartition("t", 0), other) is ErrorCode.NONE
+        assert moves.request(TopicPartition("t", 0), a if here == "a" else b) is ErrorCode.NONE
         assert moves.of(broker.context.partitions.find("t", 0)) is None, "called back"
         broker.context.directories.at(other).health.fail("gone")
-        assert moves.request("t", 0, other) is ErrorCode.KAFKA_STORAGE_ERROR
+        assert moves.request(TopicPartition("t", 0), other) is ErrorCode.KAFKA_STORAGE_ERROR
         broker.context.directories.at(other).health.offline = None
 
 

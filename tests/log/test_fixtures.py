@@ -19,6 +19,7 @@ from trimaran.log.old_formats.old_batches import as_v2
 from trimaran.log.producers.snapshots import parse_snapshot
 from trimaran.log.segments.index import OffsetIndex, TimeIndex
 from trimaran.log.segments.transaction_index import TransactionIndex
+from trimaran.wire.identity import TopicPartition
 
 NAMES = fixtures.names()
 NEW = [name for name in NAMES if not name.startswith("0.10")]
@@ -120,7 +121,7 @@ def test_our_log_serves_the_same_records(name, tmp_path):
                 for row in fixtures.rows(name, "record", file)
             ]
             config = CONFIG if "compacted" not in topic else CONFIG.__class__(compacts=True)
-            log = directory.open_log(topic, partition, config)
+            log = directory.open_log(TopicPartition(topic, partition), config)
             if topic.startswith("__"):
                 continue
             start = log.log_start_offset
@@ -139,7 +140,7 @@ def test_every_offset_and_timestamp_is_found(name, tmp_path):
         for topic, partition in partitions(name):
             if topic.startswith("__"):
                 continue
-            log = directory.open_log(topic, partition, CONFIG)
+            log = directory.open_log(TopicPartition(topic, partition), CONFIG)
             records = [record for record, _, is_control in served(log)]
             for record in records:
                 data = log.read_bytes(record.offset, 1, upto_offset=log.log_end_offset)
@@ -207,14 +208,14 @@ def test_producers_and_aborted_transactions_are_kafkas(name, unpacked, tmp_path)
     for path in [*rebuilt.rglob("*.txnindex"), *rebuilt.rglob("*.snapshot")]:
         path.unlink()
     with opened(name, tmp_path) as directory:
-        log = directory.open_log("transactions", 0, CONFIG)
+        log = directory.open_log(TopicPartition("transactions", 0), CONFIG)
         assert log.aborted_transactions(0, log.log_end_offset) == theirs
 
 
 @pytest.mark.parametrize("name", NEW)
 def test_read_committed_matches_kafkas_console_consumer(name, tmp_path):
     with opened(name, tmp_path) as directory:
-        log = directory.open_log("transactions", 0, CONFIG)
+        log = directory.open_log(TopicPartition("transactions", 0), CONFIG)
         stable = log.last_stable_offset(log.log_end_offset)
         aborted = log.aborted_transactions(0, stable)
         for isolation, end in (("read_committed", stable), ("read_uncommitted", None)):
@@ -234,7 +235,7 @@ def test_read_committed_matches_kafkas_console_consumer(name, tmp_path):
 @pytest.mark.parametrize("name", NEW)
 def test_headers_are_those_that_kafkas_console_consumer_prints(name, tmp_path):
     with opened(name, tmp_path) as directory:
-        log = directory.open_log("v2-lz4", 0, CONFIG)
+        log = directory.open_log(TopicPartition("v2-lz4", 0), CONFIG)
         ours = []
         for record, _, _ in served(log):
             headers = ",".join(f"{header.key}:{text(header.value)}" for header in record.headers)
@@ -253,7 +254,7 @@ def test_checkpoints_agree_with_the_logs(name, tmp_path):
         marks = read_offsets(directory.path / HIGH_WATERMARKS)
         for topic, partition in partitions(name):
             config = LogConfig(compacts="compacted" in topic or topic.startswith("__"))
-            log = directory.open_log(topic, partition, config)
+            log = directory.open_log(TopicPartition(topic, partition), config)
             assert marks[topic, partition] <= log.log_end_offset
             if name.endswith("clean"):
                 assert marks[topic, partition] == log.log_end_offset
@@ -267,7 +268,7 @@ def test_checkpoints_agree_with_the_logs(name, tmp_path):
 def test_one_log_of_all_formats(tmp_path):
     """v0, then v1, then v2: written by Kafka 2.8 whose message.format.version went up."""
     with opened("2.8.2-killed", tmp_path) as directory:
-        log = directory.open_log("upgraded", 0, CONFIG)
+        log = directory.open_log(TopicPartition("upgraded", 0), CONFIG)
         data = b"".join(
             log.read_bytes(base, 1 << 20, upto_offset=log.log_end_offset)
             for base in log.segment_base_offsets

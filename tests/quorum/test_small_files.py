@@ -41,6 +41,7 @@ from trimaran.quorum.raft_log.refetch import RefetchMark, RefetchMarkDamaged
 from trimaran.quorum.raft_log.snapshot_format import SnapshotDamaged
 from trimaran.quorum.replica.quorum_state_file import QuorumStateError, load_election, save_election
 from trimaran.wire.errors import ErrorCode, KafkaError
+from trimaran.wire.identity import TopicPartition
 
 TOPIC_ID = bytes(range(100, 116))
 CLUSTER_ID = "5L6g3nShT-eMCtK--X86sw"
@@ -68,14 +69,14 @@ def build(path: Path) -> None:
     RefetchMark(path / METADATA).set(4)
     election = Election(3, 1, ReplicaKey(1, bytes([1]) * 16))
     save_election(path / METADATA, election, metadata.history)
-    log = directory.create_log("t", 0, TOPIC_ID, SMALL)
+    log = directory.create_log(TopicPartition("t", 0), TOPIC_ID, SMALL)
     _ = log.producers
     for sequence in range(30):
         epoch = sequence // 10
         append(log, epoch=epoch, producer_id=7, producer_epoch=0, base_sequence=sequence)
     log.delete_records_before(5)
-    fill(directory.create_log("u", 0, TOPIC_ID, SMALL), 1).flush()
-    directory.take_out("u", 0, "its third batch is damaged")
+    fill(directory.create_log(TopicPartition("u", 0), TOPIC_ID, SMALL), 1).flush()
+    directory.take_out(TopicPartition("u", 0), "its third batch is damaged")
     directory.save_checkpoints({("t", 0): 25})
     directory.write_checkpoints(directory.offsets.collect_cleaned({("t", 0): 20}))
     directory.close(broker_epoch=7)
@@ -124,11 +125,11 @@ def started(path: Path) -> tuple[State, Exception | None]:
 
 def replica(directory: LogDirectory, topic: str) -> object:
     try:
-        if not directory.is_of(topic, 0, TOPIC_ID):
+        if not directory.is_of(TopicPartition(topic, 0), TOPIC_ID):
             return "of another topic"
-        log = directory.open_log(topic, 0, SMALL)
+        log = directory.open_log(TopicPartition(topic, 0), SMALL)
         known = [(n, e.batches[-1].last_sequence) for n, e in log.producers.entries()]
-        watermark = directory.high_watermark(topic, 0)
+        watermark = directory.high_watermark(TopicPartition(topic, 0))
         return log.log_start_offset, read_all(log), log.epochs.entries(), known, watermark
     except KafkaError as error:
         return "out of service" if error.code is ErrorCode.KAFKA_STORAGE_ERROR else error
@@ -340,7 +341,7 @@ def test_a_left_over_temporary_file_is_no_damage(
 def test_moved_log_start_survives_damaged_checkpoint(sound: Path, tmp_path: Path) -> None:
     path = copied(sound, tmp_path / "left")
     directory = LogDirectory(path)
-    directory.open_log("t", 0, SMALL).delete_records_before(17)
+    directory.open_log(TopicPartition("t", 0), SMALL).delete_records_before(17)
     directory.close(broker_epoch=8)
     (path / "log-start-offset-checkpoint").write_bytes(b"")
     assert start(path)["t"][0] == 17
@@ -353,7 +354,7 @@ def test_damaged_leader_epochs_are_logged_once(
     (path / "t-0" / "leader-epoch-checkpoint").write_bytes(b"0\n")
     for _ in range(2):
         directory = LogDirectory(path)
-        directory.open_log("t", 0, SMALL)
+        directory.open_log(TopicPartition("t", 0), SMALL)
         directory.close(broker_epoch=8)
     assert [r.getMessage() for r in caplog.records if "epoch-checkpoint" in r.getMessage()][
         1:

@@ -15,6 +15,7 @@ from trimaran.client.groups import group_rows, lag_in_records, lag_rows, total_l
 from trimaran.errors.refused import no_group
 from trimaran.errors.user_error import Exit, UserError
 from trimaran.node.text.wording import counted
+from trimaran.wire.identity import TopicPartition
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -107,12 +108,12 @@ def _offsets(client: BlockingClient, found: Mapping[str, Any]) -> list[dict[str,
     """What is committed or assigned, in order, each with the member that has it."""
     owners = owners_of(found)
     rows = {
-        (row["topic"], row["partition"]): row
+        TopicPartition(row["topic"], row["partition"]): row
         for row in lag_rows(client, str(found["group"]), str(found["type"]))
     }
     for row in lag_in_records(client, dict.fromkeys(owners.keys() - rows.keys(), -1)):
         # Nothing is committed: how far behind that is depends on where the consumer would begin.
-        rows[row["topic"], row["partition"]] = {
+        rows[TopicPartition(row["topic"], row["partition"])] = {
             **row,
             "committed": None,
             "lag": None,

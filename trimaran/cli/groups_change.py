@@ -20,6 +20,7 @@ from trimaran.node.text.wording import counted
 from trimaran.wire.client.destinations import Coordinator
 from trimaran.wire.client.response_checks import single_item
 from trimaran.wire.errors import ErrorCode
+from trimaran.wire.identity import TopicPartition
 from trimaran.wire.messages.delete_groups import DeleteGroupsRequest
 from trimaran.wire.messages.offset_delete import (
     OffsetDeleteRequest,
@@ -30,7 +31,6 @@ from trimaran.wire.messages.offset_delete import (
 if TYPE_CHECKING:
     from trimaran.wire.blocking import BlockingClient
 
-TopicPartition = tuple[str, int]
 Topics = Annotated[
     list[str] | None,
     Parameter(
@@ -90,8 +90,13 @@ def reset_offsets(
             raise _nothing(group)
         after = {one: within_log(client, one, position.offset_in(client, *one)) for one in wanted}
         rows = [
-            {"topic": t, "partition": p, "committed": before.get((t, p)), "new": after[t, p]}
-            for t, p in wanted
+            {
+                "topic": one.topic,
+                "partition": one.partition,
+                "committed": before.get(one),
+                "new": after[one],
+            }
+            for one in wanted
         ]
         show_rows(rows, output, columns=["topic", "partition", "committed", "new"])
         changed = {one: offset for one, offset in after.items() if before.get(one) != offset}
@@ -110,7 +115,7 @@ def _wanted(client: BlockingClient, topics: Collection[str]) -> list[TopicPartit
     for text in topics:
         topic, colon, indexes = text.rpartition(":")
         if not colon or not all(one.isdecimal() for one in indexes.split(",")):
-            found += [(text, index) for index in range(len(leaders_of(client, text)))]
+            found += [TopicPartition(text, index) for index in range(len(leaders_of(client, text)))]
             continue
         count = len(leaders_of(client, topic))
         for index in map(int, indexes.split(",")):
@@ -121,7 +126,7 @@ def _wanted(client: BlockingClient, topics: Collection[str]) -> list[TopicPartit
                     f"name one below {count}",
                     exit_code=Exit.USAGE,
                 )
-            found.append((topic, index))
+            found.append(TopicPartition(topic, index))
     return sorted(set(found))
 
 

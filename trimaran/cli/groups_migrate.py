@@ -24,11 +24,11 @@ from trimaran.client.zookeeper import explained
 from trimaran.errors.user_error import Exit, UserError
 from trimaran.node.text.wording import counted
 from trimaran.wire.errors import KafkaError
+from trimaran.wire.identity import TopicPartition
 
 if TYPE_CHECKING:
     from trimaran.wire.blocking import BlockingClient
 
-TopicPartition = tuple[str, int]
 
 COMMIT = "commit"
 SAME = "same"
@@ -88,7 +88,9 @@ def migrate_offsets(
         )
         show_rows(rows, output, columns=list(COLUMNS))
         wanted = {
-            (r["topic"], r["partition"]): r["zookeeper"] for r in rows if r["action"] == COMMIT
+            TopicPartition(r["topic"], r["partition"]): r["zookeeper"]
+            for r in rows
+            if r["action"] == COMMIT
         }
         if not execute:
             say(
@@ -156,7 +158,9 @@ def _in_zookeeper(group: str, given: str | None, brokers: Brokers) -> InZooKeepe
     for entry in entries:
         names = entry.path.removeprefix(f"{root}/").split("/")
         if names[0] == "offsets" and len(names) == 3 and names[2].isdecimal():
-            offsets[names[1], int(names[2])] = decode_offset((entry.text or "").encode())
+            offsets[TopicPartition(names[1], int(names[2]))] = decode_offset(
+                (entry.text or "").encode()
+            )
         elif names[0] == "ids" and len(names) == 2:
             consumers.append(names[1])
     if not offsets:
@@ -172,7 +176,7 @@ def _in_zookeeper(group: str, given: str | None, brokers: Brokers) -> InZooKeepe
 def _existing(client: BlockingClient, found: InZooKeeper) -> set[TopicPartition]:
     names = sorted({topic for topic, _ in found.offsets})
     return {
-        (topic.name or "", partition.partition_index)
+        TopicPartition(topic.name or "", partition.partition_index)
         for topic in topics_of(client, names)
         if not topic.error_code
         for partition in topic.partitions

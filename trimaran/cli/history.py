@@ -15,6 +15,7 @@ from trimaran.errors.user_error import Exit, UserError
 from trimaran.inspect.metadata.history import History
 from trimaran.quorum.metadata.image import TOPIC_RESOURCE
 from trimaran.wire.buffers.primitives import uuid_to_text
+from trimaran.wire.identity import TopicPartition
 
 if TYPE_CHECKING:
     from trimaran.inspect.metadata.source import MetadataSource
@@ -70,7 +71,7 @@ def partitions(
     say_unknown(history.unknown)
 
 
-def _partition(text: str) -> tuple[str, int]:
+def _partition(text: str) -> TopicPartition:
     topic, slash, index = text.rpartition("/")
     if not slash or not topic or not index.isdecimal():
         raise UserError(
@@ -79,7 +80,7 @@ def _partition(text: str) -> tuple[str, int]:
             "for example trimaran partitions history orders/0",
             exit_code=Exit.USAGE,
         )
-    return topic, int(index)
+    return TopicPartition(topic, int(index))
 
 
 def configs(

@@ -20,6 +20,7 @@ from trimaran.errors.refused import check
 from trimaran.errors.user_error import Exit, UserError
 from trimaran.node.text.wording import counted
 from trimaran.wire.errors import ErrorCode
+from trimaran.wire.identity import TopicPartition
 from trimaran.wire.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
     ReassignablePartition,
@@ -93,7 +94,7 @@ def _tell_moves(client: BlockingClient, wishes: Sequence[Wish]) -> int:
     present = _present(topics_of(client, list(dict.fromkeys(one[0] for one in wishes))))
     moves = 0
     for topic, index, replicas in wishes:
-        now = present.get((topic, index))
+        now = present.get(TopicPartition(topic, index))
         if now is None:
             say(f"{topic}-{index}: no such partition")
         elif now != replicas:
@@ -108,10 +109,10 @@ def _listed(replicas: Sequence[int]) -> str:
     return ",".join(map(str, replicas))
 
 
-def _present(topics: Iterable[MetadataResponseTopic]) -> dict[tuple[str, int], list[int]]:
+def _present(topics: Iterable[MetadataResponseTopic]) -> dict[TopicPartition, list[int]]:
     """Replicas by topic and partition."""
     return {
-        (topic.name or "", one.partition_index): list(one.replica_nodes)
+        TopicPartition(topic.name or "", one.partition_index): list(one.replica_nodes)
         for topic in topics
         for one in topic.partitions
     }
@@ -156,9 +157,11 @@ def verify(plan: PlanFile, *, brokers: Brokers = BROKERS, output: KafkaFormat = 
             "topic": topic,
             "partition": index,
             "wanted": replicas,
-            "replicas": present.get((topic, index)),
+            "replicas": present.get(TopicPartition(topic, index)),
             "moving": (topic, index) in moving,
-            "state": state_of_move(present.get((topic, index)), replicas, (topic, index) in moving),
+            "state": state_of_move(
+                present.get(TopicPartition(topic, index)), replicas, (topic, index) in moving
+            ),
         }
         for topic, index, replicas in wishes
     ]

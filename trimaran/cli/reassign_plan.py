@@ -21,12 +21,13 @@ from trimaran.errors.refused import check_topic, ensure_brokers_run
 from trimaran.errors.user_error import Exit, UserError
 from trimaran.quorum.controller.placement import place_replicas
 from trimaran.quorum.metadata.image import BrokerRegistration
+from trimaran.wire.identity import TopicPartition
 from trimaran.wire.messages.describe_cluster import DescribeClusterRequest
 
 if TYPE_CHECKING:
     from trimaran.quorum.controller.placement import Prng
 
-Assignment = Mapping[tuple[str, int], Sequence[int]]
+Assignment = Mapping[TopicPartition, Sequence[int]]
 PLAN_VERSION = 1
 
 
@@ -53,7 +54,7 @@ def plan(
         for topic in found:
             check_topic(topic.name or "", topic.error_code)
         current = {
-            (topic.name or "", one.partition_index): list(one.replica_nodes)
+            TopicPartition(topic.name or "", one.partition_index): list(one.replica_nodes)
             for topic in found
             if topics or not topic.is_internal
             for one in topic.partitions
@@ -94,11 +95,13 @@ def propose(current: Assignment, racks: Mapping[int, str | None], prng: Prng) ->
     by_topic: dict[str, list[int]] = {}
     for topic, index in sorted(current):
         by_topic.setdefault(topic, []).append(index)
-    found: dict[tuple[str, int], Sequence[int]] = {}
+    found: dict[TopicPartition, Sequence[int]] = {}
     for topic, indexes in by_topic.items():
-        factor = len(current[topic, indexes[0]])
+        factor = len(current[TopicPartition(topic, indexes[0])])
         placed = place_replicas(usable, len(indexes), factor, prng)
-        found.update(((topic, index), one) for index, one in zip(indexes, placed, strict=True))
+        found.update(
+            (TopicPartition(topic, index), one) for index, one in zip(indexes, placed, strict=True)
+        )
     return found
 
 

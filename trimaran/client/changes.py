@@ -12,6 +12,7 @@ from trimaran.wire.buffers.primitives import NIL_UUID
 from trimaran.wire.client.destinations import Coordinator
 from trimaran.wire.client.response_checks import single_item
 from trimaran.wire.errors import ErrorCode
+from trimaran.wire.identity import TopicPartition
 from trimaran.wire.messages.create_topics import (
     CreatableTopic,
     CreatableTopicConfig,
@@ -37,7 +38,6 @@ if TYPE_CHECKING:
 TIMEOUT_MS = 30_000
 SET, DELETE, APPEND, SUBTRACT = range(4)  # Kafka's AlterConfigOp
 Change = tuple[str, int, str | None]
-TopicPartition = tuple[str, int]
 
 
 def create_topic(
@@ -122,7 +122,7 @@ def elect_leaders(
             if code is not ErrorCode.ELECTION_NOT_NEEDED:
                 failed = code is not ErrorCode.NONE
                 said = one.error_message or code.name
-                told[result.topic, one.partition_id] = said if failed else None
+                told[TopicPartition(result.topic, one.partition_id)] = said if failed else None
     return told
 
 

@@ -13,6 +13,7 @@ from trimaran.wire.client.destinations import Coordinator
 from trimaran.wire.client.errors import VersionMismatch
 from trimaran.wire.client.response_checks import single_item
 from trimaran.wire.errors import ErrorCode, RemoteProtocolError
+from trimaran.wire.identity import TopicPartition
 from trimaran.wire.messages.consumer_group_describe import ConsumerGroupDescribeRequest
 from trimaran.wire.messages.consumer_protocol import decode_assignment
 from trimaran.wire.messages.describe_groups import DescribeGroupsRequest
@@ -44,12 +45,12 @@ def group_described(client: BlockingClient, group: str) -> dict[str, Any]:
     raise no_group(group)
 
 
-def owners_of(described: Mapping[str, Any]) -> dict[tuple[str, int], Mapping[str, Any]]:
+def owners_of(described: Mapping[str, Any]) -> dict[TopicPartition, Mapping[str, Any]]:
     """The member by topic and partition; empty where partitions have no single one (share), or are tasks (streams)."""
     if described["type"] not in ("classic", "consumer"):
         return {}
     return {
-        (topic, partition): member
+        TopicPartition(topic, partition): member
         for member in described["members"]
         for topic, partitions in member["assignment"].items()
         for partition in partitions

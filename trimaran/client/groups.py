@@ -11,6 +11,7 @@ from trimaran.errors.refused import check
 from trimaran.node.runtime.clock import now_ms
 from trimaran.wire.client.destinations import Coordinator
 from trimaran.wire.client.response_checks import single_item
+from trimaran.wire.identity import TopicPartition
 from trimaran.wire.messages.describe_share_group_offsets import (
     DescribeShareGroupOffsetsRequest,
     DescribeShareGroupOffsetsRequestGroup,
@@ -50,7 +51,7 @@ def _of_coordinator(
     return single_item(client.call(Coordinator(group), request, version=version).groups, "group")
 
 
-def committed_offsets(client: BlockingClient, group: str) -> dict[tuple[str, int], int]:
+def committed_offsets(client: BlockingClient, group: str) -> dict[TopicPartition, int]:
     """What a group has committed, by topic and partition; nothing for a group that there is not. A negative offset is
     none, as for Kafka's tools: some clients commit -2 for "the earliest".
     """
@@ -58,7 +59,7 @@ def committed_offsets(client: BlockingClient, group: str) -> dict[tuple[str, int
     answer = _of_coordinator(client, group, request, version=8)
     check(answer.error_code, None)
     return {
-        (topic.name, partition.partition_index): partition.committed_offset
+        TopicPartition(topic.name, partition.partition_index): partition.committed_offset
         for topic in answer.topics
         for partition in topic.partitions
         if partition.committed_offset >= 0
@@ -77,20 +78,20 @@ def offset_rows(client: BlockingClient, group: str, kind: str) -> list[dict[str,
     starts = {place: one.start_offset for place, one in described.items()}
     rows = lag_in_records(client, starts)
     for row in rows:
-        one = described[row["topic"], row["partition"]]
+        one = described[TopicPartition(row["topic"], row["partition"])]
         if one.start_offset < 0:  # a member is subscribed, and nothing was delivered yet
             row["committed"] = None
         row["lag"] = one.lag if one.lag >= 0 else None
     return rows
 
 
-def _share_offsets(client: BlockingClient, group: str) -> dict[tuple[str, int], Any]:
+def _share_offsets(client: BlockingClient, group: str) -> dict[TopicPartition, Any]:
     """Returns where a share group starts in its partitions (KIP-932)."""
     asked = DescribeShareGroupOffsetsRequestGroup(group_id=group, topics=None)
     answer = _of_coordinator(client, group, DescribeShareGroupOffsetsRequest(groups=[asked]))
     check(answer.error_code, answer.error_message)
     return {
-        (topic.topic_name, partition.partition_index): partition
+        TopicPartition(topic.topic_name, partition.partition_index): partition
         for topic in answer.topics
         for partition in topic.partitions
     }
@@ -109,13 +110,13 @@ def lag_rows(client: BlockingClient, group: str, kind: str = "") -> list[dict[st
 
 
 def lag_in_records(
-    client: BlockingClient, committed: dict[tuple[str, int], int]
+    client: BlockingClient, committed: dict[TopicPartition, int]
 ) -> list[dict[str, Any]]:
     """Rows of the lag; `end` and `lag` are None where the leader of a partition does not tell its end."""
     ends = end_offsets(client, committed)
     rows = []
     for (topic, partition), offset in sorted(committed.items()):
-        end = ends.get((topic, partition))
+        end = ends.get(TopicPartition(topic, partition))
         rows.append(
             {
                 "topic": topic,

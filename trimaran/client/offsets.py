@@ -9,6 +9,7 @@ from trimaran.errors.refused import check
 from trimaran.wire.client.destinations import Leader
 from trimaran.wire.client.errors import ConnectionLost, RequestTimedOut
 from trimaran.wire.client.response_checks import single_item
+from trimaran.wire.identity import TopicPartition
 from trimaran.wire.messages.list_offsets import (
     ListOffsetsPartition,
     ListOffsetsRequest,
@@ -49,9 +50,9 @@ def end_offset(
 
 def end_offsets(
     client: BlockingClient,
-    partitions: Iterable[tuple[str, int]],
+    partitions: Iterable[TopicPartition],
     timestamp: int = LATEST_TIMESTAMP,
-) -> dict[tuple[str, int], int]:
+) -> dict[TopicPartition, int]:
     """`end_offset` of many partitions, one request a leader; those whose leader does not say within `ASIDE_SECONDS` are
     left out.
     """
@@ -76,5 +77,7 @@ def end_offsets(
         for one in answer.topics:
             for partition in one.partitions:
                 if not partition.error_code:
-                    found[one.name, partition.partition_index] = int(partition.offset)
+                    found[TopicPartition(one.name, partition.partition_index)] = int(
+                        partition.offset
+                    )
     return found

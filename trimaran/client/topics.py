@@ -15,6 +15,7 @@ from trimaran.wire.buffers.primitives import uuid_to_text
 from trimaran.wire.client.errors import VersionMismatch
 from trimaran.wire.client.response_checks import single_item
 from trimaran.wire.errors import KafkaError
+from trimaran.wire.identity import TopicPartition
 from trimaran.wire.messages.describe_topic_partitions import (
     DescribeTopicPartitionsRequest,
     TopicRequest,
@@ -84,14 +85,14 @@ TIMEOUT_MS = 30_000
 
 def add_offsets(client: BlockingClient, topic: str, rows: list[dict[str, Any]]) -> None:
     """`begin`, `end` and `size` of what has a leader that tells them; None elsewhere."""
-    led = [(topic, row["partition"]) for row in rows if row["leader"] >= 0]
+    led = [TopicPartition(topic, row["partition"]) for row in rows if row["leader"] >= 0]
     begins = end_offsets(client, led, EARLIEST_TIMESTAMP)
     # Who did not answer is not waited for again.
     ends = end_offsets(client, begins, LATEST_TIMESTAMP)
     leaders = {row["leader"] for row in rows if (topic, row["partition"]) in begins}
     sizes = replica_sizes(client, topic, leaders)
     for row in rows:
-        key = (topic, row["partition"])
+        key = TopicPartition(topic, row["partition"])
         row["begin"], row["end"] = begins.get(key), ends.get(key)
         row["size"] = sizes.get((row["leader"], row["partition"]))
 

@@ -28,6 +28,7 @@ from trimaran.log.segments.recovery import base_offset_of
 from trimaran.log.segments.segment import LOG_SUFFIX
 from trimaran.quorum.raft_log.partition import TOPIC
 from trimaran.wire.errors import KafkaError, RemoteProtocolError
+from trimaran.wire.identity import TopicPartition
 from trimaran.wire.records.coordinator import decode_coordinator_record
 from trimaran.wire.records.metadata import FRAME_VERSION, UnknownRecord, read_metadata_record
 from trimaran.wire.records.registry import COORDINATOR_RECORDS
@@ -133,22 +134,20 @@ def _sources_at(path: Path) -> Iterator[Source]:
 
 
 def _source(directory: Path, segments: Iterable[SegmentFile]) -> Source:
-    topic: str | None
-    partition: int | None
     try:
-        topic, partition = parse_directory_name(directory.resolve().name)
+        key = parse_directory_name(directory.resolve().name)
     except ValueError:
-        topic = partition = None
-    start = 0 if topic is None or partition is None else _log_start(directory, topic, partition)
-    return Source(directory, tuple(segments), topic, partition, _node_id(directory), start)
+        return Source(directory, tuple(segments), None, None, _node_id(directory), 0)
+    start = _log_start(directory, key)
+    return Source(directory, tuple(segments), *key, _node_id(directory), start)
 
 
-def _log_start(directory: Path, topic: str, partition: int) -> int:
+def _log_start(directory: Path, key: TopicPartition) -> int:
     try:
         starts = read_offsets(directory.resolve().parent / LOG_START_OFFSETS)
     except (CheckpointDamaged, OSError):
         return 0  # as a broker takes it then
-    return starts.get((topic, partition), 0)
+    return starts.get(key, 0)
 
 
 def _node_id(directory: Path) -> int | None:

@@ -19,6 +19,7 @@ import trio
 from trimaran.quorum.metadata.image import MetadataImage
 from trimaran.wire.client.backoff import ExponentialBackoff
 from trimaran.wire.errors import LocalProtocolError
+from trimaran.wire.identity import TopicPartition
 from trimaran.wire.transport.metrics.limited_log import LimitedLog
 from trimaran.zkcompat import events
 from trimaran.zkcompat.legacy.controller_client import ControllerClient, committed_offset
@@ -73,7 +74,7 @@ class LegacyAdmin:
     _tenure: Tenure | None = None
     _prepared: MetadataImage | None = None
     _pending: PendingRequests = field(default_factory=PendingRequests)
-    _begun: dict[reassignments.TopicPartition, reassignments.Replicas] = field(default_factory=dict)
+    _begun: dict[TopicPartition, reassignments.Replicas] = field(default_factory=dict)
     _advanced: MetadataImage | None = None
     _incomplete_topics: dict[ToolWrite, float] = field(default_factory=dict)
     # Entities with requests of which only some have been sent.

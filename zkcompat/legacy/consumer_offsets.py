@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 import trio
 
 from trimaran.wire.errors import ErrorCode, KafkaError
+from trimaran.wire.identity import TopicPartition
 from trimaran.zkcompat import events
 from trimaran.zkcompat.tree.claim import TransactionStep
 from trimaran.zkcompat.zookeeper.errors import (
@@ -28,7 +29,6 @@ from trimaran.zkcompat.zookeeper.session import KeeperConfig
 
 log = logging.getLogger(__name__)
 
-TopicPartition = tuple[str, int]
 
 # The time for which clients of that era wait (`socket.timeout.ms` is 30 s, `offsets.channel.backoff.ms` 1 s); a
 # ZooKeeper in health takes milliseconds.

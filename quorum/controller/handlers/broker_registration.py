@@ -23,10 +23,11 @@ from trimaran.quorum.controller.brokers import (
     same_endpoints,
 )
 from trimaran.quorum.controller.context import ControllerContext
-from trimaran.quorum.controller.index import PARTITIONS_PER_STEP, Key
+from trimaran.quorum.controller.index import PARTITIONS_PER_STEP
 from trimaran.quorum.controller.partitions import in_steps
 from trimaran.quorum.metadata.image import BrokerRegistration
 from trimaran.wire.errors import ErrorCode, KafkaError
+from trimaran.wire.identity import TopicIdPartition
 from trimaran.wire.messages.broker_registration import (
     BrokerRegistrationRequest,
     BrokerRegistrationResponse,
@@ -52,14 +53,14 @@ async def broker_registration(
     # A submit that fails is answered, and the broker asks again.
     decided = ProcessedPartitions()
 
-    def leave(keys: Sequence[Key]) -> Steps[None]:
+    def leave(keys: Sequence[TopicIdPartition]) -> Steps[None]:
         _check(request, ctx, active)
         change = partial(changes_of_new_incarnation, request, active.state)
         records = yield from in_steps(keys, change)
         yield from active.write(Result(records, None, atomic=False))
         decided.note(active.state, keys)
 
-    def register() -> Steps[BrokerRegistrationResponse | list[Key]]:
+    def register() -> Steps[BrokerRegistrationResponse | list[TopicIdPartition]]:
         known = _check(request, ctx, active)
         left = partitions_of_old_incarnation(request, active.state, decided)
         if len(left) > PARTITIONS_PER_STEP:

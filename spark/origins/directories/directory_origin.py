@@ -25,7 +25,8 @@ from trimaran.spark.origins.directories.discovery import (
 from trimaran.spark.origins.directories.file_range import FileRange
 from trimaran.spark.origins.directories.replicas import Checkpoints, StoredReplica, choose, examine
 from trimaran.spark.origins.directories.transaction_outcomes import UndecidedTransactions
-from trimaran.spark.origins.origin import Bounds, DataUnreadable, TopicPartition
+from trimaran.spark.origins.origin import Bounds, DataUnreadable
+from trimaran.wire.identity import TopicPartition
 
 # A task's share: starting one costs as much as reading a dozen MiB, and no core should be without.
 SHARE_BYTES_MIN, SHARE_BYTES_MAX = 32 << 20, 128 << 20
@@ -70,7 +71,7 @@ class DirectoryOrigin:
         for directory in directories:
             checkpoints: Checkpoints | None = None
             for found in find_partitions(directory):
-                key = found.topic, found.partition
+                key = TopicPartition(found.topic, found.partition)
                 if found.topic == METADATA_TOPIC:
                     continue
                 self._all.add(key)

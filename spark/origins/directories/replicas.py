@@ -35,7 +35,8 @@ from trimaran.spark.origins.directories.discovery import (
     list_partition,
 )
 from trimaran.spark.origins.directories.file_range import LogFiles
-from trimaran.spark.origins.origin import DataUnreadable, TopicPartition
+from trimaran.spark.origins.origin import DataUnreadable
+from trimaran.wire.identity import TopicPartition
 
 MAX_OFFSET = (1 << 63) - 1
 COMPACTING = (CLEANED_SUFFIX, SWAP_SUFFIX, DELETED_SUFFIX)
@@ -88,7 +89,7 @@ class StoredReplica:
 
     @property
     def key(self) -> TopicPartition:
-        return self.found.topic, self.found.partition
+        return TopicPartition(self.found.topic, self.found.partition)
 
     @property
     def is_empty(self) -> bool:
@@ -103,7 +104,7 @@ class StoredReplica:
 
 def examine(found: PartitionFound, checkpoints: Checkpoints) -> StoredReplica:
     """Looks at a partition's directory. Raises OSError, DataUnreadable."""
-    key = found.topic, found.partition
+    key = TopicPartition(found.topic, found.partition)
     high_watermark, start = checkpoints.high_watermarks.get(key), checkpoints.starts.get(key, 0)
     epochs = _epochs(found)
     listing = list_partition(found)

@@ -17,11 +17,12 @@ from trimaran.log.batches.batch import BatchView, has_valid_crc, iter_batches
 from trimaran.log.old_formats.old_batches import opened
 from trimaran.log.producers.marker import read_end_marker
 from trimaran.spark.origins.damage import lose
-from trimaran.spark.origins.origin import Bounds, DataUnreadable, Located, Reading, TopicPartition
+from trimaran.spark.origins.origin import Bounds, DataUnreadable, Located, Reading
 from trimaran.spark.origins.running_cluster.connection import ClusterSettings
 from trimaran.wire.client.destinations import Leader, Node
 from trimaran.wire.client.response_checks import single_item
 from trimaran.wire.errors import ErrorCode, KafkaError, RemoteProtocolError
+from trimaran.wire.identity import TopicPartition
 from trimaran.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from trimaran.wire.messages.list_offsets import (
     ListOffsetsPartition,
@@ -69,7 +70,7 @@ class BrokerOrigin:
                 continue
             self._topic_ids[topic.name] = topic.topic_id
             for partition in topic.partitions:
-                key = topic.name, partition.partition_index
+                key = TopicPartition(topic.name, partition.partition_index)
                 self._leaders[key] = partition.leader_id
                 found.append(key)
         return sorted(found)
@@ -156,7 +157,7 @@ def _answered(answer: Any, asked: Iterable[TopicPartition]) -> dict[TopicPartiti
     """The offsets without an error, of what was asked for."""
     wanted = set(asked)
     return {
-        (topic.name, partition.partition_index): partition.offset
+        TopicPartition(topic.name, partition.partition_index): partition.offset
         for topic in answer.topics
         for partition in topic.partitions
         if not partition.error_code and (topic.name, partition.partition_index) in wanted
@@ -284,13 +285,13 @@ class _PartitionReader:
         partition = single_item(topic.partitions, "partition")
         is_same = any(topic.topic_id) and topic.topic_id == wanted.topic_id
         name = wanted.topic if is_same else topic.topic
-        _ensure_of((wanted.topic, wanted.partition), name, partition.partition_index)
+        _ensure_of(TopicPartition(wanted.topic, wanted.partition), name, partition.partition_index)
         return partition
 
     def _go_on_at_start(self) -> None:
         """Retention has come past the offset: what it took is lost for this read."""
         wanted = self._wanted
-        key = wanted.topic, wanted.partition
+        key = TopicPartition(wanted.topic, wanted.partition)
         origin = BrokerOrigin(wanted.cluster, committed=False)
         bounds = origin.bounds([key])[key]
         if bounds.start <= self._offset:

@@ -10,6 +10,7 @@ import trio
 
 from trimaran.broker.background.directory_assignments import DirectoryAssignments
 from trimaran.wire.errors import ErrorCode, KafkaError
+from trimaran.wire.identity import TopicIdPartition
 from trimaran.wire.messages.assign_replicas_to_dirs import (
     AssignReplicasToDirsResponse,
     AssignReplicasToDirsResponseDirectoryData,
@@ -93,9 +94,9 @@ async def telling(nursery):
 async def test_simultaneous_assignments_share_one_request(autojump_clock, telling):
     controller = Controller()
     assignments = telling(controller)
-    assignments.assign(TOPIC, 0, A)
-    assignments.assign(TOPIC, 1, B)
-    assignments.assign(OTHER, 0, A)
+    assignments.assign(TopicIdPartition(TOPIC, 0), A)
+    assignments.assign(TopicIdPartition(TOPIC, 1), B)
+    assignments.assign(TopicIdPartition(OTHER, 0), A)
     await trio.sleep(60)
     assert controller.replicas() == [[(TOPIC, 0, A), (TOPIC, 1, B), (OTHER, 0, A)]]
     (request,) = controller.requests
@@ -106,8 +107,8 @@ async def test_simultaneous_assignments_share_one_request(autojump_clock, tellin
 async def test_later_assignment_of_replica_replaces_earlier(autojump_clock, telling):
     controller = Controller()
     assignments = telling(controller)
-    assignments.assign(TOPIC, 0, A)
-    assignments.assign(TOPIC, 0, B)
+    assignments.assign(TopicIdPartition(TOPIC, 0), A)
+    assignments.assign(TopicIdPartition(TOPIC, 0), B)
     await trio.sleep(60)
     assert controller.replicas() == [[(TOPIC, 0, B)]]
 
@@ -115,11 +116,11 @@ async def test_later_assignment_of_replica_replaces_earlier(autojump_clock, tell
 async def test_assignment_changed_during_request_is_sent_again(autojump_clock, telling):
     controller = Controller()
     assignments = telling(controller)
-    assignments.assign(TOPIC, 0, A)
+    assignments.assign(TopicIdPartition(TOPIC, 0), A)
 
     def move_on():
         if len(controller.told) == 1:
-            assignments.assign(TOPIC, 0, B)
+            assignments.assign(TopicIdPartition(TOPIC, 0), B)
 
     controller.while_asked = move_on
     await trio.sleep(60)
@@ -137,8 +138,8 @@ async def test_assignment_changed_during_request_is_sent_again(autojump_clock, t
 async def test_replica_unknown_to_controller_is_not_retried(autojump_clock, telling, code):
     controller = Controller({(TOPIC, 0): code})
     assignments = telling(controller)
-    assignments.assign(TOPIC, 0, A)
-    assignments.assign(TOPIC, 1, A)
+    assignments.assign(TopicIdPartition(TOPIC, 0), A)
+    assignments.assign(TopicIdPartition(TOPIC, 1), A)
     await trio.sleep(60)
     assert controller.replicas() == [[(TOPIC, 0, A), (TOPIC, 1, A)]]
 
@@ -146,8 +147,8 @@ async def test_replica_unknown_to_controller_is_not_retried(autojump_clock, tell
 async def test_refused_replica_is_retried_alone(autojump_clock, telling):
     controller = Controller({(TOPIC, 1): ErrorCode.NOT_CONTROLLER})
     assignments = telling(controller)
-    assignments.assign(TOPIC, 0, A)
-    assignments.assign(TOPIC, 1, A)
+    assignments.assign(TopicIdPartition(TOPIC, 0), A)
+    assignments.assign(TopicIdPartition(TOPIC, 1), A)
     await trio.sleep(60)
     assert controller.replicas() == [[(TOPIC, 0, A), (TOPIC, 1, A)], [(TOPIC, 1, A)]]
 
@@ -164,7 +165,7 @@ async def test_failing_request_is_repeated_with_growing_pauses(
     autojump_clock, telling, refusal, caplog
 ):
     controller = Controller(*[refusal] * 8)
-    telling(controller).assign(TOPIC, 0, A)
+    telling(controller).assign(TopicIdPartition(TOPIC, 0), A)
     await trio.sleep(60)
     assert controller.replicas() == [[(TOPIC, 0, A)]] * 9
     times = [when for when, _ in controller.told]
@@ -179,9 +180,9 @@ async def test_success_resets_the_pause(autojump_clock, telling):
     failure = ErrorCode.STALE_BROKER_EPOCH
     controller = Controller(failure, failure, failure, {}, failure)
     assignments = telling(controller)
-    assignments.assign(TOPIC, 0, A)
+    assignments.assign(TopicIdPartition(TOPIC, 0), A)
     await trio.sleep(60)
-    assignments.assign(TOPIC, 1, A)
+    assignments.assign(TopicIdPartition(TOPIC, 1), A)
     await trio.sleep(60)
     (first, _), (second, _) = controller.told[-2:]
     assert second - first == pytest.approx(FIRST_PAUSE)
@@ -191,6 +192,6 @@ async def test_request_is_bounded_rest_follows_at_once(autojump_clock, telling):
     controller = Controller()
     assignments = telling(controller)
     for index in range(MOST_IN_ONE + 1):
-        assignments.assign(TOPIC, index, A)
+        assignments.assign(TopicIdPartition(TOPIC, index), A)
     await trio.sleep(0.01)
     assert list(map(len, controller.replicas())) == [MOST_IN_ONE, 1]

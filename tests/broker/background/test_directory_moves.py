@@ -28,6 +28,7 @@ from trimaran.log.partitions.names import DELETE_SUFFIX, FUTURE_SUFFIX
 from trimaran.log.partitions.partition_log import PartitionLog
 from trimaran.quorum.metadata.image import TopicImage
 from trimaran.wire.errors import ErrorCode, KafkaError
+from trimaran.wire.identity import TopicPartition
 
 
 class Moves:
@@ -53,7 +54,7 @@ class Moves:
         self.moves = self.harness.context.moves
 
     def request(self, index, directory):
-        assert self.moves.request("t", index, str(directory.path)) is ErrorCode.NONE
+        assert self.moves.request(TopicPartition("t", index), str(directory.path)) is ErrorCode.NONE
 
     async def run(self, and_until=lambda: True):
         """Runs until nothing is left to do or to cancel."""
@@ -72,7 +73,7 @@ class Moves:
         )
 
     def holding(self):
-        found = [self.harness.directories.holding("t", index) for index in (0, 1)]
+        found = [self.harness.directories.holding(TopicPartition("t", index)) for index in (0, 1)]
         return [None if one is None else one.path.name for one in found]
 
     def settle(self, directories, *topics):
@@ -207,14 +208,14 @@ async def test_copy_of_recreated_topic_is_discarded(tmp_path, monkeypatch, given
     await setup.run(and_until=lambda: setup.holding()[0] == "b")
     log = setup.harness.partitions.find("t", 0).log
     assert log.log_end_offset == 1
-    assert setup.b.topic_id("t", 0) == b"anew" * 4
+    assert setup.b.topic_id(TopicPartition("t", 0)) == b"anew" * 4
 
 
 async def test_unwanted_copies_of_earlier_process_are_removed(tmp_path):
     """Copies of another topic of that name, or of a replica that is no longer here."""
     setup = Moves(tmp_path)
     for index, topic_id in ((0, b"else" * 4), (7, setup.harness.partitions.find("t", 0).topic_id)):
-        setup.b.futures.open("t", index, topic_id, LogConfig()).close(clean=False)
+        setup.b.futures.open(TopicPartition("t", index), topic_id, LogConfig()).close(clean=False)
     await setup.run(and_until=lambda: not list(setup.b.futures))
     assert setup.holding()[0] == "a"
 
@@ -266,7 +267,7 @@ async def test_namesakes_copy_survives_deletion_of_topic(tmp_path):
     setup.request(0, setup.b)
     setup.a.health.fail("the disk is gone")
     await setup.run()
-    setup.harness.directories.delete_log("t", 0, b"another topic's ")
+    setup.harness.directories.delete_log(TopicPartition("t", 0), b"another topic's ")
     assert list(setup.b.futures) == [("t", 0)]
     assert len(futures_of(setup.b)) == 1
 
@@ -277,7 +278,7 @@ async def test_open_copy_is_left_to_its_move(tmp_path, monkeypatch):
     dropped = []
     drop = FutureReplicas.drop
     monkeypatch.setattr(
-        FutureReplicas, "drop", lambda *args: (dropped.append(args[1:3]), drop(*args))
+        FutureReplicas, "drop", lambda *args: (dropped.append(args[1]), drop(*args))
     )
     setup.request(0, setup.b)
     setup.harness.set_image()
@@ -332,7 +333,7 @@ async def test_disk_failure_during_renames_leaves_log_on_other(tmp_path, of, fil
     failed._files = failed.futures._files = files
     await setup.run()
     assert (failed.offline is None, kept.offline) == (False, None)
-    assert setup.harness.directories.holding("t", 0) is kept
+    assert setup.harness.directories.holding(TopicPartition("t", 0)) is kept
     assert partition.open_leader().log.log_end_offset == 3
     data = batch_bytes(1)
     partition.open_leader().append(memoryview(data), [view_of(data)])
@@ -344,7 +345,7 @@ async def test_disk_failure_during_renames_leaves_log_on_other(tmp_path, of, fil
         await setup.settle(directories)
         [found] = [one for one in directories.all if ("t", 0) in one]
         assert found.path == kept.path
-        assert found.open_log("t", 0, LogConfig()).log_end_offset == 4
+        assert found.open_log(TopicPartition("t", 0), LogConfig()).log_end_offset == 4
 
 
 async def test_deleted_topics_move_is_not_shown_for_namesake(
@@ -362,7 +363,7 @@ async def test_deleted_topics_move_is_not_shown_for_namesake(
 def twins_of(setup):
     """`t-0` lies in `a` with three records, and in `b` with one more batch, as Kafka leaves it for a moment."""
     partition = setup.harness.partitions.find("t", 0)
-    twin = setup.b.create_log("t", 0, partition.topic_id, LogConfig())
+    twin = setup.b.create_log(TopicPartition("t", 0), partition.topic_id, LogConfig())
     twin.append_as_follower(memoryview(partition.log.read_bytes(0, 1 << 20, upto_offset=3)))
     data = batch_bytes(1, base_offset=3)
     twin.append_as_follower(memoryview(data))
@@ -383,9 +384,9 @@ async def test_twins_are_compared_in_thread(tmp_path, monkeypatch):
 
     monkeypatch.setattr(PartitionLog, "open", noting)
     await setup.settle(directories)
-    kept = directories.holding("t", 0)
+    kept = directories.holding(TopicPartition("t", 0))
     assert kept.path.name == "b"
-    assert kept.open_log("t", 0, LogConfig()).log_end_offset == 4
+    assert kept.open_log(TopicPartition("t", 0), LogConfig()).log_end_offset == 4
     assert opened == [False, False]
 
 
@@ -411,8 +412,8 @@ async def test_replica_without_log_moves_at_once(tmp_path):
     directories.on_placed = lambda *replica: placed.append(replica)
     setup.request(1, setup.b)
     untouched = setup.harness.partitions.find("t", 1)
-    assert placed == [("t", 1, untouched.topic_id, setup.b.directory_id)]
-    assert directories.where("t", 1, setup.a.directory_id) is setup.b
+    assert placed == [((untouched.topic_id, 1), setup.b.directory_id)]
+    assert directories.where(TopicPartition("t", 1), setup.a.directory_id) is setup.b
     assert untouched.open_log is None
     setup.harness.leader("t", 1)
     assert setup.holding()[1] == "b"
@@ -424,7 +425,7 @@ async def test_replica_possibly_in_failed_directory_does_not_move(tmp_path):
     setup.harness.partitions.begin_with(topics_image(topics))
     setup.harness.set_image(topics)
     setup.a.health.fail("the disk is gone")
-    code = setup.moves.request("t", 1, str(setup.b.path))
+    code = setup.moves.request(TopicPartition("t", 1), str(setup.b.path))
     assert code is ErrorCode.KAFKA_STORAGE_ERROR
     assert setup.harness.directories.preferred == {}
 
@@ -439,8 +440,8 @@ async def test_move_is_refused_when_disk_cannot_be_read(tmp_path, monkeypatch):
     monkeypatch.setattr(Partition, "prefer", fail)
     partition = setup.harness.partitions.find("t", 0)
     partition.release_log()
-    setup.a.delete_log("t", 0)
-    code = setup.moves.request("t", 0, str(setup.b.path))
+    setup.a.delete_log(TopicPartition("t", 0))
+    code = setup.moves.request(TopicPartition("t", 0), str(setup.b.path))
     assert code is ErrorCode.KAFKA_STORAGE_ERROR
     assert setup.b.offline
 
@@ -556,5 +557,5 @@ async def test_moved_log_keeps_end_behind_gap(tmp_path):
     for one in (setup.a, setup.b):
         one.close(broker_epoch=2)
     moved = LogDirectory(setup.b.path)
-    assert bases(moved.open_log("t", 0, LogConfig())) == [0, 9]
+    assert bases(moved.open_log(TopicPartition("t", 0), LogConfig())) == [0, 9]
     moved.close(broker_epoch=None)

@@ -13,6 +13,7 @@ from trimaran.broker.background import directory_moves
 from trimaran.log.config import LogConfig
 from trimaran.log.directories.directory import LogDirectory
 from trimaran.wire.errors import ErrorCode, KafkaError
+from trimaran.wire.identity import TopicPartition
 
 E = ErrorCode
 FAILS = KafkaError(E.KAFKA_STORAGE_ERROR, "the disk is gone")
@@ -29,15 +30,15 @@ async def test_swap_closes_and_renames_copy_before_reporting(tmp_path, monkeypat
     steps, source = [], partition.log
     promote, hand_over = LogDirectory.promote_future, LogDirectory.hand_over
 
-    def promoting(directory, *key, **offsets):
+    def promoting(directory, key, **offsets):
         copy = directory.futures._opened[key]
         steps.append(("named", directory.path.name, copy.is_closed, offsets))
         assert setup.moves.of(partition) is None
-        promote(directory, *key, **offsets)
+        promote(directory, key, **offsets)
 
-    def handing_over(directory, *key):
+    def handing_over(directory, key):
         steps.append(("handed over", directory.path.name, key in setup.b))
-        hand_over(directory, *key)
+        hand_over(directory, key)
 
     def placed(*replica):
         open_log = partition.open_log
@@ -49,7 +50,7 @@ async def test_swap_closes_and_renames_copy_before_reporting(tmp_path, monkeypat
     ask(setup)
     await setup.run()
     offsets = {"end_offset": 3, "start_offset": 0}
-    told = ("t", 0, partition.topic_id, setup.b.directory_id)
+    told = ((partition.topic_id, 0), setup.b.directory_id)
     assert steps == [
         ("named", "b", True, offsets),
         ("handed over", "a", True),
@@ -133,8 +134,8 @@ def with_c(setup, tmp_path):
 
 
 def leave_copy(directory, partition):
-    key = (partition.topic, partition.index)
-    directory.futures.open(*key, partition.topic_id, LogConfig()).close(clean=False)
+    key = partition.topic_partition
+    directory.futures.open(key, partition.topic_id, LogConfig()).close(clean=False)
 
 
 async def test_second_copy_of_replica_is_removed(tmp_path):
@@ -195,7 +196,7 @@ async def test_copy_without_source_stays_if_of_topic(tmp_path, is_of_topic):
     setup.harness.set_image(topic("t", *[partition_image()] * 2))
     partition = setup.harness.partitions.find("t", 1)
     topic_id = partition.topic_id if is_of_topic else b"else" * 4
-    setup.b.futures.open("t", 1, topic_id, LogConfig()).close(clean=False)
+    setup.b.futures.open(TopicPartition("t", 1), topic_id, LogConfig()).close(clean=False)
     assert setup.moves._begun_before() == {setup.a: [], setup.b: []}
     assert bool(futures_of(setup.b)) == is_of_topic
     assert setup.moves.of(partition) is None
@@ -208,8 +209,8 @@ async def test_failed_disk_is_not_searched_for_further_copies(tmp_path, monkeypa
         leave_copy(setup.b, partition)
     asked = []
 
-    def is_of(topic, index, _topic_id):
-        asked.append((topic, index))
+    def is_of(key, _topic_id):
+        asked.append(key)
         if is_offline:
             setup.b.health.fail("the disk is gone")
         raise FAILS
@@ -272,8 +273,8 @@ async def test_each_copy_is_checked_for_its_own_move(tmp_path, monkeypatch):
         (partitions[2], setup.b),
     ]
     assert [one.copy.directory for one in (moves[0], moves[2])] == [
-        setup.b.futures.directory("t", 0),
-        setup.b.futures.directory("t", 2),
+        setup.b.futures.directory(TopicPartition("t", 0)),
+        setup.b.futures.directory(TopicPartition("t", 2)),
     ]
     setup.moves.close()
 

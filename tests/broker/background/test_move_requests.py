@@ -18,12 +18,15 @@ from trimaran.log.directories.directory import LogDirectory
 from trimaran.log.disk.files import Files
 from trimaran.log.partitions.partition_log import PartitionLog
 from trimaran.wire.errors import ErrorCode, KafkaError
+from trimaran.wire.identity import TopicPartition
 
 E = ErrorCode
 
 
 def ask(setup, index=0, path=None):
-    return setup.moves.request("t", index, str(setup.b.path if path is None else path))
+    return setup.moves.request(
+        TopicPartition("t", index), str(setup.b.path if path is None else path)
+    )
 
 
 def no_such_directory(setup):
@@ -146,7 +149,7 @@ async def test_copy_is_kept_only_as_possible_last_one(tmp_path):
         ask(setup)
         move = setup.moves.of(setup.harness.partitions.find("t", 0))
         if source_fails is None:
-            setup.a.forget("t", 0)
+            setup.a.forget(TopicPartition("t", 0))
         elif source_fails:
             setup.a.health.fail("the disk is gone")
         move.partition.deleted = is_deleted
@@ -188,7 +191,7 @@ async def test_moved_log_keeps_start_end_and_new_directory(tmp_path, monkeypatch
     partition = setup.harness.partitions.find("t", 0)
     ask(setup)
     await setup.run()
-    assert placed == [("t", 0, partition.topic_id, setup.b.directory_id)]
+    assert placed == [((partition.topic_id, 0), setup.b.directory_id)]
     assert not (setup.a.path / "t-0").exists()
     assert ("t", 0) not in setup.a
     assert (partition.log.log_start_offset, partition.log.log_end_offset) == (4, 9)
@@ -203,7 +206,7 @@ async def test_moved_log_keeps_start_end_and_new_directory(tmp_path, monkeypatch
     monkeypatch.setattr(PartitionLog, "open", noting)
     setup.b.close(broker_epoch=None)
     again = LogDirectory(setup.b.path)
-    log = again.open_log("t", 0, LogConfig())
+    log = again.open_log(TopicPartition("t", 0), LogConfig())
     assert (log.log_start_offset, log.log_end_offset, opened) == (4, 9, [(9, 4)])
     again.close(broker_epoch=None)
 
@@ -353,10 +356,10 @@ async def test_copy_with_unreadable_topic_stays_without_delaying_others(tmp_path
     setup.restart()
     is_of = setup.b.futures.is_of
 
-    def damaged(topic, index, topic_id):
-        if index == 0:
+    def damaged(key, topic_id):
+        if key.partition == 0:
             raise KafkaError(E.KAFKA_STORAGE_ERROR, "its topic id is damaged")
-        return is_of(topic, index, topic_id)
+        return is_of(key, topic_id)
 
     monkeypatch.setattr(setup.b.futures, "is_of", damaged)
     await setup.run(and_until=lambda: setup.holding() == ["a", "b"])

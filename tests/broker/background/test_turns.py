@@ -20,6 +20,7 @@ from trimaran.log.directories.directory import LogDirectory
 from trimaran.log.disk.files import FileStatus
 from trimaran.node.runtime import turns as turns_module
 from trimaran.wire.errors import ErrorCode, KafkaError
+from trimaran.wire.identity import TopicPartition
 
 CLOSED = SimpleNamespace(open_log=None)
 
@@ -154,11 +155,11 @@ def is_due(files, config):
     found = [FileStatus(size, NOW - age_ms, is_regular=True) for size, age_ms in files]
     asked = []
 
-    def segment_files(*key):
+    def segment_files(key):
         asked.append(key)
         return found
 
-    partition = SimpleNamespace(topic="t", index=3)
+    partition = SimpleNamespace(topic_partition=TopicPartition("t", 3))
     due = _due([(SimpleNamespace(segment_files=segment_files), partition, config)], NOW)
     assert asked == [("t", 3)]
     assert due in ([], [partition])
@@ -201,7 +202,7 @@ def test_log_with_unlistable_files_delays_no_other():
         raise OSError(5, "the disk is gone")
 
     files = [FileStatus(1, 0, is_regular=True)]
-    partitions = [SimpleNamespace(topic="t", index=index) for index in range(3)]
+    partitions = [SimpleNamespace(topic_partition=TopicPartition("t", index)) for index in range(3)]
     looks = (fails, lambda *_: files, lambda *_: files)
     resting = [
         (SimpleNamespace(segment_files=look), partition, config_of(retention_bytes=0))
@@ -239,7 +240,7 @@ async def test_logs_in_offline_directories_are_not_examined(tmp_path, monkeypatc
         harness.partitions.find("t", index).release_log()
     upkeep = maintained(harness, lambda: NOW)
     await upkeep._open_due()
-    harness.directory.forget("t", 1)
+    harness.directory.forget(TopicPartition("t", 1))
     await upkeep._open_due()
     harness.directory.health.fail("the disk is gone")
     await upkeep._open_due()
@@ -258,10 +259,10 @@ async def test_each_log_opened_for_retention_takes_one_turn(tmp_path, monkeypatc
     monkeypatch.setattr(maintenance, "run_blocking", all_of_them)
     open_log = LogDirectory.open_log
 
-    def fails(directory, topic, index, config):
-        if index == 1:
+    def fails(directory, key, config):
+        if key.partition == 1:
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, "it is damaged")
-        return open_log(directory, topic, index, config)
+        return open_log(directory, key, config)
 
     monkeypatch.setattr(LogDirectory, "open_log", fails)
     await maintained(harness)._open_due()

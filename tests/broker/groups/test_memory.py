@@ -22,6 +22,7 @@ from trimaran.broker.groups.records import GroupRecord
 from trimaran.broker.groups.store import PENDING_OFFSETS_MAX, GroupStore, OffsetsRoom
 from trimaran.node.replicated.state_machine import Producer
 from trimaran.wire.errors import ErrorCode
+from trimaran.wire.identity import TopicPartition
 from trimaran.wire.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
@@ -234,7 +235,9 @@ def test_offsets_of_group_are_bounded_independent_of_id(driver, room):
             break
     assert 300 < partition < 400
     driver.check_account()
-    driver.submit(driver.shard.delete_offsets("g", [("t", index) for index in range(partition)]))
+    driver.submit(
+        driver.shard.delete_offsets("g", [TopicPartition("t", index) for index in range(partition)])
+    )
     assert "g" in driver.shard.store.emptied
     driver.check_account()
     assert committed(driver, "", partition=partition) is E.NONE
@@ -389,7 +392,7 @@ def test_offset_metadata_is_bounded_over_all_groups(driver):
     assert committed(driver, "x" * 10, partition=1) is E.NONE
     assert committed(driver, "x", partition=2) is E.OFFSET_METADATA_TOO_LARGE
     driver.check_account()
-    driver.submit(driver.shard.delete_offsets("g", [("t", 0)]))
+    driver.submit(driver.shard.delete_offsets("g", [TopicPartition("t", 0)]))
     assert committed(driver, "x" * 60, group="h") is E.NONE
     driver.check_account()
 

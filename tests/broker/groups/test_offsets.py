@@ -10,6 +10,7 @@ from tests.broker.groups.driver import WALL_CLOCK_MS, Driver, subscription
 from trimaran.broker.groups.limits import GroupLimits
 from trimaran.broker.groups.offsets import INT64_MAX
 from trimaran.wire.errors import ErrorCode, KafkaError
+from trimaran.wire.identity import TopicPartition
 from trimaran.wire.messages.offset_fetch import OffsetFetchRequestGroup, OffsetFetchRequestTopics
 
 E = ErrorCode
@@ -158,7 +159,11 @@ def test_deleting_offsets(driver):
     member_id = driver.answers["join"].member_id
     for topic in ("t", "u"):
         driver.commit_offset(1, member_id=member_id, generation=1, topic=topic)
-    codes = driver.submit(driver.shard.delete_offsets("g", [("t", 0), ("u", 0), ("u", 1)]))
+    codes = driver.submit(
+        driver.shard.delete_offsets(
+            "g", [TopicPartition("t", 0), TopicPartition("u", 0), TopicPartition("u", 1)]
+        )
+    )
     assert codes == {("t", 0): E.GROUP_SUBSCRIBED_TO_TOPIC, ("u", 0): E.NONE, ("u", 1): E.NONE}
     assert driver.offset("t") == 1
     assert driver.offset("u") is None
@@ -170,7 +175,7 @@ def test_deleting_offsets(driver):
 def test_deleting_offsets_of_members_that_are_no_consumers(driver):
     stable(driver, protocol_type="connect")
     with pytest.raises(KafkaError) as caught:
-        driver.shard.delete_offsets("g", [("t", 0)])
+        driver.shard.delete_offsets("g", [TopicPartition("t", 0)])
     assert caught.value.code is E.NON_EMPTY_GROUP
 
 

@@ -15,6 +15,7 @@ from trimaran.broker.groups.records import GroupRecord, group_record
 from trimaran.broker.groups.timer_keys import Timer, TimerKey
 from trimaran.node.replicated.state_machine import Producer
 from trimaran.wire.errors import ErrorCode, KafkaError
+from trimaran.wire.identity import TopicPartition
 from trimaran.wire.messages.offset_commit import OffsetCommitRequest
 from trimaran.wire.messages.offset_fetch import OffsetFetchRequestGroup
 from trimaran.wire.records.groups import OffsetCommitKey, OffsetCommitValue
@@ -103,7 +104,9 @@ def test_group_known_only_by_transaction_is_deleted(driver):
 def test_pending_offsets_are_deleted_too(driver):
     pending(driver)
     driver.commit_offset(1, partition=1)
-    result = driver.shard.delete_offsets("g", [("t", 0), ("t", 1), ("t", 2)])
+    result = driver.shard.delete_offsets(
+        "g", [TopicPartition("t", 0), TopicPartition("t", 1), TopicPartition("t", 2)]
+    )
     assert not result.atomic  # as many as there are
     assert set(driver.submit(result).values()) == {E.NONE}
     assert [record.value for record in driver.log[-2:]] == [None, None]

@@ -12,6 +12,7 @@ from trimaran.broker.groups.limits import GroupLimits
 from trimaran.broker.groups.records import GroupRecord
 from trimaran.broker.groups.walks import LOOKED_PER_PIECE, RECORDS_PER_PIECE, Walks
 from trimaran.wire.errors import ErrorCode
+from trimaran.wire.identity import TopicPartition
 from trimaran.wire.records.groups import (
     GroupMetadataKey,
     GroupMetadataValue,
@@ -235,7 +236,7 @@ def test_groups_share_a_piece():
 def emptied():
     driver = Driver(LIMITS)
     driver.commit_offset(1)
-    driver.submit(driver.shard.delete_offsets("g", [("t", 0)]))
+    driver.submit(driver.shard.delete_offsets("g", [TopicPartition("t", 0)]))
     return driver
 
 

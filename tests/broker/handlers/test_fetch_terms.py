@@ -12,10 +12,9 @@ from tests.checks import check_each
 from tests.cluster.data_side import open_harness, partition, registration, topic, topic_id
 from trimaran.broker.fetching.fetch import FetchReader, FetchTerms
 from trimaran.broker.fetching.replica_selection import Client
-from trimaran.broker.fetching.slots import Slot
+from trimaran.broker.fetching.slots import Slot, keys_of
 from trimaran.broker.handlers.fetch import (
     _hide_storage_errors,
-    _keys,
     _replica,
     _terms,
     attach_changed,
@@ -157,7 +156,7 @@ def test_partitions_are_keyed_by_topic_id_if_present():
         return FetchTopic(**named, partitions=partitions)
 
     message = request().replace(topics=[topics(topic="t"), topics(topic_id=topic_id("u"))])
-    assert _keys(message) == [("t", 3), ("t", 1), (topic_id("u"), 3), (topic_id("u"), 1)]
+    assert keys_of(message) == [("t", 3), ("t", 1), (topic_id("u"), 3), (topic_id("u"), 1)]
 
 
 def test_follower_redirection_needs_version_11_and_selector(harness):

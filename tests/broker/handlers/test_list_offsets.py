@@ -10,7 +10,7 @@ import pytest
 import trio
 
 from tests.broker.batches import append, batch
-from tests.broker.calls import call, finished, through_wire
+from tests.broker.calls import answered, call, finished, through_wire
 from tests.cluster.data_side import (
     open_harness,
     partition,
@@ -271,7 +271,7 @@ def test_new_leader_does_not_lower_the_end(harness):
     assert ask(harness, -2)[0] == 0
 
 
-def epoch_end(harness, leader_epoch, **fields):
+async def epoch_end(harness, leader_epoch, **fields):
     message = OffsetForLeaderEpochRequest(
         topics=[
             OffsetForLeaderTopic(
@@ -283,21 +283,22 @@ def epoch_end(harness, leader_epoch, **fields):
         ]
     )
     request = through_wire(message, 4)
-    response = offset_for_leader_epoch(request, harness.context, call(request, 4))
+    response = await answered(offset_for_leader_epoch, request, harness.context, call(request, 4))
     found = response.topics[0].partitions[0]
     return found.error_code, found.leader_epoch, found.end_offset
 
 
-def test_epoch_ends_are_reported_at_log_end(harness):
+async def test_epoch_ends_are_reported_at_log_end(harness):
     """The end is the log's end, as for followers: a reader or a writer up to there finds all of it."""
     append(harness, b"a", b"b")
     harness.set_image(topic("t", partition(leader_epoch=5, partition_epoch=1)))
     append(harness, b"c")
-    assert epoch_end(harness, 3) == (0, 3, 2)
-    assert epoch_end(harness, 4) == (0, 3, 2)
-    assert epoch_end(harness, 5) == (0, 5, 3)
-    assert epoch_end(harness, 6) == (0, -1, -1)
-    assert epoch_end(harness, 5, current_leader_epoch=3)[0] == ErrorCode.FENCED_LEADER_EPOCH
+    assert await epoch_end(harness, 3) == (0, 3, 2)
+    assert await epoch_end(harness, 4) == (0, 3, 2)
+    assert await epoch_end(harness, 5) == (0, 5, 3)
+    assert await epoch_end(harness, 6) == (0, -1, -1)
+    refused = await epoch_end(harness, 5, current_leader_epoch=3)
+    assert refused[0] == ErrorCode.FENCED_LEADER_EPOCH
 
 
 def test_the_same_partition_twice_is_refused(harness):

@@ -9,6 +9,7 @@ from trimaran.node.config.config_def import LONG_MAX
 from trimaran.node.quotas.replication_throttle import replicas_here
 from trimaran.quorum.metadata.delta import MetadataDelta
 from trimaran.quorum.serving.node_configs import NodeConfigs
+from trimaran.wire.identity import TopicPartition
 
 TOPIC, BROKER = 2, 4
 LEADERS = "leader.replication.throttled.replicas"
@@ -42,9 +43,9 @@ def node():
 def test_the_replicas_are_those_of_topics(node):
     node.apply(config(LEADERS, f"0:{node.node},1:999"), config(FOLLOWERS, "*"))
     leader, follower = node.throttles.leader, node.throttles.follower
-    assert [leader.holds("t", index) for index in (0, 1)] == [True, False]
-    assert follower.holds("t", 1)
-    assert not follower.holds("u", 1)
+    assert [leader.holds(TopicPartition("t", index)) for index in (0, 1)] == [True, False]
+    assert follower.holds(TopicPartition("t", 1))
+    assert not follower.holds(TopicPartition("u", 1))
     node.apply(config(LEADERS, None))
     assert (leader.is_set, follower.is_set) == (False, True)
 
@@ -62,8 +63,8 @@ def test_throttle_lists_are_parsed_on_first_use(node, monkeypatch):
     leader = node.throttles.leader
     assert leader.is_set
     assert read == []
-    assert leader.holds("t3", 3)
-    assert not leader.holds("t3", 4)
+    assert leader.holds(TopicPartition("t3", 3))
+    assert not leader.holds(TopicPartition("t3", 4))
     assert read == [f"3:{node.node}"]
 
 
@@ -72,7 +73,7 @@ def test_list_altered_before_parsing_uses_latest_value(node, before):
     leader = node.throttles.leader
     node.apply(config(LEADERS, before))
     node.apply(config(LEADERS, f"7:{node.node}"))
-    assert [leader.holds("t", index) for index in (0, 7)] == [False, True]
+    assert [leader.holds(TopicPartition("t", index)) for index in (0, 7)] == [False, True]
     node.apply(config(LEADERS, before))
     node.apply(config(LEADERS, None))
     assert not leader.is_set

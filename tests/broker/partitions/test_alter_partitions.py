@@ -13,6 +13,7 @@ import trio.testing
 from trimaran.broker.partitions.alter_partitions import RETRY_SECONDS, AlterPartitions
 from trimaran.broker.partitions.isr_change import IsrChange
 from trimaran.wire.errors import ErrorCode, KafkaError
+from trimaran.wire.identity import TopicIdPartition
 from trimaran.wire.messages.alter_partition import (
     AlterPartitionRequest,
     AlterPartitionResponse,
@@ -69,8 +70,7 @@ class Owner:
 
 def change(topic_id: bytes = T, index: int = 0, **fields) -> IsrChange:
     made = IsrChange(
-        topic_id,
-        index,
+        TopicIdPartition(topic_id, index),
         leader_epoch=3,
         partition_epoch=7,
         leader_recovery_state=0,

@@ -22,6 +22,7 @@ from trimaran.broker.partitions.opening import (
 from trimaran.log.directories.directory import LogDirectory
 from trimaran.node.runtime import turns as runtime_turns
 from trimaran.quorum.metadata.image import TopicImage
+from trimaran.wire.identity import TopicPartition
 from trimaran.wire.transport.requests.calls import DeferredResponse
 
 
@@ -127,7 +128,7 @@ async def test_partition_deleted_during_check_releases_waiters(
     assert (("t", 0) in directory) is is_made_again
     if is_made_again:
         assert harness.leader().log.log_end_offset == 0
-        assert directory.topic_id("t", 0) == b"2" * 16
+        assert directory.topic_id(TopicPartition("t", 0)) == b"2" * 16
 
 
 async def test_unopenable_partition_does_not_delay_others(tmp_path):

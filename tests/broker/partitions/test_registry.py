@@ -17,6 +17,7 @@ from tests.cluster.data_side import (
 from trimaran.broker.storage.new_replicas import Standing
 from trimaran.quorum.metadata.image import UNASSIGNED_DIRECTORY
 from trimaran.wire.errors import ErrorCode, KafkaError
+from trimaran.wire.identity import TopicPartition
 
 
 def test_unused_partition_has_no_directory(harness):
@@ -98,21 +99,23 @@ def test_recreated_topic_begins_empty(harness):
     append(harness, b"old")
     harness.set_image(topic("t", partition())._replace(id=b"another".ljust(16)))
     assert harness.leader().log.log_end_offset == 0
-    assert harness.directory.topic_id("t", 0) == b"another".ljust(16)
+    assert harness.directory.topic_id(TopicPartition("t", 0)) == b"another".ljust(16)
 
 
 def test_directory_of_another_topic_id_is_moved_aside(harness, tmp_path):
-    harness.directory.create_log("t", 0, b"stranger".ljust(16), harness.settings.of("t").log)
+    harness.directory.create_log(
+        TopicPartition("t", 0), b"stranger".ljust(16), harness.settings.of("t").log
+    )
     harness.set_image(topic("t", partition()))
     append(harness, b"a")
-    assert harness.directory.topic_id("t", 0) == topic("t").id
+    assert harness.directory.topic_id(TopicPartition("t", 0)) == topic("t").id
     assert any(path.name.endswith("-stray") for path in (tmp_path).iterdir())
 
 
 async def test_strays_are_put_aside(harness):
     config = harness.settings.of("t").log
-    harness.directory.create_log("mine", 0, topic("mine").id, config)
-    harness.directory.create_log("gone", 0, topic("gone").id, config)
+    harness.directory.create_log(TopicPartition("mine", 0), topic("mine").id, config)
+    harness.directory.create_log(TopicPartition("gone", 0), topic("gone").id, config)
     await harness.directories.drop_strays({("mine", 0)})
     assert harness.directory.partitions() == {("mine", 0)}
 
@@ -163,7 +166,7 @@ def test_lost_replica_restarts_only_if_replaceable(tmp_path):
     alone = partition((11,), leader=-1, directories=(elsewhere,))
     shared = partition((11, 12), leader=-1, isr=(11,), directories=(elsewhere, elsewhere))
     harness.set_image(topic("t", alone, shared, partition((11,), leader=-1)))
-    assert told == [("t", 0, topic_id("t"), UNASSIGNED_DIRECTORY)]
+    assert told == [((topic_id("t"), 0), UNASSIGNED_DIRECTORY)]
 
 
 def test_follower_reports_replaced_disk_before_records(tmp_path):
@@ -174,7 +177,7 @@ def test_follower_reports_replaced_disk_before_records(tmp_path):
     elsewhere = bytes([9] * 16)
     followed = partition((11, 12), leader=12, isr=(12,), directories=(elsewhere, elsewhere))
     harness.set_image(topic("t", followed, partition((11, 12), leader=12)))
-    assert told == [("t", 0, topic_id("t"), UNASSIGNED_DIRECTORY)]
+    assert told == [((topic_id("t"), 0), UNASSIGNED_DIRECTORY)]
 
 
 def test_replica_is_created_only_once(harness):
@@ -184,7 +187,7 @@ def test_replica_is_created_only_once(harness):
     assert held.standing is Standing.NEW
     append(harness, b"a")
     assert held.standing is Standing.LAST
-    harness.partitions.reopen([held], lambda: harness.directory.put_aside("t", 0))
+    harness.partitions.reopen([held], lambda: harness.directory.put_aside(TopicPartition("t", 0)))
     assert not held.is_new
     assert code_of(harness.partitions.leader_of, "t", 0) is ErrorCode.KAFKA_STORAGE_ERROR
     assert harness.directory.partitions() == set()

@@ -171,10 +171,10 @@ def test_unopenable_partition_is_reported_without_delaying_others(harness, monke
     harness.partitions.listen("t", listener)
     open_log = LogDirectories.open_log
 
-    def open_or_fail(directories, name, index, *more):
-        if index == 0:
+    def open_or_fail(directories, key, *more):
+        if key.partition == 0:
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR)
-        return open_log(directories, name, index, *more)
+        return open_log(directories, key, *more)
 
     monkeypatch.setattr(LogDirectories, "open_log", open_or_fail)
     harness.set_image(topic("t", partition(), partition()))

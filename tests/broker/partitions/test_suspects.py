@@ -68,7 +68,7 @@ async def test_leader_with_damaged_records_makes_room(tmp_path, caplog, position
         flip(cluster[11].leader().log, position)
         cluster[12].set_image(state(11, 0, REPLICAS))
         await until(lambda: told)
-        assert told[0] == ("t", 0, topic_id("t"), LOST_DIRECTORY)
+        assert told[0] == ((topic_id("t"), 0), LOST_DIRECTORY)
         assert any(what in line and "out of service" in line for line in errors(caplog))
         with pytest.raises(KafkaError) as refused:
             cluster[11].leader()

@@ -12,9 +12,10 @@ from trimaran.broker.partitions.follower import PartitionFollower
 from trimaran.log.disk.checkpoints import WRITTEN_LOGS
 from trimaran.quorum.metadata.image import LOST_DIRECTORY, TopicImage
 from trimaran.wire.errors import ErrorCode, KafkaError
+from trimaran.wire.identity import TopicPartition
 
 REPLICAS = (11, 12, 13)
-LOST = ("t", 0, topic_id("t"), LOST_DIRECTORY)
+LOST = ((topic_id("t"), 0), LOST_DIRECTORY)
 
 
 def state(leader, epoch, isr=REPLICAS, replicas=REPLICAS, **changes) -> TopicImage:
@@ -192,7 +193,7 @@ def test_shorter_log_never_replaces_longer_in_epoch(harness):
     harness.set_image(state(11, 0))
     append(harness, b"a")
     held = harness.partitions.find("t", 0)
-    harness.partitions.reopen([held], lambda: harness.directory.delete_log("t", 0))
+    harness.partitions.reopen([held], lambda: harness.directory.delete_log(TopicPartition("t", 0)))
     with pytest.raises(KafkaError, match="ends at offset 0 here"):
         harness.leader()
 

@@ -14,6 +14,7 @@ from trimaran.quorum.metadata.delta import MetadataDelta
 from trimaran.quorum.metadata.image import EMPTY, MetadataImage
 from trimaran.quorum.metadata.loader import Manifest, MetadataLoader
 from trimaran.quorum.metadata.records import image_to_records
+from trimaran.wire.identity import TopicPartition
 from trimaran.wire.records.topics import RemoveTopicRecord
 
 NODE = 11
@@ -146,7 +147,9 @@ async def test_only_replicas_after_start_image_are_new(tmp_path, nursery):
 
 def make_directories(harness, name, number, count):
     for index in range(count):
-        harness.directory.create_log(name, index, uid(number), harness.settings.of(name).log)
+        harness.directory.create_log(
+            TopicPartition(name, index), uid(number), harness.settings.of(name).log
+        )
 
 
 async def test_strays_are_moved_aside_in_turns(tmp_path, nursery, monkeypatch):

@@ -31,6 +31,7 @@ from trimaran.quorum.metadata.acls import Acl
 from trimaran.quorum.metadata.authorizer import Authorizer
 from trimaran.quorum.metadata.image import TOPIC_RESOURCE
 from trimaran.wire.errors import ErrorCode, KafkaError
+from trimaran.wire.identity import TopicPartition
 from trimaran.wire.messages.produce import (
     PartitionProduceData,
     PartitionProduceResponse,
@@ -76,7 +77,7 @@ def request(*asked, version=BY_ID):
 def unasked(index):
     """One that no stage has found a leader for."""
     answer = PartitionProduceResponse(index=index, base_offset=-1)
-    return PartitionAppend("t", index, memoryview(b""), answer)
+    return PartitionAppend(TopicPartition("t", index), None, memoryview(b""), answer)
 
 
 def answers(response, version=BY_ID):
@@ -100,7 +101,7 @@ async def test_answer_follows_order_of_request(harness, version):
     response, appends = resolve(request(*asked, version=version), harness.partitions)
     nowhere = "nowhere" if version == BY_NAME else ""
     named = [("u", 3), ("t", 1), ("t", 0), (nowhere, 5)]
-    assert [(one.topic, one.index) for one in appends] == named
+    assert [one.key for one in appends] == named
     assert [len(one.records) for one in appends] == [len(batch(b"v"))] * 4
     code = E.NONE if version == BY_NAME else E.UNKNOWN_TOPIC_ID
     assert answers(response, version) == [
@@ -425,7 +426,12 @@ async def test_transactional_batch_needs_write_on_its_id(harness):
 
 def some(*records):
     return [
-        PartitionAppend("t", index, one, PartitionProduceResponse(index=index, base_offset=0))
+        PartitionAppend(
+            TopicPartition("t", index),
+            None,
+            one,
+            PartitionProduceResponse(index=index, base_offset=0),
+        )
         for index, one in enumerate(records)
     ]
 
@@ -459,7 +465,10 @@ def in_thread(harness, *asked, version=BY_ID):
     """Validated as what is large is; each of a topic, an index and its records."""
     appends = [
         PartitionAppend(
-            name, index, memoryview(records), PartitionProduceResponse(index=index, base_offset=0)
+            TopicPartition(name, index),
+            None,
+            memoryview(records),
+            PartitionProduceResponse(index=index, base_offset=0),
         )
         for name, index, records in asked
     ]
@@ -483,7 +492,7 @@ async def test_only_appendable_records_are_checked_in_thread(harness):
     with pytest.raises(OverBudget):
         validate(appends, harness.partitions, now_ms=now_ms(), version=2)
     internal = some(batch(b"a"))
-    internal[0].topic = "__transaction_state"
+    internal[0].key = TopicPartition("__transaction_state", 0)
     validate(internal, harness.partitions, now_ms=now_ms(), version=BY_ID)
     assert internal[0].response.error_code == E.INVALID_TOPIC_EXCEPTION
 

@@ -27,6 +27,7 @@ from trimaran.log.validation.validate import Budget, OverBudget
 from trimaran.node.runtime import turns as turns_module
 from trimaran.node.runtime.clock import now_ms
 from trimaran.wire.errors import ErrorCode, KafkaError
+from trimaran.wire.identity import TopicPartition
 from trimaran.wire.messages.produce import (
     LeaderIdAndEpoch,
     PartitionProduceData,
@@ -66,19 +67,19 @@ def turns(monkeypatch):
 
 def append_of(topic="t", index=0, records=b""):
     answer = PartitionProduceResponse(index=index, base_offset=-1)
-    return PartitionAppend(topic, index, memoryview(records), answer)
+    return PartitionAppend(TopicPartition(topic, index), None, memoryview(records), answer)
 
 
 def state_of(one):
-    names = ("topic", "index", "leader", "batches", "required_offset", "verified_from", "failed")
+    names = ("key", "partition", "leader", "batches", "required_offset", "verified_from", "failed")
     return {name: getattr(one, name) for name in names}
 
 
 def test_request_part_begins_empty_and_keeps_error():
     one = append_of("t", 3, b"records")
     begun = {
-        "topic": "t",
-        "index": 3,
+        "key": ("t", 3),
+        "partition": None,
         "leader": None,
         "batches": (),
         "required_offset": -1,
@@ -208,7 +209,7 @@ async def test_authorization_and_appends_cover_all_in_turns(turns, monkeypatch):
     monkeypatch.setattr(
         append_stage,
         "append",
-        lambda some, acks: seen.append(([one.index for one in some], acks)),
+        lambda some, acks: seen.append(([one.key.partition for one in some], acks)),
     )
     await append_in_turns(appends, 1)
     assert seen == [([0, 1, 2, 3], 1), ([4, 5, 6, 7], 1), ([8], 1)]

@@ -6,12 +6,15 @@ from trimaran.broker.producing.count import count
 from trimaran.broker.producing.partition_append import PartitionAppend
 from trimaran.log.batches.batch import iter_batches
 from trimaran.wire.errors import ErrorCode
+from trimaran.wire.identity import TopicPartition
 from trimaran.wire.messages.produce import PartitionProduceResponse
 
 
 def appended(topic, *values):
     data = batch(*values)
-    one = PartitionAppend(topic, 0, data, PartitionProduceResponse(index=0, base_offset=0))
+    one = PartitionAppend(
+        TopicPartition(topic, 0), None, data, PartitionProduceResponse(index=0, base_offset=0)
+    )
     one.batches = list(iter_batches(data))
     return one
 

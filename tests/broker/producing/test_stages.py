@@ -74,7 +74,7 @@ async def test_partitions_are_answered_in_place(harness):
     response, appends = resolved(
         harness, ("t", batch(b"a"), b"no batch"), ("nowhere", batch(b"b")), ("secret", batch(b"c"))
     )
-    assert [(one.topic, one.index) for one in appends] == [
+    assert [one.key for one in appends] == [
         ("t", 0),
         ("t", 1),
         ("", 0),

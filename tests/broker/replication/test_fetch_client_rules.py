@@ -17,6 +17,7 @@ from trimaran.broker.replication.fetch_client import (
     FetchSettings,
 )
 from trimaran.node.quotas.replication_throttle import ReplicationThrottle
+from trimaran.wire.identity import TopicPartition
 from trimaran.wire.transport.metrics.rate import Windows
 
 SETTINGS = FetchSettings(
@@ -356,7 +357,10 @@ def throttled(throttle):
     """Partitions 0 to 3 are followed and known to the leader; 3 is not throttled."""
     client = FetchClient(replace(SETTINGS, throttle=throttle))
     for index in range(4):
-        client.add(key(index), Follower(replica=SimpleNamespace(topic="t", index=index)))
+        client.add(
+            key(index),
+            Follower(replica=SimpleNamespace(topic_partition=TopicPartition("t", index))),
+        )
     ask(client)
     return client
 
@@ -387,7 +391,7 @@ def test_partition_arriving_while_throttled_waits(throttled):
     took(throttled, 0, 150, 1.0)
     ask(throttled, 1.0)
     throttled.remove(key(2))
-    throttled.add(key(2), Follower(replica=SimpleNamespace(topic="t", index=2)))
+    throttled.add(key(2), Follower(replica=SimpleNamespace(topic_partition=TopicPartition("t", 2))))
     assert named(ask(throttled, 1.1)) == []
     assert (b"t", 2, 0) in named(ask(throttled, 2.5))
 
@@ -420,12 +424,15 @@ def test_new_throttle_removes_partitions_already_in_session(throttle):
     throttle.set_replicas("t", [])
     client = FetchClient(replace(SETTINGS, throttle=throttle))
     for index in range(3):
-        client.add(key(index), Follower(replica=SimpleNamespace(topic="t", index=index)))
+        client.add(
+            key(index),
+            Follower(replica=SimpleNamespace(topic_partition=TopicPartition("t", index))),
+        )
     ask(client)
     throttle.set_replicas("t", [0, 1])
     took(client, 0, 150, 1.0)
     client.remove(key(1))
-    client.add(key(3), Follower(replica=SimpleNamespace(topic="t", index=3)))
+    client.add(key(3), Follower(replica=SimpleNamespace(topic_partition=TopicPartition("t", 3))))
     request = ask(client, 1.0)
     assert (named(request), forgotten(request)) == ([(b"t", 3, 0)], [(b"t", 1), (b"t", 0)])
 

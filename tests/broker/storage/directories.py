@@ -20,10 +20,11 @@ from trimaran.quorum.metadata.image import (
     TopicImage,
     TopicsImage,
 )
+from trimaran.wire.identity import TopicPartition
 
 NODE_ID = 11
 TOPIC_ID, OTHER_ID = b"this" * 4, b"other" * 3 + b"!"
-T0 = ("t", 0)
+T0 = TopicPartition("t", 0)
 
 
 class Disks:
@@ -53,7 +54,7 @@ class Disks:
     def write(self, name: str, batches: int, topic_id: bytes = TOPIC_ID) -> Path:
         """Creates `t-0` in a directory, with that many batches of three records, flushed."""
         directory = LogDirectory(self.path / name)
-        fill(directory.create_log("t", 0, topic_id, LogConfig()), batches).flush()
+        fill(directory.create_log(TopicPartition("t", 0), topic_id, LogConfig()), batches).flush()
         directory.close(broker_epoch=None)
         return self.path / name / "t-0"
 

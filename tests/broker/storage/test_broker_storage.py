@@ -87,7 +87,7 @@ def test_only_configured_directory_holds_metadata_log(formatted):
 @pytest.mark.parametrize("fsync", ["commit", "none"])
 async def test_records_are_as_durable_as_the_configuration_asks(formatted, fsync):
     storage = open_storage(settings(formatted, trimaran_log_fsync=fsync), None)
-    log = storage.directories.all[1].create_log(*T0, TOPIC_ID, LogConfig())
+    log = storage.directories.all[1].create_log(T0, TOPIC_ID, LogConfig())
     fill(log, 1)
     expected = 0 if fsync == "commit" else 3
     assert storage.durability.durable_end(log) == expected
@@ -118,7 +118,7 @@ async def test_controllers_directory_learns_epoch_and_stays_open(formatted, epoc
     shared = LogDirectory(formatted / "a")
     storage = open_storage(settings(formatted), shared)
     assert (storage.shared, storage.metadata) == (shared, shared)
-    log = shared.create_log(*T0, TOPIC_ID, LogConfig())
+    log = shared.create_log(T0, TOPIC_ID, LogConfig())
     fill(log, 1).flush()
     await storage.close(epoch, {T0: 3})
     with pytest.raises(DirectoryLocked):
@@ -126,7 +126,7 @@ async def test_controllers_directory_learns_epoch_and_stays_open(formatted, epoc
     shared.close(broker_epoch=-1)
     again = [LogDirectory(formatted / name) for name in "ab"]
     assert [one.previous_broker_epoch for one in again] == ([7, 7] if epoch else [-1, None])
-    assert again[0].high_watermark(*T0) == (3 if epoch else 0)
+    assert again[0].high_watermark(T0) == (3 if epoch else 0)
     for one in again:
         one.close(broker_epoch=None)
 

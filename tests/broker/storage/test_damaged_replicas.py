@@ -10,6 +10,7 @@ from trimaran.log.directories.directory import LogDirectory
 from trimaran.log.directories.meta_properties import MetaProperties
 from trimaran.quorum.metadata.image import LOST_DIRECTORY, UNASSIGNED_DIRECTORY
 from trimaran.wire.errors import ErrorCode, KafkaError
+from trimaran.wire.identity import TopicPartition
 
 TOPIC_ID = bytes(range(100, 116))
 ELSEWHERE = bytes([7]) * 16
@@ -41,7 +42,7 @@ def directories(tmp_path, request):
     MetaProperties("Vk_zJvdfRf6PsrkaTDAJ-A", 11, bytes([1]) * 16).save(tmp_path)
     directory = LogDirectory(tmp_path)
     for index in (0, 1):
-        fill(directory.create_log("t", index, TOPIC_ID, SMALL), 3)
+        fill(directory.create_log(TopicPartition("t", index), TOPIC_ID, SMALL), 3)
     directory.close(broker_epoch=1)
     request.param(tmp_path / "t-0")
     directories = LogDirectories([LogDirectory(tmp_path)])
@@ -61,35 +62,35 @@ async def test_damaged_replica_is_kept_unserved_and_reported(directories, caplog
     directories.on_placed = lambda *placed: told.append(placed)
     for _ in range(3):
         with pytest.raises(KafkaError) as refused:
-            directories.open_log("t", 0, TOPIC_ID, SMALL)
+            directories.open_log(TopicPartition("t", 0), TOPIC_ID, SMALL)
         assert refused.value.code is ErrorCode.KAFKA_STORAGE_ERROR
         with pytest.raises(KafkaError):
-            await directories.check_log("t", 0, TOPIC_ID, SMALL)
-    assert set(told) == {("t", 0, TOPIC_ID, LOST_DIRECTORY)}
+            await directories.check_log(TopicPartition("t", 0), TOPIC_ID, SMALL)
+    assert set(told) == {((TOPIC_ID, 0), LOST_DIRECTORY)}
     assert files_of(directories) == before
     lines = [one.getMessage() for one in caplog.records if "t-0" in one.getMessage()]
     assert len(lines) == 1
     assert "partition.metadata" in lines[0]
-    assert directories.open_log("t", 1, TOPIC_ID, SMALL).log_end_offset == 9
+    assert directories.open_log(TopicPartition("t", 1), TOPIC_ID, SMALL).log_end_offset == 9
 
 
 async def test_as_a_follower_it_is_lost_too(directories):
     told = []
     directories.on_placed = lambda *placed: told.append(placed)
     for index in (0, 1):
-        directories.claim("t", index, TOPIC_ID, ELSEWHERE, may_begin_anew=True)
+        directories.claim(TopicPartition("t", index), TOPIC_ID, ELSEWHERE, may_begin_anew=True)
     assert told == [
-        ("t", 0, TOPIC_ID, LOST_DIRECTORY),
-        ("t", 1, TOPIC_ID, directories.all[0].directory_id),
+        ((TOPIC_ID, 0), LOST_DIRECTORY),
+        ((TOPIC_ID, 1), directories.all[0].directory_id),
     ]
 
 
 async def test_damaged_replica_survives_topic_deletion(directories):
     before = files_of(directories)
-    directories.delete_log("t", 0, TOPIC_ID)
+    directories.delete_log(TopicPartition("t", 0), TOPIC_ID)
     await directories.purge()
     assert files_of(directories) == before
-    directories.delete_log("t", 1, TOPIC_ID)
+    directories.delete_log(TopicPartition("t", 1), TOPIC_ID)
     await directories.purge()
     assert not [name for name in files_of(directories) if name.startswith("t-1")]
 
@@ -101,4 +102,4 @@ async def test_damaged_replica_is_no_stray(directories):
     assert "t-0" in names
     assert "t-1" not in names
     with pytest.raises(KafkaError):
-        directories.open_log("t", 0, bytes([9]) * 16, SMALL, UNASSIGNED_DIRECTORY)
+        directories.open_log(TopicPartition("t", 0), bytes([9]) * 16, SMALL, UNASSIGNED_DIRECTORY)

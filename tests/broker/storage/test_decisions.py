@@ -18,6 +18,7 @@ from trimaran.log.config import LogConfig
 from trimaran.log.disk.checkpoints import RECOVERY_POINTS, read_offsets
 from trimaran.quorum.metadata.image import LOST_DIRECTORY, MIGRATING_DIRECTORY, UNASSIGNED_DIRECTORY
 from trimaran.wire.errors import ErrorCode, KafkaError
+from trimaran.wire.identity import TopicPartition
 
 DECISIONS = Path(__file__).parent / "testdata" / "decisions.txt"
 NAMES = {id_of(name): name for name in "abc"} | {
@@ -39,7 +40,7 @@ class Case:
         for one in self.started.all:
             one.health.offline = "the disk is gone" if one.path.name in self.offline else None
         made = LogDirectories(self.started.all, failed_at_start=self.started.failed_at_start)
-        made.on_placed = lambda _topic, _index, _id, directory: self.placed.append(NAMES[directory])
+        made.on_placed = lambda _replica, directory: self.placed.append(NAMES[directory])
         made.cordoned = lambda: {self.disks.path / name for name in cordoned}
         return made
 
@@ -50,7 +51,7 @@ class Case:
     def claimed(self, assigned: bytes, standing: Standing) -> str:
         said = {}
         for may_begin_anew in (True, False):
-            self.fresh().claim(*T0, TOPIC_ID, assigned, standing, may_begin_anew=may_begin_anew)
+            self.fresh().claim(T0, TOPIC_ID, assigned, standing, may_begin_anew=may_begin_anew)
             said[self.told() or " tells nothing"] = may_begin_anew
         return " and, not anew,".join(said)
 
@@ -58,27 +59,27 @@ class Case:
         """A replica was refused, and once more; later it is claimed, lost by then."""
         directories = self.fresh()
         error = KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, "damaged")
-        directories.refused(*T0, TOPIC_ID, error, assigned, standing)
+        directories.refused(T0, TOPIC_ID, error, assigned, standing)
         first = self.told()
-        directories.refused(*T0, TOPIC_ID, error, assigned, standing)
+        directories.refused(T0, TOPIC_ID, error, assigned, standing)
         again = self.told()
-        directories.claim(*T0, TOPIC_ID, LOST_DIRECTORY, Standing.LAST, may_begin_anew=True)
+        directories.claim(T0, TOPIC_ID, LOST_DIRECTORY, Standing.LAST, may_begin_anew=True)
         return f"{first or ' tells nothing'}, again{again or ' nothing'}, as last{self.told() or ' nothing'}"
 
     def opened(self, assigned: bytes, standing: Standing, cordoned: str) -> str:
         directories = self.fresh(cordoned)
-        is_untouched = directories.is_untouched(*T0, TOPIC_ID, assigned, standing)
-        where = directories.where(*T0, assigned)
+        is_untouched = directories.is_untouched(T0, TOPIC_ID, assigned, standing)
+        where = directories.where(T0, assigned)
         expected = "nowhere" if where is None else where.path.name
         made = not any(T0 in one for one in directories.online)
         try:
-            directories.open_log(*T0, TOPIC_ID, LogConfig(), assigned, standing).close(clean=False)
-            found = directories.holding(*T0)
+            directories.open_log(T0, TOPIC_ID, LogConfig(), assigned, standing).close(clean=False)
+            found = directories.holding(T0)
             assert found is not None
             outcome = f"{'made' if made else 'opened'} in {found.path.name}"
             if made:
-                directories.delete_log(*T0, TOPIC_ID)
-                assert directories.holding(*T0) is not found
+                directories.delete_log(T0, TOPIC_ID)
+                assert directories.holding(T0) is not found
         except KafkaError as error:
             outcome = f"refused ({error.message.partition(' ')[2]})".replace(
                 str(self.disks.path), ""
@@ -147,7 +148,9 @@ async def test_recovery_points_are_lowered_per_directory(tmp_path):
     disks = Disks(tmp_path)
     directories = disks.start("ab")
     for name, topic in (("a", "t"), ("b", "u")):
-        log = directories.at(str(tmp_path / name)).create_log(topic, 0, TOPIC_ID, LogConfig())
+        log = directories.at(str(tmp_path / name)).create_log(
+            TopicPartition(topic, 0), TOPIC_ID, LogConfig()
+        )
         fill(log, 2).flush()
     await directories.save_checkpoints({})
     before = [read_offsets(tmp_path / name / RECOVERY_POINTS) for name in "ab"]
@@ -162,8 +165,11 @@ def test_only_unclean_logs_are_checked_before_opening(tmp_path):
     disks = Disks(tmp_path)
     disks.write("b", 2)
     crashed = disks.start()
-    assert [crashed.must_check("t", 0), crashed.must_check("none", 0)] == [True, False]
-    crashed.open_log(*T0, TOPIC_ID, LogConfig())
+    assert [
+        crashed.must_check(TopicPartition("t", 0)),
+        crashed.must_check(TopicPartition("none", 0)),
+    ] == [True, False]
+    crashed.open_log(T0, TOPIC_ID, LogConfig())
     disks.stop(clean=True)
-    assert not disks.start().must_check("t", 0)
+    assert not disks.start().must_check(TopicPartition("t", 0))
     disks.stop(clean=False)

@@ -11,6 +11,7 @@ from trimaran.log.config import LogConfig
 from trimaran.log.partitions.names import FUTURE_SUFFIX
 from trimaran.quorum.metadata.image import LOST_DIRECTORY, MIGRATING_DIRECTORY, UNASSIGNED_DIRECTORY
 from trimaran.wire.errors import ErrorCode, KafkaError
+from trimaran.wire.identity import TopicPartition
 
 UNKNOWN = b"z" * 16
 
@@ -35,29 +36,29 @@ def test_online_twin_is_the_replica(disks):
         disks.write(name, 1)
     directories = disks.start()
     fail(directories, "a")
-    assert name_of(directories.holding(*T0)) == "b"
+    assert name_of(directories.holding(T0)) == "b"
     fail(directories, "b")
-    assert name_of(directories.holding(*T0)) == "a", "the first, as it was"
+    assert name_of(directories.holding(T0)) == "a", "the first, as it was"
 
 
 def test_knowledge_of_replica_excludes_its_neighbours(disks):
     disks.write("b", 1)
     directories = disks.start()
-    assert not directories.knows_nothing_of(*T0)
-    assert directories.knows_nothing_of("t", 1)
-    assert directories.knows_nothing_of("u", 0)
+    assert not directories.knows_nothing_of(T0)
+    assert directories.knows_nothing_of(TopicPartition("t", 1))
+    assert directories.knows_nothing_of(TopicPartition("u", 0))
 
 
 def test_copy_commit_or_failed_disk_counts_as_knowledge(disks):
     disks.write("b", 1)
     disks.rename("b", FUTURE_SUFFIX)
-    assert not disks.start().knows_nothing_of(*T0)
+    assert not disks.start().knows_nothing_of(T0)
     disks.stop(high_watermarks={("u", 0): 3, ("u", 1): 0})
     directories = disks.start("ab")
-    assert not directories.knows_nothing_of("u", 1), "directory c was not read"
+    assert not directories.knows_nothing_of(TopicPartition("u", 1)), "directory c was not read"
     directories = disks.start()
     fail(directories, "c")
-    assert not directories.knows_nothing_of("u", 1)
+    assert not directories.knows_nothing_of(TopicPartition("u", 1))
 
 
 @pytest.mark.parametrize(
@@ -77,7 +78,7 @@ def test_replica_goes_to_assigned_directory_if_known(disks, failed, assigned, ex
     directories = disks.start()
     for name in failed:
         fail(directories, name)
-    assert name_of(directories.where(*T0, assigned)) == expected
+    assert name_of(directories.where(T0, assigned)) == expected
 
 
 def placed_by(directories, ask):
@@ -100,16 +101,16 @@ def test_opened_logs_directory_is_reported_if_unknown(disks, assigned, is_told):
     disks.write("a", 1)
     directories = disks.start()
     placed = placed_by(
-        directories, lambda: directories.open_log(*T0, TOPIC_ID, LogConfig(), assigned)
+        directories, lambda: directories.open_log(T0, TOPIC_ID, LogConfig(), assigned)
     )
-    assert placed == [(*T0, TOPIC_ID, id_of("a"))] * is_told
+    assert placed == [((TOPIC_ID, 0), id_of("a"))] * is_told
 
 
 def claimed(directories, assigned, topic_id=TOPIC_ID, *, may_begin_anew=False):
     return placed_by(
         directories,
         lambda: directories.claim(
-            *T0, topic_id, assigned, Standing.SPARE, may_begin_anew=may_begin_anew
+            T0, topic_id, assigned, Standing.SPARE, may_begin_anew=may_begin_anew
         ),
     )
 
@@ -117,7 +118,7 @@ def claimed(directories, assigned, topic_id=TOPIC_ID, *, may_begin_anew=False):
 def test_replica_is_claimed_if_controller_lacks_directory(disks):
     disks.write("b", 1)
     directories = disks.start()
-    assert claimed(directories, UNKNOWN) == [(*T0, TOPIC_ID, id_of("b"))]
+    assert claimed(directories, UNKNOWN) == [((TOPIC_ID, 0), id_of("b"))]
     assert claimed(directories, id_of("b")) == []
     assert claimed(directories, UNKNOWN, OTHER_ID) == []
     fail(directories, "b")
@@ -126,7 +127,7 @@ def test_replica_is_claimed_if_controller_lacks_directory(disks):
 
 def test_missing_replica_restarts_only_if_nowhere_else(disks):
     directories = disks.start()
-    begun = [(*T0, TOPIC_ID, UNASSIGNED_DIRECTORY)]
+    begun = [((TOPIC_ID, 0), UNASSIGNED_DIRECTORY)]
     assert claimed(directories, UNKNOWN) == []
     assert claimed(directories, UNKNOWN, may_begin_anew=True) == begun
     fail(directories, "c")
@@ -143,14 +144,14 @@ def test_replica_with_a_copy_does_not_restart(disks):
 def claimed_last(directories, assigned):
     return placed_by(
         directories,
-        lambda: directories.claim(*T0, TOPIC_ID, assigned, Standing.LAST, may_begin_anew=False),
+        lambda: directories.claim(T0, TOPIC_ID, assigned, Standing.LAST, may_begin_anew=False),
     )
 
 
 def not_opened(directories, assigned, standing):
     def ask():
         with pytest.raises(KafkaError, match="could not be read when the broker started"):
-            directories.open_log(*T0, TOPIC_ID, LogConfig(), assigned, standing)
+            directories.open_log(T0, TOPIC_ID, LogConfig(), assigned, standing)
 
     return placed_by(directories, ask)
 
@@ -161,9 +162,9 @@ def test_missing_replica_is_lost_if_others_electable(disks, assigned, caplog):
     directories = disks.start("ab")
     assert not_opened(directories, assigned, Standing.LAST) == []
     assert "could not be read when the broker started" in caplog.text
-    assert not_opened(directories, assigned, Standing.HELD) == [(*T0, TOPIC_ID, LOST_DIRECTORY)]
+    assert not_opened(directories, assigned, Standing.HELD) == [((TOPIC_ID, 0), LOST_DIRECTORY)]
     assert claimed_last(directories, id_of("a")) == [], "the controller has not heard of it yet"
-    back = [(*T0, TOPIC_ID, assigned)]
+    back = [((TOPIC_ID, 0), assigned)]
     assert claimed_last(directories, LOST_DIRECTORY) == back, "the others have left meanwhile"
     assert claimed_last(directories, LOST_DIRECTORY) == []
 
@@ -174,23 +175,23 @@ def test_damaged_replica_is_lost_even_as_last(disks):
 
     def ask():
         with pytest.raises(KafkaError):
-            directories.open_log(*T0, TOPIC_ID, LogConfig(), id_of("a"), Standing.LAST)
+            directories.open_log(T0, TOPIC_ID, LogConfig(), id_of("a"), Standing.LAST)
 
-    assert placed_by(directories, ask) == [(*T0, TOPIC_ID, LOST_DIRECTORY)]
+    assert placed_by(directories, ask) == [((TOPIC_ID, 0), LOST_DIRECTORY)]
     assert claimed_last(directories, LOST_DIRECTORY) == []
 
 
 def test_replica_out_of_service_is_not_claimed(disks):
     disks.write("b", 1)
     directories = disks.start()
-    directories.open_log(*T0, TOPIC_ID, LogConfig())
-    directories.take_out(*T0, TOPIC_ID, "it is damaged")
+    directories.open_log(T0, TOPIC_ID, LogConfig())
+    directories.take_out(T0, TOPIC_ID, "it is damaged")
     assert claimed(directories, UNKNOWN) == []
     others = placed_by(
         directories,
-        lambda: directories.claim("t", 1, TOPIC_ID, UNKNOWN, may_begin_anew=True),
+        lambda: directories.claim(TopicPartition("t", 1), TOPIC_ID, UNKNOWN, may_begin_anew=True),
     )
-    assert others == [("t", 1, TOPIC_ID, UNASSIGNED_DIRECTORY)]
+    assert others == [((TOPIC_ID, 1), UNASSIGNED_DIRECTORY)]
 
 
 @pytest.mark.parametrize(
@@ -199,26 +200,32 @@ def test_replica_out_of_service_is_not_claimed(disks):
 def test_new_log_goes_to_emptiest_uncordoned_directory(disks, cordoned, expected):
     directories = disks.start()
     for index, name in enumerate("aac"):
-        directories.open_log("u", index, OTHER_ID, LogConfig(), id_of(name))
+        directories.open_log(TopicPartition("u", index), OTHER_ID, LogConfig(), id_of(name))
     directories.cordoned = lambda: [disks.path / name for name in cordoned]
-    directories.open_log(*T0, TOPIC_ID, LogConfig(), UNASSIGNED_DIRECTORY, Standing.NEW)
-    assert name_of(directories.holding(*T0)) == expected
+    directories.open_log(T0, TOPIC_ID, LogConfig(), UNASSIGNED_DIRECTORY, Standing.NEW)
+    assert name_of(directories.holding(T0)) == expected
 
 
 async def test_high_watermarks_are_written_where_their_replicas_are(disks):
     directories = disks.start()
     for index, name in enumerate("ab"):
-        directories.open_log("u", index, OTHER_ID, LogConfig(), id_of(name))
+        directories.open_log(TopicPartition("u", index), OTHER_ID, LogConfig(), id_of(name))
     await directories.save_checkpoints({("u", 0): 5, ("u", 1): 7})
     again = disks.start()
     a, b, _ = again.all
-    assert (a.high_watermark("u", 0), a.high_watermark("u", 1)) == (5, 0)
-    assert (b.high_watermark("u", 0), b.high_watermark("u", 1)) == (0, 7)
+    assert (a.high_watermark(TopicPartition("u", 0)), a.high_watermark(TopicPartition("u", 1))) == (
+        5,
+        0,
+    )
+    assert (b.high_watermark(TopicPartition("u", 0)), b.high_watermark(TopicPartition("u", 1))) == (
+        0,
+        7,
+    )
 
 
 def test_replica_of_lost_directory_is_located(disks):
     disks.write("c", 1)
-    assert claimed(disks.start(), LOST_DIRECTORY) == [(*T0, TOPIC_ID, id_of("c"))]
+    assert claimed(disks.start(), LOST_DIRECTORY) == [((TOPIC_ID, 0), id_of("c"))]
 
 
 def test_broker_needs_metadata_log_and_one_directory(disks):
@@ -317,9 +324,9 @@ def test_single_directory_broker_reports_no_migrated_replicas(disks, names, assi
     disks.write("a", 1)
     directories = disks.start(names)
     placed = placed_by(
-        directories, lambda: directories.open_log(*T0, TOPIC_ID, LogConfig(), assigned)
+        directories, lambda: directories.open_log(T0, TOPIC_ID, LogConfig(), assigned)
     )
-    assert placed == [(*T0, TOPIC_ID, id_of("a"))] * is_told
+    assert placed == [((TOPIC_ID, 0), id_of("a"))] * is_told
 
 
 class Checking:
@@ -331,8 +338,8 @@ class Checking:
         self.checked, self.meanwhile, self.error = [], lambda: None, None
         monkeypatch.setattr("trimaran.broker.storage.directories.run_blocking", self.run)
 
-    async def run(self, _check, topic, index, _config):
-        self.checked.append((topic, index))
+    async def run(self, _check, key, _config):
+        self.checked.append(key)
         self.meanwhile()
         await trio.lowlevel.checkpoint()
         if self.error is not None:
@@ -341,9 +348,9 @@ class Checking:
     async def check(self, topic_id=TOPIC_ID):
         """The reports to the controller, and the code."""
         placed, code = [], None
-        self.directories.on_placed = lambda *replica: placed.append(replica[3])
+        self.directories.on_placed = lambda *replica: placed.append(replica[1])
         try:
-            await self.directories.check_log(*T0, topic_id, LogConfig())
+            await self.directories.check_log(T0, topic_id, LogConfig())
         except KafkaError as error:
             code = error.code
         return placed, code
@@ -362,7 +369,7 @@ async def test_existing_log_of_topic_is_checked(checking):
     assert await checking.check() == ([], None)
     assert checking.checked == [T0]
     assert await checking.check(OTHER_ID) == ([], None)
-    await checking.directories.check_log("t", 1, TOPIC_ID, LogConfig())
+    await checking.directories.check_log(TopicPartition("t", 1), TOPIC_ID, LogConfig())
     assert checking.checked == [T0], "what another topic left is none of its business"
     checking.error = damaged()
     assert await checking.check() == ([LOST_DIRECTORY], ErrorCode.KAFKA_STORAGE_ERROR)
@@ -374,7 +381,7 @@ async def test_replica_deleted_during_check_keeps_its_name(checking, is_damaged)
     directories, seen = checking.directories, []
 
     def delete():
-        directories.delete_log(*T0, TOPIC_ID)
+        directories.delete_log(T0, TOPIC_ID)
         seen.append(T0 in directories.all[0])
 
     checking.meanwhile = delete
@@ -382,7 +389,7 @@ async def test_replica_deleted_during_check_keeps_its_name(checking, is_damaged)
     placed, code = await checking.check()
     assert (placed, code) == ([], ErrorCode.KAFKA_STORAGE_ERROR if is_damaged else None)
     assert seen == [True]
-    assert directories.holding(*T0) is None
+    assert directories.holding(T0) is None
 
 
 async def test_checks_of_one_name_come_one_after_another(checking, monkeypatch):
@@ -409,15 +416,17 @@ def test_refused_log_is_reported_unless_directory_offline(disks, caplog):
 
     def refused(assigned=UNASSIGNED_DIRECTORY, key=T0):
         return placed_by(
-            directories, lambda: directories.refused(*key, TOPIC_ID, damaged(), assigned)
+            directories, lambda: directories.refused(key, TOPIC_ID, damaged(), assigned)
         )
 
-    lost = [(*T0, TOPIC_ID, LOST_DIRECTORY)]
+    lost = [((TOPIC_ID, 0), LOST_DIRECTORY)]
     assert refused() == lost
     assert refused() == lost
     assert len(caplog.records) == 1, "its reason is told once"
-    assert refused(UNKNOWN, ("t", 1)) == [], "the controller knows that it is not there"
-    assert refused(id_of("a"), ("t", 1)) == [("t", 1, TOPIC_ID, LOST_DIRECTORY)]
+    assert refused(UNKNOWN, TopicPartition("t", 1)) == [], (
+        "the controller knows that it is not there"
+    )
+    assert refused(id_of("a"), TopicPartition("t", 1)) == [((TOPIC_ID, 1), LOST_DIRECTORY)]
     fail(directories, "b")
     assert refused() == []
 
@@ -427,8 +436,8 @@ async def test_only_unwanted_replicas_are_moved_aside(disks):
     directories = disks.start()
     a, b, _ = directories.all
     for index in (1, 2):
-        directories.open_log("u", index, OTHER_ID, LogConfig(), id_of("a"))
-        a.futures.open("v", index, OTHER_ID, LogConfig()).close(clean=False)
+        directories.open_log(TopicPartition("u", index), OTHER_ID, LogConfig(), id_of("a"))
+        a.futures.open(TopicPartition("v", index), OTHER_ID, LogConfig()).close(clean=False)
     await directories.drop_strays({T0, ("u", 2), ("v", 2)})
     assert sorted(a.partitions()) == [("u", 2)]
     assert sorted(b.partitions()) == [T0]
@@ -438,7 +447,12 @@ async def test_only_unwanted_replicas_are_moved_aside(disks):
 async def test_each_of_two_directories_has_its_watermarks(disks):
     directories = disks.start("ab")
     for index, name in enumerate("ab"):
-        directories.open_log("u", index, OTHER_ID, LogConfig(), id_of(name), Standing.NEW)
+        directories.open_log(
+            TopicPartition("u", index), OTHER_ID, LogConfig(), id_of(name), Standing.NEW
+        )
     await directories.save_checkpoints({("u", 0): 5, ("u", 1): 7})
     a, b = disks.start("ab").all
-    assert (a.high_watermark("u", 1), b.high_watermark("u", 0)) == (0, 0)
+    assert (a.high_watermark(TopicPartition("u", 1)), b.high_watermark(TopicPartition("u", 0))) == (
+        0,
+        0,
+    )

@@ -17,6 +17,7 @@ from trimaran.log.disk.partition_metadata import make_partition_directory
 from trimaran.log.partitions.names import DELETE_SUFFIX, FUTURE_SUFFIX, STRAY_SUFFIX, aside_name
 from trimaran.quorum.metadata.image import LOST_DIRECTORY, UNASSIGNED_DIRECTORY, PartitionImage
 from trimaran.wire.errors import ErrorCode, KafkaError
+from trimaran.wire.identity import TopicPartition
 
 OLD = [Standing.HELD, Standing.SPARE]
 
@@ -34,19 +35,19 @@ def refused(directories, assigned=UNASSIGNED_DIRECTORY, standing=Standing.HELD) 
     directories.on_placed = lambda *replica: placed.append(replica)
     for _ in range(3):
         with pytest.raises(KafkaError) as error:
-            directories.open_log(*T0, TOPIC_ID, LogConfig(), assigned, standing)
+            directories.open_log(T0, TOPIC_ID, LogConfig(), assigned, standing)
         assert error.value.code is ErrorCode.KAFKA_STORAGE_ERROR
     assert not any(T0 in one for one in directories.all)
-    assert not directories.is_untouched(*T0, TOPIC_ID, assigned, standing)
-    assert {replica[3] for replica in placed} <= {LOST_DIRECTORY}
+    assert not directories.is_untouched(T0, TOPIC_ID, assigned, standing)
+    assert {replica[1] for replica in placed} <= {LOST_DIRECTORY}
     return error.value.message
 
 
 def made_in(directories, assigned=UNASSIGNED_DIRECTORY, standing=Standing.HELD) -> str:
-    assert directories.is_untouched(*T0, TOPIC_ID, assigned, standing)
-    log = directories.open_log(*T0, TOPIC_ID, LogConfig(), assigned, standing)
+    assert directories.is_untouched(T0, TOPIC_ID, assigned, standing)
+    log = directories.open_log(T0, TOPIC_ID, LogConfig(), assigned, standing)
     assert log.log_end_offset == 0
-    return directories.holding(*T0).path.name
+    return directories.holding(T0).path.name
 
 
 @pytest.mark.parametrize(
@@ -64,7 +65,7 @@ def test_copy_of_same_topic_prevents_new_log(disks, caplog, suffix, standing):
     directories = disks.start()
     assert str(copy) in refused(directories, id_of("a"), standing)
     assert caplog.text.count("is out of service on this broker") == 1, "once for all requests"
-    assert not directories.prefer(*T0, TOPIC_ID, id_of("a"), standing, directories.all[0])
+    assert not directories.prefer(T0, TOPIC_ID, id_of("a"), standing, directories.all[0])
 
 
 @pytest.mark.parametrize("suffix", [FUTURE_SUFFIX, DELETE_SUFFIX, STRAY_SUFFIX])
@@ -93,7 +94,7 @@ def test_copy_of_another_topic_is_read_once(disks, suffix, is_ordered):
     directories = disks.start(files=files)
     made = []
     for _ in range(3):
-        assert directories.is_untouched(*T0, TOPIC_ID, id_of("a"), Standing.HELD)
+        assert directories.is_untouched(T0, TOPIC_ID, id_of("a"), Standing.HELD)
         made.append(files.calls.copy())
     assert made[0] == made[1] == made[2]
 
@@ -114,13 +115,13 @@ def test_unreadable_copy_affects_only_this_replica(disks, error, is_offline, ask
     files.fail_at("list_directory", error=error, sticky=True)
     match asked:
         case "is_untouched":
-            assert not directories.is_untouched(*T0, TOPIC_ID, id_of("a"), Standing.HELD)
+            assert not directories.is_untouched(T0, TOPIC_ID, id_of("a"), Standing.HELD)
         case "prefer":
             b = directories.all[1]
-            assert not directories.prefer(*T0, TOPIC_ID, id_of("a"), Standing.HELD, b)
+            assert not directories.prefer(T0, TOPIC_ID, id_of("a"), Standing.HELD, b)
         case "open_log":
             with pytest.raises(KafkaError, match=os.strerror(error)) as raised:
-                directories.open_log(*T0, TOPIC_ID, LogConfig(), id_of("a"))
+                directories.open_log(T0, TOPIC_ID, LogConfig(), id_of("a"))
             assert raised.value.code is ErrorCode.KAFKA_STORAGE_ERROR
     assert [one.offline is not None for one in directories.all] == [False, is_offline, False]
 
@@ -146,7 +147,7 @@ def test_deleted_copy_does_not_count(disks):
     """Reassigned away and back, with a crash after each."""
     disks.write("a", 10)
     directories = disks.start()
-    directories.delete_log(*T0, TOPIC_ID)
+    directories.delete_log(T0, TOPIC_ID)
     assert made_in(disks.start(), id_of("a")) == "a"
 
 
@@ -187,13 +188,13 @@ def test_running_directorys_failure_is_known_by_names(disks):
     directories = disks.start()
     directories.all[1].health.fail("the disk is gone")
     with pytest.raises(KafkaError):
-        directories.open_log(*T0, TOPIC_ID, LogConfig(), id_of("a"))
-    assert made_of(directories, ("u", 0)) == "a"
+        directories.open_log(T0, TOPIC_ID, LogConfig(), id_of("a"))
+    assert made_of(directories, TopicPartition("u", 0)) == "a"
 
 
 def made_of(directories, key) -> str:
-    directories.open_log(*key, TOPIC_ID, LogConfig(), id_of("a"))
-    return directories.holding(*key).path.name
+    directories.open_log(key, TOPIC_ID, LogConfig(), id_of("a"))
+    return directories.holding(key).path.name
 
 
 @pytest.mark.parametrize("clean", [True, False])
@@ -201,7 +202,7 @@ def test_missing_log_with_committed_records_is_not_created(disks, clean):
     """After a crash the checkpoint may be of a topic that was deleted and made again."""
     disks.write("a", 10)
     directories = disks.start()
-    directories.open_log(*T0, TOPIC_ID, LogConfig(), id_of("a"))
+    directories.open_log(T0, TOPIC_ID, LogConfig(), id_of("a"))
     disks.stop(high_watermarks={T0: 30})
     (disks.path / "a" / "t-0").rename(disks.path / "elsewhere")
     if not clean:
@@ -215,9 +216,9 @@ def test_watermark_of_deleted_partition_does_not_matter(disks):
     """A crash before the next checkpoint leaves it; and the next process ends cleanly before the log is used."""
     disks.write("a", 10)
     directories = disks.start()
-    directories.open_log(*T0, TOPIC_ID, LogConfig(), id_of("a"))
+    directories.open_log(T0, TOPIC_ID, LogConfig(), id_of("a"))
     disks.stop(high_watermarks={T0: 30})
-    disks.start().delete_log(*T0, TOPIC_ID)
+    disks.start().delete_log(T0, TOPIC_ID)
     disks.start()
     disks.stop()
     assert made_in(disks.start(), id_of("a")) == "a"
@@ -228,7 +229,7 @@ def test_foreign_topics_name_is_moved_aside_everywhere(disks):
     disks.write("b", 10)
     disks.write("c", 20, OTHER_ID)
     directories = disks.start()
-    log = directories.open_log(*T0, TOPIC_ID, LogConfig(), id_of("a"))
+    log = directories.open_log(T0, TOPIC_ID, LogConfig(), id_of("a"))
     assert log.log_end_offset == 30
     assert [T0 in one for one in directories.all] == [False, True, False]
 
@@ -258,13 +259,13 @@ def test_deleted_replica_in_failed_directory_is_ignored(disks):
     disks.write("a", 10)
     directories = disks.start()
     directories.all[0].health.fail("the disk is gone")
-    directories.delete_log(*T0, TOPIC_ID)
-    assert directories.holding(*T0) is None
-    log = directories.open_log(*T0, OTHER_ID, LogConfig(), UNASSIGNED_DIRECTORY, Standing.NEW)
-    assert directories.holding(*T0).path.name == "b"
+    directories.delete_log(T0, TOPIC_ID)
+    assert directories.holding(T0) is None
+    log = directories.open_log(T0, OTHER_ID, LogConfig(), UNASSIGNED_DIRECTORY, Standing.NEW)
+    assert directories.holding(T0).path.name == "b"
     log.flush()
     directories = disks.start()
-    assert directories.open_log(*T0, OTHER_ID, LogConfig()).log_end_offset == 0
+    assert directories.open_log(T0, OTHER_ID, LogConfig()).log_end_offset == 0
     assert [T0 in one for one in directories.all] == [False, True, False]
 
 
@@ -272,13 +273,13 @@ def test_deleted_replica_in_failed_directory_is_ignored(disks):
 @pytest.mark.parametrize("partition", [0, 2**31 - 1])
 @pytest.mark.parametrize("suffix", [DELETE_SUFFIX, STRAY_SUFFIX])
 def test_copy_with_long_topic_name_is_found(disks, length, partition, suffix):
-    key = ("t" * length, partition)
-    copy = disks.path / "b" / aside_name(*key, suffix)
+    key = TopicPartition("t" * length, partition)
+    copy = disks.path / "b" / aside_name(key, suffix)
     make_partition_directory(copy, TOPIC_ID, REAL_FILES)
     directories = disks.start()
-    assert not directories.knows_nothing_of(*key)
-    assert not directories.is_untouched(*key, TOPIC_ID, id_of("a"), Standing.HELD)
-    assert directories.knows_nothing_of("u", 0)
+    assert not directories.knows_nothing_of(key)
+    assert not directories.is_untouched(key, TOPIC_ID, id_of("a"), Standing.HELD)
+    assert directories.knows_nothing_of(TopicPartition("u", 0))
 
 
 @pytest.mark.parametrize("standing", OLD)

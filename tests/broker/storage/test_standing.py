@@ -16,6 +16,7 @@ from trimaran.log.config import LogConfig
 from trimaran.log.partitions.names import DELETE_SUFFIX, FUTURE_SUFFIX
 from trimaran.quorum.metadata.image import LOST_DIRECTORY, MIGRATING_DIRECTORY, UNASSIGNED_DIRECTORY
 from trimaran.wire.errors import ErrorCode, KafkaError
+from trimaran.wire.identity import TopicPartition
 
 
 @pytest.fixture
@@ -27,7 +28,7 @@ def disks(tmp_path):
 
 def refusal(directories, assigned=UNASSIGNED_DIRECTORY, standing=Standing.HELD, key=T0):
     with pytest.raises(KafkaError) as error:
-        directories.open_log(*key, TOPIC_ID, LogConfig(), assigned, standing)
+        directories.open_log(key, TOPIC_ID, LogConfig(), assigned, standing)
     assert error.value.code is ErrorCode.KAFKA_STORAGE_ERROR
     return error.value.message
 
@@ -97,12 +98,12 @@ def test_each_reason_against_new_log_is_explained(
 
 @pytest.mark.parametrize(("offset", "is_refused"), [(0, False), (1, True), (2, True)])
 def test_single_committed_record_makes_log_missing(disks, offset, is_refused):
-    disks.start().open_log(*T0, TOPIC_ID, LogConfig(), id_of("a"), Standing.NEW)
+    disks.start().open_log(T0, TOPIC_ID, LogConfig(), id_of("a"), Standing.NEW)
     disks.stop(high_watermarks={T0: offset})
     (disks.path / "a" / "t-0").rename(disks.path / "elsewhere")
     directories = disks.start()
     if not is_refused:
-        assert directories.open_log(*T0, TOPIC_ID, LogConfig(), id_of("a")).log_end_offset == 0
+        assert directories.open_log(T0, TOPIC_ID, LogConfig(), id_of("a")).log_end_offset == 0
         return
     a = disks.path / "a"
     assert refusal(directories, id_of("a")) == (
@@ -129,15 +130,15 @@ async def test_log_opened_during_namesakes_check_awaits_deletion(disks, monkeypa
     opened = []
 
     async def checked(_check, *_arguments):
-        directories.delete_log(*T0, TOPIC_ID)
+        directories.delete_log(T0, TOPIC_ID)
         assert names_in(disks, "a") == ["t-0"]
-        opened.append(directories.open_log(*T0, OTHER_ID, LogConfig(), id_of("a"), Standing.NEW))
+        opened.append(directories.open_log(T0, OTHER_ID, LogConfig(), id_of("a"), Standing.NEW))
 
     monkeypatch.setattr(directories_module, "run_blocking", checked)
-    await directories.check_log(*T0, TOPIC_ID, LogConfig())
+    await directories.check_log(T0, TOPIC_ID, LogConfig())
     assert [one.log_end_offset for one in opened] == [0]
     assert names_in(disks, "a") == [DELETE_SUFFIX, "t-0"]
-    assert directories.all[0].topic_id(*T0) == OTHER_ID
+    assert directories.all[0].topic_id(T0) == OTHER_ID
 
 
 def test_undeletable_name_is_no_longer_a_replica(disks, caplog):
@@ -145,8 +146,8 @@ def test_undeletable_name_is_no_longer_a_replica(disks, caplog):
     files = FaultyFiles()
     directories = disks.start(files=files)
     files.fail_at("rename", sticky=True)
-    directories.delete_log(*T0, TOPIC_ID)
-    assert directories.holding(*T0) is None
+    directories.delete_log(T0, TOPIC_ID)
+    assert directories.holding(T0) is None
     assert names_in(disks, "a") == ["t-0"]
     assert "t-0 is not deleted" in caplog.text
 
@@ -155,14 +156,14 @@ def test_deletion_affects_only_its_own_replica(disks, caplog):
     disks.write("a", 3)
     directories = disks.start()
     a, b, _ = directories.all
-    b.futures.open(*T0, TOPIC_ID, LogConfig()).close(clean=False)
+    b.futures.open(T0, TOPIC_ID, LogConfig()).close(clean=False)
     for index in (0, 1):
         directories.preferred["t", index] = b
-    directories.delete_log(*T0, OTHER_ID)
+    directories.delete_log(T0, OTHER_ID)
     assert T0 in a
     assert list(b.futures) == [T0]
     assert directories.preferred == {("t", 1): b}
-    directories.delete_log(*T0, TOPIC_ID)
+    directories.delete_log(T0, TOPIC_ID)
     assert names_in(disks, "a") == names_in(disks, "b") == [DELETE_SUFFIX]
     assert not caplog.records
 
@@ -172,20 +173,20 @@ async def test_removed_replica_forgets_its_failure(disks, caplog, how):
     """The next of this name has its own reasons, and is claimed where it is."""
     disks.write("a", 1)
     directories = disks.start()
-    directories.refused(*T0, TOPIC_ID, FAILS)
+    directories.refused(T0, TOPIC_ID, FAILS)
     claimed = []
     directories.on_placed = lambda *replica: claimed.append(replica)
-    directories.claim(*T0, TOPIC_ID, UNKNOWN, may_begin_anew=True)
+    directories.claim(T0, TOPIC_ID, UNKNOWN, may_begin_anew=True)
     assert claimed == []
     if how == "deleted":
-        directories.delete_log(*T0, TOPIC_ID)
+        directories.delete_log(T0, TOPIC_ID)
     else:
         await directories.drop_strays(())
-    directories.claim(*T0, TOPIC_ID, UNKNOWN, may_begin_anew=how == "deleted")
-    expected = [] if how == "stray" else [(*T0, TOPIC_ID, UNASSIGNED_DIRECTORY)]
+    directories.claim(T0, TOPIC_ID, UNKNOWN, may_begin_anew=how == "deleted")
+    expected = [] if how == "stray" else [((TOPIC_ID, 0), UNASSIGNED_DIRECTORY)]
     assert claimed == expected
     before = len(caplog.records)
-    directories.refused(*T0, TOPIC_ID, FAILS)
+    directories.refused(T0, TOPIC_ID, FAILS)
     assert len(caplog.records) == before + 1
 
 
@@ -195,11 +196,11 @@ async def test_removed_replica_forgets_its_failure(disks, caplog, how):
 def test_failed_replica_is_reported_with_its_directory(disks, standing, told, caplog):
     disks.write("a", 1)
     directories = disks.start()
-    log = directories.open_log(*T0, TOPIC_ID, LogConfig())
+    log = directories.open_log(T0, TOPIC_ID, LogConfig())
     placed = []
     directories.on_placed = lambda *replica: placed.append(replica)
-    directories.take_out(*T0, TOPIC_ID, "it is damaged")
-    assert placed == [(*T0, TOPIC_ID, one) for one in told]
+    directories.take_out(T0, TOPIC_ID, "it is damaged")
+    assert placed == [((TOPIC_ID, 0), one) for one in told]
     assert log.is_closed
     assert refusal(directories, standing=standing).endswith("it is damaged")
     [record] = caplog.records
@@ -212,8 +213,8 @@ def test_failed_replica_is_reported_with_its_directory(disks, standing, told, ca
 
 def placed_by(directories, assigned, standing=Standing.HELD, *, may_begin_anew=False):
     placed = []
-    directories.on_placed = lambda *replica: placed.append(replica[3])
-    directories.claim(*T0, TOPIC_ID, assigned, standing, may_begin_anew=may_begin_anew)
+    directories.on_placed = lambda *replica: placed.append(replica[1])
+    directories.claim(T0, TOPIC_ID, assigned, standing, may_begin_anew=may_begin_anew)
     return placed
 
 
@@ -234,12 +235,12 @@ def test_preferred_directory_is_used_unless_it_fails(disks):
     _, b, c = directories.all
     for index in (0, 1):
         directories.preferred["t", index] = c
-    assert directories.where("t", 0, id_of("b")) is c
-    directories.open_log("t", 0, TOPIC_ID, LogConfig(), id_of("b"), Standing.NEW)
-    assert directories.holding("t", 0) is c
+    assert directories.where(TopicPartition("t", 0), id_of("b")) is c
+    directories.open_log(TopicPartition("t", 0), TOPIC_ID, LogConfig(), id_of("b"), Standing.NEW)
+    assert directories.holding(TopicPartition("t", 0)) is c
     c.health.fail("gone")
-    directories.open_log("t", 1, TOPIC_ID, LogConfig(), id_of("b"), Standing.NEW)
-    assert directories.holding("t", 1) is b
+    directories.open_log(TopicPartition("t", 1), TOPIC_ID, LogConfig(), id_of("b"), Standing.NEW)
+    assert directories.holding(TopicPartition("t", 1)) is b
     assert directories.preferred == {}
 
 
@@ -250,9 +251,14 @@ def test_watermark_alone_counts_as_knowledge(disks):
     """Its log may be missing."""
     directories = disks.start()
     for one in directories.all:
-        directories.open_log("u", 0, OTHER_ID, LogConfig(), id_of("a"), Standing.NEW)
-        one.high_watermark = lambda topic, index: 3 * ((topic, index) == T0)
-        assert [directories.knows_nothing_of(*T0), directories.knows_nothing_of("t", 1)] == [
+        directories.open_log(
+            TopicPartition("u", 0), OTHER_ID, LogConfig(), id_of("a"), Standing.NEW
+        )
+        one.high_watermark = lambda key: 3 * (key == T0)
+        assert [
+            directories.knows_nothing_of(T0),
+            directories.knows_nothing_of(TopicPartition("t", 1)),
+        ] == [
             False,
             True,
         ]
@@ -261,11 +267,11 @@ def test_watermark_alone_counts_as_knowledge(disks):
 
 def test_replica_has_watermark_of_its_directory(disks):
     disks.write("b", 3)
-    disks.start().open_log(*T0, TOPIC_ID, LogConfig())
+    disks.start().open_log(T0, TOPIC_ID, LogConfig())
     disks.stop(high_watermarks={T0: 7, ("t", 1): 5})
     directories = disks.start()
-    assert directories.high_watermark(*T0) == 7
-    assert directories.high_watermark("t", 1) == 0
+    assert directories.high_watermark(T0) == 7
+    assert directories.high_watermark(TopicPartition("t", 1)) == 0
 
 
 def test_preference_of_missing_replica_is_reported(disks):
@@ -275,8 +281,8 @@ def test_preference_of_missing_replica_is_reported(disks):
     placed = []
     directories.on_placed = lambda *replica: placed.append(replica)
     at = (TOPIC_ID, id_of("a"), Standing.HELD, c)
-    assert directories.prefer("t", 1, *at) is True
-    assert (directories.preferred, placed) == ({("t", 1): c}, [("t", 1, TOPIC_ID, id_of("c"))])
+    assert directories.prefer(TopicPartition("t", 1), *at) is True
+    assert (directories.preferred, placed) == ({("t", 1): c}, [((TOPIC_ID, 1), id_of("c"))])
     b.health.fail("gone")
-    assert directories.prefer(*T0, *at) is False
+    assert directories.prefer(T0, *at) is False
     assert (directories.preferred, len(placed)) == ({("t", 1): c}, 1)

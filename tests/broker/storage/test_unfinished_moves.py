@@ -24,6 +24,7 @@ from trimaran.log.directories.directory import LogDirectory
 from trimaran.log.partitions.names import DELETE_SUFFIX, FUTURE_SUFFIX, STRAY_SUFFIX
 from trimaran.quorum.metadata.image import LOST_DIRECTORY, UNASSIGNED_DIRECTORY, TopicsImage
 from trimaran.wire.errors import KafkaError
+from trimaran.wire.identity import TopicPartition
 
 RECORDS = 30
 LED_ELSEWHERE = {
@@ -49,8 +50,8 @@ async def start(disks, topics, names="abc"):
 
 def end_in(directories):
     """The directory of the replica, and its end."""
-    log = directories.open_log(*T0, TOPIC_ID, LogConfig(), id_of("a"))
-    return directories.holding(*T0).path.name, log.log_end_offset
+    log = directories.open_log(T0, TOPIC_ID, LogConfig(), id_of("a"))
+    return directories.holding(T0).path.name, log.log_end_offset
 
 
 def leave_copy_alone(disks):
@@ -113,7 +114,7 @@ async def test_unwanted_copy_takes_no_name(disks, topics):
     disks.write("b", 10)
     disks.rename("b", FUTURE_SUFFIX)
     directories = await start(disks, topics)
-    assert directories.holding(*T0) is None
+    assert directories.holding(T0) is None
 
 
 @pytest.mark.parametrize("ours", ["a", "b"])
@@ -159,7 +160,7 @@ async def test_the_older_epoch_loses_though_it_is_longer(disks):
     disks.write("a", 20)
     disks.write("b", 10)
     directory = LogDirectory(disks.path / "b")
-    log = directory.open_log("t", 0, LogConfig())
+    log = directory.open_log(TopicPartition("t", 0), LogConfig())
     log.append_as_follower(memoryview(batch_bytes(1, base_offset=RECORDS, leader_epoch=5)))
     log.flush()
     directory.close(broker_epoch=1)
@@ -169,7 +170,7 @@ async def test_the_older_epoch_loses_though_it_is_longer(disks):
 
 async def test_a_deletion_that_the_controller_ordered_goes_on(disks):
     disks.write("a", 10)
-    disks.start().delete_log(*T0, TOPIC_ID)
+    disks.start().delete_log(T0, TOPIC_ID)
     directories = await start(disks, image(id_of("a")))
     await directories.purge()
     assert not list((disks.path / "a").glob("t-0*"))
@@ -186,7 +187,7 @@ async def test_truncated_name_is_identified_by_topic_id(disks, name):
     directories = await start(disks, topics)
     await directories.purge()
     with pytest.raises(KafkaError, match=str(deleted)):
-        directories.open_log(name, 0, TOPIC_ID, LogConfig(), id_of("a"))
+        directories.open_log(TopicPartition(name, 0), TOPIC_ID, LogConfig(), id_of("a"))
 
 
 @pytest.mark.parametrize(
@@ -218,7 +219,10 @@ async def test_copies_of_nonexistent_partition_are_removed(disks):
         shutil.copytree(disks.path / "b" / "t-0", left)
     directories = await start(disks, image())
     await directories.purge(0)
-    assert [directories.holding("t", index) is not None for index in (0, 1)] == [True, False]
+    assert [directories.holding(TopicPartition("t", index)) is not None for index in (0, 1)] == [
+        True,
+        False,
+    ]
     assert list(directories.all[1].futures) == [("t", 1)]
     assert not list((disks.path / "b").glob(f"t-1*{DELETE_SUFFIX}"))
 

@@ -21,6 +21,7 @@ from trimaran.log.config import LogConfig
 from trimaran.log.directories.directory import LogDirectory
 from trimaran.log.producers.marker import EndMarker, build_end_marker
 from trimaran.wire.errors import KafkaError
+from trimaran.wire.identity import TopicPartition
 
 
 @pytest.mark.slow
@@ -169,7 +170,7 @@ def test_an_unused_partition_is_not_opened(tmp_path):
     format_directories(tmp_path)
     directory = LogDirectory(tmp_path / "d0")
     for partition in range(30):
-        append(directory.create_log("t", partition, TOPIC_ID, SMALL))
+        append(directory.create_log(TopicPartition("t", partition), TOPIC_ID, SMALL))
     directory.close(broker_epoch=1)
     files = FaultyFiles()
     again = LogDirectory(tmp_path / "d0", files=files)
@@ -188,10 +189,10 @@ def test_recovered_log_is_durable_after_first_flush(tmp_path):
     files = FaultyFiles()
     files.watch(tmp_path)
     directory = LogDirectory(tmp_path / "d0", files=files)
-    append(directory.create_log("t", 0, TOPIC_ID, SMALL))
+    append(directory.create_log(TopicPartition("t", 0), TOPIC_ID, SMALL))
     directory.close(broker_epoch=None)
     directory = LogDirectory(tmp_path / "d0", files=files)
-    log = directory.open_log("t", 0, SMALL)
+    log = directory.open_log(TopicPartition("t", 0), SMALL)
     append(log)
     batches, end = read_batches(log), log.flush()
     directory.close(broker_epoch=None)
@@ -200,8 +201,8 @@ def test_recovered_log_is_durable_after_first_flush(tmp_path):
         disk.apply(operation)
     make_so(disk.after(Style.LOST, Random(0)), instead_of=disk.after(Style.KEPT, Random(0)))
     directory = LogDirectory(tmp_path / "d0")
-    log = directory.open_log("t", 0, SMALL)
-    assert (log.log_end_offset, directory.topic_id("t", 0)) == (end, TOPIC_ID)
+    log = directory.open_log(TopicPartition("t", 0), SMALL)
+    assert (log.log_end_offset, directory.topic_id(TopicPartition("t", 0))) == (end, TOPIC_ID)
     assert read_batches(log) == batches
     assert batches_of(b"".join(batch.data for batch in batches)) == batches
     directory.close(broker_epoch=None)

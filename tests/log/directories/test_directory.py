@@ -27,6 +27,7 @@ from trimaran.log.disk.checkpoints import (
 )
 from trimaran.log.disk.partition_metadata import read_partition_metadata
 from trimaran.wire.errors import ErrorCode, KafkaError
+from trimaran.wire.identity import TopicPartition
 
 IDENTITY = MetaProperties("Vk_zJvdfRf6PsrkaTDAJ-A", 11, bytes(range(16)))
 TOPIC_ID = bytes(range(100, 116))
@@ -41,7 +42,7 @@ def path(tmp_path):
 def test_clean_shutdown_and_start(path):
     directory = LogDirectory(path)
     assert directory.previous_broker_epoch is None
-    log = fill(directory.create_log("orders", 3, TOPIC_ID, SMALL), 30)
+    log = fill(directory.create_log(TopicPartition("orders", 3), TOPIC_ID, SMALL), 30)
     log.delete_records_before(10)
     batches = read_all(log)
     directory.close(broker_epoch=42, high_watermarks={("orders", 3): 90})
@@ -54,9 +55,9 @@ def test_clean_shutdown_and_start(path):
     assert again.previous_broker_epoch == 42
     assert not (path / CLEAN_SHUTDOWN).exists(), "a crash from now on is a crash"
     assert again.partitions() == {("orders", 3)}
-    assert again.topic_id("orders", 3) == TOPIC_ID
-    assert again.high_watermark("orders", 3) == 90
-    log = again.open_log("orders", 3, SMALL)
+    assert again.topic_id(TopicPartition("orders", 3)) == TOPIC_ID
+    assert again.high_watermark(TopicPartition("orders", 3)) == 90
+    log = again.open_log(TopicPartition("orders", 3), SMALL)
     assert (log.log_start_offset, log.log_end_offset, log.flushed_offset) == (10, 90, 90)
     assert read_all(log) == batches
     again.close(broker_epoch=None)
@@ -143,14 +144,14 @@ def test_the_lock_is_given_back_when_opening_fails(path):
 def test_a_restart_touches_no_partition(path):
     directory = LogDirectory(path)
     for index in range(20):
-        append(directory.create_log("t", index, TOPIC_ID, SMALL))
+        append(directory.create_log(TopicPartition("t", index), TOPIC_ID, SMALL))
     directory.close(broker_epoch=1)
     files = FaultyFiles()
     directory = LogDirectory(path, files=files)
     opened = files.calls["open"]
     assert len(directory.partitions()) == 20
     assert (files.calls["open"], len(directory._logs)) == (opened, 0)
-    directory.open_log("t", 7, SMALL)
+    directory.open_log(TopicPartition("t", 7), SMALL)
     assert len(directory._logs) == 1
     directory.close(broker_epoch=2)
     assert read_offsets(path / RECOVERY_POINTS) == {("t", index): 1 for index in range(20)}
@@ -158,27 +159,27 @@ def test_a_restart_touches_no_partition(path):
 
 def test_unopened_partition_survives_two_crashes(path):
     directory = LogDirectory(path)
-    batches = read_all(fill(directory.create_log("t", 0, TOPIC_ID, SMALL), 10))
+    batches = read_all(fill(directory.create_log(TopicPartition("t", 0), TOPIC_ID, SMALL), 10))
     directory.close(broker_epoch=1)
     LogDirectory(path).close(broker_epoch=None)
     directory = LogDirectory(path)
-    log = directory.open_log("t", 0, SMALL)
+    log = directory.open_log(TopicPartition("t", 0), SMALL)
     assert (log.flushed_offset, read_all(log)) == (30, batches)
     directory.close(broker_epoch=None)
 
 
 def test_creation_and_deletion(path):
     directory = LogDirectory(path)
-    log = directory.create_log("t", 0, TOPIC_ID, SMALL)
-    assert directory.create_log("t", 0, TOPIC_ID, SMALL) is log
+    log = directory.create_log(TopicPartition("t", 0), TOPIC_ID, SMALL)
+    assert directory.create_log(TopicPartition("t", 0), TOPIC_ID, SMALL) is log
     assert read_partition_metadata(path / "t-0") == TOPIC_ID
     fill(log, 3)
     piece = log.read(0, 10_000, upto_offset=9, min_one=True)
     before = piece.read()
-    directory.delete_log("t", 0)
+    directory.delete_log(TopicPartition("t", 0))
     assert ("t", 0) not in directory
     assert [name for name in os.listdir(path) if name.endswith("-delete")]
-    fresh = directory.create_log("t", 0, bytes(16), SMALL)
+    fresh = directory.create_log(TopicPartition("t", 0), bytes(16), SMALL)
     assert fresh.log_end_offset == 0
     directory.purge(delay_ms=1)
     assert [name for name in os.listdir(path) if name.endswith("-delete")]
@@ -186,18 +187,18 @@ def test_creation_and_deletion(path):
     assert not [name for name in os.listdir(path) if name.endswith("-delete")]
     assert piece.read() == before
     with pytest.raises(KafkaError) as raised:
-        directory.open_log("t", 9, SMALL)
+        directory.open_log(TopicPartition("t", 9), SMALL)
     assert raised.value.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     directory.close(broker_epoch=None)
 
 
 def test_running_flush_ignores_deleted_partition_and_namesake(path):
     directory = LogDirectory(path)
-    flush = fill(directory.create_log("t", 0, TOPIC_ID, SMALL), 3).prepare_flush()
+    flush = fill(directory.create_log(TopicPartition("t", 0), TOPIC_ID, SMALL), 3).prepare_flush()
     assert flush.epochs is not None, "or the test shows nothing"
-    directory.delete_log("t", 0)
+    directory.delete_log(TopicPartition("t", 0))
     flush.run()
-    directory.create_log("t", 0, bytes(16), SMALL)
+    directory.create_log(TopicPartition("t", 0), bytes(16), SMALL)
     flush.run()
     assert directory.offline is None
     assert not (path / "t-0" / "leader-epoch-checkpoint").exists()
@@ -219,18 +220,18 @@ def test_a_deletion_that_a_crash_interrupted_is_finished(path):
 def test_names_that_are_no_directories(path, topic):
     directory = LogDirectory(path)
     with pytest.raises(KafkaError) as raised:
-        directory.create_log(topic, 0, TOPIC_ID, SMALL)
+        directory.create_log(TopicPartition(topic, 0), TOPIC_ID, SMALL)
     assert raised.value.code is ErrorCode.INVALID_TOPIC_EXCEPTION
     directory.close(broker_epoch=None)
 
 
 def test_any_content_of_deleted_partition_is_removed(path):
     directory = LogDirectory(path)
-    fill(directory.create_log("t", 0, TOPIC_ID, SMALL), 3)
+    fill(directory.create_log(TopicPartition("t", 0), TOPIC_ID, SMALL), 3)
     (path / "t-0" / "snapshots" / "older").mkdir(parents=True)
     (path / "t-0" / "snapshots" / "older" / "note").write_text("whose?")
     (path / "t-0" / "link").symlink_to(path)
-    directory.delete_log("t", 0)
+    directory.delete_log(TopicPartition("t", 0))
     directory.purge()
     assert directory.offline is None
     assert not list(path.glob("t-0*"))
@@ -253,8 +254,8 @@ def test_foreign_name_with_delete_suffix_is_kept(path):
 
 def test_the_longest_topic_name_can_be_deleted(path):
     directory = LogDirectory(path)
-    directory.create_log("x" * 249, 0, TOPIC_ID, SMALL)
-    directory.delete_log("x" * 249, 0)
+    directory.create_log(TopicPartition("x" * 249, 0), TOPIC_ID, SMALL)
+    directory.delete_log(TopicPartition("x" * 249, 0))
     assert any(child.name.endswith("-delete") for child in path.iterdir())
     directory.purge()
     assert not any(child.name.startswith("x") for child in path.iterdir())
@@ -265,13 +266,13 @@ def test_the_longest_topic_name_can_be_deleted(path):
 def test_directory_without_finished_creation_is_a_stray(path, text):
     """KAFKA-16814: nothing was flushed there, as that syncs the topic id."""
     directory = LogDirectory(path)
-    append(directory.create_log("t", 0, TOPIC_ID, SMALL))
+    append(directory.create_log(TopicPartition("t", 0), TOPIC_ID, SMALL))
     directory.close(broker_epoch=None)
     metadata = path / "t-0" / "partition.metadata"
     metadata.unlink() if text is None else metadata.write_bytes(text)
     directory = LogDirectory(path)
-    assert directory.topic_id("t", 0) is None
-    assert not directory.is_of("t", 0, TOPIC_ID)
+    assert directory.topic_id(TopicPartition("t", 0)) is None
+    assert not directory.is_of(TopicPartition("t", 0), TOPIC_ID)
     directory.close(broker_epoch=None)
 
 
@@ -293,18 +294,18 @@ KAFKAS = b"version: 0\ntopic_id: ZGVmZ2hpamtsbW5vcHFyc"  # and its last characte
 def test_log_with_damaged_topic_id_matches_no_topic(path, text):
     """Neither to the topic, nor to another one: it is not put aside, and the file and what to do are named."""
     directory = LogDirectory(path)
-    fill(directory.create_log("t", 0, TOPIC_ID, SMALL), 3)
+    fill(directory.create_log(TopicPartition("t", 0), TOPIC_ID, SMALL), 3)
     directory.close(broker_epoch=1)
     metadata = path / "t-0" / "partition.metadata"
     metadata.write_bytes(KAFKAS + b"w\n")
     directory = LogDirectory(path)
-    assert directory.is_of("t", 0, TOPIC_ID)
-    assert not directory.is_of("t", 0, bytes(range(16)))
+    assert directory.is_of(TopicPartition("t", 0), TOPIC_ID)
+    assert not directory.is_of(TopicPartition("t", 0), bytes(range(16)))
     directory.close(broker_epoch=1)
     metadata.write_bytes(text)
     directory = LogDirectory(path)
     with pytest.raises(KafkaError, match=r"partition\.metadata is damaged.*Put .* back") as refused:
-        directory.is_of("t", 0, TOPIC_ID)
+        directory.is_of(TopicPartition("t", 0), TOPIC_ID)
     assert refused.value.code is ErrorCode.KAFKA_STORAGE_ERROR
     assert directory.offline is None
     directory.close(broker_epoch=1)
@@ -312,32 +313,32 @@ def test_log_with_damaged_topic_id_matches_no_topic(path, text):
 
 def test_log_with_lost_topic_id_matches_no_topic(path):
     directory = LogDirectory(path)
-    fill(directory.create_log("t", 0, TOPIC_ID, SMALL), 3)
+    fill(directory.create_log(TopicPartition("t", 0), TOPIC_ID, SMALL), 3)
     directory.close(broker_epoch=1)
     (path / "t-0" / "partition.metadata").unlink()
     directory = LogDirectory(path)
-    assert directory.topic_id("t", 0) is None
+    assert directory.topic_id(TopicPartition("t", 0)) is None
     with pytest.raises(KafkaError, match=r"partition\.metadata is missing"):
-        directory.is_of("t", 0, TOPIC_ID)
+        directory.is_of(TopicPartition("t", 0), TOPIC_ID)
     directory.close(broker_epoch=1)
 
 
 @pytest.mark.parametrize("error", ["EACCES", "EPERM", "EISDIR", "ELOOP"])
 def test_unreadable_small_file_leaves_disk_online(path, error):
     directory = LogDirectory(path)
-    fill(directory.create_log("t", 0, TOPIC_ID, SMALL), 3)
-    fill(directory.create_log("u", 0, TOPIC_ID, SMALL), 3)
+    fill(directory.create_log(TopicPartition("t", 0), TOPIC_ID, SMALL), 3)
+    fill(directory.create_log(TopicPartition("u", 0), TOPIC_ID, SMALL), 3)
     directory.close(broker_epoch=1)
     files = FaultyFiles()
     directory = LogDirectory(path, files=files)
     files.fail_at("read_bytes", error=getattr(errno, error))
     with pytest.raises(KafkaError, match=r"partition\.metadata cannot be read"):
-        directory.is_of("t", 0, TOPIC_ID)
-    assert directory.is_of("u", 0, TOPIC_ID)
-    assert directory.open_log("u", 0, SMALL).log_end_offset == 9
+        directory.is_of(TopicPartition("t", 0), TOPIC_ID)
+    assert directory.is_of(TopicPartition("u", 0), TOPIC_ID)
+    assert directory.open_log(TopicPartition("u", 0), SMALL).log_end_offset == 9
     files.fail_at("list_directory", error=getattr(errno, error))
     with pytest.raises(KafkaError, match=r"opening .*t-0"):
-        directory.open_log("t", 0, SMALL)
+        directory.open_log(TopicPartition("t", 0), SMALL)
     assert directory.offline is None
     directory.close(broker_epoch=1)
 
@@ -354,14 +355,14 @@ def test_disk_error_under_small_file_takes_directory_offline(path, nth):
     directory = LogDirectory(path, files=files)
     files.fail_at("read_bytes")
     with pytest.raises(KafkaError):
-        directory.topic_id("t", 0)
+        directory.topic_id(TopicPartition("t", 0))
     assert directory.offline is not None
     directory.close(broker_epoch=1)
 
 
 def fill_and_close(path):
     directory = LogDirectory(path)
-    batches = read_all(fill(directory.create_log("t", 0, TOPIC_ID, SMALL), 20))
+    batches = read_all(fill(directory.create_log(TopicPartition("t", 0), TOPIC_ID, SMALL), 20))
     directory.close(broker_epoch=1)
     return batches
 
@@ -383,11 +384,11 @@ def test_log_ending_before_its_start_keeps_its_records(path):
     (path / LOG_START_OFFSETS).write_bytes(b"0\n1\nt 0 800\n")
     directory = LogDirectory(path)
     with pytest.raises(KafkaError, match=r"starts at 800 by log-start-offset-checkpoint"):
-        directory.open_log("t", 0, SMALL)
+        directory.open_log(TopicPartition("t", 0), SMALL)
     directory.close(broker_epoch=1)
     (path / LOG_START_OFFSETS).write_bytes(starts)
     directory = LogDirectory(path)
-    assert read_all(directory.open_log("t", 0, SMALL)) == batches
+    assert read_all(directory.open_log(TopicPartition("t", 0), SMALL)) == batches
     directory.close(broker_epoch=1)
 
 
@@ -395,7 +396,7 @@ def test_log_ending_before_its_start_keeps_its_records(path):
 def test_gap_without_cleaner_checkpoint_counts_as_compacted(path, name):
     """Else all behind it would go."""
     directory = LogDirectory(path)
-    log = fill(directory.create_log("t", 0, TOPIC_ID, SMALL), 40)
+    log = fill(directory.create_log(TopicPartition("t", 0), TOPIC_ID, SMALL), 40)
     log.flush()
     bases = log.segment_base_offsets
     directory.save_checkpoints()
@@ -406,7 +407,7 @@ def test_gap_without_cleaner_checkpoint_counts_as_compacted(path, name):
     (path / RECOVERY_POINTS).write_bytes(b"0\n0\n")
     (path / name).write_bytes(b"\xff")
     directory = LogDirectory(path)
-    assert directory.open_log("t", 0, SMALL).log_end_offset == 120
+    assert directory.open_log(TopicPartition("t", 0), SMALL).log_end_offset == 120
     directory.close(broker_epoch=None)
 
 
@@ -421,7 +422,7 @@ def test_empty_checkpoint_file_is_read_as_no_offsets(path):
 )
 def test_damaged_checkpoints_are_reported_and_nothing_is_guessed(path, text, caplog):
     directory = LogDirectory(path)
-    batches = read_all(fill(directory.create_log("t", 0, TOPIC_ID, SMALL), 20))
+    batches = read_all(fill(directory.create_log(TopicPartition("t", 0), TOPIC_ID, SMALL), 20))
     directory.close(broker_epoch=1)
     for name in (RECOVERY_POINTS, LOG_START_OFFSETS, HIGH_WATERMARKS):
         (path / name).write_bytes(text)
@@ -432,15 +433,15 @@ def test_damaged_checkpoints_are_reported_and_nothing_is_guessed(path, text, cap
     damaged = [record.getMessage() for record in caplog.records]
     for name in (RECOVERY_POINTS, LOG_START_OFFSETS, HIGH_WATERMARKS):
         assert [name in line for line in damaged].count(True) == 1
-    assert read_all(directory.open_log("t", 0, SMALL)) == batches
-    assert directory.high_watermark("t", 0) == 0
+    assert read_all(directory.open_log(TopicPartition("t", 0), SMALL)) == batches
+    assert directory.high_watermark(TopicPartition("t", 0)) == 0
     directory.close(broker_epoch=None)
 
 
 def test_log_is_dirty_from_its_cut_after_restart(path):
     """Appends behind the cut were never compacted: a tombstone would be removed and the value before it reappear."""
     directory = LogDirectory(path)
-    log = fill(directory.create_log("t", 0, TOPIC_ID, SMALL), 20)
+    log = fill(directory.create_log(TopicPartition("t", 0), TOPIC_ID, SMALL), 20)
     log.flush()
     directory.write_checkpoints(directory.offsets.collect_cleaned({("t", 0): 45}))
     log.truncate_to(30)
@@ -453,7 +454,7 @@ def test_a_truncation_lowers_the_checkpoint_before_bytes_go(path):
     """Else a crash after it would look like lost data, and the replica would be refused for ever."""
     files = FaultyFiles()
     directory = LogDirectory(path, files=files)
-    log = fill(directory.create_log("t", 0, TOPIC_ID, SMALL), 30)
+    log = fill(directory.create_log(TopicPartition("t", 0), TOPIC_ID, SMALL), 30)
     log.flush()
     directory.save_checkpoints()
     collected = directory.collect_checkpoints()
@@ -465,21 +466,21 @@ def test_a_truncation_lowers_the_checkpoint_before_bytes_go(path):
     assert read_offsets(path / RECOVERY_POINTS) == {("t", 0): 30}, "older than the truncation"
     directory.close(broker_epoch=None)
     directory = LogDirectory(path)
-    assert directory.open_log("t", 0, SMALL).log_end_offset == 30
+    assert directory.open_log(TopicPartition("t", 0), SMALL).log_end_offset == 30
     directory.close(broker_epoch=None)
 
 
 def test_lowered_start_is_noted_even_without_synced_records(path):
     """Else the next start would take the records behind it for deleted ones."""
     directory = LogDirectory(path)
-    log = directory.create_log("t", 0, TOPIC_ID, SMALL)
+    log = directory.create_log(TopicPartition("t", 0), TOPIC_ID, SMALL)
     log.truncate_fully_and_start_at(100)
     log._flushing.flushed_offset = 3  # as after the start of a log whose records a crash took
     directory.save_checkpoints()
     log.truncate_fully_and_start_at(50)
     fill(log, 2).flush()
     directory = killed(directory)
-    log = directory.open_log("t", 0, SMALL)
+    log = directory.open_log(TopicPartition("t", 0), SMALL)
     assert (log.log_start_offset, log.log_end_offset) == (50, 56)
     directory.close(broker_epoch=None)
 
@@ -492,13 +493,13 @@ def killed(directory):
 
 def deleted_and_made_again(directory):
     """A log of three durable records in place of a log of ninety."""
-    log = fill(directory.create_log("t", 0, TOPIC_ID, SMALL), 30)
+    log = fill(directory.create_log(TopicPartition("t", 0), TOPIC_ID, SMALL), 30)
     log.delete_records_before(60)
     log.flush()
     directory.save_checkpoints({("t", 0): 90})
     collected = directory.collect_checkpoints({("t", 0): 90})
-    directory.delete_log("t", 0)
-    fill(directory.create_log("t", 0, bytes(16), SMALL), 1).flush()
+    directory.delete_log(TopicPartition("t", 0))
+    fill(directory.create_log(TopicPartition("t", 0), bytes(16), SMALL), 1).flush()
     return collected
 
 
@@ -509,9 +510,9 @@ def test_namesake_does_not_inherit_checkpoints_of_deleted_partition(path):
     directory = LogDirectory(path)
     deleted_and_made_again(directory)
     directory = killed(directory)
-    log = directory.open_log("t", 0, SMALL)
+    log = directory.open_log(TopicPartition("t", 0), SMALL)
     assert (log.log_start_offset, log.log_end_offset) == (0, 3)
-    assert directory.high_watermark("t", 0) == 0
+    assert directory.high_watermark(TopicPartition("t", 0)) == 0
     directory.close(broker_epoch=None)
 
 
@@ -519,32 +520,32 @@ def test_running_checkpoint_does_not_restore_deleted_entries(path):
     directory = LogDirectory(path)
     assert not directory.write_checkpoints(deleted_and_made_again(directory))
     directory = killed(directory)
-    assert directory.open_log("t", 0, SMALL).log_end_offset == 3
+    assert directory.open_log(TopicPartition("t", 0), SMALL).log_end_offset == 3
     directory.close(broker_epoch=None)
 
 
 def test_namesake_after_crash_does_not_inherit_checkpoints(path):
     directory = LogDirectory(path)
-    fill(directory.create_log("t", 0, TOPIC_ID, SMALL), 30).flush()
+    fill(directory.create_log(TopicPartition("t", 0), TOPIC_ID, SMALL), 30).flush()
     directory.save_checkpoints()
-    directory.delete_log("t", 0)
+    directory.delete_log(TopicPartition("t", 0))
     directory = killed(directory)
-    fill(directory.create_log("t", 0, bytes(16), SMALL), 1).flush()
+    fill(directory.create_log(TopicPartition("t", 0), bytes(16), SMALL), 1).flush()
     directory = killed(directory)
-    assert directory.open_log("t", 0, SMALL).log_end_offset == 3
+    assert directory.open_log(TopicPartition("t", 0), SMALL).log_end_offset == 3
     directory.close(broker_epoch=None)
 
 
 def test_first_creation_of_partitions_writes_no_checkpoints(path):
     files = FaultyFiles()
     directory = LogDirectory(path, files=files)
-    fill(directory.create_log("t", 0, TOPIC_ID, SMALL), 3)
+    fill(directory.create_log(TopicPartition("t", 0), TOPIC_ID, SMALL), 3)
     directory.save_checkpoints({("t", 0): 9})
-    directory.delete_log("t", 0)
+    directory.delete_log(TopicPartition("t", 0))
     directory.save_checkpoints({})
     syncs = files.calls["fdatasync"]
     for index in range(3):
-        directory.create_log("t", index, TOPIC_ID, SMALL)
+        directory.create_log(TopicPartition("t", index), TOPIC_ID, SMALL)
     assert files.calls["fdatasync"] == syncs
     directory.close(broker_epoch=None)
 
@@ -552,8 +553,8 @@ def test_first_creation_of_partitions_writes_no_checkpoints(path):
 def test_first_error_takes_directory_offline_without_clean_marker(path):
     files = FaultyFiles()
     directory = LogDirectory(path, files=files)
-    log = directory.create_log("t", 0, TOPIC_ID, SMALL)
-    other = directory.create_log("t", 1, TOPIC_ID, SMALL)
+    log = directory.create_log(TopicPartition("t", 0), TOPIC_ID, SMALL)
+    other = directory.create_log(TopicPartition("t", 1), TOPIC_ID, SMALL)
     append(log)
     files.fail_at("pwrite", 1, errno.EIO)
     with pytest.raises(KafkaError):
@@ -561,9 +562,9 @@ def test_first_error_takes_directory_offline_without_clean_marker(path):
     assert "t-0" in directory.offline
     for action in (
         lambda: append(other),
-        lambda: directory.create_log("u", 0, TOPIC_ID, SMALL),
-        lambda: directory.open_log("t", 1, SMALL),
-        lambda: directory.delete_log("t", 1),
+        lambda: directory.create_log(TopicPartition("u", 0), TOPIC_ID, SMALL),
+        lambda: directory.open_log(TopicPartition("t", 1), SMALL),
+        lambda: directory.delete_log(TopicPartition("t", 1)),
         directory.save_checkpoints,
         directory.purge,
     ):
@@ -578,10 +579,10 @@ def test_first_error_takes_directory_offline_without_clean_marker(path):
 def test_checkpoint_is_replaced_atomically(path, call):
     files = FaultyFiles()
     directory = LogDirectory(path, files=files)
-    fill(directory.create_log("t", 0, TOPIC_ID, SMALL), 3).flush()
+    fill(directory.create_log(TopicPartition("t", 0), TOPIC_ID, SMALL), 3).flush()
     directory.save_checkpoints()
     before = (path / RECOVERY_POINTS).read_bytes()
-    fill(directory.open_log("t", 0, SMALL), 3).flush()
+    fill(directory.open_log(TopicPartition("t", 0), SMALL), 3).flush()
     files.fail_at(call)
     with pytest.raises(KafkaError):
         directory.save_checkpoints()
@@ -624,8 +625,8 @@ def test_old_meta_properties_are_read_and_get_id(path):
 
 def test_a_stray_is_kept_for_a_human(path):
     directory = LogDirectory(path)
-    fill(directory.create_log("t", 0, TOPIC_ID, SMALL), 3)
-    directory.put_aside("t", 0)
+    fill(directory.create_log(TopicPartition("t", 0), TOPIC_ID, SMALL), 3)
+    directory.put_aside(TopicPartition("t", 0))
     assert directory.partitions() == set()
     directory.purge()
     [stray] = [name for name in os.listdir(path) if name.endswith("-stray")]
@@ -638,24 +639,26 @@ def test_a_stray_is_kept_for_a_human(path):
 def test_after_crash_only_written_logs_are_checked(path):
     directory = LogDirectory(path)
     for index in range(3):
-        fill(directory.create_log("t", index, TOPIC_ID, SMALL), 3)
+        fill(directory.create_log(TopicPartition("t", index), TOPIC_ID, SMALL), 3)
     directory.close(broker_epoch=1)
     directory = LogDirectory(path)
     for index in (1, 2):
-        directory.open_log("t", index, SMALL)
-    append(directory.open_log("t", 2, SMALL))
+        directory.open_log(TopicPartition("t", index), SMALL)
+    append(directory.open_log(TopicPartition("t", 2), SMALL))
     directory.save_checkpoints()
     directory.close(broker_epoch=None)
     directory = LogDirectory(path)
     assert directory.unsettled() == [("t", 2)]
-    assert directory.open_log("t", 0, SMALL).log_end_offset == 9, "checked when it is opened"
+    assert directory.open_log(TopicPartition("t", 0), SMALL).log_end_offset == 9, (
+        "checked when it is opened"
+    )
     directory.close(broker_epoch=None)
 
 
 def killed_with_a_log(path, files):
     """Nine records in the page cache, none on the disk; the process that wrote them is gone."""
     directory = LogDirectory(path, files=files)
-    fill(directory.create_log("t", 0, TOPIC_ID, SMALL), 3)
+    fill(directory.create_log(TopicPartition("t", 0), TOPIC_ID, SMALL), 3)
     directory.close(broker_epoch=None)
 
 
@@ -667,7 +670,7 @@ def test_clean_stop_syncs_unopened_logs_after_crash(path):
     files.crash()
     again = LogDirectory(path)
     assert again.previous_broker_epoch == 7
-    assert again.open_log("t", 0, SMALL).flushed_offset == 9
+    assert again.open_log(TopicPartition("t", 0), SMALL).flushed_offset == 9
     again.close(broker_epoch=None)
 
 
@@ -688,7 +691,7 @@ def test_clean_stop_checks_unopened_logs_after_crash(path):
     LogDirectory(path).close(broker_epoch=7)
     again = LogDirectory(path)
     assert again.previous_broker_epoch == 7
-    assert again.open_log("t", 0, SMALL).log_end_offset == 6
+    assert again.open_log(TopicPartition("t", 0), SMALL).log_end_offset == 6
     again.close(broker_epoch=None)
 
 
@@ -709,7 +712,7 @@ def test_damaged_log_does_not_prevent_clean_stop(path):
     files = FaultyFiles()
     killed_with_a_log(path, files)
     directory = LogDirectory(path, files=files)
-    directory.open_log("t", 0, SMALL).flush()
+    directory.open_log(TopicPartition("t", 0), SMALL).flush()
     directory.save_checkpoints()
     directory.close(broker_epoch=None)
     [segment] = path.glob("t-0/*.log")
@@ -718,14 +721,14 @@ def test_damaged_log_does_not_prevent_clean_stop(path):
     again = LogDirectory(path)
     assert again.clean_shutdown
     with pytest.raises(KafkaError):
-        again.open_log("t", 0, SMALL)
+        again.open_log(TopicPartition("t", 0), SMALL)
     again.close(broker_epoch=None)
 
 
 def test_unchanged_checkpoint_is_not_written(path):
     files = FaultyFiles()
     directory = LogDirectory(path, files=files)
-    log = fill(directory.create_log("t", 0, TOPIC_ID, SMALL), 3)
+    log = fill(directory.create_log(TopicPartition("t", 0), TOPIC_ID, SMALL), 3)
     log.flush()
     directory.save_checkpoints({("t", 0): 5})
     calls = files.calls.copy()
@@ -740,14 +743,17 @@ def test_many_logs_close_with_one_sync_durably(path, monkeypatch):
     monkeypatch.setattr("trimaran.log.directories.closing.SYNCS_MAX", 3)
     files = FaultyFiles()
     directory = LogDirectory(path, files=files)
-    logs = [fill(directory.create_log("t", index, TOPIC_ID, SMALL), 30) for index in range(5)]
+    logs = [
+        fill(directory.create_log(TopicPartition("t", index), TOPIC_ID, SMALL), 30)
+        for index in range(5)
+    ]
     batches = [read_all(log) for log in logs]
     directory.close(broker_epoch=1)
     assert files.calls["sync_volume"] == 1
     files.crash()
     directory = LogDirectory(path)
     assert directory.clean_shutdown
-    again = [directory.open_log("t", index, SMALL) for index in range(5)]
+    again = [directory.open_log(TopicPartition("t", index), SMALL) for index in range(5)]
     assert [read_all(log) for log in again] == batches
     assert {log.flushed_offset for log in again} == {90}
     directory.close(broker_epoch=2)
@@ -755,11 +761,11 @@ def test_many_logs_close_with_one_sync_durably(path, monkeypatch):
 
 def test_logs_only_read_close_without_a_write(path):
     directory = LogDirectory(path)
-    fill(directory.create_log("t", 0, TOPIC_ID, SMALL), 30)
+    fill(directory.create_log(TopicPartition("t", 0), TOPIC_ID, SMALL), 30)
     directory.close(broker_epoch=1)
     files = FaultyFiles()
     directory = LogDirectory(path, files=files)
-    log = directory.open_log("t", 0, SMALL)
+    log = directory.open_log(TopicPartition("t", 0), SMALL)
     read_all(log)
     before = files.calls.copy()
     log.close()
@@ -777,7 +783,10 @@ def test_clean_marker_holds_broker_epoch(path):
 
 def test_a_cut_that_was_noted_before_writes_nothing(path):
     directory = LogDirectory(path)
-    logs = [fill(directory.create_log("t", index, TOPIC_ID, SMALL), 30) for index in (0, 1)]
+    logs = [
+        fill(directory.create_log(TopicPartition("t", index), TOPIC_ID, SMALL), 30)
+        for index in (0, 1)
+    ]
     for log in logs:
         log.flush()
     directory.save_checkpoints()
@@ -798,7 +807,7 @@ def test_a_cut_that_was_noted_before_writes_nothing(path):
 def test_cut_is_durable_before_bytes_go_despite_writer(path):
     """A point lowered in memory may not be on disk yet."""
     directory = LogDirectory(path)
-    log = fill(directory.create_log("t", 0, TOPIC_ID, SMALL), 30)
+    log = fill(directory.create_log(TopicPartition("t", 0), TOPIC_ID, SMALL), 30)
     log.flush()
     directory.save_checkpoints()
     lowered = directory.offsets.begin_lowering({("t", 0): 30})
@@ -814,7 +823,7 @@ def test_cut_is_durable_before_bytes_go_despite_writer(path):
 )
 def test_cut_reports_where_it_lowers_flushed_offset(path, start, cut, point):
     directory = LogDirectory(path)
-    log = fill(directory.create_log("t", 0, TOPIC_ID, SMALL), 30)
+    log = fill(directory.create_log(TopicPartition("t", 0), TOPIC_ID, SMALL), 30)
     log.flush()
     log.delete_records_before(start)
     assert log.recovery_point_after(cut) == point
@@ -828,7 +837,7 @@ def test_cut_reports_where_it_lowers_flushed_offset(path, start, cut, point):
 def test_cut_below_start_is_noted_without_flushed_records(path):
     """The checkpoint of starts would be above the log's end."""
     directory = LogDirectory(path)
-    log = fill(directory.create_log("t", 0, TOPIC_ID, SMALL), 30)
+    log = fill(directory.create_log(TopicPartition("t", 0), TOPIC_ID, SMALL), 30)
     log.delete_records_before(40)
     assert log.flushed_offset == 0
     assert log.recovery_point_after(10) == 0

@@ -14,6 +14,7 @@ from tests.log.helpers import SMALL, append, fill, read_all
 from trimaran.log.directories.directory import LogDirectory
 from trimaran.log.directories.meta_properties import MetaProperties
 from trimaran.wire.errors import ErrorCode, KafkaError
+from trimaran.wire.identity import TopicPartition
 
 TOPIC_ID = bytes(range(100, 116))
 FILES = ["00000000000000000000.index", "00000000000000000000.timeindex", "leader-epoch-checkpoint"]
@@ -27,7 +28,7 @@ def path(tmp_path):
 
 def written(path, batches=40):
     directory = LogDirectory(path)
-    log = fill(directory.create_log("t", 0, TOPIC_ID, SMALL), batches)
+    log = fill(directory.create_log(TopicPartition("t", 0), TOPIC_ID, SMALL), batches)
     found = read_all(log)
     directory.close(broker_epoch=1)
     return found
@@ -36,7 +37,7 @@ def written(path, batches=40):
 def reopened(path):
     directory = LogDirectory(path)
     try:
-        return read_all(directory.open_log("t", 0, SMALL))
+        return read_all(directory.open_log(TopicPartition("t", 0), SMALL))
     finally:
         directory.close(broker_epoch=None)
 
@@ -97,8 +98,8 @@ def test_non_regular_file_is_refused_by_name(path, name, what):
     directory = LogDirectory(path)
     refused = None
     try:
-        topic_id = directory.topic_id("t", 0)
-        found = read_all(directory.open_log("t", 0, SMALL))
+        topic_id = directory.topic_id(TopicPartition("t", 0))
+        found = read_all(directory.open_log(TopicPartition("t", 0), SMALL))
     except KafkaError as error:
         refused = error
     directory.close(broker_epoch=None)
@@ -119,7 +120,7 @@ def test_non_regular_file_is_refused_by_name(path, name, what):
 def test_failed_call_takes_directory_offline_with_reason(path, call, error):
     files = FaultyFiles()
     directory = LogDirectory(path, files=files)
-    log = fill(directory.create_log("t", 0, TOPIC_ID, SMALL), 30)
+    log = fill(directory.create_log(TopicPartition("t", 0), TOPIC_ID, SMALL), 30)
     log.flush()
     acknowledged = read_all(log)
     files.fail_at(call, error=getattr(errno, error), sticky=True)
@@ -130,8 +131,8 @@ def test_failed_call_takes_directory_offline_with_reason(path, call, error):
         log.roll(0)
         log.flush()
         log.truncate_to(45)
-        directory.create_log("u", 0, TOPIC_ID, SMALL)
-        directory.delete_log("t", 0)
+        directory.create_log(TopicPartition("u", 0), TOPIC_ID, SMALL)
+        directory.delete_log(TopicPartition("t", 0))
         directory.purge()
         directory.save_checkpoints()
 
@@ -143,7 +144,7 @@ def test_failed_call_takes_directory_offline_with_reason(path, call, error):
     assert not (path / ".kafka_cleanshutdown").exists()
     again = LogDirectory(path)
     if ("t", 0) in again:
-        kept = read_all(again.open_log("t", 0, SMALL))
+        kept = read_all(again.open_log(TopicPartition("t", 0), SMALL))
         whole = min(len(kept), len(acknowledged))
         assert kept[:whole] == acknowledged[:whole]
         assert whole >= 15, "what was not truncated is there"
@@ -153,7 +154,7 @@ def test_failed_call_takes_directory_offline_with_reason(path, call, error):
 def test_log_refused_after_crash_stays_refused_after_stop(path):
     """Which checks the end only: what is damaged in the middle would be served."""
     directory = LogDirectory(path)
-    fill(directory.create_log("t", 0, TOPIC_ID, SMALL), 3).flush()
+    fill(directory.create_log(TopicPartition("t", 0), TOPIC_ID, SMALL), 3).flush()
     directory.save_checkpoints()
     directory.close(broker_epoch=None)
     segment = path / "t-0" / f"{0:020d}.log"
@@ -164,7 +165,7 @@ def test_log_refused_after_crash_stays_refused_after_stop(path):
     for epoch in (1, 2, 3):
         directory = LogDirectory(path)
         with pytest.raises(KafkaError) as refused:
-            directory.open_log("t", 0, SMALL)
+            directory.open_log(TopicPartition("t", 0), SMALL)
         reasons.add(refused.value.message)
         directory.close(broker_epoch=epoch)
     assert len(reasons) == 1

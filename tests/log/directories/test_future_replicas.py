@@ -8,6 +8,7 @@ from tests.log.helpers import SMALL, append, fill
 from trimaran.log.directories.directory import LogDirectory
 from trimaran.log.directories.meta_properties import MetaProperties
 from trimaran.wire.errors import KafkaError
+from trimaran.wire.identity import TopicPartition
 
 TOPIC_ID = bytes(range(100, 116))
 
@@ -15,8 +16,8 @@ TOPIC_ID = bytes(range(100, 116))
 def test_a_replica_is_moved_in(tmp_path):
     """Copied into `-future`, then it takes the name, and then the source loses it: at each moment one is whole."""
     source, target = make(tmp_path / "a", 1), make(tmp_path / "b", 2)
-    log = fill(source.create_log("t", 0, TOPIC_ID, SMALL), 10)
-    future = target.futures.open("t", 0, TOPIC_ID, SMALL)
+    log = fill(source.create_log(TopicPartition("t", 0), TOPIC_ID, SMALL), 10)
+    future = target.futures.open(TopicPartition("t", 0), TOPIC_ID, SMALL)
     assert list(target.futures) == [("t", 0)]
     assert ("t", 0) not in target
     assert [name.endswith("-future") for name in os.listdir(tmp_path / "b") if "t-0" in name] == [
@@ -24,11 +25,11 @@ def test_a_replica_is_moved_in(tmp_path):
     ]
     future.append_as_follower(memoryview(log.read_bytes(0, 1 << 20, upto_offset=30)))
     future.close()
-    target.promote_future("t", 0)
-    source.hand_over("t", 0)
+    target.promote_future(TopicPartition("t", 0))
+    source.hand_over(TopicPartition("t", 0))
     assert (("t", 0) in source, ("t", 0) in target) == (False, True)
-    assert target.topic_id("t", 0) == TOPIC_ID
-    moved = target.open_log("t", 0, SMALL)
+    assert target.topic_id(TopicPartition("t", 0)) == TOPIC_ID
+    moved = target.open_log(TopicPartition("t", 0), SMALL)
     assert (moved.log_end_offset, moved.topic_partition) == (30, ("t", 0))
     append(moved)
     for directory in (source, target):
@@ -38,36 +39,36 @@ def test_a_replica_is_moved_in(tmp_path):
 def test_moved_replica_inherits_no_deleted_partitions_checkpoints(tmp_path):
     """The process dies before the next checkpoints: those of the old one would look like lost data."""
     target = make(tmp_path / "b", 2)
-    fill(target.create_log("t", 0, TOPIC_ID, SMALL), 30).flush()
+    fill(target.create_log(TopicPartition("t", 0), TOPIC_ID, SMALL), 30).flush()
     target.save_checkpoints()
-    target.delete_log("t", 0)
-    future = fill(target.futures.open("t", 0, TOPIC_ID, SMALL), 10)
+    target.delete_log(TopicPartition("t", 0))
+    future = fill(target.futures.open(TopicPartition("t", 0), TOPIC_ID, SMALL), 10)
     future.close()
-    target.promote_future("t", 0, end_offset=30)
+    target.promote_future(TopicPartition("t", 0), end_offset=30)
     target._lock.release()
     target = LogDirectory(tmp_path / "b")
-    assert target.open_log("t", 0, SMALL).log_end_offset == 30
+    assert target.open_log(TopicPartition("t", 0), SMALL).log_end_offset == 30
     target.close(broker_epoch=None)
 
 
 def test_deleted_records_stay_deleted_after_crash_following_move(tmp_path):
     """Records are deleted up to the middle of a batch, which is copied whole."""
     target = make(tmp_path / "b", 2)
-    future = fill(target.futures.open("t", 0, TOPIC_ID, SMALL), 10)
+    future = fill(target.futures.open(TopicPartition("t", 0), TOPIC_ID, SMALL), 10)
     future.flush()
     future.close()
     written_before = target.collect_checkpoints({})
-    target.promote_future("t", 0, start_offset=1, end_offset=30)
+    target.promote_future(TopicPartition("t", 0), start_offset=1, end_offset=30)
     target.write_checkpoints(written_before)
     target._lock.release()
     target = LogDirectory(tmp_path / "b")
-    assert target.open_log("t", 0, SMALL).log_start_offset == 1
+    assert target.open_log(TopicPartition("t", 0), SMALL).log_start_offset == 1
     target.close(broker_epoch=None)
 
 
 def test_stray_copy_and_foreign_topics_copy_are_removed(tmp_path):
     directory = make(tmp_path / "b", 2)
-    future = fill(directory.futures.open("t", 0, TOPIC_ID, SMALL), 10)
+    future = fill(directory.futures.open(TopicPartition("t", 0), TOPIC_ID, SMALL), 10)
     future.flush()
     name = future.directory.name
     directory.close(broker_epoch=None)
@@ -76,18 +77,18 @@ def test_stray_copy_and_foreign_topics_copy_are_removed(tmp_path):
     (tmp_path / "b" / ("t-0." + "0" * 32 + "-future")).mkdir()
     directory = LogDirectory(tmp_path / "b")
     assert list(directory.futures) == [("t", 0)]
-    again = directory.futures.open("t", 0, bytes(range(16)), SMALL)
+    again = directory.futures.open(TopicPartition("t", 0), bytes(range(16)), SMALL)
     assert again.log_end_offset == 0, "of another topic: it begins anew"
     directory.close(broker_epoch=None)
 
 
 def test_a_future_replica_is_checked_and_continued(tmp_path):
     directory = make(tmp_path / "b", 2)
-    fill(directory.futures.open("t", 0, TOPIC_ID, SMALL), 10).flush()
+    fill(directory.futures.open(TopicPartition("t", 0), TOPIC_ID, SMALL), 10).flush()
     directory.close(broker_epoch=None)
     directory = LogDirectory(tmp_path / "b")
-    assert directory.futures.open("t", 0, TOPIC_ID, SMALL).log_end_offset == 30
-    directory.futures.drop("t", 0)
+    assert directory.futures.open(TopicPartition("t", 0), TOPIC_ID, SMALL).log_end_offset == 30
+    directory.futures.drop(TopicPartition("t", 0))
     assert list(directory.futures) == []
     directory.purge()
     assert not [name for name in os.listdir(tmp_path / "b") if name.startswith("t-0")]
@@ -98,7 +99,7 @@ def test_a_future_replica_is_checked_and_continued(tmp_path):
 def test_copy_with_damaged_or_lost_id_stays(tmp_path, is_lost):
     """It may be all that is left of the replica."""
     directory = make(tmp_path / "b", 2)
-    future = fill(directory.futures.open("t", 0, TOPIC_ID, SMALL), 10)
+    future = fill(directory.futures.open(TopicPartition("t", 0), TOPIC_ID, SMALL), 10)
     future.flush()
     directory.close(broker_epoch=None)
     metadata = future.directory / "partition.metadata"
@@ -106,7 +107,7 @@ def test_copy_with_damaged_or_lost_id_stays(tmp_path, is_lost):
     directory = LogDirectory(tmp_path / "b")
     for call in (directory.futures.is_of, directory.futures.open):
         with pytest.raises(KafkaError, match=r"partition\.metadata is (damaged|missing)"):
-            call("t", 0, TOPIC_ID, *[SMALL] * (call == directory.futures.open))
+            call(TopicPartition("t", 0), TOPIC_ID, *[SMALL] * (call == directory.futures.open))
     directory.purge()
     assert list(directory.futures) == [("t", 0)]
     assert metadata.parent.exists()

@@ -13,6 +13,7 @@ from tests.log.helpers import SMALL, append, fill, read_all
 from trimaran.log.directories.directory import LogDirectory
 from trimaran.log.directories.meta_properties import MetaProperties
 from trimaran.wire.errors import ErrorCode, KafkaError
+from trimaran.wire.identity import TopicPartition
 
 TOPIC_ID = bytes(range(100, 116))
 DELETED = f"t-0.{'0f' * 16}-delete"
@@ -76,17 +77,17 @@ def elsewhere(path, directory):
 
 def test_deletion_of_linked_partition_removes_only_the_link(path):
     directory = LogDirectory(path)
-    batches = read_all(fill(directory.create_log("t", 0, TOPIC_ID, SMALL), 10))
+    batches = read_all(fill(directory.create_log(TopicPartition("t", 0), TOPIC_ID, SMALL), 10))
     moved = elsewhere(path, directory)
     directory = LogDirectory(path)
-    assert read_all(directory.open_log("t", 0, SMALL)) == batches
+    assert read_all(directory.open_log(TopicPartition("t", 0), SMALL)) == batches
     before = {one: one.read_bytes() for one in moved.iterdir()}
-    directory.delete_log("t", 0)
+    directory.delete_log(TopicPartition("t", 0))
     directory.purge()
     assert directory.offline is None
     assert not [one for one in path.iterdir() if one.name.startswith("t-0")]
     assert {one: one.read_bytes() for one in moved.iterdir()} == before
-    assert directory.create_log("t", 0, bytes(range(16)), SMALL).log_end_offset == 0
+    assert directory.create_log(TopicPartition("t", 0), bytes(range(16)), SMALL).log_end_offset == 0
     directory.close(broker_epoch=2)
 
 
@@ -94,8 +95,8 @@ def test_a_log_directory_may_be_a_link(path):
     link = path.parent / "link"
     link.symlink_to(path, target_is_directory=True)
     directory = LogDirectory(link)
-    fill(directory.create_log("t", 0, TOPIC_ID, SMALL), 3)
-    directory.delete_log("t", 0)
+    fill(directory.create_log(TopicPartition("t", 0), TOPIC_ID, SMALL), 3)
+    directory.delete_log(TopicPartition("t", 0))
     directory.purge()
     directory.close(broker_epoch=1)
     assert not [one for one in path.iterdir() if one.name.startswith("t-0")]
@@ -118,7 +119,7 @@ def test_deleted_partition_goes_with_foreign_files_in_it(path, monkeypatch):
     (outside / "t-0").mkdir(parents=True)
     (outside / "dear").write_text("dear")
     directory = LogDirectory(path)
-    fill(directory.create_log("t", 0, TOPIC_ID, SMALL), 3)
+    fill(directory.create_log(TopicPartition("t", 0), TOPIC_ID, SMALL), 3)
     inside = path / "t-0"
     for kind, make in KINDS.items():
         make(inside / kind)
@@ -130,7 +131,7 @@ def test_deleted_partition_goes_with_foreign_files_in_it(path, monkeypatch):
         os.mkdir("d")
         os.chdir("d")
     monkeypatch.chdir(path)
-    directory.delete_log("t", 0)
+    directory.delete_log(TopicPartition("t", 0))
     directory.purge()
     assert directory.offline is None
     assert sorted(one.name for one in path.iterdir()) == [".lock", "meta.properties"]
@@ -146,7 +147,7 @@ def test_unremovable_file_is_logged_once_and_skipped(path, error, caplog):
     for _ in range(2):  # starts
         caplog.clear()
         directory = LogDirectory(path, files=Refusing(inside, getattr(errno, error)))
-        log = fill(directory.create_log("u", 0, TOPIC_ID, SMALL), 3)
+        log = fill(directory.create_log(TopicPartition("u", 0), TOPIC_ID, SMALL), 3)
         for _ in range(3):
             directory.purge()
         append(log)
@@ -177,21 +178,21 @@ def test_foreign_file_with_partition_name_blocks_only_it(path, kind, monkeypatch
         directory = LogDirectory(path)
         assert ("t", 0) in directory
         for call in (
-            lambda: directory.is_of("t", 0, TOPIC_ID),  # noqa: B023 - called at once
-            lambda: directory.open_log("t", 0, SMALL),  # noqa: B023 - called at once
-            lambda: directory.create_log("t", 0, TOPIC_ID, SMALL),  # noqa: B023 - called at once
+            lambda: directory.is_of(TopicPartition("t", 0), TOPIC_ID),  # noqa: B023 - called at once
+            lambda: directory.open_log(TopicPartition("t", 0), SMALL),  # noqa: B023 - called at once
+            lambda: directory.create_log(TopicPartition("t", 0), TOPIC_ID, SMALL),  # noqa: B023 - called at once
         ):
             with pytest.raises(KafkaError, match="t-0") as refused:
                 call()
             assert refused.value.code is ErrorCode.KAFKA_STORAGE_ERROR
-        assert directory.segment_files("t", 0) == []
-        log = directory.create_log("u", 0, TOPIC_ID, SMALL)
+        assert directory.segment_files(TopicPartition("t", 0)) == []
+        log = directory.create_log(TopicPartition("u", 0), TOPIC_ID, SMALL)
         fill(log, 2).flush()
         assert directory.offline is None
         directory.close(broker_epoch=1 if clean else None)
         assert os.path.lexists(path / "t-0")
     directory = LogDirectory(path)
-    directory.delete_log("t", 0)
+    directory.delete_log(TopicPartition("t", 0))
     directory.purge()
     assert not os.path.lexists(path / "t-0")
     directory.close(broker_epoch=1)
@@ -201,13 +202,13 @@ def test_partition_that_cannot_be_renamed_stays_alone(path):
     """As a mount does (EBUSY), or a layer of a container's file system (EXDEV)."""
     files = Refusing(None, errno.EBUSY)
     directory = LogDirectory(path, files=files)
-    fill(directory.create_log("t", 0, TOPIC_ID, SMALL), 3)
-    fill(directory.create_log("u", 0, TOPIC_ID, SMALL), 3)
+    fill(directory.create_log(TopicPartition("t", 0), TOPIC_ID, SMALL), 3)
+    fill(directory.create_log(TopicPartition("u", 0), TOPIC_ID, SMALL), 3)
     files.refused = path / "t-0"
     with pytest.raises(KafkaError) as refused:
-        directory.delete_log("t", 0)
+        directory.delete_log(TopicPartition("t", 0))
     assert refused.value.code is ErrorCode.KAFKA_STORAGE_ERROR
-    directory.delete_log("u", 0)
+    directory.delete_log(TopicPartition("u", 0))
     directory.purge()
     assert directory.offline is None
     assert ("t", 0) in directory

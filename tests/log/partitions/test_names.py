@@ -20,6 +20,7 @@ from trimaran.log.partitions.names import (
     partition_of,
     put_aside_from,
 )
+from trimaran.wire.identity import TopicPartition
 
 LEGAL = re.compile(r"([a-zA-Z0-9._-]{1,249})-([0-9]{1,10})\Z")
 
@@ -51,10 +52,10 @@ def test_a_name_is_topic_and_partition_or_nothing(name: str) -> None:
 @pytest.mark.parametrize("topic", ["t", "a-1.b", "x" * 249])
 def test_aside_directory_name_gives_its_partition(suffix, topic):
     """As far as the name has room for the topic."""
-    name = aside_name(topic, 7, suffix)
+    name = aside_name(TopicPartition(topic, 7), suffix)
     assert len(name) <= FILE_NAME_BYTES_MAX
-    assert put_aside_from(name) == (aside_topic(topic, 7, suffix), 7)
-    assert topic.startswith(aside_topic(topic, 7, suffix))
+    assert put_aside_from(name) == (aside_topic(TopicPartition(topic, 7), suffix), 7)
+    assert topic.startswith(aside_topic(TopicPartition(topic, 7), suffix))
 
 
 @pytest.mark.parametrize(
@@ -92,7 +93,7 @@ def test_directory_name_tells_its_purpose(name, deleted, parsed):
 
 def test_future_directory_name_fits_or_is_refused():
     room = FILE_NAME_BYTES_MAX - len(f"-7.{UNIQUE}{FUTURE_SUFFIX}")
-    assert parse_directory_name(future_name("x" * room, 7)) == ("x" * room, 7)
-    assert future_name("t", 7) != future_name("t", 7)
+    assert parse_directory_name(future_name(TopicPartition("x" * room, 7))) == ("x" * room, 7)
+    assert future_name(TopicPartition("t", 7)) != future_name(TopicPartition("t", 7))
     with pytest.raises(ValueError, match="longer than a file name"):
-        future_name("x" * (room + 1), 7)
+        future_name(TopicPartition("x" * (room + 1), 7))

@@ -203,9 +203,7 @@ class SimBroker:
         # Tasks that outlive the process have its epoch.
         self.alter_partitions = AlterPartitions(channel, self.id, lambda: self._epoch_of(life))
         self.assignments = DirectoryAssignments(channel, self.id, lambda: self._epoch_of(life))
-        self.directories.on_placed = lambda _topic, index, topic_id, directory: (
-            self.assignments.assign(topic_id, index, directory)
-        )
+        self.directories.on_placed = self.assignments.assign
         services = Services(
             node_id=self.id,
             directories=self.directories,

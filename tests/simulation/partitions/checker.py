@@ -11,6 +11,7 @@ from tests.simulation.partitions.replica_logs import Entry, ReplicaLog, entries_
 from trimaran.broker.partitions.leader import PartitionLeader
 from trimaran.broker.partitions.partition import Partition
 from trimaran.quorum.metadata.image import MetadataImage, PartitionImage
+from trimaran.wire.identity import TopicPartition
 from trimaran.wire.messages.alter_partition import AlterPartitionRequest
 from trimaran.wire.messages.fetch import FetchRequest, FetchResponse, PartitionData
 from trimaran.wire.schema import Message
@@ -581,7 +582,10 @@ class Checker:
         for directory in broker.directories.online:
             for name, index in directory.partitions():
                 topic = topics.get(name)
-                if topic is not None and directory.topic_id(name, index) == topic.id:
+                if (
+                    topic is not None
+                    and directory.topic_id(TopicPartition(name, index)) == topic.id
+                ):
                     is_here = broker.id in topic.partitions[index].replicas
                     self.require(is_here, "P14", broker.id, f"has still {name}-{index}")
 

@@ -23,6 +23,7 @@ from trimaran.log.batches.records import NewRecord, build_batch
 from trimaran.log.producers.marker import EndMarker
 from trimaran.node.runtime.errors import NotLeaderError
 from trimaran.wire.errors import ErrorCode, KafkaError
+from trimaran.wire.identity import TopicPartition
 from trimaran.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic, PartitionData
 from trimaran.wire.messages.header import RequestHeader
 from trimaran.wire.messages.list_offsets import (
@@ -378,10 +379,11 @@ async def produce(
 ) -> PartitionProduceResponse:
     """The last stages of a Produce request; the answer, as it leaves."""
     response = PartitionProduceResponse(index=key[1], error_code=0, base_offset=-1)
-    one = PartitionAppend("", key[1], memoryview(bytearray(data)), response)
+    named = TopicPartition("", key[1])
+    one = PartitionAppend(named, None, memoryview(bytearray(data)), response)
     try:
-        one.topic = await _opened(broker, key)
-        one.leader = broker.partitions.leader_of(one.topic, key[1])
+        name = await _opened(broker, key)
+        one.leader = broker.partitions.leader_of(name, key[1])
     except KafkaError as error:
         one.fail(error)
         return response

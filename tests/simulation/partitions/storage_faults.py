@@ -18,6 +18,7 @@ from trimaran.broker.background import directory_moves
 from trimaran.broker.storage import broker_storage
 from trimaran.log.directories import meta_properties
 from trimaran.log.partitions import names
+from trimaran.wire.identity import TopicPartition
 
 if TYPE_CHECKING:
     from tests.simulation.partitions.world import World
@@ -78,7 +79,7 @@ class StorageFaults:
         name = world.name_of(key)
         partition = broker.partitions.find(name, key[1])
         before = None if partition is None else broker.moves.of(partition)
-        code = broker.moves.request(name, key[1], str(path))
+        code = broker.moves.request(TopicPartition(name, key[1]), str(path))
         world.say(broker.id, "is asked to move", f"{name}-{key[1]} to {path}:", code.name)
         world.happened["move refused" if code else "move asked for"] += 1
         if before is not None and before is not broker.moves.of(before.partition):
@@ -144,7 +145,8 @@ class StorageFaults:
         broker = self._brokers[state.isr[0]]
         if not broker.alive or not broker.directories.failed_at_start:
             return False
-        return broker.directories.holding(self._world.name_of(key), key[1]) is None
+        named = TopicPartition(self._world.name_of(key), key[1])
+        return broker.directories.holding(named) is None
 
     def _is_led(self, state: PartitionImage) -> bool:
         brokers = self._world.controller.image.cluster.brokers
@@ -201,7 +203,7 @@ class StorageFaults:
         for partition in broker.partitions:
             if broker.moves.of(partition) is not None:
                 return False
-            found = broker.directories.holding(partition.topic, partition.index)
+            found = broker.directories.holding(partition.topic_partition)
             if found and found.directory_id != partition.state.directory_of(broker.id):
                 return False
         return True
@@ -216,7 +218,7 @@ class StorageFaults:
         if not await world.run_until(world.now + world.recovery_seconds, self.is_moved):
             raise Violation(f"P24 moves have no end: {self._told()}")
         for (broker, name, index), path in wanted.items():
-            found = broker.directories.holding(name, index)
+            found = broker.directories.holding(TopicPartition(name, index))
             where = None if found is None else found.path
             world.checker.require(
                 where == path, *("P24", broker.id, f"{name}-{index} is in", where, "not", path)
@@ -234,13 +236,13 @@ class StorageFaults:
             (broker, one.topic, one.index)
             for broker in self._brokers.values()
             for one in broker.partitions
-            if broker.directories.holding(one.topic, one.index) is not None
+            if broker.directories.holding(one.topic_partition) is not None
         ]
         world.faults.slow_thread = 0.5
         for _ in range(2):
             for broker, name, index in replicas:
                 path = world.prng.choice(list(broker.disks))
-                if not broker.moves.request(name, index, str(path)):
+                if not broker.moves.request(TopicPartition(name, index), str(path)):
                     wanted[broker, name, index] = path
             await world.run_until(world.now + world.prng.uniform(0.0, 0.4))
         world.faults.slow_thread = 0.0

@@ -10,6 +10,7 @@ from typing import Any
 
 from trimaran.quorum.metadata.image import MetadataImage
 from trimaran.wire.errors import ErrorCode, RemoteProtocolError
+from trimaran.wire.identity import TopicPartition
 from trimaran.wire.messages.elect_leaders import ElectLeadersRequest, TopicPartitions
 from trimaran.zkcompat.legacy.requests.admin_requests import (
     TIMEOUT_MS,
@@ -25,8 +26,6 @@ from trimaran.zkcompat.znodes.json_form import decode_json, member
 PREFERRED_REPLICA_ELECTION = "/admin/preferred_replica_election"
 PREFERRED = 0
 
-TopicPartition = tuple[str, int]
-
 
 def decode(data: bytes | None) -> list[TopicPartition]:
     """Raises RemoteProtocolError."""
@@ -34,7 +33,7 @@ def decode(data: bytes | None) -> list[TopicPartition]:
     for one in member(decode_json(data), "partitions", list):
         if not isinstance(one, dict):
             raise RemoteProtocolError("a partition that is not a JSON object")
-        found[member(one, "topic", str), member(one, "partition", int)] = None
+        found[TopicPartition(member(one, "topic", str), member(one, "partition", int))] = None
     return list(found)
 
 
@@ -49,9 +48,7 @@ def decide(path: str, data: bytes | None, image: MetadataImage) -> AdminRequest:
             RequestKind.ELECTION, description, refused=[f"{description}: {error}"], cleanup=cleanup
         )
     known = [one for one in asked if _exists(one, image)]
-    refused = [
-        f"{description}: no partition {t}-{p}" for t, p in asked if not _exists((t, p), image)
-    ]
+    refused = [f"{description}: no partition {key}" for key in asked if not _exists(key, image)]
     return AdminRequest(
         RequestKind.ELECTION,
         f"elect preferred leaders of {len(asked)} partitions",
@@ -62,8 +59,8 @@ def decide(path: str, data: bytes | None, image: MetadataImage) -> AdminRequest:
 
 
 def _exists(one: TopicPartition, image: MetadataImage) -> bool:
-    topic = image.topics.by_name.get(one[0])
-    return topic is not None and one[1] in topic.partitions
+    topic = image.topics.by_name.get(one.topic)
+    return topic is not None and one.partition in topic.partitions
 
 
 def _request(partitions: list[TopicPartition]) -> QuorumRequest:

@@ -14,6 +14,7 @@ from typing import Any
 
 from trimaran.quorum.metadata.image import MetadataImage, PartitionImage
 from trimaran.wire.errors import RemoteProtocolError
+from trimaran.wire.identity import TopicPartition
 from trimaran.wire.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
     ReassignablePartition,
@@ -33,7 +34,6 @@ from trimaran.zkcompat.znodes.json_form import decode_json, encode_json, ids, me
 REASSIGN_PARTITIONS = "/admin/reassign_partitions"
 DELETE = TransactionStep("delete", REASSIGN_PARTITIONS)
 
-TopicPartition = tuple[str, int]
 Replicas = tuple[int, ...]
 Targets = Mapping[TopicPartition, Replicas]
 
@@ -58,9 +58,9 @@ class Reassignments:
         for one in member(decode_json(data), "partitions", list):
             if not isinstance(one, dict):
                 raise RemoteProtocolError("a partition that is not a JSON object")
-            key = (member(one, "topic", str), member(one, "partition", int))
+            key = TopicPartition(member(one, "topic", str), member(one, "partition", int))
             if key in found:
-                raise RemoteProtocolError(f"{key[0]}-{key[1]} twice")
+                raise RemoteProtocolError(f"{key} twice")
             found[key] = ids(member(one, "replicas", list))
         return cls(found)
 

@@ -17,6 +17,7 @@ from trimaran.broker.groups.consumer.settings import (
 )
 from trimaran.broker.groups.timer_keys import Timer, TimerKey
 from trimaran.wire.errors import ErrorCode
+from trimaran.wire.identity import TopicPartition
 from trimaran.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatResponse
 
 T, U = b"t" * 16, b"u" * 16
@@ -154,7 +155,9 @@ def test_unchanged_rejoin_changes_nothing(driver):
 def test_offsets_of_subscribed_topics_are_not_deleted(driver, subscription):
     driver.topics.set("u", 1)
     driver.consumer_heartbeat("a", **subscription)
-    codes = driver.shard.delete_offsets("g", [("t", 0), ("u", 0)]).response
+    codes = driver.shard.delete_offsets(
+        "g", [TopicPartition("t", 0), TopicPartition("u", 0)]
+    ).response
     assert codes == {("t", 0): ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC, ("u", 0): ErrorCode.NONE}
 
 

@@ -21,6 +21,7 @@ from trimaran.log.durability.health import DirectoryHealth
 from trimaran.log.partitions.names import DELETE_SUFFIX, FUTURE_SUFFIX, STRAY_SUFFIX
 from trimaran.quorum.metadata.image import LOST_DIRECTORY
 from trimaran.wire.errors import ErrorCode, KafkaError
+from trimaran.wire.identity import TopicPartition
 
 Patch = AbstractContextManager[Any]
 UNTOLD = ("P25", "P24", "L1")
@@ -74,13 +75,13 @@ def _damaged_is_none() -> Patch:
     """An unreadable `partition.metadata` is taken for a foreign one: the log is put aside."""
     real = TopicIds.get
 
-    def get(self: TopicIds, key: tuple[str, int]) -> bytes | None:
+    def get(self: TopicIds, key: TopicPartition) -> bytes | None:
         try:
             return real(self, key)
         except KafkaError:
             return None
 
-    def is_of(self: TopicIds, key: tuple[str, int], topic_id: bytes) -> bool:
+    def is_of(self: TopicIds, key: TopicPartition, topic_id: bytes) -> bool:
         return self.get(key) == topic_id
 
     return both(
@@ -117,7 +118,7 @@ def _what_is_put_aside_comes_back() -> Patch:
     """KAFKA-8069: names that only begin like a partition's are taken for one."""
     real = directory_module.partition_of
 
-    def of(name: str) -> tuple[str, int] | None:
+    def of(name: str) -> TopicPartition | None:
         for suffix in (DELETE_SUFFIX, STRAY_SUFFIX, FUTURE_SUFFIX):
             if name.endswith(suffix):
                 return real(name.split(".", maxsplit=1)[0])
@@ -129,13 +130,13 @@ def _what_is_put_aside_comes_back() -> Patch:
 def _a_failed_directory_hides_the_others() -> Patch:
     """The replica of a topic that was made again is looked for where the old one was."""
 
-    def holding(self: LogDirectories, topic: str, index: int) -> LogDirectory | None:
-        return next((one for one in self.all if (topic, index) in one), None)
+    def holding(self: LogDirectories, key: TopicPartition) -> LogDirectory | None:
+        return next((one for one in self.all if key in one), None)
 
-    def find(self: LogDirectories, key: tuple[str, int], topic_id: bytes) -> LogDirectory | None:
-        found = self.holding(*key)
-        if found is not None and found.topic_id(*key) != topic_id:
-            found.put_aside(*key)
+    def find(self: LogDirectories, key: TopicPartition, topic_id: bytes) -> LogDirectory | None:
+        found = self.holding(key)
+        if found is not None and found.topic_id(key) != topic_id:
+            found.put_aside(key)
             return None
         return found
 

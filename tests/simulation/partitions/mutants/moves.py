@@ -16,11 +16,11 @@ from trimaran.broker.storage import directories, unfinished_moves
 from trimaran.log.directories import future_replicas
 from trimaran.log.directories.directory import LogDirectory
 from trimaran.log.directories.future_replicas import FutureReplicas
-from trimaran.log.disk.checkpoints import TopicPartition
 from trimaran.log.partitions import opening
 from trimaran.log.partitions.names import FUTURE_SUFFIX
 from trimaran.log.partitions.partition_log import PartitionLog
 from trimaran.wire.errors import ErrorCode, KafkaError
+from trimaran.wire.identity import TopicPartition
 
 Patch = AbstractContextManager[Any]
 # Lost records are missing when the log is opened, or the replica is refused for that and the partition has no leader.
@@ -93,8 +93,8 @@ def _the_start_is_not_carried() -> Patch:
     """Records that were deleted are there again."""
     real = LogDirectory.promote_future
 
-    def promote(self: LogDirectory, topic: str, index: int, **options: Any) -> None:
-        real(self, topic, index, **{**options, "start_offset": 0})
+    def promote(self: LogDirectory, key: TopicPartition, **options: Any) -> None:
+        real(self, key, **{**options, "start_offset": 0})
 
     return mock.patch.object(LogDirectory, "promote_future", promote)
 
@@ -119,11 +119,11 @@ def _a_copy_of_another_topic_goes_on() -> Patch:
     """The topic was deleted and made again since."""
 
     def opened(
-        self: FutureReplicas, topic: str, partition: int, topic_id: bytes, config: Any
+        self: FutureReplicas, key: TopicPartition, topic_id: bytes, config: Any
     ) -> PartitionLog:
-        found = self._directories.get((topic, partition))
+        found = self._directories.get(key)
         return PartitionLog.open(
-            found or self._make(topic, partition, topic_id),
+            found or self._make(key, topic_id),
             config,
             recovery_point=0,
             clean_shutdown=found is None,
@@ -163,19 +163,19 @@ def _the_source_goes_first() -> Patch:
 
     def finish(self: DirectoryMoves, move: Move, source: PartitionLog, copy: PartitionLog) -> None:
         partition, target = move.partition, move.target
-        key = (partition.topic, partition.index)
-        current = self._directories.holding(*key)
+        key = partition.topic_partition
+        current = self._directories.holding(key)
         assert current is not None
         start = source.log_start_offset
 
         def swap() -> None:
             copy.close()
-            current.hand_over(*key)
-            target.promote_future(*key, end_offset=copy.flushed_offset, start_offset=start)
+            current.hand_over(key)
+            target.promote_future(key, end_offset=copy.flushed_offset, start_offset=start)
 
         del self._moves[key]
         self._partitions.reopen([partition], swap)
-        self._directories.on_placed(*key, partition.topic_id, target.directory_id)
+        self._directories.on_placed(partition.topic_id_partition, target.directory_id)
 
     return both(mock.patch.object(DirectoryMoves, "_finish", finish), any_log_is_made())
 
@@ -217,21 +217,21 @@ def _the_longer_of_two_stays() -> Patch:
 
     async def settle(self: Any, key: TopicPartition) -> None:
         twins = [one for one in self.directories.online if key in one]
-        ends = {one: one.end_of(*key) for one in twins}
+        ends = {one: one.end_of(key) for one in twins}
         for one in sorted(twins, key=lambda one: ends[one])[:-1]:
-            one.put_aside(*key)
+            one.put_aside(key)
 
     return mock.patch.object(unfinished_moves._Moves, "_settle_twins", settle)
 
 
 def _the_shorter_of_two_stays() -> Patch:
     async def settle(self: Any, key: TopicPartition) -> None:
-        topic = self.topics.by_name.get(key[0])
+        topic = self.topics.by_name.get(key.topic)
         twins = [one for one in self.directories.online if key in one]
-        twins = [one for one in twins if topic is not None and one.is_of(*key, topic.id)]
-        ends = {one: one.end_of(*key) for one in twins}
+        twins = [one for one in twins if topic is not None and one.is_of(key, topic.id)]
+        ends = {one: one.end_of(key) for one in twins}
         for one in sorted(twins, key=lambda one: ends[one])[1:]:
-            one.put_aside(*key)
+            one.put_aside(key)
 
     return mock.patch.object(unfinished_moves._Moves, "_settle_twins", settle)
 
@@ -240,7 +240,7 @@ def _copies_alone_are_complete() -> Patch:
     """Though what they are copied from may be in a directory that is away."""
 
     def promote(self: Any, directory: LogDirectory, key: TopicPartition) -> None:
-        directory.promote_future(*key)
+        directory.promote_future(key)
 
     return mock.patch.object(unfinished_moves._Moves, "_promote", promote)
 
@@ -250,12 +250,12 @@ def _a_copy_is_taken_for_whole() -> Patch:
     real = DirectoryMoves._give_up
 
     def give_up(self: DirectoryMoves, move: Move) -> None:
-        key = (move.partition.topic, move.partition.index)
-        source = self._directories.holding(*key)
+        key = move.partition.topic_partition
+        source = self._directories.holding(key)
         is_alone = source is None or source.offline is not None
         real(self, move)
         if is_alone and move.copy is not None and not move.partition.deleted:
-            move.target.promote_future(*key, end_offset=move.copy.flushed_offset)
+            move.target.promote_future(key, end_offset=move.copy.flushed_offset)
 
     return mock.patch.object(DirectoryMoves, "_give_up", give_up)
 
