@@ -44,18 +44,18 @@ def test_seeds_hold_every_rule() -> None:
 @pytest.mark.slow
 def test_a_seed_is_a_run() -> None:
     """Same seed, same run, event by event."""
-    first, second = told(), told()
+    first, second = trace_of_run(), trace_of_run()
     assert len(first) > 100
     assert first == second
 
 
 def test_a_real_broker_in_another_thread_changes_nothing() -> None:
-    alone = told()
+    alone = trace_of_run()
     with EmbeddedKafka():
-        assert told() == alone
+        assert trace_of_run() == alone
 
 
-def told() -> list[str]:
+def trace_of_run() -> list[str]:
     world = CoordinatorWorld(3, chaos_seconds=1.5)
     world.trace = []
     world.run()

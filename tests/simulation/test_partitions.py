@@ -79,12 +79,12 @@ def test_enough_mutants_exist() -> None:
 
 def test_a_seed_is_a_run() -> None:
     """Same seed, same run, event by event."""
-    first, second = told(World(4, chaos_seconds=2.0)), told(World(4, chaos_seconds=2.0))
+    first, second = trace_of(World(4, chaos_seconds=2.0)), trace_of(World(4, chaos_seconds=2.0))
     assert len(first) > 40
     assert first == second
 
 
-def told(world: World) -> list[str]:
+def trace_of(world: World) -> list[str]:
     world.trace = []
     world.run()
     return world.trace
@@ -107,7 +107,7 @@ def test_failing_seed_is_reported_and_replayed(capsys: pytest.CaptureFixture[str
 
 def test_seed_reproduces_run_with_several_directories() -> None:
     """Names that are drawn, and what is purged when, are the world's."""
-    runs = [told(World(2, emphasis=FAILING)) for _ in range(2)]
+    runs = [trace_of(World(2, emphasis=FAILING)) for _ in range(2)]
     assert any("asked to move" in line for line in runs[0])
     assert runs[0] == runs[1]
 

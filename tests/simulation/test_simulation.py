@@ -51,12 +51,12 @@ def test_regression(seed: int) -> None:
 @pytest.mark.parametrize("options", [{}, {"controllers": True}], ids=["log", "controllers"])
 def test_a_seed_is_a_run(options: dict[str, bool]) -> None:
     """Same seed, same run, event by event."""
-    first, second = told(World(17, **options)), told(World(17, **options))
+    first, second = trace_of(World(17, **options)), trace_of(World(17, **options))
     assert len(first) > 300
     assert first == second
 
 
-def told(world: World) -> list[str]:
+def trace_of(world: World) -> list[str]:
     world.trace = []
     world.run()
     return world.trace

@@ -21,15 +21,15 @@ def kafka():
 
 
 @pytest.fixture
-def told(capsys):
+def printed_json(capsys):
     return lambda: json.loads(capsys.readouterr().out)
 
 
-def test_produced_records_are_read_back(kafka, told):
+def test_produced_records_are_read_back(kafka, printed_json):
     brokers = Brokers(bootstrap=kafka.bootstrap)
     options = {"records": 1003, "size": 50, "batch_bytes": 6200, "clients": 4, "output": "json"}
     assert command.produce("perf", compression="lz4", brokers=brokers, **options) == Exit.OK
-    said = told()
+    said = printed_json()
     assert (said["records"], said["bytes"], said["clients"]) == (1003, 50_150, 4)
     assert said["requests"] == 12  # four clients with some 250 records, a hundred a batch
     assert 0 < said["latency_ms"]["p50"] <= said["latency_ms"]["p99"] <= said["latency_ms"]["max"]
@@ -38,10 +38,10 @@ def test_produced_records_are_read_back(kafka, told):
     assert {one.partition for one in found} == {0, 1, 2}
     assert {len(one.value) for one in found} == {50}
     assert command.consume("perf", brokers=brokers, output="json") == Exit.OK
-    said = told()
+    said = printed_json()
     assert (said["records"], said["clients"]) == (1003, 3)
     assert command.consume("perf", records=10, clients=1, brokers=brokers, output="json") == Exit.OK
-    assert 10 <= told()["records"] < 1003
+    assert 10 <= printed_json()["records"] < 1003
 
 
 def test_empty_topic_has_nothing_to_measure(kafka):

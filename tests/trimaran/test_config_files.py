@@ -36,7 +36,7 @@ def write(tmp_path):
 
 
 @pytest.fixture
-def told(capsys):
+def printed_json(capsys):
     """The JSON that a command prints."""
 
     def told_(command, *arguments, **options):
@@ -47,14 +47,14 @@ def told(capsys):
     return told_
 
 
-def checked(told, file):
-    code, rows = told(config_files.check, config=file)
+def checked(printed_json, file):
+    code, rows = printed_json(config_files.check, config=file)
     return code, [(row["level"], row["key"], row["origin"].rpartition(":")[2]) for row in rows]
 
 
-def test_all_errors_are_reported_at_once(told, write):
+def test_all_errors_are_reported_at_once(printed_json, write):
     also = {"num.netwrk.threads": "2", "num.partitions": "0", "log.preallocate": "perhaps"}
-    code, rows = told(config_files.check, config=write(also=also))
+    code, rows = printed_json(config_files.check, config=write(also=also))
     assert code == Exit.NO
     assert [(row["level"], row["key"]) for row in rows] == [
         ("warning", "num.netwrk.threads"),
@@ -66,31 +66,34 @@ def test_all_errors_are_reported_at_once(told, write):
     assert rows[1]["why"] == "Value must be at least 1"
 
 
-def test_a_file_without_errors(told, write):
-    assert checked(told, write()) == (Exit.OK, [])
-    assert checked(told, write(also={"num.io.threads": "4"})) == (
+def test_a_file_without_errors(printed_json, write):
+    assert checked(printed_json, write()) == (Exit.OK, [])
+    assert checked(printed_json, write(also={"num.io.threads": "4"})) == (
         Exit.OK,
         [("warning", "num.io.threads", "6")],
     )
 
 
-def test_settings_that_contradict_each_other(told, write):
+def test_settings_that_contradict_each_other(printed_json, write):
     also = {"listeners": "CONTROLLER://localhost:9093"}
-    assert checked(told, write(also=also)) == (Exit.NO, [("error", "listeners", "5")])
+    assert checked(printed_json, write(also=also)) == (Exit.NO, [("error", "listeners", "5")])
 
 
-def test_files_and_secrets_that_are_not_there(told, write, tmp_path):
+def test_files_and_secrets_that_are_not_there(printed_json, write, tmp_path):
     tls = {"listeners": "SSL://localhost:9092", "security.inter.broker.protocol": "SSL"}
     tls["listener.security.protocol.map"] = "CONTROLLER:PLAINTEXT,SSL:SSL"
     tls |= {"ssl.keystore.type": "PEM", "ssl.keystore.location": f"{tmp_path}/none.pem"}
-    assert checked(told, write(also=tls)) == (Exit.NO, [("error", "ssl.keystore.location", "9")])
+    assert checked(printed_json, write(also=tls)) == (
+        Exit.NO,
+        [("error", "ssl.keystore.location", "9")],
+    )
     (tmp_path / "none.pem").write_text("".join(Certificates().server))
-    assert checked(told, write(also=tls))[0] == Exit.OK
+    assert checked(printed_json, write(also=tls))[0] == Exit.OK
     vault = {"config.providers": "env", "broker.rack": "${env:NO_SUCH_VARIABLE}"}
     vault["config.providers.env.class"] = (
         "org.apache.kafka.common.config.provider.EnvVarConfigProvider"
     )
-    code, (only,) = told(config_files.check, config=write(also=vault))
+    code, (only,) = printed_json(config_files.check, config=write(also=vault))
     assert code == Exit.NO
     assert "broker.rack" in only["why"]
 
@@ -102,28 +105,28 @@ def test_files_and_secrets_that_are_not_there(told, write, tmp_path):
         ({"trimaran.metrics.listener": "here"}, "trimaran.metrics.listener"),
     ],
 )
-def test_check_finds_errors_of_node_start(told, write, also, key):
-    code, (error,) = told(config_files.check, config=write(also=also))
+def test_check_finds_errors_of_node_start(printed_json, write, also, key):
+    code, (error,) = printed_json(config_files.check, config=write(also=also))
     assert (code, error["key"]) == (Exit.NO, key)
 
 
-def test_a_key_explained(told):
-    _, (key,) = told(config_files.explain, "num.io.threads")
+def test_a_key_explained(printed_json):
+    _, (key,) = printed_json(config_files.explain, "num.io.threads")
     assert (key["of"], key["type"], key["default"]) == ("node", "int", "8")
     assert key["set"].startswith("while it runs")
     assert (key["acts"], key["environment"]) == (False, "KAFKA_NUM_IO_THREADS")
     assert "It has no effect here" in key["doc"]
-    _, (topic,) = told(config_files.explain, "retention.ms")
+    _, (topic,) = printed_json(config_files.explain, "retention.ms")
     assert topic["default_by"] == "log.retention.ms, log.retention.minutes, log.retention.hours"
-    _, both = told(config_files.explain, "compression.type")
+    _, both = printed_json(config_files.explain, "compression.type")
     assert [one["of"] for one in both] == ["node", "topic"]
-    _, (listener,) = told(config_files.explain, "listener.name.tls.ssl.keystore.location")
+    _, (listener,) = printed_json(config_files.explain, "listener.name.tls.ssl.keystore.location")
     assert (listener["of"], listener["key"]) == ("listener", "ssl.keystore.location")
     assert listener["set"].startswith("while it runs")
 
 
-def test_every_key_is_explained(told):
-    unexplained = [key for key in SERVER_CONFIGS if not told(config_files.explain, key)[1]]
+def test_every_key_is_explained(printed_json):
+    unexplained = [key for key in SERVER_CONFIGS if not printed_json(config_files.explain, key)[1]]
     assert unexplained == []
 
 
@@ -134,11 +137,11 @@ def test_did_you_mean():
     assert error.value.exit_code == Exit.NO
 
 
-def test_each_value_has_its_origin(told, write, monkeypatch):
+def test_each_value_has_its_origin(printed_json, write, monkeypatch):
     monkeypatch.setenv("KAFKA_LOG_RETENTION_MS", "77")
     also = {"num.partitions": "3", "trimaran.dev.mode": "true", "ssl.key.password": "hush"}
     file = write(also=also | {"my.plugin.secret": "hush"})
-    _, rows = told(config_files.effective, config=file, override=["num.partitions=5"])
+    _, rows = printed_json(config_files.effective, config=file, override=["num.partitions=5"])
     found = {row["key"]: (row["value"], row["origin"]) for row in rows}
     assert found["node.id"] == ("11", f"{file}:2")
     assert found["log.retention.ms"] == ("77", "environment KAFKA_LOG_RETENTION_MS")
@@ -146,28 +149,28 @@ def test_each_value_has_its_origin(told, write, monkeypatch):
     assert found["trimaran.log.fsync"] == ("none", "trimaran.dev.mode")
     assert "num.network.threads" not in found
     assert "hush" not in str(rows)
-    _, every = told(config_files.effective, config=file, every=True)
+    _, every = printed_json(config_files.effective, config=file, every=True)
     assert {row["key"] for row in every} >= set(SERVER_CONFIGS)
     assert next(row for row in every if row["key"] == "broker.rack")["origin"] == "default"
 
 
-def test_a_variable_stays_as_it_is_written(told, write, monkeypatch):
+def test_a_variable_stays_as_it_is_written(printed_json, write, monkeypatch):
     monkeypatch.setenv("RACK", "hush")
     also = {"config.providers": "env", "broker.rack": "${env:RACK}"}
     also["config.providers.env.class"] = (
         "org.apache.kafka.common.config.provider.EnvVarConfigProvider"
     )
-    _, rows = told(config_files.effective, config=write(also=also))
+    _, rows = printed_json(config_files.effective, config=write(also=also))
     assert {row["key"]: row["value"] for row in rows}["broker.rack"] == "${env:RACK}"
     assert "hush" not in str(rows)
 
 
-def test_a_difference_is_one_of_meaning(told, write):
+def test_a_difference_is_one_of_meaning(printed_json, write):
     one = write("a", also={"num.partitions": "1", "log.preallocate": "TRUE"})
     other = write("b", also={"log.preallocate": "true"})
-    assert told(config_files.diff, one, other) == (Exit.OK, [])
+    assert printed_json(config_files.diff, one, other) == (Exit.OK, [])
     changed = write("c", also={"node.id": "12", "ssl.key.password": "hush"})
-    code, rows = told(config_files.diff, one, changed)
+    code, rows = printed_json(config_files.diff, one, changed)
     assert code == Exit.NO
     assert [(row["key"], row["first"], row["second"]) for row in rows] == [
         ("log.preallocate", "TRUE", "false"),
@@ -178,7 +181,7 @@ def test_a_difference_is_one_of_meaning(told, write):
 
 @pytest.mark.parametrize("roles", ["controller", "broker", "broker,controller"])
 @pytest.mark.parametrize("every", [False, True])
-def test_generated_file_is_valid_for_node(told, tmp_path, capsys, roles, every):
+def test_generated_file_is_valid_for_node(printed_json, tmp_path, capsys, roles, every):
     capsys.readouterr()
     config_files.init(
         roles=roles,
@@ -189,7 +192,7 @@ def test_generated_file_is_valid_for_node(told, tmp_path, capsys, roles, every):
     )
     file = tmp_path / "node.properties"
     file.write_text(capsys.readouterr().out)
-    assert checked(told, file) == (Exit.OK, [])
+    assert checked(printed_json, file) == (Exit.OK, [])
     config = parse_config(read_file(file))
     assert config["process.roles"] == roles.split(",")
     assert config["log.dirs"] == [str(tmp_path)]

@@ -56,7 +56,7 @@ def directory(tmp_path):
 
 
 @pytest.fixture
-def told(capsys):
+def printed_rows(capsys):
     def told_(command, *arguments):
         capsys.readouterr()
         command(*arguments, output="json")
@@ -65,8 +65,8 @@ def told(capsys):
     return told_
 
 
-def test_history_covers_every_topic_of_name(told, directory):
-    rows = told(history.partitions, "orders/0", directory)
+def test_history_covers_every_topic_of_name(printed_rows, directory):
+    rows = printed_rows(history.partitions, "orders/0", directory)
     ids = [uuid_to_text(one) for one in (FIRST, FIRST, SECOND)]
     assert [row["topic_id"] for row in rows] == ids
     told_ = [(row["offset"], row["timestamp_ms"], row["leader"], row["isr"]) for row in rows]
@@ -78,8 +78,8 @@ def test_history_covers_every_topic_of_name(told, directory):
     assert all(row["time"] for row in rows)
 
 
-def test_configs_are_listed_with_previous_values(told, directory):
-    rows = told(history.configs, "topic/orders", directory)
+def test_configs_are_listed_with_previous_values(printed_rows, directory):
+    rows = printed_rows(history.configs, "topic/orders", directory)
     assert [(row["offset"], row["key"], row["value"], row["before"]) for row in rows] == [
         (3, "retention.ms", "1", None),
         (6, "retention.ms", "2", "1"),
@@ -87,18 +87,18 @@ def test_configs_are_listed_with_previous_values(told, directory):
     ]
 
 
-def test_configs_of_all_without_secrets(told, directory):
-    rows = told(history.configs, None, directory)
+def test_configs_of_all_without_secrets(printed_rows, directory):
+    rows = printed_rows(history.configs, None, directory)
     assert [(row["resource"], row["key"]) for row in rows][-3:] == [
         ("topic", "x.password"),
         ("topic/orders", "retention.ms"),
         ("broker", "num.partitions"),
     ]
     assert "hush" not in str(rows)
-    assert told(history.configs, "broker", directory) == rows[-1:]
+    assert printed_rows(history.configs, "broker", directory) == rows[-1:]
 
 
-def test_history_begins_with_oldest_usable_snapshot(told, tmp_path):
+def test_history_begins_with_oldest_usable_snapshot(printed_rows, tmp_path):
     folder = write_partition(make_node(tmp_path, 1), "__cluster_metadata", 0, [])
     for path in folder.glob("0*"):
         path.unlink()
@@ -112,13 +112,13 @@ def test_history_begins_with_oldest_usable_snapshot(told, tmp_path):
         name = OffsetAndEpoch(end_offset, 1)
         data = b"".join(encode_snapshot(name, records, appended_at_ms=1, now_ms=1))
         (folder / f"{end_offset:020d}-{1:010d}.checkpoint").write_bytes(data)
-    rows = told(history.configs, "topic/orders", folder)
+    rows = printed_rows(history.configs, "topic/orders", folder)
     assert [(row["offset"], row["time"] is None, row["value"], row["before"]) for row in rows] == [
         (4, True, "1", None),
         (6, False, "2", "1"),
         (11, False, None, None),
     ]
-    first, *_ = told(history.partitions, "orders/0", folder)
+    first, *_ = printed_rows(history.partitions, "orders/0", folder)
     assert (first["offset"], first["time"], first["leader"]) == (4, None, 11)
 
 
@@ -143,10 +143,10 @@ def test_configs_of_missing_resource_are_refused(directory):
     assert error.value.exit_code == Exit.REFUSED
 
 
-def test_unset_configs_are_reported(told, tmp_path, capsys):
+def test_unset_configs_are_reported(printed_rows, tmp_path, capsys):
     node = make_node(tmp_path, 1)
     created = metadata_batch(1, 1, created_topic(FIRST), 2000)
     write_partition(node, "__cluster_metadata", 0, [BATCHES[0], created])
-    assert told(history.configs, "topic/orders", node) == []
+    assert printed_rows(history.configs, "topic/orders", node) == []
     history.configs("topic/orders", node)
     assert "no config of topic/orders was set" in capsys.readouterr().err

@@ -48,7 +48,7 @@ def directory(tmp_path):
 
 
 @pytest.fixture
-def told(capsys):
+def printed(capsys):
     """The output of a command: its text, or its JSON."""
 
     def read(as_json=True):
@@ -58,21 +58,21 @@ def told(capsys):
     return read
 
 
-def test_the_state_at_an_offset(directory, told):
+def test_the_state_at_an_offset(directory, printed):
     commands.image(directory, at=2)
-    state = told()
+    state = printed()
     assert (state["offset"], list(state["topics"]), state["configs"]) == (2, ["orders"], [])
     commands.image(directory / "__cluster_metadata-0" / f"{0:020d}.log")
-    state = told()
+    state = printed()
     assert (state["offset"], state["epoch"], state["leader_id"]) == (5, 2, 2)
     assert state["configs"][0]["config"] == {"retention.ms": "1"}
     assert [voter["voter_id"] for voter in state["voters"]] == [1, 2, 3]
 
 
 @pytest.mark.parametrize(("as_of", "offset"), [("2999", 2), ("3000", 3), ("@6999", 4), ("9000", 5)])
-def test_the_state_as_of_a_time(directory, told, as_of, offset):
+def test_the_state_as_of_a_time(directory, printed, as_of, offset):
     commands.image(directory, as_of=as_of)
-    assert told()["offset"] == offset
+    assert printed()["offset"] == offset
 
 
 def test_invalid_time_of_state_is_refused(directory):
@@ -82,9 +82,9 @@ def test_invalid_time_of_state_is_refused(directory):
         commands.image(directory, at=1, as_of="3000")
 
 
-def test_the_state_where_segments_are_many(tmp_path, told):
+def test_the_state_where_segments_are_many(tmp_path, printed):
     commands.image(node(tmp_path, 1, segment_bytes=100), at=4)
-    assert told()["offset"] == 4
+    assert printed()["offset"] == 4
 
 
 @pytest.mark.parametrize(("where", "at"), [("missing", None), ("", None), ("node-1", 6)])
@@ -102,13 +102,15 @@ def test_log_without_beginning_needs_a_snapshot(tmp_path):
         commands.image(directory)
 
 
-def test_differences_between_offsets_and_between_directories(tmp_path, told):
+def test_differences_between_offsets_and_between_directories(tmp_path, printed):
     one = node(tmp_path, 1)
     two = node(tmp_path, 2, BATCHES[:2])
     assert commands.diff("2", "3", path=one, output="json") == 1
-    assert [(row["path"], row["change"]) for row in told()] == [("/configs/TOPIC:orders", "added")]
+    assert [(row["path"], row["change"]) for row in printed()] == [
+        ("/configs/TOPIC:orders", "added")
+    ]
     assert commands.diff(str(two), f"{one}@2", output="json") == 0
-    assert told() == []
+    assert printed() == []
 
 
 def test_differences_go_to_the_bottom():
@@ -143,16 +145,16 @@ def test_moved_listener_is_a_difference():
     ]
 
 
-def test_the_tree_has_kafkas_paths(directory, told):
+def test_the_tree_has_kafkas_paths(directory, printed):
     assert commands.ls("/image/topics/byName", path=directory) == 0
-    assert told(as_json=False).split() == ["orders"]
+    assert printed(as_json=False).split() == ["orders"]
     assert commands.cat("/image/topics/by*/*/0", path=directory) == 0
-    texts = told(as_json=False).splitlines()
+    texts = printed(as_json=False).splitlines()
     assert len(texts) == 2
     assert texts[0] == texts[1]
     assert texts[0].startswith("PartitionRegistration(replicas=[11, 12], directories=[")
     assert commands.find("/image/configs", path=directory, at=3) == 0
-    assert told(as_json=False).split() == [
+    assert printed(as_json=False).split() == [
         "/image/configs",
         "/image/configs/TOPIC:orders",
         "/image/configs/TOPIC:orders/retention.ms",
@@ -162,33 +164,33 @@ def test_the_tree_has_kafkas_paths(directory, told):
     assert commands.cat("/image/topics", path=directory) == 1
 
 
-def test_logs_that_match_are_verified(tmp_path, told):
+def test_logs_that_match_are_verified(tmp_path, printed):
     one, two = node(tmp_path, 1), node(tmp_path, 2, BATCHES[:3])
     assert commands.verify(one, two, output="json") == 0
-    result = told()
+    result = printed()
     assert [log["end_offset"] for log in result["logs"]] == [6, 4]
     assert result["problems"] == []
 
 
-def test_differing_logs_are_reported(tmp_path, told):
+def test_differing_logs_are_reported(tmp_path, printed):
     other = [*BATCHES[:2], metadata_batch(3, 1, [NoOpRecord()], 3000)]
     assert commands.verify(node(tmp_path, 1), node(tmp_path, 2, other), output="json") == 1
-    (problem,) = told()["problems"]
+    (problem,) = printed()["problems"]
     assert problem["problem"] == "two logs differ"
     assert "offset 3, epoch 1" in problem["where"]
 
 
-def test_damage_before_end_is_reported(tmp_path, told):
+def test_damage_before_end_is_reported(tmp_path, printed):
     directory = node(tmp_path, 1, segment_bytes=100)
     segment = min((directory / "__cluster_metadata-0").glob("*.log"))
     data = bytearray(segment.read_bytes())
     data[-1] ^= 1
     segment.write_bytes(data)
     assert commands.verify(directory, output="json") == 1
-    assert "damage" in {problem["problem"] for problem in told()["problems"]}
+    assert "damage" in {problem["problem"] for problem in printed()["problems"]}
 
 
-def test_snapshot_with_other_content_is_reported(tmp_path, told):
+def test_snapshot_with_other_content_is_reported(tmp_path, printed):
     one = node(tmp_path, 1)
     folder = one / "__cluster_metadata-0"
     donor = tmp_path / "donor"
@@ -199,16 +201,16 @@ def test_snapshot_with_other_content_is_reported(tmp_path, told):
     empty = b"".join(encode_snapshot(OffsetAndEpoch(4, 1), [], appended_at_ms=1, now_ms=1))
     (folder / f"{4:020d}-{1:010d}.checkpoint").write_bytes(empty)
     assert commands.verify(one, output="json") == 1
-    (problem,) = told()["problems"]
+    (problem,) = printed()["problems"]
     assert problem["problem"] == "a snapshot is not what the log says"
     (folder / f"{4:020d}-{1:010d}.checkpoint").write_bytes(empty[:-1])
     assert commands.verify(one, output="json") == 1
-    assert told()["problems"][0]["problem"] == "a damaged snapshot"
+    assert printed()["problems"][0]["problem"] == "a damaged snapshot"
 
 
-def test_history_shows_leader_epochs_and_gaps(directory, told):
+def test_history_shows_leader_epochs_and_gaps(directory, printed):
     history(directory, output="json")
-    first, second = told()
+    first, second = printed()
     assert (first["epoch"], first["leader_id"], first["seconds"]) == (1, 1, 2.0)
     assert (second["epoch"], second["leader_id"], second["gap_before_ms"]) == (2, 2, 3000)
 

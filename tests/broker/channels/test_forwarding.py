@@ -66,7 +66,7 @@ def created(*names: str, refused: tuple[str, ...] = (), text: str = "v") -> Crea
     )
 
 
-def asked(*names: str) -> CreateTopicsRequest:
+def creation_request(*names: str) -> CreateTopicsRequest:
     return CreateTopicsRequest(
         topics=[
             CreatableTopic(
@@ -85,7 +85,7 @@ def image_of(*names: str) -> MetadataImage:
 
 
 async def test_the_answer_is_passed_on_byte_by_byte() -> None:
-    request, response = asked("a"), created("a")
+    request, response = creation_request("a"), created("a")
     at = call(request, VERSION)
     forwarded = await Forwarder(Controller(response), 30.0).forward_request(request, at)
     assert forwarded == encode_response(response, VERSION, at.header.correlation_id)
@@ -95,25 +95,27 @@ async def test_the_answer_is_passed_on_byte_by_byte() -> None:
 @pytest.mark.parametrize(("version", "throttle_ms"), [(1, 0), (2, 1500), (7, 1500)])
 async def test_throttled_clients_connection_is_muted(version: int, throttle_ms: int) -> None:
     """Versions without a throttle time have none to tell it by."""
-    at = call(asked("a"), version)
+    at = call(creation_request("a"), version)
     controller = Controller(created("a").replace(throttle_time_ms=1500))
-    await Forwarder(controller, 30.0).forward_request(asked("a"), at)
+    await Forwarder(controller, 30.0).forward_request(creation_request("a"), at)
     assert at.throttle_ms == throttle_ms
     assert (at.connection.muted_until is not None) is (throttle_ms > 0)
 
 
 @pytest.mark.parametrize("by_token", [False, True])
 async def test_envelope_carries_clients_principal_and_login(by_token: bool) -> None:
-    controller, at = Controller(created("a")), call(asked("a"), VERSION)
+    controller, at = Controller(created("a")), call(creation_request("a"), VERSION)
     at.connection.principal = Principal("a:*", by_token=by_token)
-    await Forwarder(controller, 30.0).forward_request(asked("a"), at)
+    await Forwarder(controller, 30.0).forward_request(creation_request("a"), at)
     told = DefaultPrincipalData.decode(controller.principal[2:], 0)
     assert told == DefaultPrincipalData(type="User", name="a:*", token_authenticated=by_token)
 
 
 async def test_a_request_waits_as_long_as_is_configured() -> None:
     controller = Controller(created("a"))
-    await Forwarder(controller, 2.5).forward_request(asked("a"), call(asked("a"), VERSION))
+    await Forwarder(controller, 2.5).forward_request(
+        creation_request("a"), call(creation_request("a"), VERSION)
+    )
     assert controller.timeout == 2.5
 
 
@@ -121,7 +123,9 @@ async def test_envelope_error_is_raised() -> None:
     controller = Controller(created("a"))
     controller.error = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
     with pytest.raises(KafkaError, match="CLUSTER_AUTHORIZATION_FAILED"):
-        await Forwarder(controller, 30.0).forward_request(asked("a"), call(asked("a"), VERSION))
+        await Forwarder(controller, 30.0).forward_request(
+            creation_request("a"), call(creation_request("a"), VERSION)
+        )
 
 
 async def test_answer_to_another_request_is_not_forwarded() -> None:
@@ -129,7 +133,9 @@ async def test_answer_to_another_request_is_not_forwarded() -> None:
     controller = Controller(created("a"))
     controller.lies = 1
     with pytest.raises(KafkaError, match=r"UNKNOWN_SERVER_ERROR.*answered another request"):
-        await Forwarder(controller, 30.0).forward_request(asked("a"), call(asked("a"), VERSION))
+        await Forwarder(controller, 30.0).forward_request(
+            creation_request("a"), call(creation_request("a"), VERSION)
+        )
 
 
 @pytest.mark.parametrize("size", [None, 0, 3, 5, 9])
@@ -138,7 +144,7 @@ async def test_an_answer_that_is_none_is_an_error(size: int | None) -> None:
     controller.size = size
     with pytest.raises(KafkaError, match="UNKNOWN_SERVER_ERROR"):
         await Forwarder(controller, 30.0).forward(
-            asked("a"), call(asked("a"), VERSION), CreateTopicsResponse
+            creation_request("a"), call(creation_request("a"), VERSION), CreateTopicsResponse
         )
 
 
@@ -154,7 +160,7 @@ async def test_an_answer_that_is_none_is_an_error(size: int | None) -> None:
 async def test_answer_waits_until_broker_knows_the_result(
     response: CreateTopicsResponse, known: tuple[str, ...], seconds: float, autojump_clock
 ) -> None:
-    request = asked("a", "b")
+    request = creation_request("a", "b")
     context = SimpleNamespace(
         forwarder=Forwarder(Controller(response), 30.0), metadata=BrokerMetadata(image_of(*known))
     )
@@ -166,7 +172,10 @@ async def test_answer_waits_until_broker_knows_the_result(
 async def test_large_answer_is_not_parsed(autojump_clock) -> None:
     """The client waits in vain for the refused change, and not for long."""
     names = [f"topic-{number}" for number in range(40)]
-    request, response = asked(*names), created(*names[1:], refused=("topic-0",), text="v" * 32_000)
+    request, response = (
+        creation_request(*names),
+        created(*names[1:], refused=("topic-0",), text="v" * 32_000),
+    )
     metadata = BrokerMetadata(image_of(*names[1:]))
     context = SimpleNamespace(forwarder=Forwarder(Controller(response), 30.0), metadata=metadata)
     began = trio.current_time()

@@ -30,7 +30,7 @@ def fetch_of(harness, count=COUNT, **terms):
     return fetch_requests.fetch_of(harness, *map(wanted, range(count)), **terms)
 
 
-def told(answer):
+def has_records(answer):
     """Partition index to whether it is given records."""
     return {data.partition_index: bool(data.records) for one in answer for data in one.partitions}
 
@@ -55,7 +55,7 @@ async def test_loop_yields_between_pieces_except_last(harness, monkeypatch):
     assert left == [COUNT - TURN, COUNT - 2 * TURN]
     assert fetch.size > 0, "of what was looked at"
     assert fetch.look()
-    assert told(at_once(fetch.answer_all(slots))) == dict.fromkeys(range(COUNT), True)
+    assert has_records(at_once(fetch.answer_all(slots))) == dict.fromkeys(range(COUNT), True)
 
 
 async def test_last_turn_of_slots_is_left(harness, monkeypatch):
@@ -97,7 +97,7 @@ async def test_changed_permissions_restart_the_examination(harness, monkeypatch,
     await fetch.look_again()
     assert turns == left
     assert fetch.size == 0
-    assert told(at_once(fetch.answer_all(slots))) == dict.fromkeys(range(count), False)
+    assert has_records(at_once(fetch.answer_all(slots))) == dict.fromkeys(range(count), False)
 
 
 @pytest.mark.parametrize(("count", "turns"), [(1, 1), (TURN, 1), (TURN + 1, 2), (COUNT, 3)])
@@ -115,4 +115,4 @@ async def test_unexamined_slots_are_not_answered(harness):
     del reader.changed[slots[1]]
     append(harness, b"a", index=0)
     fetch.look()
-    assert list(told(at_once(fetch.answer_all(slots)))) == [0]
+    assert list(has_records(at_once(fetch.answer_all(slots)))) == [0]

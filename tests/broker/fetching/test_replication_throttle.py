@@ -22,42 +22,42 @@ def harness(tmp_path):
     return harness
 
 
-async def given(harness, follower, **fields):
+async def bytes_sent(harness, follower, **fields):
     """Bytes of each partition."""
     asked = request(wanted(0), wanted(1), follower=follower, **fields)
     return list(sizes(await ask(harness, asked)).values())
 
 
 async def test_lagging_replica_waits_while_throttled(harness):
-    whole = await given(harness, LAGS)
+    whole = await bytes_sent(harness, LAGS)
     harness.context.throttles.leader.bound = whole[0] / 2
-    assert await given(harness, LAGS) == [0, whole[1]]
+    assert await bytes_sent(harness, LAGS) == [0, whole[1]]
     while harness.context.throttles.leader.delay(harness.now) >= 0.5:
         harness.now += 0.1
     assert harness.context.throttles.leader.delay(harness.now) > 0
-    assert await given(harness, LAGS) == [0, whole[1]]
+    assert await bytes_sent(harness, LAGS) == [0, whole[1]]
     harness.now += 2.1
-    assert await given(harness, LAGS) == whole
-    assert await given(harness, LAGS) == [0, whole[1]]
+    assert await bytes_sent(harness, LAGS) == whole
+    assert await bytes_sent(harness, LAGS) == [0, whole[1]]
 
 
 async def test_in_sync_replicas_and_consumers_are_not_throttled(harness):
-    whole = await given(harness, LAGS)
+    whole = await bytes_sent(harness, LAGS)
     harness.context.throttles.leader.bound = 1
-    assert await given(harness, IN_SYNC) == whole
-    assert await given(harness, LAGS) == [0, whole[1]]
+    assert await bytes_sent(harness, IN_SYNC) == whole
+    assert await bytes_sent(harness, LAGS) == [0, whole[1]]
 
 
 async def test_bytes_to_in_sync_replicas_count_too(harness):
     throttle = harness.context.throttles.leader
-    whole = await given(harness, IN_SYNC)
+    whole = await bytes_sent(harness, IN_SYNC)
     assert throttle.rate(harness.now) == whole[0]
-    await given(harness, None)
+    await bytes_sent(harness, None)
     assert throttle.rate(harness.now) == whole[0], "of consumers nothing counts"
 
 
 async def test_throttled_session_receives_records_later(harness):
-    whole = await given(harness, LAGS)
+    whole = await bytes_sent(harness, LAGS)
     throttle = harness.context.throttles.leader
     throttle.set_replicas("t", ALL)
     throttle.bound = whole[0] / 2

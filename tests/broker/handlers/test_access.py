@@ -64,7 +64,7 @@ MOVES = AlterReplicaLogDirsRequest(
 )
 
 
-async def asked(
+async def answer_to(
     tmp_path: Path, request: Any, version: int, *, may: bool = False, acls: Sequence[Acl] = ()
 ) -> Any:
     """The answer of a broker with an authorizer, which allows our principal everything or nothing."""
@@ -86,10 +86,10 @@ async def asked(
 
 
 async def test_markers_are_for_coordinators(tmp_path: Path) -> None:
-    answer = await asked(tmp_path, markers("t"), 1)
+    answer = await answer_to(tmp_path, markers("t"), 1)
     (marker,) = answer.markers
     assert [p.error_code for p in marker.topics[0].partitions] == [REFUSED, REFUSED]
-    answer = await asked(tmp_path / "may", markers("nowhere"), 1, may=True)
+    answer = await answer_to(tmp_path / "may", markers("nowhere"), 1, may=True)
     code = answer.markers[0].topics[0].partitions[0].error_code
     assert code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
@@ -107,7 +107,9 @@ async def test_missing_group_is_one_error_without_topics(
         for kind, names in kinds.items()
         for name in names
     ]
-    answer = await asked(tmp_path, OffsetDeleteRequest(group_id="g", topics=topics), 0, acls=acls)
+    answer = await answer_to(
+        tmp_path, OffsetDeleteRequest(group_id="g", topics=topics), 0, acls=acls
+    )
     assert (answer.error_code, answer.topics) == (ErrorCode.NOT_COORDINATOR, [])
 
 
@@ -116,21 +118,21 @@ async def test_brokers_verify_many_transactions(tmp_path: Path) -> None:
         transactional_id="x", producer_id=5, producer_epoch=0, verify_only=True, topics=[]
     )
     request = AddPartitionsToTxnRequest(transactions=[question])
-    answer = await asked(tmp_path, request, 5)
+    answer = await answer_to(tmp_path, request, 5)
     assert (answer.error_code, answer.results_by_transaction) == (REFUSED, [])
-    answer = await asked(tmp_path / "may", request, 5, may=True)
+    answer = await answer_to(tmp_path / "may", request, 5, may=True)
     assert (answer.error_code, len(answer.results_by_transaction)) == (0, 1)
 
 
 async def test_directories_are_for_administrators(tmp_path: Path) -> None:
-    moved = await asked(tmp_path, MOVES, 2)
+    moved = await answer_to(tmp_path, MOVES, 2)
     assert moved.results[0].partitions[0].error_code == REFUSED
     for version, code in ((4, REFUSED), (1, 0)):
-        described = await asked(
+        described = await answer_to(
             tmp_path / str(version), DescribeLogDirsRequest(topics=None), version
         )
         assert (described.error_code, described.results) == (code, [])
-    described = await asked(tmp_path / "may", DescribeLogDirsRequest(topics=None), 4, may=True)
+    described = await answer_to(tmp_path / "may", DescribeLogDirsRequest(topics=None), 4, may=True)
     assert len(described.results) == 1
 
 
@@ -150,6 +152,6 @@ async def test_only_brokers_fetch_as_followers(tmp_path: Path, may: bool) -> Non
         ],
         forgotten_topics_data=[],
     )
-    answer = await asked(tmp_path, request, 17, may=may)
+    answer = await answer_to(tmp_path, request, 17, may=may)
     expected = 0 if may else ErrorCode.TOPIC_AUTHORIZATION_FAILED
     assert answer.responses[0].partitions[0].error_code == expected

@@ -94,7 +94,7 @@ def transaction(name="x", *, verify_only=False, topics=ASKED):
     )
 
 
-def told(name, *codes):
+def result_of(name, *codes):
     return AddPartitionsToTxnResult(transactional_id=name, topic_results=results(*codes))
 
 
@@ -122,7 +122,7 @@ def test_refusal_format_differs_for_brokers_and_clients():
 async def test_adding_broker_does_not_wait_for_previous_transaction():
     coordinator = Coordinator()
     found = await _of_broker(transaction(), context(coordinator), 5, ())
-    assert found == told("x", E.NONE, E.NONE, E.NONE)
+    assert found == result_of("x", E.NONE, E.NONE, E.NONE)
     assert coordinator.asked == [
         ("add", "x", Producer(7, 3), KEYS, EPOCH_BUMP_VERSION, {"seconds": 0})
     ]
@@ -143,7 +143,7 @@ async def test_verification_is_answered_per_partition(version, code):
     coordinator = Coordinator(verified=verified)
     asked = transaction(verify_only=True)
     found = await _of_broker(asked, context(coordinator), version, KEYS)
-    assert found == told("x", E.NONE, code, E.PRODUCER_FENCED)
+    assert found == result_of("x", E.NONE, code, E.PRODUCER_FENCED)
     assert coordinator.asked == [("verify", "x", Producer(7, 3), KEYS)]
 
 
@@ -152,13 +152,13 @@ async def test_transaction_error_applies_to_each_partition(verify_only):
     coordinator = Coordinator(x=E.INVALID_PRODUCER_ID_MAPPING)
     asked = transaction(verify_only=verify_only)
     found = await _of_broker(asked, context(coordinator), 5, ())
-    assert found == told("x", *[E.INVALID_PRODUCER_ID_MAPPING] * 3)
+    assert found == result_of("x", *[E.INVALID_PRODUCER_ID_MAPPING] * 3)
 
 
 async def test_nothing_is_added_with_one_unknown_partition():
     coordinator = Coordinator()
     found = await _of_broker(transaction(), context(coordinator), 5, {("u", 1)})
-    assert found == told("x", *[E.COORDINATOR_NOT_AVAILABLE] * 3)
+    assert found == result_of("x", *[E.COORDINATOR_NOT_AVAILABLE] * 3)
     assert coordinator.asked == []
 
 
@@ -188,7 +188,7 @@ async def test_transactions_are_answered_in_request_order():
     names = [f"x-{number}" for number in range(501)]
     asked = [transaction(name, verify_only=name != "x-500") for name in names]
     found = await _of_brokers(asked, context(coordinator), 5)
-    expected = [told(name, E.NONE, E.NONE, E.NONE) for name in names[:-1]]
-    assert found == [*expected, told("x-500", *[E.COORDINATOR_NOT_AVAILABLE] * 3)]
+    expected = [result_of(name, E.NONE, E.NONE, E.NONE) for name in names[:-1]]
+    assert found == [*expected, result_of("x-500", *[E.COORDINATOR_NOT_AVAILABLE] * 3)]
     assert coordinator.asked[0] == ("known", set(KEYS))
     assert len(coordinator.asked) == 501

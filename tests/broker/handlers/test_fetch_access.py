@@ -83,7 +83,7 @@ def request(*names, version=17, max_wait_ms=0, min_bytes=1, **session):
     return through_wire(message, version)
 
 
-async def told(harness, message, version=17, client=None):
+async def fetch_codes(harness, message, version=17, client=None):
     answer = await finished(fetch(message, harness.context, call(message, version, client)))
     found = {
         (one.topic or one.topic_id): E.of(one.partitions[0].error_code) for one in answer.responses
@@ -94,13 +94,13 @@ async def told(harness, message, version=17, client=None):
 @pytest.mark.parametrize("version", [4, 12])
 async def test_unauthorized_and_missing_names_look_alike(harness, acls, version):
     acls.allow(1, "t")
-    _, found = await told(harness, request("t", "secret", "none", version=version), version)
+    _, found = await fetch_codes(harness, request("t", "secret", "none", version=version), version)
     assert found == {"t": E.NONE, "secret": REFUSED, "none": REFUSED}
 
 
 async def test_by_id(harness, acls):
     acls.allow(1, "t")
-    _, found = await told(harness, request("t", "secret", "none"))
+    _, found = await fetch_codes(harness, request("t", "secret", "none"))
     expected = {"t": E.NONE, "secret": REFUSED, "none": E.UNKNOWN_TOPIC_ID}
     assert found == {topic_id(name): code for name, code in expected.items()}
 
@@ -109,21 +109,21 @@ async def test_a_session_is_judged_again_when_acls_change(harness, acls):
     """Also of partitions in which nothing happens."""
     acls.allow(1, "t")
     client = connection()
-    answer, found = await told(harness, request("t", session_epoch=0), client=client)
+    answer, found = await fetch_codes(harness, request("t", session_epoch=0), client=client)
     assert found == {topic_id("t"): E.NONE}
     session = {"session_id": answer.session_id}
     # The reader has it all: nothing is left to look at.
     reader = harness.context.fetch_sessions._sessions[answer.session_id].reader
     reader.changed.clear()
-    _, found = await told(harness, request(session_epoch=1, **session), client=client)
+    _, found = await fetch_codes(harness, request(session_epoch=1, **session), client=client)
     assert found == {}
     acls.revoke(1)
-    _, found = await told(harness, request(session_epoch=2, **session), client=client)
+    _, found = await fetch_codes(harness, request(session_epoch=2, **session), client=client)
     assert found == {topic_id("t"): REFUSED}
-    _, found = await told(harness, request(session_epoch=3, **session), client=client)
+    _, found = await fetch_codes(harness, request(session_epoch=3, **session), client=client)
     assert found == {topic_id("t"): REFUSED}
     acls.allow(1, "t")
-    _, found = await told(harness, request(session_epoch=4, **session), client=client)
+    _, found = await fetch_codes(harness, request(session_epoch=4, **session), client=client)
     assert found == {topic_id("t"): E.NONE}
 
 
@@ -134,7 +134,7 @@ async def test_a_fetch_that_waits_is_judged_again(harness, acls, autojump_clock)
     results = []
 
     async def ask():
-        results.append((await told(harness, message))[1])
+        results.append((await fetch_codes(harness, message))[1])
 
     async with trio.open_nursery() as nursery:
         nursery.start_soon(ask)
@@ -223,7 +223,7 @@ async def test_follower_needs_no_topic_rights(tmp_path, acls, broker_id):
     harness.context = replace(harness.context, authorizer=acls.authorizer)
     acls.allow(1, CLUSTER_NAME, Operation.CLUSTER_ACTION, ResourceType.CLUSTER)
     state = ReplicaState(replica_id=broker_id, replica_epoch=100 + broker_id)
-    _, found = await told(harness, request("t", replica_state=state))
+    _, found = await fetch_codes(harness, request("t", replica_state=state))
     assert found == {topic_id("t"): E.NONE}
 
 
@@ -231,5 +231,5 @@ async def test_follower_needs_no_topic_rights(tmp_path, acls, broker_id):
 async def test_wait_is_limited_to_five_minutes(harness, acls, autojump_clock, asked_ms, seconds):
     acls.allow(1, "t")
     began = trio.current_time()
-    await told(harness, request("t", max_wait_ms=asked_ms, min_bytes=1000))
+    await fetch_codes(harness, request("t", max_wait_ms=asked_ms, min_bytes=1000))
     assert trio.current_time() - began == pytest.approx(seconds)

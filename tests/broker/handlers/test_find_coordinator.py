@@ -29,7 +29,7 @@ def request(version, key="g", kind=OF_GROUP):
     return FindCoordinatorRequest(key=key, key_type=kind if version else 0)
 
 
-def told(answer, version):
+def coordinator_in(answer, version):
     where = answer.coordinators[0] if version >= 4 else answer
     return where.node_id, where.host, where.port, E(where.error_code)
 
@@ -41,7 +41,7 @@ NOWHERE = (-1, "", -1)
 async def test_every_version(tmp_path, version):
     async with open_rig(tmp_path) as rig:
         answer = await rig.call(find_coordinator, request(version), version)
-        assert told(answer, version) == (NODE_ID, "here", 9092, E.NONE)
+        assert coordinator_in(answer, version) == (NODE_ID, "here", 9092, E.NONE)
 
 
 async def test_many_keys(tmp_path):
@@ -66,7 +66,7 @@ async def test_many_keys(tmp_path):
 async def test_other_kinds(tmp_path, kind, version, code):
     async with open_rig(tmp_path) as rig:
         answer = await rig.call(find_coordinator, request(version, kind=kind), version)
-        assert told(answer, version) == (*NOWHERE, code)
+        assert coordinator_in(answer, version) == (*NOWHERE, code)
 
 
 @pytest.mark.parametrize("leader", [-1, 7])
@@ -76,7 +76,7 @@ async def test_a_partition_without_a_leader_that_lives(tmp_path, leader):
             topic_image("__consumer_offsets", b"o" * 16, 4, leader=leader)
         )
         answer = await rig.call(find_coordinator, request(6), 6)
-        assert told(answer, 6) == (*NOWHERE, E.COORDINATOR_NOT_AVAILABLE)
+        assert coordinator_in(answer, 6) == (*NOWHERE, E.COORDINATOR_NOT_AVAILABLE)
 
 
 class Creation:
@@ -108,7 +108,7 @@ async def test_the_first_that_asks_has_the_topic_created(tmp_path, code, expecte
         rig.context = SimpleNamespace(**vars(rig.context), topic_creation=creation)
         answer = await rig.call(find_coordinator, request(6), 6)
         assert creation.asked == ["__consumer_offsets"]
-        assert told(answer, 6) == expected
+        assert coordinator_in(answer, 6) == expected
         if code is not E.NONE:
             assert "INVALID_REPLICATION_FACTOR" in answer.coordinators[0].error_message
 

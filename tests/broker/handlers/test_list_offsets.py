@@ -72,14 +72,14 @@ def begin(harness, timestamp, version=11, replica_id=-1, **fields):
     return list_offsets(request, harness.context, call(request, version))
 
 
-def told(response):
+def offset_in(response):
     found = response.topics[0].partitions[0]
     return found.error_code, found.timestamp, found.offset, found.leader_epoch
 
 
 def ask(harness, timestamp, version=11, replica_id=-1, **fields):
     """The immediate answer."""
-    return told(begin(harness, timestamp, version, replica_id, **fields))
+    return offset_in(begin(harness, timestamp, version, replica_id, **fields))
 
 
 def test_the_special_timestamps(harness):
@@ -125,8 +125,8 @@ async def test_by_timestamp_in_compressed_batches_of_shuffled_times(harness, cod
     for wanted in (-1, 0, 5, 730, 995, 1985, 1990, 1991):
         first = next(((t, place) for place, t in enumerate(times) if t >= wanted), None)
         expected = UNKNOWN if first is None else (0, BASE_MS + first[0], first[1], 3)
-        assert told(await finished(begin(harness, BASE_MS + wanted))) == expected
-    found = told(await finished(begin(harness, -3)))
+        assert offset_in(await finished(begin(harness, BASE_MS + wanted))) == expected
+    found = offset_in(await finished(begin(harness, -3)))
     assert found == (0, BASE_MS + max(times), times.index(max(times)), 3)
 
 
@@ -177,7 +177,7 @@ async def test_acks_1_records_are_found_after_flush(harness, timestamp, expected
     answer = begin(harness, timestamp)
     assert isinstance(answer, DeferredResponse), "what is visible is on disk"
     harness.flush()
-    assert told(await answer.finish()) == expected
+    assert offset_in(await answer.finish()) == expected
 
 
 async def test_steady_producer_does_not_delay_list_offsets(harness):
@@ -185,7 +185,7 @@ async def test_steady_producer_does_not_delay_list_offsets(harness):
     answer = begin(harness, -1)
     harness.flush()
     append_at(harness, 20)
-    assert told(await answer.finish()) == (0, -1, 1, 3)
+    assert offset_in(await answer.finish()) == (0, -1, 1, 3)
 
 
 async def test_acks_1_records_are_found_in_version_0(harness):
@@ -208,14 +208,14 @@ def test_the_start_waits_for_no_flush(harness):
 )
 async def test_a_disk_that_does_not_answer(harness, autojump_clock, version, code):
     append_at(harness, 10)
-    assert told(await begin(harness, -1, version).finish())[0] == code
+    assert offset_in(await begin(harness, -1, version).finish())[0] == code
 
 
 async def test_a_leader_that_goes_meanwhile(harness):
     append_at(harness, 10)
     answer = begin(harness, -1)
     harness.set_image(topic("t", partition((11, 12), leader=12, leader_epoch=4)))
-    assert told(await answer.finish())[0] == ErrorCode.NOT_LEADER_OR_FOLLOWER
+    assert offset_in(await answer.finish())[0] == ErrorCode.NOT_LEADER_OR_FOLLOWER
 
 
 async def test_after_each_answer_to_acks_1_over_sockets(tmp_path):

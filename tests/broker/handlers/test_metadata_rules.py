@@ -68,7 +68,7 @@ def begin(harness, message, *, version=VERSION, on=None, heavy=False):
     return metadata(request, harness.context, asked), asked
 
 
-async def told(harness, message, **options):
+async def metadata_answer(harness, message, **options):
     answer = await finished(begin(harness, message, **options)[0])
     return through_wire(answer, options.get("version", VERSION))
 
@@ -136,12 +136,12 @@ async def test_answer_is_cached_for_same_view(harness):
         assert isinstance(later, DeferredResponse), "of other versions, and where verdicts are told"
     see(harness, topic("v", partition()))
     assert isinstance(begin(harness, ALL)[0], DeferredResponse)
-    assert [one.name for one in (await told(harness, ALL)).topics] == ["v"]
+    assert [one.name for one in (await metadata_answer(harness, ALL)).topics] == ["v"]
 
 
 async def test_answers_with_operations_are_not_kept(harness):
     asking = MetadataRequest(topics=None, include_topic_authorized_operations=True)
-    await told(harness, asking)
+    await metadata_answer(harness, asking)
     assert isinstance(begin(harness, asking)[0], DeferredResponse)
     assert isinstance(begin(harness, ALL)[0], DeferredResponse)
 
@@ -162,13 +162,13 @@ def peer(name, host="127.0.0.1"):
 async def test_cache_depends_on_principal_host_and_acls(harness):
     authorizer = authorized(harness, "User:amy", "User:bob")
     amy = peer("amy")
-    assert len((await told(harness, ALL, on=amy)).topics) == 2
+    assert len((await metadata_answer(harness, ALL, on=amy)).topics) == 2
     same_host = peer("amy")
     same_host.peer = (amy.peer[0], 77)
     assert not isinstance(begin(harness, ALL, on=same_host)[0], DeferredResponse)
     for other in (peer("bob"), peer("eve"), peer("amy", "10.0.0.1")):
         assert isinstance(begin(harness, ALL, on=other)[0], DeferredResponse)
-    assert (await told(harness, ALL, on=peer("eve"))).topics == []
+    assert (await metadata_answer(harness, ALL, on=peer("eve"))).topics == []
     authorizer.epoch += 1
     assert isinstance(begin(harness, ALL, on=amy)[0], DeferredResponse)
 
@@ -194,7 +194,7 @@ async def test_answer_judged_during_acl_change_is_not_cached(harness):
 
 async def test_nothing_is_cached_while_verdicts_are_logged(harness, caplog):
     authorized(harness, "User:ANONYMOUS")
-    await told(harness, ALL)
+    await metadata_answer(harness, ALL)
     assert not isinstance(begin(harness, ALL)[0], DeferredResponse)
     caplog.set_level(logging.DEBUG, audit.log.name)
     assert isinstance(begin(harness, ALL)[0], DeferredResponse)
@@ -206,17 +206,17 @@ async def test_brokers_are_sorted_and_controller_is_alive(harness):
     assert list(listed) != sorted(listed), "else the order is held by chance"
     brokers = [registration(one, one + 1, rack=f"r{one}") for one in ids]
     see(harness, brokers=brokers)
-    answer = await told(harness, named())
+    answer = await metadata_answer(harness, named())
     assert [(one.node_id, one.host, one.port, one.rack) for one in answer.brokers] == [
         (one, "127.0.0.1", one + 1, f"r{one}") for one in sorted(ids)
     ]
     assert (answer.controller_id, answer.cluster_id) == (3, CLUSTER_ID)
     see(harness, brokers=[*brokers, registration(11)])
-    assert (await told(harness, named())).controller_id == 11
+    assert (await metadata_answer(harness, named())).controller_id == 11
     see(harness, brokers=[*brokers, registration(11, fenced=True)])
-    assert (await told(harness, named())).controller_id == 3
+    assert (await metadata_answer(harness, named())).controller_id == 3
     see(harness, brokers=[])
-    assert (await told(harness, named())).controller_id == -1
+    assert (await metadata_answer(harness, named())).controller_id == -1
 
 
 async def test_operations_of_200_topics_are_answered_at_once(harness):
@@ -252,7 +252,7 @@ async def test_loop_yields_while_topics_are_judged_or_encoded(harness):
 
 async def test_large_answer_reserves_its_memory_first(harness):
     see(harness, *(topic(f"t-{one}", *(partition() for _ in range(500))) for one in range(6)))
-    await told(harness, ALL)
+    await metadata_answer(harness, ALL)
     later, asked = begin(harness, ALL)
     assert isinstance(later, DeferredResponse), "kept, and more than is given without asking"
     room = NotedRoom(asked)
@@ -293,4 +293,4 @@ def test_ids_and_names_are_refused_one_by_one(harness):
 
 @pytest.mark.parametrize("version", [10, 11])
 async def test_known_names_suffice_for_all_topics(harness, version):
-    assert len((await told(harness, ALL, version=version)).topics) == 2
+    assert len((await metadata_answer(harness, ALL, version=version)).topics) == 2

@@ -165,7 +165,7 @@ def group(group_id, *topics):
     return OffsetFetchRequestGroup(group_id=group_id, topics=named or None)
 
 
-def asked(message):
+def partitions_in(message):
     return [
         (
             one.group_id,
@@ -191,4 +191,4 @@ def asked(message):
     ],
 )
 def test_repeated_partitions_are_looked_up_once(groups, expected):
-    assert asked(_asked_once(OffsetFetchRequest(groups=groups))) == expected
+    assert partitions_in(_asked_once(OffsetFetchRequest(groups=groups))) == expected

@@ -25,7 +25,7 @@ async def begun(world, name):
     return answer
 
 
-def asked(request, version, *, owes):
+def request_call(request, version, *, owes):
     client = connection()
     client.owes = owes
     return call(request, version, client)
@@ -49,7 +49,7 @@ def adding(producer, name, partitions):
 async def test_few_partitions_are_added_at_once(tmp_path, owes, count, is_decided):
     async with open_world(tmp_path) as world:
         request = adding(await begun(world, "x"), "x", [0] * count)
-        answer = add_partitions_to_txn(request, world.context, asked(request, 3, owes=owes))
+        answer = add_partitions_to_txn(request, world.context, request_call(request, 3, owes=owes))
         state = describe(world.context.transactions, "x").transaction_state
         assert (state == "Ongoing") == is_decided, state
         told = await finished(answer)
@@ -64,14 +64,16 @@ async def test_transaction_ends_at_once_without_pending_answer(tmp_path, owes):
     async with open_world(tmp_path) as world:
         producer = await begun(world, "x")
         request = adding(producer, "x", [0])
-        await finished(add_partitions_to_txn(request, world.context, asked(request, 3, owes=False)))
+        await finished(
+            add_partitions_to_txn(request, world.context, request_call(request, 3, owes=False))
+        )
         ending = EndTxnRequest(
             transactional_id="x",
             producer_id=producer.producer_id,
             producer_epoch=producer.producer_epoch,
             committed=True,
         )
-        answer = end_txn(ending, world.context, asked(ending, 4, owes=owes))
+        answer = end_txn(ending, world.context, request_call(ending, 4, owes=owes))
         state = describe(world.context.transactions, "x").transaction_state
         assert (state == "Ongoing") == owes, state
         assert (await finished(answer)).error_code == ErrorCode.NONE

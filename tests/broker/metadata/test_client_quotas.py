@@ -25,7 +25,7 @@ def quotas():
     return made
 
 
-def asked(quotas, request, seconds, response, version=1, connection=None):
+def charged_call(quotas, request, seconds, response, version=1, connection=None):
     """Lets the connection occupy the loop for `seconds` before its answer is known."""
     at = call(request, version)
     if connection is not None:
@@ -43,7 +43,7 @@ def asked(quotas, request, seconds, response, version=1, connection=None):
 )
 async def test_loop_share_is_measured_over_quota_windows(quotas, seconds, throttle_ms):
     response = HeartbeatResponse()
-    at = asked(quotas, HEARTBEAT, seconds, response)
+    at = charged_call(quotas, HEARTBEAT, seconds, response)
     assert (at.throttle_ms, response.throttle_time_ms) == (throttle_ms, throttle_ms)
     assert (at.connection.muted_until is not None) is (throttle_ms > 0)
 
@@ -54,20 +54,22 @@ async def test_loop_share_is_measured_over_quota_windows(quotas, seconds, thrott
     ids=["between brokers", "no answer is owed"],
 )
 async def test_exempt_requests_are_not_charged(quotas, request_, response):
-    assert asked(quotas, request_, 100.0, response).throttle_ms == 0
-    assert asked(quotas, HEARTBEAT, 0.5, HeartbeatResponse()).throttle_ms == 0
+    assert charged_call(quotas, request_, 100.0, response).throttle_ms == 0
+    assert charged_call(quotas, HEARTBEAT, 0.5, HeartbeatResponse()).throttle_ms == 0
 
 
 async def test_time_before_quota_is_not_charged(quotas):
-    at = asked(ClientQuotas(), HEARTBEAT, 100.0, HeartbeatResponse())
+    at = charged_call(ClientQuotas(), HEARTBEAT, 100.0, HeartbeatResponse())
     assert at.throttle_ms == 0
-    assert asked(quotas, HEARTBEAT, 0.5, HeartbeatResponse(), 1, at.connection).throttle_ms == 0
+    assert (
+        charged_call(quotas, HEARTBEAT, 0.5, HeartbeatResponse(), 1, at.connection).throttle_ms == 0
+    )
 
 
 async def test_encoding_and_sending_charge_the_next_request(quotas):
-    first = asked(quotas, HEARTBEAT, 0.5, HeartbeatResponse())
+    first = charged_call(quotas, HEARTBEAT, 0.5, HeartbeatResponse())
     first.connection.loop_time.seconds += 0.5
-    second = asked(quotas, HEARTBEAT, 0.05, HeartbeatResponse(), 1, first.connection)
+    second = charged_call(quotas, HEARTBEAT, 0.05, HeartbeatResponse(), 1, first.connection)
     assert (first.throttle_ms, second.throttle_ms) == (0, 500)
 
 

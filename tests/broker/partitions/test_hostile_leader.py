@@ -51,7 +51,7 @@ class HostileLeader:
     """Sends the given answers."""
 
     def __init__(self) -> None:
-        self.data = given()
+        self.data = partition_data()
         self.topic = "t"
         self.offsets = EMPTY
         self.fetches = 0
@@ -110,11 +110,11 @@ def listed(name: str, index: int = 0, **fields) -> ListOffsetsResponse:
     return ListOffsetsResponse(topics=[ListOffsetsTopicResponse(name=name, partitions=[answer])])
 
 
-def given(**fields) -> PartitionData:
+def partition_data(**fields) -> PartitionData:
     return PartitionData(partition_index=0, **{"high_watermark": 1, "records": b"", **fields})
 
 
-OUT_OF_RANGE = given(error_code=ErrorCode.OFFSET_OUT_OF_RANGE)
+OUT_OF_RANGE = partition_data(error_code=ErrorCode.OFFSET_OUT_OF_RANGE)
 
 NONSENSE = {
     "offsets of no topic": (OUT_OF_RANGE, EMPTY),
@@ -127,24 +127,24 @@ NONSENSE = {
     "no offset": (OUT_OF_RANGE, listed("t", offset=-1)),
     "an error that has no name": (OUT_OF_RANGE, listed("t", error_code=4242)),
     "out of range, where we are in range": (OUT_OF_RANGE, listed("t", offset=1)),
-    "a failure": (given(error_code=ErrorCode.UNKNOWN_SERVER_ERROR), EMPTY),
-    "an error of a fetch that has no name": (given(error_code=-77), EMPTY),
+    "a failure": (partition_data(error_code=ErrorCode.UNKNOWN_SERVER_ERROR), EMPTY),
+    "an error of a fetch that has no name": (partition_data(error_code=-77), EMPTY),
     "a divergence where we have nothing": (
-        given(diverging_epoch=EpochEndOffset(epoch=0, end_offset=INT64_MAX)),
+        partition_data(diverging_epoch=EpochEndOffset(epoch=0, end_offset=INT64_MAX)),
         EMPTY,
     ),
-    "garbage": (given(records=b"\xff" * 200), EMPTY),
-    "zeros": (given(records=bytes(100)), EMPTY),
-    "a flipped bit": (given(records=flipped()), EMPTY),
-    "records that we have": (given(records=bytes_of(b"old", 0)), EMPTY),
-    "half of a batch": (given(records=bytes_of(b"half", 1)[:-3]), EMPTY),
-    "an epoch that nobody leads": (given(records=bytes_of(b"later", 1, epoch=2)), EMPTY),
+    "garbage": (partition_data(records=b"\xff" * 200), EMPTY),
+    "zeros": (partition_data(records=bytes(100)), EMPTY),
+    "a flipped bit": (partition_data(records=flipped()), EMPTY),
+    "records that we have": (partition_data(records=bytes_of(b"old", 0)), EMPTY),
+    "half of a batch": (partition_data(records=bytes_of(b"half", 1)[:-3]), EMPTY),
+    "an epoch that nobody leads": (partition_data(records=bytes_of(b"later", 1, epoch=2)), EMPTY),
     "an older epoch behind a newer one": (
-        given(records=bytes_of(b"new", 1, epoch=1) + bytes_of(b"older", 2, epoch=0)),
+        partition_data(records=bytes_of(b"new", 1, epoch=1) + bytes_of(b"older", 2, epoch=0)),
         EMPTY,
     ),
-    "an offset behind the same one": (given(records=2 * bytes_of(b"again", 1)), EMPTY),
-    "an offset that no log has": (given(records=bytes_of(b"far", INT64_MAX)), EMPTY),
+    "an offset behind the same one": (partition_data(records=2 * bytes_of(b"again", 1)), EMPTY),
+    "an offset that no log has": (partition_data(records=bytes_of(b"far", INT64_MAX)), EMPTY),
 }
 
 
@@ -159,11 +159,11 @@ BEHIND_SOUND_ONES = {
 async def test_sound_batches_before_invalid_data_are_taken(tmp_path, what):
     async with followed(tmp_path) as (harness, leader):
         sound = bytes_of(b"sound", 1, epoch=1)
-        leader.data = given(records=sound + BEHIND_SOUND_ONES[what], high_watermark=3)
+        leader.data = partition_data(records=sound + BEHIND_SOUND_ONES[what], high_watermark=3)
         harness.set_image(topic("t", partition((12, 11), 11, leader_epoch=1, partition_epoch=1)))
         held = harness.partitions.find("t", 0)
         await until(lambda: held.log.flushed_offset == 2)
-        leader.data = given(records=BEHIND_SOUND_ONES[what], high_watermark=3)
+        leader.data = partition_data(records=BEHIND_SOUND_ONES[what], high_watermark=3)
         before = leader.fetches
         await until(lambda: leader.fetches >= before + 3)
         assert (held.log.log_end_offset, held.log.latest_epoch) == (2, 1)
@@ -195,14 +195,14 @@ async def test_invalid_data_is_logged_once_and_backs_off(tmp_path, monkeypatch, 
         log = harness.partitions.find("t", 0).log
         assert (log.log_start_offset, log.log_end_offset) == (0, 1)
         # it mends its ways
-        leader.data = given(records=bytes_of(b"sound", 1), high_watermark=2)
+        leader.data = partition_data(records=bytes_of(b"sound", 1), high_watermark=2)
         await until(lambda: log.log_end_offset == 2)
 
 
 async def test_unrequested_partitions_are_ignored(tmp_path):
     async with followed(tmp_path) as (harness, leader):
         leader.topic = "somebody else's"
-        leader.data = given(records=bytes_of(b"x", 1))
+        leader.data = partition_data(records=bytes_of(b"x", 1))
         harness.set_image(topic("t", partition((12, 11), 11, leader_epoch=1, partition_epoch=1)))
         await until(lambda: leader.fetches >= 3)
         assert harness.partitions.find("t", 0).log.log_end_offset == 1
@@ -216,14 +216,14 @@ async def test_failing_partition_does_not_delay_others(tmp_path):
 
         def both() -> FetchResponse:
             response = real()
-            sound = given(records=bytes_of(b"sound", 0), high_watermark=1)
+            sound = partition_data(records=bytes_of(b"sound", 0), high_watermark=1)
             response.responses.append(
                 FetchableTopicResponse(topic_id=topic_id("u"), partitions=[sound])
             )
             return response
 
         leader.fetch = both
-        leader.data = given(records=flipped())
+        leader.data = partition_data(records=flipped())
         state = partition((12, 11), 11, leader_epoch=1, partition_epoch=1)
         harness.set_image(topic("t", state), topic("u", state))
         other = harness.partitions.find("u", 0)

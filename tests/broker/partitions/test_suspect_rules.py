@@ -45,7 +45,7 @@ def flip(harness, position):
         file.write(bytes([byte ^ 1]))
 
 
-async def look(harness, offset=0, size=MANY):
+async def is_found_damaged(harness, offset=0, size=MANY):
     """Whether the replica was taken out of service."""
     held = harness.partitions.find("t", 0)
     async with trio.open_nursery() as nursery:
@@ -90,7 +90,7 @@ def meanwhile(monkeypatch, change):
 
 async def test_damaged_records_take_the_replica_out_of_service(harness):
     flip(harness, 65)
-    assert await look(harness)
+    assert await is_found_damaged(harness)
 
 
 @pytest.mark.parametrize(
@@ -103,7 +103,7 @@ async def test_damaged_records_take_the_replica_out_of_service(harness):
 async def test_impossible_offsets_take_replica_out_of_service(harness, position):
     """No CRC covers them."""
     flip(harness, position)
-    assert await look(harness)
+    assert await is_found_damaged(harness)
 
 
 EPOCH_END = 15  # of a batch: no CRC covers it
@@ -112,7 +112,7 @@ EPOCH_END = 15  # of a batch: no CRC covers it
 @pytest.mark.parametrize("batch", [1, 2], ids=["between others", "the last"])
 async def test_unknown_epoch_takes_replica_out_of_service(harness, batch):
     flip(harness, batch * BATCH_BYTES + EPOCH_END)
-    assert await look(harness)
+    assert await is_found_damaged(harness)
 
 
 async def test_decreasing_epoch_takes_replica_out_of_service(harness):
@@ -121,28 +121,28 @@ async def test_decreasing_epoch_takes_replica_out_of_service(harness):
     for value in (b"d", b"e"):
         append(harness, value)
     harness.flush()
-    assert not await look(harness), "0, 0, 0, 1, 1"
+    assert not await is_found_damaged(harness), "0, 0, 0, 1, 1"
     flip(harness, 4 * BATCH_BYTES + EPOCH_END)
-    assert await look(harness), "0, 0, 0, 1, 0"
+    assert await is_found_damaged(harness), "0, 0, 0, 1, 0"
 
 
 async def test_sound_records_change_nothing(harness):
-    assert not await look(harness)
+    assert not await is_found_damaged(harness)
 
 
 async def test_sole_in_sync_replica_continues(harness, caplog):
     flip(harness, 65)
     harness.set_image(state(isr=(11,), epoch=1))
     harness.leader()
-    assert not await look(harness)
+    assert not await is_found_damaged(harness)
     assert "no other replica is in sync" in caplog.text
 
 
 async def test_only_records_given_to_follower_are_examined(harness):
     flip(harness, BATCH_BYTES + 65)
-    assert not await look(harness, size=BATCH_BYTES)
-    assert not await look(harness, offset=2)
-    assert await look(harness, offset=1, size=1)
+    assert not await is_found_damaged(harness, size=BATCH_BYTES)
+    assert not await is_found_damaged(harness, offset=2)
+    assert await is_found_damaged(harness, offset=1, size=1)
 
 
 async def test_read_size_is_bounded_by_answer_size(harness, monkeypatch):
@@ -154,8 +154,8 @@ async def test_read_size_is_bounded_by_answer_size(harness, monkeypatch):
         return real(self, offset, size, **limits)
 
     monkeypatch.setattr(PartitionLog, "read", read)
-    await look(harness, size=1 << 40)
-    await look(harness, size=7)
+    await is_found_damaged(harness, size=1 << 40)
+    await is_found_damaged(harness, size=7)
     assert sizes[0] == 16 << 20
     assert 7 in sizes
 
@@ -167,15 +167,15 @@ async def test_missing_records_are_not_damaged(harness):
     harness.leader().delete_records_before(1)
     harness.set_image(state(epoch=2))
     harness.leader()
-    assert not await look(harness, offset=0)
-    assert not await look(harness, offset=77)
+    assert not await is_found_damaged(harness, offset=0)
+    assert not await is_found_damaged(harness, offset=77)
 
 
 async def test_epoch_ended_meanwhile_is_not_suspected(harness, monkeypatch, caplog):
     """The log may be another one, or have been cut."""
     flip(harness, 65)
     meanwhile(monkeypatch, lambda: harness.set_image(state(epoch=1)))
-    assert not await look(harness)
+    assert not await is_found_damaged(harness)
     assert [one for one in caplog.records if one.levelno >= logging.ERROR] == []
 
 
@@ -183,15 +183,15 @@ async def test_released_log_is_never_called_damaged(harness, monkeypatch):
     flip(harness, 65)
     held = harness.partitions.find("t", 0)
     meanwhile(monkeypatch, held.release_log)
-    assert not await look(harness)
+    assert not await is_found_damaged(harness)
 
 
 async def test_former_leader_is_not_examined(harness):
     flip(harness, 65)
     harness.set_image(state(leader=12, epoch=1))
-    assert not await look(harness)
+    assert not await is_found_damaged(harness)
     harness.set_image(state(epoch=2))
-    assert not await look(harness), "nobody has asked for this epoch yet"
+    assert not await is_found_damaged(harness), "nobody has asked for this epoch yet"
 
 
 async def test_unreadable_disk_is_reported(harness, monkeypatch):
@@ -200,7 +200,7 @@ async def test_unreadable_disk_is_reported(harness, monkeypatch):
 
     monkeypatch.setattr(PartitionLog, "read", read)
     log = harness.leader().log
-    await look(harness)
+    await is_found_damaged(harness)
     assert "input/output error" in log.health.offline
 
 
@@ -208,4 +208,4 @@ async def test_each_partition_is_examined_at_latest_suspicion(harness):
     flip(harness, BATCH_BYTES + 65)
     held = harness.partitions.find("t", 0)
     held.services.suspects.add(("t", 0), 2, MANY)
-    assert await look(harness, offset=1)
+    assert await is_found_damaged(harness, offset=1)

@@ -34,7 +34,7 @@ def start(harness, indexes, version=VERSION):
     return produce(message, harness.context, call(message, version))
 
 
-def told(response):
+def leaders_in(response):
     """By partition the error and the leader, and where leaders are."""
     leaders = {
         one.index: (
@@ -52,7 +52,7 @@ async def test_each_remote_leader_has_one_endpoint(harness):
     harness.set_image(topic("t", partition((HERE,)), gone, moved), brokers=BROKERS)
     response = start(harness, [0, 1, 2])
     harness.flush()
-    assert told(await finished(response)) == (
+    assert leaders_in(await finished(response)) == (
         {
             0: ("NONE", NOBODY),
             1: ("NOT_LEADER_OR_FOLLOWER", (THERE, 4)),
@@ -65,13 +65,13 @@ async def test_each_remote_leader_has_one_endpoint(harness):
 async def test_older_versions_have_no_place_for_it(harness):
     harness.set_image(topic("t", partition((THERE, HERE))), brokers=BROKERS)
     response = await finished(start(harness, [0], version=9))
-    assert told(response) == ({0: ("NOT_LEADER_OR_FOLLOWER", NOBODY)}, [])
+    assert leaders_in(response) == ({0: ("NOT_LEADER_OR_FOLLOWER", NOBODY)}, [])
 
 
 async def test_leaderless_partition_has_epoch_without_endpoint(harness):
     orphan = partition((HERE, THERE), leader=-1, leader_epoch=6)
     harness.set_image(topic("t", orphan), brokers=BROKERS)
-    leaders, endpoints = told(await finished(start(harness, [0])))
+    leaders, endpoints = leaders_in(await finished(start(harness, [0])))
     assert leaders == {0: ("NOT_LEADER_OR_FOLLOWER", (-1, 6))}
     assert endpoints == []
 
@@ -85,7 +85,7 @@ async def test_leader_change_during_wait_names_new_leader(harness):
     harness.flush()
     moved = partition((HERE, THERE), leader=THERE, leader_epoch=3)
     harness.set_image(topic("t", moved), brokers=BROKERS)
-    assert told(await finished(response)) == (
+    assert leaders_in(await finished(response)) == (
         {0: ("NOT_LEADER_OR_FOLLOWER", (THERE, 3))},
         [(THERE, 7777)],
     )

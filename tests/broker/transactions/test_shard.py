@@ -32,7 +32,7 @@ def become(shard, name, state):
     shard.replay(0, TransactionRecord(name, None if state is None else transaction(state)))
 
 
-def told(shard):
+def notified_waiters(shard):
     return [token for token, said in shard.take().responses if said is True]
 
 
@@ -40,7 +40,7 @@ def test_waiter_wakes_when_nothing_is_ending(shard):
     for state in (None, *S):
         become(shard, "x", state)
         shard.await_end("x", "now")
-        assert told(shard) == ([] if state in PREPARED else ["now"])
+        assert notified_waiters(shard) == ([] if state in PREPARED else ["now"])
         become(shard, "x", None)
         shard.take()
 
@@ -58,13 +58,13 @@ def test_waiters_learn_end_of_own_transaction_once(shard):
         for name, token in (("x", "first"), ("x", "second"), ("y", "other")):
             shard.await_end(name, token)
         become(shard, "x", S.PREPARE_COMMIT)
-        assert told(shard) == []
+        assert notified_waiters(shard) == []
         become(shard, "x", state)
-        assert told(shard) == ["first", "second"]
+        assert notified_waiters(shard) == ["first", "second"]
         become(shard, "x", state)
-        assert told(shard) == []
+        assert notified_waiters(shard) == []
         become(shard, "y", state)
-        assert told(shard) == ["other"]
+        assert notified_waiters(shard) == ["other"]
 
 
 def test_departed_waiter_is_not_notified(shard):
@@ -75,7 +75,7 @@ def test_departed_waiter_is_not_notified(shard):
         shard.forget_waiting("x", token)
     shard.forget_waiting("y", "first")
     become(shard, "x", S.COMPLETE_COMMIT)
-    assert told(shard) == ["second"]
+    assert notified_waiters(shard) == ["second"]
     become(shard, "x", S.PREPARE_ABORT)
     shard.await_end("x", "third")
     shard.forget_waiting("x", "third")
@@ -88,9 +88,9 @@ def test_all_waiters_wake_when_epoch_ends(shard):
         for token in (f"{name}1", f"{name}2"):
             shard.await_end(name, token)
     shard.close(AT)
-    assert told(shard) == ["x1", "x2", "y1", "y2"]
+    assert notified_waiters(shard) == ["x1", "x2", "y1", "y2"]
     become(shard, "x", S.COMPLETE_ABORT)
-    assert told(shard) == []
+    assert notified_waiters(shard) == []
 
 
 def test_markers_are_due_once_per_decision():

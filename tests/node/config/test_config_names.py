@@ -35,7 +35,7 @@ from __future__ import annotations
 '''
 
 
-def told(tables):
+def public_names(tables):
     keys = [key for table in tables for key in table.values()]
     return sorted({key.name for key in keys if not key.sensitive})
 
@@ -44,7 +44,7 @@ def text():
     parts = [HEAD]
     for name, tables in TABLES.items():
         lines = textwrap.fill(
-            " ".join(told(tables)),
+            " ".join(public_names(tables)),
             width=116,
             initial_indent="    ",
             subsequent_indent="    ",

@@ -12,7 +12,7 @@ PARENT = 4711
 
 
 @pytest.fixture
-def asked(monkeypatch):
+def kernel_calls(monkeypatch):
     found = []
     monkeypatch.setattr(parent_death, "_prctl", lambda *given: found.append(("prctl", *given)))
     monkeypatch.setattr(os, "kill", lambda *given: found.append(("kill", *given)))
@@ -20,20 +20,20 @@ def asked(monkeypatch):
     return found
 
 
-def test_a_process_gets_sigterm_when_its_parent_ends(asked):
+def test_a_process_gets_sigterm_when_its_parent_ends(kernel_calls):
     end_with_parent(PARENT)
-    assert asked == [("prctl", 1, signal.SIGTERM, 0, 0, 0)]
+    assert kernel_calls == [("prctl", 1, signal.SIGTERM, 0, 0, 0)]
 
 
-def test_process_orphaned_before_request_ends_itself(asked):
+def test_process_orphaned_before_request_ends_itself(kernel_calls):
     end_with_parent(PARENT + 1)
-    assert asked == [
+    assert kernel_calls == [
         ("prctl", 1, signal.SIGTERM, 0, 0, 0),
         ("kill", os.getpid(), signal.SIGTERM),
     ]
 
 
-def test_missing_kernel_call_is_ignored(asked, monkeypatch):
+def test_missing_kernel_call_is_ignored(kernel_calls, monkeypatch):
     monkeypatch.setattr(parent_death, "_prctl", None)
     end_with_parent(PARENT + 1)
-    assert asked == []
+    assert kernel_calls == []

@@ -243,7 +243,7 @@ def test_list_with_gaps_from_old_controller_is_alterable():
     assert alter(fewer, image=stored)[1] == [ErrorCode.NONE]
     with_gap = resource(BROKER, "1", ("cordoned.log.dirs", SET, "/a,,/b"))
     assert (
-        told(with_gap, image=stored)
+        answer_message(with_gap, image=stored)
         == "Configuration 'cordoned.log.dirs' values must not be empty."
     )
 
@@ -315,7 +315,7 @@ def test_longer_texts_take_more_steps_of_decision():
 def test_request_has_bounded_configs_per_resource():
     many = resource(BROKER, "", *((f"k{i}", DELETE, None) for i in range(2_001)))
     assert alter(many) == ([], [ErrorCode.POLICY_VIOLATION])
-    assert "2001 configs of one resource" in told(many)
+    assert "2001 configs of one resource" in answer_message(many)
 
 
 def test_undeclared_configs_of_a_broker_are_bounded():
@@ -333,7 +333,7 @@ def test_undeclared_configs_of_a_broker_are_bounded():
     )
 
 
-def told(*asked, image=IMAGE):
+def answer_message(*asked, image=IMAGE):
     """The message of the answer."""
     request = IncrementalAlterConfigsRequest(resources=list(asked), validate_only=False)
     return at_once(alter_configs(request, image)).response.responses[0].error_message
@@ -399,7 +399,7 @@ def told(*asked, image=IMAGE):
     ],
 )
 def test_errors_have_kafkas_wording(asked, message):
-    assert told(asked) == message
+    assert answer_message(asked) == message
 
 
 def test_every_node_has_configs():
@@ -459,7 +459,7 @@ def test_kerberos_may_be_set_for_one_broker():
     records, codes = alter(of_one)
     assert (len(records), codes) == (1, [ErrorCode.NONE])
     of_all = resource(BROKER, "", ("sasl.kerberos.min.time.before.relogin", SET, "58000"))
-    assert "broker id must be specified" in told(of_all)
+    assert "broker id must be specified" in answer_message(of_all)
 
 
 def test_eligible_leaders_and_min_insync_replicas():
@@ -477,11 +477,11 @@ def test_eligible_leaders_and_min_insync_replicas():
     records, codes = alter(*others, image=image)
     assert ([type(r) for r in records], codes) == ([ConfigRecord] * 2, [ErrorCode.NONE] * 2)
     assert (
-        told(resource(BROKER, "1", ("min.insync.replicas", SET, "2")), image=image)
+        answer_message(resource(BROKER, "1", ("min.insync.replicas", SET, "2")), image=image)
         == "Broker-level min.insync.replicas cannot be altered while ELR is enabled."
     )
     assert (
-        told(resource(BROKER, "", ("min.insync.replicas", DELETE, None)), image=image)
+        answer_message(resource(BROKER, "", ("min.insync.replicas", DELETE, None)), image=image)
         == "Cluster-level min.insync.replicas cannot be removed while ELR is enabled."
     )
 
@@ -509,7 +509,7 @@ def test_controller_itself_accepts_only_removal_of_cordons(value, forwarded, cod
 def test_cordons_wait_for_their_metadata_version():
     image = image_of(features(29), base=IMAGE)
     asked = resource(BROKER, "1", ("cordoned.log.dirs", DELETE, None))
-    assert told(asked, image=image) == (
+    assert answer_message(asked, image=image) == (
         "The cordoned.log.dirs configuration value cannot be set because it requires metadata.version >= 4.3-IV0"
     )
 

@@ -63,7 +63,7 @@ def items(answer: Any) -> list[Any]:
     return next(getattr(answer, name) for name in names if hasattr(answer, name))
 
 
-def told(answer: Any) -> list[int]:
+def codes_in(answer: Any) -> list[int]:
     return [one.error_code for one in items(answer)]
 
 
@@ -81,12 +81,12 @@ async def test_principal_without_tokens_is_refused(tmp_path, request_, version):
         await exhausted(one)
         before = one.image.topics
         answer = await one.forwarded(request_, version, "alice")
-        assert told(answer) == [THROTTLED]
+        assert codes_in(answer) == [THROTTLED]
         assert [one.error_message for one in items(answer)] == [None]
         # Three partitions, less what the bucket held at first: 0.011.
         assert answer.throttle_time_ms == pytest.approx((3 - 0.011) / RATE * 1000, rel=0.05)
         assert one.image.topics is before
-        assert told(await one.forwarded(request_, version, "bob")) == [0]
+        assert codes_in(await one.forwarded(request_, version, "bob")) == [0]
 
 
 @pytest.mark.parametrize(
@@ -96,9 +96,9 @@ async def test_versions_without_throttling_error_are_let_through(tmp_path, reque
     async with controller_client(tmp_path) as one:
         await exhausted(one)
         answer = await one.forwarded(request_, version, "alice")
-        assert told(answer) == [0]
+        assert codes_in(answer) == [0]
         assert answer.throttle_time_ms > 3 / RATE * 1000 * 0.95
-        assert told(await one.forwarded(creation("v"), 7, "alice")) == [THROTTLED]
+        assert codes_in(await one.forwarded(creation("v"), 7, "alice")) == [THROTTLED]
 
 
 async def test_topics_of_a_request_are_throttled_individually(tmp_path):
@@ -117,8 +117,8 @@ async def test_a_refusal_and_a_failure_cost_nothing(tmp_path):
         await limit(one, RATE, user="alice")
         for _ in range(2):
             answer = await one.forwarded(creation(replicas=3), 7, "alice")
-            assert told(answer) == [ErrorCode.INVALID_REPLICATION_FACTOR]
-        assert told(await one.forwarded(creation(), 7, "alice")) == [0]
+            assert codes_in(answer) == [ErrorCode.INVALID_REPLICATION_FACTOR]
+        assert codes_in(await one.forwarded(creation(), 7, "alice")) == [0]
 
 
 async def test_validate_only_requests_count_too(tmp_path):
@@ -126,8 +126,8 @@ async def test_validate_only_requests_count_too(tmp_path):
     async with controller_client(tmp_path) as one:
         await one.join(1)
         await limit(one, RATE, user="alice")
-        assert told(await one.forwarded(creation(validate_only=True), 7, "alice")) == [0]
-        assert told(await one.forwarded(creation(), 7, "alice")) == [THROTTLED]
+        assert codes_in(await one.forwarded(creation(validate_only=True), 7, "alice")) == [0]
+        assert codes_in(await one.forwarded(creation(), 7, "alice")) == [THROTTLED]
 
 
 @pytest.mark.parametrize(
@@ -143,10 +143,10 @@ async def test_quota_of_any_matching_entity_applies(tmp_path, entity):
     async with controller_client(tmp_path) as one:
         await one.join(1)
         await limit(one, RATE, **entity)
-        assert told(await one.forwarded(creation("a"), 7, "alice")) == [0]
-        assert told(await one.forwarded(creation("b"), 7, "alice")) == [THROTTLED]
+        assert codes_in(await one.forwarded(creation("a"), 7, "alice")) == [0]
+        assert codes_in(await one.forwarded(creation("b"), 7, "alice")) == [THROTTLED]
         await limit(one, None, **entity)
-        assert told(await one.forwarded(creation("b"), 7, "alice")) == [0]
+        assert codes_in(await one.forwarded(creation("b"), 7, "alice")) == [0]
 
 
 async def test_the_connection_of_the_broker_is_not_muted(tmp_path):

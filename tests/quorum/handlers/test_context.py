@@ -13,7 +13,7 @@ OF_ONE = Peer(1, "a", 1)
 OF_TWO = Peer(2, "b", 3)
 
 
-async def told(leader, listener):
+async def advertised_leader(leader, listener):
     """By node 1, which knows the listeners of voter 2."""
     identity = Identity(1, endpoints=(VOTERS, LOGINS), listener="VOTERS")
     voter = SimpleNamespace(endpoints=(Endpoint("VOTERS", "b", 3), Endpoint("Logins", "b", 4)))
@@ -43,4 +43,4 @@ async def told(leader, listener):
     ],
 )
 async def test_leader_is_named_by_request_listener(leader, listener, expected):
-    assert await told(leader, listener) == expected
+    assert await advertised_leader(leader, listener) == expected

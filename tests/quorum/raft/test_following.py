@@ -33,7 +33,7 @@ def backs_off(talk: Talk, node_id: int) -> bool:
     return talk.raft._state.requests.is_backing_off(VOTERS[node_id], talk.now)
 
 
-def asked(talk: Talk, since: int = 0) -> list[int]:
+def targets_since(talk: Talk, since: int = 0) -> list[int]:
     return [one.to.id for one in talk.sent[since:]]
 
 
@@ -225,20 +225,20 @@ def test_useless_answer_is_not_requested_again_immediately(answer):
 
 def test_leaderless_peer_is_not_asked_again_immediately():
     talk = Talk(election=Election(5))
-    assert asked(talk) == [2]
+    assert targets_since(talk) == [2]
     talk.answer(core.FetchResponse(epoch=5, leader_id=-1, records=b"x"))
     assert backs_off(talk, 2)
-    assert (talk.taken, asked(talk)) == ([], [2, 3])
+    assert (talk.taken, targets_since(talk)) == ([], [2, 3])
 
 
 def test_silent_peer_is_retried_while_another_is_asked():
     talk = follower_of_2()
     count = len(talk.sent)
     talk.fail(talk.tokens[-1])
-    assert asked(talk, count) == [3]
+    assert targets_since(talk, count) == [3]
     talk.fail(talk.tokens[-1])
     talk.at(talk.now + TIMES.retry_backoff)
-    assert asked(talk, count) == [3, 2]
+    assert targets_since(talk, count) == [3, 2]
 
 
 def test_an_answer_makes_the_next_pause_the_first():

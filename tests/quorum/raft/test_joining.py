@@ -35,12 +35,12 @@ def joiner() -> Talk:
     log, _ = dynamic(1, 2, 3)
     talk = Talk(log, me=STRANGER)
     talk.ask(BEGIN._replace(endpoints=endpoints(2)))
-    look(talk)
+    recheck_voters(talk)
     assert isinstance(talk.sends[-1], core.AddVoterRequest)
     return talk
 
 
-def look(talk: Talk) -> None:
+def recheck_voters(talk: Talk) -> None:
     """The leader answers as long as it takes to look at the voters again."""
     until = talk.raft.role.next_voter_check
     while talk.now < until:
@@ -100,13 +100,13 @@ def test_successful_join_request_resets_the_backoff():
 def test_static_voter_updates_each_leader_once(answer_):
     """Also one that is too old to want to know."""
     talk = follower_of_2(me=TOLD)
-    look(talk)
+    recheck_voters(talk)
     assert isinstance(talk.sends[-1], core.UpdateVoterRequest)
     talk.answer(answer_)
     role = talk.raft.role
     assert isinstance(role, Follower)
     assert role.deadline == talk.now + TIMES.fetch, "the leader has answered"
-    look(talk)
+    recheck_voters(talk)
     told = [one for one in talk.sends if isinstance(one, core.UpdateVoterRequest)]
     assert len(told) == 1
 
@@ -116,7 +116,7 @@ def test_voter_with_lost_data_updates_without_deadline():
     log.refetch_upto = 8
     talk = Talk(log, Election(1), TOLD)
     talk.ask(BEGIN)
-    look(talk)
+    recheck_voters(talk)
     assert isinstance(talk.sends[-1], core.UpdateVoterRequest)
     talk.answer(core.UpdateVoterResponse(epoch=3, leader_id=2))
     assert talk.raft.role.deadline == inf
@@ -126,14 +126,14 @@ def test_update_answer_keeps_succession_delays():
     """An answer to a fetch does the same: simultaneous candidates would split the vote."""
     me = Identity(3, bytes([3]) * 16, "ours", VOTERS, endpoints=endpoints(3), listener="C")
     talk = follower_of_2(me=me)
-    look(talk)
+    recheck_voters(talk)
     talk.answer(core.UpdateVoterResponse(epoch=3, leader_id=2))
     assert talk.raft.role.deadline == pytest.approx(talk.now + TIMES.fetch + TIMES.succession_step)
 
 
 def test_static_quorum_accepts_no_joiner():
     talk = follower_of_2(me=replace(STRANGER, voters=VOTERS))
-    look(talk)
+    recheck_voters(talk)
     assert isinstance(talk.sends[-1], core.FetchRequest)
 
 

@@ -11,7 +11,7 @@ BROKER = (4, "1")
 
 
 @pytest.fixture
-def told(caplog):
+def warned(caplog):
     caplog.set_level(logging.WARNING)
 
     def publish(*records):
@@ -23,27 +23,27 @@ def told(caplog):
     return publish
 
 
-def test_undeclared_name_is_reported_once(told):
+def test_undeclared_name_is_reported_once(warned):
     mistyped = config("log.retention.msec", "5", BROKER)
-    (line,) = told(mistyped)
+    (line,) = warned(mistyped)
     assert "log.retention.msec" in line
     assert "no plug-in reads it" in line
-    assert told(mistyped) == []
-    assert told(config("log.retention.ms", "5", BROKER)) == []
+    assert warned(mistyped) == []
+    assert warned(config("log.retention.ms", "5", BROKER)) == []
 
 
-def test_unknown_names_are_reported_up_to_bound(told):
-    lines = told(*(config(f"made.up.{n}", "5", BROKER) for n in range(105)))
+def test_unknown_names_are_reported_up_to_bound(warned):
+    lines = warned(*(config(f"made.up.{n}", "5", BROKER) for n in range(105)))
     assert len(lines) == 100
-    assert told(config("one.more", "5", BROKER)) == []
+    assert warned(config("one.more", "5", BROKER)) == []
 
 
 TIERED, SHARE = "local.retention.ms", "share.session.timeout.ms"
 TOPIC, GROUP, METRICS = 2, 32, 16
 
 
-def test_each_resource_kind_reports_idle_configs_once(told):
-    lines = told(
+def test_each_resource_kind_reports_idle_configs_once(warned):
+    lines = warned(
         config(TIERED, "5", (TOPIC, "t")),
         config("retention.ms", "5", (TOPIC, "t")),
         config(SHARE, "50000", (GROUP, "g")),
@@ -57,30 +57,30 @@ def test_each_resource_kind_reports_idle_configs_once(told):
         f"{SHARE} was altered for g and changes nothing: {share}",
         f"log.{TIERED} was altered for 1 and changes nothing: {tiered}",
     ]
-    assert told(config(TIERED, "6", (TOPIC, "t"))) == []
-    assert told(config(TIERED, "6", (TOPIC, "u"))) == []
+    assert warned(config(TIERED, "6", (TOPIC, "t"))) == []
+    assert warned(config(TIERED, "6", (TOPIC, "u"))) == []
 
 
 def first_sentence(line):
     return line.partition(". ")[0]
 
 
-def test_only_configs_applying_to_node_are_reported(told):
+def test_only_configs_applying_to_node_are_reported(warned):
     name = "log.local.retention.ms"
-    assert told(config(name, "5", (4, "2"))) == []
-    assert told(config(name, None, (4, ""))) == []
-    (line,) = told(config(name, "5", (4, "")))
+    assert warned(config(name, "5", (4, "2"))) == []
+    assert warned(config(name, None, (4, ""))) == []
+    (line,) = warned(config(name, "5", (4, "")))
     assert first_sentence(line).startswith(f"{name} was altered for all and")
-    assert told(config(name, "5", BROKER)) == []
+    assert warned(config(name, "5", BROKER)) == []
 
 
-def test_file_only_configs_are_reported_too(told):
-    (line,) = told(config("config.providers", "x", BROKER))
+def test_file_only_configs_are_reported_too(warned):
+    (line,) = warned(config("config.providers", "x", BROKER))
     assert "variables are resolved when the file is read" in line
 
 
-def test_foreign_kinds_and_names_are_skipped(told):
-    assert told(config("anything", "5", (8, "1"))) == []
-    assert told(config("no.such.config", "5", (TOPIC, "t"))) == []
-    assert told(config(SHARE, "5", (TOPIC, "t"))) == []
-    assert len(told(config(SHARE, "5", (GROUP, "t")))) == 1
+def test_foreign_kinds_and_names_are_skipped(warned):
+    assert warned(config("anything", "5", (8, "1"))) == []
+    assert warned(config("no.such.config", "5", (TOPIC, "t"))) == []
+    assert warned(config(SHARE, "5", (TOPIC, "t"))) == []
+    assert len(warned(config(SHARE, "5", (GROUP, "t")))) == 1

@@ -25,7 +25,7 @@ CODE, WHY = ErrorCode.NOT_CONTROLLER, "another one is"
 NO_ID, AN_ID = bytes(16), b"an id" * 3 + b"!"
 
 
-def told(one):
+def error_in(one):
     return one.error_code, one.error_message
 
 
@@ -40,13 +40,16 @@ def topics():
         timeout_ms=0,
     )
     answer = through_wire(refusals.fail_create_topics(request, CODE, WHY), 7)
-    assert [(one.name, *told(one)) for one in answer.topics] == [("b", CODE, WHY), ("a", CODE, WHY)]
+    assert [(one.name, *error_in(one)) for one in answer.topics] == [
+        ("b", CODE, WHY),
+        ("a", CODE, WHY),
+    ]
 
 
 def deletions():
     by_name = DeleteTopicsRequest(topic_names=["b", "a", "b"], timeout_ms=0)
     answer = through_wire(refusals.fail_delete_topics(by_name, CODE, WHY), 5)
-    found = [(one.name, *told(one)) for one in answer.responses]
+    found = [(one.name, *error_in(one)) for one in answer.responses]
     assert found == [("b", CODE, WHY), ("a", CODE, WHY)]
     by_id = DeleteTopicsRequest(
         topics=[
@@ -57,7 +60,7 @@ def deletions():
         timeout_ms=0,
     )
     answer = through_wire(refusals.fail_delete_topics(by_id, CODE, WHY), 6)
-    found = [(one.name, one.topic_id, *told(one)) for one in answer.responses]
+    found = [(one.name, one.topic_id, *error_in(one)) for one in answer.responses]
     assert found == [("c", NO_ID, CODE, WHY), (None, AN_ID, CODE, WHY)]
 
 
@@ -68,7 +71,7 @@ def partitions():
         validate_only=False,
     )
     answer = through_wire(refusals.fail_create_partitions(request, CODE, WHY), 3)
-    found = [(one.name, *told(one)) for one in answer.results]
+    found = [(one.name, *error_in(one)) for one in answer.results]
     assert found == [("b", CODE, WHY), ("a", CODE, WHY)]
 
 
@@ -85,9 +88,9 @@ def reassignments():
         ]
     )
     answer = through_wire(refusals.fail_alter_reassignments(request, CODE, WHY), 1)
-    assert told(answer) == (CODE, WHY)
+    assert error_in(answer) == (CODE, WHY)
     assert [
-        (one.name, [(each.partition_index, *told(each)) for each in one.partitions])
+        (one.name, [(each.partition_index, *error_in(each)) for each in one.partitions])
         for one in answer.responses
     ] == [("b", [(3, CODE, WHY), (1, CODE, WHY)]), ("a", [(2, CODE, WHY)])]
 
@@ -105,7 +108,7 @@ def elections():
     assert answer.error_code == CODE
     for version, said in ((0, answer.replace(error_code=0)), (2, answer)):
         assert [
-            (one.topic, [(each.partition_id, *told(each)) for each in one.partition_result])
+            (one.topic, [(each.partition_id, *error_in(each)) for each in one.partition_result])
             for one in through_wire(said, version).replica_election_results
         ] == [("b", [(3, CODE, WHY), (1, CODE, WHY)]), ("a", [(2, CODE, WHY)])]
 

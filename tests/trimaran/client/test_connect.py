@@ -78,7 +78,7 @@ def text_of(*addresses):
     return ",".join(f"{host}:{port}" for host, port in addresses)
 
 
-def said(error, *addresses):
+def error_text(error, *addresses):
     """All three lines and the exit code; addresses are FIRST, SECOND, …"""
     text = f"{error}\n  exit code: {error.exit_code.name}"
     for address, name in zip(addresses, ("FIRST", "SECOND", "THIRD"), strict=False):
@@ -282,7 +282,7 @@ def test_failures_match_their_texts(monkeypatch):
                         raise _caused(RequestTimedOut("late"), body)
                     body(client)
         except UserError as error:
-            return said(error, *addresses)
+            return error_text(error, *addresses)
 
     def run(step):
         seen.append(step.command)
@@ -350,7 +350,7 @@ def test_tls_failures_match_their_texts(hasty, monkeypatch, certificates):
         with at(served[name]) as addresses, pytest.raises(UserError) as caught:
             with connected(text_of(*addresses)):
                 raise RequestTimedOut("late")
-        return said(caught.value, *addresses)
+        return error_text(caught.value, *addresses)
 
     check_transcript(Path(__file__).parent / "testdata/connect_tls.txt", run)
     assert sorted(seen) == sorted(TLS)
@@ -388,7 +388,7 @@ def test_invalid_address_is_reported_with_its_option(text, of_controllers):
 def test_a_host_that_is_not_known_is_named(monkeypatch):
     unknown = socket.gaierror(-2, "Name or service not known")
     lost = _caused(ConnectionLost("cannot connect"), unknown)
-    assert said(connecting.no_conversation(("nowhere", 1), lost, None)) == (
+    assert error_text(connecting.no_conversation(("nowhere", 1), lost, None)) == (
         "error: the host name nowhere is not known\n"
         "  why: Name or service not known\n"
         "  fix: check the spelling of the address\n"
@@ -405,7 +405,7 @@ def test_recovered_host_without_kafka_is_reported(hasty, served):
         assert "does not speak Kafka" in str(connecting.no_conversation(address, lost, None))
     with at(nobody) as (address,):
         found = connecting.no_conversation(address, lost, None)
-        assert said(found, address) == (
+        assert error_text(found, address) == (
             "error: cannot connect to FIRST\n"
             "  why: reset\n"
             "  fix: check the address, firewalls and the network in between\n"

@@ -51,7 +51,7 @@ def test_wait_and_size_are_bounded(served, monkeypatch):
     assert (timeouts, sizes) == ([10.0, 3], [128 << 20] * 2)
 
 
-def told(address):
+def error_at(address):
     with pytest.raises(UserError) as raised:
         text_of(address)
     error = raised.value
@@ -69,7 +69,7 @@ def test_unusable_answer_is_reported_with_reason():
         address = f"{host}:{port}"
         what = f"no metrics from {address}"
         reason = "[Errno 111] Connection refused"
-        assert told(address) == (what, reason, fix, "CANNOT_CONNECT")
+        assert error_at(address) == (what, reason, fix, "CANNOT_CONNECT")
     with listening(serve) as (host, port):
-        assert told(f"{host}:{port}")[1] == "SSH-2.0\r\n"
-    assert told("h:x")[1] == "nonnumeric port: 'x'"
+        assert error_at(f"{host}:{port}")[1] == "SSH-2.0\r\n"
+    assert error_at("h:x")[1] == "nonnumeric port: 'x'"

@@ -97,7 +97,7 @@ def fetched(*batches, code=0, index=0):
     return FetchResponse(responses=[topic])
 
 
-def told(*offsets):
+def offset_answers(*offsets):
     """An answer of ListOffsets for each."""
     return [
         ListOffsetsResponse(
@@ -117,7 +117,7 @@ def told(*offsets):
 def test_each_partition_is_read_from_begin_to_end():
     """A batch in which the begin lies comes whole; what is written meanwhile is not read."""
     answers = [
-        *told(6, 9),  # the ends of partitions 4 and 7
+        *offset_answers(6, 9),  # the ends of partitions 4 and 7
         fetched(data(2, 3), index=4),
         fetched(data(0, 4), data(4, 5), index=7),
         fetched(data(5, 1), data(6, 1), index=4),
@@ -142,7 +142,7 @@ def test_each_partition_is_read_from_begin_to_end():
 
 @pytest.mark.parametrize(("until", "end"), [(5, [3, 4]), (3, []), (100, [3, 4, 5])])
 def test_partition_is_read_until_position_or_end(until, end):
-    client = Client(*told(6), fetched(data(0, 6)))
+    client = Client(*offset_answers(6), fetched(data(0, 6)))
     reader = Reader(client, "t", [0], is_committed=False)
     found = reader.records(Position(offset=3), False, until=Position(offset=until))
     assert [record.offset for _, record in found] == end

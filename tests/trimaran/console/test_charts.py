@@ -32,7 +32,7 @@ def test_the_numbers_of_a_node_are_found():
     assert values_of(TEXT) == {"bytes-in": 7.0, "produce-time": 2.5, "loop-lag": 4.0}
 
 
-def told(name, *values):
+def points(name, *values):
     return {name: [Point(1000 * at, value) for at, value in enumerate(values)]}
 
 
@@ -72,15 +72,15 @@ def test_totals_become_rates_unknown_values_gaps(samples):
 
 
 def test_the_worst_of_all_nodes():
-    both = told("a", 1.0, None, 3.0) | told("b", 2.0, None, None)
+    both = points("a", 1.0, None, 3.0) | points("b", 2.0, None, None)
     assert [point.value for point in worst(both)] == [2.0, None, 3.0]
 
 
 def test_unknown_value_is_a_gap_in_line():
-    made = chart("Bytes", "bytes/s", told("a", 0.0, 5.0, None, 10.0))
+    made = chart("Bytes", "bytes/s", points("a", 0.0, 5.0, None, 10.0))
     assert made.top == 10.0
     assert path_of(made.lines[0], made) == "M0.0 100.0L333.3 50.0M1000.0 0.0"
-    assert chart("Bytes", "bytes/s", told("a", 1.0)) is None
+    assert chart("Bytes", "bytes/s", points("a", 1.0)) is None
     assert chart("Bytes", "bytes/s", {}) is None
 
 

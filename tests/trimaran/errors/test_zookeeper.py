@@ -70,7 +70,7 @@ def test_a_zookeeper(tmp_path):
         server.kill()
 
 
-def told(connect):
+def error_at(connect):
     error = why_no_zookeeper(connect)
     return error.what, error.why, error.fix, error.exit_code.name
 
@@ -80,13 +80,13 @@ def test_first_invalid_address_is_explained():
     with answering(b"HTTP/1.1 400 Bad Request\r\n\r\n") as where:
         what = f"{where} does not speak ZooKeeper's protocol"
         why = "it answers something else to ZooKeeper's word srvr"
-        assert told(f"{where},{HOST}:1") == (what, why, fix, "CANNOT_CONNECT")
+        assert error_at(f"{where},{HOST}:1") == (what, why, fix, "CANNOT_CONNECT")
     with answering(b"") as where:
         what = f"{where} does not speak ZooKeeper's protocol"
         why = "it ends the connection to ZooKeeper's word srvr"
-        assert told(where) == (what, why, fix, "CANNOT_CONNECT")
+        assert error_at(where) == (what, why, fix, "CANNOT_CONNECT")
     with answering(b"") as where:
-        assert told(f"{HOST}:1,{where}")[0] == f"nothing listens at {HOST}:1"
+        assert error_at(f"{HOST}:1,{where}")[0] == f"nothing listens at {HOST}:1"
 
 
 @pytest.mark.parametrize(
@@ -102,4 +102,4 @@ def test_network_error_is_the_reason(monkeypatch, error, why):
         raise error
 
     monkeypatch.setattr(socket, "create_connection", refuse)
-    assert told("h")[1] == why
+    assert error_at("h")[1] == why
