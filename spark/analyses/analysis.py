@@ -4,14 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar
 
 from trimaran.node.text.wording import plural_of
 
 if TYPE_CHECKING:
     import pandas as pd
     import plotly.graph_objects as go
-    from pyspark.sql import DataFrame
+    import pyspark.sql
+
+# Types of analyses, which import none of these packages before they run.
+DataFrame: TypeAlias = "pyspark.sql.DataFrame"  # of Spark: a view, or a result
+Rows: TypeAlias = "pd.DataFrame"  # a result, collected
+Row: TypeAlias = "pd.Series[float]"
+Figure: TypeAlias = "go.Figure"
 
 Level = Literal["ok", "warn", "bad", "info"]
 
@@ -45,9 +51,37 @@ class Analysis:
     needs: str
     sql: str
     compute: Callable[..., DataFrame]
-    plot: Callable[[pd.DataFrame], go.Figure]
-    evaluate: Callable[[pd.DataFrame], Sequence[ReportVerdict]]
+    plot: Callable[[Rows], Figure]
+    evaluate: Callable[[Rows], Sequence[ReportVerdict]]
     optional: frozenset[str] = frozenset()
+
+
+Compute = TypeVar("Compute", bound=Callable[..., DataFrame])
+REGISTERED: dict[str, Analysis] = {}  # by name; those of the modules that were imported
+
+
+def analysis(
+    *,
+    number: str,
+    title: str,
+    question: str,
+    views: Mapping[str, str],
+    needs: str,
+    sql: str,
+    plot: Callable[[Rows], Figure],
+    evaluate: Callable[[Rows], Sequence[ReportVerdict]],
+    optional: frozenset[str] = frozenset(),
+) -> Callable[[Compute], Compute]:
+    """Registers the decorated function as the `compute` of an analysis that has its name; see `Analysis`."""
+
+    def register(compute: Compute) -> Compute:
+        name = compute.__name__
+        REGISTERED[name] = Analysis(
+            number, name, title, question, views, needs, sql, compute, plot, evaluate, optional
+        )
+        return compute
+
+    return register
 
 
 ROWS_MAX = 20_000  # of a result that is collected: bounds memory, whatever the data; frames are ordered by gravity

@@ -4,88 +4,54 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Sequence
+from importlib import import_module
 
-from trimaran.spark.analyses.analysis import Analysis
-from trimaran.spark.analyses.clients import (
-    consumer_lag,
-    duplicates,
-    open_transactions,
-    producer_anomalies,
-    rebalances,
-)
-from trimaran.spark.analyses.cluster import (
-    broker_availability,
-    config_log,
-    controller_silence,
-    controller_timeline,
-    features_and_voters,
-    log_matching,
-    metadata_churn,
-    producer_id_rate,
-    recovery_waterfall,
-    zookeeper_parity,
-)
-from trimaran.spark.analyses.partitions import (
-    isr_storms,
-    leader_balance,
-    leadership_churn,
-    partition_availability,
-    rack_exposure,
-    reassignments,
-    replication_timeline,
-    topic_lifecycle,
-    unclean_elections,
-)
-from trimaran.spark.analyses.records import (
-    batch_sizes,
-    compression,
-    key_skew,
-    partition_skew,
-    record_sizes,
-    replica_divergence,
-    retention,
-    throughput,
-    timestamps,
+from trimaran.spark.analyses.analysis import REGISTERED, Analysis
+
+# Each is a module below `trimaran.spark.analyses`, with a function of its own name that `@analysis` registers.
+ORDER = (
+    "partitions.partition_availability",
+    "partitions.replication_timeline",
+    "clients.consumer_lag",
+    "cluster.recovery_waterfall",
+    "partitions.unclean_elections",
+    "records.replica_divergence",
+    "cluster.broker_availability",
+    "cluster.config_log",
+    "clients.open_transactions",
+    "records.throughput",
+    "records.compression",
+    "cluster.controller_timeline",
+    "cluster.controller_silence",
+    "records.key_skew",
+    "records.retention",
+    "partitions.isr_storms",
+    "records.timestamps",
+    "partitions.leadership_churn",
+    "partitions.leader_balance",
+    "partitions.rack_exposure",
+    "partitions.topic_lifecycle",
+    "partitions.reassignments",
+    "cluster.metadata_churn",
+    "cluster.log_matching",
+    "cluster.zookeeper_parity",
+    "cluster.producer_id_rate",
+    "cluster.features_and_voters",
+    "records.partition_skew",
+    "records.batch_sizes",
+    "clients.producer_anomalies",
+    "clients.duplicates",
+    "clients.rebalances",
+    "records.record_sizes",
 )
 
-ANALYSES: dict[str, Analysis] = {
-    module.ANALYSIS.name: module.ANALYSIS
-    for module in (
-        partition_availability,
-        replication_timeline,
-        consumer_lag,
-        recovery_waterfall,
-        unclean_elections,
-        replica_divergence,
-        broker_availability,
-        config_log,
-        open_transactions,
-        throughput,
-        compression,
-        controller_timeline,
-        controller_silence,
-        key_skew,
-        retention,
-        isr_storms,
-        timestamps,
-        leadership_churn,
-        leader_balance,
-        rack_exposure,
-        topic_lifecycle,
-        reassignments,
-        metadata_churn,
-        log_matching,
-        zookeeper_parity,
-        producer_id_rate,
-        features_and_voters,
-        partition_skew,
-        batch_sizes,
-        producer_anomalies,
-        duplicates,
-        rebalances,
-        record_sizes,
-    )
-}
+
+def _loaded(path: str) -> Analysis:
+    import_module(f"trimaran.spark.analyses.{path}")
+    return REGISTERED[path.rpartition(".")[2]]
+
+
+ANALYSES: dict[str, Analysis] = {analysis.name: analysis for analysis in map(_loaded, ORDER)}
 
 
 class UnknownAnalysis(ValueError):

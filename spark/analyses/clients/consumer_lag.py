@@ -2,27 +2,20 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from trimaran.spark.analyses.analysis import (
     YEARS_MS,
-    Analysis,
+    DataFrame,
+    Figure,
     ReportVerdict,
+    Row,
+    Rows,
+    analysis,
     count_text,
     run,
     seconds_text,
 )
 from trimaran.spark.analyses.buckets import bucketed, in_window, window_of
-from trimaran.spark.analyses.plots import (
-    lines,
-    nothing,
-    short,
-)
-
-if TYPE_CHECKING:
-    import pandas as pd
-    import plotly.graph_objects as go
-    from pyspark.sql import DataFrame
+from trimaran.spark.analyses.plots import lines, nothing, short
 
 ROWS = 1000
 GROUPS = 12
@@ -107,27 +100,7 @@ ORDER BY kind DESC, lag DESC, group, ts
 """
 
 
-def consumer_lag(group_offsets: DataFrame, batches: DataFrame) -> DataFrame:
-    """Lag over time of the groups that are furthest behind, and of each partition at the end of the data.
-
-    Times are of commits and of batches; a partition's end at a time is that of the batches up to then. What has no
-    time, or one far from all others, came after what lies before it.
-
-    Returns:
-        kind string (now, history), group string, topic string, partition int (now), ts timestamp (history: start of its
-        bucket; now: the data's end), lag long (records), lag_seconds double (age of the first record not consumed;
-        null: no clock tells it), still_seconds double (how long the group committed the same offset again), commits
-        long, last_commit_ts timestamp, and of all: all_lag long, all_groups int, all_stuck long (partitions with a lag
-        whose commits stand still), all_unknown long (partitions with commits of which no batch is there: their lag is
-        told as 0), all_untimed long (batches without a time, or of one far from all others)
-    """
-    commits = group_offsets.selectExpr("coalesce(commit_ts, timestamp) AS ts")
-    both = batches.selectExpr("max_timestamp AS ts").union(commits)
-    window = window_of(both, "ts", near=commits)  # whose clocks are those of brokers
-    return run(in_window(SQL, window), group_offsets=group_offsets, batches=batches)
-
-
-def plot(frame: pd.DataFrame) -> go.Figure:
+def plot(frame: Rows) -> Figure:
     """Lag of the groups over time."""
     shown = frame[frame["kind"] == "history"].sort_values("ts")
     if shown.empty:
@@ -135,7 +108,7 @@ def plot(frame: pd.DataFrame) -> go.Figure:
     return lines(shown, "lag", "group", y_title="records behind")
 
 
-def evaluate(frame: pd.DataFrame) -> list[ReportVerdict]:
+def evaluate(frame: Rows) -> list[ReportVerdict]:
     now = frame[frame["kind"] == "now"]
     if now.empty:
         return []
@@ -168,7 +141,7 @@ def evaluate(frame: pd.DataFrame) -> list[ReportVerdict]:
     return verdicts + told
 
 
-def _left_out(one: pd.Series[float]) -> list[ReportVerdict]:
+def _left_out(one: Row) -> list[ReportVerdict]:
     """What the lag does not count, and what stands in the figure too early."""
     verdicts = []
     if one["all_unknown"]:
@@ -181,9 +154,8 @@ def _left_out(one: pd.Series[float]) -> list[ReportVerdict]:
     return verdicts
 
 
-ANALYSIS = Analysis(
+@analysis(
     number="D10",
-    name="consumer_lag",
     title="Consumer lag",
     question="How far are consumer groups behind, over time, and which partitions are stuck?",
     views={
@@ -193,7 +165,24 @@ ANALYSIS = Analysis(
     },
     needs="commits of consumer groups (__consumer_offsets)",
     sql=SQL,
-    compute=consumer_lag,
     plot=plot,
     evaluate=evaluate,
 )
+def consumer_lag(group_offsets: DataFrame, batches: DataFrame) -> DataFrame:
+    """Lag over time of the groups that are furthest behind, and of each partition at the end of the data.
+
+    Times are of commits and of batches; a partition's end at a time is that of the batches up to then. What has no
+    time, or one far from all others, came after what lies before it.
+
+    Returns:
+        kind string (now, history), group string, topic string, partition int (now), ts timestamp (history: start of its
+        bucket; now: the data's end), lag long (records), lag_seconds double (age of the first record not consumed;
+        null: no clock tells it), still_seconds double (how long the group committed the same offset again), commits
+        long, last_commit_ts timestamp, and of all: all_lag long, all_groups int, all_stuck long (partitions with a lag
+        whose commits stand still), all_unknown long (partitions with commits of which no batch is there: their lag is
+        told as 0), all_untimed long (batches without a time, or of one far from all others)
+    """
+    commits = group_offsets.selectExpr("coalesce(commit_ts, timestamp) AS ts")
+    both = batches.selectExpr("max_timestamp AS ts").union(commits)
+    window = window_of(both, "ts", near=commits)  # whose clocks are those of brokers
+    return run(in_window(SQL, window), group_offsets=group_offsets, batches=batches)

@@ -2,27 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from trimaran.spark.analyses.analysis import (
-    Analysis,
+    DataFrame,
+    Figure,
     ReportVerdict,
+    Rows,
+    analysis,
     count_text,
     run,
 )
-from trimaran.spark.analyses.plots import (
-    BLUE,
-    RED,
-    ROWS_SHOWN,
-    bars,
-    nothing,
-    short,
-)
-
-if TYPE_CHECKING:
-    import pandas as pd
-    import plotly.graph_objects as go
-    from pyspark.sql import DataFrame
+from trimaran.spark.analyses.plots import BLUE, RED, ROWS_SHOWN, bars, nothing, short
 
 SQL = """
 WITH batches AS (
@@ -43,18 +32,7 @@ ORDER BY repeated_batches DESC, same_content DESC, topic
 """
 
 
-def duplicates(batches: DataFrame, records: DataFrame) -> DataFrame:
-    """Duplicates of each topic, those by sequence first: these are certain, equal contents may be meant.
-
-    Returns:
-        topic string, records long, same_content long (records that an earlier one of the topic equals in key and
-        value, by 64 bits of hash), share double (of the records), repeated_batches long (same producer, epoch and
-        sequence in a partition), repeated_records long, all_repeated_batches long (of all topics)
-    """
-    return run(SQL, batches=batches, records=records)
-
-
-def plot(frame: pd.DataFrame) -> go.Figure:
+def plot(frame: Rows) -> Figure:
     """Records that another one equals, by topic."""
     shown = frame[(frame["same_content"] > 0) | (frame["repeated_records"] > 0)].head(ROWS_SHOWN)
     if shown.empty:
@@ -67,7 +45,7 @@ def plot(frame: pd.DataFrame) -> go.Figure:
     return bars(list(shown["topic"]), series, x_title="records", colours=colours)
 
 
-def evaluate(frame: pd.DataFrame) -> list[ReportVerdict]:
+def evaluate(frame: Rows) -> list[ReportVerdict]:
     if frame.empty:
         return []
     one = frame.iloc[0]
@@ -89,9 +67,8 @@ def evaluate(frame: pd.DataFrame) -> list[ReportVerdict]:
     return verdicts
 
 
-ANALYSIS = Analysis(
+@analysis(
     number="D8",
-    name="duplicates",
     title="Duplicates",
     question="Were records written twice?",
     views={
@@ -101,7 +78,15 @@ ANALYSIS = Analysis(
     },
     needs="records in data logs",
     sql=SQL,
-    compute=duplicates,
     plot=plot,
     evaluate=evaluate,
 )
+def duplicates(batches: DataFrame, records: DataFrame) -> DataFrame:
+    """Duplicates of each topic, those by sequence first: these are certain, equal contents may be meant.
+
+    Returns:
+        topic string, records long, same_content long (records that an earlier one of the topic equals in key and
+        value, by 64 bits of hash), share double (of the records), repeated_batches long (same producer, epoch and
+        sequence in a partition), repeated_records long, all_repeated_batches long (of all topics)
+    """
+    return run(SQL, batches=batches, records=records)

@@ -2,30 +2,20 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from trimaran.spark.analyses.analysis import (
     SECONDS_MAX,
     YEARS_MS,
-    Analysis,
+    DataFrame,
+    Figure,
     ReportVerdict,
+    Rows,
+    analysis,
     count_text,
     doubled_text,
     run,
     seconds_text,
 )
-from trimaran.spark.analyses.plots import (
-    GREEN,
-    RED,
-    bars,
-    nothing,
-    short,
-)
-
-if TYPE_CHECKING:
-    import pandas as pd
-    import plotly.graph_objects as go
-    from pyspark.sql import DataFrame
+from trimaran.spark.analyses.plots import GREEN, RED, bars, nothing, short
 
 ROWS = 300
 UNKNOWN_MS = float("inf")  # of a transaction whose clocks are years off
@@ -62,18 +52,7 @@ FROM {{transactions}} HAVING count(*) > 0
 """
 
 
-def open_transactions(transactions: DataFrame) -> DataFrame:
-    """Transactions that ended, by outcome and duration; those open at the end of the log, the oldest first.
-
-    Returns:
-        kind string (ended, open, ids), state string, ms_from long (ended: took this to twice that), transactions long
-        (ids: transactional ids), seconds double (ended: the longest; open: its age at the log's end), transactional_id
-        string, producer_id long, since_ts timestamp, timeout_ms int, partitions int, all_open long
-    """
-    return run(SQL, transactions=transactions)
-
-
-def plot(frame: pd.DataFrame) -> go.Figure:
+def plot(frame: Rows) -> Figure:
     """How long transactions took, by outcome."""
     shown = frame[frame["kind"] == "ended"]
     if shown.empty:
@@ -89,7 +68,7 @@ def plot(frame: pd.DataFrame) -> go.Figure:
     return bars(names, series, x_title="transactions", colours=colours)
 
 
-def evaluate(frame: pd.DataFrame) -> list[ReportVerdict]:
+def evaluate(frame: Rows) -> list[ReportVerdict]:
     ids = frame[frame["kind"] == "ids"]
     if ids.empty:
         return []
@@ -115,9 +94,8 @@ def evaluate(frame: pd.DataFrame) -> list[ReportVerdict]:
     return [*verdicts, ReportVerdict("bad" if late else "warn", f"Transactions: {text}.")]
 
 
-ANALYSIS = Analysis(
+@analysis(
     number="D9",
-    name="open_transactions",
     title="Transactions",
     question="How long did transactions take, how many were aborted, and which block read_committed consumers?",
     views={
@@ -127,7 +105,15 @@ ANALYSIS = Analysis(
     },
     needs="transactional ids (__transaction_state)",
     sql=SQL,
-    compute=open_transactions,
     plot=plot,
     evaluate=evaluate,
 )
+def open_transactions(transactions: DataFrame) -> DataFrame:
+    """Transactions that ended, by outcome and duration; those open at the end of the log, the oldest first.
+
+    Returns:
+        kind string (ended, open, ids), state string, ms_from long (ended: took this to twice that), transactions long
+        (ids: transactional ids), seconds double (ended: the longest; open: its age at the log's end), transactional_id
+        string, producer_id long, since_ts timestamp, timeout_ms int, partitions int, all_open long
+    """
+    return run(SQL, transactions=transactions)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from trimaran.spark.analyses.analysis import (
-    Analysis,
+    DataFrame,
+    Figure,
     ReportVerdict,
+    Rows,
+    analysis,
     count_text,
     run,
 )
@@ -22,11 +23,6 @@ from trimaran.spark.analyses.plots import (
     nothing,
     of_one_age,
 )
-
-if TYPE_CHECKING:
-    import pandas as pd
-    import plotly.graph_objects as go
-    from pyspark.sql import DataFrame
 
 ROWS = 500
 SEQUENCES = 1 << 31  # they begin again at 0
@@ -64,20 +60,7 @@ WHERE all_records > 0
 """
 
 
-def producer_anomalies(batches: DataFrame) -> DataFrame:
-    """Batches whose sequence does not follow the one before of the same producer and partition; one row of totals.
-
-    Compaction takes batches away: then a gap is none.
-
-    Returns:
-        kind string (event, total), topic string, partition int, base_offset long, producer_id long, producer_epoch int,
-        anomaly string (gap, repeat, old_epoch, epoch_bump), ts timestamp, events long (of that anomaly), all_records
-        long, without_producer long (records of producers that are not idempotent)
-    """
-    return run(SQL, batches=batches)
-
-
-def plot(frame: pd.DataFrame) -> go.Figure:
+def plot(frame: Rows) -> Figure:
     """When which anomaly happened in which partition."""
     shown = frame[frame["kind"] == "event"]
     if shown.empty:
@@ -107,7 +90,7 @@ def plot(frame: pd.DataFrame) -> go.Figure:
     return made
 
 
-def evaluate(frame: pd.DataFrame) -> list[ReportVerdict]:
+def evaluate(frame: Rows) -> list[ReportVerdict]:
     total = frame[frame["kind"] == "total"]
     if total.empty:
         return []
@@ -131,9 +114,8 @@ def evaluate(frame: pd.DataFrame) -> list[ReportVerdict]:
     return verdicts
 
 
-ANALYSIS = Analysis(
+@analysis(
     number="D7",
-    name="producer_anomalies",
     title="Producer anomalies",
     question="Do producers' sequences have gaps or repeats, and how many records are not idempotent?",
     views={
@@ -142,7 +124,17 @@ ANALYSIS = Analysis(
     },
     needs="batches in data logs",
     sql=SQL,
-    compute=producer_anomalies,
     plot=plot,
     evaluate=evaluate,
 )
+def producer_anomalies(batches: DataFrame) -> DataFrame:
+    """Batches whose sequence does not follow the one before of the same producer and partition; one row of totals.
+
+    Compaction takes batches away: then a gap is none.
+
+    Returns:
+        kind string (event, total), topic string, partition int, base_offset long, producer_id long, producer_epoch int,
+        anomaly string (gap, repeat, old_epoch, epoch_bump), ts timestamp, events long (of that anomaly), all_records
+        long, without_producer long (records of producers that are not idempotent)
+    """
+    return run(SQL, batches=batches)

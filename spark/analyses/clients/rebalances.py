@@ -2,25 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from trimaran.spark.analyses.analysis import (
-    Analysis,
+    DataFrame,
+    Figure,
     ReportVerdict,
+    Rows,
+    analysis,
     count_text,
     run,
 )
 from trimaran.spark.analyses.buckets import bucketed, in_window, undated, window_of
-from trimaran.spark.analyses.plots import (
-    heat,
-    nothing,
-    short,
-)
-
-if TYPE_CHECKING:
-    import pandas as pd
-    import plotly.graph_objects as go
-    from pyspark.sql import DataFrame
+from trimaran.spark.analyses.plots import heat, nothing, short
 
 GROUPS = 20
 MANY = 5  # so many may follow each other while a group forms
@@ -48,21 +40,7 @@ ORDER BY kind, rebalances DESC, group, ts
 """
 
 
-def rebalances(group_members: DataFrame) -> DataFrame:
-    """Rebalances of the groups that had most of them, in all and by time.
-
-    A group's generation (or epoch, KIP-848) is one rebalance. Compaction takes old generations away.
-
-    Returns:
-        kind string (group, time), bucket_ms int, group string, protocol string, ts timestamp (group: the first; time:
-        start of its bucket; null: no time, or one far from all others), last_ts timestamp, rebalances long, members_max
-        int, members_at_end int, all_groups long, all_rebalances long
-    """
-    window = window_of(group_members, "timestamp")
-    return run(in_window(SQL, window), group_members=group_members)
-
-
-def plot(frame: pd.DataFrame) -> go.Figure:
+def plot(frame: Rows) -> Figure:
     """Rebalances, group × time."""
     shown = frame[frame["kind"] == "time"]
     if shown.empty:
@@ -71,7 +49,7 @@ def plot(frame: pd.DataFrame) -> go.Figure:
     return heat(shown, "group", "rebalances", title="rebalances", width_ms=width)
 
 
-def evaluate(frame: pd.DataFrame) -> list[ReportVerdict]:
+def evaluate(frame: Rows) -> list[ReportVerdict]:
     groups = frame[frame["kind"] == "group"]
     if groups.empty:
         return []
@@ -89,9 +67,8 @@ def evaluate(frame: pd.DataFrame) -> list[ReportVerdict]:
     ]
 
 
-ANALYSIS = Analysis(
+@analysis(
     number="D11",
-    name="rebalances",
     title="Rebalances",
     question="How often did consumer groups rebalance, and with how many members?",
     views={
@@ -99,7 +76,18 @@ ANALYSIS = Analysis(
     },
     needs="members of consumer groups (__consumer_offsets)",
     sql=SQL,
-    compute=rebalances,
     plot=plot,
     evaluate=evaluate,
 )
+def rebalances(group_members: DataFrame) -> DataFrame:
+    """Rebalances of the groups that had most of them, in all and by time.
+
+    A group's generation (or epoch, KIP-848) is one rebalance. Compaction takes old generations away.
+
+    Returns:
+        kind string (group, time), bucket_ms int, group string, protocol string, ts timestamp (group: the first; time:
+        start of its bucket; null: no time, or one far from all others), last_ts timestamp, rebalances long, members_max
+        int, members_at_end int, all_groups long, all_rebalances long
+    """
+    window = window_of(group_members, "timestamp")
+    return run(in_window(SQL, window), group_members=group_members)

@@ -2,26 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from trimaran.spark.analyses.analysis import (
-    Analysis,
+    DataFrame,
+    Figure,
     ReportVerdict,
+    Rows,
+    analysis,
     count_text,
     ids_text,
     run,
     seconds_text,
     times_text,
 )
-from trimaran.spark.analyses.plots import (
-    nothing,
-    spans,
-)
-
-if TYPE_CHECKING:
-    import pandas as pd
-    import plotly.graph_objects as go
-    from pyspark.sql import DataFrame
+from trimaran.spark.analyses.plots import nothing, spans
 
 ROWS = 2000
 SECONDS_DRAWN_MAX = 1e9  # thirty years: longer is a broken clock
@@ -49,18 +42,7 @@ ORDER BY from_offset DESC LIMIT {ROWS}
 """
 
 
-def broker_availability(broker_history: DataFrame) -> DataFrame:
-    """The latest intervals of brokers, with totals of each broker.
-
-    Returns:
-        broker_id int, from_ts timestamp, to_ts timestamp (null: it goes on), seconds double, state string, cause
-        string, rack string, active_seconds double, known_seconds double, restarts long, fences long, shutdowns long,
-        unfence_max double (the longest time until it served), state_at_end string
-    """
-    return run(SQL, broker_history=broker_history)
-
-
-def plot(frame: pd.DataFrame) -> go.Figure:
+def plot(frame: Rows) -> Figure:
     """A line for each broker, coloured by what it was."""
     import pandas as pd
 
@@ -74,7 +56,7 @@ def plot(frame: pd.DataFrame) -> go.Figure:
     return spans(shown, "name", "from_ts", "end", "state")
 
 
-def evaluate(frame: pd.DataFrame) -> list[ReportVerdict]:
+def evaluate(frame: Rows) -> list[ReportVerdict]:
     if frame.empty:
         return []
     brokers = frame.drop_duplicates("broker_id")
@@ -98,9 +80,8 @@ def evaluate(frame: pd.DataFrame) -> list[ReportVerdict]:
     return verdicts
 
 
-ANALYSIS = Analysis(
+@analysis(
     number="M6",
-    name="broker_availability",
     title="Broker availability",
     question="When was each broker active, how often did it restart, and how long was it fenced?",
     views={
@@ -109,7 +90,15 @@ ANALYSIS = Analysis(
     },
     needs="brokers in the metadata log",
     sql=SQL,
-    compute=broker_availability,
     plot=plot,
     evaluate=evaluate,
 )
+def broker_availability(broker_history: DataFrame) -> DataFrame:
+    """The latest intervals of brokers, with totals of each broker.
+
+    Returns:
+        broker_id int, from_ts timestamp, to_ts timestamp (null: it goes on), seconds double, state string, cause
+        string, rack string, active_seconds double, known_seconds double, restarts long, fences long, shutdowns long,
+        unfence_max double (the longest time until it served), state_at_end string
+    """
+    return run(SQL, broker_history=broker_history)

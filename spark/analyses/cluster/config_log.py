@@ -2,23 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from trimaran.spark.analyses.analysis import (
-    Analysis,
+    DataFrame,
+    Figure,
     ReportVerdict,
+    Rows,
+    analysis,
     count_text,
     run,
 )
-from trimaran.spark.analyses.plots import (
-    nothing,
-    table,
-)
-
-if TYPE_CHECKING:
-    import pandas as pd
-    import plotly.graph_objects as go
-    from pyspark.sql import DataFrame
+from trimaran.spark.analyses.plots import nothing, table
 
 ROWS = 500
 
@@ -49,18 +42,7 @@ SELECT 'count', NULL, kind, NULL, event, NULL, NULL, event, count(*) FROM change
 """
 
 
-def config_log(config_history: DataFrame, acl_history: DataFrame) -> DataFrame:
-    """The latest changes, configs in which brokers differ, and how many changes there were.
-
-    Returns:
-        row_kind string (change, drift, count), ts timestamp, kind string (topic, broker, client-quota, acl, scram,
-        token …), subject string (resource, or principal), name string, old_value string, new_value string, event
-        string, changes long
-    """
-    return run(SQL, config_history=config_history, acl_history=acl_history)
-
-
-def plot(frame: pd.DataFrame) -> go.Figure:
+def plot(frame: Rows) -> Figure:
     """The latest changes as a table."""
     shown = frame[frame["row_kind"] == "change"].sort_values("ts", ascending=False)
     if shown.empty:
@@ -69,7 +51,7 @@ def plot(frame: pd.DataFrame) -> go.Figure:
     return table(shown, {**heads, "old_value": "before", "new_value": "after"})
 
 
-def evaluate(frame: pd.DataFrame) -> list[ReportVerdict]:
+def evaluate(frame: Rows) -> list[ReportVerdict]:
     counts = frame[frame["row_kind"] == "count"]
     if counts.empty:
         return [ReportVerdict("info", "Configuration: nothing was changed.")]
@@ -88,9 +70,8 @@ def evaluate(frame: pd.DataFrame) -> list[ReportVerdict]:
     return verdicts
 
 
-ANALYSIS = Analysis(
+@analysis(
     number="M10",
-    name="config_log",
     title="Configuration and permissions",
     question="Which configs, quotas, ACLs, credentials and tokens changed, and how do brokers differ?",
     views={
@@ -101,7 +82,15 @@ ANALYSIS = Analysis(
     },
     needs="configs or ACLs in the metadata log",
     sql=SQL,
-    compute=config_log,
     plot=plot,
     evaluate=evaluate,
 )
+def config_log(config_history: DataFrame, acl_history: DataFrame) -> DataFrame:
+    """The latest changes, configs in which brokers differ, and how many changes there were.
+
+    Returns:
+        row_kind string (change, drift, count), ts timestamp, kind string (topic, broker, client-quota, acl, scram,
+        token …), subject string (resource, or principal), name string, old_value string, new_value string, event
+        string, changes long
+    """
+    return run(SQL, config_history=config_history, acl_history=acl_history)

@@ -2,30 +2,20 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from trimaran.spark.analyses.analysis import (
     YEARS_MS,
-    Analysis,
+    DataFrame,
+    Figure,
     ReportVerdict,
+    Rows,
+    analysis,
     count_text,
     doubled_text,
     run,
     seconds_text,
     time_text,
 )
-from trimaran.spark.analyses.plots import (
-    BLUE,
-    GREY,
-    RED,
-    bars,
-    nothing,
-)
-
-if TYPE_CHECKING:
-    import pandas as pd
-    import plotly.graph_objects as go
-    from pyspark.sql import DataFrame
+from trimaran.spark.analyses.plots import BLUE, GREY, RED, bars, nothing
 
 IDLE_MS = 500  # metadata.max.idle.interval.ms: after it a leader writes a NoOpRecord
 SILENCE_MS = 3 * IDLE_MS
@@ -49,18 +39,7 @@ FROM intervals GROUP BY ms_from ORDER BY ms_from
 """
 
 
-def controller_silence(metadata_batches: DataFrame) -> DataFrame:
-    """Times between batches of the metadata log, in powers of two.
-
-    Returns:
-        ms_from long (to twice that, exclusive; null: no clock tells, or one was years off), intervals long, longest_ms
-        long, longest_ts timestamp (when that one began), epoch int (of the batch that ended it), silences long (longer
-        than three times the idle interval)
-    """
-    return run(SQL, metadata_batches=metadata_batches)
-
-
-def plot(frame: pd.DataFrame) -> go.Figure:
+def plot(frame: Rows) -> Figure:
     """How many intervals are how long; beyond the mark in red."""
     if frame.empty:
         return nothing("fewer than two batches")
@@ -76,7 +55,7 @@ def plot(frame: pd.DataFrame) -> go.Figure:
     )
 
 
-def evaluate(frame: pd.DataFrame) -> list[ReportVerdict]:
+def evaluate(frame: Rows) -> list[ReportVerdict]:
     if frame.empty:
         return []
     told, unknown = frame[frame["ms_from"].notna()], frame[frame["ms_from"].isna()]
@@ -100,9 +79,8 @@ def evaluate(frame: pd.DataFrame) -> list[ReportVerdict]:
     return verdicts
 
 
-ANALYSIS = Analysis(
+@analysis(
     number="M2",
-    name="controller_silence",
     title="Controller silence",
     question="Were there times when no controller wrote anything?",
     views={
@@ -111,7 +89,15 @@ ANALYSIS = Analysis(
     },
     needs="batches of a metadata log that follow others",
     sql=SQL,
-    compute=controller_silence,
     plot=plot,
     evaluate=evaluate,
 )
+def controller_silence(metadata_batches: DataFrame) -> DataFrame:
+    """Times between batches of the metadata log, in powers of two.
+
+    Returns:
+        ms_from long (to twice that, exclusive; null: no clock tells, or one was years off), intervals long, longest_ms
+        long, longest_ts timestamp (when that one began), epoch int (of the batch that ended it), silences long (longer
+        than three times the idle interval)
+    """
+    return run(SQL, metadata_batches=metadata_batches)

@@ -2,28 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from trimaran.spark.analyses.analysis import (
     YEARS_MS,
-    Analysis,
+    DataFrame,
+    Figure,
     Level,
     ReportVerdict,
+    Rows,
+    analysis,
     count_text,
     run,
     seconds_text,
 )
-from trimaran.spark.analyses.plots import (
-    GREEN,
-    RED,
-    nothing,
-    spans,
-)
-
-if TYPE_CHECKING:
-    import pandas as pd
-    import plotly.graph_objects as go
-    from pyspark.sql import DataFrame
+from trimaran.spark.analyses.plots import GREEN, RED, nothing, spans
 
 GAP_MS_MAX = (
     3000  # an election with Kafka's default timeouts takes 2 to 3 s; longer deserves a look
@@ -39,19 +30,7 @@ ORDER BY epoch DESC
 """
 
 
-def controller_timeline(quorum_epochs: DataFrame) -> DataFrame:
-    """One row for each epoch of the quorum, the latest first.
-
-    Returns:
-        epoch int, leader_id int (null: elected, but its first record is not there), from_ts timestamp, to_ts timestamp
-        (its last record), seconds double, records long, gap_before_ms long (from the last record of the epoch before to
-        its first: an upper bound of the time without a leader, since a leader may have had nothing to write), epochs
-        long (in all), gap_max_ms long (of those that are not years)
-    """
-    return run(SQL, quorum_epochs=quorum_epochs)
-
-
-def plot(frame: pd.DataFrame) -> go.Figure:
+def plot(frame: Rows) -> Figure:
     """A bar for each epoch on its leader's line, and the gaps between their records in red."""
     import pandas as pd
 
@@ -76,7 +55,7 @@ def plot(frame: pd.DataFrame) -> go.Figure:
     return spans(both, "who", "from_ts", "end", "kind", colours={"leads": GREEN, "silence": RED})
 
 
-def evaluate(frame: pd.DataFrame) -> list[ReportVerdict]:
+def evaluate(frame: Rows) -> list[ReportVerdict]:
     if frame.empty:
         return []
     last = frame.iloc[0]
@@ -99,9 +78,8 @@ def evaluate(frame: pd.DataFrame) -> list[ReportVerdict]:
     return [ReportVerdict(level, f"Controllers: {text}.")]
 
 
-ANALYSIS = Analysis(
+@analysis(
     number="M1",
-    name="controller_timeline",
     title="Controller timeline",
     question="Who led the metadata quorum, for how long, and how long was the log silent in between?",
     views={
@@ -110,7 +88,16 @@ ANALYSIS = Analysis(
     },
     needs="epochs of a metadata quorum",
     sql=SQL,
-    compute=controller_timeline,
     plot=plot,
     evaluate=evaluate,
 )
+def controller_timeline(quorum_epochs: DataFrame) -> DataFrame:
+    """One row for each epoch of the quorum, the latest first.
+
+    Returns:
+        epoch int, leader_id int (null: elected, but its first record is not there), from_ts timestamp, to_ts timestamp
+        (its last record), seconds double, records long, gap_before_ms long (from the last record of the epoch before to
+        its first: an upper bound of the time without a leader, since a leader may have had nothing to write), epochs
+        long (in all), gap_max_ms long (of those that are not years)
+    """
+    return run(SQL, quorum_epochs=quorum_epochs)

@@ -2,23 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from trimaran.spark.analyses.analysis import (
-    Analysis,
+    DataFrame,
+    Figure,
     ReportVerdict,
+    Rows,
+    analysis,
     count_text,
     run,
 )
-from trimaran.spark.analyses.plots import (
-    nothing,
-    table,
-)
-
-if TYPE_CHECKING:
-    import pandas as pd
-    import plotly.graph_objects as go
-    from pyspark.sql import DataFrame
+from trimaran.spark.analyses.plots import nothing, table
 
 ROWS = 300
 
@@ -34,23 +27,14 @@ ORDER BY offset DESC LIMIT {ROWS}
 """
 
 
-def features_and_voters(feature_history: DataFrame, voter_history: DataFrame) -> DataFrame:
-    """The changes, the latest first.
-
-    Returns:
-        ts timestamp, kind string (feature, voter), what string, event string, told string, new_level int, offset long
-    """
-    return run(SQL, feature_history=feature_history, voter_history=voter_history)
-
-
-def plot(frame: pd.DataFrame) -> go.Figure:
+def plot(frame: Rows) -> Figure:
     """The changes as a table."""
     if frame.empty:
         return nothing("no feature level and no voter in the log")
     return table(frame, {"ts": "when (UTC)", "what": "what", "event": "event", "told": "is now"})
 
 
-def evaluate(frame: pd.DataFrame) -> list[ReportVerdict]:
+def evaluate(frame: Rows) -> list[ReportVerdict]:
     if frame.empty:
         return []
     verdicts = []
@@ -73,9 +57,8 @@ def evaluate(frame: pd.DataFrame) -> list[ReportVerdict]:
     return verdicts
 
 
-ANALYSIS = Analysis(
+@analysis(
     number="M18",
-    name="features_and_voters",
     title="Features and voters",
     question="Which feature levels and voters changed, and what are they now?",
     views={
@@ -85,7 +68,13 @@ ANALYSIS = Analysis(
     },
     needs="feature levels or voters in the metadata log",
     sql=SQL,
-    compute=features_and_voters,
     plot=plot,
     evaluate=evaluate,
 )
+def features_and_voters(feature_history: DataFrame, voter_history: DataFrame) -> DataFrame:
+    """The changes, the latest first.
+
+    Returns:
+        ts timestamp, kind string (feature, voter), what string, event string, told string, new_level int, offset long
+    """
+    return run(SQL, feature_history=feature_history, voter_history=voter_history)

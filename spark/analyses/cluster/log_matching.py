@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from trimaran.spark.analyses.analysis import Analysis, ReportVerdict, count_text, run
+from trimaran.spark.analyses.analysis import (
+    DataFrame,
+    Figure,
+    ReportVerdict,
+    Rows,
+    analysis,
+    count_text,
+    run,
+)
 from trimaran.spark.analyses.plots import nothing, pair_matrix
-
-if TYPE_CHECKING:
-    import pandas as pd
-    import plotly.graph_objects as go
-    from pyspark.sql import DataFrame
 
 SQL = """
 WITH heads AS (
@@ -25,27 +26,14 @@ FROM pairs GROUP BY node, other ORDER BY different DESC, node, other LIMIT 500
 """
 
 
-def log_matching(metadata_batches_all: DataFrame) -> DataFrame:
-    """Pairs of nodes, those that differ first.
-
-    Args:
-        metadata_batches_all: `batches` of `kafka_metadata` with `nodes=all` and `includeUncommitted`.
-
-    Returns:
-        node int, other int, compared long (batches at equal offset and epoch), different long, first_different_offset
-        long
-    """
-    return run(SQL, metadata_batches_all=metadata_batches_all)
-
-
-def plot(frame: pd.DataFrame) -> go.Figure:
+def plot(frame: Rows) -> Figure:
     """A matrix: green where two logs agree."""
     if frame.empty:
         return nothing("only one metadata log is there: nothing to compare")
     return pair_matrix("node", zip(frame["node"], frame["other"], frame["different"], strict=True))
 
 
-def evaluate(frame: pd.DataFrame) -> list[ReportVerdict]:
+def evaluate(frame: Rows) -> list[ReportVerdict]:
     if frame.empty:
         return []
     bad = frame[frame["different"] > 0]
@@ -61,15 +49,24 @@ def evaluate(frame: pd.DataFrame) -> list[ReportVerdict]:
     return [ReportVerdict("bad", f"Log matching: {text}.")]
 
 
-ANALYSIS = Analysis(
+@analysis(
     number="M15",
-    name="log_matching",
     title="Log matching across controllers",
     question="Do all copies of the metadata log hold the same bytes at equal offsets?",
     views={"metadata_batches_all": "node_id int, base_offset bigint, epoch int, crc bigint"},
     needs="two copies of the metadata log",
     sql=SQL,
-    compute=log_matching,
     plot=plot,
     evaluate=evaluate,
 )
+def log_matching(metadata_batches_all: DataFrame) -> DataFrame:
+    """Pairs of nodes, those that differ first.
+
+    Args:
+        metadata_batches_all: `batches` of `kafka_metadata` with `nodes=all` and `includeUncommitted`.
+
+    Returns:
+        node int, other int, compared long (batches at equal offset and epoch), different long, first_different_offset
+        long
+    """
+    return run(SQL, metadata_batches_all=metadata_batches_all)

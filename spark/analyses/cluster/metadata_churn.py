@@ -2,25 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from trimaran.spark.analyses.analysis import (
-    Analysis,
+    DataFrame,
+    Figure,
     ReportVerdict,
+    Rows,
+    analysis,
     bytes_text,
     count_text,
     run,
 )
 from trimaran.spark.analyses.buckets import bucketed, in_window, undated, window_of
-from trimaran.spark.analyses.plots import (
-    nothing,
-    over_time,
-)
-
-if TYPE_CHECKING:
-    import pandas as pd
-    import plotly.graph_objects as go
-    from pyspark.sql import DataFrame
+from trimaran.spark.analyses.plots import nothing, over_time
 
 SQL = f"""
 SELECT 'time' AS kind, {bucketed("timestamp")} AS ts, type, :bucket_ms AS bucket_ms, count(*) AS records,
@@ -33,20 +26,7 @@ UNION ALL
 """
 
 
-def metadata_churn(metadata_records: DataFrame, metadata_snapshots: DataFrame) -> DataFrame:
-    """Records by time and type, and the latest snapshots.
-
-    Returns:
-        kind string (time, snapshot), ts timestamp (start of the bucket, null for no time or one far from all others;
-        last record that a snapshot covers), type string, bucket_ms int, records long, bytes long, end_offset long,
-        error string (of a snapshot; null: whole)
-    """
-    window = window_of(metadata_records, "timestamp")
-    frames = {"metadata_records": metadata_records, "metadata_snapshots": metadata_snapshots}
-    return run(in_window(SQL, window), **frames)
-
-
-def plot(frame: pd.DataFrame) -> go.Figure:
+def plot(frame: Rows) -> Figure:
     """Records by time, a colour for each type."""
     shown = frame[frame["kind"] == "time"]
     if shown.empty:
@@ -55,7 +35,7 @@ def plot(frame: pd.DataFrame) -> go.Figure:
     return over_time(shown, "records", "type", y_title="records", width_ms=width)
 
 
-def evaluate(frame: pd.DataFrame) -> list[ReportVerdict]:
+def evaluate(frame: Rows) -> list[ReportVerdict]:
     shown = frame[frame["kind"] == "time"]
     if shown.empty:
         return []
@@ -86,9 +66,8 @@ def evaluate(frame: pd.DataFrame) -> list[ReportVerdict]:
     return verdicts
 
 
-ANALYSIS = Analysis(
+@analysis(
     number="M13",
-    name="metadata_churn",
     title="Contents of the metadata log",
     question="Which records make the metadata log grow, and how often is it snapshotted?",
     views={
@@ -97,7 +76,17 @@ ANALYSIS = Analysis(
     },
     needs="records in the metadata log",
     sql=SQL,
-    compute=metadata_churn,
     plot=plot,
     evaluate=evaluate,
 )
+def metadata_churn(metadata_records: DataFrame, metadata_snapshots: DataFrame) -> DataFrame:
+    """Records by time and type, and the latest snapshots.
+
+    Returns:
+        kind string (time, snapshot), ts timestamp (start of the bucket, null for no time or one far from all others;
+        last record that a snapshot covers), type string, bucket_ms int, records long, bytes long, end_offset long,
+        error string (of a snapshot; null: whole)
+    """
+    window = window_of(metadata_records, "timestamp")
+    frames = {"metadata_records": metadata_records, "metadata_snapshots": metadata_snapshots}
+    return run(in_window(SQL, window), **frames)

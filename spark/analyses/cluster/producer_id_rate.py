@@ -2,24 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from trimaran.spark.analyses.analysis import (
-    Analysis,
+    DataFrame,
+    Figure,
     ReportVerdict,
+    Rows,
+    analysis,
     count_text,
     run,
 )
 from trimaran.spark.analyses.buckets import bucketed, in_window, undated, window_of
-from trimaran.spark.analyses.plots import (
-    nothing,
-    over_time,
-)
-
-if TYPE_CHECKING:
-    import pandas as pd
-    import plotly.graph_objects as go
-    from pyspark.sql import DataFrame
+from trimaran.spark.analyses.plots import nothing, over_time
 
 BLOCK = 1000  # ids of one block
 MANY = 10  # so many a start of brokers and clients may take
@@ -38,18 +31,7 @@ FROM blocks GROUP BY ts, broker ORDER BY ts, broker
 """
 
 
-def producer_id_rate(metadata_records: DataFrame) -> DataFrame:
-    """Blocks of producer ids by time and broker that asked for them.
-
-    Returns:
-        ts timestamp (start of its bucket; null: no time, or one far from all others), broker string, bucket_ms int,
-        blocks long, next_id long (the next one free), first_ts timestamp, last_ts timestamp
-    """
-    window = window_of(metadata_records, "timestamp")
-    return run(in_window(SQL, window), metadata_records=metadata_records)
-
-
-def plot(frame: pd.DataFrame) -> go.Figure:
+def plot(frame: Rows) -> Figure:
     """Blocks by time and broker."""
     if frame.empty:
         return nothing("no producer id was handed out")
@@ -58,7 +40,7 @@ def plot(frame: pd.DataFrame) -> go.Figure:
     return over_time(named, "blocks", "name", y_title="blocks of ids", width_ms=width)
 
 
-def evaluate(frame: pd.DataFrame) -> list[ReportVerdict]:
+def evaluate(frame: Rows) -> list[ReportVerdict]:
     if frame.empty:
         return []
     blocks = int(frame["blocks"].sum())
@@ -74,20 +56,27 @@ def evaluate(frame: pd.DataFrame) -> list[ReportVerdict]:
     ]
 
 
-def _hours(timed: pd.DataFrame) -> float:
+def _hours(timed: Rows) -> float:
     """From the first block to the last."""
     return float((timed["last_ts"].max() - timed["first_ts"].min()).total_seconds() / 3600)
 
 
-ANALYSIS = Analysis(
+@analysis(
     number="M17",
-    name="producer_id_rate",
     title="Producer id rate",
     question="How fast are producer ids handed out: do clients restart all the time?",
     views={"metadata_records": "source string, timestamp timestamp, type string, payload string"},
     needs="producer ids handed out",
     sql=SQL,
-    compute=producer_id_rate,
     plot=plot,
     evaluate=evaluate,
 )
+def producer_id_rate(metadata_records: DataFrame) -> DataFrame:
+    """Blocks of producer ids by time and broker that asked for them.
+
+    Returns:
+        ts timestamp (start of its bucket; null: no time, or one far from all others), broker string, bucket_ms int,
+        blocks long, next_id long (the next one free), first_ts timestamp, last_ts timestamp
+    """
+    window = window_of(metadata_records, "timestamp")
+    return run(in_window(SQL, window), metadata_records=metadata_records)

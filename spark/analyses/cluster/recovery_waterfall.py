@@ -2,30 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from trimaran.spark.analyses.analysis import (
     SECONDS_MAX,
-    Analysis,
+    DataFrame,
+    Figure,
     ReportVerdict,
+    Rows,
+    analysis,
     count_text,
     ids_text,
     run,
     seconds_text,
 )
-from trimaran.spark.analyses.plots import (
-    AMBER,
-    BLUE,
-    RED,
-    ROWS_SHOWN,
-    bars,
-    nothing,
-)
-
-if TYPE_CHECKING:
-    import pandas as pd
-    import plotly.graph_objects as go
-    from pyspark.sql import DataFrame
+from trimaran.spark.analyses.plots import AMBER, BLUE, RED, ROWS_SHOWN, bars, nothing
 
 ROWS = 500
 LEADERLESS_SECONDS_MAX = 5.0
@@ -85,24 +74,6 @@ ORDER BY w.from_offset DESC LIMIT {ROWS}
 """
 
 
-def recovery_waterfall(
-    broker_history: DataFrame, leader_changes: DataFrame, isr_changes: DataFrame
-) -> DataFrame:
-    """One row for each loss of a broker that served, the latest first; seconds count from the loss.
-
-    Returns:
-        broker_id int, lost_ts timestamp, is_timed boolean (a clock shows it; else nothing follows but is_back), cause
-        string (fenced, controlled_shutdown, unregistered), leaders long (moved away from it), without_leader long (of
-        them, that had none for a time), left_without_leader long (and none up to the end), first_leader_seconds double,
-        all_leaders_seconds double (every one of them had a leader), back_seconds double (null: it did not come back),
-        is_back boolean, in_sync_seconds double (its last replica was in sync), replicas long (that came back), losses
-        long (in all)
-    """
-    return run(
-        SQL, broker_history=broker_history, leader_changes=leader_changes, isr_changes=isr_changes
-    )
-
-
 CAUSES = {"controlled_shutdown": "shut down", "unregistered": "removed"}  # labels must be short
 STEPS = {
     "all leaders moved": "all_leaders_seconds",
@@ -111,7 +82,7 @@ STEPS = {
 }
 
 
-def plot(frame: pd.DataFrame) -> go.Figure:
+def plot(frame: Rows) -> Figure:
     """A waterfall for each loss: what came after what."""
     if frame.empty:
         return nothing("no broker that served was lost")
@@ -138,7 +109,7 @@ def plot(frame: pd.DataFrame) -> go.Figure:
     return bars(names, series, x_title="seconds since the loss", colours=colours)
 
 
-def evaluate(frame: pd.DataFrame) -> list[ReportVerdict]:
+def evaluate(frame: Rows) -> list[ReportVerdict]:
     if frame.empty:
         return [ReportVerdict("ok", "Recovery: no broker that served was lost.")]
     verdicts = [_leaders_again(frame)]
@@ -155,7 +126,7 @@ def evaluate(frame: pd.DataFrame) -> list[ReportVerdict]:
     return verdicts
 
 
-def _leaders_again(frame: pd.DataFrame) -> ReportVerdict:
+def _leaders_again(frame: Rows) -> ReportVerdict:
     """How soon partitions had leaders again."""
     losses, left = int(frame["losses"].iloc[0]), frame["left_without_leader"].sum()
     text = f"Recovery: {count_text(losses, 'broker loss')}"
@@ -182,9 +153,8 @@ def _leaders_again(frame: pd.DataFrame) -> ReportVerdict:
     return ReportVerdict("warn" if is_slow else "ok", f"{text}; {whose} had leaders again {when}.")
 
 
-ANALYSIS = Analysis(
+@analysis(
     number="M7",
-    name="recovery_waterfall",
     title="Recovery after broker loss",
     question="How soon after a broker was lost did its partitions have leaders again, and its replicas catch up?",
     views={
@@ -196,7 +166,22 @@ ANALYSIS = Analysis(
     },
     needs="brokers in the metadata log",
     sql=SQL,
-    compute=recovery_waterfall,
     plot=plot,
     evaluate=evaluate,
 )
+def recovery_waterfall(
+    broker_history: DataFrame, leader_changes: DataFrame, isr_changes: DataFrame
+) -> DataFrame:
+    """One row for each loss of a broker that served, the latest first; seconds count from the loss.
+
+    Returns:
+        broker_id int, lost_ts timestamp, is_timed boolean (a clock shows it; else nothing follows but is_back), cause
+        string (fenced, controlled_shutdown, unregistered), leaders long (moved away from it), without_leader long (of
+        them, that had none for a time), left_without_leader long (and none up to the end), first_leader_seconds double,
+        all_leaders_seconds double (every one of them had a leader), back_seconds double (null: it did not come back),
+        is_back boolean, in_sync_seconds double (its last replica was in sync), replicas long (that came back), losses
+        long (in all)
+    """
+    return run(
+        SQL, broker_history=broker_history, leader_changes=leader_changes, isr_changes=isr_changes
+    )

@@ -6,26 +6,17 @@ configs of topics are compared; `trimaran zk verify` compares every znode, of a 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from trimaran.spark.analyses.analysis import (
-    Analysis,
+    DataFrame,
+    Figure,
     ReportVerdict,
+    Rows,
+    analysis,
     count_text,
     run,
     seconds_text,
 )
-from trimaran.spark.analyses.plots import (
-    POINTS_MAX,
-    figure,
-    nothing,
-    table,
-)
-
-if TYPE_CHECKING:
-    import pandas as pd
-    import plotly.graph_objects as go
-    from pyspark.sql import DataFrame
+from trimaran.spark.analyses.plots import POINTS_MAX, figure, nothing, table
 
 LATE_SECONDS = 5.0  # a mirror at work takes hundredths of a second
 
@@ -81,30 +72,7 @@ FROM compared ORDER BY outcome = 'equal', delay_seconds DESC NULLS LAST, path LI
 """
 
 
-def zookeeper_parity(
-    znodes: DataFrame,
-    partition_history: DataFrame,
-    broker_history: DataFrame,
-    config_history: DataFrame,
-) -> DataFrame:
-    """Znodes that differ first, then those shown last after their record.
-
-    Returns:
-        kind string (partition, broker, config), path string, expected string (null: extra), found string (null:
-        missing), ts timestamp (of the record), modified_ts timestamp (of the znode), outcome string (equal, missing,
-        extra, different), delay_seconds double (null: what is from before the mirror's time, or differs), shown_offset
-        long, and of all: znodes long, differing long, median_seconds double, longest_seconds double
-    """
-    return run(
-        SQL,
-        znodes=znodes,
-        partition_history=partition_history,
-        broker_history=broker_history,
-        config_history=config_history,
-    )
-
-
-def plot(frame: pd.DataFrame) -> go.Figure:
+def plot(frame: Rows) -> Figure:
     """The differences as a table; without any, how much later than its record each znode was written."""
     differing = frame[frame["outcome"] != "equal"]
     if len(differing):
@@ -129,7 +97,7 @@ def plot(frame: pd.DataFrame) -> go.Figure:
     return made
 
 
-def evaluate(frame: pd.DataFrame) -> list[ReportVerdict]:
+def evaluate(frame: Rows) -> list[ReportVerdict]:
     if frame.empty:
         return []
     one = frame.iloc[0]
@@ -148,9 +116,8 @@ def evaluate(frame: pd.DataFrame) -> list[ReportVerdict]:
     return verdicts
 
 
-ANALYSIS = Analysis(
+@analysis(
     number="M16",
-    name="zookeeper_parity",
     title="ZooKeeper parity",
     question="Does ZooKeeper show what the metadata log says, and how soon after?",
     views={
@@ -163,7 +130,27 @@ ANALYSIS = Analysis(
     },
     needs="znodes of a mirror (`/migration`) in znodes.json",
     sql=SQL,
-    compute=zookeeper_parity,
     plot=plot,
     evaluate=evaluate,
 )
+def zookeeper_parity(
+    znodes: DataFrame,
+    partition_history: DataFrame,
+    broker_history: DataFrame,
+    config_history: DataFrame,
+) -> DataFrame:
+    """Znodes that differ first, then those shown last after their record.
+
+    Returns:
+        kind string (partition, broker, config), path string, expected string (null: extra), found string (null:
+        missing), ts timestamp (of the record), modified_ts timestamp (of the znode), outcome string (equal, missing,
+        extra, different), delay_seconds double (null: what is from before the mirror's time, or differs), shown_offset
+        long, and of all: znodes long, differing long, median_seconds double, longest_seconds double
+    """
+    return run(
+        SQL,
+        znodes=znodes,
+        partition_history=partition_history,
+        broker_history=broker_history,
+        config_history=config_history,
+    )

@@ -2,27 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from trimaran.spark.analyses.analysis import (
-    Analysis,
+    DataFrame,
+    Figure,
     ReportVerdict,
+    Rows,
+    analysis,
     count_text,
     ids_text,
     run,
     seconds_text,
 )
 from trimaran.spark.analyses.buckets import bucketed, in_window, undated, window_of
-from trimaran.spark.analyses.plots import (
-    heat,
-    nothing,
-    short,
-)
-
-if TYPE_CHECKING:
-    import pandas as pd
-    import plotly.graph_objects as go
-    from pyspark.sql import DataFrame
+from trimaran.spark.analyses.plots import heat, nothing, short
 
 FLAPS_MIN = 3  # out of the ISR so often, and the replica is at the edge of what it can do
 STORM_MIN = 10  # shrinks within one bucket
@@ -53,18 +45,7 @@ FROM ended WHERE still_out GROUP BY broker
 """
 
 
-def isr_storms(isr_changes: DataFrame) -> DataFrame:
-    """Shrinks by time and broker; the pairs of partition and broker that shrank most; brokers still out.
-
-    Returns:
-        kind string (time, pair, still_out), ts timestamp (time: start of its bucket, null for no time or one far from
-        all others; pair: the last shrink), broker int, topic string, partition int, cause string, bucket_ms int,
-        shrinks long (still_out: partitions), still_out boolean (it did not come back)
-    """
-    return run(in_window(SQL, window_of(isr_changes, "ts")), isr_changes=isr_changes)
-
-
-def plot(frame: pd.DataFrame) -> go.Figure:
+def plot(frame: Rows) -> Figure:
     """Shrinks, broker × time."""
     shown = frame[frame["kind"] == "time"]
     if shown.empty:
@@ -75,7 +56,7 @@ def plot(frame: pd.DataFrame) -> go.Figure:
     )
 
 
-def evaluate(frame: pd.DataFrame) -> list[ReportVerdict]:
+def evaluate(frame: Rows) -> list[ReportVerdict]:
     by_time, pairs = frame[frame["kind"] == "time"], frame[frame["kind"] == "pair"]
     if by_time.empty:
         return [ReportVerdict("ok", "ISR: no replica left an ISR.")]
@@ -106,9 +87,8 @@ def evaluate(frame: pd.DataFrame) -> list[ReportVerdict]:
     return verdicts
 
 
-ANALYSIS = Analysis(
+@analysis(
     number="M4",
-    name="isr_storms",
     title="ISR storms",
     question="When did in-sync replicas shrink in bursts, and which replicas flap?",
     views={
@@ -117,7 +97,15 @@ ANALYSIS = Analysis(
     },
     needs="changes of in-sync replicas",
     sql=SQL,
-    compute=isr_storms,
     plot=plot,
     evaluate=evaluate,
 )
+def isr_storms(isr_changes: DataFrame) -> DataFrame:
+    """Shrinks by time and broker; the pairs of partition and broker that shrank most; brokers still out.
+
+    Returns:
+        kind string (time, pair, still_out), ts timestamp (time: start of its bucket, null for no time or one far from
+        all others; pair: the last shrink), broker int, topic string, partition int, cause string, bucket_ms int,
+        shrinks long (still_out: partitions), still_out boolean (it did not come back)
+    """
+    return run(in_window(SQL, window_of(isr_changes, "ts")), isr_changes=isr_changes)

@@ -2,23 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from trimaran.spark.analyses.analysis import (
-    Analysis,
-    ReportVerdict,
-    run,
-)
+from trimaran.spark.analyses.analysis import DataFrame, Figure, ReportVerdict, Rows, analysis, run
 from trimaran.spark.analyses.buckets import in_window, window_of
-from trimaran.spark.analyses.plots import (
-    lines,
-    nothing,
-)
-
-if TYPE_CHECKING:
-    import pandas as pd
-    import plotly.graph_objects as go
-    from pyspark.sql import DataFrame
+from trimaran.spark.analyses.plots import lines, nothing
 
 STEPS = 48
 SKEW_MAX = 1.3
@@ -55,18 +41,7 @@ ORDER BY is_end DESC, ts DESC, broker
 """
 
 
-def leader_balance(partition_history: DataFrame) -> DataFrame:
-    """Leaders and replicas of each broker at the log's end, and at even steps of time, the latest first.
-
-    Returns:
-        is_end boolean, ts timestamp (null at the end), broker int, leaders long, replicas long, preferred long (of its
-        leaderships, those for which it is the first replica), to_mean double (its leaders over the mean of all)
-    """
-    window = window_of(partition_history, "from_ts")
-    return run(in_window(SQL, window), partition_history=partition_history)
-
-
-def plot(frame: pd.DataFrame) -> go.Figure:
+def plot(frame: Rows) -> Figure:
     """Leaders of each broker over time."""
     if frame.empty:
         return nothing("no partition in the log")
@@ -75,7 +50,7 @@ def plot(frame: pd.DataFrame) -> go.Figure:
     return lines(named, "leaders", "name", y_title="partitions led")
 
 
-def evaluate(frame: pd.DataFrame) -> list[ReportVerdict]:
+def evaluate(frame: Rows) -> list[ReportVerdict]:
     if frame.empty:
         return []
     now = frame[frame["is_end"]]
@@ -96,9 +71,8 @@ def evaluate(frame: pd.DataFrame) -> list[ReportVerdict]:
     return [ReportVerdict("ok" if even else "warn", f"Leader balance: {text}.")]
 
 
-ANALYSIS = Analysis(
+@analysis(
     number="M8",
-    name="leader_balance",
     title="Leader balance",
     question="Do all brokers lead about the same number of partitions, and do preferred replicas lead?",
     views={
@@ -107,7 +81,15 @@ ANALYSIS = Analysis(
     },
     needs="partitions in the metadata log",
     sql=SQL,
-    compute=leader_balance,
     plot=plot,
     evaluate=evaluate,
 )
+def leader_balance(partition_history: DataFrame) -> DataFrame:
+    """Leaders and replicas of each broker at the log's end, and at even steps of time, the latest first.
+
+    Returns:
+        is_end boolean, ts timestamp (null at the end), broker int, leaders long, replicas long, preferred long (of its
+        leaderships, those for which it is the first replica), to_mean double (its leaders over the mean of all)
+    """
+    window = window_of(partition_history, "from_ts")
+    return run(in_window(SQL, window), partition_history=partition_history)

@@ -2,24 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from trimaran.spark.analyses.analysis import (
-    Analysis,
+    DataFrame,
+    Figure,
     ReportVerdict,
+    Rows,
+    analysis,
     count_text,
     run,
 )
 from trimaran.spark.analyses.buckets import bucketed, in_window, undated, window_of
-from trimaran.spark.analyses.plots import (
-    nothing,
-    over_time,
-)
-
-if TYPE_CHECKING:
-    import pandas as pd
-    import plotly.graph_objects as go
-    from pyspark.sql import DataFrame
+from trimaran.spark.analyses.plots import nothing, over_time
 
 SHOWN_MAX = 12
 
@@ -39,18 +32,7 @@ ORDER BY kind, ts, cause, changes DESC
 """
 
 
-def leadership_churn(leader_changes: DataFrame) -> DataFrame:
-    """Changes of leaders after the partitions' creation, by time and cause; the topics and brokers that changed most.
-
-    Returns:
-        kind string (time, topic, broker), ts timestamp (start of its bucket; null: no time, or one far from all
-        others), cause string, name string (topic, or the
-        leader before), bucket_ms int, changes long
-    """
-    return run(in_window(SQL, window_of(leader_changes, "ts")), leader_changes=leader_changes)
-
-
-def plot(frame: pd.DataFrame) -> go.Figure:
+def plot(frame: Rows) -> Figure:
     """Stacked bars by cause."""
     shown = frame[frame["kind"] == "time"]
     if shown.empty:
@@ -59,7 +41,7 @@ def plot(frame: pd.DataFrame) -> go.Figure:
     return over_time(shown, "changes", "cause", y_title="leader changes", width_ms=width)
 
 
-def evaluate(frame: pd.DataFrame) -> list[ReportVerdict]:
+def evaluate(frame: Rows) -> list[ReportVerdict]:
     by_time = frame[frame["kind"] == "time"]
     if by_time.empty:
         return [ReportVerdict("ok", "Leaders: none changed after the partitions were created.")]
@@ -73,15 +55,22 @@ def evaluate(frame: pd.DataFrame) -> list[ReportVerdict]:
     ]
 
 
-ANALYSIS = Analysis(
+@analysis(
     number="M3",
-    name="leadership_churn",
     title="Leader changes",
     question="When did leaders change, why, and where?",
     views={"leader_changes": "ts timestamp, topic string, prev_leader int, cause string"},
     needs="changes of leaders",
     sql=SQL,
-    compute=leadership_churn,
     plot=plot,
     evaluate=evaluate,
 )
+def leadership_churn(leader_changes: DataFrame) -> DataFrame:
+    """Changes of leaders after the partitions' creation, by time and cause; the topics and brokers that changed most.
+
+    Returns:
+        kind string (time, topic, broker), ts timestamp (start of its bucket; null: no time, or one far from all
+        others), cause string, name string (topic, or the
+        leader before), bucket_ms int, changes long
+    """
+    return run(in_window(SQL, window_of(leader_changes, "ts")), leader_changes=leader_changes)

@@ -2,29 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from trimaran.spark.analyses.analysis import (
-    Analysis,
+    DataFrame,
+    Figure,
     Level,
     ReportVerdict,
+    Rows,
+    analysis,
     count_text,
     run,
     seconds_text,
 )
-from trimaran.spark.analyses.plots import (
-    NO_CLOCK,
-    ROWS_SHOWN,
-    STATE_COLOURS,
-    bars,
-    nothing,
-    short,
-)
-
-if TYPE_CHECKING:
-    import pandas as pd
-    import plotly.graph_objects as go
-    from pyspark.sql import DataFrame
+from trimaran.spark.analyses.plots import NO_CLOCK, ROWS_SHOWN, STATE_COLOURS, bars, nothing, short
 
 OUTAGE_SECONDS_BAD = 1.0  # an election takes less
 SLO_PERCENT = 99.9
@@ -63,22 +52,7 @@ ORDER BY offline DESC, under_min_isr DESC, under_replicated DESC, was_offline DE
 """
 
 
-def partition_availability(partition_history: DataFrame) -> DataFrame:
-    """One row for each partition that ever was, the worst first; the last columns are of all of them.
-
-    Returns:
-        topic string, partition int, seconds double (known to the log), offline double, under_min_isr double,
-        under_replicated double (seconds in the state, where clocks tell; offline only up to when the partition was
-        online again, for at the log's end the brokers may just have been shut down), was_offline boolean,
-        was_under_min_isr boolean, was_under_replicated boolean (whatever clocks say), state_at_end string (null:
-        deleted), offline_at_end double, unclean boolean, available_percent double (neither offline nor below the
-        minimum ISR), partitions long, were_offline long, were_under_min_isr long, any_was_not_whole boolean,
-        are_offline long, cluster_percent double
-    """
-    return run(SQL, partition_history=partition_history)
-
-
-def plot(frame: pd.DataFrame) -> go.Figure:
+def plot(frame: Rows) -> Figure:
     """Stacked seconds in the three bad states, for the worst partitions."""
     bad = frame[(frame["offline"] + frame["under_min_isr"] + frame["under_replicated"]) > 0]
     shown = bad.head(ROWS_SHOWN)
@@ -91,7 +65,7 @@ def plot(frame: pd.DataFrame) -> go.Figure:
     return bars(names, series, x_title="seconds", colours=STATE_COLOURS)
 
 
-def evaluate(frame: pd.DataFrame) -> list[ReportVerdict]:
+def evaluate(frame: Rows) -> list[ReportVerdict]:
     if frame.empty:
         return []
     verdicts, worst = [], frame.iloc[0]
@@ -120,7 +94,7 @@ def evaluate(frame: pd.DataFrame) -> list[ReportVerdict]:
     return verdicts
 
 
-def _longest(frame: pd.DataFrame, state: str) -> str:
+def _longest(frame: Rows, state: str) -> str:
     """The partition that was longest in the state, and how many others were as long: a broker takes many with it."""
     longest = frame[state].max()
     if not longest > 0:
@@ -132,9 +106,8 @@ def _longest(frame: pd.DataFrame, state: str) -> str:
     return f"{where} longest, {seconds_text(float(longest))}"
 
 
-ANALYSIS = Analysis(
+@analysis(
     number="M5",
-    name="partition_availability",
     title="Partition availability",
     question="How long was each partition offline, below its minimum ISR, or under-replicated?",
     views={
@@ -143,7 +116,19 @@ ANALYSIS = Analysis(
     },
     needs="partitions in the metadata log",
     sql=SQL,
-    compute=partition_availability,
     plot=plot,
     evaluate=evaluate,
 )
+def partition_availability(partition_history: DataFrame) -> DataFrame:
+    """One row for each partition that ever was, the worst first; the last columns are of all of them.
+
+    Returns:
+        topic string, partition int, seconds double (known to the log), offline double, under_min_isr double,
+        under_replicated double (seconds in the state, where clocks tell; offline only up to when the partition was
+        online again, for at the log's end the brokers may just have been shut down), was_offline boolean,
+        was_under_min_isr boolean, was_under_replicated boolean (whatever clocks say), state_at_end string (null:
+        deleted), offline_at_end double, unclean boolean, available_percent double (neither offline nor below the
+        minimum ISR), partitions long, were_offline long, were_under_min_isr long, any_was_not_whole boolean,
+        are_offline long, cluster_percent double
+    """
+    return run(SQL, partition_history=partition_history)

@@ -2,27 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from trimaran.spark.analyses.analysis import (
-    Analysis,
+    DataFrame,
+    Figure,
     ReportVerdict,
+    Rows,
+    analysis,
     count_text,
     run,
 )
-from trimaran.spark.analyses.plots import (
-    GREY,
-    RED,
-    ROWS_SHOWN,
-    bars,
-    nothing,
-    short,
-)
-
-if TYPE_CHECKING:
-    import pandas as pd
-    import plotly.graph_objects as go
-    from pyspark.sql import DataFrame
+from trimaran.spark.analyses.plots import GREY, RED, ROWS_SHOWN, bars, nothing, short
 
 ROWS = 200
 
@@ -56,18 +45,7 @@ FROM judged HAVING count(*) > 0
 """
 
 
-def rack_exposure(metadata_image: DataFrame) -> DataFrame:
-    """Per topic and rack, how many partitions stand in too few racks.
-
-    Returns:
-        kind string (topic, rack, all), name string, partitions long (rack: that have a replica there), exposed long
-        (topic, all: in fewer racks than they could; rack: that have no replica elsewhere), racks_min long, all_racks
-        long (that brokers are in)
-    """
-    return run(SQL, metadata_image=metadata_image)
-
-
-def plot(frame: pd.DataFrame) -> go.Figure:
+def plot(frame: Rows) -> Figure:
     """What each rack's loss would take."""
     racks = frame[frame["kind"] == "rack"].sort_values("exposed", ascending=False).head(ROWS_SHOWN)
     if racks.empty:
@@ -79,7 +57,7 @@ def plot(frame: pd.DataFrame) -> go.Figure:
     return bars(names, series, x_title="partitions if the rack is lost", colours=colours)
 
 
-def evaluate(frame: pd.DataFrame) -> list[ReportVerdict]:
+def evaluate(frame: Rows) -> list[ReportVerdict]:
     total = frame[frame["kind"] == "all"]
     if total.empty:
         return []
@@ -97,9 +75,8 @@ def evaluate(frame: pd.DataFrame) -> list[ReportVerdict]:
     return [ReportVerdict("warn", f"Racks: {text}.")]
 
 
-ANALYSIS = Analysis(
+@analysis(
     number="M9",
-    name="rack_exposure",
     title="Rack exposure",
     question="Which partitions are in fewer racks than they could be, and what would fail with a rack?",
     views={
@@ -107,7 +84,15 @@ ANALYSIS = Analysis(
     },
     needs="partitions in the metadata log",
     sql=SQL,
-    compute=rack_exposure,
     plot=plot,
     evaluate=evaluate,
 )
+def rack_exposure(metadata_image: DataFrame) -> DataFrame:
+    """Per topic and rack, how many partitions stand in too few racks.
+
+    Returns:
+        kind string (topic, rack, all), name string, partitions long (rack: that have a replica there), exposed long
+        (topic, all: in fewer racks than they could; rack: that have no replica elsewhere), racks_min long, all_racks
+        long (that brokers are in)
+    """
+    return run(SQL, metadata_image=metadata_image)

@@ -2,27 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from trimaran.spark.analyses.analysis import (
-    Analysis,
+    DataFrame,
+    Figure,
     ReportVerdict,
+    Rows,
+    analysis,
     count_text,
     run,
     seconds_text,
 )
-from trimaran.spark.analyses.plots import (
-    AMBER,
-    BLUE,
-    ROWS_SHOWN,
-    nothing,
-    spans,
-)
-
-if TYPE_CHECKING:
-    import pandas as pd
-    import plotly.graph_objects as go
-    from pyspark.sql import DataFrame
+from trimaran.spark.analyses.plots import AMBER, BLUE, ROWS_SHOWN, nothing, spans
 
 ROWS = 500
 LONG_SECONDS = 3600.0
@@ -49,18 +39,7 @@ ORDER BY under_way DESC, seconds DESC, topic, partition LIMIT {ROWS}
 """
 
 
-def reassignments(topic_history: DataFrame) -> DataFrame:
-    """Reassignments of partitions, those under way first, then the longest.
-
-    Returns:
-        topic string, partition int, from_ts timestamp, to_ts timestamp (null: under way), seconds double, shown_to_ts
-        timestamp, under_way boolean, moves long (in all), still_moving long, longest_seconds double, median_seconds
-        double
-    """
-    return run(SQL, topic_history=topic_history)
-
-
-def plot(frame: pd.DataFrame) -> go.Figure:
+def plot(frame: Rows) -> Figure:
     """From when to when each partition moved."""
     if frame.empty:
         return nothing("no partition was moved")
@@ -71,7 +50,7 @@ def plot(frame: pd.DataFrame) -> go.Figure:
     return spans(shown, "name", "from_ts", "shown_to_ts", "state", colours=colours)
 
 
-def evaluate(frame: pd.DataFrame) -> list[ReportVerdict]:
+def evaluate(frame: Rows) -> list[ReportVerdict]:
     if frame.empty:
         return []
     one = frame.iloc[0]
@@ -86,9 +65,8 @@ def evaluate(frame: pd.DataFrame) -> list[ReportVerdict]:
     return verdicts
 
 
-ANALYSIS = Analysis(
+@analysis(
     number="M12",
-    name="reassignments",
     title="Reassignments",
     question="Which partitions were moved, and how long did it take?",
     views={
@@ -97,7 +75,15 @@ ANALYSIS = Analysis(
     },
     needs="reassignments in the metadata log",
     sql=SQL,
-    compute=reassignments,
     plot=plot,
     evaluate=evaluate,
 )
+def reassignments(topic_history: DataFrame) -> DataFrame:
+    """Reassignments of partitions, those under way first, then the longest.
+
+    Returns:
+        topic string, partition int, from_ts timestamp, to_ts timestamp (null: under way), seconds double, shown_to_ts
+        timestamp, under_way boolean, moves long (in all), still_moving long, longest_seconds double, median_seconds
+        double
+    """
+    return run(SQL, topic_history=topic_history)

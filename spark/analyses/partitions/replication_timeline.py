@@ -2,27 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from trimaran.spark.analyses.analysis import (
-    Analysis,
+    DataFrame,
+    Figure,
     ReportVerdict,
+    Rows,
+    analysis,
     count_text,
     run,
     seconds_text,
 )
 from trimaran.spark.analyses.buckets import bucketed, in_window, undated, window_of
-from trimaran.spark.analyses.plots import (
-    NO_CLOCK,
-    STATE_COLOURS,
-    figure,
-    nothing,
-)
-
-if TYPE_CHECKING:
-    import pandas as pd
-    import plotly.graph_objects as go
-    from pyspark.sql import DataFrame
+from trimaran.spark.analyses.plots import NO_CLOCK, STATE_COLOURS, figure, nothing
 
 STATES = ("offline", "under_min_isr", "under_replicated")
 
@@ -55,21 +46,7 @@ GROUP BY 1 ORDER BY 1
 """
 
 
-def replication_timeline(partition_history: DataFrame) -> DataFrame:
-    """How many partitions were in a state, by time; buckets in which nothing changed are as the one before ended.
-
-    Returns:
-        ts timestamp (start of its bucket; null: no time, or one far from all others), bucket_ms int, offline long,
-        under_min_isr long, under_replicated long (the most at once within the bucket), not_whole long (the most in any
-        of the three at once; a clock that goes back may count one twice, but never more than there are), partitions
-        long, changes long (intervals that began or ended), all_partitions long, last struct of the three (at the
-        bucket's end)
-    """
-    window = window_of(partition_history, "from_ts")
-    return run(in_window(SQL, window), partition_history=partition_history)
-
-
-def plot(frame: pd.DataFrame) -> go.Figure:
+def plot(frame: Rows) -> Figure:
     """Steps of the states, the most at once within each bucket, then as the bucket ended."""
     import pandas as pd
 
@@ -95,7 +72,7 @@ def plot(frame: pd.DataFrame) -> go.Figure:
     return made
 
 
-def evaluate(frame: pd.DataFrame) -> list[ReportVerdict]:
+def evaluate(frame: Rows) -> list[ReportVerdict]:
     if frame.empty:
         return []
     timed = frame[frame["ts"].notna()]
@@ -113,9 +90,8 @@ def evaluate(frame: pd.DataFrame) -> list[ReportVerdict]:
     ]
 
 
-ANALYSIS = Analysis(
+@analysis(
     number="M5b",
-    name="replication_timeline",
     title="Replication over time",
     question="How many partitions were under-replicated, below their minimum ISR, or offline at each moment?",
     views={
@@ -123,7 +99,18 @@ ANALYSIS = Analysis(
     },
     needs="partitions in the metadata log",
     sql=SQL,
-    compute=replication_timeline,
     plot=plot,
     evaluate=evaluate,
 )
+def replication_timeline(partition_history: DataFrame) -> DataFrame:
+    """How many partitions were in a state, by time; buckets in which nothing changed are as the one before ended.
+
+    Returns:
+        ts timestamp (start of its bucket; null: no time, or one far from all others), bucket_ms int, offline long,
+        under_min_isr long, under_replicated long (the most at once within the bucket), not_whole long (the most in any
+        of the three at once; a clock that goes back may count one twice, but never more than there are), partitions
+        long, changes long (intervals that began or ended), all_partitions long, last struct of the three (at the
+        bucket's end)
+    """
+    window = window_of(partition_history, "from_ts")
+    return run(in_window(SQL, window), partition_history=partition_history)

@@ -2,29 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from trimaran.spark.analyses.analysis import (
-    Analysis,
+    DataFrame,
+    Figure,
     ReportVerdict,
+    Rows,
+    analysis,
     count_text,
     run,
     seconds_text,
 )
 from trimaran.spark.analyses.buckets import bucketed, in_window, undated, window_of
-from trimaran.spark.analyses.plots import (
-    BLUE,
-    GREEN,
-    RED,
-    nothing,
-    over_time,
-    short,
-)
-
-if TYPE_CHECKING:
-    import pandas as pd
-    import plotly.graph_objects as go
-    from pyspark.sql import DataFrame
+from trimaran.spark.analyses.plots import BLUE, GREEN, RED, nothing, over_time, short
 
 SHORT_SECONDS = 3600.0
 
@@ -44,18 +33,7 @@ UNION ALL
 """
 
 
-def topic_lifecycle(topic_history: DataFrame) -> DataFrame:
-    """Births, deaths and growth by time; the topics that lived shortest.
-
-    Returns:
-        kind string (time, short), ts timestamp (start of its bucket; null: no time, or one far from all others), event
-        string, bucket_ms int, events long, seconds double (short: how long it lived), short_lived long (deleted within
-        an hour), new_partitions long, topic string
-    """
-    return run(in_window(SQL, window_of(topic_history, "ts")), topic_history=topic_history)
-
-
-def plot(frame: pd.DataFrame) -> go.Figure:
+def plot(frame: Rows) -> Figure:
     """Births, growth and deaths by time."""
     shown = frame[frame["kind"] == "time"]
     if shown.empty:
@@ -65,7 +43,7 @@ def plot(frame: pd.DataFrame) -> go.Figure:
     return over_time(shown, "events", "event", y_title="topics", width_ms=width, colours=colours)
 
 
-def evaluate(frame: pd.DataFrame) -> list[ReportVerdict]:
+def evaluate(frame: Rows) -> list[ReportVerdict]:
     shown = frame[frame["kind"] == "time"]
     if shown.empty:
         return []
@@ -88,9 +66,8 @@ def evaluate(frame: pd.DataFrame) -> list[ReportVerdict]:
     return verdicts
 
 
-ANALYSIS = Analysis(
+@analysis(
     number="M11",
-    name="topic_lifecycle",
     title="Topics created and deleted",
     question="When were topics created, enlarged and deleted, and how long did they live?",
     views={
@@ -98,7 +75,15 @@ ANALYSIS = Analysis(
     },
     needs="topics created or deleted in the metadata log",
     sql=SQL,
-    compute=topic_lifecycle,
     plot=plot,
     evaluate=evaluate,
 )
+def topic_lifecycle(topic_history: DataFrame) -> DataFrame:
+    """Births, deaths and growth by time; the topics that lived shortest.
+
+    Returns:
+        kind string (time, short), ts timestamp (start of its bucket; null: no time, or one far from all others), event
+        string, bucket_ms int, events long, seconds double (short: how long it lived), short_lived long (deleted within
+        an hour), new_partitions long, topic string
+    """
+    return run(in_window(SQL, window_of(topic_history, "ts")), topic_history=topic_history)

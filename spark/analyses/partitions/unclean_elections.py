@@ -2,24 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from trimaran.spark.analyses.analysis import (
-    Analysis,
+    DataFrame,
+    Figure,
     ReportVerdict,
+    Rows,
+    analysis,
     count_text,
     run,
 )
-from trimaran.spark.analyses.plots import (
-    nothing,
-    short,
-    table,
-)
-
-if TYPE_CHECKING:
-    import pandas as pd
-    import plotly.graph_objects as go
-    from pyspark.sql import DataFrame
+from trimaran.spark.analyses.plots import nothing, short, table
 
 ROWS = 500
 
@@ -46,19 +38,7 @@ ORDER BY unclean DESC, from_elr DESC, ts DESC LIMIT {ROWS}
 """
 
 
-def unclean_elections(leader_changes: DataFrame) -> DataFrame:
-    """Elections, the unclean ones first: each of them may have lost what the new leader did not hold.
-
-    Returns:
-        ts timestamp, topic string, partition int, prev_leader int, leader int, leader_epoch int, isr_before array<int>,
-        isr array<int>, cause string, unclean boolean, from_elr boolean (the leader was eligible, KIP-966: nothing is
-        lost), offline_seconds double (before it; null: there was a leader), unclean_elections long, elr_elections long,
-        elections long (in all)
-    """
-    return run(SQL, leader_changes=leader_changes)
-
-
-def plot(frame: pd.DataFrame) -> go.Figure:
+def plot(frame: Rows) -> Figure:
     """The suspects, as a table."""
     shown = frame[frame["unclean"] | frame["from_elr"]].sort_values("ts")
     if shown.empty:
@@ -72,7 +52,7 @@ def plot(frame: pd.DataFrame) -> go.Figure:
     return table(shown, {**heads, **rest, "from_elr": "from ELR"})
 
 
-def evaluate(frame: pd.DataFrame) -> list[ReportVerdict]:
+def evaluate(frame: Rows) -> list[ReportVerdict]:
     if frame.empty:
         return [
             ReportVerdict(
@@ -98,9 +78,8 @@ def evaluate(frame: pd.DataFrame) -> list[ReportVerdict]:
     return verdicts
 
 
-ANALYSIS = Analysis(
+@analysis(
     number="M14",
-    name="unclean_elections",
     title="Unclean elections and loss",
     question="Was a leader elected that was not in sync, and which partitions may have lost records?",
     views={
@@ -109,7 +88,16 @@ ANALYSIS = Analysis(
     },
     needs="changes of leaders",
     sql=SQL,
-    compute=unclean_elections,
     plot=plot,
     evaluate=evaluate,
 )
+def unclean_elections(leader_changes: DataFrame) -> DataFrame:
+    """Elections, the unclean ones first: each of them may have lost what the new leader did not hold.
+
+    Returns:
+        ts timestamp, topic string, partition int, prev_leader int, leader int, leader_epoch int, isr_before array<int>,
+        isr array<int>, cause string, unclean boolean, from_elr boolean (the leader was eligible, KIP-966: nothing is
+        lost), offline_seconds double (before it; null: there was a leader), unclean_elections long, elr_elections long,
+        elections long (in all)
+    """
+    return run(SQL, leader_changes=leader_changes)

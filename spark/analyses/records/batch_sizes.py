@@ -2,22 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from trimaran.spark.analyses.analysis import (
-    Analysis,
-    ReportVerdict,
-    run,
-)
-from trimaran.spark.analyses.plots import (
-    figure,
-    nothing,
-)
-
-if TYPE_CHECKING:
-    import pandas as pd
-    import plotly.graph_objects as go
-    from pyspark.sql import DataFrame
+from trimaran.spark.analyses.analysis import DataFrame, Figure, ReportVerdict, Rows, analysis, run
+from trimaran.spark.analyses.plots import figure, nothing
 
 RECORDS_MEAN_MIN = 5.0  # fewer records a batch, and headers and requests are most of the work
 
@@ -31,16 +17,7 @@ ORDER BY compression, records_from
 """
 
 
-def batch_sizes(batches: DataFrame) -> DataFrame:
-    """Batches by their number of records, in powers of two: `records_from` to twice that, exclusive.
-
-    Returns:
-        compression string, records_from long, batches long, records long, bytes long
-    """
-    return run(SQL, batches=batches)
-
-
-def plot(frame: pd.DataFrame) -> go.Figure:
+def plot(frame: Rows) -> Figure:
     """Which share of the records came in batches of which size, by codec."""
     if frame.empty:
         return nothing("no batches")
@@ -63,7 +40,7 @@ def _range(start: int) -> str:
     return "1" if start == 1 else f"{start:,}–{2 * start - 1:,}"
 
 
-def evaluate(frame: pd.DataFrame) -> list[ReportVerdict]:
+def evaluate(frame: Rows) -> list[ReportVerdict]:
     if frame.empty:
         return []
     mean = float(frame["records"].sum() / frame["batches"].sum())
@@ -73,15 +50,20 @@ def evaluate(frame: pd.DataFrame) -> list[ReportVerdict]:
     return [ReportVerdict("warn" if advice else "ok", text)]
 
 
-ANALYSIS = Analysis(
+@analysis(
     number="D5",
-    name="batch_sizes",
     title="Batch sizes",
     question="Do producers fill their batches?",
     views={"batches": "compression string, record_count int, batch_bytes int"},
     needs="batches in data logs",
     sql=SQL,
-    compute=batch_sizes,
     plot=plot,
     evaluate=evaluate,
 )
+def batch_sizes(batches: DataFrame) -> DataFrame:
+    """Batches by their number of records, in powers of two: `records_from` to twice that, exclusive.
+
+    Returns:
+        compression string, records_from long, batches long, records long, bytes long
+    """
+    return run(SQL, batches=batches)

@@ -5,23 +5,18 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from trimaran.spark.analyses.analysis import (
-    Analysis,
+    DataFrame,
+    Figure,
     ReportVerdict,
+    Rows,
+    analysis,
     bytes_text,
     run,
 )
-from trimaran.spark.analyses.plots import (
-    distinct_labels,
-    figure,
-    nothing,
-    short,
-)
+from trimaran.spark.analyses.plots import distinct_labels, figure, nothing, short
 
 if TYPE_CHECKING:
-    import pandas as pd
-    import plotly.graph_objects as go
     import pyarrow as pa
-    from pyspark.sql import DataFrame
 
 SAMPLE_RECORDS = 500  # of each partition, the latest (of offsets): some hundred KiB, which all codecs know by then
 SAMPLE_BYTES = 1 << 20  # of each topic
@@ -52,18 +47,6 @@ SAMPLED_SCHEMA = (
 )
 
 
-def compression(batches: DataFrame, records: DataFrame) -> DataFrame:
-    """For each topic and codec what is stored with it, and what it makes of a sample of the topic's latest records.
-
-    Returns:
-        topic string, codec string, sampled_records long, plain_bytes long, packed_bytes long, ratio double (packed over
-        plain), stored_bytes long, stored_records long (with that codec), topic_bytes long
-    """
-    sample = run(SAMPLE_SQL, records=records, batches=batches)
-    sampled = sample.groupBy("topic").applyInArrow(repacked, SAMPLED_SCHEMA)
-    return run(SQL, batches=batches, sampled=sampled)
-
-
 def repacked(sample: pa.Table) -> pa.Table:
     """A topic's sample packed by each codec, as one batch of up to `SAMPLE_BYTES`. Runs on executors."""
     import pyarrow as pa
@@ -86,7 +69,7 @@ def repacked(sample: pa.Table) -> pa.Table:
     return pa.table(rows)
 
 
-def plot(frame: pd.DataFrame) -> go.Figure:
+def plot(frame: Rows) -> Figure:
     """What each codec leaves of the sample, for the largest topics."""
     shown = frame[frame["ratio"].notna()]
     if shown.empty:
@@ -102,7 +85,7 @@ def plot(frame: pd.DataFrame) -> go.Figure:
     return made
 
 
-def evaluate(frame: pd.DataFrame) -> list[ReportVerdict]:
+def evaluate(frame: Rows) -> list[ReportVerdict]:
     if frame.empty:
         return []
     used = frame.groupby("codec")["stored_bytes"].sum().sort_values(ascending=False)
@@ -123,9 +106,8 @@ def evaluate(frame: pd.DataFrame) -> list[ReportVerdict]:
     return verdicts
 
 
-ANALYSIS = Analysis(
+@analysis(
     number="D4",
-    name="compression",
     title="Compression and what-if",
     question="How well are records compressed, and how well would other codecs compress them?",
     views={
@@ -135,7 +117,16 @@ ANALYSIS = Analysis(
     },
     needs="records in data logs",
     sql=SQL,
-    compute=compression,
     plot=plot,
     evaluate=evaluate,
 )
+def compression(batches: DataFrame, records: DataFrame) -> DataFrame:
+    """For each topic and codec what is stored with it, and what it makes of a sample of the topic's latest records.
+
+    Returns:
+        topic string, codec string, sampled_records long, plain_bytes long, packed_bytes long, ratio double (packed over
+        plain), stored_bytes long, stored_records long (with that codec), topic_bytes long
+    """
+    sample = run(SAMPLE_SQL, records=records, batches=batches)
+    sampled = sample.groupBy("topic").applyInArrow(repacked, SAMPLED_SCHEMA)
+    return run(SQL, batches=batches, sampled=sampled)

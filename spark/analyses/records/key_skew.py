@@ -2,24 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from trimaran.spark.analyses.analysis import (
-    Analysis,
-    ReportVerdict,
-    run,
-)
-from trimaran.spark.analyses.plots import (
-    ROWS_SHOWN,
-    bars,
-    nothing,
-    short,
-)
-
-if TYPE_CHECKING:
-    import pandas as pd
-    import plotly.graph_objects as go
-    from pyspark.sql import DataFrame
+from trimaran.spark.analyses.analysis import DataFrame, Figure, ReportVerdict, Rows, analysis, run
+from trimaran.spark.analyses.plots import ROWS_SHOWN, bars, nothing, short
 
 TOP = 20
 NAME_BYTES = 40  # of a key, to name it by
@@ -57,20 +41,7 @@ ORDER BY share DESC NULLS LAST, topic, rank
 """
 
 
-def key_skew(records: DataFrame) -> DataFrame:
-    """The most frequent keys of each topic, the heaviest first. Keys are told apart by 64 bits of hash and by how they
-    begin.
-
-    Returns:
-        topic string, rank int (null: no record has a key), key string (how it begins: text, or hexadecimal), records
-        long, share
-        double (of the topic's records), on_two boolean (it lies in more than one partition), and of the topic:
-        topic_records long, null_keys long, distinct_keys long, on_two_partitions long (keys)
-    """
-    return run(SQL, records=records)
-
-
-def plot(frame: pd.DataFrame) -> go.Figure:
+def plot(frame: Rows) -> Figure:
     """The heaviest keys of all."""
     shown = frame[frame["rank"].notna()].head(ROWS_SHOWN)
     if shown.empty:
@@ -84,7 +55,7 @@ def plot(frame: pd.DataFrame) -> go.Figure:
     )
 
 
-def evaluate(frame: pd.DataFrame) -> list[ReportVerdict]:
+def evaluate(frame: Rows) -> list[ReportVerdict]:
     if frame.empty:
         return []
     keyed = frame[frame["rank"].notna()]
@@ -109,15 +80,24 @@ def evaluate(frame: pd.DataFrame) -> list[ReportVerdict]:
     return verdicts
 
 
-ANALYSIS = Analysis(
+@analysis(
     number="D3",
-    name="key_skew",
     title="Key skew",
     question="Do few keys carry most records, and does each key stay in one partition?",
     views={"records": "key binary, topic string, partition int"},
     needs="records in data logs",
     sql=SQL,
-    compute=key_skew,
     plot=plot,
     evaluate=evaluate,
 )
+def key_skew(records: DataFrame) -> DataFrame:
+    """The most frequent keys of each topic, the heaviest first. Keys are told apart by 64 bits of hash and by how they
+    begin.
+
+    Returns:
+        topic string, rank int (null: no record has a key), key string (how it begins: text, or hexadecimal), records
+        long, share
+        double (of the topic's records), on_two boolean (it lies in more than one partition), and of the topic:
+        topic_records long, null_keys long, distinct_keys long, on_two_partitions long (keys)
+    """
+    return run(SQL, records=records)

@@ -2,24 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from trimaran.spark.analyses.analysis import (
-    Analysis,
-    ReportVerdict,
-    run,
-)
-from trimaran.spark.analyses.plots import (
-    GREY,
-    figure,
-    nothing,
-    short,
-)
-
-if TYPE_CHECKING:
-    import pandas as pd
-    import plotly.graph_objects as go
-    from pyspark.sql import DataFrame
+from trimaran.spark.analyses.analysis import DataFrame, Figure, ReportVerdict, Rows, analysis, run
+from trimaran.spark.analyses.plots import GREY, figure, nothing, short
 
 SKEW_MAX = (
     2.0  # busiest partition over the mean: more, and one broker and one consumer carry the topic
@@ -55,23 +39,7 @@ GROUP BY topic
 """
 
 
-def partition_skew(batches: DataFrame, partition_history: DataFrame | None = None) -> DataFrame:
-    """One row for each partition of every topic that holds records, the most skewed first; empty partitions count.
-
-    Args:
-        partition_history: tells which partitions there are; without it empty ones above the last with records are
-            missed.
-
-    Returns:
-        topic string, partition int, records long, bytes long, to_mean double (its records over the mean of its topic),
-        gini double (of its topic: 0 even, towards 1 all in one), partitions long, empty long (of its topic)
-    """
-    if partition_history is None:
-        partition_history = run(WITHOUT_METADATA_SQL, batches=batches)
-    return run(SQL, batches=batches, partition_history=partition_history)
-
-
-def plot(frame: pd.DataFrame) -> go.Figure:
+def plot(frame: Rows) -> Figure:
     """The Lorenz curves of the most skewed topics: the diagonal is even."""
     if frame.empty:
         return nothing("no records")
@@ -90,7 +58,7 @@ def plot(frame: pd.DataFrame) -> go.Figure:
     return made
 
 
-def evaluate(frame: pd.DataFrame) -> list[ReportVerdict]:
+def evaluate(frame: Rows) -> list[ReportVerdict]:
     """Of the users' topics: the keys of internal ones are few, and fill few of their partitions by design."""
     frame = frame[~frame["topic"].str.startswith("__")]
     frame = frame[frame["to_mean"].notna()]
@@ -104,19 +72,31 @@ def evaluate(frame: pd.DataFrame) -> list[ReportVerdict]:
     return [ReportVerdict("ok" if worst["to_mean"] <= SKEW_MAX else "warn", text + ".")]
 
 
-ANALYSIS = Analysis(
+@analysis(
     number="D2",
-    name="partition_skew",
     title="Partition skew",
     question="Are the records spread evenly over the partitions of each topic?",
     views={
         "batches": "topic string, partition int, record_count int, batch_bytes int",
         "partition_history": "topic string, partition int, to_ts timestamp, state string",
     },
-    optional=frozenset(("partition_history",)),
     needs="records in data logs",
     sql=SQL,
-    compute=partition_skew,
     plot=plot,
     evaluate=evaluate,
+    optional=frozenset(("partition_history",)),
 )
+def partition_skew(batches: DataFrame, partition_history: DataFrame | None = None) -> DataFrame:
+    """One row for each partition of every topic that holds records, the most skewed first; empty partitions count.
+
+    Args:
+        partition_history: tells which partitions there are; without it empty ones above the last with records are
+            missed.
+
+    Returns:
+        topic string, partition int, records long, bytes long, to_mean double (its records over the mean of its topic),
+        gini double (of its topic: 0 even, towards 1 all in one), partitions long, empty long (of its topic)
+    """
+    if partition_history is None:
+        partition_history = run(WITHOUT_METADATA_SQL, batches=batches)
+    return run(SQL, batches=batches, partition_history=partition_history)

@@ -2,24 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from trimaran.spark.analyses.analysis import (
-    Analysis,
+    DataFrame,
+    Figure,
     ReportVerdict,
+    Rows,
+    analysis,
     bytes_text,
     run,
 )
-from trimaran.spark.analyses.plots import (
-    figure,
-    nothing,
-    short,
-)
-
-if TYPE_CHECKING:
-    import pandas as pd
-    import plotly.graph_objects as go
-    from pyspark.sql import DataFrame
+from trimaran.spark.analyses.plots import figure, nothing, short
 
 ROWS = 2000
 TOPICS_SPREAD = 12  # topics whose sizes are drawn
@@ -59,18 +51,7 @@ ORDER BY kind DESC, bytes DESC, topic, bytes_from
 """
 
 
-def record_sizes(records: DataFrame) -> DataFrame:
-    """Sizes of keys and values together, by topic, and how they are spread in the largest topics.
-
-    Returns:
-        kind string (topic, size), topic string, records long, bytes long, p50 int, p99 int, largest int, no_key_share
-        double, no_value_share double (tombstones), headers_share double (records with any), bytes_from long (size: to
-        twice that, exclusive)
-    """
-    return run(SQL, records=records)
-
-
-def plot(frame: pd.DataFrame) -> go.Figure:
+def plot(frame: Rows) -> Figure:
     """Which share of a topic's records is at most so large."""
     shown = frame[frame["kind"] == "size"]
     if shown.empty:
@@ -93,7 +74,7 @@ def plot(frame: pd.DataFrame) -> go.Figure:
     return made
 
 
-def evaluate(frame: pd.DataFrame) -> list[ReportVerdict]:
+def evaluate(frame: Rows) -> list[ReportVerdict]:
     topics = frame[frame["kind"] == "topic"]
     if topics.empty:
         return []
@@ -117,9 +98,8 @@ def evaluate(frame: pd.DataFrame) -> list[ReportVerdict]:
     return [*verdicts, ReportVerdict("info", f"Records: {text}.")]
 
 
-ANALYSIS = Analysis(
+@analysis(
     number="D14",
-    name="record_sizes",
     title="Record sizes",
     question="How large are records, and what do they lack or carry?",
     views={
@@ -127,7 +107,15 @@ ANALYSIS = Analysis(
     },
     needs="records in data logs",
     sql=SQL,
-    compute=record_sizes,
     plot=plot,
     evaluate=evaluate,
 )
+def record_sizes(records: DataFrame) -> DataFrame:
+    """Sizes of keys and values together, by topic, and how they are spread in the largest topics.
+
+    Returns:
+        kind string (topic, size), topic string, records long, bytes long, p50 int, p99 int, largest int, no_key_share
+        double, no_value_share double (tombstones), headers_share double (records with any), bytes_from long (size: to
+        twice that, exclusive)
+    """
+    return run(SQL, records=records)

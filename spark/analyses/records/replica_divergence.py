@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from trimaran.spark.analyses.analysis import Analysis, ReportVerdict, count_text, run
+from trimaran.spark.analyses.analysis import (
+    DataFrame,
+    Figure,
+    ReportVerdict,
+    Rows,
+    analysis,
+    count_text,
+    run,
+)
 from trimaran.spark.analyses.plots import nothing, pair_matrix, short
-
-if TYPE_CHECKING:
-    import pandas as pd
-    import plotly.graph_objects as go
-    from pyspark.sql import DataFrame
 
 ROWS = 500
 
@@ -38,21 +39,7 @@ ORDER BY different DESC, j.topic, j.partition, broker, other LIMIT {ROWS}
 """
 
 
-def replica_divergence(replica_batches: DataFrame) -> DataFrame:
-    """Pairs of replicas of each partition, those that differ first.
-
-    Args:
-        replica_batches: level `batches` of `kafka_log` with `replicas=all` and `end=log_end`.
-
-    Returns:
-        topic string, partition int, broker int, other int, compared long (batches that begin at the same offset),
-        different long (in bytes, length or epoch), first_different_offset long, end_offset long, other_end_offset long,
-        all_compared long, all_diverged long, all_pairs long
-    """
-    return run(SQL, replica_batches=replica_batches)
-
-
-def plot(frame: pd.DataFrame) -> go.Figure:
+def plot(frame: Rows) -> Figure:
     """Brokers against brokers: how many batches differ."""
     if frame.empty:
         return nothing("no partition has two replicas here: nothing to compare")
@@ -60,7 +47,7 @@ def plot(frame: pd.DataFrame) -> go.Figure:
     return pair_matrix("broker", ((a, b, n) for (a, b), n in by_pair.items()))
 
 
-def evaluate(frame: pd.DataFrame) -> list[ReportVerdict]:
+def evaluate(frame: Rows) -> list[ReportVerdict]:
     if frame.empty:
         return []
     one = frame.iloc[0]
@@ -76,9 +63,8 @@ def evaluate(frame: pd.DataFrame) -> list[ReportVerdict]:
     return [ReportVerdict("bad", f"Replicas: {text}.")]
 
 
-ANALYSIS = Analysis(
+@analysis(
     number="D12",
-    name="replica_divergence",
     title="Replica divergence",
     question="Do all replicas of a partition hold the same batches?",
     views={
@@ -87,7 +73,18 @@ ANALYSIS = Analysis(
     },
     needs="data logs of two replicas of a partition",
     sql=SQL,
-    compute=replica_divergence,
     plot=plot,
     evaluate=evaluate,
 )
+def replica_divergence(replica_batches: DataFrame) -> DataFrame:
+    """Pairs of replicas of each partition, those that differ first.
+
+    Args:
+        replica_batches: level `batches` of `kafka_log` with `replicas=all` and `end=log_end`.
+
+    Returns:
+        topic string, partition int, broker int, other int, compared long (batches that begin at the same offset),
+        different long (in bytes, length or epoch), first_different_offset long, end_offset long, other_end_offset long,
+        all_compared long, all_diverged long, all_pairs long
+    """
+    return run(SQL, replica_batches=replica_batches)

@@ -2,27 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from trimaran.spark.analyses.analysis import (
-    Analysis,
+    DataFrame,
+    Figure,
     ReportVerdict,
+    Rows,
+    analysis,
     bytes_text,
     count_text,
     run,
     seconds_text,
 )
-from trimaran.spark.analyses.plots import (
-    ROWS_SHOWN,
-    bars,
-    nothing,
-    short,
-)
-
-if TYPE_CHECKING:
-    import pandas as pd
-    import plotly.graph_objects as go
-    from pyspark.sql import DataFrame
+from trimaran.spark.analyses.plots import ROWS_SHOWN, bars, nothing, short
 
 ROWS = 1000
 DIRTY_MIN = 0.5  # log.cleaner.min.cleanable.ratio
@@ -50,19 +41,7 @@ FROM topics ORDER BY bytes DESC, topic LIMIT {ROWS}
 """
 
 
-def retention(segments: DataFrame) -> DataFrame:
-    """What is stored of each topic, the largest first.
-
-    Returns:
-        topic string, segments long, replicas long, bytes long, records long, oldest_ts timestamp, newest_ts timestamp,
-        kept_seconds double (between both), compacted boolean (the cleaner was there), compacted_share double (offsets
-        without a record), dirty_ratio double (bytes of closed segments not cleaned yet; null: not compacted),
-        largest_segment long, all_bytes long, all_segments long, all_topics long
-    """
-    return run(SQL, segments=segments)
-
-
-def plot(frame: pd.DataFrame) -> go.Figure:
+def plot(frame: Rows) -> Figure:
     """Bytes by topic."""
     shown = frame.head(ROWS_SHOWN)
     if shown.empty:
@@ -77,7 +56,7 @@ def plot(frame: pd.DataFrame) -> go.Figure:
     return bars(list(shown["topic"]), series, x_title="MiB on all replicas", hover=hover)
 
 
-def evaluate(frame: pd.DataFrame) -> list[ReportVerdict]:
+def evaluate(frame: Rows) -> list[ReportVerdict]:
     if frame.empty:
         return []
     one = frame.iloc[0]
@@ -101,9 +80,8 @@ def evaluate(frame: pd.DataFrame) -> list[ReportVerdict]:
     return verdicts
 
 
-ANALYSIS = Analysis(
+@analysis(
     number="D13",
-    name="retention",
     title="Retention and compaction",
     question="How much is stored, how far back, and does compaction keep up?",
     views={
@@ -113,7 +91,16 @@ ANALYSIS = Analysis(
     },
     needs="segments of data logs",
     sql=SQL,
-    compute=retention,
     plot=plot,
     evaluate=evaluate,
 )
+def retention(segments: DataFrame) -> DataFrame:
+    """What is stored of each topic, the largest first.
+
+    Returns:
+        topic string, segments long, replicas long, bytes long, records long, oldest_ts timestamp, newest_ts timestamp,
+        kept_seconds double (between both), compacted boolean (the cleaner was there), compacted_share double (offsets
+        without a record), dirty_ratio double (bytes of closed segments not cleaned yet; null: not compacted),
+        largest_segment long, all_bytes long, all_segments long, all_topics long
+    """
+    return run(SQL, segments=segments)

@@ -2,30 +2,20 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from trimaran.spark.analyses.analysis import (
-    Analysis,
+    DataFrame,
+    Figure,
     ReportVerdict,
+    Row,
+    Rows,
+    analysis,
     bytes_text,
     count_text,
     run,
     seconds_text,
 )
 from trimaran.spark.analyses.buckets import bucketed, in_window, undated, window_of
-from trimaran.spark.analyses.plots import (
-    NO_CLOCK,
-    PALETTE,
-    distinct_labels,
-    figure,
-    nothing,
-    short,
-)
-
-if TYPE_CHECKING:
-    import pandas as pd
-    import plotly.graph_objects as go
-    from pyspark.sql import DataFrame
+from trimaran.spark.analyses.plots import NO_CLOCK, PALETTE, distinct_labels, figure, nothing, short
 
 TOPICS_SHOWN_MAX = len(PALETTE) - 1  # each with a colour of its own, and the others
 PARTITIONS_SHOWN_MAX = 40
@@ -56,18 +46,7 @@ ORDER BY kind DESC, topic, partition, ts
 """
 
 
-def throughput(batches: DataFrame) -> DataFrame:
-    """What was written, by time: of the largest topics and the busiest partitions; times are those of batches.
-
-    Returns:
-        kind string (topic, partition), topic string, partition int, ts timestamp (start of its bucket; topic: null for
-        times that are none or far from all others), records long, bytes long (as stored: compressed, with headers),
-        bucket_ms int, and of all: all_records long, all_bytes long, topics long, partitions long
-    """
-    return run(in_window(SQL, window_of(batches, "max_timestamp")), batches=batches)
-
-
-def plot(frame: pd.DataFrame) -> go.Figure:
+def plot(frame: Rows) -> Figure:
     """Above, records a second by topic; below, by partition as a heat map."""
     import pandas as pd
     from plotly.subplots import make_subplots
@@ -118,7 +97,7 @@ def plot(frame: pd.DataFrame) -> go.Figure:
     return made
 
 
-def _filled(rows: pd.DataFrame, width: float) -> pd.Series[float]:
+def _filled(rows: Rows, width: float) -> Row:
     """Records a second, with zeros where nothing was written."""
     import pandas as pd
 
@@ -136,7 +115,7 @@ def _rate_text(rate: float) -> str:
     return f"{daily:,.0f} records a day" if daily >= 100 else f"{daily:.3g} records a day"
 
 
-def evaluate(frame: pd.DataFrame) -> list[ReportVerdict]:
+def evaluate(frame: Rows) -> list[ReportVerdict]:
     if frame.empty:
         return []
     one, topics = frame.iloc[0], frame[frame["kind"] == "topic"]
@@ -151,7 +130,7 @@ def evaluate(frame: pd.DataFrame) -> list[ReportVerdict]:
     ]
 
 
-def _over_time(topics: pd.DataFrame, width: float) -> str:
+def _over_time(topics: Rows, width: float) -> str:
     """How long and how fast, where the times of more than one bucket tell it."""
     if topics.empty:
         return ""
@@ -162,9 +141,8 @@ def _over_time(topics: pd.DataFrame, width: float) -> str:
     return f" over {seconds_text(span)}; peak {_rate_text(peak)}"
 
 
-ANALYSIS = Analysis(
+@analysis(
     number="D1",
-    name="throughput",
     title="Throughput",
     question="How much was written, where and when?",
     views={
@@ -172,7 +150,15 @@ ANALYSIS = Analysis(
     },
     needs="records up to the high watermark",
     sql=SQL,
-    compute=throughput,
     plot=plot,
     evaluate=evaluate,
 )
+def throughput(batches: DataFrame) -> DataFrame:
+    """What was written, by time: of the largest topics and the busiest partitions; times are those of batches.
+
+    Returns:
+        kind string (topic, partition), topic string, partition int, ts timestamp (start of its bucket; topic: null for
+        times that are none or far from all others), records long, bytes long (as stored: compressed, with headers),
+        bucket_ms int, and of all: all_records long, all_bytes long, topics long, partitions long
+    """
+    return run(in_window(SQL, window_of(batches, "max_timestamp")), batches=batches)

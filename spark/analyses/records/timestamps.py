@@ -2,30 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from trimaran.spark.analyses.analysis import (
-    Analysis,
+    DataFrame,
+    Figure,
     ReportVerdict,
+    Rows,
+    analysis,
     count_text,
     run,
     seconds_text,
 )
-from trimaran.spark.analyses.plots import (
-    AMBER,
-    GREY,
-    ORANGE,
-    RED,
-    ROWS_SHOWN,
-    bars,
-    nothing,
-    short,
-)
-
-if TYPE_CHECKING:
-    import pandas as pd
-    import plotly.graph_objects as go
-    from pyspark.sql import DataFrame
+from trimaran.spark.analyses.plots import AMBER, GREY, ORANGE, RED, ROWS_SHOWN, bars, nothing, short
 
 PAST_MS = 946_684_800_000  # 2000-01-01: before there was Kafka
 FUTURE_MS = 3_600_000  # ahead of this machine's clock by more
@@ -59,20 +46,7 @@ ORDER BY future + far_past + without DESC, late DESC, topic
 """
 
 
-def timestamps(batches: DataFrame) -> DataFrame:
-    """What is wrong with the times of each topic's batches, the worst first.
-
-    Returns:
-        topic string, records long, without long (none), far_past long (before 2000), future long (ahead of this machine
-        by an hour, or beyond what Spark holds), late long (a minute behind an earlier batch of the partition; both have
-        times that can be), late_max_seconds double,
-        append_time boolean (brokers stamped some), first_ts timestamp, last_ts timestamp, all_broken long, all_late
-        long (of all topics)
-    """
-    return run(SQL, batches=batches)
-
-
-def plot(frame: pd.DataFrame) -> go.Figure:
+def plot(frame: Rows) -> Figure:
     """Records with bad times, by topic."""
     bad = frame[frame[["without", "far_past", "future", "late"]].sum(axis=1) > 0].head(ROWS_SHOWN)
     if bad.empty:
@@ -87,7 +61,7 @@ def plot(frame: pd.DataFrame) -> go.Figure:
     return bars(list(bad["topic"]), series, x_title="records", colours=colours)
 
 
-def evaluate(frame: pd.DataFrame) -> list[ReportVerdict]:
+def evaluate(frame: Rows) -> list[ReportVerdict]:
     if frame.empty:
         return []
     worst, verdicts = frame.iloc[0], []
@@ -107,9 +81,8 @@ def evaluate(frame: pd.DataFrame) -> list[ReportVerdict]:
     return verdicts or [ReportVerdict("ok", "Timestamps: all plausible and in order.")]
 
 
-ANALYSIS = Analysis(
+@analysis(
     number="D6",
-    name="timestamps",
     title="Timestamps",
     question="Are there times in the future, far in the past, or out of order?",
     views={
@@ -118,7 +91,17 @@ ANALYSIS = Analysis(
     },
     needs="batches in data logs",
     sql=SQL,
-    compute=timestamps,
     plot=plot,
     evaluate=evaluate,
 )
+def timestamps(batches: DataFrame) -> DataFrame:
+    """What is wrong with the times of each topic's batches, the worst first.
+
+    Returns:
+        topic string, records long, without long (none), far_past long (before 2000), future long (ahead of this machine
+        by an hour, or beyond what Spark holds), late long (a minute behind an earlier batch of the partition; both have
+        times that can be), late_max_seconds double,
+        append_time boolean (brokers stamped some), first_ts timestamp, last_ts timestamp, all_broken long, all_late
+        long (of all topics)
+    """
+    return run(SQL, batches=batches)

@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 import pytest
 
 from tests.spark.analyses.given import analysed, at
+from trimaran.spark.analyses.catalogue import ANALYSES
 from trimaran.spark.analyses.records import key_skew, partition_skew
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.filterwarnings("ignore")]
@@ -55,7 +56,7 @@ def test_skew(spark):
     assert "orders-0 holds 3.60 × the mean of its topic" in told.text
     assert "2 of its 4 partitions are empty" in told.text
     assert told.rows()[0]["gini"] == pytest.approx(0.7)
-    frame = spark.createDataFrame(batches, partition_skew.ANALYSIS.views["batches"])
+    frame = spark.createDataFrame(batches, ANALYSES["partition_skew"].views["batches"])
     assert partition_skew.partition_skew(frame).count() == 2
 
 
