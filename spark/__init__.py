@@ -1,6 +1,6 @@
 """PySpark data sources over metadata and data logs: `session()`, `register(spark)`, `views(spark, path)`.
 
-Loaded in users' interpreters, so nothing is imported before it is asked for (PEP 562).
+The package is loaded in users' interpreters, so each name imports its module on first use (PEP 562).
 """
 
 __all__ = ["register", "session", "views"]

@@ -1,4 +1,4 @@
-"""What every view is made of, and the page of the documentation that says it: `docs/spark_tables.md` is made of this.
+"""The columns of every view, and `docs/spark_tables.md`, the page that is written from them.
 
 python -m trimaran.spark.documentation > docs/spark_tables.md
 """

@@ -80,7 +80,7 @@ class OptionReader:
         return tuple(map(_absolute, found))
 
     def prefixed(self, prefix: str) -> tuple[tuple[str, str], ...]:
-        """All options `PREFIXname`, without the prefix, by name."""
+        """Returns all options `PREFIXname`, without the prefix, by name."""
         found = {
             name: value for name, value in self._given.items() if name.startswith(prefix.lower())
         }
@@ -106,7 +106,7 @@ class OptionReader:
         return [(name, self._known[name]) for name in self._given]
 
     def finish(self) -> None:
-        """Raises OptionError when an option was given that nobody asked for."""
+        """Raises OptionError if an option was given that no method has read."""
         for name in self._given:
             if name not in self._known:
                 near = difflib.get_close_matches(name, self._known, n=1)

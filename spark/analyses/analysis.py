@@ -1,4 +1,4 @@
-"""What an analysis is: SQL over our views, a plot of its small result, and verdicts in plain words."""
+"""An analysis: SQL over our views, a plot of its small result, and verdicts in plain words."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Time buckets: as many as a plot can show, of a width that a person finds natural, whatever single clocks say.
 
-What lies in none of them, since its clock shows no time or one that is far from all others, is counted all the same.
+Rows outside of all buckets, because their clock shows no time or one far from all others, are counted as well.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ WIDTHS_MS = (
     *(3_600_000, 21_600_000, 86_400_000, 604_800_000, 2_592_000_000, 31_536_000_000),
 )
 KAFKAS = "BETWEEN 946684800000 AND 4102444800000"  # the years 2000 to 2100
-OUTLIER_SPANS = 5  # so many times the span of the middle 98 % beyond it is not where the data is
+OUTLIER_SPANS = 5  # times further away than this many spans of the middle 98 % are outliers
 
 
 class Window(NamedTuple):
@@ -36,13 +36,13 @@ def width_for(span_ms: int) -> int:
 
 
 def window_of(frame: DataFrame, column: str, near: DataFrame | None = None) -> Window:
-    """The window of a DataFrame's times; runs a small job, and two more where they are of two ages.
+    """Returns the window of a DataFrame's times. Runs a small job, and two more if the times are of two ages.
 
-    Those that Kafka can have written count, where there are any: a third of them may be of 1970. Else those since 1970.
-    Where they are twenty years apart, those count that most are near to.
+    Times that Kafka can have written count if there are any, since a third of all may be of 1970; otherwise times since
+    1970 count. If they are twenty years apart, the window is around the median.
 
     Args:
-        near: a DataFrame with the same column, of whose times most must be near (default: of all).
+        near: a DataFrame with the same column that gives the median (default: `frame`).
     """
     window = _window_of_all(frame, column)
     if window.high_ms - window.low_ms <= YEARS_MS:

@@ -72,7 +72,7 @@ def figure(height: int = 360, **layout: Any) -> go.Figure:
 
 
 def nothing(text: str) -> go.Figure:
-    """What stands where there is nothing to be drawn: the reason."""
+    """Returns a figure that shows why there is nothing to draw."""
     made = figure(height=140)
     made.update_xaxes(visible=False)
     made.update_yaxes(visible=False)
@@ -123,7 +123,7 @@ def bars(
     colours: Mapping[str, str] | None = None,
     hover: Sequence[str] | None = None,
 ) -> go.Figure:
-    """Stacked horizontal bars, the first name on top; those of equal names are told apart by numbers."""
+    """Stacked horizontal bars, the first name on top; numbers distinguish bars of equal names."""
     made = figure(height=max(200, 130 + 20 * len(names)), barmode="stack")
     labels = numbered(distinct_labels(names))
     for key, values in series.items():
@@ -178,7 +178,7 @@ def over_time(
         )
     made.update_xaxes(type="date", title=UTC)
     made.update_layout(showlegend=True)
-    if frame["ts"].nunique() == 1:  # a bar that fills the figure tells no time
+    if frame["ts"].nunique() == 1:  # a bar that fills the figure shows no time
         only, step = frame["ts"].iloc[0], pd.Timedelta(milliseconds=max(width_ms, 1000))
         made.update_xaxes(range=[only - BESIDE * step, only + (BESIDE + 1) * step])
     if frame.groupby("ts")[value].sum().max() <= FEW and frame[value].dtype.kind in "iu":
@@ -327,7 +327,7 @@ def table(frame: pd.DataFrame, columns: Mapping[str, str], *, rows_max: int = 60
 def _cells(
     shown: pd.DataFrame, columns: Mapping[str, str], letters: int
 ) -> tuple[list[list[str]], list[int]]:
-    """The columns' texts of at most so many letters, and how many letters wide each column is."""
+    """Returns the columns' texts, shortened to fit, and how many letters wide each column is."""
     cells = [[short(_cell(value), letters) for value in shown[name]] for name in columns]
     widths = [
         PADDING + max(LABEL_MIN, len(title) + 1, *map(len, column))  # headings are bold
@@ -353,7 +353,7 @@ NODES_MAX = 60  # more cannot be told apart
 
 
 def pair_matrix(kind: str, pairs: Iterable[tuple[int, int, int]]) -> go.Figure:
-    """`pairs`: two node ids each, and how many batches differ; `kind` is what a node is called."""
+    """`pairs`: two node ids each, and how many batches differ; `kind` names a node, such as broker."""
     pairs = list(pairs)
     nodes = sorted({node for pair in pairs for node in pair[:2]})[:NODES_MAX]
     at = {node: i for i, node in enumerate(nodes)}

@@ -1,5 +1,5 @@
-"""The HTML report: verdicts first, then a figure for each analysis with the SQL that made it. Needs no network to be
-read.
+"""The HTML report: verdicts first, then a figure for each analysis with the SQL that made it. It needs no network when
+it is opened.
 
 One Spark session, each view read once. `index.html` and `plotly.min.js` are all that is written.
 """
@@ -44,7 +44,7 @@ class ReportSection:
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """What is analysed: node directories below `data`, by `analyses`; `nodes` are those found."""
+    """The input of a report: node directories below `data`, and the analyses to run; `nodes` are those found."""
 
     data: Path
     nodes: tuple[int, ...]
@@ -53,7 +53,7 @@ class Job:
 
 
 def plan_report(data: Path, names: Sequence[str] | None = None, since_ms: int | None = None) -> Job:
-    """Looks at what is asked for, before Java is started.
+    """Checks the data and the names, before Java is started.
 
     Args:
         data: a cluster's directory, or any that holds (directories of) log directories, ours or Apache Kafka's.
@@ -85,7 +85,7 @@ def analyse(job: Job, tell: Tell = lambda _: None) -> list[Outcome]:
 
 
 def is_much(data: Path) -> bool:
-    """Whether the segments of the node directories take more than `MUCH_BYTES`, so far as they are looked at."""
+    """Returns whether the segments of the node directories take more than `MUCH_BYTES`; stops counting there."""
     size = 0
     for directory in find_log_directories([str(data)]):
         for path in Path(directory.path).glob("*-*/*.log"):
@@ -112,14 +112,14 @@ def write_report(
         The path of `index.html`.
 
     Raises:
-        As `plan_report` and `analyse`. Damaged data is told in the report instead.
+        As `plan_report` and `analyse`. The report says instead which data is damaged.
     """
     job = plan_report(data, names, since_ms)
     return write_pages(job, analyse(job, tell), target)
 
 
 def write_pages(job: Job, outcomes: Sequence[Outcome], target: Path) -> Path:
-    """The report of outcomes; gives the path of `index.html`."""
+    """Writes the report of outcomes; returns the path of `index.html`."""
     sections = [_drawn(outcome) for outcome in outcomes]
     target.mkdir(parents=True, exist_ok=True)
     _write_plotly(target)
@@ -143,7 +143,9 @@ def _drawn(outcome: Outcome) -> ReportSection:
 
 
 def figure_html(made: go.Figure) -> str:
-    """A figure as HTML; one that is words only as a paragraph, whose lines end where the page does."""
+    """Returns a figure as HTML; a figure of words only becomes a paragraph, so that its lines wrap at the page's
+    width.
+    """
     if not made.data:
         words = " ".join(note.text.replace("<br>", " ") for note in made.layout.annotations)
         return f'<p class="nothing">{escape(words)}</p>'
@@ -218,7 +220,7 @@ def _loader(spark: SparkSession, job: Job) -> Callable[[str, str], DataFrame]:
             if f"{needed} timestamp" not in schema:
                 schema = f"{schema}, {needed} timestamp"
         frame = spark.read.format(source).options(**options).schema(schema).load(str(job.data))
-        # what has no end yet counts, and so does what has no time (in data logs: -1)
+        # rows without an end count, and so do rows without a time (in data logs: -1)
         millis = f"unix_millis({time})"
         frame = frame.where(f"{time} IS NULL OR {millis} < 0 OR {millis} >= {job.since_ms}")
         return _clipped(frame, job.since_ms) if time == LASTING else frame
@@ -236,7 +238,7 @@ def _znodes(spark: SparkSession, path: Path, schema: str) -> DataFrame:
 
 
 def _clipped(frame: DataFrame, since_ms: int) -> DataFrame:
-    """What had begun before begins then."""
+    """Clips intervals that began before `since_ms`."""
     before = f"greatest(0, {since_ms} - unix_millis(from_ts)) / 1000"
     begun = f"CASE WHEN from_ts < timestamp_millis({since_ms}) THEN timestamp_millis({since_ms}) ELSE from_ts END"
     if "seconds" in frame.columns:

@@ -23,7 +23,7 @@ INTERPRETED = {
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
 }
-# What is said where there is nothing to read, as opposed to data that cannot be read.
+# Texts of errors for missing data, as opposed to data that cannot be read.
 ABSENT = ("no metadata log", "there is no", "no log directory")
 
 TOPICS_FOUND = "; topics found"  # what is absent is the logs of a topic
@@ -50,11 +50,11 @@ def run_all(
     is_much: bool = False,
     since_ms: int | None = None,
 ) -> Iterator[Outcome]:
-    """The outcomes in order, each when it is there. Damaged data is told in a verdict instead of raised.
+    """Yields the outcomes in order, each as soon as it is known. Damaged data gives a verdict and raises nothing.
 
     Args:
         is_much: the data is worth compiling queries for.
-        since_ms: `load` leaves out what is older: where nothing is left, that is told.
+        since_ms: `load` leaves out what is older; verdicts mention it if nothing is left.
     """
     with _settings(spark, SETTINGS if is_much else {**SETTINGS, **INTERPRETED}):
         views = Views(analyses, load)
@@ -68,7 +68,7 @@ def run_all(
 class Views:
     """DataFrames by view, each loaded once with all columns that any of the analyses reads, and kept.
 
-    But for records: no memory holds them, so each analysis reads its own columns of them anew.
+    Records are the exception: no memory holds them, so each analysis reads its own columns of them.
     """
 
     def __init__(self, analyses: Sequence[Analysis], load: Load) -> None:
@@ -169,7 +169,7 @@ def _computed(analysis: Analysis, views: Views) -> pd.DataFrame:
         return collected(analysis.compute(**required))
 
 
-# Of clocks that can be drawn: pandas counts nanoseconds, and differences of times must fit, too.
+# Bounds of times that can be drawn: pandas counts nanoseconds, and differences of times must fit, too.
 FIRST_TIME, LAST_TIME = "1970-01-01", "2200-01-01"
 
 
@@ -182,7 +182,7 @@ def collected(frame: DataFrame) -> pd.DataFrame:
         for name, kind in frame.dtypes
     ]
     with warnings.catch_warnings():
-        # PySpark warns of Arrow whenever a query fails; what failed is told by the error.
+        # PySpark warns of Arrow whenever a query fails; the error itself says more.
         warnings.filterwarnings("ignore", "toPandas attempted Arrow", UserWarning)
         with captured():
             return frame.limit(ROWS_MAX).selectExpr(*columns).toPandas()

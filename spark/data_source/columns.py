@@ -1,4 +1,4 @@
-"""A column as it says itself: name, type, unit, source and meaning; and rows of Python made into Arrow."""
+"""Columns of tables: name, type, value, text, source and unit; and their values as Arrow."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ _MS_MAX = (1 << 63) // 1000 - 1  # what fits in Spark's microseconds
 
 
 def microseconds(milliseconds: int | None) -> int | None:
-    """Of a timestamp of Spark; None where a broken clock wrote what none holds."""
+    """Returns the timestamp as Spark counts it; None if a broken clock wrote a time that does not fit."""
     if milliseconds is None or not -_MS_MAX <= milliseconds <= _MS_MAX:
         return None
     return milliseconds * 1000
@@ -109,7 +109,7 @@ def timestamps(
     *,
     absent: int | None = None,
 ) -> pa.Array:
-    """Kafka's milliseconds as Spark's microseconds, in UTC; null as in `microseconds`, and where they are `absent`."""
+    """Returns Kafka's milliseconds as Spark's microseconds, in UTC; null as in `microseconds`, and for `absent`."""
     ms = np.asarray(milliseconds, np.int64)
     null = (ms < -_MS_MAX) | (ms > _MS_MAX) | (False if absent is None else ms == absent)
     return pa.array(np.where(null, 0, ms) * 1000, pa.int64(), mask=null).cast(TIMESTAMP)

@@ -1,4 +1,4 @@
-"""Where a read begins and ends: Spark's Kafka options parsed, and resolved to offsets with what an origin tells.
+"""Bounds of a read: Spark's Kafka options, parsed and resolved to offsets with an origin's help.
 
 Source: `KafkaOffsetRangeLimit` and `KafkaSourceProvider` of spark-sql-kafka-0-10: one time for all comes before times
 by partition, those before offsets; a choice by partition names all of them.
@@ -130,7 +130,7 @@ def as_json(offsets: ByPartition) -> dict[str, dict[str, int]]:
 
 
 def from_json(written: Mapping[str, Mapping[str, int]]) -> dict[TopicPartition, int]:
-    """The other way round."""
+    """Parses the JSON of `as_json`."""
     return {
         TopicPartition(t, int(p)): offset
         for t, by_number in written.items()
@@ -140,7 +140,7 @@ def from_json(written: Mapping[str, Mapping[str, int]]) -> dict[TopicPartition, 
 
 @dataclass(frozen=True, slots=True)
 class Resolving:
-    """What limits are resolved with.
+    """Resolves limits to offsets of partitions.
 
     Args:
         bounds: of the partitions that are resolved; others of `keys` were filtered out.
@@ -230,8 +230,8 @@ def _named(partitions: list[TopicPartition]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class StreamLimits:
-    """Admission control of a stream: offsets of one micro-batch at the most, and at the least unless so many seconds
-    have passed.
+    """Admission control of a stream: the most and the fewest offsets of a micro-batch. After `delay_seconds` it may
+    have fewer.
     """
 
     offsets_max: int | None = None

@@ -1,6 +1,6 @@
-"""Conditions of a query that spare reading: on topic, partition, offset and timestamp.
+"""Conditions of a query that reduce what is read: on topic, partition, offset and timestamp.
 
-Spark applies all conditions again, so that only what surely does not fit is left out here. Timestamps are compared with
+Spark applies all conditions again, so only data that surely does not fit is left out here. Timestamps are compared with
 the largest of a batch; whole partitions and ranges of offsets go by the others.
 """
 

@@ -1,7 +1,7 @@
-"""Conditions that Spark offers a reader, as filters of ours.
+"""Conversion of the conditions that Spark offers a reader into filters of ours.
 
-Spark fails a query whose reader has `pushFilters` where `spark.sql.python.filterPushdown.enabled` is off, and does not
-tell a reader whether it is. So readers carry a method that Spark's check takes for the one that everybody inherits.
+Spark fails a query if its reader has `pushFilters` and `spark.sql.python.filterPushdown.enabled` is off, and a reader
+cannot see that setting. So readers carry a method that Spark's check takes for the inherited one.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class pushes:
 
 
 def pushed(filters: Iterable[Any]) -> OffsetFilter:
-    """What of the conditions, which all hold, spares reading."""
+    """Returns the filter of those conditions (all of them hold) that reduce what is read."""
     found = EVERYTHING
     for one in filters:
         if len(getattr(one, "attribute", ())) == 1:

@@ -1,4 +1,4 @@
-"""What a read is to give; of a level's reader and of the tables of `kafka_metadata` alike."""
+"""The request that executors get from the driver, for each level of `kafka_log`."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from trimaran.spark.origins.origin import DEFAULT_READING, Reading
 
 @dataclass(frozen=True, slots=True)
 class ReadRequest:
-    """What rows are made of: the columns in the order asked for, and how ranges are read."""
+    """The columns of the rows in the user's order, and how ranges are read."""
 
     columns: tuple[str, ...]
     reading: Reading = DEFAULT_READING

@@ -1,8 +1,8 @@
-"""What streams of both formats share: offsets as Spark's Kafka source writes them, admission control, what was lost.
+"""The base of both formats' streams: offsets as Spark's Kafka source writes them, admission control, data loss.
 
-An offset is `{"topic":{"0":23}}`: the next one to read. New partitions are read from their beginning; what retention
-took before it was read, and what is no longer there, is data loss.
-Source: `KafkaMicroBatchStream` of spark-sql-kafka-0-10.
+An offset is `{"topic":{"0":23}}`: the next one to read. New partitions are read from their beginning. Offsets that
+retention deleted before they were read, or that no longer exist, are data loss. Source: `KafkaMicroBatchStream` of
+spark-sql-kafka-0-10.
 """
 
 from __future__ import annotations
@@ -75,11 +75,11 @@ class OffsetStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     @abstractmethod
     def starting_offsets(self) -> Offsets:
-        """Where a stream without a checkpoint begins."""
+        """Returns the offsets at which a stream without a checkpoint begins."""
 
     @abstractmethod
     def bounds(self) -> Mapping[TopicPartition, Bounds]:
-        """Of all partitions that are wanted, now."""
+        """Returns the current bounds of all partitions of the stream."""
 
     @abstractmethod
     def tasks(self, spans: Spans) -> Sequence[Any]:
@@ -121,7 +121,7 @@ class OffsetStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def _begun(
         self, start: Offsets, bounds: Mapping[TopicPartition, Bounds]
     ) -> dict[TopicPartition, int]:
-        """Where each partition goes on. Raises DataUnreadable for what was lost since."""
+        """Returns the offsets at which each partition continues. Raises DataUnreadable if some were lost since."""
         for key in sorted(start.keys() - bounds.keys()):
             self._lost(
                 f"{key[0]}-{key[1]} is gone, offsets from {start[key]} on may have been missed"
@@ -209,7 +209,7 @@ class OffsetStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             return [InputPartition(task) for task in self.tasks(spans)] if spans else []
 
     def commit(self, end: Written) -> None:
-        """Nothing: no group is told."""
+        """Does nothing: no consumer group is used."""
 
     def stop(self) -> None:
         """Nothing: no connection outlives a call."""

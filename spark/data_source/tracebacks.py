@@ -16,16 +16,16 @@ from trimaran.spark.origins.origin import DataUnreadable
 if TYPE_CHECKING:
     from pyspark.errors import PySparkException
 
-# What PySpark's worker asks when it writes down the exception that ends it.
+# PySpark's worker reads this variable when it writes down the exception that ends it.
 _HIDES_FRAMES = "SPARK_HIDE_TRACEBACK"
 _OURS = re.compile(r"(?:DataUnreadable|OptionError|OSError|FileNotFoundError): (.+)")
 
 
 @contextmanager
 def without_frames() -> Iterator[None]:
-    """Inside of a worker of Spark our own errors come without a traceback; others, which are bugs, with it.
+    """Hides the tracebacks of our own errors inside a worker of Spark; other errors are bugs and keep theirs.
 
-    The worker ends with the exception, so nobody else's is cut short.
+    The worker ends with the exception, so no other error is affected.
     """
     try:
         yield
@@ -59,7 +59,7 @@ def captured() -> Iterator[None]:
 
 
 def cause_of(error: PySparkException) -> str:
-    """What went wrong in our words, without the frames of Python and the JVM around it."""
+    """Returns the message of our error, without the frames of Python and the JVM around it."""
     text = str(error)
     found = _OURS.findall(text)
     if found:

@@ -36,7 +36,7 @@ CHUNK_BATCHES = 5_000  # of one Arrow batch: about a MiB
 
 
 class BatchRow(NamedTuple):
-    """A batch as found; `body` is its decompressed records, None where they were not needed."""
+    """A batch and its place; `body` is its decompressed records, None where they were not needed."""
 
     piece: Range
     located: Located
@@ -137,7 +137,7 @@ BATCH_COLUMNS = {
         Column("delete_horizon_ms", LONG, field("batch.delete_horizon_ms")),
         Column("crc", LONG, field("batch.crc")),
         Column("crc_valid", BOOL, lambda row: has_valid_crc(row.batch)),
-        # Where it lies; null for what a broker sent, but for `file`, which names cluster and partition then.
+        # Its place; null for a batch that a broker sent, except `file`, which then names cluster and partition.
         Column("file", STRING, field("piece.name")),
         Column("position", LONG, lambda row: row.located.position if row.located.position >= 0 else None),
         Column("log_dir", STRING, field("piece.log_dir")),

@@ -83,7 +83,7 @@ class DecodedRecords:
 
 
 def decode(batches: Sequence[BatchView], bodies: Sequence[Buffer]) -> DecodedRecords:
-    """All records of the batches, whose decompressed records are the `bodies`.
+    """Decodes all records of the batches; `bodies` are their decompressed records.
 
     Raises:
         RemoteProtocolError: the records are not what the headers say.

@@ -1,4 +1,5 @@
-"""The levels `group_offsets`, `group_members` and `transactions`: what coordinators wrote into their internal topics.
+"""The levels `group_offsets`, `group_members` and `transactions`: the records that coordinators wrote into their
+internal topics.
 
 Records of `__consumer_offsets` and `__transaction_state` in log order, decoded; a tombstone is a row, too. One decoder
 each, for users and for analyses. Pure, without Spark. Source: KIP-98, KIP-848, Kafka's `GroupCoordinatorRecordSerde`
@@ -37,7 +38,7 @@ from trimaran.wire.records.transaction_log import TransactionLogKey, Transaction
 
 
 class Place(NamedTuple):
-    """Where a record lies and when it was written: the first columns of every level."""
+    """The place and the time of a record: the first columns of every level."""
 
     partition: int
     offset: int
@@ -378,7 +379,7 @@ CHUNK_ROWS = 10_000
 def read_decoded(
     level: Level, ranges: Iterable[Range], request: ReadRequest
 ) -> Iterator[pa.RecordBatch]:
-    """Rows of the level. Raises as `read_records`."""
+    """Yields the rows of the level. Raises as `read_records`."""
     rows: list[NamedTuple] = []
     for chunk in read_records(ranges, replace(request, columns=RECORD_COLUMNS)):
         times = chunk.column("timestamp").cast(pa.int64()).to_pylist()

@@ -1,4 +1,4 @@
-"""What the driver does before a read: asks the origin for partitions and bounds, freezes ranges for the executors."""
+"""Plans a read on the driver: partitions and bounds from the origin, and ranges for the executors."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ FOUND_LETTERS_MAX = 300  # of the names of topics that an error tells
 
 
 def open_origin(options: LogOptions, filters: OffsetFilter = EVERYTHING) -> Origin:
-    """Where the data is. Raises DataUnreadable, OptionError."""
+    """Returns the origin that the options name. Raises DataUnreadable, OptionError."""
     if options.cluster is not None:
         return BrokerOrigin(options.cluster, committed=options.committed)
     assert options.directories is not None
@@ -30,10 +30,10 @@ def open_origin(options: LogOptions, filters: OffsetFilter = EVERYTHING) -> Orig
 
 
 def wanted_partitions(origin: Origin, topics: TopicsWanted) -> list[TopicPartition]:
-    """Those of the origin's partitions that were asked for.
+    """Returns those of the origin's partitions that the user chose.
 
     Raises:
-        DataUnreadable: a topic or partition that was asked for by name is not there.
+        DataUnreadable: a topic or partition that the user named is missing.
     """
     there = origin.partitions()
     known_topics = {topic for topic, _ in there}

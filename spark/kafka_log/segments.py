@@ -31,7 +31,7 @@ from trimaran.spark.origins.directories.replicas import StoredReplica
 
 @dataclass(frozen=True, slots=True)
 class SegmentTask:
-    """One segment; `end_position` is that of its last whole batch, where the driver knows it."""
+    """One segment to be read."""
 
     log: LogFiles
     segment: SegmentFile

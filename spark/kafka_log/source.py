@@ -95,7 +95,7 @@ class KafkaLogSource(DataSource):
 
     def schema(self) -> StructType:
         with without_frames():
-            # Of a stream, too: Spark does not say which it is, and no column depends on it.
+            # For streams, too: Spark does not say which it is, and no column depends on it.
             return spark_schema(_default_schema(self._any_options()))
 
     def reader(self, schema: StructType) -> DataSourceReader:
@@ -115,7 +115,7 @@ class KafkaLogSource(DataSource):
         try:
             return LogOptions.parse(self.options)
         except OptionError:
-            # What is wrong for a batch may be right for a stream; if it is not, this is the error to tell.
+            # Options that are wrong for a batch may be right for a stream; if not, this error is the one to show.
             return LogOptions.parse(self.options, streaming=True)
 
 
@@ -149,7 +149,7 @@ def _default_schema(options: LogOptions) -> pa.Schema:
 def read_request_of(
     options: LogOptions, columns: tuple[str, ...], filters: OffsetFilter = EVERYTHING
 ) -> ReadRequest:
-    """What executors are told."""
+    """Returns the request that executors get."""
     reading = Reading(
         include_control=options.include_control,
         verify_crc=options.verify_crc,
@@ -187,7 +187,7 @@ class LogReader(DataSourceReader):
 
 
 class LogStreamReader(OffsetStreamReader):
-    """Asks its origin anew for each micro-batch; executors get ranges as in a batch read."""
+    """Opens its origin for each micro-batch; executors get ranges as in a batch read."""
 
     def __init__(self, options: LogOptions, request: ReadRequest) -> None:
         super().__init__(options.stream, fail_on_data_loss=options.fail_on_data_loss)

@@ -18,7 +18,7 @@ KEY = TopicPartition(METADATA_TOPIC, 0)
 
 
 def span(options: MetadataOptions, bounds: Bounds, offsets_at: OffsetsAt) -> tuple[int, int]:
-    """[start, end) of what is asked for. Raises OptionError, DataUnreadable: it is not there."""
+    """Returns [start, end) as the options say. Raises OptionError; DataUnreadable if those offsets are missing."""
     resolving = Resolving(
         "kafka_metadata",
         offsets_at,
@@ -31,7 +31,7 @@ def span(options: MetadataOptions, bounds: Bounds, offsets_at: OffsetsAt) -> tup
 
 
 def times_among(batches: Callable[[], Iterable[BatchView]], bounds: Bounds) -> OffsetsAt:
-    """What the batches, which are read when a time is asked for, tell of times."""
+    """Returns a function that finds offsets by time; it reads the batches when it is called."""
 
     def offsets_at(times: ByPartition) -> dict[TopicPartition, int | None]:
         return {KEY: offset_among(batches(), times[KEY], bounds)}
@@ -40,6 +40,6 @@ def times_among(batches: Callable[[], Iterable[BatchView]], bounds: Bounds) -> O
 
 
 def span_of(options: MetadataOptions, replica: StoredReplica, bounds: Bounds) -> tuple[int, int]:
-    """As `span`, of a directory."""
+    """Returns `span` for a directory."""
     batches = partial(batches_from, replica, bounds.start)
     return span(options, bounds, times_among(batches, bounds))

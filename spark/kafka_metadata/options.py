@@ -108,7 +108,7 @@ class MetadataOptions:
 
 
 STRATEGY = "startingOffsetsByTimestampStrategy"
-# Of tables whose rows are records, events or intervals; an interval is told whole if it overlaps them.
+# For tables of records, events or intervals; an interval that overlaps them gives a whole row.
 BOUND_OPTIONS = (
     *("startingOffsets", "startingTimestamp", "startingOffsetsByTimestamp", STRATEGY),
     *BATCH_OPTIONS,

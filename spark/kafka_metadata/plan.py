@@ -1,7 +1,7 @@
 """Plans a read of metadata logs: which directory speaks, up to where its records are committed, which snapshot is
 needed.
 
-Nobody can be asked where the high watermark is, so a record counts as committed when a majority of the quorum's voters
+No running node tells the high watermark, so a record counts as committed when a majority of the quorum's voters
 have it in the directories given: the same offset in the same epoch. With fewer directories that stays unknown (None).
 """
 
@@ -104,7 +104,7 @@ class StoredMetadataLog:
 
 @dataclass(frozen=True, slots=True)
 class MetadataTask:
-    """What one executor reads: ranges of one node's log, or a snapshot; `committed_end` None when nobody knows."""
+    """The input of one executor: ranges of one node's log, or a snapshot; `committed_end` is None if unknown."""
 
     ranges: tuple[Range, ...]
     committed_end: int | None
@@ -174,7 +174,7 @@ def survey(found: PartitionFound) -> StoredMetadataLog:
 
 
 def _voters_of(snapshots: Sequence[SnapshotFile]) -> frozenset[int]:
-    """Who votes as the latest snapshot that tells it says: nobody was elected since the log was trimmed."""
+    """Returns the voters by the latest snapshot that names them, for a log without an election since it was trimmed."""
     for snapshot in reversed(snapshots):
         for _, batch in snapshot.batches():
             if (told := _told_voters(batch)) is not None:
@@ -185,7 +185,7 @@ def _voters_of(snapshots: Sequence[SnapshotFile]) -> frozenset[int]:
 
 
 def _told_voters(batch: BatchView | None) -> frozenset[int] | None:
-    """The voters that the last of its control records tells; None where none does, and where it is damaged."""
+    """The voters that the last of its control records tells; None if none does, or if it is damaged."""
     told = None
     if batch is None or not batch.is_control:
         return told
@@ -197,7 +197,7 @@ def _told_voters(batch: BatchView | None) -> frozenset[int] | None:
                 assert isinstance(value, LeaderChangeMessage | VotersRecord)
                 told = frozenset(voter.voter_id for voter in value.voters)
     except (RemoteProtocolError, KafkaError):
-        pass  # whoever reads the batch is told
+        pass  # the reader of the batch raises
     return told
 
 
@@ -220,7 +220,9 @@ def _standing(log: StoredMetadataLog) -> tuple[int, int, int]:
 
 
 def committed_end(logs: Sequence[StoredMetadataLog]) -> int | None:
-    """Where the records end that a majority of the voters share; None when too few voters' directories are given."""
+    """Returns the end of the records that a majority of the voters share; None if too few voters' directories are
+    given.
+    """
     best = choose_log(logs)
     by_node = {log.found.node_id: log for log in logs if log.found.node_id in best.voters}
     majority = len(best.voters) // 2 + 1
@@ -248,7 +250,7 @@ def plan_metadata(options: MetadataOptions, plan: str) -> list[MetadataTask]:
     """The tasks of a read; `plan` is that of the table (`trimaran.spark.kafka_metadata.table`).
 
     Raises:
-        DataUnreadable: no metadata log there, or not the offsets that were asked for.
+        DataUnreadable: no metadata log there, or not the wanted offsets.
         OptionError: a time that it has not reached.
     """
     if options.cluster is not None:
@@ -306,27 +308,27 @@ def _live_tasks(log: LiveLog, options: MetadataOptions, plan: str) -> list[Metad
 
 
 def _told_from(options: MetadataOptions, start: int) -> int:
-    """0 where the log's beginning is asked for: what it begins with may be a snapshot's."""
+    """Returns 0 if the log is wanted from its beginning, since its first rows may be those of a snapshot."""
     return 0 if options.starting.is_earliest else start
 
 
 def _telling(tasks: Sequence[MetadataTask], told_from: int) -> list[MetadataTask]:
-    """Those that have something to tell, one at the least."""
+    """Returns the tasks that give rows, at least one."""
     kept = [t for t in tasks if any(r.end_offset > told_from for r in t.ranges)] or tasks[-1:]
     return [replace(task, told_from=told_from) for task in kept]
 
 
 def _tells_snapshots(options: MetadataOptions) -> bool:
-    """Whether a snapshot that a log begins with is told, too."""
+    """Returns whether a snapshot at the beginning of a log gives rows, too."""
     wanted = options.include_snapshots
     return wanted == "true" or (wanted == "needed" and options.starting.is_earliest)
 
 
 def stream_bounds(options: MetadataOptions) -> Bounds:
-    """What a stream may read now: the log from its beginning up to what is committed.
+    """Returns the bounds that a stream may read now: from the log's beginning up to its committed end.
 
     Raises:
-        DataUnreadable: nobody knows what is committed, and what may be cut off again was not asked for.
+        DataUnreadable: the committed end is unknown, and uncommitted records were not chosen.
     """
     if options.cluster is not None:
         live = survey_quorum(options.cluster)
@@ -343,7 +345,7 @@ def stream_bounds(options: MetadataOptions) -> Bounds:
 
 
 def stream_start(options: MetadataOptions) -> int:
-    """Where a stream without a checkpoint begins. Raises DataUnreadable, OptionError."""
+    """Returns the offset at which a stream without a checkpoint begins. Raises DataUnreadable, OptionError."""
     bounds = stream_bounds(options)
     if options.cluster is None:
         logs = find_metadata_logs(options.paths, options.storage_options)
@@ -388,7 +390,7 @@ def tasks_before(options: MetadataOptions, end: int) -> list[MetadataTask]:
 def _as_of(
     log: StoredMetadataLog, base: SnapshotFile | None, end: int, options: MetadataOptions
 ) -> int:
-    """Where the records end that were there as of the offset asked for."""
+    """Returns the end of the records up to `asOfOffset`."""
     wanted = options.as_of_offset
     if wanted is None:
         return end

@@ -1,8 +1,8 @@
 """`spark.read.format("kafka_metadata")`: the metadata log as fifteen tables.
 
-`trimaran.spark.kafka_metadata.registry` lists them. Reads the directories of controllers (and brokers, whose
-copies are as good), or a running quorum, of ours and of Apache Kafka. `spark.readStream` gives
-the records as they are committed.
+`trimaran.spark.kafka_metadata.registry` lists them. The format reads directories of controllers or brokers (their
+copies are as good), or a running quorum, ours or Apache Kafka's. `spark.readStream` gives the records as they are
+committed.
 
 ```
 option                   default   meaning                                                         acts on
@@ -12,17 +12,16 @@ table                    records   a name of `TABLES`
 nodes                    leader    leader: the log of the latest epoch, then the longest | all |   records batches
                                    ids                                                             control snapshots
 recordTypes              all       names, parted by commas                                         records
-topics                   all       names, parted by commas                                         where there are any
+topics                   all       names, parted by commas                                         tables with topics
 asOfOffset, …Timestamp   the end   the last record that counts                                     image, histories
 startingOffsets, endingOffsets     {"__cluster_metadata":{"0":23}}; …Timestamp, …ByTimestamp too:  records, histories
-                                   as of kafka_log; the last is not included. Intervals that
-                                   overlap them are told whole
+                                   as of kafka_log; the last is not included. Intervals that overlap them stay whole
 includeControl           false     leader changes, voters, snapshot headers                        records
 includeUncommitted       false     what no majority of the voters' directories shares
-includeSnapshots         needed    needed: where the log no longer begins at 0 | true | false      records control
+includeSnapshots         needed    needed: if the log no longer begins at 0 | true | false         records control
 verifyCrc                true                                                                      records batches
 splitBytes               4 MiB     the size of a task                                              all
-storage.NAME                       an option of fsspec's, where the path is a URL                  all
+storage.NAME                       an option of fsspec's, if the path is a URL                      all
 ```
 An option that has no effect on the table is refused.
 """
@@ -82,7 +81,7 @@ def plan_table(
     """The tasks of a table, with what its rows need to know. Raises DataUnreadable."""
     tasks = plan_metadata(options, table.plan)
     if table.name == "records" and ("topic" in columns or options.topics):
-        # Records name a topic by its id: who bears it is told before them.
+        # Records name a topic by its id: the names are read before them.
         before = replace(options, starting=EARLIEST_LIMIT, include_snapshots="needed")
         whole = tasks if options.starting.is_earliest else plan_metadata(before, table.plan)
         names = topic_names(whole)
@@ -102,7 +101,7 @@ class KafkaMetadataSource(DataSource):
             try:
                 options = parse_options(self.options)
             except OptionError:
-                # What is wrong for a batch may be right for a stream, if it looks like one.
+                # Options that are wrong for a batch may be right for a stream, if they look like one's.
                 if not any(name in self.options for name in (*STREAM_OPTIONS, "startingOffsets")):
                     raise
                 options = parse_options(self.options, streaming=True)
@@ -171,7 +170,7 @@ class MetadataStreamReader(OffsetStreamReader):
         return [replace(task, names=self._names_up_to(end)) for task in tasks]
 
     def _names_up_to(self, end: int) -> dict[bytes, str]:
-        """Of each micro-batch only what is new is looked at, but for the first."""
+        """Returns the topics' names; after the first micro-batch only new records are read for them."""
         if self._named_to is None:
             self._names = topic_names(tasks_before(self._options, end))
             self._named_to = end

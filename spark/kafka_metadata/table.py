@@ -1,4 +1,4 @@
-"""What a table says of itself: its columns, and the options that act on it."""
+"""A table: its columns, its reader, and the options that act on it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is lost, and what is still sound behind it: whether a log ends by a torn write or is damaged in its middle."""
+"""Damage in logs: data loss, and the next sound batch, which shows that a log did not end by a torn write."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ log = logging.getLogger(__name__)
 
 # How far behind damage a sound batch is looked for: a batch of the largest default size (1 MiB) many times over.
 LOOK_BYTES_MAX = 16 << 20
-OFFSETS_AHEAD_MAX = 1 << 31  # of a segment: its index cannot tell more
+OFFSETS_AHEAD_MAX = 1 << 31  # of a segment: its index cannot express more
 HOW_TO_GO_ON = "failOnDataLoss=false gives what there is"
 
 
@@ -28,9 +28,10 @@ def lose(message: str, *, fail: bool) -> None:
 def next_sound(
     files: Files, file: OpenFile, position: int, end: int, offset_min: int
 ) -> int | None:
-    """Where the next batch begins that is whole, has its CRC and an offset of `offset_min` or more; None: nowhere near.
+    """Returns the position of the next batch that is whole, has its CRC and an offset of `offset_min` or more; None if
+    none is near.
 
-    Every byte is a candidate, as damage may be of any length. What a truncation left behind has lower offsets.
+    Every byte is a candidate, as damage may be of any length. Batches that a truncation left behind have lower offsets.
     """
     data = files.pread(file, min(LOOK_BYTES_MAX, end - position), position)
     at = data.find(MAGIC, MAGIC_POSITION + 1)

@@ -1,4 +1,4 @@
-"""What every origin of batches offers: partitions, bounds, and ranges that executors open. Pure, without Spark.
+"""The interface of all origins of batches: partitions, bounds, and ranges that executors open. Pure, without Spark.
 
 The driver asks an `Origin`; what it freezes for executors is a `Range`, which travels by pickle and finds its data by
 itself. Origins: node directories (`trimaran.spark.origins.directories.directory_origin`), running brokers
@@ -14,7 +14,7 @@ from typing import NamedTuple, Protocol
 from trimaran.log.batches.batch import BatchView
 from trimaran.wire.identity import TopicPartition
 
-# Of a batch as it is stored, and of a record: so much is held at once, besides some pieces of 24 MB, of a worker's 400.
+# The largest stored batch, and the largest record: a worker of 400 MB holds one, and some pieces of 24 MB.
 BATCH_BYTES_MAX = 128 << 20
 
 
@@ -59,10 +59,10 @@ DEFAULT_READING = Reading()
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """Offsets [start, end) of one partition: from where its log begins up to where it may be read, which is the high
-    watermark, the last stable offset or the log's end, as was asked for.
+    """Offsets [start, end) of one partition: from the beginning of its log up to the high watermark, the last stable
+    offset or the log's end, as the options say.
 
-    `log_end` is where the log ends, committed or not, None where that is not told. A later look may find a lower `end`,
+    `log_end` is the end of the log, committed or not, None if unknown. A later call may find a lower `end`,
     as another replica's high watermark is older; only a log that was cut ends lower.
     """
 
@@ -86,7 +86,7 @@ class Range(Protocol):
     def end_offset(self) -> int: ...
     @property
     def log_start(self) -> int:
-        """Where the partition's log began when it was planned; records below it are deleted."""
+        """The beginning of the partition's log when it was planned; records below it are deleted."""
 
     @property
     def log_dir(self) -> str | None: ...
@@ -121,6 +121,6 @@ class Origin(Protocol):
         """Ranges that together hold the offsets [start, end) of each partition, grouped for executors.
 
         Args:
-            split_bytes: a task's share, where the origin knows sizes; None leaves it to the origin.
-            tasks_min: if there is so much to read.
+            split_bytes: the bytes of a task, if the origin knows sizes; None leaves it to the origin.
+            tasks_min: the fewest tasks, if there is enough to read.
         """

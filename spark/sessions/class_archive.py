@@ -32,7 +32,9 @@ QUIET = ("-Xlog:disable", "-Xlog:all=error:stderr")
 
 
 def options(conf: Mapping[str, str], environ: Mapping[str, str] = os.environ) -> list[str]:
-    """What the JVM is told: to use the archive, to write it, or nothing where that cannot be. Raises JavaNotFound."""
+    """Returns the JVM's options: to use the archive, to write it, or none if neither is possible. Raises
+    JavaNotFound.
+    """
     java = found_java()
     archive = _archive_of(java)
     if archive is None:
@@ -51,7 +53,7 @@ def forget() -> None:
 
 
 def _archive_of(java: Path) -> Path | None:
-    """Where it lies, if there is one; None without Spark's own jars."""
+    """Returns the path of the archive; None without Spark's own jars."""
     spec = find_spec("pyspark")
     if spec is None or not spec.submodule_search_locations:
         return None

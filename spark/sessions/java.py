@@ -56,7 +56,7 @@ def java_home() -> Path:
 
 
 def write_script(path: Path, text: str) -> None:
-    """Puts it there whole, unless it is there already."""
+    """Writes the script atomically, unless it exists with this text."""
     if path.exists() and path.read_text() == text:
         return
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -77,12 +77,12 @@ def wrapper_of(java: Path) -> str:
 
 
 def cache_folder() -> Path:
-    """Where what is made once is kept for later sessions."""
+    """Returns the folder of files that later sessions use again."""
     return Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / "trimaran"
 
 
 def found_java() -> Path:
-    """The Java that is used. Raises JavaNotFound."""
+    """Returns the Java that is used. Raises JavaNotFound."""
     for java in javas():
         is_ours = cache_folder() in java.parents
         if not is_ours and _version_of(java) >= JAVA_VERSION_MIN:
@@ -100,6 +100,6 @@ def _version_of(java: Path) -> int:
 
 @cache
 def version_text(java: Path) -> str:
-    """What it says of itself, its build too."""
+    """Returns the output of `java -version`."""
     done = subprocess.run([str(java), "-version"], capture_output=True, text=True, check=False)
     return done.stderr + done.stdout

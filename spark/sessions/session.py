@@ -1,4 +1,4 @@
-"""A local Spark session that needs nothing but the wheels: Java found or brought along, the driver's Python for
+"""A local Spark session that needs only the wheels: Java of the machine or of a wheel, and the driver's Python for
 workers.
 
 Java: see `trimaran.spark.sessions.java`; `trimaran.spark.sessions.class_archive` has it start in half of the time.
@@ -75,7 +75,7 @@ def session(
 def _started(
     builder: SparkSession.Builder, *, is_local: bool, conf: Mapping[str, str]
 ) -> SparkSession:
-    """With the archive of classes where there can be one, and without it where that fails."""
+    """Starts the session with the archive of classes if possible, and without it if that fails."""
     from pyspark import SparkContext
     from pyspark.errors import PySparkRuntimeError
 
@@ -131,7 +131,7 @@ def settings(
 
 
 def worker_python() -> Path:
-    """What starts Python for workers of a local session, see the module's docstring."""
+    """Returns the wrapper that starts Python for workers of a local session, see the module's docstring."""
     name = hashlib.sha256(sys.prefix.encode()).hexdigest()[:16]  # an environment's own
     daemon = Path(__file__).with_name("worker_daemon.py")
     text = PYTHON_WRAPPER.format(

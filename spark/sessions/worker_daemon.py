@@ -1,4 +1,4 @@
-"""The process that Spark forks Python workers from, with our sources loaded: each worker would load them anew.
+"""The process that Spark forks Python workers from, with our sources loaded, so that no worker has to load them.
 
 `trimaran.spark.sessions.session` has it started in place of `python -m pyspark.daemon MODULE`, for local sessions.
 A query takes some five workers, and half a CPU second each is more than most of its work.
@@ -18,7 +18,7 @@ TASK_MODULES = ("pandas",)  # Arrow looks for its objects in all that it is give
 
 
 def preload(worker_module: str) -> None:
-    """Loads what workers will need. An error is left to them, who can tell of it."""
+    """Loads the modules that workers will need. They meet an error again, and can report it."""
     # Spark has a worker for each core, and a thread of BLAS, which nothing here uses, does not outlive a fork.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     for name in (worker_module, *MODULES, *(TASK_MODULES if worker_module == TASKS else ())):

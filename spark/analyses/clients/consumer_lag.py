@@ -142,7 +142,7 @@ def evaluate(frame: Rows) -> list[ReportVerdict]:
 
 
 def _left_out(one: Row) -> list[ReportVerdict]:
-    """What the lag does not count, and what stands in the figure too early."""
+    """Returns verdicts on partitions without records, and on batches that the figure shows too early."""
     verdicts = []
     if one["all_unknown"]:
         text = f"of {count_text(one['all_unknown'], 'partition')} with commits no records are there"
@@ -171,18 +171,18 @@ def _left_out(one: Row) -> list[ReportVerdict]:
 def consumer_lag(group_offsets: DataFrame, batches: DataFrame) -> DataFrame:
     """Lag over time of the groups that are furthest behind, and of each partition at the end of the data.
 
-    Times are of commits and of batches; a partition's end at a time is that of the batches up to then. What has no
-    time, or one far from all others, came after what lies before it.
+    Times are of commits and of batches; a partition's end at a time is that of the batches up to then. A batch or
+    commit without a time, or with one far from all others, gets the time of the one before it.
 
     Returns:
         kind string (now, history), group string, topic string, partition int (now), ts timestamp (history: start of its
         bucket; now: the data's end), lag long (records), lag_seconds double (age of the first record not consumed;
         null: no clock tells it), still_seconds double (how long the group committed the same offset again), commits
         long, last_commit_ts timestamp, and of all: all_lag long, all_groups int, all_stuck long (partitions with a lag
-        whose commits stand still), all_unknown long (partitions with commits of which no batch is there: their lag is
-        told as 0), all_untimed long (batches without a time, or of one far from all others)
+        whose commits stand still), all_unknown long (partitions with commits of which no batch is there: their lag
+        counts as 0), all_untimed long (batches without a time, or of one far from all others)
     """
     commits = group_offsets.selectExpr("coalesce(commit_ts, timestamp) AS ts")
     both = batches.selectExpr("max_timestamp AS ts").union(commits)
-    window = window_of(both, "ts", near=commits)  # whose clocks are those of brokers
+    window = window_of(both, "ts", near=commits)  # commits have the clocks of brokers
     return run(in_window(SQL, window), group_offsets=group_offsets, batches=batches)

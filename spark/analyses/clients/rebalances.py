@@ -15,7 +15,7 @@ from trimaran.spark.analyses.buckets import bucketed, in_window, undated, window
 from trimaran.spark.analyses.plots import heat, nothing, short
 
 GROUPS = 20
-MANY = 5  # so many may follow each other while a group forms
+MANY = 5  # this number may follow each other while a group forms
 PER_HOUR_MAX = 10.0
 
 SQL = f"""

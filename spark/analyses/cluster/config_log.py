@@ -1,4 +1,4 @@
-"""M10: who may what and what is set how: changes of configs, quotas, ACLs, credentials, tokens; brokers that differ."""
+"""M10: changes of configs, quotas, ACLs, credentials and tokens, and configs in which brokers differ."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""M1: who led the metadata quorum, how long, and how long the log was silent at each change of leader."""
+"""M1: the leaders of the metadata quorum, how long each led, and the silence of the log at each change."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from trimaran.spark.analyses.plots import GREEN, RED, nothing, spans
 GAP_MS_MAX = (
     3000  # an election with Kafka's default timeouts takes 2 to 3 s; longer deserves a look
 )
-GAP_MS_DRAWN_MAX = 1e12  # thirty years: longer is a broken clock
+GAP_MS_DRAWN_MAX = 1e12  # thirty years: a longer time means a broken clock
 
 SQL = f"""
 SELECT epoch, leader_id, from_ts, to_ts, seconds, records, gap_before_ms,

@@ -1,4 +1,4 @@
-"""M17: how fast blocks of producer ids are handed out: each client that starts anew takes an id."""
+"""M17: how fast blocks of producer ids are handed out: each client that starts takes an id."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from trimaran.spark.analyses.buckets import bucketed, in_window, undated, window
 from trimaran.spark.analyses.plots import nothing, over_time
 
 BLOCK = 1000  # ids of one block
-MANY = 10  # so many a start of brokers and clients may take
+MANY = 10  # blocks that a start of brokers and clients may take
 BLOCKS_PER_HOUR_MAX = 20
 
 SQL = f"""

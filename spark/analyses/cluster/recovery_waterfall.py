@@ -127,7 +127,7 @@ def evaluate(frame: Rows) -> list[ReportVerdict]:
 
 
 def _leaders_again(frame: Rows) -> ReportVerdict:
-    """How soon partitions had leaders again."""
+    """Returns verdicts on how soon partitions had leaders again."""
     losses, left = int(frame["losses"].iloc[0]), frame["left_without_leader"].sum()
     text = f"Recovery: {count_text(losses, 'broker loss')}"
     if left:

@@ -1,7 +1,7 @@
 """M16: what ZooKeeper showed beside what the metadata log says at the same offset, and how much later it showed it.
 
-`/migration` tells up to which offset the tree was in step; the histories say what held there. Partitions, brokers and
-configs of topics are compared; `trimaran zk verify` compares every znode, of a running cluster.
+`/migration` holds the offset up to which the tree was in step; the histories give the state there. Partitions, brokers
+and configs of topics are compared; `trimaran zk verify` compares every znode, of a running cluster.
 """
 
 from __future__ import annotations

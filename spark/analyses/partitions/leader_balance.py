@@ -9,7 +9,7 @@ from trimaran.spark.analyses.plots import lines, nothing
 STEPS = 48
 SKEW_MAX = 1.3
 PREFERRED_MIN = 90.0
-AT_END = -1  # in place of a time: what holds at the log's end, whatever clocks say
+AT_END = -1  # in place of a time: the state at the log's end, whatever clocks say
 
 SQL = f"""
 WITH steps AS (
@@ -42,7 +42,7 @@ ORDER BY is_end DESC, ts DESC, broker
 
 
 def plot(frame: Rows) -> Figure:
-    """Leaders of each broker over time."""
+    """Draws the leaders of each broker over time."""
     if frame.empty:
         return nothing("no partition in the log")
     frame = frame[~frame["is_end"]]

@@ -53,7 +53,7 @@ ORDER BY offline DESC, under_min_isr DESC, under_replicated DESC, was_offline DE
 
 
 def plot(frame: Rows) -> Figure:
-    """Stacked seconds in the three bad states, for the worst partitions."""
+    """Draws the seconds in the three bad states, stacked, for the worst partitions."""
     bad = frame[(frame["offline"] + frame["under_min_isr"] + frame["under_replicated"]) > 0]
     shown = bad.head(ROWS_SHOWN)
     if shown.empty:

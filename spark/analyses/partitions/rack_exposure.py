@@ -46,7 +46,7 @@ FROM judged HAVING count(*) > 0
 
 
 def plot(frame: Rows) -> Figure:
-    """What each rack's loss would take."""
+    """Draws the partitions that the loss of each rack would take."""
     racks = frame[frame["kind"] == "rack"].sort_values("exposed", ascending=False).head(ROWS_SHOWN)
     if racks.empty:
         return nothing("brokers tell no racks (broker.rack)")

@@ -1,4 +1,4 @@
-"""M12: when partitions were moved between brokers, how long each took, and which are still under way."""
+"""M12: reassignments of partitions between brokers, the time that each took, and those still under way."""
 
 from __future__ import annotations
 

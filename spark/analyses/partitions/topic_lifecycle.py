@@ -34,7 +34,7 @@ UNION ALL
 
 
 def plot(frame: Rows) -> Figure:
-    """Births, growth and deaths by time."""
+    """Draws births, growth and deaths by time."""
     shown = frame[frame["kind"] == "time"]
     if shown.empty:
         return nothing("no topic was created or deleted")

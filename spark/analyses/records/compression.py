@@ -70,7 +70,7 @@ def repacked(sample: pa.Table) -> pa.Table:
 
 
 def plot(frame: Rows) -> Figure:
-    """What each codec leaves of the sample, for the largest topics."""
+    """Draws the share of the sample that each codec leaves, for the largest topics."""
     shown = frame[frame["ratio"].notna()]
     if shown.empty:
         return nothing("no records to sample")

@@ -91,8 +91,8 @@ def evaluate(frame: Rows) -> list[ReportVerdict]:
     evaluate=evaluate,
 )
 def key_skew(records: DataFrame) -> DataFrame:
-    """The most frequent keys of each topic, the heaviest first. Keys are told apart by 64 bits of hash and by how they
-    begin.
+    """The most frequent keys of each topic, the heaviest first. Two keys are the same if 64 bits of hash and their
+    beginnings are.
 
     Returns:
         topic string, rank int (null: no record has a key), key string (how it begins: text, or hexadecimal), records

@@ -59,7 +59,7 @@ def plot(frame: Rows) -> Figure:
 
 
 def evaluate(frame: Rows) -> list[ReportVerdict]:
-    """Of the users' topics: the keys of internal ones are few, and fill few of their partitions by design."""
+    """Counts users' topics only: internal topics have few keys, which fill few of their partitions by design."""
     frame = frame[~frame["topic"].str.startswith("__")]
     frame = frame[frame["to_mean"].notna()]
     if frame.empty:

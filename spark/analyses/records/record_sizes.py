@@ -17,7 +17,7 @@ ROWS = 2000
 TOPICS_SPREAD = 12  # topics whose sizes are drawn
 LARGE = 1 << 20  # max.message.bytes by default
 
-# Records are read once: what is told comes from how many of each size there are.
+# Records are read once: all figures are derived from the number of records of each size.
 SQL = f"""
 WITH sizes AS (
   SELECT topic, bytes, count(*) AS n, count_if(no_key) AS no_key, count_if(no_value) AS no_value,
@@ -52,7 +52,7 @@ ORDER BY kind DESC, bytes DESC, topic, bytes_from
 
 
 def plot(frame: Rows) -> Figure:
-    """Which share of a topic's records is at most so large."""
+    """Draws the share of a topic's records up to each size."""
     shown = frame[frame["kind"] == "size"]
     if shown.empty:
         return nothing("no records")

@@ -95,7 +95,7 @@ def evaluate(frame: Rows) -> list[ReportVerdict]:
     evaluate=evaluate,
 )
 def retention(segments: DataFrame) -> DataFrame:
-    """What is stored of each topic, the largest first.
+    """Returns what each topic stores, the largest first.
 
     Returns:
         topic string, segments long, replicas long, bytes long, records long, oldest_ts timestamp, newest_ts timestamp,

@@ -131,7 +131,7 @@ def evaluate(frame: Rows) -> list[ReportVerdict]:
 
 
 def _over_time(topics: Rows, width: float) -> str:
-    """How long and how fast, where the times of more than one bucket tell it."""
+    """Returns the duration and the rate, if there is more than one bucket."""
     if topics.empty:
         return ""
     if topics["ts"].nunique() == 1:
@@ -154,7 +154,7 @@ def _over_time(topics: Rows, width: float) -> str:
     evaluate=evaluate,
 )
 def throughput(batches: DataFrame) -> DataFrame:
-    """What was written, by time: of the largest topics and the busiest partitions; times are those of batches.
+    """Returns bytes and records by time, of the largest topics and the busiest partitions; times are those of batches.
 
     Returns:
         kind string (topic, partition), topic string, partition int, ts timestamp (start of its bucket; topic: null for

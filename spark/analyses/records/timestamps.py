@@ -95,7 +95,7 @@ def evaluate(frame: Rows) -> list[ReportVerdict]:
     evaluate=evaluate,
 )
 def timestamps(batches: DataFrame) -> DataFrame:
-    """What is wrong with the times of each topic's batches, the worst first.
+    """Returns how many times of each topic's batches are wrong, the worst topic first.
 
     Returns:
         topic string, records long, without long (none), far_past long (before 2000), future long (ahead of this machine

@@ -152,7 +152,7 @@ def _token(record: DelegationTokenRecord) -> Subject:
 
 
 def token_name(token_id: str) -> str:
-    """What tells tokens apart without saying one."""
+    """Returns a text that distinguishes tokens and reveals none."""
     return hashlib.sha256(token_id.encode()).hexdigest()[:12]
 
 

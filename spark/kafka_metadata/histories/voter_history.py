@@ -1,4 +1,4 @@
-"""`voter_history`: who may vote in the metadata quorum, from which record on (KIP-853).
+"""`voter_history`: the voters of the metadata quorum, from which record on (KIP-853).
 
 Static quorums are known from the change of leader that begins an epoch; dynamic ones have records of their own.
 """

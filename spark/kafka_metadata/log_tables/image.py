@@ -1,6 +1,6 @@
 """`image`: all that the metadata log says at one offset: topics, partitions, brokers, configs, ACLs and the rest.
 
-Replayed by `trimaran.quorum.metadata.replay`, as controllers and brokers do. What is a secret is not in it.
+Replayed by `trimaran.quorum.metadata.replay`, as controllers and brokers do. It contains no secrets.
 """
 
 from __future__ import annotations

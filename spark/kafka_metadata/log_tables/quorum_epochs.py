@@ -1,4 +1,4 @@
-"""`quorum_epochs`: who led the metadata quorum, from which record to which, and the silence before.
+"""`quorum_epochs`: the leaders of the metadata quorum, from which record to which, and the silence before.
 
 Source: `trimaran.quorum.metadata.epochs`; `to_ts` is the time of an epoch's last record.
 """

@@ -1,6 +1,6 @@
 """`records`: every record of metadata logs, one row each, as JSON too. Secrets are hidden.
 
-Column by column: only records whose fields are asked for are decoded, and only as JSON where `payload` is.
+It is made column by column: records are decoded only for columns that need it, and as JSON only for `payload`.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ class MetadataChunk:
 
     @property
     def controls(self) -> Flags:
-        """Of each record, whether it is a control record."""
+        """Whether each record is a control record."""
         return np.array([batch.is_control for _, batch in self.batches], np.bool_)[self.index]
 
     def keep(self, wanted: Sequence[bool] | Flags) -> None:
@@ -243,7 +243,7 @@ def _of_batch(value: Callable[[tuple[int, BatchView]], Any]) -> Value:
 
 
 def _frame_numbers(chunk: MetadataChunk, at: int) -> pa.Array:
-    """Of metadata records; null for control records, and where there is no such number."""
+    """Returns a number of the frames of metadata records; null for control records, and if there is no such number."""
     data = np.frombuffer(chunk.data, np.uint8)
     is_short = chunk.size < FRAME_BYTES
     starts = np.where(is_short, 0, chunk.start)

@@ -1,4 +1,4 @@
-"""`snapshots`: the snapshots beside metadata logs, one row each; damaged ones too, and told so."""
+"""`snapshots`: the snapshots beside metadata logs, one row each; damaged ones too, with the error."""
 
 from __future__ import annotations
 

@@ -80,4 +80,4 @@ def _unwanted(_: bytes) -> None:
 
 
 def _raw(_: bytes) -> None:
-    """Of a type that is asked for as bytes."""
+    """Marks a type of records that is returned as bytes."""

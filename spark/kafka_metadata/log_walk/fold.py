@@ -63,9 +63,8 @@ class Fold:
     """Takes records, gives rows. One fold makes one pass.
 
     RECORDS: the types of records that it takes; RAW: those of them that it takes as bytes; CONTROL: control records,
-    too.
-    `rows` are those finished, as the table's columns take them. `tells_snapshot`: what a snapshot says is told in
-    rows of its own (not where another task has told how it came to be).
+    too. `rows` are those finished, as the table's columns take them. `tells_snapshot`: a snapshot gives rows of its own
+    (false if another task's rows lead up to it).
     """
 
     RECORDS: ClassVar[Sequence[type[Message]]] = ()
@@ -81,12 +80,12 @@ class Fold:
         raise NotImplementedError
 
     def finish(self, last: Moment) -> None:
-        """The log ends here."""
+        """Ends the walk at the end of the log."""
         raise NotImplementedError
 
 
 class EventFold(Fold):
-    """A fold whose rows are events. Those of one batch are told together, when the batch has been seen whole."""
+    """A fold whose rows are events. Those of one batch are made together, when the whole batch was read."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -99,11 +98,11 @@ class EventFold(Fold):
         self.take(step)
 
     def take(self, step: WalkStep) -> None:
-        """As `replay`."""
+        """Takes the record of an event; raises as `replay`."""
         raise NotImplementedError
 
     def settle(self) -> None:
-        """A batch is whole: what waited for its end can be told."""
+        """Makes the rows that waited for the end of a batch."""
 
     def finish(self, last: Moment) -> None:  # noqa: ARG002 - events have no end
         self.settle()
@@ -158,7 +157,7 @@ def _reader(table: str, columns: Sequence[Column], make: type[Fold]) -> Read:
                 rows, fold.rows = fold.rows, []
                 yield made(rows)
             yield made(fold.rows)
-        if unknown:  # a table without rows has no other place for it
+        if unknown:  # a table without rows cannot show them
             left_out = UnknownRecords().plus(len(unknown), unknown).text
             log.warning("%s may be stale: left out %s", table, left_out)
 
@@ -173,7 +172,7 @@ def _up_to(offsets: Sequence[int], end: int | None) -> int:
 def _replayed(
     fold: Fold, task: MetadataTask, options: MetadataOptions, unknown: list[UnknownRecord]
 ) -> Iterator[None]:
-    """Yields whenever there are rows enough to be given away; `unknown` grows by the records of a later Kafka."""
+    """Yields whenever there are enough rows for a batch; `unknown` grows by the records of a later Kafka."""
     keys = frozenset(record.KEY for record in fold.RECORDS)
     raw = frozenset(record.KEY for record in fold.RAW)
     until = options.as_of_timestamp

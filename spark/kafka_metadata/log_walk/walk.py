@@ -1,8 +1,8 @@
 """The committed records of a metadata log in order, as every replica replays them: snapshot first, then the log.
 
-Only records of the types asked for are decoded; the others cost a look at a byte. A record of a later Kafka comes as an
-`UnknownRecord`, whatever its type: what it changes is not told by the others. A transaction of records (KIP-868) is
-told when it has ended, and not at all when it was aborted.
+Only records of the wanted types are decoded; the others cost a look at a byte. A record of a later Kafka comes as an
+`UnknownRecord`, whatever its type: no other record says what it changes. A transaction of records (KIP-868) becomes
+visible when it has ended, and never if it was aborted.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _TRANSACTION_KEYS = frozenset(record.KEY for record in _TRANSACTIONS)
 
 
 class Moment(NamedTuple):
-    """When a record was written: offset, time, epoch of the controller."""
+    """The moment of a record: offset, time, epoch of the controller."""
 
     offset: int
     timestamp_ms: int
@@ -49,7 +49,7 @@ NEVER = Moment(-1, -1, -1)
 
 
 def seconds_between(since: Moment, until: Moment) -> float | None:
-    """0 where the clock went back; None where one of the records has no time (-1)."""
+    """Returns 0 if the clock went back; None if one of the records has no time (-1)."""
     if since.timestamp_ms < 0 or until.timestamp_ms < 0:
         return None
     return max(0, until.timestamp_ms - since.timestamp_ms) / 1000
@@ -110,7 +110,7 @@ class Walk:
                     return
 
     def _visible(self, steps: list[WalkStep]) -> Iterable[WalkStep]:
-        """What of some steps, and of earlier ones that waited, is visible after them."""
+        """Returns those of the steps, and of earlier ones that waited, that are now visible."""
         if self._open is None and _TRANSACTIONS.isdisjoint([type(s.message) for s in steps]):
             return steps
         visible: list[WalkStep] = []
@@ -124,7 +124,7 @@ class Walk:
         return visible
 
     def _ended(self, step: WalkStep) -> list[WalkStep]:
-        """What becomes visible as a transaction of records begins or ends."""
+        """Returns the steps that become visible as a transaction of records begins or ends."""
         done, self._open = self._open or [], None
         if isinstance(step.message, EndTransactionRecord):
             return [one._replace(group=step.group) for one in done]
@@ -202,7 +202,7 @@ class Walk:
 
 
 def _grouped(batches: Iterable[BatchView]) -> Iterator[list[BatchView]]:
-    """Batches that are decoded in one call, one at the least; a control batch is alone."""
+    """Yields groups of batches that are decoded in one call; a control batch is alone."""
     some: list[BatchView] = []
     size = 0
     for batch in batches:

@@ -97,7 +97,7 @@ _event: Callable[[tuple[object, ...]], PartitionEvent] = partial(tuple.__new__, 
 
 
 class PartitionEventFold(EventFold):
-    """What both tables share: they differ in which changes they tell, and how."""
+    """The base of both tables' folds: they differ in the changes that are events, and in their causes."""
 
     RECORDS: ClassVar[Sequence[type[Message]]] = (*TOPIC_RECORDS, *BROKER_RECORDS)
 

@@ -219,7 +219,7 @@ class PartitionHistoryFold(Fold):
     def _configured(self, record: ConfigRecord, moment: Moment) -> None:
         """A new minimum ends an interval, unless it came with the partition's creation.
 
-        The record is replayed here, and once more with the others: to set a value twice changes nothing.
+        The record is replayed here, and once more with the others: setting a value twice changes nothing.
         """
         if record.name != MIN_ISR:
             return

@@ -1,7 +1,7 @@
-"""What partitions come to by changes, found out once for each that is alike.
+"""Memoised states of partitions: equal changes of equal states are applied once.
 
-Most of a metadata log is PartitionChangeRecords that say the same few things about partitions that stand alike. Such a
-record names its partition in its first bytes; all behind that is the same for the same change.
+Most of a metadata log is PartitionChangeRecords that make the same few changes to partitions in the same state. Such a
+record names its partition in its first bytes; the rest is the same for the same change.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ Place = bytes  # a partition's number, and its topic's id, as records name it
 
 
 class PartitionState:
-    """What a partition came to by a change: its image without epochs, and whether its leader was elected.
+    """The state of a partition after a change: its image without epochs, and whether the change elected its leader.
 
     Equal ones are one object while they are remembered, so they are known by identity: to compare images costs more
     than all else that is done with a change.
@@ -40,13 +40,13 @@ class PartitionState:
 
 
 def created(image: PartitionImage) -> PartitionState:
-    """That of a partition which nothing has changed yet."""
+    """Returns the state of a new partition."""
     return _standing(image[: -len(NO_EPOCHS)], False)
 
 
 @lru_cache(REMEMBERED_MAX)
 def _standing(fields: tuple[Any, ...], is_elected: bool) -> PartitionState:
-    """The one for an image, by its fields but for the epochs."""
+    """Returns the one object for an image, by its fields except the epochs."""
     return PartitionState(PartitionImage._make(fields + NO_EPOCHS), is_elected)
 
 
@@ -62,7 +62,7 @@ def place_of(record: PartitionChangeRecord | PartitionRecord) -> Place:
 
 @lru_cache(REMEMBERED_MAX)
 def changed(before: PartitionState, says: bytes) -> PartitionState | None:
-    """What comes of a change; None where it is malformed.
+    """Returns the state after a change; None for a malformed one.
 
     Raises:
         RemoteProtocolError: it cannot be of this partition.
@@ -77,6 +77,6 @@ def changed(before: PartitionState, says: bytes) -> PartitionState | None:
 
 
 def merged(before: PartitionState, record: PartitionChangeRecord) -> PartitionState:
-    """As `changed`, of a record."""
+    """Returns the state after a decoded change."""
     after = merge_change(before.image, record)
     return _standing(after[: -len(NO_EPOCHS)], after.leader_epoch > 0)

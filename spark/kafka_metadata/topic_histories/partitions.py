@@ -1,4 +1,4 @@
-"""What the folds over partitions share: the topics as they are, and a call for each change of a partition."""
+"""Parts of all folds over partitions: the replayed topics, the changes of their partitions, and causes."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ def cause_of(old: PartitionImage, new: PartitionImage) -> str:
 
 
 def without(one: tuple[int, ...], other: tuple[int, ...]) -> tuple[int, ...]:
-    """Who is in the one and not in the other, sorted."""
+    """Returns the brokers that are in `one` and not in `other`, sorted."""
     # There are few: sets of them would cost more.
     return tuple(sorted([broker for broker in one if broker not in other]))
 

@@ -54,7 +54,7 @@ class DirectorySettings:
 
 
 class DirectoryOrigin:
-    """Node directories at some moment: found anew for each object, looked into when asked."""
+    """Node directories at some moment: each object finds them, and opens them when a method needs it."""
 
     def __init__(
         self, settings: DirectorySettings, is_wanted: Callable[[TopicPartition], bool]
@@ -175,9 +175,10 @@ class DirectoryOrigin:
 
 
 def share_of(total_bytes: int, cores: int) -> int:
-    """Of a task, as Spark shares out files (`spark.sql.files.maxPartitionBytes`): large ones, but one a core.
+    """Returns the bytes of a task, as Spark divides files (`spark.sql.files.maxPartitionBytes`): large tasks, but one
+    for each core.
 
-    The cores are those of the planning machine; of a cluster's nobody tells a source.
+    The cores are those of the planning machine: Spark does not tell a source those of a cluster.
     """
     return max(SHARE_BYTES_MIN, min(SHARE_BYTES_MAX, total_bytes // cores))
 
@@ -266,7 +267,7 @@ def _pieces(
 
 
 def last_stable(replica: StoredReplica, high_watermark: int) -> int:
-    """Where the first transaction begins that is open at the high watermark; itself when none is.
+    """Returns the first offset of the transactions that are open at the high watermark; without any the high watermark.
 
     The newest sound producer snapshot below tells what was open there; the log tells the rest.
     """
@@ -312,7 +313,7 @@ def offset_at(replica: StoredReplica, timestamp_ms: int, bounds: Bounds) -> int 
 
 
 def batches_from(replica: StoredReplica, offset: int) -> Iterator[BatchView]:
-    """Those of the segments that may hold the offset or later ones."""
+    """Yields the batches of those segments that may hold the offset or later ones."""
     files = replica.found.storage.files
     for index, segment in enumerate(replica.segments):
         is_tail = index == len(replica.segments) - 1

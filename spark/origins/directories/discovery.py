@@ -31,7 +31,7 @@ StorageOptions = tuple[tuple[str, str], ...]
 class LogDirectoryFound:
     """A log directory and the node it belongs to.
 
-    `only` names the partitions (and, by base offset, the segments) that were asked for; empty: all of them.
+    `only` names the partitions (and, by base offset, the segments) that the user named; empty: all of them.
     """
 
     path: str
@@ -60,7 +60,7 @@ class PartitionFound:
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """What a partition's directory holds: segments by base offset, and the names of all other files."""
+    """The contents of a partition's directory: segments by base offset, and the names of all other files."""
 
     segments: tuple[SegmentFile, ...]
     others: frozenset[str] = field(default_factory=frozenset)
@@ -115,7 +115,9 @@ def _ensure_one_cluster(directories: Iterable[LogDirectoryFound]) -> None:
 
 
 def _found_at(storage: FileStorage, path: str) -> Iterator[LogDirectoryFound]:
-    """At one path: a segment, a partition's directory, a log directory, or a folder of such."""
+    """Finds the log directories at one path: a segment, a partition's directory, a log directory, or a folder of
+    such.
+    """
     name, parent = Path(path).name, str(Path(path).parent)
     base_offset = base_offset_of(name, LOG_SUFFIX)
     if base_offset is not None and storage.is_file(path):
@@ -192,7 +194,7 @@ def find_partitions(directory: LogDirectoryFound) -> list[PartitionFound]:
 
 
 def list_partition(found: PartitionFound) -> Listing:
-    """What a partition's directory holds now. Raises OSError."""
+    """Lists a partition's directory. Raises OSError."""
     segments, others = [], []
     for entry in found.storage.entries(found.path):
         base_offset = base_offset_of(entry.name, LOG_SUFFIX)

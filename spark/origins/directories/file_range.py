@@ -1,6 +1,6 @@
 """Ranges of segments: all of their batches or an error, never fewer in silence.
 
-A range knows what must lie in it: where it begins and ends, which batch is its first, whether offsets may be missing
+A range knows its contents: its bounds, its first batch, and whether offsets may be missing
 (compaction leaves gaps below the cleaner's offset, nothing else does). A file counts as the planned one by its content,
 so that copies and mounts of any kind will do.
 """
@@ -31,7 +31,7 @@ class LogFiles:
         bases: the base offsets of its segments.
         dense_from: from there on no offset may be missing.
         cleaned_to: below it the log was compacted.
-        start_offset: where the log begins; what its first segment holds below is deleted.
+        start_offset: the first offset of the log; lower ones in its first segment are deleted.
     """
 
     found: PartitionFound
@@ -59,7 +59,7 @@ class FileRange:
     """Positions [start, end) of a segment, beginning at a batch, of which the offsets [start, end) are wanted.
 
     Args:
-        first: the batch at the start, None where nobody looked.
+        first: the batch at the start, None if the driver did not read it.
         is_last: the range goes up to the end of its segment.
     """
 
@@ -123,7 +123,7 @@ class FileRange:
                 yield located
 
     def _walk(self, reading: Reading) -> Iterator[Located]:
-        """All batches of the range; damage and gaps are told where they are met."""
+        """Yields all batches of the range, and raises or warns at each damage and gap."""
         path = self._existing(reading)
         if path is None:
             return
@@ -158,7 +158,7 @@ class FileRange:
         self._ensure_joined(expected, reading)
 
     def _expected(self) -> int:
-        """The offset that the first batch must have, where no gap can be before it."""
+        """Returns the offset that the first batch must have if no gap can be before it."""
         if self.first is not None and self.start_position:
             return self.first.base_offset
         return self.base_offset
@@ -199,7 +199,7 @@ class FileRange:
         )
 
     def _too_large(self, path: Path, position: int, reading: Reading) -> BatchView | None:
-        """The batch there, if it is left out for its size: nobody looks whether it is sound."""
+        """Returns the batch there, if it is left out for its size; its CRC is not checked."""
         file = self.files.open(path, write=False)
         found = header_at(self.files.pread(file, HEADER_BYTES, position), 0)
         if found is None or not is_plausible(found) or found.size <= reading.batch_bytes_max:

@@ -1,8 +1,8 @@
 """Copies of a partition in directories: their bounds, and which of them speaks for the partition.
 
-Nobody can be asked, so bounds come from what a node left: the high watermark from `replication-offset-checkpoint`, the
-log's start from its first segment and `log-start-offset-checkpoint`, its latest epoch from `leader-epoch-checkpoint`
-(S5 of our invariants: data never ends at a file's size).
+Bounds come from the files of a node, without a running one: the high watermark from `replication-offset-checkpoint`,
+the log's start from its first segment and `log-start-offset-checkpoint`, its latest epoch from
+`leader-epoch-checkpoint` (S5 of our invariants: data never ends at a file's size).
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ COMPACTING = (CLEANED_SUFFIX, SWAP_SUFFIX, DELETED_SUFFIX)
 
 @dataclass(frozen=True, slots=True)
 class Checkpoints:
-    """What a log directory remembers of its partitions; read before their segments, as these only grow."""
+    """The checkpoint files of a log directory. They are read before the segments, because segments only grow."""
 
     high_watermarks: Mapping[TopicPartition, int]
     starts: Mapping[TopicPartition, int]
@@ -71,7 +71,7 @@ class StoredReplica:
     Args:
         high_watermark: None when its checkpoint does not know the partition.
         epoch: the latest leader epoch it knows of, -1 none.
-        lost_from: where the log should begin, when segments before `start_offset` are gone and nobody let go of them.
+        lost_from: the first offset of the log if segments before `start_offset` vanished without retention.
     """
 
     log: LogFiles
@@ -97,7 +97,7 @@ class StoredReplica:
 
     @property
     def committed(self) -> int:
-        """Where the committed records end that this directory holds."""
+        """The end of the committed records in this directory."""
         known = self.start_offset if self.high_watermark is None else self.high_watermark
         return min(known, self.end_offset)
 

@@ -21,14 +21,14 @@ from trimaran.spark.options import OptionError
 
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://")
 _LOCAL_SCHEMES = ("file", "local")
-# What to install, where it is not what fsspec itself says.
+# Packages to install, if fsspec itself names others.
 _DRIVERS = {
     "hdfs": "hdfs-native, or pyarrow with libhdfs (HADOOP_HOME, JAVA_HOME and CLASSPATH set)"
 }
 
 
 class Entry(NamedTuple):
-    """What a directory holds; `size` in bytes, of a file."""
+    """An entry of a directory; `size` is that of a file, in bytes."""
 
     name: str
     is_directory: bool
@@ -44,11 +44,13 @@ class FileStorage:
 
     @property
     def files(self) -> Files:
-        """How to read there. Raises OptionError: the driver is missing or does not connect."""
+        """The functions that read files of this storage. Raises OptionError: the driver is missing or does not
+        connect.
+        """
         return _remote(self) if self.root else REAL_FILES
 
     def entries(self, path: str) -> list[Entry]:
-        """What lies in a directory, by name. Raises OSError."""
+        """Lists a directory by name. Raises OSError."""
         if isinstance(files := self.files, RemoteFiles):
             return files.entries(path)
         with os.scandir(path) as found:
@@ -84,10 +86,10 @@ def _local_entry(child: os.DirEntry[str]) -> Entry | None:
 
 
 def locate(given: str, options: tuple[tuple[str, str], ...] = ()) -> tuple[FileStorage, str]:
-    """The storage and the path in it of what a user wrote; a relative path is one of this process's directory.
+    """Returns the storage and the path in it for a user's path; a relative one is resolved in this process's directory.
 
     Raises:
-        OptionError: a scheme that fsspec does not know, or whose driver is not installed.
+        OptionError: fsspec does not know the scheme, or its driver is not installed.
     """
     scheme = _SCHEME.match(given)
     if scheme is None and given.startswith("file:/"):
@@ -193,7 +195,7 @@ class RemoteFiles(Files):
         return bool(self._system.isfile(path))
 
     def entries(self, path: str) -> list[Entry]:
-        """What lies in a directory, asked anew: a cache of the driver's would hide what came meanwhile."""
+        """Lists a directory without the driver's cache, which would hide new files."""
         self._system.invalidate_cache(path)
         return sorted(
             Entry(PurePosixPath(one["name"]).name, one["type"] == "directory", one["size"] or 0)

@@ -1,4 +1,4 @@
-"""What became of a producer's transaction: the first marker behind its batch says it.
+"""Outcomes of producers' transactions: the first marker behind a batch decides.
 
 A batch of a transaction is in a log only as long as its marker is (compaction keeps markers for that), so a reader of
 any part of a log can look ahead and needs nothing of what lies before: trimmed logs and any split give the same. The
@@ -20,7 +20,7 @@ ScanOn = Callable[[int, int], Iterator[Located]]
 
 
 class Outcomes:
-    """Of the transactions in one range of a log; is asked in the order of offsets."""
+    """Outcomes of the transactions in one range of a log; batches are passed in the order of offsets."""
 
     def __init__(self, scan_on: ScanOn) -> None:
         self._scan_on = scan_on
@@ -28,10 +28,10 @@ class Outcomes:
         self._markers: dict[int, deque[tuple[int, bool]]] = defaultdict(deque)
 
     def is_aborted(self, located: Located, base_offset: int, name: str) -> bool:
-        """Whether the batch, of the segment `base_offset`, is of a transaction that was aborted.
+        """Returns whether the batch, of the segment `base_offset`, is of an aborted transaction.
 
         Raises:
-            DataUnreadable: the log ends before anybody says so.
+            DataUnreadable: the log ends before the transaction does.
         """
         batch = located.batch
         if not batch.is_transactional or not batch.count:  # compaction empties batches
@@ -60,7 +60,7 @@ class Outcomes:
 
 
 class UndecidedTransactions:
-    """Is shown the batches of a log in order and knows where the first transaction begins that is still open."""
+    """Takes the batches of a log in order and finds the first offset of the transactions that are still open."""
 
     def __init__(self, begun: Iterable[tuple[int, int]] = ()) -> None:
         """`begun`: (producer id, first offset) of those open where the showing begins."""
@@ -74,5 +74,5 @@ class UndecidedTransactions:
             self._first_offsets.pop(batch.producer_id, None)
 
     def last_stable(self, high_watermark: int) -> int:
-        """Below it nothing is undecided."""
+        """Returns the last stable offset: below it no transaction is open."""
         return min(self._first_offsets.values(), default=high_watermark)

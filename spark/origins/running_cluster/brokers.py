@@ -1,7 +1,8 @@
 """The origin for running brokers, ours and Apache Kafka's: bounds by ListOffsets, ranges read by Fetch from leaders.
 
-A range reads on when its partition's leader changes or its broker dies. It notices when the topic was made anew (by its
-id) and when the log was cut behind it (by leader epochs, KIP-320). Left out: reading from followers, fetch sessions.
+A range reads on when its partition's leader changes or its broker dies. It notices by the topic's id that the topic was
+created again, and by leader epochs (KIP-320) that the log was truncated. Not implemented: reading from followers, fetch
+sessions.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
 EARLIEST, LATEST = -2, -1  # timestamps that ListOffsets takes for the ends of a log
 READ_COMMITTED = 1
 FETCH_WAIT_MS = 500
-# What a topic made anew, or one that a broker does not know yet, is answered with.
+# Errors for a topic that was created again, or that a broker does not know yet.
 NOT_THIS_TOPIC = frozenset(
     {
         ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
@@ -94,7 +95,7 @@ class BrokerOrigin:
     def _offsets(
         self, client: BlockingClient, timestamps: Mapping[TopicPartition, int]
     ) -> dict[TopicPartition, int]:
-        """Of many partitions in few requests; what a broker does not answer (any more) is asked one by one."""
+        """Looks up many partitions in few requests; partitions without an answer are retried one by one."""
         found: dict[TopicPartition, int] = {}
         by_leader: dict[int, list[TopicPartition]] = defaultdict(list)
         for key in timestamps:
@@ -154,7 +155,7 @@ class BrokerOrigin:
 
 
 def _answered(answer: Any, asked: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
-    """The offsets without an error, of what was asked for."""
+    """Returns the offsets that were answered without an error."""
     wanted = set(asked)
     return {
         TopicPartition(topic.name, partition.partition_index): partition.offset
@@ -165,7 +166,7 @@ def _answered(answer: Any, asked: Iterable[TopicPartition]) -> dict[TopicPartiti
 
 
 def _ensure_of(asked: TopicPartition, topic: str, partition: int) -> None:
-    """Data of another partition would be taken for this one's. Raises RemoteProtocolError."""
+    """Data of another partition would pass for that of this one. Raises RemoteProtocolError."""
     if (topic, partition) != asked:
         raise RemoteProtocolError(
             f"asked about {asked[0]}-{asked[1]}, told about {topic or 'another topic'}-{partition}"
@@ -308,7 +309,7 @@ class _PartitionReader:
 
     def _wanted_of(self, partition: Any) -> Iterator[Located]:
         aborted = _Aborted(partition.aborted_transactions or ())
-        # Copied: whoever gathers batches for a while keeps them beyond the next answer.
+        # Copied: a reader may keep batches beyond the next response.
         records = bytes(partition.records or b"")
         for found in iter_batches(records, allow_partial_tail=True, allow_old=True):
             if found.next_offset <= self._offset:
@@ -329,7 +330,7 @@ class _PartitionReader:
 
 
 class _Aborted:
-    """Of one Fetch answer: which of its batches are of aborted transactions, as consumers tell it (KIP-98)."""
+    """Finds the batches of aborted transactions in one Fetch response, as consumers do (KIP-98)."""
 
     def __init__(self, listed: Iterable[Any]) -> None:
         self._coming = sorted(listed, key=lambda one: one.first_offset, reverse=True)

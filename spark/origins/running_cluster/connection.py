@@ -1,6 +1,6 @@
-"""How a running cluster is reached: Kafka's client properties as options `kafka.…`, and the client made of them.
+"""The connection to a running cluster: Kafka's client properties as options `kafka.…`, and the client made of them.
 
-Every property is one that acts; the others are refused, as nobody could tell whether they were obeyed. The settings
+Every known property has an effect; the others are refused, since they would be ignored silently. The settings
 travel to executors, so files that they name (trust stores) must lie there, too.
 """
 
@@ -106,7 +106,7 @@ class ClusterSettings:
 
 
 def _ensure_let_in(client: BlockingClient, addresses: Sequence[tuple[str, int]]) -> None:
-    """A refusal would be tried again and again; whether a node is there at all is found out by the first call."""
+    """A refused connection would be retried again and again; the first call finds out whether any node answers."""
     for address in addresses:
         try:
             client.connection_to(address)

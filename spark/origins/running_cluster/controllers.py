@@ -1,6 +1,6 @@
 """The origin for running controllers, ours and Apache Kafka's: the metadata log as an observer without an id reads it.
 
-What a leader gives up to its high watermark is committed. Source: KIP-595, KIP-630;
+Records below the leader's high watermark are committed. Source: KIP-595, KIP-630;
 `trimaran.quorum.observing.live_quorum`.
 """
 
@@ -38,7 +38,7 @@ class LiveSnapshot:
             position += batch.size
 
     def read(self) -> bytes:
-        """All of it. Raises DataUnreadable: the leader no longer has it, say."""
+        """All of it. Raises DataUnreadable, for example if the leader no longer has it."""
         with self.cluster.client() as client:
             return LiveQuorum(client).snapshot(self.end_offset, self.epoch)
 
@@ -95,14 +95,14 @@ class ControllerRange:
 
 
 def _own(batch: BatchView) -> BatchView:
-    """With bytes of its own: an answer is good until the next one."""
+    """Copies the bytes: a response is valid until the next one."""
     batch.buffer = bytes(batch.buffer)
     return batch
 
 
 @dataclass(frozen=True, slots=True)
 class LiveLog:
-    """What a leader says of its log."""
+    """The bounds of a leader's log."""
 
     snapshot: LiveSnapshot | None
     high_watermark: int
