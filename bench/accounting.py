@@ -81,7 +81,7 @@ def peak_rss_mib(pid: int) -> float:
 
 @dataclass
 class Usage:
-    """What a measured block took."""
+    """The resources that a measured block took."""
 
     seconds: float = 0.0
     cpu_seconds: float = 0.0

@@ -1,6 +1,6 @@
-"""What an authorizer with a thousand ACLs costs a broker (`bench.switched`).
+"""The cost of an authorizer with a thousand ACLs for a broker (`bench.switched`).
 
-`python -m bench.authorization_cost [PAIRS]`. Who asks is no super user: an ACL is looked for, and found.
+`python -m bench.authorization_cost [PAIRS]`. The client is no super user: an ACL is looked up, and found.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ VALUE_BYTES = 100
 
 
 def authorizer(topic: str = TOPIC) -> Authorizer:
-    """A thousand ACLs, two of which let everybody write to `topic` and read it."""
+    """A thousand ACLs, two of which let every user write to `topic` and read it."""
     made = Authorizer(["User:admin"])
     made.complete_initial_load()
     others = (f"topic-{number}" for number in range(ACLS - 2))

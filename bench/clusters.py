@@ -76,7 +76,7 @@ def _terminate(pid: int) -> None:
 
 @contextmanager
 def _scratch(prefix: str) -> Iterator[Path]:
-    """A temporary directory. SIGTERM unwinds what uses it: no node outlives a bench that is told to end."""
+    """A temporary directory. SIGTERM unwinds its `with` block: no node outlives a bench that gets the signal."""
     before = signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     data = Path(tempfile.mkdtemp(prefix=prefix))
     try:

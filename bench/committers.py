@@ -1,4 +1,4 @@
-"""Clients that commit transactions of so many records for so long, and tell what each commit took."""
+"""Clients that commit transactions of a given size for a given time, and report the time of each commit."""
 
 from __future__ import annotations
 

@@ -13,8 +13,8 @@ This is what an application sees.
   Brokers of Apache Kafka wait 30 s for a frozen controller.
 
 The seconds are from the signal to the answer. Then the process is started again (or gets SIGCONT), and the next round
-begins once it follows. `epochs` says how many elections a round took. The case `steady` counts elections where nobody
-fails.
+begins once it follows. `epochs` says how many elections a round took. The case `steady` counts elections without any
+failure.
 """
 
 from __future__ import annotations
@@ -49,8 +49,8 @@ from trimaran.wire.errors import ErrorCode
 from trimaran.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
 
 SECONDS_MAX = 60.0
-PAUSE_SECONDS = 0.005  # between two questions
-BROKER_SECONDS = 0.25  # then another broker is asked
+PAUSE_SECONDS = 0.005  # between two requests
+BROKER_SECONDS = 0.25  # then the next broker gets the request
 TOPIC_PARTITIONS = sized(5_000, 20)  # Kafka takes less than 10,000 in a request
 LAG_MAX = 5  # records: a no-op every half second is always under way
 
@@ -85,8 +85,8 @@ ASKED = ("controllers", "brokers")
 
 @dataclass(frozen=True)
 class Round:
-    """Seconds from the signal for each of ASKED (the second only if brokers are asked), and by how much the leader
-    epoch rose.
+    """Seconds from the signal for each of ASKED (the second only with `--brokers`), and by how much the leader epoch
+    rose.
     """
 
     seconds: Sequence[float]
@@ -133,7 +133,9 @@ def _answers(address: Address) -> bool:
 
 
 def wait_all_follow(cluster: Cluster) -> Leader:
-    """What a leader knows of a voter may be of before it was killed, so each is asked as well."""
+    """Waits until every voter follows. A leader's view of a voter may be older than its death, so each is queried,
+    too.
+    """
     controllers = parse_bootstrap(cluster.controller_bootstrap)
     deadline = time.perf_counter() + SECONDS_MAX
     while (
@@ -232,7 +234,7 @@ def measure(name: str, system: str, rounds: int, ask_brokers: bool) -> list[Roun
 
 
 def stay_steady(system: str, minutes: float, load: bool) -> str:
-    """Elections of the tuned profile where nobody fails; `load`: while topics are created one after another."""
+    """Counts elections of the tuned profile without any failure; `load`: while topics are created one after another."""
     with SYSTEMS[system](3, 3, TUNED) as cluster:
         before, topics, told = wait_all_follow(cluster), 0, time.monotonic()
         end = told + minutes * 60

@@ -1,9 +1,9 @@
-"""What an honest client notices of others: its produce and fetch beside each crowd of `bench/crowds.py`.
+"""The effect of other clients on an honest one: its produce and fetch beside each crowd of `bench/crowds.py`.
 
 One node each, controller and broker, with a listener of clients and one that asks for a login; the honest client sends
 a record and reads it back, every few milliseconds. All share one machine: a crowd has a lower priority, and still takes
 of its two cores. Marks: p99 within 5 × of the quiet one, 128 MiB of memory above it; a connection before its login
-costs 64 KiB and lives for 10 s. Those that are missed are named.
+costs 64 KiB and lives for 10 s. The report names the marks that are missed.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ CLOSING_SECONDS = 1.0
 
 @dataclass
 class Seen:
-    """What the honest client saw, in seconds, and the node's most memory meanwhile, in MiB."""
+    """The times of the honest client, in seconds, and the node's peak memory meanwhile, in MiB."""
 
     produced: list[float] = field(default_factory=list)
     fetched: list[float] = field(default_factory=list)
@@ -224,7 +224,7 @@ def _make_topics(node: Peer) -> None:
 
     eventually("leaders of all", led)
     with connect(node.ports["INTERNAL"]) as sock:
-        for name in (HONEST, BULK, FILLED):  # a broker of Kafka's is told as leader before it leads
+        for name in (HONEST, BULK, FILLED):  # Kafka's metadata names a leader before it leads
             one = produce_frame(name, RECORD_BYTES)
             eventually(f"{name} is led", lambda one=one: not _produced(sock, one).error_code)
         for _ in range(FILLED_BATCHES):

@@ -64,7 +64,7 @@ SECONDS_MAX = 60.0
 def joining_bench(open_cluster: Opener, system: str) -> list[Figure]:
     """From the moment all members subscribe until each has its share of the partitions."""
     figures = []
-    # Kafka's default, for both: our local clusters wait for nobody else.
+    # Kafka's default, for both: our local clusters do not wait for more members.
     with open_cluster(1, 1, {**SETTINGS, "group.initial.rebalance.delay.ms": "3000"}) as cluster:
         create_topic(cluster, "joining", MEMBERS * PARTITIONS_EACH, 1)
         with _connected(cluster) as ask:
@@ -128,7 +128,7 @@ def _members(pipe: Connection, settings: dict[str, object]) -> None:
 
 
 def idle_bench(open_cluster: Opener, system: str) -> list[Figure]:
-    """CPU of the cluster while members of settled groups do nothing but heartbeats."""
+    """Measures CPU of the cluster while members of settled groups send heartbeats only."""
     figures = []
     with open_cluster(1, 1, {**SETTINGS, "group.initial.rebalance.delay.ms": "0"}) as cluster:
         create_topic(cluster, "idle", IDLE_MEMBERS // IDLE_GROUPS, 1)
@@ -229,7 +229,7 @@ def _consumer(ask: Ask, number: int) -> Member:
 
 
 def _follow(member: Member, answer: ConsumerGroupHeartbeatResponse) -> None:
-    """What a consumer does with an answer: it takes what it is given and says so at once."""
+    """Handles a response as a consumer does: takes the assignment and acknowledges it at once."""
     beat = ConsumerGroupHeartbeatRequest(
         group_id=member.beat.group_id,
         member_id=member.beat.member_id,
@@ -286,7 +286,7 @@ def loading_bench(open_cluster: Opener, system: str) -> list[Figure]:
             ask = partial(clients[successor].call, timeout=SECONDS_MAX)
             group = f"loading-{LOADED_GROUPS - 1}"
             with ThreadPoolExecutor(1) as stopping:
-                # Who leaves hands over first; Kafka then takes seconds to end, in which its successor loads.
+                # A leaving broker hands over first; Kafka then takes seconds to end, in which its successor loads.
                 stopped = stopping.submit(cluster.stop, leader)
                 seconds_until(lambda: _leader_of_offsets(ask) == successor, pause=0.005)
                 seconds = seconds_until(lambda: _committed(ask, group) == OFFSETS_EACH, pause=0.005)

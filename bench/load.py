@@ -18,7 +18,7 @@ SHARE = 1_000  # messages handed to librdkafka at a time
 
 @dataclass(frozen=True)
 class Throughput:
-    """What a run moved: `size` bytes a record."""
+    """The records that a run moved, of `size` bytes each."""
 
     records: int
     size: int

@@ -1,7 +1,7 @@
-"""What metrics cost a broker that serves them (`bench.switched`); all that they do between two scrapes is to count the
-turns of the loop, for all else is counted anyhow.
+"""The cost of metrics for a broker that serves them (`bench.switched`). Between two scrapes they only count the turns
+of the loop; all else is counted anyhow.
 
-`python -m bench.metrics_cost [PAIRS]`. A scrape is measured apart: what it takes is a share of the time between two,
+`python -m bench.metrics_cost [PAIRS]`. A scrape is measured apart: its time is a share of the time between two,
 whatever the load.
 """
 
@@ -44,7 +44,7 @@ async def measure(root: Path, pairs: int) -> None:
 
 
 def measure_scrapes(data: Path) -> None:
-    """Of a broker in a process of its own, with a controller beside it."""
+    """Measures scrapes of a broker in a process of its own, with a controller beside it."""
     size = ("--controllers", "1", "--brokers", "1", "--data", data, "-o", "json")
     state = json.loads(_trimaran("up", "-d", *size, "--metrics"))
     try:

@@ -1,5 +1,5 @@
-"""What records in bulk cost: columns, checks and retention per record, beside the plain decoder, for every codec; first
-use and memory.
+"""The cost of records in bulk: columns, checks and retention per record, beside the plain decoder, for every codec;
+first use and memory.
 
 Run: `python -m bench.micro_records`. Figures are CPU time of one core, the best of a few rounds; records are of 100
 bytes with their overhead.

@@ -1,8 +1,8 @@
-"""How near a client comes to its quota: bytes produced and fetched, partitions made, connections opened.
+"""The accuracy of quotas: bytes produced and fetched, partitions created, connections opened.
 
-Each client does as much as it is let for `SECONDS`, after the burst that all windows together allow. The same clients
-for both systems: librdkafka, and plain sockets for connections. What a `request_percentage` comes to is not to be seen
-from outside. Figures are the share of the target by which a client missed it.
+Each client does as much as its quota allows for `SECONDS`, after the burst that all windows together allow. The same
+clients for both systems: librdkafka, and plain sockets for connections. The effect of a `request_percentage` cannot be
+measured from outside. Figures are the share of the target by which a client missed it.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ def _set(cluster: Cluster, entity: str, quota: str) -> None:
 
 
 def _rate(amounts: Iterator[float]) -> float:
-    """Of what is done in `SECONDS` after the burst, a second."""
+    """Returns the rate a second, over `SECONDS` after the burst."""
     began = time.monotonic() + BURST_SECONDS
     done = 0.0
     for amount in amounts:
@@ -145,7 +145,7 @@ def _created(cluster: Cluster) -> Iterator[float]:
 
 
 def _connected(cluster: Cluster) -> Iterator[float]:
-    """Who comes too early is closed without an answer."""
+    """Connects; a connection that comes too early is closed without a response."""
     host, port = cluster.bootstrap.split(",")[0].rsplit(":", 1)
     while True:
         try:

@@ -1,12 +1,12 @@
-"""How long a broker with many partitions takes to stop and to start again, and what it holds in memory.
+"""The time that a broker with many partitions takes to stop and to start again, and its memory.
 
 Run: `python -m bench.restart [PARTITIONS] [DIRECTORY] [--written N] [--mib SIZE]`. A real process with both roles, RF
 1; every partition has a directory with a batch in it. It is stopped, and killed twice: with nothing written, and while
-N partitions have SIZE MiB each above their recovery points, which are checked when they are first asked for. Times are
-from the signal to the end, from the start of the process to the line that says that it serves, to the moment in which
-every partition has its leader, and until N of them were asked for something. CPU seconds stand beside them: other
-processes do not lengthen those. The files are prepared as copies of what one log wrote: a hundred thousand files take a
-busy file system minutes, of which nothing is measured.
+N partitions have SIZE MiB each above their recovery points, which are checked on first use. Times are from the signal
+to the end, from the start of the process to the line that says that it serves, to the moment in which every partition
+has its leader, and until N of them answered a request. CPU seconds stand beside them: other processes do not lengthen
+those. The files are prepared as copies of what one log wrote: a hundred thousand files take a busy file system minutes,
+which are not measured.
 """
 
 from __future__ import annotations
@@ -52,9 +52,9 @@ PARTITIONS_OF_A_TOPIC = 100
 # Between two questions that were not answered as hoped. An answer about one topic costs the broker half a millisecond:
 # to ask for all, again and again, would hold it up.
 PAUSE_SECONDS = 0.02
-# A node that says nothing for so long is taken to hang.
+# A node that prints nothing for this time is considered to hang.
 START_SECONDS_MAX = 300.0
-# Of one request; a produce of a mebibyte takes milliseconds, on a busy machine more.
+# For one request; a produce of a mebibyte takes milliseconds, on a busy machine more.
 ANSWER_SECONDS_MAX = 60.0
 BATCH_BYTES = 1 << 19
 LATEST = -1
@@ -96,9 +96,7 @@ class Moment(NamedTuple):
 
 
 class Node:
-    """A process with both roles. Its lines are read all the time: one that nobody reads from would wait for us in the
-    end.
-    """
+    """A process with both roles. Its lines are read all the time: a full pipe would block it."""
 
     def __init__(self, properties: Path) -> None:
         """Returns when it serves. Raises RuntimeError with its last words if it does not come up."""
@@ -131,7 +129,7 @@ class Node:
         return rss_mib(self._process.pid)
 
     def files_open_below(self, directory: Path) -> int:
-        """Of partitions, the metadata log not among them."""
+        """Counts the open files of partitions, without the metadata log."""
         found = 0
         for link in Path(f"/proc/{self._process.pid}/fd").iterdir():
             with contextlib.suppress(OSError):
@@ -192,8 +190,8 @@ def fill(path: Path, topics: Mapping[str, bytes]) -> None:
 
 
 def led_everywhere(port: int, topics: Iterable[str], node: Node) -> Moment:
-    """When the last partition has a leader. One topic after the other is asked for until all of it is led, and then no
-    more.
+    """Returns the moment when the last partition has a leader. Topics are polled one after the other until all their
+    partitions have leaders.
     """
     with connect(port) as client:
         for topic in topics:

@@ -178,8 +178,8 @@ def many_topics(open_cluster: Opener, system: str, size: int) -> Iterator[Row]:
 
 
 def restart(open_cluster: Opener, _: str, size: int) -> Iterator[Row]:
-    """From the start of the process until every partition has a leader again, and until every log was asked for
-    something.
+    """Measures from the start of the process until every partition has a leader again, and until every log answered a
+    request.
     """
     each, count = 9_999 // size, 5
     with open_cluster(3, 3, {}) as cluster, open_clients(cluster) as clients:

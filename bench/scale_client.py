@@ -1,4 +1,4 @@
-"""What the scale bench asks of a cluster, of either system: plain requests of one connection to each broker."""
+"""The requests of the scale bench to a cluster of either system, by one connection to each broker."""
 
 from __future__ import annotations
 
@@ -71,9 +71,9 @@ def _id_at(client: BlockingConnection, address: tuple[str, int]) -> int:
 def create_topics(
     client: BlockingConnection, partitions: Mapping[str, int], replication: int = 3
 ) -> None:
-    """All in one request; asked again for those that a busy machine had no answer about in time.
+    """Creates all topics in one request, and retries those without a response in time, as on a busy machine.
 
-    Who asks again, as brokers do after a change of the controller, may hear that the topic is there already.
+    A retry, as of brokers after a change of the controller, may find that the topic exists already.
     """
     left = dict(partitions)
     deadline = time.monotonic() + SECONDS_MAX
@@ -105,7 +105,7 @@ def _create_topics(
 
 
 def create_partitions(client: BlockingConnection, name: str, count: int) -> None:
-    """As `create_topics`; who asks again may hear that there are so many already."""
+    """Creates partitions as `create_topics` does; a retry may find that they exist already."""
     topic = CreatePartitionsTopic(name=name, count=count, assignments=None)
     request = CreatePartitionsRequest(topics=[topic], timeout_ms=60_000, validate_only=False)
     deadline = time.monotonic() + SECONDS_MAX
@@ -121,7 +121,7 @@ def create_partitions(client: BlockingConnection, name: str, count: int) -> None
 
 
 def quorum_epoch(client: BlockingConnection) -> int:
-    """Of the leader of the metadata quorum; every election makes it larger."""
+    """Returns the epoch of the metadata quorum's leader; every election increases it."""
     answer = client.call(describe_quorum_request(), timeout=SECONDS_MAX)
     return int(answer.topics[0].partitions[0].leader_epoch)
 
@@ -146,8 +146,8 @@ def known_everywhere(clients: Clients, name: str, count: int, pause: float = 0.0
 
 
 def all_applied(clients: Clients, name: str, count: int, of_each: int | None = None) -> bool:
-    """Every partition has a leader that answers for it, which needs its log; with `of_each` so many of each leader are
-    asked about.
+    """Waits until every partition has a leader that answers for it, which needs its log; `of_each` bounds the
+    partitions checked for each leader.
     """
     partitions = _metadata(clients[0], name).topics[0].partitions
     if len(partitions) < count or any(one.leader_id < 0 for one in partitions):

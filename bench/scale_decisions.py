@@ -50,7 +50,7 @@ TOPICS, SMALL_TOPICS = sized(500, 5), sized(5_000, 50)
 
 @dataclass
 class Brokers:
-    """What brokers and operators ask of the controller at one end of a connection."""
+    """The requests of brokers and operators to the controller, over one connection."""
 
     image: Callable[[], MetadataImage]
     connection: BlockingConnection
@@ -241,7 +241,7 @@ async def _longest(
 
 
 async def _at_rest(active: RunningController) -> None:
-    """What was decided is applied, and nothing more came of it."""
+    """Waits until all decisions are applied and no further ones follow."""
     end = -1
     while (
         active.node.applied_offset < active.node.log_end_offset or end < active.node.applied_offset

@@ -1,7 +1,7 @@
-"""What something costs one node: CPU of its process for the same requests, with it and without, in short turns.
+"""The cost of a feature for one node: CPU of its process for the same requests, with it and without, in short turns.
 
-Two brokers of the same code differ by 3 to 6 % of CPU, as hashes and memory fall; what is switched on and off in one
-process is compared without that. Turns take some hundredths of a second each, so whatever else the machine does slows
+Two brokers of the same code differ by 3 to 6 % of CPU, by hashes and memory layout; switching the feature in one
+process avoids that difference. Turns take some hundredths of a second each, so whatever else the machine does slows
 down both alike, and the quickest tenth of each is compared.
 """
 
@@ -41,7 +41,7 @@ Switch = Callable[[bool], object]
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """Of pairs of turns: their CPU seconds without and with it."""
+    """Pairs of turns: their CPU seconds without and with the feature."""
 
     pairs: list[tuple[float, float]]
 
@@ -121,7 +121,7 @@ def fetch_request() -> bytes:
 
 
 def _client(port: int, request: bytes, pipe: Connection) -> None:
-    """A turn whenever it is told to."""
+    """Runs a turn for each byte that it receives."""
     with connect(port) as sock:
         while pipe.recv():
             sock.sendall(request * UNDER_WAY)
@@ -144,7 +144,7 @@ def _port(running: Cluster) -> int:
 
 
 def _quick(times: list[float]) -> float:
-    """Of the quickest tenth the slowest: what else runs only ever adds."""
+    """Returns the slowest of the quickest tenth: other load can only add time."""
     return sorted(times)[len(times) // 10]
 
 

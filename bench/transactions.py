@@ -39,7 +39,7 @@ SECONDS = sized(2.0, 1.0)  # of a turn
 
 @dataclass
 class _Commits:
-    """What one system did in all its turns with one count of records."""
+    """The commits of one system in all its turns with one count of records."""
 
     took: list[float] = field(default_factory=list)
     cpu_seconds: float = 0.0

@@ -5,12 +5,12 @@ Run: `./dev bench log-path [--seconds S] [--markdown] [WORD …]`; WORDs choose 
 MiB`, `recovery`, `compaction`. `append` is one batch again and again, of about 16 KiB (Kafka's `batch.size`) or 1 MiB:
 CRC and every record checked, offsets assigned, one write into the page cache, indexes. Kafka's part is its `UnifiedLog`
 with its `LogValidator` in a warmed-up JVM (`LogPath.java`). `read` finds the slice of a read of 1 MiB somewhere in the
-log; `read and send` does so from the log's start on and gives the slices to a socket, whose reader is another process.
+log; `read and send` does so from the log's start on and gives the slices to a socket that another process reads.
 `recovery` reads, checks and indexes a log of 256 MB as after a crash. `compaction` is one round over all of a log.
 
 CPU is that of the whole process, a JVM's compiler and collector included. A figure is the best of `ROUNDS` rounds, in
 which the two take turns (compaction: of three, one log after the other); rounds (and those before, in which a JVM warms
-up) end by CPU time, so that a busy machine lengthens them and leaves them what they are.
+up) end by CPU time, so that a busy machine lengthens them without changing their work.
 """
 
 from __future__ import annotations

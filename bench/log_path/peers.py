@@ -27,7 +27,7 @@ STEP = 104_729  # a prime, so that reads are all over the log
 
 
 class Line(NamedTuple):
-    """What a command used, and how much it did: bytes, or reads. CPU is that of all threads."""
+    """The CPU that a command used, and its work: bytes, or reads. CPU is that of all threads."""
 
     seconds: float
     cpu_seconds: float
@@ -131,7 +131,7 @@ class Ours:
         return line
 
     def compact(self, directory: Path) -> Compacted:
-        """In a process of its own, whose memory can be told."""
+        """Compacts in a process of its own, so that its memory can be measured."""
         command = [sys.executable, "-m", "bench.log_path.compaction", str(directory)]
         done = subprocess.run(command, check=True, capture_output=True, text=True)
         return Compacted(*map(float, done.stdout.split()))
@@ -194,7 +194,7 @@ class Kafka:
 
 
 class Sink:
-    """A process that takes from connections, one after the other, and throws away: what it uses is nobody's."""
+    """A process that reads connections, one after the other, and discards the data; its CPU is not counted."""
 
     PROGRAM = """
 import socket, sys

@@ -3,7 +3,7 @@
 Rows: `first`, `small`, `large`, `filter`, `metadata`, `planning`, `scan`. A scale of 1 is 4 M records of 100 B, 1 M of
 1 KiB, 1 GB to be filtered, 10 GB to be scanned, 1 M metadata records, 100,000 segments. `--scale 0.05` takes two
 minutes; fixed costs weigh more then. The connector reads the same topics from the same running broker, with the JVM's
-full compiler, as ours do. A figure is that of the best of some rounds in a warm session, but for `first` and planning.
+full compiler, as ours do. A figure is the best of some rounds in a warm session, except for `first` and planning.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ TABLES = ("records", "partition_history", "isr_changes")
 
 
 class Figure(NamedTuple):
-    """One query of one system. `rows` that it read; `mark` says what is asked for, and `met` whether it is reached."""
+    """One query of one system: `rows` that it read, the `mark` to reach, and whether it is `met`."""
 
     row: str
     name: str

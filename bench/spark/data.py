@@ -1,4 +1,6 @@
-"""What is read: logs of nodes, written by our log package; many equal partitions share their files by hard links."""
+"""The data of the bench: logs of nodes, written by our log package; many equal partitions share their files by hard
+links.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,7 @@ METADATA_BATCH = 20
 
 
 def log_of(folder: Path, *, size: int, total_bytes: int) -> int:
-    """A partition's directory with so many bytes of records of `size`; gives how many."""
+    """Writes a partition's directory with the given bytes of records of `size`; returns their number."""
     folder.mkdir(parents=True)
     each = BATCH_RECORDS[size]
     chance = random.Random(7)

@@ -24,7 +24,7 @@ def frame_of(spark: Any, query: dict[str, Any]) -> Any:
 
 
 def run(spark: Any, query: dict[str, Any]) -> int | None:
-    """What the query counted."""
+    """Returns the count of the query."""
     frame = frame_of(spark, query)
     if query["into"] == "count":
         return int(frame.count())
