@@ -23,12 +23,10 @@ WITHOUT_CIRCLES = ("broker", "log", "node", "quorum", "spark", "trimaran", "wire
 CHECK = re.compile(r"(check|assert)(_|$)|(raises|RaisesGroup|fail|until)$")
 # Folders with sentences or test names that `tests/prose.py` refuses. Remove a folder as soon as it is clean.
 NOT_YET_PLAIN = (
-    "bench",
     "broker",
     "log",
     "node",
     "quorum",
-    "spark",
     "trimaran",
     "wire/transport",
     "tests/interop",

@@ -20,8 +20,10 @@ from trimaran.spark.sessions.java import RECORDING, cache_folder, found_java, ve
 
 SUFFIX = ".jsa"
 KEPT = 2  # archives, 160 MB each: this environment's and another's
-RECORDING_SECONDS_MAX = 3600  # whoever takes longer was probably killed; two that write do no harm
-# What else decides on the class path or on how the JVM works: with any of these nothing is written.
+RECORDING_SECONDS_MAX = (
+    3600  # a session that takes longer was probably killed; two that write do no harm
+)
+# Other settings of the class path or of the JVM: with any of these nothing is written.
 ENVIRONMENT = (
     *("SPARK_HOME", "SPARK_CONF_DIR", "SPARK_DIST_CLASSPATH", "HADOOP_CONF_DIR", "YARN_CONF_DIR"),
     *("JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS", "_JAVA_OPTIONS"),
