@@ -208,7 +208,7 @@ class _PartitionReader:
         self._reading = reading
         self._offset = wanted.start_offset
         self._epoch = -1  # of the batch before the offset, as far as it is known
-        self._log_start = 0  # The log's beginning, if it was found to have moved
+        self._log_start = 0  # the log's beginning, if it was found to have moved
 
     def batches(self) -> Iterator[Located]:
         self._ensure_same_topic()
