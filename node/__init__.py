@@ -1,1 +1,3 @@
-"""What brokers and controllers share: configuration, the runtime beneath their loops, listeners, quotas, OAuth."""
+"""The parts that brokers and controllers share: configuration, listeners, logins, quotas, the runtime below their
+loops.
+"""

@@ -14,7 +14,7 @@ INTERVAL_MS_MIN, INTERVAL_MS_MAX = 100, 3_600_000
 # A match of the longest text takes 0.1 ms with a pattern of so much; texts of clients are short, and so are patterns.
 PATTERN_MEMORY_BYTES_MAX = 64 << 10
 Matches = Callable[[str], object]
-# What of a client a pattern may look at.
+# The properties of a client that a pattern may match.
 MATCH_PARAMETERS = frozenset(
     {
         "client_instance_id",

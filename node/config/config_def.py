@@ -1,4 +1,4 @@
-"""What a configuration key is: name, type, default, bounds, how it may change. One table of them drives parsing,
+"""Configuration keys: name, type, default, bounds, how they may change. One table of them drives parsing,
 validation of dynamic configs by the controller, DescribeConfigs and the documentation.
 
 Source: Kafka's `ConfigDef`. Values are Python's: bool, int, float, str, list of str; None where Kafka has null.
@@ -87,7 +87,7 @@ def one_of(*choices: str) -> Check:
 
 
 def all_of(*choices: str) -> Check:
-    """A list of nothing but the choices."""
+    """Accepts a list that has only these choices."""
     return lambda value: (
         None if set(value) <= set(choices) else "String must be one of: " + ", ".join(choices)
     )
@@ -99,9 +99,10 @@ class ConfigKey:
 
     A key acts, unless it says why not: `no_effect`, it changes nothing here; `no_effect_while_running`, an alteration
     of a running broker changes nothing before the broker's file says the same; `only_default`, no other value is taken,
-    as whoever sets one relies on it. `told_as` is the type that clients are told where Kafka reads the text later.
-    `undeclared`: Apache Kafka 4.3 does not declare it, since only a plug-in reads it there. Clients are told of such a
-    key when a file sets it, without its type and value. `gaps`: elements of a list may be empty, and are left out.
+    as whoever sets one relies on it. `told_as` is the type in responses to clients, if Kafka parses the text later.
+    `undeclared`: Apache Kafka 4.3 does not declare it, since only a plug-in reads it there. Responses to clients have
+    such a key if a file sets it, without its type and value. `gaps`: elements of a list may be empty, and are left
+    out.
     """
 
     name: str
@@ -122,7 +123,7 @@ class ConfigKey:
 
     @property
     def documentation(self) -> str:
-        """What clients are told of the key, with what it does not do here."""
+        """The description for clients, including the effects that the key does not have here."""
         if self.no_effect:
             return f"{self.doc} It has no effect here: {self.no_effect}."
         if self.only_default:

@@ -5,7 +5,7 @@
   and the nodes log why nothing changes (`quorum/serving/idle_configs.py`).
 - keys of one listener (`listener.name.LISTENER.…`): certificates, and the users of SASL/PLAIN, of new connections.
 
-Everything else that is declared is refused. What is not declared is kept, as Kafka keeps it for plug-ins.
+Everything else that is declared is refused. Undeclared keys are kept, as Kafka keeps them for plug-ins.
 Source: Kafka's `DynamicBrokerConfig`, `DynamicConfig`, KIP-226.
 """
 
@@ -22,7 +22,7 @@ from trimaran.wire.errors import ErrorCode, KafkaError
 from trimaran.wire.records.sensitive import LISTENER_KEY
 
 NOTHING: Mapping[str, str] = {}
-# Of single listeners these may be altered; `quorum/serving/altered_security.py` acts on them.
+# These keys of single listeners may be altered; `quorum/serving/altered_security.py` acts on them.
 _ALTERABLE_OF_LISTENERS = frozenset(key.name for key in (*TLS, *LISTENER_JAAS)) | {
     "ssl.client.auth"
 }
@@ -53,14 +53,14 @@ NOT_WHILE_RUNNING = {
     ),
     "ssl.client.auth": "altered for one listener, by listener.name.LISTENER.KEY",
 }
-# Of a listener, and still the same for all brokers.
+# Keys of a listener that have the same value on all brokers.
 _OF_ALL_BROKERS = frozenset(
     {"max.connections", "max.connection.creation.rate", "num.network.threads"}
 )
 
 
 def dynamic_key(name: str) -> ConfigKey | None:
-    """What is known of a key that a broker may be given while it runs; None for all others."""
+    """Returns the declaration of a key that may be set while a broker runs; None for all others."""
     if (listener := LISTENER_KEY.fullmatch(name)) is not None:
         base = listener["base"]
         if base in _OF_ALL_BROKERS:
@@ -75,7 +75,8 @@ def dynamic_key(name: str) -> ConfigKey | None:
 
 
 def declared_key(name: str) -> ConfigKey | None:
-    """What declares a config of brokers: for `listener.name.LISTENER.KEY` it is KEY; None where nothing does, as for a
+    """Returns the declared key of a config of brokers: for `listener.name.LISTENER.KEY` it is KEY; None where nothing
+    does, as for a
     config that a plug-in of Kafka's reads. Source: `KafkaConfig.configType`.
     """
     for one in (name, *broker_synonyms(name)):
@@ -86,7 +87,7 @@ def declared_key(name: str) -> ConfigKey | None:
 
 
 def _positive(key: ConfigKey) -> ConfigKey:
-    """A file may say that nobody may connect, who alters it may not: nobody could take it back."""
+    """A file may refuse all connections; an alteration may not, since no client could take it back."""
     return replace(key, check=at_least(1))
 
 

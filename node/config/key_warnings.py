@@ -1,4 +1,4 @@
-"""What a node says at its start of a key in its file that changes nothing."""
+"""Warnings at the start of a node about keys in its file that have no effect."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from trimaran.node.config.server_keys import LISTENER_CONFIGS, SERVER_CONFIGS
 _OF_LISTENER = re.compile(r"listener\.name\.[^.]+\.(?P<key>.+)")
 # Keys of Kafka's that end in names of the user's.
 _OF_PLUGINS = ("rlmm.config.", "rsm.config.")
-# Of those `trimaran.node.config.providers` acts on all.
+# `trimaran.node.config.providers` acts on all of these.
 _OF_PROVIDERS = "config.providers."
 
 

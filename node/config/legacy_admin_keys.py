@@ -16,7 +16,7 @@ KINDS = (
     "acl",
     "scram",
 )
-# What a password comes to is only taken where that is said.
+# A reference in a password is resolved only if the node's file allows that.
 _DEFAULT = [kind for kind in KINDS if kind != "scram"]
 
 

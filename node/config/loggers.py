@@ -36,7 +36,7 @@ _NAMES = {
 
 
 class Operation(IntEnum):
-    """What a change of a config does to the present value."""
+    """The effect of a change of a config on the present value."""
 
     SET = 0
     DELETE = 1

@@ -88,7 +88,7 @@ OAUTHBEARER_CLIENT = (
     ),
     ConfigKey("sasl.oauthbearer.scope", "string", None, "Scope that is asked for."),
 )
-# Of a node: each may be set for one listener.
+# Keys of a node; each may be set for one listener.
 OAUTHBEARER = (*_SERVER, *OAUTHBEARER_CLIENT)
 # Kafka's users name these classes; what they do is done here anyway, and nothing else is taken.
 OAUTHBEARER_HANDLERS = (

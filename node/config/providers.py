@@ -1,7 +1,7 @@
 """Secrets that stand elsewhere: `${file:PATH:KEY}`, `${env:NAME}` and `${dir:PATH:FILE}` in values of configurations.
 
 Which words stand for what is said by `config.providers` and `config.providers.NAME.class`, with Kafka's own classes by
-name. So a password is in neither the file that everybody reads nor an argument that `ps` shows.
+name. So a password is neither in a file that many users read nor in an argument that `ps` shows.
 Source: `FileConfigProvider`, `EnvVarConfigProvider`, `DirectoryConfigProvider` of Kafka, KIP-297, KIP-887, KIP-993.
 """
 
@@ -30,7 +30,7 @@ _FILE_BYTES_MAX = 1 << 20
 
 
 class ProviderError(ValueError):
-    """A variable stands for nothing, and why; what it would stand for is not in the text."""
+    """A variable cannot be resolved, and the cause; the text does not have the value."""
 
 
 def resolve(
@@ -73,7 +73,7 @@ def resolve_text(text: str, providers: Mapping[str, Lookup]) -> str:
 
 
 def command_line_providers(environ: Mapping[str, str]) -> dict[str, Lookup]:
-    """For arguments that are secrets: `file`, `env` and `dir`, which nobody has to name first."""
+    """For arguments that are secrets: `file`, `env` and `dir`, which need no `config.providers`."""
     return {
         "file": lambda path, key: _of_file(path, key, ""),
         "env": lambda _path, name: _of_environment(environ, name, ""),
@@ -137,7 +137,7 @@ def _of_directory(path: str, name: str, allowed: str) -> str:
 
 
 def _read(path: str, allowed: str) -> str:
-    """The text of a file in one of the `allowed` places, where any are said."""
+    """Returns the text of a file, which is in one of the `allowed` places if there are any."""
     real = os.path.realpath(path)
     places = [os.path.realpath(one.strip()) for one in allowed.split(",") if one.strip()]
     if places and not any(os.path.commonpath([real, place]) == place for place in places):

@@ -136,7 +136,7 @@ SERVER_SECURITY = (
         importance="low",
     ),
 )
-# Of each, a value other than the default is a rule about who may connect, as whom, or what they may create.
+# A value other than the default is a rule about permitted connections, their principals, or what they may create.
 REFUSED = (
     ConfigKey(
         "principal.builder.class",

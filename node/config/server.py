@@ -76,7 +76,7 @@ class ServerConfig(Mapping[str, Any]):
 
     @property
     def explicit(self) -> Mapping[str, Any]:
-        """The values that somebody set."""
+        """The values that were set explicitly."""
         return self._values
 
     # --- what several rooms compute
@@ -134,7 +134,7 @@ class ServerConfig(Mapping[str, Any]):
 
     @property
     def quorum_bootstrap(self) -> list[tuple[str, int]]:
-        """Where the quorum is to be found: the voters, else the bootstrap servers."""
+        """The addresses of the quorum: the voters, else the bootstrap servers."""
         if voters := self.voters:
             return [(voter.host, voter.port) for voter in voters]
         key = "controller.quorum.bootstrap.servers"
@@ -202,7 +202,7 @@ class ServerConfig(Mapping[str, Any]):
         ]
 
     def _protocol_map(self) -> dict[str, str]:
-        """As in Kafka: who does not say speaks plaintext among controllers, unless something else is in use."""
+        """As in Kafka, the default among controllers is plaintext, unless another protocol is in use."""
         key = "listener.security.protocol.map"
         protocols = {}
         for pair in self[key]:
@@ -270,7 +270,7 @@ class ServerConfig(Mapping[str, Any]):
             )
 
     def _check_roles(self) -> None:
-        """What listens must belong to a role of this process."""
+        """Each listener must belong to a role of this process."""
         why = None
         if self.is_controller and not self.is_broker and self.broker_listeners:
             why = f"{self.broker_listeners[0].name} is no listener of a controller"
@@ -363,7 +363,7 @@ def parse(settings: Mapping[str, Setting]) -> ServerConfig:
 
 
 def value_of(key: str, setting: Setting) -> Any:
-    """What one setting means by itself; None of a key that is not known. Raises ConfigError."""
+    """Returns the value of one setting by itself; None of a key that is not known. Raises ConfigError."""
     known = _listener_key(key) or SERVER_CONFIGS.get(key)
     if known is not None:
         return known.parse(setting.value, origin=setting.origin)

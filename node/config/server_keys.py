@@ -149,7 +149,7 @@ SERVER_CONFIGS = ConfigDef(
         *OURS,
     )
 )
-# What may also be set for one listener.
+# Keys that may also be set for one listener.
 LISTENER_CONFIGS = ConfigDef(
     (
         *SERVER_SECURITY,

@@ -1,5 +1,5 @@
-"""Keys of Apache Kafka 4.3 about what is not served here. Who serves a family moves its keys to a table of keys that
-act.
+"""Keys of Apache Kafka 4.3 about what is not served here. When a family is implemented, its keys move to a table of
+keys that act.
 
 Source: Kafka's `GroupCoordinatorConfig`, `ShareGroupConfig`, `ShareCoordinatorConfig`,
 `QuotaConfig`, `RemoteLogManagerConfig`.

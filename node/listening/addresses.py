@@ -1,4 +1,4 @@
-"""Addresses of hosts that configurations name: as they are, or looked up in a thread, so that nobody waits.
+"""Addresses of hosts that configurations name: literal, or looked up in a thread, so that the event loop never waits.
 
 Source: Kafka asks `InetAddress.getByName` when such a configuration changes.
 """
@@ -18,14 +18,14 @@ from trimaran.wire.transport.scheduling.events import AutoResetEvent
 
 log = logging.getLogger(__name__)
 
-# Names that are remembered; the one that was asked for the longest ago is forgotten.
+# Names that are remembered; the least recently requested one is forgotten.
 NAMES_MAX = 10_000
 # A resolver that does not answer keeps others waiting for so long.
 LOOKUP_SECONDS = 10.0
 
 
 class AddressBook:
-    """Names and their addresses. `changed` is called when one that was asked for has been found."""
+    """Names and their addresses. `changed` is called when a requested address has been found."""
 
     def __init__(self) -> None:
         self.changed: list[Callable[[], None]] = []
@@ -34,7 +34,7 @@ class AddressBook:
         self._news = AutoResetEvent()
 
     def addresses(self, host: str) -> tuple[str, ...]:
-        """Those known by now: none of a name that nobody knows, or that is being looked up."""
+        """Returns the addresses found so far: none for an unknown name, and none while it is being looked up."""
         if (address := address_in(host)) is not None:
             return (address,)
         if host in self._known:

@@ -35,7 +35,7 @@ def bind(
     sockets: Mapping[str, socket.socket] | None = None,
     logins: Logins | None = None,
 ) -> list[Listener]:
-    """Listens on every endpoint; `sockets` by listener name were bound by somebody else before.
+    """Listens on every endpoint; `sockets`, by listener name, were bound before by the caller.
 
     Raises:
         ConfigError: TLS or SASL cannot be set up.
@@ -68,7 +68,7 @@ def bind(
 
 @contextmanager
 def closed_on_failure(listeners: Sequence[Listener]) -> Iterator[None]:
-    """While the node that they belong to is put together: nobody else closes them then."""
+    """Closes the listeners if the block fails: while a node is composed, no other code closes them."""
     try:
         yield
     except BaseException:
@@ -77,7 +77,7 @@ def closed_on_failure(listeners: Sequence[Listener]) -> Iterator[None]:
 
 
 def close_all(listeners: Sequence[Listener]) -> None:
-    """Nobody connects any more; harmless where they are closed already."""
+    """Ends new connections; harmless if they are closed already."""
     for listener in listeners:
         listener.socket.close()
 
@@ -99,7 +99,7 @@ def limits_of(config: ServerConfig) -> ConnectionLimits:
 
 
 class Values(Protocol):
-    """Of a node, as its file has them or as they are by now."""
+    """Values of a node: of its file, or as altered since."""
 
     def now(self, key: str) -> Any: ...
 
@@ -150,7 +150,7 @@ def addresses_of(host: str) -> list[str]:
 
 
 def descriptors_end(descriptors: int) -> int:
-    """Of a process's `descriptors` the number of the first that no connection gets."""
+    """Returns the number of the first of a process's `descriptors` that no connection gets."""
     if descriptors == resource.RLIM_INFINITY:
         return 1 << 31
     return descriptors - min(DESCRIPTORS_FOR_FILES, descriptors // 4)

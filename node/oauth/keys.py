@@ -1,8 +1,8 @@
 """The public keys of an identity provider (JWKS), read from a file or fetched, and kept fresh.
 
-What cannot be read leaves the keys that there were. A token that names an unknown key is refused, and the keys are
-asked for again, at most once in `SECONDS_BETWEEN_MISSES`. Only public keys are taken: a symmetric one that somebody
-slipped in would let its knower sign (RFC 8725, section 3).
+A failed read leaves the previous keys. A token that names an unknown key is refused, and the keys are fetched again,
+at most once in `SECONDS_BETWEEN_MISSES`. Only public keys are taken: with a smuggled symmetric key, an attacker could
+sign tokens (RFC 8725, section 3).
 Source: RFC 7517; `RefreshingHttpsJwks`, `JwksFileVerificationKeyResolver` of Kafka, KIP-768.
 """
 
@@ -26,7 +26,7 @@ log = logging.getLogger(__name__)
 KEYS_MAX = 128
 SECONDS_BETWEEN_MISSES = 10.0
 _RSA = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512")
-# Of a key that does not say itself: by its kind and curve. Never a symmetric algorithm, never none.
+# The algorithm of a key without one, by its kind and curve. Never a symmetric algorithm, never none.
 _ALGORITHMS: dict[tuple[str, str | None], tuple[str, ...]] = {
     ("RSA", None): _RSA,
     ("EC", "P-256"): ("ES256",),

@@ -1,5 +1,5 @@
-"""What our own clients log in with by OAUTHBEARER: a token fetched with client credentials, read from a file, or, for
-development, written by themselves.
+"""Tokens of our own clients for OAUTHBEARER: fetched with client credentials, read from a file, or, for development,
+made by themselves.
 
 Source: RFC 6749, section 4.4; `ClientCredentialsJwtRetriever`, `FileJwtRetriever`,
 `OAuthBearerUnsecuredLoginCallbackHandler` of Kafka.
@@ -29,7 +29,7 @@ _UNSECURED_SECONDS = 3600
 
 @dataclass(frozen=True, slots=True)
 class Fetched:
-    """A token and the seconds that it lives; 0: nobody said, so it is not kept."""
+    """A token and the seconds that it lives; 0: its lifetime is unknown, so it is not cached."""
 
     token: str
     seconds: float = 0.0
@@ -92,7 +92,7 @@ def by_client_credentials(
 
 
 def from_file(path: Path) -> Retrieve:
-    """Reads the token each time: whoever writes the file renews it."""
+    """Reads the token each time, since the program that writes the file renews it."""
 
     def retrieve() -> Fetched:
         try:
@@ -105,7 +105,7 @@ def from_file(path: Path) -> Retrieve:
 
 
 def unsecured(subject: str) -> Retrieve:
-    """A token that nobody signs, for nodes that were told to take such."""
+    """An unsigned token, for nodes that accept such tokens."""
 
     def encoded(value: dict[str, object]) -> str:
         return base64.urlsafe_b64encode(json.dumps(value).encode()).decode().rstrip("=")

@@ -1,4 +1,4 @@
-"""What makes a bearer token valid: its signature, who issued it, for whom, and when.
+"""Validation of a bearer token: its signature, issuer, audience and times.
 
 The algorithms are those of the key that the token names, never what the token itself says (RFC 8725): `none`, and a
 public key taken for a shared secret, are refused by that. Source: `BrokerJwtValidator` of Kafka, KIP-768; for
@@ -21,7 +21,7 @@ from trimaran.wire.security.oauthbearer import BearerToken, TokenRefused
 
 log = logging.getLogger(__name__)
 
-# Beyond it nobody's clock tells a difference, and it is a number that a client can be told.
+# A larger value makes no difference, and this one fits the field of the response.
 _LIFETIME_MS_MAX = 1 << 53
 
 
@@ -68,7 +68,7 @@ class SignedTokens:
 
 
 class UnsecuredTokens:
-    """Takes whatever anybody writes, if only its times are right: for development, and said so by its key."""
+    """Accepts any token with valid times: for development only, as the name of its key says."""
 
     def __init__(self, rules: TokenRules, now: Callable[[], int] = now_ms) -> None:
         self._rules = rules

@@ -1,7 +1,7 @@
 """The quotas of clients: which quota is whose, what each has used, and how long who used too much must wait.
 
-Of the quotas that name a client the most precise holds: user and client id, then user, then client id, with the
-defaults of each behind its names. Everybody whom a quota is for shares it, or has it alone, as in Kafka. Does no I/O.
+The most precise of the quotas that name a client holds: user and client id, then user, then client id, with the
+defaults of each behind its names. The clients of a quota share it, or each has its own, as in Kafka. Does no I/O.
 Source: `ClientQuotaManager`, `ControllerMutationQuotaManager` of Kafka, KIP-13, KIP-55, KIP-219, KIP-599, KIP-612.
 Left out: `client.quota.callback.class`.
 """
@@ -41,7 +41,7 @@ class ClientLimits(Generic[T]):
         # The one used last at the end.
         self._used: dict[Owner, tuple[T, float]] = {}
         self._names_bytes = 0
-        # Whether there is a quota for anybody.
+        # Whether there is any quota.
         self.is_set = False
 
     def __len__(self) -> int:
@@ -57,8 +57,8 @@ class ClientLimits(Generic[T]):
             self._names_bytes = 0
 
     def limit_of(self, user: str, client_id: str) -> tuple[Owner, float] | None:
-        """Returns the owner of the quota that applies to a client, and its limit; None without one. A limit of
-        NaN is none, as in Kafka, where no rate is above it.
+        """Returns the owner of the quota that applies to a client, and its limit; None without one. A limit of NaN is
+        none, as in Kafka: no rate is above it.
         """
         limits = self._limits
         for entity, owner in _candidates(user, client_id):
@@ -68,7 +68,7 @@ class ClientLimits(Generic[T]):
         return None
 
     def used_by(self, owner: Owner, now: float) -> T:
-        """What the owner has used; remembered from now on, in place of who was quiet for too long."""
+        """Returns the usage of the owner; remembered from now on, in place of owners that were idle for too long."""
         kept = self._used.pop(owner, None)
         measure = self._measure() if kept is None else kept[0]
         self._used[owner] = (measure, now)
@@ -78,7 +78,7 @@ class ClientLimits(Generic[T]):
         return measure
 
     def _forget(self, now: float) -> None:
-        """The idle, and who is too many."""
+        """Evicts idle owners, then the least recently used above the limit."""
         while self._used:
             oldest, (_, used_at) = next(iter(self._used.items()))
             are_few = len(self._used) <= self._owners_max and self._names_bytes <= NAMES_BYTES_MAX
@@ -89,7 +89,7 @@ class ClientLimits(Generic[T]):
 
 
 class ClientQuota(ClientLimits[Rate]):
-    """A quota of so much a second, such as `producer_byte_rate`."""
+    """A quota per second, such as `producer_byte_rate`."""
 
     def __init__(self, windows: Windows, owners_max: int = OWNERS_MAX) -> None:
         super().__init__(lambda: Rate(windows), owners_max)
@@ -173,7 +173,9 @@ def _names_bytes(owner: Owner) -> int:
 
 
 def _candidates(user: str, client_id: str) -> tuple[tuple[Entity, Owner], ...]:
-    """What quotas may be for that hold for such a client, the most precise first, with who shares each."""
+    """Returns the entities whose quotas hold for such a client, the most precise first, with the owner that shares
+    each.
+    """
     of_user: tuple[tuple[Entity, Owner], ...] = (
         ((("user", user),), (user, "")),
         (

@@ -1,6 +1,6 @@
 """How many bytes a second the throttled replicas of a node may send, take or copy, and which replicas are (KIP-73).
 
-What is over the bound is not taken back: replication stops until the rate is down again. Does no I/O.
+An excess is not taken back: replication stops until the rate is below the bound again. Does no I/O.
 Source: `ReplicationQuotaManager` of Kafka.
 """
 
@@ -13,7 +13,7 @@ from trimaran.node.config.config_def import LONG_MAX
 from trimaran.wire.identity import TopicPartition
 from trimaran.wire.transport.metrics.rate import SimpleRate, Windows
 
-# Of a topic all partitions, written `*`.
+# All partitions of a topic, written `*`.
 ALL: Final = None
 
 

@@ -1,6 +1,6 @@
 """So much a second, and bursts: tokens that are there are taken at once, and come back steadily. Does no I/O.
 
-Unlike a rate over windows it does not hold a single large use against somebody until its window is over.
+Unlike a rate over windows, it does not penalise a single large use until its window is over.
 Source: `TokenBucket` of Kafka. Time is in seconds, of any clock that does not go back.
 """
 
@@ -10,7 +10,7 @@ from __future__ import annotations
 class TokenBucket:
     """Full at first, and never fuller than what `burst_seconds` bring. Below zero: more was taken than there was.
 
-    The rate, in tokens a second, is told each time, since a quota may change.
+    The rate, in tokens per second, is an argument each time, since a quota may change.
     """
 
     __slots__ = ("_burst_seconds", "_tokens", "_updated")

@@ -1,1 +1,1 @@
-"""What controllers and brokers share at run time: epochs, watermarks, group commit, threads."""
+"""The runtime that controllers and brokers share: epochs, watermarks, threads."""

@@ -20,12 +20,12 @@ async def open_epoch(*closers: Callable[[], object]) -> AsyncIterator[trio.Nurse
     waiters outside the epoch), then the epoch's tasks are cancelled, then the exit waits until they have unwound.
     An exception of a task ends the body and comes out, in an ExceptionGroup as from any nursery.
 
-    What the epoch publishes for others to hold must not contain this nursery: it outlives the block.
+    Objects that other tasks keep must not refer to this nursery: they outlive the block.
     """
     async with trio.open_nursery() as nursery:
         try:
             yield nursery
         finally:
-            nursery.cancel_scope.cancel()  # only marks them: nobody runs before the closers are through
+            nursery.cancel_scope.cancel()  # only marks them: no task runs before the closers have ended
             for close in closers:
                 close()

@@ -1,12 +1,14 @@
-"""Errors that the runtime's waits end with. Left out: error codes; whoever answers a request chooses the code."""
+"""Errors that the runtime's waits end with. Error codes are not in here: the handler of a request chooses the
+code.
+"""
 
 from __future__ import annotations
 
 
 class NotLeaderError(Exception):
-    """The epoch in which a wait was started has ended; nobody's fault.
+    """The epoch in which a wait was started has ended; no peer is at fault.
 
-    On the wire it becomes NOT_LEADER_OR_FOLLOWER, NOT_CONTROLLER or NOT_COORDINATOR, by who answers.
+    On the wire it becomes NOT_LEADER_OR_FOLLOWER, NOT_CONTROLLER or NOT_COORDINATOR, by the role that responds.
     """
 
 

@@ -1,4 +1,4 @@
-"""Where a Java is, for what is not written in Python: ZooKeeper and Spark."""
+"""Finds a Java, for the parts that are not written in Python: ZooKeeper and Spark."""
 
 from __future__ import annotations
 

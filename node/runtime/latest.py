@@ -1,4 +1,6 @@
-"""The newest value of something, to be waited for. Left out: history; who needs every value reads a log."""
+"""The newest value of something, to be waited for. It keeps no history; a reader that needs every value follows a
+log.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,7 @@ class Latest(Generic[T]):
         return self._value
 
     def set(self, value: T) -> None:
-        """Replaces the value and wakes everybody who waits, also when it is equal to the old one."""
+        """Replaces the value and wakes all waiting tasks, also if it is equal to the old one."""
         self._value = value
         self._changed.notify_all()
 

@@ -8,9 +8,10 @@ HOST = "127.0.0.1"
 
 
 def reserve(port: int = 0, host: str = HOST) -> socket.socket:
-    """A socket that holds the port (0: a free one) until it is closed: nobody is given it, and who connects is refused.
+    """Returns a socket that holds the port (0: a free one) until it is closed: the kernel gives it to no other
+    socket, and connections are refused.
 
-    Servers of ours, of Java, and whoever else sets SO_REUSEADDR may listen on it meanwhile (Linux).
+    Our servers, those of Java, and all others that set SO_REUSEADDR may listen on it meanwhile (Linux).
 
     Raises:
         OSError: the port is taken.

@@ -1,4 +1,6 @@
-"""What a node tells the manager that started it, as systemd with `Type=notify`. Source: sd_notify(3)."""
+"""Notifications of a node to the manager that started it, such as systemd with `Type=notify`. Source:
+sd_notify(3).
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,7 @@ READY, STOPPING = "READY=1", "STOPPING=1"
 
 
 def notify(state: str) -> bool:
-    """Says it to the socket that `NOTIFY_SOCKET` names; false where there is none, or nobody reads."""
+    """Sends the state to the socket that `NOTIFY_SOCKET` names; returns false if there is none, or no reader."""
     path = os.environ.get(VARIABLE, "")
     if not path.startswith(("/", "@")):
         return False

@@ -1,7 +1,7 @@
-"""Finds the steps that hold the loop: a task that computes or blocks for long keeps everybody else waiting.
+"""Finds the steps that hold the loop: a task that computes or blocks for long delays all others.
 
 A trio instrument takes the time of every step, from one checkpoint of a task to the next; a thread looks in while a
-step takes too long, and notes where it is. Costs about a microsecond a step, so it is off where nobody asked.
+step takes too long, and notes where it is. It costs about a microsecond a step, so it is off by default.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from trimaran.wire.transport.metrics.limited_log import LimitedLog
 
 log = logging.getLogger(__name__)
 
-# Innermost frames of a step that is told of.
+# Innermost frames of a step that are logged.
 _FRAMES_MAX = 12
 
 

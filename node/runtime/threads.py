@@ -17,9 +17,9 @@ from trimaran.wire.transport.scheduling.compute_thread import Shares
 # Disks answer a few requests at once; more threads only queue in the kernel, each with its own stack and lock
 # hand-over.
 THREADS_MAX = 8
-# Of those that compute: a second one would only slow the first, and double what is held in memory.
+# One thread that computes: a second one would only slow the first, and double the memory in use.
 COMPUTING_MAX = 1
-# What is computed takes at the most: some megabytes of records; all that a request may hold.
+# The longest computation: some megabytes of records; all that a request may hold.
 LIGHT_SECONDS = 0.02
 HEAVY_SECONDS = 0.5
 
@@ -41,7 +41,7 @@ _computing_shares: trio.lowlevel.RunVar[Shares] = trio.lowlevel.RunVar(
 async def run_blocking(fn: Callable[[*Ts], T], *args: *Ts) -> T:
     """Runs `fn(*args)` in a thread and returns or raises what it does.
 
-    Cancelling waits for the thread: a write or fsync that was begun has an outcome, and somebody must see it.
+    Cancellation waits for the thread: a write or fsync that was begun has an outcome, which must be observed.
     """
     return await trio.to_thread.run_sync(fn, *args, limiter=_run_limiter(_limiter, THREADS_MAX))
 

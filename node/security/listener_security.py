@@ -27,7 +27,7 @@ _CLIENT_KEYS = ConfigDef(CLIENT_SECURITY)
 def listener_security(
     config: ServerConfig, listener: str, logins: Logins | None = None
 ) -> ListenerSecurity:
-    """What the listener of that name asks of its peers. Reads certificates.
+    """Returns the security of the listener of that name. Reads certificates.
 
     Raises:
         ConfigError: a setting is wrong, or a file cannot be used.
@@ -36,7 +36,7 @@ def listener_security(
     get = partial(config.of_listener, listener)
     tls = sasl = None
     if protocol in ("SSL", "SASL_SSL"):
-        # With SASL a certificate is asked for only where the listener itself says so, as in Kafka.
+        # With SASL, a certificate is requested only if the listener's own key says so, as in Kafka.
         own = config.is_set_for_listener(listener, "ssl.client.auth")
         auth = get("ssl.client.auth") if own or protocol == "SSL" else "none"
         tls = _context(server_context, get, config, listener, client_auth=auth)
@@ -59,7 +59,8 @@ def controller_security(config: ServerConfig) -> ClientSecurity:
 
 
 def client_security(settings: Mapping[str, Setting]) -> ClientSecurity:
-    """Of a command's client: Kafka's client keys, as in `--command-config`; other keys are left alone.
+    """Returns the security of a command's client: Kafka's client keys, as in `--command-config`; other keys are left
+    alone.
 
     Raises:
         ConfigError: a setting is wrong, or a file cannot be used.
@@ -148,7 +149,7 @@ def _tls_settings(get: Get, client_auth: Any = "none") -> TlsSettings:
 
 
 def _web(get: Get) -> Web:
-    """How an identity provider is reached: it is trusted as nodes are, if we are told whom to trust."""
+    """Returns the HTTP client for an identity provider: it is trusted as nodes are, if a truststore is set."""
     if not get("ssl.truststore.location") and not get("ssl.truststore.certificates"):
         return Web()
     try:
@@ -162,7 +163,7 @@ def _web(get: Get) -> Web:
 
 
 def _shown(key: ConfigKey | None, value: Any) -> str:
-    """What an error may show of a value."""
+    """Returns the text of a value that an error may show."""
     if key is not None and key.sensitive:
         return "[hidden]"
     text = "" if value is None else str(value)

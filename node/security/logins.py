@@ -15,14 +15,14 @@ from trimaran.wire.security.scram import ITERATIONS_MIN, FindAccount, ScramAccou
 
 
 def nobody(_mechanism: str, _name: str, _by_token: bool) -> ScramAccount:
-    """Of a node that knows no users: every proof is wrong."""
+    """The account of a node without users: every proof is wrong."""
     secret = os.urandom(32)
     return ScramAccount(ScramCredential(secret, secret, secret, ITERATIONS_MIN), None)
 
 
 @dataclass(frozen=True, slots=True)
 class Logins:
-    """`find_account`: users and delegation tokens of SCRAM. Of OAUTHBEARER it keeps the keys that tokens are checked
+    """`find_account`: users and delegation tokens of SCRAM. For OAUTHBEARER it keeps the keys that tokens are checked
     by, each under its URL: they outlive a change of a listener.
     """
 
@@ -39,7 +39,7 @@ class Logins:
         """Reads all keys now. Blocks.
 
         Raises:
-            ConfigError: some cannot be read; nobody could log in with a token.
+            ConfigError: some cannot be read; no client could log in with a token.
         """
         for url, keys in self._key_sets.items():
             try:

@@ -22,7 +22,9 @@ def plural_of(noun: str) -> str:
 
 
 def entity_text(entity: Mapping[str, str | None]) -> str:
-    """Whom a quota is for, as commands take it: `user=alice client-id=etl`; a type without a name is its default."""
+    """The entity of a quota, as commands take it: `user=alice client-id=etl`; a type without a name is its
+    default.
+    """
     return " ".join(
         kind if entity[kind] is None else f"{kind}={entity[kind]}"
         for kind in sorted(entity, key=lambda kind: (kind != "user", kind))
