@@ -1,16 +1,27 @@
-"""A whole tree and whole plans, against which tests compare the mirror: each works on values alone."""
+"""Whole trees, plans and comparisons, against which tests compare the mirror."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
 
 from trimaran.quorum.metadata.delta import MetadataDelta
 from trimaran.quorum.metadata.image import MetadataImage
-from trimaran.zkcompat.comparing.differences import entities, repair
-from trimaran.zkcompat.quorum_feed.feed import PendingChanges
-from trimaran.zkcompat.sections.registry import WITHOUT_SECRETS, Sections, sections_of
+from trimaran.zkcompat.comparing.differences import differences, repair
+from trimaran.zkcompat.comparing.verify import (
+    ReportedDifference,
+    TreeVerification,
+    VerifyReport,
+    _difference,
+)
+from trimaran.zkcompat.quorum_feed.feed import ImageFeed, PendingChanges
+from trimaran.zkcompat.sections.registry import SectionIndex, Sections, sections_of
+from trimaran.zkcompat.sections.section import Section
 from trimaran.zkcompat.tree.operations import OperationKind, TreeOperation
-from trimaran.zkcompat.tree.znode import FoundTree, Znode
+from trimaran.zkcompat.tree.znode import FoundTree, FoundZnode, Znode
+from trimaran.zkcompat.zookeeper.keeper import Keeper
+
+WITHOUT_SECRETS = sections_of("")
 
 
 def plan(
@@ -98,3 +109,45 @@ def _apply(tree: dict[str, Znode], operation: TreeOperation) -> None:
         raise ValueError(f"NotEmpty: {operation}")
     else:
         del tree[path]
+
+
+def entities(
+    found: FoundTree, image: MetadataImage, sections: Sections
+) -> Iterator[tuple[Section, str, FoundTree]]:
+    """Yields every entity of the image or the tree with its part of the tree."""
+    parts: dict[tuple[str, str], dict[str, FoundZnode]] = defaultdict(dict)
+    index = SectionIndex(sections)
+    for path, znode in found.items():
+        place = index.entity_at(path)
+        if place is not None:
+            parts[place[0].label, place[1]][path] = znode
+    for section in sections:
+        known = [name for label, name in parts if label == section.label]
+        for name in dict.fromkeys([*section.names(image), *known]):
+            singles = {path: found[path] for path in section.singles(name) if path in found}
+            yield section, name, {**singles, **parts.get((section.label, name), {})}
+
+
+def compare(
+    found: FoundTree, image: MetadataImage, cluster_id: str, sections: Sections | None = None
+) -> tuple[ReportedDifference, ...]:
+    """Returns the differences between a tree that was read and `image`, without the claim."""
+    chosen = sections_of(cluster_id) if sections is None else sections
+    return tuple(
+        _difference(*difference)
+        for section, name, part in entities(found, image, chosen)
+        for difference in differences(section, name, part, image)
+    )
+
+
+async def verify(
+    feed: ImageFeed,
+    keeper: Keeper,
+    cluster_id: str,
+    time_limit_seconds: float = 10.0,
+    *,
+    secrets: bool = False,
+) -> VerifyReport:
+    """See `TreeVerification.run`."""
+    sections = sections_of(cluster_id, secrets=secrets)
+    return await TreeVerification(feed, keeper, sections).run(time_limit_seconds)

@@ -77,7 +77,7 @@ def pem_of_jks(data: bytes, password: str | None, key_password: str | None = Non
             opens = key_password or password
             if not own and opens is not None:
                 own = [_pem("PRIVATE KEY", _plain_key(protected, opens))]
-                own += [_pem("CERTIFICATE", one) for one in chain]
+                own += [_pem("CERTIFICATE", certificate) for certificate in chain]
         else:
             raise JksError("it holds an entry of a kind that is not known")
     return "".join(own + trusted)

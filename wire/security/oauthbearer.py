@@ -1,4 +1,4 @@
-r"""SASL OAUTHBEARER: its messages, from both sides. For the checks of tokens, see `trimaran.node.oauth`.
+r"""SASL OAUTHBEARER: its messages, from both sides. See `trimaran.node.oauth` for the checks of tokens.
 
     client   n,[a=NAME],^A auth=Bearer TOKEN^A [KEY=VALUE^A …] ^A
     server   nothing, or {"status":"invalid_token"}; then the client says ^A, and fails
@@ -76,7 +76,7 @@ def _parse(token: bytes) -> tuple[str, str]:
         found = None
     if found is None:
         raise AuthenticationFailed(f"the token is no first message of {MECHANISM}")
-    pairs = [one.split("=", 1) for one in found["pairs"].split("\x01") if one]
+    pairs = [pair.split("=", 1) for pair in found["pairs"].split("\x01") if pair]
     values = [value for key, value in pairs if key == "auth"]
     auth = _AUTH.fullmatch(values[0]) if len(values) == 1 else None
     if auth is None or len(auth["token"]) > TOKEN_CHARS_MAX:

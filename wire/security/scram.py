@@ -180,7 +180,9 @@ class ScramExchange:
         name = unescaped_name(found["name"])
         if found["authzid"] not in (None, found["name"]):
             raise AuthenticationFailed("the authorization id is not the user name")
-        extensions = dict(one.split("=", 1) for one in found["extensions"].split(",") if one)
+        extensions = dict(
+            extension.split("=", 1) for extension in found["extensions"].split(",") if extension
+        )
         by_token = extensions.get(TOKEN_EXTENSION, "").lower() == "true"
         account = self._find(self._mechanism, name, by_token)
         nonce = found["nonce"] + self._make_nonce()

@@ -307,7 +307,7 @@ def _pem_of_pkcs12(prefix: str, data: bytes, location: str, password: str | None
         plain = serialization.NoEncryption()
         parts.append(store.key.private_bytes(pem, serialization.PrivateFormat.PKCS8, plain))
     own = [] if store.cert is None else [store.cert]
-    parts += [one.certificate.public_bytes(pem) for one in (*own, *store.additional_certs)]
+    parts += [entry.certificate.public_bytes(pem) for entry in (*own, *store.additional_certs)]
     return b"".join(parts).decode()
 
 

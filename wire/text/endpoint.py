@@ -40,19 +40,17 @@ class Address(Protocol):
 
 def endpoints_problem(endpoints: Sequence[Address]) -> str | None:
     """Returns the fault of these listeners, or None. Names of listeners are compared without case."""
-    names = [one.name.upper() for one in endpoints]
+    names = [endpoint.name.upper() for endpoint in endpoints]
     if len(endpoints) > LISTENERS_MAX:
         return f"there are {len(endpoints)} listeners, and {LISTENERS_MAX} are allowed"
     if not all(names) or len(set(names)) != len(names):
         return "the listeners need a name each"
     if max(map(len, names), default=0) > HOST_CHARS_MAX:
         return f"the name of a listener has more than {HOST_CHARS_MAX} characters"
-    for one in endpoints:
-        is_host = one.host.isprintable() and " " not in one.host
-        if not 0 < len(one.host) <= HOST_CHARS_MAX or not is_host:
-            return (
-                f"the host of listener {one.name} has 1 to {HOST_CHARS_MAX} characters and no space"
-            )
-        if not 0 < one.port <= _PORT_MAX:
-            return f"the port of listener {one.name} is {one.port}"
+    for endpoint in endpoints:
+        is_host = endpoint.host.isprintable() and " " not in endpoint.host
+        if not 0 < len(endpoint.host) <= HOST_CHARS_MAX or not is_host:
+            return f"the host of listener {endpoint.name} has 1 to {HOST_CHARS_MAX} characters and no space"
+        if not 0 < endpoint.port <= _PORT_MAX:
+            return f"the port of listener {endpoint.name} is {endpoint.port}"
     return None

@@ -5,12 +5,10 @@ Znodes that may not be read are reported separately and left alone.
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from typing import Literal, NamedTuple
 
 from trimaran.quorum.metadata.image import MetadataImage
-from trimaran.zkcompat.sections.registry import SectionIndex, Sections
 from trimaran.zkcompat.sections.section import Section
 from trimaran.zkcompat.tree.operations import TreeOperation, create, delete, set_data
 from trimaran.zkcompat.tree.znode import FoundTree, FoundZnode, Znode
@@ -81,23 +79,6 @@ def repair(
         if _is_told(section, difference):
             notes += section.notes(difference.path)
     return operations + notes
-
-
-def entities(
-    found: FoundTree, image: MetadataImage, sections: Sections
-) -> Iterator[tuple[Section, str, FoundTree]]:
-    """Yields every entity of the image or the tree with its part of the tree."""
-    parts: dict[tuple[str, str], dict[str, FoundZnode]] = defaultdict(dict)
-    index = SectionIndex(sections)
-    for path, znode in found.items():
-        place = index.entity_at(path)
-        if place is not None:
-            parts[place[0].label, place[1]][path] = znode
-    for section in sections:
-        known = [name for label, name in parts if label == section.label]
-        for name in dict.fromkeys([*section.names(image), *known]):
-            singles = {path: found[path] for path in section.singles(name) if path in found}
-            yield section, name, {**singles, **parts.get((section.label, name), {})}
 
 
 def _kind(

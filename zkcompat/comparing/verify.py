@@ -14,11 +14,10 @@ import trio
 from trimaran.quorum.metadata.image import BROKER_RESOURCE, MetadataImage
 from trimaran.wire.records.sensitive import is_sensitive
 from trimaran.zkcompat.comparing.differences import differences
-from trimaran.zkcompat.comparing.differences import entities as entities_of
 from trimaran.zkcompat.comparing.quarantine import Quarantine
 from trimaran.zkcompat.comparing.slices import Slice, visit_tree
 from trimaran.zkcompat.quorum_feed.feed import ImageFeed
-from trimaran.zkcompat.sections.registry import Sections, sections_of
+from trimaran.zkcompat.sections.registry import Sections
 from trimaran.zkcompat.sections.users import CONFIG_USERS
 from trimaran.zkcompat.tree.claim import QuorumLeader
 from trimaran.zkcompat.tree.znode import FoundTree, FoundZnode, Znode
@@ -88,18 +87,6 @@ class VerifyReport:
             else f"mirror lag {self.lag_records} records, {self.lag_ms / 1000:.1f} s"
         )
         return f"{self.compared} znodes compared, {', '.join(counts + seldom)}, {lag}"
-
-
-def compare(
-    found: FoundTree, image: MetadataImage, cluster_id: str, sections: Sections | None = None
-) -> tuple[ReportedDifference, ...]:
-    """Returns the differences between a tree that was read and `image`, without the claim. Pure."""
-    chosen = sections_of(cluster_id) if sections is None else sections
-    return tuple(
-        _difference(*difference)
-        for section, name, part in entities_of(found, image, chosen)
-        for difference in differences(section, name, part, image)
-    )
 
 
 def compare_claim(found: FoundTree, leader: QuorumLeader | None) -> Iterator[ReportedDifference]:
@@ -202,7 +189,8 @@ class TreeVerification:
             for name, part in piece.parts():
                 await trio.lowlevel.checkpoint()
                 found.extend(
-                    _difference(*one) for one in differences(piece.section, name, part, image)
+                    _difference(*difference)
+                    for difference in differences(piece.section, name, part, image)
                 )
             found.extend(await self._acl_differences(piece.found))
 
@@ -232,19 +220,6 @@ class TreeVerification:
         found = await self.keeper.read(Migration.PATH)
         state = decode_or_none(Migration.decode, found.data if found else None)
         return state or Migration(dirty=True)
-
-
-async def verify(
-    feed: ImageFeed,
-    keeper: Keeper,
-    cluster_id: str,
-    time_limit_seconds: float = 10.0,
-    *,
-    secrets: bool = False,
-) -> VerifyReport:
-    """See `TreeVerification.run`."""
-    sections = sections_of(cluster_id, secrets=secrets)
-    return await TreeVerification(feed, keeper, sections).run(time_limit_seconds)
 
 
 def _difference(

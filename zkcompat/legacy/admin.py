@@ -239,7 +239,7 @@ class LegacyAdmin:
         is_entity = tool_write.kind in (RequestKind.CONFIG, RequestKind.ACL)
         if self._before is None or not (is_entity and self._predates_tenure(tool_write, znode)):
             return data
-        before, now = (tenure.wanted(tool_write.path, one) for one in (self._before, image))
+        before, now = (tenure.wanted(tool_write.path, shown) for shown in (self._before, image))
         return three_way_merge(tool_write.kind, data, before, now)
 
     def _predates_tenure(self, tool_write: ToolWrite, znode: FoundZnode | None) -> bool:
@@ -261,7 +261,8 @@ class LegacyAdmin:
         if not is_late:
             return requests
         return [
-            credentials.too_late(one) if one.kind is RequestKind.SCRAM else one for one in requests
+            credentials.too_late(request) if request.kind is RequestKind.SCRAM else request
+            for request in requests
         ]
 
     async def _decide_topic(

@@ -29,7 +29,7 @@ def three_way_merge(
     if kind is RequestKind.ACL:
         return _merged_acls(data, before, now)
     try:
-        wanted, seen, shown = (_config(one) for one in (data, before, now))
+        wanted, seen, shown = (_config(version) for version in (data, before, now))
     except RemoteProtocolError:
         return data
     changed = {
@@ -44,7 +44,8 @@ def three_way_merge(
 def _merged_acls(data: bytes | None, before: bytes | None, now: bytes | None) -> bytes | None:
     try:
         wanted, seen, shown = (
-            AclEntries.decode(one).entries if one else frozenset() for one in (data, before, now)
+            AclEntries.decode(version).entries if version else frozenset()
+            for version in (data, before, now)
         )
     except RemoteProtocolError:
         return data

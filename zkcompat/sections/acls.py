@@ -50,8 +50,8 @@ class AclSection(Section):
 
     def touched(self, delta: MetadataDelta) -> Iterable[str]:
         for acl_id, record in delta.acls.changed.items():
-            for one in (delta.image.acls.get(acl_id), record):
-                path = one and path_of(one)
+            for version in (delta.image.acls.get(acl_id), record):
+                path = version and path_of(version)
                 if path:
                     yield path
 

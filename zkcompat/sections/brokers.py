@@ -22,7 +22,7 @@ class BrokerSection(Section):
     directories: ClassVar[tuple[str, ...]] = (BROKER_IDS,)
 
     def names(self, image: MetadataImage) -> Iterable[str]:
-        return (str(broker_id) for broker_id, one in _sorted(image) if is_live(one))
+        return (str(broker_id) for broker_id, broker in _sorted(image) if is_live(broker))
 
     def touched(self, delta: MetadataDelta) -> Iterable[str]:
         return map(str, delta.cluster.changed_brokers)
@@ -84,8 +84,8 @@ def _same_registration(old: BrokerRegistration | None, new: BrokerRegistration |
 
 def _znode(broker: BrokerRegistration, image: MetadataImage) -> Znode:
     endpoints = tuple(
-        ListenerAddress(one.name, one.host, one.port, one.security_protocol)
-        for one in broker.listeners
+        ListenerAddress(listener.name, listener.host, listener.port, listener.security_protocol)
+        for listener in broker.listeners
     )
     info = BrokerInfo(broker.id, endpoints, broker.rack, image.provenance.timestamp_ms)
     return Znode(info.encode(), ephemeral=True)

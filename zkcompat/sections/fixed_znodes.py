@@ -58,7 +58,9 @@ class FixedZnodes(Section):
         self, name: str, before: MetadataImage, after: MetadataImage
     ) -> Iterator[TreeOperation]:
         return (
-            one for one in super().plan(name, before, after) if one.kind is not OperationKind.DELETE
+            operation
+            for operation in super().plan(name, before, after)
+            if operation.kind is not OperationKind.DELETE
         )
 
     def spares(self, path: str, data: bytes | None) -> bool:

@@ -36,7 +36,6 @@ def sections_of(cluster_id: str, *, secrets: bool = False) -> Sections:
 
 
 # All sections, to name changed entities: no operation is planned with these.
-WITHOUT_SECRETS = sections_of("")
 EVERYTHING = sections_of("", secrets=True)
 
 

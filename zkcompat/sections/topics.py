@@ -81,7 +81,9 @@ class TopicSection(Section):
         if path.endswith("/state"):
             return _same_state(expected, found)
         if path.startswith(f"{CONFIG_TOPICS}/"):
-            wanted, actual = (decode_or_none(EntityConfig.decode, one) for one in (expected, found))
+            wanted, actual = (
+                decode_or_none(EntityConfig.decode, data) for data in (expected, found)
+            )
             return wanted is not None and wanted == actual
         return False
 
@@ -95,7 +97,7 @@ def _config(topic: str, image: MetadataImage) -> object:
 
 
 def _same_state(expected: bytes | None, found: bytes | None) -> bool:
-    wanted, actual = (decode_or_none(PartitionState.decode, one) for one in (expected, found))
+    wanted, actual = (decode_or_none(PartitionState.decode, data) for data in (expected, found))
     if wanted is None or actual is None:
         return False
     if not 0 <= actual.controller_epoch <= wanted.controller_epoch:

@@ -23,10 +23,12 @@ def _words(constant: str) -> str:
 
 
 RESOURCE_WORDS = {kind: _words(kind.name) for kind in ResourceType if kind > ResourceType.ANY}
-OPERATION_WORDS = {one: _words(one.name) for one in Operation if one > Operation.ANY}
+OPERATION_WORDS = {
+    operation: _words(operation.name) for operation in Operation if operation > Operation.ANY
+}
 PERMISSION_WORDS = {Permission.ALLOW: "Allow", Permission.DENY: "Deny"}
 _RESOURCES = {word: kind for kind, word in RESOURCE_WORDS.items()}
-_OPERATIONS = {word: one for one, word in OPERATION_WORDS.items()}
+_OPERATIONS = {word: operation for operation, word in OPERATION_WORDS.items()}
 _PERMISSIONS = {word: one for one, word in PERMISSION_WORDS.items()}
 
 

@@ -61,7 +61,7 @@ class MirrorReport:
             **{name: member({"unknown": "", **members}, name, str) for name in _TEXTS},
             **{name: _number(members, name) for name in _NUMBERS},
         }
-        refusals = tuple(str(one) for one in member(members, "refusals", list))
+        refusals = tuple(str(refusal) for refusal in member(members, "refusals", list))
         return cls(**values, refusals=refusals)
 
 

@@ -30,9 +30,9 @@ def is_sensitive_path(path: str) -> bool:
 
 def is_open_to_others(acl: list[ACL]) -> bool:
     """True if unauthenticated clients have any right to the znode."""
-    return any(one.id.scheme == "world" and one.perms for one in acl)
+    return any(entry.id.scheme == "world" and entry.perms for entry in acl)
 
 
 def is_writable_by_others(acl: list[ACL]) -> bool:
     """True if unauthenticated clients may do more than read."""
-    return any(one.id.scheme == "world" and one.perms & ~1 for one in acl)
+    return any(entry.id.scheme == "world" and entry.perms & ~1 for entry in acl)

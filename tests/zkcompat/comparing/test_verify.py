@@ -4,15 +4,13 @@ import pytest
 import trio
 
 from tests.zkcompat import build
-from tests.zkcompat.model import render
+from tests.zkcompat.model import compare, render, verify
 from tests.zkcompat.rig import PATIENCE, Source, connected, in_step, running, topics
 from trimaran.node.runtime.clock import now_ms
 from trimaran.zkcompat.comparing.verify import (
     CLAIM_PATHS,
     HIDDEN,
     ReportedDifference,
-    compare,
-    verify,
 )
 from trimaran.zkcompat.sections.registry import sections_of
 from trimaran.zkcompat.tree.claim import TransactionStep

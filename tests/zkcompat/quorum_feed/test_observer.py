@@ -7,8 +7,8 @@ from tests.cluster.nodes import CLUSTER_ID
 from tests.cluster.quorum_nodes import quorum_nodes
 from tests.zkcompat import build
 from tests.zkcompat.build import T1
+from tests.zkcompat.model import verify
 from tests.zkcompat.rig import PATIENCE, SESSION_MS, connected, reached
-from trimaran.zkcompat.comparing.verify import verify
 from trimaran.zkcompat.mirroring.mirror import Mirror
 from trimaran.zkcompat.quorum_feed.observer import open_observer
 from trimaran.zkcompat.settings import mirror_config

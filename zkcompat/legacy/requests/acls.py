@@ -118,7 +118,7 @@ def _pattern(resource: AclResource) -> PatternType:
 
 def _refusals(description: str, resource: AclResource, results: Iterable[Any]) -> list[str]:
     said: list[str] = []
-    for one in results:
+    for result in results:
         where = f"{description} of {RESOURCE_WORDS[resource.type]} {resource.name}"
-        said += refusal(where, one.error_code, one.error_message, ErrorCode.NONE)
+        said += refusal(where, result.error_code, result.error_message, ErrorCode.NONE)
     return said

@@ -30,10 +30,10 @@ PREFERRED = 0
 def decode(data: bytes | None) -> list[TopicPartition]:
     """Raises RemoteProtocolError."""
     found: dict[TopicPartition, None] = {}
-    for one in member(decode_json(data), "partitions", list):
-        if not isinstance(one, dict):
+    for entry in member(decode_json(data), "partitions", list):
+        if not isinstance(entry, dict):
             raise RemoteProtocolError("a partition that is not a JSON object")
-        found[TopicPartition(member(one, "topic", str), member(one, "partition", int))] = None
+        found[TopicPartition(member(entry, "topic", str), member(entry, "partition", int))] = None
     return list(found)
 
 
@@ -47,7 +47,7 @@ def decide(path: str, data: bytes | None, image: MetadataImage) -> AdminRequest:
         return AdminRequest(
             RequestKind.ELECTION, description, refused=[f"{description}: {error}"], cleanup=cleanup
         )
-    known = [one for one in asked if _exists(one, image)]
+    known = [key for key in asked if _exists(key, image)]
     refused = [f"{description}: no partition {key}" for key in asked if not _exists(key, image)]
     return AdminRequest(
         RequestKind.ELECTION,
@@ -58,13 +58,13 @@ def decide(path: str, data: bytes | None, image: MetadataImage) -> AdminRequest:
     )
 
 
-def _exists(one: TopicPartition, image: MetadataImage) -> bool:
-    topic = image.topics.by_name.get(one.topic)
-    return topic is not None and one.partition in topic.partitions
+def _exists(key: TopicPartition, image: MetadataImage) -> bool:
+    topic = image.topics.by_name.get(key.topic)
+    return topic is not None and key.partition in topic.partitions
 
 
 def _request(partitions: list[TopicPartition]) -> QuorumRequest:
-    by_topic = groupby(partitions, key=lambda one: one[0])
+    by_topic = groupby(partitions, key=lambda partition: partition[0])
     topics = [TopicPartitions(topic=t, partitions=[p for _, p in group]) for t, group in by_topic]
     request = ElectLeadersRequest(
         election_type=PREFERRED, topic_partitions=topics, timeout_ms=TIMEOUT_MS
@@ -75,8 +75,8 @@ def _request(partitions: list[TopicPartition]) -> QuorumRequest:
 def _refusals(response: Any) -> list[str]:
     said = refusal("elect preferred leaders", response.error_code, None)
     for topic in response.replica_election_results:
-        for one in topic.partition_result:
-            description = f"elect the preferred leader of {topic.topic}-{one.partition_id}"
+        for result in topic.partition_result:
+            description = f"elect the preferred leader of {topic.topic}-{result.partition_id}"
             needless = ErrorCode.ELECTION_NOT_NEEDED
-            said += refusal(description, one.error_code, one.error_message, needless)
+            said += refusal(description, result.error_code, result.error_message, needless)
     return said

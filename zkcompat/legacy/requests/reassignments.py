@@ -55,13 +55,13 @@ class Reassignments:
     def decode(cls, data: bytes | None) -> Reassignments:
         """Raises RemoteProtocolError."""
         found: dict[TopicPartition, Replicas] = {}
-        for one in member(decode_json(data), "partitions", list):
-            if not isinstance(one, dict):
+        for entry in member(decode_json(data), "partitions", list):
+            if not isinstance(entry, dict):
                 raise RemoteProtocolError("a partition that is not a JSON object")
-            key = TopicPartition(member(one, "topic", str), member(one, "partition", int))
+            key = TopicPartition(member(entry, "topic", str), member(entry, "partition", int))
             if key in found:
                 raise RemoteProtocolError(f"{key} twice")
-            found[key] = ids(member(one, "replicas", list))
+            found[key] = ids(member(entry, "replicas", list))
         return cls(found)
 
 
@@ -123,7 +123,10 @@ def _is_moving(key: TopicPartition, target: Replicas, image: MetadataImage) -> b
     partition = _partition(key, image)
     if partition is None or not (partition.adding or partition.removing):
         return False
-    return tuple(one for one in partition.replicas if one not in partition.removing) == target
+    return (
+        tuple(replica for replica in partition.replicas if replica not in partition.removing)
+        == target
+    )
 
 
 def _is_there(key: TopicPartition, target: Replicas, image: MetadataImage) -> bool:
@@ -161,7 +164,7 @@ def _request(targets: Targets) -> QuorumRequest:
 def _refusals(response: Any) -> list[str]:
     said = refusal("reassign partitions", response.error_code, response.error_message)
     for topic in response.responses:
-        for one in topic.partitions:
-            description = f"reassign {topic.name}-{one.partition_index}"
-            said += refusal(description, one.error_code, one.error_message)
+        for result in topic.partitions:
+            description = f"reassign {topic.name}-{result.partition_index}"
+            said += refusal(description, result.error_code, result.error_message)
     return said
