@@ -64,11 +64,11 @@ class CoordinatorPartition(Protocol):
         self, records: memoryview, views: Sequence[BatchView], *, is_awaited: bool = True
     ) -> AppendInfo:
         """Appends as acks=all does; `records` is writable. Nobody waits for the commit of what is not `is_awaited`,
-        unless `hasten` says so.
+        unless `expedite` says so.
 
         Raises:
             KafkaError: NOT_LEADER_OR_FOLLOWER, NOT_ENOUGH_REPLICAS, KAFKA_STORAGE_ERROR, …; nothing was written.
         """
 
-    def hasten(self) -> None:
+    def expedite(self) -> None:
         """Somebody waits for the commit of all that was appended."""

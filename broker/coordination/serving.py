@@ -134,7 +134,7 @@ class ServingShard(Generic[S, R]):
             result = result._replace(records=records[last:])
         pending = self._machine.answer(result)
         if not records and not pending.ready():
-            self._leader.hasten()
+            self._leader.expedite()
         return pending
 
     def _store(self, write: Write[R]) -> None:

@@ -174,7 +174,7 @@ class PartitionLeader:
 
         `records` may be written to (offset and epoch are stamped in place); it is not kept.
         Acked for acks=all means: `high_watermark.wait_reached(info.last_offset + 1)`. Who waits for what was not
-        `is_awaited` calls `hasten`.
+        `is_awaited` calls `expedite`.
 
         Raises:
             KafkaError: NOT_LEADER_OR_FOLLOWER, NOT_ENOUGH_REPLICAS (nothing was written), RECORD_LIST_TOO_LARGE,
@@ -194,9 +194,9 @@ class PartitionLeader:
         self.replica.watchers.end_moved()
         return info
 
-    def hasten(self) -> None:
+    def expedite(self) -> None:
         """Somebody waits for the commit of what nobody waited for when it was appended."""
-        self._services.commit.hasten(self.log)
+        self._services.commit.expedite(self.log)
 
     @property
     def disk_is_behind(self) -> bool:

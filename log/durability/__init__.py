@@ -1,1 +1,3 @@
-"""Durability: what must be synced, who syncs it, how far a log is durable, and what the failure of a disk does."""
+"""Durability: which files must be synced (`flush.py`), by the kernel or by threads (`syncing.py`), when
+(`group_commit.py`), and the failure of a log directory (`health.py`).
+"""

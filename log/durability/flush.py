@@ -1,7 +1,7 @@
-"""What must be synced for a log to be durable, and how far it is.
+"""The files that must be synced for a log to be durable, and the end of its durable records.
 
-`Flushing` keeps the books of one log; `prepare` makes a `Flush`, which is prepared on the loop, run in a thread or by
-the kernel itself (`log/durability/syncing.py`), and finished on the loop.
+`Flushing` keeps the books of one log. It prepares a `Flush` on the loop; a thread or the kernel runs it
+(`log/durability/syncing.py`); `Flushing` finishes it on the loop.
 
 The order makes the flushed offset honest (P6): batches, then the epochs that explain them, then the names of new files
 (KAFKA-3968). A flush owns the handles it syncs, so it does not care what becomes of the segments meanwhile.
@@ -29,8 +29,8 @@ from trimaran.log.segments.segment import Segment
 class Names:
     """The names of one log's files, which a flush uses in a thread and a deletion of the partition takes away.
 
-    Once `gone` they are nobody's, or already those of a new partition of the same name: neither may be written to, and
-    that they are not there is no failure of the disk.
+    Once `gone` they are free, or already belong to a new partition of the same name: they must not be written to, and
+    missing files are no failure of the disk.
     """
 
     __slots__ = ("gone", "lock")
@@ -41,7 +41,7 @@ class Names:
 
     @contextmanager
     def taken_away(self) -> Iterator[None]:
-        """For the renaming of the directory; waits for a flush that is at its names."""
+        """Surrounds the renaming of the directory; waits for a flush that uses the names."""
         with self.lock:
             self.gone = True
             yield
@@ -49,7 +49,7 @@ class Names:
 
 @dataclass(slots=True, eq=False)
 class Flush:
-    """What must be durable so that every offset below `end_offset` is.
+    """All files that must be durable so that every offset below `end_offset` is.
 
     `end_offset` is lowered by a truncation that happens while the flush runs.
     """
@@ -68,7 +68,9 @@ class Flush:
     done: bool = False
 
     def run(self) -> None:
-        """Blocks; for a thread. A failure takes the directory offline and is not tried again. Raises OSError."""
+        """Syncs all; blocks, so it runs in a thread. A failure takes the directory offline; it is never retried. Raises
+        OSError.
+        """
         with self.health.guard_raw("fsync failed"):
             for file, start, end in self.written:
                 if end - start > WRITTEN_OUT_BYTES:
@@ -81,8 +83,8 @@ class Flush:
         self.done = True
 
     def descriptors(self) -> list[int] | None:
-        """Of the files, where an fdatasync of each is all there is to do, and the kernel may do it by itself; else
-        None.
+        """Returns those of the files if an fdatasync of each is all there is to do, which the kernel may run by itself;
+        else None.
         """
         if not self.files.kernel_syncs or self.health.offline or self.epochs or self.directories:
             return None
@@ -91,7 +93,7 @@ class Flush:
         return [file.fileno() for file in self.open_files]
 
     def synced(self, error: OSError | None) -> None:
-        """The kernel has synced all `descriptors`, or failed to: as `run`, which is left out then. Raises OSError."""
+        """Takes the place of `run` when the kernel has synced all `descriptors`, or failed to. Raises OSError."""
         with self.health.guard_raw("fsync failed"):
             if error is not None:
                 raise error
@@ -105,8 +107,8 @@ class Flush:
 
 
 class Flushing:
-    """The books of one log. `flushed_offset` never passes what a finished flush covered; `lower` takes it back for a
-    truncation.
+    """The books of one log. `flushed_offset` never passes the end of a finished flush; a truncation takes it back
+    (`lower`).
     """
 
     def __init__(
@@ -120,7 +122,7 @@ class Flushing:
         self._files = files
         self._health = health
         self._running: list[Flush] = []
-        # How much of which segment the last flush covers: what came since is in the memory of the system.
+        # The part of a segment that the last flush covers: later bytes are in the memory of the system.
         self._covered_segment = self._covered_bytes = 0
         # Counts changes of names in the directory. The first flush makes them durable as it finds them, and the
         # directory's own: the process that made or recovered them may have been killed before its flush.
@@ -135,9 +137,7 @@ class Flushing:
         self.touched = True
 
     def needs_only_a_sync(self, active: Segment) -> bool:
-        """Whether a flush now is but an fdatasync of what was appended to the active segment, which the kernel may do
-        by itself.
-        """
+        """Whether a flush now is only an fdatasync of the active segment, which the kernel may run by itself."""
         return (
             self._files.kernel_syncs
             and self._covered_segment == active.base_offset
@@ -148,7 +148,7 @@ class Flushing:
         )
 
     def prepare(self, end_offset: int, segments: Iterable[Segment], active: Segment) -> Flush:
-        """What makes everything below `end_offset` durable; `segments` hold what is not yet. Raises OSError."""
+        """Returns the flush that makes all below `end_offset` durable; `segments` hold the rest. Raises OSError."""
         with self._health.guard_raw(f"opening files of {self._directory}"):
             flush = Flush(end_offset, self._files, self._health, self.names)
             for segment in segments:
@@ -175,20 +175,20 @@ class Flushing:
         return flush
 
     def _identity(self) -> list[OpenFile]:
-        """Without its topic id the replica would be taken for another topic's, and put aside."""
+        """Opens the file of the topic id: without it the replica would be taken for one of another topic."""
         try:
             return [self._files.open(self._directory / PARTITION_METADATA, write=False)]
         except FileNotFoundError:
             return []  # the metadata log
 
     def unsaved_epochs(self) -> tuple[Path, bytes] | None:
-        """The file of leader epochs, if it must be written."""
+        """Returns path and content of the file of leader epochs if it must be written."""
         if self._epochs.version == self._epochs_saved:
             return None
         return self._directory / LEADER_EPOCHS, self._epochs.format()
 
     def finish(self, flush: Flush) -> int:
-        """Notes what a flush that ran made durable; gives the flushed offset. A failed one changes nothing."""
+        """Notes what a flush made durable, and returns the flushed offset. A failed flush changes nothing."""
         if flush in self._running:
             self._running.remove(flush)
         if not flush.done:
@@ -200,15 +200,15 @@ class Flushing:
         self.flushed_offset = max(self.flushed_offset, flush.end_offset)
         return self.flushed_offset
 
-    def begun_anew(self, offset: int) -> None:
-        """The log is empty, starts at `offset`, and its names are synced. That of its directory may not be: then only a
-        flush keeps a power loss from taking all away, and with it where the log starts.
+    def emptied(self, offset: int) -> None:
+        """Notes that the log is empty, starts at `offset`, and has synced names. The name of its directory may not be
+        durable: then a power loss before the next flush takes the directory away, and the log's start with it.
         """
         if self._directory_is_durable:
             self.flushed_offset = offset
 
     def lower(self, offset: int) -> None:
-        """A truncation to `offset`, also for flushes that run."""
+        """Notes a truncation to `offset`, also for flushes under way."""
         self.touched = True
         self.flushed_offset = min(self.flushed_offset, offset)
         for flush in self._running:

@@ -1,13 +1,14 @@
 """One fdatasync of a log makes everything durable that was appended to it before it began.
 
-The first append to a log that is not flushed at the moment has the kernel begin when its slice of requests ends
-(`transport.scheduling.slice_end`), where nothing but the file must be synced. For all others a few workers flush the
-dirty logs of a directory, each its share of those that no other has: asks each on the loop what must be synced, has it
-all done, and tells each on the loop how far it is durable. Appends during the flush of their log wait for its next one:
-so the more is written, the more share an fsync. A log waits for no other as long as a worker is free: behind megabytes
-of somebody else an honest client's record would wait for the rest of their flush, and for more of them in its own. What
-nobody waits for has no flush of its own as long as somebody's of the same log may follow soon.
-Left out: retrying a failed fsync, which would lie; the directory goes offline.
+At the first append to a clean log, the kernel begins the flush when the slice of requests ends
+(`wire/transport/scheduling/slice_end.py`), if only the file must be synced. All other dirty logs of a directory are
+flushed by a few workers. Each takes a share of the logs that no other worker has. On the loop it prepares the flush of
+each log; then all are synced; on the loop again it notes how far each log is durable and calls back. Appends during the
+flush of their log wait for its next flush, so the more is written, the more appends share an fsync. A log waits for no
+other log as long as a worker is free: behind megabytes of another client a record would wait for the rest of their
+flush, and for more of them in its own. A write that is not awaited gets no flush of its own if an awaited write to the
+same log may follow soon.
+Not implemented: retrying a failed fsync. A second one may succeed although pages are lost; the directory goes offline.
 """
 
 from __future__ import annotations
@@ -34,16 +35,16 @@ OnFlushed = Callable[[int], object]
 # Six files of 1 MiB: 6 to 12 ms one after another, 3 ms by three threads, and hardly less by six: the file system joins
 # them into one commit of its journal.
 WORKERS_MAX = 3
-# Of logs that did not wait for a worker; the others of a request share what the workers do.
+# Flushes that the kernel runs at the same time; the other logs of a request share the flushes of the workers.
 BEGUN_MAX = 3
-# Logs between two checkpoints: what must be synced may have to be opened, 0.1 to 1 ms; who waits is only woken.
+# Logs between two checkpoints: preparing may open files, 0.1 to 1 ms; finishing only wakes the tasks that wait.
 PREPARED_PER_TURN = 16
 FINISHED_PER_TURN = 100
-# How long what nobody waits for is left to the next flush of its log. A client has begun its next transaction by then,
+# How long an unawaited write is left to the next flush of its log. A client has begun its next transaction by then,
 # and what a crash takes of so short a time is soon done again.
 LEFT_SECONDS_MAX = 0.02
-# Of a log directory. All that an fdatasync may have to wait for: more makes those slow who wait for theirs, and a
-# producer no faster, as the disk is not.
+# The bytes of a log directory that an fdatasync may have to wait for: more would slow down the waiting producers and
+# speed up none, as the disk is no faster.
 UNFLUSHED_BYTES_MAX = 1 << 20
 
 
@@ -63,11 +64,11 @@ class FlushableLog(Protocol):
 
     @property
     def must_flush(self) -> bool:
-        """Whether as much is not synced as write-behind allows."""
+        """Whether the unsynced bytes have reached the limit of write-behind."""
 
     @property
     def needs_only_a_sync(self) -> bool:
-        """Whether a flush now is but one fdatasync or two, which the kernel may do by itself."""
+        """Whether a flush now is only one fdatasync or two, which the kernel may run by itself."""
 
     def prepare_flush(self) -> Flush: ...
 
@@ -79,9 +80,9 @@ class _Dirty:
     log: FlushableLog
     on_flushed: list[OnFlushed] = field(default_factory=list)
     written: int = 0  # bytes
-    # While it is flushed.
+    # Set during its flush: then no callback is called.
     forgotten: bool = False
-    # Set when its flush has ended, or it is forgotten.
+    # Set when its flush has ended or was given up.
     done: trio.Event | None = None
 
 
@@ -92,31 +93,31 @@ class GroupCommit:
     """The flusher of one log directory.
 
     With `fsync=False` (write-behind, Kafka's own default) `on_flushed` is called at once, and only a log that
-    `must_flush` is synced, while nobody waits: so that a crash leaves little to be checked.
+    `must_flush` is synced, without a waiter: so a crash leaves little to check.
     """
 
     def __init__(self, directory: DirectoryHealth, *, fsync: bool = True) -> None:
         self._directory = directory
         self._fsync = fsync
-        # By identity; bounded by the logs of the directory.
+        # Logs to be flushed, by identity; bounded by the logs of the directory.
         self._dirty: dict[int, _Dirty] = {}
-        # Those that nobody waits for yet.
+        # Logs whose writes are not awaited yet.
         self._left: dict[int, _Dirty] = {}
         self._left_for_long = Alarm(self._flush_left)
-        # What workers have, or the kernel: who is to be told.
+        # Logs that a worker or the kernel flushes now.
         self._flushing: dict[int, _Dirty] = {}
-        # Of the workers that have nothing to do.
+        # The events of workers without work.
         self._idle: list[AutoResetEvent] = []
         self._busy = 0
-        # Flushes that did not wait for a worker.
+        # The number of flushes that the kernel runs now.
         self._begun = 0
         self._last_ended = AutoResetEvent()
-        # While it runs.
+        # Set as long as `run` runs.
         self._workers: trio.CancelScope | None = None
         self._failure: BaseException | None = None
-        # Of what `mark_dirty` was told; write-behind counts none.
+        # The sum of `written` of all dirty logs; write-behind counts none.
         self.unflushed_bytes = 0
-        # How often a share was flushed, and for how long.
+        # The number of flushed shares, and the seconds of each.
         self.flushes = 0
         self.times = CumulativeHistogram()
 
@@ -128,11 +129,11 @@ class GroupCommit:
         *,
         is_awaited: bool = True,
     ) -> None:
-        """Says that `log` has unsynced appends, of `written` bytes; `on_flushed(flushed_offset)` is called on the loop
+        """Notes that `log` has unsynced appends, of `written` bytes; `on_flushed(flushed_offset)` is called on the loop
         when they are durable.
 
-        The same callback given twice before a flush is called once. Write-behind calls it before this returns. What is
-        not awaited may be synced `LEFT_SECONDS_MAX` later, or with the next that is (`hasten`).
+        The same callback given twice before a flush is called once. Write-behind calls it before this returns. A write
+        that is not awaited may be synced `LEFT_SECONDS_MAX` later, or with the next awaited one (`expedite`).
         """
         if not self._fsync:
             on_flushed(log.log_end_offset)
@@ -159,17 +160,17 @@ class GroupCommit:
 
     def _flush_left(self) -> None:
         for dirty in list(self._left.values()):
-            self.hasten(dirty.log)
+            self.expedite(dirty.log)
 
-    def hasten(self, log: FlushableLog) -> None:
-        """Somebody waits now for what nobody waited for."""
+    def expedite(self, log: FlushableLog) -> None:
+        """Flushes `log` now if its flush was deferred: a caller waits for it from now on."""
         if (dirty := self._left.pop(id(log), None)) is not None:
             self._wanted(dirty)
 
     async def wait_flushed(self, log: FlushableLog, offset: int) -> None:
-        """Returns when `log` is synced up to `offset`, or nobody flushes it any more: forgotten, or cut back."""
+        """Returns when `log` is synced below `offset`, or is no longer flushed: forgotten, or truncated."""
         while log.flushed_offset < offset:
-            self.hasten(log)
+            self.expedite(log)
             dirty = self._flushing.get(id(log)) or self._dirty.get(id(log))
             if dirty is None or dirty.forgotten:
                 return
@@ -178,13 +179,13 @@ class GroupCommit:
             await dirty.done.wait()
 
     def flush_soon(self, log: FlushableLog) -> None:
-        """Has `log` synced, whether somebody waits for it or not."""
+        """Has `log` synced, with or without a waiter."""
         left = self._left.pop(id(log), None)
         if id(log) not in self._dirty:
             self._wanted(left or _Dirty(log))
 
     def _wanted(self, dirty: _Dirty) -> None:
-        """It is dirty from now on. Workers that begin look, and the end of a flush that runs."""
+        """Marks it as dirty. Workers look for dirty logs when they begin, and at the end of a flush."""
         self._dirty[id(dirty.log)] = dirty
         if self._workers is not None and id(dirty.log) not in self._flushing:
             slice_end().then_for_all(partial(self._begin_or_wake, dirty))
@@ -200,14 +201,14 @@ class GroupCommit:
             self._idle.pop().set()
 
     def _begin(self, dirty: _Dirty) -> bool:
-        """Has the kernel begin now, in the turn of who wrote; False leaves it to a worker."""
+        """Has the kernel begin now, in the same turn as the append; False leaves it to a worker."""
         log = dirty.log
         if self._workers is None or self._begun >= BEGUN_MAX or not log.needs_only_a_sync:
             return False
         try:
             flush = log.prepare_flush()
         except OSError:
-            return False  # the worker finds the same
+            return False  # the worker meets the same error
         finish = self._finisher([(dirty, flush)])
         if not begin([flush], finish, partial(self._ended, dirty)):
             log.finish_flush(flush)
@@ -217,7 +218,7 @@ class GroupCommit:
         return True
 
     def _ended(self, dirty: _Dirty, result: Outcome[object]) -> None:
-        """What `_begin` began."""
+        """Finishes a flush of `_begin`."""
         key = id(dirty.log)
         self._begun -= 1
         self._last_ended.set()
@@ -225,10 +226,10 @@ class GroupCommit:
         if isinstance(result, Error):
             self._fail(result.error)
         elif key in self._dirty:
-            self._wake()  # who was told, and appends at once, shares it
+            self._wake()  # appends of the callbacks share it
 
     def _fail(self, error: BaseException) -> None:
-        """Ends `run`, which raises the first one."""
+        """Ends `run`, which raises the first error."""
         if isinstance(error, OSError):
             self._directory.fail(f"fsync failed: {error}")
             failure = StorageFailure(self._directory.offline)
@@ -239,7 +240,7 @@ class GroupCommit:
             self._workers.cancel()
 
     def forget(self, log: FlushableLog) -> None:
-        """Nobody is told about this log any more, not by a flush that runs either, which still syncs it."""
+        """Calls nothing back for this log any more. A flush under way still syncs it, and calls nothing back either."""
         for dirty_logs in (self._dirty, self._left):
             if (dirty := dirty_logs.pop(id(log), None)) is not None:
                 self._done(dirty)
@@ -252,7 +253,7 @@ class GroupCommit:
             dirty.done.set()
 
     async def run(self) -> None:
-        """Flushes for ever.
+        """Flushes until cancelled or until a flush fails.
 
         Raises:
             StorageFailure: an OSError; the directory is marked offline before it is raised.
@@ -290,10 +291,10 @@ class GroupCommit:
                 for key in share:
                     self._done(self._flushing.pop(key))
             if self._dirty:
-                await yield_to_loop()  # who was told, and appends at once, shares the next
+                await yield_to_loop()  # appends of the callbacks share the next flush
 
     def _take_share(self) -> dict[int, _Dirty]:
-        """Of what no thread has, as much as leaves others theirs: those who have nothing to do were woken, too."""
+        """Takes the share of one worker from the logs that are not being flushed; idle workers take the rest."""
         free = [key for key in self._dirty if key not in self._flushing]
         count = -(-len(free) // (WORKERS_MAX - self._busy))
         share = {key: self._dirty.pop(key) for key in free[:count]}
@@ -301,12 +302,12 @@ class GroupCommit:
         return share
 
     async def _flush(self, share: Iterable[_Dirty]) -> None:
-        """Raises OSError; then nobody of `share` is told anything."""
+        """Raises OSError; then no callback of `share` is called."""
         flushes: list[_Prepared] = []
-        for one in share:
-            if one.forgotten:
-                continue  # while others were prepared: its files may have other names now
-            flushes.append((one, one.log.prepare_flush()))
+        for dirty in share:
+            if dirty.forgotten:
+                continue  # since others were prepared: its files may have other names now
+            flushes.append((dirty, dirty.log.prepare_flush()))
             if len(flushes) % PREPARED_PER_TURN == 0:
                 await yield_to_loop()
         for some in await carry_out([flush for _, flush in flushes], self._finisher(flushes)):
@@ -316,7 +317,7 @@ class GroupCommit:
     def _finisher(
         self, flushes: Sequence[_Prepared]
     ) -> Callable[[], Iterator[Sequence[_Prepared]]]:
-        """Finishes the first of `flushes`, which begin now, and gives the others, some at a time."""
+        """Returns a function that finishes the first of `flushes`, which begin now, and returns the rest in pieces."""
         began = time.monotonic()
 
         def finish_first() -> Iterator[Sequence[_Prepared]]:
@@ -330,30 +331,28 @@ class GroupCommit:
 
     def _finish(self, flushes: Iterable[_Prepared]) -> None:
         if self._failure is not None:
-            return  # of another: who waits hears of the directory
-        for one, flush in flushes:
-            one.log.finish_flush(flush)
-            if not one.forgotten:
-                for on_flushed in one.on_flushed:
-                    on_flushed(one.log.flushed_offset)
+            return  # another log failed: the health of the directory wakes those that wait
+        for dirty, flush in flushes:
+            dirty.log.finish_flush(flush)
+            if not dirty.forgotten:
+                for on_flushed in dirty.on_flushed:
+                    on_flushed(dirty.log.flushed_offset)
 
 
 class Durability:
-    """Says up to where a log is as durable as `trimaran.log.fsync` asks.
+    """How far each log of a broker is as durable as `trimaran.log.fsync` demands.
 
     `commit` (the default): on disk, by group commit. `none`: written, as in Apache Kafka; a power cut may take records
     that were acknowledged, a killed process does not.
     """
 
     def __init__(self, commits: Mapping[DirectoryHealth, GroupCommit], *, fsync: bool) -> None:
-        """`commits`: of each log directory, by what its logs share: found by identity, as it is asked for at each
-        append.
-        """
+        """`commits` has one for each log directory, by the health that its logs share."""
         self._commits = commits
         self._fsync = fsync
 
     def durable_end(self, log: FlushableLog) -> int:
-        """The end (exclusive) of what may be reported to others."""
+        """Returns the end (exclusive) of the records that may be reported to others."""
         return log.flushed_offset if self._fsync else log.log_end_offset
 
     def mark_dirty(
@@ -367,12 +366,12 @@ class Durability:
         """As `GroupCommit.mark_dirty`."""
         self._commits[log.health].mark_dirty(log, on_flushed, written, is_awaited=is_awaited)
 
-    def hasten(self, log: FlushableLog) -> None:
-        """As `GroupCommit.hasten`."""
-        self._commits[log.health].hasten(log)
+    def expedite(self, log: FlushableLog) -> None:
+        """As `GroupCommit.expedite`."""
+        self._commits[log.health].expedite(log)
 
     def is_behind(self, log: FlushableLog) -> bool:
-        """Whether more of the log's directory is not on disk yet than may be without somebody waiting for it."""
+        """Whether the directory of the log has more unsynced bytes than are allowed without waiting for the disk."""
         return self._commits[log.health].unflushed_bytes > UNFLUSHED_BYTES_MAX
 
     async def wait_flushed(self, log: FlushableLog, offset: int) -> None:

@@ -45,7 +45,7 @@ class DirectoryHealth:
 
     @contextmanager
     def guard_raw(self, what: str) -> Iterator[None]:
-        """As `guard`, for flushes: everything is raised as OSError."""
+        """As `guard`, for flushes: raises OSError only."""
         if self.offline is not None:
             raise OSError(EIO, self.offline)
         try:
@@ -56,7 +56,7 @@ class DirectoryHealth:
 
     @contextmanager
     def guard(self, what: str) -> Iterator[None]:
-        """Runs storage calls: refuses when offline, and an OSError inside takes the directory offline."""
+        """Surrounds storage calls: refuses them when offline, and an OSError takes the directory offline."""
         self.check()
         try:
             yield

@@ -1,4 +1,4 @@
-"""Who syncs: the kernel by itself if that is all there is to do, else a thread.
+"""Syncing of files: by the kernel alone if nothing else must be done, otherwise by a thread.
 
 By a thread one flush takes 0.2 ms longer than its fdatasync, which is 0.25 ms on a good disk: the thread is woken, has
 to get the interpreter lock, and the loop is woken in turn. Linux's asynchronous fdatasync needs no thread of ours: the
@@ -51,11 +51,11 @@ _TELL_EVENTFD = 1  # IOCB_FLAG_RESFD
 # Of io_setup, io_submit, io_getevents.
 _GENERIC_CALLS = (0, 2, 4)
 _CALLS = {"x86_64": (206, 209, 208), "aarch64": _GENERIC_CALLS, "riscv64": _GENERIC_CALLS}
-# What may be under way in one context: the files of all flushes of some ten directories. The system allows 65,536 of
+# The syncs under way in one context: the files of all flushes of some ten directories. The system allows 65,536 of
 # all processes.
 UNDER_WAY_MAX = 256
 
-# None of the calls waits, so they keep the interpreter lock: it is dearer than they are.
+# None of the calls waits, so they keep the interpreter lock: releasing it costs more than they do.
 _libc = ctypes.PyDLL(None, use_errno=True)
 _libc.syscall.restype = ctypes.c_long
 
@@ -87,8 +87,8 @@ class Fdatasyncs:
         self._under_way = 0
 
     def submit(self, descriptors: Sequence[int]) -> tuple[int, int]:
-        """Has the kernel sync these files, which may be closed meanwhile. Gives the tag with which each completes, and
-        how many it took, of the first: all or none, but for errors that a healthy system does not have.
+        """Has the kernel sync these files; they may be closed meanwhile. Returns the tag of their completions, and
+        how many the kernel took, of the first: all or none, except for errors that a healthy system does not have.
         """
         tag = next(self._tags)
         if self._under_way + len(descriptors) > UNDER_WAY_MAX:
@@ -106,7 +106,7 @@ class Fdatasyncs:
         return tag, taken
 
     def completed(self) -> list[tuple[int, int]]:
-        """What completed since it was asked last, without waiting: the tag and the error's number, 0 for none."""
+        """Returns the syncs that completed since the last call: the tag and the error's number, 0 for none."""
         try:
             os.eventfd_read(self.eventfd)
         except BlockingIOError:
@@ -132,7 +132,7 @@ class _Batch:
 
 
 class KernelSyncs:
-    """Those of one trio run; `of_this_run` finds them."""
+    """The fdatasyncs of one trio run; `of_this_run` finds them."""
 
     def __init__(self, fdatasyncs: Fdatasyncs) -> None:
         self._fdatasyncs = fdatasyncs
@@ -149,12 +149,12 @@ class KernelSyncs:
             return False
         batch = self._batches[tag] = _Batch(taken, ended)
         if taken < len(descriptors):
-            # Whoever synced them all again would not hear of an error that those have which were taken.
+            # A second sync of all files would hide an error of those that the kernel took.
             batch.error = OSError(errno.EIO, "the kernel took some of the files only")
         return True
 
     async def run(self) -> None:
-        """Tells who waits, for as long as the run lasts."""
+        """Calls back what completes, for as long as the run lasts."""
         while True:
             await trio.lowlevel.wait_readable(self._fdatasyncs.eventfd)
             for tag, number in self._fdatasyncs.completed():
@@ -176,7 +176,7 @@ _of_run: trio.lowlevel.RunVar[KernelSyncs | None] = trio.lowlevel.RunVar(
 
 
 def of_this_run() -> KernelSyncs | None:
-    """None where the kernel does not know how, or has no room: then threads must do it."""
+    """Returns None if the kernel does not support it, or has no room: then threads sync."""
     try:
         return _of_run.get()
     except LookupError:
@@ -191,7 +191,7 @@ def of_this_run() -> KernelSyncs | None:
 
 
 def use(fdatasyncs: Fdatasyncs, keep: Callable[[Fdatasyncs], object] | None = None) -> KernelSyncs:
-    """Has this run use these, and `keep` them at its end."""
+    """Makes this run use `fdatasyncs`, and call `keep` with them at its end."""
     syncs = KernelSyncs(fdatasyncs)
     _of_run.set(syncs)
 
@@ -207,7 +207,7 @@ def use(fdatasyncs: Fdatasyncs, keep: Callable[[Fdatasyncs], object] | None = No
 
 
 async def carry_out(flushes: Sequence[Flush], then: Callable[[], T]) -> T:
-    """Syncs what all of them ask for, and returns what `then` does, called on the loop a turn before.
+    """Runs all `flushes`, and returns the result of `then`, which is called on the loop one turn earlier.
 
     Cancelling waits for the end. Raises OSError.
     """
@@ -221,9 +221,9 @@ async def carry_out(flushes: Sequence[Flush], then: Callable[[], T]) -> T:
 def begin(
     flushes: Sequence[Flush], then: Callable[[], T], ended: Callable[[outcome.Outcome[T]], object]
 ) -> bool:
-    """Has the kernel carry them out; False if it does not, and nothing was done.
+    """Has the kernel run all `flushes`; False if it does not, and nothing was done.
 
-    `ended` is called on the loop with what became of it, `then` before it. It must not raise.
+    `then` is called on the loop at the end, and `ended` with its outcome. `ended` must not raise.
     """
     descriptors = _descriptors(flushes)
     syncs = of_this_run() if descriptors else None
@@ -239,7 +239,7 @@ def begin(
 
 
 def _descriptors(flushes: Sequence[Flush]) -> list[int]:
-    """Of what the kernel may do, all or nothing."""
+    """Returns the files of all flushes if the kernel may sync all of them, else none."""
     found: list[int] = []
     for flush in flushes:
         descriptors = flush.descriptors()
@@ -255,8 +255,8 @@ def _run_all(flushes: Sequence[Flush]) -> None:
 
 
 async def run_in_own_thread(fn: Callable[[], T], then: Callable[[T], U]) -> U:
-    """As `run_blocking`, at less than half of its cost in turns of the loop, for who keeps the number of its threads
-    small by itself.
+    """Runs `fn` in a thread at less than half of the cost of `run_blocking` in turns of the loop. The caller limits the
+    number of threads.
 
     `then` is called on the loop with what `fn` returned, a turn before the caller goes on with what that returns.
     """

@@ -307,7 +307,7 @@ class LocalLog:
         self._segments.add(offset, 0, self._preallocated_bytes)
         self.files.fsync_directory(self.directory)  # else a crash could bring the old end back
         self.log_end_offset = offset
-        self._flushing.begun_anew(offset)
+        self._flushing.emptied(offset)
 
     def purge(self, now_ms: int | None = None) -> None:
         """Unlinks the files of removed segments; given the time, those removed `file.delete.delay.ms` ago.

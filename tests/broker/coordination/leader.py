@@ -46,7 +46,7 @@ class Leader:
             self.commit()
         return info
 
-    def hasten(self) -> None:
+    def expedite(self) -> None:
         self.left = 0
 
     def commit(self) -> None:

@@ -172,7 +172,7 @@ async def test_unawaited_append_is_delayed_boundedly(commits, autojump_clock):
     assert commits.kernel.submitted == [[7], [8], [7]]
 
 
-@pytest.mark.parametrize("who", ["hasten", "flush_soon", "wait_flushed"])
+@pytest.mark.parametrize("who", ["expedite", "flush_soon", "wait_flushed"])
 async def test_waiter_expedites_a_postponed_flush(commits, who):
     log = KernelLog(7)
     commits.append(log, is_awaited=False)
@@ -184,7 +184,7 @@ async def test_waiter_expedites_a_postponed_flush(commits, who):
     assert commits.kernel.submitted == [[7]]
     commits.kernel.complete(0)
     await settled()
-    commits.commit.hasten(log)
+    commits.commit.expedite(log)
     await settled()
     assert (commits.told, commits.kernel.submitted) == ([1], [[7]])
 

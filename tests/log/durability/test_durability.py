@@ -42,7 +42,7 @@ async def test_questions_go_to_directory_of_log(commits):
     durability, log = Durability(commits, fsync=True), log_of("b")
     durability.mark_dirty(log, print)
     durability.mark_dirty(log, print, 5, is_awaited=False)
-    durability.hasten(log)
+    durability.expedite(log)
     await durability.wait_flushed(log, 4)
     durability.flush_soon(log)
     durability.forget(log)
@@ -50,7 +50,7 @@ async def test_questions_go_to_directory_of_log(commits):
     assert commits["b"].asked == [
         ("mark_dirty", log, print, 0, True),
         ("mark_dirty", log, print, 5, False),
-        ("hasten", log),
+        ("expedite", log),
         ("wait_flushed", log, 4),
         ("flush_soon", log),
         ("forget", log),
