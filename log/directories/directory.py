@@ -1,7 +1,7 @@
 """A log directory: the partitions' directories, what is remembered of them, and its standing (locked, healthy, clean).
 
-Source: Kafka's `LogManager`, KIP-858 (directory ids). Opening is lazy: a partition that nobody touches is a name in a
-list; a restart costs one directory listing. Several directories are several of these; who has them chooses
+Source: Kafka's `LogManager`, KIP-858 (directory ids). Opening is lazy: an unused partition is a name in a list; a
+restart costs one directory listing. A broker with several directories has several of these, and chooses
 (`trimaran.broker.storage.directories`).
 
 Threads: the calls that may take long (`purge`, `write_checkpoints`, `close`, measuring) may run in a thread; the others
@@ -145,8 +145,8 @@ class LogDirectory:
         return self._topic_ids.get(key)
 
     def is_of(self, key: TopicPartition, topic_id: bytes) -> bool:
-        """Whether the replica here is of the topic of that id. Raises KafkaError KAFKA_STORAGE_ERROR: nobody knows, as
-        `partition.metadata` is damaged or lost.
+        """Whether the replica here is of the topic of that id. Raises KafkaError KAFKA_STORAGE_ERROR:
+        `partition.metadata` is damaged or lost, so it is unknown.
         """
         return self._topic_ids.is_of(key, topic_id)
 
@@ -174,7 +174,7 @@ class LogDirectory:
     def unsettled(self) -> list[TopicPartition]:
         """After a crash: the partitions that were being written to, so that there may be something to check.
 
-        Of the others nothing but the last seconds can be unchecked, and whoever opens them checks it.
+        In the other partitions at most the last seconds are unchecked; opening them checks those.
         """
         return sorted(self._names & self.offsets.written_logs.keys())
 
@@ -200,8 +200,8 @@ class LogDirectory:
         return self._adopt(key, log)
 
     def must_check(self, key: TopicPartition) -> bool:
-        """Whether to open the log and use it reads all that a crash may have left in it, or makes anew what is missing
-        beside it: `check_log` does that in a thread.
+        """Whether to open the log and use it reads all that a crash may have left in it, or rebuilds missing files:
+        `check_log` does that in a thread.
         """
         is_known = key in self._logs or key in self._checked or key in self._unusable
         if is_known or key not in self._names:
@@ -209,12 +209,12 @@ class LogDirectory:
         return not self.clean_shutdown or takes_long(self._directory(key), self._files)
 
     def try_again(self, key: TopicPartition) -> None:
-        """What made a log unusable was mended."""
+        """Notes that the cause which made a log unusable is gone."""
         self._unusable.pop(key, None)
 
     def check_log(self, key: TopicPartition, config: LogConfig) -> None:
-        """Opens a log, so that `open_log` finds it ready. For a thread; who opens or deletes the log meanwhile waits.
-        Raises KafkaError, as `open_log` will again.
+        """Opens a log, so that `open_log` finds it ready. Runs in a thread; opening or deleting the log meanwhile
+        waits. Raises KafkaError, as `open_log` will again.
         """
         with self._alone(key):
             if self.must_check(key):
@@ -225,7 +225,7 @@ class LogDirectory:
         """Latest leader epoch and end offset, (-1, -1) of a damaged log. Opens the log, which may take long; `open_log`
         finds it ready.
 
-        For a thread. Raises KafkaError: the disk failed.
+        Runs in a thread. Raises KafkaError: the disk failed.
         """
         try:
             with self._alone(key):
@@ -260,7 +260,7 @@ class LogDirectory:
                 health=self.health,
             )
         except KafkaError as error:
-            # It is as damaged when it is asked for next, and checking it takes long.
+            # A second check would find the same damage, and take long.
             self._unusable[key] = error.message
             is_damage = not isinstance(error.__cause__, OSError)  # that the next start meets again
             if is_damage and not self.clean_shutdown and key != CLUSTER_METADATA:
@@ -274,8 +274,7 @@ class LogDirectory:
             note_damage(self._directory(key), reason, self._files)
 
     def take_out(self, key: TopicPartition, reason: str) -> None:
-        """What lies in an open log is damaged: closes it and refuses it from now on, after a restart too. Blocks
-        shortly.
+        """Closes an open log that is damaged, and refuses it from now on, after a restart too. Blocks shortly.
 
         Raises KafkaError KAFKA_STORAGE_ERROR: it could not be noted; it is refused until the restart.
         """
@@ -367,7 +366,7 @@ class LogDirectory:
     def purge(self, delay_ms: int | None = None) -> None:
         """Removes deleted segments and partitions from the disk. Blocks; may run in a thread. Raises KafkaError.
 
-        `delay_ms`: partitions stay for so long after the first call that sees them, segments for as long as their topic
+        `delay_ms`: partitions stay that long after the first call that sees them, segments for as long as their topic
         says; None: all go now.
         """
         now_ms = None if delay_ms is None else self._now_ms()
@@ -440,7 +439,7 @@ class LogDirectory:
             self._lock.release()
 
     def _check_unopened(self) -> bool:
-        """After a crash: what nobody has asked for since. A log that is damaged is noted."""
+        """After a crash: checks the logs that were not opened since. A log that is damaged is noted."""
         if self.clean_shutdown:
             return True
 

@@ -17,8 +17,8 @@ def sound_batches(
 ) -> tuple[list[BatchView], KafkaError | RemoteProtocolError | None]:
     """The batches that continue a log which ends at `end_offset` in `epoch`, and what is wrong with the one after them.
 
-    None where batches contradict each other. `may_begin_lower`: where the leader's log starts inside a batch, a log
-    without records takes the whole of it and starts there too.
+    None where batches contradict each other. `may_begin_lower`: if the leader's log starts inside a batch, a log
+    without records takes the whole batch and starts there too.
     """
     views: list[BatchView] = []
     try:

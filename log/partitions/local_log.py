@@ -1,7 +1,7 @@
 """The log of one partition as bytes on a disk: segments that are rolled, written, read as slices, flushed and cut.
 
-Source: Kafka's `LocalLog`. What the records mean is of `log/partitions/partition_log.py`: epochs, producers, where the
-log starts.
+Source: Kafka's `LocalLog`. `log/partitions/partition_log.py` knows the meaning of the records: epochs, producers, the
+start of the log.
 
 Errors: KafkaError with the code a client gets. An OSError anywhere takes the whole log directory offline
 (`log/durability/health.py`): from the first failed append on, none succeeds (KAFKA-10778).
@@ -33,7 +33,7 @@ T = TypeVar("T")
 
 
 class Cut(NamedTuple):
-    """Where a truncation cuts: `segment` at the batch at `position`, or behind its last one (None); the log then ends
+    """The place of a truncation: `segment` at the batch at `position`, or behind its last one (None); the log then ends
     at `offset`.
     """
 
@@ -102,7 +102,7 @@ class LocalLog:
 
     @property
     def names(self) -> Names:
-        """For whoever renames the directory, see `Names`."""
+        """The names of the files, for renaming of the directory."""
         return self._flushing.names
 
     def storage(self, what: str) -> AbstractContextManager[None]:
@@ -171,8 +171,8 @@ class LocalLog:
 
     # Reading
 
-    def _read(self, offset: int, max_bytes: int, upto: int, *, min_one: bool) -> LogSlice | None:
-        """See `PartitionLog.read`; `upto` is at most the log's end, and above `offset`."""
+    def _read(self, offset: int, max_bytes: int, limit: int, *, min_one: bool) -> LogSlice | None:
+        """See `PartitionLog.read`; `limit` is at most the log's end, and above `offset`."""
         segments, interval = self._segments, self.config.index_interval_bytes
         at = bisect_right(segments.bases, offset) - 1
         start = None
@@ -191,9 +191,9 @@ class LocalLog:
             at += 1
         end = segment.size
         below = self.log_end_offset if at == len(segments.all) else segments.bases[at]
-        if upto < below:
-            below = upto
-            position = segment.locate(upto, interval)
+        if limit < below:
+            below = limit
+            position = segment.locate(limit, interval)
             end = segment.size if position is None else position
         if end > start + max_bytes:
             boundary = segment.boundary(start + max_bytes, start, interval)
@@ -214,7 +214,7 @@ class LocalLog:
         return bool(self._lost_indexes)
 
     def rebuild_lost(self) -> Steps[None]:
-        """Makes anew the indexes that reads did without. Raises KafkaError as `_while_it_lasts`."""
+        """Rebuilds the indexes that reads did without. Raises KafkaError as `_while_it_lasts`."""
         with self._lookup("rebuilding indexes"):
             while self._lost_indexes:
                 segment = next(iter(self._lost_indexes))
@@ -237,7 +237,8 @@ class LocalLog:
         return self._flushing.needs_only_a_sync(self._segments.active)
 
     def prepare_flush(self) -> Flush:
-        """What to fsync now; cheap, on the loop. `Flush.run()` may then run in a thread, `finish_flush` on the loop.
+        """Returns the files to fsync now; cheap, on the loop. `Flush.run()` may then run in a thread, `finish_flush` on
+        the loop.
 
         Raises OSError: the directory is offline, now or before.
         """
@@ -246,7 +247,7 @@ class LocalLog:
         return self._flushing.prepare(self.log_end_offset, unflushed, self._segments.active)
 
     def finish_flush(self, flush: Flush) -> int:
-        """Notes what a flush that ran made durable; gives the flushed offset. A failed one changes nothing."""
+        """Notes what a flush made durable, and returns the flushed offset. A failed flush changes nothing."""
         return self._flushing.finish(flush)
 
     def flush(self) -> int:
@@ -290,8 +291,8 @@ class LocalLog:
         if segments.active is not segment:
             while segments.active is not segment:
                 segments.drop_last()
-            # Else a crash could bring them back behind what is cut below; in a compacted log nobody would notice the
-            # hole.
+            # Else a crash could bring them back behind what is cut below; in a compacted log the hole would not be
+            # noticed.
             self.files.fsync_directory(self.directory)
         if position is not None:
             segment.truncate(position, offset, interval)

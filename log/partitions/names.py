@@ -7,7 +7,7 @@ legal).
 orders-3                           a partition:            TOPIC-PARTITION
 orders-3.0f…9a-delete              to be removed:          TOPIC-PARTITION.UNIQUE-delete, the topic cut to fit a file
 name
-orders-3.0f…9a-stray               nobody's, for a human:  likewise
+orders-3.0f…9a-stray               of no known topic:      likewise
 orders-3.0f…9a-future              on its way here from another directory; the topic is never cut
 ```
 """
@@ -47,7 +47,7 @@ def partition_of(name: str) -> TopicPartition | None:
     return None if known is None else TopicPartition(known, int(number))
 
 
-@lru_cache(maxsize=1)  # the partitions of a topic are asked one after another
+@lru_cache(maxsize=1)  # the partitions of a topic come one after another
 def _legal_topic(topic: str) -> str | None:
     legal = _TOPIC.match(topic) is not None and topic not in (".", "..")
     return intern(topic) if legal else None
@@ -62,9 +62,7 @@ def parse_directory_name(name: str) -> TopicPartition:
 
 
 def is_deleted_directory(name: str) -> bool:
-    """Whether `name` is that of a partition's directory that is to be removed; what is merely called so may be
-    anybody's.
-    """
+    """Whether `name` is that of a partition's directory that is to be removed; a name alone does not prove it."""
     return partition_of(_renamed_from(name, DELETE_SUFFIX)) is not None
 
 

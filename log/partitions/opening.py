@@ -143,7 +143,7 @@ def _recover(
     del segments[keep:]
     for segment in segments[first:]:
         segment.transaction_index.truncate_to(recovery_point)
-    # So that the aborts above it are read, and indexed, again; all of them, where an index was damaged.
+    # So that the aborts above it are read, and indexed, again; all of them if an index was damaged.
     remove_snapshots(segments[0].directory, files, above=recovery_point)
     if any(segment.transaction_index.lacks_entries for segment in segments):
         remove_snapshots(segments[0].directory, files, above=-1)

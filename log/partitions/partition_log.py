@@ -39,7 +39,7 @@ EPOCH_MAX = (1 << 31) - 1
 
 
 class AppendInfo(NamedTuple):
-    """What an append did. `log_append_time_ms` is -1 unless the topic stamps append time."""
+    """The result of an append. `log_append_time_ms` is -1 unless the topic stamps append time."""
 
     base_offset: int
     last_offset: int
@@ -120,7 +120,7 @@ class PartitionLog(ReadableLog):
         log._segments.active.opened_ms = now_ms
         log.log_start_offset = max(log_start_offset, segments[0].base_offset)
         log._flushing.flushed_offset = log.log_end_offset if clean_shutdown else recovery_point
-        # Recovery may have made indexes, and damaged epochs are to be written anew.
+        # Recovery may have made indexes, and damaged epochs must be written again.
         log._flushing.touched = not clean_shutdown or epochs.version > 0
         return log
 
@@ -136,7 +136,7 @@ class PartitionLog(ReadableLog):
 
     @property
     def knows_producers(self) -> bool:
-        """Whether `producers` was asked for already."""
+        """Whether `producers` was built already."""
         return self._producers.state is not None
 
     @property
@@ -159,8 +159,8 @@ class PartitionLog(ReadableLog):
     # Appending
 
     def begin_epoch(self, leader_epoch: int) -> None:
-        """A leader's epoch begins at the log's end, before it answers anybody; again after a restart it began where it
-        began.
+        """A leader's epoch begins at the log's end, before it answers any request; after a restart the same epoch keeps
+        its start.
 
         So it is known although nothing was written in it, and no follower can know a later one (KAFKA-7415). Not
         flushed: an epoch without a record is forgotten with the process, and the leader begins it again.
@@ -281,14 +281,14 @@ class PartitionLog(ReadableLog):
 
     def _roll(self, base_offset: int, now_ms: int) -> None:
         if self._segments.active.size:
-            _ = self.producers  # it leaves a snapshot although nobody asked for it
+            _ = self.producers  # it leaves a snapshot that was not requested
             self._producers.begin_snapshot()
         self._begin_segment(base_offset, now_ms)
 
     # Transactions
 
     def last_stable_offset(self, high_watermark: int) -> int:
-        """Where a read_committed reader stops: below it every transaction is decided, and so replicated (T3)."""
+        """The end for read_committed readers: below it every transaction is decided, and so replicated (T3)."""
         stable = self.producers.last_stable_offset(high_watermark)
         return min(max(stable, self.log_start_offset), high_watermark)
 
@@ -323,15 +323,15 @@ class PartitionLog(ReadableLog):
     # Shortening
 
     def truncate_to(self, offset: int) -> None:
-        """Removes every batch with a record at `offset` or above; the log then ends behind what is left, or begins anew
-        where nothing is. Raises KafkaError KAFKA_STORAGE_ERROR.
+        """Removes every batch with a record at `offset` or above; the log then ends behind the rest, or starts empty if
+        nothing is left. Raises KafkaError KAFKA_STORAGE_ERROR.
         """
         if offset >= self.log_end_offset:
             self.epochs.truncate_from_end(offset)
             return
         cut = self._cut_at(offset)
         if cut is None:
-            # What is left of a batch that reaches below the start goes, too.
+            # The rest of a batch that reaches below the start goes, too.
             self.truncate_fully_and_start_at(min(offset, self.log_start_offset))
             return
         self._lower_recovery_point(cut.offset)
@@ -371,7 +371,7 @@ class PartitionLog(ReadableLog):
 
     def replace_segments(self, old: Sequence[Segment], cleaned: Segment) -> bool:
         """Puts a compacted segment in the place of those it was made from, unless they are gone or active (then its
-        files are nobody's).
+        files are unused).
 
         Not after a truncation: a segment that was cut and has grown again is still the same one, so the caller compares
         `truncations`. Readers keep what they have open. Raises KafkaError KAFKA_STORAGE_ERROR.
@@ -391,7 +391,7 @@ class PartitionLog(ReadableLog):
         self._flushing.lower(offset)
 
     def _forget_truncated(self) -> None:
-        """What is known of records behind the log's new end."""
+        """Knowledge of records behind the log's new end."""
         self.truncations += 1
         self.epochs.truncate_from_end(self.log_end_offset)
         self._producers.truncate(self.log_end_offset)
@@ -467,7 +467,9 @@ class PartitionLog(ReadableLog):
         self._segments.release()
 
     def close_unsynced(self) -> None:
-        """As `close`, without an fsync: whoever closes thousands syncs the volume once. Raises KafkaError."""
+        """As `close`, without an fsync: a caller that closes thousands of logs syncs the volume once. Raises
+        KafkaError.
+        """
         if self.must_close:
             with self.storage(f"closing {self.directory}"):
                 if (epochs := self._flushing.unsaved_epochs()) is not None:

@@ -1,4 +1,4 @@
-"""What the first reads and appends of a log would do otherwise, for a thread that has the log alone.
+"""Prepares a log for its first reads and appends, in a thread that has the log alone.
 
 Source: Kafka's `LogLoader`, which makes missing indexes and the state of producers before it serves a log.
 """
@@ -15,7 +15,7 @@ from trimaran.wire.errors import KafkaError
 
 def prepare(log: PartitionLog) -> None:
     """Makes indexes that are missing, and builds the state of producers. Reads the active segment at the worst, and
-    those without an index. What is damaged, or a disk that fails, is told to whoever uses the log next. Blocks.
+    those without an index. Damage, or a failing disk, is reported by the next use of the log. Blocks.
     """
     with suppress(KafkaError, SegmentDamaged):
         with log.storage(f"rebuilding indexes in {log.directory}"):

@@ -1,6 +1,6 @@
 """The log of one partition as its readers see it: from its start on, by offset and by time.
 
-Source: Kafka's `UnifiedLog`, where it reads. Errors: as those of `LocalLog`.
+Source: the reading half of Kafka's `UnifiedLog`. Errors: as those of `LocalLog`.
 """
 
 from __future__ import annotations
@@ -110,7 +110,7 @@ class ReadableLog(LocalLog):
         return resolve(self.look_up_max_timestamp(), headers_max)
 
     def offsets_before(self, timestamp_ms: int | None) -> Steps[list[int]]:
-        """What ListOffsets v0 answers, see `trimaran.log.partitions.timestamps.offsets_before`."""
+        """Returns the offsets for ListOffsets v0, see `trimaran.log.partitions.timestamps.offsets_before`."""
         with self._lookup("offset lookup"):
             return (
                 yield from offsets_before(

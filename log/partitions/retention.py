@@ -18,7 +18,7 @@ from trimaran.log.steps import Steps, at_once
 
 
 class LogBounds(NamedTuple):
-    """Where a log stands: offsets, and its size in bytes."""
+    """The state of a log: offsets, and its size in bytes."""
 
     start_offset: int
     end_offset: int

@@ -2,11 +2,12 @@
 
 Source: Kafka's `UnifiedLog.fetchOffsetByTimestamp`, `LogSegment.findOffsetByTimestamp`. Only one batch is opened.
 
-A client chooses the timestamps of its records: where they descend, the time index has few entries and many headers are
-to be read; and what a batch expands to. So a look-up is a generator, and whoever runs it chooses where (`resolve`):
+A client chooses the timestamps of its records: if they descend, the time index has few entries and many headers must be
+read. It also chooses the size of a decompressed batch. So a look-up is a generator, and its caller chooses the thread
+(`resolve`):
 
 ```
-yields int          so many headers were read
+yields int          the number of headers read
 yields Candidate    a batch is to be searched: `find` says what is sent back, or thrown
 ```
 
@@ -41,12 +42,12 @@ from trimaran.log.segments.segments import Segments
 from trimaran.log.steps import Steps, TakesLong
 from trimaran.wire.errors import ErrorCode, KafkaError, RemoteProtocolError
 
-# Of a batch that is searched at once: a tenth of a millisecond.
+# The bytes of a batch that is searched at once: a tenth of a millisecond.
 SMALL_BYTES = 16 << 10
 
 
 class TimestampOffset(NamedTuple):
-    """What ListOffsets answers."""
+    """The result of ListOffsets."""
 
     timestamp_ms: int
     offset: int

@@ -4,10 +4,10 @@ Source: Kafka's `LogLoader` and `LogSegment.recover`. Different from Kafka on pu
 point may be cut (a torn end). Damage below it raises `SegmentDamaged`, so that the replica is taken offline and
 repaired from its peers instead of growing shorter (P17). Left out: splitting segments whose offsets overflow.
 
-What was fsynced after the last checkpoint of recovery points (5 s) cannot be told from what was not: nothing durable
-says which it is, as a note with every fsync would cost a second one. Damage there is cut as a torn end is. A disk keeps
-what it was told to keep, so it takes a bad block in the last seconds before a crash; other replicas have the records
-then, where there are any, and the log says how many whole batches went along.
+Batches fsynced after the last checkpoint of recovery points (5 s) cannot be told from others: nothing durable says
+which it is, as a note with every fsync would cost a second one. Damage there is cut as a torn end is. A disk keeps what
+it was told to keep, so it takes a bad block in the last seconds before a crash; other replicas, if there are any, have
+the records then, and the log says how many whole batches went along.
 """
 
 from __future__ import annotations
@@ -44,9 +44,9 @@ from trimaran.wire.text import events
 
 log = logging.getLogger(__name__)
 
-# Of a segment: ten milliseconds, if its batches are small.
+# The bytes of a segment: ten milliseconds, if its batches are small.
 READ_AT_ONCE_BYTES = 1 << 20
-# Of a snapshot of producers, each with 60 bytes: as long.
+# The bytes of a snapshot of producers, each with 60 bytes: as long.
 SNAPSHOT_BYTES_AT_ONCE = 256 << 10
 CRC_BLOCK_BYTES = 1 << 20  # a batch is checked in pieces: its declared size is not allocated
 
@@ -90,7 +90,7 @@ def _drop_unfinished(directory: Path, names: set[str], files: Files) -> None:
         base = _swapped_base(name, SWAP_SUFFIX)
         is_begun = unfinished is not None and base is not None and base >= unfinished
         if is_begun or name.endswith((DELETED_SUFFIX, CLEANED_SUFFIX)):
-            with suppress(IsADirectoryError):  # somebody else's
+            with suppress(IsADirectoryError):  # another's
                 files.unlink(directory / name)
             names.discard(name)
 
@@ -138,7 +138,7 @@ def _complete_swaps(directory: Path, names: set[str], files: Files) -> None:
 
 
 def offsets_of(directory: Path, suffix: str, files: Files) -> list[int]:
-    """Those in the names of the files with this suffix, ascending."""
+    """Returns the offsets in the names of the files with this suffix, ascending."""
     offsets = (base_offset_of(name, suffix) for name in files.list_directory(directory))
     return sorted(offset for offset in offsets if offset is not None)
 
@@ -149,15 +149,14 @@ def list_snapshots(directory: Path, files: Files) -> list[int]:
 
 
 def lacks_index(names: Collection[str], base_offset: int) -> bool:
-    """Of a segment in a directory with these names: Kafka makes both when it opens the log, and so do we."""
+    """For a segment in a directory with these names: Kafka makes both when it opens the log, and so do we."""
     index, time_index = (file_name(base_offset, one) for one in (INDEX_SUFFIX, TIME_INDEX_SUFFIX))
     return index not in names or time_index not in names
 
 
 def takes_long(directory: Path, files: Files) -> bool:
     """Whether there is much to read before a log that was closed cleanly can be used: segments without an index, or
-    batches behind the last snapshot of producers, or that is large. Not where the disk fails: whoever opens the log is
-    told.
+    batches behind the last snapshot of producers, or that is large. If the disk fails, opening the log reports it.
     """
     with suppress(OSError):
         names = set(files.list_directory(directory))
@@ -225,9 +224,7 @@ def recover_segment(
 
 
 def _tell_of_cut(segment: Segment, position: int, offset: int, *, is_damaged: bool) -> None:
-    """A log that grows shorter is always reported. Zeros are what preallocation and power cuts leave,
-    nobody wrote them.
-    """
+    """A log that grows shorter is always reported. Zeros come from preallocation and power cuts, never from a write."""
     files, file = segment.files, segment.file
     if not any(files.pread(file, min(HEADER_BYTES, segment.size - position), position)):
         return
@@ -246,8 +243,8 @@ def _tell_of_cut(segment: Segment, position: int, offset: int, *, is_damaged: bo
 
 
 class _Start(NamedTuple):
-    """Of the check: the position of the first batch that reaches over the recovery point, its least offset, the epoch
-    of the one before.
+    """The result of the check: the position of the first batch that reaches over the recovery point, its least offset,
+    the epoch of the one before.
     """
 
     position: int
@@ -293,7 +290,7 @@ def _forget_unflushed_index(segment: Segment, position: int) -> None:
 
 
 def crc_is_valid(files: Files, file: OpenFile, position: int, view: BatchView) -> bool:
-    """Whether the batch at `position`, whose header is `view`, has the CRC it says."""
+    """Whether the batch at `position` with the header `view` has the CRC of its header."""
     crc = 0
     start, checksum = (
         (CRC_START, crc32c.crc32c) if view.magic == MAGIC else (OLD_CRC_START, zlib.crc32)
